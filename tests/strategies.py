@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from hypothesis import strategies as st
 
-from accelsim.inputs.architecture import Architecture, Axis, Compute, Level
+from accelsim.inputs.architecture import OVERLAPS, Architecture, Axis, Compute, Level
 from accelsim.inputs.energy.table import EnergyEntry, EnergyTable
 from accelsim.inputs.level_features import Dma
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
@@ -279,3 +279,14 @@ def with_engines(machine: Architecture, einsum: Einsum, rng: random.Random) -> A
         if index == sure or rng.random() < 0.3:
             levels[index] = replace(levels[index], dma=some_dma(rng, einsum, levels[index].bypass))
     return replace(machine, levels=tuple(levels))
+
+
+def with_overlaps(machine: Architecture, einsum: Einsum, rng: random.Random | None) -> Architecture:
+    """The machine with any `overlap` at each level, whatever the Einsum; all overlaps without an `rng`."""
+    return replace(
+        machine,
+        levels=tuple(
+            replace(level, overlap=rng.choice(OVERLAPS) if rng and index else "all")
+            for index, level in enumerate(machine.levels)
+        ),
+    )

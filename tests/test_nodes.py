@@ -27,7 +27,7 @@ from accelsim.search.mapper import map_einsum
 from accelsim.search.strategy import Budget
 from tests.brute import product, truth
 from tests.problems import problem
-from tests.strategies import with_engines
+from tests.strategies import with_engines, with_overlaps
 
 PROBLEMS = int(os.environ.get("ACCELSIM_UNEVEN_PROBLEMS", "400"))
 GROUPS = 12
@@ -38,14 +38,14 @@ UNEVEN = (59, 101, 121, 199, 341, 362, 412, 464, 523, 555, 591, 599, 608, 635, 6
 POWERS = {"energy": (1.0, 0.0), "cycles": (0.0, 1.0), "edp": (1.0, 1.0)}
 
 
-def every_uneven(seed, few=FEW, engines=False):
+def every_uneven(seed, few=FEW, slower=None):
     """A problem, and all its mappings with storage nodes of which each after a level's first one keeps something.
 
     None if there are too many, or none of them is uneven.
     """
     architecture, einsum, constraints = problem(seed, few)
-    if engines and len(architecture.levels) > 1:
-        architecture = with_engines(architecture, einsum, random.Random(seed))
+    if slower is not None and len(architecture.levels) > 1:
+        architecture = slower(architecture, einsum, random.Random(seed))
     machine = with_nodes(architecture, einsum, constraints)
     known = None if machine is architecture else truth(machine, einsum, constraints, MOST)
     if known is None:
@@ -56,12 +56,12 @@ def every_uneven(seed, few=FEW, engines=False):
     return (architecture, einsum, constraints), known, ~(empty & further).any(axis=1)
 
 
-def check_best(seed, objectives, few=FEW, engines=False):
+def check_best(seed, objectives, few=FEW, slower=None):
     """The smallest value over every place of storage nodes, also if the even mappings are not looked at first.
 
     Returns whether any mapping is valid.
     """
-    found = every_uneven(seed, few, engines)
+    found = every_uneven(seed, few, slower)
     if found is None:
         return False
     (architecture, einsum, constraints), known, chosen = found
@@ -95,8 +95,9 @@ def test_best_uneven_mapping__is_that_of_brute_force(group, monkeypatch):
     assert sum(check_best(seed, [list(POWERS)[seed // GROUPS % 3]]) for seed in seeds) > 0
 
 
-def test_best_uneven_mapping__is_that_of_brute_force_with_engines():
-    assert sum(check_best(seed, [list(POWERS)[seed % 3]], engines=True) for seed in range(PROBLEMS // 4)) > 0
+@pytest.mark.parametrize("slower", [with_engines, with_overlaps])
+def test_best_uneven_mapping__is_that_of_brute_force_where_tiles_take_time(slower):
+    assert sum(check_best(seed, [list(POWERS)[seed % 3]], slower=slower) for seed in range(PROBLEMS // 4)) > 0
 
 
 @pytest.mark.parametrize("seed", UNEVEN)

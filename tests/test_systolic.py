@@ -277,10 +277,11 @@ def test_exact__equals_brute_force_with_ramps(group):
     check_problems(systolic_problem, range(group, PROBLEMS, 4))
 
 
-def test_exact__equals_brute_force_with_ramps_and_remainders():
+def check_remainders(make):
+    """The fastest mapping with remainders against brute force."""
     looked = 0
     for seed in range(PROBLEMS // 4):
-        case = systolic_problem(seed)
+        case = make(seed)
         awkward_einsum, imperfect = awkward(seed)[1:]
         known = mappings(case[0], awkward_einsum, imperfect) if case and imperfect else None
         if case is None or known is None:
@@ -294,6 +295,10 @@ def test_exact__equals_brute_force_with_ramps_and_remainders():
             assert found.certificate.proved, seed
             looked += 1
     assert looked > PROBLEMS / 40
+
+
+def test_exact__equals_brute_force_with_ramps_and_remainders():
+    check_remainders(systolic_problem)
 
 
 STRIDED = 2429

@@ -15,7 +15,7 @@ from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.model.evaluate import evaluate
 from accelsim.show.plots.time import plot_time, time_table, timeline_table
 from tests.engine_oracle import walk_engines
-from tests.strategies import cases, with_engines
+from tests.strategies import cases, with_engines, with_overlaps
 from tests.test_compression import EVERY, GEMM, two_levels
 
 
@@ -39,6 +39,39 @@ def test_timeline__ends_when_the_tiles_run_event_by_event_do(case, rng):
     assert math.isclose(sum(r["end"] - r["begin"] for r in events if r["component"] in lanes), stopped, abs_tol=1e-6)
     few = timeline_table(found, einsum, 2)
     assert {row["tile"] for row in few if row["what"] == "computing"} <= {0, 1}
+
+
+@settings(max_examples=300)
+@given(cases(), st.randoms(use_true_random=True))
+def test_timeline__ends_with_the_cycles_where_fills_wait(case, rng):
+    plain, einsum, mapping = case
+    found = evaluate(with_overlaps(plain, einsum, rng), einsum, mapping)
+    if found.all_overlaps:
+        return
+    events = timeline_table(found, einsum, None)
+    assert math.isclose(events[-1]["end"], found.cycles)
+    waited = sum(cycles for each in found.fills for _, cycles in each.waiting)
+    busy = sum(row["end"] - row["begin"] for row in events if row["what"] == "computing")
+    assert math.isclose(busy, found.overlapped_cycles)
+    assert math.isclose(sum(row["end"] - row["begin"] for row in events), found.overlapped_cycles + waited)
+
+
+def test_events__of_fills_and_drains_that_all_else_waits_for():
+    """Two tiles of M, 2 rows of inputs and outputs each, at a word a cycle; the weights, 5 x 3, come once."""
+    outer, inner = two_levels(bandwidth=Fraction(1)).levels
+    machine = replace(two_levels(), levels=(outer, replace(inner, overlap="none")))
+    rest = (Loop("M", 2), Loop("N", 3), Loop("K", 5))
+    nest = Mapping((LevelMapping("DRAM", (Loop("M", 2),), keep=EVERY), LevelMapping("GLB", rest, keep=EVERY)))
+    events = rows(timeline_table(evaluate(machine, GEMM, nest), GEMM, None))
+    assert sorted(events) == [
+        ("GLB", "drains", 0, 55, 61),
+        ("GLB", "drains", 1, 101, 107),
+        ("GLB", "fills", 0, 0, 10),
+        ("GLB", "fills", 0, 10, 25),
+        ("GLB", "fills", 1, 61, 71),
+        ("MAC", "computing", 0, 25, 55),
+        ("MAC", "computing", 1, 71, 101),
+    ]
 
 
 def timed(loop: str, bound: int, dma: Dma):

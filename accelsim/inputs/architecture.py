@@ -40,6 +40,9 @@ from accelsim.inputs.source import ListNode, MapNode, Node, Problems, describe
 from accelsim.inputs.units import RATES, SIZES, Rate, decimal, listed
 from accelsim.inputs.workload import ROLES, Tensor
 
+OVERLAPS = ("all", "steady", "none")
+"""What of the fills and drains of a level overlaps with computing; in a steady state all but the first and last."""
+
 
 @dataclass(frozen=True, slots=True)
 class Axis:
@@ -62,6 +65,7 @@ class Level:
     no others; the nodes of a level are neighbours of one name and share its size and bandwidth. `systolic` is not
     None if the fanout is a systolic array, whose PEs are the next level. `burst_bits`, of the outermost level, is what
     it moves at least at a time; it changes no cycles and no energy. `dma` is not None if an engine moves the tiles.
+    `overlap` is one of `OVERLAPS`.
     """
 
     name: str
@@ -79,6 +83,7 @@ class Level:
     x: Axis = field(default_factory=Axis)
     y: Axis = field(default_factory=Axis)
     drain_reads: bool = False
+    overlap: str = "all"
     tensors: frozenset[str] | None = None
     systolic: Systolic | None = None
     compression: Mapping[str, Fraction] = field(default_factory=dict)
@@ -194,6 +199,11 @@ LEVEL_ATTRIBUTES: Keys = {
     "block_size": Key(fields.positive_int, "words that one access moves", "1", "words"),
     "multiple_buffering": Key(fields.positive_int, "2: half of the capacity holds the working tile", "1"),
     "drain_reads": Key(fields.boolean, "charge the read that drains a tile to the level above", "false"),
+    "overlap": Key(
+        fields.one_of(OVERLAPS, "an overlap"),
+        "its fills and drains that overlap with computing; `steady`: but for the first fill and the last drain",
+        "all",
+    ),
 }
 """Keys of a level that are read as they stand into the field of `Level` of their name, whose default is theirs."""
 _FANOUT: Keys = {
@@ -417,6 +427,9 @@ def _level(level: Fields, machine: _Machine, *, first: bool) -> Level:
     )
     if not first and "burst" in level:
         level.problems.add(level.entries["burst"], "bursts are counted at the first level only", "leave `burst` out")
+    if "overlap" in level and (first or "dma" in level):
+        why = "nothing fills the first level" if first else "its `dma` says what overlaps"
+        level.problems.add(level.entries["overlap"], why, "leave `overlap` out")
     _check_bandwidths(level)
     bits = dict.fromkeys(("read", "write", "update"), word_bits * read.block_size)
     needed = [(role, action) for role in ROLES if role not in read.bypass for action in ("read", "write")]

@@ -13,7 +13,7 @@ from accelsim.model.encode import Bools, Encoded, Floats, Ints
 
 TILE, READS, FILLS, UPDATES, TRANSFERS, PARTIAL, DOWN, UP = range(8)
 INSIDE, BEFORE, SPREAD = range(3)
-STEPS, VISITS, USED, PARTS_APART, LOOPS, READ, WRITTEN, CYCLES = range(8)
+STEPS, VISITS, USED, PARTS_APART, LOOPS, READ, WRITTEN, CYCLES, LEAVING = range(9)
 TILES, WORDS, FIRST = range(3)
 
 
@@ -26,9 +26,10 @@ class Detail(NamedTuple):
     words over the network below for each child; PARTIAL, 1 if the level holds partial sums; DOWN and UP, children of
     the network below whose words are distinct, downwards and upwards. place : int64[L+1, D, 3], of a dimension at a
     level (last: compute): INSIDE, size of its tile; BEFORE, product of all temporal bounds outside a place of the
-    order; SPREAD, spatial bound. level : int64[L+1, 8]: STEPS, product of all temporal bounds of the levels outside;
+    order; SPREAD, spatial bound. level : int64[L+1, 9]: STEPS, product of all temporal bounds of the levels outside;
     VISITS, of those that move the output; USED, instances in use; PARTS_APART, how many of them hold parts of one sum;
-    LOOPS, temporal loops of bound > 1; READ, WRITTEN [storage words an instance], summed over tensors; CYCLES. energy :
+    LOOPS, temporal loops of bound > 1; READ, WRITTEN [storage words an instance], summed over tensors, but for those
+    that all else waits for; CYCLES; LEAVING, words of the output that leave an instance upwards. energy :
     float64[L, T, 4] [pJ, all instances]; leak : float64[L]; reach : bool[W], marks for unions of windows; array :
     int64[3], of what a systolic array holds in place: TILES, how often it changes; WORDS that enter a PE in all, and
     FIRST, in its first tile.
@@ -47,15 +48,13 @@ class Counted(NamedTuple):
     """Counts of one mapping, valid or not.
 
     keep : bool[L, T]; s : of each instance or, where loops leave remainders, of the busiest; every : int64[L, T, 4],
-    words read, filled and updated in all instances, and over the network below; leaving : int64[L], words of the output
-    that leave an instance upwards; shared : float64[L, T, 2], children of the network below that share a word on
-    average, downwards and upwards; energy_pj, cycles : of the whole machine.
+    words read, filled and updated in all instances, and over the network below; shared : float64[L, T, 2], children of
+    the network below that share a word on average, downwards and upwards; energy_pj, cycles : of the whole machine.
     """
 
     keep: Bools
     s: Detail
     every: Ints
-    leaving: Ints
     shared: Floats
     energy_pj: float
     cycles: int
@@ -74,7 +73,7 @@ def make_detail(encoded: Encoded) -> Detail:
     detail = Detail(
         at=np.zeros((levels, tensors, 8), np.int64),
         place=np.ones((levels + 1, dims, 3), np.int64),
-        level=np.zeros((levels + 1, 8), np.int64),
+        level=np.zeros((levels + 1, 9), np.int64),
         energy=np.zeros((levels, tensors, 4), np.float64),
         leak=np.zeros(levels, np.float64),
         reach=np.zeros(reach + 1, np.bool_),

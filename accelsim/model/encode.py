@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from accelsim.inputs.architecture import OVERLAPS as OVERLAP_KINDS
 from accelsim.inputs.architecture import Architecture, Level
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.level_features import Dma
@@ -41,6 +42,8 @@ all and for the first tile [cycles]."""
 NO_ENGINE, OVERLAPS, WAITS = range(3)
 TIME, ON_X, ON_Y, TILE_SIZES, TILE_WORDS = range(5)
 """What constraints bound: products of loops in time or on an axis or of sizes of a tile, or words of one tensor."""
+ALL_OVERLAP, STEADY_OVERLAPS, NONE_OVERLAPS = range(3)
+"""As `Level.overlap`."""
 
 
 class Constants(NamedTuple):
@@ -66,7 +69,8 @@ class Constants(NamedTuple):
     int64[T], words of it that a PE has room for, -1 unlimited; already : int64[L], units that a level holds
     beforehand and that do not pass its write port; outer_units : int64[1], units of a storage word of the outermost
     level; dma : int64[L, T + 1, 5], of each tensor and, last, of the DMA engine
-    itself: ROW and following, or KIND and following; empty if no level has one.
+    itself: ROW and following, or KIND and following; empty if no level has one; overlap : int64[L], of fills and
+    drains: ALL_OVERLAP, STEADY_OVERLAPS or NONE_OVERLAPS.
 
     A unit is a storage word of the level; where it compresses, one of `Encoded.units_per_word` equal parts of a word,
     so that compressed elements too take whole units.
@@ -111,6 +115,7 @@ class Constants(NamedTuple):
     already: Ints
     outer_units: Ints
     dma: Ints
+    overlap: Ints
 
 
 class Batch(NamedTuple):
@@ -178,7 +183,9 @@ def encode(architecture: Architecture, einsum: Einsum) -> Encoded:
     ramp, dma = int(array[ROWS] + array[SKEW]), _engines(architecture, einsum)
     for engine in dma:  # a row or a line holds a word at least, and each tile is issued and rounded up once
         ramp += int(engine[:-1, [ROW_UNITS, LINE_UNITS]].sum() + engine[-1, ISSUE]) + len(tensors)
-    _refuse_overflow(architecture, einsum, int(parts.max()), int(bandwidth[:, :, 1].max(initial=1)), ramp)
+    overlap = np.array([OVERLAP_KINDS.index(level.overlap) for level in levels], np.int64)
+    moved = int(parts.max()) * (4 + 3 * int(np.count_nonzero(overlap)))
+    _refuse_overflow(architecture, einsum, moved, int(bandwidth[:, :, 1].max(initial=1)), ramp)
     energy, leak = _energies(architecture, tensors)
     constants = Constants(
         bounds=np.array([einsum.dims[dim] for dim in dims], np.int64),
@@ -222,6 +229,7 @@ def encode(architecture: Architecture, einsum: Einsum) -> Encoded:
         already=np.zeros(len(levels), np.int64),
         outer_units=np.array(units[:1], np.int64),
         dma=dma,
+        overlap=overlap,
     )
     return Encoded(architecture, einsum, dims, tensors, constants, units)
 
@@ -346,23 +354,22 @@ def _rank_along(dma: Dma, tensor: Tensor) -> int:
     return named[0] if named else len(tensor.ranks) - 1
 
 
-def _refuse_overflow(architecture: Architecture, einsum: Einsum, parts: int, rate: int, ramp: int) -> None:
+def _refuse_overflow(architecture: Architecture, einsum: Einsum, moved: int, rate: int, ramp: int) -> None:
     """Prove that no integer in the kernel passes 2**62, or refuse.
 
     A rank's extent is at most the sum of its coefficients times the product of its dimensions' tile sizes; so words
     moved to all instances of a level are at most MACs x (that factor over all ranks), and summed over tensors, times
     words an element takes, times the bandwidth's denominator, bounds every intermediate. A ramp comes with a word that
-    enters a PE, or with a step, and there is one step at least.
+    enters a PE, or with a step, and there is one step at least. `moved` is how many storage words an element takes at
+    most, four times: a port carries reads, drain reads, fills and updates, added up before they are divided by its
+    bandwidth. For each level that all else waits for it is three times more: fills, drains, and older values.
     """
     words = sum(
         math.prod(sum(factor for _, factor in rank) or 1 for rank in tensor.ranks) * einsum.macs
         for tensor in einsum.tensors
     )
-    # four times: a port carries reads, drain reads, fills and updates, added up before they are divided by its
-    # bandwidth
-    bound = words * max(
-        4 * parts * rate * architecture.compute.cycles_per_mac, architecture.compute.cycles_per_mac + 2 * ramp
-    )
+    each = architecture.compute.cycles_per_mac
+    bound = words * max(moved * rate * each, each + 2 * ramp)
     if bound >= SAFE:
         raise AccelsimError(
             f"{einsum.name} on {architecture.name}: counts could pass 2**{bound.bit_length() - 1}, and 64-bit "

@@ -19,6 +19,7 @@ from accelsim.model.detail import (
     CYCLES,
     DOWN,
     INSIDE,
+    LEAVING,
     PARTIAL,
     READS,
     SPREAD,
@@ -33,7 +34,7 @@ from accelsim.model.detail import (
     make_detail,
 )
 from accelsim.model.encode import Encoded, encode, encode_mappings
-from accelsim.model.ramps import array_ramps, computing_cycles, level_fills, level_moves
+from accelsim.model.ramps import array_ramps, level_moves, tile_fills
 from accelsim.model.result import LevelResult, Result, TensorAtLevel, TensorBursts, TensorOnNetwork, Violation
 from accelsim.model.windows import tile_moves
 
@@ -97,7 +98,6 @@ def result_of(encoded: Encoded, mapping: Mapping, counted: Counted) -> Result:
         )
     compute_cycles = int(s.level[-1, STEPS]) * architecture.compute.cycles_per_mac
     ramps = array_ramps(encoded, compute_cycles, s)
-    busy = compute_cycles + sum(ramp.cycles for ramp in ramps)
     return Result(
         architecture=architecture.name,
         workload=einsum.name,
@@ -119,9 +119,8 @@ def result_of(encoded: Encoded, mapping: Mapping, counted: Counted) -> Result:
         tensors=tuple(at_level),
         networks=tuple(on_network),
         ramps=ramps,
-        fills=level_fills(architecture, einsum.tensors, at_level, on_network, ragged=ragged),
+        fills=tile_fills(encoded, s, counted.keep),
         moves=level_moves(encoded, s, counted.keep),
-        computing_cycles=computing_cycles(architecture, busy, at_level),
         bursts=outer_bursts(encoded, mapping, s, at_level, on_network)
         if architecture.levels[0].burst_bits is not None and not ragged
         else (),
@@ -156,10 +155,7 @@ def _count_whole(encoded: Encoded, mapping: Mapping) -> Counted:
     every[:, :, -1] = s.at[:, :, TRANSFERS] * used[1:, None]
     shared = (used[1:] // used[:-1])[:, None, None] / s.at[:, :, DOWN : UP + 1]
     shared[:, np.arange(len(encoded.tensors)) != output, 1] = 1.0
-    leaving, kept = np.zeros(len(keep), np.int64), np.flatnonzero(keep[:, output]).tolist()
-    for parent, level in itertools.pairwise(kept):  # what the parent takes in, from one of its groups
-        leaving[level] = s.at[parent, output, UPDATES] // s.at[parent:level, output, UP].prod()
-    return Counted(keep, s, every, leaving, shared, float(energy[0]), int(cycles[0]))
+    return Counted(keep, s, every, shared, float(energy[0]), int(cycles[0]))
 
 
 def at_levels(encoded: Encoded, counted: Counted) -> list[TensorAtLevel]:
@@ -187,7 +183,7 @@ def at_levels(encoded: Encoded, counted: Counted) -> list[TensorAtLevel]:
                 write_pj=write_pj,
                 update_pj=update_pj,
                 compression=level.stored_share(tensor.role, partial=partial),
-                drains=int(counted.leaving[index]) if tensor.output else 0,
+                drains=int(s.level[index, LEAVING]) if tensor.output else 0,
             )
         )
     return found

@@ -15,6 +15,7 @@ from accelsim.model.detail import (
     DOWN,
     FILLS,
     INSIDE,
+    LEAVING,
     LOOPS,
     PARTIAL,
     PARTS_APART,
@@ -31,9 +32,22 @@ from accelsim.model.detail import (
     WRITTEN,
     Detail,
 )
-from accelsim.model.encode import ON_X, ON_Y, PE, TILE_WORDS, TIME, UNLIMITED, Batch, Bools, Constants, Floats, Ints
+from accelsim.model.encode import (
+    ALL_OVERLAP,
+    ON_X,
+    ON_Y,
+    PE,
+    TILE_WORDS,
+    TIME,
+    UNLIMITED,
+    Batch,
+    Bools,
+    Constants,
+    Floats,
+    Ints,
+)
 from accelsim.model.jit import inline, jit
-from accelsim.model.ramps import held_cycles, with_engines
+from accelsim.model.ramps import held_cycles, port_cycles, waiting_cycles, with_engines
 from accelsim.model.windows import distinct_windows, seen_windows, words_into
 
 VALID, FANOUT_X, FANOUT_Y, CAPACITY, PARTITION, UTILIZATION, ASKED = range(7)
@@ -308,23 +322,11 @@ def _move_output(
             up = words_into(c, temporal, order, s, lv, t)
             seen = seen_windows(c, temporal, s, lv, lv, t) if windowed else s.at[lv, t, TILE] * s.level[lv, VISITS]
             fills = down = up - seen
+            s.level[lv, LEAVING] = up
             if c.drain[lv]:
                 reads += up
         energy += _account(c, s, lv, t, reads, fills, updates, s.at[lv, t, PARTIAL], every)
     return energy
-
-
-@jit
-def port_cycles(c: Constants, lv: int, read: int, written: int, cycles: int, every: bool) -> int:
-    """Cycles that the busiest port of a level needs; 0 if that is not more than `cycles` and not asked for."""
-    needed = 0
-    for port in range(3):
-        words, rate = (read + written, read, written)[port], c.bandwidth[lv, port, 0]
-        if rate > 0:
-            least = float(words) * float(c.bandwidth[lv, port, 1])
-            if every or least > 0.999 * float(cycles) * float(rate):  # spares the division where it cannot matter
-                needed = max(needed, _ceil_div(words * c.bandwidth[lv, port, 1], rate))
-    return needed
 
 
 @jit
@@ -350,11 +352,16 @@ def cost(
     cycles = s.level[levels, STEPS] * c.mac_cycles[0]
     if c.array[PE] >= 0:
         cycles = held_cycles(c, temporal, order, keep, s, cycles)
+    waiting = 0
+    for lv in range(1, levels):
+        if c.overlap[lv] != ALL_OVERLAP:
+            waiting += waiting_cycles(c, s, keep, lv)
     for lv in range(levels):
         if c.limited[lv]:
             needed = port_cycles(c, lv, s.level[lv, READ], s.level[lv, WRITTEN], cycles, every)
             cycles = max(cycles, needed)
             s.level[lv, CYCLES] = needed
+    cycles += waiting
     if c.dma.shape[0] > 0:
         cycles = with_engines(c, s, keep, levels, cycles)
     for lv in range(levels):

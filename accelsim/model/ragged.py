@@ -17,14 +17,17 @@ from accelsim.inputs.nodes import first_nodes
 from accelsim.model.detail import (
     CYCLES,
     FILLS,
+    LEAVING,
     PARTIAL,
     PARTS_APART,
+    READ,
     READS,
     STEPS,
     TILE,
     TRANSFERS,
     UPDATES,
     USED,
+    WRITTEN,
     Counted,
     make_detail,
 )
@@ -33,7 +36,7 @@ from accelsim.model.detail import UP as DISTINCT_UP
 from accelsim.model.encode import PE, Encoded, encode_mappings
 from accelsim.model.kernel import BY_TRANSFER, BY_UPDATE, distinct, fit
 from accelsim.model.nest_sums import ALL, DOWN, FIRST, UP, Choice, Instances, NestSums, Operand, operand_of
-from accelsim.model.ramps import array_ramps, port_cycles_of
+from accelsim.model.ramps import array_ramps, port_cycles_of, waiting_cycles
 
 
 class _Counts(NamedTuple):
@@ -59,7 +62,7 @@ def count_ragged(encoded: Encoded, mapping: Mapping) -> Counted:
     cycles = model.cycles()
     compute_pj = encoded.einsum.macs * float(encoded.constants.mac[0])
     energy_pj = math.fsum([*model.s.energy.ravel().tolist(), *model.s.leak.tolist(), compute_pj])
-    return Counted(keep, model.s, model.every, model.leaving, model.shared, energy_pj, cycles)
+    return Counted(keep, model.s, model.every, model.shared, energy_pj, cycles)
 
 
 class _Model:
@@ -75,7 +78,7 @@ class _Model:
         self.operands = [operand_of(encoded, index) for index in range(len(encoded.tensors))]
         self.s.level[-1, STEPS] = self.sums.steps
         self.every = np.zeros((*self.keep.shape, 4), np.int64)
-        self.leaving, self.shared = np.zeros(len(self.keep), np.int64), np.ones((*self.keep.shape, 2))
+        self.shared = np.ones((*self.keep.shape, 2))
         self.read: list[int | Fraction] = [0] * len(self.keep)
         self.written: list[int | Fraction] = [0] * len(self.keep)
         self.known_classes: dict[int, list[tuple[dict[str, Choice], int]]] = {}
@@ -93,7 +96,7 @@ class _Model:
         self.read[ports] += busiest.reads * width
         self.written[ports] += (busiest.fills + busiest.updates) * width
         if tensor.output:
-            self.leaving[level] = busiest.leaving
+            self.s.level[level, LEAVING] = busiest.leaving
         accesses = [count * width for count in total[:3]]
         if not isinstance(width, int) or machine.block_size != 1:  # rounded up for each instance on its own
             accesses = [0, 0, 0]
@@ -159,10 +162,16 @@ class _Model:
         computing = self.sums.steps * self.encoded.architecture.compute.cycles_per_mac
         self.hold()
         cycles = computing + sum(ramp.cycles for ramp in array_ramps(self.encoded, computing, self.s))
+        c, waiting = self.encoded.constants, 0
+        for level in np.flatnonzero(c.overlap).tolist():
+            waiting += int(waiting_cycles.plain()(c, self.s, self.keep, level))
         for first in first_nodes(self.machine)[:-1]:
-            needed = port_cycles_of(self.machine[first], self.read[first], self.written[first])
+            units = self.encoded.units_per_word[first]
+            waited = [Fraction(each, units) for each in self.s.level[first, [READ, WRITTEN]].tolist()]
+            needed = port_cycles_of(self.machine[first], self.read[first] + waited[0], self.written[first] + waited[1])
             self.s.level[first, CYCLES] = needed
             cycles = max(cycles, needed)
+        cycles += waiting
         for level, leak in enumerate(self.encoded.constants.leak.tolist()):
             self.s.leak[level] = leak * cycles * self.used[level]
         return cycles

@@ -7,15 +7,31 @@ Axis letters: L = storage levels (outermost first), D = dimensions, T = tensors.
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from accelsim.inputs.architecture import Architecture, Level
-from accelsim.inputs.workload import Tensor
-from accelsim.model.detail import FIRST, INSIDE, STEPS, TILE, TILES, VISITS, WORDS
+import numpy as np
+
+from accelsim.inputs.architecture import Level
+from accelsim.model.detail import (
+    DOWN,
+    FILLS,
+    FIRST,
+    INSIDE,
+    LEAVING,
+    PARTIAL,
+    READ,
+    READS,
+    STEPS,
+    TILE,
+    TILES,
+    UP,
+    UPDATES,
+    VISITS,
+    WORDS,
+    WRITTEN,
+)
 from accelsim.model.encode import (
     ALONG,
     BUFFERED,
@@ -26,6 +42,7 @@ from accelsim.model.encode import (
     LINE,
     LINE_UNITS,
     NO_ENGINE,
+    NONE_OVERLAPS,
     PE,
     ROW,
     ROW_UNITS,
@@ -36,7 +53,7 @@ from accelsim.model.encode import (
     Encoded,
 )
 from accelsim.model.jit import inline, jit
-from accelsim.model.result import LevelFills, Moves, Ramp, TensorAtLevel, TensorOnNetwork
+from accelsim.model.result import Fills, Moves, Ramp
 from accelsim.model.windows import tiles_into, words_into
 
 if TYPE_CHECKING:
@@ -196,107 +213,94 @@ def level_moves(encoded: Encoded, s: Detail, keep: Bools) -> tuple[Moves, ...]:
     return tuple(found)
 
 
-def level_fills(
-    architecture: Architecture,
-    tensors: Sequence[Tensor],
-    at_level: Sequence[TensorAtLevel],
-    on_network: Sequence[TensorOnNetwork],
-    *,
-    ragged: bool,
-) -> tuple[LevelFills, ...]:
-    """Cycles that all transfers into and out of each level's tiles take one after the other, outermost level first.
+@jit
+def port_cycles(c: Constants, lv: int, read: int, written: int, cycles: int, every: bool) -> int:
+    """Cycles that the busiest port of a level needs; 0 if that is not more than `cycles` and not asked for."""
+    needed = 0
+    for port in range(3):
+        words, rate = (read + written, read, written)[port], c.bandwidth[lv, port, 0]
+        if rate > 0:
+            least = float(words) * float(c.bandwidth[lv, port, 1])
+            if every or least > 0.999 * float(cycles) * float(rate):  # spares the division where it cannot matter
+                needed = max(needed, -(-words * c.bandwidth[lv, port, 1] // rate))
+    return needed
 
-    A transfer is what moves of one tensor in one step of the nest; it takes as long as the slower of both sides.
 
-    Parameters
-    ----------
-    architecture : Architecture
-        With the storage nodes of the mapping.
-    tensors : sequence of Tensor
-        Of the Einsum.
-    at_level, on_network
-        Counts of a mapping on that machine.
-    ragged : bool
-        Its loops leave remainders: transfers are then those of the busiest instance, as if all others moved as much.
+@jit
+def transfer_cycles(c: Constants, s: Detail, keep: Bools, lv: int, t: int, wait: bool) -> tuple[int, int, int, int]:
+    """Cycles of the first fill, all fills, the last drain and all drains of a tile, one after the other.
+
+    A transfer takes as long as the slower of both sides. With `wait`, the words of those that do not overlap are taken
+    off the ports of both.
     """
-    levels = {level.name: level for level in architecture.levels}
-    known = {tensor.name: tensor for tensor in tensors}
+    parent, groups = lv - 1, 1
+    while not keep[parent, t]:
+        parent -= 1
+    output = t == c.output[0]
+    for between in range(parent, lv):
+        groups *= s.at[between, t, UP if output else DOWN]
+    here, above = c.nodes[lv, 0], c.nodes[parent, 0]
+    part, outer = c.word_parts[lv, t, s.at[lv, t, PARTIAL]], c.word_parts[parent, t, s.at[parent, t, PARTIAL]]
+    if outer == 0:  # in a fused chain: it never leaves the level
+        return 0, 0, 0, 0
+    tile, fills = s.at[lv, t, TILE] * part, s.at[lv, t, FILLS] * part
+    outer_tile, reads = groups * s.at[lv, t, TILE] * outer, s.at[parent, t, READS] * outer
+    if output:
+        leaving, updates = s.level[lv, LEAVING] * part, s.at[parent, t, UPDATES] * outer
+        reads -= s.level[parent, LEAVING] * outer if c.drain[parent] else 0
+        back = min(reads, groups * s.at[lv, t, FILLS] * outer)  # the others are older values that stay there
+        last = max(_port(c, here, tile, 0), _port(c, above, 0, outer_tile))
+        into = max(_port(c, here, 0, fills), _port(c, above, back, 0))
+        out = max(_port(c, here, leaving, 0), _port(c, above, 0, updates)) + _port(c, above, reads - back, 0)
+        if wait:
+            every = c.overlap[lv] == NONE_OVERLAPS
+            s.level[here, WRITTEN] -= fills if every else 0
+            s.level[above, READ] -= reads if every else 0
+            s.level[above, WRITTEN] -= updates if every else outer_tile
+            if c.drain[lv]:
+                s.level[here, READ] -= leaving if every else tile
+        return 0, into, last, out
+    first = max(_port(c, here, 0, tile), _port(c, above, outer_tile, 0))
+    into = max(_port(c, here, 0, fills), _port(c, above, reads, 0))
+    if c.stationary[t] and c.array[PE] <= lv < c.nodes[c.array[PE], 1]:  # the preload of the array is a ramp of its own
+        first = max(0, first - c.array[ROWS] * s.at[lv, t, TILE])
+        into = max(0, into - c.array[ROWS] * s.at[lv, t, FILLS])
+    elif wait:
+        every = c.overlap[lv] == NONE_OVERLAPS
+        s.level[here, WRITTEN] -= fills if every else tile
+        s.level[above, READ] -= reads if every else outer_tile
+    return first, into, 0, 0
+
+
+@inline
+def _port(c: Constants, lv: int, read: int, written: int) -> int:
+    """Cycles that so many words take at a level that does nothing else."""
+    return int(port_cycles(c, lv, read, written, 0, True))
+
+
+@jit
+def waiting_cycles(c: Constants, s: Detail, keep: Bools, lv: int) -> int:
+    """Cycles of the fills and drains of a level, or a storage node, that all else waits for; these leave the ports."""
+    waiting = 0
+    for t in range(keep.shape[1]):
+        if keep[lv, t]:
+            first, fills, last, drains = transfer_cycles(c, s, keep, lv, t, True)
+            waiting += fills + drains if c.overlap[lv] == NONE_OVERLAPS else first + last
+    return waiting
+
+
+def tile_fills(encoded: Encoded, s: Detail, keep: Bools) -> tuple[Fills, ...]:
+    """Cycles that the fills and drains of each tensor at each level take alone, outermost level first."""
     found = []
-    for around, name in itertools.pairwise(levels):
-        level, array = levels[name], levels[around].systolic
-        first, fills, last, drains = Fraction(), Fraction(), Fraction(), Fraction()
-        for t in at_level:
-            if t.level != name:
-                continue
-            outer, tensor = _outer(t, at_level), known[t.tensor]
-            above = levels[outer.level]
-            groups = _groups(t, outer, list(levels), on_network, up=tensor.output)
-            into = max(_each(t, level, level.write_bandwidth), groups * _each(outer, above, above.read_bandwidth))
-            if tensor.output:
-                out = max(_each(t, level, level.read_bandwidth), groups * _each(outer, above, above.write_bandwidth))
-                back = outer.reads - (outer.drains if above.drain_reads else 0)
-                added = back - t.fills * (1 if ragged else groups)
-                last += t.tile_words * out
-                drains += t.drains * out + added * _each(outer, above, above.read_bandwidth)
-            elif array is not None and array.stationary == tensor.role:
-                into = max(Fraction(), into - levels[around].y.size)  # the preload of the array is a ramp of its own
-            first += 0 if tensor.output else t.tile_words * into
-            fills += t.fills * into
-        double = level.multiple_buffering > 1 or (array is not None and array.double_buffered)
-        found.append(LevelFills(name, double, *map(math.ceil, (first, fills, last, drains))))
+    for lv, t in np.argwhere(keep).tolist():
+        level = encoded.architecture.levels[lv]
+        if encoded.constants.nodes[lv, 0] > 0:
+            times = transfer_cycles.plain()(encoded.constants, s, keep, lv, t, False)
+            found.append(Fills(level.name, encoded.tensors[t].name, level.overlap, *map(int, times)))
     return tuple(found)
-
-
-def computing_cycles(architecture: Architecture, busy: int, at_level: Sequence[TensorAtLevel]) -> int:
-    """Cycles of the compute units and of the ports that they ask for operands, which overlap.
-
-    Parameters
-    ----------
-    busy : int
-        Cycles of the compute units with ramps.
-    at_level : sequence of TensorAtLevel
-        Counts of the mapping.
-    """
-    innermost = {t.tensor: t for t in at_level}
-    computing = busy
-    for level in {level.name: level for level in architecture.levels}.values():
-        read, updated = Fraction(), Fraction()
-        for t in innermost.values():
-            if t.level == level.name:
-                asked = t.reads - (t.drains if level.drain_reads else 0)
-                read += t.storage_words(asked, level.word_bits)
-                updated += t.storage_words(t.updates, level.word_bits)
-        computing = max(computing, port_cycles_of(level, read, updated))
-    return computing
 
 
 def port_cycles_of(level: Level, read: int | Fraction, written: int | Fraction) -> int:
     """Cycles that the ports of an instance need for so many storage words."""
     ports = ((level.bandwidth, read + written), (level.read_bandwidth, read), (level.write_bandwidth, written))
     return max((math.ceil(words / rate) for rate, words in ports if rate is not None), default=0)
-
-
-def _outer(tensor: TensorAtLevel, at_level: Sequence[TensorAtLevel]) -> TensorAtLevel:
-    """The same tensor at the level that its tile comes from: the next one further out that keeps it."""
-    keeping = [t for t in at_level if t.tensor == tensor.tensor]
-    return keeping[keeping.index(tensor) - 1]
-
-
-def _groups(
-    tensor: TensorAtLevel,
-    outer: TensorAtLevel,
-    names: Sequence[str],
-    on_network: Sequence[TensorOnNetwork],
-    *,
-    up: bool,
-) -> int:
-    """Words at one instance of the outer level for each word of a tile, of all its children together."""
-    between = names[names.index(outer.level) : names.index(tensor.level)]
-    crossed = [n for n in on_network if n.tensor == tensor.tensor and n.level in between]
-    return math.prod(n.distinct_up if up else n.distinct for n in crossed)
-
-
-def _each(tensor: TensorAtLevel, level: Level, own: Fraction | None) -> Fraction:
-    """Cycles that a word of a tensor takes at the slower of a level's shared and of its own port for an action."""
-    rates = [rate for rate in (level.bandwidth, own) if rate is not None]
-    return Fraction(tensor.storage_words(1, level.word_bits)) / min(rates) if rates else Fraction()

@@ -138,7 +138,8 @@ class LevelResult:
     """One level as a whole.
 
     `used_words` and `capacity_words` (None: unlimited) count storage words of one instance, the former rounded up where
-    tensors are compressed; `cycles` is what its ports need.
+    tensors are compressed; `cycles` is what its ports need besides the fills and drains that all else
+    waits for.
     """
 
     level: str
@@ -152,14 +153,14 @@ class LevelResult:
 
 
 @dataclass(frozen=True, slots=True)
-class LevelFills:
-    """Cycles that a level's tiles take to fill and drain if nothing overlaps with it.
+class Fills:
+    """Cycles that a tensor's tiles at a level take to fill and drain if nothing overlaps with it.
 
     Attributes
     ----------
-    level : str
-    double_buffered : bool
-        Its fills overlap with computing: it has room for the next tiles.
+    level, tensor : str
+    overlap : str
+        Of the level: what of these cycles overlaps, and is not in those of a mapping.
     first_fill, fills : int
         Before anything can be computed, and in all; output words that come back are in `fills` alone.
     last_drain, drains : int
@@ -167,11 +168,19 @@ class LevelFills:
     """
 
     level: str
-    double_buffered: bool
+    tensor: str
+    overlap: str
     first_fill: int
     fills: int
     last_drain: int
     drains: int
+
+    @property
+    def waiting(self) -> tuple[tuple[str, int], ...]:
+        """What all else waits for, and its cycles."""
+        if self.overlap == "steady":
+            return ("first fill", self.first_fill), ("last drain", self.last_drain)
+        return (("fills", self.fills), ("drains", self.drains)) if self.overlap == "none" else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,11 +272,10 @@ class Result:
     ramps : tuple of Ramp
         Cycles before, between and after these that a systolic array costs, one by one.
     cycles : int
-        The largest of every level's cycles, and of compute cycles with ramps; and what DMA engines add to it.
-    fills : tuple of LevelFills
-        Of each level but the outermost; `cycles` has them overlap.
-    computing_cycles : int
-        Cycles of compute units with ramps, or of the ports that they ask for operands, if these take longer.
+        The largest of every level's cycles, and of compute cycles with ramps; and what fills, drains and DMA engines
+        add to it.
+    fills : tuple of Fills
+        Of each tensor at each level but the outermost.
     bursts : tuple of TensorBursts
         Where the outermost level has a burst and no loop leaves a remainder.
     moves : tuple of Moves
@@ -294,8 +302,7 @@ class Result:
     tensors: tuple[TensorAtLevel, ...]
     networks: tuple[TensorOnNetwork, ...]
     ramps: tuple[Ramp, ...] = ()
-    fills: tuple[LevelFills, ...] = ()
-    computing_cycles: int = 0
+    fills: tuple[Fills, ...] = ()
     bursts: tuple[TensorBursts, ...] = ()
     moves: tuple[Moves, ...] = ()
 
@@ -362,12 +369,6 @@ class Result:
         return self.compute_cycles + sum(ramp.cycles for ramp in self.ramps)
 
     @property
-    def cycles_without_overlap(self) -> int:
-        """Cycles if computing and the fills and drains of levels that are not double-buffered wait for each other."""
-        waiting = sum(each.fills + each.drains for each in self.fills if not each.double_buffered)
-        return max(self.cycles, self.computing_cycles + waiting)
-
-    @property
     def bottleneck(self) -> str:
         """The component whose cycles are the total: the compute units, or the outermost level that needs as long."""
         least = self.overlapped_cycles
@@ -381,7 +382,7 @@ class Result:
 
     @property
     def overlapped_cycles(self) -> int:
-        """Cycles if DMA engines took no time: the compute units with ramps, or the port that needs longest."""
+        """Cycles of all that overlaps: the compute units with ramps, or the port that needs longest."""
         return max(self.busy_cycles, *(level.cycles for level in self.levels))
 
     def time_rows(self) -> list[Dict[str, Any]]:
@@ -394,6 +395,12 @@ class Result:
         found += [(self.compute, ramp.what, ramp.cycles) for ramp in self.ramps]
         slowest = next((level.level for level in self.levels if level.cycles == computing), "")
         found.append((slowest, "ports", computing - self.busy_cycles))
+        waits: dict[tuple[str, str], int] = {}
+        for each in self.fills:
+            for what, cycles in each.waiting:
+                waits[each.level, what] = waits.get((each.level, what), 0) + cycles
+        found += [(*where, cycles) for where, cycles in waits.items()]
+        computing += sum(waits.values())
         ends = [(m, max(computing + m.first, m.cycles - (-computing // m.tiles))) for m in self.moves if m.overlap]
         if ends:
             engine, end = max(ends, key=lambda found: found[1])
@@ -444,6 +451,11 @@ class Result:
             }
             for (component, tensor), energy in sums.items()
         ]
+
+    @property
+    def all_overlaps(self) -> bool:
+        """Whether fills and drains take no cycles of their own."""
+        return not self.moves and all(not each.waiting for each in self.fills)
 
     def cycle_rows(self) -> list[Dict[str, Any]]:
         """Cycles that each component needs, outermost first, their share of the total, and which one is the bottleneck.

@@ -1,6 +1,6 @@
 """Oracle of systolic arrays: runs the array step by step and counts cycles; nothing here is a formula.
 
-Oracle of a machine without overlap: walks all tiles, transfer by transfer, and adds up how long each takes.
+Oracle of fills and drains: walks all tiles, transfer by transfer, and adds up how long each takes, or what it moves.
 
 Nothing here is a formula of words: what a transfer moves is counted word by word, as in `accelsim.model.oracle`.
 """
@@ -33,7 +33,7 @@ from accelsim.model.oracle import (
     tiles_of,
     walk_tile,
 )
-from accelsim.model.result import LevelFills
+from accelsim.model.result import Fills
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def walk_array(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> 
 
 @dataclass(slots=True)
 class _Clock:
-    """Cycles of the transfers of one level, all and the first or last."""
+    """Cycles of the transfers of one tensor into a level, all and the first or last."""
 
     first_fill: Fraction = Fraction()
     fills: Fraction = Fraction()
@@ -92,15 +92,20 @@ class _Clock:
     drains: Fraction = Fraction()
 
 
+_Ports = defaultdict[tuple[str, str], Fraction]
+"""Words by level, and by `read` or `write`, that move while the compute units work."""
+
+
 def walk_fills(
     architecture: Architecture, einsum: Einsum, mapping: Mapping, counts: OracleCounts | None = None
-) -> tuple[int, tuple[LevelFills, ...]]:
-    """Run a mapping tile by tile: cycles of computing, and of all transfers of each level one after the other.
+) -> tuple[int, tuple[Fills, ...]]:
+    """Run a mapping tile by tile: its cycles, and those of all transfers of each tensor one after the other.
 
     In a step, the words that leave the tiles of a tensor at a level go up in all instances at once, then those that
     enter come down; each transfer takes as long as the slower side. Where the level above adds the words that arrive
-    to older ones, which do not come back, these are read after that. Computing is the steps, with those that a systolic
-    array needs besides, or what the compute units ask of the ports.
+    to older ones, which do not come back, these are read after that. While a transfer takes place that does not
+    overlap, all else stands still; all others share the ports with what the compute units ask for. These work through
+    the steps, with those that a systolic array needs besides.
 
     Parameters
     ----------
@@ -112,35 +117,26 @@ def walk_fills(
     counts = counts or execute(architecture, einsum, mapping)
     array = walk_array(architecture, einsum, mapping)
     architecture, einsum = arrange_for(architecture, mapping), pad(einsum, mapping.padding)
-    levels = architecture.levels
-    clocks = {level.name: _Clock() for level in levels}
-    read: defaultdict[str, Fraction] = defaultdict(Fraction)
-    written: defaultdict[str, Fraction] = defaultdict(Fraction)
-    for tensor in einsum.tensors:
+    levels, found = architecture.levels, {}
+    ports: _Ports = defaultdict(Fraction)
+    for number, tensor in enumerate(einsum.tensors):
         keeps = [index for index, node in enumerate(mapping.levels) if tensor.name in node.keep]
         words = {index: _element(mapping, levels[index], tensor, counts, index) for index in keeps}
         for parent, child in itertools.pairwise(keeps):
-            _walk_link(architecture, einsum, mapping, tensor, (parent, child), words, clocks[levels[child].name])
-        asked = counts.levels[keeps[-1]][tensor.name]
-        drained = max(asked.drained.values())
-        read[levels[keeps[-1]].name] += (asked.reads - drained) * words[keeps[-1]]
-        written[levels[keeps[-1]].name] += asked.updates * words[keeps[-1]]
-    computing = counts.steps * architecture.compute.cycles_per_mac if array is None else array.cycles
+            clock = _Clock()
+            _walk_link(architecture, einsum, mapping, tensor, (parent, child), words, clock, ports)
+            times = map(math.ceil, (clock.first_fill, clock.fills, clock.last_drain, clock.drains))
+            found[child, number] = Fills(levels[child].name, tensor.name, levels[child].overlap, *times)
+        last, asked = keeps[-1], counts.levels[keeps[-1]][tensor.name]
+        ports[levels[last].name, "read"] += (asked.reads - max(asked.drained.values())) * words[last]
+        ports[levels[last].name, "write"] += asked.updates * words[last]
+    cycles = counts.steps * architecture.compute.cycles_per_mac if array is None else array.cycles
     for level in levels:
-        for rate, moved in (
-            (level.read_bandwidth, read[level.name]),
-            (level.write_bandwidth, written[level.name]),
-            (level.bandwidth, read[level.name] + written[level.name]),
-        ):
-            computing = max(computing, 0 if rate is None else math.ceil(moved / rate))
-    found = []
-    for around, level in itertools.pairwise(levels):
-        clock = clocks[level.name]
-        if level.name != around.name:
-            double = around.systolic is not None and around.systolic.double_buffered
-            cycles = map(math.ceil, (clock.first_fill, clock.fills, clock.last_drain, clock.drains))
-            found.append(LevelFills(level.name, double or level.multiple_buffering > 1, *cycles))
-    return computing, tuple(found)
+        read, written = ports[level.name, "read"], ports[level.name, "write"]
+        rates = (level.read_bandwidth, read), (level.write_bandwidth, written), (level.bandwidth, read + written)
+        cycles = max(cycles, *(0 if rate is None else math.ceil(words / rate) for rate, words in rates))
+    fills = tuple(found[at] for at in sorted(found))
+    return cycles + sum(each for one in fills for _, each in one.waiting), fills
 
 
 def _element(mapping: Mapping, level: Level, tensor: Tensor, counts: OracleCounts, index: int) -> int | Fraction:
@@ -157,6 +153,7 @@ def _walk_link(
     link: tuple[int, int],
     words: dict[int, int | Fraction],
     clock: _Clock,
+    ports: _Ports,
 ) -> None:
     """Walk the tiles of one tensor at one level, which the level above it fills."""
     parent, child = link
@@ -170,8 +167,8 @@ def _walk_link(
     shifts = 0
     if around.systolic is not None and around.systolic.stationary == tensor.role and not tensor.output:
         shifts = around.y.size
-    last = Fraction()
-    for number, steps in enumerate(in_time(walk_tile(sharing.tiles[child]))):
+    last, stepwise = Fraction(), list(in_time(walk_tile(sharing.tiles[child])))
+    for number, steps in enumerate(stepwise):
         up: defaultdict[tuple[Coordinate, Hashable], set[Point]] = defaultdict(set)
         down: defaultdict[tuple[Coordinate, Hashable], set[Point]] = defaultdict(set)
         coming = {step.instance: _coming(tensor, step, seen_here) for step in steps}
@@ -189,16 +186,25 @@ def _walk_link(
             leaving = max(len(step.leaving) for step in steps) * words[child]
             last = max(_time(leaving, here, "read"), _time(_most(up) * words[parent], above, "write"))
             clock.drains += last
+            if here.overlap == "all" or (here.overlap == "steady" and number < len(stepwise) - 1):
+                ports[here.name, "read"] += leaving if here.drain_reads else 0
+                ports[above.name, "write"] += _most(up) * words[parent]
         enter = max(len(each) for each in coming.values())
         taken = max(_time(enter * words[child], here, "write"), _time(_most(down) * words[parent], above, "read"))
         taken = max(Fraction(), taken - shifts * enter)
+        if here.overlap == "all" or (here.overlap == "steady" and number > 0) or shifts:
+            ports[here.name, "write"] += enter * words[child]
+            ports[above.name, "read"] += _most(down) * words[parent]
         clock.fills += taken
         clock.first_fill += taken if number == 0 else 0
         if tensor.output:
             for (instance, _), each in down.items():
                 older[instance] -= len(each)
     clock.last_drain += last
-    clock.drains += _time(max([0, *older.values()]) * words[parent], above, "read")
+    again = _time(max([0, *older.values()]) * words[parent], above, "read")
+    clock.drains = Fraction(math.ceil(clock.drains) + math.ceil(again))
+    if here.overlap != "none":
+        ports[above.name, "read"] += max([0, *older.values()]) * words[parent]
 
 
 def _coming(tensor: Tensor, step: OracleStep, seen: defaultdict[Coordinate, set[Point]]) -> frozenset[Point]:

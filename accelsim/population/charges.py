@@ -156,13 +156,21 @@ def cycle_rows(nest: Nest) -> list[Row]:
         read, write = port in (READ_WRITE, READ), port in (READ_WRITE, WRITE)
         charges = none._replace(read=words * read, fill=words * write, update=words * write, instance=int(lv))
         rows.append(Row(charges, float(c.bandwidth[lv, port, 1]) / float(c.bandwidth[lv, port, 0]), whole=True))
-    engines = _engines_at_most(encoded)
-    return [row._replace(more=row.more + engines) for row in rows] if engines else rows
+    waits = _waits_at_most(encoded)
+    return [row._replace(more=row.more + waits) for row in rows] if waits else rows
 
 
-def _engines_at_most(encoded: Encoded) -> float:
-    """Cycles that DMA engines add at most: a step for each MAC, and each word of a tile a row and a line by itself."""
+def _waits_at_most(encoded: Encoded) -> float:
+    """Cycles that fills, drains and DMA engines add at most.
+
+    Each MAC is a step, and each word of a tile a row and a line by itself; a word of the output comes, leaves and is
+    read again.
+    """
     c, macs, found = encoded.constants, float(encoded.einsum.macs), 0.0
+    slowest = (c.bandwidth[:, :, 1] / np.maximum(c.bandwidth[:, :, 0], 1)).max() * c.word_parts.max()
+    for tensor in encoded.tensors if c.overlap.any() else ():
+        halo = math.prod(sum(factor for _, factor in rank) or 1 for rank in tensor.ranks)
+        found += 3.0 * np.count_nonzero(c.overlap) * (macs * halo * slowest + 1.0)
     for level in c.dma:
         found += macs * float(level[-1, ISSUE] + len(c.whole))
         for t, tensor in enumerate(encoded.tensors):

@@ -17,7 +17,7 @@ from accelsim.inputs.units import listed, near_miss
 from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.model.evaluate import evaluate
 from accelsim.model.oracle import Box, OracleCounts, OracleStep, Tile, execute, walk_tile
-from accelsim.model.result import LevelFills, Result
+from accelsim.model.result import Fills, Result
 from accelsim.model.time_oracle import walk_array, walk_fills
 
 LARGEST_WALK = 100_000
@@ -104,8 +104,8 @@ class Explanation:
 
     `ranks` holds what each rank of each tensor is, such as `h` and `P + R`; `totals` has a row for each level and
     tensor with `counted` and `formula`: tile, reads, fills and updates in words of one instance, the busiest one, and
-    the last three of all instances together. `computing_cycles` and `fills` are cycles of the run without overlap,
-    transfer by transfer; the result's are by formula, and of the busiest instance alone where loops leave remainders.
+    the last three of all instances together. `cycles` and `fills` are those of the run, transfer by transfer; the
+    result's are by formula, and of the busiest instance alone where loops leave remainders.
     """
 
     result: Result
@@ -114,8 +114,8 @@ class Explanation:
     compute: tuple[ComputeWalk, ...]
     compute_steps: int
     totals: tuple[dict[str, Any], ...]
-    computing_cycles: int
-    fills: tuple[LevelFills, ...]
+    cycles: int
+    fills: tuple[Fills, ...]
     same: bool
 
 
@@ -164,7 +164,7 @@ def explain(
         if index > 0 and t.name in node.keep and level in (None, node.level)
     ]
     totals = _totals(result, counts)
-    computing, fills = walk_fills(architecture, einsum, mapping, counts)
+    cycles, fills = walk_fills(architecture, einsum, mapping, counts)
     innermost = len(mapping.levels)
     asking = tuple(ComputeWalk(steps=counts.steps, **_asked(mapping, t, innermost, counts)) for t in chosen)
     return Explanation(
@@ -174,11 +174,11 @@ def explain(
         compute=asking if level in (None, levels[-1]) else (),
         compute_steps=counts.steps,
         totals=tuple(totals),
-        computing_cycles=computing,
+        cycles=cycles,
         fills=fills,
         same=_same(architecture, einsum, result, counts, totals)
-        and computing == result.computing_cycles
-        and (fills == result.fills or result.ragged),
+        and (result.ragged or any(level.dma for level in architecture.levels) or cycles == result.cycles)
+        and (result.ragged or fills == result.fills),
     )
 
 
@@ -373,6 +373,6 @@ def explanation_json(explanation: Explanation) -> dict[str, Any]:
         "compute": [asdict(walk) for walk in explanation.compute],
         "totals": explanation.totals,
         "fills": [asdict(each) for each in explanation.fills],
-        "computing_cycles": explanation.computing_cycles,
+        "cycles": explanation.cycles,
         "closed_formula_is_the_same": explanation.same,
     }

@@ -16,7 +16,7 @@ from accelsim.inputs.mapping import LevelMapping, Loop
 from accelsim.inputs.mapping import Mapping as LoopNest
 from accelsim.inputs.workload import Einsum
 from accelsim.model.result import (
-    LevelFills,
+    Fills,
     LevelResult,
     Moves,
     Ramp,
@@ -106,12 +106,10 @@ RESULT = record(
     bottleneck=TEXT,
     compute=part(_COMPUTE),
     ramps=rows(fields_of(Ramp, times=SOME, cycles=SOME)),
-    fills=rows(fields_of(LevelFills)),
-    computing_cycles=SOME,
+    fills=rows(fields_of(Fills)),
     bursts=rows(fields_of(TensorBursts, run_words=SOME)),
     moves=rows(fields_of(Moves, tiles=SOME)),
     time=at(Result.time_rows, rows(record(component=TEXT, what=TEXT, cycles=SOME, share=SHARE))),
-    cycles_without_overlap=SOME,
     levels=rows(fields_of(LevelResult, instances=SOME, used_instances=SOME, word_bits=SOME)),
     tensors=rows(fields_of(TensorAtLevel, tile_words=SOME, word_bits=SOME, compression=SHARE, energy_pj=NUMBER)),
     networks=rows(fields_of(TensorOnNetwork, children=SOME, distinct=SOME)),

@@ -61,7 +61,7 @@ def bound_of(
         cycles = np.ceil(steps / g.edges[level, b] * (1.0 - SURE))
         if c.array[PE] >= 0 and not goal.energy_only[0]:
             cycles = least_array_cycles(c, shapes, node, s, level, inside, g.edges[level, b], cycles)
-        cycles = max(float(least_cycles), cycles)
+        cycles = max(float(least_cycles), cycles + float(node.waits[level]))
         if c.dma.shape[0] > 0 and not goal.energy_only[0]:
             cycles = float(with_engines(c, s, node.mapping.keep[0], level + 1, int(cycles)))
         if cycles > most:

@@ -341,8 +341,9 @@ def _widest(spaces: Spaces, aim: _Aim) -> _Solved | None:
     None where another number is looked for, where it takes more cycles, or a second does not tell.
     """
     space = spaces.first
-    engines = any(level.dma is not None for level in space.encoded.architecture.levels)  # they make all slower
-    if aim.objective.alone != "cycles" or len(spaces) > 1 or space.imperfect or engines:
+    levels = space.encoded.architecture.levels
+    slower = any(level.dma is not None or level.overlap != "all" for level in levels)
+    if aim.objective.alone != "cycles" or len(spaces) > 1 or space.imperfect or slower:
         return None
     deadline = aim.watch.deadline
     try:

@@ -11,18 +11,23 @@ import numpy as np
 
 from accelsim.model.detail import (
     DOWN,
+    FILLS,
     INSIDE,
+    LEAVING,
     LOOPS,
+    PARTIAL,
     PARTS_APART,
+    READS,
     SPREAD,
     STEPS,
     TILE,
     UP,
+    UPDATES,
     USED,
     VISITS,
     Detail,
 )
-from accelsim.model.encode import KIND, NO_ENGINE, PE, UNLIMITED, Bools, Constants, Floats, Ints
+from accelsim.model.encode import ALL_OVERLAP, KIND, NO_ENGINE, PE, UNLIMITED, Bools, Constants, Floats, Ints
 from accelsim.model.jit import inline, jit
 from accelsim.model.kernel import BY_WRITE
 from accelsim.model.ramps import node_moves
@@ -148,6 +153,26 @@ def _engines(c: Constants, node: SearchNode, s: Detail, key: Ints, level: int) -
                 _mix(key, each)
 
 
+@jit
+def _waits(c: Constants, node: SearchNode, s: Detail, key: Ints, level: int) -> None:
+    """Add the words of known transfers that all else waits for, and what decides how long those further in take."""
+    keep, output = node.mapping.keep[0], c.output[0]
+    for t in range(c.whole.shape[0]):
+        parent, groups = node.parent[level, t], 1
+        for lv in range(parent, level):
+            groups *= s.at[lv, t, UP if t == output else DOWN]
+        _mix(key, groups)
+        _mix(key, s.level[parent, USED])
+        waits = False
+        for lv in range(level, -1, -1):
+            if keep[lv, t]:
+                for k in (READS, UPDATES, PARTIAL):
+                    _mix(key, s.at[lv, t, k] if waits else 0)
+                waits = c.overlap[lv] != ALL_OVERLAP
+                for each in (s.at[lv, t, TILE], s.at[lv, t, FILLS], s.level[lv, LEAVING]):
+                    _mix(key, each if waits else 0)
+
+
 @inline
 def _still(c: Constants, node: SearchNode, s: Detail, level: int, t: int) -> int:
     """Product of the loops outside a tile down to the innermost that moves it."""
@@ -223,6 +248,8 @@ def beaten_before(c: Constants, g: CostTables, memo: Memo, node: SearchNode, s: 
                     _mix(key, s.at[lv, t, TILE])
     if timed and c.dma.shape[0] > 0:
         _engines(c, node, s, key, level)
+    if timed and c.overlap.any():
+        _waits(c, node, s, key, level)
     parent = node.parent[level, output]
     _mix(key, s.level[parent, PARTS_APART])
     narrow = wide = node.energy[level]

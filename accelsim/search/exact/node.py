@@ -93,7 +93,8 @@ class SearchNode(NamedTuple):
 
     mapping : Batch of one; tile : int64[L + 1, D], divisor indices; mid : int64[L, D], the same around the network;
     parent : int64[L + 1, T]; share : float64[L + 1, T]; energy : float64[L + 1]; read, written : int64[L + 1, L], words
-    at each level so far; fills, moved : int64[L + 1, T]; charged : float64[L + 1, T], energy charged beforehand; held :
+    at each level so far; waits : int64[L + 1], cycles so far that do not overlap; fills, moved : int64[L + 1, T];
+    charged : float64[L + 1, T], energy charged beforehand; held :
     int64[L + 1], words held; cursor : int64[L, 8], what is next at each level; context : int64[L + 1, 2**T]; weight :
     float64[L + 1, 2**T]; lower : float64[T]; mix : int64[*]; mix_weight : float64[*]; within : int64[L, *],
     within_weight : float64[L, *], the same at tiles of the next level after the block of a level, and how many these
@@ -112,6 +113,7 @@ class SearchNode(NamedTuple):
     energy: Floats
     read: Ints
     written: Ints
+    waits: Ints
     fills: Ints
     moved: Ints
     charged: Floats

@@ -12,21 +12,26 @@ import numpy as np
 from accelsim.model.detail import (
     BEFORE,
     DOWN,
+    FILLS,
     INSIDE,
+    LEAVING,
     LOOPS,
+    PARTIAL,
     PARTS_APART,
+    READS,
     SPREAD,
     STEPS,
     TILE,
     UP,
+    UPDATES,
     USED,
     VISITS,
     Detail,
 )
-from accelsim.model.encode import PE, TIME, UNLIMITED, Bools, Constants, Ints
+from accelsim.model.encode import ALL_OVERLAP, PE, TIME, UNLIMITED, Bools, Constants, Ints
 from accelsim.model.jit import inline, jit
-from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE, distinct, port_cycles
-from accelsim.model.ramps import array_cycles
+from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE, distinct
+from accelsim.model.ramps import array_cycles, port_cycles, waiting_cycles
 from accelsim.model.windows import seen_windows, tiles_into, words_into
 from accelsim.search.exact.bounds_kernel import grain_of, reach_of, way_on
 from accelsim.search.exact.incumbents_kernel import SURE
@@ -301,6 +306,7 @@ def flow(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, child: int, 
             energy += _charge(c, s, above, t, down, part, BY_READ)
             node.read[child, c.nodes[above, 0]] += down * part
             if child < levels:
+                s.at[above, t, READS], s.at[child, t, FILLS] = down, words
                 part = c.word_parts[child, t, 0]
                 energy += _charge(c, s, child, t, words, part, BY_WRITE)
                 node.written[child, c.nodes[child, 0]] += words * part
@@ -332,6 +338,9 @@ def flow(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, child: int, 
         node.read[child, c.nodes[above, 0]] += reads * part
         node.written[child, c.nodes[above, 0]] += (fills + up) * part
         if child < levels:
+            s.at[above, t, READS], s.at[above, t, UPDATES], s.at[above, t, PARTIAL] = reads, up, partial
+            s.at[child, t, FILLS], s.at[child, t, PARTIAL] = node.fills[child, t], 0  # at least: as if finished
+            s.level[above, LEAVING], s.level[child, LEAVING] = node.moved[above, t], node.moved[child, t]
             part = min(c.word_parts[child, t, 0], c.word_parts[child, t, 1])
             node.charged[child, t] = _charge(c, s, child, t, node.fills[child, t], part, BY_WRITE)
             if c.drain[child]:  # not rounded up: drained words share accesses with the reads that are not known yet
@@ -345,7 +354,9 @@ def flow(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, child: int, 
                     held += s.at[above, u, TILE] * c.word_parts[above, u, partial if u == t else 0]
             if held > c.capacity[above]:
                 return False
-    node.energy[child] = energy
+    node.energy[child], node.waits[child] = energy, node.waits[child - 1]
+    if child < levels and c.overlap[child] != ALL_OVERLAP:
+        node.waits[child] += waiting_cycles(c, s, keep, child)
     return True
 
 

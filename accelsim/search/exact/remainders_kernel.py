@@ -12,8 +12,8 @@ import numpy as np
 from accelsim.model.detail import BEFORE, DOWN, INSIDE, LOOPS, PARTS_APART, SPREAD, TILE, UP, USED, Detail
 from accelsim.model.encode import PE, Constants
 from accelsim.model.jit import inline, jit
-from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE, port_cycles
-from accelsim.model.ramps import array_cycles
+from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE
+from accelsim.model.ramps import array_cycles, port_cycles
 from accelsim.model.windows import words_into
 from accelsim.search.exact.incumbents_kernel import SURE
 from accelsim.search.exact.node import SearchNode

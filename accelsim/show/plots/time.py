@@ -11,8 +11,9 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
+from accelsim.inputs.mapping import Loop
 from accelsim.inputs.workload import Einsum
-from accelsim.model.result import Moves, Result
+from accelsim.model.result import Fills, Moves, Result
 from accelsim.show import plots as style
 from accelsim.show.plots import DARK, PALE
 from accelsim.show.report import percent
@@ -26,7 +27,10 @@ _COLOURS = {
     "fills": "#56B4E9",
     "issue": "#E69F00",
     "drains": "#009E73",
+    "last drain": "#66C2A5",
 }
+_Pause = tuple[Fraction, Fraction, str, str, int]
+"""When something stops all else, for how long, the level, what it does, and for which tile."""
 _RAMPS, _WAITS = "#999999", "waits"
 
 
@@ -35,8 +39,9 @@ def timeline_table(result: Result, einsum: Einsum, tiles: int | None = FIRST_TIL
 
     The engine that holds up the compute units most is the one that overlaps. It has room for two tiles: it begins one
     when it is done with the last, and when the compute units are done with the one before; these use all tiles for as
-    long. While an engine that does not overlap moves a tile, everything else stops. Where storage nodes of a level
-    stand at different loops, a tile takes the mean.
+    long. While an engine that does not overlap moves a tile, or a tile fills or drains that all else waits for,
+    everything else stops. Where storage nodes of a level stand at different loops, a tile takes the mean; and so it
+    does where a tile further in changes several times.
 
     Returns
     -------
@@ -51,6 +56,8 @@ def timeline_table(result: Result, einsum: Einsum, tiles: int | None = FIRST_TIL
     )
     others = [m for m in result.moves if not m.overlap]
     count = engine.tiles if engine else max([1, *(m.tiles for m in others)])
+    if not result.moves:
+        count = math.prod(loop.bound for loop in _outside(result, _most_waited_for(result)))
     shown = min(count, tiles or count)
     each, use = Fraction(engine.cycles if engine else 0, count), Fraction(computing, count)
     loaded, used = [Fraction()], [Fraction(), Fraction()]
@@ -66,12 +73,13 @@ def timeline_table(result: Result, einsum: Einsum, tiles: int | None = FIRST_TIL
         events.append((result.compute, "computing", tile, start, start + use))
         used.append(start + use)
     starts = [at - use for at in used[2:]]
-    pauses = [
-        pause
-        for other in others
-        for pause in _pauses(other, result, einsum, lambda done: _instant(done * count, starts, use))
-    ]
-    return _stopped(events, sorted(pauses, key=lambda pause: pause[0]))
+
+    def instant(done: Fraction) -> Fraction | None:
+        return _instant(done * count, starts, use)
+
+    pauses = [pause for other in others for pause in _pauses(other, result, einsum, instant)]
+    pauses += [pause for each in result.fills for pause in _waits(each, result, einsum, count, instant)]
+    return _stopped(events, sorted(pauses, key=lambda pause: (pause[0], "drain" not in pause[3])))
 
 
 def _instant(tiles: Fraction, starts: Sequence[Fraction], use: Fraction) -> Fraction | None:
@@ -82,8 +90,8 @@ def _instant(tiles: Fraction, starts: Sequence[Fraction], use: Fraction) -> Frac
 
 def _pauses(
     other: Moves, result: Result, einsum: Einsum, instant: Callable[[Fraction], Fraction | None]
-) -> list[tuple[Fraction, Fraction, str, str, int]]:
-    """When an engine that does not overlap stops all else, for how long, and why; until a tile is not shown."""
+) -> list[_Pause]:
+    """When an engine that does not overlap stops all else; until a tile is not shown."""
     output = next(t for t in einsum.tensors if t.output)
     moving = {dim for rank in output.ranks for dim, _ in rank}
     names = [nest.level for nest in result.mapping.levels]
@@ -103,9 +111,46 @@ def _pauses(
     return found
 
 
+def _most_waited_for(result: Result) -> Fills:
+    """The fills and drains that all else waits for longest."""
+    return max(result.fills, key=lambda each: sum(cycles for _, cycles in each.waiting))
+
+
+def _outside(result: Result, tile: Fills) -> list[Loop]:
+    """Loops outside a tile."""
+    nests = result.mapping.levels
+    at = next(i for i, nest in enumerate(nests) if nest.level == tile.level and tile.tensor in nest.keep)
+    return [loop for nest in nests[:at] for loop in nest.temporal]
+
+
+def _waits(
+    tile: Fills, result: Result, einsum: Einsum, count: int, instant: Callable[[Fraction], Fraction | None]
+) -> list[_Pause]:
+    """When fills and drains of a tile stop all else, as `_pauses`; in a tile that is shown once at most."""
+    if tile.overlap == "steady":
+        ends = ((instant(Fraction(at)), *each) for at, each in enumerate(tile.waiting))
+        return [(at, Fraction(cycles), tile.level, what, 0) for at, what, cycles in ends if at is not None and cycles]
+    tensor = next(each for each in einsum.tensors if each.name == tile.tensor)
+    loops = _outside(result, tile)
+    while loops and (loops[-1].bound == 1 or loops[-1].dim not in tensor.dims):
+        loops.pop()
+    changes, found = min(count, math.prod(loop.bound for loop in loops)), []
+    first = Fraction(0 if tensor.output else tile.fills, changes)
+    if changes == math.prod(loop.bound for loop in loops):
+        first = Fraction(tile.first_fill)
+    for k in range(changes if tile.waiting else 0):
+        begin, end = instant(Fraction(k, changes)), instant(Fraction(k + 1, changes))
+        if begin is None or end is None:
+            break
+        fill = first if k == 0 else Fraction(tile.fills - first, changes - 1)
+        found += [(begin, fill, tile.level, "fills", k)] if fill else []
+        found += [(end, Fraction(tile.drains, changes), tile.level, "drains", k)] if tile.drains else []
+    return found
+
+
 def _stopped(
     events: Sequence[tuple[str, str, int, Fraction, Fraction]],
-    pauses: Sequence[tuple[Fraction, Fraction, str, str, int]],
+    pauses: Sequence[_Pause],
 ) -> list[dict[str, Any]]:
     """Events with the pauses between them, in which nothing else goes on."""
     rows, lost = [], Fraction()
@@ -130,15 +175,15 @@ def time_table(result: Result, einsum: Einsum) -> list[dict[str, Any]]:
     where = [
         {"component": row["component"], "what": row["what"], "cycles": row["cycles"]} for row in result.time_rows()
     ]
-    return [*where, *(timeline_table(result, einsum) if result.moves else [])]
+    return [*where, *([] if result.all_overlaps else timeline_table(result, einsum))]
 
 
 def plot_time(result: Result, einsum: Einsum, ax: Axes | None = None) -> Axes:
     """Draw where the cycles of a mapping go, one part after the other, and what waits for what in the first tiles.
 
-    The axes have an inset with a bar for each component, and, on a machine with DMA engines, one with their events.
+    The axes have an inset with a bar for each component, and, where not all overlaps, one with the events.
     """
-    events = timeline_table(result, einsum) if result.moves else []
+    events = [] if result.all_overlaps else timeline_table(result, einsum)
     with style.drawing(ax, 4.6 if events else 2.6) as ax:
         style.frame_only(ax)
         whole = ax.inset_axes((0, 0.6 if events else 0.1, 1, 0.4 if events else 0.9))
@@ -155,7 +200,8 @@ def plot_time(result: Result, einsum: Einsum, ax: Axes | None = None) -> Axes:
                 whole.annotate(percent(row["share"]), at, ha="center", va="center", fontsize="small", color=colour)
         if events:
             lanes = ax.inset_axes((0, 0.08, 1, 0.3))
-            _draw(lanes, events, f"cycles of the first tiles; numbers: tiles of {events[0]['component']}")
+            paced = events[0]["component"] if result.moves else _most_waited_for(result).level
+            _draw(lanes, events, f"cycles of the first tiles; numbers: tiles of {paced}")
             order = list(dict.fromkeys(row["component"] for row in events))
             numbered = {result.compute, *(moves.level for moves in result.moves if moves.overlap)}
             for row in events:

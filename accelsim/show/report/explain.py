@@ -176,20 +176,18 @@ def _fills(explanation: Explanation) -> Iterator[Part]:
     rows = [asdict(each) for each in explanation.fills if each.fills or each.drains]
     if not rows:
         return
-    formulas = {each.level: each for each in explanation.result.fills}
+    formulas = {(each.level, each.tensor): each for each in explanation.result.fills}
 
     def apart(row: Row) -> str:
-        formula = formulas[row["level"]]
+        formula = formulas[row["level"], row["tensor"]]
         told = [f"{name} {getattr(formula, name):,}" for name in _FILLS if getattr(formula, name) != row[name]]
         return f"of the busiest: {', '.join(told)}" if told else "the same"
 
     columns = (
         Column("level", "level"),
+        Column("tensor", "tensor", left=True),
         *(Column(name, name, "{:,}".format) for name in ("fills", "drains")),
         Column("closed formula", apart, left=True),
     )
     yield Table("fills", columns, rows, "Fills and drains", "cycles of all transfers, one after the other, walked")
-    yield (
-        f"Computing takes {explanation.computing_cycles:,}; if it and all of these wait for each other where a level "
-        f"is not double-buffered: {explanation.result.cycles_without_overlap:,} cycles."
-    )
+    yield f"With what of them overlaps, the walk takes {explanation.cycles:,} cycles."

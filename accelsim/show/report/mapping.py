@@ -335,8 +335,8 @@ def _cycles(result: Result) -> Iterator[Part]:
         Column("share", lambda row: share(row["share"]) if row["cycles"] else ""),
     )
     note = "that each component needs; all overlap, so the largest is the total"
-    if result.moves:
-        note = "that each component needs; these overlap, but not all that DMA engines do"
+    if not result.all_overlaps:
+        note = "that each component needs; these overlap, but not all fills and drains"
     yield Table("cycles", columns, result.cycle_rows(), "Cycles", note, bar=bar)
     if result.ramps:
         yield f"{result.compute} with its ramps, one by one:"
@@ -345,9 +345,8 @@ def _cycles(result: Result) -> Iterator[Part]:
         for ramp in result.ramps:
             repeated = f", {ramp.times:,} times" if ramp.times > 1 else ""
             yield f"  {ramp.cycles:>{wide},} {ramp.what}{repeated}"
-    if result.moves:
-        rows = result.time_rows()
-        note = "one after the other; fills, drains and issue are those of DMA engines"
+    if not result.all_overlaps:
+        rows, note = result.time_rows(), "one part after the other"
         below = (["sum", "", f"{result.cycles:,}", ""],)
         yield Table("time", _TIME, rows, "Where the time goes", note, below=below, bar=_bar)
 
@@ -371,30 +370,25 @@ def _some(cycles: int) -> str:
 
 _FILLS = (
     Column("level", "level"),
+    Column("tensor", "tensor", left=True),
     Column("first fill", "first_fill", _some),
     Column("all fills", "fills", _some),
     Column("last drain", "last_drain", _some),
     Column("all drains", "drains", _some),
-    Column("double-buffered", "double_buffered", lambda double: "yes" if double else "no", left=True),
+    Column("overlap", "overlap", left=True),
 )
 
 
 def _fills(result: Result) -> Iterator[Part]:
-    """What fills and drains of each level take if nothing overlaps with them, and what that comes to."""
+    """What fills and drains of each level take alone, and what of it overlaps."""
     shown = [each for each in result.fills if each.fills or each.drains]
     if not shown:
         return
-    note = "cycles of each level's tiles; all of them overlap above"
+    note = "cycles that tiles take alone; what overlaps is in none above"
     yield Table("fills", _FILLS, [asdict(each) for each in shown], "Fills and drains", note)
-    ends = sum(each.first_fill + each.last_drain for each in shown)
-    yield f"First fills and last drains alone: at most {share(ends / result.cycles)} more cycles."
-    waiting = [each.level for each in shown if not each.double_buffered]
-    if waiting:
-        whole = result.cycles_without_overlap
-        yield (
-            f"If computing ({result.computing_cycles:,}) and fills and drains of levels that are not double-buffered "
-            f"({listed(waiting)}) wait for each other: {whole:,} cycles, {times(whole / result.cycles)} those above."
-        )
+    ends = sum(each.first_fill + each.last_drain for each in shown if not each.waiting)
+    if ends:
+        yield f"First fills and last drains that overlap: at most {share(ends / result.cycles)} more cycles."
 
 
 _BURSTS = (
