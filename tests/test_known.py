@@ -38,12 +38,6 @@ def test_add__of_equal_mappings_the_one_searched_for_stays():
     assert known.least["energy"] is BEST
 
 
-def test_add__mappings_that_use_too_few_units_are_no_extremes():
-    known = Known(1, units=BEST.compute_used + 1)
-    known.add(BEST)
-    assert known.least == known.most == {}
-
-
 def test_prove__a_bound_alone_proves_a_value():
     known = Known(1)
     known.add(WORSE)

@@ -327,7 +327,7 @@ def test_census__an_interrupt_keeps_what_there_is_and_skips_the_rest(part, monke
 def test_census__nothing_drawn_that_has_room_for_wide_sums_is_said(monkeypatch):
     machine, layer = load_architecture("two_level"), load_workload("gemm").layers[0]
     drawn = Sampler(Nest(MapSpace(encode(machine, layer)))).sample(10)
-    columns = dict.fromkeys(("number", "energy_pj", "cycles", "outer_words", "units"), np.zeros(0))
+    columns = dict.fromkeys(("number", "energy_pj", "cycles", "outer_words"), np.zeros(0))
     monkeypatch.setattr(Sampler, "sample", lambda *_, **__: replace(drawn, **columns))
     with pytest.raises(AccelsimError, match="none of 10 mappings drawn has room"):
         census(machine, layer, samples=10)

@@ -68,7 +68,9 @@ def test_draws__have_the_shares_that_are_counted(machine):
         wanted = np.array([levels[level][k] for level, k in enumerate(chosen)])
         shares[chosen] = many / mappings, float((kept == wanted).all(axis=(1, 2)).mean())
     full = count_mappings(Nest(nest.space, fully_used=True)) / mappings
-    shares["full"] = full, float((sample.units == nest.space.encoded.architecture.macs).mean())
+    batches = [sampler.draw(1, number) for number in range(-(-draws // TOGETHER))]
+    units = np.concatenate([(batch.x * batch.y).prod(axis=(1, 2)) for batch in batches])[:draws]
+    shares["full"] = full, float((units == nest.space.encoded.architecture.macs).mean())
     for counted, drawn in shares.values():
         assert abs(drawn - counted) <= 5 * np.sqrt(counted * (1 - counted) / draws) + 1 / draws
     assert sum(drawn for _, drawn in shares.values()) - shares["full"][1] == pytest.approx(1)

@@ -107,7 +107,6 @@ def test_several__a_line_each(run):
     ("arguments", "code", "said"),
     [
         (("eyeriss,nix", "gemm"), 2, "nix: no such file"),
-        (("eyeriss", "gemm", "--fully-used"), 1, "no valid mapping uses all compute units"),
         (("eyeriss", "vgg16", "--layer", "nix"), 2, "vgg16 has no layer 'nix'"),
         (("eyeriss", "gemm", "--samples", "0"), 2, "expected a whole number of at least 1"),
         (("eyeriss", "gemm", "--set", "glb=2 B"), 1, "valid"),
@@ -182,16 +181,6 @@ def test_lowest_values__are_taken_from_those_kept(tmp_path, monkeypatch):
     for goal, best in kept.items():
         assert found.range_of(goal).lowest_proved
         assert found.range_of(goal).lowest_mapping.mapping == best.mapping
-
-
-def test_fully_used__counts_and_draws_these_alone():
-    machine, layer = load_architecture("nvdla"), load_workload("gemm").layers[0]
-    found = census(machine, layer, fully_used=True, samples=500, seconds=2)
-
-    assert found.mappings == found.fully_used > 10**7
-    assert (found.sample.units == machine.macs).all()
-    assert found.sample.result(0).compute_used == machine.macs
-    assert "that use all compute units" in census_sentence(found)
 
 
 def test_utilization__is_refused():

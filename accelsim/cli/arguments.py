@@ -16,7 +16,7 @@ PLOTS = (
     *("architecture", "mapping", "energy", "reuse", "time", "front", "spread", "curve"),
     *("histogram", "density", "within", "stacks", "compare", "network"),
 )
-SWEEP_PLOTS = ("front", "parallel", "sensitivity")
+SWEEP_PLOTS = ("front", "sensitivity")
 Made = argparse._ActionsContainer
 AddCommand = Callable[[str, str, str], argparse.ArgumentParser]
 
@@ -263,7 +263,6 @@ def _add_spread(made: argparse.ArgumentParser) -> None:
 
 
 def _add_census(made: argparse.ArgumentParser) -> None:
-    add(made, "--fully-used", "all mappings: only those that use all compute units")
     add(
         made, "--samples N", "mappings that are drawn at random (default: 100,000)", types.positive_int, default=100_000
     )

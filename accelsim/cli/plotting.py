@@ -25,7 +25,6 @@ from accelsim.cli.mapping import map_every_layer, search_front, search_layer
 from accelsim.inputs.errors import AccelsimError, NoValidMapping
 from accelsim.inputs.files import file_name
 from accelsim.inputs.mapping import load_mapping
-from accelsim.inputs.units import listed
 from accelsim.inputs.workload import Einsum
 from accelsim.model.evaluate import evaluate
 from accelsim.results import refuse_directory, refuse_page, to_json, write_directory
@@ -98,7 +97,6 @@ def take_census(arguments: argparse.Namespace, inputs: Inputs, einsum: Einsum) -
             inputs.architecture,
             einsum,
             constraints=read_layer_constraints(inputs, einsum),
-            fully_used=arguments.fully_used,
             samples=arguments.samples,
             seed=arguments.seed,
             seconds=arguments.seconds,
@@ -142,8 +140,6 @@ def _refuse_options(arguments: argparse.Namespace) -> None:
         raise AccelsimError(f"`accelsim plot {kind}` needs a WORKLOAD beside ARCH")
     if arguments.over and kind != "density":
         raise AccelsimError("--over is for `accelsim plot density`")
-    if arguments.fully_used and kind not in _OF_A_CENSUS:
-        raise AccelsimError(f"--fully-used is for `accelsim plot` {listed(_OF_A_CENSUS)}; the others draw no census")
     if arguments.mapping and kind not in ("energy", "reuse", "mapping", "time"):
         raise AccelsimError(
             "--mapping is for `accelsim plot energy`, `reuse`, `mapping` and `time`; the others draw many mappings"

@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from importlib.util import find_spec
@@ -161,48 +161,6 @@ class Bound:
 
     energy_pj: float = 0.0
     cycles: float = 0.0
-
-
-def least_words(einsum: Einsum) -> dict[str, int]:
-    """Different words of each tensor that the multiply-accumulates ask for.
-
-    Examples
-    --------
-    >>> from accelsim import load_workload
-    >>> sorted(least_words(load_workload("conv1d").layers[0]).items())
-    [('Inputs', 10), ('Outputs', 8), ('Weights', 3)]
-    """
-    found = {}
-    for tensor in einsum.tensors:
-        words = 1
-        for rank in tensor.ranks:
-            reached = {0}
-            for dim, factor in rank:
-                reached = {at + factor * step for at in reached for step in range(einsum.dims[dim])}
-            words *= len(reached)
-        found[tensor.name] = words
-    return found
-
-
-def quick_bound(architecture: Architecture, einsum: Einsum, words: Mapping[str, int]) -> Bound:
-    """Compulsory traffic and compute bound: each word once through the outermost level, all units always busy.
-
-    It holds for every mapping, also with remainders, padding or uneven nodes. `words` are `least_words`.
-    """
-    outer, energy = architecture.levels[0], architecture.energy
-    macs, compute = einsum.macs, architecture.compute
-    pj = macs * energy.energy_pj(compute.name, "*", "compute")
-    read: int | Fraction = 0
-    written: int | Fraction = 0
-    for tensor in einsum.tensors:
-        moved = words[tensor.name] * outer.element_words(tensor)
-        each_pj = energy.energy_pj(outer.name, tensor.role, "update" if tensor.output else "read")
-        pj += float(moved) / outer.block_size * each_pj
-        read, written = read + (0 if tensor.output else moved), written + (moved if tensor.output else 0)
-    ports = ((outer.bandwidth, read + written), (outer.read_bandwidth, read), (outer.write_bandwidth, written))
-    slow = [math.ceil(count / rate) for rate, count in ports if rate is not None]
-    busy = math.ceil(Fraction(macs, architecture.macs)) * compute.cycles_per_mac
-    return Bound(pj * (1 - 1e-9), max([busy, *slow]))
 
 
 MOST = 10_000

@@ -23,9 +23,7 @@ from accelsim.explore.machines import (
     Optuna,
     Values,
     grid_designs,
-    least_words,
     mapper_hash,
-    quick_bound,
     random_designs,
     work_key,
 )
@@ -47,6 +45,7 @@ from accelsim.explore.sweep import Sweep
 from accelsim.explore.tables import write_tables
 from accelsim.explore.work import BOUND, EVALUATE, MAP, MAP_FREE, Item, Plan, Row, differs
 from accelsim.inputs.errors import AccelsimError, Problem, SpecError
+from accelsim.model.limits import Limits, layer_limits
 from accelsim.search.stopping import answering
 
 FLUSH_SECONDS = 2.0
@@ -131,7 +130,6 @@ class _SweepRun:
         self.machines = Machines(sweep)
         self.loads = Loads(sweep)
         self.plan = Plan(tuple(self.loads.einsums), sweep.mapper)
-        self.words = [least_words(einsum) for einsum in self.plan.einsums]
         self.mapper_hash = mapper_hash(sweep.mapper)
         plain = not (sweep.mapper.uneven or sweep.mapper.imperfect or sweep.mapper.pad)
         self.tables_bound = sweep.prune and plain
@@ -249,8 +247,14 @@ class _SweepRun:
             least.objective("power")
 
     def _quick(self, machine: Machine, load: Load) -> list[Bound]:
-        einsums, words = self.plan.einsums, self.words
-        return [quick_bound(machine.architecture, einsums[layer], words[layer]) for layer in load.different]
+        """Compulsory traffic and compute bound of each different layer; of one that the model refuses none is known."""
+        found = []
+        for layer in load.different:
+            limits = Limits(0.0, 0)
+            with suppress(AccelsimError):
+                limits = layer_limits(machine.architecture, self.plan.einsums[layer])
+            found.append(Bound(limits.energy_pj * (1 - 1e-9), limits.cycles))
+        return found
 
     def _items(self, machine: Machine, digest: str, what: str, load: Load) -> list[Item]:
         """Work of one kind for each different layer."""

@@ -15,8 +15,9 @@ from accelsim.explore.machines import unlimited
 from accelsim.explore.sweep import Mapper
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.errors import AccelsimError, NoValidMapping, TablesTooLarge
-from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
+from accelsim.inputs.mapping import Mapping
 from accelsim.inputs.workload import Einsum
+from accelsim.results.output import mapping_json, read_mapping_json
 
 MAP, MAP_FREE, EVALUATE, BOUND = "map", "map without bandwidths", "evaluate", "bound"
 _SAME = 1e-12
@@ -109,7 +110,7 @@ def _mapping_differs(plan: Plan, item: Item, row: Dict[str, Any]) -> str:
 
     einsum, searched = plan.einsums[item.layer], item.what != EVALUATE
     machine = unlimited(item.architecture) if item.what == MAP_FREE else item.architecture
-    result = evaluate(machine, einsum, read_mapping_text(row["mapping"] if searched else item.mapping))
+    result = evaluate(machine, einsum, read_mapping_json(json.loads(row["mapping"] if searched else item.mapping)))
     broken = [*map(str, result.violations)]
     if plan.mapper.constraints is not None:
         broken += plan.mapper.constraints.broken_by(result.mapping, einsum)
@@ -163,7 +164,7 @@ def _mapped(mapper: Mapper, architecture: Architecture, einsum: Einsum) -> Row:
 def _evaluated(architecture: Architecture, einsum: Einsum, mapping: str) -> Row:
     from accelsim.model.evaluate import evaluate
 
-    return _result_row(evaluate(architecture, einsum, read_mapping_text(mapping)))
+    return _result_row(evaluate(architecture, einsum, read_mapping_json(json.loads(mapping))))
 
 
 def _result_row(result: Any) -> Row:
@@ -199,27 +200,6 @@ def _bounded(mapper: Mapper, architecture: Architecture, einsum: Einsum) -> Row:
 
 
 def mapping_text(mapping: Mapping) -> str:
-    """One line of JSON that holds a mapping."""
-    levels = []
-    for node in mapping.levels:
-        blocks = [[[loop.dim, loop.bound] for loop in block] for block in (node.temporal, node.x, node.y)]
-        levels.append([node.level, sorted(node.keep), *blocks])
-    more = [sorted(mapping.imperfect), [[loop.dim, loop.bound] for loop in mapping.padded]]
-    return json.dumps([levels, *more], separators=(",", ":"))
-
-
-def read_mapping_text(text: str) -> Mapping:
-    """Mapping that `mapping_text` wrote.
-
-    Examples
-    --------
-    >>> mapping = Mapping((LevelMapping("DRAM", (Loop("M", 4),), keep=frozenset({"A"})),))
-    >>> read_mapping_text(mapping_text(mapping)) == mapping
-    True
-    """
-    levels, imperfect, padded = json.loads(text)
-    nodes = []
-    for level, keep, *blocks in levels:
-        temporal, x, y = (tuple(Loop(*loop) for loop in block) for block in blocks)
-        nodes.append(LevelMapping(level, temporal, x, y, frozenset(keep)))
-    return Mapping(tuple(nodes), imperfect=frozenset(imperfect), padded=tuple(Loop(*loop) for loop in padded))
+    """One line of JSON that holds a mapping as result.json does."""
+    nest = {"mapping": mapping_json(mapping), "imperfect": sorted(mapping.imperfect), "padded": mapping.padding}
+    return json.dumps(nest, separators=(",", ":"))

@@ -14,7 +14,7 @@ import numpy as np
 
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.constraints import Constraints
-from accelsim.inputs.errors import AccelsimError, NoValidMapping
+from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.objective import QUANTITIES, Objective
 from accelsim.inputs.workload import Einsum
 from accelsim.mapspace.space import MapSpace
@@ -61,7 +61,6 @@ def census(
     einsum: Einsum,
     *,
     constraints: Constraints | None = None,
-    fully_used: bool = False,
     samples: int = 100_000,
     seed: int = 0,
     seconds: float | None = 10.0,
@@ -75,8 +74,6 @@ def census(
     ----------
     constraints : Constraints, optional
         Without a smallest utilization: mappings are counted by their tiles, which do not tell it.
-    fully_used : bool
-        Only mappings that use all compute units.
     samples : int
         Mappings that are drawn uniformly and evaluated.
     seconds : float, optional
@@ -106,8 +103,7 @@ def census(
     started = time.monotonic()
     if constraints is not None and constraints.on_costs:
         raise AccelsimError(
-            "a census counts mappings by their tiles, which do not tell costs; leave min_utilization and limits out, "
-            "and ask for those that use all compute units"
+            "a census counts mappings by their tiles, which do not tell costs; leave min_utilization and limits out"
         )
     cores = workers or os.cpu_count() or 1
     clock = Clock(seconds, on_progress)
@@ -115,25 +111,23 @@ def census(
         clock.tell("counting and drawing mappings")
         space = MapSpace(encode(architecture, einsum), constraints)
         used = Nest(space, fully_used=True)
-        nest = used if fully_used else Nest(space)
+        nest = Nest(space)
         counted = count_mappings(nest)
         if not counted:
-            if fully_used and count_mappings(Nest(space)):
-                raise NoValidMapping("no valid mapping uses all compute units")
             map_einsum(architecture, einsum, constraints=constraints)  # says why there is none
-        full = counted if fully_used else count_mappings(used)
+        full = count_mappings(used)
         sample = _sample(nest, samples, seed, cores, clock)
     exact = not space.encoded.constants.two_widths[0]
     mappings = counted if exact else _with_room(counted, sample)
     if not exact and full:
         busy = clock.attempt(
             "drawing mappings that use all compute units",
-            lambda: sample if fully_used else Sampler(used).sample(samples, seed, workers=cores),
+            lambda: Sampler(used).sample(samples, seed, workers=cores),
         )
         full = _with_room(full, busy or sample)
     if seconds is not None:
         clock.attempt("loading or compiling the search", lambda: get_ready(space.encoded))
-    known = Known(space.size, architecture.macs if fully_used else 0)
+    known = Known(space.size)
     known.prove("outer_words", _compulsory_words(space))
     clock.attempt("walking to good mappings", lambda: _walk(space, known, cores))
     search = partial(_search, architecture, einsum, constraints, cache, clock, cores, known)
@@ -146,7 +140,7 @@ def census(
     )
     known.add_drawn(sample)
     close = None
-    if known.proved("energy") and not fully_used:
+    if known.proved("energy"):
         lowest_pj = known.lowest("energy")
         close = clock.attempt("counting mappings close to the best", lambda: near(space, lowest_pj, clock, cores))
     most = {column: _largest(nest, column, clock, known) for column in QUANTITIES}
@@ -158,7 +152,6 @@ def census(
         mappings=mappings,
         exact=exact,
         fully_used=full,
-        only_fully_used=fully_used,
         by_keep=_by_keep(nest, mappings, None if exact else sample),
         ranges=tuple(known.range_of(column, most[column]) for column in QUANTITIES),
         near=close or (),
@@ -381,12 +374,10 @@ class Known:
     ----------
     space_size : int
         Mappings of the map space.
-    units : int
-        Compute units that a mapping must use to count.
     """
 
-    def __init__(self, space_size: int, units: int = 0) -> None:
-        self.space_size, self.units = space_size, units
+    def __init__(self, space_size: int) -> None:
+        self.space_size = space_size
         self.least: dict[str, Result] = {}
         self.most: dict[str, Result] = {}
         self.bounds = dict.fromkeys(QUANTITIES, 0.0)
@@ -396,8 +387,6 @@ class Known:
     def add(self, result: Result, searched: str = "") -> None:
         """Add a valid mapping; of those with an equal value of a column the one stays that was searched for it."""
         self._found.append(result)
-        if result.compute_used < self.units:
-            return
         for column in QUANTITIES:
             value, slack = column_value(result, column), SURE if column == searched else -SURE
             least, most = self.least.setdefault(column, result), self.most.setdefault(column, result)

@@ -104,17 +104,15 @@ class Census:
         and these numbers are estimated from the mappings drawn that have room for them.
     fully_used : int
         Those of them that use all compute units.
-    only_fully_used : bool
-        Whether the census is one of these alone.
     by_keep : tuple of (tuple of frozenset of str, int)
         For each choice of what the levels keep, outermost first, the valid mappings with it; those with most first.
     ranges : tuple of Range
         Of energy, cycles and outer words.
     near : tuple of Near
-        Mappings close to the lowest energy; empty where that is not proved, and in a census of fully used mappings.
+        Mappings close to the lowest energy; empty where that is not proved.
     front : FrontResult
-        Mappings that none other beats in energy and cycles, of all valid ones in any case. Where `stop` is not
-        `exhausted` these are the best of those known, and others may beat them.
+        Mappings that none other beats in energy and cycles. Where `stop` is not `exhausted` these are the best of those
+        known, and others may beat them.
     stop : str
         `exhausted`, or why some numbers are incomplete: `timeout` or `interrupted`.
     """
@@ -126,7 +124,6 @@ class Census:
     mappings: int
     exact: bool
     fully_used: int
-    only_fully_used: bool
     by_keep: tuple[tuple[tuple[frozenset[str], ...], int], ...]
     ranges: tuple[Range, ...]
     near: tuple[Near, ...]
@@ -167,7 +164,6 @@ def census_json(census: Census, provenance: Provenance) -> dict[str, Any]:
         "mappings": census.mappings,
         "exact": census.exact,
         "fully_used": census.fully_used,
-        "only_fully_used": census.only_fully_used,
         "stop": census.stop,
         "ranges": {
             found.column: {

@@ -16,7 +16,7 @@ import numpy as np
 
 from accelsim.inputs.errors import AccelsimError, NoValidMapping
 from accelsim.inputs.mapping import Mapping
-from accelsim.model.detail import PARTIAL, READS, USED, Detail, make_detail
+from accelsim.model.detail import PARTIAL, READS, Detail, make_detail
 from accelsim.model.encode import Batch, Bools, Constants, Floats, Ints, decode_mapping, empty_batch
 from accelsim.model.evaluate import evaluate_encoded
 from accelsim.model.jit import jit
@@ -26,7 +26,7 @@ from accelsim.population.counting import Keeping, LoopStep, Nest, put_loops
 from accelsim.population.result import Interval
 from accelsim.search.stopping import asked, heeding
 
-ENERGY, CYCLES, WORDS, UNITS = range(4)
+ENERGY, CYCLES, WORDS = range(3)
 """Columns of what mappings cost."""
 TOGETHER = 4096
 """Mappings that are drawn together, from random numbers of their own."""
@@ -40,9 +40,8 @@ def evaluate_columns(c: Constants, batch: Batch, s: Detail, column: Floats) -> N
 
     Parameters
     ----------
-    column : float64[4, B]
-        Written: energy [pJ], cycles, words read and written at the outermost level, compute units in use; infinite for
-        what does not fit.
+    column : float64[3, B]
+        Written: energy [pJ], cycles, words read and written at the outermost level; infinite for what does not fit.
     """
     for b in range(batch.temporal.shape[0]):
         temporal, order, x, y, keep = batch.temporal[b], batch.order[b], batch.x[b], batch.y[b], batch.keep[b]
@@ -57,7 +56,7 @@ def evaluate_columns(c: Constants, batch: Batch, s: Detail, column: Floats) -> N
             for action in range(3):
                 words += s.at[0, t, READS + action] * c.word_parts[0, t, s.at[0, t, PARTIAL]]
         column[ENERGY, b], column[CYCLES, b] = energy, float(cycles)
-        column[WORDS, b], column[UNITS, b] = float(words), float(s.level[temporal.shape[0], USED])
+        column[WORDS, b] = float(words)
 
 
 class _Ways(NamedTuple):
@@ -180,7 +179,7 @@ class Sampler:
 
         def evaluate(number: int) -> Floats:
             batch = self.draw(seed, number)
-            column = np.zeros((4, TOGETHER))
+            column = np.zeros((3, TOGETHER))
             evaluate_columns(encoded.constants, batch, make_detail(encoded), column)
             return column[:, : count - number * TOGETHER]
 
@@ -194,10 +193,10 @@ class Sampler:
             except KeyboardInterrupt:
                 pass
             pool.shutdown(cancel_futures=True)
-        column = np.concatenate([np.zeros((4, 0)), *parts], axis=1)
+        column = np.concatenate([np.zeros((3, 0)), *parts], axis=1)
         column[WORDS] = np.ceil(column[WORDS] / encoded.units_per_word[0])
         valid = np.flatnonzero(np.isfinite(column[ENERGY]))
-        costs = (np.ascontiguousarray(column[of, valid]) for of in (ENERGY, CYCLES, WORDS, UNITS))
+        costs = (np.ascontiguousarray(column[of, valid]) for of in (ENERGY, CYCLES, WORDS))
         return UniformSample(self, seed, count, column.shape[1], valid, *costs)
 
 
@@ -233,8 +232,6 @@ class UniformSample:
     cycles : float64[B]
     outer_words : float64[B]
         Storage words read and written at the outermost level.
-    units : float64[B]
-        Compute units in use.
     """
 
     sampler: Sampler
@@ -245,7 +242,6 @@ class UniformSample:
     energy_pj: Floats
     cycles: Floats
     outer_words: Floats
-    units: Floats
 
     def __len__(self) -> int:
         """How many mappings there are."""

@@ -132,9 +132,8 @@ def plot_histogram(census: Census, ax: Axes | None = None) -> Axes:
 def heads(census: Census) -> tuple[str, str, str]:
     """What a figure of one census says above: what was mapped, all mappings, and how many were drawn."""
     names = f"{census.workload} on {census.architecture}"
-    which = "mappings with all compute units" if census.only_fully_used else "valid mappings"
     about = "" if census.exact else "about "
-    return names, f"{about}{large(census.mappings)} {which}", f"sampled: {sample_words(census.sample)}"
+    return names, f"{about}{large(census.mappings)} valid mappings", f"sampled: {sample_words(census.sample)}"
 
 
 def best_median_worst(census: Census) -> dict[str, Result]:
@@ -362,10 +361,9 @@ def _label(census: Census, over: str) -> str:
     if over == "outer_words":
         proved = all(census.range_of(column).lowest_proved for column in ("energy", over))
         return f"lowest energy, fewest words ({'proved' if proved else 'of those known'})"
-    of_all = " of all valid mappings" if census.only_fully_used else ""
     if census.front.stop == "exhausted":
-        return f"Pareto front{of_all} (proved)"
-    return f"best known{of_all}; the Pareto front is not complete"
+        return "Pareto front (proved)"
+    return "best known; the Pareto front is not complete"
 
 
 def _draw_cells(rows: list[dict[str, Any]], over: str, drawn: int, ax: Axes) -> None:

@@ -1,9 +1,9 @@
-"""Figures of sweeps: the Pareto front among all designs, parallel coordinates, and what each parameter does."""
+"""Figures of sweeps: the Pareto front among all designs, and what each parameter does."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -17,7 +17,6 @@ from accelsim.show.report.tables import NAMES
 
 Rows = Sequence[Mapping[str, Any]]
 _LEFT_OUT = "#56B4E9"
-_MOST_LINES = 500
 
 
 def axis_of(column: str, values: Iterable[float]) -> tuple[str, float]:
@@ -106,19 +105,6 @@ def plot_designs_front(rows: Rows, about: Mapping[str, Any], ax: Axes | None = N
     return ax
 
 
-def parallel_table(rows: Rows, about: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Rows of `plot_parallel`: of each mapped design the place (0..1) on each axis, and whether it is on the front.
-
-    The axes are the parameters with more than one value, in equal steps, and the objectives, from the least to the
-    largest; logarithmic where they differ by more than a factor of 3.
-    """
-    mapped = [row for row in rows if row["status"] == "mapped"]
-    axes = _parallel_axes(mapped, about)
-    heads = ({"design": row["design"], "front": bool(row["front"])} for row in mapped)
-    places = ({name: place(row[name]) for name, place in axes.items()} for row in mapped)
-    return [{**head, **place} for head, place in zip(heads, places, strict=True)]
-
-
 def varied_values(about: Mapping[str, Any]) -> dict[str, list[str]]:
     """Parameters with more than one value, and these from the least to the largest, texts in the sweep's order."""
     found = {}
@@ -133,71 +119,6 @@ def varied_values(about: Mapping[str, Any]) -> dict[str, list[str]]:
 def same_value(cell: Any, text: str) -> bool:
     """Whether a cell of the table of designs holds a value as it is written in the sweep."""
     return str(cell) == text or (not isinstance(cell, str) and quantity(text)[0] == cell)
-
-
-def _parallel_axes(rows: Rows, about: Mapping[str, Any]) -> dict[str, Callable[[Any], float]]:
-    axes: dict[str, Callable[[Any], float]] = {}
-    for name, values in varied_values(about).items():
-        steps = len(values) - 1
-
-        def at(cell: Any, values: Sequence[str] = tuple(values), steps: int = steps) -> float:
-            return next(i for i, text in enumerate(values) if same_value(cell, text)) / steps
-
-        axes[name] = at
-    for name in about["columns"]:
-        values_of = cells(rows, name) or [0.0, 1.0]
-        low, high = min(values_of), max(values_of)
-        log = style.wide_range(low, high)
-
-        def along(cell: Any, low: float = low, high: float = high, log: bool = log) -> float:
-            if high <= low:
-                return 0.5
-            return math.log(float(cell) / low) / math.log(high / low) if log else (float(cell) - low) / (high - low)
-
-        axes[name] = along
-    return axes
-
-
-def plot_parallel(rows: Rows, about: Mapping[str, Any], ax: Axes | None = None) -> Axes:
-    """Draw each mapped design as a line over axes of its parameters and objectives, those of the front in colour."""
-    with style.drawing(ax) as ax:
-        table = parallel_table(rows, about)
-        varied = varied_values(about)
-        names = [*varied, *about["columns"]]
-        at = list(range(len(names)))
-        others = [row for row in table if not row["front"]]
-        drawn = others[:: max(1, math.ceil(len(others) / _MOST_LINES))]
-        front = [row for row in table if row["front"]]
-        for chosen, colour, width, order in ((drawn, "#CCCCCC", 0.6, 1.0), (front, BEST_COLOUR, 1.1, 2.0)):
-            for row in chosen:
-                ax.plot(at, [row[name] for name in names], color=colour, linewidth=width, zorder=order)
-        mapped = [row for row in rows if row["status"] == "mapped"]
-        small = style.points("xtick.labelsize") * 0.9
-        labels = list(varied)
-        for x, name in zip(at, names, strict=True):
-            ax.axvline(x, color=DARK, linewidth=0.8, zorder=3)
-            if name in varied:
-                values = varied[name]
-                marks = {i / (len(values) - 1): text for i, text in enumerate(values)}
-                every = math.ceil(len(values) / 8)
-                marks = {place: text for i, (place, text) in enumerate(marks.items()) if i % every == 0 or place == 1.0}
-            else:
-                found = cells(mapped, name) or [0.0]
-                label, scale = axis_of(name, found)
-                labels.append(label)
-                least, most = (style.tick(float(f"{end / scale:.3g}")) for end in (min(found), max(found)))
-                marks = {0.0: least, 1.0: most} if max(found) > min(found) else {0.5: least}
-            for y, text in marks.items():
-                ax.text(x + 0.03, y, text, fontsize=small, va="center", zorder=4,
-                        bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.6})  # fmt: skip
-        ax.set(xlim=(-0.1, len(names) - 0.6), ylim=(-0.06, 1.06), yticks=[])
-        ax.set_xticks(at, labels)
-        ax.grid(visible=False)
-        ax.spines["left"].set_visible(False)
-        shown = f"{len(front):,} on the front (in colour) of {len(table):,} mapped designs"
-        more = "" if len(drawn) == len(others) else f"{len(drawn):,} of the others drawn"
-        style.put_title(ax, about["name"], shown, *([more] if more else []))
-    return ax
 
 
 def sensitivity_table(rows: Rows, about: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -249,4 +170,4 @@ def plot_sensitivity(rows: Rows, about: Mapping[str, Any], ax: Axes | None = Non
     return ax
 
 
-PLOTTED = {"front": plot_designs_front, "parallel": plot_parallel, "sensitivity": plot_sensitivity}
+PLOTTED = {"front": plot_designs_front, "sensitivity": plot_sensitivity}

@@ -24,11 +24,10 @@ def census_sentence(census: Census) -> str:
     """The census in a sentence: mappings, spread, and those near the best."""
     found = census.range_of("energy")
     about = "" if census.exact else "about "
-    whose = " that use all compute units" if census.only_fully_used else ""
     most = ""
     if found.lowest_bound > 0 and found.highest_bound > found.highest * 1.0005:
         most = f" (at most {times(found.highest_bound / found.lowest_bound)})"
-    parts = [f"{about}{large(census.mappings)} valid mappings{whose}", f"energy spread {times(found.ratio)}{most}"]
+    parts = [f"{about}{large(census.mappings)} valid mappings", f"energy spread {times(found.ratio)}{most}"]
     for near in census.near:
         where = f"within {100 * near.share:.3g} %" if near.share else "optimal"
         parts.append(f"{'' if near.complete else 'at least '}{large(near.mappings)} {where}")
@@ -52,7 +51,7 @@ def census_report(census: Census) -> Iterator[Part]:
         yield "Interrupted: what was not reached is left out, or is that of the mappings drawn."
     elif census.stop != "exhausted" and "at least" in census_sentence(census).lower():
         yield f"Numbers with `at least` are incomplete: {STOPS.get(census.stop, census.stop)}."
-    if not census.only_fully_used and not census.range_of("energy").lowest_proved:
+    if not census.range_of("energy").lowest_proved:
         yield "Mappings close to the lowest energy are not counted, as it is not proved."
     sample = census.sample
     note = f"quantiles estimated from {sample_words(sample)}, seed {sample.seed}"
