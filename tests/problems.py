@@ -22,6 +22,7 @@ from accelsim.inputs.constraints import Block, Constraints, Factor, LevelConstra
 from accelsim.inputs.energy.table import EnergyEntry, EnergyTable
 from accelsim.inputs.workload import ROLES, Einsum, Tensor
 from tests.brute import FREE, Tilings, has_few, tilings, truth
+from tests.strategies import some_multicast
 
 MOST = 20_000
 """Mappings in a problem at most."""
@@ -171,7 +172,7 @@ def _skeleton(rng: random.Random, many: bool) -> Architecture:
 
 
 def _axis(rng: random.Random) -> Axis:
-    shares = (True, True) if rng.random() < 0.4 else (rng.random() < 0.5, rng.random() < 0.5)
+    shares = (True, True) if rng.random() < 0.4 else (some_multicast(rng), rng.random() < 0.5)
     return Axis(rng.choice([2, 2, 3, 4, 4, 5, 6, 7, 8, 12]), *shares)
 
 
@@ -394,7 +395,7 @@ def _row(seed: int) -> _Row:
         "tile may stay in place": any(_stays(rank, einsum) for tensor in einsum.tensors for rank in tensor.ranks),
         "fanout": bool(axes),
         "fanout on y": any(level.y.size > 1 for level in levels),
-        "no multicast": not all(axis.multicast for axis in axes),
+        "no multicast": not all(axis.multicast is True for axis in axes),
         "no spatial reduction": not all(axis.spatial_reduction for axis in axes),
         "bypass forced": any(level.bypass for level in levels[1:]),
         "bypass below a fanout": any(inner.bypass and level.fanout > 1 for level, inner in itertools.pairwise(levels)),

@@ -73,6 +73,13 @@ def _einsum(rng: random.Random, dims: str, bounds: dict[str, int]) -> Einsum:
     return Einsum("random", {dim: bounds[dim] for dim in dims}, tuple(tensors))
 
 
+def some_multicast(rng: random.Random) -> bool | frozenset[str]:
+    """Of all tensors, of none, or of some roles."""
+    share = rng.random()
+    some = frozenset(role for k, role in enumerate(ROLES) if int(share * 1000) >> k & 1)
+    return share < 0.4 or (some if share < 0.6 else False)
+
+
 def _machine(rng: random.Random, levels: int, spread: dict[tuple[int, str], int]) -> Architecture:
     """A machine whose fanouts mostly fit the given spatial bounds (level, axis), with tight or loose capacities."""
 
@@ -85,7 +92,7 @@ def _machine(rng: random.Random, levels: int, spread: dict[tuple[int, str], int]
         x, y = (
             Axis(
                 max(1, spread.get((index, axis), 1) + rng.choice([0, 0, 0, 0, 1, -1])),
-                multicast=rng.random() < 0.5,
+                multicast=some_multicast(rng),
                 spatial_reduction=rng.random() < 0.5,
             )
             for axis in "xy"
@@ -219,7 +226,7 @@ def _ragged_machine(rng: random.Random, mapped: list[LevelMapping]) -> Architect
         x, y = (
             Axis(
                 max(1, math.prod(loop.bound for loop in loops) + rng.choice([0] * 15 + [-1])),
-                multicast=rng.random() < 0.6,
+                multicast=some_multicast(rng),
                 spatial_reduction=rng.random() < 0.6,
             )
             for loops in (level.x, level.y)

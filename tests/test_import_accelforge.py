@@ -98,7 +98,34 @@ def test_spatial__allows_loops_that_reuse_the_tensor(imported):
         "Buffer"
     )
     assert (asked.x.only, asked.y.only) == ({"n"}, {"k"})
-    assert "min_usage: the search is free to use less of this axis" in said(foreign)
+    assert [str(factor) for factor in asked.x.factors] == ["n>=4"]  # all of min_usage: 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "asked"),
+    [
+        ("min_usage: 1", "min_usage: 0.6", "x n>=3"),
+        (
+            "reuse: input, min_usage: 1",
+            "loop_bounds: [{expression: 'm | n', operator: product<=, value: 3}]",
+            "x m*n<=3",
+        ),
+        ("operator: ==, value: 1", "operator: <, value: 3", "y m<=2 n<=2"),
+        ("fanout: 4, reuse: input", "fanout: 12, reuse: weight", "x m>=8"),  # as many as 8 rows can use
+    ],
+)
+def test_spatial__bounds_products_of_loops(imported, old, new, asked):
+    foreign = imported(MACHINE.replace(old, new), GEMM)
+    constraints = load_constraints({"constraints": foreign.constraints}, machine_of(foreign), layers_of(foreign)[0])
+    block = getattr(constraints.of("Buffer"), asked[0])
+    assert [str(each) for each in (*block.factors, *block.products)] == asked.split()[1:]
+
+
+def test_spatial__multicasts_what_may_be_reused(imported):
+    text = MACHINE.replace("fanout: 4, reuse: input", "fanout: 4, may_reuse: input | weight")
+    level = machine_of(imported(text.replace("fanout: 2,", "fanout: 2, may_reuse: Nothing,"), GEMM)).levels[1]
+    assert (level.x.multicast, level.x.spatial_reduction) == ({"Inputs", "Weights"}, False)
+    assert (level.y.multicast, level.y.spatial_reduction) == (frozenset(), False)
 
 
 def test_einsum__has_sizes_of_ranks_and_of_its_own_variables(imported):

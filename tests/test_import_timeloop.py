@@ -157,6 +157,33 @@ def test_v04__tags_merges_formulas_and_containers_become_levels(read):
     assert [str(factor) for factor in asked.of("Buffer").temporal.factors] == ["R=1", "K<=2"]
 
 
+@pytest.mark.parametrize(
+    ("given", "asked"),
+    [
+        ("{factors: [R<3, K>1]}", ["R<=2", "K>=2"]),
+        ("{no_iteration_over_dataspaces: [Weights]}", ["K=1", "R=1"]),
+        ("{must_iterate_over_dataspaces: [Weights]}", ["P=1"]),
+        ("{no_iteration_over_dataspaces: ['*']}", ["K=1", "R=1", "P=1"]),
+        ("{maximize_dims: [[K, P]]}", ["K*P=2"]),
+        ("{maximize_dims: [R, P], factors: [K=1]}", ["K=1", "R*P=2"]),
+        ("{maximize_dims: [[R], [K]]}", ["R=1", "K=2"]),
+    ],
+)
+def test_v04__short_forms_of_constraints_become_factors(read, given, asked):
+    foreign = read(V04.replace("{factors: [R=1, P=1], permutation: [K, R, P], split: 3}", given), PROBLEM)
+    block = loaded(foreign)[3].of("Buffer").x
+    assert [str(each) for each in (*block.factors, *block.products)] == asked
+
+
+def test_v04__tensors_that_a_network_does_not_share_are_neither_multicast_nor_reduced(read):
+    text = V04.replace("{factors: [R=1, P=1], permutation: [K, R, P], split: 3}", "{no_reuse: [Inputs, Outputs]}")
+    foreign = read(text.replace("temporal: {", "temporal: {no_reuse: [Inputs], "), PROBLEM)
+    network = load_architecture({"architecture": foreign.architecture}).levels[1].x
+    assert (network.multicast, network.spatial_reduction) == ({"Weights"}, False)
+    said = "no_reuse = ['Inputs']: a tile would be brought anew in each step of the loops outside"
+    assert any(said in str(note) for note in foreign.notes)
+
+
 def test_notes__say_the_line_of_what_does_not_carry_over(read):
     notes = [str(note).rpartition("/")[2] for note in read(V04, PROBLEM).notes]
     assert "0.yaml:14:64: Buffer.update_fifo_depth = 2: has no counterpart; it changes no count" in notes

@@ -23,6 +23,7 @@ from accelsim.importers.values import (
     as_number,
     figure,
     file_stem,
+    largest_product,
     note_others,
     number,
     plain_name,
@@ -40,19 +41,24 @@ _LATENCIES = "max(read_latency, write_latency)"
 _CALLS = re.compile(r"(sum|max)\(a\.n_calls for a in actions\)(.*)")
 _NODE_KEYS = {"name", "size", "actions", "tensors", "spatial", "component_class", "leak_power", "total_latency", "area"}
 _NODE_KEYS |= {"extra_attributes_for_component_model", "enabled"}
-_SPATIAL_KEYS = {"name", "fanout", "reuse", "may_reuse", "loop_bounds"}
-_LEFT = {"min_usage": "the search is free to use less of this axis", "power_gateable": "instances that idle leak too"}
+_SPATIAL_KEYS = {"name", "fanout", "reuse", "may_reuse", "loop_bounds", "min_usage"}
+_LEFT = {"power_gateable": "instances that idle leak too"}
 _LEFT |= {"bits_per_value_scale": "values take the same room and energy here as elsewhere"}
 """Why keys that nothing here reads are left out, where that is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """One axis of a fanout: where it stands, the level that has it, and which of its two axes it is."""
+    """One axis of a fanout: where it stands, the level that has it, which of its two axes it is, and how wide.
+
+    `least`: instances that are to be used, if loops can.
+    """
 
     table: Table
     level: str
     axis: str
+    size: int
+    least: int
 
 
 def convert(documents: Sequence[Document]) -> Foreign:
@@ -360,30 +366,43 @@ def _fanout(
         if place > 1:
             why = f"the third axis below {above['name']} shares {axis}, where loops of one may take room of another"
             notes.append(Note(spatial.mark, str(spatial.get("name")), why))
-        fanout[axis] = fanout.get(axis, 1) * size
+        before = fanout.get(axis, {})
+        made = {"size": before.get("size", 1) * size}
         note_others(spatial, _SPATIAL_KEYS, _LEFT, notes)
-        if str(spatial.get("may_reuse", "All")) == "Nothing":
-            fanout |= {"multicast": False, "spatial_reduction": False}
-        elif "may_reuse" in spatial and str(spatial["may_reuse"]) != "All":
+        reused = re.split(r"[\s|]+", str(spatial.get("may_reuse", "All")))
+        if reused == ["Nothing"] or set(reused) <= set(ROLE_NAMES):
+            made["multicast"] = [role for name, role in ROLE_NAMES.items() if name in reused]
+            made["spatial_reduction"] = "output" in reused
+        elif reused != ["All"]:
             notes.append(Note(spatial.where("may_reuse"), "may_reuse", "all tensors are multicast and reduced"))
-        found.append(_Axis(spatial, above["name"], axis))
+        fanout[axis] = before | made
+        share = number(spatial, "min_usage", 0, names)
+        found.append(_Axis(spatial, above["name"], axis, size, math.ceil(share * size) if place < 2 else 0))
     return found
 
 
 def _constraints(axes: Sequence[_Axis], layers: Sequence[Layer], notes: list[Note]) -> dict[str, Any] | None:
     """Constraints of the axes, where all layers have the same."""
-    asking = [axis for axis in axes if "reuse" in axis.table or "loop_bounds" in axis.table]
+    asking = [axis for axis in axes if {"reuse", "loop_bounds", "min_usage"} & axis.table.keys()]
     if not asking:
         return None
-    each = [_axis_constraints(asking, layer, []) for layer in layers]
+    usage = all(_axis_constraints(asking, layer, []) == _axis_constraints(asking, layers[0], []) for layer in layers)
+    notes += [
+        Note(axis.table.where("min_usage"), "min_usage", "is not asked for: it is another number in each layer")
+        for axis in asking
+        if axis.least > 1 and not usage
+    ]
+    each = [_axis_constraints(asking, layer, [], usage=usage) for layer in layers]
     if not layers or any(other != each[0] for other in each):
         why = "allows other dimensions in each layer; import it with the workload of one layer to have constraints"
         notes += [Note(axis.table.mark, str(axis.table.get("name")), why) for axis in asking]
         return None
-    return {"levels": _axis_constraints(asking, layers[0], notes)}
+    return {"levels": _axis_constraints(asking, layers[0], notes, usage=usage)}
 
 
-def _axis_constraints(axes: Sequence[_Axis], layer: Layer, notes: list[Note]) -> list[dict[str, Any]]:
+def _axis_constraints(
+    axes: Sequence[_Axis], layer: Layer, notes: list[Note], *, usage: bool = True
+) -> list[dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for axis in axes:
         allowed = set(layer.dims)
@@ -400,14 +419,22 @@ def _axis_constraints(axes: Sequence[_Axis], layer: Layer, notes: list[Note]) ->
         for bound in tables(value(axis.table, "loop_bounds", Row, Row(axis.table.mark))):
             which = members(bound.get("expression", "Nothing"), {**of_tensors, **dims}, bound.mark)
             sign, most = str(bound.get("operator")), whole(bound.get("value"), bound.where("value"))
-            if sign in ("==", "<=") and most == 1:
+            together, sign = sign.startswith("product"), sign.removeprefix("product")
+            most += {"<": -1, ">": 1}.get(sign, 0)
+            sign = {"<": "<=", ">": ">=", "==": "="}.get(sign, sign)
+            if sign in ("=", "<=") and most == 1:
                 allowed -= which
-            elif sign in ("==", "<=", ">="):
-                factors += [f"{dim}{'=' if sign == '==' else sign}{most}" for dim in sorted(which)]
+            elif sign not in ("=", "<=", ">="):
+                notes.append(Note(bound.mark, "loop_bounds", f"{quoted(sign)} is no constraint of loops"))
+            elif together and which:
+                factors.append(f"{'*'.join(sorted(which))}{sign}{most}")
             else:
-                notes.append(Note(bound.mark, "loop_bounds", f"{quoted(sign)} is no constraint of one loop"))
+                factors += [f"{dim}{sign}{most}" for dim in sorted(which)]
         at = found.setdefault(axis.level, {}).setdefault(axis.axis, {"only": sorted(allowed)})
         at["only"] = sorted(set(at["only"]) & allowed)
+        if axis.least > 1 and at["only"] and usage:
+            most = largest_product((layer.dims[dim] for dim in at["only"]), axis.size)
+            factors.append(f"{'*'.join(at['only'])}>={min(axis.least, most)}")
         if factors:
             at["factors"] = [*at.get("factors", []), *factors]
     return [{"level": level, "spatial": spatial} for level, spatial in found.items()]

@@ -389,7 +389,7 @@ def _unsaid(architecture: Architecture, einsum: Einsum) -> Iterator[str]:
             yield f"systolic array (below {level.name})"
             continue
         for axis, held in (("x", level.x), ("y", level.y)):
-            if held.size > 1 and not held.multicast:
+            if held.size > 1 and held.multicast is not True:
                 yield f"network without multicast (axis {axis} below {level.name})"
             if held.size > 1 and not held.spatial_reduction:
                 yield f"network without spatial reduction (axis {axis} below {level.name})"

@@ -26,7 +26,7 @@ from accelsim.importers.timeloop_machine import (
     tables_under,
     unknown,
 )
-from accelsim.importers.values import FormulaError, plain_name, value, whole, work_out
+from accelsim.importers.values import FormulaError, largest_product, plain_name, value, whole, work_out
 from accelsim.inputs.errors import AccelsimError, Mark
 from accelsim.inputs.units import listed, quoted
 from accelsim.inputs.workload import ROLES
@@ -156,7 +156,7 @@ def workload(shape: Shape, machine: Machine | None, notes: list[Note]) -> dict[s
     }  # fmt: skip
 
 
-_FACTOR = re.compile(r"([A-Za-z_][A-Za-z0-9_]*?)\s*(<=|>=|==|=|)\s*(\d+)(?:,(\d+))?(?![A-Za-z0-9_]|\s*[<>=])")
+_FACTOR = re.compile(r"([A-Za-z_][A-Za-z0-9_]*?)\s*(<=|>=|==|=|<|>|)\s*(\d+)(?:,(\d+))?(?![A-Za-z0-9_]|\s*[<>=])")
 _KEEPING = ("bypass", "datatype", "dataspace")
 _OF_THE_MACHINE = "architecture_constraints"
 _OF_THE_MAPPER = ("constraints", "mapspace_constraints", "mapspace", "extra_mapping_constraints")
@@ -171,6 +171,14 @@ _LEFT_OUT = {
     "layout": "banks and lines of a layout are not modelled",
 }
 _ASKED = {"type", "target", "factors", "permutation", "split", "keep", "bypass", "keep_only", "factors_only", "name"}
+_ASKED |= {"bypass_only", "no_iteration_over_dataspaces", "must_iterate_over_dataspaces", "no_link_transfer"}
+_ASKED |= {"maximize_dims", "maximize_dims_capacity"}
+_UNSHARED = ("no_reuse", "no_multicast_no_reduction", "no_multicast")
+_STAYS = "a tile would be brought anew in each step of the loops outside; here it stays as long as it does not move"
+_MEANS = {"no_reuse": _STAYS, "no_temporal_reuse": _STAYS}
+_MEANS["no_coalesce"] = "each access would be one of the level above; here those of the same word meet"
+_MEANS["rmw_first_update"] = "the first update of a word would be read too; here first reads are left out"
+"""What keys of a constraint would mean that have no counterpart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,9 +226,12 @@ def convert(documents: Sequence[Document]) -> Foreign:
     ]
     own += [one for given in found.get(_OF_THE_MACHINE, ()) for one in upon.directives(given)]
     own = upon.of_siblings(own)
-    kept, unsaid = upon.kept(own)
     asked = [one for key in _OF_THE_MAPPER for given in found.get(key, ()) for one in upon.directives(given)]
-    mapping = upon.mapping(upon.directives(found["mapping"][0]), own) if "mapping" in found else None
+    nest = upon.directives(found["mapping"][0]) if "mapping" in found else []
+    for one in (*own, *asked, *nest):
+        upon.share(one)
+    kept, unsaid = upon.kept(own)
+    mapping = upon.mapping(nest, own) if "mapping" in found else None
     layer = workload(shape, machine, notes) if shape else None
     document, constraints = architecture(machine, figures, kept), upon.constraints(own, asked + unsaid)
     notes += machine.notes
@@ -277,6 +288,18 @@ def _variables(bodies: Iterable[Table | Row]) -> dict[str, Any]:
     return values
 
 
+def _maximized(table: Table) -> Iterator[str]:
+    """Dimensions whose loops are to be the largest."""
+    written = table.get("maximize_dims")
+    for group in written if isinstance(written, list) else ():
+        yield from map(str, group if isinstance(group, list) else [group])
+
+
+def _names(rank: str) -> list[str]:
+    """Dimensions of a rank such as `R + 2*P`."""
+    return [term.rpartition("*")[2].strip() for term in rank.split("+")]
+
+
 class _Upon:
     """Reads directives against a machine and a shape."""
 
@@ -312,11 +335,22 @@ class _Upon:
     def directive(self, table: Table, part: Part) -> _Directive:
         kind = str(table.get("type", ""))
         for key in table:
-            if key not in _ASKED:
-                self.notes.append(Note(table.where(key), f"{part.name}: {key} = {table[key]}", "has no counterpart"))
+            if key not in _ASKED and not (kind == "spatial" and key in _UNSHARED):
+                why = _MEANS.get(key, "has no counterpart")
+                self.notes.append(Note(table.where(key), f"{part.name}: {key} = {table[key]}", why))
         factors, imperfect = self._factors(table)
         if "factors_only" in table:
             factors = dict.fromkeys(self.shape.dims, ("=", 1)) | self._factors(table, "factors_only")[0]
+        dims = {name: {dim for rank in ranks for dim in _names(rank)} for name, ranks in self.shape.tensors.items()}
+        for key in ("no_iteration_over_dataspaces", "must_iterate_over_dataspaces"):
+            of = {dim for name in self._tensors(table, key, part) for dim in dims.get(name, ())}
+            for dim in self.shape.dims if of else ():
+                if (dim in of) == key.startswith("no"):
+                    if factors.setdefault(dim, ("=", 1)) not in (("=", 1), ("<=", factors[dim][1])):
+                        raise refuse(
+                            table.where(key), f"{part.name}: {key} leaves {dim} no loop, and factors ask for one"
+                        )
+                    factors[dim] = ("=", 1)
         split = table.get("split")
         return _Directive(
             table, kind, part, factors, self._permutation(table.get("permutation")),
@@ -335,7 +369,8 @@ class _Upon:
                 raise refuse(
                     table.where(key), f"{key}: {quoted(name)} is no dimension; there are {listed(self.shape.dims)}"
                 )
-            found[name] = (sign.replace("==", "=") or "=", int(bound))
+            one = {"<": -1, ">": 1}.get(sign, 0)
+            found[name] = (sign.replace("==", "=") + "=" * bool(one) or "=", int(bound) + one)
             if last:
                 rest.add(name)
                 why = "the last pass is shorter; Timeloop's own counts are wrong where loops leave remainders"
@@ -369,20 +404,29 @@ class _Upon:
             if one.kind not in _KEEPING:
                 continue
             keep, bypass = found.setdefault(one.part.name, ([], []))
-            only = self._tensors(one, "keep_only")
-            keep += [name for name in (*self._tensors(one, "keep"), *only) if name not in keep]
-            bypass += [name for name in self._tensors(one, "bypass") if name not in bypass]
+            only, but = (self._tensors(one.table, key, one.part) for key in ("keep_only", "bypass_only"))
+            keep += [name for name in (*self._tensors(one.table, "keep", one.part), *only) if name not in keep]
+            keep += [name for name in self.shape.tensors if but and name not in (*but, *keep)]
+            bypass += [name for name in (*self._tensors(one.table, "bypass", one.part), *but) if name not in bypass]
             bypass += [name for name in self.shape.tensors if only and name not in (*only, *bypass)]
         return found
 
-    def _tensors(self, one: _Directive, key: str) -> list[str]:
-        written = one.table.get(key) or []
+    def _tensors(self, table: Table, key: str, part: Part) -> list[str]:
+        written = table.get(key) or []
         names = list(map(str, written)) if isinstance(written, list) else [str(written)]
         for name in names:
-            if self.shape.tensors and name not in self.shape.tensors:
+            if self.shape.tensors and name not in (*self.shape.tensors, "*"):
                 what = f"{quoted(name)} is no tensor; there are {listed(self.shape.tensors)}"
-                raise refuse(one.table.where(key), f"{one.part.name}: {what}")
-        return names
+                raise refuse(table.where(key), f"{part.name}: {what}")
+        return list(self.shape.tensors) if "*" in names else names
+
+    def share(self, one: _Directive) -> None:
+        """Take from the network of a part the tensors that a directive lets it neither multicast nor reduce."""
+        for key in _UNSHARED if one.kind == "spatial" else ():
+            roles = {self.shape.roles[name] for name in self._tensors(one.table, key, one.part)}
+            home = next(part for part in self.machine.parts if part.name == self.homes[one.part.name])
+            for part in (home, one.part):
+                part.unshared |= roles
 
     def kept(self, given: list[_Directive]) -> tuple[dict[str, tuple[list[str], list[str]]], list[_Directive]]:
         """Roles that each part keeps and bypasses, and the directives that roles cannot say."""
@@ -441,14 +485,16 @@ class _Upon:
             if not self._network(name):
                 level = levels.setdefault(name, {"level": name})
                 level |= ({"keep": keep} if keep else {}) | ({"bypass": bypass} if bypass else {})
-        for one in [*own, *(one for one in asked if one not in own)]:
+        every = [*own, *(one for one in asked if one not in own)]
+        for one in every:
             level = levels.setdefault(self.homes[one.part.name], {"level": self.homes[one.part.name]})
             if one.kind == "temporal" and not one.part.network:
                 level.setdefault("temporal", {}).update(self._block(one, list(one.factors)))
                 order = [dim for dim in reversed(one.permutation) if self._free(one, dim)]
                 level["temporal"] |= {"order": ["...", *order]} if len(order) > 0 else {}
+                self._maximize(one, level["temporal"], None, every)
             elif one.kind == "spatial":
-                level.setdefault("spatial", {}).update(self._axes(one))
+                level.setdefault("spatial", {}).update(self._axes(one, every))
         found = [level for level in levels.values() if any(value for key, value in level.items() if key != "level")]
         return {"levels": found} if found else None
 
@@ -468,7 +514,35 @@ class _Upon:
                 written.append(f"{dim}{sign}{bound}")
         return {"factors": written} if written else {}
 
-    def _axes(self, one: _Directive) -> dict[str, Any]:
+    def _maximize(self, one: _Directive, block: dict[str, Any], room: int | None, given: Sequence[_Directive]) -> None:
+        """Ask of groups of dimensions, one after the other, for the largest product of loops that there is room for."""
+        written = one.table.get("maximize_dims")
+        if not isinstance(written, list) or not written:
+            return
+        capacity = one.table.get("maximize_dims_capacity")
+        room = whole(capacity, one.table.where("maximize_dims_capacity")) if capacity is not None else room
+        groups = [list(map(str, group)) for group in (written if isinstance(written[0], list) else [written])]
+        where, several = one.table.where("maximize_dims"), [dim for other in given for dim in _maximized(other.table)]
+        wrong = [dim for group in groups for dim in group if dim not in self.shape.dims]
+        why = "the axis is free here, and products hold for one axis" if room is None else ""
+        why = f"{listed(wrong)} is no dimension" if wrong else why
+        if any(several.count(dim) > 1 for group in groups for dim in group):
+            why = why or "dimensions that are to be largest at several levels are not asked for"
+        if why or room is None:
+            self.notes.append(Note(where, f"{one.part.name}: maximize_dims", why))
+            return
+        room //= math.prod(bound for sign, bound in one.factors.values() if sign in ("=", ">=") and bound)
+        for group in groups:
+            left = []
+            for dim in group:
+                fixed = (each.factors.get(dim, ("=", 1)) for each in given if each.kind in ("temporal", "spatial"))
+                fixes = math.prod(bound for sign, bound in fixed if sign == "=" and bound)
+                left.append(self.shape.dims[dim] // fixes)
+            most = largest_product(left, max(1, room))
+            block.setdefault("factors", []).append(f"{'*'.join(group)}={most}")
+            room //= most
+
+    def _axes(self, one: _Directive, given: Sequence[_Directive]) -> dict[str, Any]:
         """Constraints of the two axes of a fanout; a dimension lies on that of its side of the split."""
         part = self.machine.parts.index(one.part)
         wide = dict(zip("xy", self.machine.fanout(part), strict=True))
@@ -486,5 +560,7 @@ class _Upon:
                     why = "the axis is free here, and factors hold for one axis"
                     self.notes.append(Note(one.table.where("factors"), f"{one.part.name}: {dim}", why))
             block: dict[str, Any] = self._block(one, dims)
+            if axis == axes[-1]:
+                self._maximize(one, block, wide[axis] if len(axes) == 1 else None, given)
             found[axis] = block | ({"only": only} if only is not None else {})
         return {axis: block for axis, block in found.items() if block}

@@ -56,6 +56,8 @@ class Part:
     constraints: list[tuple[Part, Table]] = field(default_factory=list)
     siblings: list[Part] = field(default_factory=list)
     """Components beside this one below `!Parallel`."""
+    unshared: set[str] = field(default_factory=set)
+    """Roles that the network below it neither multicasts nor reduces."""
 
     def number(self, key: str, default: float | None = None) -> float | None:
         """Attribute that must be a number."""
@@ -412,7 +414,11 @@ def architecture(machine: Machine, figures: Figures, kept: Mapping[str, tuple[li
             if transfer is not None:
                 wires = {"transfer": _pj(transfer), "source": figures.source}
             charged = modelled or transfer is not None
-            levels[-1]["fanout"] = {"x": across, "y": down} | ({"energy": wires} if charged else {})
+            fanout: dict[str, Any] = {"x": across, "y": down} | ({"energy": wires} if charged else {})
+            if part.unshared:
+                fanout |= {"multicast": [role for role in ROLES if role not in part.unshared]}
+                fanout |= {"spatial_reduction": "Outputs" not in part.unshared}
+            levels[-1]["fanout"] = fanout
     why = "a network of its own, as each of two containers in a row is; one fanout with x and y may share more reads"
     machine.notes += [
         Note(part.table.mark, part.name, why)

@@ -96,6 +96,21 @@ def plain_name(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9_./+-]", "_", text) or "_"
 
 
+def largest_product(bounds: Iterable[int], room: int) -> int:
+    """The largest product of divisors of some bounds, one of each, that there is room for.
+
+    Examples
+    --------
+    >>> largest_product((6, 10), 14)
+    12
+    """
+    reached = {1}
+    for bound in bounds:
+        factors = [factor for factor in range(1, min(bound, room) + 1) if bound % factor == 0]
+        reached |= {many * factor for many in reached for factor in factors if many * factor <= room}
+    return max(reached)
+
+
 def note_others(table: Table, known: Iterable[str], why: Mapping[str, str], notes: list[Note]) -> None:
     """Note the keys of a map that nobody reads; `why` says for some of them what that means."""
     notes += [Note(table.where(key), key, why.get(key, "is not read")) for key in sorted(table.keys() - set(known))]

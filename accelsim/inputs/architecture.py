@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 from accelsim.inputs import fields, forms
 from accelsim.inputs.energy.estimators import ESTIMATOR_FORM, read_estimator
@@ -24,7 +25,7 @@ from accelsim.inputs.energy.table import (
     read_component,
 )
 from accelsim.inputs.errors import AccelsimError
-from accelsim.inputs.fields import Fields, Key, Keys, Source, by_role, keys_form, node_of
+from accelsim.inputs.fields import Fields, Key, Keys, Source, by_role, formed, keys_form, node_of
 from accelsim.inputs.forms import Form
 from accelsim.inputs.level_features import (
     COMPRESSION,
@@ -46,11 +47,15 @@ OVERLAPS = ("all", "steady", "none")
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One axis of a fanout and its network."""
+    """One axis of a fanout and its network; `multicast` of all tensors, none, or those of some roles."""
 
     size: int = 1
-    multicast: bool = True
+    multicast: bool | frozenset[str] = True
     spatial_reduction: bool = True
+
+    def serves(self, role: str) -> bool:
+        """Whether one read of a tensor of a role serves many children."""
+        return self.multicast if isinstance(self.multicast, bool) else role in self.multicast
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,8 +188,15 @@ _NETWORK_ACTIONS = ("transfer",)
 _ROLES = fields.set_of(fields.one_of(ROLES, "a role"))
 _PARTITIONS = by_role(fields.positive_size_bits, "capacity of one instance for the partition", "bypassed", SIZES)
 _SIZE = node_of(forms.either(fields.positive_size_bits.form, keys_form(_PARTITIONS)))
+
+
+@formed(forms.either(fields.boolean.form, _ROLES.form))
+def _multicast(node: Node, problems: Problems) -> bool | frozenset[str] | None:
+    return _ROLES(node, problems) if isinstance(node, ListNode) else fields.boolean(node, problems)
+
+
 _NETWORK: Keys = {
-    "multicast": Key(fields.boolean, "one read serves many children", "true"),
+    "multicast": Key(_multicast, "one read serves many children; or the roles of which it does", "true"),
     "spatial_reduction": Key(fields.boolean, "many children's partial sums become one update", "true"),
 }
 _AXIS: Keys = {
@@ -518,7 +530,7 @@ def _axis(level: Fields, key: str, array: Systolic | None) -> Axis:
         return Axis()
     quiet = level.problems if key == "x" else Problems()  # what both axes share is reported once
     fanout = Fields(node, quiet, _FANOUT)
-    usual = (True, True) if array is None else array.shares(key)
+    usual: tuple[Any, ...] = (True, True) if array is None else array.shares(key)
     shared = [fanout.value(name, default) for name, default in zip(_NETWORK, usual, strict=True)]
     axis_node = fanout.get(key)
     if axis_node is None or level.problems.unreadable(axis_node):

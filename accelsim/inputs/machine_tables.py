@@ -126,18 +126,14 @@ def _busy(architecture: Architecture, index: int) -> tuple[float | None, str]:
     asked = [role for role in ROLES if role not in level.bypass and not any(role in each.keep for each in inner)]
     pj = 0.0
     for role in asked:
-        down, up = _children(architecture, index, "multicast"), _children(architecture, index, "spatial_reduction")
+        axes = [axis for each in architecture.levels[index:] for axis in (each.x, each.y)]
+        down = math.prod(axis.size for axis in axes if not axis.serves(role))
+        up = math.prod(axis.size for axis in axes if not axis.spatial_reduction)
         entry = {action: architecture.energy.energy_pj(level.name, role, action) for action in ("read", "update")}
         pj += up * (entry["read"] + entry["update"]) if role == "Outputs" else down * entry["read"]
     if not asked:
         return None, "bandwidth not limited"
     return pj / level.block_size / architecture.compute.cycles_per_mac, f"as the MACs ask: {', '.join(asked)}"
-
-
-def _children(architecture: Architecture, index: int, sharing: str) -> int:
-    """Compute units below an instance of a level that ask for words of their own."""
-    axes = [axis for level in architecture.levels[index:] for axis in (level.x, level.y)]
-    return math.prod(axis.size for axis in axes if not getattr(axis, sharing))
 
 
 def _dearest(architecture: Architecture, level: Level, actions: Sequence[str]) -> float:

@@ -56,9 +56,9 @@ class Constants(NamedTuple):
     whole : int64[T], words of the tensor; windowed : bool[T], some rank has two or more dimensions; output : int64[1],
     index of the output; role : int64[T]; fanout : int64[L, 2] for x, y; asked :
     int64[R, 4 + D], what constraints ask for: level, TIME or following, the least and the most that a product may be,
-    and which dimensions are in it (of TILE_WORDS: which tensor, in the first of these); multicast, reduction :
-    bool[L, 2]; capacity : int64[L] [units], -1 unlimited; partition : int64[L, 3] [units] by role, -1 unlimited;
-    partitioned : bool[L];
+    and which dimensions are in it (of TILE_WORDS: which tensor, in the first of these); multicast :
+    bool[L, 2, T]; reduction : bool[L, 2]; capacity : int64[L] [units], -1 unlimited; partition : int64[L, 3] [units] by
+    role, -1 unlimited; partitioned : bool[L];
     word_parts : int64[L, T, 2], units an element takes, finished and as a partial sum; two_widths : bool[1], whether
     these differ anywhere; block : int64[L] [units an access]; block_shift : int64[L], its logarithm, -1 if it is no
     power of two; bandwidth : int64[L, 3, 2], units and cycles of the shared, read and write port, 0 if unlimited;
@@ -203,7 +203,7 @@ def encode(architecture: Architecture, einsum: Einsum) -> Encoded:
         role=np.array([ROLES.index(tensor.role) for tensor in tensors], np.int64),
         fanout=np.array([[level.x.size, level.y.size] for level in levels], np.int64),
         asked=np.zeros((0, 4 + len(dims)), np.int64),
-        multicast=np.array([[level.x.multicast, level.y.multicast] for level in levels], np.bool_),
+        multicast=np.array([[[a.serves(t.role) for t in tensors] for a in (lv.x, lv.y)] for lv in levels], np.bool_),
         reduction=np.array([[level.x.spatial_reduction, level.y.spatial_reduction] for level in levels], np.bool_),
         capacity=np.array([_room(level, "", unit) for level, unit in zip(levels, units, strict=True)], np.int64),
         partition=np.array(

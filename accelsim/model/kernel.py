@@ -272,7 +272,7 @@ def _move_input(
         energy += _account_transfers(c, s, lv, t, down, every)
         s.at[lv, t, DOWN] = 1
         if s.level[lv + 1, USED] > s.level[lv, USED]:
-            s.at[lv, t, DOWN] = distinct(c, s, x, y, lv, t, c.multicast[lv, 0], c.multicast[lv, 1])
+            s.at[lv, t, DOWN] = distinct(c, s, x, y, lv, t, c.multicast[lv, 0, t], c.multicast[lv, 1, t])
             down *= s.at[lv, t, DOWN]
         if keep[lv, t]:
             reads = down
@@ -305,7 +305,7 @@ def _move_output(
         s.at[lv, t, DOWN] = 1
         s.at[lv, t, UP] = 1
         if s.level[lv + 1, USED] > s.level[lv, USED]:
-            s.at[lv, t, DOWN] = distinct(c, s, x, y, lv, t, c.multicast[lv, 0], c.multicast[lv, 1])
+            s.at[lv, t, DOWN] = distinct(c, s, x, y, lv, t, c.multicast[lv, 0, t], c.multicast[lv, 1, t])
             s.at[lv, t, UP] = distinct(c, s, x, y, lv, t, c.reduction[lv, 0], c.reduction[lv, 1])
             down *= s.at[lv, t, DOWN]
             up *= s.at[lv, t, UP]

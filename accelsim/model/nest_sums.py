@@ -209,13 +209,8 @@ class NestSums:
                         found[loop.dim].append((next(places), loop.dim, loop.bound, index, axis))
         self.sums = {dim: DimSums(encoded.einsum.dims[dim], of_dim) for dim, of_dim in found.items()}
         self.time = sorted(loop for sums in self.sums.values() for loop in sums.loops if not loop.axis)
-        self.shares = (
-            [(False, level.x.multicast, level.y.multicast) for level in encoded.architecture.levels],
-            [(False, level.x.spatial_reduction, level.y.spatial_reduction) for level in encoded.architecture.levels],
-            [(False, True, True)] * self.levels,
-        )
         self.terms: dict[tuple[int, int, bool], list[_Term]] = {}
-        self.choices: dict[tuple[str, bool, int, int, int, int | Choice], Choice] = {}
+        self.choices: dict[tuple[int, str, bool, int, int, int, int | Choice], Choice] = {}
         self.grouped: dict[tuple[int, int, int], int] = {}
         self.windows: dict[int, tuple[Ints, Ints, Ints, Detail]] = {}
 
@@ -224,7 +219,7 @@ class NestSums:
         """Steps of all temporal loops in which a compute unit acts: those of the first one."""
         count = 1
         for dim, sums in self.sums.items():
-            choice = self._choice(dim, True, self.levels, self.levels, 0, FIRST)
+            choice = self._choice(-1, dim, True, self.levels, self.levels, 0, FIRST)
             count *= sums.sum(_VISITS, self.levels, _ALL_STEPS, 0, choice)
         return count
 
@@ -242,7 +237,7 @@ class NestSums:
         for number, factors in self.terms[key]:
             product = number
             for method, dim, place, factor in factors:
-                choice = self._choice(dim, factor > 0, child, near, kind, instances)
+                choice = self._choice(operand.index, dim, factor > 0, child, near, kind, instances)
                 product *= self.sums[dim].sum(method, child, place, factor, choice)
                 if not product:
                     break
@@ -262,28 +257,35 @@ class NestSums:
     def _seen_alone(self, operand: Operand, child: int, near: int, kind: int, instances: Instances) -> int:
         words = 1
         for dim, factor in operand.alone.items():
-            choice = self._choice(dim, True, child, near, kind, instances)
+            choice = self._choice(operand.index, dim, True, child, near, kind, instances)
             words *= self.sums[dim].sum(_VISITS, child, _ALL_STEPS, factor, choice)
         for dim in operand.other:
-            choice = self._choice(dim, False, child, near, kind, instances)
+            choice = self._choice(operand.index, dim, False, child, near, kind, instances)
             words *= self.sums[dim].sum(_VISITS, child, -1, 0, choice)
         return words
 
-    def _choice(self, dim: str, relevant: bool, child: int, near: int, kind: int, instances: Instances) -> Choice:
+    def _choice(
+        self, t: int, dim: str, relevant: bool, child: int, near: int, kind: int, instances: Instances
+    ) -> Choice:
         """Indices to count on each spatial loop of a dimension: one where those inside `near` share."""
         outer = instances if isinstance(instances, int) else instances[dim]
-        key = (dim, relevant, child, near, kind, outer)
+        key = (t, dim, relevant, child, near, kind, outer)
         if key not in self.choices:
-            shares = self.shares[kind]
             self.choices[key] = tuple(
                 (outer if isinstance(outer, int) else outer[i])
                 if loop.level < near
                 else FIRST
-                if not relevant and shares[loop.level][loop.axis]
+                if not relevant and self._shares(kind, loop.level, t)[loop.axis - 1]
                 else ALL
                 for i, loop in enumerate(self.sums[dim].outside(child).space)
             )
         return self.choices[key]
+
+    def _shares(self, kind: int, network: int, t: int) -> tuple[bool, bool]:
+        """Whether the children of a network share words of a tensor, along x and along y."""
+        c = self.encoded.constants
+        x, y = (True, True) if kind == HELD else c.reduction[network] if kind == UP else c.multicast[network, :, t]
+        return bool(x), bool(y)
 
     def _entering_terms(self, operand: Operand, child: int, *, one_word: bool) -> list[_Term]:
         """Words that enter a tile: a box for each step of the loops down to the innermost that moves it, less savings.
@@ -379,7 +381,7 @@ class NestSums:
         key = (operand.index, network, kind)
         if key not in self.grouped:
             _, x, y, s = self._only_windows(operand)
-            shares = self.shares[kind][network][1:]
+            shares = self._shares(kind, network, operand.index)
             self.grouped[key] = int(distinct.plain()(self.encoded.constants, s, x, y, network, operand.index, *shares))
         return self.grouped[key]
 

@@ -14,7 +14,7 @@ from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from accelsim.inputs.architecture import Architecture
+from accelsim.inputs.architecture import Architecture, Axis
 from accelsim.inputs.mapping import Mapping
 from accelsim.inputs.nodes import arrange_for
 from accelsim.inputs.workload import Einsum, Tensor, pad
@@ -139,6 +139,7 @@ class Tile:
 
     def __init__(self, einsum: Einsum, tensor: Tensor, mapping: Mapping, level: int) -> None:
         self.einsum, self.loops, self.compute = einsum, nest_loops(mapping), level == len(mapping.levels)
+        self.tensor = tensor
         index = {dim: d for d, dim in enumerate(einsum.dims)}
         self.ranks = [[(index[dim], factor) for dim, factor in rank] for rank in tensor.ranks]
         outside = [loop.level < level for loop in self.loops]
@@ -241,7 +242,7 @@ class Sharing:
         alike: Hashable = ()
         for network in range(self.child - 1, self.parent - 1, -1):
             tile, level = self.tiles[network + 1], self.architecture.levels[network]
-            shares = {"x": getattr(level.x, kind), "y": getattr(level.y, kind)}
+            shares = {name: _shares(getattr(level, name), kind, tile.tensor) for name in "xy"}
             apart = tuple(
                 index
                 for k, index in zip(tile.space, instance, strict=False)
@@ -252,6 +253,13 @@ class Sharing:
             above = sum(tile.loops[k].level < network for k in tile.space)
             keys[network] = (instance[:above], alike)
         return keys
+
+
+def _shares(axis: Axis, kind: str, tensor: Tensor) -> bool:
+    """Whether children along an axis share words of a tensor, inwards (multicast) or outwards."""
+    if kind == "spatial_reduction" or isinstance(axis.multicast, bool):
+        return bool(getattr(axis, kind))
+    return tensor.role in axis.multicast
 
 
 def execute(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> OracleCounts:

@@ -138,7 +138,7 @@ class _Model:
         """Count what crosses the network below a level on its way to, or from, the tiles of level `child`."""
         t, every = operand.index, 0
         c = self.encoded.constants
-        ways = [(DOWN, DISTINCT_DOWN, c.multicast), (UP, DISTINCT_UP, c.reduction)]
+        ways = [(DOWN, DISTINCT_DOWN, c.multicast[:, :, t]), (UP, DISTINCT_UP, c.reduction)]
         for kind, which, shares in ways if operand.tensor.output else ways[:1]:
             below, above = (self.moved(operand, near, child, kind, ALL) for near in (network + 1, network))
             self.s.at[network, t, TRANSFERS] += self.moved(operand, network + 1, child, kind, FIRST)

@@ -286,7 +286,7 @@ class WorstSearch:
         tensors, axis, c = states.waits.shape[1], "xy".index(slot.axis), self.c
         states.room *= bound
         for t in np.flatnonzero(~c.relevant[:, d]).tolist():
-            inwards, outwards = c.multicast[slot.level, axis], c.reduction[slot.level, axis]
+            inwards, outwards = c.multicast[slot.level, axis, t], c.reduction[slot.level, axis]
             if outwards if t == self.output else inwards:
                 states.sums[:, 1 + tensors + t] /= bound
             if t == self.output and inwards:

@@ -197,7 +197,7 @@ class BoundsMaker:
     def _least_share(self, level: int, t: int) -> float:
         """Smallest share of the children of a network that take words of their own."""
         options, output = self.grid.options[level], t == self.c.output[0]
-        flags = self.c.reduction[level] if output else self.c.multicast[level]
+        flags = self.c.reduction[level] if output else self.c.multicast[level, :, t]
         share = (options.up if output else options.down)[:, t].copy()
         wide = options.windowed[:, t]
         for bounds, on in ((options.x, flags[0]), (options.y, flags[1])):

@@ -487,8 +487,8 @@ def sweep_network(
                     for d in range(dims):
                         scratch.x[level, d], scratch.y[level, d] = options.x[o, d], options.y[o, d]
                     for side in range(2):
-                        flags = c.multicast if side == 0 else c.reduction
-                        groups = distinct(c, s, scratch.x, scratch.y, level, t, flags[level, 0], flags[level, 1])
+                        flags = c.multicast[level, :, t] if side == 0 else c.reduction[level]
+                        groups = distinct(c, s, scratch.x, scratch.y, level, t, flags[0], flags[1])
                         scratch.share[t, side] = float(groups) / float(options.spread[o])
             _steps_of_windows(c, shapes, p, tile, mid, innermost, scratch)
             for k in range(p.keeps.shape[0]):

@@ -519,7 +519,7 @@ def spread_over(
         s.at[level, t, DOWN], s.at[level, t, UP] = 1, 1
         if wider:
             x, y = m.x[0], m.y[0]
-            s.at[level, t, DOWN] = distinct(c, s, x, y, level, t, c.multicast[level, 0], c.multicast[level, 1])
+            s.at[level, t, DOWN] = distinct(c, s, x, y, level, t, c.multicast[level, 0, t], c.multicast[level, 1, t])
             if t == c.output[0]:
                 s.at[level, t, UP] = distinct(c, s, x, y, level, t, c.reduction[level, 0], c.reduction[level, 1])
     return True

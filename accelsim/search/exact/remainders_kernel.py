@@ -274,8 +274,9 @@ def _counted(c: Constants, lv: int, d: int, t: int, above: int, way: int, which:
         return True, True
     if way == MERGED:
         return False, False
-    shares = c.multicast[lv] if way == SHARED_DOWN else c.reduction[lv]
-    return not shares[0], not shares[1]
+    if way == SHARED_DOWN:
+        return not c.multicast[lv, 0, t], not c.multicast[lv, 1, t]
+    return not c.reduction[lv, 0], not c.reduction[lv, 1]
 
 
 @jit

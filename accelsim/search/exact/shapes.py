@@ -347,7 +347,7 @@ def make_options(space: MapSpace, shapes: Shapes, level: int, every: bool, wides
 def _axes_alike(space: MapSpace, level: int) -> bool:
     """Whether it makes no difference along which axis of a network a dimension is spread."""
     c = space.encoded.constants
-    same = c.multicast[level, 0] == c.multicast[level, 1] and c.reduction[level, 0] == c.reduction[level, 1]
+    same = (c.multicast[level, 0] == c.multicast[level, 1]).all() and c.reduction[level, 0] == c.reduction[level, 1]
     return bool(same) and not space.imperfect  # loops that leave remainders cannot change places
 
 
@@ -374,17 +374,18 @@ def _sharing(space: MapSpace, level: int, axis: int, bounds: Ints) -> Ints:
     """
     c = space.encoded.constants
     rows = []
-    for side, shares in (("down", c.multicast[level]), ("up", c.reduction[level])):
+    for side in ("down", "up"):
         for t in range(c.relevant.shape[0]):
+            shares = c.multicast[level, :, t] if side == "down" else c.reduction[level]
             output = t == c.output[0]
             if (side == "up" and not output) or (side == "down" and output and not c.transfers.any()):
                 continue
             idle = ~c.relevant[t]
             rows.append(bounds[:, idle].prod(axis=1) if shares[axis] else np.ones(len(bounds), np.int64))
-    uneven = c.multicast[level, 0] != c.multicast[level, 1] or c.reduction[level, 0] != c.reduction[level, 1]
+    uneven = (c.multicast[level, 0] != c.multicast[level, 1]).any() or c.reduction[level, 0] != c.reduction[level, 1]
     overlapping = np.zeros_like(bounds)  # loops that a windowed tensor may share words along
     for t in np.flatnonzero(c.windowed).tolist():
-        if uneven and (c.multicast[level, axis] or (t == c.output[0] and c.reduction[level, axis])):
+        if uneven and (c.multicast[level, axis, t] or (t == c.output[0] and c.reduction[level, axis])):
             for r in sorted(set(c.rank[t][c.relevant[t]].tolist())):
                 inside = c.relevant[t] & (c.rank[t] == r)
                 several = (bounds[:, inside] > 1).sum(axis=1) > 1
@@ -402,8 +403,9 @@ def _describe(space: MapSpace, shapes: Shapes, level: int, x: Ints, y: Ints) -> 
     tensors = c.relevant.shape[0]
     shares = np.ones((2, len(x), tensors))
     windowed = np.zeros((len(x), tensors), np.bool_)
-    for side, flags in enumerate((c.multicast[level], c.reduction[level])):
+    for side in range(2):
         for t in range(tensors):
+            flags = c.reduction[level] if side else c.multicast[level, :, t]
             for bounds, on in ((x, flags[0]), (y, flags[1])):
                 if on:
                     shares[side, :, t] /= bounds[:, ~c.relevant[t]].prod(axis=1)
