@@ -27,6 +27,7 @@ def make_cost_tables(
     ports: list[LimitedPort],
     mixed: list[MixedBounds],
     words: Bounds | None = None,
+    waits: Bounds | None = None,
     *,
     every: bool = False,
 ) -> CostTables:
@@ -34,7 +35,7 @@ def make_cost_tables(
 
     Parameters
     ----------
-    ports, mixed, words
+    ports, mixed, words, waits
         As for `with_mixed`.
     every : bool
         Look at all orders and all splits over the axes, not only at those that can be best.
@@ -88,6 +89,7 @@ def make_cost_tables(
         price=np.zeros((0, 0)),
         with_energy=np.zeros(0, np.bool_),
         words=np.zeros(1, np.int64),
+        waits=np.zeros(1, np.int64),
         around=bounds.around_at,
         inside=bounds.inside_at,
         edges=edges,
@@ -128,13 +130,18 @@ def make_cost_tables(
         deepest=np.array(bounds.deepest, np.int64),
         least_inside=bounds.least_inside,
     )
-    return with_mixed(cost_tables, bounds, ports, mixed, words) if mixed or words else cost_tables
+    return with_mixed(cost_tables, bounds, ports, mixed, words, waits) if mixed or words or waits else cost_tables
 
 
 def with_mixed(
-    cost_tables: CostTables, bounds: Bounds, ports: list[LimitedPort], mixed: list[MixedBounds], words: Bounds | None
+    cost_tables: CostTables,
+    bounds: Bounds,
+    ports: list[LimitedPort],
+    mixed: list[MixedBounds],
+    words: Bounds | None,
+    waits: Bounds | None,
 ) -> CostTables:
-    """The same with other tables of ports and of words at the outermost level.
+    """The same with other tables of ports, of words at the outermost level, and of what all else waits for.
 
     Parameters
     ----------
@@ -145,8 +152,12 @@ def with_mixed(
         Their tables tell as many spreads apart as those of energy, or none.
     words : Bounds or None
         Tables of units of words at the outermost level.
+    waits : Bounds or None
+        Tables of cycles that all else waits for.
     """
-    mixed = [*([MixedBounds(words, (0.0,) * len(ports))] if words else []), *mixed]
+    unpriced = (0.0,) * len(ports)
+    mixed = [*([MixedBounds(words, unpriced)] if words else []), *mixed]
+    mixed += [MixedBounds(waits, unpriced)] if waits else []
     costs = [bounds, *(each.bounds for each in mixed)]
     return cost_tables._replace(
         ports=np.array([[port.level, port.number] for port in ports], np.int64).reshape(-1, 2),
@@ -154,6 +165,7 @@ def with_mixed(
         price=np.array([each.price for each in mixed]).reshape(len(mixed), len(ports)),
         with_energy=np.array([each.with_energy for each in mixed], np.bool_),
         words=np.array([words is not None], np.int64),
+        waits=np.array([waits is not None], np.int64),
         elided=np.array([each.elided for each in costs]),
         copy_costs=np.array([each.copy_costs for each in costs]),
     )

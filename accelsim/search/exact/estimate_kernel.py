@@ -61,12 +61,19 @@ def bound_of(
         cycles = np.ceil(steps / g.edges[level, b] * (1.0 - SURE))
         if c.array[PE] >= 0 and not goal.energy_only[0]:
             cycles = least_array_cycles(c, shapes, node, s, level, inside, g.edges[level, b], cycles)
-        cycles = max(float(least_cycles), cycles + float(node.waits[level]))
+        first = base + b * total + shape
+        cycles += float(node.waits[level])
+        if g.waits[0] and not goal.energy_only[0]:
+            k = g.mixed.shape[0] - 1
+            more = mixed(g, node, s, g.mixed[k], level, inside, first, pieces)
+            if not more < np.inf:
+                continue
+            cycles = np.ceil(cycles + (more - counted_off(c, g, node, s, level, k + 1)) * (1.0 - SURE) - SURE)
+        cycles = max(float(least_cycles), cycles)
         if c.dma.shape[0] > 0 and not goal.energy_only[0]:
             cycles = float(with_engines(c, s, node.mapping.keep[0], level + 1, int(cycles)))
         if cycles > most:
             continue
-        first = base + b * total + shape
         energy = settled + mixed(g, node, s, g.values, level, inside, first, pieces)
         if not energy < np.inf:
             continue
@@ -79,7 +86,7 @@ def bound_of(
         if not within_limits(g.most, energy * (1.0 - SURE), cycles, node.column[WORDS]):
             continue
         value = _value_or_beaten(goal, found, node, energy, cycles)
-        k, tables = g.words[0], 0 if goal.energy_only[0] else g.mixed.shape[0]
+        k, tables = g.words[0], 0 if goal.energy_only[0] else g.mixed.shape[0] - g.waits[0]
         while k < tables and value < best and value <= enough:  # else what ports need makes no difference
             least = mixed(g, node, s, g.mixed[k], level, inside, first, pieces) - counted_off(
                 c, g, node, s, level, k + 1

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from accelsim.model.encode import Floats
+from accelsim.model.encode import NONE_OVERLAPS, Floats
 from accelsim.model.kernel import BY_READ, BY_UPDATE, BY_WRITE
 from accelsim.search.exact.bounds import make_bounds
 from accelsim.search.exact.shapes import Grid
@@ -71,6 +71,30 @@ def limited_ports(grid: Grid) -> list[LimitedPort]:
             cycles[nodes, :, action] = c.word_parts[nodes].min(axis=2) * (per / words)
         if nodes.start == level:
             found.append(LimitedPort(level, port, cycles))
+    return found
+
+
+def count_waits(grid: Grid) -> Floats:
+    """Cycles that all else waits for, at least, for each action of an element: float64[L, T, 4].
+
+    They are those at the port of the level that fills another. They count where all levels further in that may keep the
+    tensor wait, and one surely keeps it; of all instances that there can be, each has a share.
+    """
+    space = grid.space
+    c, found = space.encoded.constants, np.zeros_like(space.encoded.constants.energy)
+    may, instances = space.keep.copy(), 1.0
+    for level, t in space.free_keeps:
+        may[level, t] = True
+    for level in range(len(may) - 1):
+        inside = may[level + 1 :]
+        waits = (~inside | (c.overlap[level + 1 :] == NONE_OVERLAPS)[:, None]).all(axis=0)
+        waits &= space.keep[level + 1 :].any(axis=0) & ~c.stationary & (not c.drain[level])
+        for port, actions in enumerate(((BY_READ, BY_UPDATE), (BY_READ,), (BY_UPDATE,))):
+            words, per = c.bandwidth[c.nodes[level, 0], port]
+            for action in actions if words else ():
+                each = c.word_parts[level].min(axis=1) * waits * (per / words / instances)
+                found[level, :, action] = np.maximum(found[level, :, action], each)
+        instances *= float(np.max(grid.options[level].spread, initial=1))
     return found
 
 

@@ -27,7 +27,7 @@ from accelsim.search.exact.cost_tables import certain_energy, make_cost_tables, 
 from accelsim.search.exact.incumbents import make_goal, make_incumbents, merge, revalued
 from accelsim.search.exact.incumbents_kernel import ANY, BEST, FRONT, WITHIN, Goal, Incumbents
 from accelsim.search.exact.memo_kernel import Memo, make_memo
-from accelsim.search.exact.mixed import MixedBounds, count_words, limited_ports, many_mixed, mix_bounds
+from accelsim.search.exact.mixed import MixedBounds, count_waits, count_words, limited_ports, many_mixed, mix_bounds
 from accelsim.search.exact.node import CostTables, SearchNode
 from accelsim.search.exact.shapes import Grid, make_grid
 from accelsim.search.exact.tables import Bounds
@@ -157,6 +157,7 @@ class Solver:
         self.ports = limited_ports(self.grid) if cycles else []
         self.counts_words, self.every, self.finer = words, every, False
         ragged = bool(self.grid.shapes.ragged.any())
+        self.waits = count_waits(self.grid) if cycles and not ragged else np.zeros(1)
         self.corners = True if ragged or every or cycles else None
         self.memory = bounds.MOST_BYTES if memory is None else memory
         try:
@@ -204,7 +205,15 @@ class Solver:
             self.words = make_bounds(
                 self.grid, 1, count_words(self.grid), deadline, **kind, worth=worth, most_bytes=left
             )
-        self.tables: CostTables = make_cost_tables(self.bounds, outer, ports, self.words, every=self.every)
+        self.waiting = None
+        if self.waits.any():
+            self.waiting = make_bounds(
+                self.grid, self.spreads, self.waits, deadline, fine=fine, corners=True, worth=self._worth_anything(),
+                most_bytes=left,
+            )  # fmt: skip
+        self.tables: CostTables = make_cost_tables(
+            self.bounds, outer, ports, self.words, self.waiting, every=self.every
+        )
 
     def _worth_energy(self, states: States, least_cycles: float) -> Worth | None:
         """What mappings that are looked for take in energy besides what all take [pJ]."""
@@ -408,7 +417,7 @@ class Solver:
 
     def _refine(self, goal: Goal, deadline: float | None) -> None:
         """Make tables that tell copies of the output apart, and those of all ports, and of ports and energy mixed."""
-        self.finer, most, before = True, self.tables.most, (self.bounds, self.words, self.tables)
+        self.finer, most, before = True, self.tables.most, (self.bounds, self.words, self.waiting, self.tables)
         try:
             if self.coarse:
                 self._fill_tables(deadline, fine=True)
@@ -417,9 +426,9 @@ class Solver:
                     self.bounds, self.ports, self.spreads, deadline, fine=self.coarse, worth=self._worth_anything(),
                     most_bytes=self.memory,
                 )  # fmt: skip
-                self.tables = with_mixed(self.tables, self.bounds, self.ports, mixed, self.words)
+                self.tables = with_mixed(self.tables, self.bounds, self.ports, mixed, self.words, self.waiting)
         except TablesTooLarge:
-            self.bounds, self.words, self.tables = before
+            self.bounds, self.words, self.waiting, self.tables = before
         self.limit(most)
 
     def _rounds(self, kind: int, least: float, limit: float) -> list[float]:
