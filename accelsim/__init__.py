@@ -58,8 +58,8 @@ if TYPE_CHECKING:
     from accelsim.show.plots.census import plot_within as plot_within
     from accelsim.show.plots.diagram import plot_architecture as plot_architecture
     from accelsim.show.plots.diagram import plot_mapping as plot_mapping
-    from accelsim.show.plots.network import plot_fusion as plot_fusion
     from accelsim.show.plots.result import plot_energy as plot_energy
+    from accelsim.show.plots.result import plot_fusion as plot_fusion
     from accelsim.show.plots.result import plot_reuse as plot_reuse
     from accelsim.show.plots.result import plot_stacks as plot_stacks
     from accelsim.show.plots.search import plot_curve as plot_curve
@@ -88,8 +88,7 @@ _NAMES = {
     "search.strategy": ("Budget",),
     "show.plots.census": ("plot_compare", "plot_density", "plot_histogram", "plot_within"),
     "show.plots.diagram": ("plot_architecture", "plot_mapping"),
-    "show.plots.network": ("plot_fusion",),
-    "show.plots.result": ("plot_energy", "plot_reuse", "plot_stacks"),
+    "show.plots.result": ("plot_energy", "plot_fusion", "plot_reuse", "plot_stacks"),
     "show.plots.search": ("plot_curve", "plot_front", "plot_spread"),
     "show.plots.time": ("plot_time",),
 }

@@ -23,7 +23,7 @@ import matplotlib.pyplot as plt
 from accelsim.explore import load_sweep
 from accelsim.explore.run import explore
 from accelsim.explore.tables import about, read_designs
-from accelsim.show.plots.explore import plot_designs_front
+from accelsim.show.plots.search import plot_designs_front
 
 plt.style.use("accelsim.show.plots.accelsim")
 

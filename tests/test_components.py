@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accelsim.inputs.energy.components import INTERPOLATION_ERROR, QUANTITIES, axes, cacti_grid, interpolated, sram
 from accelsim.inputs.energy.estimate import (
     NoEstimateError,
     adder,
@@ -23,7 +24,6 @@ from accelsim.inputs.energy.estimate import (
     supply_v,
     wire_pj_per_bit,
 )
-from accelsim.inputs.energy.sram import INTERPOLATION_ERROR, QUANTITIES, axes, cacti_grid, interpolated, sram
 from validation.area import area_study
 from validation.sram import leave_one_out, off_grid, sram_study
 

@@ -31,8 +31,8 @@ from accelsim.explore.work import BOUND, EVALUATE, MAP_FREE, Item, Plan, _bounde
 from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.errors import AccelsimError, SpecError
 from accelsim.model.limits import layer_limits
-from accelsim.show.html.reports import sweep_report
-from accelsim.show.plots import explore as plots
+from accelsim.show.html import sweep_report
+from accelsim.show.plots import search as plots
 from sweeps import GRID, sweep_of, tables
 
 
@@ -323,8 +323,8 @@ def test_plots_and_page__are_drawn_from_the_table_of_designs(folder, run, monkey
     page = Path("page.html").read_text()
     assert "9 designs of little.yaml for net" in page
     assert "The page shows" not in page
-    monkeypatch.setattr("accelsim.show.html.reports.MOST", 2)
-    monkeypatch.setattr("accelsim.show.html.reports._LISTED", 0)
+    monkeypatch.setattr("accelsim.show.html.MOST", 2)
+    monkeypatch.setattr("accelsim.show.html._LISTED", 0)
     short = sweep_report(rows, about)
     assert "The page shows 2 of them, those of the front first." in short
     assert f"The first 0 of {kinds.count('front')} designs of the front" in short

@@ -19,7 +19,7 @@ from accelsim.inputs.machine_tables import energy_rows
 from accelsim.results import Provenance, to_json
 from accelsim.search import stopping
 from accelsim.show.plots import figure_bytes
-from accelsim.show.plots.network import fusion_table, plot_fusion
+from accelsim.show.plots.result import fusion_table, plot_fusion
 from tests.test_verifying import altered, leaves, name_of
 
 NETWORK = """

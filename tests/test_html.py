@@ -25,8 +25,7 @@ from accelsim.model.result import Result
 from accelsim.population.census import census
 from accelsim.population.result import Census, Near
 from accelsim.search.mapper import map_einsum
-from accelsim.show.html import embedded
-from accelsim.show.html.reports import BINS, bin_of, census_report, energy_edges, search_report
+from accelsim.show.html import BINS, bin_of, census_report, embedded, energy_edges, search_report
 from accelsim.show.report import energy, large
 
 pytest.importorskip("plotly", reason="plotly, the extra `html`, is not installed")

@@ -6,7 +6,7 @@ import pytest
 from reports import row_stationary
 
 from accelsim.show.plots import figure_bytes
-from accelsim.show.plots.network import network_table, plot_network
+from accelsim.show.plots.result import network_table, plot_network
 
 
 def test_network_table__sums_to_the_network_and_names_what_is_slowest():

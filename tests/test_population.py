@@ -35,7 +35,7 @@ from accelsim.population.extremes import largest_value
 from accelsim.population.sampling import CYCLES, ENERGY, WORDS, Sampler
 from accelsim.search.exact.cost_tables import least_outer_words, needed_words
 from accelsim.search.result import column_value
-from accelsim.show.report.census import census_sentence
+from accelsim.show.report.search import census_sentence
 from tests.brute import identity, truth
 from tests.problems import MOST, plain, problem
 

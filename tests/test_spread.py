@@ -19,7 +19,7 @@ from accelsim.inputs.objective import QUANTITIES
 from accelsim.population.result import Census
 from accelsim.results.cache import MapOptions, ResultCache, map_with_cache
 from accelsim.search.result import column_value
-from accelsim.show.report.census import census_report, census_sentence
+from accelsim.show.report.search import census_report, census_sentence
 from accelsim.show.table import print_parts
 from tests.brute import truth
 from tests.problems import MOST, problem

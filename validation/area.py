@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from accelsim.inputs.architecture import Architecture, load_architecture
+from accelsim.inputs.energy.components import sram
 from accelsim.inputs.energy.estimate import Estimate, mac, register, register_file
-from accelsim.inputs.energy.sram import sram
 from accelsim.inputs.machine_tables import peak_rows
 from accelsim.model.evaluate import evaluate
 from accelsim.results.study import Figure, Study

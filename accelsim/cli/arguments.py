@@ -115,7 +115,7 @@ def make_parser() -> argparse.ArgumentParser:
     about = "show which layers compute limits and which memory, at best and as mapped"
     _add_roofline(command("roofline", "evaluating", about))
     about = "map networks onto many designs of a machine, and find the best of them"
-    _add_explore(command("explore", "exploring", about))
+    _add_explore(command("explore", "mapping", about))
     _add_files(command)
     _add_gpus(command)
 
@@ -124,7 +124,7 @@ def make_parser() -> argparse.ArgumentParser:
     add(made, "kind", "print the schema of this kind of file", nargs="?", choices=kinds)
     add(made, "-o DIR", "write KIND.schema.json there, of all kinds if none is given")
     about = "hold our numbers against other tools' and against measured GPU kernels"
-    _add_validate(command("validate", "verifying", about))
+    _add_validate(command("validate", "evaluating", about))
     return parser
 
 
@@ -276,7 +276,7 @@ def _add_census(made: argparse.ArgumentParser) -> None:
 def _add_files(command: AddCommand) -> None:
     """Add the commands about results and files."""
     about = "check a result.json that `map` wrote: its mapping, its numbers and its certificate"
-    made = command("verify", "verifying", about)
+    made = command("verify", "evaluating", about)
     add(made, "RESULT", "result.json, or the folder that holds it")
     add(made, "--force", "go on although an input file has changed")
     add(made, "--seconds S", "stop each search that derives a bound after S seconds", types.seconds)

@@ -72,7 +72,7 @@ def check_command(arguments: argparse.Namespace) -> int:
 
 def energy_command(arguments: argparse.Namespace) -> int:
     """Show the energy of each action of a machine, its area, and its power with everything busy."""
-    from accelsim.inputs.energy.sram import INTERPOLATION_ERROR, SOURCE
+    from accelsim.inputs.energy.components import INTERPOLATION_ERROR, SOURCE
     from accelsim.inputs.machine_tables import area_rows, energy_rows, peak_rows
     from accelsim.show.report.tables import energies_report
 

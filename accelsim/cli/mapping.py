@@ -1,16 +1,28 @@
-"""The commands `map`, of one layer, each layer of a network, or the Pareto front of a layer; and `fuse`."""
+"""The commands that search: `map`, of a layer, each layer of a network, or a Pareto front; `fuse`; and `explore`."""
 
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from accelsim.cli import DONE, INTERRUPTED, NO_VALID_MAPPING, answer, complain, make_console, show_status
+from accelsim.cli import (
+    DONE,
+    INTERRUPTED,
+    NO_VALID_MAPPING,
+    answer,
+    complain,
+    figure_kind,
+    make_console,
+    show_status,
+    write_figure,
+)
 from accelsim.cli.arguments import refuse_gpu_options
 from accelsim.cli.inputs import (
     Inputs,
@@ -27,11 +39,12 @@ from accelsim.cli.inputs import (
     read_overrides,
     split,
 )
-from accelsim.inputs.errors import NoValidMapping
+from accelsim.inputs import library
+from accelsim.inputs.errors import AccelsimError, NoValidMapping
 from accelsim.inputs.files import file_name
 from accelsim.inputs.machine_tables import energy_rows, machine_json
 from accelsim.inputs.workload import Einsum
-from accelsim.results import refuse_page, to_json, write_directory
+from accelsim.results import NO_PLOTLY, refuse_directory, refuse_file, refuse_page, to_json, write_directory, write_page
 from accelsim.results.cache import MapOptions, ResultCache, carry_over, content_key, map_with_cache
 from accelsim.results.output import LayerOutcome, front_json, map_json, network_json
 from accelsim.search.stopping import answering, asked
@@ -41,6 +54,7 @@ from accelsim.show.report import search_progress
 from accelsim.show.report.mapping import headline, result_report
 
 if TYPE_CHECKING:
+    from accelsim.explore.store import Explored
     from accelsim.model.limits import Limits
     from accelsim.model.result import Result
     from accelsim.search.result import FrontResult, SearchResult
@@ -71,9 +85,9 @@ def _map_layer(inputs: Inputs, layer: Einsum, arguments: argparse.Namespace) -> 
     document = map_json(search, provenance, machine_json(inputs.architecture))
 
     def page() -> str:
-        from accelsim.show.html import reports
+        from accelsim.show import html
 
-        return reports.search_report(search, inputs.architecture, layer)
+        return html.search_report(search, inputs.architecture, layer)
 
     def report() -> Iterator[Part]:
         yield from result_report(search.best, inputs.architecture, layer, search)
@@ -302,10 +316,97 @@ def fuse_command(arguments: argparse.Namespace) -> int:
 
     def files() -> Mapping[str, bytes]:
         from accelsim.show.plots import figure_files
-        from accelsim.show.plots.network import plot_fusion
+        from accelsim.show.plots.result import plot_fusion
 
         return {"fusion.json": to_json(document).encode(), **figure_files("fusion", plot_fusion(found))}
 
     report = brief if arguments.quiet else fusion_report
     answer(arguments, document, lambda: report(found), files=files)
     return INTERRUPTED if found.stop == "interrupted" else DONE
+
+
+def explore_command(arguments: argparse.Namespace) -> int:
+    """Run or resume a sweep, and show its designs; of a folder show what is there."""
+    from accelsim.explore.store import refuse_without_pyarrow
+    from accelsim.explore.tables import ABOUT, DESIGNS, read_about, read_designs, stale, where
+    from accelsim.show.report.tables import designs_report, sweep_lines
+
+    refuse_without_pyarrow()
+    if arguments.picture and not arguments.plot:
+        arguments.parser.error("argument --picture: say what to draw, such as --plot front")
+    if arguments.html:
+        refuse_file(arguments.html, "sweep.html")
+        if find_spec("plotly") is None:
+            raise AccelsimError(NO_PLOTLY)
+    if arguments.plot:
+        path = _picture(arguments, "")
+        figure_kind(path)
+        refuse_file(path, "front.png")
+    given = Path(arguments.sweep)
+    explored = None
+    if given.is_dir():
+        for name in ("output", "workers", "scheduler"):
+            if getattr(arguments, name) is not None:
+                what = f"{arguments.sweep} is a folder of results, and nothing is run"
+                arguments.parser.error(f"argument --{name}: {what}")
+        folder = given
+        sys.stderr.write(stale(folder))
+    else:
+        explored = _run(arguments)
+        folder = explored.store.folder
+    rows = read_designs(folder)
+    about = read_about(folder)
+    if rows and not about["parameters"].keys() <= rows[0].keys():
+        raise AccelsimError(f"{folder}: {ABOUT} and {DESIGNS} are of different sweeps; start the sweep again")
+    shown = where(rows, arguments.where, about["parameters"]) if arguments.where else rows
+    shown = [row for row in shown if row["front"]] if arguments.front else shown
+
+    def report() -> Iterator[Part]:
+        yield from sweep_lines(about, rows, explored)
+        yield from designs_report(about, shown, chosen=bool(arguments.where or arguments.front))
+
+    written = [str(folder)] if explored is not None else []
+    if arguments.html:
+        from accelsim.show.html import sweep_report
+
+        written.append(str(write_page(arguments.html, sweep_report(shown, about))))
+    if arguments.plot:
+        from accelsim.show.plots.search import PLOTTED
+
+        written.append(str(_picture(arguments, about["name"])))
+        write_figure(written[-1], PLOTTED[arguments.plot](shown, about))
+    brief = sweep_lines(about, rows, explored) if arguments.quiet else None
+    answer(arguments, {**about, "designs": shown}, report, *written, brief=brief)
+    if explored is not None and explored.stop == "interrupted":
+        return INTERRUPTED
+    return DONE if any(row["status"] == "mapped" for row in rows) else NO_VALID_MAPPING
+
+
+def _run(arguments: argparse.Namespace) -> Explored:
+    from accelsim.explore import load_sweep
+    from accelsim.explore.run import explore
+    from accelsim.explore.tables import where
+    from accelsim.show.report.tables import sweep_progress
+
+    if library.find(arguments.sweep, "sweeps") is None:
+        library.resolve(arguments.sweep, "sweeps")
+    sweep = load_sweep(arguments.sweep)
+    if arguments.where:
+        where([], arguments.where, {each.name: each.values for each in sweep.parameters})
+    folder = Path(arguments.output or f"{file_name(sweep.name)}_results")
+    refuse_directory(folder)
+    console = make_console(stderr=True, quiet=arguments.quiet)
+    with sweep_progress(console, sweep) as on_state:
+        return explore(
+            sweep,
+            folder,
+            workers=arguments.workers,
+            scheduler=arguments.scheduler,
+            on_state=on_state,
+            on_cluster=lambda link: console.print(f"Dask dashboard: {link}", soft_wrap=True),
+            on_trouble=complain,
+        )
+
+
+def _picture(arguments: argparse.Namespace, name: str) -> Path:
+    return Path(arguments.picture or f"{file_name(arguments.plot, name)}.png")

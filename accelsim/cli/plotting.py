@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 def spread_command(arguments: argparse.Namespace) -> int:
     """Take the census of each layer on each machine."""
     from accelsim.population.result import census_json
-    from accelsim.show.report.census import census_report, censuses_report
+    from accelsim.show.report.search import census_report, censuses_report
 
     machines = read_machines(arguments)
     for inputs in machines:
@@ -69,9 +69,9 @@ def spread_command(arguments: argparse.Namespace) -> int:
     document = documents[0] if len(documents) == 1 else {"censuses": documents}
 
     def page() -> str:
-        from accelsim.show.html import reports
+        from accelsim.show import html
 
-        return reports.census_report(found[0], layers[0][0].architecture, layers[0][1])
+        return html.census_report(found[0], layers[0][0].architecture, layers[0][1])
 
     answer(
         arguments,
@@ -269,7 +269,7 @@ def _plot_compare(arguments: argparse.Namespace) -> Picture:
 
 def _plot_network(arguments: argparse.Namespace) -> Picture:
     """Draw energy and cycles of each layer of a network, mapped for the lowest energy."""
-    from accelsim.show.plots.network import network_table, plot_network
+    from accelsim.show.plots.result import network_table, plot_network
 
     inputs = read_inputs(arguments)
     results = [(einsum.repeat, best) for einsum, best in map_every_layer(inputs, arguments, MapOptions())]

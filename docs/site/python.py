@@ -34,14 +34,14 @@ PARTS: dict[str, Names] = {
             *("plot_histogram", "plot_density", "plot_within", "plot_compare", "plot_spread", "plot_curve"),
             *("plot_time", "plot_fusion"),
         ),
-        "accelsim.show.plots.network": ("plot_network",),
+        "accelsim.show.plots.result": ("plot_network",),
         "accelsim.show.plots": ("new_axes", "at_width", "figure_bytes"),
     },
     "Sweeps of designs": {
         "accelsim.explore": ("load_sweep",),
         "accelsim.explore.run": ("explore", "Explored"),
         "accelsim.explore.tables": ("read_designs", "about"),
-        "accelsim.show.plots.explore": ("plot_designs_front", "plot_parallel", "plot_sensitivity"),
+        "accelsim.show.plots.search": ("plot_designs_front", "plot_sensitivity"),
     },
     "GPUs": {
         "accelsim.gpu.catalogue": ("load_gpu",),

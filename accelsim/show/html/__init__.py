@@ -1,17 +1,40 @@
-"""Reports as web pages: one file with everything in it, to open in a browser and explore."""
+"""Reports as web pages: one file with everything in it, to open in a browser and explore.
+
+Pages tell of a map space, of a search in it, and of a sweep: what they show as plain values, and the page around these.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from html import escape
 from importlib.resources import files
 from string import Template
 from typing import Any
 
+import numpy as np
+
+from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.mapping import Mapping as LoopNest
+from accelsim.inputs.workload import Einsum
+from accelsim.model.encode import Floats, Ints
+from accelsim.model.limits import macs_per_byte, peak_macs_per_cycle, ports
+from accelsim.model.result import Result
+from accelsim.population.result import Census
 from accelsim.results import NO_PLOTLY
+from accelsim.search.result import SearchResult
+from accelsim.show.plots import figure_bytes
+from accelsim.show.plots.diagram import plot_mapping
+from accelsim.show.plots.search import axis_of, cells, same_value, two_costs, varied_values
+from accelsim.show.report import OTHER_COLOUR, energy, letters, tensor_colours
+from accelsim.show.report.mapping import compute_used, headline, nest_levels
+from accelsim.show.report.search import census_report as report_on_census
+from accelsim.show.report.search import ranked_report
+from accelsim.show.report.tables import NAMES, designs_table
+from accelsim.show.report.tables import said as in_words
 from accelsim.show.table import Column, Part, Row, Table
 
 _LONG_NAME = 16
@@ -107,3 +130,329 @@ def written(parts: Iterable[Part]) -> str:
             tag = "h3" if str(part).startswith("\n") else "p"
             found.append(f"<{tag}>{said(text)}</{tag}>")
     return "".join(found)
+
+
+BINS = 60
+"""Bins of the histogram of energy, equally wide on a logarithmic axis."""
+REGIONS = 5
+"""Parts of the range of cycles, and of outer words, from which each bin shows a mapping."""
+MOST_FRONT = 100
+QUANTILES = (0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999)
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A mapping that a page shows.
+
+    Attributes
+    ----------
+    label : str
+        What it is, for a reader.
+    kind : str
+        `best`, `front`, `named`, `region` (one of those that stand for a region of the distribution) or `drawn`.
+    """
+
+    label: str
+    kind: str
+    result: Result
+
+
+def energy_edges(census: Census) -> Floats:
+    """Edges of the bins, log10 of energy [pJ], float64[BINS + 1]; every mapping known lies between them."""
+    found = census.range_of("energy")
+    low, high = np.log10([found.lowest, found.highest])
+    room = max(1e-9, 0.02 - (high - low))
+    return np.linspace(low - room / 2, high + room / 2, BINS + 1)
+
+
+def bin_of(energy_pj: Floats, edges: Floats) -> Ints:
+    """Bin of each energy."""
+    return np.clip(np.searchsorted(edges, np.log10(energy_pj), side="right") - 1, 0, len(edges) - 2)
+
+
+def chosen(census: Census, drawn: int) -> list[Chosen]:
+    """Mappings to show: the named ones first, then those for each region, then the first `drawn` of the sample."""
+    named: dict[LoopNest, Chosen] = {}
+    for more in _named(census):
+        known = named.get(more.result.mapping)
+        label = more.label if known is None else f"{known.label}, {more.label}"
+        first = known or more
+        named[more.result.mapping] = Chosen(label, first.kind, first.result)
+    first_drawn = range(min(drawn, len(census.sample)))
+
+    def of_sample(index: int, kind: str) -> Chosen:
+        return Chosen(f"drawn no. {index + 1:,}", kind, census.sample.result(index))
+
+    regions = (of_sample(index, "region") for index in _regions(census) if index not in first_drawn)
+    return [
+        *named.values(),
+        *(region for region in regions if region.result.mapping not in named),
+        *(of_sample(index, "drawn") for index in first_drawn),
+    ]
+
+
+def _known(proved: bool) -> str:
+    return "" if proved else " known"
+
+
+def _named(census: Census) -> Iterator[Chosen]:
+    """Mappings with a name; one mapping may come more than once."""
+    outermost = census.best.levels[0].level
+    energy, cycles, words = (census.range_of(column) for column in ("energy", "cycles", "outer_words"))
+    yield Chosen(f"lowest energy{_known(energy.lowest_proved)}", "best", census.best)
+    front = census.front.points
+    for number in np.unique(np.linspace(0, len(front) - 1, min(len(front), MOST_FRONT)).astype(int)).tolist():
+        yield Chosen(f"front {number + 1}", "front", front[number])
+    yield Chosen(f"fewest cycles{_known(cycles.lowest_proved)}", "named", cycles.lowest_mapping)
+    yield Chosen(f"fewest {outermost} words{_known(words.lowest_proved)}", "named", words.lowest_mapping)
+    for share in QUANTILES:
+        name = "median energy" if share == 0.5 else f"{100 * share:g} % quantile of energy"
+        index = census.sample.nearest("energy", census.sample.quantile("energy", share).value)
+        yield Chosen(name, "named", census.sample.result(index))
+    yield Chosen(f"highest energy{_known(energy.highest_proved)}", "named", energy.highest_mapping)
+
+
+def _regions(census: Census) -> list[int]:
+    """The first drawn mapping of each region: a bin of energy with a part of the range of cycles or outer words."""
+    sample = census.sample
+    bins = bin_of(sample.energy_pj, energy_edges(census))
+    found: set[int] = set()
+    for column in (sample.cycles, sample.outer_words):
+        logs = np.log10(np.maximum(column, 1.0))
+        edges = np.linspace(logs.min(), logs.max(), REGIONS + 1)[1:-1]
+        _, first = np.unique(bins * REGIONS + np.searchsorted(edges, logs), return_index=True)
+        found.update(first.tolist())
+    return sorted(found)
+
+
+def rounded(value: float, digits: int = 6) -> float:
+    """Value to so many digits.
+
+    >>> rounded(12278333440.0), rounded(0.0123456789, 3)
+    (12278300000.0, 0.0123)
+    """
+    return float(f"{value:.{digits}g}")
+
+
+def machine_data(architecture: Architecture, einsum: Einsum) -> dict[str, Any]:
+    """What all mappings share: names, colours of the tensors, roofs [bytes/cycle] and peak [MACs/cycle]."""
+    names = [tensor.name for tensor in einsum.tensors]
+    letter = letters(names)
+    colour = tensor_colours(names, einsum.output.name)
+    other = {"name": "other (compute, leakage)", "letter": "", "colour": OTHER_COLOUR}
+    return {
+        "architecture": architecture.name,
+        "workload": einsum.name,
+        "macs": einsum.real_macs,
+        "tensors": [*({"name": n, "letter": letter[n], "colour": colour[n]} for n in names), other],
+        "levels": [level.name for level in architecture.levels],
+        "components": components(architecture),
+        "compute": architecture.compute.name,
+        "peak": peak_macs_per_cycle(architecture),
+        "roofs": [{"name": port.name, "bytes_per_cycle": port.bytes_per_cycle} for port in ports(architecture)],
+    }
+
+
+def components(architecture: Architecture) -> list[str]:
+    """What takes energy, outermost first: each level and the network below it, and the compute units."""
+    pairs = [name for level in architecture.levels for name in (level.name, f"{level.name} network")]
+    return [*pairs, architecture.compute.name]
+
+
+def mapping_data(result: Result, architecture: Architecture, einsum: Einsum) -> dict[str, Any]:
+    """Cost of one mapping, its loop nest in words, energy [pJ] by component and tensor, cycles, MACs for each byte."""
+    order = {name: index for index, name in enumerate(components(architecture))}
+    tensors = {tensor.name: index for index, tensor in enumerate(einsum.tensors)}
+    intensities = [macs_per_byte(result, port) for port in ports(architecture)]
+    return {
+        "energy_pj": rounded(result.energy_pj),
+        "cycles": result.cycles,
+        "outer_words": result.outer_words,
+        "utilization": rounded(result.utilization),
+        "nest": [[level.used, level.keeps, *level.lines] for level in nest_levels(result)],
+        "units": compute_used(result),
+        "energy": [
+            [order[row["component"]], tensors.get(row["tensor"], len(tensors)), rounded(row["energy_pj"], 5)]
+            for row in result.energy_by_tensor_rows()
+        ],
+        "needed": [level.cycles for level in result.levels] + [result.busy_cycles],
+        "intensity": [None if value is None else rounded(value, 5) for value in intensities],
+    }
+
+
+_BACK = '<button id="back" type="button">Back to the list</button>'
+
+DRAWN = 1200
+"""Mappings of the uniform sample that a page shows at most."""
+DATA_BYTES = 900_000
+"""JSON of mappings at most; the last drawn are left out beyond that."""
+_RANKED, _BARS = 200, 60
+
+
+def census_report(census: Census, architecture: Architecture, einsum: Einsum) -> str:
+    """Write a page on all valid mappings of an Einsum on a machine: one HTML file of less than 6 MB, for a browser.
+
+    Equal input gives equal text.
+
+    Raises
+    ------
+    AccelsimError
+        If plotly is not installed.
+
+    >>> Path("gemm.html").write_text(census_report(census, machine, layer))  # doctest: +SKIP
+    """
+    edges = energy_edges(census)
+    counts = np.bincount(bin_of(census.sample.energy_pj, edges), minlength=len(edges) - 1)
+    data = {
+        **machine_data(architecture, einsum),
+        "histogram": {
+            "edges": [rounded(10.0**edge, 8) for edge in edges.tolist()],
+            "counts": counts.tolist(),
+            "of": len(census.sample),
+            "uniform": True,
+            "what": "mappings drawn",
+            "marks": [
+                [f"lowest{_known(census.range_of('energy').lowest_proved)}", rounded(census.best.energy_pj)],
+                ["median", rounded(census.sample.quantile("energy", 0.5).value)],
+            ],
+        },
+        "mappings": _mappings(chosen(census, DRAWN), architecture, einsum, edges),
+        "complete_front": census.front.stop == "exhausted",
+    }
+    title = f"All mappings of {einsum.name} onto {architecture.name}"
+    sections = section("figures", "In numbers", written(report_on_census(census))) + _explorer(spread=True)
+    sections += _machine(architecture, census.best)
+    sections += section("reading", "How to read this page", frame("reading") + frame("sample"))
+    about = "" if census.exact else "About "
+    lead = f"{about}{census.mappings:,} of the {census.space_size:,} mappings that the constraints allow are valid."
+    return page(title, lead, sections, data)
+
+
+def search_report(search: SearchResult, architecture: Architecture, einsum: Einsum) -> str:
+    """Write a page on what a search found: see `census_report`."""
+    shown = [Chosen("best", "best", search.best)]
+    shown += [Chosen(f"rank {rank}", "named", found) for rank, found in enumerate(search.ranked[1:_RANKED], 2)]
+    histogram, edges = _seen(search)
+    data = {
+        **machine_data(architecture, einsum),
+        "histogram": histogram,
+        "mappings": _mappings(shown, architecture, einsum, edges),
+        "complete_front": False,
+    }
+    sections = [
+        section("figures", "In numbers", written([*headline(search.best, search), *ranked_report(search)])),
+        _explorer(spread=histogram is not None, many=len(shown) > 1),
+        _machine(architecture, search.best),
+        section("reading", "How to read this page", frame("reading")),
+    ]
+    title = f"{einsum.name} mapped onto {architecture.name}"
+    lead = f"The best of the mappings looked at takes {energy(search.best.energy_pj)}."
+    return page(title, lead, "".join(sections), data)
+
+
+def _seen(search: SearchResult) -> tuple[dict[str, Any] | None, Floats]:
+    """Histogram of the mappings that a search saw, and its edges in log10 of energy [pJ]; without any, one bin."""
+    if search.sample is None:
+        return None, np.array([-np.inf, np.inf])
+    bars = search.sample.spread.histogram(_BARS)
+    edges = [low for low, _, _ in bars] + [bars[-1][1]]
+    histogram = {
+        "edges": [rounded(edge, 8) for edge in edges],
+        "counts": [mappings for _, _, mappings in bars],
+        "of": search.sample.valid,
+        "uniform": False,
+        "what": "valid mappings seen",
+        "marks": [["best", rounded(search.best.energy_pj)]],
+    }
+    return histogram, np.log10(np.array(edges))
+
+
+def _mappings(
+    shown: Sequence[Chosen], architecture: Architecture, einsum: Einsum, edges: Floats
+) -> list[dict[str, Any]]:
+    """Data of the mappings to show, as many as there is room for."""
+    bins = bin_of(np.array([each.result.energy_pj for each in shown]), edges).tolist()
+    found: list[dict[str, Any]] = []
+    size = 0
+    for each, at in zip(shown, bins, strict=True):
+        data = {"label": each.label, "kind": each.kind, "bin": at}
+        data.update(mapping_data(each.result, architecture, einsum))
+        size += len(embedded(data))
+        if size > DATA_BYTES:
+            break
+        found.append(data)
+    return found
+
+
+def _explorer(*, spread: bool, many: bool = True) -> str:
+    """Frames that the script fills: the distribution, the scatter, the list of mappings and the one shown."""
+    charts = (frame("spread") if spread else "") + (frame("scatter") + frame("list") if many else "")
+    shown = frame("shown").replace("$back", _BACK if many else "")
+    found = f'<div class="charts">{charts}</div>{shown}' if charts else shown
+    return f'<div class="explore{"" if charts else " alone"}">{found}</div>'
+
+
+def _machine(architecture: Architecture, best: Result) -> str:
+    svg = figure_bytes(plot_mapping(best, architecture), ["svg"])["svg"].decode()
+    svg = re.sub("<!--.*?-->", "", svg[svg.index("<svg") :], flags=re.DOTALL)
+    drawn = f'<div class="machine">{svg}</div>'
+    title = section("machine", "The machine, as the best mapping uses it", drawn)
+    return f'<div class="pair">{title}{section("roofline", "Roofline", frame("roofline"))}</div>'
+
+
+Rows = Sequence[Mapping[str, Any]]
+MOST = 20_000
+"""Designs of a page at most; those of the front go first."""
+_LISTED = 500
+
+
+def sweep_report(rows: Rows, about: Mapping[str, Any]) -> str:
+    """Write a page on the designs of a sweep, of which sweep.json tells what they are `about`: see `census_report`."""
+    kept = sorted(rows, key=lambda row: (not row["front"], row["design"]))[:MOST]
+    varied = varied_values(about)
+    across, up = two_costs(about)
+    costs = list(dict.fromkeys([*about["columns"], "energy_pj", "cycles", "time_s", "power_w", "area_um2"]))
+    costs = [name for name in costs if any(row[name] is not None for row in kept)] or ["energy_pj", "cycles"]
+    axes = {name: axis_of(name, cells(kept, name)) for name in costs}
+    data = {
+        "parameters": [{"name": name, "values": values} for name, values in varied.items()],
+        "costs": [{"name": name, "label": label, "scale": scale} for name, (label, scale) in axes.items()],
+        "objectives": list(about["columns"]),
+        "across": across,
+        "up": up,
+        "designs": [_design(row, varied, costs) for row in kept],
+    }
+    best = [row for row in rows if row["front"]]
+    least = [
+        f"least {NAMES[name]} {in_words(name, row[name])} (design {row['design']})"
+        for name in about["columns"]
+        if (row := min(best, key=lambda r: (r[name], r["design"]), default=None)) is not None
+    ]
+    listing = designs_table(about, best, costs)
+    listing = replace(listing, columns=listing.columns[:-1], most=_LISTED)  # all are on the front
+    listed = f"{len(best):,}" if len(best) <= _LISTED else f"The first {_LISTED:,} of {len(best):,}"
+    only = [f'<label>{escape(name)} <select id="only-{i}"></select></label>' for i, name in enumerate(varied)]
+    sections = [
+        frame("sweep").replace("$only", " ".join(only)),
+        section("front", "The front", table(f"{listed} designs of the front", listing)),
+    ]
+    mapped = sum(row["status"] == "mapped" for row in rows)
+    pruned = sum(row["status"] == "pruned" for row in rows)
+    lead = (
+        f"{len(rows):,} designs of {about['inputs']['architecture']['file']} for {', '.join(about['networks'])}: "
+        f"{mapped:,} mapped, {pruned:,} pruned, {len(best):,} on the front in {', '.join(about['objectives'])}"
+        f"{': ' + '; '.join(least) if least else ''}."
+    )
+    if len(kept) < len(rows):
+        lead += f" The page shows {len(kept):,} of them, those of the front first."
+    return page(about["name"], lead, "".join(sections), data, "explore.js")
+
+
+def _design(row: Mapping[str, Any], varied: Mapping[str, Sequence[str]], costs: Sequence[str]) -> list[Any]:
+    """Number, status, place of each parameter among its values, and costs; of a pruned design bounds."""
+    places = [
+        next(i for i, text in enumerate(values) if same_value(row[name], text)) for name, values in varied.items()
+    ]
+    status = "front" if row["front"] else row["status"]
+    names = [f"bound_{name}" if status == "pruned" and f"bound_{name}" in row else name for name in costs]
+    return [row["design"], status, places, [None if row[n] is None else float(f"{row[n]:.7g}") for n in names]]

@@ -16,7 +16,7 @@ from accelsim.inputs.errors import AccelsimError
 from accelsim.show import plots as style
 from accelsim.show.plots import BEST_COLOUR, DARK
 from accelsim.show.report import OTHER_COLOUR, large, times
-from accelsim.show.report.census import sample_words
+from accelsim.show.report.search import sample_words
 
 if TYPE_CHECKING:
     from accelsim.model.encode import Floats
