@@ -6,15 +6,20 @@ import math
 
 import numpy as np
 import pytest
+import yaml
 
 from accelsim import Budget, load_architecture, load_workload, map_einsum
+from accelsim.inputs.architecture import Architecture
+from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.mapping import Mapping
 from accelsim.inputs.objective import LEAST_EDP, LEAST_ENERGY, Objective
+from accelsim.inputs.workload import Einsum
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
+from accelsim.search.exact.mapper import result_of
 from accelsim.search.exact.solve import Solver
 from accelsim.search.exact.worth import Known
-from tests.brute import truth
+from tests.brute import Truth, truth
 from tests.problems import problem
 
 MOST = 4_000
@@ -42,32 +47,51 @@ def states(solver: Solver, mapping: Mapping) -> list[tuple[str, int, tuple[int, 
             max(outer for outer in range(level + 1) if tensor.name in mapping.levels[outer].keep)
             for tensor in encoded.einsum.tensors
         )
-        found.append((kind, level, parents, shape))
+        found.append((kind, level, (*parents, int(_is_tight(solver, mapping, parents, shape_of))), shape))
     return found
+
+
+def _is_tight(solver: Solver, mapping: Mapping, parents: tuple[int, ...], shape_of: dict[tuple[str, int], int]) -> bool:
+    """Whether the level that the output comes from has no room for partial sums."""
+    encoded = solver.space.encoded
+    c, level = encoded.constants, parents[int(encoded.constants.output[0])]
+    if level == 0:
+        return False
+    kept = [t for t, tensor in enumerate(encoded.einsum.tensors) if tensor.name in mapping.levels[level].keep]
+    words = np.zeros(len(c.whole), np.int64)
+    words[kept] = solver.grid.shapes.box[kept, shape_of["inside", level]]
+    words *= [max(c.word_parts[level, t]) if t == c.output[0] else c.word_parts[level, t, 0] for t in range(len(words))]
+    rooms = enumerate(c.partition[level]) if c.partitioned[level] else ()
+    return 0 <= c.capacity[level] < words.sum() or any(words[c.role == role].sum() > room for role, room in rooms)
+
+
+def dropped(
+    seed: int, case: tuple[Architecture, Einsum, Constraints], known: Truth, objective: Objective, most: float
+) -> int:
+    """How many states the tables drop, none of them on a mapping of at most some value."""
+    solver = Solver(
+        MapSpace(encode(*case[:2]), case[2]), cycles=objective is LEAST_EDP, known=Known(objective, most, FREE)
+    )
+    if solver.coarse and seed % 2:  # and tables that tell copies of the output apart
+        solver._fill_tables(None, fine=True)
+    for number in np.flatnonzero(known.worth(objective) <= most).tolist()[:200]:
+        for kind, level, parents, shape in states(solver, known.mapping(number)):
+            filled = solver.bounds.states.get((kind, level), {}).get(parents)
+            assert filled is None or filled[:, shape].any(), (seed, kind, level, parents)
+    return sum(int((~each).sum()) for found in solver.bounds.states.values() for each in found.values())
 
 
 @pytest.mark.parametrize("group", range(4))
 def test_worthless_states__are_on_no_mapping_that_is_looked_for(group):
-    dropped = 0
+    many = 0
     for seed in range(group, 400, 4):
         case = problem(seed, MOST)
         known = truth(*case, MOST)
-        if known is None or not known.valid:
-            continue
-        objective: Objective = (LEAST_ENERGY, LEAST_EDP)[seed // 4 % 2]
-        values = known.worth(objective)
-        most = float(np.sort(values)[int(SHARES[seed % 3] * (len(values) - 1))])
-        space = MapSpace(encode(case[0], case[1]), case[2])
-        solver = Solver(space, cycles=objective is LEAST_EDP, known=Known(objective, most, FREE))
-        if solver.coarse and seed % 2:  # and tables that tell copies of the output apart
-            solver._fill_tables(None, fine=True)
-        for number in np.flatnonzero(values <= most).tolist()[:200]:
-            for kind, level, parents, shape in states(solver, known.mapping(number)):
-                filled = solver.bounds.states.get((kind, level), {}).get(parents)
-                assert filled is None or filled[:, shape].any(), (seed, kind, level, parents)
-        dropped += sum(int((~each).sum()) for found in solver.bounds.states.values() for each in found.values())
-
-    assert dropped > 1000
+        if known is not None and known.valid:
+            objective: Objective = (LEAST_ENERGY, LEAST_EDP)[seed // 4 % 2]
+            values = np.sort(known.worth(objective))
+            many += dropped(seed, case, known, objective, float(values[int(SHARES[seed % 3] * (len(values) - 1))]))
+    assert many > 1000
 
 
 def test_known__costs_are_the_largest_that_keep_value_and_limits():
@@ -94,3 +118,47 @@ def test_memory__bounds_the_tables_and_leaves_an_answer_with_its_gap():
     assert tight.certificate.bound <= wide.certificate.value <= tight.certificate.value
     assert wide.certificate.proved
     assert 0 < wide.certificate.table_bytes <= enough
+
+
+def sums_and_room(seed: int) -> tuple[Architecture, Einsum]:
+    """A product with sums four times as wide as its words, on levels that hardly have room for these."""
+    rng = np.random.default_rng(seed)
+    pj = [float(rng.uniform(*ends)) for ends in ((50, 200), (2, 20), (0.1, 2))]
+    sizes = [
+        f"size: {rng.integers(8, 24)} B, keep: [Outputs]",
+        f"size: {rng.integers(5, 9)} B, keep: [Outputs, Weights]",
+    ]
+    fanout = f"fanout: {{x: {rng.integers(1, 3)}}}"
+    levels = [
+        f"{{name: L{i}, class: {'SRAM' if i else 'DRAM'}, word: 8 bit, {text}, "
+        f"energy: {{read: {each} pJ, write: {each} pJ, source: test}}}}"
+        for i, (text, each) in enumerate(zip((fanout, *sizes), pj, strict=True))
+    ]
+    compute = "{name: MAC, class: intmac, energy: {compute: 0.1 pJ, source: test}}"
+    machine = f"architecture: {{name: sums, clock: 1 GHz, levels: [{', '.join(levels)}], compute: {compute}}}"
+    m, n, k = (int(bound) for bound in rng.choice([2, 3, 4], 3))
+    bits = "{Weights: 8, Inputs: 8, Outputs: 8, psums: 32}"
+    layer = f"workload: {{name: sums, layers: [{{name: gemm, gemm: {{M: {m}, N: {n}, K: {k}}}, bits: {bits}}}]}}"
+    return load_architecture(yaml.safe_load(machine)), load_workload(yaml.safe_load(layer)).layers[0]
+
+
+@pytest.mark.parametrize("group", range(4))
+def test_levels_without_room_for_sums__equal_brute_force(group):
+    tight = 0
+    for seed in range(group, 120, 4):
+        case = (*sums_and_room(seed), Constraints())
+        known = truth(*case, 100_000)
+        if known is None or not known.valid:
+            continue
+        objective: Objective = (LEAST_ENERGY, LEAST_EDP)[seed // 4 % 2]
+        best = known.best(1.0, float(objective is LEAST_EDP))
+        assert dropped(seed, case, known, objective, best)
+        space = MapSpace(encode(*case[:2]))
+        found = Solver(space, cycles=objective is LEAST_EDP).search(objective=objective).found
+        assert math.isclose(found.value[0], best, rel_tol=1e-9), seed
+        result = result_of(space, found.best, 0, found.column[0])
+        level, sums = result.levels[1], next(t for t in result.tensors if (t.level, t.tensor) == ("L1", "Outputs"))
+        loops = {loop.dim for loop in result.mapping.levels[1].temporal}
+        holds = not sums.partial and level.used_words + 3 * sums.tile_words > (level.capacity_words or 0)
+        tight += holds and "K" in loops and len(loops) > 1
+    assert tight > 3

@@ -293,8 +293,10 @@ class MapSpace:
         places = nodes if self.required[last, t] else (None, *nodes)
         return len(places), places
 
-    def fitting_keeps(self, words: Ints, sizes: Sequence[Ints], level: int) -> tuple[Bools, Bools]:
-        """What a level may keep, and which tiles of that fit, partial sums as narrow as finished words.
+    def fitting_keeps(
+        self, words: Ints, sizes: Sequence[Ints], level: int, *, sums: bool = False
+    ) -> tuple[Bools, Bools]:
+        """What a level may keep, and which tiles of that fit: with the narrowest words, or with partial `sums`.
 
         Parameters
         ----------
@@ -316,6 +318,8 @@ class MapSpace:
             row[free] = chosen
             keeps.append(row)
         parts = c.word_parts[level].min(axis=1)
+        if sums:
+            parts[c.output[0]] = c.word_parts[level, c.output[0], 1]
         fits = np.ones((len(keeps), words.shape[1]), np.bool_)
         for k, row in enumerate(keeps):
             held = (words * (parts * row)[:, None]).sum(axis=0)

@@ -8,7 +8,7 @@ import numpy as np
 
 from accelsim.model.encode import Ints
 from accelsim.search.exact.bounds_kernel import BlockSweep
-from accelsim.search.exact.orders import FIXED, Statuses, Structure, order_classes
+from accelsim.search.exact.orders import FIXED, STATIONARY, Statuses, Structure, order_classes
 from accelsim.search.exact.shapes import Grid
 
 
@@ -70,7 +70,8 @@ def blocks_in_time(
     """
     found: list[BlockSweep] = []
     known: set[object] = set()
-    every = structure.dims
+    every, output = structure.dims, int(grid.space.encoded.constants.output[0])
+    adds = structure.irrelevant(frozenset({output}))
     for order_class in order_classes(structure, statuses):
         if any(not grid.in_time[level, d, 0] for d in every - order_class.allowed):
             continue
@@ -95,8 +96,11 @@ def blocks_in_time(
         found.append(
             BlockSweep(
                 counted=np.array(sorted(counted), np.int64),
-                swept=np.array(sorted(order_class.allowed - counted), np.int64),
+                adding=np.array(sorted((order_class.allowed & adds) - counted), np.int64),
+                moving=np.array(sorted(order_class.allowed - adds - counted), np.int64),
                 frozen=np.array([d not in order_class.allowed for d in sorted(every)]),
+                adds=np.array([d in adds for d in sorted(every)]),
+                first=np.array([order_class.allowed <= adds or order_class.terms[0].statuses[0][output] == STATIONARY]),
                 term=np.array(
                     [[further.index(after) for after in (reduced * 4)[:4]] for _, reduced, _ in terms], np.int64
                 ),

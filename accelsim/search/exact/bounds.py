@@ -135,6 +135,7 @@ class BoundsMaker:
         self.edges = [self._edges(level) for level in range(self.levels + 1)]
         sizes = [row[:many] for row, many in zip(self.shapes.size, self.shapes.sizes.tolist(), strict=True)]
         self.fits = [grid.space.fitting_keeps(self.shapes.box, sizes, level) for level in range(self.levels)]
+        self._tell_widths_apart(sizes)
         self.most = [self._most(level) for level in range(self.levels)]
         self.sieve = None if worth is None else Sieve(self.bounds, self.least, may, self.edges, worth)
 
@@ -147,6 +148,34 @@ class BoundsMaker:
         parts = np.maximum(self.c.word_parts[:, t], 1)
         known = not self.c.windowed[t] and not self.shapes.ragged.any()
         return parts[:, 1] / parts.min(axis=1) if known else np.ones(self.levels)
+
+    def _tell_widths_apart(self, sizes: list[Ints]) -> None:
+        """Note which tiles fit with partial sums, and how much of the reduction a shape covers: bool[K, S], float64[S].
+
+        All fit where these are no wider, and where `_widths` does not know.
+        """
+        t, shapes, space = int(self.c.output[0]), self.shapes, self.grid.space
+        known = not self.c.windowed[t] and not shapes.ragged.any()
+        wider = self.c.word_parts[:, t, 1] > self.c.word_parts[:, t, 0]
+        self.wide = [
+            space.fitting_keeps(shapes.box, sizes, level, sums=bool(wider[level] and known))[1]
+            for level in range(self.levels)
+        ]
+        self.reduced = np.ones(shapes.total)
+        digits = np.arange(shapes.total)[None, :] // shapes.stride[:, None] % shapes.sizes[:, None]
+        for d in np.flatnonzero(self.c.reduces).tolist():
+            self.reduced *= shapes.size[d, digits[d]]
+
+    def _complete(self, level: int, context: Context) -> float:
+        """How much of the reduction a tile must cover, so that none is left but to networks between it and the parent.
+
+        0 if the parent has room for partial sums.
+        """
+        if not context.tight:
+            return 0.0
+        parent = context.parents[int(self.c.output[0])]
+        apart = [float(np.max(self.grid.options[at].apart, initial=1.0)) for at in range(parent, level)]
+        return float(self.reduced[-1]) / math.prod(apart) * (1.0 - 1e-9)
 
     def _count_off(self) -> None:
         """Note what the tables count too much for one copy of the output; docs/exact.md, first reads and widths."""
@@ -247,7 +276,7 @@ class BoundsMaker:
         bounds.corners = self.corners
         live = np.ones((1, 1), np.bool_)
         self._reserve(contexts)
-        further = CostTable([()], [()], np.ones(1), self.edges[self.levels], np.zeros((1, 1, 1, 1, 1)))
+        further = CostTable([Context((), ())], [()], np.ones(1), self.edges[self.levels], np.zeros((1, 1, 1, 1, 1)))
         scratch = self._scratch()
         bounds.networks = networks
         self._refuse_endless()
@@ -306,7 +335,7 @@ class BoundsMaker:
 
     def _plans(self) -> tuple[list[list[Context]], list[Spreading]]:
         """Contexts of the tables of each level, and how networks lead from some to others."""
-        contexts: list[list[Context]] = [[((0, 1.0),) * self.tensors]]
+        contexts: list[list[Context]] = [[Context((0,) * self.tensors, (1.0,) * self.tensors)]]
         networks = []
         for level in range(self.levels):
             self._look_at_clock()
@@ -331,7 +360,7 @@ class BoundsMaker:
         pj = self.pj
         further = bool(pj[level + 1 :].any() or pj[level, :, BY_TRANSFER].any())
         passing = [
-            any(pj[above, t].any() or pj[above:level, t, BY_TRANSFER].any() for t, (above, _) in enumerate(context))
+            any(pj[above, t].any() or pj[above:level, t, BY_TRANSFER].any() for t, above in enumerate(context.parents))
             for context in contexts
         ]
         return np.array(passing) | further
@@ -407,7 +436,9 @@ class BoundsMaker:
         inner: list[Context] = []
         held = np.zeros((len(contexts), 1), np.int64) if innermost else self._held(level + 1, contexts, keeps)
         node = level + 1 if innermost else int(self.c.nodes[level + 1, 0])
-        target = np.zeros((len(contexts), len(keeps), 1 << self.tensors), np.int64)
+        wide = fits if innermost else self.wide[level + 1]
+        output = int(self.c.output[0])
+        target = np.full((len(contexts), len(keeps), 2, 1 << self.tensors), -1, np.int64)
         passing = np.full((len(keeps), self.tensors), -1, np.int64)
         least = np.ones((len(contexts), len(keeps), self.tensors))
         number: dict[Context, int] = {}
@@ -419,40 +450,49 @@ class BoundsMaker:
                 for t in range(self.tensors)
                 if self.corners
                 and not row[t]
-                and any(self._corner(context[t][0], level + 1, t) < 1.0 for context in contexts)
+                and any(self._corner(context.parents[t], level + 1, t) < 1.0 for context in contexts)
             ]
             passing[k, : len(passes)] = passes
             for m, context in enumerate(contexts):
                 if held[m, k] < 0:
                     continue
                 for w, t in enumerate(passes):
-                    least[m, k, w] = self._corner(context[t][0], level + 1, t)
-                parents = tuple(node if row[t] else context[t][0] for t in range(self.tensors))
-                if self.sieve is not None and self.sieve.is_worthless(level + 1, parents):
+                    least[m, k, w] = self._corner(context.parents[t], level + 1, t)
+                parents = tuple(node if row[t] else context.parents[t] for t in range(self.tensors))
+                tights = [context.tight]
+                if row[output]:
+                    some = fits[held[m, k]] if node == level + 1 else fits[k]
+                    tights = [tight for tight in (False, True) if (some & (wide[k] ^ tight)).any()]
+                tights = [
+                    tight for tight in tights
+                    if self.sieve is None or not self.sieve.is_worthless(level + 1, (*parents, int(tight)))
+                ]  # fmt: skip
+                if not tights:
                     held[m, k] = -1
-                    continue
-                for way in range(1 << len(passes)):
-                    inside = []
-                    for t in range(self.tensors):
-                        share = 1.0
+                for tight, way in itertools.product(tights, range(1 << len(passes))):
+                    shares = [1.0] * self.tensors
+                    for t in np.flatnonzero(~row).tolist():
                         if not self.corners or (t in passes and way >> passes.index(t) & 1):
-                            share = self._corner(context[t][0], level + 1, t)
-                        inside.append((node, 1.0) if row[t] else (context[t][0], share))
-                    key = tuple(inside)
+                            shares[t] = self._corner(context.parents[t], level + 1, t)
+                    key = Context(parents, tuple(shares), tight)
                     if key not in number:
                         number[key] = len(inner)
                         inner.append(key)
-                    target[m, k, way] = number[key]
+                    target[m, k, int(tight), way] = number[key]
         if not inner and not innermost:  # nothing is worth it: one context, that none outside leads to
-            inner.append(((0, 1.0),) * self.tensors)
+            inner.append(Context((0,) * self.tensors, (1.0,) * self.tensors))
         spreading = Spreading(
             level=np.array([level], np.int64),
             keeps=keeps,
             fits=fits,
+            wide=wide,
+            tight=np.array([context.tight for context in contexts]),
+            reduced=self.reduced,
+            complete=np.array([self._complete(level, context) if innermost else 0.0 for context in contexts]),
             held=held,
             tiles=np.flatnonzero(fits[np.unique(held[held >= 0])].any(axis=0)),
-            parent=np.array([[parent for parent, _ in context] for context in contexts], np.int64),
-            shared=np.array([[share for _, share in context] for context in contexts]),
+            parent=np.array([context.parents for context in contexts], np.int64),
+            shared=np.array([context.shares for context in contexts]),
             passed=np.array([self._passed(level, context) for context in contexts]),
             target=target,
             passing=passing,
@@ -484,7 +524,7 @@ class BoundsMaker:
         found = np.full((len(contexts), len(keeps)), -1, np.int64)
         last, required = level == self.c.nodes[level, 1] - 1, self.grid.space.required[level]
         for m, context in enumerate(contexts):
-            before = np.array([parent == self.c.nodes[level, 0] for parent, _ in context])
+            before = np.array([parent == self.c.nodes[level, 0] for parent in context.parents])
             for k, row in enumerate(keeps):
                 if not (before & row).any() and not (last and (required & ~before & ~row).any()):
                     found[m, k] = number[tuple((before | row).tolist())]
@@ -497,7 +537,7 @@ class BoundsMaker:
         parent sees, because networks on the way only bring words together.
         """
         found = []
-        for t, (parent, _) in enumerate(context):
+        for t, parent in enumerate(context.parents):
             pj = self.pj[parent:level, t, BY_TRANSFER]
             found.append((float(pj[-1:].sum()), float(pj[:-1].sum())))
         return found
@@ -517,6 +557,7 @@ class BoundsMaker:
         rows = np.flatnonzero(costs & live.any(axis=1) & wanted.any(axis=1))
         table.values[~costs] = 0.0
         table.values[np.setdiff1d(np.flatnonzero(costs), rows)] = np.inf
+        tables = (live, wanted, np.array([self._complete(level, context) for context in table.contexts]))
         lanes = len(around.copies) * len(around.edges)
         many = max(1, IN_ONE_GO // (len(table.statuses) * lanes * self.shapes.total))
         space = np.empty((len(table.statuses) + 1, min(many, len(rows)) * lanes, self.shapes.total))
@@ -524,7 +565,7 @@ class BoundsMaker:
             some = rows[first : first + many]
             inner = np.moveaxis(around.values[some], 1, 0).reshape(len(further), -1, self.shapes.total)
             inner = np.ascontiguousarray(inner)
-            some_live, some_wanted = (np.repeat(each[some], lanes, axis=0) for each in (live, wanted))
+            some_live, some_wanted, some_complete = (np.repeat(each[some], lanes, axis=0) for each in tables)
             found, both = space[:-1, : inner.shape[1]], space[-1, : inner.shape[1]]
             found[:] = np.inf
             for block, users in blocks.values():
@@ -539,6 +580,8 @@ class BoundsMaker:
                     block,
                     some_live,
                     some_wanted,
+                    self.reduced,
+                    some_complete,
                     inner,
                     swept,
                     offsets,
@@ -577,6 +620,8 @@ def _only(spreading: Spreading, contexts: Bools) -> Spreading:
         shared=p.shared[contexts],
         passed=p.passed[contexts],
         held=p.held[contexts],
+        tight=p.tight[contexts],
+        complete=p.complete[contexts],
         target=p.target[contexts],
         least=p.least[contexts],
     )

@@ -92,8 +92,10 @@ def pick_splits(
 class BlockSweep(NamedTuple):
     """A class of loop orders for the sweep over a temporal block.
 
-    counted, swept : int64[*], dimensions whose bounds the shares depend on, and others that may have a loop; frozen :
-    bool[D], dimensions that may have none; term : int64[terms, 4], status numbers of each, for each way to go on after
+    counted : int64[*], dimensions whose bounds the shares depend on; adding, moving : int64[*], others that may have a
+    loop, which leave the output in place or move it; frozen : bool[D], dimensions that may have none; adds : bool[D],
+    those that leave the output in place; first : bool[1], whether loops over these may stand inside those that move
+    it; term : int64[terms, 4], status numbers of each, for each way to go on after
     a pass over the window; phase : int64[terms], which loop decides that; mask : bool[terms, D], dimensions of its
     share; pair : int64[3], dimension of the pass, the other one of the rank, and that of the incoming step, -1: none;
     step : int64[D], what one of each dimension moves the window by; further : int64[*], by how much networks outside
@@ -101,8 +103,11 @@ class BlockSweep(NamedTuple):
     """
 
     counted: Ints
-    swept: Ints
+    adding: Ints
+    moving: Ints
     frozen: Bools
+    adds: Bools
+    first: Bools
     term: Ints
     phase: Ints
     mask: Bools
@@ -121,6 +126,8 @@ def sweep_block(
     block: BlockSweep,
     live: Bools,
     wanted: Bools,
+    reduced: Floats,
+    complete: Floats,
     inside: Floats,
     out: Floats,
     offsets: Ints,
@@ -140,6 +147,11 @@ def sweep_block(
         allowed insides; inside -1: no longer allowed as it is. -1 after the last.
     live, wanted : bool[N, S]
         Where `inside` may be finite, and which tiles are to be looked at.
+    reduced : float64[S]
+        How much of the reduction a tile covers.
+    complete : float64[N]
+        How much it must, so that no loop outside it adds to sums that the output's parent has no room for; 0 where it
+        has: sums then stay further in until they are finished.
     inside : float64[Q, N, S]
         Cost to go inside the block, for each status, in N tables.
     out : float64[N, S]
@@ -157,6 +169,7 @@ def sweep_block(
     for index in range(rounds):
         start, end, rest, possible = 0, 0, index, True
         inner_low, other_low, come_high = 0, 0, 0
+        adds, moves_output = False, False
         for k in range(block.counted.shape[0]):
             d, many = block.counted[k], 0
             while many < pairs.shape[1] and pairs[d, many, 0] >= 0:
@@ -167,6 +180,8 @@ def sweep_block(
             end += high * shapes.stride[d]
             block.bound[d] = shapes.factor[d, shapes.over[d, high, low]]
             possible &= low == high or not block.frozen[d]
+            adds |= low != high and block.adds[d]
+            moves_output |= low != high and not block.adds[d]
             if d == block.pair[0]:
                 inner_low = shapes.size[d, low]
                 possible &= low != high
@@ -188,10 +203,19 @@ def sweep_block(
             for n in range(out.shape[0]):
                 if not (_any_of(live[n], offsets, size, start) and _any_of(wanted[n], offsets, size, end)):
                     continue
+                may_add = complete[n] == 0.0 or block.first[0]
+                if adds and not may_add:
+                    continue
                 _mix(block, inside[:, n], offsets, size, start, values, middle, tail)
-                _take_least(most, moves, block, values, size)
+                if may_add:
+                    _take_least(most, moves, block.counted, block.adding, values, size)
+                for at in range(size if complete[n] > 0.0 and not moves_output else 0):
+                    if reduced[end + offsets[at]] < complete[n]:
+                        out[n, end + offsets[at]] = min(out[n, end + offsets[at]], values[at])
+                _take_least(most, moves, block.counted, block.moving, values, size)
                 for at in range(size):
-                    out[n, end + offsets[at]] = min(out[n, end + offsets[at]], values[at])
+                    if reduced[end + offsets[at]] >= complete[n]:
+                        out[n, end + offsets[at]] = min(out[n, end + offsets[at]], values[at])
 
 
 @inline
@@ -311,14 +335,14 @@ def _mix(
 
 
 @inline
-def _take_least(most: Ints, moves: Ints, block: BlockSweep, values: Floats, size: int) -> None:
+def _take_least(most: Ints, moves: Ints, counted: Ints, swept: Ints, values: Floats, size: int) -> None:
     """For each outer tile the least value of its inner tiles, one swept dimension after the other."""
     stride = 1
     for d in range(most.shape[0] - 1, -1, -1):
-        if _among(block.counted, d):
+        if _among(counted, d):
             continue
         count = most[d]
-        if _among(block.swept, d):
+        if _among(swept, d):
             for base in range(0, size, stride * count):
                 for m in range(moves.shape[1]):
                     if moves[d, m, 0] < 0:
@@ -337,24 +361,30 @@ def _take_least(most: Ints, moves: Ints, block: BlockSweep, values: Floats, size
 class Spreading(NamedTuple):
     """What the sweep over a network needs to know besides machine and options.
 
-    level : int64[1]; keeps : bool[K, T], what the next level may keep; fits : bool[K, S], whether these tiles fit it;
-    held : int64[C, K], number of what it keeps together with storage nodes of the same level further out, -1 if it may
-    not; tiles : int64[*], shapes that it may hold;
-    parent : int64[C, T], the level that each tensor comes from; shared : float64[C, T], what is assumed of the share
-    that networks further out leave of its reads or updates; target : int64[C, K, 2**W], contexts inside, the W tensors
-    that pass the next level sharing the least or the most; passing : int64[K, W], these tensors, -1 after the last;
-    least : float64[C, K, W], the least share assumed inside; status : int64[Q, T]; window : int64[1], tensor, -1 none;
-    step : int64[D], what a step of its dimensions moves the box by for each unit of tile; rank : int64[D]; loose :
-    bool[1]; elided : float64[1], what the output's words cost that are not fetched because no older value is there, for
-    each copy of the output at the next level; copies, inner_copies : float64[A], float64[A'], copies of the output at
-    this level and at the next that tables tell apart; copy_costs : float64[1], what further in each further copy saves
-    at most, if they are not told apart there; edges : float64[B]
-    spreads inside up to this, for the tables of this level; inner_edges : float64[B'].
+    level : int64[1]; keeps : bool[K, T], what the next level may keep; fits : bool[K, S], whether these tiles fit
+    it; wide : bool[K, S], the same with partial sums; tight : bool[C], whether the output's parent has no room for
+    these; reduced : float64[S], how much of the reduction a shape covers, complete : float64[C], how much it must,
+    so that what enters a tight parent is finished; held : int64[C, K], number of what it keeps together with
+    storage nodes of the same level further out, -1 if it may not; tiles : int64[*], shapes that it may hold; parent
+    : int64[C, T], the level that each tensor comes from; shared : float64[C, T], what is assumed of the share that
+    networks further out leave of its reads or updates; target : int64[C, K, 2, 2**W], contexts inside, tight or
+    not, the W tensors that pass the next level sharing the least or the most; passing : int64[K, W], these tensors,
+    -1 after the last; least : float64[C, K, W], the least share assumed inside; status : int64[Q, T]; window :
+    int64[1], tensor, -1 none; step : int64[D], what a step of its dimensions moves the box by for each unit of
+    tile; rank : int64[D]; loose : bool[1]; elided : float64[1], what the output's words cost that are not fetched
+    because no older value is there, for each copy of the output at the next level; copies, inner_copies :
+    float64[A], float64[A'], copies of the output at this level and at the next that tables tell apart; copy_costs :
+    float64[1], what further in each further copy saves at most, if they are not told apart there; edges :
+    float64[B] spreads inside up to this, for the tables of this level; inner_edges : float64[B'].
     """
 
     level: Ints
     keeps: Bools
     fits: Bools
+    wide: Bools
+    tight: Bools
+    reduced: Floats
+    complete: Floats
     held: Ints
     tiles: Ints
     parent: Ints
@@ -549,8 +579,14 @@ def _sweep_contexts(
         held, elided = p.held[m, k], 0.0
         if held < 0 or not p.fits[held, tile] or not wanted[around, m]:
             continue
-        if not innermost and not live[tile, p.target[m, k, 0]]:
+        if innermost and p.reduced[around] < p.complete[m]:
             continue
+        tight = int(p.tight[m])
+        if not innermost:
+            if p.keeps[k, output]:
+                tight = 0 if p.wide[k, tile] else 1
+            if p.target[m, k, tight, 0] < 0 or not live[tile, p.target[m, k, tight, 0]]:
+                continue
         for t in range(tensors):
             scratch.each[t] = 0.0
             if not innermost and not p.keeps[k, t]:
@@ -599,7 +635,7 @@ def _sweep_contexts(
                         if (1 << w) < ways:
                             share *= scratch.weight[w] if way >> w & 1 else 1.0 - scratch.weight[w]
                     if share > 0.0 and not innermost:
-                        entry = inside[tile, p.target[m, k, way], p.inner_status[q]]
+                        entry = inside[tile, p.target[m, k, tight, way], p.inner_status[q]]
                         further += share * entry[0, b]
                         last += share * entry[1, b] if several else 0.0
                 for a in range(many if further < np.inf else 0):

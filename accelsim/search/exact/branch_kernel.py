@@ -234,6 +234,7 @@ def next_spread(
             if not g.fits[k, shape] or not _may_keep(c, g, node, level + 1, k):
                 continue
             node.held[level + 1] = node.held[level] if c.nodes[level + 1, 0] <= level else 0
+            node.tight[level + 1] = not g.wide[k, shape] if g.keeps[k, c.output[0]] else node.tight[level]
             for t in range(tensors):
                 keep[level + 1, t] = g.keeps[k, t]
                 node.parent[level + 1, t] = level + 1 if g.keeps[k, t] else node.parent[level, t]
@@ -254,7 +255,8 @@ def next_spread(
             continue
         if innermost:
             return True
-        place(c, g, node, level + 1)
+        if not place(c, g, node, level + 1):
+            continue
         pieces = node.within_sets[level]
         for k in range(pieces):
             node.mix[k], node.mix_weight[k] = node.within[level, k], node.within_weight[level, k]

@@ -49,16 +49,16 @@ def make_cost_tables(
         options = [make_options(space, grid.shapes, level, every=True, widest=grid.widest) for level in range(levels)]
     edges = np.ones((levels + 1, max(len(table.edges) for table in bounds.around)))
     spreads = np.ones(levels + 1, np.int64)
-    context = np.full((levels, (2 * levels) ** tensors), -1, np.int64)
+    context = np.full((levels, 2 * (2 * levels) ** tensors), -1, np.int64)
     for level, table in enumerate(bounds.around):
         spreads[level] = len(table.edges)
         edges[level, : spreads[level]] = table.edges
         for number, found in enumerate(table.contexts):
             for low in itertools.product((0, 1), repeat=0 if bounds.corners else tensors):
                 code = 0
-                for t, (parent, share) in enumerate(found):
+                for t, (parent, share) in enumerate(zip(found.parents, found.shares, strict=True)):
                     code = (code * levels + parent) * 2 + (share < 1.0 if bounds.corners else low[t])
-                context[level, code] = number
+                context[level, 2 * code + found.tight] = number
     keeps = [spreading.keeps for spreading in bounds.networks[:-1]]
     order_first, orders = _orders(bounds, False)
     every_first, every_orders = order_first[:, :1], orders[:0]
@@ -77,6 +77,7 @@ def make_cost_tables(
         codes = chosen.place @ grid.shapes.spread_stride
         option_of[level] = option_first[level] + np.searchsorted(codes, np.arange(grid.shapes.spread_numbers + 1))
     fits = [spreading.fits for spreading in bounds.networks[:-1]]
+    wide = [spreading.wide for spreading in bounds.networks[:-1]]
     first = [0, 0]
     for rows in keeps:
         first.append(first[-1] + len(rows))
@@ -109,6 +110,7 @@ def make_cost_tables(
         required=space.required,
         merges=_merges(bounds, every),
         fits=np.concatenate([*fits, np.zeros((0, grid.shapes.total), np.bool_)]),
+        wide=np.concatenate([*wide, np.zeros((0, grid.shapes.total), np.bool_)]),
         by_tile=np.array(by_tile),
         group_first=np.cumsum([0, *map(len, groups)]),
         tiles=np.concatenate(groups),

@@ -254,8 +254,8 @@ def mix_statuses(
 
 
 @jit
-def place(c: Constants, g: CostTables, node: SearchNode, level: int) -> None:
-    """Contexts at a boundary and their weights, from parents and shares of reads."""
+def place(c: Constants, g: CostTables, node: SearchNode, level: int) -> bool:
+    """Contexts at a boundary and their weights, from parents and shares of reads; False if the tables have none."""
     tensors, levels = c.whole.shape[0], c.fanout.shape[0]
     for t in range(tensors):
         least = g.least[level, node.parent[level, t], t]
@@ -266,8 +266,12 @@ def place(c: Constants, g: CostTables, node: SearchNode, level: int) -> None:
             low = way >> t & 1
             weight *= node.lower[t] if low else 1.0 - node.lower[t]
             code = (code * levels + c.nodes[node.parent[level, t], 0]) * 2 + low
-        node.weight[level, way] = weight
-        node.context[level, way] = g.context[level, code] if weight > 0.0 else 0
+        node.weight[level, way], node.context[level, way] = weight, 0
+        if weight > 0.0:
+            node.context[level, way] = g.context[level, 2 * code + node.tight[level]]
+            if node.context[level, way] < 0:
+                return False
+    return True
 
 
 @inline
@@ -532,7 +536,7 @@ def begin_root(c: Constants, g: CostTables, node: SearchNode, s: Detail) -> None
     node.energy[0] = g.start[0]
     for lv in range(levels):
         node.read[0, lv], node.written[0, lv] = 0, -c.already[lv]
-    node.held[0] = 0
+    node.held[0], node.tight[0] = 0, False
     for t in range(tensors):
         node.parent[0, t], node.share[0, t] = 0, 1.0
         node.mapping.keep[0, 0, t] = True

@@ -73,7 +73,7 @@ class Sieve:
         known = self.states.get(("inside", level), {}).get(parents)
         if known is not None and not known.any():
             return True
-        least = sum(self.outside[parent, t] + self.inside[level, parent, t] for t, parent in enumerate(parents))
+        least = sum(self.outside[parent, t] + self.inside[level, parent, t] for t, parent in enumerate(parents[:-1]))
         cap = float(self.caps[level].max())
         return bool(least > cap + SLACK * abs(cap))
 
@@ -82,7 +82,7 @@ class Sieve:
         found = np.ones((len(contexts), self.total), np.bool_)
         states = self.states.get((kind, level), {})
         for number, context in enumerate(contexts):
-            known = states.get(tuple(parent for parent, _ in context))
+            known = states.get(context.state)
             if known is not None:
                 found[number] = known.any(axis=0)
         return found
@@ -99,7 +99,7 @@ class Sieve:
         live = np.ones((len(table.contexts), self.total), np.bool_)
         rows: dict[Parents, list[int]] = {}
         for number, context in enumerate(table.contexts):
-            rows.setdefault(tuple(parent for parent, _ in context), []).append(number)
+            rows.setdefault(context.state, []).append(number)
         known, found = self.states.get((kind, level), {}), self.bounds.states.setdefault((kind, level), {})
         for parents, numbers in rows.items():
             if not costs[numbers].all():
@@ -121,8 +121,8 @@ class Sieve:
         self, kind: str, level: int, table: CostTable, parents: Parents, numbers: list[int], some: Ints
     ) -> Bools:
         """Which of some shapes are worth filling, by whichever corner of the shares costs least: bool[B, *]."""
-        kept = [kind == "inside" and parent == level > 0 for parent in parents]
-        outside = sum(self.outside[parent, t] for t, parent in enumerate(parents) if not kept[t])
+        kept = [kind == "inside" and parent == level > 0 for parent in parents[:-1]]
+        outside = sum(self.outside[parent, t] for t, parent in enumerate(parents[:-1]) if not kept[t])
         cap = self.caps[level] - outside
         cap += SLACK * np.abs(cap)
         found = np.zeros((len(table.edges), len(some)), np.bool_)

@@ -261,6 +261,7 @@ class Solver:
             moved=np.zeros((levels + 1, tensors), np.int64),
             charged=np.zeros((levels + 1, tensors)),
             held=np.zeros(levels + 1, np.int64),
+            tight=np.zeros(levels + 1, np.bool_),
             cursor=np.zeros((levels, 8), np.int64),
             context=np.zeros((levels + 1, 2**tensors), np.int64),
             weight=np.zeros((levels + 1, 2**tensors)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -10,10 +11,24 @@ from accelsim.model.encode import Floats, Ints
 from accelsim.search.exact.bounds_kernel import Spreading
 from accelsim.search.exact.orders import Statuses, Structure
 from accelsim.search.exact.shapes import Grid
-from accelsim.search.exact.worth import States
+from accelsim.search.exact.worth import Parents, States
 
-Context = tuple[tuple[int, float], ...]
-"""For each tensor the level that it comes from, and the share of reads that networks since then leave."""
+
+class Context(NamedTuple):
+    """What the cost further in depends on besides shape and statuses.
+
+    parents : the level that each tensor comes from; shares : of its reads or updates, what networks since then leave;
+    tight : the output comes from a level without room for its partial sums.
+    """
+
+    parents: tuple[int, ...]
+    shares: tuple[float, ...]
+    tight: bool = False
+
+    @property
+    def state(self) -> Parents:
+        """What states that are worth filling are told apart by."""
+        return (*self.parents, int(self.tight))
 
 
 @dataclass(slots=True)
