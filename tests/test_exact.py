@@ -11,7 +11,9 @@ import datetime
 import functools
 import math
 import os
+import random
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -468,6 +470,33 @@ def test_tables__have_room_for_all_spreads_where_a_network_has_none():
             assert table.edges[-1] == math.prod(most[level:]), (seed, level)
         without += not all(len(options.spread) for options in grid.options)
     assert without
+
+
+@pytest.mark.parametrize("group", range(4))
+def test_best_mapping__of_compute_units_that_hold_words_is_that_of_brute_force(group):
+    """Exact, even and uneven, exhaustive search and census; loops never stand inside what a unit holds."""
+    looked = 0
+    for seed in range(group, 120, 4):
+        machine, einsum, constraints = problem(seed)
+        holds = frozenset(random.Random(seed).sample(["Inputs", "Weights", "Outputs"], 1 + seed % 2))
+        machine = replace(machine, compute=replace(machine.compute, holds=holds))
+        known = truth(machine, einsum, constraints, MOST)
+        if known is None or not known.valid:
+            continue
+        for objective, powers in (("energy", (1.0, 0.0)), ("edp", (1.0, 1.0))):
+            found = map_einsum(machine, einsum, constraints=constraints, objective=objective, workers=1)
+            assert math.isclose(found.certificate.value, known.best(*powers), rel_tol=1e-9), (seed, objective)
+            assert found.certificate.proved
+            assert not found.best.mapping.levels[-1].temporal
+        every = map_einsum(machine, einsum, constraints=constraints, method="exhaustive")
+        assert every.sample.valid == known.valid, seed
+        nodes = with_nodes(machine, einsum, constraints)
+        uneven = None if nodes is machine else truth(nodes, einsum, constraints, MOST)
+        if uneven is not None:
+            best = map_einsum(machine, einsum, constraints=constraints, uneven=True, workers=1)
+            assert math.isclose(best.best.energy_pj, uneven.best(), rel_tol=1e-9), seed
+        looked += 1
+    assert looked > 2
 
 
 def test_constraint__is_never_better():

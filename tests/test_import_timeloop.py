@@ -1,5 +1,6 @@
 """Timeloop's files: what they become here, what Timeloop said of them, and what is refused."""
 
+import json
 import os
 import sys
 import time
@@ -498,6 +499,17 @@ def test_references__figures_equal_timeloops_or_differ_by_a_named_cause():
     by_tutorial = {name.split("/")[-2 if "ref-output" in name else -1]: found for name, found in causes.items()}
     assert by_tutorial["06-mapper-convlayer-eyeriss"] == {HALO}
     assert by_tutorial["outputs"] == {REUSE}
+
+
+@needs_files
+def test_reference__with_operands_held_at_the_compute_is_equal_in_all_figures(run):
+    folder = SHARED / "timeloop/tutorial_exercises/02_interface_and_design_space_exploration_2024/outputs"
+    files = ["parsed-processed-input.yaml", "timeloop-mapper.map.yaml", "timeloop-mapper.ERT.yaml"]
+    code, out, _ = run("replay", *(folder / name for name in (*files, "timeloop-mapper.stats.txt")), "--json")
+    said = json.loads(out)
+    assert (code, said["holding"]["holds"]) == (0, ["Inputs"])
+    assert said["holding"]["equal"] == len(said["figures"])
+    assert said["optimum"]["energy_pj"] <= said["holding"]["energy_pj"]
 
 
 @needs_files

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import numpy as np
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from accelsim.inputs.mapping import LevelMapping
+from accelsim.inputs.workload import ROLES
 from accelsim.model.detail import FILLS, READS, STEPS, TILE, TRANSFERS, UPDATES, USED, make_detail
 from accelsim.model.encode import encode, encode_mappings
+from accelsim.model.evaluate import evaluate
 from accelsim.model.kernel import VALID, evaluate_many
 from accelsim.model.oracle import execute
 from tests.strategies import cases
@@ -38,6 +43,33 @@ def test_kernel__equals_the_executed_nest(case):
                 counted = detail.at[lv, t, [TILE, READS, FILLS, UPDATES]].tolist()
                 assert counted == [count.tile, count.reads, count.fills, count.updates], (level, tensor)
     assert (status[0] == VALID) == (not walked.fails), (status, walked.fails)
+
+
+@given(cases(), st.sets(st.sampled_from(ROLES), min_size=1))
+def test_compute_units__ask_for_words_that_they_hold_only_when_these_change(case, holds):
+    """The innermost level reads, for each unit, one word each time that its word changes, as the executed nest has it.
+
+    Words are asked for in groups where the networks below that level share them.
+    """
+    machine, einsum, mapping = case
+    held = frozenset(t.name for t in einsum.tensors if t.role in holds)
+    holding = replace(machine, compute=replace(machine.compute, holds=frozenset(holds)))
+    operands = LevelMapping(holding.levels[-1].name, keep=held)
+    mapped = replace(mapping, levels=(*mapping.levels, operands))
+    assert [level.name for level in holding.levels] == [*(level.name for level in machine.levels), "MAC_operands"]
+    found, alone, walked = (
+        evaluate(holding, einsum, mapped),
+        evaluate(machine, einsum, mapping),
+        execute(holding, einsum, mapped),
+    )
+    assert (found.cycles <= alone.cycles, found.valid) == (True, alone.valid)  # ports move less
+    plain = {(one.level, one.tensor): one for one in alone.tensors}
+    for one in found.tensors:
+        counts = walked.levels[[level.name for level in holding.levels].index(one.level)][one.tensor]
+        assert (one.reads, one.fills, one.updates) == (counts.reads, counts.fills, counts.updates)
+        if one.level != operands.level and one.tensor != einsum.output.name:
+            assert one.reads <= plain[one.level, one.tensor].reads
+            assert one.reads == plain[one.level, one.tensor].reads or one.tensor in held
 
 
 @settings(max_examples=min(CASES, 100))

@@ -12,6 +12,7 @@ from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.errors import SpecError
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping, dump_mapping, load_mapping
 from accelsim.inputs.workload_reader import load_workload
+from accelsim.model.evaluate import evaluate
 
 BROKEN = Path(__file__).parent / "broken"
 MACHINE = load_architecture(BROKEN / "machine.yaml")
@@ -187,3 +188,33 @@ def test_dump_mapping__is_read_back_to_the_same_mapping(load, mapping):
 def test_loop__checks_itself():
     with pytest.raises(ValueError, match="bound must be >= 1"):
         Loop("M", 0)
+
+
+def test_operands_that_compute_units_hold__need_no_entry_in_a_mapping(tmp_path):
+    """They have no loops, and what they keep is no choice; an entry is read as well, and written."""
+    text = {
+        "compute": {
+            "name": "MAC",
+            "class": "intmac",
+            "holds": ["Inputs"],
+            "energy": {"compute": "1 pJ", "source": "example"},
+        }
+    }
+    level = {
+        "name": "DRAM",
+        "word": "8 bit",
+        "class": "DRAM",
+        "energy": {"read": "1 pJ", "write": "1 pJ", "source": "x"},
+    }
+    machine = load_architecture({"architecture": {"name": "m", "levels": [level], **text}})
+    layer = load_workload({"workload": {"name": "g", "gemm": {"M": 2, "N": 3, "K": 4}}}).layers[0]
+    read = load_mapping({"mapping": {"levels": [{"level": "DRAM", "temporal": ["M=2", "K=4", "N=3"]}]}}, machine, layer)
+    assert [(level.level, sorted(level.keep)) for level in read.levels[1:]] == [("MAC_operands", ["Inputs"])]
+    assert load_mapping(dump_mapping(read), machine, layer) == read
+    found = {(one.level, one.tensor): one.reads for one in evaluate(machine, layer, read).tensors}
+    assert found == {
+        ("DRAM", "Inputs"): 8,
+        ("DRAM", "Weights"): 24,
+        ("DRAM", "Outputs"): 18,
+        ("MAC_operands", "Inputs"): 24,
+    }

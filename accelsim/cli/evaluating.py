@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -196,7 +196,14 @@ def _of_result(arguments: argparse.Namespace) -> tuple[Architecture, Einsum, Loo
 def replay_command(arguments: argparse.Namespace) -> int:
     """Evaluate a mapping of Timeloop and show where its statistics differ, and why."""
     from accelsim.importers.foreign import read_foreign
-    from accelsim.importers.timeloop_replay import SPARSE, UNEXPLAINED, compare, read_statistics
+    from accelsim.importers.timeloop_replay import (
+        SPARSE,
+        UNEXPLAINED,
+        compare,
+        evaluate_holding,
+        read_statistics,
+        reused_roles,
+    )
 
     statistics = [name for name in arguments.files if name.endswith(".stats.txt")]
     if len(statistics) != 1:
@@ -215,7 +222,14 @@ def replay_command(arguments: argparse.Namespace) -> int:
     mapping = load_mapping({"mapping": foreign.mapping}, architecture, einsum)
     sparse = any("sparse" in note.why for note in foreign.notes)
     result = evaluate(architecture, einsum, mapping)
-    rows = list(compare(einsum, mapping, result, theirs, SPARSE if sparse else UNEXPLAINED))
+    unknown = SPARSE if sparse else UNEXPLAINED
+    rows = list(compare(einsum, mapping, result, theirs, unknown))
+    holding, holds = None, reused_roles(einsum, rows)
+    if holds:
+        result = evaluate_holding(architecture, einsum, mapping, holds)
+        equal = sum(not row.cause for row in compare(einsum, mapping, result, theirs, unknown))
+        holding = {"holds": sorted(holds), "equal": equal, "energy_pj": result.energy_pj}
+        architecture = replace(architecture, compute=replace(architecture.compute, holds=holds))
     asked_for = foreign.constraints and load_constraints({"constraints": foreign.constraints}, architecture, einsum)
     budget, optimum = Budget(seconds=arguments.seconds), None
     try:
@@ -224,13 +238,23 @@ def replay_command(arguments: argparse.Namespace) -> int:
         optimum = {**cost, "proved": found.stop == "exhausted"}
     except NoValidMapping:
         pass
-    document = {"figures": [asdict(row) for row in rows], "energies": foreign.energies, "optimum": optimum}
-    answer(arguments, document, lambda: _replayed(rows, f"{einsum.name} on {architecture.name}", foreign, optimum))
+    document = {
+        "figures": [asdict(row) for row in rows],
+        "energies": foreign.energies,
+        "optimum": optimum,
+        "holding": holding,
+    }
+    title = f"{einsum.name} on {architecture.name}"
+    answer(arguments, document, lambda: _replayed(rows, title, foreign, optimum, holding))
     return DIFFERS if any(row.cause == UNEXPLAINED for row in rows) else DONE
 
 
 def _replayed(
-    rows: Sequence[Difference], title: str, foreign: Foreign, optimum: dict[str, float] | None
+    rows: Sequence[Difference],
+    title: str,
+    foreign: Foreign,
+    optimum: dict[str, float] | None,
+    holding: dict[str, Any] | None,
 ) -> Iterator[Part]:
     """Figures of Timeloop that differ from ours, and our best mapping under the same constraints."""
     from accelsim.importers.timeloop_replay import CAUSES
@@ -250,6 +274,9 @@ def _replayed(
     for cause, meaning in CAUSES.items():
         if any(cause in row.cause for row in rows):
             yield f"{cause}: {meaning}."
+    if holding is not None:
+        said = f"With `holds: [{', '.join(holding['holds'])}]` at the compute unit, {holding['equal']} are equal"
+        yield f"{said}, and the energy is {holding['energy_pj']:,.2f} pJ; so it is for the optimum."
     best = "no mapping satisfies the constraints as they are here"
     if optimum is not None:
         why = "proved" if optimum["proved"] else "the best found in the time"

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from accelsim.importers.timeloop_comparison import TWO_ITERATIONS, default_counts, whole_tiles
+from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.errors import AccelsimError
-from accelsim.inputs.mapping import Mapping
+from accelsim.inputs.mapping import LevelMapping, Mapping
 from accelsim.inputs.workload import Einsum, Tensor
+from accelsim.model.evaluate import evaluate
 from accelsim.model.result import Result
 
 HALO, REUSE, FIRST_READS = "halo fetched again", "operand reuse at the compute", "first reads"
@@ -19,7 +21,8 @@ UNEXPLAINED = "no known cause"
 CAUSES = {
     TWO_ITERATIONS: "Timeloop visits two iterations of each loop and extrapolates",
     HALO: "Timeloop before 2025 keeps no halo if a loop inside does not move the tile",
-    REUSE: "Timeloop asks once for an operand that the innermost loops do not move, below a container with a mesh",
+    REUSE: "Timeloop asks once for an operand that the innermost loops do not move, below a container with a mesh; "
+    "`holds` of the compute unit says so here",
     FIRST_READS: "Timeloop before v0.4 counts partial sums that come in for the first time as fills",
     CLUSTERS: "Timeloop charges an access of a cluster whole, also where some of its instances are idle",
     SPARSE: "Timeloop leaves out what zeros save; the design is counted dense here",
@@ -136,6 +139,20 @@ def compare(
     why = "" if equal else ", ".join(causes) if left and causes else unexplained
     yield Difference("energy [pJ]", ours.energy_pj, theirs.energy_pj, why)
     yield Difference("cycles", ours.cycles, theirs.cycles, "" if ours.cycles == theirs.cycles else unexplained)
+
+
+def reused_roles(einsum: Einsum, differences: Sequence[Difference]) -> frozenset[str]:
+    """Roles of which Timeloop's compute units hold the last word."""
+    names = {row.what.split()[1] for row in differences if row.cause == REUSE}
+    return frozenset(tensor.role for tensor in einsum.tensors if tensor.name in names)
+
+
+def evaluate_holding(architecture: Architecture, einsum: Einsum, mapping: Mapping, holds: frozenset[str]) -> Result:
+    """Evaluate a mapping on a machine whose compute units hold the last words of some roles (`holds`)."""
+    machine = replace(architecture, compute=replace(architecture.compute, holds=holds))
+    operands = LevelMapping(machine.levels[-1].name, keep=frozenset(t.name for t in einsum.tensors if t.role in holds))
+    found = evaluate(machine, einsum, replace(mapping, levels=(*mapping.levels, operands)))
+    return replace(found, tensors=tuple(one for one in found.tensors if one.level != operands.level))
 
 
 def _held(mapping: Mapping, tensor: Tensor, level: str) -> int:

@@ -130,13 +130,26 @@ def _granules(level: Level) -> Granules:
     return level.size_words, level.partition_words, level.word_bits, level.block_size
 
 
+_OPERANDS = "operand registers"
+
+
 @dataclass(frozen=True, slots=True)
 class Compute:
-    """The compute units below the innermost level."""
+    """The compute units below the innermost level.
+
+    They hold the last word of the roles in `holds`, so that they ask for one only when it changes: `Architecture` adds
+    a level for them, `operands`, that has no loops and takes no energy.
+    """
 
     name: str = "MAC"
     component: str = "intmac"
     cycles_per_mac: int = 1
+    holds: frozenset[str] = frozenset()
+
+    @property
+    def operands(self) -> str:
+        """Name of the level that is the registers of the units; empty if they hold nothing."""
+        return f"{self.name}_operands" if self.holds else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,11 +170,26 @@ class Architecture:
     """Sizes of which the energies of a level are, by name; a level that is not here may have any."""
 
     def __post_init__(self) -> None:
+        self._hold_operands()
         for level in self.levels:
             if self.sized.get(level.name, _granules(level)) != _granules(level):
                 what = f"the energies of level {level.name} are those of another size, word or block_size"
                 hint = "read the architecture again with the new one, or keep them with `sized={}`"
                 raise AccelsimError(f"{what}; {hint}")
+
+    def _hold_operands(self) -> None:
+        """Let the last level be the registers of the compute units, or take it away if they hold nothing."""
+        name, holds = self.compute.operands, self.compute.holds
+        levels = tuple(level for level in self.levels if level.component != _OPERANDS or level.name == name)
+        if name and levels[-1].name != name:
+            none, bypass = EnergyEntry(0.0, "part of a multiply-accumulate"), frozenset(ROLES) - holds
+            added = Level(name, _OPERANDS, 64, size_words=64, keep=holds, bypass=bypass)  # a word of each tensor fits
+            entries = {(name, "*", action): none for action in ("read", "write")}
+            object.__setattr__(self, "energy", EnergyTable({**self.energy.entries, **entries}))
+            if self.compute.name in self.areas:
+                object.__setattr__(self, "areas", {**self.areas, name: AreaEntry(0.0, none.source)})
+            levels = (*levels, added)
+        object.__setattr__(self, "levels", levels)
 
     @property
     def area_um2(self) -> float | None:
@@ -262,6 +290,7 @@ _COMPUTE: Keys = {
     "energy": Key(node_of(keys_form(_COMPUTE_ENERGIES)), "energy of a multiply-accumulate", "from the energy table"),
     "area": replace(AREA, meaning="area of one unit"),
     "cycles_per_mac": Key(fields.positive_int, "cycles of a multiply-accumulate", "1", "cycles"),
+    "holds": Key(_ROLES, "roles of which a unit holds the last word, and asks again only if it changes", "none"),
 }
 _TOP: Keys = {
     "name": Key(fields.name, "its name"),
@@ -555,7 +584,7 @@ def _compute(node: Node, machine: _Machine, level_names: set[str], problems: Pro
         machine.energies.update({(name, *key): entry for key, entry in own.energies.items()})
         machine.areas.update({name: own.area} if own.area else {})
         _check_needed(compute, name, [("*", "compute")], machine)
-    return Compute(name, component, cycles_per_mac)
+    return Compute(name, component, cycles_per_mac, compute.value("holds", frozenset()))
 
 
 def _check_needed(part: Fields, name: str, needed: list[tuple[str, str]], machine: _Machine) -> None:

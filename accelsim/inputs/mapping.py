@@ -155,6 +155,11 @@ def read_mapping(
     imperfect: frozenset[str] = top.value("imperfect", frozenset())
     padded = _loops(top, "padded")
     read = [_level(Fields(item, problems, _LEVEL)) for item in node.items]
+    unsaid = architecture is not None and architecture.compute.operands not in ("", *(level.level for level in read))
+    held = architecture.compute.holds if architecture is not None and unsaid else frozenset()
+    if held and architecture is not None:  # a mapping has no choice there
+        name = architecture.compute.operands
+        architecture = replace(architecture, compute=replace(architecture.compute, holds=frozenset()))
     if len(problems) == before and architecture is not None and einsum is not None:
         einsum = _pad(einsum, padded, top, problems)
         _check_levels(node, read, architecture, problems)
@@ -162,6 +167,8 @@ def read_mapping(
             _check_imperfect(top.entries["imperfect"], imperfect, einsum, problems)
         _check_loops(node, read, imperfect, einsum, problems)
         read = _check_keep(node, read, architecture, einsum, problems)
+        if held:
+            read.append(LevelMapping(name, keep=frozenset(t.name for t in einsum.tensors if t.role in held)))
     return Mapping(tuple(read), imperfect, padded) if len(problems) == before else None
 
 

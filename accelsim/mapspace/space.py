@@ -257,6 +257,8 @@ class MapSpace:
         bound, level = self.encoded.einsum.dims[dim], self.encoded.architecture.levels[slot.level]
         limit = {"": bound, "x": level.x.size, "y": level.y.size}[slot.axis]
         block = self._block(slot)
+        if level.name == self.encoded.architecture.compute.operands:
+            return frozenset({1})
         factors = range(1, bound + 1) if dim in self.imperfect else divisors(bound)
         return frozenset(factor for factor in factors if factor <= limit and block.allows(dim, factor))
 
