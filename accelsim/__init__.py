@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from accelsim.inputs.architecture import load_architecture as load_architecture
     from accelsim.inputs.constraints import Constraints as Constraints
     from accelsim.inputs.constraints import load_constraints as load_constraints
-    from accelsim.inputs.energy.table import ComponentFigures as ComponentFigures
-    from accelsim.inputs.energy.table import EnergyEntry as EnergyEntry
-    from accelsim.inputs.energy.table import EnergyTable as EnergyTable
-    from accelsim.inputs.energy.table import Estimator as Estimator
+    from accelsim.inputs.energy import ComponentFigures as ComponentFigures
+    from accelsim.inputs.energy import EnergyEntry as EnergyEntry
+    from accelsim.inputs.energy import EnergyTable as EnergyTable
+    from accelsim.inputs.energy import Estimator as Estimator
     from accelsim.inputs.mapping import LevelMapping as LevelMapping
     from accelsim.inputs.mapping import Loop as Loop
     from accelsim.inputs.mapping import Mapping as Mapping
@@ -72,7 +72,7 @@ _NAMES = {
     "fusion": ("FusionResult", "fuse"),
     "inputs.architecture": ("Architecture", "Axis", "Compute", "Level", "load_architecture"),
     "inputs.constraints": ("Constraints", "load_constraints"),
-    "inputs.energy.table": ("ComponentFigures", "EnergyEntry", "EnergyTable", "Estimator"),
+    "inputs.energy": ("ComponentFigures", "EnergyEntry", "EnergyTable", "Estimator"),
     "inputs.mapping": ("LevelMapping", "Loop", "Mapping", "load_mapping"),
     "inputs.workload": ("Einsum", "Tensor", "Workload"),
     "inputs.workload_reader": ("load_workload",),

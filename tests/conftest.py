@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 from accelsim.cli import main as cli
-from accelsim.inputs.energy.table import ComponentTable, read_energy_table
+from accelsim.inputs.energy import ComponentTable, read_energy_table
 from accelsim.inputs.fields import open_document
 from accelsim.inputs.source import Problems
 from accelsim.model.machine_code import say_once

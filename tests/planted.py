@@ -155,10 +155,10 @@ MUTANTS = (
         "scale, name = si_scale(rounded, unit)", "scale, name = si_scale(value, unit)",
         "test_units.py::test_format_energy__chooses_the_prefix_after_rounding"),
     # energy tables
-    Mutant("any entry of a table matches", "inputs/energy/table.py",
+    Mutant("any entry of a table matches", "inputs/energy/__init__.py",
         "return all(attributes.get(key) == value for key, value in self.attributes.items())", "return True",
         "test_energy.py::test_matching__takes_the_entry_with_the_most_attributes"),
-    Mutant("the first entry of a table is taken", "inputs/energy/table.py",
+    Mutant("the first entry of a table is taken", "inputs/energy/__init__.py",
         "most = max((entry.specificity for entry in matching), default=0)",
         "most = min((entry.specificity for entry in matching), default=0)",
         "test_energy.py::test_matching__takes_the_entry_with_the_most_attributes"),

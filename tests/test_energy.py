@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelsim.inputs.architecture import load_architecture
-from accelsim.inputs.energy.table import EnergyEntry, EnergyTable, spelt
+from accelsim.inputs.energy import EnergyEntry, EnergyTable, spelt
 from accelsim.inputs.errors import AccelsimError, SpecError
 from tests.conftest import load_energy_table
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from accelsim.inputs.errors import Unreadable
-from accelsim.inputs.files import MOST_BYTES, MOST_MODEL_BYTES, read_file, read_json, read_utf8
+from accelsim.inputs.library import MOST_BYTES, MOST_MODEL_BYTES, read_file, read_json, read_utf8
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no such files there")

@@ -15,7 +15,7 @@ from accelsim import load_workload
 from accelsim.fusion.chain import Chain, Shortcut, make_chain
 from accelsim.fusion.tiling import FusedLoop, FusedTiling, Run, keeps_shortcut, rooms, runs, shortcut_room, tilings_of
 from accelsim.inputs.architecture import Architecture, Axis, Compute, Level
-from accelsim.inputs.energy.table import EnergyEntry, EnergyTable
+from accelsim.inputs.energy import EnergyEntry, EnergyTable
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.workload import Einsum, Tensor
 from tests.fusion_oracle import execute_fused

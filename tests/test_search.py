@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import accelsim.search.mapper
 from accelsim.inputs.architecture import Architecture, Axis, Compute, Level, load_architecture
-from accelsim.inputs.energy.table import EnergyTable
+from accelsim.inputs.energy import EnergyTable
 from accelsim.inputs.errors import AccelsimError, NoValidMapping
 from accelsim.inputs.mapping import Mapping
 from accelsim.inputs.objective import Objective

@@ -14,7 +14,7 @@ from accelsim.inputs import library
 from accelsim.inputs.architecture import Architecture, load_architecture
 from accelsim.inputs.constraints import load_constraints
 from accelsim.inputs.errors import AccelsimError
-from accelsim.inputs.files import read_utf8
+from accelsim.inputs.library import read_utf8
 from accelsim.inputs.units import listed
 from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.results.study import Figure, NoReferenceError, Study, reference_paths

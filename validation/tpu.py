@@ -13,7 +13,7 @@ import yaml
 
 from accelsim.importers.scalesim import gemm
 from accelsim.inputs.architecture import Architecture, Level, load_architecture
-from accelsim.inputs.energy.table import EnergyEntry, EnergyTable
+from accelsim.inputs.energy import EnergyEntry, EnergyTable
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.workload import ROLES
 from accelsim.model.evaluate import evaluate

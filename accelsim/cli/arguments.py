@@ -6,10 +6,8 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from accelsim import __version__
-from accelsim.cli import argument_types as types
-from accelsim.cli.argument_types import Parser, add
-from accelsim.gpu import L2_STATES, ROTATING
+from accelsim import __version__, cli
+from accelsim.cli import Parser, add
 from accelsim.inputs.errors import AccelsimError
 
 PLOTS = (
@@ -17,6 +15,8 @@ PLOTS = (
     *("histogram", "density", "within", "stacks", "compare", "network"),
 )
 SWEEP_PLOTS = ("front", "sensitivity")
+L2_STATES = ("rotating", "cold", "warm")
+"""Those of `accelsim.gpu`, which is loaded for a GPU only."""
 Made = argparse._ActionsContainer
 AddCommand = Callable[[str, str, str], argparse.ArgumentParser]
 
@@ -40,7 +40,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parsed
 
 
-_WORKERS = ("--workers N", "threads (default: all cores)", types.positive_int)
+_WORKERS = ("--workers N", "threads (default: all cores)", cli.positive_int)
 _JSON = ("--json", "print JSON instead of the report")
 _QUIET = ("--quiet", "print no progress")
 _HTML = ("--html FILE", "write one page to open in a browser and explore (of one layer)")
@@ -64,13 +64,13 @@ def _add_machine(made: Made, *more: str) -> None:
 
 def _add_overrides(made: Made) -> None:
     about = "override a parameter of the input files; may be repeated"
-    add(made, "--set NAME=VALUE", about, types.override, action="append", default=[], dest="overrides")
+    add(made, "--set NAME=VALUE", about, cli.override, action="append", default=[], dest="overrides")
 
 
 def _add_sizes(made: Made) -> None:
-    add(made, "--batch N", "set the workload's parameter `batch`", types.positive_int)
+    add(made, "--batch N", "set the workload's parameter `batch`", cli.positive_int)
     about = "set the workload's parameter `seq` or, where it decodes with a cache of tokens, `kv`"
-    add(made, "--sequence N", about, types.positive_int)
+    add(made, "--sequence N", about, cli.positive_int)
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -107,7 +107,7 @@ def make_parser() -> argparse.ArgumentParser:
     add(made, *_LAYER)
     add(made, "--tensor NAME", "show the tiles of this tensor only")
     add(made, "--level NAME", "show the tiles at this level only")
-    add(made, "--steps N", "steps shown of each tile (default: 40)", types.whole, default=40)
+    add(made, "--steps N", "steps shown of each tile (default: 40)", cli.whole_number, default=40)
     add(made, *_JSON)
 
     about = "draw a mapping, a machine, a search or all valid mappings as a picture for a paper"
@@ -143,34 +143,34 @@ def _add_map(made: argparse.ArgumentParser) -> None:
     about = "energy (default), cycles, outer_words, edp, a product such as 'energy^2*cycles', or a weighted sum such "
     add(made, "--objective WHAT", about + "as 'energy + 0.5*cycles' (energy in pJ)")
     about = "the most that a mapping of a layer may cost, such as 'cycles <= 1.2e6', 'energy <= 3 uJ' or 'outer_words "
-    add(made, "--limit LIMIT", about + "<= 40000'; may be given several times", types.limit, action="append")
-    add(made, "--top N", "list the N best mappings", types.positive_int)
+    add(made, "--limit LIMIT", about + "<= 40000'; may be given several times", cli.limit, action="append")
+    add(made, "--top N", "list the N best mappings", cli.positive_int)
     add(
         made,
         "--within SHARE",
         "count and list all mappings within a share of the best, such as 1%% or 0.01",
-        types.share,
+        cli.share,
     )
     add(made, "--uneven", "let a level keep its tensors at different loops of the nest, where that is better")
     about = "let loops leave remainders: over all dimensions, or over some, such as M,K"
-    add(made, "--imperfect DIMS", about, types.dimensions, nargs="?", const="all")
+    add(made, "--imperfect DIMS", about, cli.dimensions, nargs="?", const="all")
     about = "try larger bounds with better factors: of all dimensions, of some, such as P,Q, or some bounds, such as "
-    add(made, "--pad DIMS", about + "P=56,Q=60", types.dimensions, nargs="?", const="all")
+    add(made, "--pad DIMS", about + "P=56,Q=60", cli.dimensions, nargs="?", const="all")
     about = "find all mappings of one layer that no other one beats in two or three of energy, cycles, outer_words "
     add(
         made,
         "--pareto COLUMNS",
         about + "(at the outermost level) and capacity:LEVEL, such as energy,cycles",
-        types.columns,
+        cli.columns,
     )
     methods = ("auto", "exact", "random", "exhaustive")
     add(made, "--search", "auto (default): exact, or random with --mappings", choices=methods, default="auto")
-    add(made, "--mappings N", "draw N mappings at random, or stop after N", types.positive_int)
+    add(made, "--mappings N", "draw N mappings at random, or stop after N", cli.positive_int)
     about = "stop after S seconds; an exact search then says how near the optimum is (default: 5 for a random search "
-    add(made, "--seconds S", about + "without --mappings, else no limit)", types.seconds)
+    add(made, "--seconds S", about + "without --mappings, else no limit)", cli.seconds)
     about = "the tables of an exact search take at most SIZE, such as 500 MiB (default: 2 GiB)"
-    add(made, "--memory SIZE", about, types.memory)
-    add(made, "--seed N", "seed of the random search (default: 0)", types.whole)
+    add(made, "--memory SIZE", about, cli.memory)
+    add(made, "--seed N", "seed of the random search (default: 0)", cli.whole_number)
     add(made, *_WORKERS)
     group = made.add_argument_group("on a GPU", "ARCH is a GPU: the fastest kernel tiling of each layer")
     add(group, *_MIG)
@@ -206,10 +206,10 @@ def _add_fuse(made: argparse.ArgumentParser) -> None:
     _add_sizes(made)
     about = "look at these layers only, which follow each other, such as b5_expand,b5_depthwise,b5_project"
     add(made, "--chain LAYERS", about)
-    add(made, "--longest N", "fuse chains of at most N layers", types.positive_int)
+    add(made, "--longest N", "fuse chains of at most N layers", cli.positive_int)
     add(made, "--objective WHAT", "energy (default), cycles, edp or energy^2*cycles")
     about = "look for nothing better after S seconds; the report then says how near the optimum is"
-    add(made, "--seconds S", about, types.seconds)
+    add(made, "--seconds S", about, cli.seconds)
     add(made, *_WORKERS)
     add(made, "-o DIR", "write fusion.json and a figure there")
     add_forms(made)
@@ -220,7 +220,7 @@ def _add_fuse(made: argparse.ArgumentParser) -> None:
 def _add_explore(made: argparse.ArgumentParser) -> None:
     add(made, "SWEEP", "a sweep file, or the folder of one, to look at what is there")
     add(made, "-o DIR", "where results are kept, and taken up again (default: NAME_results)")
-    add(made, "--workers N", "processes (default: all cores)", types.positive_int)
+    add(made, "--workers N", "processes (default: all cores)", cli.positive_int)
     add(made, "--scheduler ADDRESS", "let a Dask cluster do the work, such as tcp://host:8786")
     add(made, "--where EXPR", 'only designs that meet a condition, such as "pe.x >= 8 and cycles < 1e6"')
     add(made, "--front", "only designs that no other one beats")
@@ -246,7 +246,7 @@ def _add_plot(made: argparse.ArgumentParser) -> None:
     add(made, *_NO_CACHE)
     _add_census(made)
     about = "width of the picture (default: 6.4; one column of a two-column page: 3.4)"
-    add(made, "--width INCHES", about, types.inches, default=6.4)
+    add(made, "--width INCHES", about, cli.inches, default=6.4)
     add(made, "-o PATH", "FILE.png, FILE.svg, or a folder for both (default: KIND_ARCH_LAYER.png)")
     add(made, "--json", "print what is drawn as JSON, and write no picture without -o")
 
@@ -263,12 +263,10 @@ def _add_spread(made: argparse.ArgumentParser) -> None:
 
 
 def _add_census(made: argparse.ArgumentParser) -> None:
-    add(
-        made, "--samples N", "mappings that are drawn at random (default: 100,000)", types.positive_int, default=100_000
-    )
-    add(made, "--seed N", "seed of the mappings drawn (default: 0)", types.whole, default=0)
+    add(made, "--samples N", "mappings that are drawn at random (default: 100,000)", cli.positive_int, default=100_000)
+    add(made, "--seed N", "seed of the mappings drawn (default: 0)", cli.whole_number, default=0)
     about = "time for the searches: the best mappings, the front, and those within 5 %% of the best (default: 10)"
-    add(made, "--seconds S", about, types.seconds, default=10.0)
+    add(made, "--seconds S", about, cli.seconds, default=10.0)
     add(made, *_WORKERS)
     add(made, *_QUIET)
 
@@ -279,7 +277,7 @@ def _add_files(command: AddCommand) -> None:
     made = command("verify", "evaluating", about)
     add(made, "RESULT", "result.json, or the folder that holds it")
     add(made, "--force", "go on although an input file has changed")
-    add(made, "--seconds S", "stop each search that derives a bound after S seconds", types.seconds)
+    add(made, "--seconds S", "stop each search that derives a bound after S seconds", cli.seconds)
     add(made, *_WORKERS)
 
     made = command("check", "inspecting", "read input files and report every mistake in them")
@@ -311,7 +309,7 @@ def _add_files(command: AddCommand) -> None:
     about = "hold Timeloop's statistics of a mapping against ours, and against our optimum"
     made = command("replay", "evaluating", about)
     add(made, "files", "Timeloop's inputs, as `import` takes them, and one *.stats.txt", nargs="+", metavar="FILE")
-    add(made, "--seconds S", "stop looking for the optimum after S seconds (default: 20)", types.seconds, default=20.0)
+    add(made, "--seconds S", "stop looking for the optimum after S seconds (default: 20)", cli.seconds, default=20.0)
     _add_overrides(made)
     add_forms(made)
 
@@ -332,7 +330,7 @@ def _add_files(command: AddCommand) -> None:
 _L2_OF_TABLE = "what L2 held where the column l2 does not say it (default: rotating)"
 _GPU_OPTIONS = {
     **{"mig": None, "calibration": None, "dtype": None},
-    **{"l2": ROTATING, "training_pass": "forward"},
+    **{"l2": L2_STATES[0], "training_pass": "forward"},
 }
 """Options of `map` on a GPU, and what they are where nobody gives them."""
 
@@ -359,7 +357,7 @@ def _add_gpus(command: AddCommand) -> None:
     about = "show what tiles and waves cost a matrix product, and what rounding its sizes up would bring"
     made = _command(tasks, "advise", "gpu_advise", "gpus", about)
     for name in ("M", "N", "K"):
-        add(made, name, None, types.positive_int)
+        add(made, name, None, cli.positive_int)
     add(made, "--gpu GPU", required=True)
     _add_prediction(made)
     add(made, "--sweep", "the dimension that the chart varies (default: n)", choices=("m", "n", "k"))
@@ -381,7 +379,7 @@ def _add_validate(made: argparse.ArgumentParser) -> None:
     add(made, "paths", "records, or folders of them, instead of the usual ones", nargs="*", metavar="PATH")
     add(made, "--every", "print every figure, however many there are")
     about = "gemmini: our best mapping of each tuned layer too, searched for SECONDS each"
-    add(made, "--best SECONDS", about, types.seconds)
+    add(made, "--best SECONDS", about, cli.seconds)
     add(made, "-o DIR", "gemm: write the report, its JSON and a plot of each GPU")
     add_forms(made)
     group = made.add_argument_group("gemm", "measured against predicted times of matrix products on a GPU")
@@ -407,8 +405,8 @@ def _add_dtype(made: Made, dtype: str, l2: str = "") -> None:
         "what L2 holds when a kernel starts: what fits of the activations and of six layers' weights in turn "
         "(default), nothing, or what fits of the kernel's own operands and results"
     )
-    add(made, "--dtype FORMAT", dtype, types.number_format)
-    add(made, "--l2", l2 or usual, choices=L2_STATES, default=ROTATING)
+    add(made, "--dtype FORMAT", dtype, cli.number_format)
+    add(made, "--l2", l2 or usual, choices=L2_STATES, default=L2_STATES[0])
 
 
 def refuse_gpu_options(arguments: argparse.Namespace) -> None:

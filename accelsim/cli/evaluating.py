@@ -35,7 +35,7 @@ from accelsim.cli.inputs import (
 from accelsim.inputs.architecture import Architecture, load_architecture
 from accelsim.inputs.constraints import load_constraints
 from accelsim.inputs.errors import AccelsimError, NoValidMapping, SpecError
-from accelsim.inputs.files import read_json, read_utf8
+from accelsim.inputs.library import read_json, read_utf8
 from accelsim.inputs.machine_tables import machine_json
 from accelsim.inputs.mapping import Mapping as LoopNest
 from accelsim.inputs.mapping import load_mapping

@@ -22,7 +22,7 @@ from accelsim.gpu.measured import read_measured
 from accelsim.gpu.validation import GemmValidation, compare_profile, kernels_of, read_profile, validate_gemm
 from accelsim.inputs import library
 from accelsim.inputs.errors import AccelsimError, SpecError
-from accelsim.inputs.files import hash_file
+from accelsim.inputs.library import hash_file
 from accelsim.inputs.workload_reader import load_workload
 from accelsim.results import to_json, write_page
 from accelsim.show.report import gpu as reports

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from accelsim.inputs import library
 from accelsim.inputs.architecture import Architecture, load_architecture
 from accelsim.inputs.errors import AccelsimError, Problem, SpecError, Unreadable
-from accelsim.inputs.files import read_utf8
+from accelsim.inputs.library import read_utf8
 from accelsim.inputs.params import check_overrides, parameter_names, unknown_overrides
 from accelsim.inputs.units import listed, near_miss
 from accelsim.inputs.workload import Einsum, Workload
@@ -189,7 +189,7 @@ def convert_foreign(names: tuple[str, ...]) -> dict[str, dict[str, Path]]:
     if not names:
         return {}
     from accelsim.importers.foreign import read_foreign, tool_of
-    from accelsim.inputs.files import user_cache
+    from accelsim.inputs.library import user_cache
     from accelsim.results import write_directory
 
     tools = {name: tool for name in names if (tool := tool_of(name))}

@@ -16,7 +16,7 @@ from accelsim.gpu.catalogue import read_gpu
 from accelsim.inputs import library
 from accelsim.inputs.architecture import Architecture, read_architecture
 from accelsim.inputs.constraints import read_constraints
-from accelsim.inputs.energy.table import read_energy_table
+from accelsim.inputs.energy import read_energy_table
 from accelsim.inputs.errors import AccelsimError, Problem
 from accelsim.inputs.fields import Document, open_document
 from accelsim.inputs.library import MODELS, Importer, importer

@@ -7,10 +7,10 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from accelsim.cli import (
     DONE,
@@ -41,15 +41,12 @@ from accelsim.cli.inputs import (
 )
 from accelsim.inputs import library
 from accelsim.inputs.errors import AccelsimError, NoValidMapping
-from accelsim.inputs.files import file_name
-from accelsim.inputs.machine_tables import energy_rows, machine_json
+from accelsim.inputs.library import file_name
 from accelsim.inputs.workload import Einsum
 from accelsim.results import NO_PLOTLY, refuse_directory, refuse_file, refuse_page, to_json, write_directory, write_page
 from accelsim.results.cache import MapOptions, ResultCache, carry_over, content_key, map_with_cache
 from accelsim.results.output import LayerOutcome, front_json, map_json, network_json
 from accelsim.search.stopping import answering, asked
-from accelsim.search.strategy import Budget
-from accelsim.show.report import search as reports
 from accelsim.show.report import search_progress
 from accelsim.show.report.mapping import headline, result_report
 
@@ -58,6 +55,7 @@ if TYPE_CHECKING:
     from accelsim.model.limits import Limits
     from accelsim.model.result import Result
     from accelsim.search.result import FrontResult, SearchResult
+    from accelsim.search.strategy import Budget
     from accelsim.show.table import Part
 
 
@@ -82,7 +80,12 @@ def _map_layer(inputs: Inputs, layer: Einsum, arguments: argparse.Namespace) -> 
     search = search_layer(inputs, layer, arguments, map_options(arguments), open_cache(arguments), layer.name)
     answering()
     provenance = make_provenance("map", inputs, arguments)
-    document = map_json(search, provenance, machine_json(inputs.architecture))
+
+    @cache
+    def document() -> dict[str, Any]:
+        from accelsim.inputs.machine_tables import machine_json
+
+        return map_json(search, provenance, machine_json(inputs.architecture))
 
     def page() -> str:
         from accelsim.show import html
@@ -90,14 +93,20 @@ def _map_layer(inputs: Inputs, layer: Einsum, arguments: argparse.Namespace) -> 
         return html.search_report(search, inputs.architecture, layer)
 
     def report() -> Iterator[Part]:
+        from accelsim.show.report.search import population_line, ranked_report, search_report
+
         yield from result_report(search.best, inputs.architecture, layer, search)
-        yield from reports.search_report(search)
+        yield from search_report(search)
         population = None if search.stop == "interrupted" else _population(inputs, layer, search)
-        yield from [] if population is None else [reports.population_line(search, *population)]
-        yield from reports.ranked_report(search, arguments.top)
+        yield from [] if population is None else [population_line(search, *population)]
+        yield from ranked_report(search, arguments.top)
+
+    def files() -> dict[str, bytes]:
+        from accelsim.show.report.search import layer_files
+
+        return layer_files(search.best, search, provenance, document())
 
     brief = headline(search.best, search) if arguments.quiet else None
-    files = partial(reports.layer_files, search.best, search, provenance, document)
     answer(arguments, document, report, files=files, page=page, brief=brief)
     return INTERRUPTED if search.stop == "interrupted" else DONE
 
@@ -113,6 +122,9 @@ def _population(inputs: Inputs, layer: Einsum, search: SearchResult) -> tuple[in
 
 def _map_front(inputs: Inputs, arguments: argparse.Namespace) -> int:
     """Find the mappings of one layer that no other one beats."""
+    from accelsim.inputs.machine_tables import machine_json
+    from accelsim.show.report.search import front_files, front_report
+
     front = search_front(inputs, one_layer(inputs, arguments), arguments, arguments.pareto)
     answering()
     provenance = make_provenance("map", inputs, arguments)
@@ -120,15 +132,17 @@ def _map_front(inputs: Inputs, arguments: argparse.Namespace) -> int:
     answer(
         arguments,
         document,
-        lambda: reports.front_report(front),
-        files=lambda: reports.front_files(front, provenance, document),
+        lambda: front_report(front),
+        files=lambda: front_files(front, provenance, document),
     )
     return INTERRUPTED if front.stop == "interrupted" else DONE
 
 
 def _map_network(inputs: Inputs, arguments: argparse.Namespace) -> int:
     """Map layer after layer; one that has no valid mapping does not stop the others."""
+    from accelsim.inputs.machine_tables import machine_json
     from accelsim.show.report.network import network_report
+    from accelsim.show.report.search import layer_files
 
     layers, yields = inputs.workload.layers, inputs.workload.yields
     check_constraints(inputs)
@@ -141,7 +155,7 @@ def _map_network(inputs: Inputs, arguments: argparse.Namespace) -> int:
             outcomes.append(outcome)
             search = outcome.search
             if arguments.output and search is not None and not full:
-                files = reports.layer_files(search.best, search, provenance, map_json(search, provenance, machine))
+                files = layer_files(search.best, search, provenance, map_json(search, provenance, machine))
                 try:
                     write_directory(Path(arguments.output) / folders[outcome.einsum.name], files)
                 except OSError as error:
@@ -270,10 +284,12 @@ def map_options(arguments: argparse.Namespace) -> MapOptions:
 
 def _budget(arguments: argparse.Namespace) -> Budget | None:
     """What `map` may spend; for other commands `--seconds` says something else."""
-    if arguments.command != "map_command":
+    limits = arguments.command == "map_command" and (arguments.mappings, arguments.seconds, arguments.memory)
+    if not limits or limits == (None, None, None):
         return None
-    budget = Budget(arguments.mappings, arguments.seconds, arguments.memory)
-    return None if budget == Budget() else budget
+    from accelsim.search.strategy import Budget
+
+    return Budget(*limits)
 
 
 def layer_folders(layers: Sequence[Einsum]) -> dict[str, str]:
@@ -291,6 +307,7 @@ def fuse_command(arguments: argparse.Namespace) -> int:
     """Find the chains of layers to fuse, and print them with their gain."""
     from accelsim.fusion import fuse
     from accelsim.fusion.output import fusion_json
+    from accelsim.inputs.machine_tables import energy_rows
     from accelsim.show.report.network import brief, fusion_report
 
     given = {"architecture": arguments.arch, "workload": arguments.workload}

@@ -23,7 +23,7 @@ from accelsim.cli.inputs import (
 )
 from accelsim.cli.mapping import map_every_layer, search_front, search_layer
 from accelsim.inputs.errors import AccelsimError, NoValidMapping
-from accelsim.inputs.files import file_name
+from accelsim.inputs.library import file_name
 from accelsim.inputs.mapping import load_mapping
 from accelsim.inputs.workload import Einsum
 from accelsim.model.evaluate import evaluate

@@ -27,7 +27,7 @@ from accelsim.explore.machines import Bound, Design, Load, Machine
 from accelsim.explore.sweep import Sweep
 from accelsim.explore.work import Row
 from accelsim.inputs.errors import AccelsimError, Unreadable
-from accelsim.inputs.files import MOST_MODEL_BYTES, read_file
+from accelsim.inputs.library import MOST_MODEL_BYTES, read_file
 from accelsim.results import write_directory
 
 Point = tuple[float, ...]

@@ -19,7 +19,7 @@ from accelsim.explore.sweep import COLUMNS, Sweep
 from accelsim.inputs import expression
 from accelsim.inputs.errors import AccelsimError, Unreadable
 from accelsim.inputs.expression import ExpressionError, Value
-from accelsim.inputs.files import hash_file, read_json
+from accelsim.inputs.library import hash_file, read_json
 from accelsim.results import to_json
 
 DESIGNS, RESULTS, SECONDS, ABOUT = "designs.parquet", "results.parquet", "seconds.parquet", "sweep.json"

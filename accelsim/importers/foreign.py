@@ -20,8 +20,7 @@ from accelsim.importers.templates import read_document
 from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.errors import AccelsimError, Mark, SpecError
 from accelsim.inputs.fields import open_source
-from accelsim.inputs.files import read_utf8
-from accelsim.inputs.library import MODELS
+from accelsim.inputs.library import MODELS, read_utf8
 from accelsim.inputs.mapping import Mapping as LoopNest
 from accelsim.inputs.mapping import dump_mapping, load_mapping, read_mapping
 from accelsim.inputs.source import Problems

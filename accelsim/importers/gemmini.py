@@ -17,7 +17,7 @@ from accelsim.gpu.calibration import Errors, errors_of
 from accelsim.inputs.architecture import Architecture, load_architecture
 from accelsim.inputs.constraints import Block, Constraints, LevelConstraint
 from accelsim.inputs.errors import AccelsimError
-from accelsim.inputs.files import read_table
+from accelsim.inputs.library import read_table
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.model.evaluate import evaluate

@@ -10,7 +10,7 @@ from typing import Any
 
 from accelsim.importers.pytorch import ENDING, NO_TORCH, read_program
 from accelsim.inputs.errors import AccelsimError
-from accelsim.inputs.files import MOST_MODEL_BYTES, read_file
+from accelsim.inputs.library import MOST_MODEL_BYTES, read_file
 from accelsim.inputs.units import listed, printable
 
 NO_ONNX = "onnx is not installed, and reading ONNX models needs it; `pip install 'accelsim[onnx]'`"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from accelsim.inputs.errors import AccelsimError
-from accelsim.inputs.files import MOST_MODEL_BYTES, file_name, open_file
+from accelsim.inputs.library import MOST_MODEL_BYTES, file_name, open_file
 
 if TYPE_CHECKING:
     from accelsim.inputs.workload import Workload

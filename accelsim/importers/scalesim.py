@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from accelsim.inputs.architecture import Architecture, Axis, Compute, Level
-from accelsim.inputs.energy.table import EnergyEntry, EnergyTable
+from accelsim.inputs.energy import EnergyEntry, EnergyTable
 from accelsim.inputs.errors import AccelsimError
-from accelsim.inputs.files import read_table
 from accelsim.inputs.level_features import Systolic
+from accelsim.inputs.library import read_table
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.workload import ROLES, Einsum, Tensor
 from accelsim.model.evaluate import evaluate

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from accelsim.importers.documents import Document, Row, Table, parse, refuse
 from accelsim.inputs.errors import AccelsimError, Mark, SpecError
-from accelsim.inputs.files import read_utf8
-from accelsim.inputs.library import MODELS
+from accelsim.inputs.library import MODELS, read_utf8
 from accelsim.inputs.units import quoted
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from accelsim.fusion.tiling import FusedLoop, FusedTiling, runs
 from accelsim.gpu.calibration import Errors, errors_of
 from accelsim.importers.scalesim import gemm, systolic_array
 from accelsim.inputs.architecture import Architecture, Level
-from accelsim.inputs.energy.table import EnergyEntry, EnergyTable
+from accelsim.inputs.energy import EnergyEntry, EnergyTable
 from accelsim.inputs.errors import AccelsimError
-from accelsim.inputs.files import read_table
+from accelsim.inputs.library import read_table
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.workload import ROLES, Einsum
 from accelsim.results.study import reference_paths

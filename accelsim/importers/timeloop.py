@@ -13,7 +13,7 @@ from accelsim.importers.foreign import Foreign
 from accelsim.importers.timeloop_inputs import convert
 from accelsim.inputs.architecture import Architecture, load_architecture
 from accelsim.inputs.errors import AccelsimError
-from accelsim.inputs.files import read_json, read_utf8
+from accelsim.inputs.library import read_json, read_utf8
 from accelsim.inputs.mapping import Mapping, load_mapping
 from accelsim.inputs.workload import Einsum
 from accelsim.inputs.workload_reader import load_workload

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from accelsim.inputs import fields, forms
-from accelsim.inputs.energy.estimators import ESTIMATOR_FORM, read_estimator
-from accelsim.inputs.energy.table import (
+from accelsim.inputs.energy import (
     AREA,
     COMPONENT,
     AreaEntry,
@@ -24,6 +23,7 @@ from accelsim.inputs.energy.table import (
     own_energy_keys,
     read_component,
 )
+from accelsim.inputs.energy.estimators import ESTIMATOR_FORM, read_estimator
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.fields import Fields, Key, Keys, Source, by_role, formed, keys_form, node_of
 from accelsim.inputs.forms import Form

@@ -17,7 +17,7 @@ from typing import TypeVar
 import yaml
 
 from accelsim.inputs.errors import Mark, Problem, SpecError, Unreadable
-from accelsim.inputs.files import read_file
+from accelsim.inputs.library import read_file
 from accelsim.inputs.units import printable, quoted
 
 T = TypeVar("T")

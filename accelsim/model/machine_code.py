@@ -32,7 +32,7 @@ import llvmlite
 import llvmlite.binding as llvm
 import numpy as np
 
-from accelsim.inputs.files import user_cache
+from accelsim.inputs.library import user_cache
 
 LOCK = RLock()
 """Held while kernels are loaded or compiled."""

@@ -16,7 +16,7 @@ from typing import Any
 
 from accelsim import __version__
 from accelsim.inputs.errors import AccelsimError
-from accelsim.inputs.files import hash_file
+from accelsim.inputs.library import hash_file
 from accelsim.inputs.workload import Einsum
 from accelsim.search.stopping import part_file
 

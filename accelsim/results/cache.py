@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 from accelsim import __version__
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.errors import AccelsimError
-from accelsim.inputs.files import user_cache
+from accelsim.inputs.library import user_cache
 from accelsim.inputs.mapping import Loop
 from accelsim.inputs.mapping import Mapping as LoopNest
 from accelsim.inputs.objective import Objective, costs_of

@@ -13,7 +13,7 @@ from pathlib import Path
 from accelsim.gpu.calibration import FOLDER, calibrate
 from accelsim.gpu.catalogue import find_gpu
 from accelsim.gpu.measured import read_measured
-from accelsim.inputs.files import hash_file
+from accelsim.inputs.library import hash_file
 
 ABOUT = {
     "bf16": "aiconfigurator-core 0.12.0 (ai-dynamo, Apache-2.0): median over TensorRT-LLM, vLLM and SGLang, CUDA "

@@ -60,7 +60,7 @@ PARTS: dict[str, Names] = {
             *("Architecture", "Level", "Axis", "Compute", "EnergyTable", "EnergyEntry", "Estimator"),
             *("ComponentFigures", "Workload", "Einsum", "Tensor", "Mapping", "LevelMapping", "Loop"),
         ),
-        "accelsim.inputs.energy.table": ("Component",),
+        "accelsim.inputs.energy": ("Component",),
         "accelsim.inputs.workload": ("to_networkx",),
         "accelsim.inputs.mapping": ("dump_mapping",),
         "accelsim.inputs.constraints": ("LevelConstraint", "Block", "Factor"),

@@ -1,1 +1,401 @@
-"""Energy, leakage and area of components by models: memories, arithmetic, DRAM, registers, wires and networks."""
+"""Energy, leakage and area of components: an energy table (ERT) with sources, and what other estimators give."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import ClassVar, Protocol
+
+from accelsim.inputs import fields, forms
+from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.fields import Fields, Key, Keys, by_role, formed, keys_form, node_of
+from accelsim.inputs.forms import Form
+from accelsim.inputs.source import MapNode, Node, Problems, ScalarNode, describe
+from accelsim.inputs.units import (
+    AREAS,
+    ENERGIES,
+    ENERGY_RATE_UNITS,
+    ENERGY_UNITS,
+    Energy,
+    QuantityError,
+    parse_size_bits,
+)
+from accelsim.inputs.workload import ROLES
+
+_ACTIONS = ("read", "write", "update", "leak", "compute")
+_PER_BIT = ("read", "write", "update", "transfer")
+_BY_ROLE = ("read", "write", "update")
+Written = dict[tuple[str, str], Energy]
+
+
+@dataclass(frozen=True, slots=True)
+class EnergyEntry:
+    """Energy of an access (`read`, `write`, `update`), a MAC (`compute`), a cycle (`leak`) or a word (`transfer`).
+
+    `formula` says how it came about, with the inputs; entries are equal if energy and source are.
+    """
+
+    energy_pj: float
+    source: str
+    formula: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class AreaEntry:
+    """Area [um2] of one instance of a component."""
+
+    area_um2: float
+    source: str
+    formula: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class EnergyTable:
+    """Energies [pJ] by (component, role, action); role `*` stands for every tensor."""
+
+    entries: Mapping[tuple[str, str, str], EnergyEntry]
+
+    def find(self, component: str, role: str, action: str) -> EnergyEntry | None:
+        """Entry of an action for a tensor's role, or None; an `update` without an entry of its own is a `write`."""
+        names = (action, "write") if action == "update" else (action,)
+        keys = [(component, r, name) for name in names for r in (role, "*")]
+        return next((self.entries[key] for key in keys if key in self.entries), None)
+
+    def energy_pj(self, component: str, role: str, action: str) -> float:
+        """Energy [pJ] of an action; a missing entry is an error, never zero."""
+        entry = self.find(component, role, action)
+        if entry is None:
+            raise AccelsimError(
+                f"no energy for action '{action}' of component {component} ({role}); "
+                f"add `energy: {{{action}: … pJ}}` to it in the architecture file"
+            )
+        return entry.energy_pj
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """One component of a machine, as an estimator of its energy sees it.
+
+    Attributes
+    ----------
+    name, component : str
+        Of the level (`GLB`), its network (`GLB network`) or the compute units, and the class.
+    technology : str
+        Node, such as `65 nm`; empty where none is named.
+    attributes : mapping of str to str
+        Its size, word and block size, and what stands under `attributes`; each in the spelling of `spelt`.
+    actions : tuple of str
+    bits : mapping of str to int
+        Bits that one action moves [bit]; actions that move none are absent.
+    partitions : mapping of str to int
+        Size [bit] by role, where each has its own.
+    clock_hz : float, or None
+    """
+
+    name: str
+    component: str
+    technology: str
+    attributes: Mapping[str, str]
+    actions: tuple[str, ...]
+    bits: Mapping[str, int]
+    partitions: Mapping[str, int] = field(default_factory=dict)
+    clock_hz: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentFigures:
+    """What an estimator knows of a part: energies [pJ] by (role, action), area, and what is wrong with the part."""
+
+    energies: Mapping[tuple[str, str], EnergyEntry] = field(default_factory=dict)
+    area: AreaEntry | None = None
+    problems: tuple[tuple[str, str], ...] = ()
+    """What is wrong, and what to write instead."""
+
+
+class Estimator(Protocol):
+    """Where energies and areas come from: a table, models, or another tool."""
+
+    @property
+    def name(self) -> str:
+        """As messages call it."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether leakage and networks that it knows nothing of are an error, and not left out."""
+
+    def find(self, part: Component) -> ComponentFigures:
+        """Energies and area of one part."""
+
+    def notes(self) -> tuple[str, ...]:
+        """What a reader must know of it, once all parts were asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentEntry:
+    """Energies of a class of components, by (role, action), as a table file gives them: not yet those of a level."""
+
+    component: str
+    technology: str | None
+    attributes: Mapping[str, str]
+    energies: Mapping[tuple[str, str], Energy]
+    source: str
+    area_um2: float | None = None
+
+    def matches(self, component: str, technology: str | None, attributes: Mapping[str, str]) -> bool:
+        """Whether the entry speaks of such a component: its class, its node if one is named, and all attributes."""
+        if self.component != component or (self.technology is not None and self.technology != technology):
+            return False
+        return all(attributes.get(key) == value for key, value in self.attributes.items())
+
+    @property
+    def specificity(self) -> int:
+        """Number of attributes that have to match; a technology counts as one."""
+        return len(self.attributes) + (self.technology is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentTable:
+    """An energy table as a file holds it, by class of component."""
+
+    name: str
+    entries: tuple[ComponentEntry, ...]
+    complete: ClassVar[bool] = False
+
+    def best(self, component: str, technology: str | None, attributes: Mapping[str, str]) -> tuple[ComponentEntry, ...]:
+        """Return the entries with the most attributes that all match: one, none, or several equally good ones."""
+        matching = [entry for entry in self.entries if entry.matches(component, technology, attributes)]
+        most = max((entry.specificity for entry in matching), default=0)
+        return tuple(entry for entry in matching if entry.specificity == most)
+
+    def find(self, part: Component) -> ComponentFigures:
+        """Energies and area of the best entry for a part; a problem if several match equally well."""
+        best = self.best(part.component, part.technology or None, part.attributes)
+        if len(best) > 1:
+            what = f"{len(best)} entries of the energy table '{self.name}' match equally well"
+            return ComponentFigures(problems=((what, "give `attributes` that only one of them has"),))
+        if not best:
+            return ComponentFigures()
+        entry = best[0]
+        area = None if entry.area_um2 is None else AreaEntry(entry.area_um2, entry.source)
+        known = {key: value for key, value in entry.energies.items() if key[1] in part.actions}
+        return ComponentFigures(_in_pj(known, part.bits, entry.source), area)
+
+    def notes(self) -> tuple[str, ...]:
+        """Nothing: entries speak for themselves."""
+        return ()
+
+
+def read_energy_table(body: Node, problems: Problems) -> ComponentTable | None:
+    """Read what stands under `energy_table`, or return None with every mistake reported."""
+    before = len(problems)
+    table = Fields(body, problems, _TABLE)
+    title = table.value("name", "")
+    entries: list[ComponentEntry] = table.value("entries", [])
+    return ComponentTable(title, tuple(entries)) if len(problems) == before and table.readable else None
+
+
+@formed(forms.named(fields.text.form))
+def read_attributes(node: Node, problems: Problems) -> dict[str, str] | None:
+    """Read free attributes, each spelt in one way, so that `1 KiB` equals `1024 B`."""
+    words = fields.mapping_of(fields.text)(node, problems)
+    return None if words is None else {key: spelt(word) for key, word in words.items()}
+
+
+_OF_ACCESSES = {"read": "that reads", "write": "that fills", "update": "that takes a result from below"}
+
+
+def energy_key(action: str, default: str = "from the energy table") -> Key:
+    """Key of the energy of one action: one value, or of an access one for each role."""
+    units = forms.quantity(ENERGY_RATE_UNITS if action in _PER_BIT else ENERGY_UNITS)
+    if action == "leak":
+        return Key(node_of(units), "energy that leaks in a cycle, of one instance", "none", "pJ")
+    if action not in _OF_ACCESSES:
+        of = {"compute": "a multiply-accumulate", "transfer": "an element to or from one child"}[action]
+        return Key(node_of(units), f"energy of {of}", default, ENERGIES)
+    what = f"energy of an access {_OF_ACCESSES[action]}"
+    default = "as `write`" if action == "update" else default
+    roles = by_role(node_of(units), f"{what},", default, ENERGIES)
+    return Key(node_of(forms.either(units, keys_form(roles))), f"{what}; one value, or one by role", default, ENERGIES)
+
+
+def own_energy_keys(actions: Iterable[str], default: str = "from the energy table") -> Keys:
+    """Keys of the energies that stand at a component itself."""
+    of = "energy comes" if len(tuple(actions)) == 1 else "energies come"
+    source = Key(fields.text, f"where the {of} from", "file and line")
+    return {**{action: energy_key(action, default) for action in actions}, "source": source}
+
+
+COMPONENT: Keys = {
+    "class": Key(fields.name, "component class in the energy table"),
+    "attributes": Key(
+        read_attributes, "free attributes that choose the entry of the energy table, such as `{type: LPDDR4}`", "none"
+    ),
+    "technology": Key(fields.technology, "node of this component", "that of the architecture", "nm"),
+}
+AREA = Key(fields.area_um2, "area of one instance", "from the energy table, or unknown", AREAS)
+_ENERGIES: Keys = {**{action: energy_key(action) for action in _ACTIONS}, "compute": energy_key("compute", "none")}
+_ATTRIBUTES = "what must equal the component's own: size, word, block_size, attributes"
+_ENTRY: Keys = {
+    "class": Key(fields.name, "component class"),
+    "technology": Key(fields.technology, "node that the component must have", "any", "nm"),
+    "attributes": Key(read_attributes, _ATTRIBUTES, "none"),
+    "energy": Key(node_of(keys_form(_ENERGIES)), "energies of an access"),
+    "area": Key(fields.area_um2, "area of one instance", "unknown", AREAS),
+    "source": Key(fields.text, "where the entry comes from"),
+}
+
+
+@formed(keys_form(_ENTRY))
+def _entry(node: Node, problems: Problems) -> ComponentEntry | None:
+    before = len(problems)
+    entry = Fields(node, problems, _ENTRY)
+    component = entry.value("class", "")
+    technology = entry.value("technology", "") or None
+    attributes: dict[str, str] = entry.value("attributes", {})
+    source = entry.value("source", "")
+    area_um2 = entry.value("area", -1.0)
+    energies: Written = {}
+    if "energy" in entry:
+        energies = read_energies(Fields(entry.entries["energy"], problems, _ENERGIES), _ACTIONS)
+    elif entry.readable:
+        problems.add(node, "'energy' is missing")
+    if len(problems) > before or not entry.readable:
+        return None
+    return ComponentEntry(component, technology, attributes, energies, source, None if area_um2 < 0 else area_um2)
+
+
+_TABLE: Keys = {
+    "name": Key(fields.name, "its name"),
+    "entries": Key(fields.list_of(_entry), "the entry with the most attributes that all match is used"),
+}
+ENERGY_TABLE_FORM: Form = keys_form(_TABLE)
+"""What may stand under `energy_table`, as JSON Schema."""
+
+
+def spelt(word: str) -> str:
+    """Return an attribute in the one spelling in which it is compared: a size in bits, anything else as it is.
+
+    Examples
+    --------
+    >>> spelt("1 KiB"), spelt("LPDDR4")
+    ('8192 bit', 'LPDDR4')
+    """
+    if not re.match(r"[0-9]", word):
+        return word
+    try:
+        return f"{parse_size_bits(word)} bit"
+    except QuantityError:
+        return word
+
+
+def read_energies(energy: Fields, actions: Iterable[str]) -> Written:
+    """Read energies by (role, action); a read, write or update has one value, or one for each role."""
+    found: Written = {}
+    for action in actions:
+        node = energy.get(action)
+        if node is None or energy.problems.unreadable(node):
+            continue
+        if isinstance(node, MapNode) and action in _BY_ROLE:
+            by_role = Fields(node, energy.problems, ROLES)
+            values = {(role, action): _energy(by_role.get(role), action, energy.problems) for role in ROLES}
+        else:
+            values = {("*", action): _energy(node, action, energy.problems)}
+        found |= {key: value for key, value in values.items() if value is not None}
+    return found
+
+
+def _energy(node: Node | None, action: str, problems: Problems) -> Energy | None:
+    """Read one energy; only actions that move words have one for each bit."""
+    if node is None or problems.unreadable(node):
+        return None
+    if not isinstance(node, ScalarNode) or node.empty:
+        problems.add(node, f"expected an energy like '0.8 pJ', got {describe(node)}")
+        return None
+    value = fields.energy(node, problems)
+    if value is not None and value.per_bit and action not in _PER_BIT:
+        problems.add(node, f"'{action}' has no energy per bit", "write it in pJ")
+        return None
+    return value
+
+
+def read_component(part: Fields, estimator: Estimator | None, as_part: Component) -> ComponentFigures:
+    """Energies [pJ] of a level, a network or the compute units by (role, action), and area: own, else found.
+
+    Parameters
+    ----------
+    part : Fields
+        The level or the compute units as written: class, technology, attributes, energy, area.
+    estimator : Estimator or None
+        That of the architecture.
+    as_part : Component
+        The same as the estimator sees it, but for what stands in `part`.
+    """
+    own = read_own_energies(part.get("energy"), as_part.actions, as_part.bits, part.problems)
+    area = _own_area(part)
+    component = part.get("class")
+    if estimator is None or not isinstance(component, ScalarNode):
+        return ComponentFigures(own, area)
+    before = len(part.problems)
+    attributes: dict[str, str] = part.value("attributes", {})
+    technology = part.value("technology", as_part.technology)
+    if len(part.problems) > before:
+        return ComponentFigures(own, area)
+    asked = replace(
+        as_part, component=component.text, technology=technology, attributes={**_own_attributes(part), **attributes}
+    )
+    given = {action for _, action in own}
+    if "write" in given:  # an update is as the write that stands beside it, not as the table's update
+        given.add("update")
+    found = estimator.find(replace(asked, actions=tuple(a for a in asked.actions if a not in given)))
+    for what, hint in found.problems:
+        part.problems.add(component, what, hint)
+    inherited = {key: entry for key, entry in found.energies.items() if key[1] not in given}
+    return ComponentFigures(own | inherited, area or found.area)
+
+
+def _own_area(part: Fields) -> AreaEntry | None:
+    node = part.get("area")
+    area_um2 = part.value("area", -1.0) if node is not None else -1.0
+    if node is None or area_um2 < 0:
+        return None
+    return AreaEntry(area_um2, f"{Path(node.mark.file).name}:{node.mark.line}")
+
+
+def read_own_energies(
+    node: Node | None, actions: tuple[str, ...], bits: Mapping[str, int], problems: Problems
+) -> dict[tuple[str, str], EnergyEntry]:
+    """Energies [pJ] that stand at a component itself; their source is by default the file and line."""
+    if node is None or problems.unreadable(node):
+        return {}
+    energy = Fields(node, problems, own_energy_keys(actions))
+    source = energy.value("source", f"{Path(node.mark.file).name}:{node.mark.line}")
+    return _in_pj(read_energies(energy, actions), bits, source)
+
+
+def _in_pj(
+    energies: Mapping[tuple[str, str], Energy], bits: Mapping[str, int], source: str
+) -> dict[tuple[str, str], EnergyEntry]:
+    return {
+        key: EnergyEntry(energy.of_action_pj(bits.get(key[1], 0)), source, _formula(energy, bits.get(key[1], 0)))
+        for key, energy in energies.items()
+    }
+
+
+def _formula(energy: Energy, bits: int) -> str:
+    """How an energy of a table came about; empty where it is as given."""
+    return f"{float(energy.pj):g} pJ/bit x {bits} bit" if energy.per_bit else ""
+
+
+def _own_attributes(part: Fields) -> dict[str, str]:
+    """Size, word and block size as attributes; a partitioned size is the sum of its partitions."""
+    found = {
+        key: spelt(node.text) for key in ("size", "word", "block_size") if isinstance(node := part.get(key), ScalarNode)
+    }
+    size = part.get("size")
+    if isinstance(size, MapNode):
+        quiet = Problems()  # a wrong size is reported where the level is read
+        partitions = [fields.size_bits(node, quiet) for node in size.entries.values()]
+        found["size"] = f"{sum(bits or 0 for bits in partitions)} bit"
+    return found

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from accelsim.inputs import fields, forms, library
-from accelsim.inputs.energy.table import (
+from accelsim.inputs.energy import (
     AreaEntry,
     Component,
     ComponentFigures,
