@@ -21,7 +21,6 @@ ORDER = (
 MOST_MODULES = 45
 """Modules of accelsim that `map` loads for an answer that was kept."""
 CIRCLES = [
-    {"accelsim.population.result", "accelsim.population.sampling"},
     {"accelsim.search.exact.bounds_kernel", "accelsim.search.exact.shapes"},
 ]
 """Circles between modules of one room that are still there."""

@@ -4,30 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from accelsim.model.result import Result
+from accelsim.population.sampling import Interval, UniformSample
 from accelsim.results import Provenance, provenance_json
 from accelsim.results.output import mapping_json
 from accelsim.search.result import FrontResult
-
-if TYPE_CHECKING:
-    from accelsim.population.sampling import UniformSample
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """A number that was estimated from a sample.
-
-    Attributes
-    ----------
-    low, high : float
-        Ends of its confidence interval.
-    """
-
-    value: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True, slots=True)

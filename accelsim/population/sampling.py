@@ -23,7 +23,6 @@ from accelsim.model.jit import jit
 from accelsim.model.kernel import VALID, cost, fit
 from accelsim.model.result import Result
 from accelsim.population.counting import Keeping, LoopStep, Nest, put_loops
-from accelsim.population.result import Interval
 from accelsim.search.stopping import asked, heeding
 
 ENERGY, CYCLES, WORDS = range(3)
@@ -215,6 +214,21 @@ def _refuse_too_many(nest: Nest) -> None:
             f"{shapes:,} tile shapes need {total / 1e9:.1f}e9 numbers to draw mappings from, more than "
             f"{MOST_SUMS / 1e9:.1f}e9; constrain the map space"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A number that was estimated from a sample.
+
+    Attributes
+    ----------
+    low, high : float
+        Ends of its confidence interval.
+    """
+
+    value: float
+    low: float
+    high: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,7 +17,8 @@ PARTS: dict[str, Names] = {
     },
     "Count all mappings": {
         "accelsim": ("census", "Census", "UniformSample"),
-        "accelsim.population.result": ("Range", "Interval", "Near"),
+        "accelsim.population.result": ("Range", "Near"),
+        "accelsim.population.sampling": ("Interval",),
     },
     "Fused layers": {
         "accelsim": ("fuse", "FusionResult"),

@@ -29,8 +29,8 @@ from accelsim.show.report.mapping import nest_line
 from accelsim.show.table import Column, Part, Row, Table, bold, dim, heading, to_csv
 
 if TYPE_CHECKING:
-    from accelsim.population.result import Census, Interval, Range
-    from accelsim.population.sampling import UniformSample
+    from accelsim.population.result import Census, Range
+    from accelsim.population.sampling import Interval, UniformSample
 
 _QUANTILES = (("1 %", 0.01), ("25 %", 0.25), ("median", 0.5), ("75 %", 0.75), ("99 %", 0.99))
 _WITHIN = (("1 %", 1.01), ("10 %", 1.1), ("2x", 2.0))
