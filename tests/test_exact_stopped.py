@@ -1,0 +1,165 @@
+"""Long exact searches: of many waves and workers, or stopped before their end, with what their certificates prove."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+
+import pytest
+
+from accelsim import load_architecture, load_workload
+from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.objective import LEAST_EDP
+from accelsim.mapspace.space import MapSpace
+from accelsim.model.encode import encode
+from accelsim.search.exact import mapper, solve
+from accelsim.search.exact.front import map_front
+from accelsim.search.exact.solve import Solver
+from accelsim.search.mapper import map_einsum
+from accelsim.search.result import Certificate
+from accelsim.search.strategy import Budget
+from tests.brute import Truth, product, truth
+from tests.problems import MOST, problem
+from tests.test_exact import SAME, Problem
+
+
+@functools.cache
+def few_problems() -> list[tuple[Problem, Truth]]:
+    """Problems with their truth."""
+    found = [(problem(seed), truth(*problem(seed), MOST)) for seed in range(40)]
+    return [(case, known) for case, known in found if known is not None and known.valid]
+
+
+def test_workers__do_not_change_the_result():
+    architecture, einsum = load_architecture("nvdla"), load_workload("conv").layers[0]
+
+    one, three = (map_einsum(architecture, einsum, objective="edp", workers=workers) for workers in (1, 3))
+
+    assert one.best == three.best
+    assert one.certificate == three.certificate
+
+
+def test_workers__do_not_change_what_many_waves_look_at(monkeypatch):
+    monkeypatch.setattr(solve, "SMALL", 0)
+    monkeypatch.setattr(solve, "FIRST_WAVE", 1)
+    for case, _ in few_problems()[4:7]:  # whose nodes depend on the order of what is found
+        space, outcomes = MapSpace(encode(case[0], case[1]), case[2]), []
+        for workers in (1, 3):
+            found = Solver(space, cycles=True, workers=workers).search(objective=LEAST_EDP)
+            outcomes.append((found.nodes, found.leaves, found.bound, [array.tobytes() for array in found.found.best]))
+        assert outcomes[0] == outcomes[1]
+
+
+def test_lists__of_many_waves_hold_each_mapping_once(monkeypatch):
+    monkeypatch.setattr(solve, "SMALL", 0)
+    monkeypatch.setattr(solve, "FIRST_WAVE", 1)
+    for case, known in few_problems()[:4]:
+        found = Solver(MapSpace(encode(case[0], case[1]), case[2]), every=True).search(room=25).found
+        assert found.value[: found.many[0]] == pytest.approx(known.smallest(25), rel=SAME)
+
+
+def test_tables_of_all_ports__are_made_when_a_search_is_long_and_change_nothing(monkeypatch):
+    architecture, einsum = load_architecture("nvdla"), load_workload("strided").layers[0]
+    outcomes = []
+    for nodes in (1e6, -1.0):
+        monkeypatch.setattr(solve, "NODES_AN_ENTRY", nodes)
+        solver = Solver(MapSpace(encode(architecture, einsum)), cycles=True)
+        outcomes.append(solver.search(objective=LEAST_EDP))
+
+    without, along = outcomes
+    assert along.found.value[0] == without.found.value[0]
+    assert along.root_bound >= without.root_bound
+    assert along.table_bytes > without.table_bytes
+    assert along.nodes < without.nodes
+
+
+def test_early_stop__has_a_mapping_and_a_gap():
+    space = MapSpace(encode(load_architecture("gpu_sm"), load_workload("conv").layers[0]))
+
+    outcome = Solver(space, cycles=True).search(objective=LEAST_EDP, deadline=0.0)
+
+    assert outcome.stop == "timeout"
+    assert outcome.found.many[0] == 1
+    assert 0 < outcome.bound <= outcome.found.value[0]
+
+
+@pytest.mark.parametrize("power", [(1.0, 0.0), (0.0, 1.0), (1.0, 1.0)])
+def test_stopped_search__bounds_the_optimum(power, monkeypatch):
+    """Stopped after any number of nodes, in rounds of several waves of pieces each."""
+    monkeypatch.setattr(solve, "SMALL", 0)
+    monkeypatch.setattr(solve, "FIRST_WAVE", 1)
+    stopped = 0
+    for case, known in few_problems()[:15]:
+        solver, best = Solver(MapSpace(encode(case[0], case[1]), case[2]), cycles=power[1] > 0), known.best(*power)
+        for nodes in (1, 20, 400):
+            outcome = solver.search(objective=product(*power), most_nodes=nodes)
+            assert outcome.bound <= best * (1 + SAME)
+            assert outcome.found.value[0] >= best * (1 - SAME)
+            stopped += outcome.stop == "nodes"
+    assert stopped > 10
+
+
+def test_floor__no_mapping_falls_below():
+    for case, known in few_problems():
+        space = MapSpace(encode(case[0], case[1]), case[2])
+        for power in ((1.0, 0.0), (0.0, 1.0), (2.0, 1.0)):
+            assert 0 < mapper._floor(space, product(*power)) <= known.best(*power)
+
+
+UNEVEN = 90
+
+"""A problem whose best mapping is uneven."""
+
+
+@pytest.mark.parametrize("stopped", ["while tables are made", "in the first space", "after the first space"])
+def test_early_stop__bounds_the_optimum_and_proves_nothing_else(stopped, monkeypatch):
+    """No walk follows the stop."""
+    architecture, einsum, constraints = problem(UNEVEN)
+    asked = {"constraints": constraints, "uneven": stopped != "while tables are made", "workers": 1}
+    best, bounds = map_einsum(architecture, einsum, **asked).certificate, []
+
+    class Stopped(Solver):
+        def __init__(self, *arguments, **options):
+            if stopped == "while tables are made":
+                raise TimeoutError
+            super().__init__(*arguments, **options)
+
+        def search(self, **options):
+            outcome = super().search(**options, most_nodes=1 if stopped == "in the first space" else solve.NO_END)
+            bounds.append(outcome.bound)
+            return dataclasses.replace(outcome, stop="timeout")
+
+    monkeypatch.setattr(mapper, "Solver", Stopped)
+    monkeypatch.setattr(mapper, "FIRST_WALKS", 1)
+    monkeypatch.setattr(mapper, "LAST_WALKS", 0)
+    found = map_einsum(architecture, einsum, **asked)
+    assert found.stop == "timeout"
+    assert 0 < found.certificate.bound <= min([best.value, *bounds])
+    assert best.value * (1 - SAME) <= found.certificate.value > found.certificate.bound
+    assert not found.certificate.proved
+
+
+def test_certificate__proves_equality_alone():
+    """102 of at least 100 is 2 % more; a relative 1e-11 is rounding."""
+    certificates = [Certificate(102.0, bound, 1, 1, 0) for bound in (100.0, 102.0, 102.0 * (1 - 1e-11), 103.0, 0.0)]
+    assert [each.gap for each in certificates] == pytest.approx([0.02, 0.0, 0.0, 0.0, math.inf], abs=1e-10)
+    assert [each.proved for each in certificates] == [False, True, True, True, False]
+
+
+def test_budget_of_mappings__is_refused():
+    with pytest.raises(AccelsimError, match="no budget of mappings"):
+        map_einsum(
+            load_architecture("eyeriss"), load_workload("gemm").layers[0], method="exact", budget=Budget(mappings=5)
+        )
+
+
+def test_front__stopped_before_its_bounds_are_there_has_mappings_and_their_values() -> None:
+    """Tables of bounds for cycles take longer than the time that there is; walks find mappings all the same."""
+    machine, layer = load_architecture("eyeriss"), load_workload("conv").layers[0]
+    found = map_front(machine, layer, ("energy", "cycles", "capacity:GLB"), budget=Budget(seconds=1e-3), workers=1)
+    assert found.stop == "timeout"
+    assert found.points
+    for point, values in zip(found.points, found.values, strict=True):
+        assert point.valid
+        assert values == (point.energy_pj, point.cycles, next(e.used_words for e in point.levels if e.level == "GLB"))
