@@ -216,7 +216,7 @@ def test_map__writes_what_eval_reads_back_to_the_last_digit(run, searches, tmp_p
     assert (code, err) == (0, "")
     assert json.loads(mapped)["result"] == json.loads(evaluated)["result"]
     assert (tmp_path / "result.json").read_text() == mapped
-    names = {"mapping.yaml", "result.json", "energy.png", "energy.svg", "spread.png", "spread.svg"}
+    names = {"mapping.yaml", "result.json", "energy.png", "energy.svg"}
     assert {path.name for path in tmp_path.iterdir()} == names
 
 

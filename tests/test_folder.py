@@ -65,13 +65,12 @@ def test_layer_files__equal_bytes_for_equal_results():
     result = row_stationary()[2]
     first, second = (layer_files(result, a_search(result), PROVENANCE, map_document()) for _ in range(2))
     assert first == second
-    assert set(first) == {"mapping.yaml", "result.json", "energy.png", "energy.svg", "spread.png", "spread.svg"}
+    assert set(first) == {"mapping.yaml", "result.json", "energy.png", "energy.svg"}
 
 
-def test_layer_files__of_an_exact_search_hold_each_listed_mapping_and_no_spread():
+def test_layer_files__of_an_exact_search_hold_each_listed_mapping():
     result = row_stationary()[2]
     files = layer_files(result, an_exact_search(result, ranked=12), PROVENANCE, map_document())
-    assert {name for name in files if "spread" in name} == set()
     assert sorted(name for name in files if name.startswith("mappings/")) == [
         f"mappings/{n:02}.yaml" for n in range(1, 13)
     ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import subprocess
 import sys
 from dataclasses import replace
@@ -18,7 +17,7 @@ from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.workload_reader import load_workload
 from accelsim.show.plots import figure_bytes
 from accelsim.show.plots.result import energy_table, plot_energy
-from accelsim.show.plots.search import curve_table, front_table, plot_curve, plot_front, plot_spread, spread_table
+from accelsim.show.plots.search import curve_table, front_table, plot_curve, plot_front
 from accelsim.show.report import OKABE_ITO, OTHER_COLOUR
 
 
@@ -51,50 +50,6 @@ def test_plot_energy__an_output_of_any_name_is_green():
     ax = plot_energy(all_loops_outside(machine, renamed))
     drawn = {container.get_label(): to_hex(container.patches[0].get_facecolor()) for container in ax.containers}
     assert drawn["MyOutputs"] == OKABE_ITO["Outputs"].lower()
-
-
-def test_spread_table__holds_every_valid_mapping():
-    search = a_search(row_stationary()[2])
-    rows = spread_table(search)
-    assert sum(row["mappings"] for row in rows) == search.sample.valid
-    assert len(rows) <= 60
-    assert all(a["to_pj_per_mac"] == b["from_pj_per_mac"] for a, b in itertools.pairwise(rows))
-    assert rows[0]["from_pj_per_mac"] == search.sample.spread.edges_pj[0] / search.best.macs
-    assert rows[-1]["to_pj_per_mac"] == search.sample.spread.edges_pj[-1] / search.best.macs
-
-
-def test_plot_spread__marks_the_best_and_says_how_many():
-    search = a_search(row_stationary()[2])
-    ax = plot_spread(search)
-    assert "900" in ax.get_title(loc="left")
-    assert (ax.get_xscale(), ax.get_xlabel()) == ("log", "energy [pJ/MAC]")
-    assert [line.get_xdata()[0] for line in ax.lines] == [search.best.pj_per_mac]
-
-
-def test_plot_spread__a_random_search_saw_no_optimum():
-    best = row_stationary()[2]
-    proved, seen = an_exact_search(best), a_search(replace(best, energy_pj=1.25 * best.energy_pj))
-    alone, beside, every = (
-        plot_spread(seen),
-        plot_spread(seen, best=proved),
-        plot_spread(replace(seen, stop="exhausted")),
-    )
-
-    said = f"lowest energy seen: {seen.best.pj_per_mac:.4g} pJ/MAC"
-    assert [line.get_label() for line in alone.lines] == [said]
-    assert [line.get_label() for line in every.lines] == [said.replace(" seen", "")]
-    assert [line.get_label() for line in beside.lines] == [
-        f"optimum (proved): {best.pj_per_mac:.4g} pJ/MAC",
-        f"{said} (1.25x)",
-    ]
-
-
-def test_plot_spread__one_valid_mapping():
-    search = a_search(row_stationary()[2])
-    spread = search.sample.spread
-    one = replace(spread, edges_pj=spread.edges_pj[:2], counts=(1,), max_pj=spread.min_pj)
-    sample = replace(search.sample, spread=one, valid=1, seen=1)
-    assert figure_bytes(plot_spread(replace(search, sample=sample)))["png"][:4] == b"\x89PNG"
 
 
 def test_curve_table__falls_and_ends_with_the_last_mapping_seen():
@@ -131,10 +86,9 @@ def test_plot_curve__searches_for_different_objectives_share_no_axis():
         plot_curve([a_search(best), a_search(best, "cycles")])
 
 
-@pytest.mark.parametrize("plot", [plot_spread, plot_curve])
-def test_plots__an_exact_search_has_no_sample_to_draw(plot):
+def test_plot_curve__an_exact_search_has_no_sample_to_draw():
     with pytest.raises(AccelsimError, match="classes of mappings"):
-        plot(an_exact_search(row_stationary()[2]))
+        plot_curve(an_exact_search(row_stationary()[2]))
 
 
 def test_front_table__is_in_the_order_of_the_points():
@@ -184,7 +138,7 @@ def drawable(plot):
     return {plot_energy: lambda: result, plot_front: lambda: a_front(result)}.get(plot, lambda: a_search(result))()
 
 
-@pytest.mark.parametrize("plot", [plot_energy, plot_spread, plot_curve, plot_front])
+@pytest.mark.parametrize("plot", [plot_energy, plot_curve, plot_front])
 def test_plots__equal_bytes_for_equal_input(plot):
     data = drawable(plot)
     first, second = figure_bytes(plot(data)), figure_bytes(plot(data))
@@ -192,7 +146,7 @@ def test_plots__equal_bytes_for_equal_input(plot):
     assert b"<dc:date>" not in first["svg"]
 
 
-@pytest.mark.parametrize("plot", [plot_energy, plot_spread, plot_curve, plot_front])
+@pytest.mark.parametrize("plot", [plot_energy, plot_curve, plot_front])
 def test_plots__draw_where_they_are_told_and_leave_settings_alone(plot):
     before, ax = dict(matplotlib.rcParams), Figure().add_subplot()
     assert plot(drawable(plot), ax=ax) is ax

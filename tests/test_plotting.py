@@ -93,15 +93,6 @@ def test_plot__curve_is_of_several_random_searches_and_the_exact_one(run):
     assert all(row["best"] >= optimum for row in rows)
 
 
-def test_plot__spread_marks_the_proved_optimum_beside_the_mappings_drawn():
-    given = arguments.parse(["plot", "spread", "eyeriss", "gemm", "--samples", "3000", "--no-cache"])
-    lines = plotting._MAKERS["spread"](given).draw(None).lines
-    assert [line.get_label() for line in lines] == [
-        "optimum (proved): 8.596 pJ/MAC",
-        "lowest energy seen: 14.54 pJ/MAC (1.69x)",
-    ]
-
-
 @pytest.mark.parametrize("kind", ["mapping", "energy", "reuse"])
 def test_plot__draws_the_mapping_that_map_writes(run, tmp_path, kind, monkeypatch):
     """Of 12 mappings of least energy the same one, also where `map` found it earlier and it was kept."""

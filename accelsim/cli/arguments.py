@@ -11,7 +11,7 @@ from accelsim.cli import Parser, add
 from accelsim.inputs.errors import AccelsimError
 
 PLOTS = (
-    *("architecture", "mapping", "energy", "reuse", "time", "front", "spread", "curve"),
+    *("architecture", "mapping", "energy", "reuse", "time", "front", "curve"),
     *("histogram", "density", "within", "stacks", "compare", "network"),
 )
 SWEEP_PLOTS = ("front", "sensitivity")

@@ -204,13 +204,10 @@ def _plot_layer(arguments: argparse.Namespace) -> Picture:
         return _picture(name, census.density_table, census.plot_density, found, *over)
     if kind == "front":
         return _picture(name, search.front_table, search.plot_front, search_front(inputs, layer, arguments))
-    if kind in ("spread", "curve"):
-        seeds = range(arguments.seed, arguments.seed + (_RANDOM_SEARCHES if kind == "curve" else 1))
+    if kind == "curve":  # against the proved optimum
+        seeds = range(arguments.seed, arguments.seed + _RANDOM_SEARCHES)
         drawn = [_draw(arguments, inputs, layer, seed) for seed in seeds]
-        best = _best(arguments, inputs, layer)
-        if kind == "curve":  # against the proved optimum
-            return _picture(name, search.curve_table, search.plot_curve, [*drawn, best])
-        return Picture(name, search.spread_table(drawn[0]), lambda ax: search.plot_spread(drawn[0], ax, best=best))
+        return _picture(name, search.curve_table, search.plot_curve, [*drawn, _best(arguments, inputs, layer)])
     if "mapping" in inputs.paths:
         mapped = evaluate(machine, layer, load_mapping(inputs.paths["mapping"], machine, layer, inputs.overrides))
         if not mapped.valid:
@@ -285,7 +282,7 @@ def _one_or_count(names: list[str], what: str) -> str:
 
 _MAKERS: dict[str, Callable[[argparse.Namespace], Picture]] = {
     "architecture": _plot_architecture,
-    **dict.fromkeys(("mapping", "energy", "reuse", "time", "front", "spread", "curve", *_OF_A_CENSUS), _plot_layer),
+    **dict.fromkeys(("mapping", "energy", "reuse", "time", "front", "curve", *_OF_A_CENSUS), _plot_layer),
     "compare": _plot_compare,
     "network": _plot_network,
 }

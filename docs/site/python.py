@@ -32,7 +32,7 @@ PARTS: dict[str, Names] = {
     "Figures": {
         "accelsim": (
             *("plot_architecture", "plot_mapping", "plot_reuse", "plot_energy", "plot_stacks", "plot_front"),
-            *("plot_histogram", "plot_density", "plot_within", "plot_compare", "plot_spread", "plot_curve"),
+            *("plot_histogram", "plot_density", "plot_within", "plot_compare", "plot_curve"),
             *("plot_time", "plot_fusion"),
         ),
         "accelsim.show.plots.result": ("plot_network",),

@@ -1,4 +1,4 @@
-"""Figures of searches and sweeps: what mappings a search saw, best-so-far curves, Pareto fronts, parameters."""
+"""Figures of searches and sweeps: best-so-far curves, Pareto fronts, parameters."""
 
 from __future__ import annotations
 
@@ -18,63 +18,21 @@ from accelsim.inputs.units import si_scale
 from accelsim.search.result import FrontResult, Sample, SearchResult
 from accelsim.show import plots as style
 from accelsim.show.plots import BEST_COLOUR, DARK, PALE
-from accelsim.show.report import OTHER_COLOUR, energy_scale, times
+from accelsim.show.report import OTHER_COLOUR, energy_scale
 from accelsim.show.report.tables import NAMES
 
-_MOST_BARS = 60
 _UNITS = {"energy": "pJ/MAC", "cycles": "cycles", "edp": "pJ x cycle"}
 _LINES = {"random": "-", "exhaustive": "--"}
 _GREYS = ("#000000", "#666666", "#999999", "#BBBBBB")
 
 
-def spread_table(search: SearchResult) -> list[dict[str, Any]]:
-    """Rows of `plot_spread`: bins of energy [pJ/MAC], few enough to see, and the valid mappings in each.
-
-    Bins of the search are put together, never split.
-    """
-    macs = search.best.macs
-    return [
-        {"from_pj_per_mac": low / macs, "to_pj_per_mac": high / macs, "mappings": mappings}
-        for low, high, mappings in _sample(search).spread.histogram(_MOST_BARS)
-    ]
-
-
 def _sample(search: SearchResult) -> Sample:
     if search.sample is None:
         raise AccelsimError(
-            "an exact search sees classes of mappings, not each one; for a spread or a curve search with "
+            "an exact search sees classes of mappings, not each one; for a curve search with "
             "method='random' or 'exhaustive'"
         )
     return search.sample
-
-
-def plot_spread(search: SearchResult, ax: Axes | None = None, *, best: SearchResult | None = None) -> Axes:
-    """Draw a histogram of the energies [pJ/MAC] of all valid mappings that a search saw, on logarithmic axes.
-
-    `best` is an exact search of the same map space: its mapping is marked besides the best one seen.
-    """
-    with style.drawing(ax) as ax:
-        rows, spread = spread_table(search), _sample(search).spread
-        edges = style.edges_of(rows)
-        ax.set(xscale="log", yscale="log")
-        ax.stairs([row["mappings"] for row in rows], edges, fill=True, color=OTHER_COLOUR, baseline=0.5)
-        ax.set_ylim(0.6, max(10, 2 * max(row["mappings"] for row in rows)))
-        lowest = "lowest energy" if search.objective == "energy" else f"best {search.objective}"
-        lowest += "" if search.stop == "exhausted" else " seen"
-        marks = [(lowest, search.best.pj_per_mac, DARK if best else BEST_COLOUR, "--" if best else "-")]
-        if best is not None:
-            proved = best.certificate is not None and best.certificate.proved
-            marks.insert(0, (_exact_name(proved), best.best.pj_per_mac, BEST_COLOUR, "-"))
-        for name, at, colour, line in marks:
-            factor = "" if at == marks[0][1] else f" ({times(at / marks[0][1])})"
-            ax.axvline(at, color=colour, linestyle=line, linewidth=1.5, label=f"{name}: {at:.4g} pJ/MAC{factor}")
-        style.plain_log_ticks(ax.xaxis, min(edges[0], marks[0][1]), edges[-1])
-        style.plain_log_ticks(ax.yaxis, 1, max(10, *(row["mappings"] for row in rows)))
-        ax.set(xlabel="energy [pJ/MAC]", ylabel="valid mappings")
-        which = "all valid mappings: {}" if search.stop == "exhausted" else "valid mappings seen: {}"
-        names = f"{search.best.workload} on {search.best.architecture}"
-        style.put_title(ax, names, which.format(f"{spread.valid:,}"), f"max/min {times(spread.ratio)}", legend=True)
-    return ax
 
 
 def _exact_name(proved: bool) -> str:

@@ -214,18 +214,15 @@ def mapping_text(result: Result, provenance: Provenance) -> str:
 def layer_files(
     result: Result, search: SearchResult | None, provenance: Provenance, document: Mapping[str, Any]
 ) -> dict[str, bytes]:
-    """Contents of a result folder by name: mapping, JSON document, a figure of the energy and, where seen, its spread.
+    """Contents of a result folder by name: mapping, JSON document, and a figure of the energy.
 
     Where a search lists several mappings, `mappings/` holds each, by rank.
     """
     from accelsim.show.plots import figure_bytes
     from accelsim.show.plots.result import plot_energy
-    from accelsim.show.plots.search import plot_spread
 
     files = {"mapping.yaml": mapping_text(result, provenance).encode(), "result.json": to_json(document).encode()}
     files |= {f"energy.{kind}": content for kind, content in figure_bytes(plot_energy(result)).items()}
-    if search is not None and search.sample is not None:
-        files |= {f"spread.{kind}": content for kind, content in figure_bytes(plot_spread(search)).items()}
     if search is not None and len(search.ranked) > 1:
         files |= _mapping_files(search.ranked, provenance)
     return files
