@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import os
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ import pytest
 from accelsim import evaluate, load_architecture, load_mapping, load_workload
 from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.errors import AccelsimError, NoValidMapping, SpecError
+from accelsim.inputs.level_features import Systolic
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping, dump_mapping
 from accelsim.inputs.nodes import arrange_for, fold, with_nodes
 from accelsim.mapspace.space import MapSpace
@@ -28,6 +30,7 @@ from accelsim.search.strategy import Budget
 from tests.brute import product, truth
 from tests.problems import problem
 from tests.strategies import with_engines, with_overlaps
+from tests.test_systolic import some_instruction
 
 PROBLEMS = int(os.environ.get("ACCELSIM_UNEVEN_PROBLEMS", "400"))
 GROUPS = 12
@@ -95,7 +98,18 @@ def test_best_uneven_mapping__is_that_of_brute_force(group, monkeypatch):
     assert sum(check_best(seed, [list(POWERS)[seed // GROUPS % 3]]) for seed in seeds) > 0
 
 
-@pytest.mark.parametrize("slower", [with_engines, with_overlaps])
+def with_streams(machine, einsum, rng):
+    """A systolic array around a level that must keep a tensor, if there is one, whose instructions stream few rows."""
+    roles = {tensor.role for tensor in einsum.tensors}
+    for pe, level in enumerate(machine.levels):
+        if pe and level.keep & roles:
+            array = Systolic(min(level.keep & roles), rng.random() < 0.5, some_instruction(einsum, rng))
+            around = replace(machine.levels[pe - 1], systolic=array)
+            return replace(machine, levels=(*machine.levels[: pe - 1], around, *machine.levels[pe:]))
+    return machine
+
+
+@pytest.mark.parametrize("slower", [with_engines, with_overlaps, with_streams])
 def test_best_uneven_mapping__is_that_of_brute_force_where_tiles_take_time(slower):
     assert sum(check_best(seed, [list(POWERS)[seed % 3]], slower=slower) for seed in range(PROBLEMS // 4)) > 0
 

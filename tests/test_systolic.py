@@ -18,7 +18,7 @@ from accelsim.importers.scalesim import DATAFLOWS, ScaleSimCase, evaluate_fold, 
 from accelsim.inputs.architecture import Architecture, Axis, Compute, Level
 from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.errors import AccelsimError, SpecError
-from accelsim.inputs.level_features import Systolic
+from accelsim.inputs.level_features import Instruction, Systolic
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.workload import ROLES, Einsum, Tensor
 from accelsim.mapspace.space import MapSpace
@@ -42,14 +42,20 @@ PROBLEMS = int(os.environ.get("ACCELSIM_SYSTOLIC_PROBLEMS", "100"))
 Case = tuple[Architecture, Einsum, Mapping]
 
 
-def with_array(case: Case, rng: random.Random) -> Case | None:
+def some_instruction(einsum: Einsum, rng: random.Random) -> Instruction:
+    rows = rng.choice([1, 2, 3, 4, 8])
+    return Instruction(rng.choice([*einsum.dims]), rows, rng.randint(1, rows))
+
+
+def with_array(case: Case, rng: random.Random, streams: bool = False) -> Case | None:
     """The machine with a systolic array around a level other than the first, whose PEs hold a tensor in place."""
     machine, einsum, mapping = case
     if len(machine.levels) == 1:
         return None
     pe, held = rng.randrange(1, len(machine.levels)), rng.choice(einsum.tensors)
     levels = list(machine.levels)
-    levels[pe - 1] = replace(levels[pe - 1], systolic=Systolic(held.role, rng.random() < 0.5))
+    array = Systolic(held.role, rng.random() < 0.5, some_instruction(einsum, rng) if streams else None)
+    levels[pe - 1] = replace(levels[pe - 1], systolic=array)
     levels[pe] = replace(levels[pe], keep=levels[pe].keep | {held.role})
     nodes = list(mapping.levels)
     where = [at for at, node in enumerate(nodes) if node.level == levels[pe].name]
@@ -74,7 +80,7 @@ def check_array(case: Case) -> int:
 @settings(max_examples=CASES)
 @given(cases(), st.randoms(use_true_random=True))
 def test_ramps__equal_the_executed_array(case, rng):
-    found = with_array(case, rng)
+    found = with_array(case, rng, streams=rng.random() < 0.7)
     if found is not None:
         check_array(found)
 
@@ -236,7 +242,25 @@ def test_networks__forward_operands_along_rows_and_sums_down_columns():
     assert [(axis.multicast, axis.spatial_reduction) for axis in (os.x, os.y)] == [(True, False), (True, False)]
 
 
-def systolic_problem(seed: int) -> tuple[Architecture, Einsum, Constraints] | None:
+def test_instructions__of_few_rows_take_as_long_as_others():
+    """K = 8 in two folds; 5 pixels are 4 and 1, which takes as long as 3: 2 x (7 + 5 + 4) cycles."""
+    einsum, mapping = matmul(5, 3, 8, "Weights", "K=2 M=5")
+    machine = hand("Weights")
+    array = replace(machine.levels[0].systolic, instruction=Instruction("M", 4, 3))
+    machine = replace(machine, levels=(replace(machine.levels[0], systolic=array), machine.levels[1]))
+    result = evaluate(machine, einsum, mapping)
+    assert result.cycles == 2 * (7 + 5 + 4)
+    assert result.ramps[0] == Ramp("short instructions", 1, 4)
+    other = replace(array, instruction=Instruction("no_dimension", 4, 3))
+    plain = replace(machine, levels=(replace(machine.levels[0], systolic=other), machine.levels[1]))
+    assert evaluate(plain, einsum, mapping).cycles == 28
+    ragged = replace(mapping.levels[0], temporal=(Loop("K", 2), Loop("M", 3)))
+    loops = replace(mapping.levels[1], temporal=(Loop("M", 2),))
+    with pytest.raises(AccelsimError, match="the instructions of the array below Buffer stream tiles of one size"):
+        evaluate(machine, einsum, replace(mapping, levels=(ragged, loops), imperfect=frozenset({"M"})))
+
+
+def systolic_problem(seed: int, streams: bool = False) -> tuple[Architecture, Einsum, Constraints] | None:
     """A random problem with an array around one of the levels that must keep a tensor."""
     machine, einsum, constraints = problem(seed)
     rng, roles = random.Random(seed), {tensor.role for tensor in einsum.tensors}
@@ -245,7 +269,8 @@ def systolic_problem(seed: int) -> tuple[Architecture, Einsum, Constraints] | No
         return None
     pe, role = rng.choice(where)
     levels = list(machine.levels)
-    levels[pe - 1] = replace(levels[pe - 1], systolic=Systolic(role, rng.random() < 0.4))
+    array = Systolic(role, rng.random() < 0.4, some_instruction(einsum, rng) if streams else None)
+    levels[pe - 1] = replace(levels[pe - 1], systolic=array)
     return replace(machine, levels=tuple(levels)), einsum, constraints
 
 
@@ -272,9 +297,10 @@ def check_problems(make, seeds):
     assert looked > len(seeds) * 0.4
 
 
+@pytest.mark.parametrize("streams", [False, True])
 @pytest.mark.parametrize("group", range(4))
-def test_exact__equals_brute_force_with_ramps(group):
-    check_problems(systolic_problem, range(group, PROBLEMS, 4))
+def test_exact__equals_brute_force_with_ramps(group, streams):
+    check_problems(lambda seed: systolic_problem(seed, streams), range(group, PROBLEMS, 4))
 
 
 def check_remainders(make):
@@ -307,7 +333,7 @@ STRIDED = 2429
 
 def test_census__no_mapping_takes_more_cycles_than_its_limit():
     for seed in [*range(0, PROBLEMS, 8), STRIDED]:
-        case = systolic_problem(seed)
+        case = systolic_problem(seed, streams=seed % 16 > 0)
         known = truth(*case, MOST) if case else None
         if case is not None and known is not None and known.valid:
             space = MapSpace(encode(case[0], case[1]), case[2])

@@ -152,7 +152,10 @@ def _machines(row: GemminiRow) -> tuple[Architecture, Architecture]:
 
 @lru_cache(maxsize=256)
 def _built(size: int, scratchpad: int, accumulator: int, gemm: bool) -> tuple[Architecture, Architecture]:
-    sizes = {"pe.x": f"{size}", "pe.y": f"{size}", "scratchpad": f"{scratchpad} B", "accumulator": f"{accumulator} B"}
+    sizes = {
+        **{"pe.x": f"{size}", "pe.y": f"{size}", "least": f"{max(4, size // 2)}"},
+        **{"scratchpad": f"{scratchpad} B", "accumulator": f"{accumulator} B"},
+    }
     machine = load_architecture("gemmini", {**sizes, **({"issue": str(GEMM_ISSUE)} if gemm else {})})
     levels = []
     for level in machine.levels:

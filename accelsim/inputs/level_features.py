@@ -62,6 +62,23 @@ def read_compression(level: Fields, bypass: Iterable[str]) -> dict[str, Fraction
 
 
 @dataclass(frozen=True, slots=True)
+class Instruction:
+    """What one instruction of a systolic array streams: rows along a dimension, at most so many.
+
+    Attributes
+    ----------
+    along : str
+        Dimension; an array has short instructions only where a layer has it.
+    rows, least : int
+        Steps at most, and what it takes at least [steps].
+    """
+
+    along: str
+    rows: int
+    least: int
+
+
+@dataclass(frozen=True, slots=True)
 class Systolic:
     """A fanout that is a systolic array of PEs, which are the next level; operands pass from neighbour to neighbour.
 
@@ -71,10 +88,12 @@ class Systolic:
         Role of the tensor that the PEs hold in place.
     double_buffered : bool
         Each PE has a second register: the next tile enters while one is used.
+    instruction : Instruction or None
     """
 
     stationary: str
     double_buffered: bool = False
+    instruction: Instruction | None = None
 
     def shares(self, axis: str) -> tuple[bool, bool]:
         """Multicast and spatial reduction of an axis: what is forwarded along it.
@@ -85,9 +104,15 @@ class Systolic:
         return not down, down
 
 
+_INSTRUCTION_KEYS: Keys = {
+    "along": Key(fields.identifier, "dimension that one instruction streams"),
+    "rows": Key(fields.positive_int, "steps along it that one instruction streams at most", "", "steps"),
+    "least": Key(fields.positive_int, "what an instruction takes at least", "", "steps"),
+}
 _ARRAY_KEYS: Keys = {
     "stationary": Key(fields.one_of(ROLES, "a role"), "role that stays in the PEs"),
     "double_buffered": Key(fields.boolean, "the next tile is loaded while this one computes", "false"),
+    "instruction": Key(node_of(keys_form(_INSTRUCTION_KEYS)), "what one instruction streams", "any number of steps"),
 }
 SYSTOLIC = Key(node_of(keys_form(_ARRAY_KEYS)), "the fanout is a systolic array of rows (y) and columns (x)", "none")
 """The key `systolic` of a fanout."""
@@ -101,7 +126,11 @@ def read_systolic(level: Fields) -> Systolic | None:
         return None
     array = Fields(node, level.problems, _ARRAY_KEYS)
     role = array.value("stationary", "")
-    return Systolic(role, array.value("double_buffered", False)) if role else None
+    instruction = None
+    if array.get("instruction") is not None:
+        asked = Fields(array.entries["instruction"], level.problems, _INSTRUCTION_KEYS)
+        instruction = Instruction(asked.value("along", ""), asked.value("rows", 1), asked.value("least", 1))
+    return Systolic(role, array.value("double_buffered", False), instruction) if role else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from accelsim.model.encode import Bools, Encoded, Floats, Ints
 TILE, READS, FILLS, UPDATES, TRANSFERS, PARTIAL, DOWN, UP = range(8)
 INSIDE, BEFORE, SPREAD = range(3)
 STEPS, VISITS, USED, PARTS_APART, LOOPS, READ, WRITTEN, CYCLES, LEAVING = range(9)
-TILES, WORDS, FIRST = range(3)
+TILES, WORDS, FIRST, SHORT = range(4)
 
 
 class Detail(NamedTuple):
@@ -31,8 +31,8 @@ class Detail(NamedTuple):
     LOOPS, temporal loops of bound > 1; READ, WRITTEN [storage words an instance], summed over tensors, but for those
     that all else waits for; CYCLES; LEAVING, words of the output that leave an instance upwards. energy :
     float64[L, T, 4] [pJ, all instances]; leak : float64[L]; reach : bool[W], marks for unions of windows; array :
-    int64[3], of what a systolic array holds in place: TILES, how often it changes; WORDS that enter a PE in all, and
-    FIRST, in its first tile.
+    int64[4], of what a systolic array holds in place: TILES, how often it changes; WORDS that enter a PE in all, and
+    FIRST, in its first tile; and SHORT, cycles that short instructions waste.
     """
 
     at: Ints
@@ -77,7 +77,7 @@ def make_detail(encoded: Encoded) -> Detail:
         energy=np.zeros((levels, tensors, 4), np.float64),
         leak=np.zeros(levels, np.float64),
         reach=np.zeros(reach + 1, np.bool_),
-        array=np.zeros(3, np.int64),
+        array=np.zeros(4, np.int64),
     )
     detail.level[:, [STEPS, VISITS, USED, PARTS_APART]] = 1
     detail.at[:, :, [DOWN, UP]] = 1

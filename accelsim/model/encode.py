@@ -19,7 +19,7 @@ import numpy.typing as npt
 from accelsim.inputs.architecture import OVERLAPS as OVERLAP_KINDS
 from accelsim.inputs.architecture import Architecture, Level
 from accelsim.inputs.errors import AccelsimError
-from accelsim.inputs.level_features import Dma
+from accelsim.inputs.level_features import Dma, Instruction
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.nodes import first_nodes
 from accelsim.inputs.workload import ROLES, Einsum, Tensor
@@ -30,9 +30,11 @@ Bools = npt.NDArray[np.bool_]
 
 SAFE = 2**62
 UNLIMITED = -1
-PE, ROWS, SKEW, BUFFERED = range(4)
+PE, ROWS, SKEW, BUFFERED, STREAM, STREAMED, SHORTEST, FITTING = range(8)
 """Of a systolic array: the level of its PEs, -1 if there is none; rows that a stationary word passes, 0 if none enters
-from above; cycles of skew; whether the next tile comes in while one is used."""
+from above; cycles of skew; whether the next tile comes in while one is used; dimension that an instruction streams, -1
+if instructions take no time, its rows at most, what it takes at least [steps], and the rows along the
+dimension that waste the smallest share."""
 ROW, ROW_UNITS, LINE, LINE_UNITS, ALONG = range(5)
 """Of a tensor at a level with an engine: elements of a row and of a line, 0 if these take no time, what they take
 [units], and the rank along which elements are adjacent."""
@@ -65,7 +67,7 @@ class Constants(NamedTuple):
     limited : bool[L], any of them limited; drain : bool[L]; energy : float64[L, T, 4] [pJ] of read, write, update (an
     access) and transfer (a word); transfers : bool[L], these cost energy; leak : float64[L] [pJ a cycle and instance];
     mac : float64[1] [pJ]; mac_cycles : int64[1]; nodes : int64[L, 2], first and end of the storage nodes of a level;
-    array : int64[4], PE, ROWS, SKEW, BUFFERED of a systolic array; stationary : bool[T], held in its PEs; most_held :
+    array : int64[8], PE and following of a systolic array; stationary : bool[T], held in its PEs; most_held :
     int64[T], words of it that a PE has room for, -1 unlimited; already : int64[L], units that a level holds
     beforehand and that do not pass its write port; outer_units : int64[1], units of a storage word of the outermost
     level; dma : int64[L, T + 1, 5], of each tensor and, last, of the DMA engine
@@ -179,8 +181,9 @@ def encode(architecture: Architecture, einsum: Einsum) -> Encoded:
                 parts[index, t, int(partial)] = int(words * units[index])
     block = [level.block_size * unit for level, unit in zip(levels, units, strict=True)]
     bandwidth = _bandwidth(architecture, units)
-    array, stationary, most_held = _array(architecture, tensors, parts, units)
-    ramp, dma = int(array[ROWS] + array[SKEW]), _engines(architecture, einsum)
+    array, stationary, most_held = _array(architecture, einsum, dims, parts, units)
+    ramp = int(array[ROWS] + array[SKEW] + array[SHORTEST] * architecture.compute.cycles_per_mac)
+    dma = _engines(architecture, einsum)
     for engine in dma:  # a row or a line holds a word at least, and each tile is issued and rounded up once
         ramp += int(engine[:-1, [ROW_UNITS, LINE_UNITS]].sum() + engine[-1, ISSUE]) + len(tensors)
     overlap = np.array([OVERLAP_KINDS.index(level.overlap) for level in levels], np.int64)
@@ -283,10 +286,11 @@ def _energies(architecture: Architecture, tensors: Sequence[Tensor]) -> tuple[Fl
 
 
 def _array(
-    architecture: Architecture, tensors: Sequence[Tensor], parts: Ints, units: Sequence[int]
+    architecture: Architecture, einsum: Einsum, dims: Sequence[str], parts: Ints, units: Sequence[int]
 ) -> tuple[Ints, Bools, Ints]:
     """Systolic array of the machine, the tensors held in its PEs, and words of each that a PE has room for."""
-    array, held = np.array([-1, 0, 0, 0], np.int64), np.zeros(len(tensors), np.bool_)
+    tensors = einsum.tensors
+    array, held = np.array([-1, 0, 0, 0, -1, 1, 1, 1], np.int64), np.zeros(len(tensors), np.bool_)
     most = np.full(len(tensors), UNLIMITED, np.int64)
     for index, level in enumerate(architecture.levels):
         if level.systolic is None:
@@ -299,13 +303,26 @@ def _array(
             raise AccelsimError(f"level {inside.name}: the PEs of a systolic array keep {role}")
         rows = 0 if role == "Outputs" else level.y.size
         skew = (level.x.size + level.y.size - 2) * architecture.compute.cycles_per_mac
-        array[:] = index + 1, rows, skew, level.systolic.double_buffered
+        array[:STREAM] = index + 1, rows, skew, level.systolic.double_buffered
+        asked = level.systolic.instruction
+        if asked is not None and asked.along in einsum.dims:
+            bound = einsum.dims[asked.along]
+            small = [rows for rows in range(1, math.isqrt(bound) + 1) if bound % rows == 0]
+            fitting = min((*small, *(bound // rows for rows in small)), key=lambda rows: _wasted(asked, rows))
+            stream = dims.index(asked.along) if asked.along in dims else len(dims)
+            array[STREAM:] = stream, asked.rows, asked.least, fitting
         for t, tensor in enumerate(tensors):
             held[t] = tensor.role == role
             room = _room(inside, "" if inside.partition_words is None else tensor.role, units[index + 1])
             if room != UNLIMITED:
                 most[t] = room // int(parts[index + 1, t].min())
     return array, held, most
+
+
+def _wasted(asked: Instruction, rows: int) -> float:
+    """Share of the steps of a tile in which the instructions that stream so many rows waste time."""
+    last = rows % asked.rows
+    return (rows // asked.rows * max(0, asked.least - asked.rows) + max(0, asked.least - last) * (last > 0)) / rows
 
 
 def _engines(architecture: Architecture, einsum: Einsum) -> Ints:

@@ -135,8 +135,11 @@ def _count_ragged(encoded: Encoded, mapping: Mapping) -> Counted:
 
 
 def refuse_remainders(architecture: Architecture) -> None:
-    """Raise if an engine moves tiles of one size only, so that no loop may leave a remainder."""
+    """Raise if an engine moves, or an instruction streams, tiles of one size only: no loop may leave a remainder."""
     for level in architecture.levels:
+        if level.systolic is not None and level.systolic.instruction is not None:
+            why = f"the instructions of the array below {level.name} stream tiles of one size only"
+            raise AccelsimError(f"{why}; use loops that leave no remainder, or pad the bounds")
         if level.dma is not None:
             why = f"the dma of level {level.name} moves tiles of one size only"
             raise AccelsimError(f"{why}; use loops that leave no remainder, or pad the bounds")

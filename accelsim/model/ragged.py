@@ -22,6 +22,7 @@ from accelsim.model.detail import (
     PARTS_APART,
     READ,
     READS,
+    SHORT,
     STEPS,
     TILE,
     TRANSFERS,
@@ -186,4 +187,4 @@ class _Model:
                     tiles += self.sums.entering(operand, level, level, DOWN, FIRST, one_word=True)
                     words += self.sums.entering(operand, level, level, DOWN, FIRST)
                     first += int(self.s.at[level, operand.index, TILE])
-        self.s.array[:] = max(tiles, 1), words, first
+        self.s.array[:SHORT] = max(tiles, 1), words, first

@@ -23,6 +23,7 @@ from accelsim.model.detail import (
     PARTIAL,
     READ,
     READS,
+    SHORT,
     STEPS,
     TILE,
     TILES,
@@ -47,7 +48,10 @@ from accelsim.model.encode import (
     ROW,
     ROW_UNITS,
     ROWS,
+    SHORTEST,
     SKEW,
+    STREAM,
+    STREAMED,
     UNITS,
     WAITS,
     Encoded,
@@ -87,6 +91,24 @@ def array_cycles(c: Constants, steps: int, tiles: int, words: int, first: int) -
     return int(steps + skew + preload + waits)
 
 
+@inline
+def instruction_cycles(c: Constants, steps: int, rows: int) -> int:
+    """Cycles of so many steps, in which instructions stream tiles of so many rows."""
+    most, least = c.array[STREAMED], c.array[SHORTEST]
+    last = rows % most
+    streamed = rows // most * max(most, least) + (max(last, least) if last > 0 else 0)
+    return int(steps // rows * streamed)
+
+
+@jit
+def short_cycles(c: Constants, temporal: Ints, steps: int) -> int:
+    """Cycles that instructions waste in which the tile at a systolic array has few rows to stream."""
+    rows = 1
+    for lv in range(c.nodes[c.array[PE] - 1, 0], temporal.shape[0]):
+        rows *= temporal[lv, c.array[STREAM]] if c.array[STREAM] < temporal.shape[1] else 1
+    return int(instruction_cycles(c, steps, rows) - steps)
+
+
 @jit
 def held_cycles(c: Constants, temporal: Ints, order: Ints, keep: Bools, s: Detail, steps: int) -> int:
     """Count what the PEs of a systolic array hold in place; returns cycles of so many steps with ramps.
@@ -94,6 +116,7 @@ def held_cycles(c: Constants, temporal: Ints, order: Ints, keep: Bools, s: Detai
     An array that holds nothing fills once.
     """
     tiles, words, first = 0, 0, 0
+    s.array[SHORT] = short_cycles(c, temporal, steps) if c.array[STREAM] >= 0 else 0
     for t in range(keep.shape[1]):
         if c.stationary[t]:
             for lv in range(c.array[PE], c.nodes[c.array[PE], 1]):
@@ -102,18 +125,19 @@ def held_cycles(c: Constants, temporal: Ints, order: Ints, keep: Bools, s: Detai
                     words += words_into(c, temporal, order, s, lv, t)
                     first += s.at[lv, t, TILE]
     s.array[TILES], s.array[WORDS], s.array[FIRST] = max(tiles, 1), words, first
-    return int(array_cycles(c, steps, s.array[TILES], s.array[WORDS], s.array[FIRST]))
+    return int(array_cycles(c, steps + s.array[SHORT], s.array[TILES], s.array[WORDS], s.array[FIRST]))
 
 
 def array_ramps(encoded: Encoded, steps: int, s: Detail) -> tuple[Ramp, ...]:
     """Ramps of a systolic array besides so many compute cycles; none if the machine has no such array."""
-    c, (tiles, words, first) = encoded.constants, s.array.tolist()
+    c, (tiles, words, first, short) = encoded.constants, s.array.tolist()
     if c.array[PE] < 0:
         return ()
-    skew, preload, waits = map(int, ramp_cycles.plain()(c, steps, tiles, words, first))
+    skew, preload, waits = map(int, ramp_cycles.plain()(c, steps + short, tiles, words, first))
     role = next(level.systolic.stationary for level in encoded.architecture.levels if level.systolic is not None)
     times, which = (1, "first preload") if c.array[BUFFERED] else (tiles, "preload")
     found = (
+        Ramp("short instructions", 1, short),
         Ramp("skew of the array", times, skew),
         Ramp(f"{which} of {role}", times, preload),
         Ramp(f"waiting for preloads of {role}", 1, waits),

@@ -10,11 +10,12 @@ from __future__ import annotations
 import itertools
 import math
 from collections import defaultdict
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from accelsim.inputs.architecture import Architecture, Level
+from accelsim.inputs.level_features import Instruction
 from accelsim.inputs.mapping import Mapping
 from accelsim.inputs.nodes import arrange_for
 from accelsim.inputs.workload import Einsum, Tensor, pad
@@ -71,7 +72,8 @@ def walk_array(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> 
     tiles, words = len(coming), sum(coming.values())
     rows = range(0 if held == "Outputs" else level.y.size)
     clock, entering, first = 0, 0, True
-    for number, acting in enumerate(acting_steps(einsum, nest_loops(mapping))):
+    steps = acting_steps(einsum, nest_loops(mapping))
+    for number, acting in enumerate(steps):
         for at in [(name, indices) for name, indices in coming if acting[: len(indices)] == indices]:
             clock += last_pe if not first and not double else 0
             first, new = False, coming.pop(at)
@@ -79,7 +81,24 @@ def walk_array(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> 
                 entering += new
                 clock += new if number == 0 or not double else 0
         clock += each
+    if array.instruction is not None:
+        clock += _wasted(array.instruction, mapping, level.name, steps) * each
     return ArrayWalk(tiles, words, (max(clock, entering) if double else clock) + last_pe)
+
+
+def _wasted(asked: Instruction, mapping: Mapping, name: str, steps: Sequence[tuple[int, ...]]) -> int:
+    """Steps in which instructions stream nothing: each takes some rows of a tile at the array, and no others."""
+    around = min(index for index, node in enumerate(mapping.levels) if node.level == name)
+    loops = [loop for loop in nest_loops(mapping) if not loop.axis]
+    rows: defaultdict[tuple[int, ...], int] = defaultdict(int)
+    for acting in steps:
+        where = [k for k, loop in enumerate(loops) if loop.dim != asked.along or loop.level < around]
+        rows[tuple(acting[k] for k in where)] += 1
+    wasted = 0
+    for left in rows.values():
+        for begin in range(0, left, asked.rows):
+            wasted += max(0, asked.least - min(asked.rows, left - begin))
+    return wasted
 
 
 @dataclass(slots=True)

@@ -19,6 +19,7 @@ from accelsim.model.encode import (
     PE,
     ROW_UNITS,
     ROWS,
+    SHORTEST,
     SKEW,
     UNITS,
     Bools,
@@ -133,7 +134,7 @@ def cycle_rows(nest: Nest) -> list[Row]:
     """Cycles of the compute units, of a systolic array with its ramps, and of each limited port."""
     encoded, none = nest.space.encoded, _nothing(nest)
     c, rows = encoded.constants, []
-    steps = none._replace(mac=float(c.mac_cycles[0]), instance=len(c.fanout))
+    steps = none._replace(mac=float(c.mac_cycles[0] * c.array[SHORTEST]), instance=len(c.fanout))
     if c.array[PE] < 0:
         rows.append(Row(steps))
     else:

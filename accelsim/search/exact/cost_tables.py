@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from accelsim.mapspace.space import MapSpace
-from accelsim.model.encode import Bools, Floats, Ints
+from accelsim.model.encode import STREAM, Bools, Floats, Ints
 from accelsim.model.limits import different_sums
 from accelsim.search.exact.candidates import Places, candidate_orders
 from accelsim.search.exact.mixed import LimitedPort, MixedBounds
@@ -243,7 +243,8 @@ def _merges(bounds: Bounds, every: bool) -> Bools:
     engines = bool(space.encoded.constants.dma.any())  # how often they move tiles depends on where nodes stand
     within = not (structure.loose or every or space.imperfect or engines)
     levels = range(len(space.encoded.architecture.levels))
-    return np.array([within, within and structure.window < 0 and all(map(space.is_unbound, levels))])
+    streams = space.encoded.constants.array[STREAM] >= 0  # by the loops at its array
+    return np.array([within, within and not streams and structure.window < 0 and all(map(space.is_unbound, levels))])
 
 
 def _by_spread(stride: Ints, options: Options) -> Ints:

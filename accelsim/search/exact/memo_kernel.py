@@ -27,7 +27,7 @@ from accelsim.model.detail import (
     VISITS,
     Detail,
 )
-from accelsim.model.encode import ALL_OVERLAP, KIND, NO_ENGINE, PE, UNLIMITED, Bools, Constants, Floats, Ints
+from accelsim.model.encode import ALL_OVERLAP, KIND, NO_ENGINE, PE, STREAM, UNLIMITED, Bools, Constants, Floats, Ints
 from accelsim.model.jit import inline, jit
 from accelsim.model.kernel import BY_WRITE
 from accelsim.model.ramps import node_moves
@@ -246,6 +246,11 @@ def beaten_before(c: Constants, g: CostTables, memo: Memo, node: SearchNode, s: 
                     _mix(key, tiles_into(c, m.temporal[0], m.order[0], s, lv, t))
                     _mix(key, words_into(c, m.temporal[0], m.order[0], s, lv, t))
                     _mix(key, s.at[lv, t, TILE])
+    if timed and c.array[STREAM] >= 0:
+        rows = 1
+        for lv in range(c.nodes[c.array[PE] - 1, 0], level):
+            rows *= node.mapping.temporal[0, lv, c.array[STREAM]] if c.array[STREAM] < c.bounds.shape[0] else 1
+        _mix(key, rows)
     if timed and c.dma.shape[0] > 0:
         _engines(c, node, s, key, level)
     if timed and c.overlap.any():

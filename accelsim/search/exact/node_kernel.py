@@ -28,10 +28,10 @@ from accelsim.model.detail import (
     VISITS,
     Detail,
 )
-from accelsim.model.encode import ALL_OVERLAP, PE, TIME, UNLIMITED, Bools, Constants, Ints
+from accelsim.model.encode import ALL_OVERLAP, FITTING, PE, STREAM, TIME, UNLIMITED, Bools, Constants, Ints
 from accelsim.model.jit import inline, jit
 from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE, distinct
-from accelsim.model.ramps import array_cycles, port_cycles, waiting_cycles
+from accelsim.model.ramps import array_cycles, instruction_cycles, port_cycles, waiting_cycles
 from accelsim.model.windows import seen_windows, tiles_into, words_into
 from accelsim.search.exact.bounds_kernel import grain_of, reach_of, way_on
 from accelsim.search.exact.incumbents_kernel import SURE
@@ -126,6 +126,9 @@ def least_array_cycles(
         if c.stationary[t]:
             held += 1
             total += _least_tiles(c, shapes, node, s, level, inside, spread, t)
+    if c.array[STREAM] >= 0:
+        rows = c.array[FITTING]
+        steps = max(steps, np.floor(steps / float(rows)) * float(instruction_cycles(c, rows, rows)))
     return float(array_cycles(c, int(steps), max(total, 1), total, held))
 
 
