@@ -277,7 +277,6 @@ class BoundsMaker:
         live = np.ones((1, 1), np.bool_)
         self._reserve(contexts)
         further = CostTable([Context((), ())], [()], np.ones(1), self.edges[self.levels], np.zeros((1, 1, 1, 1, 1)))
-        scratch = self._scratch()
         bounds.networks = networks
         self._refuse_endless()
         for level in range(self.levels - 1, -1, -1):
@@ -287,10 +286,16 @@ class BoundsMaker:
             tiles = spreading.tiles
             if level < self.levels - 1 and live.any():
                 tiles = tiles[live[:, tiles].any(axis=0)]
-            out = np.full((self.shapes.total, int(costs.sum()), *around.values.shape[1:4]), np.inf)
-            inside = np.ascontiguousarray(np.moveaxis(further.values, -1, 0))
+            copies, edges = len(around.copies), len(around.edges)
+            out = np.full((self.shapes.total, int(costs.sum()), copies, edges, len(around.statuses)), np.inf)
+            inner = [0]
+            if level < self.levels - 1:
+                reduced = (self.reduce(statuses, level + 1, False) for statuses in around.statuses)
+                inner = [further.statuses.index(statuses) for statuses in reduced]
+            inside = np.ascontiguousarray(further.values[:, inner].transpose(4, 0, 2, 3, 1))
             entries = len(self.grid.options[level].spread) * math.prod(out.shape[1:])
             wanted = self._wanted("around", level, contexts[level])[costs]
+            scratch = self._scratch(level, spreading.held.size)
             first, go = 0, max(1, IN_ONE_GO // max(1, entries))
             while first < len(tiles):
                 begun = self._look_at_clock()
@@ -311,7 +316,7 @@ class BoundsMaker:
                 )
                 first += go
                 go *= 4 if time.monotonic() - begun < LOOK_SECONDS / 4 else 1
-            around.values[costs] = np.moveaxis(out, 0, -1)
+            around.values[costs] = out.transpose(1, 4, 2, 3, 0)
             around.values[~costs] = 0.0
             live = self._sift("around", level, around, costs)
             if level:
@@ -409,8 +414,8 @@ class BoundsMaker:
                 CostTable(contexts[level], statuses, copies, edges, values)
             )
 
-    def _scratch(self) -> NetworkScratch:
-        dims = len(self.encoded.dims)
+    def _scratch(self, level: int, pairs: int) -> NetworkScratch:
+        dims, statuses = len(self.encoded.dims), len(self.around_statuses[level])
         return NetworkScratch(
             tile=np.zeros(dims, np.int64),
             mid=np.zeros(dims, np.int64),
@@ -419,12 +424,17 @@ class BoundsMaker:
             words=np.zeros(self.tensors),
             each=np.zeros(self.tensors),
             share=np.zeros((self.tensors, 2)),
-            factor=np.zeros((max(map(len, self.around_statuses)), self.tensors)),
+            factor=np.zeros((self.tensors, statuses)),
             weight=np.zeros(self.tensors),
             slide=np.zeros(dims),
             copies=np.zeros(2),
             chord=np.zeros(2),
             saved=np.zeros(2),
+            pair=np.zeros((pairs, 3), np.int64),
+            slot=np.zeros(len(self.edges[level + 1]), np.int64),
+            cost=np.zeros(statuses),
+            further=np.zeros(statuses),
+            last=np.zeros(statuses),
         )
 
     def _plan(self, level: int, contexts: list[Context]) -> tuple[Spreading, list[Context]]:
@@ -498,13 +508,6 @@ class BoundsMaker:
             passing=passing,
             least=least,
             status=np.array(self.around_statuses[level], np.int64),
-            inner_status=np.array(
-                [
-                    0 if innermost else self.inside_statuses[level + 1].index(self.reduce(statuses, level + 1, False))
-                    for statuses in self.around_statuses[level]
-                ],
-                np.int64,
-            ),
             loose=np.array([self.bounds.structure.loose]),
             elided=self.entering[level : level + 1],
             copy_costs=self.bounds.copy_costs[level + 1 : level + 2],
@@ -625,6 +628,11 @@ def _only(spreading: Spreading, contexts: Bools) -> Spreading:
         target=p.target[contexts],
         least=p.least[contexts],
     )
+
+
+def most_counted_off(grid: Grid, pj: Floats) -> float:
+    """What tables that do not tell copies of the output apart count off at most, in terms of `pj`."""
+    return float(BoundsMaker(grid, 1, pj, None, False, False, None, MOST_BYTES).bounds.copy_costs[0])
 
 
 _kept: ContextVar[dict[tuple[object, ...], Bounds] | None] = ContextVar("kept", default=None)

@@ -394,7 +394,6 @@ class Spreading(NamedTuple):
     passing: Ints
     least: Floats
     status: Ints
-    inner_status: Ints
     loose: Bools
     elided: Floats
     copy_costs: Floats
@@ -407,8 +406,9 @@ class Spreading(NamedTuple):
 class NetworkScratch(NamedTuple):
     """Scratch space of `sweep_network`.
 
-    tile, mid : int64[D]; x, y : int64[L, D]; words, each : float64[T]; share : float64[T, 2]; factor : float64[Q, T];
-    weight : float64[W]; copies, chord, saved : float64[A].
+    tile, mid : int64[D]; x, y : int64[L, D]; words, each : float64[T]; share : float64[T, 2]; factor : float64[T, Q];
+    weight : float64[W]; copies, chord, saved : float64[A]; pair : int64[*, 3]; slot :
+    int64[B]; cost, further, last : float64[Q].
     """
 
     tile: Ints
@@ -424,6 +424,11 @@ class NetworkScratch(NamedTuple):
     copies: Floats
     chord: Floats
     saved: Floats
+    pair: Ints
+    slot: Ints
+    cost: Floats
+    further: Floats
+    last: Floats
 
 
 @inline
@@ -476,8 +481,9 @@ def sweep_network(
         Where `inside` may be finite; of the innermost network not read.
     wanted : bool[S, C]
         Which shapes are to be looked at.
-    inside : float64[S, C', Q, A', B']
-    out : float64[S, C, Q, A, B]
+    inside : float64[S, C', A', B', Q]
+        By the statuses around the network.
+    out : float64[S, C, A, B, Q]
         Lowered.
     """
     level = p.level[0]
@@ -486,14 +492,15 @@ def sweep_network(
     output, tile, mid = c.output[0], scratch.tile, scratch.mid
     for q in range(p.status.shape[0]):
         for t in range(tensors):
-            scratch.factor[q, t] = 0.0 if p.status[q, t] == STATIONARY and not innermost else 1.0
+            scratch.factor[t, q] = 0.0 if p.status[q, t] == STATIONARY and not innermost else 1.0
     for at in range(tiles.shape[0]):
         rest = tiles[at]
         for d in range(dims):
             tile[d] = rest // shapes.stride[d]
             rest -= tile[d] * shapes.stride[d]
             s.place[level + 1, d, INSIDE] = shapes.size[d, tile[d]]
-        for o in range(options.spread.shape[0]):
+        pairs = _list_pairs(p, tiles[at], live, innermost, output, scratch.pair)
+        for o in range(options.spread.shape[0] if pairs > 0 else 0):
             around = 0
             for d in range(dims):
                 mid[d] = shapes.times[d, tile[d], options.place[o, d]]
@@ -521,11 +528,7 @@ def sweep_network(
                         groups = distinct(c, s, scratch.x, scratch.y, level, t, flags[0], flags[1])
                         scratch.share[t, side] = float(groups) / float(options.spread[o])
             _steps_of_windows(c, shapes, p, tile, mid, innermost, scratch)
-            for k in range(p.keeps.shape[0]):
-                if p.fits[k, tiles[at]]:
-                    _sweep_contexts(
-                        c, options, p, pj, o, k, tiles[at], around, live, wanted, inside, out, scratch, output
-                    )
+            _sweep_contexts(c, options, p, pj, o, tiles[at], around, pairs, wanted, inside, out, scratch)
 
 
 @inline
@@ -539,14 +542,39 @@ def _steps_of_windows(
         if p.loose[0]:
             least = _least_new_share(c, shapes, t, tile, mid)
             for q in range(p.status.shape[0]):
-                scratch.factor[q, t] = least if p.status[q, t] == NONE else 0.0
+                scratch.factor[t, q] = least if p.status[q, t] == NONE else 0.0
             continue
         for d in range(tile.shape[0]):
             if c.relevant[t, d]:
                 scratch.slide[d] = new_share(c, shapes, t, tile, mid, d)
         for q in range(p.status.shape[0]):
             if p.status[q, t] >= HALO_REUSE:
-                scratch.factor[q, t] = scratch.slide[p.status[q, t] - HALO_REUSE]
+                scratch.factor[t, q] = scratch.slide[p.status[q, t] - HALO_REUSE]
+
+
+@inline
+def _list_pairs(p: Spreading, tile: int, live: Bools, innermost: bool, output: int, pair: Ints) -> int:
+    """List contexts, choices of what the next level keeps, and whether that is tight, that lead to a tile: int64[*, 3].
+
+    Returns
+    -------
+    int
+        How many there are.
+    """
+    found = 0
+    for k in range(p.keeps.shape[0]):
+        for m in range(p.parent.shape[0] if p.fits[k, tile] else 0):
+            held, tight = p.held[m, k], int(p.tight[m])
+            if held < 0 or not p.fits[held, tile]:
+                continue
+            if not innermost:
+                if p.keeps[k, output]:
+                    tight = 0 if p.wide[k, tile] else 1
+                if p.target[m, k, tight, 0] < 0 or not live[tile, p.target[m, k, tight, 0]]:
+                    continue
+            pair[found, 0], pair[found, 1], pair[found, 2] = m, k, tight
+            found += 1
+    return found
 
 
 @inline
@@ -556,17 +584,15 @@ def _sweep_contexts(
     p: Spreading,
     pj: Floats,
     o: int,
-    k: int,
     tile: int,
     around: int,
-    live: Bools,
+    pairs: int,
     wanted: Bools,
     inside: Floats,
     out: Floats,
     scratch: NetworkScratch,
-    output: int,
 ) -> None:
-    level = p.level[0]
+    level, output = p.level[0], c.output[0]
     levels, tensors = c.fanout.shape[0], c.whole.shape[0]
     innermost = level == levels - 1
     many, several = p.copies.shape[0], p.inner_copies.shape[0] > 1
@@ -575,18 +601,14 @@ def _sweep_contexts(
         more = scratch.copies[a] - 1.0
         scratch.chord[a] = more / (p.inner_copies[1] - 1.0) if several else 0.0
         scratch.saved[a] = 0.0 if several else more * p.copy_costs[0]
-    for m in range(p.parent.shape[0]):
-        held, elided = p.held[m, k], 0.0
-        if held < 0 or not p.fits[held, tile] or not wanted[around, m]:
+    for b in range(p.inner_edges.shape[0]):
+        spread, scratch.slot[b] = float(options.spread[o]) * p.inner_edges[b], 0
+        while p.edges[scratch.slot[b]] < 0.999999 * spread:
+            scratch.slot[b] += 1
+    for number in range(pairs):
+        m, k, tight, elided = scratch.pair[number, 0], scratch.pair[number, 1], scratch.pair[number, 2], 0.0
+        if not wanted[around, m] or (innermost and p.reduced[around] < p.complete[m]):
             continue
-        if innermost and p.reduced[around] < p.complete[m]:
-            continue
-        tight = int(p.tight[m])
-        if not innermost:
-            if p.keeps[k, output]:
-                tight = 0 if p.wide[k, tile] else 1
-            if p.target[m, k, tight, 0] < 0 or not live[tile, p.target[m, k, tight, 0]]:
-                continue
         for t in range(tensors):
             scratch.each[t] = 0.0
             if not innermost and not p.keeps[k, t]:
@@ -620,26 +642,30 @@ def _sweep_contexts(
             share = p.shared[m, t] * scratch.share[t, 1 if t == output else 0]
             least = p.least[m, k, w]
             scratch.weight[w] = (1.0 - share) / (1.0 - least) if least < 1.0 else 0.0
-        for q in range(p.status.shape[0]):
-            cost = 0.0
-            for t in range(tensors):
-                cost += scratch.factor[q, t] * scratch.each[t]
-            for b in range(p.inner_edges.shape[0]):
-                spread, at = float(options.spread[o]) * p.inner_edges[b], 0
-                while p.edges[at] < 0.999999 * spread:
-                    at += 1
-                further, last = 0.0, 0.0
-                for way in range(ways):
-                    share = 1.0
-                    for w in range(p.passing.shape[1]):
-                        if (1 << w) < ways:
-                            share *= scratch.weight[w] if way >> w & 1 else 1.0 - scratch.weight[w]
-                    if share > 0.0 and not innermost:
-                        entry = inside[tile, p.target[m, k, tight, way], p.inner_status[q]]
-                        further += share * entry[0, b]
-                        last += share * entry[1, b] if several else 0.0
-                for a in range(many if further < np.inf else 0):
-                    found = cost + further - scratch.copies[a] * elided - scratch.saved[a]
-                    if several:
-                        found += scratch.chord[a] * (last - further)
-                    out[around, m, q, a, at] = min(out[around, m, q, a, at], found)
+        cost, further, last = scratch.cost, scratch.further, scratch.last
+        for q in range(cost.shape[0]):
+            cost[q] = 0.0
+        for t in range(tensors):
+            each = scratch.each[t]
+            for q in range(cost.shape[0] if each != 0.0 else 0):
+                cost[q] += scratch.factor[t, q] * each
+        for b in range(p.inner_edges.shape[0]):
+            for q in range(cost.shape[0]):
+                further[q], last[q] = cost[q], 0.0
+            for way in range(0 if innermost else ways):
+                share = 1.0
+                for w in range(p.passing.shape[1]):
+                    if (1 << w) < ways:
+                        share *= scratch.weight[w] if way >> w & 1 else 1.0 - scratch.weight[w]
+                if share > 0.0:
+                    entry = inside[tile, p.target[m, k, tight, way]]
+                    for q in range(cost.shape[0]):
+                        further[q] += share * entry[0, b, q]
+                    for q in range(cost.shape[0] if several else 0):
+                        last[q] += share * (entry[1, b, q] - entry[0, b, q])
+            for a in range(many):
+                less, chord = scratch.copies[a] * elided + scratch.saved[a], scratch.chord[a]
+                row = out[around, m, a, scratch.slot[b]]
+                for q in range(cost.shape[0]):
+                    found = further[q] + chord * last[q] - less
+                    row[q] = found if found < row[q] else row[q]

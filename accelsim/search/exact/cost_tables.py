@@ -277,9 +277,15 @@ def certain_energy(space: MapSpace, options: Sequence[Options], needed: Ints) ->
         order = np.lexsort((leaks, spreads))
         spreads, first = np.unique(spreads[order], return_index=True)
         leaks = c.leak[level] + leaks[order][first]
-    cycles = np.maximum(macs * float(c.mac_cycles[0]) / spreads, least_outer_cycles(space, needed))
+    cycles = np.maximum(macs * float(c.mac_cycles[0]) / spreads, _least_outer_cycles(space, needed))
     cycles = np.ceil(cycles * (1 - 1e-12))
     return macs * float(c.mac[0]) + float(np.min(leaks * cycles)) * (1 - 1e-12)
+
+
+def least_cycles(space: MapSpace, needed: Ints) -> float:
+    """Cycles that no mapping falls below: all compute units are busy, and words move once at the outermost level."""
+    busy = space.encoded.einsum.macs * int(space.encoded.constants.mac_cycles[0]) / space.encoded.architecture.macs
+    return max(busy, _least_outer_cycles(space, needed))
 
 
 def least_outer_words(space: MapSpace, needed: Ints) -> tuple[int, int]:
@@ -295,7 +301,7 @@ def least_outer_words(space: MapSpace, needed: Ints) -> tuple[int, int]:
     return int(words.sum() - words[output]), max(0, int(words[output]) - int(c.already[0]))
 
 
-def least_outer_cycles(space: MapSpace, needed: Ints) -> float:
+def _least_outer_cycles(space: MapSpace, needed: Ints) -> float:
     """Cycles that the ports of the outermost level take at least."""
     read, written = least_outer_words(space, needed)
     ports = zip((read + written, read, written), space.encoded.constants.bandwidth[0].tolist(), strict=True)

@@ -21,7 +21,7 @@ from accelsim.model.evaluate import evaluate, evaluate_encoded
 from accelsim.model.result import Result
 from accelsim.search.descent import FIRST_WALKS, Descent
 from accelsim.search.diagnose import diagnose
-from accelsim.search.exact.cost_tables import least_outer_cycles, needed_words
+from accelsim.search.exact.cost_tables import least_cycles, needed_words
 from accelsim.search.exact.incumbents import make_incumbents
 from accelsim.search.exact.incumbents_kernel import SURE, WITHIN, Incumbents
 from accelsim.search.exact.ready import get_ready
@@ -425,11 +425,11 @@ def _seek_remainders(space: MapSpace, solver: Solver, aim: _Aim, solved: _Solved
 
 def least_costs(space: MapSpace) -> tuple[float, float]:
     """Energy [pJ] and cycles that no mapping falls below: words move once where they must, and all units are busy."""
-    c, machine = space.encoded.constants, space.encoded.architecture
+    c = space.encoded.constants
     macs, needed = space.encoded.einsum.macs, needed_words(space)
     least = [[1.0 / (fanout[0] * fanout[1])] * len(needed) for fanout in c.fanout.tolist()]
     moved = least_inside(space, narrow_energies(c), needed, space.may_keep, least)[0, 0].sum()
-    cycles = max(macs * int(c.mac_cycles[0]) / machine.macs, least_outer_cycles(space, needed))
+    cycles = least_cycles(space, needed)
     return (macs * float(c.mac[0]) + float(moved)) * (1 - NEARLY), cycles * (1 - NEARLY)
 
 

@@ -23,7 +23,13 @@ from accelsim.model.encode import Floats, Ints, empty_batch
 from accelsim.search.exact import bounds
 from accelsim.search.exact.bounds import copies_apart, make_bounds
 from accelsim.search.exact.branch_kernel import explore, root_bounds
-from accelsim.search.exact.cost_tables import certain_energy, make_cost_tables, needed_words, with_mixed
+from accelsim.search.exact.cost_tables import (
+    certain_energy,
+    least_cycles,
+    make_cost_tables,
+    needed_words,
+    with_mixed,
+)
 from accelsim.search.exact.incumbents import make_goal, make_incumbents, merge, revalued
 from accelsim.search.exact.incumbents_kernel import ANY, BEST, FRONT, WITHIN, Goal, Incumbents
 from accelsim.search.exact.memo_kernel import Memo, make_memo
@@ -50,6 +56,9 @@ LONGEST_DIVE = 5.0
 """How long any mapping at all is looked for then [s]."""
 SPREADS, MORE_SPREADS, FEW_SHAPES = 3, 5, 8192
 """Classes of spatial spread that the tables tell apart where cycles count; more if there are at most so many shapes."""
+SMALL_TABLES, MUCH = 2048, 0.02
+"""Tables of more tile shapes tell copies of the output apart at once, if those of one copy would count off more than
+this share of the energy of the best mapping known."""
 NODES_AN_ENTRY = 0.05
 """After so many nodes for each entry of the finer tables these are made: the search has taken about as long as they
 take then. They tell copies of the output apart; and there are some of each port, and of ports and energy mixed."""
@@ -160,15 +169,17 @@ class Solver:
         self.waits = count_waits(self.grid) if cycles and not ragged else np.zeros(1)
         self.corners = True if ragged or every or cycles else None
         self.memory = bounds.MOST_BYTES if memory is None else memory
+        fine = not ragged and self._counts_off_much()
         try:
-            self._fill_tables(deadline, fine=False)
+            self._fill_tables(deadline, fine=fine)
         except TablesTooLarge:
-            if self.spreads == 1:
+            if self.spreads == 1 and not fine:
                 raise
             self.spreads = 1
-            self._fill_tables(deadline, fine=False)
+            fine = False
+            self._fill_tables(deadline, fine=fine)
         apart = any(len(each) > 1 for each in copies_apart(self.grid, self.bounds.deepest))
-        self.coarse = not ragged and (apart or not self.bounds.corners)
+        self.coarse = not ragged and not fine and (apart or not self.bounds.corners)
         self.mix_entries = many_mixed(self.ports) * self.bounds.values.size
         both = 2 * self.mix_entries * self.bounds.values.itemsize  # the tables, and where the search has them
         self.mixes = not ragged and 0 < self.mix_entries <= MOST_MIXED and both <= self.memory
@@ -176,28 +187,33 @@ class Solver:
         self.most_nodes = NO_END
         self.interrupted = False
 
-    def _fill_tables(self, deadline: float | None, *, fine: bool) -> None:
+    def _counts_off_much(self) -> bool:
+        """Whether tables of one copy of the output would say little, because others may save much."""
+        if self.known is None or self.grid.shapes.total <= SMALL_TABLES:
+            return False
+        most = self.known.most_energy(least_cycles(self.space, needed_words(self.space)))
+        pj = narrow_energies(self.space.encoded.constants)
+        return bool(bounds.most_counted_off(self.grid, pj) > MUCH * most)
+
+    def _fill_tables(self, deadline: float | None, *, fine: bool, again: bool = False) -> None:
         """Make the tables of energy, of the outermost port, and of words there if these count."""
-        left = self.memory - (self.bounds.values.nbytes + self.tables.mixed.nbytes if fine else 0)
+        left = self.memory - (self.bounds.values.nbytes + self.tables.mixed.nbytes if again else 0)
         energies = narrow_energies(self.space.encoded.constants)
         outer = [port for port in self.ports if port.level == 0][:1]
-        states: States = self.bounds.states if fine else {}
-        mixed = []
-        for port in outer:  # where cycles count there are both corners
-            worth = self._worth_cycles(states)
-            mixed.append(
-                make_bounds(self.grid, 1, port.cycles, deadline, fine=fine, corners=True, worth=worth, most_bytes=left)
-            )
-            left -= mixed[-1].values.nbytes
-        least_cycles = 0.0
-        for each in mixed if not self.space.encoded.constants.already.any() else ():
-            least_cycles = max(least_cycles, float(each.around[0].values[0].min()) - float(each.elided[0]))
-        states = mixed[0].states if mixed and mixed[0].states else states
+        states: States = self.bounds.states if again else {}
         self.bounds: Bounds = make_bounds(
             self.grid, self.spreads, energies, deadline, fine=fine, corners=self.corners,
-            worth=self._worth_energy(states, least_cycles),
-            most_bytes=left // (1 + len(mixed) + self.counts_words),  # the search has others laid out like these
+            worth=self._worth_energy(states),
+            most_bytes=left // (1 + len(outer) + self.counts_words),  # the search has others laid out like these
         )  # fmt: skip
+        left -= self.bounds.values.nbytes
+        mixed = [
+            make_bounds(
+                self.grid, 1, port.cycles, deadline, fine=fine, corners=True,
+                worth=self._worth_cycles(self.bounds.states), most_bytes=left,
+            )
+            for port in outer  # where cycles count there are both corners
+        ]  # fmt: skip
         ports = [MixedBounds(each, (1.0,)) for each in mixed]
         self.words = None
         if self.counts_words:
@@ -215,17 +231,15 @@ class Solver:
             self.bounds, outer, ports, self.words, self.waiting, every=self.every
         )
 
-    def _worth_energy(self, states: States, least_cycles: float) -> Worth | None:
+    def _worth_energy(self, states: States) -> Worth | None:
         """What mappings that are looked for take in energy besides what all take [pJ]."""
         known = self.known
         if known is None:
             return None
-        if math.isinf(least_cycles):  # nothing is worth it, and energy says so too
-            least_cycles = 0.0
-        least_cycles *= 1.0 - SLACK  # a sum, of which mappings that take just as many cycles shall not be dropped
         needed = needed_words(self.space)
+        least = least_cycles(self.space, needed) * (1.0 - SLACK)
         certain = certain_energy(self.space, self.grid.options, needed)
-        return Worth(lambda cycles: known.most_energy(max(cycles, least_cycles)), certain, needed, states)
+        return Worth(lambda cycles: known.most_energy(max(cycles, least)), certain, needed, states)
 
     def _worth_cycles(self, states: States) -> Worth | None:
         """What mappings that are looked for take in cycles of the outermost port."""
@@ -421,7 +435,7 @@ class Solver:
         self.finer, most, before = True, self.tables.most, (self.bounds, self.words, self.waiting, self.tables)
         try:
             if self.coarse:
-                self._fill_tables(deadline, fine=True)
+                self._fill_tables(deadline, fine=True, again=True)
             if self.mixes and not goal.energy_only[0]:
                 mixed = mix_bounds(
                     self.bounds, self.ports, self.spreads, deadline, fine=self.coarse, worth=self._worth_anything(),
