@@ -314,14 +314,14 @@ MUTANTS = (
     Mutant("coarse tables take the larger share of reads", "search/exact/bounds.py",
         "if not self.corners or (", "if (",
         "test_exact.py::test_tables__bound_the_orders_of_any_mapping_from_below"),
-    Mutant("networks on the way are paid twice", "search/exact/bounds_kernel.py",
-        "each += passed * scratch.share[", "each += 2.0 * passed * scratch.share[",
+    Mutant("networks on the way are paid twice", "search/exact/bounds.py",
+        "found.append(float(pj[-1:].sum() + share *", "found.append(float(2.0 * pj[-1:].sum() + share *",
         "test_exact.py::test_tables__bound_the_orders_of_any_mapping_from_below"),
     Mutant("finished words are as wide as partial sums", "search/exact/bounds.py",
         "narrow = 1.0 - 1.0 / self.wider", "narrow = 0.0 * self.wider",
         "test_exact.py::test_tables__bound_the_orders_of_any_mapping_from_below"),
     Mutant("each copy of the output is fetched once more", "search/exact/bounds_kernel.py",
-        "cost + further - scratch.copies[a] * elided - scratch.saved[a]", "cost + further - scratch.saved[a]",
+        "less, chord = scratch.copies[a] * elided +", "less, chord = (scratch.copies[a] - 1.0) * elided +",
         "test_exact.py::test_tables__bound_the_orders_of_any_mapping_from_below"),
 )
 # fmt: on

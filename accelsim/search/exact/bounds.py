@@ -423,7 +423,7 @@ class BoundsMaker:
             y=np.ones((self.levels, dims), np.int64),
             words=np.zeros(self.tensors),
             each=np.zeros(self.tensors),
-            share=np.zeros((self.tensors, 2)),
+            share=np.zeros(self.tensors),
             factor=np.zeros((self.tensors, statuses)),
             weight=np.zeros(self.tensors),
             slide=np.zeros(dims),
@@ -503,13 +503,14 @@ class BoundsMaker:
             tiles=np.flatnonzero(fits[np.unique(held[held >= 0])].any(axis=0)),
             parent=np.array([context.parents for context in contexts], np.int64),
             shared=np.array([context.shares for context in contexts]),
-            passed=np.array([self._passed(level, context) for context in contexts]),
+            fixed=self._fixed(level),
+            shares=np.array([self._shares(level, context) for context in contexts]),
             target=target,
             passing=passing,
-            least=least,
+            near=np.divide(1.0, 1.0 - least, out=np.zeros_like(least), where=least < 1.0),
             status=np.array(self.around_statuses[level], np.int64),
             loose=np.array([self.bounds.structure.loose]),
-            elided=self.entering[level : level + 1],
+            elided=self.entering[level : level + 1] * (not self.c.windowed[output]),
             copy_costs=self.bounds.copy_costs[level + 1 : level + 2],
             copies=self.copies[level],
             inner_copies=self.copies[level + 1],
@@ -533,16 +534,34 @@ class BoundsMaker:
                     found[m, k] = number[tuple((before | row).tolist())]
         return found
 
-    def _passed(self, level: int, context: Context) -> list[tuple[float, float]]:
-        """What a word of each tensor pays on networks outside a level that it passes: the nearest one, and the others.
+    def _fixed(self, level: int) -> Floats:
+        """Cost of a word of each tensor that crosses the network of a level and enters the next one: float64[T].
 
-        Words on the nearest are those that leave the network of `level`; of the others at least the share that the
-        parent sees, because networks on the way only bring words together.
+        A word of the output comes back first, but for the first words, which are counted off.
+        """
+        pj, output = self.pj, int(self.c.output[0])
+        found = pj[level, :, BY_TRANSFER].copy()
+        if self.c.windowed[output]:
+            found[output] -= 0.0 if level == self.levels - 1 else pj[level + 1, output, BY_WRITE]
+        else:
+            found[output] *= 2.0
+        if level < self.levels - 1:
+            found += pj[level + 1, :, BY_WRITE]
+            found[output] += pj[level + 1, output, BY_READ] if self.c.drain[level + 1] else 0.0
+        return found
+
+    def _shares(self, level: int, context: Context) -> list[float]:
+        """Cost of a word of each tensor that leaves the network of a level for the parent.
+
+        It pays the nearest network outside the level if it passes by that. On the others there are at least as many
+        words as the parent sees, because networks on the way only bring words together.
         """
         found = []
-        for t, parent in enumerate(context.parents):
-            pj = self.pj[parent:level, t, BY_TRANSFER]
-            found.append((float(pj[-1:].sum()), float(pj[:-1].sum())))
+        for t, (parent, share) in enumerate(zip(context.parents, context.shares, strict=True)):
+            pj, each = self.pj[parent:level, t, BY_TRANSFER], self.pj[parent, t]
+            back = t == self.c.output[0] and not self.c.windowed[t]
+            seen = each[BY_UPDATE] + each[BY_READ] * back if t == self.c.output[0] else each[BY_READ]
+            found.append(float(pj[-1:].sum() + share * (pj[:-1].sum() + seen)))
         return found
 
     def _fill_inside(self, level: int, around: CostTable, table: CostTable, costs: Bools, live: Bools) -> None:
@@ -621,12 +640,12 @@ def _only(spreading: Spreading, contexts: Bools) -> Spreading:
     return p._replace(
         parent=p.parent[contexts],
         shared=p.shared[contexts],
-        passed=p.passed[contexts],
+        shares=p.shares[contexts],
         held=p.held[contexts],
         tight=p.tight[contexts],
         complete=p.complete[contexts],
         target=p.target[contexts],
-        least=p.least[contexts],
+        near=p.near[contexts],
     )
 
 

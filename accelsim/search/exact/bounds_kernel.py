@@ -13,7 +13,7 @@ import numpy as np
 from accelsim.model.detail import INSIDE, Detail
 from accelsim.model.encode import Bools, Constants, Floats, Ints
 from accelsim.model.jit import inline, jit
-from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE, distinct
+from accelsim.model.kernel import distinct
 from accelsim.search.exact.orders import BETWEEN, CARRY_ON, FETCH, FURTHER, HALO_REUSE, NONE, STATIONARY, STOP, TAIL
 
 if TYPE_CHECKING:
@@ -367,15 +367,17 @@ class Spreading(NamedTuple):
     so that what enters a tight parent is finished; held : int64[C, K], number of what it keeps together with
     storage nodes of the same level further out, -1 if it may not; tiles : int64[*], shapes that it may hold; parent
     : int64[C, T], the level that each tensor comes from; shared : float64[C, T], what is assumed of the share that
-    networks further out leave of its reads or updates; target : int64[C, K, 2, 2**W], contexts inside, tight or
-    not, the W tensors that pass the next level sharing the least or the most; passing : int64[K, W], these tensors,
-    -1 after the last; least : float64[C, K, W], the least share assumed inside; status : int64[Q, T]; window :
-    int64[1], tensor, -1 none; step : int64[D], what a step of its dimensions moves the box by for each unit of
-    tile; rank : int64[D]; loose : bool[1]; elided : float64[1], what the output's words cost that are not fetched
-    because no older value is there, for each copy of the output at the next level; copies, inner_copies :
-    float64[A], float64[A'], copies of the output at this level and at the next that tables tell apart; copy_costs :
-    float64[1], what further in each further copy saves at most, if they are not told apart there; edges :
-    float64[B] spreads inside up to this, for the tables of this level; inner_edges : float64[B'].
+    networks further out leave of its reads or updates; fixed : float64[T], shares : float64[C, T], cost of a word
+    that crosses the network, and of one that its parent reads or takes in; target : int64[C, K, 2, 2**W], contexts
+    inside, tight or not, the W tensors that pass the next level sharing the least or the most; passing : int64[K,
+    W], these tensors, -1 after the last; near : float64[C, K, W], one over how far the least share assumed inside
+    is from all; status : int64[Q, T]; window : int64[1], tensor, -1 none; step : int64[D], what a step of its
+    dimensions moves the box by for each unit of tile; rank : int64[D]; loose : bool[1]; elided : float64[1], what
+    the output's words cost that are not fetched because no older value is there, for each copy of the output at the
+    next level; copies, inner_copies : float64[A], float64[A'], copies of the output at this level and at the next
+    that tables tell apart; copy_costs : float64[1], what further in each further copy saves at most, if they are
+    not told apart there; edges : float64[B] spreads inside up to this, for the tables of this level; inner_edges :
+    float64[B'].
     """
 
     level: Ints
@@ -389,10 +391,11 @@ class Spreading(NamedTuple):
     tiles: Ints
     parent: Ints
     shared: Floats
-    passed: Floats
+    fixed: Floats
+    shares: Floats
     target: Ints
     passing: Ints
-    least: Floats
+    near: Floats
     status: Ints
     loose: Bools
     elided: Floats
@@ -406,7 +409,7 @@ class Spreading(NamedTuple):
 class NetworkScratch(NamedTuple):
     """Scratch space of `sweep_network`.
 
-    tile, mid : int64[D]; x, y : int64[L, D]; words, each : float64[T]; share : float64[T, 2]; factor : float64[T, Q];
+    tile, mid : int64[D]; x, y : int64[L, D]; words, each : float64[T]; share : float64[T]; factor : float64[T, Q];
     weight : float64[W]; copies, chord, saved : float64[A]; pair : int64[*, 3]; slot :
     int64[B]; cost, further, last : float64[Q].
     """
@@ -519,14 +522,13 @@ def sweep_network(
                             share = shapes.moving[level, d, tile[d], options.place[o, d]]
                             moving = moving * share if c.windowed[t] else min(moving, share)
                     scratch.words[t] *= moving
-                scratch.share[t, 0], scratch.share[t, 1] = options.down[o, t], options.up[o, t]
+                scratch.share[t] = options.up[o, t] if t == output else options.down[o, t]
                 if options.windowed[o, t]:
                     for d in range(dims):
                         scratch.x[level, d], scratch.y[level, d] = options.x[o, d], options.y[o, d]
-                    for side in range(2):
-                        flags = c.multicast[level, :, t] if side == 0 else c.reduction[level]
-                        groups = distinct(c, s, scratch.x, scratch.y, level, t, flags[0], flags[1])
-                        scratch.share[t, side] = float(groups) / float(options.spread[o])
+                    flags = c.reduction[level] if t == output else c.multicast[level, :, t]
+                    groups = distinct(c, s, scratch.x, scratch.y, level, t, flags[0], flags[1])
+                    scratch.share[t] = float(groups) / float(options.spread[o])
             _steps_of_windows(c, shapes, p, tile, mid, innermost, scratch)
             _sweep_contexts(c, options, p, pj, o, tiles[at], around, pairs, wanted, inside, out, scratch)
 
@@ -611,37 +613,17 @@ def _sweep_contexts(
             continue
         for t in range(tensors):
             scratch.each[t] = 0.0
-            if not innermost and not p.keeps[k, t]:
-                continue
-            above = p.parent[m, t]
-            words, each = scratch.words[t], pj[level, t, BY_TRANSFER]
-            if not innermost:
-                each += pj[level + 1, t, BY_WRITE]
-            passed = p.passed[m, t, 0] + p.shared[m, t] * p.passed[m, t, 1]
-            each += passed * scratch.share[t, 1 if t == output else 0]
-            if t != output:
-                each += p.shared[m, t] * scratch.share[t, 0] * pj[above, t, BY_READ]
-            else:
-                share = p.shared[m, t] * scratch.share[t, 1]
-                each += share * pj[above, t, BY_UPDATE]
-                if not innermost and c.drain[level + 1]:
-                    each += pj[level + 1, t, BY_READ]
-                if c.windowed[t]:
-                    each -= 0.0 if innermost else pj[level + 1, t, BY_WRITE]
-                else:
-                    each += pj[level, t, BY_TRANSFER] + share * pj[above, t, BY_READ]
-                    elided = p.elided[0]
-            scratch.each[t] = words * each
+            if innermost or p.keeps[k, t]:
+                scratch.each[t] = scratch.words[t] * (p.fixed[t] + p.shares[m, t] * scratch.share[t])
+        if innermost or p.keeps[k, output]:
+            elided = p.elided[0]
         ways = 1
         for w in range(p.passing.shape[1]):
-            scratch.weight[w] = 0.0
             t = p.passing[k, w]
             if t < 0:
                 break
             ways *= 2
-            share = p.shared[m, t] * scratch.share[t, 1 if t == output else 0]
-            least = p.least[m, k, w]
-            scratch.weight[w] = (1.0 - share) / (1.0 - least) if least < 1.0 else 0.0
+            scratch.weight[w] = p.near[m, k, w] * (1.0 - p.shared[m, t] * scratch.share[t])
         cost, further, last = scratch.cost, scratch.further, scratch.last
         for q in range(cost.shape[0]):
             cost[q] = 0.0
