@@ -217,7 +217,7 @@ SEARCHED = (
         "not c.asked[r, 2] <= value <= c.asked[r, 3]:", "not 0 <= value <= c.asked[r, 3]:",
         "test_constraints.py::test_least_use_of_an_axis__is_kept_by_each_search"),
     Mutant("a census counts mappings that use too little of an axis", "population/counting.py",
-        "wanted = all(product >= low for", "wanted = all(product >= 1 for",
+        "enough = all(product >= low for", "enough = all(product >= 1 for",
         "test_constraints.py::test_least_use_of_an_axis__is_counted_in_a_census"),
     Mutant("the exact search takes any product of loops in time", "search/exact/node_kernel.py",
         "if not c.asked[r, 2] <= product <= c.asked[r, 3]:", "if not c.asked[r, 2] <= product:",

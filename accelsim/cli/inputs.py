@@ -56,14 +56,14 @@ def read_overrides(arguments: argparse.Namespace) -> dict[str, str]:
 
 def _sizes(arguments: argparse.Namespace, names: Sequence[str]) -> dict[str, str]:
     """Parameters of the workload that `--batch` and `--sequence` set."""
-    asked = {option: getattr(arguments, option, None) for option in SIZES}
-    if not any(asked.values()):
+    requested = {option: getattr(arguments, option, None) for option in SIZES}
+    if not any(requested.values()):
         return {}
     if getattr(arguments, "workload", None) is None:
         raise AccelsimError("--batch and --sequence are sizes of a workload, and none is given")
     known = parameter_names(library.resolve(arguments.workload, "workloads"))
     found = {}
-    for option, size in asked.items():
+    for option, size in requested.items():
         if size is None:
             continue
         parameter = next((name for name in SIZES[option] if name in known), None)

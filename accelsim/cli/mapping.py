@@ -163,8 +163,8 @@ def _map_network(inputs: Inputs, arguments: argparse.Namespace) -> int:
     answering()
     interrupted = len(outcomes) < len(layers) or any(o.search and o.search.stop == "interrupted" for o in outcomes)
     names = inputs.workload.name, inputs.architecture.name
-    wanted = arguments.output or arguments.json
-    document = network_json(names, outcomes, yields, provenance, machine) if wanted else {}
+    requested = arguments.output or arguments.json
+    document = network_json(names, outcomes, yields, provenance, machine) if requested else {}
 
     def report() -> Iterator[Part]:
         yield from network_report(*names, outcomes, yields)

@@ -198,7 +198,7 @@ def read_networks(node: Node | None, beside: Path, problems: Problems, keys: Key
 
 def _network(item: Node, beside: Path, problems: Problems, keys: Keys) -> Network | None:
     if isinstance(item, ScalarNode):
-        name, overrides, weight, wanted = item.text, dict[str, str](), 1.0, list[str]()
+        name, overrides, weight, requested = item.text, dict[str, str](), 1.0, list[str]()
         entry: Node = item
         setting: Node | None = None
     else:
@@ -208,7 +208,7 @@ def _network(item: Node, beside: Path, problems: Problems, keys: Keys) -> Networ
         setting = given.get("set")
         overrides = given.value("set", dict[str, str]())
         weight = given.value("weight", 1.0)
-        wanted = given.value("layers", list[str]())
+        requested = given.value("layers", list[str]())
         chosen = given.get("layers")
         if isinstance(chosen, ListNode) and not chosen.items:
             problems.add(chosen, "expected names of layers, got an empty list", "leave `layers` out, and all count")
@@ -217,8 +217,8 @@ def _network(item: Node, beside: Path, problems: Problems, keys: Keys) -> Networ
         return None
     before = len(problems)
     for parameter, value in setting.entries.items() if isinstance(setting, MapNode) else ():
-        for told in unknown_overrides({parameter: ""}, [file.path]):
-            problems.add(value, f"no parameter of {name} is named so", told.hint)
+        for mistake in unknown_overrides({parameter: ""}, [file.path]):
+            problems.add(value, f"no parameter of {name} is named so", mistake.hint)
     if len(problems) > before:
         return None
     try:
@@ -227,17 +227,17 @@ def _network(item: Node, beside: Path, problems: Problems, keys: Keys) -> Networ
         problems.found.extend(error.problems)
         return None
     names = [layer.name for layer in workload.layers]
-    for layer in wanted:
+    for layer in requested:
         if layer not in names:
             hint = near_miss(layer, names) or f"layers: {listed(names[:12])}"
             problems.add(item, f"{name} has no layer {quoted(layer)}", hint)
-    layers, own = chosen_layers(workload, wanted), parameter_names(file.path)
-    return Network(file, workload.name, layers, weight, overrides, workload.yields, tuple(wanted), own)
+    layers, own = chosen_layers(workload, requested), parameter_names(file.path)
+    return Network(file, workload.name, layers, weight, overrides, workload.yields, tuple(requested), own)
 
 
-def chosen_layers(workload: Workload, wanted: Sequence[str]) -> tuple[Einsum, ...]:
+def chosen_layers(workload: Workload, requested: Sequence[str]) -> tuple[Einsum, ...]:
     """Layers of a workload that count; all where none is named."""
-    return tuple(layer for layer in workload.layers if not wanted or layer.name in wanted)
+    return tuple(layer for layer in workload.layers if not requested or layer.name in requested)
 
 
 def refuse_no_yield(per: str, networks: Sequence[Network], node: Node, problems: Problems) -> None:
@@ -285,21 +285,21 @@ def check_values(
         )
         for (number, value), reader in itertools.product(enumerate(values), readers):
             tried = reader(parameter.name, value)
-            told = [p for p in tried.found if p.what.endswith(f"(${parameter.name} from --set)")]
-            if told:
+            mistakes = [p for p in tried.found if p.what.endswith(f"(${parameter.name} from --set)")]
+            if mistakes:
                 at = entry.items[number] if isinstance(entry, ListNode) else entry
-                what = told[0].what.removesuffix(f" (${parameter.name} from --set)")
-                problems.add(at, f"does not suit {told[0].mark}: {what}", told[0].hint)
+                what = mistakes[0].what.removesuffix(f" (${parameter.name} from --set)")
+                problems.add(at, f"does not suit {mistakes[0].mark}: {what}", mistakes[0].hint)
     return read
 
 
 def refuse_untold(
-    machines: Sequence[Architecture], asked: Mapping[str, Node], has_area: bool, problems: Problems
+    machines: Sequence[Architecture], requested: Mapping[str, Node], has_area: bool, problems: Problems
 ) -> None:
     """Report objectives and budgets that no machine that was read tells: an area, or a time without a clock."""
     no_area = not has_area and all(machine.area_um2 is None for machine in machines)
     no_clock = all(machine.clock_hz is None for machine in machines)
-    for name, node in asked.items():
+    for name, node in requested.items():
         if name == "area" and no_area:
             problems.add(node, "the architecture tells no area", "write `area: …`, a formula of the parameters")
         if name in ("time", "power") and no_clock:
@@ -360,5 +360,5 @@ class Network:
     weight: float = 1.0
     overrides: Mapping[str, str] = field(default_factory=dict)  # parameters that have one other value in all designs
     yields: Mapping[str, int] = field(default_factory=dict)  # what a run gives, such as `{"frames": 8}`
-    wanted: tuple[str, ...] = ()  # names of the layers that count; none: all
+    requested: tuple[str, ...] = ()  # names of the layers that count; none: all
     parameters: frozenset[str] = frozenset()  # names of all parameters of the file

@@ -146,8 +146,8 @@ def layer_hash(einsum: Einsum) -> str:
 
 def mapper_hash(mapper: Mapper) -> str:
     """Hash of what is asked of the mapper, and of the version and the code that answer."""
-    asked = (mapper.objective, mapper.uneven, mapper.imperfect, mapper.pad, mapper.seconds, mapper.constraints)
-    return content_hash([__version__, hash_of_code(), plain(asked)])
+    requested = (mapper.objective, mapper.uneven, mapper.imperfect, mapper.pad, mapper.seconds, mapper.constraints)
+    return content_hash([__version__, hash_of_code(), plain(requested)])
 
 
 def work_key(what: str, digest: str, layer: str, mapper: str) -> str:
@@ -257,7 +257,7 @@ def _variant(network: Network, values: dict[str, str]) -> Network | SpecError:
         workload = load_workload(network.file.path, {**network.overrides, **values})
     except SpecError as error:
         return error
-    return replace(network, layers=chosen_layers(workload, network.wanted), yields=workload.yields)
+    return replace(network, layers=chosen_layers(workload, network.requested), yields=workload.yields)
 
 
 NO_OPTUNA = "optuna is not installed, and `strategy: optuna` needs it; `pip install 'accelsim[optuna]'`"
@@ -299,19 +299,19 @@ def grid_designs(sweep: Sweep, allowed: Callable[[Design], bool]) -> list[Design
 def random_designs(sweep: Sweep, allowed: Callable[[Design], bool]) -> list[Design]:
     """Different designs, drawn so that all that meet the conditions are equally likely, in the order drawn."""
     rng = np.random.default_rng(sweep.seed)
-    asked = sweep.designs or 0
+    requested = sweep.designs or 0
     if sweep.grid <= _LISTED:
         order: Iterator[int] = (int(number) for number in rng.permutation(sweep.grid))
-        return list(itertools.islice(filter(allowed, (design_at(sweep, number) for number in order)), asked))
+        return list(itertools.islice(filter(allowed, (design_at(sweep, number) for number in order)), requested))
     found: dict[int, Design] = {}
-    for _ in range(1000 * asked):
+    for _ in range(1000 * requested):
         digits = [int(rng.integers(len(parameter.values))) for parameter in sweep.parameters]
         number = 0
         for digit, parameter in zip(digits, sweep.parameters, strict=True):
             number = number * len(parameter.values) + digit
         if number not in found and allowed(design := design_at(sweep, number)):
             found[number] = design
-            if len(found) == asked:
+            if len(found) == requested:
                 break
     return list(found.values())
 

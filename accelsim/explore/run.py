@@ -147,10 +147,10 @@ class _SweepRun:
 
     def strategy(self) -> Listed | Optuna:
         """Make the strategy that the sweep names."""
-        sweep, wanted = self.sweep, self.machines.meets_conditions
+        sweep, allowed = self.sweep, self.machines.meets_conditions
         if sweep.strategy == "optuna":
-            return Optuna(sweep, wanted)
-        designs = (random_designs if sweep.strategy == "random" else grid_designs)(sweep, wanted)
+            return Optuna(sweep, allowed)
+        designs = (random_designs if sweep.strategy == "random" else grid_designs)(sweep, allowed)
         if sweep.prune:
             designs = self._promising_first(designs)
         return Listed(designs, sweep.wave, 2 if sweep.prune else None)

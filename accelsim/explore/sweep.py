@@ -296,8 +296,8 @@ def read_sweep(body: Node, file: File, problems: Problems) -> Sweep | None:
     if sure and architecture is not None:
         read = checking.check_values(architecture, networks, top.entries["parameters"], parameters, fixed, problems)
     if len(problems) == before and architecture is not None:
-        asked = {**{name: top.get("objectives") or body for name in objectives}, **entries_of(top.get("budgets"))}
-        checking.refuse_untold(read, asked, area is not None, problems)
+        requested = {**{name: top.get("objectives") or body for name in objectives}, **entries_of(top.get("budgets"))}
+        checking.refuse_untold(read, requested, area is not None, problems)
         if area is not None:
             first = {name: expression.quantity(text)[0] for name, text in constants.items()}
             first |= {parameter.name: parameter.numbers[0] for parameter in parameters}
@@ -381,16 +381,16 @@ def _mapper(top: Fields, objectives: frozenset[str], beside: Path) -> Mapper:
     node = top.get("map")
     if node is None or top.problems.unreadable(node):
         return Mapper(default)
-    asked = Fields(node, top.problems, _MAPPER)
-    objective = asked.value("objective", default)
+    requested = Fields(node, top.problems, _MAPPER)
+    objective = requested.value("objective", default)
     try:
         Objective.parse(objective)
     except AccelsimError as error:
-        top.problems.add(asked.entries["objective"], str(error))
-    seconds: float = asked.value("seconds", 0.0)
-    given = asked.value("constraints", "")
-    file = find_file(given, "constraints", asked.get("constraints"), beside, top.problems) if given else None
+        top.problems.add(requested.entries["objective"], str(error))
+    seconds: float = requested.value("seconds", 0.0)
+    given = requested.value("constraints", "")
+    file = find_file(given, "constraints", requested.get("constraints"), beside, top.problems) if given else None
     constraints = checking.read_sweep_constraints(file, top.problems) if file else None
-    remainders, padded = (asked.value(key, ()) for key in ("imperfect", "pad"))
-    uneven = asked.value("uneven", False)
+    remainders, padded = (requested.value(key, ()) for key in ("imperfect", "pad"))
+    uneven = requested.value("uneven", False)
     return Mapper(objective, uneven, remainders, padded, seconds or None, constraints, file)

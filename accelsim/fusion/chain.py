@@ -184,8 +184,8 @@ def _needed(layers: Sequence[Einsum], links: Sequence[Link]) -> tuple[list[Link]
     for producer, link in zip(reversed(layers[:-1]), reversed(links), strict=True):
         boxes = [1 + sum(factor * (bounds[0][dim] - 1) for dim, factor in rank.terms) for rank in link.ranks]
         ranks = tuple(replace(rank, box=box) for rank, box in zip(link.ranks, boxes, strict=True))
-        asked = {rank.producer: min(rank.extent, rank.box - rank.before) for rank in ranks}
-        bounds.insert(0, dict(producer.dims) | asked)
+        requested = {rank.producer: min(rank.extent, rank.box - rank.before) for rank in ranks}
+        bounds.insert(0, dict(producer.dims) | requested)
         shorter.insert(0, Link(link.tensor, ranks))
     return shorter, bounds
 
@@ -223,7 +223,7 @@ class Demand:
     halos: tuple[int, ...]  # of each intermediate the words that two tiles share at most
     # for each step what is demanded of each layer, from one point to before another, whether it is there or not; what
     # it runs are the last of these
-    asked: tuple[tuple[tuple[int, int], ...], ...]
+    requested: tuple[tuple[tuple[int, int], ...], ...]
 
 
 @functools.lru_cache(maxsize=4096)
@@ -246,7 +246,7 @@ def demand(dim: FusedDim, tile: int, retained: tuple[bool, ...]) -> Demand:
     links = len(dim.ranks)
     done, before = [0] * links, [-math.inf] * links
     tiles, halos = [0] * links, [0] * links
-    runs, asked = [], []
+    runs, requested = [], []
     for first in range(0, dim.bound, tile):
         low, high = first, first + tile
         lengths, spans = [tile], [(low, high)]
@@ -266,8 +266,8 @@ def demand(dim: FusedDim, tile: int, retained: tuple[bool, ...]) -> Demand:
                 low, done[at] = max(low, done[at]), max(done[at], high)
             lengths.append(max(0, high - low))
         runs.append(tuple(reversed(lengths)))
-        asked.append(tuple(reversed(spans)))
-    return Demand(tuple(runs), tuple(tiles), tuple(halos), tuple(asked))
+        requested.append(tuple(reversed(spans)))
+    return Demand(tuple(runs), tuple(tiles), tuple(halos), tuple(requested))
 
 
 _Follows = dict[str, tuple[Edge, int]]

@@ -179,14 +179,14 @@ def read_chain(architecture: Architecture, chain: Chain, recorded: Mapping[str, 
             f"{tiling.level} cannot keep what the first layer of {chain.name} reads until it is read again"
         )
     capacity = level.rooms.get("", 0)
-    wanted = {_run_key(chain, run): run for run in runs(chain, tiling, level)}
-    if len(recorded["parts"]) != len(wanted):
-        raise ValueError(f"{chain.name} has {len(wanted)} parts, not {len(recorded['parts'])}")
+    expected = {_run_key(chain, run): run for run in runs(chain, tiling, level)}
+    if len(recorded["parts"]) != len(expected):
+        raise ValueError(f"{chain.name} has {len(expected)} parts, not {len(recorded['parts'])}")
     parts = []
     for each in recorded["parts"]:
         body = each["result"]
         key = each["layer"], tuple(body["bounds"].values()), tuple(each["fetches"]), tuple(each["finds"])
-        run = wanted.pop(key, None)
+        run = expected.pop(key, None)
         if run is None:
             raise ValueError(f"{each['layer']} with the bounds {dict(body['bounds'])} is no part of the tiling")
         held, einsum, room = held_by(chain, run.part, at), run.part.einsum(chain), capacity - run.reserved
@@ -315,10 +315,10 @@ def _check_network(recorded: Mapping[str, Any], workload: Workload) -> Iterator[
         own = segment["repeat"] - sum(each["repeat"] for each in segment["alike"])
         for row in ({"layers": segment["layers"], "repeat": own}, *segment["alike"]):
             runs.update(dict.fromkeys(row["layers"], row["repeat"]))
-    asked = recorded["chain"]
-    wanted = dict.fromkeys(asked, 1) if asked else {layer.name: layer.repeat for layer in workload.layers}
-    wrong = sorted(name for name in {*runs, *wanted} if runs[name] != wanted.get(name, 0))
-    text = f"{sum(wanted.values()):,} runs"
+    requested = recorded["chain"]
+    expected = dict.fromkeys(requested, 1) if requested else {layer.name: layer.repeat for layer in workload.layers}
+    wrong = sorted(name for name in {*runs, *expected} if runs[name] != expected.get(name, 0))
+    text = f"{sum(expected.values()):,} runs"
     yield Check("runs of layers", text, f"different: {', '.join(wrong)}" if wrong else text, not wrong)
     for which in ("totals", "unfused"):
         several = [(each["repeat"], Totals(*(each[which][key] for key in _SUMS))) for each in recorded["segments"]]
@@ -339,13 +339,15 @@ def _check_fields(document: Mapping[str, Any], again: FusionResult) -> Iterator[
     """Compare every field with what the same search writes, or those that tell nothing of its way."""
     recorded = document["fusion"]
     budget = recorded["budget"]
-    asked = Provenance("fuse", (), {}, budget["mappings"], budget["seconds"])
-    found = fusion_json(again, asked, [])["fusion"]
+    requested = Provenance("fuse", (), {}, budget["mappings"], budget["seconds"])
+    found = fusion_json(again, requested, [])["fusion"]
     if same_version(document) and again.stop == recorded["stop"] == "exhausted" and budget["seconds"] is None:
         yield compare("all fields", recorded, found)
         left: tuple[str, ...] = ()
     else:
-        told = ("architecture", "network", "objective", "edges_inferred", "why_not", "apart")
-        yield compare("names and edges", {key: recorded[key] for key in told}, {key: found[key] for key in told})
+        reported = ("architecture", "network", "objective", "edges_inferred", "why_not", "apart")
+        yield compare(
+            "names and edges", {key: recorded[key] for key in reported}, {key: found[key] for key in reported}
+        )
         left = OF_THE_SEARCH
     yield not_checked([*COPIED, *left])

@@ -133,8 +133,8 @@ def part_space(encoded: Encoded, held: Held) -> MapSpace:
         )
         for index, level in enumerate(levels[: held.level])
     ]
-    asked = (*outside, LevelConstraint(levels[held.level].name, keep=held.names))
-    return MapSpace(encoded, Constraints(asked))
+    required = (*outside, LevelConstraint(levels[held.level].name, keep=held.names))
+    return MapSpace(encoded, Constraints(required))
 
 
 def _intermediates(held: Held, kept: frozenset[str], einsum: Einsum) -> frozenset[str]:

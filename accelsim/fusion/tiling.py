@@ -173,12 +173,12 @@ def keeps_shortcut(chain: Chain, tiling: FusedTiling, level: Level) -> bool:
     first, second = (word_by_word(chain.layers[i], t.name) for i, t in zip((0, at), tensors, strict=True))
     if first is None or second is None or any(tensor.role in level.bypass for tensor in tensors):
         return False
-    asked, dims = demands(chain, tiling), {dim.name: dim for dim in chain.dims}
+    needs, dims = demands(chain, tiling), {dim.name: dim for dim in chain.dims}
     for loop in tiling.loops:
         dim = dims[loop.dim]
         if (dim.dims[0], dim.dims[at]) not in {(a, b) for (a, _), (b, _) in zip(first, second, strict=True)}:
             return False
-        for spans, lengths in zip(asked[loop.dim].asked, asked[loop.dim].runs, strict=True):
+        for spans, lengths in zip(needs[loop.dim].requested, needs[loop.dim].runs, strict=True):
             (low, high), end = spans[0], spans[at][1]
             if lengths[at] and not low <= end - lengths[at] < end <= high:
                 return False
@@ -250,13 +250,13 @@ def demands(chain: Chain, tiling: FusedTiling) -> dict[str, Demand]:
 
 def rooms(chain: Chain, tiling: FusedTiling) -> list[Room]:
     """Words that each intermediate takes in the fusing level."""
-    asked, dims = demands(chain, tiling), {dim.name: dim for dim in chain.dims}
+    needs, dims = demands(chain, tiling), {dim.name: dim for dim in chain.dims}
     found = []
     for at, link in enumerate(chain.links):
         moved = [dims[loop.dim].ranks[at] for loop in tiling.loops]
-        halos = [asked[d.dim].halos[at] if d.dim in tiling.retain[at] else 0 for d in tiling.loops]
+        halos = [needs[d.dim].halos[at] if d.dim in tiling.retain[at] else 0 for d in tiling.loops]
         sides = [
-            (asked[loop.dim].tiles[at], halo, rank.box)
+            (needs[loop.dim].tiles[at], halo, rank.box)
             for loop, halo, rank in zip(tiling.loops, halos, moved, strict=True)
         ]
         found.append(_nested(math.prod(rank.box for rank in link.ranks if rank not in moved), sides))
@@ -267,25 +267,25 @@ def shortcut_room(chain: Chain, tiling: FusedTiling) -> Room:
     """Words that the first layer's input takes where it is kept until it is read again."""
     if not tiling.shortcut or chain.shortcut is None:
         return Room(0, 0)
-    asked, dims = demands(chain, tiling), {dim.name: dim for dim in chain.dims}
+    needs, dims = demands(chain, tiling), {dim.name: dim for dim in chain.dims}
     moving = [dims[loop.dim].dims[0] for loop in tiling.loops]
     sides = []
     for loop, dim in zip(tiling.loops, moving, strict=True):
-        tile, halo = _kept_tile(asked[loop.dim], chain.shortcut.layer)
+        tile, halo = _kept_tile(needs[loop.dim], chain.shortcut.layer)
         sides.append((tile, halo if loop.dim in tiling.retain[0] else 0, chain.needed[0][dim]))
     ranks = word_by_word(chain.layers[0], chain.shortcut.tensor) or ()
     return _nested(math.prod(chain.needed[0][dim] for dim, _ in ranks if dim not in moving), sides)
 
 
-def _kept_tile(asked: Demand, again: int) -> tuple[int, int]:
+def _kept_tile(needs: Demand, again: int) -> tuple[int, int]:
     """Words along a fused loop that lie there at most until a layer has read them again, and after that."""
-    end = max(spans[0][1] for spans in asked.asked)
-    wanted, lows = end, []  # the first word that a step or a later one reads again
-    for spans, lengths in zip(reversed(asked.asked), reversed(asked.runs), strict=True):
-        wanted = min(wanted, spans[again][1] - lengths[again] if lengths[again] else end)
-        lows.append(wanted)
+    end = max(spans[0][1] for spans in needs.requested)
+    lowest, lows = end, []  # the first word that a step or a later one reads again
+    for spans, lengths in zip(reversed(needs.requested), reversed(needs.runs), strict=True):
+        lowest = min(lowest, spans[again][1] - lengths[again] if lengths[again] else end)
+        lows.append(lowest)
     tile = halo = fetched = 0
-    for low, spans, lengths in zip(reversed(lows), asked.asked, asked.runs, strict=True):
+    for low, spans, lengths in zip(reversed(lows), needs.requested, needs.runs, strict=True):
         halo = max(halo, fetched - low)
         if lengths[0]:
             low, fetched = min(low, spans[0][1] - lengths[0]), max(fetched, spans[0][1])
@@ -309,11 +309,11 @@ def _nested(fixed: int, sides: Sequence[tuple[int, int, int]]) -> Room:
 def runs(chain: Chain, tiling: FusedTiling, level: Level) -> list[Run]:
     """Parts that the layers run in all steps together, equal ones counted."""
     counts: Counter[Part] = Counter()
-    asked = demands(chain, tiling)
+    needs = demands(chain, tiling)
     kinds = [
-        Counter((lengths, step == 0) for step, lengths in enumerate(asked[loop.dim].runs)) for loop in tiling.loops
+        Counter((lengths, step == 0) for step, lengths in enumerate(needs[loop.dim].runs)) for loop in tiling.loops
     ]
-    whole = {dim.name: asked[dim.name].runs[0] for dim in chain.dims}
+    whole = {dim.name: needs[dim.name].runs[0] for dim in chain.dims}
     still = [
         {name: _still(chain, layer, _tensor(einsum, name), tiling.loops) for name in tiling.resident[layer]}
         for layer, einsum in enumerate(chain.layers)

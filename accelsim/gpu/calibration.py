@@ -368,8 +368,8 @@ def _read(text: str, file: str, problems: Problems) -> Calibration | None:
         low, high = map(float, body["interval"])
         if not 0 < low <= high < math.inf:
             raise ValueError(f"interval must be two numbers above 0, the lower one first, got {low:g} and {high:g}")
-        told = {name: body[name] for name in ("gpu", "kind", "number_format", "choice", "source")}
-        found = Calibration(**told, values=values, interval=(low, high), errors=errors)
+        header = {name: body[name] for name in ("gpu", "kind", "number_format", "choice", "source")}
+        found = Calibration(**header, values=values, interval=(low, high), errors=errors)
         _ = found.constants, found.errors["fit"].rows
     except json.JSONDecodeError as error:
         problems.add(Mark(file, error.lineno, error.colno), f"not JSON: {error.msg}")

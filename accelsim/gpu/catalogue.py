@@ -453,9 +453,9 @@ def load_gpu(name_or_path: str | PathLike[str], mig: str | None = None) -> Gpu:
 
 def find_gpu(name: str) -> Gpu | None:
     """GPU of a name, alias or device name, or None."""
-    wanted = _plain(name)
+    requested = _plain(name)
     for gpu in catalogue():
-        if wanted in map(_plain, (gpu.name, *gpu.aliases, *gpu.devices)):
+        if requested in map(_plain, (gpu.name, *gpu.aliases, *gpu.devices)):
             return gpu
     return None
 

@@ -350,8 +350,8 @@ def _read(
         problems.add(table.mark(table.head), "no row below the head line", "write a row for each measured product")
     if len(problems):
         return None
-    told = f"{file}: N and K are taken the other way round: all {swapped} grids that tell them apart cover M x K"
-    note, found = told if swapped else "", []
+    warning = f"{file}: N and K are taken the other way round: all {swapped} grids that tell them apart cover M x K"
+    note, found = warning if swapped else "", []
     for (device, name, state), measured in groups.items():
         *sizes, time_us = np.array(measured, dtype=np.float64).T
         found.append(Measured(device, name, Gemms.of(*sizes), time_us.copy(), state, note, first[device, name, state]))

@@ -94,11 +94,11 @@ def find(name_or_path: str | PathLike[str], kind: str) -> Path | None:
         return None
     if exists:
         return path
-    wanted = _stem(name_or_path, kind)
+    requested = _stem(name_or_path, kind)
     by_name = {_name(shipped_path, kind): shipped_path for shipped_path in shipped(kind)}
-    if wanted in by_name:
-        return by_name[wanted]
-    same_stem = [shipped_path for shipped_path in by_name.values() if shipped_path.stem == wanted]
+    if requested in by_name:
+        return by_name[requested]
+    same_stem = [shipped_path for shipped_path in by_name.values() if shipped_path.stem == requested]
     return same_stem[0] if len(same_stem) == 1 else None
 
 

@@ -123,17 +123,17 @@ def _busy(architecture: Architecture, index: int) -> tuple[float | None, str]:
         in_, out = float(level.write_bandwidth), float(level.read_bandwidth)
         return (out * read + in_ * write) / level.block_size, f"reads {out:.4g}, writes {in_:.4g} words/cycle"
     inner = architecture.levels[index + 1 :]
-    asked = [role for role in ROLES if role not in level.bypass and not any(role in each.keep for each in inner)]
+    requested = [role for role in ROLES if role not in level.bypass and not any(role in each.keep for each in inner)]
     pj = 0.0
-    for role in asked:
+    for role in requested:
         axes = [axis for each in architecture.levels[index:] for axis in (each.x, each.y)]
         down = math.prod(axis.size for axis in axes if not axis.serves(role))
         up = math.prod(axis.size for axis in axes if not axis.spatial_reduction)
         entry = {action: architecture.energy.energy_pj(level.name, role, action) for action in ("read", "update")}
         pj += up * (entry["read"] + entry["update"]) if role == "Outputs" else down * entry["read"]
-    if not asked:
+    if not requested:
         return None, "bandwidth not limited"
-    return pj / level.block_size / architecture.compute.cycles_per_mac, f"as the MACs ask: {', '.join(asked)}"
+    return pj / level.block_size / architecture.compute.cycles_per_mac, f"as the MACs ask: {', '.join(requested)}"
 
 
 def _dearest(architecture: Architecture, level: Level, actions: Sequence[str]) -> float:

@@ -114,8 +114,8 @@ def with_nodes(architecture: Architecture, einsum: Einsum, constraints: Constrai
 
     nodes: list[tuple[frozenset[str], ...]] = []
     for index, level in enumerate(architecture.levels):
-        asked = constraints.of(level.name)
-        may = [t.name for t in einsum.tensors if t.role not in level.bypass and t.name not in asked.bypass]
-        even = index == 0 or len(may) < 2 or bool(asked.temporal != Block() or asked.sizes or asked.words)
+        required = constraints.of(level.name)
+        may = [t.name for t in einsum.tensors if t.role not in level.bypass and t.name not in required.bypass]
+        even = index == 0 or len(may) < 2 or bool(required.temporal != Block() or required.sizes or required.words)
         nodes.append(() if even else (frozenset(may),) * len(may))
     return arrange(architecture, tuple(nodes)) if any(nodes) else architecture

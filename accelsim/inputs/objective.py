@@ -162,15 +162,15 @@ class Limit:
             If the text is none of these.
         """
         match = LIMIT.fullmatch(text)
-        wanted = "write cycles <= 1.2e6, energy <= 3 uJ or outer_words <= 40000"
+        expected = "write cycles <= 1.2e6, energy <= 3 uJ or outer_words <= 40000"
         if match is None:
-            raise AccelsimError(f"limit {quoted(text)} cannot be read; {wanted}")
+            raise AccelsimError(f"limit {quoted(text)} cannot be read; {expected}")
         name, sign, number, unit = match.groups()
         if name not in QUANTITIES:
-            hint = near_miss(name, QUANTITIES) or wanted
+            hint = near_miss(name, QUANTITIES) or expected
             raise AccelsimError(f"limit {quoted(text)}: '{name}' is no quantity; {hint}")
         if sign != "<=":
-            raise AccelsimError(f"limit {quoted(text)}: a limit is the most that is allowed; {wanted}")
+            raise AccelsimError(f"limit {quoted(text)}: a limit is the most that is allowed; {expected}")
         if unit and (name != "energy" or unit not in JOULES):
             units = f"units: {listed(JOULES)}" if name == "energy" else f"{name} have no unit"
             raise AccelsimError(f"limit {quoted(text)}: '{unit}' is no unit of {name}; {units}")
@@ -178,7 +178,7 @@ class Limit:
             raise AccelsimError(f"limit {quoted(text)}: an energy has a unit; units: {listed(JOULES)}")
         most = (parse_decimal(number) or Fraction(0)) * (JOULES[unit] if unit else 1)
         if most <= 0:
-            raise AccelsimError(f"limit {quoted(text)}: nothing costs so little; {wanted}")
+            raise AccelsimError(f"limit {quoted(text)}: nothing costs so little; {expected}")
         return cls(name, most)
 
     def __str__(self) -> str:

@@ -216,12 +216,12 @@ def rounded_bounds(bound: int) -> list[int]:
     return sorted(each for each in rounded if each <= FURTHEST * bound)
 
 
-def read_padding(einsum: Einsum, asked: str | Sequence[str]) -> dict[str, list[int]]:
+def read_padding(einsum: Einsum, requested: str | Sequence[str]) -> dict[str, list[int]]:
     """Bounds to try for each dimension that may be padded.
 
     Parameters
     ----------
-    asked : sequence of str, or "all"
+    requested : sequence of str, or "all"
         Dimensions, to be rounded up, or `P=56` for one bound to try besides the dimension's own.
 
     Raises
@@ -230,7 +230,7 @@ def read_padding(einsum: Einsum, asked: str | Sequence[str]) -> dict[str, list[i
         If a dimension is unknown, or a bound smaller than its own.
     """
     found: dict[str, set[int]] = {}
-    for text in einsum.dims if asked == "all" else [asked] if isinstance(asked, str) else asked:
+    for text in einsum.dims if requested == "all" else [requested] if isinstance(requested, str) else requested:
         dim, equals, value = (part.strip() for part in text.partition("="))
         if dim not in einsum.dims:
             hint = near_miss(dim, einsum.dims) or f"dimensions: {listed(einsum.dims)}"

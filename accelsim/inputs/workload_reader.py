@@ -121,11 +121,11 @@ def _check_shapes(
     """
     boxes = [producer.output.box(producer.dims) for producer in producers]
     limits = _windows(consumer, tensor)
-    wanted = tensor.box(consumer.dims)
-    rest = math.prod(extent for at, extent in enumerate(reversed(wanted)) if at not in limits)
+    required = tensor.box(consumer.dims)
+    rest = math.prod(extent for at, extent in enumerate(reversed(required)) if at not in limits)
     given = " + ".join(" x ".join(map(str, box)) for box in boxes)
-    asked = " x ".join(map(str, wanted))
-    said = f"{listed([p.name for p in producers])} gives {given}, but {tensor.name} of {consumer.name} is {asked}"
+    shape = " x ".join(map(str, required))
+    said = f"{listed([p.name for p in producers])} gives {given}, but {tensor.name} of {consumer.name} is {shape}"
     if any(len(box) <= len(limits) for box in boxes) and limits:
         least, most = (rest * math.prod(limit[i] for limit in limits.values()) for i in (0, 1))
         if not least <= sum(map(math.prod, boxes)) <= most:
@@ -135,7 +135,7 @@ def _check_shapes(
         for at, (least, most) in limits.items():
             if not least <= box[-1 - at] <= most:
                 allowed = f"{least}" if least == most else f"{least} to {most}"
-                problems.add(where, said, f"rank {len(wanted) - at} must be {allowed}, padding included or not")
+                problems.add(where, said, f"rank {len(required) - at} must be {allowed}, padding included or not")
                 return
     found = sum(math.prod(extent for at, extent in enumerate(reversed(box)) if at not in limits) for box in boxes)
     if found != rest:

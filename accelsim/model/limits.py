@@ -64,7 +64,8 @@ def layer_limits(architecture: Architecture, einsum: Einsum) -> Limits:
         action = _UPDATE if tensor.output else _READ
         outer = float(c.energy[0, t, action]) * compulsory[t] / int(c.block[0])
         energy += min(
-            max(asked, outer) if index == 0 else asked + outer for index, asked in _asks(architecture, einsum, t, c)
+            max(requested, outer) if index == 0 else requested + outer
+            for index, requested in _asks(architecture, einsum, t, c)
         )
     return Limits(energy, cycles)
 

@@ -133,26 +133,26 @@ class Nest:
     def _step(self, slot: Slot) -> LoopStep:
         space, moves, may_rest = self.space, [], []
         level, kind = space.encoded.architecture.levels[slot.level], ("", "x", "y").index(slot.axis)
-        asked = [row[2:] for row in space.encoded.constants.asked.tolist() if row[:2] == [slot.level, kind]]
+        required = [row[2:] for row in space.encoded.constants.asked.tolist() if row[:2] == [slot.level, kind]]
         for dim, sizes in zip(space.encoded.dims, self.sizes, strict=True):
             allowed = space.allowed(slot, dim) if dim in space.dims else frozenset({1})
             pairs = [(i, j, int(sizes[j] // sizes[i])) for j in range(len(sizes)) for i in range(j)]
             moves.append(tuple((i, j, f) for i, j, f in pairs if sizes[j] % sizes[i] == 0 and f in allowed))
             may_rest.append(1 in allowed)
         free = tuple(not slot.axis and space.is_free(slot.level, dim) for dim in space.encoded.dims)
-        inside = tuple(tuple(bool(row[2 + d]) for row in asked) for d in range(len(moves)))
+        inside = tuple(tuple(bool(row[2 + d]) for row in required) for d in range(len(moves)))
         step = LoopStep(slot, tuple(moves), tuple(may_rest), free, (), (), inside)
         size = (len(moves), level.x.size, level.y.size)[kind]
-        rooms = {(1 if kind else 0, *(1 for _ in asked))}
-        most = (size, *(high for _, high, *_ in asked))
+        rooms = {(1 if kind else 0, *(1 for _ in required))}
+        most = (size, *(high for _, high, *_ in required))
         for d in range(len(moves)):
             more = {_after(step, room, d, f) for room in rooms for f in {f for *_, f in moves[d]}}
             rooms |= {room for room in more if all(value <= high for value, high in zip(room, most, strict=True))}
         ascending, weights = tuple(sorted(rooms)), []
         for first, *products in ascending:
-            wanted = all(product >= low for product, (low, *_) in zip(products, asked, strict=True))
-            wanted &= not kind or first == size or not self.fully_used
-            weights.append(wanted * (1 if kind else math.factorial(first)))
+            enough = all(product >= low for product, (low, *_) in zip(products, required, strict=True))
+            enough &= not kind or first == size or not self.fully_used
+            weights.append(enough * (1 if kind else math.factorial(first)))
         return replace(step, rooms=ascending, weights=tuple(weights))
 
 

@@ -334,8 +334,8 @@ class WorstSearch:
         for d in range(len(step.moves)):
             more = self.put(states, step, d)
             states = self.prune(_join([states, more]) if step.may_rest[d] else more, chain, lv)
-        wanted = [product for (product, *_), good in zip(step.rooms, step.weights, strict=True) if good]
-        states = states.take(np.isin(states.room, wanted))
+        allowed = [product for (product, *_), good in zip(step.rooms, step.weights, strict=True) if good]
+        states = states.take(np.isin(states.room, allowed))
         states.room = np.ones(len(states), np.int64)
         return self.prune(states, chain, lv)
 

@@ -58,7 +58,7 @@ def evaluate_columns(c: Constants, batch: Batch, s: Detail, column: Floats) -> N
         column[WORDS, b] = float(words)
 
 
-class _Ways(NamedTuple):
+class _Multiplicities(NamedTuple):
     """Counted ways through the loops of a step.
 
     weights : float64[rooms], what a way counts by its room in the end.
@@ -87,26 +87,28 @@ class Sampler:
     """
 
     def __init__(self, nest: Nest) -> None:
-        self.nest, self.ways = nest, list[_Ways | None]()
+        self.nest, self.multiplicities = nest, list[_Multiplicities | None]()
         _refuse_too_many(nest)
         self.apart = [math.prod(nest.shape[d + 1 :]) for d in range(len(nest.shape))]
         values: Floats = np.zeros((1, *nest.shape))
         values.reshape(-1)[0] = 1.0
         for step in nest.steps:
             if isinstance(step, Keeping):
-                self.ways.append(None)
+                self.multiplicities.append(None)
                 values = values * step.choices
                 continue
             trace: list[Floats] = []
             values = put_loops(step, values, trace)
             inside = [self._inside(step, d) for d in range(len(nest.shape))]
-            self.ways.append(_Ways(np.array(step.weights, float), [each.reshape(-1) for each in trace], inside))
+            self.multiplicities.append(
+                _Multiplicities(np.array(step.weights, float), [each.reshape(-1) for each in trace], inside)
+            )
         if not values.reshape(-1)[-1] > 0:
             raise NoValidMapping("no mapping is valid")
         self._last: tuple[tuple[int, int], Batch] | None = None
 
     def _inside(self, step: LoopStep, d: int) -> Ints:
-        """Where the ways before the loop of a dimension are; see `_Ways`."""
+        """Where the ways before the loop of a dimension are; see `_Multiplicities`."""
         rooms, sizes, shapes = len(step.rooms), self.nest.shape[d], math.prod(self.nest.shape)
         found = np.full((1 + sizes, rooms, sizes), -1, np.int64)
         for room in range(rooms if step.may_rest[d] else 0):
@@ -121,25 +123,29 @@ class Sampler:
         rng, nest = np.random.default_rng((seed, number)), self.nest
         batch = empty_batch(nest.space.encoded, TOGETHER)
         at = np.full(TOGETHER, math.prod(nest.shape) - 1)
-        for step, ways in zip(reversed(nest.steps), reversed(self.ways), strict=True):
+        for step, multiplicities in zip(reversed(nest.steps), reversed(self.multiplicities), strict=True):
             if isinstance(step, Keeping):
                 fits = step.fits.reshape(len(step.keeps), -1)
                 batch.keep[:, step.level] = step.keeps[_choose(rng, np.take(fits, at, axis=1))]
-            elif ways is not None:
-                at = self._draw_loops(rng, step, ways, at, batch)
+            elif multiplicities is not None:
+                at = self._draw_loops(rng, step, multiplicities, at, batch)
         return batch
 
-    def _draw_loops(self, rng: np.random.Generator, step: LoopStep, ways: _Ways, at: Ints, batch: Batch) -> Ints:
+    def _draw_loops(
+        self, rng: np.random.Generator, step: LoopStep, multiplicities: _Multiplicities, at: Ints, batch: Batch
+    ) -> Ints:
         """Draw the loops of a step around a tile, from the shape outside; returns the shape inside."""
         shapes, block = math.prod(self.nest.shape), {"": batch.temporal, "x": batch.x, "y": batch.y}[step.slot.axis]
-        room = _choose(rng, np.take(ways.sums[-1].reshape(-1, shapes), at, axis=1) * ways.weights[:, None])
+        room = _choose(
+            rng, np.take(multiplicities.sums[-1].reshape(-1, shapes), at, axis=1) * multiplicities.weights[:, None]
+        )
         for d in range(len(self.nest.shape) - 1, -1, -1):
             if self.nest.shape[d] == 1:
                 continue
             size = at // self.apart[d] % self.nest.shape[d]
-            before = ways.inside[d][:, room, size]
+            before = multiplicities.inside[d][:, room, size]
             place = before + (at - size * self.apart[d])
-            loop = _choose(rng, np.where(before >= 0, np.take(ways.sums[d], place), 0.0))
+            loop = _choose(rng, np.where(before >= 0, np.take(multiplicities.sums[d], place), 0.0))
             room, at = np.divmod(place[loop, np.arange(len(at))], shapes)
             inside = np.where(loop > 0, loop - 1, size)
             block[:, step.slot.level, d] = self.nest.sizes[d][size] // self.nest.sizes[d][inside]
@@ -202,8 +208,8 @@ class Sampler:
 def _choose(rng: np.random.Generator, weights: Floats | Bools) -> Ints:
     """Choose one of some, each with its share: int64[B], from [O, B]."""
     sums = np.cumsum(weights, axis=0, dtype=np.float64)
-    wanted = np.minimum(rng.random(sums.shape[1]) * sums[-1], np.nextafter(sums[-1], 0.0))
-    return np.asarray((sums <= wanted).sum(axis=0))
+    target = np.minimum(rng.random(sums.shape[1]) * sums[-1], np.nextafter(sums[-1], 0.0))
+    return np.asarray((sums <= target).sum(axis=0))
 
 
 def _refuse_too_many(nest: Nest) -> None:

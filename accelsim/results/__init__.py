@@ -35,12 +35,12 @@ def refuse_directory(directory: str | os.PathLike[str]) -> None:
     _refuse(directory, Path(directory).absolute())
 
 
-def _refuse(asked: str | os.PathLike[str], path: Path) -> None:
+def _refuse(requested: str | os.PathLike[str], path: Path) -> None:
     existing = next(folder for folder in (path, *path.parents) if folder.exists() or folder.is_symlink())
     if not existing.is_dir():
-        raise AccelsimError(f"{asked}: {existing} is not a folder")
+        raise AccelsimError(f"{requested}: {existing} is not a folder")
     if not os.access(existing, os.W_OK | os.X_OK):
-        raise AccelsimError(f"{asked}: {existing} cannot be written")
+        raise AccelsimError(f"{requested}: {existing} cannot be written")
 
 
 def refuse_page(file: str | os.PathLike[str], layer: Einsum | None) -> None:

@@ -166,7 +166,7 @@ def explain(
     totals = _totals(result, counts)
     cycles, fills = walk_fills(architecture, einsum, mapping, counts)
     innermost = len(mapping.levels)
-    asking = tuple(ComputeWalk(steps=counts.steps, **_asked(mapping, t, innermost, counts)) for t in chosen)
+    asking = tuple(ComputeWalk(steps=counts.steps, **_requested(mapping, t, innermost, counts)) for t in chosen)
     return Explanation(
         result=result,
         ranks={t.name: dict(zip(rank_names(t), map(_rank_text, t.ranks), strict=True)) for t in chosen},
@@ -236,13 +236,13 @@ def _rank_text(rank: Sequence[tuple[str, int]]) -> str:
 def _walk(einsum: Einsum, mapping: LoopNest, tensor: Tensor, index: int, counts: OracleCounts, most: int) -> TileWalk:
     """Walk the tile of one tensor at one level."""
     names = [level.level for level in mapping.levels]
-    told: list[TileStep] = []
+    reported: list[TileStep] = []
     count = first = 0
     for last in _steps(einsum, mapping, tensor, index):
         count += 1
         first += last.first
-        if len(told) < most:
-            told.append(last)
+        if len(reported) < most:
+            reported.append(last)
     passes = last_passes(mapping, einsum.dims)
     return TileWalk(
         level=names[index],
@@ -254,16 +254,16 @@ def _walk(einsum: Einsum, mapping: LoopNest, tensor: Tensor, index: int, counts:
             for loop, last_pass in zip(mapping.levels[above].temporal, passes[above][0], strict=True)
         ),
         instances=counts.used[index],
-        steps=tuple(told),
+        steps=tuple(reported),
         count=count,
         fills=last.fills,
         first=first,
         updates=last.updates,
-        **_asked(mapping, tensor, index, counts),
+        **_requested(mapping, tensor, index, counts),
     )
 
 
-def _asked(mapping: LoopNest, tensor: Tensor, index: int, counts: OracleCounts) -> dict[str, Any]:
+def _requested(mapping: LoopNest, tensor: Tensor, index: int, counts: OracleCounts) -> dict[str, Any]:
     """What the instances at a place ask of the next level outwards that keeps the tensor."""
     parent = max(i for i in range(index) if tensor.name in mapping.levels[i].keep)
     above, used = counts.levels[parent][tensor.name], counts.used

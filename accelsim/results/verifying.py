@@ -55,8 +55,8 @@ def compare(what: str, recorded: Any, found: Any, note: str = "") -> Check:
     """Compare plain values with those that were made anew, one by one."""
     different = list(islice(_differences(recorded, found), _SHOWN + 1))
     counts = f"{_count_values(found):,} numbers and names"
-    told = "; ".join(different[:_SHOWN]) + ("; and more" if len(different) > _SHOWN else "")
-    return Check(what, counts, told or counts, not different, note)
+    reported = "; ".join(different[:_SHOWN]) + ("; and more" if len(different) > _SHOWN else "")
+    return Check(what, counts, reported or counts, not different, note)
 
 
 def _count_values(value: Any) -> int:
@@ -281,8 +281,8 @@ def _check_result(task: Task, recorded: Mapping[str, Any], result: Result) -> It
     """Compare every number of a mapping with the model's, and walk its nest."""
     found = output.result_json(result)
     broken = rules_broken(result, task.constraints, task.einsum)
-    wanted = "valid" if recorded["valid"] else "invalid"
-    yield Check("mapping", wanted, "; ".join(broken) or "valid", recorded["valid"] == (not broken))
+    expected = "valid" if recorded["valid"] else "invalid"
+    yield Check("mapping", expected, "; ".join(broken) or "valid", recorded["valid"] == (not broken))
     for what, key in (("energy [pJ]", "energy_pj"), ("cycles", "cycles"), ("EDP [pJ x cycle]", "edp_pj_cycles")):
         yield check_value(what, recorded[key], found[key])
     yield compare("all counts and energies", dict(recorded), found, "evaluated by the cost model")
@@ -327,8 +327,8 @@ def _check_search(task: Task, recorded: Mapping[str, Any], best: Result) -> tupl
     same_way = again is not None and task.same_way(recorded, again.stop)
     ended = again if again is not None and recorded["stop"] == again.stop == "exhausted" else None
     remade = _search_anew(task, recorded, best, ended, sampled, same_way=same_way)
-    asked = Provenance("map", (), {}, recorded["budget"]["mappings"], recorded["budget"]["seconds"])
-    found = output.search_json(remade, asked)
+    requested = Provenance("map", (), {}, recorded["budget"]["mappings"], recorded["budget"]["seconds"])
+    found = output.search_json(remade, requested)
     found["sample"] = sample if sampled is None else found["sample"]
     checks.append(compare("all fields of the search", dict(recorded), found))
     left = [_VERSION, *_SEARCH]

@@ -342,13 +342,13 @@ def read_component(part: Fields, estimator: Estimator | None, as_part: Component
     technology = part.value("technology", as_part.technology)
     if len(part.problems) > before:
         return ComponentFigures(own, area)
-    asked = replace(
+    requested = replace(
         as_part, component=component.text, technology=technology, attributes={**_own_attributes(part), **attributes}
     )
     given = {action for _, action in own}
     if "write" in given:  # an update is as the write that stands beside it, not as the table's update
         given.add("update")
-    found = estimator.find(replace(asked, actions=tuple(a for a in asked.actions if a not in given)))
+    found = estimator.find(replace(requested, actions=tuple(a for a in requested.actions if a not in given)))
     for what, hint in found.problems:
         part.problems.add(component, what, hint)
     inherited = {key: entry for key, entry in found.energies.items() if key[1] not in given}

@@ -147,7 +147,7 @@ class Accelergy:
     areas: tuple[_ReferenceTable, ...]
     rename: Mapping[str, str]
     matched: set[str] = field(default_factory=set)
-    asked: set[str] = field(default_factory=set)
+    requested: set[str] = field(default_factory=set)
     complete: ClassVar[bool] = False
 
     @property
@@ -157,7 +157,7 @@ class Accelergy:
 
     def find(self, part: Component) -> ComponentFigures:
         """Energies and area of the component of that name."""
-        self.asked.add(part.name)
+        self.requested.add(part.name)
         network = "transfer" in part.actions
         called = self.rename.get(part.name, part.component if network else part.name)
         try:
@@ -189,7 +189,7 @@ class Accelergy:
     def notes(self) -> tuple[str, ...]:
         """Components of the ERT that no part of the machine is called like, and what `rename` says of no part."""
         rest = [table.place for table in self.tables if table.place not in self.matched]
-        idle = [name for name in self.rename if name not in self.asked]
+        idle = [name for name in self.rename if name not in self.requested]
         return (
             *([f"{self.ert}: not matched with any part of the machine: {listed(rest)}"] if rest else ()),
             *([f"`rename`: no part of the machine is called {listed(idle)}"] if idle else ()),
@@ -309,16 +309,16 @@ class Hwcomponents:
     def find(self, part: Component) -> ComponentFigures:
         """Energies and area of a part by the model that the package chooses for it."""
         attributes = _attributes(part)
-        wanted = attributes.pop("action", None)
+        compute_action = attributes.pop("action", None)
         try:
             model = self.get_model(part.component, attributes)
-            return self._ask(part, model, wanted)
+            return self._ask(part, model, compute_action)
         except Exception as error:  # the models raise errors of many kinds
             hint = "`hwc --list` shows what the components take"
             what = f"hwcomponents has no figure for the class '{part.component}': {_reason(error)}"
             return ComponentFigures(problems=((what, hint),))
 
-    def _ask(self, part: Component, model: Any, wanted: Any) -> ComponentFigures:
+    def _ask(self, part: Component, model: Any, compute_action: Any) -> ComponentFigures:
         source = f"hwcomponents {self.release}, model {type(model).__name__}"
         known = model.get_action_names()
         energies = {}
@@ -331,7 +331,11 @@ class Hwcomponents:
                 continue
             called = {"update": "write"}.get(action, action)
             if action == "compute":
-                called = str(wanted) if wanted else next((name for name in COMPUTES if name in known), called)
+                called = (
+                    str(compute_action)
+                    if compute_action
+                    else next((name for name in COMPUTES if name in known), called)
+                )
             if called not in known:
                 raise AccelsimError(f"its model has no action '{called}', only {listed(known)}")
             pj = float(getattr(model, called)().energy) * 1e12

@@ -44,7 +44,7 @@ def explanation_report(explanation: Explanation, origin: str) -> Iterator[Part]:
         yield from _walk(walk, explanation.ranks[walk.tensor])
     if explanation.compute:
         yield heading(result.compute, "takes a word of every tensor in each step, and keeps none")
-        yield from (_asked(walk, result.compute) for walk in explanation.compute)
+        yield from (_requested(walk, result.compute) for walk in explanation.compute)
     yield from _totals(explanation)
 
 
@@ -136,7 +136,7 @@ def _summary(walk: TileWalk) -> str:
     )
 
 
-def _asked(walk: ComputeWalk, name: str) -> str:
+def _requested(walk: ComputeWalk, name: str) -> str:
     units = f" x {walk.below:,} {name}" if walk.below > 1 else ""
     parent = _one(walk.parent, walk.parents)
     words = f"{walk.parent_updates:,} updates" if walk.output else f"{walk.parent_reads:,} reads"
@@ -180,8 +180,8 @@ def _fills(explanation: Explanation) -> Iterator[Part]:
 
     def apart(row: Row) -> str:
         formula = formulas[row["level"], row["tensor"]]
-        told = [f"{name} {getattr(formula, name):,}" for name in _FILLS if getattr(formula, name) != row[name]]
-        return f"of the busiest: {', '.join(told)}" if told else "the same"
+        reported = [f"{name} {getattr(formula, name):,}" for name in _FILLS if getattr(formula, name) != row[name]]
+        return f"of the busiest: {', '.join(reported)}" if reported else "the same"
 
     columns = (
         Column("level", "level"),

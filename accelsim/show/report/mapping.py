@@ -408,8 +408,8 @@ def _bursts(result: Result, architecture: Architecture, einsum: Einsum) -> Itera
     title = f"Bursts of {format_bits(outermost.burst_bits)} at {outermost.name}"
     note = "in no figure above; last rank innermost in memory"
     yield Table("bursts", _BURSTS, [asdict(each) for each in result.bursts], title, note)
-    told = [each.tensor for each in result.bursts]
-    untold = [tensor.name for tensor in einsum.tensors if tensor.name not in told]
+    reported = [each.tensor for each in result.bursts]
+    untold = [tensor.name for tensor in einsum.tensors if tensor.name not in reported]
     if untold:
         why = "loops leave remainders" if result.ragged else "compressed, or words of its tiles come back one by one"
         yield f"Not counted: {listed(untold)} ({why})."

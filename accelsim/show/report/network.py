@@ -327,6 +327,6 @@ def _intermediate(found: ChainResult, at: int, room: Room, word_bits: int) -> li
         if dim.name == loop.dim and dim.windows[at] + 1 > dim.steps[at] and loop.dim not in tiling.retain[at]
     ]
     kept = f"retained along {listed(sorted(tiling.retain[at]))} ({format_bits(room.between * word_bits)} stay)"
-    ways = [kept] if tiling.retain[at] else []
-    ways += [f"recomputed along {listed(sorted(again))}"] if again else []
-    return [text, *([f"halo {', '.join(ways)}"] if ways else [])]
+    halos = [kept] if tiling.retain[at] else []
+    halos += [f"recomputed along {listed(sorted(again))}"] if again else []
+    return [text, *([f"halo {', '.join(halos)}"] if halos else [])]

@@ -240,8 +240,8 @@ def sweep_lines(about: Mapping[str, Any], rows: Sequence[Row], run: Explored | N
     per = f", totals per {about['per'].removesuffix('s')}" if about["per"] else ""
     yield f"{about['name']}: {files['architecture']['file']}, {networks}{per}"
     counts = Counter(row["status"] for row in rows)
-    told = ", ".join(f"{counts[status]:,} {text}" for status, text in _SAID.items() if counts[status])
-    yield f"designs      {len(rows):,}: {told}" if rows else "designs      none finished"
+    reported = ", ".join(f"{counts[status]:,} {text}" for status, text in _SAID.items() if counts[status])
+    yield f"designs      {len(rows):,}: {reported}" if rows else "designs      none finished"
     best = [row for row in rows if row["front"]]
     yield f"front        {len(best):,} in {', '.join(about['objectives'])}"
     if run is not None:
