@@ -90,14 +90,20 @@ def test_table__mistakes_are_told_with_their_lines(table, run):
         assert wanted in err
 
 
-def test_command__prints_errors_and_every_row_as_json(table, run):
+def test_command__prints_errors_and_every_row_as_json_or_into_a_folder(table, run, tmp_path):
     code, out, _ = run("validate", "gemmini", table(CONV, FC), "--json")
     document = json.loads(out)
     assert code == 0
     assert [row["name"] for row in document["rows"]] == ["tuned0001", "random0001"]
     assert all(sum(part["cycles"] for part in row["time"]) == row["cycles"] for row in document["rows"])
     assert "random, GEMM" in {each["of"] for each in document["errors"]}
-    assert "FireSim" in run("validate", "gemmini", table(CONV, FC))[1]
+    code, out, _ = run("validate", "gemmini", table(CONV, FC), "-o", tmp_path / "study")
+    assert "FireSim" in out
+    assert all(len(line) <= 80 for line in out.splitlines() if "Written" not in line)
+    written = {path.name: path for path in (tmp_path / "study").iterdir()}
+    assert written.keys() == {"validation.md", "validation.json", "cycles.png", "cycles.svg"}
+    assert "FireSim" in written["validation.md"].read_text()
+    assert json.loads(written["validation.json"].read_text()) == document
 
 
 def test_all_rows__are_as_near_as_the_page_says(shared):

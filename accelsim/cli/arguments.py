@@ -380,7 +380,7 @@ def _add_validate(made: argparse.ArgumentParser) -> None:
     add(made, "--every", "print every figure, however many there are")
     about = "gemmini: our best mapping of each tuned layer too, searched for SECONDS each"
     add(made, "--best SECONDS", about, cli.seconds)
-    add(made, "-o DIR", "gemm: write the report, its JSON and a plot of each GPU")
+    add(made, "-o DIR", "gemmini, tileflow, gemm: write the report, its JSON and a plot (gemm: of each GPU)")
     add_forms(made)
     group = made.add_argument_group("gemm", "measured against predicted times of matrix products on a GPU")
     add(group, "--gpu GPU", "the GPU that was measured (default: what the table says)")

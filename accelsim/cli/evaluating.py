@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +45,15 @@ from accelsim.inputs.workload import Einsum
 from accelsim.inputs.workload_reader import load_workload
 from accelsim.model.evaluate import evaluate
 from accelsim.model.limits import Stand, peak_macs_per_cycle, stand
-from accelsim.results import InputFile, Provenance, input_file, provenance_json, refuse_directory, write_directory
+from accelsim.results import (
+    InputFile,
+    Provenance,
+    input_file,
+    provenance_json,
+    refuse_directory,
+    to_json,
+    write_directory,
+)
 from accelsim.results.output import evaluation_json, read_mapping_json
 from accelsim.results.study import reference_paths, study_json
 from accelsim.results.verifying import Check, Task, compare, refuse_other_forms, same_version, verify_layer, verify_rest
@@ -413,6 +422,24 @@ def _changed(inputs: Inputs, document: Mapping[str, Any]) -> list[str]:
     return [f"{path}: {what} (sha256 {now[:12]}, was {was[:12]})" for path, (now, was) in hashes.items() if now != was]
 
 
+def _files_of_rtl(name: str, document: Mapping[str, Any], report: Callable[[], Iterable[Part]]) -> dict[str, bytes]:
+    """Contents of the folder by name: the report as a page, its figures as JSON, and a plot of all rows by kind."""
+    import numpy as np
+
+    from accelsim.show.plots import figure_files
+    from accelsim.show.plots.diagram import plot_measured
+    from accelsim.show.table import page_text
+
+    kinds: dict[str, list[tuple[int, int]]] = {}
+    for row in document["rows"]:
+        kinds.setdefault(row.get("name", "").rstrip("0123456789"), []).append((row["measured"], row["cycles"]))
+    pairs = {kind: np.array(rows, np.float64).T for kind, rows in sorted(kinds.items())}
+    plot = plot_measured(f"{name}'s RTL", {kind: (pair[0], pair[1]) for kind, pair in pairs.items()}, "cycles")
+    page = f"# Cycles beside those of {name}'s RTL\n\n![predicted over measured](cycles.svg)\n\n{page_text(report())}"
+    files = {"validation.md": page.encode(), "validation.json": to_json(document).encode()}
+    return {**files, **figure_files("cycles", plot)}
+
+
 def validate_command(arguments: argparse.Namespace) -> int:
     """Compare records; 1 if a figure is further off than it may be for no known reason, or there is none."""
     from accelsim.cli.gpus import refuse, validate_gemm_command
@@ -426,18 +453,20 @@ def validate_command(arguments: argparse.Namespace) -> int:
     if what == "gemm":
         refuse(arguments, what, best=None)
         return validate_gemm_command(arguments)
-    refuse(arguments, what, output=None)
     if what == "gemmini":
         found = validate_gemmini(arguments.paths)
         best = best_of_layers(found, arguments.best) if arguments.best else ()
         document = reports.gemmini_json(found, gemmini_errors(found), best)
-        answer(arguments, document, lambda: reports.gemmini_report(document, every=every))
+        rtl = partial(_files_of_rtl, "Gemmini", document, lambda: reports.gemmini_report(document))
+        answer(arguments, document, lambda: reports.gemmini_report(document, every=every), files=rtl)
         return DONE
     refuse(arguments, what, best=None)
     if what == "tileflow":
         document = reports.tileflow_json(validate_tileflow(arguments.paths))
-        answer(arguments, document, lambda: reports.tileflow_report(document, every=every))
+        rtl = partial(_files_of_rtl, "TileFlow", document, lambda: reports.tileflow_report(document))
+        answer(arguments, document, lambda: reports.tileflow_report(document, every=every), files=rtl)
         return DONE
+    refuse(arguments, what, output=None)
     if what == "timeloop" and not (arguments.json or arguments.csv):  # record by record
         cases = validate_timeloop(reference_paths(arguments.paths, USUAL))
         print_report(reports.comparisons_report(cases))

@@ -244,8 +244,8 @@ def _files(found: Sequence[GemmValidation], skipped: Sequence[str], document: Ma
         name = f"{at}_{case.gpu.name}_{case.measured.number_format}".replace(":", "_")
         about = f"{case.gpu.name}, {case.measured.number_format}, {case.mode}"
         plots.append(f"![{about}]({name}.svg)")
-        title = f"{about} (dotted: a quarter off)"
-        files |= figure_files(name, plot_measured(title, case.measured.time_us, case.predicted_us))
+        pair = {"": (case.measured.time_us, case.predicted_us)}
+        files |= figure_files(name, plot_measured(about, pair, "us"))
     text = page_text(gemm_report(found, skipped))
     page = "\n".join(["# Predicted beside measured times of matrix products", "", *plots, "", text])
     return {"validation.md": page.encode(), **files}

@@ -297,7 +297,8 @@ def gemmini_errors(found: Sequence[GemminiCycles]) -> list[CycleErrors]:
     sets: dict[str, list[tuple[float, int]]] = {}
     for each in found:
         kind, cycles = each.row.kind, each.result.cycles
-        names = [kind, f"{kind}, {'GEMM' if each.row.gemm else 'convolution'}", f"{kind}, most time in {each.bound}"]
+        bound = each.bound.removesuffix(" of Weights")
+        names = [kind, f"{kind}, {'GEMM' if each.row.gemm else 'convolution'}", f"{kind}, in {bound}"]
         for name in names:
             sets.setdefault(name, []).append((cycles, each.measured))
         sets.setdefault(f"{kind}, if all overlapped", []).append((each.overlapped, each.measured))

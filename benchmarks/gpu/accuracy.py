@@ -47,9 +47,8 @@ def draw(cases: list[GemmValidation], path: Path) -> None:
         table: Measured = case.measured
         every = -(-len(table) // MOST_DOTS)
         title = f"{case.gpu.name}, {table.number_format}"
-        plot_measured(
-            title, table.time_us[::every], case.predicted_us[::every], figure.add_subplot(down, across, i + 1)
-        )
+        pair = {"": (table.time_us[::every], case.predicted_us[::every])}
+        plot_measured(title, pair, "us", figure.add_subplot(down, across, i + 1))
     figure.savefig(path, metadata={"Software": None})
 
 

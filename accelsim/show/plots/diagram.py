@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -289,16 +289,19 @@ def plot_sweep(
     return ax
 
 
-def plot_measured(title: str, measured_us: Floats, predicted_us: Floats, ax: Axes | None = None) -> Axes:
-    """Draw predicted over measured times [us], with lines of equality and of a quarter off."""
+def plot_measured(title: str, found: Mapping[str, tuple[Floats, Floats]], unit: str, ax: Axes | None = None) -> Axes:
+    """Draw predicted over measured times of some sets, with lines of equality and of a quarter off."""
     with style.drawing(ax) as ax:
-        ends = np.array([float(measured_us.min()), float(measured_us.max())])
+        every = np.concatenate([measured for measured, _ in found.values()])
+        ends = np.array([float(every.min()), float(every.max())])
         ax.plot(ends, ends, color=DARK, linewidth=0.8, zorder=0)
         for factor in (0.8, 1.25):
             ax.plot(ends, ends * factor, ":", color=DARK, linewidth=0.6, zorder=0)
-        ax.scatter(measured_us, predicted_us, s=2, color=_BLUE, linewidths=0, alpha=0.4, rasterized=True)
-        ax.set(xscale="log", yscale="log", xlabel="measured [us]", ylabel="predicted [us]")
+        size, strength = (2, 0.4) if len(every) > 5000 else (9, 0.6)
+        for (name, pair), colour in zip(found.items(), (_BLUE, _ORANGE), strict=False):
+            ax.scatter(*pair, s=size, color=colour, linewidths=0, alpha=strength, rasterized=True, label=name or None)
+        ax.set(xscale="log", yscale="log", xlabel=f"measured [{unit}]", ylabel=f"predicted [{unit}]")
         for axis in (ax.xaxis, ax.yaxis):
             axis.set_major_locator(LogLocator(numticks=5))
-        style.put_title(ax, title)
+        style.put_title(ax, f"{title} (dotted: a quarter off)", legend=len(found) > 1)
     return ax

@@ -13,7 +13,7 @@ from accelsim.gpu import ROTATING
 from accelsim.gpu.calibration import LARGE_FLOP
 from accelsim.results.study import Study, errors_by_quantity, study_json
 from accelsim.results.verifying import Check
-from accelsim.show.table import Column, Part, Row, Table, bold, dim, heading
+from accelsim.show.table import Column, Part, Row, Table, bold, dim, heading, legend
 
 if TYPE_CHECKING:
     from accelsim.gpu.calibration import Calibration, Errors
@@ -216,11 +216,11 @@ def gemm_report(found: Sequence[GemmValidation], skipped: Sequence[str]) -> Iter
 _CYCLES = (
     Column("rows", "of"),
     Column("count", "rows", "{:,}".format),
-    Column("median ratio", "ratio", plain),
-    Column("mean error", "mean", short_percent),
-    Column("median error", "median", short_percent),
+    Column("ratio", "ratio", plain, meaning="median of ours over measured"),
+    Column("mean", "mean", short_percent, meaning="and median: of the error"),
+    Column("median", "median", short_percent),
     Column("Spearman", "spearman", plain),
-    Column("within 10 %", "near", short_percent),
+    Column("near", "near", short_percent, meaning="within 10 %"),
 )
 
 
@@ -262,7 +262,9 @@ def gemmini_report(document: Mapping[str, Any], *, every: bool = False) -> Itera
     """Errors of each set of rows, best mappings, and all rows if these are asked for; CSV has them."""
     yield heading("Gemmini", "cycles of mappings beside those of its RTL")
     yield "Source: ucb-bar/dosa, commit a7a3239 (Hong et al., MICRO 2023), FireSim"
-    yield Table("errors", _CYCLES, document["errors"], note="of cycles; median ratio: ours over measured")
+    yield Table("errors", _CYCLES, document["errors"])
+    yield legend(_CYCLES)
+    yield dim("rows by kind, and of each kind: all of a loop, and those that spend most of their time in something")
     if "best" in document:
         columns = (
             Column("layer", "layer"),
@@ -305,7 +307,8 @@ def tileflow_report(document: Mapping[str, Any], *, every: bool = False) -> Iter
     """Errors beside those that TileFlow's authors claim, and all rows if these are asked for; CSV has them."""
     yield heading("TileFlow", "cycles of two fused matrix products beside those of RTL")
     yield "Source: pku-liang/TileFlow, commit d72d278 (MICRO 2023, Fig. 7c)"
-    yield Table("errors", _CYCLES[:-1], document["errors"], note="of cycles; median ratio: ours over measured")
+    yield Table("errors", _CYCLES[:-1], document["errors"])
+    yield legend(_CYCLES[:-1])
     mean = next(row["mean"] for row in document["errors"] if row["of"] == "all")
     claimed = short_percent(document["claimed"])
     yield f"mean error {short_percent(mean)}; that of TileFlow, as its authors claim: {claimed}"
