@@ -356,6 +356,19 @@ class Truth:
         return found
 
 
+def check_points(values: Sequence[Sequence[float]], table: Floats, columns: Sequence[str]) -> None:
+    """Points are those of a table of all mappings that none beats."""
+    found = np.array(values)
+    # equal to rounding: every mapping is beaten or met by a point, every point is met by a mapping that none beats
+    tolerance = np.array([1e-9 if column == "energy" else 0.0 for column in columns])
+    met = (found[None] <= table[:, None] * (1 + tolerance)).all(axis=2).any(axis=1)
+    assert met.all()
+    for point in found:
+        assert (np.abs(table - point) <= tolerance * np.abs(point)).all(axis=1).any()
+        better = (table <= point * (1 + tolerance)).all(axis=1) & (table < point * (1 - tolerance)).any(axis=1)
+        assert not better.any()
+
+
 def truth(architecture: Architecture, einsum: Einsum, constraints: Constraints, most: int) -> Truth | None:
     """Evaluate every mapping; None if there are more than `most`."""
     space = tilings(architecture, einsum, constraints, most)

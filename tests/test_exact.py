@@ -25,7 +25,7 @@ from accelsim.inputs.errors import NoValidMapping
 from accelsim.inputs.mapping import Loop, Mapping
 from accelsim.inputs.nodes import with_nodes
 from accelsim.inputs.objective import QUANTITIES, Limit, Objective, costs_of
-from accelsim.inputs.workload import Einsum
+from accelsim.inputs.workload import Einsum, pad
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.population.counting import Nest, count_mappings
@@ -39,7 +39,7 @@ from accelsim.search.exact.solve import Solver
 from accelsim.search.exact.worth import narrow_energies
 from accelsim.search.mapper import map_einsum
 from accelsim.search.strategy import Budget
-from tests.brute import Truth, product, truth
+from tests.brute import Truth, check_points, product, truth
 from tests.problems import MOST, plain, problem, with_least_use, with_products
 
 PROBLEMS = int(os.environ.get("ACCELSIM_EXACT_PROBLEMS", "600"))
@@ -111,16 +111,7 @@ def check_front(case: Problem, known: Truth, columns: tuple[str, ...]) -> None:
         f"capacity:{architecture.levels[level].name}": known.used_words[:, level],
     }
     result = map_front(architecture, einsum, columns, constraints=constraints, workers=1)
-    table = np.stack([all_values[column].astype(float) for column in columns], 1)
-    found = np.array(result.values)
-    # equal to rounding: every mapping is beaten or met by a point, every point is met by a mapping that none beats
-    tolerance = np.array([SAME if column == "energy" else 0.0 for column in columns])
-    met = (found[None] <= table[:, None] * (1 + tolerance)).all(axis=2).any(axis=1)
-    assert met.all()
-    for point in found:
-        assert (np.abs(table - point) <= tolerance * np.abs(point)).all(axis=1).any()
-        better = (table <= point * (1 + tolerance)).all(axis=1) & (table < point * (1 - tolerance)).any(axis=1)
-        assert not better.any()
+    check_points(result.values, np.stack([all_values[column].astype(float) for column in columns], 1), columns)
 
 
 def draw_objective(known: Truth, rng: np.random.Generator) -> Objective:
@@ -468,6 +459,37 @@ def test_tables__have_room_for_all_spreads_where_a_network_has_none():
             assert table.edges[-1] == math.prod(most[level:]), (seed, level)
         without += not all(len(options.spread) for options in grid.options)
     assert without
+
+
+def test_uneven_front__is_that_of_brute_force():
+    looked = 0
+    for seed in range(40):
+        machine, einsum, constraints = problem(seed, 1500)
+        nodes = with_nodes(machine, einsum, constraints)
+        known = None if nodes is machine else truth(nodes, einsum, constraints, 200_000)
+        if known is None or not known.valid:
+            continue
+        every = {"energy": known.energy_pj, "cycles": known.cycles, "outer_words": known.outer_words}
+        for columns in (("energy", "cycles"), ("outer_words", "energy", "cycles")):
+            found = map_front(machine, einsum, columns, constraints=constraints, uneven=True, workers=1)
+            assert (found.stop, found.uneven) == ("exhausted", True)
+            check_points(found.values, np.stack([every[column].astype(float) for column in columns], 1), columns)
+        looked += 1
+    assert looked > 2
+
+
+def test_padded_front__holds_the_best_of_each_bound():
+    """Of M = 29 also 30 is tried: the points of both fronts that none beats."""
+    machine, einsum = (
+        load_architecture("eyeriss"),
+        replace(load_workload("gemm").layers[0], dims={"M": 29, "N": 29, "K": 8}),
+    )
+    found = map_front(machine, einsum, pad=["M=30"])
+    apart = [map_front(machine, pad(einsum, bounds)) for bounds in ({}, {"M": 30})]
+    table = np.array([values for front in apart for values in front.values])
+    check_points(found.values, table, ("energy", "cycles"))
+    assert (found.stop, found.padded) == ("exhausted", ("M=30",))
+    assert any(point.mapping.padded for point in found.points)
 
 
 @pytest.mark.parametrize("group", range(4))

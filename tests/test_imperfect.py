@@ -12,6 +12,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from accelsim import evaluate, load_architecture, load_constraints, load_mapping, load_workload
@@ -23,10 +24,11 @@ from accelsim.inputs.workload import pad, padded_einsums, read_padding, shared_r
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.results.explain import same_as_walked
+from accelsim.search.exact.front import map_front
 from accelsim.search.exact.mapper import _mapping
 from accelsim.search.exact.solve import Solver
 from accelsim.search.mapper import map_einsum
-from tests.brute import identity, ragged_cost
+from tests.brute import check_points, identity, ragged_cost
 from tests.problems import problem, with_products
 
 PROBLEMS = int(os.environ.get("ACCELSIM_IMPERFECT_PROBLEMS", "60"))
@@ -130,6 +132,39 @@ def test_best_with_remainders__is_that_of_brute_force(group):
         assert evaluate(architecture, einsum, result.best.mapping) == result.best
         looked += 1
     assert looked > 2
+
+
+@pytest.mark.parametrize("group", range(GROUPS))
+def test_front_with_remainders__is_that_of_brute_force(group):
+    """Of energy and cycles, in both orders of the columns; no other mapping of the space beats a point."""
+    looked = 0
+    for seed in range(group, PROBLEMS, 2 * GROUPS):
+        architecture, einsum, imperfect = awkward(seed)
+        known = mappings(architecture, einsum, imperfect) if imperfect else None
+        if known is None:
+            continue
+        encoded = encode(architecture, einsum)
+        costs = [cost for each in known for fits, *cost in [ragged_cost(encoded, each)] if fits]
+        columns = ("energy", "cycles") if seed % 2 else ("cycles", "energy")
+        if not costs:
+            with pytest.raises(NoValidMapping):
+                map_front(architecture, einsum, columns, imperfect=imperfect, workers=1)
+            continue
+        found = map_front(architecture, einsum, columns, imperfect=imperfect, workers=1)
+        assert (found.stop, found.imperfect) == ("exhausted", tuple(sorted(imperfect))), seed
+        check_points(found.values, np.array(costs, float)[:, :: 1 if seed % 2 else -1], columns)
+        looked += 1
+    assert looked
+
+
+def test_front_with_remainders__has_two_columns_and_no_capacity():
+    architecture, einsum = load_architecture("eyeriss"), load_workload("gemm").layers[0]
+    for columns, wrong in (
+        (("energy", "capacity:GLB"), "capacity:GLB"),
+        (("energy", "cycles", "outer_words"), "three"),
+    ):
+        with pytest.raises(AccelsimError, match=f"two of energy, cycles, outer_words, not {wrong}"):
+            map_front(architecture, einsum, columns, imperfect="all")
 
 
 @pytest.mark.parametrize(("bound", "x", "y"), [(3, 2, 1), (5, 2, 2), (7, 2, 3), (12, 4, 1), (12, 4, 3), (13, 4, 3)])

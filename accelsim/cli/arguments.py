@@ -439,7 +439,7 @@ def _check_map(parsed: argparse.Namespace) -> None:
     for option in ("uneven", "imperfect", "pad"):
         if not getattr(parsed, option):
             continue
-        for name in ("top", "within", "pareto"):
+        for name in ("top", "within"):
             if getattr(parsed, name) is not None:
                 what = "even mappings without remainders and padding"
                 parsed.parser.error(f"argument --{option}: not allowed with --{name}, which lists {what} only")

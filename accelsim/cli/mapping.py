@@ -125,7 +125,7 @@ def _map_front(inputs: Inputs, arguments: argparse.Namespace) -> int:
     from accelsim.inputs.machine_tables import machine_json
     from accelsim.show.report.search import front_files, front_report
 
-    front = search_front(inputs, one_layer(inputs, arguments), arguments, arguments.pareto)
+    front = search_front(inputs, one_layer(inputs, arguments), arguments, map_options(arguments), arguments.pareto)
     answering()
     provenance = make_provenance("map", inputs, arguments)
     document = front_json(front, provenance, machine_json(inputs.architecture))
@@ -226,7 +226,11 @@ def map_every_layer(inputs: Inputs, arguments: argparse.Namespace, options: MapO
 
 
 def search_front(
-    inputs: Inputs, einsum: Einsum, arguments: argparse.Namespace, columns: tuple[str, ...] = ("energy", "cycles")
+    inputs: Inputs,
+    einsum: Einsum,
+    arguments: argparse.Namespace,
+    options: MapOptions,
+    columns: tuple[str, ...] = ("energy", "cycles"),
 ) -> FrontResult:
     """Search the Pareto front of one layer, with progress where a terminal shows it."""
     from accelsim.search.exact.front import map_front
@@ -238,6 +242,9 @@ def search_front(
             einsum,
             columns,
             constraints=constraints,
+            uneven=options.uneven,
+            imperfect=options.imperfect,
+            pad=options.pad,
             budget=_budget(arguments),
             workers=arguments.workers,
             on_progress=on_progress,

@@ -203,7 +203,9 @@ def _plot_layer(arguments: argparse.Namespace) -> Picture:
             return _picture(name, result.stacks_table, result.plot_stacks, census.best_median_worst(found))
         return _picture(name, census.density_table, census.plot_density, found, *over)
     if kind == "front":
-        return _picture(name, search.front_table, search.plot_front, search_front(inputs, layer, arguments))
+        return _picture(
+            name, search.front_table, search.plot_front, search_front(inputs, layer, arguments, MapOptions())
+        )
     if kind == "curve":  # against the proved optimum
         seeds = range(arguments.seed, arguments.seed + _RANDOM_SEARCHES)
         drawn = [_draw(arguments, inputs, layer, seed) for seed in seeds]

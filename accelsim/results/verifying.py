@@ -409,6 +409,7 @@ def _check_front(task: Task, recorded: Mapping[str, Any]) -> Iterator[Check]:
     try:
         again = map_front(
             task.architecture, task.einsum, tuple(recorded["columns"]), constraints=task.constraints,
+            uneven=recorded["uneven"], imperfect=recorded["imperfect"], pad=recorded["padded"],
             budget=task.budget, workers=task.workers, on_progress=task.on_progress,
         )  # fmt: skip
     except NoValidMapping as error:

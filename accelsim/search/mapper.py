@@ -6,11 +6,11 @@ import math
 import os
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -34,6 +34,8 @@ from accelsim.search.value_kernel import terms_of
 if TYPE_CHECKING:
     from accelsim.model.detail import Detail
     from accelsim.search.kernel import PieceTally
+
+Found = TypeVar("Found")
 
 LARGEST = 20_000_000_000
 """An exhaustive search of more mappings than this is refused."""
@@ -173,23 +175,21 @@ def map_einsum(
         bounds = read_padding(einsum, pad)
         get_ready(encoded, ragged)
         started = time.monotonic()
-        while True:
-            try:
-                return map_exactly(
-                    Spaces(architecture, [*padded_einsums(einsum, bounds)], space.constraints, ragged, uneven=uneven),
-                    goal,
-                    top=top,
-                    within=within,
-                    budget=budget,
-                    workers=cores,
-                    on_progress=on_progress,
-                    padded=tuple(f"{dim}={bound}" for dim, tried in bounds.items() for bound in tried[1:]),
-                    started=started,
-                )
-            except TooManyChoices:
-                if imperfect != "all" or len(ragged) < 2:
-                    raise
-            ragged -= {_smoothest(einsum, ragged)}
+        return with_remainders(
+            einsum,
+            imperfect,
+            lambda dims: map_exactly(
+                Spaces(architecture, [*padded_einsums(einsum, bounds)], space.constraints, dims, uneven=uneven),
+                goal,
+                top=top,
+                within=within,
+                budget=budget,
+                workers=cores,
+                on_progress=on_progress,
+                padded=tried_bounds(bounds),
+                started=started,
+            ),
+        )
     if uneven or imperfect or pad:
         raise AccelsimError("only an exact search finds uneven mappings, or some with remainders or padding")
     if top > 1 or within is not None:
@@ -204,6 +204,23 @@ def map_einsum(
     if budget is None or budget == Budget(memory_bytes=budget.memory_bytes):
         budget = Budget() if exhaustive else Budget(seconds=5.0)
     return _Run(space.encoded, space, goal, exhaustive, budget, seed, cores, on_progress).result()
+
+
+def tried_bounds(bounds: dict[str, list[int]]) -> tuple[str, ...]:
+    """Bounds that are tried instead of those of the Einsum, such as `P=56`."""
+    return tuple(f"{dim}={bound}" for dim, tried in bounds.items() for bound in tried[1:])
+
+
+def with_remainders(einsum: Einsum, asked: str | Sequence[str], search: Callable[[frozenset[str]], Found]) -> Found:
+    """Search where some dimensions may leave remainders: of all, as many as can be looked at."""
+    ragged = imperfect_dims(einsum, asked)
+    while True:
+        try:
+            return search(ragged)
+        except TooManyChoices:
+            if asked != "all" or len(ragged) < 2:
+                raise
+        ragged -= {_smoothest(einsum, ragged)}
 
 
 def _smoothest(einsum: Einsum, dims: frozenset[str]) -> str:

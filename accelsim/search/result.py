@@ -220,7 +220,7 @@ class FrontResult:
     nodes, evaluated, table_bytes : int
         As in `Certificate`.
     seconds : float
-    limits : tuple of str
+    limits, uneven, imperfect, padded
         As in `SearchResult`.
     """
 
@@ -234,6 +234,9 @@ class FrontResult:
     table_bytes: int
     seconds: float
     limits: tuple[str, ...] = ()
+    uneven: bool = False
+    imperfect: tuple[str, ...] = ()
+    padded: tuple[str, ...] = ()
 
     def rows(self) -> list[Dict[str, Any]]:
         """One row for each point, in order: the columns asked for, energy [pJ], cycles, EDP and utilization."""

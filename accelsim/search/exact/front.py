@@ -7,31 +7,48 @@ import math
 import os
 import time
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.errors import AccelsimError, NoValidMapping, TablesTooLarge
-from accelsim.inputs.objective import FASTEST, LEAST_EDP, LEAST_ENERGY
+from accelsim.inputs.objective import FASTEST, LEAST_EDP, LEAST_ENERGY, QUANTITIES, Objective
 from accelsim.inputs.units import listed
-from accelsim.inputs.workload import Einsum
+from accelsim.inputs.workload import Einsum, padded_einsums, read_padding
 from accelsim.mapspace.space import MapSpace
-from accelsim.model.encode import Floats, encode
+from accelsim.model.encode import Floats
+from accelsim.model.evaluate import refuse_remainders
 from accelsim.model.result import Result
 from accelsim.search.descent import FIRST_WALKS, Descent
 from accelsim.search.exact.incumbents import found_by_walks, join, make_incumbents
 from accelsim.search.exact.incumbents_kernel import FRONT, Incumbents
-from accelsim.search.exact.mapper import LAST_WALKS, Watch, none_valid, refuse_mismatch, result_of, why_none
+from accelsim.search.exact.mapper import (
+    LAST_WALKS,
+    Aim,
+    Solved,
+    Watch,
+    best_of,
+    none_valid,
+    refuse_mismatch,
+    result_of,
+    why_none,
+)
 from accelsim.search.exact.ready import get_ready
 from accelsim.search.exact.solve import Outcome, Solver
+from accelsim.search.mapper import tried_bounds, with_remainders
 from accelsim.search.result import FrontResult, column_value
+from accelsim.search.spaces import Spaces
 from accelsim.search.stopping import asked
 from accelsim.search.strategy import Budget, OnProgress
 from accelsim.search.value_kernel import CAPACITY, CYCLES, ENERGY, WORDS, terms_of
 
 POINTS = 10_000
 """Room for points of a front."""
+TIE = 1e-11
+"""Relative difference of energies that are equal but for rounding."""
 GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 
 
@@ -71,11 +88,17 @@ def map_front(
     columns: tuple[str, ...] = ("energy", "cycles"),
     *,
     constraints: Constraints | None = None,
+    uneven: bool = False,
+    imperfect: str | Sequence[str] = (),
+    pad: str | Sequence[str] = (),
     budget: Budget | None = None,
     workers: int | None = None,
     on_progress: OnProgress | None = None,
 ) -> FrontResult:
     """Find every mapping that no other one beats, one for each combination of values.
+
+    With remainders a front has two columns and no capacity, and is found point by point: of the mappings with less of
+    the second column than the last point the one that is least in the first.
 
     Parameters
     ----------
@@ -84,7 +107,7 @@ def map_front(
     columns : tuple of str
         Two or three of `energy`, `cycles`, `outer_words` (storage words read, filled and updated at the outermost
         level) and `capacity:LEVEL` (storage words held at a level); the smaller the better.
-    constraints, budget, workers, on_progress
+    constraints, uneven, imperfect, pad, budget, workers, on_progress
         As for `accelsim.map_einsum`; the budget is in seconds.
 
     Returns
@@ -99,8 +122,107 @@ def map_front(
         If the columns are not two or three different ones.
     """
     _parse_columns(columns, architecture)
-    space = MapSpace(encode(architecture, einsum), constraints)
-    return front_of(space, columns, budget=budget, workers=workers or os.cpu_count() or 1, on_progress=on_progress)
+    cores, bounds, started = workers or os.cpu_count() or 1, read_padding(einsum, pad), time.monotonic()
+
+    def search(ragged: frozenset[str]) -> FrontResult:
+        spaces = Spaces(architecture, [*padded_einsums(einsum, bounds)], constraints, ragged, uneven=uneven)
+        spent = time.monotonic() - started
+        left = budget and replace(budget, seconds=budget.seconds and max(1e-3, budget.seconds - spent))
+        find = _front_by_points if ragged else _front_of_spaces
+        found = find(spaces, columns, budget=left, workers=cores, on_progress=on_progress)
+        return replace(found, uneven=uneven, imperfect=tuple(sorted(ragged)), padded=tried_bounds(bounds))
+
+    if imperfect:
+        refuse_remainders(architecture)
+        others = [column for column in columns if column not in QUANTITIES]
+        if others or len(columns) > 2:
+            what = listed(others) if others else "three columns"
+            raise AccelsimError(f"a front with remainders has two of {listed(QUANTITIES)}, not {what}")
+    return with_remainders(einsum, imperfect, search)
+
+
+def _front_of_spaces(
+    spaces: Spaces, columns: tuple[str, ...], *, budget: Budget | None, workers: int, on_progress: OnProgress | None
+) -> FrontResult:
+    """The front of some spaces together, each searched in its share of the time that is left."""
+    found: list[FrontResult] = []
+    begin, wrong = time.monotonic(), list[NoValidMapping]()
+    for number, space in enumerate(spaces):
+        share = budget
+        if budget is not None and budget.seconds is not None:
+            left = begin + budget.seconds - time.monotonic()
+            share = replace(budget, seconds=max(1e-3, left / (len(spaces) - number)))
+        try:
+            found.append(front_of(space, columns, budget=share, workers=workers, on_progress=on_progress))
+        except NoValidMapping as error:
+            wrong.append(error)
+    if not found:
+        raise wrong[0]
+    rows = [row for front in found for row in zip(front.values, front.points, strict=True)]
+    values, points = _undominated(rows)
+    unsure = [front.stop for front in found if front.stop != "exhausted"]
+    unsure += ["timeout" for error in wrong if not error.proved]
+    return replace(
+        found[0],
+        values=values,
+        points=points,
+        stop=(unsure or ["exhausted"])[0],
+        space_size=spaces.size,
+        nodes=sum(front.nodes for front in found),
+        evaluated=sum(front.evaluated for front in found),
+        table_bytes=max(front.table_bytes for front in found),
+        seconds=time.monotonic() - begin,
+    )
+
+
+def _front_by_points(
+    spaces: Spaces, columns: tuple[str, ...], *, budget: Budget | None, workers: int, on_progress: OnProgress | None
+) -> FrontResult:
+    """The front of two columns, point by point, each proved by a search within limits.
+
+    The first column is looked for first if the second is a whole number, else the other way round.
+    """
+    space = spaces.first
+    get_ready(space.encoded, space.imperfect)
+    watch = Watch(None, budget or Budget(), on_progress, time.monotonic())
+    first, second = columns if columns[1] != "energy" else columns[::-1]
+    most, rows, searches = space.most, list[tuple[tuple[float, ...], Result]](), list[Solved]()
+    with suppress(KeyboardInterrupt):
+        while not rows or searches[-1].stop == "exhausted":
+            best, limits = None, most.copy()
+            for column in (first, second):  # the least of the first, and of these mappings the least of the second
+                searches.append(best_of(spaces, Aim(Objective.parse(column), limits, workers, watch)))
+                best = searches[-1].best or best
+                if best is None or searches[-1].stop != "exhausted":
+                    break
+                limits[QUANTITIES.index(column)] = column_value(best, column) * (1.0 + TIE * (column == "energy"))
+            if best is None:
+                break
+            rows.append((tuple(column_value(best, column) for column in columns), best))
+            most[QUANTITIES.index(second)] = column_value(best, second) - 1
+    stop = "interrupted" if asked() else "exhausted"
+    stop = next((each.stop for each in searches if each.stop != "exhausted"), stop)
+    if stop == "exhausted" and not all(each.best is None or each.certificate.proved for each in searches):
+        stop = "remainders"
+    if not rows:
+        if stop == "interrupted":
+            raise KeyboardInterrupt
+        nodes, seconds = searches[0].nodes, time.monotonic() - watch.started
+        reasons = [none_valid(stop, nodes, seconds, spaces.size), *why_none(stop, space, watch.end)]
+        raise NoValidMapping("\n".join(reasons), proved=stop == "exhausted")
+    values, points = _undominated(rows)
+    return FrontResult(
+        columns=columns,
+        points=points,
+        values=values,
+        stop=stop,
+        space_size=spaces.size,
+        nodes=sum(each.nodes for each in searches),
+        evaluated=sum(each.leaves for each in searches),
+        table_bytes=max(each.table_bytes for each in searches),
+        seconds=time.monotonic() - watch.started,
+        limits=space.constraints.on_costs,
+    )
 
 
 def _parse_columns(columns: Sequence[str], architecture: Architecture) -> list[tuple[int, int]]:

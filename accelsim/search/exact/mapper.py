@@ -116,8 +116,8 @@ def map_exactly(
     first = spaces.first
     get_ready(first.encoded, first.imperfect)
     watch = Watch(goal, budget or Budget(), on_progress, started or time.monotonic())
-    aim = _Aim(goal, first.most, workers, watch)
-    solved = _widest(spaces, aim) or _best_of(spaces, aim)
+    aim = Aim(goal, first.most, workers, watch)
+    solved = _widest(spaces, aim) or best_of(spaces, aim)
     if solved.stop in ("timeout", "memory"):
         _walk_on(spaces, aim, solved)
     if solved.best is None and solved.stop == "interrupted":
@@ -133,8 +133,8 @@ def map_exactly(
     if certificate.proved and goal.alone not in ("", "energy") and solved.solver is not None:  # of equals, least energy
         most, at = first.most, QUANTITIES.index(goal.alone)
         most[at] = costs_of(best)[at]
-        least = _Aim(LEAST_ENERGY, most, workers, watch, best)
-        best = _best_of(spaces, least, solved.solver).best or best
+        least = Aim(LEAST_ENERGY, most, workers, watch, best)
+        best = best_of(spaces, least, solved.solver).best or best
     ranked: tuple[Result, ...] = (best,)
     counted = None
     if (top > 1 or within is not None) and stop == "exhausted":
@@ -178,7 +178,7 @@ def _put_first(best: Result, listed: Sequence[Result]) -> tuple[Result, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Aim:
+class Aim:
     """What is looked for, and what it may cost: float64[3]; with `known`, what is better than that mapping."""
 
     objective: Objective
@@ -212,7 +212,7 @@ class _Aim:
 
 
 @dataclass(slots=True)
-class _Solved:
+class Solved:
     """What the searches of some spaces found and proved together."""
 
     best: Result | None = None
@@ -244,12 +244,12 @@ class _Solved:
         return Certificate(self.value, min(self.bound, self.value), self.nodes, self.leaves, self.table_bytes)
 
 
-def _best_of(spaces: Spaces, aim: _Aim, solver: Solver | None = None) -> _Solved:
+def best_of(spaces: Spaces, aim: Aim, solver: Solver | None = None) -> Solved:
     """Find the best mapping of some spaces; each is searched for what is better than the best of those before.
 
     Of remainders the part that leaves none comes first. `solver` is that of the last space, if it was searched before.
     """
-    solved = _Solved() if aim.known is None else _Solved(aim.known, aim.known.energy_pj)
+    solved = Solved() if aim.known is None else Solved(aim.known, aim.known.energy_pj)
     perfect = _perfect(spaces.first) if aim.known is None else []
     for number, space in enumerate(itertools.chain(perfect, spaces), -len(perfect)):
         if solved.stop != "exhausted":
@@ -287,11 +287,11 @@ def _best_of(spaces: Spaces, aim: _Aim, solver: Solver | None = None) -> _Solved
     return solved
 
 
-def _descent(space: MapSpace, aim: _Aim) -> Descent:
+def _descent(space: MapSpace, aim: Aim) -> Descent:
     return Descent(space, terms_of(aim.objective), most=aim.most, workers=aim.workers)
 
 
-def _walk(descent: Descent, aim: _Aim, solved: _Solved, deadline: float | None) -> None:
+def _walk(descent: Descent, aim: Aim, solved: Solved, deadline: float | None) -> None:
     """Take some walks, and keep the best mapping found if it is better than the best so far."""
     found = descent.go(FIRST_WALKS, deadline)
     if found is not None and found.value < solved.value:
@@ -301,7 +301,7 @@ def _walk(descent: Descent, aim: _Aim, solved: _Solved, deadline: float | None) 
         aim.watch.tell(make_incumbents(descent.space, 1), 0.0)
 
 
-def _walk_remainders(space: MapSpace, descent: Descent, aim: _Aim, solved: _Solved) -> None:
+def _walk_remainders(space: MapSpace, descent: Descent, aim: Aim, solved: Solved) -> None:
     """Walk in a space of rounded bounds, and cut the best mapping down to those of the space with remainders."""
     found = descent.go(FIRST_WALKS, aim.watch.end)
     if found is None:
@@ -314,7 +314,7 @@ def _walk_remainders(space: MapSpace, descent: Descent, aim: _Aim, solved: _Solv
         solved.walked, solved.best, solved.value = True, result, value
 
 
-def _walk_on(spaces: Spaces, aim: _Aim, solved: _Solved) -> None:
+def _walk_on(spaces: Spaces, aim: Aim, solved: Solved) -> None:
     """Walk through all spaces in turn until the time is used up; where it is not limited, some more times."""
     end, descents, first = aim.watch.end, solved.descents, spaces.first
     every = itertools.chain(_perfect(first), rounded_spaces(first) if first.imperfect else spaces)
@@ -335,7 +335,7 @@ def _walk_on(spaces: Spaces, aim: _Aim, solved: _Solved) -> None:
             _walk_remainders(first, descent, aim, solved)
 
 
-def _widest(spaces: Spaces, aim: _Aim) -> _Solved | None:
+def _widest(spaces: Spaces, aim: Aim) -> Solved | None:
     """Of all mappings with the fewest cycles the one of least energy, if using most compute units makes them so few.
 
     None where another number is looked for, where it takes more cycles, or a second does not tell.
@@ -366,7 +366,7 @@ def _widest(spaces: Spaces, aim: _Aim) -> _Solved | None:
         raise KeyboardInterrupt
     if outcome.stop in ("nodes", "timeout") or not outcome.found.many[0]:
         return None
-    solved = _Solved(result_of(space, outcome.found.best, 0, outcome.found.column[0]))
+    solved = Solved(result_of(space, outcome.found.best, 0, outcome.found.column[0]))
     solved.add(outcome)
     solved.value = solved.bound = aim.objective.value(0.0, least_cycles)
     return solved
@@ -380,7 +380,7 @@ def _perfect(space: MapSpace) -> list[MapSpace]:
     return []
 
 
-def _seek(space: MapSpace, solver: Solver, aim: _Aim, solved: _Solved) -> None:
+def _seek(space: MapSpace, solver: Solver, aim: Aim, solved: Solved) -> None:
     """Look in one space for what is better than the best so far, or as good if a walk found that.
 
     So of equal mappings the search chooses, whatever the walks came across.
@@ -399,7 +399,7 @@ def _seek(space: MapSpace, solver: Solver, aim: _Aim, solved: _Solved) -> None:
     solved.add(outcome)
 
 
-def _seek_remainders(space: MapSpace, solver: Solver, aim: _Aim, solved: _Solved) -> None:
+def _seek_remainders(space: MapSpace, solver: Solver, aim: Aim, solved: Solved) -> None:
     """As `_seek`: list mappings by what they cost at least, and evaluate them until no other one can be better."""
     goal, watch = aim.objective, aim.watch
     for room in ROOMS:
