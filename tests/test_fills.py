@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from accelsim import load_architecture, load_mapping, load_workload
 from accelsim.inputs.architecture import OVERLAPS, Axis
+from accelsim.inputs.errors import SpecError
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
@@ -190,3 +191,37 @@ def test_census__no_mapping_takes_more_cycles_than_its_limit():
 
 def test_exact__equals_brute_force_with_fills_that_wait_and_remainders():
     check_remainders(overlap_problem)
+
+
+BAD = """architecture:
+  name: bad
+  levels:
+    - {name: A, class: DRAM, word: 8 bit, overlap: none, energy: {read: 1 pJ, write: 1 pJ}}
+    - {name: B, class: SRAM, size: 1 KiB, word: 8 bit, overlap: stedy, energy: {read: 1 pJ, write: 1 pJ}}
+    - name: C
+      class: SRAM
+      size: 1 KiB
+      word: 8 bit
+      overlap: none
+      dma: {issue: 3}
+      energy: {read: 1 pJ, write: 1 pJ}
+      fanout: {x: 4, y: 4, systolic: {stationary: Weights, instruction: {along: P, rows: 0, lest: 2}}}
+    - {name: D, class: register, size: 8 bit, word: 8 bit, keep: [Weights], energy: {read: 1 pJ, write: 1 pJ}}
+  compute: {class: intmac, energy: {compute: 1 pJ}}
+"""
+
+
+def test_keys__mistakes_are_told_with_their_places(tmp_path):
+    path = tmp_path / "bad.yaml"
+    path.write_text(BAD)
+    with pytest.raises(SpecError) as raised:
+        load_architecture(path)
+    for wanted in (
+        "bad.yaml:4:52: levels[0].overlap: nothing fills the first level; leave `overlap` out",
+        "bad.yaml:5:65: levels[1].overlap: expected an overlap (all, steady, none), got 'stedy'",
+        "bad.yaml:10:16: levels[2].overlap: its `dma` says what overlaps; leave `overlap` out",
+        "bad.yaml:13:90: levels[2].fanout.systolic.instruction.rows: must be at least 1, got 0",
+        "bad.yaml:13:93: levels[2].fanout.systolic.instruction.lest: unknown key; did you mean 'least'?",
+        "instruction: 'least' is missing",
+    ):
+        assert wanted in str(raised.value), (wanted, str(raised.value))

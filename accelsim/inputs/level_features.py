@@ -106,8 +106,8 @@ class Systolic:
 
 _INSTRUCTION_KEYS: Keys = {
     "along": Key(fields.identifier, "dimension that one instruction streams"),
-    "rows": Key(fields.positive_int, "steps along it that one instruction streams at most", "", "steps"),
-    "least": Key(fields.positive_int, "what an instruction takes at least", "", "steps"),
+    "rows": Key(fields.positive_int, "steps along it that one instruction streams at most", unit="steps"),
+    "least": Key(fields.positive_int, "what an instruction takes at least", unit="steps"),
 }
 _ARRAY_KEYS: Keys = {
     "stationary": Key(fields.one_of(ROLES, "a role"), "role that stays in the PEs"),
