@@ -278,6 +278,33 @@ def test_map__takes_a_template_of_the_folder_above_from_there(run, tmp_path, mon
     assert run("map", "systolic", "layers/0.yaml", "--quiet", "--no-cache")[0] == 0
 
 
+def test_set__gives_variables_of_templates_to_each_command(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "prob.yaml").write_text(PROBLEM.replace("K: 4", "K: {{channels}}"))
+    (tmp_path / "arch.yaml").write_text(V03)
+    both = [tmp_path / "arch.yaml", tmp_path / "prob.yaml"]
+    for command in (
+        ["map", *both, "--json", "--no-cache"],
+        ["spread", *both, "--json", "--seconds", "3"],
+        ["check", *both],
+    ):
+        code, out, err = run(*command, "--set", "channels=16")
+        assert code == 0, err
+        assert command[0] == "check" or "16" in out
+    assert "'channels' is undefined; give it a value with --set" in run("map", *both)[2]
+
+
+def test_include__tags_stand_for_files_of_the_folder(read, tmp_path):
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts/arch.yaml").write_text(V04.partition("architecture:\n")[2].replace("\n  ", "\n").lstrip(" "))
+    (tmp_path / "prob.yaml").write_text(PROBLEM.partition("problem:\n")[2])
+    top = "architecture: !include parts/arch.yaml\nproblem: !include prob.yaml\n"
+    foreign = read(f"variables: {{BITS: 8, technology: 45nm}}\n{top}")
+    assert foreign.workload["einsum"]["dims"] == {"K": 4, "R": 3, "P": 8}
+    assert [level["name"] for level in foreign.architecture["levels"]] == ["Main", "Buffer", "Row", "Spad", "Sums"]
+    assert any("parts/arch.yaml:" in str(note) for note in foreign.notes)
+
+
 BOMB = "a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
     f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12)
 )
@@ -293,6 +320,10 @@ BOMB = "a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
         ("{{ ().__class__ }}: 1", ":1:1: the template reaches for an attribute"),
         ("{{ cycler('a') }}: 1", "the template calls something"),
         ("a: {{ include_text('../secret.yaml') }}", "'../secret.yaml' lies outside"),
+        ("a: !include ../secret.yaml", ":1:4: '../secret.yaml' lies outside"),
+        ("a: !include 0.yaml", "files include too many files, or themselves"),
+        ("a: !include /dev/zero", "lies outside"),
+        ("a: !include none.yaml", "'none.yaml' is included and does not exist"),
         ("a: {{ include_text('/etc/passwd') }}", "'/etc/passwd' lies outside"),
         ("a: {{ include_text('0.yaml') }}", "include too many files, or themselves"),
         ("{% for i in range(10 ** 9) %}x{% endfor %}", "a loop of more than 300 steps"),

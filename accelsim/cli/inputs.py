@@ -80,8 +80,8 @@ def _sizes(arguments: argparse.Namespace, names: Sequence[str]) -> dict[str, str
 
 def read_inputs(arguments: argparse.Namespace) -> Inputs:
     """Read architecture and workload, with every mistake in both, and find the layer."""
-    given = _given(arguments)
-    paths, overrides = find_files(given), read_overrides(arguments)
+    given, overrides, variables = _given(arguments)
+    paths = find_files(given, variables)
     architecture, workload = read_machine(paths, overrides)
     layer = find_layer(workload, arguments.layer, arguments.workload)
     limits = tuple(getattr(arguments, "limit", None) or ())
@@ -90,10 +90,10 @@ def read_inputs(arguments: argparse.Namespace) -> Inputs:
 
 def read_machines(arguments: argparse.Namespace) -> list[Inputs]:
     """Read each of the machines between commas with the workload; a parameter that is set must be one of some file."""
-    overrides = read_overrides(arguments)
     machines = [argparse.Namespace(**{**vars(arguments), "arch": name}) for name in split(arguments.arch)]
-    given = [_given(machine) for machine in machines]
-    paths = [find_files(names) for names in given]
+    asked = [_given(machine) for machine in machines]
+    given, overrides = [names for names, _, _ in asked], {key: text for _, own, _ in asked for key, text in own.items()}
+    paths = [find_files(names, variables) for names, _, variables in asked]
     check_overrides(overrides, [path for several in paths for path in several.values()])
     found = []
     for names, files in zip(given, paths, strict=True):
@@ -118,13 +118,13 @@ def split(text: str) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def find_files(given: dict[str, str]) -> dict[str, Path]:
-    """Find the file of each kind by its path or its shipped name."""
+def find_files(given: dict[str, str], variables: tuple[tuple[str, str], ...] = ()) -> dict[str, Path]:
+    """Find the file of each kind by its path or its shipped name; `variables` are those of another tool's templates."""
     machine = given.get("architecture", "")
     if machine and library.find(machine, "arch") is None and _catalogued(machine):
         what = "a machine with levels (such as gpu_sm) is needed here; `map`, `roofline` and `gpu` know GPUs"
         raise AccelsimError(f"{machine} is a GPU of the catalogue: {what}")
-    converted = convert_foreign(tuple(dict.fromkeys(given.values())))
+    converted = convert_foreign(tuple(dict.fromkeys(given.values())), variables)
     found = {}
     for kind, name in given.items():
         if name not in converted:
@@ -157,26 +157,44 @@ def read_machine(paths: dict[str, Path], overrides: dict[str, str]) -> tuple[Arc
 def read_machine_alone(arguments: argparse.Namespace) -> tuple[Architecture, Path, dict[str, str]]:
     """Read the architecture that a command names, with parameters of its workload too; its file and what is set."""
     given = {"architecture": arguments.arch, "workload": getattr(arguments, "workload", None)}
-    paths = find_files({kind: name for kind, name in given.items() if name is not None})
-    overrides = read_overrides(arguments)
+    named = {kind: name for kind, name in given.items() if name is not None}
+    overrides, variables = apart(read_overrides(arguments), named.values())
+    paths = find_files(named, variables)
     check_overrides(overrides, paths.values())
     return load_architecture(paths["architecture"], overrides), paths["architecture"], overrides
 
 
-def _given(arguments: argparse.Namespace) -> dict[str, str]:
-    """Names of the files of each kind that the command line gives; files of other tools are converted."""
+def apart(overrides: dict[str, str], names: Iterable[str]) -> tuple[dict[str, str], tuple[tuple[str, str], ...]]:
+    """Overrides of parameters of our files, and variables of another tool's templates: what is no such parameter."""
+    if not overrides:
+        return {}, ()
+    from accelsim.importers.foreign import tool_of
+
+    files = [name for name in names if os.path.isfile(name) and not name.endswith(library.MODELS)]
+    templates = {name for name in files if tool_of(name) == "template"}
+    ours = [name for name in files if name not in templates and tool_of(name) is None]
+    variables = {key: text for key, text in overrides.items() if templates and unknown_overrides({key: text}, ours)}
+    return {key: text for key, text in overrides.items() if key not in variables}, tuple(variables.items())
+
+
+def _given(arguments: argparse.Namespace) -> tuple[dict[str, str], dict[str, str], tuple[tuple[str, str], ...]]:
+    """Names of the files of each kind that the command line gives, overrides, and variables of templates.
+
+    Files of other tools are converted.
+    """
     attributes = {**dict.fromkeys(library.FOLDERS, ""), "architecture": "arch"}
     names = {kind: getattr(arguments, attribute or kind, None) for kind, attribute in attributes.items()}
     given = {kind: name for kind, name in names.items() if name is not None}
+    overrides, variables = apart(read_overrides(arguments), given.values())
     if "constraints" in vars(arguments) and "constraints" not in given:
-        converted = convert_foreign(tuple(dict.fromkeys(given.values())))
+        converted = convert_foreign(tuple(dict.fromkeys(given.values())), variables)
         asking = next((name for name, kept in converted.items() if "constraints" in kept), None)
         given |= {} if asking is None else {"constraints": asking}
-    return given
+    return given, overrides, variables
 
 
 @lru_cache(maxsize=8)
-def convert_foreign(names: tuple[str, ...]) -> dict[str, dict[str, Path]]:
+def convert_foreign(names: tuple[str, ...], variables: tuple[tuple[str, str], ...] = ()) -> dict[str, dict[str, Path]]:
     """Convert those of some files that are another tool's, all together; models too beside files of ZigZag.
 
     Returns
@@ -196,7 +214,7 @@ def convert_foreign(names: tuple[str, ...]) -> dict[str, dict[str, Path]]:
     foreign = [*tools, *(models if "zigzag" in tools.values() else [])]
     if not foreign:
         return {}
-    made = read_foreign(foreign)
+    made = read_foreign(foreign, variables=dict(variables))
     texts = {f"{kind}.yaml": text.encode() for kind, text in made.texts(foreign).items()}
     folder = user_cache() / "imported" / hashlib.sha256(b"".join(texts.values())).hexdigest()[:16]
     kept = {path.stem: path for path in write_directory(folder, texts)}

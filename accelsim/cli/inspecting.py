@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from accelsim.cli import BAD_INPUT, DONE, answer, complain, print_json
-from accelsim.cli.inputs import convert_foreign, read_machine_alone, read_overrides
+from accelsim.cli.inputs import apart, convert_foreign, read_machine_alone, read_overrides
 from accelsim.gpu.catalogue import read_gpu
 from accelsim.inputs import library
 from accelsim.inputs.architecture import Architecture, read_architecture
@@ -56,14 +56,15 @@ def schema_command(arguments: argparse.Namespace) -> int:
 
 def check_command(arguments: argparse.Namespace) -> int:
     """Report every mistake in files of any kind."""
-    converted = convert_foreign(tuple(arguments.files))
+    overrides, variables = apart(read_overrides(arguments), arguments.files)
+    converted = convert_foreign(tuple(arguments.files), variables)
     ours = dict.fromkeys(path for kept in converted.values() for path in kept.values())
     paths: list[str | Path] = []
     for name in arguments.files:
         if name not in converted:  # as given where there is such a file, else a shipped one of that name
             paths.append(next(filter(None, (library.find(name, kind) for kind in library.KINDS)), name))
     paths += ours
-    if problems := check_files(paths, read_overrides(arguments)):
+    if problems := check_files(paths, overrides):
         complain("\n".join(map(str, problems)))
         return BAD_INPUT
     sys.stdout.write(f"{len(paths)} file{'s' if len(paths) > 1 else ''}: no mistakes\n")

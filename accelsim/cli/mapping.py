@@ -26,6 +26,7 @@ from accelsim.cli import (
 from accelsim.cli.arguments import refuse_gpu_options
 from accelsim.cli.inputs import (
     Inputs,
+    apart,
     check_constraints,
     find_files,
     is_gpu,
@@ -318,7 +319,8 @@ def fuse_command(arguments: argparse.Namespace) -> int:
     from accelsim.show.report.network import brief, fusion_report
 
     given = {"architecture": arguments.arch, "workload": arguments.workload}
-    paths, overrides = find_files(given), read_overrides(arguments)
+    overrides, variables = apart(read_overrides(arguments), given.values())
+    paths = find_files(given, variables)
     inputs = Inputs(given, paths, overrides, *read_machine(paths, overrides), None)
     if not arguments.quiet:
         print_notes(inputs.workload.notes)

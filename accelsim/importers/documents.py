@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from accelsim.inputs.errors import Mark, Problem, SpecError
+from accelsim.inputs.errors import AccelsimError, Mark, Problem, SpecError
 from accelsim.inputs.source import syntax_problem
 from accelsim.inputs.units import quoted
 
@@ -74,6 +74,7 @@ def parse(
     path: str,
     place: Callable[[int], tuple[str, int]] | None = None,
     included: Mapping[str, Any] | None = None,
+    include: Callable[[str], Any] | None = None,
 ) -> Document:
     """Read YAML text.
 
@@ -85,21 +86,28 @@ def parse(
         File and line that a line (from 1) of the text comes from; default: those of the text.
     included : mapping, optional
         What names in the text stand for, as they are or with keys behind points.
+    include : callable, optional
+        Reads the file that a tag `!include` names; default: no file is read.
 
     Raises
     ------
     SpecError
         If it is no YAML, stands for too much, or would run something.
     """
-    builder = _Builder(place or (lambda line: (path, line)), included or {})
+    builder = _Builder(place or (lambda line: (path, line)), included or {}, include)
     return Document(path, builder.build(text), tuple(builder.repeated))
 
 
 class _Builder:
     """Makes maps and lists of YAML's events, without recursion and not more than is read later."""
 
-    def __init__(self, place: Callable[[int], tuple[str, int]], included: Mapping[str, Any]) -> None:
-        self.place, self.included = place, included
+    def __init__(
+        self,
+        place: Callable[[int], tuple[str, int]],
+        included: Mapping[str, Any],
+        include: Callable[[str], Any] | None,
+    ) -> None:
+        self.place, self.included, self.include = place, included, include
         self.open: list[Table | Row] = []
         self.keys: list[str | None] = []
         self.anchors: dict[str, Any] = {}
@@ -195,6 +203,13 @@ class _Builder:
 
     def _scalar(self, event: Any) -> Any:
         text, tag = event.value, self._tag(event)
+        if tag == "!include" and self.include is not None:
+            try:
+                return self._included(event, self.include(text), [])
+            except SpecError:
+                raise
+            except AccelsimError as error:
+                raise refuse(self.mark(event), str(error)) from None
         if event.style or event.tag == f"{_STANDARD}str":
             return text
         if tag and not text:  # `- !Nothing`

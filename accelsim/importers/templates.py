@@ -87,10 +87,27 @@ def read_document(path: str, folders: Mapping[Path, None], variables: Mapping[st
     """
     if path.endswith(MODELS):
         return Document(path, None)
+    return _read(path, _Files(folders, []), variables)
+
+
+def _read(path: str, files: _Files, variables: Mapping[str, Any]) -> Document:
     text = read_utf8(path)
+
+    def include(name: str) -> Any:
+        """What a file holds that a tag names."""
+        found = files.find(name, Path(path).resolve().parent)
+        if found is None:
+            raise AccelsimError(f"{quoted(name)} is included and does not exist")
+        if files.depth >= _DEEPEST or len(files.names) >= _MOST_FILES:
+            raise AccelsimError("files include too many files, or themselves")
+        files.names.append(str(found))
+        files.depth += 1
+        body = _read(str(found), files, variables).body
+        files.depth -= 1
+        return body
+
     if "{{" not in text and "{%" not in text:
-        return parse(text, path)
-    files = _Files(folders, [])
+        return parse(text, path, include=include)
     marked = _rendered(path, text, files, variables)
     lines, where = [], (path, 1)
     for line in marked.split("\n"):
@@ -98,7 +115,7 @@ def read_document(path: str, folders: Mapping[Path, None], variables: Mapping[st
         if numbers:
             where = (files.names[int(numbers[0][0])], int(numbers[0][1]))
         lines.append(where)
-    return parse(_LINE.sub("", marked), path, lambda line: lines[min(line, len(lines)) - 1], files.included)
+    return parse(_LINE.sub("", marked), path, lambda line: lines[min(line, len(lines)) - 1], files.included, include)
 
 
 def _rendered(path: str, text: str, files: _Files, variables: Mapping[str, Any]) -> str:
