@@ -116,7 +116,7 @@ def test_check__compiles_and_draws_nothing():
         (["explore", "two_level_buffer", "--html", "/dev/null/x.html"], "/dev/null/x.html: /dev/null is not a folder"),
         (["explore", "two_level_buffer", "--scheduler", "host"], "--scheduler host: not an address; write it like tcp"),
         (["map", "systolic", "conv", "-o", ""], "argument --output: expected a path, got nothing"),
-        (["map", "systolic", "conv", "extras"], "unrecognized arguments: extras; `accelsim map --help` lists them"),
+        (["map", "systolic", "conv", "extras"], "unrecognized arguments: extras; only another tool has more files"),
         (["verify", REPOSITORY / "arch" / "eyeriss.yaml"], "eyeriss.yaml: not JSON"),
         (["list", "archs"], "did you mean 'arch'?"),
         (["spread", "a100", "conv"], "a100 is a GPU of the catalogue: a machine with levels (such as gpu_sm)"),

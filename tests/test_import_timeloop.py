@@ -305,6 +305,29 @@ def test_include__tags_stand_for_files_of_the_folder(read, tmp_path):
     assert any("parts/arch.yaml:" in str(note) for note in foreign.notes)
 
 
+def test_map__takes_all_files_of_a_tool_in_any_order(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    texts = {
+        "arch": V03,
+        "prob": PROBLEM,
+        "ert": ERT,
+        "map": MAPPING,
+        "mapper": "mapper: {optimization-metrics: [energy]}",
+    }
+    for name, text in texts.items():
+        (tmp_path / f"{name}.yaml").write_text(text)
+    files = {name: tmp_path / f"{name}.yaml" for name in texts}
+    code, out, err = run("map", *(files[name] for name in ("mapper", "prob", "ert", "arch")), "--json", "--no-cache")
+    assert code == 0, err
+    assert json.loads(out)["result"]["valid"]
+    assert run("eval", *(files[name] for name in ("map", "ert", "prob", "arch")), "--json")[0] == 0
+    said = run("map", "systolic", "conv", files["arch"], "other")
+    assert (said[0], "unrecognized arguments: other; only another tool has more files" in said[2]) == (2, True)
+    assert run("fuse", "systolic", "conv", "other")[2] == (
+        "accelsim fuse: unrecognized arguments: other; `accelsim fuse --help` lists them\n"
+    )
+
+
 BOMB = "a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
     f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12)
 )

@@ -30,7 +30,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         After `--help` and `--version`, or with `BAD_INPUT` after a line that says what is wrong.
     """
     parsed, unknown = make_parser().parse_known_args(arguments)
-    if unknown:
+    takes_more = parsed.command in ("map_command", "eval_command", "spread_command", "explain_command")
+    parsed.more = tuple(name for name in unknown if takes_more and not name.startswith("-"))  # of another tool
+    if unknown := [name for name in unknown if name not in parsed.more]:
         parsed.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     for name in ("output", "html", "picture", "csv"):
         if getattr(parsed, name, None) == "":

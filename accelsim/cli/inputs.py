@@ -81,7 +81,7 @@ def _sizes(arguments: argparse.Namespace, names: Sequence[str]) -> dict[str, str
 def read_inputs(arguments: argparse.Namespace) -> Inputs:
     """Read architecture and workload, with every mistake in both, and find the layer."""
     given, overrides, variables = _given(arguments)
-    paths = find_files(given, variables)
+    paths = find_files(given, variables, arguments.more)
     architecture, workload = read_machine(paths, overrides)
     layer = find_layer(workload, arguments.layer, arguments.workload)
     limits = tuple(getattr(arguments, "limit", None) or ())
@@ -93,7 +93,7 @@ def read_machines(arguments: argparse.Namespace) -> list[Inputs]:
     machines = [argparse.Namespace(**{**vars(arguments), "arch": name}) for name in split(arguments.arch)]
     asked = [_given(machine) for machine in machines]
     given, overrides = [names for names, _, _ in asked], {key: text for _, own, _ in asked for key, text in own.items()}
-    paths = [find_files(names, variables) for names, _, variables in asked]
+    paths = [find_files(names, variables, arguments.more) for names, _, variables in asked]
     check_overrides(overrides, [path for several in paths for path in several.values()])
     found = []
     for names, files in zip(given, paths, strict=True):
@@ -118,13 +118,20 @@ def split(text: str) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def find_files(given: dict[str, str], variables: tuple[tuple[str, str], ...] = ()) -> dict[str, Path]:
-    """Find the file of each kind by its path or its shipped name; `variables` are those of another tool's templates."""
+def find_files(
+    given: dict[str, str], variables: tuple[tuple[str, str], ...] = (), more: tuple[str, ...] = ()
+) -> dict[str, Path]:
+    """Find the file of each kind by its path or its shipped name.
+
+    `variables` are those of another tool's templates, `more` are more of its files.
+    """
     machine = given.get("architecture", "")
     if machine and library.find(machine, "arch") is None and _catalogued(machine):
         what = "a machine with levels (such as gpu_sm) is needed here; `map`, `roofline` and `gpu` know GPUs"
         raise AccelsimError(f"{machine} is a GPU of the catalogue: {what}")
-    converted = convert_foreign(tuple(dict.fromkeys(given.values())), variables)
+    converted = convert_foreign(tuple(dict.fromkeys([*given.values(), *more])), variables)
+    if others := [name for name in more if name not in converted]:
+        raise AccelsimError(f"unrecognized arguments: {' '.join(others)}; only another tool has more files")
     found = {}
     for kind, name in given.items():
         if name not in converted:
@@ -185,9 +192,9 @@ def _given(arguments: argparse.Namespace) -> tuple[dict[str, str], dict[str, str
     attributes = {**dict.fromkeys(library.FOLDERS, ""), "architecture": "arch"}
     names = {kind: getattr(arguments, attribute or kind, None) for kind, attribute in attributes.items()}
     given = {kind: name for kind, name in names.items() if name is not None}
-    overrides, variables = apart(read_overrides(arguments), given.values())
+    overrides, variables = apart(read_overrides(arguments), [*given.values(), *arguments.more])
     if "constraints" in vars(arguments) and "constraints" not in given:
-        converted = convert_foreign(tuple(dict.fromkeys(given.values())), variables)
+        converted = convert_foreign(tuple(dict.fromkeys([*given.values(), *arguments.more])), variables)
         asking = next((name for name, kept in converted.items() if "constraints" in kept), None)
         given |= {} if asking is None else {"constraints": asking}
     return given, overrides, variables

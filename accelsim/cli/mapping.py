@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 
 def map_command(arguments: argparse.Namespace) -> int:
     """Map one layer, or each layer of a network."""
-    if is_gpu(arguments.arch):
+    if is_gpu(arguments.arch) and not arguments.more:
         from accelsim.cli.gpus import map_on_gpu
 
         return map_on_gpu(arguments)
