@@ -164,7 +164,7 @@ class Solver:
         few = self.grid.shapes.total <= FEW_SHAPES
         self.spreads = 1 if not cycles else MORE_SPREADS if few else SPREADS
         self.ports = limited_ports(self.grid) if cycles else []
-        self.counts_words, self.every, self.finer = words, every, False
+        self.counts_words, self.every = words, every
         ragged = bool(self.grid.shapes.ragged.any())
         self.waits = count_waits(self.grid) if cycles and not ragged else np.zeros(1)
         self.corners = True if ragged or every or cycles else None
@@ -180,11 +180,9 @@ class Solver:
             self._fill_tables(deadline, fine=fine)
         apart = any(len(each) > 1 for each in copies_apart(self.grid, self.bounds.deepest))
         self.coarse = not ragged and not fine and (apart or not self.bounds.corners)
-        self.mix_entries = many_mixed(self.ports) * self.bounds.values.size
-        both = 2 * self.mix_entries * self.bounds.values.itemsize  # the tables, and where the search has them
-        self.mixes = not ragged and 0 < self.mix_entries <= MOST_MIXED and both <= self.memory
+        self.fine, self.mixes = fine, not ragged and bool(self.ports)
         self.stop = np.array([0, NO_END], np.int64)
-        self.most_nodes = NO_END
+        self.most_nodes, self.refined_at = NO_END, 0
         self.interrupted = False
 
     def _counts_off_much(self) -> bool:
@@ -338,7 +336,7 @@ class Solver:
             Mappings that other searches of the same space found.
         """
         started = time.monotonic()
-        self.stop[:], self.most_nodes = (0, NO_END), most_nodes
+        self.stop[:], self.most_nodes, self.refined_at = (0, NO_END), most_nodes, 0
         goal = make_goal(
             kind, objective, columns, level, floor=floor,
             energy_only=kind != FRONT and objective.alone == "energy" and not self._limited(),
@@ -355,9 +353,10 @@ class Solver:
             if none_yet and deadline is not None and most_nodes == NO_END:
                 self._find_any(goal, total, begin, values)
             stop = self._go_through(goal, outcome, begin, values, limit, deadline, tell)
-        if stop == FINER:
+        while stop == FINER:
             try:
                 self._refine(goal, deadline)
+                self.refined_at = int(total.tally[0])
                 begin, values = self._roots(goal, total)
                 least = float(values[0]) if len(values) else math.inf
                 outcome.bound = outcome.root_bound = max(outcome.bound, least)
@@ -431,14 +430,17 @@ class Solver:
         return ""
 
     def _refine(self, goal: Goal, deadline: float | None) -> None:
-        """Make tables that tell copies of the output apart, and those of all ports, and of ports and energy mixed."""
-        self.finer, most, before = True, self.tables.most, (self.bounds, self.words, self.waiting, self.tables)
+        """Make tables that tell copies of the output apart; then those of all ports, and of ports and energy mixed."""
+        most, before = self.tables.most, (self.bounds, self.words, self.waiting, self.tables)
         try:
             if self.coarse:
+                self.coarse = False
                 self._fill_tables(deadline, fine=True, again=True)
-            if self.mixes and not goal.energy_only[0]:
+                self.fine = True
+            else:
+                self.mixes = False
                 mixed = mix_bounds(
-                    self.bounds, self.ports, self.spreads, deadline, fine=self.coarse, worth=self._worth_anything(),
+                    self.bounds, self.ports, self.spreads, deadline, fine=self.fine, worth=self._worth_anything(),
                     most_bytes=self.memory,
                 )  # fmt: skip
                 self.tables = with_mixed(self.tables, self.bounds, self.ports, mixed, self.words, self.waiting)
@@ -531,12 +533,16 @@ class Solver:
         return stop
 
     def _coarse_nodes(self, goal: Goal) -> int:
-        """Nodes after which finer tables may pay, if the search can begin again; they are made once."""
-        mixes = self.mixes and not goal.energy_only[0]
-        if self.finer or goal.kind[0] == WITHIN or not (mixes or self.coarse):
+        """Nodes after which finer tables may pay, if the search can begin again; each are made once."""
+        entries, mixed = self.bounds.values.size, many_mixed(self.ports) * self.bounds.values.size
+        both = 2 * mixed * self.bounds.values.itemsize  # the tables, and where the search has them
+        if goal.kind[0] == WITHIN:
             return NO_END
-        entries = self.mix_entries * mixes + 2 * self.bounds.values.size * self.coarse
-        return int(NODES_AN_ENTRY * entries)
+        if self.coarse:
+            return self.refined_at + int(NODES_AN_ENTRY * 2 * entries)
+        if self.mixes and not goal.energy_only[0] and mixed <= MOST_MIXED and both <= self.memory:
+            return self.refined_at + int(NODES_AN_ENTRY * mixed)
+        return NO_END
 
     def _copy_of(self, total: Incumbents) -> Incumbents:
         """An empty tally with what was found so far, for one piece of a round."""
