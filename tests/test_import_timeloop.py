@@ -379,6 +379,36 @@ def test_broken__mappings_name_the_levels_and_dimensions_that_there_are(read):
         read(V03, PROBLEM, MAPPING.replace("K=2 R=3", "Z=2 R=3"))
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("permutation: XPR", "2:42: permutation: 'X' is no dimension; there are K, R, P"),
+        ("factors: R=2", "2:42: Spad: R=2 does not divide R = 3"),
+        ("factors: [K<1]", "2:42: factors: K<1 leaves no loop; a factor is 1 or more"),
+        ("factors: [K>>1]", "2:42: factors: 'K>>1' cannot be read; write factors such as C=4"),
+        (
+            "no_iteration_over_dataspaces: [Weight]",
+            "2:42: Spad: 'Weight' is no tensor; there are Weights, Inputs, Outputs",
+        ),
+        (
+            "no_iteration_over_dataspaces: [Weights], factors: K=2",
+            "2:42: Spad: no_iteration_over_dataspaces leaves K no loop",
+        ),
+    ],
+)
+def test_broken__constraints_are_told_at_their_place(read, given, said):
+    with pytest.raises(AccelsimError) as error:
+        read(V03, PROBLEM, f"mapspace_constraints:\n- {{target: Spad, type: temporal,         {given}}}\n")
+    assert f"2.yaml:{said}" in str(error.value)
+
+
+def test_broken__a_file_that_is_no_yaml_is_told_beside_those_of_a_tool(run, tmp_path):
+    for name, text in {"arch": V03 + "\tbad: [", "prob": PROBLEM}.items():
+        (tmp_path / f"{name}.yaml").write_text(text)
+    code, _, err = run("map", tmp_path / "arch.yaml", tmp_path / "prob.yaml")
+    assert (code, "not valid YAML: a tab stands where a line is indented" in err) == (2, True)
+
+
 NATIVE = """
 arch:
   arithmetic: {name: MAC, instances: 6, meshX: 2, word-bits: 8}

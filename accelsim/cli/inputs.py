@@ -213,7 +213,7 @@ def convert_foreign(names: tuple[str, ...], variables: tuple[tuple[str, str], ..
     names = tuple(name for name in names if os.path.isfile(name) and name not in models)
     if not names:
         return {}
-    from accelsim.importers.foreign import read_foreign, tool_of
+    from accelsim.importers.foreign import read_foreign, refuse_broken, tool_of
     from accelsim.inputs.library import user_cache
     from accelsim.results import write_directory
 
@@ -221,6 +221,9 @@ def convert_foreign(names: tuple[str, ...], variables: tuple[tuple[str, str], ..
     foreign = [*tools, *(models if "zigzag" in tools.values() else [])]
     if not foreign:
         return {}
+    for name in names:
+        if name not in tools:
+            refuse_broken(name)
     made = read_foreign(foreign, variables=dict(variables))
     texts = {f"{kind}.yaml": text.encode() for kind, text in made.texts(foreign).items()}
     folder = user_cache() / "imported" / hashlib.sha256(b"".join(texts.values())).hexdigest()[:16]

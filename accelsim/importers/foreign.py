@@ -157,6 +157,17 @@ def tool_of(path: str) -> str | None:
         return None
 
 
+def refuse_broken(path: str) -> None:
+    """Raise if a file is no YAML at all."""
+    try:
+        read_document(path, {Path(path).resolve().parent: None}, {})
+    except SpecError as error:
+        if any("not valid YAML" in problem.what for problem in error.problems):
+            raise
+    except AccelsimError:
+        pass
+
+
 def read_foreign(
     paths: Sequence[str | PathLike[str]], kind: str | None = None, variables: Mapping[str, str] | None = None
 ) -> Foreign:

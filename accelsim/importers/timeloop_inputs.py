@@ -353,7 +353,7 @@ class _Upon:
                     factors[dim] = ("=", 1)
         split = table.get("split")
         return _Directive(
-            table, kind, part, factors, self._permutation(table.get("permutation")),
+            table, kind, part, factors, self._permutation(table),
             split if isinstance(split, int) else None, imperfect,
         )  # fmt: skip
 
@@ -371,6 +371,8 @@ class _Upon:
                 )
             one = {"<": -1, ">": 1}.get(sign, 0)
             found[name] = (sign.replace("==", "=") + "=" * bool(one) or "=", int(bound) + one)
+            if found[name][1] < (sign.strip("=") != ""):
+                raise refuse(table.where(key), f"{key}: {name}{sign}{bound} leaves no loop; a factor is 1 or more")
             if last:
                 rest.add(name)
                 why = "the last pass is shorter; Timeloop's own counts are wrong where loops leave remainders"
@@ -379,11 +381,17 @@ class _Upon:
             raise refuse(table.where(key), f"{key}: {quoted(left)} cannot be read; write factors such as C=4")
         return found, frozenset(rest)
 
-    def _permutation(self, written: Any) -> list[str]:
-        if isinstance(written, list):
-            return [str(dim) for dim in written]
-        words = re.split(r"[\s,]+", str(written or "").strip())
-        return words if all(word in self.shape.dims for word in words) else list("".join(words))
+    def _permutation(self, table: Table) -> list[str]:
+        written = table.get("permutation")
+        words = [str(dim) for dim in written] if isinstance(written, list) else []
+        if not isinstance(written, list):
+            words = re.split(r"[\s,]+", str(written or "").strip())
+            words = words if all(word in self.shape.dims for word in words) else list("".join(words))
+        wrong = [dim for dim in words if self.shape.dims and dim not in self.shape.dims]
+        if wrong:
+            what = f"{quoted(wrong[0])} is no dimension; there are {listed(self.shape.dims)}"
+            raise refuse(table.where("permutation"), f"permutation: {what}")
+        return words
 
     def of_siblings(self, given: list[_Directive]) -> list[_Directive]:
         """Add that what one of the components below `!Parallel` keeps is bypassed by the others."""
@@ -511,6 +519,9 @@ class _Upon:
                     Note(one.table.where("factors"), f"{one.part.name}: {dim}=0", "the rest is not asked for")
                 )
             elif self.shape.dims.get(dim, 2) > 1:
+                if dim in self.shape.dims and (sign == "=" and self.shape.dims[dim] % bound):
+                    what = f"{one.part.name}: {dim}={bound} does not divide {dim} = {self.shape.dims[dim]}"
+                    raise refuse(one.table.where("factors"), what)
                 written.append(f"{dim}{sign}{bound}")
         return {"factors": written} if written else {}
 
