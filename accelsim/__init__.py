@@ -24,7 +24,11 @@ if TYPE_CHECKING:
     from accelsim.inputs.architecture import Compute as Compute
     from accelsim.inputs.architecture import Level as Level
     from accelsim.inputs.architecture import load_architecture as load_architecture
+    from accelsim.inputs.constraints import Block as Block
     from accelsim.inputs.constraints import Constraints as Constraints
+    from accelsim.inputs.constraints import Factor as Factor
+    from accelsim.inputs.constraints import LevelConstraint as LevelConstraint
+    from accelsim.inputs.constraints import Product as Product
     from accelsim.inputs.constraints import load_constraints as load_constraints
     from accelsim.inputs.energy import ComponentFigures as ComponentFigures
     from accelsim.inputs.energy import EnergyEntry as EnergyEntry
@@ -70,7 +74,7 @@ __version__ = "0.1.0"
 _NAMES = {
     "fusion": ("FusionResult", "fuse"),
     "inputs.architecture": ("Architecture", "Axis", "Compute", "Level", "load_architecture"),
-    "inputs.constraints": ("Constraints", "load_constraints"),
+    "inputs.constraints": ("Block", "Constraints", "Factor", "LevelConstraint", "Product", "load_constraints"),
     "inputs.energy": ("ComponentFigures", "EnergyEntry", "EnergyTable", "Estimator"),
     "inputs.mapping": ("LevelMapping", "Loop", "Mapping", "load_mapping"),
     "inputs.workload": ("Einsum", "Tensor", "Workload"),

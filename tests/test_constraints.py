@@ -15,10 +15,20 @@ from hypothesis import strategies as st
 from accelsim.cli.main import main
 from accelsim.inputs import library
 from accelsim.inputs.architecture import Architecture, Axis, Compute, Level, load_architecture
-from accelsim.inputs.constraints import Block, Constraints, Factor, LevelConstraint, Product, load_constraints
+from accelsim.inputs.constraints import (
+    Block,
+    Constraints,
+    Factor,
+    LevelConstraint,
+    Product,
+    load_constraints,
+    read_constraints,
+)
 from accelsim.inputs.errors import AccelsimError, NoValidMapping, SpecError
+from accelsim.inputs.fields import open_source
 from accelsim.inputs.mapping import Loop
 from accelsim.inputs.objective import QUANTITIES, Limit
+from accelsim.inputs.source import Problems
 from accelsim.inputs.workload import ROLES, Einsum, Tensor
 from accelsim.inputs.workload_reader import load_workload
 from accelsim.mapspace.kernel import draw_many
@@ -391,6 +401,28 @@ def test_least_use_of_an_axis__is_counted_in_a_census(tmp_path):
     assert 0 < some < all_
     sampled = census(machine, layer, constraints=asked, samples=200, seconds=5).sample
     assert len(sampled) == 200
+
+
+def test_form_alone__keeps_all_rest_and_shares_until_machine_and_layer_are_known(tmp_path):
+    """As a sweep reads it, for whatever machine and layer: it comes to what the file says of these."""
+    text = """
+constraints:
+  levels:
+  - level: GLB
+    temporal: {factors: [R=all, P=rest]}
+    spatial: {x: {min_utilization: 0.5}}
+"""
+    machine, layer = load_architecture("eyeriss"), load_workload("conv").layers[0]
+    problems = Problems()
+    opened = open_source(text, "constraints", None, problems)
+    form = problems.result(read_constraints(opened.body, problems))
+    assert form != read(tmp_path, text)
+    assert form.settled(machine, layer) == read(tmp_path, text)
+    assert form.settled(machine, layer).settled(machine, layer) == read(tmp_path, text)
+    found = [map_einsum(machine, layer, constraints=each, uneven=True).best for each in (form, read(tmp_path, text))]
+    assert found[0] == found[1]
+    assert form.settled(machine, layer).broken_by(found[0].mapping, layer) == []
+    assert Loop("R", layer.dims["R"]) in found[0].mapping.levels[1].temporal
 
 
 PRODUCTS = """

@@ -113,7 +113,7 @@ def _mapping_differs(plan: Plan, item: Item, row: Dict[str, Any]) -> str:
     result = evaluate(machine, einsum, read_mapping_json(json.loads(row["mapping"] if searched else item.mapping)))
     broken = [*map(str, result.violations)]
     if plan.mapper.constraints is not None:
-        broken += plan.mapper.constraints.broken_by(result.mapping, einsum)
+        broken += plan.mapper.constraints.settled(machine, einsum).broken_by(result.mapping, einsum)
     if broken:
         return "; ".join(broken)
     found = _result_row(result)

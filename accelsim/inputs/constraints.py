@@ -10,7 +10,6 @@ from collections.abc import Mapping as StringMap
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_DOWN, Context, Decimal
 from fractions import Fraction
-from functools import partial
 from typing import Any
 
 from accelsim.inputs import fields, forms
@@ -36,17 +35,19 @@ _EITHER = re.compile(rf"{_FACTOR.pattern}|{_PRODUCT.pattern}")
 class Factor:
     """Bounds of the loop over one dimension in one block: `K=4`, `K<=4` or `K>=4`.
 
-    `rest`: a file has `K=rest` here, so that blocks that say nothing of K have no loop over it.
+    `rest`: a file has `K=rest` here, so that blocks that say nothing of K have no loop over it. `whole`: it has
+    `K=all`, of a bound that `Constraints.settled` fills in.
     """
 
     dim: str
     low: int = 1
     high: int | None = None
     rest: bool = False
+    whole: bool = False
 
     def __str__(self) -> str:
-        if self.rest:
-            return f"{self.dim}=rest"
+        if self.rest or self.whole:
+            return f"{self.dim}={'rest' if self.rest else 'all'}"
         if self.low == self.high:
             return f"{self.dim}={self.low}"
         return f"{self.dim}>={self.low}" if self.high is None else f"{self.dim}<={self.high}"
@@ -82,6 +83,8 @@ class Block:
     products : tuple of Product
     least : int
         Of an axis: instances that its loops use at least.
+    share : Fraction
+        The same as a share of its instances, which `Constraints.settled` turns into a number.
     """
 
     factors: tuple[Factor, ...] = ()
@@ -90,6 +93,7 @@ class Block:
     inner: tuple[str, ...] = ()
     products: tuple[Product, ...] = ()
     least: int = 1
+    share: Fraction = Fraction(0)
 
     def allows(self, dim: str, bound: int) -> bool:
         """Whether the loop over a dimension may have a bound (1: no loop)."""
@@ -167,6 +171,11 @@ class Constraints:
                 wrong.append(f"constraints of {asked.level}: {mistake.what}; {mistake.hint}".removesuffix("; "))
         if wrong:
             raise AccelsimError("\n".join(wrong))
+
+    def settled(self, architecture: Architecture, einsum: Einsum) -> Constraints:
+        """The same of one machine and one Einsum: `R=all`, `P=rest` and shares of an axis become numbers."""
+        levels = [_settle(level, architecture, einsum.dims) for level in self.levels]
+        return replace(self, levels=tuple(_without_rest(levels, architecture)))
 
     def of(self, level: str) -> LevelConstraint:
         """What is asked of a level."""
@@ -297,9 +306,9 @@ def read_constraints(
     read: list[LevelConstraint] = []
     for item in items:
         level = Fields(item, problems, _LEVEL)
-        found = _level(level, einsum.dims if einsum is not None else {})
-        if architecture is not None:
-            found = _with_least(level, found, architecture)
+        found = _level(level)
+        if architecture is not None and einsum is not None:
+            found = _settle(found, architecture, einsum.dims)
         if found.level and found.level in [other.level for other in read]:
             problems.add(level.entries["level"], f"level '{found.level}' is given twice")
         read.append(found)
@@ -346,16 +355,16 @@ def _limit(node: Node, problems: Problems) -> Limit | None:
     return None
 
 
-def _level(level: Fields, dims: StringMap[str, int]) -> LevelConstraint:
+def _level(level: Fields) -> LevelConstraint:
     spatial_node = level.get("spatial")
     spatial = Fields(spatial_node, level.problems, _SPATIAL) if spatial_node else None
     found = LevelConstraint(
         level.value("level", ""),
         level.value("keep", frozenset()),
         level.value("bypass", frozenset()),
-        _block(level, "temporal", _TEMPORAL, dims),
-        _block(spatial, "x", _AXIS, dims) if spatial else Block(),
-        _block(spatial, "y", _AXIS, dims) if spatial else Block(),
+        _block(level, "temporal", _TEMPORAL),
+        _block(spatial, "x", _AXIS) if spatial else Block(),
+        _block(spatial, "y", _AXIS) if spatial else Block(),
         *_tile(level),
     )
     for name in sorted(found.keep & found.bypass):
@@ -374,39 +383,39 @@ def _tile(level: Fields) -> tuple[tuple[Product, ...], tuple[Product, ...]]:
     return tuple(sizes), tuple(words)
 
 
-def _with_least(level: Fields, found: LevelConstraint, architecture: Architecture) -> LevelConstraint:
-    """Turn the share of an axis that must be used into a number of instances."""
-    machine = next((each for each in architecture.levels if each.name == found.level), None)
-    spatial = level.get("spatial")
-    if machine is None or not isinstance(spatial, MapNode):
-        return found
-    for key, axis in (("x", machine.x), ("y", machine.y)):
-        if isinstance(node := spatial.entries.get(key), MapNode):
-            share = Fields(node, Problems(), _AXIS).value("min_utilization", Fraction(0))
-            block = replace(getattr(found, key), least=max(1, math.ceil(share * axis.size)))
-            found = replace(found, **{key: block})
-    return found
+def _settle(asked: LevelConstraint, architecture: Architecture, dims: StringMap[str, int]) -> LevelConstraint:
+    """Turn all of a dimension and shares of an axis into numbers, of this machine and these bounds."""
+    machine = next((each for each in architecture.levels if each.name == asked.level), None)
+    settled: dict[str, Any] = {}
+    for key in ("temporal", "x", "y"):
+        block: Block = getattr(asked, key)
+        bounds = [dims[f.dim] if f.whole and f.dim in dims else None for f in block.factors]
+        factors = (f if n is None else Factor(f.dim, n, n) for f, n in zip(block.factors, bounds, strict=True))
+        size = 1 if machine is None or key == "temporal" else getattr(machine, key).size
+        least = max(block.least, math.ceil(block.share * size))
+        settled[key] = replace(block, factors=tuple(factors), least=least, share=Fraction(0))
+    return replace(asked, **settled)
 
 
-def _block(owner: Fields, key: str, keys: Keys, dims: StringMap[str, int]) -> Block:
+def _block(owner: Fields, key: str, keys: Keys) -> Block:
     node = owner.get(key)
     if node is None or isinstance(node, BadNode):
         return Block()
     block = Fields(node, owner.problems, keys)
     empty: list[Any] = []
-    asked = block.optional("factors", fields.list_of(partial(_factor, dims=dims)), empty)
+    asked = block.optional("factors", fields.list_of(_factor), empty)
     factors = [each for each in asked if isinstance(each, Factor)]
     only: frozenset[str] | None = block.value("only", frozenset()) if "only" in block else None
     outer, inner = block.value("order", ((), ())) if "order" in keys else ((), ())
-    if "min_utilization" in keys:
-        block.value("min_utilization", Fraction(0))
+    share = block.value("min_utilization", Fraction(0)) if "min_utilization" in keys else Fraction(0)
     for dim in dict.fromkeys(f.dim for f in factors):
         low, high = _bounds(dim, factors)
         if high is not None and low > high:
             block.problems.add(block.entries["factors"], f"{dim} would have to be at least {low} and at most {high}")
         if low > 1 and only is not None and dim not in only:
             block.problems.add(block.entries["factors"], f"{dim} needs a loop here, but 'only' does not list it")
-    return Block(tuple(factors), only, outer, inner, tuple(each for each in asked if isinstance(each, Product)))
+    products = tuple(each for each in asked if isinstance(each, Product))
+    return Block(tuple(factors), only, outer, inner, products, share=share)
 
 
 def _bounds(dim: str, factors: list[Factor] | tuple[Factor, ...]) -> tuple[int, int | None]:
@@ -427,8 +436,8 @@ def _product(node: Node, problems: Problems) -> Product | None:
     return Product(names, 1 if match[2] == "<=" else value, None if match[2] == ">=" else value)
 
 
-def _factor(node: Node, problems: Problems, dims: StringMap[str, int]) -> Factor | Product | None:
-    """Read a factor such as `K=4`, `K<=4`, `K>=4`, `K=all` or `K=rest`; without an Einsum `all` may be anything.
+def _factor(node: Node, problems: Problems) -> Factor | Product | None:
+    """Read a factor such as `K=4`, `K<=4`, `K>=4`, `K=all` or `K=rest`.
 
     `P*Q<=8` bounds a product of factors.
     """
@@ -439,10 +448,7 @@ def _factor(node: Node, problems: Problems, dims: StringMap[str, int]) -> Factor
         problems.add(node, f"expected a factor like K=4, K<=4, K>=4, K=all, K=rest or P*Q<=8, got {describe(node)}")
         return None
     if match[4]:
-        bound = dims.get(match[1])
-        if match[4] == "all" and bound is not None:
-            return Factor(match[1], bound, bound)
-        return Factor(match[1], rest=match[4] == "rest")
+        return Factor(match[1], rest=match[4] == "rest", whole=match[4] == "all")
     value = int(match[3])
     return Factor(match[1], 1 if match[2] == "<=" else value, None if match[2] == ">=" else value)
 

@@ -116,6 +116,7 @@ class MapSpace:
     ) -> None:
         self.constraints = constraints or Constraints()
         self.constraints.check(encoded.architecture, encoded.einsum)
+        self.constraints = self.constraints.settled(encoded.architecture, encoded.einsum)
         self.encoded = encoded
         self.imperfect = imperfect
         levels = encoded.architecture.levels

@@ -179,7 +179,7 @@ def map_einsum(
             einsum,
             imperfect,
             lambda dims: map_exactly(
-                Spaces(architecture, [*padded_einsums(einsum, bounds)], space.constraints, dims, uneven=uneven),
+                Spaces(architecture, [*padded_einsums(einsum, bounds)], constraints, dims, uneven=uneven),
                 goal,
                 top=top,
                 within=within,

@@ -56,7 +56,7 @@ class Spaces:
             with suppress(NoValidMapping) if self._spaces else nullcontext():
                 even = MapSpace(encode(architecture, einsum), rules, imperfect)
                 self._spaces.append(even)
-                machine = with_nodes(architecture, einsum, rules) if uneven else architecture
+                machine = with_nodes(architecture, einsum, even.constraints) if uneven else architecture
                 if machine is not architecture:
                     self._spaces.append(MapSpace(encode(machine, einsum), rules, imperfect))
 
