@@ -175,6 +175,39 @@ renames:
     assert "U: a copy: accelsim counts a MAC for each of its words" in said(foreign)
 
 
+def test_export__writes_a_proved_mapping_that_reads_back_to_the_same_bytes(run, tmp_path, monkeypatch):
+    """Uneven or not; the mapping that `import` makes of it has the energy and cycles of the optimum."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for name, text in {"arch": MACHINE, "gemm": GEMM}.items():
+        (tmp_path / f"{name}.yaml").write_text(text)
+    own = [tmp_path / "arch.yaml", tmp_path / "gemm.yaml"]
+    for more in ([], ["--uneven"]):
+        assert run("map", *own, *more, "--quiet", "--no-cache", "-o", tmp_path / "run")[0] == 0
+        best = json.loads((tmp_path / "run/result.json").read_text())["result"]
+        code, out, err = run("export", "accelforge", *own, tmp_path / "run/mapping.yaml", "-o", tmp_path / "out")
+        assert (code, out) == (0, f"{tmp_path}/out/mapping.yaml\n"), err
+        written = (tmp_path / "out/mapping.yaml").read_bytes()
+        assert run("import", *own, tmp_path / "out/mapping.yaml", "-o", tmp_path / "back")[0] == 0
+        found = json.loads(run("eval", *own, tmp_path / "out/mapping.yaml", "--json")[1])["result"]
+        assert (found["energy_pj"], found["cycles"]) == (best["energy_pj"], best["cycles"])
+        assert run("export", "accelforge", *own, tmp_path / "back/mapping.yaml", "-o", tmp_path / "again")[0] == 0
+        assert (tmp_path / "again/mapping.yaml").read_bytes() == written
+
+
+def test_export__refuses_what_accelforge_has_no_form_for(run, tmp_path):
+    for name, text in {"arch": MACHINE, "gemm": GEMM}.items():
+        (tmp_path / f"{name}.yaml").write_text(text)
+    keep = "keep: [A, Out]"
+    ragged = (
+        f"mapping: {{imperfect: [n], levels: [{{level: Main, temporal: [m=8, k=16, n=5]}}, {{level: Buffer, {keep}}}, "
+    )
+    (tmp_path / "map.yaml").write_text(ragged + "{level: Register, keep: [B], temporal: [n=7]}]}")
+    own = [tmp_path / "arch.yaml", tmp_path / "gemm.yaml"]
+    code, _, err = run("export", "accelforge", *own, tmp_path / "map.yaml", "-o", tmp_path / "out")
+    assert (code, "AccelForge has no form for loops with remainders" in err) == (2, True), err
+    assert "expected AccelForge's architecture and workload" in run("export", "accelforge", *own)[2]
+
+
 def test_mapping__of_one_einsum_keeps_tensors_where_it_stores_them(imported):
     mapping = """
 mapping:

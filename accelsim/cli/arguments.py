@@ -300,8 +300,10 @@ def _add_files(command: AddCommand) -> None:
     _add_sizes(made)
     add(made, "-o PATH", "file for the workload of a model, or folder (default: print)")
 
-    made = command("export", "evaluating", "write a mapping, its machine and its layer as files of Timeloop")
-    add(made, "TOOL", "timeloop: v0.4, and the mapping as in v0.3", choices=("timeloop",))
+    about = "write a mapping as a file of AccelForge, or with its machine and its layer as files of Timeloop"
+    made = command("export", "evaluating", about)
+    about = "timeloop: v0.4, and the mapping as in v0.3; accelforge: the mapping alone, for its own ARCH and WORKLOAD"
+    add(made, "TOOL", about, choices=("timeloop", "accelforge"))
     about = "the folder that `map -o` or `eval -o` wrote, or ARCH WORKLOAD MAPPING"
     add(made, "files", about, nargs="+", metavar="FILE")
     add(made, "--layer NAME", "the layer that is meant, where there are several")

@@ -162,9 +162,18 @@ def _stands(arguments: argparse.Namespace, objective: str) -> tuple[Architecture
 
 
 def export_command(arguments: argparse.Namespace) -> int:
-    """Write files of Timeloop, and what it will count otherwise."""
+    """Write files of Timeloop, and what it will count otherwise; or a mapping of AccelForge."""
+    from accelsim.importers.foreign import export_accelforge
     from accelsim.importers.timeloop_export import export_timeloop
 
+    if arguments.tool == "accelforge":
+        if len(arguments.files) < 3 or not arguments.output:
+            raise AccelsimError("expected AccelForge's architecture and workload, a mapping of accelsim, and -o DIR")
+        refuse_directory(arguments.output)
+        text = export_accelforge(arguments.files[:-1], arguments.files[-1], read_overrides(arguments))
+        for path in write_directory(arguments.output, {"mapping.yaml": text.encode()}):
+            sys.stdout.write(f"{path}\n")
+        return DONE
     if len(arguments.files) == 1:
         architecture, layer, mapping, beside = _of_result(arguments)
     elif len(arguments.files) == 3:

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from accelsim.importers.accelforge_workload import BITS, ROLE_NAMES, Layer, members, read_workload
-from accelsim.importers.documents import Document, Row, Table, refuse
-from accelsim.importers.foreign import Foreign, Note
+from accelsim.importers.documents import Document, Row, Table, parse, refuse
+from accelsim.importers.foreign import Foreign, Note, Tagged, yaml_text
 from accelsim.importers.values import (
     Value,
     as_number,
@@ -32,8 +32,13 @@ from accelsim.importers.values import (
     value,
     whole,
 )
-from accelsim.inputs.errors import SpecError
+from accelsim.inputs.architecture import load_architecture
+from accelsim.inputs.errors import AccelsimError, SpecError
+from accelsim.inputs.mapping import Mapping as LoopNest
+from accelsim.inputs.mapping import load_mapping
 from accelsim.inputs.units import listed, quoted
+from accelsim.inputs.workload_reader import load_workload
+from accelsim.model.evaluate import evaluate
 
 _UNLIMITED_BITS = 2**50
 _SUM, _MAX = "sum(a.n_calls / a.throughput for a in actions)", "max(a.n_calls / a.throughput for a in actions)"
@@ -49,12 +54,13 @@ _LEFT |= {"bits_per_value_scale": "values take the same room and energy here as 
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """One axis of a fanout: where it stands, the level that has it, which of its two axes it is, and how wide.
+    """One axis of a fanout: where it stands, the node and the level that have it, which of two it is, and how wide.
 
     `least`: instances that are to be used, if loops can.
     """
 
     table: Table
+    node: str
     level: str
     axis: str
     size: int
@@ -377,7 +383,7 @@ def _fanout(
             notes.append(Note(spatial.where("may_reuse"), "may_reuse", "all tensors are multicast and reduced"))
         fanout[axis] = before | made
         share = number(spatial, "min_usage", 0, names)
-        found.append(_Axis(spatial, above["name"], axis, size, math.ceil(share * size) if place < 2 else 0))
+        found.append(_Axis(spatial, name, above["name"], axis, size, math.ceil(share * size) if place < 2 else 0))
     return found
 
 
@@ -498,3 +504,53 @@ def _mapping(
             found[-1].setdefault("spatial", {}).setdefault(place.axis, []).append(f"{dim}={bound}")
     found += [{"level": level, "keep": []} for level in levels[levels.index(found[-1]["level"]) + 1 :] if found]
     return {"levels": found}
+
+
+def export_mapping(documents: Sequence[Document], mapping: LoopNest) -> str:
+    """Write a mapping as AccelForge has it, for its own architecture and its workload of one Einsum.
+
+    Raises
+    ------
+    AccelsimError
+        If there is no such architecture or workload, or AccelForge has no form for the mapping.
+    """
+    bodies, notes = [one.body for one in documents if isinstance(one.body, Table)], list[Note]()
+    arch, workload = _one(bodies, "arch"), _one(bodies, "workload")
+    layers = [] if workload is None else read_workload(workload, _one(bodies, "renames"), notes)[1]
+    if arch is None or len(layers) != 1:
+        raise AccelsimError("a mapping of AccelForge needs its own architecture and its workload of one Einsum")
+    names, nodes = _variables([arch, *bodies], _widths(layers)), _enabled(_nodes(arch), layers, notes)
+    axes = _architecture(arch, nodes, names, notes)[1]
+    if mapping.imperfect or mapping.padded:
+        raise AccelsimError("AccelForge has no form for loops with remainders or padded bounds here")
+    written = {plain_name(value(node, "name", str)): value(node, "name", str) for node in nodes}
+    left, found, before = dict(layers[0].dims), list[Tagged](), False
+    for node in mapping.levels:
+        if not node.keep and node.temporal and not before:
+            raise AccelsimError(f"AccelForge has no place for loops of {node.level}, which keeps nothing")
+        if node.keep:
+            stored = [name for name in layers[0].tensors if name in node.keep]
+            found.append(Tagged("!Storage", {"tensors": stored, "component": written[node.level]}))
+        spread = [(axis, loop) for axis, loops in (("x", node.x), ("y", node.y)) for loop in loops]
+        for place, loop in [*(("", loop) for loop in node.temporal), *spread]:
+            left[loop.dim] //= loop.bound
+            made: dict[str, Any] = {"rank_variable": loop.dim, "tile_shape": left[loop.dim]}
+            of = [axis for axis in axes if (axis.level, axis.axis) == (node.level, place)]
+            if place and len(of) != 1:
+                raise AccelsimError(f"{loop} of {node.level} on {place} stands for several of AccelForge's fanouts")
+            more = {"name": str(of[0].table.get("name")), "component": of[0].node} if place else {}
+            found.append(Tagged("!Spatial" if place else "!Temporal", {**made, **more}))
+        before = bool(spread)
+    found.append(Tagged("!Compute", {"einsum": layers[0].name, "component": str(nodes[-1].get("name"))}))
+    text = yaml_text({"mapping": {"nodes": found}})
+    again = convert([*documents, parse(text, "mapping.yaml")])
+    if again.architecture and again.workload and again.mapping:
+        machine, (layer,) = (
+            load_architecture({"architecture": again.architecture}),
+            load_workload({"workload": again.workload}).layers,
+        )
+        nest = load_mapping({"mapping": again.mapping}, machine, layer)
+        each = [evaluate(machine, layer, one) for one in (mapping, nest)]
+        if len({(one.energy_pj, one.cycles) for one in each}) == 1:
+            return text
+    raise AccelsimError("AccelForge has no form for this mapping: what it reads is another one")

@@ -157,6 +157,22 @@ def tool_of(path: str) -> str | None:
         return None
 
 
+def export_accelforge(paths: Sequence[str], mapping: str, variables: Mapping[str, str]) -> str:
+    """Mapping of accelsim as one of AccelForge, for its own files of a machine and of one Einsum."""
+    from accelsim.importers.accelforge import export_mapping
+
+    made = read_foreign(paths, "accelforge", variables)
+    if made.architecture is None or made.workload is None:
+        raise AccelsimError("expected AccelForge's own files of an architecture and a workload, and then the mapping")
+    machine = load_architecture({"architecture": made.architecture})
+    layer = load_workload({"workload": made.workload}).layers[0]
+    folders = dict.fromkeys(Path(path).resolve().parent for path in paths)
+    documents = [
+        read_document(path, folders, {name: _value(text) for name, text in variables.items()}) for path in paths
+    ]
+    return export_mapping(documents, load_mapping(mapping, machine, layer))
+
+
 def refuse_broken(path: str) -> None:
     """Raise if a file is no YAML at all."""
     try:
