@@ -30,6 +30,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         After `--help` and `--version`, or with `BAD_INPUT` after a line that says what is wrong.
     """
     parsed, unknown = make_parser().parse_known_args(arguments)
+    if isinstance(getattr(parsed, "files", None), list):  # those after an option too
+        parsed.files += [name for name in unknown if not name.startswith("-")]
+        unknown = [name for name in unknown if name.startswith("-")]
     takes_more = parsed.command in ("map_command", "eval_command", "spread_command", "explain_command")
     parsed.more = tuple(name for name in unknown if takes_more and not name.startswith("-"))  # of another tool
     if unknown := [name for name in unknown if name not in parsed.more]:

@@ -163,7 +163,7 @@ def _stands(arguments: argparse.Namespace, objective: str) -> tuple[Architecture
 
 def export_command(arguments: argparse.Namespace) -> int:
     """Write files of Timeloop, and what it will count otherwise; or a mapping of AccelForge."""
-    from accelsim.importers.foreign import export_accelforge
+    from accelsim.importers.accelforge import export_accelforge
     from accelsim.importers.timeloop_export import export_timeloop
 
     if arguments.tool == "accelforge":

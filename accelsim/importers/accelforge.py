@@ -13,11 +13,13 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from accelsim.importers.accelforge_workload import BITS, ROLE_NAMES, Layer, members, read_workload
 from accelsim.importers.documents import Document, Row, Table, parse, refuse
-from accelsim.importers.foreign import Foreign, Note, Tagged, yaml_text
+from accelsim.importers.foreign import Foreign, Note, Tagged, read_foreign, variable_value, yaml_text
+from accelsim.importers.templates import read_document
 from accelsim.importers.values import (
     Value,
     as_number,
@@ -506,7 +508,7 @@ def _mapping(
     return {"levels": found}
 
 
-def export_mapping(documents: Sequence[Document], mapping: LoopNest) -> str:
+def _export(documents: Sequence[Document], mapping: LoopNest) -> str:
     """Write a mapping as AccelForge has it, for its own architecture and its workload of one Einsum.
 
     Raises
@@ -554,3 +556,17 @@ def export_mapping(documents: Sequence[Document], mapping: LoopNest) -> str:
         if len({(one.energy_pj, one.cycles) for one in each}) == 1:
             return text
     raise AccelsimError("AccelForge has no form for this mapping: what it reads is another one")
+
+
+def export_accelforge(paths: Sequence[str], mapping: str, variables: Mapping[str, str]) -> str:
+    """Mapping of accelsim as one of AccelForge, for its own files of a machine and of one Einsum."""
+    made = read_foreign(paths, "accelforge", variables)
+    if made.architecture is None or made.workload is None:
+        raise AccelsimError("expected AccelForge's own files of an architecture and a workload, and then the mapping")
+    machine = load_architecture({"architecture": made.architecture})
+    layer = load_workload({"workload": made.workload}).layers[0]
+    folders = dict.fromkeys(Path(path).resolve().parent for path in paths)
+    documents = [
+        read_document(path, folders, {name: variable_value(text) for name, text in variables.items()}) for path in paths
+    ]
+    return _export(documents, load_mapping(mapping, machine, layer))

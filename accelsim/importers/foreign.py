@@ -157,22 +157,6 @@ def tool_of(path: str) -> str | None:
         return None
 
 
-def export_accelforge(paths: Sequence[str], mapping: str, variables: Mapping[str, str]) -> str:
-    """Mapping of accelsim as one of AccelForge, for its own files of a machine and of one Einsum."""
-    from accelsim.importers.accelforge import export_mapping
-
-    made = read_foreign(paths, "accelforge", variables)
-    if made.architecture is None or made.workload is None:
-        raise AccelsimError("expected AccelForge's own files of an architecture and a workload, and then the mapping")
-    machine = load_architecture({"architecture": made.architecture})
-    layer = load_workload({"workload": made.workload}).layers[0]
-    folders = dict.fromkeys(Path(path).resolve().parent for path in paths)
-    documents = [
-        read_document(path, folders, {name: _value(text) for name, text in variables.items()}) for path in paths
-    ]
-    return export_mapping(documents, load_mapping(mapping, machine, layer))
-
-
 def refuse_broken(path: str) -> None:
     """Raise if a file is no YAML at all."""
     try:
@@ -211,7 +195,7 @@ def read_foreign(
     """
     names = [str(path) for path in paths]
     folders = dict.fromkeys(Path(name).resolve().parent for name in names)
-    values = {name: _value(text) for name, text in (variables or {}).items()}
+    values = {name: variable_value(text) for name, text in (variables or {}).items()}
     documents = [read_document(name, folders, values) for name in names]
     if kind is None:
         found = {document.path: kind_of(document) for document in documents if not document.path.endswith(MODELS)}
@@ -249,7 +233,7 @@ def _check(made: Foreign, documents: Sequence[Document]) -> None:
             raise AccelsimError(f"{where}: no valid {kind} comes of it: {wrong}") from None
 
 
-def _value(text: str) -> Any:
+def variable_value(text: str) -> Any:
     """Value of a variable as it is written: a number, a truth value, or a word."""
     if text in ("true", "false", "True", "False"):
         return text.lower() == "true"
