@@ -130,7 +130,7 @@ def map_exactly(
     best, stop = solved.best, solved.stop
     if stop == "exhausted" and not certificate.proved:
         stop = "remainders"
-    if certificate.proved and goal.alone not in ("", "energy") and solved.solver is not None:  # of equals, least energy
+    if certificate.proved and goal.alone not in ("", "energy") and not solved.least_energy:  # of equals
         most, at = first.most, QUANTITIES.index(goal.alone)
         most[at] = costs_of(best)[at]
         least = Aim(LEAST_ENERGY, most, workers, watch, best)
@@ -224,6 +224,8 @@ class Solved:
     stop: str = "exhausted"
     seconds: float = 0.0
     solver: Solver | None = None
+    least_energy: bool = False
+    """Of equally good mappings the best one takes the least energy."""
     walked: bool = False
     """The best mapping is one of the space that is searched next."""
     descents: list[Descent] = field(default_factory=list)
@@ -272,6 +274,9 @@ def best_of(spaces: Spaces, aim: Aim, solver: Solver | None = None) -> Solved:
                 for rounded in rounded_spaces(space):
                     solved.descents.append(_descent(rounded, aim))
                     _walk_remainders(space, solved.descents[-1], aim, solved)
+            if floor >= solved.value * (1 - SURE):  # a walk found what nothing falls below
+                solved.bound = min(solved.bound, floor)
+                continue
             if solver is None or solver.space is not space:
                 solver = aim.solver(space, solved.value, aim.watch.deadline)
             solver.limit(aim.most)
@@ -369,6 +374,7 @@ def _widest(spaces: Spaces, aim: Aim) -> Solved | None:
     solved = Solved(result_of(space, outcome.found.best, 0, outcome.found.column[0]))
     solved.add(outcome)
     solved.value = solved.bound = aim.objective.value(0.0, least_cycles)
+    solved.least_energy = True
     return solved
 
 
