@@ -321,6 +321,10 @@ def test_map__takes_all_files_of_a_tool_in_any_order(run, tmp_path, monkeypatch)
     assert code == 0, err
     assert json.loads(out)["result"]["valid"]
     assert run("eval", *(files[name] for name in ("map", "ert", "prob", "arch")), "--json")[0] == 0
+    (tmp_path / "all.yaml").write_text("".join(text for name, text in texts.items() if name != "mapper"))
+    assert run("map", tmp_path / "all.yaml", "--quiet", "--no-cache")[0] == 0
+    assert run("eval", "--json", tmp_path / "all.yaml")[0] == 0
+    assert "the following arguments are required: WORKLOAD" in run("map", "systolic")[2]
     said = run("map", "systolic", "conv", files["arch"], "other")
     assert (said[0], "unrecognized arguments: other; only another tool has more files" in said[2]) == (2, True)
     assert run("fuse", "systolic", "conv", "other")[2] == (

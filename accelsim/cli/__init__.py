@@ -259,11 +259,32 @@ def override(text: str) -> tuple[str, str]:
     return name.strip(), value
 
 
+class MissingFilesError(Exception):
+    """Files that a command line leaves out, by their names in the usage."""
+
+    def __init__(self, parser: Parser, message: str) -> None:
+        super().__init__(message)
+        self.parser, self.names = parser, message.rpartition(": ")[2].split(", ")
+
+
 class Parser(argparse.ArgumentParser):
     """A parser that says in one line what is wrong, and names the closest command or option beside a misspelt one."""
 
+    told = False
+    """Whether it said that files are missing."""
+
     def error(self, message: str) -> NoReturn:
-        """End with one line on what is wrong."""
+        """End with one line on what is wrong.
+
+        Raises
+        ------
+        MissingFilesError
+            Where files are missing that others may hold.
+        """
+        missing = MissingFilesError(self, message)
+        if "required" in message and set(missing.names) <= {"WORKLOAD", "MAPPING"} and not self.told:
+            self.told = True
+            raise missing
         words = message.replace(",", " ").split()
         known = [option for action in self._actions for option in action.option_strings]
         known += [name for action in self._actions for name in action.choices or ()]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -29,7 +31,16 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     SystemExit
         After `--help` and `--version`, or with `BAD_INPUT` after a line that says what is wrong.
     """
-    parsed, unknown = make_parser().parse_known_args(arguments)
+    words = sys.argv[1:] if arguments is None else list(map(str, arguments))
+    try:
+        parsed, unknown = make_parser().parse_known_args(words)
+    except cli.MissingFilesError as error:
+        from accelsim.importers.foreign import tool_of
+
+        whole = next((word for word in words[1:] if os.path.isfile(word)), "")
+        if not whole or tool_of(whole) is None:
+            error.parser.error(str(error))
+        parsed, unknown = make_parser().parse_known_args([*words, *(whole for _ in error.names)])
     if isinstance(getattr(parsed, "files", None), list):  # those after an option too
         parsed.files += [name for name in unknown if not name.startswith("-")]
         unknown = [name for name in unknown if name.startswith("-")]
