@@ -96,7 +96,8 @@ class SearchNode(NamedTuple):
 
     mapping : Batch of one; tile : int64[L + 1, D], divisor indices; mid : int64[L, D], the same around the network;
     parent : int64[L + 1, T]; share : float64[L + 1, T]; energy : float64[L + 1]; read, written : int64[L + 1, L],
-    words at each level so far; waits : int64[L + 1], cycles so far that do not overlap; fills, moved : int64[L + 1,
+    words at each level so far; waits : int64[L + 1], cycles so far that do not overlap, waited :
+    int64[L + 1, L, 2], words read and written in these at each level, at most; fills, moved : int64[L + 1,
     T]; charged : float64[L + 1, T], energy charged beforehand; held : int64[L + 1], words held; tight : bool[L +
     1], whether the output's parent has no room for partial sums; cursor : int64[L, 8], what is next at each level;
     context : int64[L + 1, 2**T]; weight : float64[L + 1, 2**T]; lower : float64[T]; mix : int64[*]; mix_weight :
@@ -118,6 +119,7 @@ class SearchNode(NamedTuple):
     read: Ints
     written: Ints
     waits: Ints
+    waited: Ints
     fills: Ints
     moved: Ints
     charged: Floats

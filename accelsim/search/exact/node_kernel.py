@@ -18,6 +18,7 @@ from accelsim.model.detail import (
     LOOPS,
     PARTIAL,
     PARTS_APART,
+    READ,
     READS,
     SPREAD,
     STEPS,
@@ -26,6 +27,7 @@ from accelsim.model.detail import (
     UPDATES,
     USED,
     VISITS,
+    WRITTEN,
     Detail,
 )
 from accelsim.model.encode import ALL_OVERLAP, FITTING, PE, STREAM, TIME, UNLIMITED, Bools, Constants, Ints
@@ -73,7 +75,8 @@ def least_port_cycles(c: Constants, g: CostTables, node: SearchNode, s: Detail, 
                 written += words
             else:
                 read += words
-        cycles = max(cycles, port_cycles(c, lv, read, written, cycles, False))
+        waits, off = node.waits[level], node.waited[level, lv]
+        cycles = max(cycles, waits + port_cycles(c, lv, read - off[0], written - off[1], cycles - waits, False))
     return cycles
 
 
@@ -362,7 +365,16 @@ def flow(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, child: int, 
             if held > c.capacity[above]:
                 return False
     node.energy[child], node.waits[child] = energy, node.waits[child - 1]
+    for lv in range(levels):
+        s.level[lv, READ], s.level[lv, WRITTEN] = 0, 0
     if child < levels and c.overlap[child] != ALL_OVERLAP:
+        s.at[child, c.output[0], PARTIAL] = 1  # at most, for what leaves the ports
+        waiting_cycles(c, s, keep, child)
+    for lv in range(levels):
+        node.waited[child, lv, 0] = node.waited[child - 1, lv, 0] - s.level[lv, READ]
+        node.waited[child, lv, 1] = node.waited[child - 1, lv, 1] - s.level[lv, WRITTEN]
+    if child < levels and c.overlap[child] != ALL_OVERLAP:
+        s.at[child, c.output[0], PARTIAL] = 0
         node.waits[child] += waiting_cycles(c, s, keep, child)
     return True
 
