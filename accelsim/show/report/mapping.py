@@ -385,7 +385,8 @@ def _fills(result: Result) -> Iterator[Part]:
     if not shown:
         return
     note = "cycles that tiles take alone; what overlaps is in none above"
-    yield Table("fills", _FILLS, [asdict(each) for each in shown], "Fills and drains", note)
+    rows, moved = ([asdict(each) for each in some] for some in (result.fills, shown))
+    yield Table("fills", _FILLS, rows, "Fills and drains", note, shown=moved)
     ends = sum(each.first_fill + each.last_drain for each in shown if not each.waiting)
     if ends:
         yield f"First fills and last drains that overlap: at most {share(ends / result.cycles)} more cycles."
