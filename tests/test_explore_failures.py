@@ -38,7 +38,7 @@ def test_resume__does_nothing_twice_and_gives_the_same_bytes(folder):
         if state.fresh >= 7:
             raise KeyboardInterrupt
 
-    stopped = explore(sweep, "parts", workers=1, on_state=stop_after)
+    stopped = explore(sweep, "parts", workers=1, on_progress=stop_after)
     assert (stopped.stop, stopped.done_now) == ("interrupted", 7)
     assert len(read_designs("parts")) == 3  # what is finished can be read
     rest = explore(sweep, "parts", workers=1)
@@ -365,7 +365,7 @@ def test_cluster__loses_nothing_and_does_nothing_twice_when_workers_die_or_hang(
         monkeypatch.setattr("accelsim.explore.run.Cluster", Seen)
         monkeypatch.setattr("accelsim.explore.pool.PATIENCE", 1.0)
 
-        explored = explore(sweep, "cluster", scheduler=address, on_state=kill_some, on_cluster=links.append)
+        explored = explore(sweep, "cluster", scheduler=address, on_progress=kill_some, on_cluster=links.append)
     finally:
         for process in processes:
             process.kill()

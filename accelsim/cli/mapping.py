@@ -422,13 +422,13 @@ def _run(arguments: argparse.Namespace) -> Explored:
     folder = Path(arguments.output or f"{file_name(sweep.name)}_results")
     refuse_directory(folder)
     console = make_console(stderr=True, quiet=arguments.quiet)
-    with sweep_progress(console, sweep) as on_state:
+    with sweep_progress(console, sweep) as on_progress:
         return explore(
             sweep,
             folder,
             workers=arguments.workers,
             scheduler=arguments.scheduler,
-            on_state=on_state,
+            on_progress=on_progress,
             on_cluster=lambda link: console.print(f"Dask dashboard: {link}", soft_wrap=True),
             on_trouble=complain,
         )

@@ -33,8 +33,8 @@ from accelsim.explore.store import (
     Explored,
     Point,
     Record,
-    State,
     Store,
+    SweepProgress,
     beaten,
     dominates,
     front,
@@ -51,7 +51,7 @@ from accelsim.search.stopping import answering
 FLUSH_SECONDS = 2.0
 """How long finished work waits at most before it is written; a crash loses no more than that."""
 _POLL_SECONDS = 0.2
-OnState = Callable[[State], None]
+OnSweepProgress = Callable[[SweepProgress], None]
 
 
 def explore(
@@ -60,7 +60,7 @@ def explore(
     *,
     workers: int | None = None,
     scheduler: str | None = None,
-    on_state: OnState | None = None,
+    on_progress: OnSweepProgress | None = None,
     on_cluster: Callable[[str], None] = lambda _: None,
     on_trouble: Callable[[str], None] = lambda _: None,
 ) -> Explored:
@@ -74,8 +74,8 @@ def explore(
         Processes of this computer; 1: none but this one; default: one for each core.
     scheduler : str, optional
         Address of a Dask scheduler whose workers do the work instead.
-    on_state : callable, optional
-        Called a few times a second.
+    on_progress : callable, optional
+        Called a few times a second, as for `accelsim.map_einsum`, with a `SweepProgress`.
     on_cluster : callable, optional
         Called with the address of the cluster's dashboard.
     on_trouble : callable, optional
@@ -95,7 +95,7 @@ def explore(
     store = Store(folder)
     for trouble in store.troubles:
         on_trouble(trouble)
-    run = _SweepRun(sweep, store, on_state, on_trouble)
+    run = _SweepRun(sweep, store, on_progress, on_trouble)
     stop = "finished"
     try:
         many = workers or os.cpu_count() or 1
@@ -125,8 +125,10 @@ def explore(
 class _SweepRun:
     """One run of a sweep."""
 
-    def __init__(self, sweep: Sweep, store: Store, on_state: OnState | None, on_trouble: Callable[[str], None]) -> None:
-        self.sweep, self.store, self.on_state, self.on_trouble = sweep, store, on_state, on_trouble
+    def __init__(
+        self, sweep: Sweep, store: Store, on_progress: OnSweepProgress | None, on_trouble: Callable[[str], None]
+    ) -> None:
+        self.sweep, self.store, self.on_progress, self.on_trouble = sweep, store, on_progress, on_trouble
         self.machines = Machines(sweep)
         self.loads = Loads(sweep)
         self.plan = Plan(tuple(self.loads.einsums), sweep.mapper)
@@ -364,12 +366,17 @@ class _SweepRun:
             self.closed += 1
 
     def _tell(self, total: int) -> None:
-        if self.on_state is None:
+        if self.on_progress is None:
             return
         best = self.fronts[-1]
         least = tuple(map(min, zip(*best, strict=True))) if best else None
         spent = time.monotonic() - self.started
-        self.on_state(State(self.done, total, self.pruned, len(best), least, spent, self.fresh))
+        self.on_progress(
+            SweepProgress(
+                seen=self.done, total=total, seconds=spent, pruned=self.pruned, front=len(best), least=least,
+                fresh=self.fresh,
+            )
+        )  # fmt: skip
 
     def result(self, stop: str) -> Explored:
         """All designs that are finished, in the order of their numbers."""

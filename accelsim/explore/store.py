@@ -29,6 +29,7 @@ from accelsim.explore.work import Row
 from accelsim.inputs.errors import AccelsimError, Unreadable
 from accelsim.inputs.library import MOST_MODEL_BYTES, read_file
 from accelsim.results import write_directory
+from accelsim.search.strategy import Progress
 
 Point = tuple[float, ...]
 
@@ -303,16 +304,16 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
-    """How far a sweep is; `total` designs are there at most; `fresh` is the work of this run."""
+class SweepProgress(Progress):
+    """How far a sweep is: designs `seen` of a `total` at most, and pruned; points of the `front`, the `least` of each.
 
-    done: int
-    total: int
-    pruned: int
-    front: int
-    best: Point | None
-    seconds: float
-    fresh: int
+    `fresh` is the work of this run.
+    """
+
+    pruned: int = 0
+    front: int = 0
+    least: Point | None = None
+    fresh: int = 0
 
 
 @dataclass(slots=True)

@@ -20,7 +20,7 @@ from accelsim.show.report import count, percent, share
 from accelsim.show.table import Column, Part, Row, Table, bold, heading, whole
 
 if TYPE_CHECKING:
-    from accelsim.explore.store import Explored, State
+    from accelsim.explore.store import Explored, SweepProgress
     from accelsim.explore.sweep import Sweep
 
 Rows = Sequence[Mapping[str, Any]]
@@ -207,7 +207,7 @@ def said(name: str, value: float | None) -> str:
 
 
 @contextmanager
-def sweep_progress(console: Console, sweep: Sweep) -> Iterator[Callable[[State], None] | None]:
+def sweep_progress(console: Console, sweep: Sweep) -> Iterator[Callable[[SweepProgress], None] | None]:
     """Show how far a sweep is, how long it still takes and the best so far; None where the console is no terminal."""
     from accelsim.explore.sweep import COLUMNS
 
@@ -220,13 +220,13 @@ def sweep_progress(console: Console, sweep: Sweep) -> Iterator[Callable[[State],
     ) as bar:
         task = bar.add_task(sweep.name, total=None, now="")
 
-        def tell(state: State) -> None:
+        def tell(state: SweepProgress) -> None:
             pruned = f", {state.pruned} pruned" if state.pruned else ""
             now = f"{pruned}front {state.front}"
-            if state.best is not None:
-                least = zip(sweep.objectives, state.best, strict=True)
+            if state.least is not None:
+                least = zip(sweep.objectives, state.least, strict=True)
                 now += ": " + ", ".join(f"least {name} {said(COLUMNS[name], value)}" for name, value in least)
-            bar.update(task, completed=state.done, total=state.total, now=now.lstrip(", "))
+            bar.update(task, completed=state.seen, total=state.total, now=now.lstrip(", "))
 
         yield tell
 
