@@ -60,11 +60,11 @@ PARTS: dict[str, Names] = {
         "accelsim": (
             *("Architecture", "Level", "Axis", "Compute", "EnergyTable", "EnergyEntry", "Estimator"),
             *("ComponentFigures", "Workload", "Einsum", "Tensor", "Mapping", "LevelMapping", "Loop"),
+            *("LevelConstraint", "Block", "Factor", "Product"),
         ),
         "accelsim.inputs.energy": ("Component",),
         "accelsim.inputs.workload": ("to_networkx",),
         "accelsim.inputs.mapping": ("dump_mapping",),
-        "accelsim.inputs.constraints": ("LevelConstraint", "Block", "Factor"),
     },
     "Limits and oracle": {
         "accelsim.model.limits": ("layer_limits", "Limits"),
