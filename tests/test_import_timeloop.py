@@ -12,6 +12,7 @@ from accelsim.importers.foreign import Foreign, read_foreign
 from accelsim.importers.timeloop_replay import (
     FIRST_READS,
     HALO,
+    MODELS,
     REUSE,
     SPARSE,
     UNEXPLAINED,
@@ -634,6 +635,22 @@ def test_replay__names_causes_and_proves_the_optimum(run):
     assert "29 of 34 figures are equal" in out
     assert "halo fetched again: Timeloop before 2025" in out
     assert "1,847,860,172.41 pJ in 9,633,792 cycles under the same" in out
+
+
+@needs_files
+def test_replay__takes_energies_from_the_table_beside_the_statistics_or_says_whose_they_are(run, tmp_path):
+    folder = TUTORIAL / "timeloop/01-model-conv1d-2level"
+    files = [*folder.glob("arch/*.yaml"), *folder.glob("prob/*.yaml"), folder / "map/conv1d-2level-os.map.yaml"]
+    (statistics,) = (folder / "ref-output/os").glob("*.stats.txt")
+    code, out, _ = run("replay", *files, statistics)
+    assert code == 0
+    assert "26 of 26 figures are equal" in out
+    alone = tmp_path / statistics.name
+    alone.write_text(statistics.read_text())
+    code, out, _ = run("replay", *files, alone, "--json")
+    assert code == 0
+    assert {row["cause"] for row in json.loads(out)["figures"] if row["what"].endswith("[pJ]")} == {MODELS}
+    assert {row["cause"] for row in json.loads(out)["figures"] if not row["what"].endswith("[pJ]")} == {""}
 
 
 def test_clusters__are_charged_whole_by_timeloop(read):

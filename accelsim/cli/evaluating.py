@@ -213,8 +213,9 @@ def _of_result(arguments: argparse.Namespace) -> tuple[Architecture, Einsum, Loo
 
 def replay_command(arguments: argparse.Namespace) -> int:
     """Evaluate a mapping of Timeloop and show where its statistics differ, and why."""
-    from accelsim.importers.foreign import read_foreign
+    from accelsim.importers.foreign import OWN_MODELS, read_foreign
     from accelsim.importers.timeloop_replay import (
+        MODELS,
         SPARSE,
         UNEXPLAINED,
         compare,
@@ -231,6 +232,9 @@ def replay_command(arguments: argparse.Namespace) -> int:
     if not others:
         raise AccelsimError(f"{statistics[0]}: the inputs are missing; name architecture, problem and mapping too")
     foreign = read_foreign(others, "timeloop", read_overrides(arguments))
+    beside = sorted(Path(statistics[0]).parent.glob("*.ERT.yaml"))
+    if foreign.energies == OWN_MODELS and len(beside) == 1:
+        foreign = read_foreign([*others, str(beside[0])], "timeloop", read_overrides(arguments))
     if foreign.architecture is None or foreign.workload is None or foreign.mapping is None:
         missing = [kind for kind in ("architecture", "workload", "mapping") if getattr(foreign, kind) is None]
         raise AccelsimError(f"{others[0]}: the files hold no {' and no '.join(missing)}")
@@ -241,11 +245,12 @@ def replay_command(arguments: argparse.Namespace) -> int:
     sparse = any("sparse" in note.why for note in foreign.notes)
     result = evaluate(architecture, einsum, mapping)
     unknown = SPARSE if sparse else UNEXPLAINED
-    rows = list(compare(einsum, mapping, result, theirs, unknown))
+    models = MODELS if foreign.energies == OWN_MODELS and not sparse else None
+    rows = list(compare(einsum, mapping, result, theirs, unknown, models))
     holding, holds = None, reused_roles(einsum, rows)
     if holds:
         result = evaluate_holding(architecture, einsum, mapping, holds)
-        equal = sum(not row.cause for row in compare(einsum, mapping, result, theirs, unknown))
+        equal = sum(not row.cause for row in compare(einsum, mapping, result, theirs, unknown, models))
         holding = {"holds": sorted(holds), "equal": equal, "energy_pj": result.energy_pj}
         architecture = replace(architecture, compute=replace(architecture.compute, holds=holds))
     asked_for = foreign.constraints and load_constraints({"constraints": foreign.constraints}, architecture, einsum)

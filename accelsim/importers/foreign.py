@@ -38,6 +38,10 @@ _TIMELOOP_KEYS |= {"compound_components", "ERT", "ART", "sparse_optimizations"}
 _ZIGZAG_KEYS = {"operational_array", "memories", "operator_type", "operator_types", "loop_dim_size", "spatial_mapping"}
 
 
+OWN_MODELS = "accelsim's own models, by class and attributes"
+"""Where energies come from if no file of the other tool gives them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Note:
     """Something that does not carry over: its place, the key, and what it would mean or why it is left out."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from accelsim.importers.documents import Document, Row, Table, refuse
-from accelsim.importers.foreign import Foreign, Note
+from accelsim.importers.foreign import OWN_MODELS, Foreign, Note
 from accelsim.importers.timeloop_machine import (
     Figures,
     Machine,
@@ -262,7 +262,7 @@ def _by_key(documents: Sequence[Document], notes: list[Note]) -> dict[str, list[
 
 def _energies(machine: Machine, figures: Figures) -> str:
     if not figures.energies:
-        return "accelsim's own models, by class and attributes"
+        return OWN_MODELS
     missing = unknown(machine, figures)
     return f"the ERT {figures.source}" + (f"; of {listed(missing)} accelsim's own models" if missing else "")
 

@@ -16,7 +16,7 @@ from accelsim.model.evaluate import evaluate
 from accelsim.model.result import Result
 
 HALO, REUSE, FIRST_READS = "halo fetched again", "operand reuse at the compute", "first reads"
-SPARSE, CLUSTERS = "sparse", "cluster_size"
+SPARSE, CLUSTERS, MODELS = "sparse", "cluster_size", "energy models"
 UNEXPLAINED = "no known cause"
 CAUSES = {
     TWO_ITERATIONS: "Timeloop visits two iterations of each loop and extrapolates",
@@ -26,6 +26,7 @@ CAUSES = {
     FIRST_READS: "Timeloop before v0.4 counts partial sums that come in for the first time as fills",
     CLUSTERS: "Timeloop charges an access of a cluster whole, also where some of its instances are idle",
     SPARSE: "Timeloop leaves out what zeros save; the design is counted dense here",
+    MODELS: "accelsim's own models say what an action takes; name Timeloop's ERT (*.ERT.yaml) among the files",
     UNEXPLAINED: "please report it",
 }
 """What each cause means."""
@@ -97,13 +98,19 @@ def read_statistics(text: str, file: str) -> Statistics:
 
 
 def compare(
-    einsum: Einsum, mapping: Mapping, ours: Result, theirs: Statistics, unexplained: str = UNEXPLAINED
+    einsum: Einsum,
+    mapping: Mapping,
+    ours: Result,
+    theirs: Statistics,
+    unexplained: str = UNEXPLAINED,
+    energies: str | None = None,
 ) -> Iterator[Difference]:
     """Every figure that both have: counts of one instance, energies [pJ] and cycles.
 
     An energy that differs as its counts do has their cause; a total that differs by what these explain has all of
-    theirs. What nothing explains has the cause `unexplained`.
+    theirs. What nothing explains has the cause `unexplained`, or `energies` if it is one.
     """
+    other = energies or unexplained
     halos = [(TWO_ITERATIONS, default_counts(einsum, mapping, ours))]
     halos.append((HALO, default_counts(einsum, mapping, ours, whole_tiles)))
     named = {tensor.name: tensor for tensor in einsum.tensors}
@@ -130,13 +137,13 @@ def compare(
         same = math.isclose(mine[key].energy_pj, energy, rel_tol=_DIGITS, abs_tol=0.01)
         whole = mine[key].energy_pj * theirs.clustered.get(key, 0) / used[key[0]]
         found |= {CLUSTERS} if not same and math.isclose(whole, energy, rel_tol=_DIGITS, abs_tol=0.01) else set()
-        cause = "" if same else ", ".join(sorted(found)) or unexplained
+        cause = "" if same else ", ".join(sorted(found)) or other
         explained += 0.0 if same else mine[key].energy_pj - energy
-        causes |= dict.fromkeys([] if same else sorted(found) or [unexplained])
+        causes |= dict.fromkeys([] if same else sorted(found) or [other])
         yield Difference(f"{name} energy [pJ]", mine[key].energy_pj, energy, cause)
     left = math.isclose(ours.energy_pj - explained, theirs.energy_pj, rel_tol=2e-5, abs_tol=0.01)
     equal = math.isclose(ours.energy_pj, theirs.energy_pj, rel_tol=2e-5, abs_tol=0.01)
-    why = "" if equal else ", ".join(causes) if left and causes else unexplained
+    why = "" if equal else ", ".join(causes) if left and causes else other
     yield Difference("energy [pJ]", ours.energy_pj, theirs.energy_pj, why)
     yield Difference("cycles", ours.cycles, theirs.cycles, "" if ours.cycles == theirs.cycles else unexplained)
 
