@@ -184,7 +184,10 @@ def test_bandwidth__is_exact(load, rate, clock, word):
         ),
         ({"dram": "size: {Inputs: 1 GiB}"}, "levels[0].size: Outputs is kept but has no partition"),
         ({"dram": "bypass: [Inputs]"}, "levels[0].bypass: the first level keeps everything"),
-        ({"compute": "class: mac"}, "compute: no energy for 'compute' here, and there is no energy table"),
+        (
+            {"compute": "class: mac"},
+            "no energy table; add `energy: {compute: … pJ}`, or `energy_table: components` to the architecture",
+        ),
         ({"compute": "class: mac, energy: {leak: 1 pJ}"}, "compute.energy.leak: unknown key"),
         ({"compute": "name: GLB, class: mac, energy: {compute: 1 pJ}"}, "compute.name: a level is named 'GLB' too"),
         ({"compute": "cycles_per_mac: 0"}, "compute.cycles_per_mac: must be at least 1, got 0"),

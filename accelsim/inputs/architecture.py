@@ -600,6 +600,7 @@ def _check_needed(part: Fields, name: str, needed: list[tuple[str, str]], machin
         why = f"the energy table '{estimator.name}' has none either" if estimator else "there is no energy table"
         what = f"no energy for '{action}'{whose} here, and {why}"
         hint = f"add `energy: {{{action}: … pJ}}`"
+        hint += "" if estimator else ", or `energy_table: components` to the architecture for estimates of all parts"
         if action == "transfer":
             hint = "give the `fanout` a `class` (wire, network), or `energy: {transfer: 0 pJ, source: …}`"
         part.problems.add(part.node, what, hint)
