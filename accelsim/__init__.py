@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from accelsim.inputs.energy import EnergyEntry as EnergyEntry
     from accelsim.inputs.energy import EnergyTable as EnergyTable
     from accelsim.inputs.energy import Estimator as Estimator
+    from accelsim.inputs.errors import AccelsimError as AccelsimError
+    from accelsim.inputs.errors import NoValidMapping as NoValidMapping
+    from accelsim.inputs.errors import SpecError as SpecError
     from accelsim.inputs.mapping import LevelMapping as LevelMapping
     from accelsim.inputs.mapping import Loop as Loop
     from accelsim.inputs.mapping import Mapping as Mapping
@@ -76,6 +79,7 @@ _NAMES = {
     "inputs.architecture": ("Architecture", "Axis", "Compute", "Level", "load_architecture"),
     "inputs.constraints": ("Block", "Constraints", "Factor", "LevelConstraint", "Product", "load_constraints"),
     "inputs.energy": ("ComponentFigures", "EnergyEntry", "EnergyTable", "Estimator"),
+    "inputs.errors": ("AccelsimError", "NoValidMapping", "SpecError"),
     "inputs.mapping": ("LevelMapping", "Loop", "Mapping", "load_mapping"),
     "inputs.workload": ("Einsum", "Tensor", "Workload"),
     "inputs.workload_reader": ("load_workload",),

@@ -71,7 +71,7 @@ PARTS: dict[str, Names] = {
         "accelsim.results.explain": ("explain", "Explanation"),
     },
     "Errors": {
-        "accelsim.inputs.errors": ("AccelsimError", "SpecError", "NoValidMapping"),
+        "accelsim": ("AccelsimError", "SpecError", "NoValidMapping"),
     },
 }
 """What the reference shows, in the order of the page."""
