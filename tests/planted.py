@@ -320,7 +320,7 @@ MUTANTS = (
     Mutant("finished words are as wide as partial sums", "search/exact/bounds.py",
         "narrow = 1.0 - 1.0 / self.wider", "narrow = 0.0 * self.wider",
         "test_exact.py::test_tables__bound_the_orders_of_any_mapping_from_below"),
-    Mutant("each copy of the output is fetched once more", "search/exact/bounds_kernel.py",
+    Mutant("each copy of the output is fetched once more", "search/exact/network_kernel.py",
         "less, chord = scratch.copies[a] * elided +", "less, chord = (scratch.copies[a] - 1.0) * elided +",
         "test_exact.py::test_tables__bound_the_orders_of_any_mapping_from_below"),
 )

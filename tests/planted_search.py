@@ -78,7 +78,7 @@ SEARCHED = (
     Mutant("the floor passes all words through each level", "search/exact/worth.py",
         "*([] if space.keep[level, t] else ways)]", "]",
         "test_exact_stopped.py::test_floor__no_mapping_falls_below"),
-    Mutant("gaps between steps of either loop stay open", "search/exact/bounds_kernel.py",
+    Mutant("gaps between steps of either loop stay open", "search/exact/block_kernel.py",
         "a, b = inner if inner_size > 1 else 0, other if other_size > 1 else 0", "a, b = max(inner, other), 0",
         "test_kernel_windows.py::test_gaps__that_loops_inside_a_tile_close_are_within_reach"),
     Mutant("no network adds up sums on the way to a parent without room for partial ones", "search/exact/bounds.py",

@@ -21,7 +21,7 @@ ORDER = (
 MOST_MODULES = 45
 """Modules of accelsim that `map` loads for an answer that was kept."""
 CIRCLES = [
-    {"accelsim.search.exact.bounds_kernel", "accelsim.search.exact.shapes"},
+    {"accelsim.search.exact.network_kernel", "accelsim.search.exact.shapes"},
 ]
 """Circles between modules of one room that are still there."""
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from accelsim.model.encode import Ints
-from accelsim.search.exact.bounds_kernel import BlockSweep
+from accelsim.search.exact.block_kernel import BlockSweep
 from accelsim.search.exact.orders import FIXED, STATIONARY, Statuses, Structure, order_classes
 from accelsim.search.exact.shapes import Grid
 

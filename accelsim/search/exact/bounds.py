@@ -18,8 +18,9 @@ from accelsim.inputs.errors import TablesTooLarge, TooManyChoices
 from accelsim.model.detail import make_detail
 from accelsim.model.encode import Bools, Floats, Ints
 from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE
+from accelsim.search.exact.block_kernel import BlockSweep, sweep_block
 from accelsim.search.exact.blocks import blocks_in_time, steps_in_time
-from accelsim.search.exact.bounds_kernel import BlockSweep, NetworkScratch, Spreading, sweep_block, sweep_network
+from accelsim.search.exact.network_kernel import NetworkScratch, Spreading, sweep_network
 from accelsim.search.exact.orders import (
     NONE,
     STATIONARY,

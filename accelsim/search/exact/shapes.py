@@ -319,7 +319,7 @@ def make_options(space: MapSpace, shapes: Shapes, level: int, every: bool, wides
     widest : bool
         List only those that use as many children as possible.
     """
-    from accelsim.search.exact.bounds_kernel import pick_splits
+    from accelsim.search.exact.network_kernel import pick_splits
 
     c = space.encoded.constants
     fanout = [int(size) for size in c.fanout[level]]

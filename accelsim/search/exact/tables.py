@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from accelsim.model.encode import Floats, Ints
-from accelsim.search.exact.bounds_kernel import Spreading
+from accelsim.search.exact.network_kernel import Spreading
 from accelsim.search.exact.orders import Statuses, Structure
 from accelsim.search.exact.shapes import Grid
 from accelsim.search.exact.worth import Parents, States
