@@ -30,7 +30,7 @@ from accelsim.search.exact.orders import (
     all_statuses,
     order_classes,
 )
-from accelsim.search.exact.shapes import Grid, Shapes
+from accelsim.search.exact.shapes import Grid, Shapes, size_numbers
 from accelsim.search.exact.sieve import Sieve
 from accelsim.search.exact.tables import Bounds, Context, CostTable
 from accelsim.search.exact.worth import Worth
@@ -159,11 +159,11 @@ class BoundsMaker:
         known = not self.c.windowed[t] and not shapes.ragged.any()
         wider = self.c.word_parts[:, t, 1] > self.c.word_parts[:, t, 0]
         self.wide = [
-            space.fitting_keeps(shapes.box, sizes, level, sums=bool(wider[level] and known))[1]
-            for level in range(self.levels)
+            space.fitting_keeps(shapes.box, sizes, level, sums=True)[1] if known and wider[level] else fits
+            for level, (_, fits) in enumerate(self.fits)
         ]
         self.reduced = np.ones(shapes.total)
-        digits = np.arange(shapes.total)[None, :] // shapes.stride[:, None] % shapes.sizes[:, None]
+        digits = size_numbers(shapes)
         for d in np.flatnonzero(self.c.reduces).tolist():
             self.reduced *= shapes.size[d, digits[d]]
 

@@ -24,7 +24,7 @@ from accelsim.model.evaluate import refuse_remainders
 from accelsim.model.result import Result
 from accelsim.search.descent import FIRST_WALKS, Descent
 from accelsim.search.exact.incumbents import found_by_walks, join, make_incumbents
-from accelsim.search.exact.incumbents_kernel import FRONT, Incumbents
+from accelsim.search.exact.incumbents_kernel import FRONT, SURE, Incumbents
 from accelsim.search.exact.mapper import (
     LAST_WALKS,
     Aim,
@@ -47,8 +47,6 @@ from accelsim.search.value_kernel import CAPACITY, CYCLES, ENERGY, WORDS, terms_
 
 POINTS = 10_000
 """Room for points of a front."""
-TIE = 1e-11
-"""Relative difference of energies that are equal but for rounding."""
 GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 
 
@@ -195,7 +193,7 @@ def _front_by_points(
                 best = searches[-1].best or best
                 if best is None or searches[-1].stop != "exhausted":
                     break
-                limits[QUANTITIES.index(column)] = column_value(best, column) * (1.0 + TIE * (column == "energy"))
+                limits[QUANTITIES.index(column)] = column_value(best, column) * (1.0 + SURE * (column == "energy"))
             if best is None:
                 break
             rows.append((tuple(column_value(best, column) for column in columns), best))
@@ -347,7 +345,7 @@ def _front(solver: Solver, kinds: tuple[int, ...], level: int, watch: Watch, wal
         if seeded.stop != "exhausted" or not seeded.found.many[0]:
             break
         if objective is not LEAST_EDP:
-            floor[objective is FASTEST] = min(seeded.bound, float(seeded.found.value[0])) * (1.0 - 1e-11)
+            floor[objective is FASTEST] = min(seeded.bound, float(seeded.found.value[0])) * (1.0 - SURE)
     outcome = solver.search(
         kind=FRONT, room=POINTS, columns=kinds, level=level, floor=(floor[0], floor[1]), seeds=seeds,
         deadline=watch.deadline, on_poll=watch.tell,

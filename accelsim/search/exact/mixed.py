@@ -82,9 +82,7 @@ def count_waits(grid: Grid) -> Floats:
     """
     space = grid.space
     c, found = space.encoded.constants, np.zeros_like(space.encoded.constants.energy)
-    may, instances = space.keep.copy(), 1.0
-    for level, t in space.free_keeps:
-        may[level, t] = True
+    may, instances = space.may_keep, 1.0
     for level in range(len(may) - 1):
         inside = may[level + 1 :]
         waits = (~inside | (c.overlap[level + 1 :] == NONE_OVERLAPS)[:, None]).all(axis=0)

@@ -116,6 +116,12 @@ class Grid:
     widest: bool
 
 
+def size_numbers(shapes: Shapes) -> Ints:
+    """Number of the size of each dimension in each shape: int64[D, S]."""
+    found: Ints = np.arange(shapes.total)[None, :] // shapes.stride[:, None] % shapes.sizes[:, None]
+    return found
+
+
 def make_shapes(space: MapSpace) -> Shapes:
     """Lay out all tile shapes."""
     encoded = space.encoded

@@ -31,7 +31,7 @@ from accelsim.search.exact.cost_tables import (
     with_mixed,
 )
 from accelsim.search.exact.incumbents import make_goal, make_incumbents, merge, revalued
-from accelsim.search.exact.incumbents_kernel import ANY, BEST, FRONT, WITHIN, Goal, Incumbents
+from accelsim.search.exact.incumbents_kernel import ANY, BEST, FRONT, SURE, WITHIN, Goal, Incumbents
 from accelsim.search.exact.memo_kernel import Memo, make_memo
 from accelsim.search.exact.mixed import MixedBounds, count_waits, count_words, limited_ports, many_mixed, mix_bounds
 from accelsim.search.exact.node import CostTables, SearchNode
@@ -415,7 +415,7 @@ class Solver:
             total.open[0] = math.inf
             if room > 1 and kind == BEST:  # a round finds again what the one before found
                 total.many[0] = 0
-            inside = int(np.searchsorted(values, up_to * (1 + 1e-11), side="right"))
+            inside = int(np.searchsorted(values, up_to * (1 + SURE), side="right"))
             stop = self._round(goal, total, begin[:inside], values[:inside], deadline, on_poll)
             left = float(values[inside]) if inside < many else math.inf
             open_bound = min(float(total.open[0]), left)

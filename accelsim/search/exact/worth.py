@@ -17,7 +17,7 @@ from accelsim.inputs.objective import Objective
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import Bools, Constants, Floats, Ints
 from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE
-from accelsim.search.exact.shapes import Grid
+from accelsim.search.exact.shapes import Grid, size_numbers
 from accelsim.search.value_kernel import CYCLES, ENERGY
 
 SLACK = 1e-9
@@ -168,7 +168,7 @@ def innermost_loops(grid: Grid) -> list[tuple[frozenset[int], Bools]]:
     No loop at all moves nothing; this is looked at for the whole shape alone, because others cost no less.
     """
     c, shapes = grid.space.encoded.constants, grid.shapes
-    digits = np.arange(shapes.total)[None, :] // shapes.stride[:, None] % shapes.sizes[:, None]
+    digits = size_numbers(shapes)
     split = digits < shapes.sizes[:, None] - 1
     whole = np.asarray(~split.any(axis=0))
     found: dict[frozenset[int], Bools] = {frozenset(): whole}
@@ -184,7 +184,7 @@ def moved_words(grid: Grid, needed: Ints, level: int) -> Floats:
     Half of the smallest part of a window that a step can bring in is below what any sequence of loops costs.
     """
     c, shapes = grid.space.encoded.constants, grid.shapes
-    digits = np.arange(shapes.total)[None, :] // shapes.stride[:, None] % shapes.sizes[:, None]
+    digits = size_numbers(shapes)
     size = np.take_along_axis(shapes.size, digits, axis=1).astype(np.float64)
     found = shapes.words.copy()
     moving = np.ones(found.shape)
