@@ -18,7 +18,7 @@ from accelsim.gpu.calibration import mode_of
 from accelsim.gpu.catalogue import load_gpu
 from accelsim.gpu.constants import COMMON
 from accelsim.gpu.kernel import OPERATORS, all_reduce_us, tile_efficiency, time_operators, wave_efficiency
-from accelsim.gpu.validation import read_profile
+from accelsim.gpu.profile import read_profile
 from accelsim.inputs.errors import AccelsimError, SpecError
 from accelsim.show.report.gpu import advice_report
 from accelsim.show.table import print_parts
@@ -127,10 +127,10 @@ RAW, UNITS = "ID,Kernel Name,gpu__time_duration.sum,dram__bytes.sum\n", ",,us,Mb
         (f'{RAW}{UNITS}0,gemm,"12,5",3\n', "write a point for decimals, and commas between thousands alone"),
         (f"{RAW}{UNITS}0,gemm,-12.5,3\n", "expected a number of at least 0, got '-12.5'"),
         (f"{RAW},,hour,Mbyte\n0,gemm,1,3\n", ":2:3: 'hour' is no unit of gpu_time_duration_sum; write one of ns, us"),
-        (f"{RAW}{UNITS}0,gemm,,3\n", ":3:1: no kernel has a time; collect it with"),
+        (f"{RAW}{UNITS}0,gemm,,\n", ":3:1: no kernel has a time or DRAM bytes; collect it with"),
         (
             "ID,Kernel Name,Metric Name,Metric Unit,Metric Value\n0,gemm,sm__cycles.sum,cycle,9\n",
-            "no kernel has a time",
+            "no kernel has a time or DRAM bytes",
         ),
     ],
 )
@@ -154,6 +154,73 @@ def test_compare_command__matches_layers_and_shapes(capsys):
     assert "141 MB" in capsys.readouterr().out
     assert cli.main(["gpu", "compare", str(SAMPLES / "ncu.csv"), "--gpu", "rtx_3070"]) == 0
     assert "half of the kernels take less than 0.16 of the predicted time" in capsys.readouterr().out.replace("\n", " ")
+
+
+SUMMARY = (
+    "Domain,Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg,Kernel Name,Block Size,Grid Size,Device Id,Invocations,"
+    "Section Name,Metric Name,Metric Unit,Minimum,Maximum,Average\n"
+)
+
+
+def test_read_profile__a_summary_by_range_has_metrics_and_no_time_of_bytes(tmp_path, capsys):
+    """The seed tutorial's `ncu --print-summary per-nvtx`: the metrics of a kernel are one kernel."""
+    path = tmp_path / "summary.csv"
+    start = '<default domain>,"""head M=512 N=4096 K=1024""",ampere_fp16_s16816gemm_fp16_256x128,256,32,0,4,metrics,'
+    rows = [("dram__bytes_read.sum", "byte", 12_894_208), ("sm__cycles_elapsed.sum", "cycle", 2_894_208)]
+    path.write_text(SUMMARY + "".join(f"{start}{name},{unit},1,9,{value}\n" for name, unit, value in rows))
+    (kernel,) = read_profile(path)
+    assert (kernel.time_us, kernel.runs, kernel.shape, kernel.dram_bytes) == (None, 4, (512, 4096, 1024), None)
+    assert dict(kernel.moved) == {"dram_bytes_read_sum": 12_894_208}
+    assert kernel.number_format == "fp16"
+    assert cli.main(["gpu", "compare", str(path), "--gpu", "a100"]) == 0
+    out = capsys.readouterr().out
+    assert "12.9 MB r" in out
+    assert "the profile has no times" in out
+    rows += [("dram__bytes_write.sum", "Mbyte", 4.2), ("gpu__time_duration.sum", "msecond", 0.04)]
+    path.write_text(SUMMARY + "".join(f"{start}{name},{unit},1,9,{value}\n" for name, unit, value in rows))
+    (kernel,) = read_profile(path)
+    assert (kernel.time_us, kernel.dram_bytes) == (pytest.approx(40), 12_894_208 + 4.2e6)
+
+
+def test_compare__ranges_and_kernels_count(tmp_path, capsys):
+    """Three kernels in one range are three products; a helper in two of ten ranges counts a fifth."""
+    path = tmp_path / "multi.csv"
+    head = "NVTX Range,Style,PID,TID,NVTX Inst,Kern Inst,Total Time (ns),Avg (ns),Med (ns),Kernel Name\n"
+    main = "ampere_fp16_s16816gemm_fp16_128x64_ldg8_f2f_stages_64x4_tn"
+    path.write_text(
+        f"{head}a M=512 N=768 K=768,PushPop,1,1,1,3,30240,10080.0,10080.0,{main}\n"
+        f"b M=512 N=768 K=768,PushPop,1,1,10,10,100800,10080.0,10080.0,{main}\n"
+        f"b M=512 N=768 K=768,PushPop,1,1,10,2,2000,1000.0,1000.0,splitKreduce_kernel\n"
+    )
+    assert cli.main(["gpu", "compare", str(path), "--gpu", "a100", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["layers"]
+    assert [row["products"] for row in rows] == [3, 10]
+    assert [row["measured_us"] for row in rows] == pytest.approx([10.08, 10.28])
+
+
+def test_compare__traces_match_by_their_grid(tmp_path, capsys):
+    """128 x 3072 has 2 x 24 tiles of 64 x 128 and 128 x 768 has 1 x 12 of 128 x 64, which two layers have."""
+    head = "Start (ns),Duration (ns),CorrId,GrdX,GrdY,GrdZ,BlkX,BlkY,BlkZ,Bytes (MB),Device,Name\n"
+    rows = ["1,9000,1,24,2,1,128,1,1,,a,ampere_bf16_s16816gemm_bf16_64x128_tn", "2,500,2,,,,,,,4,a,[CUDA memcpy]"]
+    rows += ["3,11000,3,24,2,1,128,1,1,,a,ampere_bf16_s16816gemm_bf16_64x128_tn"]
+    rows += ["4,8000,4,12,1,1,128,1,1,,a,ampere_bf16_s16816gemm_bf16_128x64_tn"]
+    path = tmp_path / "trace.csv"
+    path.write_text(head + "\n".join(rows) + "\n")
+    assert cli.main(["gpu", "compare", str(path), "--gpu", "a100", "--workload", "bert_base", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    (row,) = document["layers"]
+    assert (row["name"], row["measured_us"], row["products"]) == ("feed_forward_1", 10.0, 2)
+    assert row["predicted"]["number_format"] == "bf16"
+    assert len(document["unmatched"]) == 1
+    assert cli.main(["gpu", "compare", str(path), "--gpu", "a100"]) == 0
+    assert "(64x128, 48 blocks, bf16)" in " ".join(capsys.readouterr().out.split())
+
+
+def test_advise__rounds_all_sizes_together():
+    """1023 is misaligned in K and N: rounding both, or all three, beats rounding either."""
+    advice = advise(load_gpu("h100"), 1023, 1023, 1023, "fp16")
+    assert advice.roundings[0].n == advice.roundings[0].k == 1024
+    assert any((change.m, change.n, change.k) == (1024,) * 3 for change in advice.roundings)
 
 
 def test_roofline_command__draws_and_prints(capsys, tmp_path):

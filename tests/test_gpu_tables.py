@@ -10,7 +10,8 @@ import pytest
 from accelsim.cli import main as cli
 from accelsim.gpu.catalogue import FORMATS, find_gpu, format_of
 from accelsim.gpu.measured import find_table, plain_name, read_measured, time_column
-from accelsim.gpu.validation import read_profile, validate_gemm
+from accelsim.gpu.profile import read_profile
+from accelsim.gpu.validation import validate_gemm
 from accelsim.inputs.errors import SpecError
 from accelsim.inputs.source import Problems
 

@@ -137,7 +137,7 @@ def convolution_gemms(sizes: Mapping[str, Floats], training_pass: str) -> Gemms:
     ...     gemms = convolution_gemms(sizes, name)
     ...     print(int(gemms.m[0]), int(gemms.n[0]), int(gemms.k[0]))
     3136 256 2304
-    3364 256 2148
+    3136 256 2304
     256 2304 3136
     """
     n, c, h, w, k, r, s, p, q = (sizes[name] for name in SIZES)
@@ -145,8 +145,19 @@ def convolution_gemms(sizes: Mapping[str, Floats], training_pass: str) -> Gemms:
     if training_pass == "weight_gradient":
         return Gemms.of(k, c * window, outputs)
     if training_pass == "input_gradient":
-        return Gemms.of(points, c, np.ceil(outputs * k * window / points), 1, 1 / window)
+        high, wide = (_unpadded(*axis) for axis in ((h, r, p), (w, s, q)))
+        reached, taps = n * high * wide, p * q * window / (high * wide)
+        loads = np.where((k % 8 == 0) & (taps % 1 > 0), 8, 1)
+        reduced = np.where((k % 8 > 0) & (taps % 1 > 0), k * np.ceil(taps), loads * np.ceil(k * taps / loads - 1e-9))
+        return Gemms.of(reached, c, reduced, 1, np.minimum(1, outputs * k / (reached * reduced)))
     return Gemms.of(outputs, k, c * window, 1, np.minimum(1, points * c / (outputs * c * window)))
+
+
+def _unpadded(high: Floats, window: Floats, places: Floats) -> Floats:
+    """Points of an axis that are no padding: as many as the places and strides cover, or all of a small one."""
+    stride = np.maximum(1, (high - window) // np.maximum(places - 1, 1))
+    covered = np.where(places > 1, stride, 1) * places
+    return np.where(covered >= window, covered, high)
 
 
 def applies(sizes: Mapping[str, Floats]) -> NDArray[np.bool_]:

@@ -19,9 +19,11 @@ from accelsim.gpu.catalogue import catalogue, load_gpu, may_be
 from accelsim.gpu.gemm import LARGEST
 from accelsim.gpu.kernel import best_kernels, gemms_of, product_of
 from accelsim.gpu.measured import read_measured
-from accelsim.gpu.validation import GemmValidation, compare_profile, kernels_of, read_profile, validate_gemm
+from accelsim.gpu.memory import too_large
+from accelsim.gpu.profile import compare_profile, kernels_of, read_profile
+from accelsim.gpu.validation import GemmValidation, validate_gemm
 from accelsim.inputs import library
-from accelsim.inputs.errors import AccelsimError, SpecError
+from accelsim.inputs.errors import AccelsimError, NoValidMapping, SpecError
 from accelsim.inputs.library import hash_file
 from accelsim.inputs.workload_reader import load_workload
 from accelsim.results import to_json, write_page
@@ -86,6 +88,9 @@ def map_on_gpu(arguments: argparse.Namespace) -> int:
     if number_format is None or (len(bits) > 1 and not arguments.dtype):
         raise AccelsimError(f"operands of {', '.join(map(str, sorted(bits)))} bit: say which number format: --dtype")
     mode = mode_of(gpu, number_format, arguments.calibration)
+    refused = too_large(gpu, layers, number_format)
+    if refused:
+        raise NoValidMapping(f"{workload.name}: {refused}")
     names = [einsum.name for einsum in layers]
     gemms = gemms_of(products)
     kernels = best_kernels(gpu, names, gemms, number_format, mode, l2=arguments.l2)
@@ -100,7 +105,7 @@ def map_on_gpu(arguments: argparse.Namespace) -> int:
     def report() -> Iterator[Part]:
         if len(kernels) == 1:
             return reports.kernel_report(kernels[0], quiet=arguments.quiet)
-        return reports.kernels_report(workload.name, kernels, repeats)
+        return reports.kernels_report(workload.name, kernels, repeats, quiet=arguments.quiet)
 
     answer(arguments, document, report, files=lambda: {"kernels.json": to_json(document).encode()})
     return DONE

@@ -104,7 +104,7 @@ class Advice:
 def advise(
     gpu: Gpu, m: int, n: int, k: int, number_format: str, calibration: str | None = None, l2: str = ROTATING
 ) -> Advice:
-    """Find what a product loses and what would help.
+    """Find what a product loses and what would help: rounding one size up, or several to the same multiple.
 
     Parameters
     ----------
@@ -125,6 +125,14 @@ def advise(
             if size < rounded <= 1.25 * size:
                 changed = tuple(rounded if i == at else value for i, value in enumerate((m, n, k)))
                 sizes.setdefault((changed[0], changed[1], changed[2]), f"{name} = {rounded} (multiple of {multiple})")
+    for names in (("N", "K"), ("M", "N"), ("M", "K"), ("M", "N", "K")):
+        for multiple in MULTIPLES:
+            all_of = dict(zip("MNK", (m, n, k), strict=True))
+            rounds = {name: -(-all_of[name] // multiple) * multiple for name in names}
+            if all(all_of[name] < value <= 1.25 * all_of[name] for name, value in rounds.items()):
+                sides = all_of | rounds
+                what = ", ".join(f"{name} = {value}" for name, value in rounds.items())
+                sizes.setdefault((sides["M"], sides["N"], sides["K"]), f"{what} (multiples of {multiple})")
     better = []
     for shape, what in sizes.items():
         time_us = float(_times(gpu, Gemms.of(*shape), number_format, mode, l2)[0])

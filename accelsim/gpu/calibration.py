@@ -205,6 +205,8 @@ _QUANTILES = (0.1, 0.9)
 UNCALIBRATED_INTERVAL = (0.79, 1.20)
 """Measured / predicted: four fifths of the rows of a family of GPUs lie here when the common constants are fitted
 without that family (docs/measurements_gpu.md)."""
+_MEASURED_FORMAT = "bf16"
+"""Format of these rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +228,10 @@ class Calibration:
         """Constants of the model: the common ones, with these in their place."""
         return COMMON[self.kind].with_values(self.values, self.choice)
 
+    def is_of(self, measured: Measured) -> bool:
+        """Whether it was fitted to rows of this very table, so that its parts are known; it records the SHA-256."""
+        return measured.sha256 == self.source.get("sha256") and measured.number_format == self.number_format
+
     def to_json(self) -> str:
         """Text of a calibration file."""
         errors = {name: errors.as_row() for name, errors in self.errors.items()}
@@ -238,7 +244,8 @@ class Mode:
     """Constants of a prediction, and whether they were fitted to this GPU; never mixed."""
 
     constants: KernelConstants
-    interval: tuple[float, float]
+    # range of measured / predicted of four fifths of kernels; None in formats in which none were measured
+    interval: tuple[float, float] | None
     calibration: Calibration | None = None
 
     @property
@@ -270,7 +277,7 @@ def mode_of(gpu: Gpu, number_format: str, calibration: str | PathLike[str] | Non
     """
     kind = compute_class(gpu, number_format)
     if calibration is None:
-        return Mode(COMMON[kind], UNCALIBRATED_INTERVAL)
+        return Mode(COMMON[kind], UNCALIBRATED_INTERVAL if number_format == _MEASURED_FORMAT else None)
     whole = gpu.name.partition(":")[0]
     if str(calibration) == SHIPPED:
         path = FOLDER / f"{whole}_{kind}.json"
@@ -288,7 +295,7 @@ def mode_of(gpu: Gpu, number_format: str, calibration: str | PathLike[str] | Non
     if (found.gpu, found.kind) != (whole, kind):
         what = f"is of {found.gpu} for {found.kind} kernels (such as {found.number_format})"
         raise AccelsimError(f"{calibration}: {what}, not of {whole} for {kind} kernels (such as {number_format})")
-    return Mode(found.constants, found.interval, found)
+    return Mode(found.constants, found.interval if number_format == found.number_format else None, found)
 
 
 def calibrate(gpu: Gpu, measured: Measured, source: dict[str, str]) -> Calibration:

@@ -84,7 +84,8 @@ class KernelConstants:
     overlap: float = 0.0672  # share of the time of the resources that are not the bottleneck which it does not hide
     round_us: float = 0.197  # start and end of each round of blocks
     in_flight_bytes: float = 100_000.0  # bytes that an SM keeps on their way
-    # share of the blocks' loads that L2 serves; the others come from a neighbour's (multicast) or from L1
+    # bytes that L2 serves for each byte that blocks load: below 1 where a neighbour's load (multicast) or L1 serves
+    # some, above 1 where L2 moves more than is wanted
     l2_loads: float = 0.309
     l2_share: float = 0.699  # share of L2 that keeps operands between waves
     weight_copies: float = 6.27  # copies of the weights that a measurement, or the layers of a network, use in turn

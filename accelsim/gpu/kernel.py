@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
@@ -47,8 +48,10 @@ class Kernel:
         Share of the tiles' products that are wanted; average over the largest number of blocks of an SM.
     parts_us : dict of str to float
         Time of each resource, and what is added.
-    time_us, low_us, high_us : float
-        Predicted, and the interval that four fifths of kernels are expected in.
+    time_us : float
+        Predicted.
+    low_us, high_us : float or None
+        Interval that four fifths of kernels are expected in; None in formats in which no kernel was measured.
     flops, dram_bytes, l2_bytes, least_bytes : float
         Wanted operations; traffic; and bytes of all tensors, each once.
     energy_j, power_w : float
@@ -78,8 +81,8 @@ class Kernel:
     parts_us: Mapping[str, float]
     bottleneck: str
     time_us: float
-    low_us: float
-    high_us: float
+    low_us: float | None
+    high_us: float | None
     flops: float
     dram_bytes: float
     l2_bytes: float
@@ -173,6 +176,7 @@ def _kernel(
         added = sum(parts[key] for key in ("launch", "latency", "rounds", "reduction"))
         bottleneck = "launch and latency" if added > parts[longest] else _NAMES[longest]
     dram_bytes = float(times.dram_bytes[i])
+    low, high = mode.interval or (None, None)
     power_w = board_power_w(gpu, number_format, mode.constants, padded, dram_bytes, time_us)
     return Kernel(
         name=name,
@@ -199,8 +203,8 @@ def _kernel(
         tilings=int(np.isfinite(times.by_tiling_us[i]).sum()) + (min(m, n) == 1),
         others=_others(times, tiles, i, tile),
         time_us=time_us,
-        low_us=time_us * mode.interval[0],
-        high_us=time_us * mode.interval[1],
+        low_us=None if low is None else time_us * low,
+        high_us=None if high is None else time_us * high,
         dram_bytes=dram_bytes,
         energy_j=power_w * time_us * 1e-6,
         power_w=power_w,
@@ -222,6 +226,10 @@ def _others(times: Times, tiles: TileSet, i: int, chosen: int) -> tuple[tuple[st
 PASSES = ("forward", "input_gradient", "weight_gradient")
 
 
+_ALIGNED = 8
+"""Channels of which a whole number of loads is made where strides leave each point another number of taps."""
+
+
 @dataclass(frozen=True, slots=True)
 class Product:
     """An Einsum as a batch of matrix products; `unique` as in `Gemms`."""
@@ -239,8 +247,9 @@ def product_of(einsum: Einsum, training_pass: str = "forward") -> Product:
 
     Dimensions of both operands and the result count the batch (such as groups), those of the inputs and the result are
     M, those of the weights and the result N, those of both operands K. A convolution becomes an implicit GEMM:
-    M = N P Q, N = K, K = C R S. The gradient of its inputs has a row for each input point (padding too) and as many
-    multiply-adds as the forward pass, that of its weights the three sizes in another order.
+    M = N P Q, N = K, K = C R S. The gradient of its inputs has as many multiply-adds as the forward pass: a row for
+    each input point that is no padding, and of K R S the taps that reach it, one of each `stride` along a dimension.
+    That of its weights has the three sizes in another order.
 
     `training_pass`: one of `PASSES`. Raises AccelsimError if it is no product of two tensors.
 
@@ -254,7 +263,7 @@ def product_of(einsum: Einsum, training_pass: str = "forward") -> Product:
     >>> product.m, product.n, product.k, round(product.unique, 3)
     (3136, 256, 2304, 0.119)
     >>> [(p.m, p.n, p.k) for p in (product_of(conv, name) for name in PASSES[1:])]
-    [(3364, 256, 2148), (256, 2304, 3136)]
+    [(3136, 256, 2304), (256, 2304, 3136)]
     """
     operands = [tensor for tensor in einsum.tensors if not tensor.output]
     if len(operands) != 2:
@@ -282,10 +291,24 @@ def product_of(einsum: Einsum, training_pass: str = "forward") -> Product:
         return Product(m, n, k, batch, unique, bits)
     if training_pass == "weight_gradient":
         return Product(n, k, m, batch, 1.0, bits)
-    window = math.prod(size[d] for rank in inputs.ranks if len(rank) > 1 for d, _ in rank if d in weights.dims)
-    points = inputs.words(size) // (batch * k // window)
-    reduced = max(1, -(-einsum.macs // (batch * points * (k // window))))
-    return Product(points, k // window, reduced, batch, min(1.0, 1 / window), bits)
+    points, window, moved = m, 1, 1
+    taps = Fraction(1)
+    for rank in inputs.ranks:
+        steps = [(d, c) for d, c in rank if d in output.dims]
+        reach = [(d, c) for d, c in rank if d not in output.dims]
+        if not steps or not reach:
+            continue
+        outputs, kernel = (math.prod(size[d] for d, _ in part) for part in (steps, reach))
+        stride = max(c for _, c in steps)
+        covered = stride * outputs
+        if covered < 1 + sum(c * (size[d] - 1) for d, c in reach):
+            covered = inputs.words(size) // (inputs.words({**size, **dict.fromkeys((d for d, _ in rank), 1)}))
+        points, window, moved = points // outputs * covered, window * kernel, moved * outputs
+        taps *= Fraction(outputs * kernel, covered)
+    reduced = (
+        n * math.ceil(taps) if taps.denominator == 1 or n % _ALIGNED else _ALIGNED * math.ceil(n * taps / _ALIGNED)
+    )
+    return Product(points, k // window, max(1, reduced), batch, min(1.0, m * n / (points * reduced)), bits)
 
 
 def gemms_of(products: list[Product]) -> Gemms:

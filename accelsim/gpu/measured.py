@@ -23,6 +23,7 @@ from accelsim.gpu.catalogue import format_of
 from accelsim.gpu.catalogue import number_format as known_format
 from accelsim.gpu.gemm import LARGEST, Gemms
 from accelsim.inputs.errors import Mark
+from accelsim.inputs.library import hash_file
 from accelsim.inputs.source import Problems, read_text
 from accelsim.inputs.units import listed, near_miss, quoted
 
@@ -240,6 +241,7 @@ class Measured:
     l2: str = ROTATING  # one of `L2_STATES`
     note: str = ""  # how they were read, if not as they stand
     where: Mark = NOWHERE  # the first of them
+    sha256: str = ""  # of the file that they stand in
 
     def __len__(self) -> int:
         return len(self.gemms)
@@ -317,7 +319,8 @@ def read_measured(
     known = None if number_format is None else known_format(number_format)
     problems = Problems()
     text = read_text(path, problems)
-    return problems.result(_read(text, str(path), known, unknown_too, l2, problems) if text is not None else None)
+    found = problems.result(_read(text, str(path), known, unknown_too, l2, problems) if text is not None else None)
+    return [replace(table, sha256=hash_file(path)) for table in found]
 
 
 def _read(

@@ -41,8 +41,9 @@ class Column:
         What `legend` says about it.
     left : bool, optional
         Whether it stands to the left; None: the first column only.
-    fold, wide : bool
-        Its text breaks, to the left, where the width does not suffice; it is left out below 100 letters.
+    fold, wide, unbroken : bool
+        Its text breaks, to the left, where the width does not suffice; it is left out below 100 letters; its text never
+        breaks, though it is the first column.
     once : bool
         A cell is left empty that says the same as the one above.
     """
@@ -54,6 +55,7 @@ class Column:
     left: bool | None = None
     fold: bool = False
     wide: bool = False
+    unbroken: bool = False
     once: bool = False
 
     def cell(self, row: Row) -> str | Text:
@@ -159,12 +161,13 @@ def _print(console: Console, part: Table) -> None:
 def rich_table(columns: Sequence[Column]) -> RichTable:
     """Make a table with a rule below its head; numbers stand to the right.
 
-    A column that folds breaks its text where the width does not suffice, and so does the first; no other one does.
+    A column that folds breaks its text where the width does not suffice, and so does the first unless it is
+    `unbroken`; no other one does.
     """
     made = RichTable(box=_RULED, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False, header_style="bold")
     for at, column in enumerate(columns):
         left = column.fold or (at == 0 if column.left is None else column.left)
-        whole = at > 0 and not column.fold
+        whole = column.unbroken or (at > 0 and not column.fold)
         made.add_column(column.head, justify="left" if left else "right", no_wrap=whole, overflow="fold")
     return made
 

@@ -255,6 +255,7 @@ def plot_roofline(
             of = [(point.intensity, point.kernel.tflops) for point in points if point.limited_by == limited]
             xs, ys = [x for x, _ in of], [y for _, y in of]
             ax.scatter(xs, ys, s=18, color=colour, label=f"{limited} limited", zorder=3)
+        _name_points(ax, [(point.intensity, point.kernel.tflops, point.kernel.name) for point in points])
         across_label = "operations a byte, each tensor moved once [FLOP/B]"
         _finish(ax, across_label, "throughput [TFLOPS]", f"Roofline of {gpu.name}, {number_format}")
     return ax
@@ -265,6 +266,21 @@ def _draw_roofs(ax: Axes, peak: float, roofs: Iterable[tuple[str, float]], low: 
     x = np.geomspace(low, high, 200)
     for (name, slope), line in zip(roofs, ("-", "--", ":"), strict=False):
         ax.plot(x, np.minimum(peak, x * slope), line, color=DARK, label=name)
+
+
+_NAME_GAP = 0.045
+"""Least distance between names of points, of the height and a third of the width of a picture."""
+
+
+def _name_points(ax: Axes, points: Iterable[tuple[float, float, str]]) -> None:
+    """Write names beside points, of those that are close together the first alone; the table has them all."""
+    ax.set(xscale="log", yscale="log")
+    placed: list[tuple[float, float]] = []
+    for x, y, name in points:
+        across, up = ax.transAxes.inverted().transform(ax.transData.transform((x, y)))
+        if all(abs(across - a) > 3 * _NAME_GAP or abs(up - b) > _NAME_GAP for a, b in placed):
+            placed.append((across, up))
+            ax.annotate(name, (x, y), xytext=(3, 3), textcoords="offset points", fontsize=5, annotation_clip=True)
 
 
 def _finish(ax: Axes, across: str, up: str, title: str) -> None:

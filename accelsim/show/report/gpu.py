@@ -13,7 +13,7 @@ from accelsim.gpu.advice import HIGH, Advice, Point, Ridge
 from accelsim.gpu.calibration import far_off
 from accelsim.gpu.catalogue import FORMATS, Gpu
 from accelsim.gpu.kernel import Kernel
-from accelsim.gpu.validation import Compared, ProfiledKernel
+from accelsim.gpu.profile import Compared, ProfiledKernel, tile_in
 from accelsim.inputs.errors import Problem
 from accelsim.inputs.units import format_bits, format_si, listed
 from accelsim.show.report import percent
@@ -153,6 +153,12 @@ def kernel_row(kernel: Kernel, repeat: int = 1) -> dict[str, Any]:
     return {**row, "tflops": kernel.tflops, "repeat": repeat}
 
 
+def _interval(kernel: Kernel) -> str:
+    if kernel.low_us is None or kernel.high_us is None:
+        return f"no interval: no {kernel.number_format} kernels were measured for these constants"
+    return f"{_us(kernel.low_us)} to {_us(kernel.high_us)} for four fifths of kernels"
+
+
 _PARTS = (
     Column("part", "part"),
     Column("time", "time_us", _us),
@@ -172,7 +178,7 @@ def kernel_report(kernel: Kernel, *, quiet: bool = False) -> Iterator[Part]:
     tiling = f"tile {kernel.tile}{split}: {blocks}, {kernel.waves:.2f} waves"
     lines = {
         "mode": kernel.mode,
-        "time": f"{_us(kernel.time_us)}  ({_us(kernel.low_us)} to {_us(kernel.high_us)} for four fifths of kernels)",
+        "time": f"{_us(kernel.time_us)}  ({_interval(kernel)})",
         "rate": f"{kernel.tflops:.4g} TFLOPS, {format_si(kernel.flops, 'FLOP')}",
         "kernel": "matrix-vector product, no tiles" if kernel.tile == "gemv" else tiling,
         "efficiency": f"tiles {percent(kernel.tile_efficiency)}, waves {percent(kernel.wave_efficiency)}",
@@ -207,7 +213,7 @@ def _layer_label(row: Row) -> str:
 
 
 _KERNELS = (
-    Column("layer", _layer_label),
+    Column("layer", _layer_label, unbroken=True),
     Column(
         "M x N x K", lambda row: "{m}x{n}x{k}".format(**row) + (f" x{row['batch']}" if row["batch"] > 1 else "")
     ),
@@ -222,13 +228,18 @@ _KERNELS = (
 )  # fmt: skip
 
 
-def kernels_report(name: str, kernels: Sequence[Kernel], repeats: Sequence[int]) -> Iterator[Part]:
-    """The kernels of a network, a line for each, and their sum."""
-    yield f"{name} on {kernels[0].gpu}, {kernels[0].number_format}; {kernels[0].mode}\n"
-    yield Table("kernels", _KERNELS, [kernel_row(*pair) for pair in zip(kernels, repeats, strict=True)])
+def kernels_report(
+    name: str, kernels: Sequence[Kernel], repeats: Sequence[int], *, quiet: bool = False
+) -> Iterator[Part]:
+    """The kernels of a network, a line for each unless `quiet`, and their sum."""
+    yield f"{name} on {kernels[0].gpu}, {kernels[0].number_format}; {kernels[0].mode}"
+    if not quiet:
+        yield ""
+        yield Table("kernels", _KERNELS, [kernel_row(*pair) for pair in zip(kernels, repeats, strict=True)])
+        yield ""
     total = totals(kernels, repeats)
     yield (
-        f"\ntotal {_us(total['time_us'])}, {total['tflops']:.4g} TFLOPS, {format_si(total['energy_j'], 'J')} "
+        f"total {_us(total['time_us'])}, {total['tflops']:.4g} TFLOPS, {format_si(total['energy_j'], 'J')} "
         f"at {total['power_w']:.0f} W; kernels of matrix products alone, one after the other"
     )
 
@@ -291,7 +302,7 @@ _RIDGES = (
     Column("math limits from", "intensity", "{:.4g} FLOP/B".format),
 )
 _POINTS = (
-    Column("layer", lambda row: row["kernel"]["name"]),
+    Column("layer", lambda row: row["kernel"]["name"], unbroken=True),
     Column("FLOP/B", "intensity", _four),
     Column("limit", "limited_by"),
     Column("math", "math_share", percent),
@@ -317,8 +328,10 @@ def compared_row(case: Compared) -> dict[str, Any]:
     return {
         "name": case.name,
         "kernels": [kernel.name for kernel in case.kernels],
+        "products": case.products,
         "measured_us": case.measured_us,
         "measured_dram_bytes": case.dram_bytes,
+        "reads_only": case.reads_only,
         "roofline_share": case.roofline_share,
         "predicted": kernel_row(case.predicted),
     }
@@ -326,27 +339,38 @@ def compared_row(case: Compared) -> dict[str, Any]:
 
 def doubt_of(found: Sequence[Compared]) -> str:
     """What says that the profile is of another GPU or number format, or its times in another unit; or nothing."""
-    if not found:
-        return ""
-    return far_off(np.array([case.measured_us for case in found]), np.array([case.predicted.time_us for case in found]))
+    timed = [(case.measured_us, case.predicted.time_us) for case in found if case.measured_us is not None]
+    return far_off(*np.array(timed).T) if timed else ""
 
 
-def _ratio(row: Row) -> str:
+def _ratio(row: Row) -> str | None:
     predicted, measured = row["predicted"], row["measured_us"]
-    inside = predicted["low_us"] <= measured <= predicted["high_us"]
+    if measured is None:
+        return None
+    inside = predicted["low_us"] is None or predicted["low_us"] <= measured <= predicted["high_us"]
     return f"{predicted['time_us'] / measured:.2f}{'' if inside else ' *'}"
 
 
+def _tiles(row: Row) -> str:
+    """Tile that the names of the kernels say, where they do, and the predicted one."""
+    measured = next(filter(None, map(tile_in, row["kernels"])), None)
+    return (f"{measured[0]}x{measured[1]}, " if measured else "") + _tile(row["predicted"])
+
+
 _COMPARED = (
-    Column("layer", "name"),
+    Column("layer", lambda row: row["name"] + (f" x{row['products']}" if row["products"] > 1 else ""), fold=True),
     Column("measured", "measured_us", _us3),
     Column("predicted", lambda row: _us3(row["predicted"]["time_us"])),
     Column("ratio", _ratio, meaning="predicted over measured, * outside the interval"),
-    Column("DRAM", "measured_dram_bytes", _bytes),
+    Column(
+        "DRAM", lambda row: None if row["measured_dram_bytes"] is None
+        else _bytes(row["measured_dram_bytes"]) + (" r" if row["reads_only"] else ""),
+        meaning="of one product, r: reads alone",
+    ),
     Column("predicted", lambda row: _bytes(row["predicted"]["dram_bytes"])),
     Column("roofline", "roofline_share", percent, "least time over measured"),
-    Column("tile", lambda row: _tile(row["predicted"]), left=True),
-)
+    Column("tile", _tiles, left=True, meaning="as the kernel's name says it, and predicted"),
+)  # fmt: skip
 
 
 def compared_report(
@@ -360,9 +384,13 @@ def compared_report(
     yield f"{gpu}; {mode}\n"
     if found:
         yield Table("layers", _COMPARED, [compared_row(case) for case in found])
-        error = statistics.median(abs(case.predicted.time_us / case.measured_us - 1) for case in found)
-        total = sum(case.measured_us for case in found)
-        yield f"\n{len(found)} layer{'s' if len(found) > 1 else ''}, {_us3(total)}; median error {percent(error)}"
+        times = [(case.measured_us, case.predicted.time_us) for case in found if case.measured_us is not None]
+        count = f"\n{len(found)} layer{'s' if len(found) > 1 else ''}"
+        if times:
+            error = statistics.median(abs(predicted / measured - 1) for measured, predicted in times)
+            yield f"{count}, {_us3(sum(measured for measured, _ in times))}; median error {percent(error)}"
+        else:
+            yield f"{count}; the profile has no times: collect them with `ncu --metrics gpu__time_duration.sum`"
         yield from filter(None, [doubt_of(found)])
         yield legend(_COMPARED)
     else:
@@ -374,7 +402,11 @@ def compared_report(
         yield heading("Not matched", "kernels outside ranges that name a layer or sizes, and those of no product")
     for other in unmatched:
         where = f" in {other.range}" if other.range else ""
-        yield f"{_us3(other.time_us):>10} x {other.runs:<5} {other.name[:44]}{where}"
+        time = "no time" if other.time_us is None else _us3(other.time_us)
+        said = [f"{tile[0]}x{tile[1]}"] if (tile := tile_in(other.name)) else []
+        said += [f"{other.grid} blocks"] if other.grid else []
+        about = f" ({listed([*said, other.number_format])})" if said else ""
+        yield f"{time:>10} x {other.runs:<5} {other.name[:44]}{about}{where}"
     if left_out:
         yield "\nNot compared"
         yield from (f"  {problem}" for problem in left_out)

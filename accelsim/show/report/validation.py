@@ -207,7 +207,10 @@ def gemm_report(found: Sequence[GemmValidation], skipped: Sequence[str]) -> Iter
             )
         yield errors_table(case.errors, gpu=case.gpu.name, number_format=case.measured.number_format)
         if not math.isnan(case.inside):
-            yield f"{case.inside:.0%} of the held-out rows lie in the predicted interval"
+            which = "held-out rows" if len(case.errors) > 1 else "rows"
+            yield f"{case.inside:.0%} of the {which} lie in the predicted interval"
+        if len(case.errors) == 1 and case.mode == "calibrated":
+            yield "the calibration is of another table: which of these rows it was fitted to is not known"
     if skipped:
         yield "\nNot compared"
         yield from (f"  {line}" for line in skipped)
