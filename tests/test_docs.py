@@ -24,7 +24,7 @@ PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
 COMMANDS = ("start.md", "howto.md", "import.md")
 REPORTS = {
     "README.md": "accelsim map systolic conv",
-    "docs/gpu.md": "accelsim map h100_sxm gemm --calibration shipped",
+    "docs/gpu.md": "accelsim map h100_sxm gemm --dtype bf16 --calibration shipped",
 }
 NO_RUN = "<!-- no-run -->"
 KINDS = ("workload", "architecture", "energy_table", "params", "mapping")
