@@ -305,9 +305,8 @@ def product_of(einsum: Einsum, training_pass: str = "forward") -> Product:
             covered = inputs.words(size) // (inputs.words({**size, **dict.fromkeys((d for d, _ in rank), 1)}))
         points, window, moved = points // outputs * covered, window * kernel, moved * outputs
         taps *= Fraction(outputs * kernel, covered)
-    reduced = (
-        n * math.ceil(taps) if taps.denominator == 1 or n % _ALIGNED else _ALIGNED * math.ceil(n * taps / _ALIGNED)
-    )
+    whole = 1 if taps.denominator == 1 or n % _ALIGNED else _ALIGNED
+    reduced = whole * math.ceil(n * taps / whole)
     return Product(points, k // window, max(1, reduced), batch, min(1.0, m * n / (points * reduced)), bits)
 
 
