@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from accelsim.model.detail import DOWN, TILE, UP, USED, Detail
+from accelsim.model.detail import DOWN, PARTS_APART, TILE, UP, USED, Detail
 from accelsim.model.encode import UNLIMITED, Bools, Constants, Floats, Ints
 from accelsim.model.jit import inline, jit
 from accelsim.search.exact.estimate_kernel import (
@@ -248,6 +248,8 @@ def next_spread(
                     node.held[level + 1] += shapes.box[t, shape] * c.word_parts[level + 1, t, 0]
             if node.held[level + 1] > c.capacity[level + 1] and c.capacity[level + 1] != UNLIMITED:
                 continue
+            if node.tight[level + 1] and g.keeps[k, c.output[0]] and s.level[level + 1, PARTS_APART] > 1:
+                continue  # what the instances hold are partial sums, for which there is no room
         if not innermost and _shares_less(c, node, s, level, choice):
             continue
         found.tally[0] += 1

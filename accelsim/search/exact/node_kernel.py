@@ -449,7 +449,11 @@ def _step_mid(c: Constants, shapes: Shapes, g: CostTables, node: SearchNode, lev
 def lay_block(
     c: Constants, shapes: Shapes, g: CostTables, node: SearchNode, s: Detail, level: int, row: int, orders: Ints
 ) -> bool:
-    """Put the loops of a temporal block in order; False if the order asks for loops to carry on, which do not."""
+    """Put the loops of a temporal block in order; False if that leads to no mapping.
+
+    So it is where the order asks for loops to carry on, which do not, and where a loop moves the output before it is
+    added up while its parent has no room for partial sums.
+    """
     dims = shapes.sizes.shape[0]
     m = node.mapping
     inner, outer = orders[row, dims], orders[row, dims + 1]
@@ -465,6 +469,8 @@ def lay_block(
         m.order[0, level, j] = d
         bound = m.temporal[0, level, d]
         if bound > 1:
+            if node.tight[level] and c.relevant[c.output[0], d] and product > visits:
+                return False
             s.place[level, j, BEFORE] = product
             loops += 1
             product *= bound
