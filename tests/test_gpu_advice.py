@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -13,13 +14,24 @@ import pytest
 from rich.console import Console
 
 from accelsim.cli import main as cli
-from accelsim.gpu.advice import advise, sweep
+from accelsim.gpu.advice import advise, points, ridges, sweep
 from accelsim.gpu.calibration import mode_of
 from accelsim.gpu.catalogue import load_gpu
 from accelsim.gpu.constants import COMMON
-from accelsim.gpu.kernel import OPERATORS, all_reduce_us, tile_efficiency, time_operators, wave_efficiency
+from accelsim.gpu.kernel import (
+    OPERATORS,
+    all_reduce_us,
+    best_kernels,
+    gemms_of,
+    product_of,
+    tile_efficiency,
+    time_operators,
+    wave_efficiency,
+)
 from accelsim.gpu.profile import read_profile
 from accelsim.inputs.errors import AccelsimError, SpecError
+from accelsim.inputs.workload_reader import load_workload
+from accelsim.show.plots.diagram import plot_roofline
 from accelsim.show.report.gpu import advice_report
 from accelsim.show.table import print_parts
 
@@ -198,6 +210,20 @@ def test_compare__ranges_and_kernels_count(tmp_path, capsys):
     assert [row["measured_us"] for row in rows] == pytest.approx([10.08, 10.28])
 
 
+def test_read_profile__a_kernel_ran_at_least_once(tmp_path):
+    path = tmp_path / "never.csv"
+    head = "NVTX Range,Style,PID,TID,NVTX Inst,Kern Inst,Total Time (ns),Avg (ns),Med (ns),Kernel Name\n"
+    path.write_text(f"{head}a M=512 N=768 K=768,PushPop,1,1,0,0,0,10,10080.0,gemm_128x64\n")
+    with pytest.raises(SpecError) as caught:
+        read_profile(path)
+    said = str(caught.value)
+    assert ":2:35: Kern Inst: expected a number of at least 1, got '0'; leave out kernels that did not run" in said
+    assert "NVTX Inst: expected a number of at least 1, got '0'" in said
+    path.write_text(SUMMARY + "d,r,gemm,256,32,0,0,metrics,gpu__time_duration.sum,ns,1,9,5000\n")
+    with pytest.raises(SpecError, match="Invocations: expected a number of at least 1, got '0'"):
+        read_profile(path)
+
+
 def test_compare__traces_match_by_their_grid(tmp_path, capsys):
     """128 x 3072 has 2 x 24 tiles of 64 x 128 and 128 x 768 has 1 x 12 of 128 x 64, which two layers have."""
     head = "Start (ns),Duration (ns),CorrId,GrdX,GrdY,GrdZ,BlkX,BlkY,BlkZ,Bytes (MB),Device,Name\n"
@@ -256,3 +282,18 @@ def test_advise__compares_other_sizes_and_formats_with_the_same_schedules():
     advice = advise(load_gpu("a100"), 513, 6144, 5120, "bf16")
     (other,) = (change for change in advice.formats if change.what == "fp16")
     assert other.time_us == advice.kernel.time_us
+
+
+@pytest.mark.parametrize("network", ["resnet50", "bert_base"])
+def test_plot_roofline__names_points_without_overprinting(network):
+    gpu = load_gpu("h100_sxm")
+    layers = load_workload(network).layers
+    gemms = gemms_of([product_of(einsum) for einsum in layers])
+    kernels = best_kernels(gpu, [einsum.name for einsum in layers], gemms, "fp16", mode_of(gpu, "fp16"))
+    found = points(gpu, kernels)
+    ax = plot_roofline(gpu, "fp16", ridges(gpu, "fp16"), found)
+    ax.figure.canvas.draw()
+    boxes = [text.get_window_extent() for text in ax.texts]
+    ends = [choose(found, key=lambda point: point.intensity).kernel.name for choose in (min, max)]
+    assert {*ends} <= {text.get_text() for text in ax.texts}
+    assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))

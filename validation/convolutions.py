@@ -148,7 +148,7 @@ def convolution_gemms(sizes: Mapping[str, Floats], training_pass: str) -> Gemms:
         high, wide = (_unpadded(*axis) for axis in ((h, r, p), (w, s, q)))
         reached, taps = n * high * wide, p * q * window / (high * wide)
         loads = np.where((k % 8 == 0) & (taps % 1 > 0), 8, 1)
-        reduced = np.where((k % 8 > 0) & (taps % 1 > 0), k * np.ceil(taps), loads * np.ceil(k * taps / loads - 1e-9))
+        reduced = loads * np.ceil(k * taps / loads - 1e-9)
         return Gemms.of(reached, c, reduced, 1, np.minimum(1, outputs * k / (reached * reduced)))
     return Gemms.of(outputs, k, c * window, 1, np.minimum(1, points * c / (outputs * c * window)))
 

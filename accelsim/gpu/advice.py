@@ -5,6 +5,7 @@ The roofline of a GPU, and where layers stand under it.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -119,20 +120,14 @@ def advise(
     mode = mode_of(gpu, number_format, calibration)
     (kernel,) = best_kernels(gpu, ["gemm"], Gemms.of(m, n, k), number_format, mode, l2=l2)
     sizes: dict[tuple[int, int, int], str] = {}
-    for name, size, at in (("M", m, 0), ("N", n, 1), ("K", k, 2)):
-        for multiple in MULTIPLES:
-            rounded = -(-size // multiple) * multiple
-            if size < rounded <= 1.25 * size:
-                changed = tuple(rounded if i == at else value for i, value in enumerate((m, n, k)))
-                sizes.setdefault((changed[0], changed[1], changed[2]), f"{name} = {rounded} (multiple of {multiple})")
-    for names in (("N", "K"), ("M", "N"), ("M", "K"), ("M", "N", "K")):
-        for multiple in MULTIPLES:
-            all_of = dict(zip("MNK", (m, n, k), strict=True))
-            rounds = {name: -(-all_of[name] // multiple) * multiple for name in names}
-            if all(all_of[name] < value <= 1.25 * all_of[name] for name, value in rounds.items()):
-                sides = all_of | rounds
-                what = ", ".join(f"{name} = {value}" for name, value in rounds.items())
-                sizes.setdefault((sides["M"], sides["N"], sides["K"]), f"{what} (multiples of {multiple})")
+    asked = {"M": m, "N": n, "K": k}
+    for names, multiple in itertools.product(("M", "N", "K", "NK", "MN", "MK", "MNK"), MULTIPLES):
+        rounded = {name: -(-asked[name] // multiple) * multiple for name in names}
+        if all(asked[name] < size <= 1.25 * asked[name] for name, size in rounded.items()):
+            changed = asked | rounded
+            what = ", ".join(f"{name} = {size}" for name, size in rounded.items())
+            several = "s" if len(names) > 1 else ""
+            sizes.setdefault((changed["M"], changed["N"], changed["K"]), f"{what} (multiple{several} of {multiple})")
     better = []
     for shape, what in sizes.items():
         time_us = float(_times(gpu, Gemms.of(*shape), number_format, mode, l2)[0])

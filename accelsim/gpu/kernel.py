@@ -291,8 +291,7 @@ def product_of(einsum: Einsum, training_pass: str = "forward") -> Product:
         return Product(m, n, k, batch, unique, bits)
     if training_pass == "weight_gradient":
         return Product(n, k, m, batch, 1.0, bits)
-    points, window, moved = m, 1, 1
-    taps = Fraction(1)
+    points, window, taps = m, 1, Fraction(1)
     for rank in inputs.ranks:
         steps = [(d, c) for d, c in rank if d in output.dims]
         reach = [(d, c) for d, c in rank if d not in output.dims]
@@ -303,7 +302,7 @@ def product_of(einsum: Einsum, training_pass: str = "forward") -> Product:
         covered = stride * outputs
         if covered < 1 + sum(c * (size[d] - 1) for d, c in reach):
             covered = inputs.words(size) // (inputs.words({**size, **dict.fromkeys((d for d, _ in rank), 1)}))
-        points, window, moved = points // outputs * covered, window * kernel, moved * outputs
+        points, window = points // outputs * covered, window * kernel
         taps *= Fraction(outputs * kernel, covered)
     whole = 1 if taps.denominator == 1 or n % _ALIGNED else _ALIGNED
     reduced = whole * math.ceil(n * taps / whole)

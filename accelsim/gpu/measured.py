@@ -320,7 +320,8 @@ def read_measured(
     problems = Problems()
     text = read_text(path, problems)
     found = problems.result(_read(text, str(path), known, unknown_too, l2, problems) if text is not None else None)
-    return [replace(table, sha256=hash_file(path)) for table in found]
+    sha256 = hash_file(path)
+    return [replace(table, sha256=sha256) for table in found]
 
 
 def _read(

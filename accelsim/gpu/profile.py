@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from os import PathLike
 
@@ -183,6 +184,18 @@ class _ProfileRow:
         problems.add(self.place(name), f"{written}: expected a number of at least 0, got {quoted(cell)}", hint)
         return None
 
+    def runs(self, name: str, problems: Problems) -> int | None:
+        """How often something ran, or None with the mistake reported."""
+        value = self.number(name, problems)
+        if value is None or value >= 1:
+            return None if value is None else int(value)
+        written = self.table.head.cells[list(self.cells).index(name)]
+        hint = "leave out kernels that did not run"
+        problems.add(
+            self.place(name), f"{written}: expected a number of at least 1, got {quoted(self.cells[name])}", hint
+        )
+        return None
+
     def place(self, name: str) -> Mark:
         """Place of a cell."""
         return self.table.mark(self.row, list(self.cells).index(name))
@@ -225,12 +238,12 @@ def _systems(head: Sequence[str], rows: Iterable[_ProfileRow], problems: Problem
     found = []
     for row in rows:
         value = _run_us(row, time, problems)
-        runs = row.number(count, problems) if count else 1.0
-        ranges = row.number("nvtx_inst", problems) if "nvtx_inst" in head else 0.0
+        runs = row.runs(count, problems) if count else 1
+        ranges = row.runs("nvtx_inst", problems) if "nvtx_inst" in head else 0
         within = row.cells.get("nvtx_range", "").lstrip(":")
         name = row.cells.get("kernel_name") or row.cells.get("name", "")
         if value is not None and runs is not None and ranges is not None:
-            found.append(_named(name, within, value, row.where, runs=int(runs), ranges=int(ranges)))
+            found.append(_named(name, within, value, row.where, runs=runs, ranges=ranges))
     return found
 
 
@@ -353,10 +366,10 @@ def _untimed(row: _ProfileRow, problems: Problems) -> ProfiledKernel:
     """Kernel of a row of Nsight Compute in its innermost NVTX range, where that was recorded."""
     cells = [value for name, value in row.cells.items() if "nvtx" in name or "range" in name]
     within = next((cell for cell in reversed(cells) if cell), "").split("/")[-1].strip('":')
-    runs = row.number("invocations", problems) if "invocations" in row.cells else 1.0
+    runs = row.runs("invocations", problems) if "invocations" in row.cells else 1
     blocks = [int(size) for size in re.findall("[0-9]+", row.cells.get("grid_size", ""))]
     grid = math.prod(blocks) if blocks else 0
-    return _named(row.cells["kernel_name"], within, None, row.where, runs=int(runs or 1), grid=grid)
+    return _named(row.cells["kernel_name"], within, None, row.where, runs=runs or 1, grid=grid)
 
 
 def _with_metric(kernel: ProfiledKernel, metric: str, value: float) -> ProfiledKernel:
@@ -463,9 +476,10 @@ def compare_profile(
     by_name = {einsum.name.casefold(): einsum for einsum in layers}
     groups: dict[str, list[ProfiledKernel]] = {}
     products: dict[str, Einsum | tuple[int, ...]] = {}
+    sizes = _sizes_of(layers)
     unmatched = []
     for kernel in profile:
-        einsum = by_name.get(kernel.range.casefold().strip()) or _layer_of_grid(kernel, layers)
+        einsum = by_name.get(kernel.range.casefold().strip()) or _layer_of_grid(kernel, sizes)
         name, product = (kernel.range, kernel.shape) if einsum is None else (einsum.name, einsum)
         if product is not None and _is_product(kernel):
             groups.setdefault(name, []).append(kernel)
@@ -505,7 +519,17 @@ def _compared(gpu: Gpu, name: str, kernels: Sequence[ProfiledKernel], predicted:
     return Compared(name, tuple(kernels), count, measured_us, moved, reads_only, predicted, share)
 
 
-def _layer_of_grid(kernel: ProfiledKernel, layers: Sequence[Einsum]) -> Einsum | None:
+def _sizes_of(layers: Iterable[Einsum]) -> dict[tuple[int, int, int, int], Einsum]:
+    """The first layer of each size of product; layers that are no product are left out."""
+    found: dict[tuple[int, int, int, int], Einsum] = {}
+    for einsum in layers:
+        with suppress(AccelsimError):
+            product = product_of(einsum)
+            found.setdefault((product.m, product.n, product.k, product.batch), einsum)
+    return found
+
+
+def _layer_of_grid(kernel: ProfiledKernel, sizes: Mapping[tuple[int, int, int, int], Einsum]) -> Einsum | None:
     """Layer whose output has as many tiles of a kernel as this had blocks, if there is one and the kernel has no range.
 
     K in parts makes more blocks, which no layer of the same tile need have.
@@ -513,17 +537,11 @@ def _layer_of_grid(kernel: ProfiledKernel, layers: Sequence[Einsum]) -> Einsum |
     tile = tile_in(kernel.name)
     if kernel.range or not kernel.grid or tile is None or not _is_product(kernel):
         return None
-    found: dict[tuple[int, ...], Einsum] = {}
-    for einsum in layers:
-        try:
-            product = product_of(einsum)
-        except AccelsimError:
-            continue
-        sides = (tile, tile[::-1])
-        blocks = {-(-product.m // high) * -(-product.n // wide) * product.batch for high, wide in sides}
-        if kernel.grid in blocks:
-            found.setdefault((product.m, product.n, product.k, product.batch), einsum)
-    return next(iter(found.values())) if len(found) == 1 else None
+    found = [
+        einsum for (m, n, _, batch), einsum in sizes.items()
+        if any(kernel.grid == -(-m // high) * -(-n // wide) * batch for high, wide in (tile, tile[::-1]))
+    ]  # fmt: skip
+    return found[0] if len(found) == 1 else None
 
 
 def _is_helper(kernel: ProfiledKernel) -> bool:

@@ -167,7 +167,9 @@ def _validated(gpu: Gpu, measured: Measured, mode: Mode) -> GemmValidation:
     if mode.calibration is not None and mode.calibration.is_of(measured):
         parts, held = errors_by_split(measured, split_rows(measured.gemms), predicted)
         errors |= parts
-    low, high = mode.interval or (math.nan, math.nan)
-    inside = float(np.mean((held >= low) & (held <= high))) if mode.interval and len(held) else math.nan
+    inside = math.nan
+    if mode.interval is not None and len(held):
+        low, high = mode.interval
+        inside = float(np.mean((held >= low) & (held <= high)))
     name = "calibrated" if mode.calibration else "uncalibrated"
     return GemmValidation(gpu, measured, name, mode.text, errors, inside, predicted)

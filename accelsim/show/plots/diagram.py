@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import LogLocator
+from matplotlib.transforms import Bbox
 
 from accelsim.gpu.advice import Point, Ridge
 from accelsim.gpu.catalogue import Gpu
@@ -268,19 +269,17 @@ def _draw_roofs(ax: Axes, peak: float, roofs: Iterable[tuple[str, float]], low: 
         ax.plot(x, np.minimum(peak, x * slope), line, color=DARK, label=name)
 
 
-_NAME_GAP = 0.045
-"""Least distance between names of points, of the height and a third of the width of a picture."""
-
-
 def _name_points(ax: Axes, points: Iterable[tuple[float, float, str]]) -> None:
-    """Write names beside points, of those that are close together the first alone; the table has them all."""
+    """Write names to the right of points, but for those that would cover another one; the table has them all."""
     ax.set(xscale="log", yscale="log")
-    placed: list[tuple[float, float]] = []
+    placed: list[Bbox] = []
     for x, y, name in points:
-        across, up = ax.transAxes.inverted().transform(ax.transData.transform((x, y)))
-        if all(abs(across - a) > 3 * _NAME_GAP or abs(up - b) > _NAME_GAP for a, b in placed):
-            placed.append((across, up))
-            ax.annotate(name, (x, y), xytext=(3, 3), textcoords="offset points", fontsize=5, annotation_clip=True)
+        text = ax.annotate(name, (x, y), xytext=(3, 0), textcoords="offset points", va="center", fontsize=5)
+        box = text.get_window_extent()
+        if any(box.overlaps(other) for other in placed):
+            text.remove()
+        else:
+            placed.append(box)
 
 
 def _finish(ax: Axes, across: str, up: str, title: str) -> None:
