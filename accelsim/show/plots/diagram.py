@@ -270,10 +270,10 @@ def _draw_roofs(ax: Axes, peak: float, roofs: Iterable[tuple[str, float]], low: 
 
 
 def _name_points(ax: Axes, points: Iterable[tuple[float, float, str]]) -> None:
-    """Write names to the right of points, but for those that would cover another one; the table has them all."""
+    """Write names to the right of points, from the right, but for those that would cover another one."""
     ax.set(xscale="log", yscale="log")
     placed: list[Bbox] = []
-    for x, y, name in points:
+    for x, y, name in sorted(points, key=lambda point: -point[0]):
         text = ax.annotate(name, (x, y), xytext=(3, 0), textcoords="offset points", va="center", fontsize=5)
         box = text.get_window_extent()
         if any(box.overlaps(other) for other in placed):
