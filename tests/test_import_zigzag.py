@@ -109,8 +109,8 @@ def test_three_dimensions_below_a_memory__share_two_axes_and_are_noted(imported)
     ("text", "message"),
     [
         (
-            hardware(register("O", "[D1]"), register("I2", "[D2]"), DRAM),
-            "reg_I2 is shared along D2 and reg_O along D1: a tree of memories, where accelsim's levels are a ladder",
+            hardware(register("O", "[D1]"), register("O", "[D2]").replace("reg_O", "other"), DRAM),
+            "other is shared along D2 and reg_O along D1, and both hold O",
         ),
         (hardware(DRAM, array="is_imc: True, unit_energy: 1, dimensions: [D1], sizes: [4]"), "it computes in memory"),
         (hardware(register("I2", "[D1, D2]")), "the outermost memory, reg_I2, holds I2 alone"),
@@ -226,12 +226,49 @@ def test_temporal_ordering__is_the_order_of_each_level(imported):
     assert any(note.startswith("temporal_ordering: holds within each level") for note in said(foreign))
 
 
-def test_mapping__of_some_layers_is_noted(imported):
-    foreign = imported(hardware(register("I2"), DRAM), GEMM, "- {name: default}\n- {name: Add, spatial_mapping: {}}\n")
-    assert any(note.startswith("Add: holds for some layers") for note in said(foreign))
-    assert said(imported("- {name: default, spatial_mapping: {D1: ['K, 2']}}\n")) == [
-        "mapping: needs the hardware file: its dimensions are those of the array"
+def test_mapping__of_some_layers_constrains_these_alone(imported):
+    other = GEMM.replace("id: 0", "id: 1").replace("Gemm", "Add").strip()
+    entries = "- {name: default, spatial_mapping: {D1: [B, 4]}}\n- {name: Add, spatial_mapping: {D1: [K, 2]}}\n"
+    foreign = imported(hardware(register("I2"), DRAM), f"{GEMM}{other}\n", entries)
+    network = load_workload({"workload": foreign.workload})
+    found = [
+        load_constraints({"constraints": foreign.constraints}, machine_of(foreign), layer).of("dram").x
+        for layer in network.layers
     ]
+    assert [sorted(block.only) for block in found] == [["B"], ["K"]]
+    assert [list(map(str, block.factors)) for block in found] == [["B=4"], ["K=2"]]
+
+
+def test_memories_that_are_no_ladder__count_what_their_registers_do(imported):
+    """W stands once in each column and O once in each row of an array of 4 x 2; each step is executed."""
+    foreign = imported(hardware(register("O", "[D1]"), register("I2", "[D2]"), DRAM), GEMM)
+    machine, layer = machine_of(foreign), load_workload({"workload": foreign.workload}).layers[0]
+    asked = load_constraints({"constraints": foreign.constraints}, machine, layer)
+    time = (Loop("K", 6), Loop("C", 2), Loop("B", 2))
+    mapping = Mapping(
+        (
+            LevelMapping("dram", time, keep=frozenset("IWO")),
+            LevelMapping("reg_I2", x=(Loop("B", 2),), keep=frozenset("W")),
+            LevelMapping("reg_O", x=(Loop("C", 4),), keep=frozenset("O")),
+        )
+    )
+    assert asked.broken_by(mapping, layer) == []
+    copies = replace(mapping, levels=(*mapping.levels[:2], replace(mapping.levels[2], x=(Loop("B", 4),))))
+    assert asked.broken_by(copies, layer)
+    result = evaluate(machine, layer, mapping)
+    held, fills = dict[tuple[str, int], tuple[int, ...]](), {"W": 0, "O": 0}
+    for k, c, b in itertools.product(range(6), range(2), range(2)):
+        for at in range(4):  # columns: each has its own c
+            word = (k, 4 * c + at)
+            fills["W"] += held.get(("W", at)) != word
+            held["W", at] = word
+        for at in range(2):  # rows: each has its own b
+            word = (k, 2 * b + at)
+            fills["O"] += held.get(("O", at)) != word
+            held["O", at] = word
+    moved = {(at.level, at.tensor): at for at in result.tensors}
+    assert moved["reg_I2", "W"].total_fills == fills["W"] == moved["dram", "W"].total_reads
+    assert moved["dram", "O"].total_updates == fills["O"]
 
 
 def test_keys__that_mean_nothing_here_are_noted(imported):
@@ -268,7 +305,7 @@ MACHINES = {
     "gemm_l1": 2,
     "gemm_l1_l3": 3,
     "generic_array_cacti": 5,
-    "meta_prototype": "a tree of memories",
+    "meta_prototype": 7,
     "aimc": "it computes in memory",
     "dimc": "it computes in memory",
 }

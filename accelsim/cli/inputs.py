@@ -271,7 +271,8 @@ def read_layer_constraints(inputs: Inputs, einsum: Einsum) -> Constraints | None
 
     found = Constraints()
     if "constraints" in inputs.paths:
-        found = load_constraints(inputs.paths["constraints"], inputs.architecture, einsum, inputs.overrides)
+        names = [layer.name for layer in inputs.workload.layers]
+        found = load_constraints(inputs.paths["constraints"], inputs.architecture, einsum, inputs.overrides, names)
     return replace(found, limits=(*found.limits, *map(Limit.parse, inputs.limits)))
 
 

@@ -174,7 +174,8 @@ def check_files(paths: Sequence[str | PathLike[str]], overrides: Mapping[str, st
         if document.kind == "mapping":
             read_mapping(document.body, problems, architecture, einsum)
         elif document.kind == "constraints":
-            read_constraints(document.body, problems, architecture, einsum)
+            names = [layer.name for layer in workload.layers] if workload else ()
+            read_constraints(document.body, problems, architecture, einsum, names)
     return sorted(set(problems.found), key=lambda problem: (problem.mark, problem.what))
 
 

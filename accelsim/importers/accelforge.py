@@ -25,6 +25,7 @@ from accelsim.importers.values import (
     as_number,
     figure,
     file_stem,
+    for_layers,
     largest_product,
     note_others,
     number,
@@ -390,27 +391,18 @@ def _fanout(
 
 
 def _constraints(axes: Sequence[_Axis], layers: Sequence[Layer], notes: list[Note]) -> dict[str, Any] | None:
-    """Constraints of the axes, where all layers have the same."""
+    """Constraints of the axes, for each layer."""
     asking = [axis for axis in axes if {"reuse", "loop_bounds", "min_usage"} & axis.table.keys()]
-    if not asking:
-        return None
-    usage = all(_axis_constraints(asking, layer, []) == _axis_constraints(asking, layers[0], []) for layer in layers)
-    notes += [
-        Note(axis.table.where("min_usage"), "min_usage", "is not asked for: it is another number in each layer")
-        for axis in asking
-        if axis.least > 1 and not usage
-    ]
-    each = [_axis_constraints(asking, layer, [], usage=usage) for layer in layers]
-    if not layers or any(other != each[0] for other in each):
-        why = "allows other dimensions in each layer; import it with the workload of one layer to have constraints"
+    if asking and not layers:
+        why = "allows other dimensions in each layer; import it with a workload to have constraints"
         notes += [Note(axis.table.mark, str(axis.table.get("name")), why) for axis in asking]
-        return None
-    return {"levels": _axis_constraints(asking, layers[0], notes, usage=usage)}
+    said = list[Note]()
+    asked = for_layers([(layer.name, _axis_constraints(asking, layer, said)) for layer in layers] if asking else [])
+    notes += dict.fromkeys(said)
+    return {"levels": asked} if asked else None
 
 
-def _axis_constraints(
-    axes: Sequence[_Axis], layer: Layer, notes: list[Note], *, usage: bool = True
-) -> list[dict[str, Any]]:
+def _axis_constraints(axes: Sequence[_Axis], layer: Layer, notes: list[Note]) -> list[dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for axis in axes:
         allowed = set(layer.dims)
@@ -440,7 +432,7 @@ def _axis_constraints(
                 factors += [f"{dim}{sign}{most}" for dim in sorted(which)]
         at = found.setdefault(axis.level, {}).setdefault(axis.axis, {"only": sorted(allowed)})
         at["only"] = sorted(set(at["only"]) & allowed)
-        if axis.least > 1 and at["only"] and usage:
+        if axis.least > 1 and at["only"]:
             most = largest_product((layer.dims[dim] for dim in at["only"]), axis.size)
             factors.append(f"{'*'.join(at['only'])}>={min(axis.least, most)}")
         if factors:

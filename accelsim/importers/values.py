@@ -9,7 +9,7 @@ import ast
 import math
 import operator
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from accelsim.importers.documents import Row, Table, refuse
@@ -130,6 +130,18 @@ def checked_workload(body: dict[str, Any], mark: Mark, notes: list[Note]) -> dic
             layer.pop("from", None)
         return checked_workload(body, mark, notes)
     return body
+
+
+def for_layers(each: Sequence[tuple[str, Sequence[dict[str, Any]]]]) -> list[dict[str, Any]]:
+    """What is asked of levels for each layer, by its name; layers of which the same is asked stand together."""
+    found = dict[str, tuple[dict[str, Any], list[str]]]()
+    for layer, levels in each:
+        for asked in levels:
+            found.setdefault(repr(asked), (asked, []))[1].append(layer)
+    return [
+        {"level": asked["level"], **({"layers": layers} if len(layers) < len(each) else {}), **asked}
+        for asked, layers in found.values()
+    ]
 
 
 def file_stem(mark: Mark) -> str:

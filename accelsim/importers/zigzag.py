@@ -1,10 +1,12 @@
 """ZigZag's hardware, mapping and workload files, and the ONNX models that it maps.
 
 A memory serves operands (I1, I2, O) of the MACs along some dimensions of their array: one instance for all MACs along
-these, and one for each place along the others. So a level's fanout is of the dimensions that it serves and the next
-one does not, and the memories are a ladder if each serves all that the next ones do. The file lists them innermost
-first. A port moves at most `bandwidth_max` bits a cycle, at `r_cost` or `w_cost` [pJ], and parts of that in steps of
-`bandwidth_min`; these are our accesses.
+these, and one for each place along the others. So a level's fanout is of the dimensions that it serves and no level
+inside it does, and the memories are a ladder if each serves all that the next ones do. Where one does not, its places
+along the dimension that it leaves to a level inside it are one level of their sizes and ports together: this has the
+same counts if loops along that dimension give each place words of its own, and others are not allowed there. The file
+lists memories innermost first. A port moves at most `bandwidth_max` bits a cycle, at `r_cost` or `w_cost` [pJ], and
+parts of that in steps of `bandwidth_min`; these are our accesses.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import itertools
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import yaml
@@ -24,6 +26,7 @@ from accelsim.importers.values import (
     checked_workload,
     figure,
     file_stem,
+    for_layers,
     note_others,
     number,
     only,
@@ -35,6 +38,7 @@ from accelsim.importers.values import (
 from accelsim.inputs.errors import Mark
 from accelsim.inputs.library import importer
 from accelsim.inputs.units import listed, quoted
+from accelsim.inputs.workload import Tensor
 from accelsim.inputs.workload_reader import load_workload
 
 _ROLES = {"I1": "Inputs", "I2": "Weights", "O": "Outputs"}
@@ -62,11 +66,15 @@ _LEFT = {"padding": "padded points count as ordinary points of the input"}
 
 @dataclass(frozen=True, slots=True)
 class _Layer:
-    """What the other files need of a layer: the names under which mappings find it, its dimensions and widths."""
+    """What the other files need of a layer: names under which mappings find it, dimensions, widths, those of a role.
 
-    names: tuple[str, ...]
-    dims: Mapping[str, int]
-    bits: Mapping[str, int]
+    Its own name comes first.
+    """
+
+    names: tuple[str, ...] = ("",)
+    dims: Mapping[str, int] = field(default_factory=dict)
+    bits: Mapping[str, int] = field(default_factory=dict)
+    of_role: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +84,8 @@ class _Place:
     level: str
     axis: str
     size: int = field(compare=False)
+    apart: frozenset[str] = field(default=frozenset(), compare=False)
+    """Roles of which each place along it has words of its own, in a level further out."""
 
 
 def convert(documents: Sequence[Document]) -> Foreign:
@@ -84,8 +94,8 @@ def convert(documents: Sequence[Document]) -> Foreign:
     Raises
     ------
     SpecError
-        Where a file is none of ZigZag's, or its machine has no form of ours: compute in memory, and memories that are
-        no ladder.
+        Where a file is none of ZigZag's, or its machine has no form of ours: compute in memory, and several memories
+        of one operand that are no ladder.
     """
     notes: list[Note] = []
     items = [item for document in documents if isinstance(document.body, Row) for item in tables(document.body)]
@@ -103,7 +113,7 @@ def convert(documents: Sequence[Document]) -> Foreign:
     constraints = None
     if entries and architecture is None:
         notes.append(Note(entries[0].mark, "mapping", "needs the hardware file: its dimensions are those of the array"))
-    elif entries and architecture is not None:
+    elif architecture is not None and (entries or (layers and any(place.apart for place in places.values()))):
         levels = [level["name"] for level in architecture["levels"]]
         constraints = _constraints(entries, layers, places, levels, _ONNX_DIMS if models else {}, notes)
     energies = "r_cost and w_cost of the memories, and unit_energy of the array." if architecture else ""
@@ -124,10 +134,18 @@ def _architecture(
     ladder = _ladder(value(hardware, "memories", Table), list(sizes))
     levels, places = [], dict[str, _Place]()
     for index, (name, memory) in enumerate(ladder):
-        level = _level(name, memory, widths, notes, first=index == 0)
-        inside = _served(ladder[index + 1][1]) if index + 1 < len(ladder) else set()
+        inside = set().union(*(_served(below) for _, below in ladder[index + 1 :]))
+        apart = [dim for dim in sizes if dim in inside - _served(memory)]
+        level = _level(name, memory, widths, math.prod(sizes[dim] for dim in apart), notes, first=index == 0)
+        if apart:
+            why = f"the {name} along {listed(apart)} are one level, as large and fast as they are together; loops of "
+            why += f"{listed(sorted(level['keep']))} alone are allowed along {listed(apart)}"
+            notes.append(Note(memory.where("served_dimensions"), "served_dimensions", why))
         spread = [dim for dim in sizes if dim in _served(memory) - inside]
-        places |= {dim: _Place(level["name"], "xy"[at % 2], sizes[dim]) for at, dim in enumerate(spread)}
+        for at, dim in enumerate(spread):
+            outside = [each for _, each in ladder[:index] if dim not in _served(each)]
+            roles = frozenset(_ROLES[operand] for each in outside for operand in _operands(each))
+            places[dim] = _Place(level["name"], "xy"[at % 2], sizes[dim], roles)
         axes = [math.prod(sizes[dim] for dim in spread[at::2]) for at in range(min(2, len(spread)))]
         if len(spread) > 2:
             why = f"{listed(spread)} lie on the two axes below {name}; loops of one may then take room of another"
@@ -148,7 +166,7 @@ def _served(memory: Table) -> set[str]:
 
 
 def _ladder(memories: Table, dims: list[str]) -> list[tuple[str, Table]]:
-    """Memories, outermost first; refused where neither of two serves all that the other one does."""
+    """Memories, outermost first; refused where of two for one operand neither serves all that the other one does."""
     listed_first = [(name, value(memories, name, Table)) for name in reversed(memories)]
     for _, memory in listed_first:
         for dim in sorted(_served(memory) - set(dims)):
@@ -156,10 +174,10 @@ def _ladder(memories: Table, dims: list[str]) -> list[tuple[str, Table]]:
                 memory.where("served_dimensions"), f"{quoted(dim)} is no dimension of the array: {listed(dims)}"
             )
     ladder = sorted(listed_first, key=lambda each: -len(_served(each[1])))
-    for (outer, above), (inner, below) in itertools.pairwise(ladder):
-        if not _served(below) <= _served(above):
+    for (outer, above), (inner, below) in itertools.combinations(ladder, 2):
+        if not _served(below) <= _served(above) and set(_operands(below)) & set(_operands(above)):
             what = f"{outer} is shared along {listed(sorted(_served(above)))} and {inner} along "
-            what += f"{listed(sorted(_served(below)))}: a tree of memories, where accelsim's levels are a ladder"
+            what += f"{listed(sorted(_served(below)))}, and both hold {listed(_operands(below))}"
             raise refuse(below.where("served_dimensions"), what)
     for operand in _ROLES:
         chains = [[name for name, each in order if operand in _operands(each)] for order in (listed_first, ladder)]
@@ -187,8 +205,10 @@ def _operands(memory: Table) -> list[str]:
     return list(row)
 
 
-def _level(name: str, memory: Table, widths: Iterable[int], notes: list[Note], *, first: bool) -> dict[str, Any]:
-    """Level of a memory, without its fanout."""
+def _level(
+    name: str, memory: Table, widths: Iterable[int], together: int, notes: list[Note], *, first: bool
+) -> dict[str, Any]:
+    """Level of so many memories together, without its fanout."""
     note_others(memory, _MEMORY_KEYS, _LEFT, notes)
     ports = _ports(memory)
     steps = [whole(port.get("bandwidth_min", port.get("bandwidth_max")), port.mark) for port in ports]
@@ -206,10 +226,10 @@ def _level(name: str, memory: Table, widths: Iterable[int], notes: list[Note], *
     operands = _operands(memory)
     roles = [_ROLES[operand] for operand in operands]
     level: dict[str, Any] = {"name": plain_name(name), "class": "memory", "word": f"{word} bit"}
-    level["size"] = f"{whole(memory.get('size'), memory.where('size'))} bit"
+    level["size"] = f"{whole(memory.get('size'), memory.where('size')) * together} bit"
     level |= {"block_size": step // word} if step > word else {}
     level |= {"multiple_buffering": 2} if memory.get("force_double_buffering") else {}
-    level |= _bandwidths(name, memory, ports, notes)
+    level |= _bandwidths(name, memory, ports, together, notes)
     if not first:
         level |= {"keep": roles, "bypass": [role for role in _ROLES.values() if role not in roles]}
         level |= {"drain_reads": True} if "O" in operands else {}
@@ -233,14 +253,14 @@ def _ports(memory: Table) -> list[Table]:
     return list(found.values())
 
 
-def _bandwidths(name: str, memory: Table, ports: Sequence[Table], notes: list[Note]) -> dict[str, str]:
-    """Bandwidths of a memory: those of ports of one direction add up."""
+def _bandwidths(name: str, memory: Table, ports: Sequence[Table], together: int, notes: list[Note]) -> dict[str, str]:
+    """Bandwidths of so many memories together: those of ports of one direction add up."""
     rates = {"read": 0, "write": 0, "read_write": 0}
     for port in ports:
         kind = value(port, "type", str)
         if kind not in rates:
             raise refuse(port.where("type"), f"{quoted(kind)} is none of {listed(rates)}")
-        rates[kind] += whole(port.get("bandwidth_max"), port.where("bandwidth_max"))
+        rates[kind] += whole(port.get("bandwidth_max"), port.where("bandwidth_max")) * together
     if len(ports) > sum(rate > 0 for rate in rates.values()) or (rates["read_write"] and len(ports) > 1):
         why = f"the {len(ports)} ports of {name} are one for all operands, as wide as they are together"
         notes.append(Note(memory.where("ports"), "ports", why))
@@ -286,7 +306,17 @@ def _model(path: str, notes: list[Note]) -> tuple[dict[str, Any], list[_Layer]]:
     notes.append(Note(Mark(path, 1, 1), "bits", "8 for each tensor and 16 for partial sums, as ZigZag takes them"))
     body = yaml.safe_load(imported.text)["workload"] | {"bits": _ONNX_BITS}
     read = load_workload({"workload": body}).layers
-    return body, [_Layer((each.name,), each.dims if "P" in each.dims else {}, _ONNX_BITS) for each in read]
+    return body, [
+        _Layer((each.name,), each.dims if "P" in each.dims else {}, _ONNX_BITS, _of_role(each.tensors)) for each in read
+    ]
+
+
+def _of_role(tensors: Iterable[Tensor]) -> dict[str, frozenset[str]]:
+    """Dimensions of the tensors of each role."""
+    found = {role: frozenset[str]() for role in _ROLES.values()}
+    for tensor in tensors:
+        found[tensor.role] |= tensor.dims
+    return found
 
 
 def _workload(
@@ -297,11 +327,11 @@ def _workload(
         return None, []
     names = {id(layer): _layer_name(layer, index) for index, layer in enumerate(layers)}
     by_id = {str(layer.get("id")): names[id(layer)] for layer in layers}
-    written, known = [], []
+    written, known = list[dict[str, Any]](), []
     for layer in layers:
         note_others(layer, _LAYER_KEYS, _LEFT, notes)
         name, operator = names[id(layer)], value(layer, "operator_type", str, "")
-        found = (str(layer.get("name", "")), str(layer.get("id", "")), operator)
+        found = (name, str(layer.get("name", "")), str(layer.get("id", "")), operator)
         entry = _entry(entries, found)
         links = {str(a): str(b) for a, b in value(entry, "memory_operand_links", Table, Table(layer.mark)).items()}
         einsum, bits = _einsum(layer, _LINKS | links, notes)
@@ -310,8 +340,9 @@ def _workload(
         feeds = {tensor: source for tensor, source in feeds.items() if source != name}
         written.append({"name": name, **({"from": feeds} if feeds else {}), "einsum": einsum, "bits": bits})
         known.append(_Layer(found, einsum["dims"], bits))
-    body = {"name": file_stem(layers[0].mark), "layers": written}
-    return checked_workload(body, layers[0].mark, notes), known
+    body = checked_workload({"name": file_stem(layers[0].mark), "layers": written}, layers[0].mark, notes)
+    read = load_workload({"workload": body}).layers
+    return body, [replace(layer, of_role=_of_role(each.tensors)) for layer, each in zip(known, read, strict=True)]
 
 
 def _layer_name(layer: Table, index: int) -> str:
@@ -368,14 +399,28 @@ def _constraints(
     names: Mapping[str, str],
     notes: list[Note],
 ) -> dict[str, Any] | None:
-    """Constraints of the entry that holds for the layers; those for some of the layers alone are noted."""
-    used = {id(entry): entry for entry in (_entry(entries, layer.names) for layer in layers or [_Layer((), {}, {})])}
-    entry = next(iter(used.values())) if len(used) == 1 else _entry(entries, ())
+    """Constraints of each layer by its entry; those of some layers alone name them."""
     for other in entries:
         note_others(other, _MAPPING_KEYS, _LEFT, notes)
-        if other is not entry:
-            why = "holds for some layers; constraints hold for all: import them with these layers alone"
-            notes.append(Note(other.mark, str(other.get("name")), why))
+    said = list[Note]()
+    asked = for_layers(
+        [
+            (each.names[0], _layer_constraints(_entry(entries, each.names), each, places, levels, names, said))
+            for each in layers or [_Layer()]
+        ]
+    )
+    notes += dict.fromkeys(said)
+    return {"levels": sorted(asked, key=lambda level: levels.index(level["level"]))} if asked else None
+
+
+def _layer_constraints(
+    entry: Table,
+    layer: _Layer,
+    places: Mapping[str, _Place],
+    levels: Sequence[str],
+    names: Mapping[str, str],
+    notes: list[Note],
+) -> list[dict[str, Any]]:
     spatial = value(entry, "spatial_mapping", Table, Table(entry.mark))
     hints = value(entry, "spatial_mapping_hint", Table, Table(entry.mark))
     for array_dim in [*spatial, *(dim for dim in hints if dim not in spatial)]:
@@ -386,16 +431,16 @@ def _constraints(
     for place in dict.fromkeys(places.values()):
         block: dict[str, Any] | None = {"only": [], "factors": []}
         for array_dim in (dim for dim, its in places.items() if its == place):
-            asked = _axis(array_dim, places[array_dim].size, spatial, hints, layers, names, notes)
+            asked = _axis(array_dim, places[array_dim].size, spatial, hints, layer, names, notes)
+            asked = _words_of_their_own(asked, array_dim, places[array_dim], layer, entry.mark, notes)
             block = {key: [*block[key], *asked[key]] for key in block} if block and asked else None
         if block is not None:
             axis = {key: items for key, items in block.items() if items or key == "only"}
             found.setdefault(place.level, {}).setdefault("spatial", {})[place.axis] = axis
-    order = _order(entry, layers, names, notes)
+    order = _order(entry, layer, names, notes)
     for level in levels if order else ():
         found.setdefault(level, {})["temporal"] = {"order": order}
-    asked_levels = [{"level": level, **found[level]} for level in levels if level in found]
-    return {"levels": asked_levels} if asked_levels else None
+    return [{"level": level, **found[level]} for level in levels if level in found]
 
 
 def _axis(
@@ -403,11 +448,11 @@ def _axis(
     array_size: int,
     spatial: Table,
     hints: Table,
-    layers: Sequence[_Layer],
+    layer: _Layer,
     names: Mapping[str, str],
     notes: list[Note],
 ) -> dict[str, list[str]] | None:
-    """Loops that an entry allows along a dimension of the array; None where it, or a layer, leaves them free."""
+    """Loops that an entry allows along a dimension of the array; None where it, or the layer, leaves them free."""
     table = spatial if array_dim in spatial else hints
     if array_dim not in table:
         return None
@@ -415,23 +460,44 @@ def _axis(
     found: dict[str, list[str]] = {"only": [], "factors": []}
     for dim, size in _pairs(table[array_dim]):
         dim = names.get(dim, dim)
-        if not all(dim in layer.dims for layer in layers):
-            what = "is no dimension of all layers; the axis is left free"
-            notes.append(Note(mark, array_dim, f"{dim} {what}"))
-            return None
+        if dim not in layer.dims:
+            if size != "1":
+                notes.append(Note(mark, array_dim, f"{dim} is no dimension of {layer.names[0]}"))
+            continue
         if size == "1":
             continue
         found["only"].append(dim)
         if size:
-            most = min(array_size, whole(size, mark))
-            bounds = {layer.dims[dim] for layer in layers}
-            fits = all(bound % most == 0 for bound in bounds)
-            smaller = min(bounds) if len(bounds) == 1 and min(bounds) < most else 0
-            found["factors"] += [f"{dim}={smaller or most}" if fits or smaller else f"{dim}<={most}"]
-            if not fits and not smaller:
-                why = f"{most} does not divide {dim} of all layers, where ZigZag pads it; up to {most} are allowed"
+            most, bound = min(array_size, whole(size, mark)), layer.dims[dim]
+            fits = bound % most == 0
+            found["factors"].append(
+                f"{dim}={bound if bound < most else most}" if fits or bound < most else f"{dim}<={most}"
+            )
+            if not fits and bound > most:
+                why = f"{most} does not divide {dim} = {bound}, where ZigZag pads it; up to {most} are allowed"
                 notes.append(Note(mark, array_dim, why))
-    return found
+    return found if found["only"] or not any(size != "1" for _, size in _pairs(table[array_dim])) else None
+
+
+def _words_of_their_own(
+    asked: dict[str, list[str]] | None,
+    array_dim: str,
+    place: _Place,
+    layer: _Layer,
+    mark: Mark,
+    notes: list[Note],
+) -> dict[str, list[str]] | None:
+    """Take out loops that do not give each place along a dimension of the array words of its own, where it has to."""
+    if not place.apart or not layer.of_role:
+        return asked
+    allowed = sorted(frozenset.intersection(*(layer.of_role[role] for role in place.apart)))
+    found = {"only": allowed, "factors": list[str]()} if asked is None else asked
+    left = [dim for dim in found["only"] if dim not in allowed]
+    if left:
+        why = f"{listed(left)} along {array_dim} would give places the same {listed(sorted(place.apart))}: not allowed"
+        notes.append(Note(mark, array_dim, why))
+    kept = [text for text in found["factors"] if re.split("<?=", text)[0] in allowed]
+    return {"only": [dim for dim in found["only"] if dim in allowed], "factors": kept}
 
 
 def _pairs(written: Any) -> list[tuple[str, str]]:
@@ -445,7 +511,7 @@ def _pairs(written: Any) -> list[tuple[str, str]]:
     return [(dim.strip(), size.strip()) for dim, _, size in (text.partition(",") for text in texts)]
 
 
-def _order(entry: Table, layers: Sequence[_Layer], names: Mapping[str, str], notes: list[Note]) -> list[str]:
+def _order(entry: Table, layer: _Layer, names: Mapping[str, str], notes: list[Note]) -> list[str]:
     """Order of the loops of each level, outermost first."""
     row = value(entry, "temporal_ordering", Row, Row(entry.mark))
     dims = [str(each[0]) if isinstance(each, Row) and each else str(each) for each in reversed(row)]
@@ -453,10 +519,9 @@ def _order(entry: Table, layers: Sequence[_Layer], names: Mapping[str, str], not
     if not dims:
         return []
     mark = entry.where("temporal_ordering")
-    if len(set(dims)) < len(dims) or not all(dim in layer.dims for dim in dims for layer in layers):
-        notes.append(
-            Note(mark, "temporal_ordering", "splits a dimension, or has one that no layer has; it is left out")
-        )
+    if len(set(dims)) < len(dims) or not set(dims) <= set(layer.dims):
+        why = f"splits a dimension, or has one that {layer.names[0]} has not; it is left out"
+        notes.append(Note(mark, "temporal_ordering", why))
         return []
     why = "holds within each level, not from level to level; the sizes of the loops are left to the search"
     notes.append(Note(mark, "temporal_ordering", why))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from collections.abc import Mapping as StringMap
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_DOWN, Context, Decimal
@@ -119,6 +119,8 @@ class LevelConstraint:
         Bounds of the tile: of its sizes, or of products of them.
     words : tuple of Product
         Bounds of the words of single tensors' tiles, where the level keeps them.
+    layers : frozenset of str
+        Layers that it holds for; empty: all.
     """
 
     level: str
@@ -129,6 +131,7 @@ class LevelConstraint:
     y: Block = field(default_factory=Block)
     sizes: tuple[Product, ...] = ()
     words: tuple[Product, ...] = ()
+    layers: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,9 +166,9 @@ class Constraints:
         AccelsimError
             With every mistake.
         """
-        wrong = []
-        for index, asked in enumerate(self.levels):
-            if asked.level in [other.level for other in self.levels[:index]]:
+        wrong, of_layer = [], _of_layer(self.levels, einsum)
+        for index, asked in enumerate(of_layer):
+            if asked.level in [other.level for other in of_layer[:index]]:
                 wrong.append(f"constraints of {asked.level}: the level is given twice")
             for mistake in _mistakes(asked, architecture, einsum):
                 wrong.append(f"constraints of {asked.level}: {mistake.what}; {mistake.hint}".removesuffix("; "))
@@ -174,7 +177,7 @@ class Constraints:
 
     def settled(self, architecture: Architecture, einsum: Einsum) -> Constraints:
         """The same of one machine and one Einsum: `R=all`, `P=rest` and shares of an axis become numbers."""
-        levels = [_settle(level, architecture, einsum.dims) for level in self.levels]
+        levels = [_settle(level, architecture, einsum.dims) for level in _of_layer(self.levels, einsum)]
         return replace(self, levels=tuple(_without_rest(levels, architecture)))
 
     def of(self, level: str) -> LevelConstraint:
@@ -267,6 +270,7 @@ def load_constraints(
     architecture: Architecture,
     einsum: Einsum,
     overrides: StringMap[str, str] | None = None,
+    layers: Collection[str] = (),
 ) -> Constraints:
     """Read constraints and check that they speak of this architecture and this Einsum.
 
@@ -277,6 +281,8 @@ def load_constraints(
         text of several lines or as a dict.
     overrides : mapping of str to str, optional
         Values of parameters that replace those in the file.
+    layers : collection of str, optional
+        Names of all layers, if what is asked of single ones is to be checked.
 
     Raises
     ------
@@ -285,15 +291,26 @@ def load_constraints(
     """
     problems = Problems()
     document = fields.open_source(source, "constraints", overrides, problems)
-    return problems.result(read_constraints(document.body, problems, architecture, einsum) if document else None)
+    return problems.result(
+        read_constraints(document.body, problems, architecture, einsum, layers) if document else None
+    )
+
+
+def _of_layer(levels: Sequence[LevelConstraint], einsum: Einsum) -> list[LevelConstraint]:
+    """What is asked of levels for one layer."""
+    return [level for level in levels if not level.layers or einsum.name in level.layers]
 
 
 def read_constraints(
-    body: Node, problems: Problems, architecture: Architecture | None = None, einsum: Einsum | None = None
+    body: Node,
+    problems: Problems,
+    architecture: Architecture | None = None,
+    einsum: Einsum | None = None,
+    layers: Collection[str] = (),
 ) -> Constraints | None:
     """Read what stands under `constraints`, or return None with every mistake reported.
 
-    Without architecture and Einsum only its form is checked.
+    Without architecture and Einsum only its form is checked; `layers` are those that it may name.
     """
     before = len(problems)
     top = Fields(body, problems, _TOP)
@@ -307,10 +324,16 @@ def read_constraints(
     for item in items:
         level = Fields(item, problems, _LEVEL)
         found = _level(level)
+        for name in sorted(found.layers - set(layers or found.layers)):
+            hint = near_miss(name, layers) or f"layers: {listed(layers)}"
+            problems.add(level.entries["layers"], f"there is no layer '{name}'", hint)
+        same = [other.layers for other in read if other.level == found.level and found.level]
+        if any(not found.layers or not other or found.layers & other for other in same):
+            problems.add(level.entries["level"], f"level '{found.level}' is given twice")
+        if einsum is not None and not _of_layer([found], einsum):
+            continue
         if architecture is not None and einsum is not None:
             found = _settle(found, architecture, einsum.dims)
-        if found.level and found.level in [other.level for other in read]:
-            problems.add(level.entries["level"], f"level '{found.level}' is given twice")
         read.append(found)
         if architecture is not None and einsum is not None:
             _check_level(level, found, architecture, einsum)
@@ -366,6 +389,7 @@ def _level(level: Fields) -> LevelConstraint:
         _block(spatial, "x", _AXIS) if spatial else Block(),
         _block(spatial, "y", _AXIS) if spatial else Block(),
         *_tile(level),
+        level.value("layers", frozenset()),
     )
     for name in sorted(found.keep & found.bypass):
         level.problems.add(level.entries["bypass"], f"'{name}' is both kept and bypassed", "take it out of one list")
@@ -493,6 +517,7 @@ _TILE: Keys = {
 }
 _LEVEL: Keys = {
     "level": Key(fields.name, "name of the level"),
+    "layers": Key(fields.set_of(fields.name), "layers that this holds for", "all"),
     "keep": Key(_NAMES, "tensors that it must keep", "free"),
     "bypass": Key(_NAMES, "tensors that it must not keep", "free"),
     "temporal": Key(node_of(keys_form(_TEMPORAL)), "its loops in time", "any"),
