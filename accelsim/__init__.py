@@ -17,6 +17,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from accelsim.explore.soc import load_system as load_system
+    from accelsim.explore.soc import map_on_system as map_on_system
     from accelsim.fusion import FusionResult as FusionResult
     from accelsim.fusion import fuse as fuse
     from accelsim.inputs.architecture import Architecture as Architecture
@@ -75,6 +77,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 _NAMES = {
+    "explore.soc": ("load_system", "map_on_system"),
     "fusion": ("FusionResult", "fuse"),
     "inputs.architecture": ("Architecture", "Axis", "Compute", "Level", "load_architecture"),
     "inputs.constraints": ("Block", "Constraints", "Factor", "LevelConstraint", "Product", "load_constraints"),

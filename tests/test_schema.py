@@ -41,7 +41,7 @@ BEYOND = {
 }
 VALIDATORS = {kind: Draft202012Validator(json_schema(kind)) for kind in KINDS}
 SHIPPED = {"arch": "architecture", "workloads": "workload", "mappings": "mapping", "energy_tables": "energy_table"}
-SHIPPED |= {"constraints": "constraints", "gpus": "gpu", "sweeps": "sweep"}
+SHIPPED |= {"constraints": "constraints", "gpus": "gpu", "sweeps": "sweep", "systems": "system"}
 
 
 def plain(node: yaml.Node):
@@ -303,7 +303,7 @@ def test_command__prints_one_schema_and_writes_all(tmp_path, capsys):
     assert json.loads((tmp_path / "one" / "result.schema.json").read_text()) == json_schema("result")
     assert capsys.readouterr().err == ""
     assert cli.main(["schema"]) == 2
-    assert "say which kind (architecture, gpu, workload," in capsys.readouterr().err
+    assert "say which kind (architecture, gpu, system, workload," in capsys.readouterr().err
 
 
 def test_command__knows_every_kind():

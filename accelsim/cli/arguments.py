@@ -136,7 +136,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_gpus(command)
 
     made = command("schema", "inspecting", "write JSON Schemas of the input files, for editors, and of result.json")
-    kinds = ("architecture", "gpu", "workload", "mapping", "constraints", "energy_table", "sweep", "result")
+    kinds = ("architecture", "gpu", "system", "workload", "mapping", "constraints", "energy_table", "sweep", "result")
     add(made, "kind", "print the schema of this kind of file", nargs="?", choices=kinds)
     add(made, "-o DIR", "write KIND.schema.json there, of all kinds if none is given")
     about = "hold our numbers against other tools' and against measured GPU kernels"
@@ -340,7 +340,7 @@ def _add_files(command: AddCommand) -> None:
     add_forms(made)
 
     made = command("list", "inspecting", "name the files that come with accelsim")
-    kinds = ("arch", "gpus", "workloads", "mappings", "constraints", "energy_tables", "sweeps")
+    kinds = ("arch", "gpus", "systems", "workloads", "mappings", "constraints", "energy_tables", "sweeps")
     add(made, "kind", nargs="?", choices=kinds)
     add_forms(made)
 

@@ -309,6 +309,15 @@ def is_gpu(name_or_path: str) -> bool:
         return False
 
 
+def is_system(name_or_path: str) -> bool:
+    """Whether a command's argument names a system of engines: a file with the key `system`, or one that ships."""
+    path = library.find(name_or_path, "systems") or library.find(name_or_path, "arch")
+    try:
+        return path is not None and any(line.startswith("system:") for line in read_utf8(path).splitlines())
+    except Unreadable:
+        return False
+
+
 def _catalogued(name: str) -> bool:
     from accelsim.gpu.catalogue import find_gpu
 

@@ -160,6 +160,10 @@ def check_files(paths: Sequence[str | PathLike[str]], overrides: Mapping[str, st
             workloads.append(read_workload(document.body, problems))
         elif document.kind == "gpu":
             read_gpu(document.body, problems)
+        elif document.kind == "system":
+            from accelsim.explore.soc import read_system
+
+            read_system(document.body, Path(document.path), problems)
         elif document.kind == "energy_table":
             read_energy_table(document.body, problems)
         elif document.kind == "sweep":

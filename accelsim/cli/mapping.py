@@ -29,7 +29,9 @@ from accelsim.cli.inputs import (
     apart,
     check_constraints,
     find_files,
+    find_layer,
     is_gpu,
+    is_system,
     make_provenance,
     one_layer,
     open_cache,
@@ -38,6 +40,7 @@ from accelsim.cli.inputs import (
     read_layer_constraints,
     read_machine,
     read_overrides,
+    read_workload,
     split,
 )
 from accelsim.inputs import library
@@ -67,6 +70,8 @@ def map_command(arguments: argparse.Namespace) -> int:
 
         return map_on_gpu(arguments)
     refuse_gpu_options(arguments)
+    if is_system(arguments.arch):
+        return _map_on_system(arguments)
     inputs = read_inputs(arguments)
     if not arguments.quiet:
         print_notes(inputs.workload.notes)
@@ -75,6 +80,45 @@ def map_command(arguments: argparse.Namespace) -> int:
     if arguments.pareto:
         return _map_front(inputs, arguments)
     return _map_network(inputs, arguments) if inputs.layer is None else _map_layer(inputs, inputs.layer, arguments)
+
+
+def _map_on_system(arguments: argparse.Namespace) -> int:
+    """Map the layers of a network on the engines of a system, and assign them."""
+    from accelsim.explore.soc import load_system, map_on_system, system_json
+    from accelsim.search.strategy import Progress
+    from accelsim.show.report.network import system_report, system_verdict
+
+    for name in ("constraints", "limit", "top", "within", "uneven", "imperfect", "pad", "pareto", "mappings", "html"):
+        if getattr(arguments, name, None):
+            raise AccelsimError(f"--{name}: not for a system of engines, whose layers are mapped whole and assigned")
+    if arguments.more:
+        raise AccelsimError(f"{arguments.more[0]}: a system takes one workload")
+    workload = read_workload(arguments, arguments.workload)
+    layer = find_layer(workload, arguments.layer, arguments.workload)
+    if layer is not None:
+        workload = replace(workload, layers=(layer,), edges=())
+    if not arguments.quiet:
+        print_notes(workload.notes)
+    with show_status("reading", quiet=arguments.quiet) as status:
+        tell = None if status is None else lambda what: status(Progress(what=what))
+        found = map_on_system(
+            load_system(library.find(arguments.arch, "systems") or arguments.arch),
+            workload,
+            arguments.objective or "energy",
+            cache=open_cache(arguments),
+            workers=arguments.workers,
+            on_progress=tell,
+        )
+    answering()
+    document = system_json(found)
+    answer(
+        arguments,
+        document,
+        lambda: system_report(found),
+        files=lambda: {"system.json": to_json(document).encode()},
+        brief=system_verdict(found) if arguments.quiet else None,
+    )
+    return DONE
 
 
 def _map_layer(inputs: Inputs, layer: Einsum, arguments: argparse.Namespace) -> int:

@@ -45,6 +45,18 @@ _REDUCTIONS = (
     *("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool", "ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin"),
     *("ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSumExp", "ArgMax", "ArgMin"),
 )
+_OPERATIONS = {
+    **dict.fromkeys(("MaxPool", "GlobalMaxPool", "ReduceMax", "ReduceMin", "ArgMax", "ArgMin", "Max", "Min"), "max"),
+    **dict.fromkeys(("AveragePool", "GlobalAveragePool", "ReduceMean", "ReduceSum", "ReduceL1", "CumSum"), "add"),
+    **dict.fromkeys(("Add", "Sub", "Sum", "Mean"), "add"),
+    **dict.fromkeys(("Mul", "RotaryEmbedding", "LpPool", "GlobalLpPool", "ReduceL2", "ReduceProd"), "multiply"),
+    **dict.fromkeys(("Div", "Mod"), "divide"),
+    **dict.fromkeys(("Softmax", "LogSoftmax", "ReduceLogSumExp"), "softmax"),
+    **dict.fromkeys((*_LAYER_NORMS, "BatchNormalization", "GroupNormalization"), "normalize"),
+    **dict.fromkeys(("InstanceNormalization", "MeanVarianceNormalization", "LpNormalization", "LRN"), "normalize"),
+    **dict.fromkeys(("Conv", "ConvTranspose", "Gemm", "MatMul", "Attention"), "multiply_add"),
+}
+"""What a node does at each point; what is not here works on single words, as an activation does."""
 _PARTS = ("Split", "Slice", "Gather", "GatherElements", "GatherND", "Expand", "Tile", "Pad", "Resize", "Upsample")
 _ONE_PASS_WHY = "counted as one pass over its input: each word is read once and written once"
 
@@ -60,6 +72,7 @@ class _Import:
     active: set[str] = field(default_factory=set)
     outputs: dict[str, tuple[int, ...]] = field(default_factory=dict)
     whole: dict[str, list[str]] = field(default_factory=dict)
+    operations: dict[str, str] = field(default_factory=dict)
 
     def note(self, node: Any, done: str, why: str) -> None:
         """Say what was done with a node."""
@@ -74,6 +87,9 @@ class _Import:
         window = node.op_type in _WINDOWS
         sources = {tensor: self.made[source] for tensor, source in inputs.items() if self._feeds(source, window)}
         self.layers.append((name, form, keys, sources))
+        operation = _OPERATIONS.get(node.op_type, "activate")
+        if operation != "multiply_add":
+            self.operations[name] = operation
         self.made[node.output[0]] = [name]
         self.outputs[name] = self.shapes.of(node.output[0]) or ()
 
@@ -408,6 +424,7 @@ def _write(path: Path, work: _Import) -> str:
         fed = {tensor: names[0] if len(names) == 1 else names for tensor, names in sources.items()}
         origin = "" if not fed else f"from: {_flow(fed)}, "
         origin += f"whole: {_flow(work.whole[layer])}, " if layer in work.whole else ""
+        origin += f"operation: {work.operations[layer]}, " if layer in work.operations else ""
         lines.append(f"    - {{name: {_flow(layer)}, {origin}{form}: {_flow(keys)}}}")
     return "\n".join(lines) + "\n"
 

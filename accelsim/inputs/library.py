@@ -23,8 +23,14 @@ from typing import Any, Protocol, cast
 from accelsim.inputs.errors import AccelsimError, Unreadable
 from accelsim.inputs.units import near_miss
 
-KINDS = ("arch", "gpus", "workloads", "mappings", "constraints", "energy_tables", "sweeps")
-FOLDERS = {"architecture": "arch", "workload": "workloads", "mapping": "mappings", "constraints": "constraints"}
+KINDS = ("arch", "gpus", "systems", "workloads", "mappings", "constraints", "energy_tables", "sweeps")
+FOLDERS = {
+    "architecture": "arch",
+    "system": "systems",
+    "workload": "workloads",
+    "mapping": "mappings",
+    "constraints": "constraints",
+}
 """Kind under which the files of a top-level key ship."""
 _PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -71,8 +77,8 @@ def resolve(name_or_path: str | Path, kind: str) -> Path:
     if str(name_or_path) and _is_folder(Path(name_or_path)):
         raise AccelsimError(f"{name_or_path}: is a directory, not a file")
     names = [_name(path, kind) for path in shipped(kind)]
-    if kind == "arch":
-        names += [_name(path, "gpus") for path in shipped("gpus")]
+    for other in ("gpus", "systems") if kind == "arch" else ():
+        names += [_name(path, other) for path in shipped(other)]
     hint = near_miss(_stem(name_or_path, kind), names)
     hint = hint or "`accelsim list` shows them"
     raise AccelsimError(f"{name_or_path}: no such file, and none of that name is shipped with accelsim; {hint}")

@@ -13,6 +13,8 @@ from accelsim.inputs.library import Note
 from accelsim.inputs.units import listed, near_miss
 
 ROLES = ("Weights", "Inputs", "Outputs")
+OPERATIONS = ("multiply_add", "multiply", "add", "max", "divide", "softmax", "normalize", "activate")
+"""What an Einsum does at each point; engines of a system say which they can do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,8 @@ class Einsum:
     """One tensor operation: a product of the input tensors, summed into the output.
 
     `repeat` says how often a network holds this layer; `unpadded` holds the bounds before `pad` rounded some up;
-    `whole` are dimensions along which all words must be there at once, as in a soft-max: fused loops leave them alone.
+    `whole` are dimensions along which all words must be there at once, as in a soft-max: fused loops leave them alone;
+    `operation`, one of `OPERATIONS`, is what happens at each point.
     """
 
     name: str
@@ -67,6 +70,7 @@ class Einsum:
     repeat: int = 1
     unpadded: Mapping[str, int] | None = None
     whole: frozenset[str] = frozenset()
+    operation: str = "multiply_add"
 
     def __post_init__(self) -> None:
         if sum(tensor.output for tensor in self.tensors) != 1:

@@ -14,7 +14,7 @@ from accelsim.inputs.forms import Form
 from accelsim.inputs.library import Imported, importer
 from accelsim.inputs.source import BadNode, ListNode, MapNode, Node, Problems, ScalarNode, describe
 from accelsim.inputs.units import LARGEST, listed, near_miss, quoted
-from accelsim.inputs.workload import ROLES, Edge, Einsum, Tensor, Workload
+from accelsim.inputs.workload import OPERATIONS, ROLES, Edge, Einsum, Tensor, Workload
 
 Sources = dict[str | None, list[ScalarNode]]
 """Names of the layers that feed each input tensor; None stands for the one input of a layer."""
@@ -173,6 +173,11 @@ _MORE: Keys = {
         "dimensions along which all words are needed at once, such as the keys of a soft-max",
         "none",
     ),
+    "operation": Key(
+        fields.one_of(OPERATIONS, "an operation"),
+        "what happens at each point; engines of a system say which they can do",
+        "multiply_add",
+    ),
 }
 _LAYER: Keys = {
     "name": Key(fields.name, "its name, different from all others"),
@@ -255,7 +260,7 @@ def _check_yields(top: Fields, yields: Mapping[str, int]) -> None:
 
 def _layers(top: Fields, bits: Mapping[str, int]) -> tuple[list[Einsum | None], list[Feed]]:
     problems = top.problems
-    for key in (*_FORMS, "repeat", "whole"):
+    for key in (*_FORMS, "repeat", "whole", "operation"):
         if key in top:
             problems.add(top.entries[key], "stands beside 'layers'", f"put `{key}` into a layer")
     node = top.entries["layers"]
@@ -309,7 +314,8 @@ def _layer(layer: Fields, title: str, bits: Mapping[str, int], outer_bits: Mappi
         if tensor.psum_bits < tensor.bits:
             what = f"partial sums of {tensor.psum_bits} bit are narrower than {tensor.name} of {tensor.bits} bit"
             problems.add(layer.entries.get("bits", layer.node), what, f"write psums: {tensor.bits} or more in `bits`")
-    found = Einsum(title, shape.dims, tensors, repeat, whole=whole)
+    operation = layer.value("operation", OPERATIONS[0])
+    found = Einsum(title, shape.dims, tensors, repeat, whole=whole, operation=operation)
     words = {f"words of {tensor.name}": tensor.words(shape.dims) for tensor in tensors}
     what, many = max({"multiply-accumulates": found.macs, **words}.items(), key=lambda each: each[1])
     if many >= LARGEST:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from accelsim.explore.soc import SYSTEM_FORM
 from accelsim.explore.sweep import SWEEP_FORM
 from accelsim.gpu.catalogue import GPU_FORM
 from accelsim.inputs import forms
@@ -28,6 +29,7 @@ DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _BODIES: dict[str, tuple[str, Form]] = {
     "architecture": ("a machine: storage levels, outermost first, and compute units", ARCHITECTURE_FORM),
     "gpu": ("a GPU as its data sheet has it", GPU_FORM),
+    "system": ("engines beside a shared memory", SYSTEM_FORM),
     "workload": ("one Einsum, or a network of layers", WORKLOAD_FORM),
     "mapping": ("one mapping of an Einsum onto a machine", MAPPING_FORM),
     "constraints": ("what all mappings that are looked at satisfy", CONSTRAINTS_FORM),
@@ -54,8 +56,8 @@ def json_schema(kind: str) -> dict[str, Any]:
     Parameters
     ----------
     kind : str
-        `architecture`, `gpu`, `workload`, `mapping`, `constraints`, `energy_table`, `sweep`, or `result`: the
-        result.json that `map` and `eval` write, and what they print with `--json`.
+        `architecture`, `gpu`, `system`, `workload`, `mapping`, `constraints`, `energy_table`, `sweep`, or `result`:
+        the result.json that `map` and `eval` write, and what they print with `--json`.
 
     >>> json_schema("mapping")["required"]
     ['mapping']

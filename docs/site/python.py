@@ -38,6 +38,11 @@ PARTS: dict[str, Names] = {
         "accelsim.show.plots.result": ("plot_network",),
         "accelsim.show.plots": ("new_axes", "at_width", "figure_bytes"),
     },
+    "Systems of engines": {
+        "accelsim": ("load_system", "map_on_system"),
+        "accelsim.explore.soc": ("System", "Engine", "SystemResult", "LayerCost"),
+        "accelsim.explore.assign": ("Assignment",),
+    },
     "Sweeps of designs": {
         "accelsim.explore": ("load_sweep",),
         "accelsim.explore.run": ("explore", "Explored"),

@@ -5,16 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from rich.text import Text
 
+from accelsim.explore.soc import SystemResult, layer_rows
 from accelsim.fusion.chain import Shortcut
 from accelsim.fusion.result import ChainResult, FusedPart, FusionResult, Segment
 from accelsim.fusion.tiling import Room
 from accelsim.inputs.objective import Objective
 from accelsim.inputs.units import format_bits, format_si, listed
-from accelsim.results.output import LayerOutcome, alike_layers, layer_rows, network_totals
+from accelsim.results.output import LayerOutcome, alike_layers, network_totals
+from accelsim.results.output import layer_rows as shares_of_layers
 from accelsim.search.result import Certificate
 from accelsim.show.report import count, energy, gap_text, objective_value, percent, share, times
 from accelsim.show.report.mapping import nest_line
@@ -42,7 +45,7 @@ _COLUMNS = (
 def rows_of_layers(outcomes: Sequence[LayerOutcome]) -> list[dict[str, Any]]:
     """One row for each different layer: what a run of it costs, its shares of the network, and what is proved."""
     groups, rows = alike_layers(outcomes), []
-    shares = {row["layer"]: row for row in layer_rows(groups)}
+    shares = {row["layer"]: row for row in shares_of_layers(groups)}
     for group in groups:
         einsum, search = group.einsum, group.search
         best, proof = (None, None) if search is None else (search.best, search.certificate)
@@ -108,7 +111,7 @@ def _total_lines(totals: Mapping[str, Any]) -> list[str]:
 def _first(groups: Sequence[LayerOutcome], what: str) -> Iterator[Part]:
     """The layers that have most to gain, in energy or cycles."""
     key = f"{what}_above_limit"
-    rows = [row for row in layer_rows(groups) if row[key] is not None]
+    rows = [row for row in shares_of_layers(groups) if row[key] is not None]
     first = [row for row in sorted(rows, key=lambda row: -row[key]) if row[key] >= _LEAST][:_FIRST]
     if not rows or len(groups) < 2:
         return
@@ -330,3 +333,68 @@ def _intermediate(found: ChainResult, at: int, room: Room, word_bits: int) -> li
     halos = [kept] if tiling.retain[at] else []
     halos += [f"recomputed along {listed(sorted(again))}"] if again else []
     return [text, *([f"halo {', '.join(halos)}"] if halos else [])]
+
+
+def system_report(found: SystemResult) -> Iterator[Part]:
+    """Who runs each layer of a network, what each operation and engine has of the total, and what is proved."""
+    what = {"energy": "the lowest energy", "latency": "the first end of a run", "throughput": "most runs a second"}
+    yield bold(f"{found.workload.name} on {found.system.name}").append(
+        f", assigned for {what[found.objective]}\n", style="not bold"
+    )
+    rows, names = layer_rows(found), [engine.name for engine in found.system.engines]
+    columns = [
+        Column("layer", "layer", fold=True),
+        Column("operation", "operation", left=True),
+        Column(
+            "engine", lambda row: ", ".join(n if len(row["runs"]) == 1 else f"{n} x{k}" for n, k in row["runs"].items())
+        ),
+        Column("energy", "energy_pj", energy),
+        Column("time", "seconds", lambda seconds: format_si(seconds, "s", 4)),
+    ]
+    columns += [Column(f"on {name}", partial(_elsewhere, name, found.objective), wide=True) for name in names]
+    yield Table("layers", columns, rows, below=[["total", "", "", energy(found.energy_pj), ""]])
+    yield from _shares(rows, "operation")
+    yield from _shares(rows, "engine")
+    busy = ", ".join(f"{name} {format_si(seconds, 's', 4)}" for name, seconds in found.busy_s().items())
+    yield f"\nBusy in a run: {busy}"
+    yield from system_verdict(found)
+    yield dim("'on' columns: one run of the layer on that engine.")
+
+
+def system_verdict(found: SystemResult) -> Iterator[Part]:
+    """What a run costs, what crosses, and what is proved."""
+    value = found.assignment.value
+    time = {"latency": f"; a run takes {format_si(value, 's', 4)}"}.get(found.objective, "")
+    if found.objective == "throughput":
+        time = f"; {1 / value:,.4g} runs a second, {format_si(value, 's', 4)} between two"
+    crossing = f"; {format_bits(int(found.crossing_bits))} between engines" if found.crossing_bits else ""
+    yield f"{energy(found.energy_pj)} a run{time}{crossing}"
+    proof = "optimal (proved)" if found.proved else f"within {found.gap:.2%} of optimal"
+    yield bold(f"{proof}: no other assignment, with any even mappings, is better")
+
+
+def _elsewhere(engine: str, objective: str, row: Row) -> str:
+    cost = row["of_one_run"][engine]
+    if cost is None:
+        return "-"
+    return energy(cost["energy_pj"]) if objective == "energy" else format_si(cost["seconds"], "s", 4)
+
+
+def _shares(rows: Sequence[Row], of: str) -> Iterator[Part]:
+    """Energy and busy time by operation or engine."""
+    sums: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        for engine, runs in row["runs"].items():
+            name, cost = row["operation"] if of == "operation" else engine, row["of_one_run"][engine]
+            one = sums.setdefault(name, {of: name, "energy_pj": 0.0, "seconds": 0.0})
+            one["energy_pj"] += runs * cost["energy_pj"]
+            one["seconds"] += runs * cost["seconds"]
+    pj, seconds = (sum(one[key] for one in sums.values()) for key in ("energy_pj", "seconds"))
+    columns = (
+        Column(of, of),
+        Column("energy", "energy_pj", energy),
+        Column("share", lambda row: row["energy_pj"] / pj if pj else None, share),
+        Column("time", "seconds", lambda value: format_si(value, "s", 4)),
+        Column("share", lambda row: row["seconds"] / seconds if seconds else None, share),
+    )
+    yield Table(f"by_{of}", columns, list(sums.values()), f"By {of}")

@@ -1,0 +1,441 @@
+"""Systems of several engines that share a memory: what each layer of a network costs on each, and who runs it.
+
+An engine is a machine or a GPU, and says which operations it can do. Each layer is mapped on each engine that can run
+it, by the exact mapper or by the model of GPUs, from the shared memory and back. `explore.assign` then chooses.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from accelsim.explore.assign import Assignment, Costs, least_energy, least_latency, most_throughput
+from accelsim.explore.checking import find_file
+from accelsim.gpu.catalogue import BYTES, Gpu, load_gpu
+from accelsim.gpu.kernel import best_kernels, gemms_of, product_of
+from accelsim.inputs import fields, forms
+from accelsim.inputs.architecture import Architecture, load_architecture
+from accelsim.inputs.energy import EnergyEntry, EnergyTable
+from accelsim.inputs.errors import AccelsimError, NoValidMapping, SpecError
+from accelsim.inputs.fields import Fields, Key, Keys, keys_form, node_of
+from accelsim.inputs.source import ListNode, MapNode, Node, Problems, ScalarNode, describe
+from accelsim.inputs.units import RATES, QuantityError, Rate, listed, parse_energy, quantity_pattern
+from accelsim.inputs.workload import OPERATIONS, Einsum, Workload
+from accelsim.results.cache import MapOptions, ResultCache, content_key, map_with_cache
+
+_TOLERANCE = 1e-6
+"""Relative, of the solver for throughput (`mip_feasibility_tolerance` of HiGHS)."""
+OBJECTIVES = ("energy", "latency", "throughput")
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """One engine of a system.
+
+    Attributes
+    ----------
+    name : str
+    machine : Architecture or Gpu
+    number_format : str
+        Of a GPU's products.
+    operations : mapping of str to int
+        What it can do, and how many operations of its units a point takes.
+    """
+
+    name: str
+    machine: Architecture | Gpu
+    number_format: str = ""
+    operations: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys(OPERATIONS, 1))
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """Engines beside a shared memory.
+
+    `bytes_per_s` of the memory, None if unlimited; `crossing_pj_per_bit` and `crossing_bits_per_s` (None: no time) of
+    what goes from one engine to another, besides what the engines count for their own accesses.
+    """
+
+    name: str
+    engines: tuple[Engine, ...]
+    bytes_per_s: float | None = None
+    crossing_pj_per_bit: float = 0.0
+    crossing_bits_per_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LayerCost:
+    """What one run of a layer costs on an engine, and by how much the least may be lower, relative to it."""
+
+    energy_pj: float
+    seconds: float
+    memory_bytes: float
+    gap: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class SystemResult:
+    """A network on a system: the costs of each layer on each engine (None: it cannot), and who runs what.
+
+    `why_not` says why an engine cannot run a layer. `gap`: by how much the best possible may be lower, relative to it.
+    """
+
+    system: System
+    workload: Workload
+    objective: str
+    costs: tuple[tuple[LayerCost | None, ...], ...]
+    why_not: Mapping[tuple[str, str], str]
+    assignment: Assignment
+    gap: float
+    energy_pj: float
+    crossing_bits: float
+
+    @property
+    def proved(self) -> bool:
+        """Whether no assignment, with any mappings, is better."""
+        return self.gap == 0.0
+
+    def busy_s(self) -> dict[str, float]:
+        """Time for which each engine works on one run of the network [s]."""
+        runs = self.assignment.runs
+        return {
+            engine.name: sum(
+                int(runs[at, e]) * cost.seconds
+                for at, row in enumerate(self.costs)
+                if (cost := row[e]) is not None and runs[at, e]
+            )
+            for e, engine in enumerate(self.system.engines)
+        }
+
+
+@fields.formed(forms.text(quantity_pattern(["pJ/bit", "fJ/bit", "nJ/bit"])))
+def _pj_per_bit(node: Node, problems: Problems) -> float | None:
+    try:
+        energy = parse_energy(node.text if isinstance(node, ScalarNode) else "")
+    except QuantityError:
+        energy = None
+    if energy is None or not energy.per_bit:
+        problems.add(node, f"expected an energy of a bit, got {describe(node)}", "such as '0.5 pJ/bit'")
+        return None
+    return float(energy.pj)
+
+
+_ENGINE: Keys = {
+    "name": Key(fields.name, "its name, different from all others"),
+    "arch": Key(fields.text, "a machine: a file, relative to this one, or the name of one that ships", "none"),
+    "set": Key(fields.mapping_of(fields.text), "values of the machine's parameters", "none"),
+    "gpu": Key(fields.text, "a GPU: a file, or the name of one that ships", "none"),
+    "dtype": Key(fields.one_of(tuple(BYTES), "a number format"), "number format of a GPU's products", "int8"),
+    "operations": Key(
+        fields.mapping_of(fields.positive_int),
+        f"what it can do ({listed(OPERATIONS)}), and how many operations of its units a point takes",
+        "all, 1 each; of a GPU multiply_add",
+    ),
+}
+_CROSSING: Keys = {
+    "energy": Key(_pj_per_bit, "of a bit that goes from one engine to another", "0 pJ/bit", "pJ/bit"),
+    "bandwidth": Key(fields.rate, "of what goes from one engine to another", "unlimited", RATES),
+}
+_TOP: Keys = {
+    "name": Key(fields.name, "its name"),
+    "bandwidth": Key(fields.rate, "of the memory that the engines share", "unlimited", "GB/s"),
+    "crossing": Key(node_of(keys_form(_CROSSING)), "what words cost that go from one engine to another", "nothing"),
+    "engines": Key(node_of(forms.sequence(keys_form(_ENGINE), least=1)), "the engines"),
+}
+SYSTEM_FORM = keys_form(_TOP)
+"""What may stand under `system`, as JSON Schema."""
+
+
+def load_system(path: str | PathLike[str], overrides: Mapping[str, str] | None = None) -> System:
+    """Read a system of engines.
+
+    Raises
+    ------
+    SpecError
+        With every mistake in the file and its place.
+    """
+    problems = Problems()
+    document = fields.open_source(path, "system", overrides, problems)
+    return problems.result(read_system(document.body, Path(document.path), problems) if document else None)
+
+
+def read_system(body: Node, path: Path, problems: Problems) -> System | None:
+    """Read what stands under `system`, or return None with every mistake reported."""
+    before = len(problems)
+    top = Fields(body, problems, _TOP)
+    name, shared = top.value("name", ""), _per_second(top, "bandwidth")
+    node = top.get("crossing")
+    crossing = Fields(node, problems, _CROSSING) if isinstance(node, MapNode) else None
+    pj = float(crossing.value("energy", 0.0)) if crossing else 0.0
+    across = _per_second(crossing, "bandwidth") if crossing else None
+    engines: list[Engine] = []
+    listed_engines = top.get("engines")
+    if not isinstance(listed_engines, ListNode) or not listed_engines.items:
+        problems.add(listed_engines or body, f"expected a list of engines, got {describe(listed_engines or body)}")
+        return None
+    for item in listed_engines.items:
+        engine = _engine(Fields(item, problems, _ENGINE), path, problems)
+        if engine is not None and engine.name in [other.name for other in engines]:
+            problems.add(item, f"two engines are named '{engine.name}'")
+        engines += [engine] if engine is not None else []
+    if len(problems) > before or not top.readable:
+        return None
+    return System(name, tuple(engines), None if shared is None else shared / 8, pj, across)
+
+
+def _per_second(owner: Fields, key: str) -> float | None:
+    """A rate in bits a second."""
+    rate: Rate | None = owner.value(key, None)
+    if rate is None:
+        return None
+    if rate.unit != "bit" or rate.time != "s":
+        owner.problems.add(owner.entries[key], "must be in bytes or bits a second", "write it like '204.8 GB/s'")
+        return None
+    return float(Fraction(rate.amount))
+
+
+def _engine(engine: Fields, path: Path, problems: Problems) -> Engine | None:
+    before = len(problems)
+    name, arch, gpu = engine.value("name", ""), engine.value("arch", ""), engine.value("gpu", "")
+    if bool(arch) == bool(gpu):
+        problems.add(engine.node, "an engine is one of a machine and a GPU", "write `arch: FILE` or `gpu: NAME`")
+        return None
+    usual = dict.fromkeys(OPERATIONS if arch else OPERATIONS[:1], 1)
+    operations: dict[str, int] = engine.value("operations", usual)
+    for word in sorted(operations.keys() - set(OPERATIONS)):
+        problems.add(engine.entries["operations"], f"'{word}' is no operation", f"operations: {listed(OPERATIONS)}")
+    if "set" in engine and gpu:
+        problems.add(engine.entries["set"], "a GPU has no parameters here", "leave `set` out")
+    if "dtype" in engine and arch:
+        problems.add(engine.entries["dtype"], "a machine takes words as wide as the layers have them", "leave it out")
+    if len(problems) > before:
+        return None
+    try:
+        if gpu:
+            beside = path.parent / gpu
+            return Engine(
+                name, load_gpu(beside if beside.is_file() else gpu), engine.value("dtype", "int8"), operations
+            )
+        found = find_file(arch, "arch", engine.entries["arch"], path, problems)
+        if found is None:
+            return None
+        overrides: dict[str, str] = engine.value("set", {})
+        machine = load_architecture(found.path, overrides)
+    except SpecError as error:
+        problems.found.extend(error.problems)
+        return None
+    except AccelsimError as error:
+        problems.add(engine.entries["gpu" if gpu else "arch"], str(error))
+        return None
+    if machine.clock_hz is None:
+        problems.add(engine.entries["arch"], f"{machine.name} has no clock, so that its cycles are no seconds")
+        return None
+    return Engine(name, machine, "", operations)
+
+
+def map_on_system(
+    system: System,
+    workload: Workload,
+    objective: str = "energy",
+    *,
+    cache: ResultCache | None = None,
+    workers: int | None = None,
+    on_progress: Callable[[str], None] | None = None,
+) -> SystemResult:
+    """Map each layer on each engine that can run it, and assign layers to engines.
+
+    Parameters
+    ----------
+    objective : {"energy", "latency", "throughput"}
+        Least energy of a run; least time of a run along the graph of the layers, of which one that no edge leads to
+        follows the one before; or most runs a second, with the engines at work on different runs. The layers are
+        mapped for energy, or for cycles.
+
+    Raises
+    ------
+    NoValidMapping
+        If no engine can run some layer.
+    """
+    if objective not in OBJECTIVES:
+        raise AccelsimError(f"objective '{objective}' is none of a system; write {listed(OBJECTIVES)}")
+    goal = "energy" if objective == "energy" else "cycles"
+    known: dict[str, LayerCost | str] = {}
+    rows: list[tuple[LayerCost | None, ...]] = []
+    why: dict[tuple[str, str], str] = {}
+    for number, einsum in enumerate(workload.layers, 1):
+        row: list[LayerCost | None] = []
+        for engine in system.engines:
+            if on_progress is not None:
+                on_progress(f"{einsum.name} on {engine.name} ({number}/{len(workload.layers)})")
+            found = _cost(engine, einsum, goal, known, cache, workers)
+            if isinstance(found, str):
+                why[einsum.name, engine.name] = found
+            row.append(None if isinstance(found, str) else found)
+        if not any(row):
+            reasons = "; ".join(f"{engine.name}: {why[einsum.name, engine.name]}" for engine in system.engines)
+            raise NoValidMapping(f"no engine of {system.name} runs {einsum.name} ({einsum.operation}). {reasons}")
+        rows.append(tuple(row))
+    costs = _costs(system, workload, rows)
+    solve = {"energy": least_energy, "latency": least_latency, "throughput": most_throughput}[objective]
+    assignment = solve(costs)
+    least = assignment
+    if any(cost is not None and cost.gap > 0 for row in rows for cost in row):
+        lower = [tuple(cost and _at_least(cost) for cost in row) for row in rows]
+        least = solve(_costs(system, workload, lower))
+    engines = [int(row.argmax()) for row in assignment.runs]
+    energy = sum(
+        int(assignment.runs[at, e]) * cost.energy_pj
+        for at, row in enumerate(rows)
+        for e, cost in enumerate(row)
+        if cost is not None and assignment.runs[at, e]
+    )
+    crossing = costs.crossing_bits(engines)
+    gap = max(0.0, assignment.value / least.bound - 1.0) if least.bound > 0 else 0.0
+    return SystemResult(
+        system,
+        workload,
+        objective,
+        tuple(rows),
+        why,
+        assignment,
+        gap if gap > _TOLERANCE else 0.0,
+        energy + crossing * system.crossing_pj_per_bit,
+        crossing,
+    )
+
+
+def _at_least(cost: LayerCost) -> LayerCost:
+    """What no mapping falls below."""
+    return replace(cost, energy_pj=cost.energy_pj / (1 + cost.gap), seconds=cost.seconds / (1 + cost.gap))
+
+
+def _costs(system: System, workload: Workload, rows: Sequence[Sequence[LayerCost | None]]) -> Costs:
+    layers, bandwidth = workload.layers, system.bytes_per_s
+    repeats = np.array([layer.repeat for layer in layers], np.int64)
+
+    def table(of: Callable[[LayerCost], float]) -> Any:
+        return np.array([[math.inf if cost is None else of(cost) for cost in row] for row in rows]) * repeats[:, None]
+
+    place = {layer.name: number for number, layer in enumerate(layers)}
+    edges = []
+    for edge in workload.edges:
+        layer = layers[place[edge.consumer]]
+        tensor = next(tensor for tensor in layer.tensors if tensor.name == edge.tensor)
+        several = [other for other in workload.edges if (other.consumer, other.tensor) == (edge.consumer, edge.tensor)]
+        producer = layers[place[edge.producer]]
+        words = producer.output.words(producer.dims) if len(several) > 1 else tensor.words(layer.dims)
+        edges.append((place[edge.producer], place[edge.consumer], float(words * tensor.bits * layer.repeat)))
+    fed = {consumer for _, consumer, _ in edges}
+    for at, layer in enumerate(layers[:-1]):  # a layer that does not say what feeds it follows the one before
+        if at + 1 not in fed:
+            edges.append((at, at + 1, float(layer.output.words(layer.dims) * layer.output.bits * layer.repeat)))
+    return Costs(
+        table(lambda cost: cost.energy_pj),
+        table(lambda cost: cost.seconds),
+        table(lambda cost: cost.memory_bytes / bandwidth if bandwidth else 0.0),
+        repeats,
+        tuple(edges),
+        system.crossing_pj_per_bit,
+        1 / system.crossing_bits_per_s if system.crossing_bits_per_s else 0.0,
+    )
+
+
+def _cost(
+    engine: Engine,
+    einsum: Einsum,
+    goal: str,
+    known: dict[str, LayerCost | str],
+    cache: ResultCache | None,
+    workers: int | None,
+) -> LayerCost | str:
+    """What a run of a layer costs on an engine, or why it cannot run it; equal ones are worked out once."""
+    many = engine.operations.get(einsum.operation)
+    if many is None:
+        return f"it does {listed(engine.operations)}"
+    if isinstance(engine.machine, Gpu):
+        return _on_gpu(engine, engine.machine, einsum)
+    machine = _doing(engine.machine, many)
+    key = content_key(machine, einsum, MapOptions(objective=goal))
+    if key not in known:
+        try:
+            search = map_with_cache(machine, einsum, MapOptions(objective=goal), cache, workers=workers)
+        except NoValidMapping as error:
+            known[key] = str(error)
+        else:
+            best, proof = search.best, search.certificate
+            assert machine.clock_hz is not None  # as `_engine` has seen to
+            moved = best.outer_words * machine.levels[0].word_bits / 8
+            known[key] = LayerCost(best.energy_pj, best.cycles / machine.clock_hz, moved, proof.gap if proof else 0.0)
+    return known[key]
+
+
+def _doing(machine: Architecture, many: int) -> Architecture:
+    """A machine of which each point takes so many operations of its units."""
+    if many == 1:
+        return machine
+    compute = machine.compute
+    table = dict(machine.energy.entries)
+    one = table[compute.name, "*", "compute"]
+    table[compute.name, "*", "compute"] = EnergyEntry(one.energy_pj * many, f"{many} x: {one.source}")
+    slower = replace(compute, cycles_per_mac=compute.cycles_per_mac * many)
+    return replace(machine, compute=slower, energy=EnergyTable(table))
+
+
+def _on_gpu(engine: Engine, gpu: Gpu, einsum: Einsum) -> LayerCost | str:
+    from accelsim.gpu.calibration import mode_of
+
+    try:
+        product = product_of(einsum)
+        mode = mode_of(gpu, engine.number_format)
+        (kernel,) = best_kernels(gpu, [einsum.name], gemms_of([product]), engine.number_format, mode)
+    except AccelsimError as error:
+        return str(error)
+    return LayerCost(kernel.energy_j * 1e12, kernel.time_us * 1e-6, kernel.dram_bytes)
+
+
+def system_json(found: SystemResult) -> dict[str, Any]:
+    """A network on a system as JSON: a row for each layer, and the totals."""
+    return {
+        "system": found.system.name,
+        "workload": found.workload.name,
+        "objective": found.objective,
+        "proved": found.proved,
+        "gap": found.gap,
+        "energy_pj": found.energy_pj,
+        "seconds": found.assignment.value if found.objective != "energy" else None,
+        "busy_s": found.busy_s(),
+        "crossing_bits": found.crossing_bits,
+        "layers": layer_rows(found),
+    }
+
+
+def layer_rows(found: SystemResult) -> list[dict[str, Any]]:
+    """For each layer its runs on each engine, what they cost there, and what they would cost on the others."""
+    rows = []
+    for at, (layer, costs) in enumerate(zip(found.workload.layers, found.costs, strict=True)):
+        runs = found.assignment.runs[at]
+        engines = {engine.name: int(runs[e]) for e, engine in enumerate(found.system.engines) if runs[e]}
+        by_engine = {
+            engine.name: None if cost is None else {"energy_pj": cost.energy_pj, "seconds": cost.seconds}
+            for engine, cost in zip(found.system.engines, costs, strict=True)
+        }
+        here = [(int(n), cost) for n, cost in zip(runs, costs, strict=True) if n and cost is not None]
+        rows.append(
+            {
+                "layer": layer.name,
+                "operation": layer.operation,
+                "runs": engines,
+                "energy_pj": sum(n * cost.energy_pj for n, cost in here),
+                "seconds": sum(n * cost.seconds for n, cost in here),
+                "start_s": found.assignment.starts[at] if found.assignment.starts else None,
+                "of_one_run": by_engine,
+            }
+        )
+    return rows

@@ -1,0 +1,248 @@
+"""Systems of engines: which engine runs each layer, beside all assignments and schedules; files; the command."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from accelsim import load_architecture, load_workload, map_einsum
+from accelsim.explore.assign import Costs, least_energy, least_latency, most_throughput
+from accelsim.explore.soc import load_system, map_on_system
+from accelsim.inputs.errors import AccelsimError, NoValidMapping, SpecError
+
+TWO = """
+system:
+  name: two
+  engines:
+    - {name: array, arch: two_level, operations: {multiply_add: 1}}
+    - {name: lanes, arch: two_level, operations: {multiply_add: 3, max: 2}}
+"""
+NETWORK = """
+workload:
+  name: net
+  layers:
+    - {name: first, gemm: {M: 4, N: 4, K: 4}}
+    - name: pool
+      from: first
+      operation: max
+      einsum: {dims: {M: 16, K: 1}, tensors: {Inputs: [M, K], Outputs: [M]}, output: Outputs}
+    - {name: last, from: pool, repeat: 2, gemm: {M: 4, N: 4, K: 4}}
+"""
+
+
+@st.composite
+def costs(draw, layers: int, engines: int, repeats: int = 1) -> Costs:
+    shape = (layers, engines)
+    number = st.integers(1, 20)
+    energy, seconds, memory = (
+        np.array(draw(st.lists(number, min_size=layers * engines, max_size=layers * engines)), float).reshape(shape)
+        for _ in range(3)
+    )
+    for layer in range(layers):
+        for engine in draw(st.sets(st.integers(0, engines - 1), max_size=engines - 1)):
+            energy[layer, engine] = seconds[layer, engine] = memory[layer, engine] = math.inf
+    runs = np.array(draw(st.lists(st.integers(1, repeats), min_size=layers, max_size=layers)))
+    pairs = [(a, b) for b in range(layers) for a in range(b)]
+    edges = tuple((a, b, float(draw(st.integers(1, 9)))) for a, b in pairs if draw(st.booleans()))
+    return Costs(
+        energy * runs[:, None],
+        seconds * runs[:, None],
+        memory * runs[:, None] / 4,
+        runs,
+        edges,
+        draw(st.integers(0, 4)),
+        draw(st.integers(0, 2)) / 2,
+    )
+
+
+def choices(each: Costs):
+    layers, engines = each.energy.shape
+    for chosen in itertools.product(range(engines), repeat=layers):
+        if all(math.isfinite(each.energy[layer, engine]) for layer, engine in enumerate(chosen)):
+            yield chosen
+
+
+@settings(max_examples=150, deadline=None)
+@given(costs(layers=5, engines=3))
+def test_least_energy__is_that_of_all_assignments(each):
+    best = min(
+        sum(each.energy[layer, engine] for layer, engine in enumerate(chosen))
+        + each.crossing_bits(chosen) * each.crossing_pj
+        for chosen in choices(each)
+    )
+    found = least_energy(each)
+    engines = [int(row.argmax()) for row in found.runs]
+    assert found.value == best == found.bound
+    assert sum(each.energy[range(5), engines]) + each.crossing_bits(engines) * each.crossing_pj == best
+
+
+def end_of(each: Costs, order, chosen) -> float:
+    """When a run ends in which layers take their engines in an order, each as soon as its inputs are there."""
+    free, ends = [0.0] * each.energy.shape[1], {}
+    for layer in order:
+        ready = [0.0]
+        for a, b, bits in each.edges:
+            if b == layer:
+                if a not in ends:
+                    return math.inf
+                ready.append(ends[a] + (bits * each.crossing_s if chosen[a] != chosen[layer] else 0.0))
+        free[chosen[layer]] = ends[layer] = max(*ready, free[chosen[layer]]) + each.seconds[layer, chosen[layer]]
+    return max(ends.values())
+
+
+@settings(max_examples=60, deadline=None)
+@given(costs(layers=4, engines=2))
+def test_least_latency__is_that_of_all_schedules(each):
+    best = min(end_of(each, order, chosen) for order in itertools.permutations(range(4)) for chosen in choices(each))
+    found = least_latency(each)
+    assert found.value == pytest.approx(best)
+    assert found.bound == pytest.approx(best)
+    engines = [int(row.argmax()) for row in found.runs]
+    order = sorted(range(4), key=lambda layer: (found.starts[layer], layer))
+    assert end_of(each, order, engines) <= best * (1 + 1e-12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(costs(layers=3, engines=3, repeats=2))
+def test_most_throughput__is_that_of_all_splits_of_runs(each):
+    options = []
+    for layer, runs in enumerate(each.runs):
+        can = [engine for engine in range(3) if math.isfinite(each.seconds[layer, engine])]
+        options.append(list(itertools.combinations_with_replacement(can, runs)))
+    best = math.inf
+    for chosen in itertools.product(*options):
+        busy = [0.0] * 4
+        for layer, engines in enumerate(chosen):
+            for engine in engines:
+                busy[engine] += each.seconds[layer, engine] / each.runs[layer]
+                busy[3] += each.memory[layer, engine] / each.runs[layer]
+        best = min(best, max(busy))
+    found = most_throughput(each)
+    assert found.value == pytest.approx(best)
+    assert found.bound == pytest.approx(best, rel=1e-5)
+    assert found.runs.sum(axis=1).tolist() == each.runs.tolist()
+
+
+def test_a_search_that_is_stopped__knows_what_nothing_falls_below():
+    many = 8
+    seconds = np.array([[float(3 + (5 * layer) % 7), float(4 + (3 * layer) % 5)] for layer in range(many)])
+    each = Costs(seconds, seconds, seconds * 0, np.ones(many, np.int64), ())
+    stopped, whole = least_latency(each, nodes=many), least_latency(each)
+    assert stopped.bound <= whole.bound == whole.value <= stopped.value
+    assert stopped.gap > 0 == whole.gap
+
+
+@pytest.fixture
+def files(tmp_path):
+    (tmp_path / "two.yaml").write_text(TWO)
+    (tmp_path / "net.yaml").write_text(NETWORK)
+    return tmp_path / "two.yaml", tmp_path / "net.yaml"
+
+
+def test_layers__cost_what_mapping_them_costs(files):
+    system, network = load_system(files[0]), load_workload(files[1])
+    found = map_on_system(system, network)
+    machine = load_architecture("two_level")
+    first = map_einsum(machine, network.layers[0]).best
+    assert found.costs[0][0].energy_pj == first.energy_pj
+    assert found.costs[0][0].seconds == first.cycles / machine.clock_hz
+    mac = machine.energy.energy_pj("MAC", "*", "compute") * network.layers[0].macs
+    assert found.costs[0][1].energy_pj == pytest.approx(first.energy_pj + 2 * mac)
+    assert found.costs[1][0] is None
+    assert found.why_not["pool", "array"] == "it does multiply_add"
+    assert found.assignment.runs.tolist() == [[1, 0], [0, 1], [2, 0]]
+    assert found.energy_pj == pytest.approx(3 * first.energy_pj + found.costs[1][1].energy_pj)
+    assert found.proved
+    assert found.crossing_bits == 16 * 16 + 2 * 16 * 16
+
+
+def test_what_crosses__can_keep_layers_together(files):
+    text = TWO.replace("name: two\n", "name: two\n  crossing: {energy: 1 nJ/bit}\n")
+    files[0].write_text(text)
+    found = map_on_system(load_system(files[0]), load_workload(files[1]))
+    assert found.assignment.runs.tolist() == [[0, 1], [0, 1], [0, 2]]
+    assert found.crossing_bits == 0
+
+
+@pytest.mark.parametrize("objective", ["energy", "latency", "throughput"])
+def test_command__reports_who_runs_what(files, run, objective, tmp_path):
+    given_files = (*files, "--objective", objective, "--no-cache")
+    code, out, _ = run("map", *given_files, "-o", tmp_path / "out")
+    assert code == 0
+    assert "optimal (proved)" in out
+    code, text, _ = run("map", *given_files, "--json")
+    document = json.loads(text)
+    assert document == json.loads((tmp_path / "out" / "system.json").read_text())
+    assert [row["operation"] for row in document["layers"]] == ["multiply_add", "max", "multiply_add"]
+    assert sum(document["layers"][2]["runs"].values()) == 2
+    if objective == "latency":
+        assert document["seconds"] == pytest.approx(sum(document["busy_s"].values()))
+    if objective == "throughput":
+        assert document["seconds"] == pytest.approx(max(document["busy_s"].values()))
+    code, brief, _ = run("map", *given_files, "--quiet")
+    assert len(brief.splitlines()) <= 3
+
+
+def test_orin__runs_all_of_a_network(run):
+    code, out, _ = run("map", "orin_soc", "vgg_conv3_2", "--set", "bits=8", "--objective", "latency", "--json")
+    document = json.loads(out)
+    (layer,) = document["layers"]
+    each = {name: cost["seconds"] for name, cost in layer["of_one_run"].items()}
+    assert (code, list(each)) == (0, ["GPU", "DLA0", "DLA1"])
+    assert document["seconds"] == min(each.values())
+
+
+def test_without_an_engine_for_a_layer__all_reasons_are_said(files):
+    files[1].write_text(NETWORK.replace("operation: max", "operation: softmax"))
+    with pytest.raises(NoValidMapping, match=r"no engine of two runs pool \(softmax\). array: it does multiply_add"):
+        map_on_system(load_system(files[0]), load_workload(files[1]))
+
+
+def test_throughput_without_scipy__says_how_to_install_it(files, monkeypatch):
+    monkeypatch.setitem(sys.modules, "scipy.optimize", None)
+    with pytest.raises(AccelsimError, match=r"pip install 'accelsim\[systems\]'"):
+        map_on_system(load_system(files[0]), load_workload(files[1]), "throughput")
+
+
+def test_mistakes__are_all_reported_with_their_place(tmp_path):
+    path = tmp_path / "bad.yaml"
+    path.write_text("""
+system:
+  name: bad
+  bandwidth: 3 words/cycle
+  crossing: {energy: 3 pJ}
+  engines:
+    - {name: a, arch: nowhere}
+    - {name: b, gpu: a100, set: {x: 1}}
+    - {name: c, arch: two_level, dtype: int8}
+    - {name: d, arch: two_level, operations: {add: 1, maxx: 2}}
+    - {name: e}
+    - {name: f, gpu: a1000}
+""")
+    with pytest.raises(SpecError) as error:
+        load_system(path)
+    said = str(error.value).replace(f"{path}:", "").splitlines()
+    assert [line.split(": ", 1)[0].split(":")[0] for line in said] == ["4", "5", "7", "8", "9", "10", "11", "12"]
+    assert "must be in bytes or bits a second; write it like '204.8 GB/s'" in said[0]
+    assert "expected an energy of a bit, got '3 pJ'; such as '0.5 pJ/bit'" in said[1]
+    assert "'maxx' is no operation; operations: multiply_add" in said[5]
+    assert "an engine is one of a machine and a GPU; write `arch: FILE` or `gpu: NAME`" in said[6]
+
+
+@pytest.mark.parametrize("option", [("--constraints", "x.yaml"), ("--uneven",), ("--pareto", "energy,cycles")])
+def test_options__that_mean_nothing_here_are_refused(files, run, option):
+    code, _, err = run("map", *files, *option)
+    assert (code, "not for a system of engines" in err) == (2, True), err
+
+
+def test_operation__is_one_of_a_few(tmp_path):
+    (tmp_path / "net.yaml").write_text(NETWORK.replace("max", "maximum"))
+    with pytest.raises(SpecError, match="expected an operation"):
+        load_workload(tmp_path / "net.yaml")
