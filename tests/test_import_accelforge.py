@@ -379,3 +379,32 @@ def test_compute_units__of_layers_with_other_tensors_are_left_out(imported):
     assert "Scalar: serves no layer here: len(All) == 2" in said(foreign)
     with pytest.raises(SpecError, match="one !Compute as the last node"):
         imported(MACHINE.replace("name: MAC", "name: MAC\n    enabled: len(All) == 2"), GEMM)
+
+
+def test_a_unit_inside_the_ladder__is_the_last_node_of_its_layers(imported):
+    """What lies beyond it, such as the array and its registers, serves other layers."""
+    unit = "  - !Compute\n    name: Scalar\n    enabled: len(All) == 2\n    actions: [{name: compute, energy: 2e-12}]\n"
+    machine = MACHINE.replace("  - !Container", unit + "    leak_power: 0\n  - !Container")
+    machine = machine.replace("name: MAC", "name: MAC\n    enabled: len(All) == 3")
+    relu = """
+workload:
+  rank_sizes: {M: 4, N: 6}
+  einsums:
+  - name: Relu
+    tensor_accesses:
+    - {name: A, projection: [m, n], bits_per_value: 8}
+    - {name: Z, projection: [m, n], output: True, bits_per_value: 8}
+"""
+    foreign = imported(machine, relu)
+    assert foreign.architecture["compute"]["name"] == "Scalar"
+    whole = [level["name"] for level in imported(machine, GEMM).architecture["levels"]]
+    names = [level["name"] for level in foreign.architecture["levels"]]
+    assert names == whole[: len(names)]
+    assert len(names) < len(whole)
+    assert any(note.endswith("lies beyond Scalar, which computes") for note in said(foreign))
+    both = f"{GEMM}  - {{tensor_accesses: [{{name: Out, projection: [m, n]}}, {{name: Z, projection: [m, n], output: true}}]}}\n"
+    product = imported(machine, both)
+    assert [layer["name"] for layer in product.workload["layers"]] == ["Out"]
+    assert product.architecture == imported(machine, GEMM).architecture
+    what = "Z: is left out: it has 2 tensors, and other nodes serve it than layers of 3"
+    assert what in said(product)

@@ -88,7 +88,9 @@ def convert(documents: Sequence[Document]) -> Foreign:
     architecture, axes, modelled = None, list[_Axis](), list[str]()
     arch = _one(bodies, "arch")
     if arch is not None:
-        nodes = _enabled(_nodes(arch), layers, notes)  # refused before anything of it is worked out
+        nodes = _nodes(arch)  # refused before anything of it is worked out
+        workload, layers = _of_one_unit(nodes, workload, layers, notes)
+        nodes = _enabled(nodes, layers, notes)
         names = _variables([arch, *bodies], _widths(layers))
         architecture, axes, modelled = _architecture(arch, nodes, names, notes)
     constraints = _constraints(axes, layers, notes)
@@ -148,17 +150,40 @@ def _nodes(arch: Table) -> list[Table]:
     return found
 
 
+def _serves(node: Table, tensors: int) -> bool:
+    """Whether a node serves layers of so many tensors."""
+    asked = str(node.get("enabled", True)).replace("len(All)", "tensors")
+    return bool(as_number(f"1 if {asked} else 0", node.where("enabled"), {"tensors": tensors}))
+
+
+def _of_one_unit(
+    nodes: Sequence[Table], workload: dict[str, Any] | None, layers: list[Layer], notes: list[Note]
+) -> tuple[dict[str, Any] | None, list[Layer]]:
+    """Layers of as many tensors, where other nodes serve the others; of three, if there are such layers."""
+    many = {len(layer.sets["All"]) for layer in layers}
+    if workload is None or all(len({_serves(node, one) for one in many}) < 2 for node in nodes):
+        return workload, layers
+    wanted = 3 if 3 in many else max(many)
+    left = {layer.name: len(layer.sets["All"]) for layer in layers if len(layer.sets["All"]) != wanted}
+    for name, tensors in left.items():
+        why = f"is left out: it has {tensors} tensors, and other nodes serve it than layers of {wanted}"
+        notes.append(Note(nodes[0].mark, name, why))
+    kept = [dict(layer) for layer in workload["layers"] if layer["name"] not in left]
+    for layer in kept:
+        feeds = {tensor: source for tensor, source in layer.pop("from", {}).items() if source not in left}
+        layer |= {"from": feeds} if feeds else {}
+    return workload | {"layers": kept}, [layer for layer in layers if layer.name not in left]
+
+
 def _enabled(nodes: Sequence[Table], layers: Sequence[Layer], notes: list[Note]) -> list[Table]:
     """Nodes that serve layers of so many tensors; without layers, those of two inputs and an output."""
     many = {len(layer.sets["All"]) for layer in layers} or {3}
-    found = []
+    found = list[Table]()
     for node in nodes:
-        asked = str(node.get("enabled", True)).replace("len(All)", "tensors")
-        serves = {bool(as_number(f"1 if {asked} else 0", node.where("enabled"), {"tensors": one})) for one in many}
-        if len(serves) > 1:
-            what = f"{node.get('name')} serves some of the layers alone; import layers of as many tensors"
-            raise refuse(node.where("enabled"), what)
-        if serves == {True}:
+        serves = {_serves(node, one) for one in many}
+        if serves == {True} and any(other.tag == "!Compute" for other in found):
+            notes.append(Note(node.mark, str(node.get("name")), f"lies beyond {found[-1].get('name')}, which computes"))
+        elif serves == {True}:
             found.append(node)
         else:
             notes.append(Note(node.where("enabled"), str(node.get("name")), f"serves no layer here: {node['enabled']}"))

@@ -131,7 +131,7 @@ def _architecture(
     note_others(array, _ARRAY_KEYS, _LEFT, notes)
     row = value(array, "sizes", Row)
     sizes = {str(dim): whole(size, row.mark) for dim, size in zip(value(array, "dimensions", Row), row, strict=False)}
-    ladder = _ladder(value(hardware, "memories", Table), list(sizes))
+    ladder = _ladder(value(hardware, "memories", Table), list(sizes), notes)
     levels, places = [], dict[str, _Place]()
     for index, (name, memory) in enumerate(ladder):
         inside = set().union(*(_served(below) for _, below in ladder[index + 1 :]))
@@ -165,7 +165,7 @@ def _served(memory: Table) -> set[str]:
     return set(map(str, value(memory, "served_dimensions", Row, Row(memory.mark))))
 
 
-def _ladder(memories: Table, dims: list[str]) -> list[tuple[str, Table]]:
+def _ladder(memories: Table, dims: list[str], notes: list[Note]) -> list[tuple[str, Table]]:
     """Memories, outermost first; refused where of two for one operand neither serves all that the other one does."""
     listed_first = [(name, value(memories, name, Table)) for name in reversed(memories)]
     for _, memory in listed_first:
@@ -173,7 +173,20 @@ def _ladder(memories: Table, dims: list[str]) -> list[tuple[str, Table]]:
             raise refuse(
                 memory.where("served_dimensions"), f"{quoted(dim)} is no dimension of the array: {listed(dims)}"
             )
-    ladder = sorted(listed_first, key=lambda each: -len(_served(each[1])))
+    if not listed_first:
+        raise refuse(memories.mark, "there is no memory")
+    name, outermost = listed_first[0]
+    if set(_operands(outermost)) != set(_ROLES):
+        what = f"the outermost memory, {name}, holds {listed(_operands(outermost))} alone; accelsim's keeps all tensors"
+        raise refuse(outermost.where("operands"), what)
+    if _served(outermost) != set(dims):
+        mark = outermost.where("served_dimensions")
+        why = f"one {name} stands for those along {listed(sorted(set(dims) - _served(outermost)))}"
+        notes.append(Note(mark, "served_dimensions", why))
+        whole_array = Row(mark)
+        whole_array.extend(dims)
+        outermost["served_dimensions"] = whole_array
+    ladder = [listed_first[0], *sorted(listed_first[1:], key=lambda each: -len(_served(each[1])))]
     for (outer, above), (inner, below) in itertools.combinations(ladder, 2):
         if not _served(below) <= _served(above) and set(_operands(below)) & set(_operands(above)):
             what = f"{outer} is shared along {listed(sorted(_served(above)))} and {inner} along "
@@ -185,15 +198,6 @@ def _ladder(memories: Table, dims: list[str]) -> list[tuple[str, Table]]:
             name = next(a for a, b in zip(*chains, strict=True) if a != b)
             what = f"{name} serves more of the array than a memory of {operand} outside it"
             raise refuse(memories.where(name), what)
-    if not ladder:
-        raise refuse(memories.mark, "there is no memory")
-    name, outermost = ladder[0]
-    if set(_operands(outermost)) != set(_ROLES):
-        what = f"the outermost memory, {name}, holds {listed(_operands(outermost))} alone; accelsim's keeps all tensors"
-        raise refuse(outermost.where("operands"), what)
-    if _served(outermost) != set(dims):
-        what = f"there are several of the outermost memory, {name}; accelsim's outermost level is one"
-        raise refuse(outermost.where("served_dimensions"), what)
     return ladder
 
 
