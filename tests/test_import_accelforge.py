@@ -402,7 +402,7 @@ workload:
     assert names == whole[: len(names)]
     assert len(names) < len(whole)
     assert any(note.endswith("lies beyond Scalar, which computes") for note in said(foreign))
-    both = f"{GEMM}  - {{tensor_accesses: [{{name: Out, projection: [m, n]}}, {{name: Z, projection: [m, n], output: true}}]}}\n"
+    both = GEMM + '  - {einsum: "Z[m, n] = Out[m, n]", iteration_space_shape: [0 <= n < 32]}\n'
     product = imported(machine, both)
     assert [layer["name"] for layer in product.workload["layers"]] == ["Out"]
     assert product.architecture == imported(machine, GEMM).architecture
