@@ -17,6 +17,8 @@ PLOTS = (
     *("histogram", "density", "within", "stacks", "compare", "network"),
 )
 SWEEP_PLOTS = ("front", "sensitivity")
+KERNELS = ("attention",)
+"""Those of `accelsim.gpu.kernel_tables` of which `validate` takes tables."""
 L2_STATES = ("rotating", "cold", "warm")
 """Those of `accelsim.gpu`, which is loaded for a GPU only."""
 Made = argparse._ActionsContainer
@@ -382,6 +384,7 @@ def _add_gpus(command: AddCommand) -> None:
     add(made, "-o FILE", "draw throughput over one dimension: FILE.png or FILE.svg")
     add_forms(made)
 
+    _add_operators(tasks)
     about = "hold a profile of kernels against what is predicted for them"
     made = _command(tasks, "compare", "gpu_compare", "gpus", about)
     add(made, "PROFILE", "CSV of Nsight Systems or Compute, or with M, N, K, time")
@@ -391,9 +394,36 @@ def _add_gpus(command: AddCommand) -> None:
     add_forms(made)
 
 
+def _add_operators(tasks: Any) -> None:
+    """Add the operators that `gpu` times."""
+    about = "time fused attention: of one new token (decode) or of more (prefill), after cached ones"
+    made = _command(tasks, "attention", "gpu_attention", "gpus", about)
+    add(made, "GPU", None)
+    add(made, "--batch N", "sequences (default: 1)", cli.positive_int, default=1)
+    add(made, "--tokens N", "new tokens of each (default: 1)", cli.positive_int, default=1)
+    add(made, "--cached N", "tokens before them (default: 0)", cli.whole_number, default=0)
+    add(made, "--heads N", "query heads", cli.positive_int, required=True)
+    add(made, "--kv-heads N", "key-value heads (default: as many)", cli.positive_int)
+    add(made, "--head-size N", "words of a head (default: 128)", cli.positive_int, default=128)
+    add(made, "--window N", "keys that a token sees (default: all)", cli.positive_int, default=0)
+    add(made, "--latent", "latent attention, as in DeepSeek: a head of 128 words, a latent vector of 512")
+    add(made, "--dtype FORMAT", "of queries: bf16 (default), fp16 or fp8", default="bf16")
+    add(made, "--cache-dtype FORMAT", "of keys and values (default: as the queries)")
+    _add_stack(made)
+
+
+def _add_stack(made: argparse.ArgumentParser) -> None:
+    about = (
+        "software whose kernels are meant, such as vllm, or as the answer names it (default: all that were measured)"
+    )
+    add(made, "--stack NAME", about, default="")
+    add(made, *_MIG)
+    add_forms(made)
+
+
 def _add_validate(made: argparse.ArgumentParser) -> None:
-    about = "timeloop, scalesim: their records; gemmini, tileflow: cycles of RTL; gemm: times of GPU kernels"
-    add(made, "WHAT", about, choices=("timeloop", "scalesim", "gemmini", "tileflow", "gemm"))
+    about = "timeloop, scalesim: their records; gemmini, tileflow: cycles of RTL; the others: times of GPU kernels"
+    add(made, "WHAT", about, choices=("timeloop", "scalesim", "gemmini", "tileflow", "gemm", *KERNELS))
     add(made, "paths", "records, or folders of them, instead of the usual ones", nargs="*", metavar="PATH")
     add(made, "--every", "print every figure, however many there are")
     about = "gemmini: our best mapping of each tuned layer too, searched for SECONDS each"

@@ -456,7 +456,8 @@ def _files_of_rtl(name: str, document: Mapping[str, Any], report: Callable[[], I
 
 def validate_command(arguments: argparse.Namespace) -> int:
     """Compare records; 1 if a figure is further off than it may be for no known reason, or there is none."""
-    from accelsim.cli.gpus import refuse, validate_gemm_command
+    from accelsim.cli.arguments import KERNELS
+    from accelsim.cli.gpus import refuse, validate_gemm_command, validate_kernels_command
     from accelsim.importers.gemmini import best_of_layers, gemmini_errors, validate_gemmini
     from accelsim.importers.scalesim import scalesim_study
     from accelsim.importers.tileflow import validate_tileflow
@@ -467,6 +468,9 @@ def validate_command(arguments: argparse.Namespace) -> int:
     if what == "gemm":
         refuse(arguments, what, best=None)
         return validate_gemm_command(arguments)
+    if what in KERNELS:
+        refuse(arguments, what, best=None, output=None, mig=None, calibration=None, dtype=None)
+        return validate_kernels_command(arguments)
     if what == "gemmini":
         found = validate_gemmini(arguments.paths)
         best = best_of_layers(found, arguments.best) if arguments.best else ()

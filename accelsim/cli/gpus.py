@@ -7,6 +7,7 @@ import json
 import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,10 +15,13 @@ from typing import TYPE_CHECKING, Any
 from accelsim.cli import DONE, answer
 from accelsim.cli.inputs import find_layer, read_workload
 from accelsim.gpu.advice import advise, points, ridges, sweep
+from accelsim.gpu.attention import attention_shapes, latent_shapes, time_attention, word_bytes
 from accelsim.gpu.calibration import calibrate, mode_of
-from accelsim.gpu.catalogue import catalogue, load_gpu, may_be
+from accelsim.gpu.catalogue import Gpu, catalogue, load_gpu, may_be
+from accelsim.gpu.fitted import KernelTimes
 from accelsim.gpu.gemm import LARGEST
 from accelsim.gpu.kernel import best_kernels, gemms_of, product_of
+from accelsim.gpu.kernel_tables import validate_kernels
 from accelsim.gpu.measured import read_measured
 from accelsim.gpu.memory import too_large
 from accelsim.gpu.profile import compare_profile, kernels_of, read_profile
@@ -28,7 +32,7 @@ from accelsim.inputs.library import hash_file
 from accelsim.inputs.workload_reader import load_workload
 from accelsim.results import to_json, write_page
 from accelsim.show.report import gpu as reports
-from accelsim.show.report.validation import calibration_report, gemm_report
+from accelsim.show.report.validation import calibration_report, gemm_report, kernels_errors_report
 from accelsim.show.table import page_text
 
 if TYPE_CHECKING:
@@ -178,6 +182,45 @@ def gpu_compare_command(arguments: argparse.Namespace) -> int:
     return DONE
 
 
+def gpu_attention_command(arguments: argparse.Namespace) -> int:
+    """Time fused attention."""
+    gpu = load_gpu(arguments.gpu, arguments.mig)
+    query, cache = word_bytes(arguments.dtype), word_bytes(arguments.cache_dtype or arguments.dtype)
+    decode = arguments.tokens == 1
+    if arguments.latent:
+        refuse(arguments, "latent attention", kv_heads=None, window=0, head_size=128)
+        shapes = latent_shapes(
+            batch=arguments.batch,
+            tokens=arguments.tokens,
+            heads=arguments.heads,
+            cached=arguments.cached,
+            absorbed=decode,
+            cache_bytes=cache,
+        )
+    else:
+        shapes = attention_shapes(
+            batch=arguments.batch,
+            tokens=arguments.tokens,
+            heads=arguments.heads,
+            kv_heads=arguments.kv_heads or arguments.heads,
+            head_size=arguments.head_size,
+            cached=arguments.cached,
+            window=arguments.window,
+            query_bytes=query,
+            cache_bytes=cache,
+        )
+    times = time_attention(gpu, shapes, latent=arguments.latent, stack=arguments.stack)
+    what = f"{'latent ' if arguments.latent else ''}attention, {'decode' if decode else 'prefill'}"
+    return _operator_answer(arguments, gpu, what, times)
+
+
+def _operator_answer(arguments: argparse.Namespace, gpu: Gpu, what: str, times: KernelTimes) -> int:
+    """Print the time of one operator, what it is made of, and what its constants were fitted to."""
+    document = reports.operator_json(gpu, what, times)
+    answer(arguments, document, lambda: reports.operator_report(document))
+    return DONE
+
+
 def calibrate_command(arguments: argparse.Namespace) -> int:
     """Fit the constants of a GPU to measured kernels."""
     if arguments.output and not Path(arguments.output).resolve().parent.is_dir():
@@ -239,6 +282,16 @@ def validate_gemm_command(arguments: argparse.Namespace) -> int:
     return DONE
 
 
+def validate_kernels_command(arguments: argparse.Namespace) -> int:
+    """Hold predicted times of attention and other operators against measured ones."""
+    if not arguments.paths:
+        raise AccelsimError(f"say what was measured: accelsim validate {arguments.what} MEASURED.csv")
+    found, notes = validate_kernels(arguments.paths, arguments.what, arguments.gpu)
+    document = {arguments.what: [asdict(case) for case in found], "not_compared": notes}
+    answer(arguments, document, lambda: kernels_errors_report(arguments.what, document))
+    return DONE
+
+
 def _files(found: Sequence[GemmValidation], skipped: Sequence[str], document: Mapping[str, Any]) -> dict[str, bytes]:
     """Contents of the folder by name: the report as a page, its figures as JSON, and a plot of each GPU."""
     from accelsim.show.plots import figure_files
@@ -256,7 +309,7 @@ def _files(found: Sequence[GemmValidation], skipped: Sequence[str], document: Ma
     return {"validation.md": page.encode(), **files}
 
 
-def refuse(arguments: argparse.Namespace, what: str, **usual: str | bool | None) -> None:
+def refuse(arguments: argparse.Namespace, what: str, **usual: str | float | None) -> None:
     """Refuse options that a study has not."""
     for name, value in usual.items():
         if getattr(arguments, name) != value:

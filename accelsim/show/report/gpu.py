@@ -12,12 +12,13 @@ import numpy as np
 from accelsim.gpu.advice import HIGH, Advice, Point, Ridge
 from accelsim.gpu.calibration import far_off
 from accelsim.gpu.catalogue import FORMATS, Gpu
+from accelsim.gpu.fitted import KernelTimes
 from accelsim.gpu.kernel import Kernel
 from accelsim.gpu.profile import Compared, ProfiledKernel, tile_in
 from accelsim.inputs.errors import Problem
 from accelsim.inputs.units import format_bits, format_si, listed
 from accelsim.show.report import percent
-from accelsim.show.table import Column, Part, Row, Table, heading, legend
+from accelsim.show.table import Column, Part, Row, Table, dim, heading, legend
 
 _MOST = 8
 _DOUBT = {
@@ -252,6 +253,30 @@ def totals(kernels: Sequence[Kernel], repeats: Sequence[int]) -> Mapping[str, fl
     )
     rates = {"tflops": flops / time_us * 1e-6, "power_w": energy_j / time_us * 1e6}
     return {"time_us": time_us, "flops": flops, "energy_j": energy_j, **rates}
+
+
+def operator_json(gpu: Gpu, what: str, times: KernelTimes) -> dict[str, Any]:
+    """Time of an operator and its parts, and what its constants were fitted to."""
+    parts = {name: float(values[0]) for name, values in times.parts_us.items()}
+    return {
+        "gpu": gpu.name,
+        "operator": what,
+        "mode": times.label,
+        "time_us": float(times.time_us[0]),
+        "parts_us": parts,
+    }
+
+
+def operator_report(document: Mapping[str, Any]) -> Iterator[Part]:
+    """Time of an operator, with a line for each of its parts."""
+    yield heading(document["operator"], f"on {document['gpu']}: {_us3(document['time_us'])}")
+    rows = [
+        {"part": name, "time_us": time_us, "share": time_us / document["time_us"]}
+        for name, time_us in document["parts_us"].items()
+    ]
+    columns = (Column("part", "part"), Column("time", "time_us", _us3), Column("share", "share", "{:.0%}".format))
+    yield Table("parts", columns, rows)
+    yield dim(document["mode"])
 
 
 def advice_json(advice: Advice) -> dict[str, Any]:

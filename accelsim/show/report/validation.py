@@ -216,6 +216,36 @@ def gemm_report(found: Sequence[GemmValidation], skipped: Sequence[str]) -> Iter
         yield from (f"  {line}" for line in skipped)
 
 
+_KERNELS = (
+    Column("kind", "kind", once=True),
+    Column("GPU", "gpu", left=True, once=True),
+    Column("mode", "mode", left=True),
+    Column("rows", "rows", "{:,}".format),
+    Column("median", "median", short_percent, meaning="of the error"),
+    Column("p90", "p90", short_percent, meaning="what nine tenths are below"),
+    Column("over 100 us", "long_median", short_percent, meaning="median of those rows"),
+    Column("ratio", "ratio", plain, meaning="median of ours over measured"),
+    Column("roofline", "roofline", short_percent, meaning="median of three constants for each stack"),
+    Column("nearest", "nearest", short_percent, meaning="of the nearest row, scaled by its roofline"),
+)
+
+
+def kernels_errors_report(what: str, document: Mapping[str, Any]) -> Iterator[Part]:
+    """Errors of each kind, GPU and mode, ours beside the baselines'."""
+    from accelsim.gpu.kernel_tables import MODES
+
+    yield heading(what, "predicted beside measured times, of rows that were not fitted")
+    cases: dict[tuple[str, ...], dict[str, Any]] = {}
+    for row in document[what]:
+        case = cases.setdefault((row["kind"], row["gpu"], row["mode"]), {"roofline": None, "nearest": None})
+        case.update(row if row["method"] == "ours" else {row["method"]: row["median"]})
+    yield Table("errors", _KERNELS, list(cases.values()))
+    yield legend(_KERNELS)
+    for mode in dict.fromkeys(row["mode"] for row in document[what]):
+        yield dim(f"{mode}: {MODES[mode]}")
+    yield from (f"not compared: {note}" for note in document["not_compared"])
+
+
 _CYCLES = (
     Column("rows", "of"),
     Column("count", "rows", "{:,}".format),

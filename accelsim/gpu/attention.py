@@ -1,0 +1,294 @@
+"""Fused attention: soft-max(Q K^T) V in one kernel, of a prompt (prefill) or of one new token (decode).
+
+Sizes (float[P] each): `batch`; `tokens`, new ones of each sequence, after `cached` ones; query `heads` and `kv_heads`
+of `head_size` words in Q and K and `value_size` in V; `window`, the keys that a token sees, 0 for all; bytes of a word
+of Q (`query_bytes`) and of the key-value cache (`cache_bytes`); `cache_words` that the cache has for each token and
+key-value head: both of them, or with latent attention the latent vector alone. Attention is causal.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from accelsim.gpu.catalogue import BYTES, Gpu, number_format
+from accelsim.gpu.constants import Floats
+from accelsim.gpu.fitted import (
+    Constant,
+    Constants,
+    KernelTimes,
+    Kind,
+    Names,
+    Parts,
+    Shapes,
+    one_variant,
+    shapes_of,
+    time_kernels,
+)
+from accelsim.inputs.errors import AccelsimError
+
+KEYS = 128.0
+"""Keys of a step of a tile (FlashAttention-2 and -3: 64 to 176)."""
+QUERIES, PAIRED_QUERIES = 128.0, 256.0
+"""Queries of a block's tile: FlashAttention-2 and -3; on tcgen05 a block alternates between two such tiles."""
+_ALL = 2.0**60
+_EXPONENTIALS = 16.0
+"""Exponentials of an SM and cycle (CUDA programming guide, throughput of special functions)."""
+_SM_BYTES = 64.0
+"""Bytes that an SM takes from L2 in a cycle (NVIDIA A100 white paper)."""
+_ROWS = 16.0
+"""Rows of the narrowest tile of a tensor core, which the query heads of a key-value head share."""
+_WIDE = 32.0
+"""Query heads of a key-value head above which some stacks take another kernel (TensorRT-LLM, XQA)."""
+_SHARPNESS = 3.0
+"""How suddenly data no longer stays in L2, as in the model of products."""
+_MOVED = 2.0
+"""Bytes of a word of the result; also of Q before it is quantised."""
+
+
+def tiles_of(gpu: Gpu, shapes: Shapes) -> tuple[Floats, Floats, Floats]:
+    """Count the tiles of queries of a head, the keys that these go through in whole steps, and those of the last tile.
+
+    Causal, a tile goes through all keys up to its last query; with a window, through those that its queries see, which
+    begin anywhere in a step: L keys touch (L - 1) / 128 + 1 steps on average.
+    """
+    wide = _queries(gpu)
+    tokens, cached, window = shapes["tokens"], shapes["cached"], shapes["window"]
+    count = np.ceil(tokens / wide)
+    cap = np.where(window > 0, window + np.minimum(wide, tokens) - 2 + KEYS, _ALL)
+    start = np.ceil(cached / KEYS) * KEYS
+    last = np.minimum(np.ceil((cached + tokens) / KEYS) * KEYS, cap)
+    below = np.clip(np.floor((cap - start) / wide), 0, count - 1)
+    keys = below * start + wide * below * (below + 1) / 2 + (count - 1 - below) * np.where(window > 0, cap, 0) + last
+    return count, keys, last
+
+
+def _queries(gpu: Gpu) -> float:
+    return PAIRED_QUERIES if gpu.compute_capability[0] == 10 else QUERIES
+
+
+def pairs_of(shapes: Shapes) -> Floats:
+    """Pairs of a query and a key that it sees, of one head.
+
+    Examples
+    --------
+    >>> pairs_of({"tokens": np.array([4.0]), "cached": np.array([2.0]), "window": np.array([5.0])})
+    array([17.])
+    """
+    tokens, cached = shapes["tokens"], shapes["cached"]
+    window = np.where(shapes["window"] > 0, shapes["window"], _ALL)
+    whole = np.clip(window - cached, 0, tokens)
+    return whole * cached + whole * (whole + 1) / 2 + np.where(whole < tokens, (tokens - whole) * window, 0)
+
+
+def _bytes(shapes: Shapes) -> tuple[Floats, Floats]:
+    """Bytes of Q and the result; of the keys and values that are seen."""
+    tokens, window = shapes["tokens"], shapes["window"]
+    both = shapes["head_size"] + shapes["value_size"]
+    moved = shapes["batch"] * tokens * shapes["heads"] * both * _MOVED
+    seen = shapes["cached"] + tokens
+    seen = np.where(window > 0, np.minimum(seen, window + tokens - 1), seen)
+    return moved, shapes["batch"] * seen * shapes["kv_heads"] * shapes["cache_words"] * shapes["cache_bytes"]
+
+
+def _peak(gpu: Gpu, bytes_of_word: Floats) -> Floats:
+    """Peak [FLOP/us]."""
+    narrow = gpu.flops("fp8") if "fp8" in gpu.operations_per_sm_cycle else gpu.flops("bf16")
+    peak: Floats = np.where(bytes_of_word < 2, narrow, gpu.flops("bf16")) * 1e-6
+    return peak
+
+
+def _least(gpu: Gpu, shapes: Shapes) -> tuple[Floats, Floats]:
+    both = shapes["head_size"] + shapes["value_size"]
+    operations = 2 * pairs_of(shapes) * both * shapes["batch"] * shapes["heads"]
+    own, cache = _bytes(shapes)
+    return operations / _peak(gpu, shapes["query_bytes"]), (own + cache) / (gpu.dram_bytes_per_s * 1e-6)
+
+
+def _gone(gpu: Gpu, moved: Floats, residency: float) -> Floats:
+    """Share of data that L2 does not hold from the run before."""
+    much = (moved / (gpu.l2_bytes * residency)) ** _SHARPNESS
+    return much / (1 + much)
+
+
+_PREFILL = {
+    "launch_us": Constant(6.0, 0.5, 60.0, "launches, and what no size changes"),
+    "math": Constant(0.7, 0.05, 1.5, "share of the BF16 peak"),
+    "exponential": Constant(1.0, 0.01, 8.0, "cost of an exponential, of what the special function units take"),
+    "step_us": Constant(0.1, 0.001, 5.0, "least time of a step of 128 keys"),
+    "tile_us": Constant(1.0, 0.01, 20.0, "start and end of a tile"),
+    "imbalance": Constant(1.0, 0.01, 3.0, "tiles that SMs wait for each other at the end"),
+    "fp8_math": Constant(0.8, 0.2, 3.0, "time of products in FP8, of that in BF16"),
+    "fp8_cache": Constant(1.0, 0.2, 3.0, "the same where only the cache is in FP8"),
+    "cache_passes": Constant(1.5, 0.5, 20.0, "how often K and V are moved: read, written to the cache, converted"),
+    "memory": Constant(0.5, 0.1, 1.5, "share of the bandwidth of DRAM"),
+    "sm_bytes": Constant(10.0, 0.5, 100.0, "bytes that an SM moves in a cycle where they are in L2"),
+    "residency": Constant(0.6, 0.05, 5.0, "share of L2 that data of the run before may fill"),
+}
+
+
+def _prefill_parts(gpu: Gpu, shapes: Shapes, constants: Constants) -> Parts:
+    """Tiles over SMs, the longest last; then the passes over Q, K, V and the result."""
+    tokens, cycles = shapes["tokens"], gpu.boost_hz * 1e-6
+    count, keys, last = tiles_of(gpu, shapes)
+    rows = np.minimum(_queries(gpu), np.ceil(tokens / _ROWS) * _ROWS)
+    slower = np.where(shapes["cache_bytes"] < 2, constants["fp8_cache"], 1.0)
+    slower = np.where(shapes["query_bytes"] < 2, constants["fp8_math"], slower)
+    rate = gpu.flops("bf16") / gpu.sms * 1e-6 * constants["math"]
+    products = 2 * rows * (shapes["head_size"] + shapes["value_size"]) / rate * slower
+    exponentials = rows * (constants["exponential"] / (_EXPONENTIALS * cycles))
+    key = np.maximum(products, exponentials) + _HIDDEN * np.minimum(products, exponentials)
+    key = key + constants["step_us"] / KEYS
+    blocks = count * shapes["batch"] * shapes["heads"]
+    usual, longest = key * keys / count + constants["tile_us"], key * last + constants["tile_us"]
+    rounds = blocks / gpu.sms
+    shared = rounds * usual + constants["imbalance"] * usual * np.maximum(1 - 1 / rounds, 0)
+    own, cache = _bytes(shapes)
+    moved = own + constants["cache_passes"] * cache
+    cold = _gone(gpu, moved, constants["residency"]) / (gpu.dram_bytes_per_s * 1e-6 * constants["memory"])
+    return {
+        "launch": np.full_like(tokens, constants["launch_us"]),
+        "tiles": np.where(rounds <= 1, longest, np.maximum(longest, shared)),
+        "memory": moved * (cold + 1 / (gpu.sms * cycles * constants["sm_bytes"])),
+    }
+
+
+_HIDDEN = 0.1
+"""Share of the exponentials, or of the products, that the longer of the two does not hide (a guess; `fp8_math`,
+`exponential` and `math` are fitted with it)."""
+
+_DECODE = {
+    "launch_us": Constant(6.0, 0.5, 60.0, "launches, and what no size changes"),
+    "fp8_us": Constant(1.0, 0.05, 30.0, "what an FP8 cache adds to them"),
+    "split_us": Constant(2.0, 0.05, 30.0, "adding up parts of the keys, where they are split"),
+    "block_us": Constant(1.0, 0.01, 20.0, "start and end of a block"),
+    "head_us": Constant(0.02, 0.0005, 5.0, "of each query head that an SM has"),
+    "math": Constant(0.3, 0.003, 2.0, "share of the BF16 peak"),
+    "part_keys": Constant(256.0, 16.0, 8192.0, "fewest keys of a part"),
+    "imbalance": Constant(0.5, 0.01, 1.0, "share of the last round's idle SMs that counts"),
+    "window_heads": Constant(0.05, 0.001, 1.0, "how far each query head reads K and V itself, with a window"),
+    "memory": Constant(0.8, 0.2, 1.05, "share of the bandwidth of DRAM"),
+    "l2": Constant(0.5, 0.02, 3.0, "share of the bandwidth of L2"),
+    "residency": Constant(0.6, 0.05, 5.0, "share of L2 that data of the run before may fill"),
+}
+
+
+def _decode_parts(gpu: Gpu, shapes: Shapes, constants: Constants) -> Parts:
+    """Keys split over SMs where heads are few: an SM's loads and products, beside what DRAM and L2 take for all."""
+    batch, cycles = shapes["batch"], gpu.boost_hz * 1e-6
+    seen = shapes["cached"] + shapes["tokens"]
+    window = shapes["window"]
+    seen = np.where(window > 0, np.minimum(seen, window), seen)
+    group = shapes["heads"] / shapes["kv_heads"]
+    again = 1 + (group - 1) * np.where(window > 0, constants["window_heads"], 0)
+    row = shapes["cache_words"] * shapes["cache_bytes"]
+    cache = batch * shapes["kv_heads"] * seen * row
+    own, _ = _bytes(shapes)
+    moved = (cache + own) * again
+    gone = _gone(gpu, moved, constants["residency"])
+    dram = gpu.dram_bytes_per_s * 1e-6 * constants["memory"]
+    memory = moved * (gone / dram + (1 - gone) / (gpu.l2_bytes_per_s * 1e-6 * constants["l2"]))
+    both = shapes["head_size"] + shapes["value_size"]
+    rate = gpu.flops("bf16") / gpu.sms * 1e-6 * constants["math"]
+    key = np.maximum(row / (_SM_BYTES * cycles), 2 * np.maximum(group, _ROWS) * both / rate)
+    blocks = batch * shapes["kv_heads"] * again
+    parts = np.maximum(1.0, np.minimum(gpu.sms / blocks, seen / constants["part_keys"]))
+    used = blocks * parts / gpu.sms
+    rounds = np.where(used > 1, used + constants["imbalance"] * (np.ceil(used) - used), 1.0)
+    busy = rounds * seen / parts * key
+    return {
+        "launch": constants["launch_us"] + np.where(shapes["cache_bytes"] < 2, constants["fp8_us"], 0.0),
+        "split": (1 - 1 / parts) * constants["split_us"],
+        "blocks": np.maximum(used, 1.0) * constants["block_us"],
+        "heads": batch * shapes["heads"] / gpu.sms * constants["head_us"],
+        "keys and values": np.hypot(busy, memory),
+    }
+
+
+def _decode_variant(shapes: Shapes) -> Names:
+    """Kernels that stacks have apart: for a cache in FP8; for one query head of a key-value head, or many."""
+    group = shapes["heads"] / shapes["kv_heads"]
+    heads = np.where(group == 1, "one head", np.where(group > _WIDE, "many heads", ""))
+    cache = np.where(shapes["cache_bytes"] < 2, "FP8 cache", "")
+    return np.char.strip(np.char.add(np.char.add(cache, " "), heads))
+
+
+PREFILL = Kind("attention prefill", _PREFILL, _prefill_parts, _least, one_variant)
+DECODE = Kind("attention decode", _DECODE, _decode_parts, _least, _decode_variant)
+MLA_PREFILL = Kind("latent attention prefill", _PREFILL, _prefill_parts, _least, one_variant)
+MLA_DECODE = Kind("latent attention decode", _DECODE, _decode_parts, _least, one_variant)
+LATENT, ROTARY, HEAD = 512, 64, 128
+"""Words of DeepSeek's latent vector, of the part of a key with its position, and of a head without it (DeepSeek-V2)."""
+_LEAST = {
+    **{"batch": 1, "tokens": 1, "heads": 1, "kv_heads": 1, "head_size": 1, "value_size": 1, "cache_words": 1},
+    **{"cached": 0, "window": 0},
+}
+
+
+def attention_shapes(
+    *,
+    batch: Any,
+    tokens: Any,
+    heads: Any,
+    kv_heads: Any,
+    head_size: Any,
+    cached: Any = 0,
+    window: Any = 0,
+    query_bytes: Any = 2.0,
+    cache_bytes: Any = 2.0,
+) -> dict[str, Floats]:
+    """Sizes of attention with keys and values of their own in each key-value head.
+
+    Raises AccelsimError if one is not a whole number, or `kv_heads` does not divide `heads`.
+    """
+    shapes = shapes_of(
+        _LEAST,
+        **{"batch": batch, "tokens": tokens, "heads": heads, "kv_heads": kv_heads, "head_size": head_size},
+        **{"value_size": head_size, "cached": cached, "window": window, "cache_words": 2 * np.asarray(head_size)},
+        **{"query_bytes": query_bytes, "cache_bytes": cache_bytes},
+    )
+    if np.fmod(shapes["heads"], shapes["kv_heads"]).any():
+        raise AccelsimError("kv_heads must divide heads: each key-value head serves equally many query heads")
+    return shapes
+
+
+def latent_shapes(
+    *, batch: Any, tokens: Any, heads: Any, cached: Any = 0, absorbed: bool, cache_bytes: Any = 2.0
+) -> dict[str, Floats]:
+    """Sizes of latent attention (MLA).
+
+    `absorbed`: whether queries are turned into the latent space, so that one key-value head, the latent vector and the
+    rotary part, serves all heads, as in decode; else keys and values are made of it, as in prefill.
+    """
+    query, value = (LATENT + ROTARY, LATENT) if absorbed else (HEAD + ROTARY, HEAD)
+    return shapes_of(
+        _LEAST,
+        **{"batch": batch, "tokens": tokens, "heads": heads, "kv_heads": 1 if absorbed else heads},
+        **{"head_size": query, "value_size": value, "cached": cached, "window": 0},
+        **{"cache_words": LATENT + ROTARY if absorbed else query + value},
+        **{"query_bytes": 2.0, "cache_bytes": cache_bytes},
+    )
+
+
+def time_attention(gpu: Gpu, shapes: Shapes, *, latent: bool = False, stack: str = "") -> KernelTimes:
+    """Time of fused attention [us]: decode where each sequence has one new token, else prefill.
+
+    Raises AccelsimError if some of the shapes are decode and others prefill, or no such stack was measured.
+    """
+    one = shapes["tokens"] == 1
+    if one.any() and not one.all():
+        raise AccelsimError("tokens: some sequences have one new token and others more; time them apart")
+    kinds = (MLA_PREFILL, MLA_DECODE) if latent else (PREFILL, DECODE)
+    return time_kernels(kinds[int(one.all())], gpu, shapes, stack)
+
+
+def word_bytes(text: str) -> float:
+    """Bytes of a word of a number format that attention computes in: bf16, fp16 or fp8.
+
+    Raises AccelsimError if it is another.
+    """
+    name = number_format(text)
+    if name not in ("bf16", "fp16", "fp8"):
+        raise AccelsimError(f"{name}: fused attention is measured in bf16, fp16 and fp8; write one of these")
+    return BYTES[name]

@@ -1,0 +1,371 @@
+"""Kernels whose code is not known: a physical form with few constants for each kind, fitted to measured rows.
+
+Constants are fitted for all stacks together, for each software stack, and for each stack on each family of GPUs, each
+near the ones before it, so that few rows move little. A GPU that was not measured has the constants of its family, or
+else of the stack on other families, or else of all. `calibrations/kernels.json` holds them with the tables that they
+were fitted to; `benchmarks/gpu/fit_kernels.py` writes it. Arrays: P = kernels. Times are in us.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accelsim.gpu.calibration import FOLDER, fit_positive
+from accelsim.gpu.catalogue import Gpu
+from accelsim.gpu.constants import Floats
+from accelsim.inputs.errors import AccelsimError
+
+Shapes = Mapping[str, Floats]
+"""Sizes by name, float[P] each; which there are says the kind."""
+Constants = Mapping[str, float]
+Parts = dict[str, Floats]
+"""What a kernel's time is made of, float[P] [us]; it is their sum."""
+Names = NDArray[np.str_]
+LARGEST = 2.0**40
+"""Largest size of a kernel, such as the bytes of a message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """Where the fit of a constant begins, its range, and what it says."""
+
+    start: float
+    low: float
+    high: float
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kind:
+    """An operator as software stacks compute it.
+
+    Attributes
+    ----------
+    constants : dict of str to Constant
+    parts : callable
+        Time of kernels on a GPU by its sizes and the constants.
+    least : callable
+        Time of the operations at the peak of the data sheet, and of the compulsory bytes at its bandwidth [us].
+    variant : callable
+        Name of the kernel that a stack takes for a shape, str[P]; constants are fitted for each.
+    """
+
+    name: str
+    constants: Mapping[str, Constant]
+    parts: Callable[[Gpu, Shapes, Constants], Parts]
+    least: Callable[[Gpu, Shapes], tuple[Floats, Floats]]
+    variant: Callable[[Shapes], Names]
+
+
+def one_variant(shapes: Shapes) -> Names:
+    """No kernel of its own for any shape."""
+    return np.full(len(next(iter(shapes.values()))), "", dtype="U1")
+
+
+def roofline_of(kind: Kind) -> Kind:
+    """Three constants for the same operator: a launch, and shares of the peak and of the bandwidth."""
+
+    def parts(gpu: Gpu, shapes: Shapes, constants: Constants) -> Parts:
+        operations, moved = kind.least(gpu, shapes)
+        longest = np.maximum(operations / constants["math"], moved / constants["memory"])
+        return {"launch": np.full_like(longest, constants["launch_us"]), "roofline": longest}
+
+    constants = {
+        "launch_us": Constant(5.0, 0.3, 100.0, "of any kernel"),
+        "math": Constant(0.5, 0.003, 1.5, "share of the peak of the data sheet"),
+        "memory": Constant(0.7, 0.01, 1.5, "share of the bandwidth of the data sheet"),
+    }
+    return Kind(f"{kind.name}, roofline", constants, parts, kind.least, kind.variant)
+
+
+def family(gpu: Gpu) -> str:
+    """Family of a GPU: its generation, and within it those whose tensor cores work alike."""
+    return f"{gpu.generation} {gpu.compute_capability[0]}"
+
+
+def shapes_of(least: Mapping[str, float], **sizes: Any) -> dict[str, Floats]:
+    """Sizes as arrays of one length.
+
+    `least`: smallest value of each that is a whole number. Raises AccelsimError if one is none, or smaller.
+
+    Examples
+    --------
+    >>> shapes_of({"heads": 1, "cached": 0}, heads=[8, 16], cached=0)["cached"].tolist()
+    [0.0, 0.0]
+    """
+    arrays = np.broadcast_arrays(*(np.atleast_1d(np.asarray(value, dtype=np.float64)) for value in sizes.values()))
+    for name, values in zip(sizes, arrays, strict=True):
+        bad = ~((values >= least.get(name, -np.inf)) & (values <= LARGEST))
+        if name in least:
+            bad |= values != np.floor(values)
+        if bad.any():
+            what = f"must be a whole number from {least.get(name, 0):g} to {LARGEST:g}"
+            raise AccelsimError(f"{name} {what}, got {values[bad][0]:g}")
+    return dict(zip(sizes, arrays, strict=True))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """Measured kernels of one kind, on one or more GPUs."""
+
+    gpus: tuple[Gpu, ...]
+    which: NDArray[np.int64]  # int[P]: index of the GPU
+    stack: Names  # str[P]: software and kernel, such as `TRTLLM/torch_flow`
+    shapes: Shapes
+    time_us: Floats
+    held: NDArray[np.bool_]  # bool[P]: by a hash of the shape, never fitted
+
+    def __len__(self) -> int:
+        return len(self.time_us)
+
+    def take(self, rows: NDArray[Any]) -> Rows:
+        """Some of the rows."""
+        shapes = {name: values[rows] for name, values in self.shapes.items()}
+        return Rows(self.gpus, self.which[rows], self.stack[rows], shapes, self.time_us[rows], self.held[rows])
+
+    @property
+    def families(self) -> Names:
+        """Family of each row's GPU."""
+        return np.array([family(gpu) for gpu in self.gpus])[self.which]
+
+
+@dataclass(frozen=True, slots=True)
+class FittedSet:
+    """Constants of a kind, and what they were fitted to; empty names mean all of them."""
+
+    stack: str
+    variant: str
+    family: str
+    gpus: tuple[str, ...]
+    rows: int
+    values: Mapping[str, float] = field(hash=False)
+
+    @property
+    def text(self) -> str:
+        """What they were fitted to, in words."""
+        kernels = f"{self.stack}{', ' if self.variant else ''}{self.variant}" if self.stack else "all stacks"
+        return f"{self.rows} kernels of {kernels} on {', '.join(self.gpus)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """All constants of a kind."""
+
+    sets: tuple[FittedSet, ...]
+
+    def of(self, gpu: Gpu, stack: str = "", variant: str = "") -> FittedSet:
+        """Constants for a stack and variant on a GPU: fitted to its family, or else to others.
+
+        `stack`: a name as tables have it, or the software alone, such as `vllm`; then the kernel that was measured
+        most. Raises AccelsimError if there is no such stack.
+        """
+        own = self._of_stack(stack)
+        ours = family(gpu)
+        near = [one for one in own if one.family == ours]
+        if near:
+            return max(near, key=lambda one: (one.variant == variant, one.variant == "", one.rows))
+        common = [one for one in self.sets if not one.stack and one.family == ours]
+        others = [one for one in own if one.variant in (variant, "")] or own
+        if common or not others:
+            return (common or [one for one in self.sets if not one.stack and not one.family])[0]
+        return max(others, key=lambda one: (one.family == "", one.variant == variant, one.rows))
+
+    def _of_stack(self, stack: str) -> list[FittedSet]:
+        if not stack:
+            return []
+        wanted = stack.casefold()
+        found = [one for one in self.sets if wanted in (one.stack.casefold(), one.stack.casefold().partition("/")[0])]
+        if not found:
+            known = sorted({one.stack.partition("/")[0].lower() for one in self.sets if one.stack})
+            raise AccelsimError(f"no stack '{stack}' was measured; there are: {', '.join(known)}")
+        return found
+
+    def has(self, stack: str) -> bool:
+        """Whether there are constants of a stack."""
+        return any(one.stack == stack for one in self.sets)
+
+
+@dataclass(frozen=True, slots=True)
+class KernelTimes:
+    """Times of kernels and what they are made of, float[P] [us]; `label` says what the constants were fitted to."""
+
+    time_us: Floats
+    parts_us: Parts
+    label: str
+    calibrated: bool  # on this very GPU
+
+
+def time_kernels(kind: Kind, gpu: Gpu, shapes: Shapes, stack: str = "") -> KernelTimes:
+    """Time kernels of a kind on a GPU, with the constants that ship."""
+    fitted, variants = shipped(kind.name), kind.variant(shapes)
+    times: Parts = {}
+    labels, measured = [], True
+    for variant in dict.fromkeys(variants.tolist()):
+        at = variants == variant
+        found = fitted.of(gpu, stack, variant)
+        measured &= gpu.name.partition(":")[0] in found.gpus and len(found.gpus) == 1
+        labels.append(found.text)
+        for name, values in kind.parts(gpu, {key: size[at] for key, size in shapes.items()}, found.values).items():
+            times.setdefault(name, np.zeros(len(variants)))[at] = values
+    label = "; ".join(dict.fromkeys(labels))
+    how = "calibrated: " if measured else f"not calibrated on {gpu.name}: constants of "
+    return KernelTimes(np.sum(list(times.values()), axis=0), times, how + label, measured)
+
+
+def predict(kind: Kind, rows: Rows, fitted: Fitted) -> Floats:
+    """Time of each row [us], with the constants of its stack, or of all where the stack was not measured."""
+    result, variants = np.full(len(rows), np.nan), kind.variant(rows.shapes)
+    groups: dict[tuple[int, str, str], list[int]] = {}
+    for at, key in enumerate(zip(rows.which.tolist(), rows.stack.tolist(), variants.tolist(), strict=True)):
+        groups.setdefault(key, []).append(at)
+    for (which, stack, variant), members in groups.items():
+        here = np.array(members)
+        values = fitted.of(rows.gpus[which], stack if fitted.has(stack) else "", variant).values
+        result[here] = _timer(kind, rows.take(here))(values)
+    return result
+
+
+def _timer(kind: Kind, rows: Rows) -> Callable[[Constants], Floats]:
+    """Time of each row by the constants."""
+    parts = []
+    for which in np.unique(rows.which).tolist():
+        at = np.flatnonzero(rows.which == which)
+        parts.append((at, rows.gpus[which], {name: sizes[at] for name, sizes in rows.shapes.items()}))
+
+    def times(values: Constants) -> Floats:
+        result = np.empty(len(rows))
+        for at, gpu, shapes in parts:
+            result[at] = sum(kind.parts(gpu, shapes, values).values())
+        return result
+
+    return times
+
+
+_LEAST_ROWS = 40
+_MOST_ROWS = 600
+_PRIOR_WEIGHT = 1.0
+"""Weight of a constant's distance from the one that it is near, as that of one row: on logarithms."""
+_ITERATIONS = 12
+
+
+def fit_sets(kind: Kind, rows: Rows, common: Constants | None = None) -> Fitted:
+    """Fit the constants of a kind to the rows that are not held out.
+
+    `common`: what those of all rows are near; by default where each begins. Sets of fewer than 40 rows are left out.
+    Raises AccelsimError if SciPy is not installed, or there are too few rows.
+    """
+    rows = rows.take(~rows.held)
+    if len(rows) < _LEAST_ROWS:
+        raise AccelsimError(f"{len(rows)} rows of {kind.name} may be fitted; {_LEAST_ROWS} are needed")
+    start = {name: one.start for name, one in kind.constants.items()}
+    found: dict[tuple[str, str, str], FittedSet] = {}
+    variants, families = kind.variant(rows.shapes), rows.families
+    everything = np.ones(len(rows), dtype=bool)
+
+    def add(key: tuple[str, str, str], members: NDArray[np.bool_], near: tuple[str, str, str] | None) -> None:
+        if members.sum() < _LEAST_ROWS:
+            return
+        prior = found[near].values if near in found else (common or start)
+        own = rows.take(members)
+        gpus = tuple(rows.gpus[which].name for which in np.unique(own.which).tolist())
+        found[key] = FittedSet(*key, gpus, len(own), _fit(kind, own, prior))
+
+    add(("", "", ""), everything, None)
+    several = len(set(families.tolist())) > 1
+    for name in sorted(set(families.tolist())) if several else []:
+        add(("", "", name), families == name, ("", "", ""))
+    for stack in sorted(set(rows.stack.tolist())):
+        of_stack = rows.stack == stack
+        where = sorted(set(families[of_stack].tolist()))
+        if len(where) > 1:
+            add((stack, "", ""), of_stack, ("", "", ""))
+        for name in where:
+            own = of_stack & (families == name)
+            add((stack, "", name), own, (stack, "", "") if len(where) > 1 else ("", "", ""))
+            for variant in sorted(set(variants[own].tolist())):
+                if (variants[own] != variant).any():
+                    add((stack, variant, name), own & (variants == variant), (stack, "", name))
+    return Fitted(tuple(found.values()))
+
+
+def _fit(kind: Kind, rows: Rows, prior: Constants) -> dict[str, float]:
+    """Constants near others that suit rows; families of GPUs weigh alike, and of many rows every n-th counts."""
+    names, counts = np.unique(rows.families, return_counts=True)
+    sizes = dict(zip(names.tolist(), counts.tolist(), strict=True))
+    order = np.argsort(rows.time_us, kind="stable")
+    order = order[np.linspace(0, len(order) - 1, min(len(order), _MOST_ROWS * len(sizes))).astype(np.int64)]
+    few = rows.take(order)
+    weight = np.array([1 / np.sqrt(sizes[name]) for name in few.families.tolist()])
+    weight /= weight.mean()
+    near, times = np.log(list(prior.values())), _timer(kind, few)
+
+    def residuals(values: Constants) -> Floats:
+        errors = weight * np.log(times(values) / few.time_us)
+        moved = _PRIOR_WEIGHT * (np.log([values[name] for name in prior]) - near)
+        return np.concatenate([errors, moved])
+
+    ranges = {name: (one.low, one.high) for name, one in kind.constants.items()}
+    exact = fit_positive(residuals, dict(prior), ranges, iterations=_ITERATIONS)
+    return {name: float(f"{value:.4g}") for name, value in exact.items()}
+
+
+_FILE = FOLDER / "kernels.json"
+
+
+def to_json(kinds: Mapping[str, tuple[Fitted, Mapping[str, str]]], about: Mapping[str, str]) -> str:
+    """Text of the file of constants, a set a line; with each kind the table that it was fitted to."""
+    lines = ["{", *(f" {json.dumps(name)}: {json.dumps(text)}," for name, text in about.items()), ' "kinds": {']
+    for name, (fitted, source) in kinds.items():
+        constants = list(fitted.sets[0].values)
+        head = ", ".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in source.items())
+        lines += [
+            f"  {json.dumps(name)}: {{{head}, {json.dumps('constants')}: {json.dumps(constants)}, ",
+            '   "sets": [',
+        ]
+        lines += [
+            "    "
+            + json.dumps([one.stack, one.variant, one.family, one.gpus, one.rows, list(one.values.values())])
+            + ","
+            for one in fitted.sets
+        ]
+        lines[-1] = lines[-1].removesuffix(",")
+        lines.append("   ]},")
+    lines[-1] = lines[-1].removesuffix(",")
+    return "\n".join([*lines, " }", "}"]) + "\n"
+
+
+@cache
+def _shipped() -> Mapping[str, Any]:
+    kinds: Mapping[str, Any] = json.loads(_FILE.read_text(encoding="utf-8"))["kinds"]
+    return kinds
+
+
+def shipped_kinds() -> list[str]:
+    """Names of the kinds whose constants come with accelsim."""
+    return list(_shipped())
+
+
+def sources(kind: str) -> Mapping[str, str]:
+    """Table that the constants of a kind were fitted to: its file and SHA-256; nothing if none ship."""
+    body = _shipped().get(kind, {})
+    return {name: body[name] for name in ("table", "sha256") if name in body}
+
+
+@cache
+def shipped(kind: str) -> Fitted:
+    """Constants of a kind that come with accelsim."""
+    body = _shipped()[kind]
+    sets: Iterable[Sequence[Any]] = body["sets"]
+    return Fitted(
+        tuple(
+            FittedSet(stack, variant, of, tuple(gpus), rows, dict(zip(body["constants"], values, strict=True)))
+            for stack, variant, of, gpus, rows, values in sets
+        )
+    )

@@ -1,0 +1,342 @@
+"""Measured kernels of attention, experts, collectives and products of narrow formats; predictions beside them.
+
+A table is a CSV as aiconfigurator's database has it: `gpu`, `framework`, `kernel_source`, `op_name`, the sizes of the
+operator and `time_us`. Each table of errors has ours, a roofline with three constants for each stack, fitted to the
+same rows, and the nearest measured row.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accelsim.gpu.attention import DECODE, MLA_DECODE, MLA_PREFILL, PREFILL, attention_shapes, latent_shapes
+from accelsim.gpu.catalogue import BYTES, Gpu, find_gpu, format_of, gpu_hint, load_gpu
+from accelsim.gpu.constants import Floats
+from accelsim.gpu.fitted import Fitted, Kind, Rows, Shapes, fit_sets, predict, roofline_of, shipped, sources
+from accelsim.gpu.measured import CsvTable, find_table, finite, kernel_time_us
+from accelsim.inputs.errors import Mark
+from accelsim.inputs.library import hash_file
+from accelsim.inputs.source import Problems, read_text
+from accelsim.inputs.units import listed, quoted
+
+_LONG_US = 100.0
+_HELD_OF_TEN = 3
+_MOST_PAIRS = 4_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """What rows of an `op_name` are: columns of whole numbers with the least of each, of words, and the shapes of them.
+
+    `marks`: a column that tells it from another operator of the same name.
+    """
+
+    command: str
+    kind: Kind
+    numbers: Mapping[str, float]
+    words: tuple[str, ...]
+    shapes: Callable[[Mapping[str, Floats], Mapping[str, list[str]]], Shapes]
+    marks: str = ""
+
+
+def _word_bytes(words: Sequence[str]) -> Floats:
+    return np.array([BYTES[format_of(word) or "bf16"] for word in words])
+
+
+def _attention(numbers: Mapping[str, Floats], words: Mapping[str, list[str]]) -> Shapes:
+    shared = numbers["num_key_value_heads"]
+    return attention_shapes(
+        batch=numbers["batch_size"],
+        tokens=numbers["isl"],
+        heads=numbers["num_heads"],
+        kv_heads=np.where(shared > 0, shared, numbers["num_heads"]),
+        head_size=numbers["head_dim"],
+        cached=numbers["step"],
+        window=numbers["window_size"],
+        query_bytes=_word_bytes(words["attn_dtype"]),
+        cache_bytes=_word_bytes(words["kv_cache_dtype"]),
+    )
+
+
+def _latent(absorbed: bool) -> Callable[[Mapping[str, Floats], Mapping[str, list[str]]], Shapes]:
+    def shapes(numbers: Mapping[str, Floats], words: Mapping[str, list[str]]) -> Shapes:
+        return latent_shapes(
+            batch=numbers["batch_size"],
+            tokens=numbers["isl"],
+            heads=numbers["num_heads"],
+            cached=numbers["step"],
+            absorbed=absorbed,
+            cache_bytes=_word_bytes(words["kv_cache_dtype"]),
+        )
+
+    return shapes
+
+
+_ATTENTION = {
+    **{"batch_size": 1, "isl": 1, "num_heads": 1, "num_key_value_heads": 0, "head_dim": 1, "step": 0, "window_size": 0}
+}
+_MLA = {"batch_size": 1, "isl": 1, "num_heads": 1, "step": 0}
+OPERATORS = {
+    "context_attention": Operator("attention", PREFILL, _ATTENTION, ("attn_dtype", "kv_cache_dtype"), _attention),
+    "generation_attention": Operator("attention", DECODE, _ATTENTION, ("attn_dtype", "kv_cache_dtype"), _attention),
+    "mla_context": Operator("attention", MLA_PREFILL, _MLA, ("kv_cache_dtype",), _latent(absorbed=False)),
+    "mla_generation": Operator("attention", MLA_DECODE, _MLA, ("kv_cache_dtype",), _latent(absorbed=True)),
+}
+"""By `op_name`."""
+COMMANDS = tuple(dict.fromkeys(operator.command for operator in OPERATORS.values()))
+_NEEDED = ("gpu", "op_name", "time_us")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KernelTable:
+    """Rows of one kind in a file; `notes` say what was left out."""
+
+    kind: Kind
+    rows: Rows
+    sha256: str
+    file: str
+    notes: tuple[str, ...]
+
+
+def read_kernels(path: str | PathLike[str], command: str | None = None) -> list[KernelTable]:
+    """Read measured kernels of the operators of a command, by kind.
+
+    `command`: by default all operators. Raises SpecError with every mistake in the file and its place.
+    """
+    problems = Problems()
+    text = read_text(path, problems)
+    table = find_table(text, str(path), lambda names: set(_NEEDED) <= set(names)) if text is not None else None
+    if table is None and not len(problems):
+        what = f"no head line with the columns {listed(_NEEDED)}"
+        problems.add(Mark(str(path), 1, 1), what, "write a table as aiconfigurator's database has it")
+    found = problems.result(_read(table, command, problems) if table else None)
+    sha256 = hash_file(path)
+    return [KernelTable(kind, rows, sha256, str(path), notes) for kind, rows, notes in found]
+
+
+def _read(table: CsvTable, command: str | None, problems: Problems) -> list[tuple[Kind, Rows, tuple[str, ...]]] | None:
+    at = {name: column for column, name in reversed(list(enumerate(table.names)))}
+    lines: dict[str, list[tuple[tuple[str, ...], list[float], float]]] = {}
+    counts: dict[str, int] = {}
+    operators, missing = {name: one for name, one in OPERATORS.items() if command in (None, one.command)}, set()
+    first = len(problems)
+    for row in table.rows(problems):
+        cells = row.cells
+        name = _operator(cells[at["op_name"]], table, operators)
+        if name is None:
+            note = f"op_name {quoted(cells[at['op_name']])} is none of {listed(operators)}"
+            counts[note] = counts.get(note, 0) + 1
+            continue
+        operator = operators[name]
+        lacking = [column for column in (*operator.numbers, *operator.words) if column not in at]
+        if lacking:
+            if name not in missing:
+                problems.add(table.mark(table.head), f"no column {lacking[0]}, which {name} needs", "add it")
+            missing.add(name)
+            continue
+        device = find_gpu(cells[at["gpu"]])
+        if device is None:
+            note = f"no GPU {quoted(cells[at['gpu']])} ships; {gpu_hint(cells[at['gpu']])}"
+        elif finite(cells[at["time_us"]]) == 0:
+            note = "take 0 us, as where a difference of two times was below 0"
+        else:
+            note = ""
+        if note:
+            counts[note] = counts.get(note, 0) + 1
+            continue
+        time_us = kernel_time_us(cells[at["time_us"]])
+        if time_us is None:
+            problems.add(
+                table.mark(row, at["time_us"]), f"time_us: expected a time, got {quoted(cells[at['time_us']])}"
+            )
+        numbers = []
+        for column, least in operator.numbers.items():
+            value = finite(cells[at[column]] or "0")
+            if value is None or value < least or value != int(value):
+                what = f"{column}: expected a whole number from {least:g}, got {quoted(cells[at[column]])}"
+                problems.add(table.mark(row, at[column]), what)
+            numbers.append(value or 0.0)
+        if table.ends(row, len(problems) - first, problems):
+            return None
+        lines.setdefault(name, []).append((cells, numbers, time_us or 1.0))
+    if len(problems):
+        return None
+    notes = tuple(f"{table.file}: {count} rows {note}" for note, count in counts.items())
+    if not lines:
+        hint = f"operators of this command: {listed(operators)}"
+        problems.add(table.mark(table.head), f"no row to compare; {'; '.join(notes) or 'there is none'}", hint)
+        return None
+    return list(_kinds(operators, lines, at, notes))
+
+
+def _operator(name: str, table: CsvTable, operators: Mapping[str, Operator]) -> str | None:
+    """Key of the operator of a row: of several of one name that whose own column the table has."""
+    marked = [key for key, one in operators.items() if one.marks in table.names and key.partition(" ")[0] == name]
+    return marked[0] if marked else (name if name in operators and not operators[name].marks else None)
+
+
+def _kinds(
+    operators: Mapping[str, Operator],
+    lines: Mapping[str, list[tuple[tuple[str, ...], list[float], float]]],
+    at: Mapping[str, int],
+    notes: tuple[str, ...],
+) -> Iterator[tuple[Kind, Rows, tuple[str, ...]]]:
+    parts: dict[str, list[Rows]] = {}
+    for name, found in lines.items():
+        operator = operators[name]
+        columns = dict(zip(operator.numbers, np.array([row for _, row, _ in found]).T, strict=True))
+        words = {word: [cells[at[word]] for cells, _, _ in found] for word in operator.words}
+        devices = [cells[at["gpu"]] for cells, _, _ in found]
+        names = sorted(set(devices))
+        gpus = tuple(gpu for gpu in map(find_gpu, names) if gpu is not None)
+        stacks = [
+            "/".join(cells[at[key]] for key in ("framework", "kernel_source") if key in at) for cells, _, _ in found
+        ]
+        keys = [f"{name} {row} {[word[i] for word in words.values()]}" for i, (_, row, _) in enumerate(found)]
+        rows = Rows(
+            gpus,
+            np.array([names.index(device) for device in devices]),
+            np.array(stacks),
+            operator.shapes(columns, words),
+            np.array([time_us for _, _, time_us in found]),
+            np.array([zlib.crc32(key.encode()) % 10 < _HELD_OF_TEN for key in keys]),
+        )
+        parts.setdefault(operator.kind.name, []).append(rows)
+        kinds = {operator.kind.name: operator.kind for operator in operators.values()}
+    for kind, several in parts.items():
+        yield kinds[kind], joined(several), notes
+
+
+def joined(several: Sequence[Rows]) -> Rows:
+    """Rows of several tables of one kind as one."""
+    gpus: dict[str, Gpu] = {gpu.name: gpu for rows in several for gpu in rows.gpus}
+    order = list(gpus)
+    which = [np.array([order.index(gpu.name) for gpu in rows.gpus])[rows.which] for rows in several]
+    return Rows(
+        tuple(gpus.values()),
+        np.concatenate(which),
+        np.concatenate([rows.stack for rows in several]),
+        {name: np.concatenate([rows.shapes[name] for rows in several]) for name in several[0].shapes},
+        np.concatenate([rows.time_us for rows in several]),
+        np.concatenate([rows.held for rows in several]),
+    )
+
+
+LEFT_OUT, SHIPPED, CALIBRATED = "family left out", "shipped", "calibrated"
+MODES = {
+    LEFT_OUT: "constants fitted to the GPUs of other families in the table",
+    SHIPPED: "constants that come with accelsim; of GPUs that they were fitted to, only rows that were held out",
+    CALIBRATED: "constants fitted to the rows of the table that are not held out, of this GPU too",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class KernelErrors:
+    """Errors of some rows: of the absolute relative error, and the median of predicted / measured."""
+
+    kind: str
+    gpu: str
+    mode: str
+    method: str  # `ours`, `roofline` or `nearest`
+    rows: int
+    median: float
+    p90: float
+    long_median: float | None  # of rows above 100 us
+    ratio: float
+
+
+def validate_kernels(
+    paths: Sequence[str | PathLike[str]], command: str, gpu: str | None = None
+) -> tuple[list[KernelErrors], list[str]]:
+    """Errors of predicted times of kernels, by kind, GPU and what was known of it; and what was not compared.
+
+    Raises SpecError with every mistake in the tables, and AccelsimError if SciPy is not installed.
+    """
+    tables = [table for path in paths for table in read_kernels(path, command)]
+    found: list[KernelErrors] = []
+    for kind in {table.kind.name: table.kind for table in tables}.values():
+        own = [table for table in tables if table.kind is kind]
+        known = {table.sha256 for table in own} == {sources(kind.name).get("sha256")}
+        found += _validated(kind, joined([table.rows for table in own]), known, gpu and load_gpu(gpu).name)
+    return found, list(dict.fromkeys(note for table in tables for note in table.notes))
+
+
+def _validated(kind: Kind, rows: Rows, known: bool, only: str | None) -> Iterator[KernelErrors]:
+    families, names = rows.families, np.array([gpu.name for gpu in rows.gpus])[rows.which]
+    modes: dict[str, list[tuple[NDArray[np.bool_], NDArray[np.bool_]]]] = {LEFT_OUT: [], CALIBRATED: []}
+    everything = np.ones(len(rows), dtype=bool)
+    for name in sorted(set(families.tolist())) if len(set(families.tolist())) > 1 else []:
+        if only is None or (names[families == name] == only).any():
+            modes[LEFT_OUT].append((families != name, (families == name) & rows.held))
+    modes[CALIBRATED].append((everything, rows.held))
+    cases = []
+    for mode, splits in modes.items():
+        for fitted, tested in splits:
+            if tested.any() and (fitted & ~rows.held).sum() >= 40:
+                cases.append((mode, tested, _methods(kind, rows.take(fitted & ~rows.held), rows.take(tested))))
+    if not known and sources(kind.name):
+        fitted_gpus = {name for one in shipped(kind.name).sets for name in one.gpus}
+        tested = rows.held | ~np.isin(names, list(fitted_gpus))
+        of = rows.take(tested)
+        roofline = roofline_of(kind)
+        times = {
+            "ours": predict(kind, of, shipped(kind.name)),
+            "roofline": predict(roofline, of, shipped(roofline.name)),
+        }
+        cases.insert(len(cases) - 1, (SHIPPED, tested, times))
+    for gpu in dict.fromkeys(names.tolist()):
+        for mode, tested, times in cases if only in (None, gpu) else []:
+            here = names[tested] == gpu
+            if here.any():
+                measured = rows.time_us[tested][here]
+                yield from (_errors(kind.name, gpu, mode, name, of[here], measured) for name, of in times.items())
+
+
+def _methods(kind: Kind, fitted: Rows, tested: Rows) -> dict[str, Floats]:
+    """Predictions of rows with what other rows say: ours, and the two baselines."""
+    roofline = roofline_of(kind)
+    bars: Fitted = fit_sets(roofline, fitted)
+    bar, bar_of_fitted = predict(roofline, tested, bars), predict(roofline, fitted, bars)
+    near = nearest(fitted, tested)
+    return {
+        "ours": predict(kind, tested, fit_sets(kind, fitted)),
+        "roofline": bar,
+        "nearest": fitted.time_us[near] * bar / bar_of_fitted[near],
+    }
+
+
+def nearest(fitted: Rows, tested: Rows) -> NDArray[np.int64]:
+    """Row with the nearest sizes, by the sum of their ratios' logarithms; of the same stack where there is one."""
+    points = [np.stack([np.log2(sizes + 1) for sizes in rows.shapes.values()], axis=1) for rows in (fitted, tested)]
+    result = np.zeros(len(tested), dtype=np.int64)
+    for stack in set(tested.stack.tolist()):
+        mine = np.flatnonzero(tested.stack == stack)
+        theirs = np.flatnonzero(fitted.stack == stack)
+        theirs = theirs if len(theirs) else np.arange(len(fitted))
+        step = max(1, _MOST_PAIRS // len(theirs))
+        for at in range(0, len(mine), step):
+            part = mine[at : at + step]
+            apart = np.abs(points[1][part][:, None, :] - points[0][theirs][None, :, :]).sum(axis=2)
+            result[part] = theirs[apart.argmin(axis=1)]
+    return result
+
+
+def _errors(kind: str, gpu: str, mode: str, method: str, predicted: Floats, measured: Floats) -> KernelErrors:
+    error, long = np.abs(predicted / measured - 1), measured > _LONG_US
+    return KernelErrors(
+        kind,
+        gpu,
+        mode,
+        method,
+        len(measured),
+        float(np.median(error)),
+        float(np.quantile(error, 0.9)),
+        float(np.median(error[long])) if long.any() else None,
+        float(np.median(predicted / measured)),
+    )

@@ -1,0 +1,44 @@
+"""Fit the constants of attention, experts, collectives and products of narrow formats, as accelsim ships them.
+
+    python benchmarks/gpu/fit_kernels.py ../shared/data/gpu/kernels [--only NAME]
+
+Reads each table of the folder, and writes accelsim/gpu/calibrations/kernels.json: the constants, the SHA-256 of the
+tables, and those of the rooflines that `accelsim validate` compares with. `accelsim validate attention TABLE` has the
+errors. With `--only`, kinds whose table has another name keep what the file has.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from accelsim.gpu.calibration import FOLDER
+from accelsim.gpu.fitted import fit_sets, roofline_of, shipped, shipped_kinds, sources, to_json
+from accelsim.gpu.kernel_tables import read_kernels
+
+ABOUT = {
+    "about": "constants of kernels by stack, variant and family of GPUs; [stack, variant, family, GPUs, rows, values]",
+    "script": "benchmarks/gpu/fit_kernels.py",
+    "data": "aiconfigurator-core 0.12.0 (PyPI, Apache-2.0), samples of four GPUs",
+}
+
+
+def main() -> None:
+    """Fit and write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--only", default="")
+    arguments = parser.parse_args()
+    kinds = {name: (shipped(name), sources(name)) for name in shipped_kinds()} if arguments.only else {}
+    for path in sorted(arguments.folder.glob("*.csv")):
+        for table in read_kernels(path) if arguments.only in path.name else []:
+            for kind in (table.kind, roofline_of(table.kind)):
+                found = fit_sets(kind, table.rows)
+                kinds[kind.name] = (found, {"table": path.name, "sha256": table.sha256})
+                sys.stdout.write(f"{kind.name}: {len(found.sets)} sets of {len(kind.constants)} constants\n")
+    (FOLDER / "kernels.json").write_text(to_json(dict(sorted(kinds.items())), ABOUT), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,291 @@
+"""Fused attention: tiles and pairs counted by loops, laws, measured rows, and what tables and commands refuse."""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accelsim.cli import main as cli
+from accelsim.gpu.attention import (
+    DECODE,
+    KEYS,
+    PREFILL,
+    attention_shapes,
+    latent_shapes,
+    pairs_of,
+    tiles_of,
+    time_attention,
+    word_bytes,
+)
+from accelsim.gpu.catalogue import catalogue, load_gpu
+from accelsim.gpu.fitted import Rows, fit_sets, predict, shapes_of, shipped, sources, time_kernels
+from accelsim.gpu.kernel_tables import nearest, read_kernels, validate_kernels
+from accelsim.inputs.errors import AccelsimError, SpecError
+
+H100, B200 = load_gpu("h100"), load_gpu("b200")
+
+
+def shapes(**sizes):
+    usual = {"batch": 1, "tokens": 1, "heads": 8, "kv_heads": 8, "head_size": 128}
+    return attention_shapes(**{**usual, **sizes})
+
+
+def seen(query: int, cached: int, window: int) -> range:
+    """Keys that a query sees: those up to itself, at most `window` of them."""
+    last = cached + query
+    return range(max(0, last - window + 1) if window else 0, last + 1)
+
+
+@given(st.integers(1, 40), st.integers(0, 40), st.integers(0, 50))
+def test_pairs_of__equal_the_walked_count(tokens, cached, window):
+    walked = sum(len(seen(query, cached, window)) for query in range(tokens))
+    assert pairs_of(shapes(tokens=tokens, cached=cached, window=window)).tolist() == [walked]
+
+
+def walked_tiles(wide: int, tokens: int, cached: int, window: int) -> tuple[int, float, float]:
+    """Tiles, keys of all, keys of the last: a step is touched or not; windows begin anywhere in one, on average."""
+    step, keys, last = int(KEYS), 0.0, 0.0
+    starts = range(0, tokens, wide)
+    for first in starts:
+        queries = range(first, min(first + wide, tokens))
+        whole = {key // step for query in queries for key in seen(query, cached, 0)}
+        last = len(whole) * step
+        if window:
+            length = window + min(wide, tokens) - 1
+            offsets = [len({key // step for key in range(at, at + length)}) for at in range(step)]
+            last = min(last, sum(offsets) / step * step)
+        keys += last
+    return len(starts), keys, last
+
+
+@given(st.integers(1, 600), st.integers(0, 300), st.sampled_from([0, 1, 100, 128, 500]), st.sampled_from([H100, B200]))
+def test_tiles_of__equal_the_walked_count(tokens, cached, window, gpu):
+    wide = 256 if gpu is B200 else 128
+    found = [float(values[0]) for values in tiles_of(gpu, shapes(tokens=tokens, cached=cached, window=window))]
+    assert found == pytest.approx(walked_tiles(wide, tokens, cached, window))
+
+
+@pytest.mark.parametrize("size", ["batch", "heads", "cached", "tokens"])
+@pytest.mark.parametrize("decode", [True, False])
+def test_time_attention__more_work_takes_no_less_time(size, decode):
+    usual = {"batch": 4, "heads": 16, "kv_heads": 1, "cached": 4096, "tokens": 1 if decode else 512}
+    if decode and size == "tokens":
+        return
+    grown = [2**power * 2 for power in range(10)]
+    times = time_attention(H100, shapes(**{**usual, size: grown}), stack="vllm").time_us
+    assert all(after >= before for before, after in itertools.pairwise(times.tolist()))
+
+
+@pytest.mark.parametrize("gpu", catalogue(), ids=lambda gpu: gpu.name)
+def test_time_attention__is_sensible_on_each_gpu_that_ships(gpu):
+    """Long prompts stay below the peak, and long caches below the bandwidth of DRAM with a fifth more."""
+    if "bf16" not in gpu.operations_per_sm_cycle:
+        with pytest.raises(AccelsimError, match="does not compute in 'bf16'"):
+            time_attention(gpu, shapes())
+        return
+    prompt = shapes(batch=8, tokens=16384, heads=32)
+    operations = 4 * 128 * float(pairs_of(prompt)[0]) * 8 * 32
+    share = operations / gpu.flops("bf16") / (time_attention(gpu, prompt).time_us[0] * 1e-6)
+    assert 0.1 < share < 1
+    cache = shapes(batch=256, heads=32, kv_heads=8, cached=32768)
+    moved = 256 * 32769 * 8 * 256 * 2
+    assert 0.2 < moved / gpu.dram_bytes_per_s / (time_attention(gpu, cache).time_us[0] * 1e-6) < 1.2
+
+
+def test_time_attention__parts_add_up_and_labels_say_where_constants_are_from():
+    times = time_attention(load_gpu("h200"), shapes(batch=[1, 64], cached=2048), stack="vllm")
+    assert np.sum(list(times.parts_us.values()), axis=0) == pytest.approx(times.time_us)
+    assert times.label.startswith("not calibrated on h200_sxm: constants of")
+    assert "h100_sxm" in times.label
+    assert time_attention(H100, shapes(), stack="VLLM/vllm_flash_attn_fa3").calibrated
+    assert "all stacks" in time_attention(H100, shapes()).label
+
+
+def test_latent_shapes__absorbed_heads_share_one_latent_vector():
+    absorbed = latent_shapes(batch=1, tokens=1, heads=128, cached=99, absorbed=True)
+    apart = latent_shapes(batch=1, tokens=1, heads=128, cached=99, absorbed=False)
+    assert [absorbed[name].tolist() for name in ("kv_heads", "cache_words", "head_size")] == [[1], [576], [576]]
+    assert [apart[name].tolist() for name in ("kv_heads", "cache_words", "value_size")] == [[128], [320], [128]]
+
+
+def test_shapes__refuse_what_is_none():
+    with pytest.raises(AccelsimError, match="kv_heads must divide heads"):
+        shapes(heads=6, kv_heads=4)
+    with pytest.raises(AccelsimError, match="tokens must be a whole number from 1"):
+        shapes(tokens=0.5)
+    with pytest.raises(AccelsimError, match="batch must be a whole number from 1"):
+        shapes(batch=float("nan"))
+    with pytest.raises(AccelsimError, match="time them apart"):
+        time_attention(H100, shapes(tokens=[1, 2]))
+    with pytest.raises(AccelsimError, match="no stack 'vlm' was measured"):
+        time_attention(H100, shapes(), stack="vlm")
+    with pytest.raises(AccelsimError, match="bf16, fp16 and fp8"):
+        word_bytes("int4")
+    assert shapes_of({"batch": 1}, batch=3, other=0.5)["other"].tolist() == [0.5]
+
+
+def rows_of(gpus, kind, made, constants, seed=0):
+    """Rows that take exactly what the constants say."""
+    which = np.random.default_rng(seed).integers(0, len(gpus), len(made["batch"]))
+    times = np.empty(len(which))
+    for at, gpu in enumerate(gpus):
+        mine = {name: sizes[which == at] for name, sizes in made.items()}
+        times[which == at] = sum(kind.parts(gpu, mine, constants).values())
+    held = np.arange(len(which)) % 3 == 0
+    return Rows(tuple(gpus), which, np.array(["A/a"] * len(which)), made, times, held)
+
+
+@pytest.mark.parametrize("kind", [PREFILL, DECODE], ids=lambda kind: kind.name)
+def test_fit_sets__finds_the_times_of_known_constants(kind):
+    pytest.importorskip("scipy")
+    random = np.random.default_rng(1)
+    draw = {name: 2 ** random.integers(0, most, 400) for name, most in (("batch", 7), ("tokens", 13), ("heads", 4))}
+    draw |= {"kv_heads": draw["heads"], "cached": 2 ** random.integers(0, 13, 400)}
+    made = shapes(**draw) if kind is PREFILL else shapes(**{**draw, "tokens": 1})
+    constants = {name: (one.start * one.low * one.high) ** (1 / 3) for name, one in kind.constants.items()}
+    constants |= {"launch_us": 9.0, "math": 0.6, "memory": 0.7}
+    rows = rows_of([H100, load_gpu("a100"), B200], kind, made, constants)
+    found = predict(kind, rows, fit_sets(kind, rows))
+    assert np.median(np.abs(found / rows.time_us - 1)[rows.held]) < 0.05
+
+
+def test_nearest__is_the_row_of_least_distance():
+    made = shapes(batch=[1, 8, 64], tokens=[16, 16, 16])
+    rows = rows_of([H100], PREFILL, made, {name: one.start for name, one in PREFILL.constants.items()})
+    asked = rows_of(
+        [H100], PREFILL, shapes(batch=[5, 50, 2], tokens=[16, 20, 15]), dict(shipped(PREFILL.name).sets[0].values)
+    )
+    assert nearest(rows, asked).tolist() == [1, 2, 0]
+
+
+def test_shipped__constants_lie_in_their_ranges_and_name_their_table(shared):
+    for kind in (PREFILL, DECODE):
+        assert sources(kind.name)["table"].endswith(".csv")
+        for one in shipped(kind.name).sets:
+            assert all(
+                kind.constants[name].low * 0.999 <= value <= kind.constants[name].high * 1.001
+                for name, value in one.values.items()
+            )
+
+
+REACH = {"attention_prefill": (0.14, 0.13), "attention_decode": (0.14, 0.14)}
+"""Median error of held-out rows with the constants that ship: of any GPU, and of rows above 100 us."""
+
+
+@pytest.mark.parametrize("name", REACH)
+def test_shipped__errors_of_held_out_rows(shared, name):
+    path = shared / "data" / "gpu" / "kernels" / f"{name}.csv"
+    (table,) = read_kernels(path, "attention")
+    assert sources(table.kind.name)["sha256"] == table.sha256
+    rows = table.rows.take(table.rows.held)
+    error = np.abs(predict(table.kind, rows, shipped(table.kind.name)) / rows.time_us - 1)
+    for which in range(len(rows.gpus)):
+        mine = rows.which == which
+        assert np.median(error[mine]) < REACH[name][0]
+        assert np.median(error[mine & (rows.time_us > 100)]) < REACH[name][1]
+
+
+HEAD = "gpu,framework,kernel_source,op_name,batch_size,isl,num_heads,num_key_value_heads,head_dim,step,window_size,"
+HEAD += "attn_dtype,kv_cache_dtype,time_us\n"
+
+
+def table_of(path, gpus=("NVIDIA H200", "a100"), kind="context_attention", tokens=64):
+    lines = []
+    for gpu, batch, heads in itertools.product(gpus, range(1, 26), (4, 8, 16, 32)):
+        made = shapes(batch=batch, heads=heads, kv_heads=4, tokens=tokens)
+        time_us = time_kernels(PREFILL, load_gpu(gpu), made, "trtllm").time_us[0]
+        lines.append(f"{gpu},TRTLLM,torch_flow,{kind},{batch},{tokens},{heads},4,128,0,,bfloat16,bfloat16,{time_us}")
+    path.write_text(HEAD + "\n".join(lines) + "\n")
+    return path
+
+
+def test_validate_kernels__of_a_foreign_table_says_what_was_known(tmp_path):
+    pytest.importorskip("scipy")
+    found, notes = validate_kernels([table_of(tmp_path / "x.csv")], "attention")
+    assert notes == []
+    assert {case.mode for case in found} == {"family left out", "shipped", "calibrated"}
+    shipped_h200 = next(c for c in found if (c.gpu, c.mode, c.method) == ("h200_sxm", "shipped", "ours"))
+    assert shipped_h200.rows == 100
+    assert shipped_h200.median < 0.25
+    shipped_a100 = next(c for c in found if (c.gpu, c.mode, c.method) == ("a100_sxm_80gb", "shipped", "ours"))
+    assert shipped_a100.rows < 100  # held-out rows alone: constants were fitted to an A100
+    assert {case.method for case in found if case.mode == "calibrated"} == {"ours", "roofline", "nearest"}
+
+
+def test_validate__command_prints_a_line_of_each_mode(tmp_path, capsys):
+    pytest.importorskip("scipy")
+    path = table_of(tmp_path / "x.csv", ["NVIDIA H200"])
+    assert cli.main(["validate", "attention", str(path)]) == 0
+    text = capsys.readouterr().out
+    assert "h200_sxm" in text
+    assert "shipped" in text
+    assert "calibrated" in text
+    assert "left out" not in text
+    assert cli.main(["validate", "attention", str(path), "--json"]) == 0
+    assert {row["method"] for row in json.loads(capsys.readouterr().out)["attention"]} == {
+        "ours",
+        "roofline",
+        "nearest",
+    }
+
+
+def test_gpu_attention__prints_what_it_is_made_of(capsys):
+    words = ["gpu", "attention", "h100", "--batch", "4", "--tokens", "2048", "--heads", "32", "--kv-heads", "8"]
+    assert cli.main([*words, "--stack", "vllm"]) == 0
+    text = capsys.readouterr().out
+    assert "attention, prefill" in text
+    assert "tiles" in text
+    assert "VLLM/" in text
+    assert cli.main(["gpu", "attention", "h100", "--heads", "16", "--latent", "--cached", "4096", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["operator"] == "latent attention, decode"
+    assert sum(answer["parts_us"].values()) == pytest.approx(answer["time_us"])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["attention", "h100", "--heads", "6", "--kv-heads", "4"], "kv_heads must divide heads"),
+        (["attention", "h100", "--heads", "6", "--latent", "--kv-heads", "2"], "--kv-heads: not for latent attention"),
+        (["attention", "h100", "--heads", "6", "--dtype", "int4"], "bf16, fp16 and fp8"),
+        (["attention", "v100", "--heads", "6"], "formats: "),
+        (["attention", "h1000", "--heads", "6"], "no GPU of that name"),
+    ],
+)
+def test_gpu_attention__bad_input_ends_with_2(words, message, capsys):
+    assert cli.main(["gpu", *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("64,4,4", "sixty,4,4", "x.csv:2:51: isl: expected a whole number from 1, got 'sixty'"),
+        ("64,4,4", "-64,4,4", "isl: expected a whole number from 1, got '-64'"),
+        ("isl", "tokens", "x.csv:1:1: no column isl, which context_attention needs"),
+        ("time_us", "time_ms", "no head line with the columns"),
+        ("context_attention", "contextual", "no row to compare"),
+    ],
+)
+def test_read_kernels__mistakes_have_a_place(tmp_path, old, new, message):
+    path = table_of(tmp_path / "x.csv")
+    path.write_text(path.read_text().replace(old, new))
+    with pytest.raises(SpecError) as caught:
+        read_kernels(path, "attention")
+    assert message in str(caught.value)
+
+
+def test_read_kernels__notes_what_is_left_out(tmp_path):
+    path = table_of(tmp_path / "x.csv")
+    text = path.read_text().splitlines()
+    text += ["RTX 9999" + text[1][11:], text[1].rpartition(",")[0] + ",0"]
+    path.write_text("\n".join(text))
+    (table,) = read_kernels(path, "attention")
+    assert len(table.rows) == 200
+    assert any("RTX 9999" in note for note in table.notes)
+    assert any("0 us" in note for note in table.notes)
