@@ -251,7 +251,11 @@ def _energies(rng: random.Random, levels: int) -> EnergyTable:
                 put(f"L{index}", role, action, 150.0 if index == 0 else 6.0 / 3 ** (index - 1))
         for component, action, scale in ((f"L{index}", "leak", leak), (f"L{index} network", "transfer", transfer)):
             if scale and rng.random() < 0.8:
-                table[component, "*", action] = EnergyEntry(round(scale * rng.random(), 3), "test")
+                one = round(scale * rng.random(), 3)
+                table[component, "*", action] = EnergyEntry(one, "test")
+                if action == "transfer" and by_role:  # of one role for nothing, of another dearer
+                    for role, times in zip(ROLES, ((0, 1, 3), (1, 4, 0), (2, 0, 1))[index % 3], strict=True):
+                        table[component, role, action] = EnergyEntry(one * times, "test")
     return EnergyTable(table)
 
 
@@ -412,6 +416,7 @@ def _row(seed: int) -> _Row:
         "ports bind": bool((found.cycles > steps * machine.compute.cycles_per_mac).any()),
         "leak": any(action == "leak" for _, _, action in entries),
         "transfer": any(action == "transfer" for _, _, action in entries),
+        "transfer by role": any(action == "transfer" and role != "*" for _, role, action in entries),
         "constraints": constraints != FREE,
         "factor =": any(factor.low == factor.high for factor in factors),
         "factor <=": any(factor.low == 1 and factor.high for factor in factors),

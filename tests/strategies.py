@@ -23,10 +23,10 @@ def energy_table(levels: list[str], draw_energy) -> EnergyTable:
     entries = {("MAC", "*", "compute"): EnergyEntry(draw_energy(), "test")}
     for name in levels:
         entries[name, "*", "leak"] = EnergyEntry(draw_energy(), "test")
-        entries[f"{name} network", "*", "transfer"] = EnergyEntry(draw_energy(), "test")
-        for action in ("read", "write", "update"):
+        for action in ("read", "write", "update", "transfer"):
             for role in ROLES:
-                entries[name, role, action] = EnergyEntry(draw_energy(), "test")
+                component = f"{name} network" if action == "transfer" else name
+                entries[component, role, action] = EnergyEntry(draw_energy(), "test")
     return EnergyTable(entries)
 
 

@@ -6,9 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accelsim import evaluate, load_workload
 from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.energy import EnergyEntry, EnergyTable, spelt
 from accelsim.inputs.errors import AccelsimError, SpecError
+from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from tests.conftest import load_energy_table
 
 TABLE = """
@@ -120,6 +122,33 @@ def test_energy__of_a_network_is_that_of_a_word(energies):
     )
     assert table.find("GLB network", "Weights", "transfer") == EnergyEntry(1.6, "wire")
     assert table.find("DRAM network", "Weights", "transfer") is None
+
+
+def test_transfer__may_differ_by_role_and_a_level_without_storage_has_no_size(tmp_path):
+    """A converter between two levels takes its energy of each word that passes, of its roles alone."""
+    text = """
+architecture:
+  name: analog
+  levels:
+    - {name: DRAM, class: x, word: 8 bit, energy: {read: 10 pJ, write: 10 pJ}}
+    - {name: DAC, class: dac, word: 8 bit, bypass: [Weights, Inputs, Outputs],
+       fanout: {x: 4, energy: {transfer: {Inputs: 2 pJ, Outputs: 0.5 pJ/bit}}}}
+    - {name: Cell, class: x, size: 64 B, word: 8 bit, energy: {read: 0 pJ, write: 0 pJ}}
+  compute: {class: x, energy: {compute: 0 pJ}}
+"""
+    machine = load_architecture(text)
+    layer = load_workload({"workload": {"name": "w", "gemm": {"M": 4, "N": 3, "K": 5}}}).layers[0]
+    levels = (
+        LevelMapping("DRAM", (Loop("N", 3),), keep=frozenset({"Inputs", "Weights", "Outputs"})),
+        LevelMapping("DAC", x=(Loop("M", 4),)),
+        LevelMapping("Cell", (Loop("K", 5),), keep=frozenset({"Inputs", "Weights", "Outputs"})),
+    )
+    result = evaluate(machine, layer, Mapping(levels))
+    of = {row["tensor"]: row["energy_pj"] for row in result.energy_rows() if row["component"] == "DAC network"}
+    assert of == {"Inputs": 2 * 20, "Outputs": 4 * 12}
+    text = text.replace("bypass: [Weights, Inputs, Outputs]", "bypass: [Weights, Inputs]")
+    with pytest.raises(SpecError, match="'size' is missing"):
+        load_architecture(text)
 
 
 def test_find__falls_back_from_update_to_write():

@@ -97,7 +97,8 @@ def test_energy__of_each_row_is_accesses_times_the_table(case):
         for network in result.networks:
             if network.level == level.name:
                 hops = network.transfers * network.children * found.used_instances
-                transfer = machine.energy.energy_pj(f"{level.name} network", "*", "transfer")
+                role = next(tensor.role for tensor in einsum.tensors if tensor.name == network.tensor)
+                transfer = machine.energy.energy_pj(f"{level.name} network", role, "transfer")
                 expected[f"{level.name} network", network.tensor, "transfer"] = hops * transfer
     macs = math.prod(einsum.dims.values())
     expected["MAC", "", "compute"] = macs * machine.energy.energy_pj("MAC", "*", "compute")

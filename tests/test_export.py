@@ -95,7 +95,7 @@ def plain(architecture):
         for level in architecture.levels
     ]
     energies = {
-        (name, "*" if action in ("read", "write", "update") else role, action): entry
+        (name, "*" if action in ("read", "write", "update", "transfer") else role, action): entry
         for (name, role, action), entry in architecture.energy.entries.items()
         if action != "transfer" or name.split()[0] in {level.name for level in levels if level.fanout > 1}
     }

@@ -330,7 +330,10 @@ def _energies(architecture: Architecture, stores: Sequence[_Store], einsum: Eins
             actions["leak"] = leak.energy_pj if store.last else 0.0
         if not store.network:
             tables.append(_row(architecture, store.name, actions))
-        transfer = entries.find(f"{name} network", "*", "transfer")
+        across = {entries.find(f"{name} network", role, "transfer") for role in ROLES}
+        if len(across) > 1:
+            raise AccelsimError(f"{name}: 'transfer' costs other energies by tensor; Timeloop has one energy")
+        transfer = across.pop()
         if store.containers and transfer is not None:
             tables.append(_row(architecture, list(store.containers)[-1], {"transfer": transfer.energy_pj}))
     compute = architecture.compute.name
@@ -396,7 +399,9 @@ def _unsaid(architecture: Architecture, einsum: Einsum) -> Iterator[str]:
         rates = [getattr(level, key) for key in _RATES.values()]
         if any(rate is not None and Fraction(Decimal(repr(_not_below(rate)))) != rate for rate in rates):
             yield f"bandwidth of more than {_DIGITS} digits ({level.name})"
-        if level.fanout == 1 and architecture.energy.find(f"{level.name} network", "*", "transfer"):
+        if level.fanout == 1 and any(
+            architecture.energy.find(f"{level.name} network", role, "transfer") for role in ROLES
+        ):
             yield f"transfer to a single child (below {level.name})"
         if level.drain_reads:
             yield f"read that drains a tile (drain_reads of {level.name})"

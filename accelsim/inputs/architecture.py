@@ -438,7 +438,7 @@ def _level(level: Fields, machine: _Machine, *, first: bool) -> Level:
         level.problems.add(level.entries["bypass"], "the first level keeps everything", "leave `bypass` out")
     if first:
         keep, bypass = frozenset(ROLES), frozenset()
-    size_words, partition_words = _size(level, word_bits, first=first)
+    size_words, partition_words = _size(level, word_bits, first=first, stores_nothing=bypass == frozenset(ROLES))
     if partition_words is not None:
         for role in sorted(keep - partition_words.keys()):
             level.problems.add(
@@ -495,14 +495,16 @@ def _level(level: Fields, machine: _Machine, *, first: bool) -> Level:
         _check_needed(level, name, needed, machine)
         if machine.estimator is not None and machine.estimator.complete:
             _check_needed(level, name, [("*", "leak")], machine)
-            _check_needed(level, network, [("*", "transfer")] * (read.fanout > 1), machine)
+            _check_needed(level, network, [(role, "transfer") for role in ROLES] * (read.fanout > 1), machine)
     return read
 
 
-def _size(level: Fields, word_bits: int, *, first: bool) -> tuple[int | None, dict[str, int] | None]:
-    """Capacity [words] shared by all tensors, or by role."""
+def _size(
+    level: Fields, word_bits: int, *, first: bool, stores_nothing: bool
+) -> tuple[int | None, dict[str, int] | None]:
+    """Capacity [words] shared by all tensors, or by role; a level that stores nothing needs none."""
     node = level.get("size")
-    if node is None and not first and level.readable:
+    if node is None and not first and level.readable and not stores_nothing:
         hint = "only the first level may be unlimited: the list begins with the outermost"
         level.problems.add(level.node, "'size' is missing", hint)
     if node is None or level.problems.unreadable(node):

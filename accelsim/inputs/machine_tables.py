@@ -31,7 +31,7 @@ def energy_rows(architecture: Architecture) -> list[dict[str, Any]]:
         for action in ("read", "write", "update"):
             rows += _by_role(architecture, level.name, kept, action, (words, bits))
         rows += _by_role(architecture, level.name, [], "leak", (None, None))
-        rows += _by_role(architecture, f"{level.name} network", [], "transfer", (1, level.word_bits))
+        rows += _by_role(architecture, f"{level.name} network", ROLES, "transfer", (1, level.word_bits))
     return rows + _by_role(architecture, architecture.compute.name, [], "compute", (None, None))
 
 

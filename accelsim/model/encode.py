@@ -275,8 +275,8 @@ def _energies(architecture: Architecture, tensors: Sequence[Tensor]) -> tuple[Fl
     for index, level in enumerate(architecture.levels):
         leakage = table.find(level.name, "*", "leak") if index in first else None
         leak[index] = leakage.energy_pj if leakage else 0.0
-        transfer = table.find(f"{level.name} network", "*", "transfer") if index + 1 in first else None
         for t, tensor in enumerate(tensors):
+            transfer = table.find(f"{level.name} network", tensor.role, "transfer") if index + 1 in first else None
             energy[index, t, 3] = transfer.energy_pj if transfer else 0.0
             if tensor.role in level.bypass:
                 continue

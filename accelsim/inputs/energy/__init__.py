@@ -26,7 +26,7 @@ from accelsim.inputs.workload import ROLES
 
 _ACTIONS = ("read", "write", "update", "leak", "compute")
 _PER_BIT = ("read", "write", "update", "transfer")
-_BY_ROLE = ("read", "write", "update")
+_BY_ROLE = ("read", "write", "update", "transfer")
 Written = dict[tuple[str, str], Energy]
 
 
@@ -203,18 +203,22 @@ def read_attributes(node: Node, problems: Problems) -> dict[str, str] | None:
     return None if words is None else {key: spelt(word) for key, word in words.items()}
 
 
-_OF_ACCESSES = {"read": "that reads", "write": "that fills", "update": "that takes a result from below"}
+_OF_ACCESSES = {
+    "read": "an access that reads",
+    "write": "an access that fills",
+    "update": "an access that takes a result from below",
+    "transfer": "an element to or from one child",
+}
 
 
 def energy_key(action: str, default: str = "from the energy table") -> Key:
-    """Key of the energy of one action: one value, or of an access one for each role."""
+    """Key of the energy of one action: one value, or of what moves words one for each role."""
     units = forms.quantity(ENERGY_RATE_UNITS if action in _PER_BIT else ENERGY_UNITS)
     if action == "leak":
         return Key(node_of(units), "energy that leaks in a cycle, of one instance", "none", "pJ")
     if action not in _OF_ACCESSES:
-        of = {"compute": "a multiply-accumulate", "transfer": "an element to or from one child"}[action]
-        return Key(node_of(units), f"energy of {of}", default, ENERGIES)
-    what = f"energy of an access {_OF_ACCESSES[action]}"
+        return Key(node_of(units), "energy of a multiply-accumulate", default, ENERGIES)
+    what = f"energy of {_OF_ACCESSES[action]}"
     default = "as `write`" if action == "update" else default
     roles = by_role(node_of(units), f"{what},", default, ENERGIES)
     return Key(node_of(forms.either(units, keys_form(roles))), f"{what}; one value, or one by role", default, ENERGIES)
@@ -291,7 +295,7 @@ def spelt(word: str) -> str:
 
 
 def read_energies(energy: Fields, actions: Iterable[str]) -> Written:
-    """Read energies by (role, action); a read, write or update has one value, or one for each role."""
+    """Read energies by (role, action); what moves words has one value, or one for each role."""
     found: Written = {}
     for action in actions:
         node = energy.get(action)
