@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random
@@ -20,7 +21,6 @@ from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.errors import SpecError
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.model.evaluate import evaluate
-from accelsim.model.result import TensorBursts
 from tests.burst_oracle import walk_bursts
 from tests.strategies import cases, ragged_case
 from tests.test_architecture import load  # noqa: F401 (a fixture)
@@ -54,6 +54,29 @@ def test_bursts__equal_those_of_the_walked_transfers(case, bits):
     check(with_bursts(machine, bits), einsum, mapping)
 
 
+@settings(max_examples=CASES // 2)
+@given(cases(), st.sampled_from(BURSTS))
+def test_best_layouts__are_those_of_all_orders_of_ranks(case, bits):
+    """Each layout is counted as the Einsum with its ranks in that order."""
+    machine, einsum, mapping = case
+    machine = with_bursts(machine, bits)
+    for each in evaluate(machine, einsum, mapping).bursts:
+        (at,) = (i for i, tensor in enumerate(einsum.tensors) if tensor.name == each.tensor)
+        of_layout = {}
+        for ranks in itertools.permutations(einsum.tensors[at].ranks):
+            laid = replace(einsum.tensors[at], ranks=ranks)
+            other = replace(einsum, tensors=(*einsum.tensors[:at], laid, *einsum.tensors[at + 1 :]))
+            (found,) = (b for b in evaluate(machine, other, mapping).bursts if b.tensor == each.tensor)
+            names = ["+".join(dim for dim, _ in rank) for rank in ranks if box(rank, einsum)]
+            of_layout.setdefault(" ".join(names), found.burst_bits)
+        assert each.best_burst_bits == min(of_layout.values()) == of_layout[each.best_layout]
+
+
+def box(rank, einsum) -> bool:
+    """Whether a rank has more than one word."""
+    return any(einsum.dims[dim] > 1 for dim, _ in rank)
+
+
 @settings(max_examples=40)
 @given(carried_on(), st.sampled_from([16, 32, 64]))
 def test_bursts__of_windows_that_carry_on_equal_those_of_the_walked_transfers(case, bits):
@@ -78,9 +101,10 @@ def test_bursts__worked_by_hand():
     outer = LevelMapping("DRAM", (Loop("M", 4),), keep=EVERY)
     inner = LevelMapping("GLB", (Loop("N", 3), Loop("K", 5)), keep=EVERY)
     bursts = {each.tensor: each for each in evaluate(machine, GEMM, Mapping((outer, inner))).bursts}
-    assert bursts["Inputs"] == TensorBursts("Inputs", 5, 4 * 5 * 16, 4 * 2 * 64)
-    assert bursts["Weights"] == TensorBursts("Weights", 15, 15 * 16, 4 * 64)
-    assert bursts["Outputs"] == TensorBursts("Outputs", 3, 4 * 3 * 16, 4 * 64)
+    found = {name: (each.run_words, each.bits, each.burst_bits) for name, each in bursts.items()}
+    assert found["Inputs"] == (5, 4 * 5 * 16, 4 * 2 * 64)
+    assert found["Weights"] == (15, 15 * 16, 4 * 64)
+    assert found["Outputs"] == (3, 4 * 3 * 16, 4 * 64)
 
 
 def test_bursts__of_compressed_tensors_are_untold():

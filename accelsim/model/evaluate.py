@@ -346,12 +346,18 @@ def outer_bursts(
         offsets, each = _offsets(encoded, s, t, child), 1
         if groups != math.prod(map(len, offsets)) or any(map(_meet, offsets, box)):
             offsets, each = [[0]] * len(full), groups
-        run, bits = _runs(offsets, box, full, element, burst)
-        _, part_bits = _runs(offsets, part, full, element, burst)
-        moved = each * (whole * bits + parts * part_bits)
-        if tensor.output:
-            moved += at.reads * each // (math.prod(box) * groups) * bits
-        found.append(TensorBursts(tensor.name, run, (at.reads + at.updates) * element, moved))
+        back = at.reads * each // (math.prod(box) * groups) if tensor.output else 0
+        laid: dict[tuple[int, ...], tuple[int, int]] = {}
+        for ranks in itertools.permutations(rank for rank, extent in enumerate(full) if extent > 1):
+            away = [offsets[rank] for rank in ranks]
+            boxes, new_parts, sizes = ([of[rank] for rank in ranks] for of in (box, part, full))
+            run, bits = _runs(away, boxes, sizes, element, burst)
+            _, part_bits = _runs(away, new_parts, sizes, element, burst)
+            laid[ranks] = run, each * (whole * bits + parts * part_bits) + back * bits
+        (run, bits), best = next(iter(laid.values())), min(laid, key=lambda ranks: laid[ranks][1])
+        layout = " ".join("+".join(dim for dim, _ in tensor.ranks[rank]) for rank in best)
+        asked = (at.reads + at.updates) * element
+        found.append(TensorBursts(tensor.name, run, asked, bits, layout, laid[best][1]))
     return tuple(found)
 
 

@@ -194,12 +194,18 @@ class TensorBursts:
         Words of a whole tile that lie side by side.
     bits, burst_bits : int
         Bits of the words read and updated, and of all bursts that these take.
+    best_layout : str
+        The order of the ranks in memory that takes fewest bursts: those of more than one word, outermost first.
+    best_burst_bits : int
+        Bits of all bursts in that layout.
     """
 
     tensor: str
     run_words: int
     bits: int
     burst_bits: int
+    best_layout: str
+    best_burst_bits: int
 
 
 @dataclass(frozen=True, slots=True)

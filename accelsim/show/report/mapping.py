@@ -398,6 +398,8 @@ _BURSTS = (
     Column("moved", "bits", format_bits),
     Column("in bursts", "burst_bits", format_bits),
     Column("factor", lambda row: times(row["burst_bits"] / row["bits"])),
+    Column("best layout", "best_layout", left=True),
+    Column("in bursts", "best_burst_bits", format_bits),
 )
 
 
@@ -407,7 +409,7 @@ def _bursts(result: Result, architecture: Architecture, einsum: Einsum) -> Itera
     if outermost.burst_bits is None:
         return
     title = f"Bursts of {format_bits(outermost.burst_bits)} at {outermost.name}"
-    note = "in no figure above; last rank innermost in memory"
+    note = "in no figure above; ranks in memory as the Einsum names them, and in the best order; the last is innermost"
     yield Table("bursts", _BURSTS, [asdict(each) for each in result.bursts], title, note)
     reported = [each.tensor for each in result.bursts]
     untold = [tensor.name for tensor in einsum.tensors if tensor.name not in reported]
