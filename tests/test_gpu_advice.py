@@ -20,7 +20,6 @@ from accelsim.gpu.catalogue import load_gpu
 from accelsim.gpu.constants import COMMON
 from accelsim.gpu.kernel import (
     OPERATORS,
-    all_reduce_us,
     best_kernels,
     gemms_of,
     product_of,
@@ -92,17 +91,6 @@ def test_operators__all_are_below_the_ridge():
     assert all(operations / (2 * words) < ridge / 10 for words, operations in OPERATORS.values())
     with pytest.raises(AccelsimError, match="no operator 'rely'"):
         time_operators(A100, "rely", np.ones(1), 2.0, COMMON["vector"])
-
-
-def test_all_reduce__ring_and_tree():
-    """Of 8 GPUs a ring sends 14/8 of the data, a tree 2; of small data a tree needs fewer steps."""
-    h100 = load_gpu("h100")
-    ring, tree = (all_reduce_us(h100, 8, 1e9, name) for name in ("ring", "tree"))
-    assert ring / tree == pytest.approx(14 / 16, rel=0.01)
-    assert all_reduce_us(h100, 64, 8, "tree") < all_reduce_us(h100, 64, 8, "ring")
-    assert all_reduce_us(h100, 1, 1e9) == 0
-    with pytest.raises(AccelsimError, match="l4 has no NVLink"):
-        all_reduce_us(load_gpu("l4"), 2, 1e9)
 
 
 def test_read_profile__nsight_systems_and_compute():

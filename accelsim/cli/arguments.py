@@ -17,7 +17,7 @@ PLOTS = (
     *("histogram", "density", "within", "stacks", "compare", "network"),
 )
 SWEEP_PLOTS = ("front", "sensitivity")
-KERNELS = ("attention",)
+KERNELS = ("attention", "nccl")
 """Those of `accelsim.gpu.kernel_tables` of which `validate` takes tables."""
 L2_STATES = ("rotating", "cold", "warm")
 """Those of `accelsim.gpu`, which is loaded for a GPU only."""
@@ -409,6 +409,15 @@ def _add_operators(tasks: Any) -> None:
     add(made, "--latent", "latent attention, as in DeepSeek: a head of 128 words, a latent vector of 512")
     add(made, "--dtype FORMAT", "of queries: bf16 (default), fp16 or fp8", default="bf16")
     add(made, "--cache-dtype FORMAT", "of keys and values (default: as the queries)")
+    _add_stack(made)
+
+    about = "time an all-reduce, all-gather, reduce-scatter or all-to-all of the GPUs of a node"
+    made = _command(tasks, "collective", "gpu_collective", "gpus", about)
+    add(made, "GPU", None)
+    add(made, "OPERATION", "all_reduce, all_gather, reduce_scatter or all_to_all")
+    add(made, "--gpus N", "how many (default: 8)", cli.positive_int, default=8)
+    add(made, "--size SIZE", "the whole message, such as 16 MiB", cli.memory, required=True)
+    add(made, "--one-shot", "an all-reduce of the stack's own kernels, such as those of vLLM, instead of NCCL")
     _add_stack(made)
 
 

@@ -18,12 +18,12 @@ from accelsim.gpu.advice import advise, points, ridges, sweep
 from accelsim.gpu.attention import attention_shapes, latent_shapes, time_attention, word_bytes
 from accelsim.gpu.calibration import calibrate, mode_of
 from accelsim.gpu.catalogue import Gpu, catalogue, load_gpu, may_be
+from accelsim.gpu.collectives import collective_shapes, time_collective
 from accelsim.gpu.fitted import KernelTimes
 from accelsim.gpu.gemm import LARGEST
-from accelsim.gpu.kernel import best_kernels, gemms_of, product_of
+from accelsim.gpu.kernel import best_kernels, gemms_of, product_of, too_large
 from accelsim.gpu.kernel_tables import validate_kernels
 from accelsim.gpu.measured import read_measured
-from accelsim.gpu.memory import too_large
 from accelsim.gpu.profile import compare_profile, kernels_of, read_profile
 from accelsim.gpu.validation import GemmValidation, validate_gemm
 from accelsim.inputs import library
@@ -212,6 +212,14 @@ def gpu_attention_command(arguments: argparse.Namespace) -> int:
     times = time_attention(gpu, shapes, latent=arguments.latent, stack=arguments.stack)
     what = f"{'latent ' if arguments.latent else ''}attention, {'decode' if decode else 'prefill'}"
     return _operator_answer(arguments, gpu, what, times)
+
+
+def gpu_collective_command(arguments: argparse.Namespace) -> int:
+    """Time a collective of several GPUs."""
+    gpu = load_gpu(arguments.gpu, arguments.mig)
+    shapes = collective_shapes(arguments.operation, arguments.gpus, arguments.size)
+    times = time_collective(gpu, shapes, one_shot=arguments.one_shot, stack=arguments.stack)
+    return _operator_answer(arguments, gpu, f"{arguments.operation} of {arguments.gpus} GPUs", times)
 
 
 def _operator_answer(arguments: argparse.Namespace, gpu: Gpu, what: str, times: KernelTimes) -> int:

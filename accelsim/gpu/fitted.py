@@ -160,22 +160,25 @@ class Fitted:
 
     sets: tuple[FittedSet, ...]
 
-    def of(self, gpu: Gpu, stack: str = "", variant: str = "") -> FittedSet:
+    def of(self, gpu: Gpu, stack: str | None = None, variant: str = "") -> FittedSet:
         """Constants for a stack and variant on a GPU: fitted to its family, or else to others.
 
-        `stack`: a name as tables have it, or the software alone, such as `vllm`; then the kernel that was measured
-        most. Raises AccelsimError if there is no such stack.
+        `stack`: a name as tables have it, or the software alone, such as `vllm`, of which the kernel counts that was
+        measured most; by default, that of the stack that was measured most on the family. An empty name stands for all
+        stacks together. Raises AccelsimError if there is no such stack.
         """
-        own = self._of_stack(stack)
         ours = family(gpu)
+        if stack is None:
+            known = [one for one in self.sets if one.stack and one.family == ours and not one.variant]
+            stack = max(known, key=lambda one: one.rows).stack if known else ""
+        own = self._of_stack(stack)
         near = [one for one in own if one.family == ours]
         if near:
             return max(near, key=lambda one: (one.variant == variant, one.variant == "", one.rows))
         common = [one for one in self.sets if not one.stack and one.family == ours]
-        others = [one for one in own if one.variant in (variant, "")] or own
-        if common or not others:
+        if common or not own:
             return (common or [one for one in self.sets if not one.stack and not one.family])[0]
-        return max(others, key=lambda one: (one.family == "", one.variant == variant, one.rows))
+        return max(own, key=lambda one: (one.variant == variant, one.variant == "", one.family == "", one.rows))
 
     def _of_stack(self, stack: str) -> list[FittedSet]:
         if not stack:
@@ -209,7 +212,7 @@ def time_kernels(kind: Kind, gpu: Gpu, shapes: Shapes, stack: str = "") -> Kerne
     labels, measured = [], True
     for variant in dict.fromkeys(variants.tolist()):
         at = variants == variant
-        found = fitted.of(gpu, stack, variant)
+        found = fitted.of(gpu, stack or None, variant)
         measured &= gpu.name.partition(":")[0] in found.gpus and len(found.gpus) == 1
         labels.append(found.text)
         for name, values in kind.parts(gpu, {key: size[at] for key, size in shapes.items()}, found.values).items():
@@ -289,9 +292,12 @@ def fit_sets(kind: Kind, rows: Rows, common: Constants | None = None) -> Fitted:
         for name in where:
             own = of_stack & (families == name)
             add((stack, "", name), own, (stack, "", "") if len(where) > 1 else ("", "", ""))
-            for variant in sorted(set(variants[own].tolist())):
-                if (variants[own] != variant).any():
-                    add((stack, variant, name), own & (variants == variant), (stack, "", name))
+        for variant in sorted(set(variants[of_stack].tolist())) if len(set(variants[of_stack].tolist())) > 1 else []:
+            of_variant = of_stack & (variants == variant)
+            if len(where) > 1:
+                add((stack, variant, ""), of_variant, (stack, "", ""))
+            for name in where:
+                add((stack, variant, name), of_variant & (families == name), (stack, "", name))
     return Fitted(tuple(found.values()))
 
 

@@ -2,7 +2,9 @@
 
 Layers as matrix products: GEMM as it is, a convolution as implicit GEMM, the passes of training.
 
-Operators that move more than they compute (element-wise, pooling, normalisation, soft-max), and all-reduce.
+Operators that move more than they compute (element-wise, pooling, normalisation, soft-max).
+
+Memory that a network needs, beside what the card, or its MIG slice, has.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from accelsim.gpu.catalogue import BYTES, Gpu
 from accelsim.gpu.constants import SPLITS, Floats, KernelConstants, TileSet, board_power_w, tile_set
 from accelsim.gpu.gemm import Gemms, Times, result_bytes, time_gemms
 from accelsim.inputs.errors import AccelsimError
-from accelsim.inputs.units import listed
+from accelsim.inputs.units import format_si, listed
 from accelsim.inputs.workload import Einsum
 
 LONGEST = ("tensor", "stream", "l2", "dram")
@@ -356,48 +358,64 @@ def time_operators(gpu: Gpu, name: str, elements: Floats, word_bytes: float, con
     return constants.launch_us + constants.latency_us + np.maximum(dram, computed)
 
 
-ALGORITHMS = ("ring", "tree")
-_HOP_US = 0.6
-"""Time of a step over NVLink with the simple protocol's synchronisation (NCCL's tuning table: 0.6 us for NVLink with LL
-on a ring and a tree; not verified)."""
-_LINK_EFFICIENCY = 0.8
-"""Share of NVLink's bandwidth that NCCL reaches for long messages (of 450 GB/s an H100 reaches about 360)."""
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Bytes of a network: weights and key-value caches of all layers, inputs and results of the largest one."""
+
+    weights: float
+    cache: float
+    activations: float
+
+    @property
+    def total(self) -> float:
+        """Bytes that are there at once."""
+        return self.weights + self.cache + self.activations
 
 
-def all_reduce_us(gpu: Gpu, gpus: int, size_bytes: float, algorithm: str = "ring") -> float:
-    """Time [us] of summing up data that each of several GPUs has.
+def memory_of(layers: Sequence[Einsum], number_format: str) -> Memory:
+    """Memory of layers of two operands in a number format.
 
-    A ring sends 2 (n - 1) / n of the data over each link in 2 (n - 1) steps. A double binary tree sends it up and down
-    in two trees that have half of the data each, pipelined: 2 of it in 2 log2 n steps.
-
-    Parameters
-    ----------
-    gpu : Gpu
-        Of which `nvlink_bytes_per_s` counts both directions.
-    size_bytes : float
-        Data of each GPU.
-    algorithm : str
-        One of `ALGORITHMS`.
-
-    Raises
-    ------
-    AccelsimError
-        If the GPU has no NVLink.
+    Weights that each sequence of a batch and each head has of its own are a key-value cache.
 
     Examples
     --------
-    >>> from accelsim.gpu.catalogue import load_gpu
-    >>> h100 = load_gpu("h100")
-    >>> round(all_reduce_us(h100, 8, 1e9)), round(all_reduce_us(h100, 8, 1e9, "tree"))
-    (4870, 5559)
+    >>> from accelsim.inputs.workload_reader import load_workload
+    >>> layers = [einsum for einsum in load_workload("llama_decode").layers]
+    >>> found = memory_of(layers, "bf16")
+    >>> f"{found.weights / 1e9:.1f} GB of weights, {found.cache / 1e6:.0f} MB of cache"
+    '15.0 GB of weights, 268 MB of cache'
     """
-    if algorithm not in ALGORITHMS:
-        raise AccelsimError(f"no all-reduce '{algorithm}'; there are: {', '.join(ALGORITHMS)}")
-    if gpus < 2:
-        return 0.0
-    if not gpu.nvlink_bytes_per_s:
-        raise AccelsimError(f"{gpu.name} has no NVLink")
-    rate = gpu.nvlink_bytes_per_s / 2 * _LINK_EFFICIENCY * 1e-6
-    if algorithm == "ring":
-        return 2 * (gpus - 1) / gpus * size_bytes / rate + 2 * (gpus - 1) * _HOP_US
-    return 2 * size_bytes / rate + 2 * math.log2(gpus) * _HOP_US
+    weights = cache = activations = 0.0
+    for einsum in layers:
+        operands = [tensor for tensor in einsum.tensors if not tensor.output]
+        fixed = next((tensor for tensor in operands if tensor.role == "Weights"), operands[1])
+        moving = operands[0] if fixed is operands[1] else operands[1]
+        size = einsum.repeat * fixed.words(einsum.dims) * BYTES[number_format]
+        own = fixed.dims & moving.dims & einsum.output.dims
+        if math.prod(einsum.dims[dim] for dim in own) > 1 and all(len(rank) == 1 for rank in moving.ranks):
+            cache += size
+        else:
+            weights += size
+        read = moving.words(einsum.dims) * BYTES[number_format]
+        activations = max(activations, read + einsum.output.words(einsum.dims) * result_bytes(number_format))
+    return Memory(weights, cache, activations)
+
+
+def too_large(gpu: Gpu, layers: Sequence[Einsum], number_format: str) -> str:
+    """Say that a GPU's memory has no room for layers, and what fits; nothing if it has."""
+    need = memory_of(layers, number_format)
+    if need.total <= gpu.memory_bytes:
+        return ""
+    parts = {"weights": need.weights, "key-value cache": need.cache, "activations": need.activations}
+    parted = listed(f"{name} {format_si(size, 'B')}" for name, size in parts.items() if size)
+    narrower = [
+        name
+        for name in gpu.operations_per_sm_cycle
+        if BYTES[name] < BYTES[number_format] and memory_of(layers, name).total <= gpu.memory_bytes
+    ]
+    cards = math.ceil(need.total / gpu.memory_bytes)
+    fits = [f"{cards} of these share it", *([f"--dtype {narrower[0]}"] if narrower else [])]
+    return (
+        f"{gpu.name} has {format_si(gpu.memory_bytes, 'B')}; {format_si(need.total, 'B')} are needed ({parted}); "
+        f"it fits where {' or with '.join(fits)}, or with a smaller batch or sequence"
+    )

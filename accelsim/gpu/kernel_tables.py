@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from accelsim.gpu.attention import DECODE, MLA_DECODE, MLA_PREFILL, PREFILL, attention_shapes, latent_shapes
 from accelsim.gpu.catalogue import BYTES, Gpu, find_gpu, format_of, gpu_hint, load_gpu
+from accelsim.gpu.collectives import NCCL, ONE_SHOT, OPERATIONS, collective_shapes
 from accelsim.gpu.constants import Floats
 from accelsim.gpu.fitted import Fitted, Kind, Rows, Shapes, fit_sets, predict, roofline_of, shipped, sources
 from accelsim.gpu.measured import CsvTable, find_table, finite, kernel_time_us
@@ -78,17 +79,35 @@ def _latent(absorbed: bool) -> Callable[[Mapping[str, Floats], Mapping[str, list
     return shapes
 
 
+def _collective(operation: str) -> Callable[[Mapping[str, Floats], Mapping[str, list[str]]], Shapes]:
+    def shapes(numbers: Mapping[str, Floats], words: Mapping[str, list[str]]) -> Shapes:
+        (formats,) = words.values()
+        word = _word_bytes(formats)
+        size = numbers["message_size"] * word
+        return collective_shapes([operation] * len(size), numbers["num_gpus"], size, word)
+
+    return shapes
+
+
 _ATTENTION = {
     **{"batch_size": 1, "isl": 1, "num_heads": 1, "num_key_value_heads": 0, "head_dim": 1, "step": 0, "window_size": 0}
 }
 _MLA = {"batch_size": 1, "isl": 1, "num_heads": 1, "step": 0}
+_MESSAGE = {"num_gpus": 2, "message_size": 1}
 OPERATORS = {
     "context_attention": Operator("attention", PREFILL, _ATTENTION, ("attn_dtype", "kv_cache_dtype"), _attention),
     "generation_attention": Operator("attention", DECODE, _ATTENTION, ("attn_dtype", "kv_cache_dtype"), _attention),
     "mla_context": Operator("attention", MLA_PREFILL, _MLA, ("kv_cache_dtype",), _latent(absorbed=False)),
     "mla_generation": Operator("attention", MLA_DECODE, _MLA, ("kv_cache_dtype",), _latent(absorbed=True)),
+    **{
+        name: Operator("nccl", NCCL, _MESSAGE, ("nccl_dtype",), _collective(operation), "nccl_dtype")
+        for name, operation in zip(("all_reduce", "all_gather", "reduce_scatter", "alltoall"), OPERATIONS, strict=True)
+    },
+    "all_reduce of a stack": Operator(
+        "nccl", ONE_SHOT, _MESSAGE, ("allreduce_dtype",), _collective("all_reduce"), "allreduce_dtype"
+    ),
 }
-"""By `op_name`."""
+"""By `op_name`, a word behind which tells those of one name apart."""
 COMMANDS = tuple(dict.fromkeys(operator.command for operator in OPERATORS.values()))
 _NEEDED = ("gpu", "op_name", "time_us")
 
@@ -177,8 +196,14 @@ def _read(table: CsvTable, command: str | None, problems: Problems) -> list[tupl
 
 def _operator(name: str, table: CsvTable, operators: Mapping[str, Operator]) -> str | None:
     """Key of the operator of a row: of several of one name that whose own column the table has."""
-    marked = [key for key, one in operators.items() if one.marks in table.names and key.partition(" ")[0] == name]
-    return marked[0] if marked else (name if name in operators and not operators[name].marks else None)
+    return next(
+        (
+            key
+            for key, operator in operators.items()
+            if key.partition(" ")[0] == name and (not operator.marks or operator.marks in table.names)
+        ),
+        None,
+    )
 
 
 def _kinds(

@@ -1,0 +1,117 @@
+"""Collectives: bytes and steps counted by moving parts around, laws, measured rows, bad input."""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accelsim.cli import main as cli
+from accelsim.gpu.catalogue import catalogue, load_gpu
+from accelsim.gpu.collectives import NCCL, ONE_SHOT, OPERATIONS, collective_shapes, sent_of, time_collective
+from accelsim.gpu.fitted import predict, shipped, sources
+from accelsim.gpu.kernel_tables import read_kernels
+from accelsim.inputs.errors import AccelsimError
+
+H100 = load_gpu("h100")
+
+
+def walked_ring(operation: str, gpus: int) -> tuple[int, int]:
+    """Steps, and parts that one GPU sends, of parts of 1 / gpus of the message that go around until all is done."""
+    if operation == "all_to_all":
+        return 1, gpus - 1
+    steps = sent = 0
+    if operation in ("all_reduce", "reduce_scatter"):
+        sums = [[{rank} for _ in range(gpus)] for rank in range(gpus)]  # who is in the sum of each part, by rank
+        while not all(len(sums[rank][(rank + 1) % gpus]) == gpus for rank in range(gpus)):
+            moved = [sums[rank][(rank - steps) % gpus] for rank in range(gpus)]
+            for rank in range(gpus):
+                part = (rank - steps) % gpus
+                sums[(rank + 1) % gpus][part] = sums[(rank + 1) % gpus][part] | moved[rank]
+            steps, sent = steps + 1, sent + 1
+    if operation in ("all_reduce", "all_gather"):
+        have = [{rank} for rank in range(gpus)]
+        turn = 0
+        while any(len(parts) < gpus for parts in have):
+            passed = [(rank - turn) % gpus for rank in range(gpus)]
+            for rank in range(gpus):
+                assert passed[rank] in have[rank]
+                have[(rank + 1) % gpus].add(passed[rank])
+            turn += 1
+        steps, sent = steps + turn, sent + turn
+    return steps, sent
+
+
+@given(st.sampled_from(OPERATIONS), st.integers(2, 12))
+def test_sent_of__equal_the_walked_count(operation, gpus):
+    steps, sent = sent_of(collective_shapes(operation, gpus, 1000 * gpus))
+    walked = walked_ring(operation, gpus)
+    assert (steps[0], sent[0]) == (walked[0], 1000 * walked[1])
+
+
+@pytest.mark.parametrize("gpu", catalogue(), ids=lambda gpu: gpu.name)
+@pytest.mark.parametrize("one_shot", [False, True])
+def test_time_collective__grows_with_size_and_is_below_the_link(gpu, one_shot):
+    sizes = [2**power for power in range(4, 34)]
+    for operation in OPERATIONS[:1] if one_shot else OPERATIONS:
+        shapes = collective_shapes([operation] * len(sizes), 8, sizes)
+        times = time_collective(gpu, shapes, one_shot=one_shot)
+        assert all(after >= before for before, after in itertools.pairwise(times.time_us.tolist()))
+        assert np.sum(list(times.parts_us.values()), axis=0) == pytest.approx(times.time_us)
+        least = (ONE_SHOT if one_shot else NCCL).least(gpu, shapes)[1]
+        assert times.time_us[-1] > 0.55 * least[-1]  # in the switch an all-reduce sends 8 / 14 of a ring's
+
+
+def test_time_collective__nvswitch_adds_up_from_hopper_on():
+    """Of eight H100 an all-reduce of 1 GiB takes less than an all-gather and a reduce-scatter; of A100 it does not."""
+    for gpu, faster in ((H100, True), (load_gpu("a100"), False)):
+        shapes = collective_shapes(["all_reduce", "all_gather", "reduce_scatter"], 8, 2.0**30)
+        both, gather, scatter = time_collective(gpu, shapes).time_us
+        assert (both < 0.9 * (gather + scatter)) == faster
+
+
+REACH = {"nccl": 0.09, "custom_allreduce": 0.23}
+
+
+@pytest.mark.parametrize("name", REACH)
+def test_shipped__errors_of_held_out_rows(shared, name):
+    for table in read_kernels(shared / "data" / "gpu" / "kernels" / f"{name}.csv", "nccl"):
+        assert sources(table.kind.name)["sha256"] == table.sha256
+        rows = table.rows.take(table.rows.held)
+        error = np.abs(predict(table.kind, rows, shipped(table.kind.name)) / rows.time_us - 1)
+        assert all(np.median(error[rows.which == at]) < REACH[name] for at in range(len(rows.gpus)))
+
+
+def test_gpu_collective__prints_what_it_is_made_of(capsys):
+    assert cli.main(["gpu", "collective", "h100", "all_reduce", "--size", "1 GB", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["operator"] == "all_reduce of 8 GPUs"
+    assert sum(answer["parts_us"].values()) == pytest.approx(answer["time_us"])
+    assert (
+        cli.main(["gpu", "collective", "h200", "all_reduce", "--size", "8 KiB", "--one-shot", "--stack", "vllm"]) == 0
+    )
+    assert "not calibrated on h200_sxm" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["h100", "allreduce", "--size", "1 MB"], "did you mean 'all_reduce'?"),
+        (["h100", "all_gather", "--size", "1 MB", "--one-shot"], "measured of all_reduce alone"),
+        (["h100", "all_gather", "--size", "1 MB", "--gpus", "1"], "gpus must be a whole number from 2"),
+        (["a100", "all_gather", "--size", "1 MB", "--mig", "1g.10gb"], "slices of GPUs have no links"),
+        (["h100", "all_gather", "--size", "much"], "expected a size such as 500 MiB"),
+    ],
+)
+def test_gpu_collective__bad_input_ends_with_2(words, message, capsys):
+    assert cli.main(["gpu", "collective", *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_collective_shapes__refuse_fractions():
+    with pytest.raises(AccelsimError, match="gpus must be a whole number"):
+        collective_shapes("all_reduce", 2.5, 1000)
