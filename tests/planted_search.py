@@ -321,7 +321,7 @@ SEARCHED = (
         "part[rank] = new", "part[rank] = box[rank]",
         "test_bursts.py::test_bursts__of_windows_that_carry_on_equal_those_of_the_walked_transfers"),
     Mutant("bursts of windows that carry on are whole boxes", "model/evaluate.py",
-        "moved = each * (whole * bits + parts * part_bits)", "moved = each * ((whole + parts) * bits)",
+        "each * (whole * bits + parts * part_bits)", "each * ((whole + parts) * bits)",
         "test_bursts.py::test_bursts__of_windows_that_carry_on_equal_those_of_the_walked_transfers"),
     Mutant("the last burst is cut", "model/evaluate.py",
         "sum(-(-piece * inner * element_bits // burst_bits) for piece in pieces)",
