@@ -9,7 +9,7 @@ INSTALLED := $(VENV)/.installed
 DOCUMENTED := $(VENV)/.documented
 
 .DEFAULT_GOAL := help
-.PHONY: help map test mutants lint docs bench bench-map bench-corpus bench-census validate clean
+.PHONY: help map test mutants lint docs bench bench-map bench-corpus bench-census bench-cpu validate clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,6 +45,9 @@ bench-corpus: $(INSTALLED)  ## prove what users map: 50 machines x 12 layers x 4
 
 bench-census: $(INSTALLED)  ## time the census of VGG-16 conv3_2 on each machine
 	@$(BIN)/python benchmarks/census.py
+
+bench-cpu: $(INSTALLED)  ## predicted time of matrix products on this CPU, beside numpy's
+	@$(BIN)/python benchmarks/cpu.py
 
 validate: $(INSTALLED)  ## hold our numbers against other tools' and published machines'
 	@$(BIN)/python -m validation
