@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from accelsim.model.evaluate import evaluate as evaluate
     from accelsim.model.result import Result as Result
     from accelsim.model.result import to_pandas as to_pandas
+    from accelsim.model.sparsity import sparse_result as sparse_result
     from accelsim.population.census import census as census
     from accelsim.population.result import Census as Census
     from accelsim.population.sampling import UniformSample as UniformSample
@@ -88,6 +89,7 @@ _NAMES = {
     "inputs.workload_reader": ("load_workload",),
     "model.evaluate": ("evaluate",),
     "model.result": ("Result", "to_pandas"),
+    "model.sparsity": ("sparse_result",),
     "population.census": ("census",),
     "population.result": ("Census",),
     "population.sampling": ("UniformSample",),

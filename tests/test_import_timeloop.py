@@ -187,9 +187,10 @@ def test_v04__tensors_that_a_network_does_not_share_are_neither_multicast_nor_re
 
 
 def test_notes__say_the_line_of_what_does_not_carry_over(read):
-    notes = [str(note).rpartition("/")[2] for note in read(V04, PROBLEM).notes]
+    foreign = read(V04, PROBLEM)
+    notes = [str(note).rpartition("/")[2] for note in foreign.notes]
     assert "0.yaml:14:64: Buffer.update_fifo_depth = 2: has no counterpart; it changes no count" in notes
-    assert "1.yaml:11:32: problem.densities: sparse: the design is counted dense" in notes
+    assert foreign.workload["densities"] == {"Inputs": {"distribution": "fixed_structured", "density": "0.5"}}
     assert any(note.startswith("0.yaml:23:5: Row: a network of its own") for note in notes)
 
 
@@ -541,7 +542,7 @@ def test_eval__takes_the_files_as_they_are(run, tmp_path, monkeypatch):
     ours = [tmp_path / "ours" / f"{kind}.yaml" for kind in ("architecture", "workload", "mapping")]
     direct = run("eval", *names)
     assert direct[:2] == run("eval", *ours)[:2]
-    assert "problem.densities: sparse" in direct[2]
+    assert "densities:\n    Inputs: {distribution: fixed_structured, density: '0.5'}" in ours[1].read_text()
     assert "what is imported holds no" not in run("eval", names[1], names[0], names[2])[2]
 
 
@@ -571,7 +572,7 @@ def test_references__figures_equal_timeloops_or_differ_by_a_named_cause():
     for path, files in references():
         foreign = read_foreign(files)
         architecture, einsum, mapping, _ = loaded(foreign)
-        sparse = any("sparse" in note.why for note in foreign.notes) and "dense_outputs" not in str(path)
+        sparse = any(part.sparsity for part in (*architecture.levels, architecture.compute))
         rows = list(
             compare(
                 einsum, mapping, evaluate(architecture, einsum, mapping),
@@ -583,7 +584,7 @@ def test_references__figures_equal_timeloops_or_differ_by_a_named_cause():
         if not sparse:
             dense += 1
             assert next(row.cause for row in rows if row.what == "cycles") == ""
-    assert dense == 22
+    assert dense == 23
     assert {cause for found in causes.values() for cause in found} == {HALO, REUSE, FIRST_READS, SPARSE}
     by_tutorial = {name.split("/")[-2 if "ref-output" in name else -1]: found for name, found in causes.items()}
     assert by_tutorial["06-mapper-convlayer-eyeriss"] == {HALO}

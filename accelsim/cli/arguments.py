@@ -431,8 +431,9 @@ def _add_stack(made: argparse.ArgumentParser) -> None:
 
 
 def _add_validate(made: argparse.ArgumentParser) -> None:
-    about = "timeloop, scalesim: their records; gemmini, tileflow: cycles of RTL; the others: times of GPU kernels"
-    add(made, "WHAT", about, choices=("timeloop", "scalesim", "gemmini", "tileflow", "gemm", *KERNELS))
+    about = "timeloop, sparseloop, scalesim: their records; gemmini, tileflow: cycles of RTL; else: times of kernels"
+    choices = ("timeloop", "sparseloop", "scalesim", "gemmini", "tileflow", "gemm", *KERNELS)
+    add(made, "WHAT", about, choices=choices)
     add(made, "paths", "records, or folders of them, instead of the usual ones", nargs="*", metavar="PATH")
     add(made, "--every", "print every figure, however many there are")
     about = "gemmini: our best mapping of each tuned layer too, searched for SECONDS each"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -71,22 +72,25 @@ if TYPE_CHECKING:
 
 def eval_command(arguments: argparse.Namespace) -> int:
     """Evaluate one mapping."""
+    from accelsim.model.sparsity import sparse_result
     from accelsim.show.report.mapping import result_report
     from accelsim.show.report.search import layer_files
+    from accelsim.show.report.sparsity import sparse_report
 
     inputs = read_inputs(arguments)
     layer = one_layer(inputs, arguments)
     mapping = load_mapping(inputs.paths["mapping"], inputs.architecture, layer, inputs.overrides)
     result = evaluate(inputs.architecture, layer, mapping)
+    sparse = sparse_result(inputs.architecture, layer, result)
     provenance = make_provenance("eval", inputs, arguments)
-    document = evaluation_json(result, provenance, machine_json(inputs.architecture))
+    document = evaluation_json(result, provenance, machine_json(inputs.architecture), sparse)
     answer(
         arguments,
         document,
-        lambda: result_report(result, inputs.architecture, layer),
+        lambda: itertools.chain(result_report(result, inputs.architecture, layer), sparse_report(sparse)),
         files=lambda: layer_files(result, None, provenance, document),
     )
-    return DONE if result.valid else NO_VALID_MAPPING
+    return DONE if (result if sparse is None else sparse).valid else NO_VALID_MAPPING
 
 
 def explain_command(arguments: argparse.Namespace) -> int:
@@ -242,7 +246,7 @@ def replay_command(arguments: argparse.Namespace) -> int:
     architecture = load_architecture({"architecture": foreign.architecture})
     einsum = load_workload({"workload": foreign.workload}).layers[0]
     mapping = load_mapping({"mapping": foreign.mapping}, architecture, einsum)
-    sparse = any("sparse" in note.why for note in foreign.notes)
+    sparse = bool(architecture.compute.sparsity) or any(level.sparsity for level in architecture.levels)
     result = evaluate(architecture, einsum, mapping)
     unknown = SPARSE if sparse else UNEXPLAINED
     models = MODELS if foreign.energies == OWN_MODELS and not sparse else None
@@ -490,6 +494,14 @@ def validate_command(arguments: argparse.Namespace) -> int:
         print_report(reports.comparisons_report(cases))
         compared = any(case.compared for case in cases)
         return DONE if compared and all(case.equal for case in cases) else DIFFERS
+    if what == "sparseloop":
+        from accelsim.importers.sparseloop import USUAL_DESIGNS, sparseloop_study
+        from accelsim.show.report.sparsity import designs_report
+
+        study = sparseloop_study(reference_paths(arguments.paths, USUAL_DESIGNS))
+        document = {"studies": [study_json(study)]}
+        answer(arguments, document, lambda: (reports.study_report if every else designs_report)(study))
+        return DIFFERS if study.unexplained or not study.figures else DONE
     study = (timeloop_study if what == "timeloop" else scalesim_study)(arguments.paths)
     answer(arguments, {"studies": [study_json(study)]}, lambda: reports.study_report(study, every=every))
     return DIFFERS if study.unexplained or not study.figures else DONE

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from accelsim.explore.store import Explored
     from accelsim.model.limits import Limits
     from accelsim.model.result import Result
+    from accelsim.model.sparsity.result import SparseResult
     from accelsim.search.result import FrontResult, SearchResult
     from accelsim.search.strategy import Budget
     from accelsim.show.table import Part
@@ -127,10 +128,16 @@ def _map_layer(inputs: Inputs, layer: Einsum, arguments: argparse.Namespace) -> 
     provenance = make_provenance("map", inputs, arguments)
 
     @cache
+    def sparse() -> SparseResult | None:
+        from accelsim.model.sparsity import sparse_result
+
+        return sparse_result(inputs.architecture, layer, search.best)
+
+    @cache
     def document() -> dict[str, Any]:
         from accelsim.inputs.machine_tables import machine_json
 
-        return map_json(search, provenance, machine_json(inputs.architecture))
+        return map_json(search, provenance, machine_json(inputs.architecture), sparse())
 
     def page() -> str:
         from accelsim.show import html
@@ -145,6 +152,11 @@ def _map_layer(inputs: Inputs, layer: Einsum, arguments: argparse.Namespace) -> 
         population = None if search.stop == "interrupted" else _population(inputs, layer, search)
         yield from [] if population is None else [population_line(search, *population)]
         yield from ranked_report(search, arguments.top)
+        if sparse() is not None:
+            from accelsim.show.report.sparsity import sparse_report
+
+            yield from sparse_report(sparse())
+            yield "The search compares dense costs; zeros are counted for its best mapping alone."
 
     def files() -> dict[str, bytes]:
         from accelsim.show.report.search import layer_files

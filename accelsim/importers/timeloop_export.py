@@ -17,9 +17,11 @@ from typing import Any
 from accelsim.importers.documents import parse
 from accelsim.importers.foreign import Tagged, yaml_text
 from accelsim.importers.timeloop_inputs import convert
+from accelsim.importers.timeloop_sparse import written_compute, written_densities, written_energies, written_sparsity
 from accelsim.inputs.architecture import Architecture, Level, load_architecture
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping, load_mapping
+from accelsim.inputs.sparsity import COMPUTE_ACTIONS, STORAGE_ACTIONS
 from accelsim.inputs.units import listed
 from accelsim.inputs.workload import ROLES, Einsum, pad
 from accelsim.inputs.workload_reader import load_workload
@@ -183,7 +185,8 @@ def _machine(architecture: Architecture, stores: Sequence[_Store], einsum: Einsu
     compute = architecture.compute
     kind = "fpmac" if "fp" in compute.component.lower() else "intmac"
     widths = {"multiplier_width": min(store.level.word_bits * store.element for store in stores)}
-    nodes.append(Tagged("!Component", {"name": compute.name, "class": kind, "attributes": widths}))
+    zeros = written_compute(compute.sparsity)
+    nodes.append(Tagged("!Component", {"name": compute.name, "class": kind, "attributes": widths, **zeros}))
     return {"version": "0.4", "nodes": nodes}
 
 
@@ -202,7 +205,9 @@ def _component(store: _Store, einsum: Einsum, *, first: bool) -> dict[str, Any]:
     bypass = [each.name for each in einsum.tensors if each.role in level.bypass or each.name not in store.tensors]
     kept = {key: names for key, names in (("keep", keep), ("bypass", bypass)) if names and not first}
     constraints = {"constraints": {"dataspace": kept}} if kept else {}
-    return {"name": store.name, "class": level.component, "attributes": attributes, **constraints}
+    zeros, metadata = written_sparsity(level, einsum)
+    found = {"name": store.name, "class": level.component, "attributes": attributes | metadata, **constraints}
+    return found | ({"sparse_optimizations": zeros} if zeros else {})
 
 
 def _not_below(rate: Fraction) -> int | float:
@@ -226,7 +231,9 @@ def _problem(einsum: Einsum) -> dict[str, Any]:
     shape: dict[str, Any] = {"name": einsum.name, "dimensions": list(einsum.dims)}
     if factors:
         shape["coefficients"] = [{"name": name, "default": factor} for (_, factor), name in factors.items()]
-    instance = {**einsum.dims, **{name: factor for (_, factor), name in factors.items()}}
+    instance: dict[str, Any] = {**einsum.dims, **{name: factor for (_, factor), name in factors.items()}}
+    densities = written_densities(einsum)
+    instance |= {"densities": densities} if densities else {}
     return {"version": "0.4", "shape": {**shape, "data_spaces": spaces}, "instance": instance}
 
 
@@ -325,6 +332,7 @@ def _energies(architecture: Architecture, stores: Sequence[_Store], einsum: Eins
                 raise AccelsimError(f"{name}: '{action}' costs {energies} pJ by tensor; Timeloop has one energy")
             accesses = max(1, store.element // store.level.block_size)
             actions |= {action: every.pop() * accesses} if every else {}
+        actions |= written_energies(entries, name, STORAGE_ACTIONS)
         leak = entries.find(name, "*", "leak")
         if leak is not None:
             actions["leak"] = leak.energy_pj if store.last else 0.0
@@ -337,7 +345,9 @@ def _energies(architecture: Architecture, stores: Sequence[_Store], einsum: Eins
         if store.containers and transfer is not None:
             tables.append(_row(architecture, list(store.containers)[-1], {"transfer": transfer.energy_pj}))
     compute = architecture.compute.name
-    return [*tables, _row(architecture, compute, {"compute": entries.energy_pj(compute, "*", "compute")})]
+    actions = {"compute": entries.energy_pj(compute, "*", "compute")}
+    actions |= written_energies(entries, compute, COMPUTE_ACTIONS)
+    return [*tables, _row(architecture, compute, actions)]
 
 
 def _row(architecture: Architecture, name: str, actions: dict[str, float]) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from accelsim.importers.timeloop_machine import (
     tables_under,
     unknown,
 )
+from accelsim.importers.timeloop_sparse import read_densities, read_sparsity
 from accelsim.importers.values import FormulaError, largest_product, plain_name, value, whole, work_out
 from accelsim.inputs.errors import AccelsimError, Mark
 from accelsim.inputs.units import listed, quoted
@@ -51,6 +52,7 @@ class Shape:
     tensors: dict[str, list[str]] = field(default_factory=dict)
     roles: dict[str, str] = field(default_factory=dict)
     output: str = ""
+    densities: dict[str, Any] = field(default_factory=dict)
 
 
 def read_shape(problem: Table, notes: list[Note]) -> Shape:
@@ -78,7 +80,7 @@ def read_shape(problem: Table, notes: list[Note]) -> Shape:
         if key in coefficients:
             coefficients[key] = _whole(instance, key)
         elif key in ("densities", "commonDensities") and held:
-            notes.append(Note(instance.where(key), f"problem.{key}", "sparse: the design is counted dense"))
+            shape.densities = read_densities(value(instance, key, Table), notes)
         elif key not in (*names, "shape", "version", "name", "type") and held and (held != 1 or "pad" in key):
             notes.append(Note(instance.where(key), f"problem.{key} = {held}", _of_no_shape(key, coefficients)))
     for name, projection, output in given:
@@ -149,10 +151,12 @@ def workload(shape: Shape, machine: Machine | None, notes: list[Note]) -> dict[s
         why = f"an element is one word at each level, of {listed(map(str, widths))} bits; its bits here are the fewest"
         notes.append(Note(stores[0].table.mark, "datawidth", why))
     einsum: dict[str, Any] = {"dims": shape.dims, "tensors": shape.tensors, "output": shape.output}
+    densities = {name: shape.densities[name] for name in shape.tensors if name in shape.densities}
     named = {name: role for name, role in shape.roles.items() if name != role and name != shape.output}
     return {
         "name": shape.name, "bits": dict.fromkeys((*ROLES, "psums"), widths[0]),
         "einsum": einsum | ({"roles": named} if named else {}),
+        **({"densities": densities} if densities else {}),
     }  # fmt: skip
 
 
@@ -161,13 +165,13 @@ _KEEPING = ("bypass", "datatype", "dataspace")
 _OF_THE_MACHINE = "architecture_constraints"
 _OF_THE_MAPPER = ("constraints", "mapspace_constraints", "mapspace", "extra_mapping_constraints")
 _KEYS = {"architecture", "problem", "mapping", "variables", "ERT", "ART", _OF_THE_MACHINE, *_OF_THE_MAPPER}
+_KEYS |= {"sparse_optimizations"}
 _UNREAD = {"globals", "version", "dumped_by_timeloop_front_end"}
 _KEYS |= _UNREAD
 _LEFT_OUT = {
     "mapper": "how Timeloop's mapper searches; accelsim's search is exact, and --objective says what it makes small",
     "components": "compound components of Accelergy are not estimated; energies are those named above",
     "compound_components": "compound components of Accelergy are not estimated; energies are those named above",
-    "sparse_optimizations": "sparse: the design is counted dense",
     "layout": "banks and lines of a layout are not modelled",
 }
 _ASKED = {"type", "target", "factors", "permutation", "split", "keep", "bypass", "keep_only", "factors_only", "name"}
@@ -233,7 +237,8 @@ def convert(documents: Sequence[Document]) -> Foreign:
     kept, unsaid = upon.kept(own)
     mapping = upon.mapping(nest, own) if "mapping" in found else None
     layer = workload(shape, machine, notes) if shape else None
-    document, constraints = architecture(machine, figures, kept), upon.constraints(own, asked + unsaid)
+    zeros = read_sparsity(machine, found.get("sparse_optimizations", ()), upon.shape.roles, figures, notes)
+    document, constraints = architecture(machine, figures, kept, zeros), upon.constraints(own, asked + unsaid)
     notes += machine.notes
     return Foreign(document, layer, mapping, constraints, _energies(machine, figures), tuple(notes))
 

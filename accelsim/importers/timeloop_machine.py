@@ -32,7 +32,6 @@ _SPELT = {"memory_depth": "depth", "memory_width": "width", "word_bits": "datawi
 _SPELT |= {"data_storage_depth": "depth", "data_storage_width": "width"}
 _MOST_PARTS, _ROUNDS = 64, 8
 _MEANS = {
-    "metadata": "sparse: formats and their metadata are not modelled, the design is counted dense",
     "cluster_size": "an access serves a cluster of instances: each has its share of the energy, as if all were used",
     "min_utilization": "a least utilization of one level is not asked for",
     "allow_overbooking": "tiles that exceed a capacity are not valid here",
@@ -321,15 +320,14 @@ class _Reader:
         own = value(node, "attributes", Table, Table(node.mark))
         for key in own:
             spelt = _spelt(key)
-            means = "metadata" if "metadata" in key or "compression" in key else spelt
             held = attributes.get(spelt)
             default = _DEFAULTS.get(spelt, held if held in (False, None, "") else object())
-            if spelt not in _READ and held != default:
-                why = _MEANS.get(means, "has no counterpart; it changes no count")
+            of_zeros = "metadata" in key or "compression" in key
+            if spelt not in _READ and not of_zeros and held != default:
+                why = _MEANS.get(spelt, "has no counterpart; it changes no count")
                 self.notes.append(Note(own.where(key), f"{name}.{key} = {held}", why))
-        for key in ("sparse_optimizations", "power_gated_at"):
-            if node.get(key):
-                self.notes.append(Note(node.where(key), f"{name}.{key}", "sparse: the design is counted dense"))
+        if node.get("power_gated_at"):
+            self.notes.append(Note(node.where("power_gated_at"), f"{name}.power_gated_at", _MEANS["has_power_gating"]))
 
 
 def tables_under(node: Table, key: str) -> list[Table]:
@@ -393,8 +391,15 @@ def read_figures(references: Sequence[tuple[str, Table | Row]]) -> Figures:
     return Figures(energies, areas, " and ".join(files))
 
 
-def architecture(machine: Machine, figures: Figures, kept: Mapping[str, tuple[list[str], list[str]]]) -> dict[str, Any]:
+def architecture(
+    machine: Machine,
+    figures: Figures,
+    kept: Mapping[str, tuple[list[str], list[str]]],
+    zeros: Mapping[str, dict[str, Any]],
+) -> dict[str, Any]:
     """Document of a machine; `kept` are the roles that each part keeps and bypasses whatever the mapping.
+
+    `zeros` are keys of each part that say what it does about zeros, and energies of this.
 
     Where the ERT has not every part, the component models of accelsim give the others their energies.
     """
@@ -407,6 +412,7 @@ def architecture(machine: Machine, figures: Figures, kept: Mapping[str, tuple[li
             for key, roles in zip(("keep", "bypass"), kept.get(part.name, ([], [])), strict=True):
                 if roles and len(levels) > 1 and not part.network:
                     levels[-1][key] = roles
+            _add_zeros(levels[-1], zeros.get(part.name, {}))
         across, down = machine.fanout(index)
         if (across, down) != (1, 1):
             wires = {"transfer": "0 pJ", "source": "Timeloop charges no wires unless asked to"}
@@ -428,7 +434,17 @@ def architecture(machine: Machine, figures: Figures, kept: Mapping[str, tuple[li
     document = {"name": plain_name(machine.name), **_technology(machine, modelled=modelled)}
     if modelled:
         document["energy_table"] = "components"
-    return {**document, "levels": levels, "compute": _compute(machine, figures)}
+    compute = _compute(machine, figures)
+    _add_zeros(compute, zeros.get(machine.parts[-1].name, {}))
+    return {**document, "levels": levels, "compute": compute}
+
+
+def _add_zeros(part: dict[str, Any], zeros: Mapping[str, Any]) -> None:
+    """Add what a part does about zeros; energies go beside those that it has."""
+    energies = {**part.get("energy", {}), **zeros.get("energy", {})}
+    part |= {key: held for key, held in zeros.items() if key != "energy"}
+    if zeros.get("energy") and "energy" in part:
+        part["energy"] = energies
 
 
 def _compute(machine: Machine, figures: Figures) -> dict[str, Any]:

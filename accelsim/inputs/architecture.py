@@ -38,6 +38,18 @@ from accelsim.inputs.level_features import (
     read_systolic,
 )
 from accelsim.inputs.source import ListNode, MapNode, Node, Problems, describe
+from accelsim.inputs.sparsity import (
+    COMPUTE_ACTIONS,
+    COMPUTE_SPARSITY,
+    SPARSITY,
+    STORAGE_ACTIONS,
+    ComputeSparsity,
+    LevelSparsity,
+    needed_energies,
+    read_compute_sparsity,
+    read_sparsity,
+    with_metadata,
+)
 from accelsim.inputs.units import RATES, SIZES, Rate, decimal, listed
 from accelsim.inputs.workload import ROLES, Tensor
 
@@ -94,6 +106,7 @@ class Level:
     compression: Mapping[str, Fraction] = field(default_factory=dict)
     burst_bits: int | None = None
     dma: Dma | None = None
+    sparsity: LevelSparsity | None = None
 
     def __post_init__(self) -> None:
         for name in ("bandwidth", "read_bandwidth", "write_bandwidth"):
@@ -145,6 +158,7 @@ class Compute:
     component: str = "intmac"
     cycles_per_mac: int = 1
     holds: frozenset[str] = frozenset()
+    sparsity: ComputeSparsity | None = None
 
     @property
     def operands(self) -> str:
@@ -255,7 +269,8 @@ _FANOUT: Keys = {
     "class": Key(fields.name, "component class of the network, such as a wire", "none"),
     "energy": Key(node_of(keys_form(own_energy_keys(_NETWORK_ACTIONS, "free"))), "energies of the network", "free"),
 }
-_STORAGE_ENERGIES, _COMPUTE_ENERGIES = own_energy_keys(_STORAGE_ACTIONS), own_energy_keys(_COMPUTE_ACTIONS)
+_STORAGE_ENERGIES = own_energy_keys((*_STORAGE_ACTIONS, *STORAGE_ACTIONS))
+_COMPUTE_ENERGIES = own_energy_keys((*_COMPUTE_ACTIONS, *COMPUTE_ACTIONS))
 _LEVEL: Keys = {
     "name": Key(fields.name, "its name, different from all others"),
     **COMPONENT,
@@ -280,6 +295,7 @@ _LEVEL: Keys = {
     "bypass": Key(_ROLES, "roles that are never stored here", "free"),
     "fanout": Key(node_of(keys_form(_FANOUT)), "instances of the next level below one instance", "1 x 1"),
     "compression": COMPRESSION,
+    **SPARSITY,
     "dma": DMA,
     "energy": Key(node_of(keys_form(_STORAGE_ENERGIES)), "energies of an access", "from the energy table"),
     "area": AREA,
@@ -291,6 +307,7 @@ _COMPUTE: Keys = {
     "area": replace(AREA, meaning="area of one unit"),
     "cycles_per_mac": Key(fields.positive_int, "cycles of a multiply-accumulate", "1", "cycles"),
     "holds": Key(_ROLES, "roles of which a unit holds the last word, and asks again only if it changes", "none"),
+    **COMPUTE_SPARSITY,
 }
 _TOP: Keys = {
     "name": Key(fields.name, "its name"),
@@ -464,6 +481,7 @@ def _level(level: Fields, machine: _Machine, *, first: bool) -> Level:
         compression=read_compression(level, bypass),
         burst_bits=level.value("burst", 0) or None,
         dma=read_dma(level, bypass, first=first),
+        sparsity=read_sparsity(level, bypass),
         **plain,
     )
     if not first and "burst" in level:
@@ -476,7 +494,9 @@ def _level(level: Fields, machine: _Machine, *, first: bool) -> Level:
     needed = [(role, action) for role in ROLES if role not in read.bypass for action in ("read", "write")]
     partitions = {role: words * word_bits for role, words in (partition_words or {}).items()}
     part = replace(machine.part(name, _STORAGE_ACTIONS, bits), partitions=partitions)
-    own = read_component(level, machine.estimator, part)
+    own = read_component(level, machine.estimator, part, STORAGE_ACTIONS)
+    if read.sparsity is not None and read.sparsity.width:
+        own = with_metadata(level, own, machine.estimator, part, read.sparsity)
     network = f"{name} network"
     part = machine.part(network, _NETWORK_ACTIONS, {"transfer": word_bits})
     fanout = level.get("fanout")
@@ -492,7 +512,7 @@ def _level(level: Fields, machine: _Machine, *, first: bool) -> Level:
         written = energy.entries if isinstance(energy := level.get("energy"), MapNode) else {}
         if any(action not in written or entry.formula for (_, action), entry in own.energies.items()):
             machine.sized[name] = _granules(read)
-        _check_needed(level, name, needed, machine)
+        _check_needed(level, name, [*needed, *needed_energies(read.sparsity)], machine)
         if machine.estimator is not None and machine.estimator.complete:
             _check_needed(level, name, [("*", "leak")], machine)
             _check_needed(level, network, [(role, "transfer") for role in ROLES] * (read.fanout > 1), machine)
@@ -581,12 +601,13 @@ def _compute(node: Node, machine: _Machine, level_names: set[str], problems: Pro
     cycles_per_mac = compute.value("cycles_per_mac", 1)
     if name in level_names:
         problems.add(compute.get("name") or node, f"a level is named '{name}' too")
-    own = read_component(compute, machine.estimator, machine.part(name, _COMPUTE_ACTIONS, {}))
+    own = read_component(compute, machine.estimator, machine.part(name, _COMPUTE_ACTIONS, {}), COMPUTE_ACTIONS)
+    sparsity = read_compute_sparsity(compute)
     if len(problems) == before and compute.readable:
         machine.energies.update({(name, *key): entry for key, entry in own.energies.items()})
         machine.areas.update({name: own.area} if own.area else {})
         _check_needed(compute, name, [("*", "compute")], machine)
-    return Compute(name, component, cycles_per_mac, compute.value("holds", frozenset()))
+    return Compute(name, component, cycles_per_mac, compute.value("holds", frozenset()), sparsity)
 
 
 def _check_needed(part: Fields, name: str, needed: list[tuple[str, str]], machine: _Machine) -> None:

@@ -6,11 +6,14 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.library import Note
 from accelsim.inputs.units import listed, near_miss
+
+if TYPE_CHECKING:
+    from accelsim.inputs.density import Density
 
 ROLES = ("Weights", "Inputs", "Outputs")
 OPERATIONS = ("multiply_add", "multiply", "add", "max", "divide", "softmax", "normalize", "activate")
@@ -31,6 +34,8 @@ class Tensor:
     bits: int = 16
     psum_bits: int = 16
     output: bool = False
+    density: Density | None = None
+    """What is known of its zeros; None: nothing, and so no word counts as one."""
 
     def __post_init__(self) -> None:
         dims = [dim for rank in self.ranks for dim, _ in rank]

@@ -8,6 +8,7 @@ from dataclasses import replace
 from os import PathLike
 
 from accelsim.inputs import fields, forms
+from accelsim.inputs.density_reader import DENSITIES, Read, check_densities, density_of
 from accelsim.inputs.einsum import RawTensor, einsum_keys, read_conv, read_einsum, read_gemm
 from accelsim.inputs.fields import Fields, Formed, Key, Keys, Source, keys_form, node_of
 from accelsim.inputs.forms import Form
@@ -178,6 +179,7 @@ _MORE: Keys = {
         "what happens at each point; engines of a system say which they can do",
         "multiply_add",
     ),
+    "densities": DENSITIES,
 }
 _LAYER: Keys = {
     "name": Key(fields.name, "its name, different from all others"),
@@ -245,7 +247,8 @@ def read_workload(body: Node, problems: Problems) -> Workload | None:
     bits: dict[str, int] = top.value("bits", {})
     yields: dict[str, int] = top.value("yields", {})
     _check_yields(top, yields)
-    layers, feeds = _layers(top, bits) if "layers" in top else ([_layer(top, title, bits, {})], [])
+    densities: dict[str, Read] = top.value("densities", {})
+    layers, feeds = _layers(top, bits, densities) if "layers" in top else ([_layer(top, title, bits, {}, {})], [])
     _check_bits(top, layers)
     found = tuple(filter(None, layers))
     edges = check_edges(feeds, found, problems) if len(problems) == before else ()
@@ -258,7 +261,9 @@ def _check_yields(top: Fields, yields: Mapping[str, int]) -> None:
         top.problems.add(top.entries["yields"], f"a run yields one thing, got {listed(yields)}", "keep one of them")
 
 
-def _layers(top: Fields, bits: Mapping[str, int]) -> tuple[list[Einsum | None], list[Feed]]:
+def _layers(
+    top: Fields, bits: Mapping[str, int], densities: Mapping[str, Read]
+) -> tuple[list[Einsum | None], list[Feed]]:
     problems = top.problems
     for key in (*_FORMS, "repeat", "whole", "operation"):
         if key in top:
@@ -280,7 +285,7 @@ def _layers(top: Fields, bits: Mapping[str, int]) -> tuple[list[Einsum | None], 
         elif title:
             lines[title] = layer.entries["name"].mark.line
         own_bits: dict[str, int] = layer.value("bits", {})
-        layers.append(_layer(layer, title, own_bits, bits))
+        layers.append(_layer(layer, title, own_bits, bits, densities))
         _check_bits(layer, layers[-1:])
         sources: Sources = layer.value("from", {})
         if sources:
@@ -288,8 +293,14 @@ def _layers(top: Fields, bits: Mapping[str, int]) -> tuple[list[Einsum | None], 
     return layers, feeds
 
 
-def _layer(layer: Fields, title: str, bits: Mapping[str, int], outer_bits: Mapping[str, int]) -> Einsum | None:
-    """Read one Einsum in whichever form it is written; its own bits go before those of the workload."""
+def _layer(
+    layer: Fields,
+    title: str,
+    bits: Mapping[str, int],
+    outer_bits: Mapping[str, int],
+    outer_densities: Mapping[str, Read],
+) -> Einsum | None:
+    """Read one Einsum in whichever form it is written; its own bits and densities go before those of the workload."""
     problems = layer.problems
     before = len(problems)
     repeat = layer.value("repeat", 1)
@@ -310,6 +321,9 @@ def _layer(layer: Fields, title: str, bits: Mapping[str, int], outer_bits: Mappi
         hint = near_miss(dim, shape.dims) or f"dimensions: {listed(shape.dims)}"
         problems.add(layer.entries["whole"], f"{quoted(dim)} is no dimension of {title}", hint)
     tensors = tuple(_tensor(operand, bits, outer_bits) for operand in shape.operands)
+    own: dict[str, Read] = layer.value("densities", {})
+    tables = [own, outer_densities] if own is not outer_densities else [own]
+    tensors = tuple(_with_density(tensor, shape.dims, tables, problems) for tensor in tensors)
     for tensor in tensors:
         if tensor.psum_bits < tensor.bits:
             what = f"partial sums of {tensor.psum_bits} bit are narrower than {tensor.name} of {tensor.bits} bit"
@@ -333,12 +347,22 @@ def _tensor(operand: RawTensor, bits: Mapping[str, int], outer_bits: Mapping[str
     return Tensor(name, ranks, role, width, psum_bits, output)
 
 
+def _with_density(
+    tensor: Tensor, dims: Mapping[str, int], tables: Sequence[Mapping[str, Read]], problems: Problems
+) -> Tensor:
+    """Give a tensor its density: by name before role, the layer's before the workload's."""
+    read = next((table[key] for table in tables for key in (tensor.name, tensor.role) if key in table), None)
+    return tensor if read is None else replace(tensor, density=density_of(tensor, dims, read, problems))
+
+
 def _check_bits(owner: Fields, layers: list[Einsum | None]) -> None:
-    """Report keys of `bits` that are neither a role nor a tensor; only where every layer could be read."""
+    """Report keys of `bits` and `densities` that are no role and no tensor; only where every layer could be read."""
     node = owner.get("bits")
+    tensors = [tensor.name for layer in layers if layer for tensor in layer.tensors]
+    if all(layers):
+        check_densities(owner, tensors, ROLES)
     if not isinstance(node, MapNode) or not all(layers):
         return
-    tensors = [tensor.name for layer in layers if layer for tensor in layer.tensors]
     known = list(dict.fromkeys([*ROLES, *tensors, "psums"]))
     for key, mark in node.key_marks.items():
         if key not in known:

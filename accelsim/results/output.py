@@ -50,6 +50,7 @@ from accelsim.search.result import Certificate, FrontResult, Rejection, SearchRe
 
 if TYPE_CHECKING:
     from accelsim.model.limits import Limits
+    from accelsim.model.sparsity.result import SparseResult
 
 QUANTILES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
 WITHIN = (1.01, 1.1, 2.0)
@@ -266,10 +267,53 @@ _DOCUMENTS = {
     "a mapped network": {"workload": TEXT, "architecture": TEXT, "total": TOTAL, "layers": _LAYERS},
     "a Pareto front of one layer": {"front": FRONT},
 }
+_SPARSE = record(
+    energy_pj=NUMBER,
+    cycles=COUNT,
+    bottleneck=TEXT,
+    valid=TRUTH,
+    violations=rows(TEXT),
+    compute=record(
+        dense_macs=SOME,
+        actual_macs=NUMBER,
+        gated_macs=NUMBER,
+        skipped_macs=NUMBER,
+        instances=NUMBER,
+        cycles=COUNT,
+        energy_pj=NUMBER,
+    ),
+    tensors=rows(
+        record(
+            level=TEXT,
+            tensor=TEXT,
+            density=TEXT,
+            format=TEXT,
+            instances=NUMBER,
+            tile_words=NUMBER,
+            held_words=COUNT,
+            held_metadata_bits=NUMBER,
+            dense_words=COUNT,
+            actual_words=NUMBER,
+            gated_words=NUMBER,
+            skipped_words=NUMBER,
+            metadata_bits=NUMBER,
+            dense_pj=NUMBER,
+            energy_pj=NUMBER,
+        )
+    ),
+    components=rows(record(component=TEXT, energy_pj=NUMBER)),
+)
+"""What zeros save of the mapping, where the machine does something about them."""
+
+
+def _document_form(kinds: dict[str, Kind]) -> Form:
+    """Form of a document; `sparse` may be there beside the result of one layer."""
+    form = record(**_PROVENANCE, **kinds, **_MACHINE).form
+    return {**form, "properties": {**form["properties"], "sparse": _SPARSE.form}} if "result" in kinds else form
+
+
 RESULT_FORM: Form = {
-    "oneOf": [
-        {"title": title, **record(**_PROVENANCE, **kinds, **_MACHINE).form} for title, kinds in _DOCUMENTS.items()
-    ],
+    "oneOf": [{"title": title, **_document_form(kinds)} for title, kinds in _DOCUMENTS.items()],
     "$defs": {name: kind.form for name, kind in _DEFINED.items()},
 }
 """JSON Schema of a result.json."""
@@ -344,14 +388,22 @@ def front_json(front: FrontResult, provenance: Provenance, machine: Mapping[str,
     return {**provenance_json(provenance), "front": found, **machine}
 
 
-def evaluation_json(result: Result, provenance: Provenance, machine: Mapping[str, Any]) -> dict[str, Any]:
-    """Document of one evaluated mapping; `machine` is the `machine_json` of the machine."""
-    return {**provenance_json(provenance), "result": result_json(result), **machine}
+def evaluation_json(
+    result: Result, provenance: Provenance, machine: Mapping[str, Any], sparse: SparseResult | None = None
+) -> dict[str, Any]:
+    """Document of one evaluated mapping; `machine` is the `machine_json` of the machine, `sparse` what zeros save."""
+    return {**provenance_json(provenance), "result": result_json(result), **_zeros(sparse), **machine}
 
 
-def map_json(search: SearchResult, provenance: Provenance, machine: Mapping[str, Any]) -> dict[str, Any]:
+def map_json(
+    search: SearchResult, provenance: Provenance, machine: Mapping[str, Any], sparse: SparseResult | None = None
+) -> dict[str, Any]:
     """Document of one mapped layer."""
-    return {**provenance_json(provenance), **searched_json(search, provenance), **machine}
+    return {**provenance_json(provenance), **searched_json(search, provenance), **_zeros(sparse), **machine}
+
+
+def _zeros(sparse: SparseResult | None) -> dict[str, Any]:
+    return {} if sparse is None else {"sparse": sparse.json()}
 
 
 def searched_json(search: SearchResult, provenance: Provenance) -> dict[str, Any]:

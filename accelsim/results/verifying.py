@@ -24,6 +24,7 @@ from accelsim.inputs.workload import Einsum, Workload
 from accelsim.model.evaluate import evaluate
 from accelsim.model.limits import layer_limits
 from accelsim.model.result import Result
+from accelsim.model.sparsity import sparse_result
 from accelsim.results import Provenance, output, provenance_json
 from accelsim.results.cache import rules_broken
 from accelsim.results.explain import LARGEST_WALK, same_as_walked
@@ -241,7 +242,7 @@ def verify_layer(document: Mapping[str, Any], task: Task) -> tuple[list[Check], 
         if "front" in document:
             return [*_check_front(task, document["front"])], None
         result = task.cost(document["result"])
-        checks = [*_check_result(task, document["result"], result)]
+        checks = [*_check_result(task, document["result"], result), *_check_zeros(task, document, result)]
         if "search" not in document:
             return [*checks, not_checked([_VERSION])], None
         more, search = _check_search(task, document["search"], result)
@@ -275,6 +276,13 @@ def verify_rest(
             "layers": [{**old, **row} for old, row in pairs],
         }
     return compare("origin, sums, energy table and area", dict(document), made)
+
+
+def _check_zeros(task: Task, document: Mapping[str, Any], result: Result) -> Iterator[Check]:
+    """Compare what zeros save, where the document or the machine says something of it."""
+    found = sparse_result(task.architecture, task.einsum, result)
+    if (found is not None and "layer" not in document) or "sparse" in document:
+        yield compare("what zeros save", document.get("sparse"), found.json() if found else None)
 
 
 def _check_result(task: Task, recorded: Mapping[str, Any], result: Result) -> Iterator[Check]:

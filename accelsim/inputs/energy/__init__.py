@@ -217,7 +217,8 @@ def energy_key(action: str, default: str = "from the energy table") -> Key:
     if action == "leak":
         return Key(node_of(units), "energy that leaks in a cycle, of one instance", "none", "pJ")
     if action not in _OF_ACCESSES:
-        return Key(node_of(units), "energy of a multiply-accumulate", default, ENERGIES)
+        of = "a multiply-accumulate" if action == "compute" else f"a {action.replace('_', ' ')}"
+        return Key(node_of(units), f"energy of {of}", default if action == "compute" else "none", ENERGIES)
     what = f"energy of {_OF_ACCESSES[action]}"
     default = "as `write`" if action == "update" else default
     roles = by_role(node_of(units), f"{what},", default, ENERGIES)
@@ -324,7 +325,9 @@ def _energy(node: Node | None, action: str, problems: Problems) -> Energy | None
     return value
 
 
-def read_component(part: Fields, estimator: Estimator | None, as_part: Component) -> ComponentFigures:
+def read_component(
+    part: Fields, estimator: Estimator | None, as_part: Component, own_only: tuple[str, ...] = ()
+) -> ComponentFigures:
     """Energies [pJ] of a level, a network or the compute units by (role, action), and area: own, else found.
 
     Parameters
@@ -335,8 +338,10 @@ def read_component(part: Fields, estimator: Estimator | None, as_part: Component
         That of the architecture.
     as_part : Component
         The same as the estimator sees it, but for what stands in `part`.
+    own_only : tuple of str
+        Actions whose energies no estimator gives.
     """
-    own = read_own_energies(part.get("energy"), as_part.actions, as_part.bits, part.problems)
+    own = read_own_energies(part.get("energy"), (*as_part.actions, *own_only), as_part.bits, part.problems)
     area = _own_area(part)
     component = part.get("class")
     if estimator is None or not isinstance(component, ScalarNode):

@@ -1,0 +1,281 @@
+"""Densities, formats, gating and skipping: Sparseloop's specifications as keys of accelsim, and back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from accelsim.importers.documents import Row, Table, refuse
+from accelsim.importers.foreign import Note
+from accelsim.importers.timeloop_machine import Figures, Machine, Part, plain, tables_under
+from accelsim.inputs.architecture import Level
+from accelsim.inputs.energy import EnergyTable
+from accelsim.inputs.sparsity import FORMATS, METADATA_ACTIONS, STORAGE_ACTIONS, ComputeSparsity, Rank
+from accelsim.inputs.units import listed, quoted
+from accelsim.inputs.workload import ROLES, Einsum
+
+_KINDS = {
+    "hypergeometric": "uniform",
+    "fixed_structured": "fixed_structured",
+    "fixed": "fixed_structured",
+    "banded": "banded",
+}
+"""Distributions, by Sparseloop's names."""
+_GATED = ("mac_gated", "mult_gated", "compute_gated")
+_COMPUTE = {
+    "gated_compute": (*_GATED, "mac", "mult", "compute"),
+    "skipped_compute": ("mac_skipped", "mult_skipped", "compute_skipped", *_GATED, "mac", "mult", "compute"),
+}
+"""Actions of an ERT of which the first is charged."""
+_SAVINGS = {"gating": "gating", "skipping": "skipping"}
+_SPATIAL = ("skipping_spatial", "spatial_skipping")
+
+
+def read_densities(written: Table, notes: list[Note]) -> dict[str, Any]:
+    """Densities of a problem by tensor; one that has no counterpart becomes a note."""
+    found: dict[str, Any] = {}
+    for name, held in written.items():
+        if not isinstance(held, Table):
+            share = _share(held)
+            if share != "1":
+                found[name] = {"distribution": "fixed_structured", "density": share}
+            continue
+        kind = str(held.get("distribution", "fixed_structured")).replace("-", "_")
+        known = _KINDS.get(kind)
+        if known == "banded":
+            found[name] = {"distribution": known, "band_width": int(held.get("band_width", 0) or 0)}
+        elif known is None or held.get("density") is None:
+            why = "a file of measured densities is not among the files" if "file" in " ".join(held) else "is not known"
+            notes.append(Note(written.where(name), f"density of {name}, {kind}", f"{why}; no word of it is zero here"))
+        elif _share(held["density"]) != "1":
+            found[name] = {"distribution": known, "density": _share(held["density"])}
+    return found
+
+
+def _share(written: Any) -> str:
+    return f"{Decimal(str(written)).normalize():f}"
+
+
+def read_sparsity(
+    machine: Machine, given: Sequence[Table | Row], roles: Mapping[str, str], figures: Figures, notes: list[Note]
+) -> dict[str, dict[str, Any]]:
+    """Keys of each part that say what it does about zeros, with the energies of this.
+
+    Parameters
+    ----------
+    given : sequence of Table or Row
+        What stands under `sparse_optimizations`; parts may have some of their own.
+    roles : mapping of str to str
+        Role of each tensor.
+    """
+    asked: dict[str, list[Table]] = {part.name: list(_own(part)) for part in machine.parts}
+    for body in given:
+        for target in tables_under(body, "targets") if isinstance(body, Table) else ():
+            part = machine.part(str(target.get("name")))
+            if part is None:
+                names = listed(one.name for one in machine.parts)
+                what = f"sparse_optimizations: no part is named {quoted(plain(target.get('name')))}; there are {names}"
+                raise refuse(target.where("name"), what)
+            asked[part.name].append(target)
+    known = roles or {role: role for role in ROLES}
+    found = {}
+    for part in machine.parts:
+        keys: dict[str, Any] = {}
+        for table in asked[part.name]:
+            for key, held in _keys(table, part, known, notes).items():
+                keys[key] = [*keys[key], *held] if isinstance(held, list) and key in keys else held
+        if keys or "decompression_count" in figures.energies.get(part.name, {}):
+            found[part.name] = keys | _storage(part, keys, figures, compute=part is machine.parts[-1])
+    return found
+
+
+def _own(part: Part) -> Iterator[Table]:
+    written = part.table.get("sparse_optimizations")
+    if isinstance(written, Table):
+        yield written
+
+
+def _keys(table: Table, part: Part, roles: Mapping[str, str], notes: list[Note]) -> dict[str, Any]:
+    """Keys that one table of optimizations comes to."""
+    found: dict[str, Any] = {}
+    for key, held in table.items():
+        name = key.replace("-", "_")
+        if name in ("representation_format", "compression") and isinstance(held, Table):
+            found["formats"] = _formats(held, part, roles)
+        elif name == "action_optimization":
+            for one in tables_under(table, key):
+                kind = str(one.get("type", "")).replace("-", "_")
+                kind = "spatial_skipping" if kind in _SPATIAL else kind
+                if kind == "position_skipping":
+                    target = str(one.get("target"))
+                    if target not in roles:
+                        what = f"{part.name}: {quoted(target)} is no tensor; there are {listed(roles)}"
+                        raise refuse(one.where("target"), what)
+                    found.setdefault(kind, []).append(roles[target])
+                    continue
+                if kind not in (*_SAVINGS, "spatial_skipping"):
+                    raise refuse(one.where("type"), f"{part.name}: {quoted(kind)} is no optimization of accesses")
+                options = tables_under(one, "options") or [one]
+                choices = [_choice(option, part, roles) for option in options]
+                found.setdefault(kind, []).append(choices[0] if len(choices) == 1 else {"options": choices})
+        elif name == "compute_optimization":
+            kinds = {str(one.get("type", "")).replace("-", "_") for one in tables_under(table, key)}
+            found |= {"gating": True} if kinds & {"gating", "gate_on_zero_operand"} else {}
+            found |= {"skipping": True} if kinds & {"skipping", "skip_on_not_aligned_operands"} else {}
+        elif name != "name":
+            notes.append(Note(table.where(key), f"{part.name}: {key}", "has no counterpart"))
+    return found
+
+
+def _choice(option: Table, part: Part, roles: Mapping[str, str]) -> dict[str, Any]:
+    """A target and its leaders."""
+    key = next((each for each in option if each.replace("-", "_") == "condition_on"), "condition_on")
+    names = option.get(key)
+    for name in (option.get("target"), *(names if isinstance(names, list) else [names])):
+        if name not in roles:
+            raise refuse(option.mark, f"{part.name}: {quoted(str(name))} is no tensor; there are {listed(roles)}")
+    leaders = {roles[str(name)] for name in (names if isinstance(names, list) else [names])}
+    return {"target": roles[str(option["target"])], "condition_on": sorted(leaders)}
+
+
+def _formats(written: Table, part: Part, roles: Mapping[str, str]) -> dict[str, Any]:
+    spelt = next((key for key in written if key.replace("-", "_") == "data_spaces"), "data_spaces")
+    found = {}
+    for space in tables_under(written, spelt):
+        if space.get("name") not in roles:
+            what = f"{part.name}: {quoted(str(space.get('name')))} is no tensor; there are {listed(roles)}"
+            raise refuse(space.where("name"), what)
+        order = next((str(held) for key, held in space.items() if "application" in key), "outer-to-inner")
+        ranks = [_rank(rank, part) for rank in tables_under(space, "ranks")]
+        found[roles[space["name"]]] = {"ranks": ranks, "order": order.replace("-", "_")}
+    return {role: found[role] for role in ROLES if role in found}
+
+
+def _rank(written: Table, part: Part) -> dict[str, Any]:
+    keys = {key.replace("-", "_"): held for key, held in written.items()}
+    kind = str(keys.get("format", "")).upper()
+    if kind not in FORMATS:
+        known = listed(FORMATS)
+        raise refuse(written.where("format"), f"{part.name}: {quoted(kind)} is no format of a rank; there are {known}")
+    found: dict[str, Any] = {"format": kind}
+    lists = keys.get("flattened_rankIDs")
+    if lists is not None:
+        found["flattened"] = sorted(
+            {str(dim) for each in lists for dim in (each if isinstance(each, list) else [each])}
+        )
+    for theirs, ours in (("metadata_word_bits", "metadata_bits"), ("payload_word_bits", "payload_bits")):
+        if keys.get(theirs) is not None:
+            found[ours] = int(keys[theirs])
+    return found
+
+
+def _storage(part: Part, keys: Mapping[str, Any], figures: Figures, *, compute: bool) -> dict[str, Any]:
+    """Storage of metadata, and energies of what only zeros bring about; an ERT without one takes nothing for it."""
+    energies = figures.energies.get(part.name, {})
+    if compute:
+        charged = {key: next((energies[one] for one in of if one in energies), 0.0) for key, of in _COMPUTE.items()}
+        return {"energy": {key: f"{Decimal(repr(pj)):f} pJ" for key, pj in charged.items()}}
+    found: dict[str, Any] = {}
+    needed = list[str]()
+    if "formats" in keys:
+        width, depth = part.number("metadata_storage_width", 0), part.number("metadata_storage_depth", 0)
+        word = part.number("metadata_datawidth", 0) or width or part.word_bits
+        found["metadata"] = {"width": f"{int(width or word)} bit", "word": f"{int(word)} bit"}
+        found["metadata"] |= {"depth": int(depth)} if depth else {}
+        needed += METADATA_ACTIONS[:2]
+        energies = energies if width else {key: pj for key, pj in energies.items() if "metadata" not in key}
+    if not figures.energies:
+        return found
+    if "idle" in energies:
+        energies = {"gated_read": energies["idle"], "gated_write": energies["idle"], **energies}
+    charged = dict.fromkeys(needed, 0.0) | {key: energies[key] for key in STORAGE_ACTIONS if key in energies}
+    for action in ("compression", "decompression"):
+        charged |= {action: energies[f"{action}_count"]} if f"{action}_count" in energies else {}
+    return found | {"energy": {key: f"{Decimal(repr(pj)):f} pJ" for key, pj in charged.items()}}
+
+
+def written_densities(einsum: Einsum) -> dict[str, Any]:
+    """Densities of a layer as Sparseloop's; n of m are taken as an even share, and a mask as a uniform density."""
+    from accelsim.inputs.density import Banded, FixedStructured, NOfM, Uniform
+
+    found: dict[str, Any] = {}
+    for tensor in einsum.tensors:
+        density = tensor.density
+        if density is None:
+            continue
+        if isinstance(density, Banded):
+            found[tensor.name] = {"distribution": "banded", "band_width": density.band_width}
+            continue
+        full = tensor.box(einsum.dims)
+        share = Decimal(repr(density.occupancy(full, full).mean / math.prod(full)))
+        if isinstance(density, Uniform | FixedStructured):
+            share = Decimal(density.density.numerator) / Decimal(density.density.denominator)
+        even = isinstance(density, FixedStructured | NOfM)
+        found[tensor.name] = {
+            "distribution": "fixed_structured" if even else "hypergeometric",
+            "density": float(share.normalize()),
+        }
+    return found
+
+
+def written_sparsity(level: Level, einsum: Einsum) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a level does about zeros as `sparse_optimizations`, and the attributes of its metadata storage."""
+    own = level.sparsity
+    if own is None:
+        return {}, {}
+    names: dict[str, list[str]] = {}
+    for tensor in einsum.tensors:
+        names.setdefault(tensor.role, []).append(tensor.name)
+    spaces = [
+        {
+            "name": name,
+            "ranks": [_written_rank(rank) for rank in form.ranks],
+            "rank_application_order": "inner_to_outer" if form.inner_first else "outer_to_inner",
+        }
+        for role, form in own.formats.items()
+        for name in names.get(role, [])
+    ]
+    actions: list[dict[str, Any]] = []
+    for saving in own.savings:
+        options = [
+            {"target": name, "condition_on": [other for leader in leaders for other in names.get(leader, [])]}
+            for target, leaders in saving.choices
+            for name in names.get(target, [])
+        ]
+        actions.append({"type": saving.kind, "options": options})
+    actions += [
+        {"type": "position_skipping", "target": name, "condition_on": []}
+        for role in sorted(own.positions)
+        for name in names.get(role, [])
+    ]
+    found: dict[str, Any] = {"representation_format": {"data_spaces": spaces}} if spaces else {}
+    found |= {"action_optimization": actions} if actions else {}
+    attributes = {"metadata_storage_width": own.width, "metadata_datawidth": own.word_bits} if own.width else {}
+    return found, attributes | ({"metadata_storage_depth": own.depth} if own.depth else {})
+
+
+def _written_rank(rank: Rank) -> dict[str, Any]:
+    found: dict[str, Any] = {"format": rank.format}
+    found |= {"flattened_rankIDs": [sorted(rank.flattened)]} if rank.flattened is not None else {}
+    found |= {"metadata_word_bits": rank.metadata_bits} if rank.metadata_bits is not None else {}
+    return found | ({"payload_word_bits": rank.payload_bits} if rank.payload_bits is not None else {})
+
+
+def written_compute(sparsity: ComputeSparsity | None) -> dict[str, Any]:
+    """What the compute units do with zeros, as `sparse_optimizations`."""
+    if sparsity is None:
+        return {}
+    kinds = [kind for kind in ("gating", "skipping") if getattr(sparsity, kind)]
+    return {"sparse_optimizations": {"compute_optimization": [{"type": kind} for kind in kinds]}}
+
+
+_ERT_NAMES = {"decompression": "decompression_count", "compression": "compression_count"}
+_ERT_NAMES |= {"gated_compute": "compute_gated", "skipped_compute": "compute_skipped"}
+
+
+def written_energies(entries: EnergyTable, name: str, actions: Sequence[str]) -> dict[str, float]:
+    """Energies [pJ] of what only zeros bring about, under the names that an ERT has for them."""
+    found = {action: entries.entries.get((name, "*", action)) for action in actions}
+    return {_ERT_NAMES.get(action, action): entry.energy_pj for action, entry in found.items() if entry is not None}

@@ -1,0 +1,134 @@
+"""Read densities of tensors: a share, or a distribution with its parameters, or a mask in a file."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from accelsim.inputs import fields, forms
+from accelsim.inputs.fields import Fields, Key, Keys, formed, keys_form
+from accelsim.inputs.source import BadNode, MapNode, Node, Problems
+from accelsim.inputs.units import listed, near_miss, quoted
+from accelsim.inputs.workload import Tensor
+
+if TYPE_CHECKING:
+    from accelsim.inputs.density import Density, Measured
+
+_DISTRIBUTIONS = ("uniform", "fixed_structured", "n_of_m", "banded", "measured")
+_TAKES = {
+    "uniform": ("density",),
+    "fixed_structured": ("density",),
+    "n_of_m": ("n", "m", "along"),
+    "banded": ("band_width",),
+    "measured": ("file",),
+}
+_DENSITY: Keys = {
+    "distribution": Key(fields.one_of(_DISTRIBUTIONS, "a distribution"), f"one of {', '.join(_DISTRIBUTIONS)}"),
+    "density": Key(fields.share, "share of the words that are not zero", "given otherwise", "0 to 1"),
+    "n": Key(fields.count, "words of a block that are not zero", "of n_of_m"),
+    "m": Key(fields.positive_int, "words of a block", "of n_of_m"),
+    "along": Key(fields.identifier, "dimension along which a block lies", "of n_of_m"),
+    "band_width": Key(fields.count, "diagonals on each side of the main one", "of banded"),
+    "file": Key(fields.text, "a mask: `.npy`, or `.npz` of one array, beside this file", "of measured"),
+}
+Read = tuple[Node, Fields | None, "Density | None"]
+"""What is written, its keys if it has some, and the density of those that need not know the tensor."""
+
+
+@formed(forms.either(fields.share.form, keys_form(_DENSITY)))
+def read_density(node: Node, problems: Problems) -> Read | None:
+    """Read one density as far as that goes without its tensor."""
+    from accelsim.inputs.density import Banded, FixedStructured, Uniform
+
+    if not isinstance(node, MapNode):
+        share = fields.share(node, problems)
+        return None if share is None else (node, None, Uniform(share))
+    written, before = Fields(node, problems, _DENSITY), len(problems)
+    kind = written.value("distribution", "")
+    takes = _TAKES.get(kind, ())
+    for key in takes:
+        if key not in written:
+            problems.add(node, f"'{key}' is missing: {kind} takes {listed(takes)}")
+    for key in written.entries if takes else ():
+        if key not in (*takes, "distribution") and key in _DENSITY:
+            problems.add(written.entries[key], f"{kind} takes {listed(takes)} only", f"leave `{key}` out")
+    if len(problems) > before or not written.readable:
+        return None
+    if kind in ("uniform", "fixed_structured"):
+        share = written.value("density", None)
+        found: Density | None = (Uniform if kind == "uniform" else FixedStructured)(share) if share else None
+    else:
+        found = Banded(written.value("band_width", 0)) if kind == "banded" else None
+    return (node, written, found) if len(problems) == before else None
+
+
+_read = fields.mapping_of(read_density)
+DENSITIES = Key(_read, "words that are not zero, by role or tensor: a share, or a distribution", "all")
+"""The key `densities` of a workload or a layer."""
+
+
+def density_of(tensor: Tensor, dims: Mapping[str, int], read: Read, problems: Problems) -> Density | None:
+    """Density of a tensor; what does not fit it is reported."""
+    from accelsim.inputs.density import Banded, NOfM
+
+    node, written, found = read
+    if isinstance(found, Banded) and len(tensor.ranks) != 2:
+        problems.add(node, f"a band is of a matrix, and {tensor.name} has {len(tensor.ranks)} ranks", "use another")
+    if found is not None or written is None:
+        return found
+    if written.entries["distribution"].text == "measured":  # type: ignore[union-attr]
+        return _mask(tensor, dims, written, problems)
+    n, m, along = written.value("n", 0), written.value("m", 1), written.value("along", "")
+    ranks = [place for place, rank in enumerate(tensor.ranks) if [dim for dim, _ in rank] == [along]]
+    if n > m:
+        problems.add(written.entries["n"], f"{n} of {m} words cannot be other than zero", f"write n: {m} or less")
+    elif n == 0:
+        problems.add(written.entries["n"], "all words are zero", "write n: 1 or more")
+    elif not ranks:
+        plain = [rank[0][0] for rank in tensor.ranks if len(rank) == 1]
+        what = f"{quoted(along)} is no rank of its own in {tensor.name}"
+        problems.add(written.entries["along"], what, near_miss(along, plain) or f"ranks: {listed(plain)}")
+    else:
+        return NOfM(n, m, ranks[0])
+    return None
+
+
+def _mask(tensor: Tensor, dims: Mapping[str, int], written: Fields, problems: Problems) -> Measured | None:
+    import numpy as np
+
+    from accelsim.inputs.density import measured
+
+    node, shape = written.entries["file"], tensor.box(dims)
+    name = written.value("file", "")
+    try:
+        path = Path(node.mark.file).parent / name
+        loaded = np.load(path, allow_pickle=False)
+        array = loaded if isinstance(loaded, np.ndarray) else loaded[_only(loaded.files)]
+    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
+        what = "no such file" if isinstance(error, FileNotFoundError) else f"cannot be read: {error}"
+        problems.add(node, f"{name}: {what}", "a mask is an array of NumPy, such as mask.npy")
+        return None
+    if array.shape != shape:
+        ranks = " x ".join(map(str, array.shape))
+        what = f"the mask has {ranks or 'one'} words, and {tensor.name} is {' x '.join(map(str, shape))}"
+        problems.add(node, what, "its ranks are in the order of the tensor's")
+        return None
+    return measured(array, name)
+
+
+def _only(names: Sequence[str]) -> str:
+    if len(names) != 1:
+        raise ValueError(f"it holds {len(names)} arrays, not one")
+    return names[0]
+
+
+def check_densities(owner: Fields, names: Sequence[str], roles: Sequence[str]) -> None:
+    """Report keys of `densities` that are neither a role nor a tensor."""
+    node = owner.get("densities")
+    known = list(dict.fromkeys([*roles, *names]))
+    for key, mark in node.key_marks.items() if isinstance(node, MapNode) else ():
+        if key not in known:
+            hint = near_miss(key, known) or f"keys: {listed(known)}"
+            owner.problems.add(BadNode(mark, node.path), f"{quoted(key)} is neither a tensor nor a role", hint)  # type: ignore[union-attr]

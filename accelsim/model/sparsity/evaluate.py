@@ -1,0 +1,548 @@
+"""Split the dense counts of a mapping into what happens, what is gated and what is skipped, and add metadata."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from accelsim.inputs.architecture import Architecture, Level
+from accelsim.inputs.density import Dense
+from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.nodes import arrange_for
+from accelsim.inputs.sparsity import ComputeSparsity, Format, LevelSparsity
+from accelsim.inputs.workload import Einsum, Tensor, pad
+from accelsim.model.result import Result, TensorAtLevel
+from accelsim.model.sparsity.nest import Nest
+from accelsim.model.sparsity.result import (
+    ACTIONS,
+    KINDS,
+    Counts,
+    RankUnits,
+    SparseCompute,
+    SparseResult,
+    SparseTensor,
+)
+from accelsim.model.sparsity.savings import (
+    Odds,
+    Packed,
+    Saved,
+    compute_shares,
+    metadata,
+    pack,
+    saved_reads,
+    spatial_share,
+    unit_bits,
+)
+
+_ENERGY = {
+    ("gated", "read"): ("gated_read",),
+    ("gated", "fill"): ("gated_fill", "gated_write"),
+    ("gated", "update"): ("gated_update", "gated_write"),
+    ("skipped", "read"): ("skipped_read", "gated_read"),
+    ("skipped", "fill"): ("skipped_fill", "skipped_write", "gated_fill", "gated_write"),
+    ("skipped", "update"): ("skipped_update", "skipped_write", "gated_update", "gated_write"),
+}
+"""Actions of which the first that has an energy is charged; none: nothing is."""
+_METADATA_ENERGY = {
+    ("actual", "read"): ("metadata_read",),
+    ("actual", "fill"): ("metadata_fill", "metadata_write"),
+    ("actual", "update"): ("metadata_update", "metadata_write"),
+    ("gated", "read"): ("gated_metadata_read",),
+    ("gated", "fill"): ("gated_metadata_fill", "gated_metadata_write"),
+    ("gated", "update"): ("gated_metadata_update", "gated_metadata_write"),
+    ("skipped", "read"): ("skipped_metadata_read", "gated_metadata_read"),
+    ("skipped", "fill"): ("skipped_metadata_write", "gated_metadata_fill", "gated_metadata_write"),
+    ("skipped", "update"): ("skipped_metadata_write", "gated_metadata_update", "gated_metadata_write"),
+}
+_COMPUTE_ENERGY = {"gated": ("gated_compute",), "skipped": ("skipped_compute", "gated_compute")}
+
+
+def evaluate_sparse(
+    architecture: Architecture,
+    einsum: Einsum,
+    dense: Result,
+    *,
+    whole: bool = False,
+) -> SparseResult:
+    """Find what zeros save of a mapping.
+
+    Parameters
+    ----------
+    einsum : Einsum
+        Its tensors have densities.
+    dense : Result
+        What `evaluate` says of the mapping.
+    whole : bool
+        Round each share of a count to whole words, as Sparseloop does; else the counts are expected values.
+
+    Raises
+    ------
+    AccelsimError
+        If the machine has parts whose time depends on each word, such as a systolic array, or a format has fewer ranks
+        than a tile has loops.
+    """
+    return _Sparse(architecture, einsum, dense, whole).result()
+
+
+class _Sparse:
+    """One evaluation; `p[level, tensor]` are savings, `dense` counts of one instance."""
+
+    def __init__(self, architecture: Architecture, einsum: Einsum, dense: Result, whole: bool) -> None:
+        self.machine = arrange_for(architecture, dense.mapping)
+        self.einsum = pad(einsum, dense.mapping.padding)
+        self.dense, self.whole = dense, whole
+        self.nest, self.odds = Nest(dense.mapping), Odds(self.einsum)
+        self.tensors = {tensor.name: tensor for tensor in self.einsum.tensors}
+        self.roles: dict[str, list[Tensor]] = {}
+        for tensor in self.einsum.tensors:
+            self.roles.setdefault(tensor.role, []).append(tensor)
+        self.at = {(self._node(one), one.tensor): one for one in dense.tensors}
+        self._refuse()
+
+    def _node(self, one: TensorAtLevel) -> int:
+        nodes = enumerate(self.dense.mapping.levels)
+        return next(i for i, node in nodes if node.level == one.level and one.tensor in node.keep)
+
+    def _refuse(self) -> None:
+        for level in self.machine.levels:
+            if level.systolic is not None or level.dma is not None or level.overlap != "all":
+                part = "systolic array" if level.systolic else "dma" if level.dma else f"overlap: {level.overlap}"
+                why = f"{level.name} has a {part}, whose cycles depend on each word"
+                raise AccelsimError(f"{why}; zeros save nothing there that is known")
+
+    def result(self) -> SparseResult:
+        """Everything."""
+        levels = self.machine.levels
+        self.forms: dict[tuple[int, str], Format] = {}
+        for node, level in enumerate(levels):
+            for role, form in self._own(level).formats.items():
+                self.forms |= {(node, t.name): form for t in self.roles.get(role, []) if self.nest.keeps(node, t)}
+        self.stored = {key: self._stored(*key) for key in self.at}
+        self.saved = self._savings()
+        self.ratio = self._spatial()
+        self.packed: dict[tuple[int, str], Packed] = {
+            (node, name): pack(self.odds, self.nest, self.tensors[name], node)
+            for node, name in self.at
+            if self.tensors[name].role in self._own(self.machine.levels[node]).positions
+        }
+        tensors = tuple(self._tensor(node, name) for node, name in self.at)
+        compute = self._compute()
+        cycles = {level.name: 0 for level in levels}
+        for node, level in enumerate(levels):
+            cycles[level.name] = max(cycles[level.name], self._level_cycles(level, node, tensors, compute.cycles))
+        total = max([compute.cycles, *cycles.values()])
+        components = self._components(tensors, compute, total)
+        return SparseResult(
+            dense=self.dense,
+            tensors=tensors,
+            compute=compute,
+            cycles=total,
+            level_cycles=cycles,
+            energy_pj=sum(components.values()),
+            components=components,
+            violations=tuple(self._violations(tensors)),
+        )
+
+    def _own(self, level: Level) -> LevelSparsity:
+        return level.sparsity or LevelSparsity()
+
+    def _form(self, node: int, name: str) -> Format | None:
+        return self.forms.get((node, name))
+
+    def _parent(self, node: int, tensor: Tensor) -> int | None:
+        return self.nest.keeper(node - 1, tensor) if node else None
+
+    def _located(self, node: int | None, name: str) -> bool:
+        form = None if node is None else self._form(node, name)
+        return form is not None and form.located
+
+    # ---- what is stored ----
+
+    def _stored(self, node: int, name: str) -> tuple[float, float, tuple[RankUnits, ...]]:
+        """Probability that an instance holds a tile, expected words of one that are not zero, and its metadata."""
+        tensor = self.tensors[name]
+        box = tensor.box(self._sizes(node, tensor))
+        occupancy = self.odds.of(tensor, box)
+        held = 1.0 - occupancy.empty if self._located(self._parent(node, tensor), name) else 1.0
+        held = held or 1.0
+        return held, occupancy.mean / held, self._metadata(node, name, held)
+
+    def _sizes(self, node: int, tensor: Tensor) -> dict[str, int]:
+        inside = self.nest.inside(node)
+        return {dim: inside.get(dim, 1) for dim in tensor.dims}
+
+    def _metadata(self, node: int, name: str, held: float) -> tuple[RankUnits, ...]:
+        if (node, name) not in self.forms:
+            return ()
+        tensor = self.tensors[name]
+        forms = {level: form for (level, other), form in self.forms.items() if other == name}
+        try:
+            fibers = self.nest.fibers(tensor, node, forms)
+        except ValueError as error:
+            raise AccelsimError(f"{self.machine.levels[node].name}: format of {name}: {error}") from None
+        return metadata(fibers, tensor, self.odds, held)
+
+    # ---- what is saved ----
+
+    def _savings(self) -> dict[tuple[int, str], Saved]:
+        """The saving of each tensor's reads at each level; of several the one that leaves out most."""
+        found: dict[tuple[int, str], Saved] = {}
+        for kind in ("gating", "skipping"):
+            for node in range(self.nest.depth - 1, -1, -1):
+                for saving in self._own(self.machine.levels[node]).savings:
+                    if saving.kind != kind or self._repeats(node):
+                        continue
+                    best, most = None, -1.0
+                    for target, leaders in self._choices(saving.choices):
+                        at = self.nest.keeper(node, target)
+                        block = self.machine.levels[at].block_size
+                        saved = saved_reads(self.odds, self.nest, kind, target, leaders, at, block)
+                        worth = saved.share * self._worth(at, target)
+                        if worth >= most:
+                            best, most = ((at, target.name), saved), worth
+                    if best is not None and (best[0] not in found or found[best[0]].share < best[1].share):
+                        found[best[0]] = best[1]
+        return found
+
+    def _repeats(self, node: int) -> bool:
+        """Whether the level has a node further out, at which its savings are found already."""
+        return node > 0 and self.machine.levels[node - 1].name == self.machine.levels[node].name
+
+    def _choices(self, choices: Iterable[tuple[str, tuple[str, ...]]]) -> Iterable[tuple[Tensor, list[Tensor]]]:
+        for role, by in choices:
+            for target in self.roles.get(role, []):
+                yield target, [t for each in by for t in self.roles.get(each, []) if t is not target]
+
+    def _worth(self, node: int, tensor: Tensor) -> float:
+        """Energy of reading a tile, which decides between choices."""
+        level = self.machine.levels[node]
+        read = self.machine.energy.find(level.name, tensor.role, "read")
+        child = self.nest.child(node, tensor)
+        at = child if child < self.nest.depth else node
+        units = self.stored[at, tensor.name][2]
+        share = self._own(level).word_bits / level.word_bits
+        words = self.stored[node, tensor.name][1] + share * sum(unit.metadata + unit.payload for unit in units)
+        return (read.energy_pj if read else 0.0) / level.block_size * words
+
+    def _spatial(self) -> dict[tuple[int, str], float]:
+        """Share of the instances of each level (`depth`: compute units) that work for a tensor on average."""
+        if not any(
+            each.kind == "spatial_skipping" for level in self.machine.levels for each in self._own(level).savings
+        ):
+            return {}
+        self.skips: dict[tuple[int, str], float] = {}
+        found: dict[tuple[int, str], float] = {}
+        for tensor in self.einsum.tensors:
+            share = 1.0
+            for node, level in enumerate(self.machine.levels):
+                own: float | None = None
+                if self._located(self.nest.keeper(node, tensor), tensor.name):
+                    own = spatial_share(self.odds, self.nest, tensor, node)
+                for saving in self._own(level).savings:
+                    for target, leaders in self._choices(saving.choices):
+                        if saving.kind == "spatial_skipping" and target is tensor:
+                            own = self._skipped(node, target, leaders)
+                            self.skips[node, tensor.name] = own
+                share = share if own is None else own
+                found[node + 1, tensor.name] = share
+        return found
+
+    def _skipped(self, node: int, target: Tensor, leaders: Iterable[Tensor]) -> float:
+        share = 1.0
+        for leader in leaders:
+            if self._located(self.nest.keeper(node, leader), leader.name):
+                own = spatial_share(self.odds, self.nest, leader, node, target)
+                share *= 1.0 if own is None else own
+        return share
+
+    # ---- accesses ----
+
+    def _part(self, count: float, share: float, *, up: bool = False) -> float:
+        """So much of a count."""
+        if not self.whole:
+            return count * share
+        return float(math.ceil(count * share) if up else math.floor(count * share))
+
+    def _outer(self, node: int, name: str) -> float:
+        """Share of what comes to a level that is left out further out already: that of the next saving there."""
+        tensor = self.tensors[name]
+        for outer in range(node - 1, -1, -1):
+            if (outer, name) in self.saved:
+                return self.saved[outer, name].share
+            if (outer, name) in getattr(self, "skips", {}) and self.nest.keeper(outer, tensor) != node:
+                return 1.0 - self.skips[outer, name]
+        return 0.0
+
+    def _tensor(self, node: int, name: str) -> SparseTensor:
+        level, tensor, one = self.machine.levels[node], self.tensors[name], self.at[node, name]
+        held, mean, units = self.stored[node, name]
+        used = self._used(node, one)
+        dense = {"read": one.total_reads / used, "fill": one.total_fills / used, "update": one.total_updates / used}
+        left = dict(dense)
+        if self._located(node, name):
+            for action in ACTIONS:
+                left[action] -= self._part(left[action], 1.0 - mean / one.tile_words)
+        outside = self._outer(node, name)
+        for action in ACTIONS:
+            left[action] -= self._part(left[action], outside)
+        for (at, other), each in self.packed.items():
+            if at == node and other != name:  # asked for once in each pass of the other
+                left["read"] -= self._part(left["read"], 1.0 - each.passes)
+        form, own = self._form(node, name), self._own(level)
+        rounds = {action: dense[action] / one.tile_words for action in ACTIONS}
+        moved = {action: [self._units(unit.scaled(rounds[action]), outside) for unit in units] for action in ACTIONS}
+        words: Counts = {("actual", action): left[action] for action in ACTIONS}
+        meta = {("actual", action): tuple(moved[action]) for action in ACTIONS}
+        saved = self.saved.get((node, name))
+        if saved is not None and saved.share > outside:
+            share, kind = 1.0 - (1.0 - saved.share) / (1.0 - outside), _KIND[saved.kind]
+            for action in ("read", "update"):
+                out = self._part(left[action], share, up=tensor.output and action == "read")
+                words[kind, action], words["actual", action] = out, left[action] - out
+            child = self.nest.child(node, tensor)
+            below = self._form(child, name) if child < self.nest.depth else form
+            ranks = len(below.ranks) if below else 0
+            for action in ("read", "update"):
+                out_units = [
+                    RankUnits(self._part(u.metadata, share), self._part(u.payload, share)) if r < ranks else _NOTHING
+                    for r, u in enumerate(moved[action])
+                ]
+                meta[kind, action] = tuple(out_units)
+                meta["actual", action] = tuple(
+                    RankUnits(u.metadata - o.metadata, u.payload - o.payload)
+                    for u, o in zip(moved[action], out_units, strict=True)
+                )
+        widths = unit_bits(form, own.word_bits) if form else []
+        bits = {key: _bits(each, widths) for key, each in meta.items()}
+        occupancy = self.odds.of(tensor, tensor.box(self._sizes(node, tensor)))
+        held_words = occupancy.quantile(own.fits) if form and form.compressed else one.tile_words
+        instances = used * (self.ratio.get((node, name), 1.0) if self.ratio else held)
+        metadata_pj = instances * self._metadata_energy(level, bits)
+        partly = self._partly_filled(node, tensor)
+        energy = instances * (partly * self._energy(level, tensor, words) + self._converted(node, tensor, words))
+        return SparseTensor(
+            level=level.name,
+            tensor=name,
+            density=str(tensor.density or Dense()),
+            format=" ".join(rank.format for rank in form.ranks) if form else "",
+            instances=instances,
+            dense=dense,
+            words=words,
+            metadata=meta,
+            bits=bits,
+            tile_words=mean if form and form.compressed else float(one.tile_words),
+            held_words=held_words,
+            held_units=units,
+            held_bits=_bits(units, widths),
+            energy_pj=energy + metadata_pj,
+            metadata_pj=metadata_pj,
+            partly_filled=partly,
+        )
+
+    def _units(self, unit: RankUnits, outside: float) -> RankUnits:
+        both = [math.ceil(x - 1e-9) if self.whole else x for x in (unit.metadata, unit.payload)]
+        metadata_units, payload = (each - self._part(each, outside) for each in both)
+        return RankUnits(metadata_units, payload)
+
+    def _used(self, node: int, one: TensorAtLevel) -> int:
+        return next(each.used_instances for each in self.dense.levels if each.level == one.level)
+
+    def _energy(self, level: Level, tensor: Tensor, words: Counts) -> float:
+        """Energy [pJ] of the accesses to the words of an instance, as if they filled all blocks."""
+        found, per_word = 0.0, level.element_words(tensor)
+        for kind, action in ((kind, action) for kind in KINDS for action in ACTIONS):
+            count = words.get((kind, action), 0.0) * per_word
+            if count:
+                found += self._accesses(count, level.block_size) * self._access_pj(level, tensor, kind, action)
+        return found
+
+    def _metadata_energy(self, level: Level, bits: Counts) -> float:
+        """Energy [pJ] of the accesses to the metadata of an instance."""
+        width = self._own(level).width
+        moved = {key: count for key, count in bits.items() if count and width}
+        return sum(
+            self._accesses(count, width) * self._extra_pj(level.name, _METADATA_ENERGY[key])
+            for key, count in moved.items()
+        )
+
+    def _accesses(self, count: float, size: int) -> float:
+        return math.ceil(count / size) if self.whole else count / size
+
+    def _partly_filled(self, node: int, tensor: Tensor) -> float:
+        """Accesses to a compressed tile, whose last block is not full, over those that its words would fill."""
+        form, level = self._form(node, tensor.name), self.machine.levels[node]
+        if form is None or not form.compressed or level.block_size == 1:
+            return 1.0
+        occupancy = self.odds.of(tensor, tensor.box(self._sizes(node, tensor)))
+        more = occupancy.blocks(level.block_size) * level.block_size / occupancy.mean if occupancy.mean else 1.0
+        return 1.0 if self.whole and more < _NEARLY_FULL else more
+
+    def _converted(self, node: int, tensor: Tensor, words: Counts) -> float:
+        """Energy [pJ] of putting zeros in where tiles come in, and of leaving them out where they leave."""
+        form, parent = self._form(node, tensor.name), self._parent(node, tensor)
+        above = None if parent is None else self._form(parent, tensor.name)
+        if above is None or not above.compressed or (form is not None and form.compressed):
+            return 0.0
+        name = self.machine.levels[node].name
+        found = words["actual", "fill"] * self._extra_pj(name, ("decompression",))
+        if tensor.output and parent is not None:
+            one, used = self.at[parent, tensor.name], self._used(node, self.at[node, tensor.name])
+            updates = one.total_updates * self.stored[parent, tensor.name][1] / one.tile_words
+            found += updates / used * self._extra_pj(name, ("compression",))
+        return found
+
+    def _access_pj(self, level: Level, tensor: Tensor, kind: str, action: str) -> float:
+        if kind == "actual":
+            return self.machine.energy.energy_pj(level.name, tensor.role, {"fill": "write"}.get(action, action))
+        return self._extra_pj(level.name, _ENERGY[kind, action])
+
+    def _extra_pj(self, component: str, actions: Iterable[str]) -> float:
+        found = (self.machine.energy.find(component, "*", action) for action in actions)
+        return next((entry.energy_pj for entry in found if entry is not None), 0.0)
+
+    # ---- computes ----
+
+    def _compute(self) -> SparseCompute:
+        operands = [tensor for tensor in self.einsum.tensors if not tensor.output]
+        empty = dict.fromkeys(self.tensors, 0.0)
+        count, innermost = float(self.dense.padded_macs), {}
+        for tensor in operands:
+            for node in range(self.nest.depth - 1, -1, -1):
+                if (node, tensor.name) in self.saved:
+                    innermost[tensor.name] = self.saved[node, tensor.name]
+                    break
+                if self.ratio and (node, tensor.name) in self.skips:
+                    share = 1.0 - self.skips[node, tensor.name]
+                    innermost[tensor.name] = Saved("spatial_skipping", share, {})
+                    break
+        shares = []
+        packed = [self.tensors[name] for _, name in self.packed]
+        for tensor in packed:
+            empty[tensor.name] = 1.0 - self.odds.scalar(tensor)
+        for tensor in packed:
+            count -= self._part(count, empty[tensor.name])
+        stopped = 0.0  # Sparseloop lets the computes of gated reads take no cycle
+        for saved in innermost.values():
+            out = self._part(count, saved.share)
+            stopped += out if saved.kind == "gating" and not self.whole else 0.0
+            count -= out
+        for name, saved in innermost.items():
+            others = saved.leaders or {other.name: saved.share for other in operands if other.name != name}
+            for leader, odds in others.items():
+                empty[leader] = max(empty[leader], odds)
+        for tensor in operands:
+            there = self.odds.scalar(tensor) / (1.0 - empty[tensor.name]) if empty[tensor.name] < 1 else 1.0
+            home = self.nest.keeper(self.nest.depth - 1, tensor)
+            shares.append((min(1.0, there), self._located(home, tensor.name)))
+        kinds = compute_shares(shares, self.machine.compute.sparsity or ComputeSparsity())
+        skipped, gated = self._part(count, kinds.skipped), self._part(count, kinds.gated)
+        actual = count - skipped - gated - self._part(count, kinds.absent)
+        gated += stopped
+        ratio = self._busy()
+        for packing in self.packed.values():
+            ratio *= packing.mean_filled if self.whole else packing.filled
+        instances = self.dense.compute_used * ratio
+        cycles = math.ceil((actual + gated) * self.dense.cycles_per_mac / instances - 1e-9)
+        each = self.dense.compute_pj / self.dense.padded_macs
+        name = self.dense.compute
+        energy = actual * each
+        for kind, many in (("gated", gated), ("skipped", skipped)):
+            energy += many * self._extra_pj(name, _COMPUTE_ENERGY[kind])
+        return SparseCompute(self.dense.padded_macs, actual, gated, skipped, instances, cycles, energy)
+
+    # ---- time and energy ----
+
+    def _level_cycles(self, level: Level, node: int, tensors: Iterable[SparseTensor], steps: int) -> int:
+        """Cycles that the ports of a level need, and the computes at least."""
+        reads = writes = 0.0
+        for one in tensors:
+            if one.level != level.name:
+                continue
+            per_word = float(level.element_words(self.tensors[one.tensor]))
+            for kind in ("actual", "gated"):
+                for action in ACTIONS:
+                    words = one.words.get((kind, action), 0.0) * per_word
+                    words += one.bits.get((kind, action), 0.0) / level.word_bits
+                    reads, writes = (reads + words, writes) if action == "read" else (reads, writes + words)
+        ports = ((level.read_bandwidth, reads), (level.write_bandwidth, writes), (level.bandwidth, reads + writes))
+        if self.whole:  # in Timeloop's order, whose last digit may round a cycle up
+            return (
+                max(
+                    math.ceil(steps / min(1.0, float(rate) / (words / steps)))
+                    for rate, words in (*ports, (1, 0.0))
+                    if rate is not None and words
+                )
+                if any(rate is not None and words for rate, words in ports)
+                else 0
+            )
+        return max([0, *(math.ceil(words / float(rate) - 1e-9) for rate, words in ports if rate is not None)])
+
+    def _components(self, tensors: Iterable[SparseTensor], compute: SparseCompute, cycles: int) -> dict[str, float]:
+        """Energy [pJ] of each component."""
+        found: dict[str, float] = {}
+        for level in self.dense.levels:
+            leak = level.leak_pj * cycles / self.dense.cycles
+            found[level.level] = leak + sum(one.energy_pj for one in tensors if one.level == level.level)
+            wires = sum(
+                n.energy_pj * self._crossing(n.level, n.tensor, tensors)
+                for n in self.dense.networks
+                if n.level == level.level
+            )
+            if wires:
+                found[f"{level.level} network"] = wires
+        found[self.dense.compute] = compute.energy_pj
+        return found
+
+    def _crossing(self, level: str, name: str, tensors: Iterable[SparseTensor]) -> float:
+        """Share of the dense words of a tensor that cross the network below a level."""
+        tensor = self.tensors[name]
+        node = next(i for i, each in enumerate(self.machine.levels) if each.name == level)
+        keeper = self.machine.levels[self.nest.keeper(node, tensor)].name
+        one = next(each for each in tensors if each.level == keeper and each.tensor == name)
+        dense = one.dense["read"] + one.dense["update"]
+        return (one.words["actual", "read"] + one.words["actual", "update"]) / dense if dense else 1.0
+
+    def _violations(self, tensors: tuple[SparseTensor, ...]) -> Iterable[str]:
+        """What does not fit; other rules are as in the dense counts, but for fanouts whose instances are skipped."""
+        levels = {level.name: level for level in self.machine.levels}
+        for violation in self.dense.violations:
+            if " needs " in violation.text or any(
+                violation.text.startswith(f"{name} spreads") and self._skips_instances(level)
+                for name, level in levels.items()
+            ):
+                continue
+            yield violation.text
+        for level in levels.values():
+            held = {t.tensor: t for t in tensors if t.level == level.name}
+            for role, room in level.rooms.items():
+                needs = sum(
+                    one.held_words * level.element_words(self.tensors[name])
+                    for name, one in held.items()
+                    if not role or self.tensors[name].role == role
+                )
+                if needs > room:
+                    yield f"{level.name} needs {math.ceil(needs)} words{f' of {role}' if role else ''}, has {room}"
+            own, bits = self._own(level), sum(one.held_bits for one in held.values())
+            if own.depth is not None and bits > own.depth * own.width:
+                yield f"{level.name} needs {math.ceil(bits)} bit for metadata, has {own.depth * own.width}"
+        if self.ratio and round(self.dense.compute_used * self._busy(), 6) > self.dense.compute_instances:
+            used = self.dense.compute_used * self._busy()
+            yield f"{used:,.1f} compute units are busy on average, there are {self.dense.compute_instances:,}"
+
+    def _skips_instances(self, level: Level) -> bool:
+        own = self._own(level)
+        return bool(own.positions) or any(each.kind == "spatial_skipping" for each in own.savings)
+
+    def _busy(self) -> float:
+        """Share of the compute units of the dense mapping that are needed, where instances are skipped."""
+        return max((self.ratio.get((self.nest.depth, name), 1.0) for name in self.tensors), default=1.0)
+
+
+_NEARLY_FULL = 1.01
+"""Sparseloop takes the blocks of a tile as full where that is so to a hundredth."""
+_KIND = {"gating": "gated", "skipping": "skipped"}
+_NOTHING = RankUnits(0.0, 0.0)
+
+
+def _bits(units: Iterable[RankUnits], widths: list[tuple[int, int]]) -> float:
+    return sum(u.metadata * md + u.payload * pl for u, (md, pl) in zip(units, widths, strict=True))

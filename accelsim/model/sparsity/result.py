@@ -1,0 +1,158 @@
+"""What a mapping costs when zeros are left out, beside its dense counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from accelsim.model.result import Result
+
+ACTIONS = ("read", "fill", "update")
+KINDS = ("actual", "gated", "skipped")
+Counts = dict[tuple[str, str], float]
+"""By kind and action."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankUnits:
+    """Metadata of one rank: units and offsets (payloads), of a tile or of all accesses of an instance."""
+
+    metadata: float
+    payload: float
+
+    def scaled(self, factor: float) -> RankUnits:
+        """So many times as much."""
+        return RankUnits(self.metadata * factor, self.payload * factor)
+
+
+@dataclass(frozen=True, slots=True)
+class SparseTensor:
+    """One tensor at one level that keeps it; counts are of one instance that is in use.
+
+    Attributes
+    ----------
+    format : str
+        Formats of its ranks, outermost first; empty without one.
+    instances : float
+        Instances in use on average: where the level above knows an empty tile, none holds it.
+    dense : mapping of str to float
+        Words of each action if no word were zero.
+    words : mapping of (str, str) to float
+        Words by kind and action; what is in none of them does not exist: it is not stored, or was left out above.
+    metadata : mapping of (str, str) to tuple of RankUnits
+        Units of metadata by kind and action, the lowest rank first.
+    bits : mapping of (str, str) to float
+        Bits of this metadata.
+    tile_words, held_words : float, int
+        Words of a tile that are stored: expected, and of the share of tiles that must fit.
+    held_units : tuple of RankUnits
+        Metadata of such a tile, the lowest rank first.
+    held_bits : float
+    energy_pj, metadata_pj : float
+        Of all instances, metadata included, and of this alone.
+    partly_filled : float
+        Accesses over those that its words would fill: the last block of a compressed tile is not full.
+    """
+
+    level: str
+    tensor: str
+    density: str
+    format: str
+    instances: float
+    dense: Mapping[str, float]
+    words: Counts
+    metadata: Mapping[tuple[str, str], tuple[RankUnits, ...]]
+    bits: Counts
+    tile_words: float
+    held_words: int
+    held_units: tuple[RankUnits, ...]
+    held_bits: float
+    energy_pj: float
+    metadata_pj: float
+    partly_filled: float
+
+    def total(self, kind: str) -> float:
+        """Words of a kind in all instances."""
+        return self.instances * sum(self.words.get((kind, action), 0.0) for action in ACTIONS)
+
+
+@dataclass(frozen=True, slots=True)
+class SparseCompute:
+    """Multiply-accumulates by kind; those in none of them have no operand and are never seen."""
+
+    dense: int
+    actual: float
+    gated: float
+    skipped: float
+    instances: float
+    cycles: int
+    energy_pj: float
+
+
+@dataclass(frozen=True, slots=True)
+class SparseResult:
+    """What one mapping costs when zeros are left out: expected values, and the dense counts that they come from."""
+
+    dense: Result
+    tensors: tuple[SparseTensor, ...]
+    compute: SparseCompute
+    cycles: int
+    level_cycles: Mapping[str, int]
+    energy_pj: float
+    components: Mapping[str, float]
+    violations: tuple[str, ...] = ()
+
+    @property
+    def valid(self) -> bool:
+        """Whether fanouts and capacities hold, metadata included."""
+        return not self.violations
+
+    @property
+    def bottleneck(self) -> str:
+        """The compute units, or the outermost level that needs as long."""
+        if self.compute.cycles == self.cycles:
+            return self.dense.compute
+        return next(name for name, cycles in self.level_cycles.items() if cycles == self.cycles)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Words of all instances by level and tensor: dense, actual, gated, skipped; bits of metadata; energy [pJ]."""
+        dense = {(one.level, one.tensor): one for one in self.dense.tensors}
+        return [
+            {
+                "level": one.level,
+                "tensor": one.tensor,
+                "density": one.density,
+                "format": one.format,
+                "instances": one.instances,
+                "tile_words": one.tile_words,
+                "held_words": one.held_words,
+                "held_metadata_bits": one.held_bits,
+                "dense_words": dense[one.level, one.tensor].total_words,
+                **{f"{kind}_words": one.total(kind) for kind in KINDS},
+                "metadata_bits": one.instances * sum(one.bits.get(("actual", action), 0.0) for action in ACTIONS),
+                "dense_pj": dense[one.level, one.tensor].energy_pj,
+                "energy_pj": one.energy_pj,
+            }
+            for one in self.tensors
+        ]
+
+    def json(self) -> dict[str, Any]:
+        """Everything as plain values."""
+        compute = self.compute
+        return {
+            "energy_pj": self.energy_pj,
+            "cycles": self.cycles,
+            "bottleneck": self.bottleneck,
+            "valid": self.valid,
+            "violations": list(self.violations),
+            "compute": {
+                "dense_macs": compute.dense,
+                **{f"{kind}_macs": getattr(compute, kind) for kind in KINDS},
+                "instances": compute.instances,
+                "cycles": compute.cycles,
+                "energy_pj": compute.energy_pj,
+            },
+            "tensors": self.rows(),
+            "components": [{"component": name, "energy_pj": energy} for name, energy in self.components.items()],
+        }

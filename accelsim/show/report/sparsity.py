@@ -1,0 +1,106 @@
+"""Reports about zeros: what they save of a mapping, and Sparseloop's designs beside its own figures."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from rich.text import Text
+
+from accelsim.model.sparsity.result import SparseResult
+from accelsim.results.study import Figure, Study, errors_by_quantity
+from accelsim.show.report import energy, percent
+from accelsim.show.table import Column, Part, Table, bold, heading
+
+
+def sparse_report(found: SparseResult | None) -> Iterator[Part]:
+    """Dense, effective and ineffectual work of a mapping side by side; nothing without a result."""
+    if found is None:
+        return
+    dense, compute = found.dense, found.compute
+    yield heading("Zeros", "expected values; words of all instances")
+    for violation in found.violations:
+        yield Text(f"INVALID: {violation}", style="bold red")
+    rows = [
+        ("energy", energy(dense.energy_pj, 6), energy(found.energy_pj, 6), found.energy_pj / dense.energy_pj),
+        ("cycles", f"{dense.cycles:,}", f"{found.cycles:,}", found.cycles / dense.cycles),
+        ("MACs", f"{compute.dense:,}", f"{compute.actual:,.0f}", compute.actual / compute.dense),
+    ]
+    totals = [{"what": what, "dense": was, "now": now, "share": of} for what, was, now, of in rows]
+    named = (Column("", "what"), Column("dense", "dense"), Column("with zeros left out", "now"))
+    yield Table("sparse_totals", (*named, Column("share", "share", percent)), totals)
+    yield f"Gated MACs: {compute.gated:,.0f}; skipped: {compute.skipped:,.0f}. Bottleneck: {found.bottleneck}.\n"
+    number = "{:,.0f}".format
+    columns = (
+        Column("level", "level", once=True),
+        Column("tensor", "tensor"),
+        Column("format", "format"),
+        Column("tile", "held_words", number),
+        Column("dense", "dense_words", number),
+        Column("actual", "actual_words", number),
+        Column("gated", "gated_words", number),
+        Column("skipped", "skipped_words", number),
+        Column("metadata [bit]", "metadata_bits", number),
+        Column("energy", lambda row: row["energy_pj"] / row["dense_pj"] if row["dense_pj"] else None, percent),
+    )
+    yield Table("sparse", columns, found.rows())
+    yield "Energy is relative to that of the dense words; what is in no column is not stored, or left out further out."
+
+
+def designs_report(study: Study) -> Iterator[Part]:
+    """Sparseloop's designs by folder: how many figures are equal, and the causes of all others."""
+    from accelsim.importers.sparseloop import CAUSES, MASK, MEASURED
+
+    yield heading(f"{study.name}: {study.about}")
+    yield f"Source: {study.source}"
+    columns = (
+        Column("designs of", "folder", fold=True),
+        Column("designs", "designs"),
+        Column("figures", "figures"),
+        Column("equal", "equal"),
+        Column("with a cause", "named"),
+        Column("without", "unknown"),
+        Column("worst cycles", "cycles", lambda error: f"{error:+.2%}"),
+    )
+    judged = [figure for figure in study.figures if figure.tolerance is not None]
+    yield Table("designs", columns, _folders(judged, MASK))
+    found = Counter(cause for figure in judged for cause in figure.why.split(", ") if cause)
+    yield ""
+    rows = [{"cause": cause, "figures": many, "meaning": CAUSES[cause]} for cause, many in found.most_common()]
+    causes = (
+        Column("cause", "cause"),
+        Column("figures", "figures"),
+        Column("what it is", "meaning", left=True, fold=True),
+    )
+    yield Table("causes", causes, rows)
+    yield ""
+    measured = [figure for figure in study.figures if figure.quantity == MEASURED]
+    for errors in errors_by_quantity(measured):
+        what = f"{errors.count} designs, {MEASURED}: {errors.mean:.2%} off on average, {errors.worst:.2%} at most"
+        yield f"{errors.variant}: {what}"
+    for figure in (figure for figure in judged if figure.agrees is False and not figure.explained):
+        yield bold(f"{figure.case}, {figure.quantity}: {figure.ours:,.10g}, not {figure.published:,.10g}")
+    yield from (f"- {note}" for note in study.notes)
+
+
+def _folders(figures: list[Figure], absent: str) -> list[dict[str, Any]]:
+    """Counts by the first folder of a design's name; cycles with the cause `absent` are not judged."""
+    groups: dict[str, list[Figure]] = {}
+    for figure in figures:
+        groups.setdefault(figure.case.partition(": ")[0].partition("/")[0], []).append(figure)
+    rows = []
+    for folder, members in groups.items():
+        cycles = [figure.error for figure in members if figure.quantity == "cycles" and figure.why != absent]
+        rows.append(
+            {
+                "folder": folder,
+                "designs": len({figure.case.partition(": ")[0] for figure in members}),
+                "figures": len(members),
+                "equal": sum(bool(figure.agrees) for figure in members),
+                "named": sum(figure.agrees is False and figure.explained for figure in members),
+                "unknown": sum(figure.agrees is False and not figure.explained for figure in members),
+                "cycles": max(cycles, key=abs, default=0.0),
+            }
+        )
+    return rows
