@@ -7,11 +7,15 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
 from accelsim.importers.documents import Row, Table
 from accelsim.importers.foreign import read_foreign
 from accelsim.importers.templates import read_document
+from accelsim.importers.timeloop_comparison import TWO_ITERATIONS, default_counts, whole_tiles
+from accelsim.importers.timeloop_replay import CAUSES as REPLAYED
+from accelsim.importers.timeloop_replay import HALO, REUSE, evaluate_holding
 from accelsim.inputs.architecture import Architecture, load_architecture
 from accelsim.inputs.energy import EnergyTable
 from accelsim.inputs.errors import AccelsimError
@@ -21,7 +25,7 @@ from accelsim.inputs.sparsity import Rank
 from accelsim.inputs.workload import Einsum
 from accelsim.inputs.workload_reader import load_workload
 from accelsim.model.evaluate import evaluate
-from accelsim.model.result import Result
+from accelsim.model.result import Result, TensorAtLevel
 from accelsim.model.sparsity.evaluate import evaluate_sparse
 from accelsim.model.sparsity.result import ACTIONS, KINDS, SparseResult, SparseTensor
 from accelsim.results.study import Figure, Study
@@ -171,9 +175,9 @@ def _kinds(file: Path, known: dict[Path, dict[str, str]]) -> tuple[str, ...]:
             body = read_document(str(file), {file.parent: None}, {}).body
         except AccelsimError:
             body = None
-        if isinstance(body, Table) and "dumped_by_timeloop_front_end" not in body:
+        if isinstance(body, Table):
             for key, held in body.items():
-                if isinstance(held, Table | Row) and _is(key, held):
+                if isinstance(held, Table | Row) and held and _is(key, held):
                     known[file]["architecture" if key == "arch" else key.replace("-", "_")] = ""
     return tuple(known[file])
 
@@ -201,16 +205,16 @@ CAUSES = {
     MASK: "the densities are those of a file that is not there; no word counts as zero here",
     STREAMED: "Timeloop charges a level for words of a tensor that only pass through it (`stream`)",
     ACCESS: "the ERT names an action that Timeloop does not look for, and its own table says what a read takes",
+    **{cause: REPLAYED[cause] for cause in (TWO_ITERATIONS, HALO, REUSE)},
     UNEXPLAINED: "please report it",
 }
 """What each cause means."""
 MEASURED = "cycles of the RTL"
-_OLDER = (FIRST_FILLS, SKIPPED, POWERS)
 _WORDS_OFF = 3
 """Words by which counts differ that are rounded in several steps."""
 
 
-@dataclass(slots=True)
+@dataclass
 class Replayed:
     """A design evaluated: our result, Timeloop's statistics, and results with habits of older versions."""
 
@@ -223,12 +227,54 @@ class Replayed:
     known: dict[tuple[str, ...], SparseResult] = field(default_factory=dict)
 
     def result(self, habits: tuple[str, ...] = ()) -> SparseResult:
-        """Our result, with some habits of Sparseloop of 2022."""
+        """Our result, with some habits of Timeloop or of Sparseloop of 2022."""
         if habits not in self.known:
-            machine = _older_machine(self.architecture, habits)
-            dense = _with_first_fills(self.dense) if FIRST_FILLS in habits else self.dense
+            machine, dense = _older_machine(self.architecture, habits), self.dense
+            for habit in habits:
+                dense = self.counted(habit, dense)
             self.known[habits] = evaluate_sparse(machine, self.einsum, dense, whole=True)
         return self.known[habits]
+
+    def counted(self, habit: str, dense: Result) -> Result:
+        """Dense counts with a habit; the same if it changes none."""
+        if habit == FIRST_FILLS:
+            return _with_first_fills(dense)
+        if habit == REUSE:
+            roles = frozenset(tensor.role for tensor in self.einsum.tensors if not tensor.output)
+            held = evaluate_holding(self.architecture, self.einsum, self.dense.mapping, roles)
+            other = {(one.level, one.tensor): [one.reads, one.fills] for one in held.tensors}
+        elif habit in (HALO, TWO_ITERATIONS):
+            words = whole_tiles if habit == HALO else None
+            found = default_counts(self.einsum, self.dense.mapping, self.dense, words)
+            other = {key: counts[1:3] for key, counts in found.items()}
+        else:
+            return dense
+        used = {level.level: level.used_instances for level in dense.levels}
+        tensors = []
+        for one in dense.tensors:
+            if (one.level, one.tensor) in other and one.updates == 0:
+                reads, fills = self._said(one, other[one.level, one.tensor])
+                many = used[one.level]
+                one = replace(one, reads=reads, fills=fills, total_reads=reads * many, total_fills=fills * many)
+            tensors.append(one)
+        return replace(dense, tensors=tuple(tensors))
+
+    def _said(self, one: TensorAtLevel, other: Sequence[int]) -> tuple[int, int]:
+        """Reads and fills: each the other count where Timeloop prints it, and else ours."""
+        printed = self.theirs.accesses.get((one.level, one.tensor), {})
+        reads, fills = (
+            printed.get(("algorithmic", action), printed.get(("actual", action))) for action in ("read", "fill")
+        )
+        return other[0] if reads == other[0] else one.reads, other[1] if fills == other[1] else one.fills
+
+    @cached_property
+    def habits(self) -> list[tuple[str, ...]]:
+        """Sets of the habits that change something, the smallest first."""
+        counts = (FIRST_FILLS, REUSE, HALO, TWO_ITERATIONS)
+        known = [habit for habit in counts if self.counted(habit, self.dense) != self.dense]
+        known += [habit for habit in (SKIPPED, POWERS) if self.result((habit,)) != self.result()]
+        sets = [each for many in range(1, len(known) + 1) for each in itertools.combinations(known, many)]
+        return [each for each in sets if not {HALO, TWO_ITERATIONS} <= set(each)]
 
 
 def replay(design: Design) -> Replayed:
@@ -301,8 +347,11 @@ def figures(found: Replayed) -> Iterator[Figure]:
         spare = bool(one.format) and theirs.units.get(key) is None and _spare(one)
         for kind, action in itertools.product(KINDS, ACTIONS):
             printed, mine = theirs.accesses[key].get((kind, action), 0.0), one.words.get((kind, action), 0.0)
-            first = found.result((FIRST_FILLS,)).tensors[place].words.get((kind, action), 0.0)
-            cause = _of_count(printed, mine) or (FIRST_FILLS if abs(first - printed) <= 1 else "")
+            cause = _of_count(printed, mine) if printed != mine else ""
+            for habits in found.habits if printed != mine and not cause else ():
+                if abs(found.result(habits).tensors[place].words.get((kind, action), 0.0) - printed) <= 1:
+                    cause = ", ".join(habits)
+                    break
             yield _figure(name, key, f"{kind} {action}s", printed, mine, cause)
             units = one.metadata.get((kind, action), ())
             md, pl = theirs.units.get(key, {}).get((kind, action), (0, 0))
@@ -321,7 +370,7 @@ def figures(found: Replayed) -> Iterator[Figure]:
         printed, mine = theirs.computes.get(kind, 0), getattr(ours.compute, kind)
         yield _figure(name, ("", "computes"), f"{kind} computes", printed, mine, _of_count(printed, mine))
     cause = _of_count(theirs.cycles, ours.cycles)
-    for habits in _subsets() if not cause else ():
+    for habits in found.habits if not cause and theirs.cycles != ours.cycles else ():
         if abs(found.result(habits).cycles - theirs.cycles) <= _WORDS_OFF:
             cause = ", ".join(habits)
             break
@@ -332,18 +381,13 @@ def figures(found: Replayed) -> Iterator[Figure]:
     yield _figure(name, ("", "all"), "energy", theirs.energy_pj, ours.energy_pj, ", ".join(causes) if left else "", 0.1)
 
 
-def _subsets() -> Iterator[tuple[str, ...]]:
-    for many in range(1, len(_OLDER) + 1):
-        yield from itertools.combinations(_OLDER, many)
-
-
 def _of_count(theirs: float, ours: float) -> str:
     return ROUNDED if ours != theirs and abs(ours - theirs) <= max(_WORDS_OFF, 5e-5 * theirs) else ""
 
 
 def _of_energy(found: Replayed, place: int, theirs: float, *, spare: bool) -> list[str]:
     """Causes of an energy: the fewest habits with which ours is theirs."""
-    for habits in ((), *_subsets()):
+    for habits in ((), *found.habits):
         one = found.result(habits).tensors[place]
         data = one.energy_pj - one.metadata_pj
         full = data / one.partly_filled + one.metadata_pj
