@@ -29,7 +29,7 @@ from accelsim.inputs.workload import Einsum, pad
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.population.counting import Nest, count_mappings
-from accelsim.search.exact import bounds, candidates, memo_kernel, orders, solve
+from accelsim.search.exact import bounds, memo_kernel, orders, solve
 from accelsim.search.exact.estimate_kernel import _value_at_price
 from accelsim.search.exact.front import _undominated, map_front
 from accelsim.search.exact.incumbents import make_goal, make_incumbents
@@ -309,16 +309,16 @@ def test_tables__cost_no_more_for_still_than_for_anything_else(group):
 def test_candidates__of_a_gemm_keep_one_tensor_in_place_each():
     structure = orders.Structure((frozenset({1}), frozenset({2}), frozenset({0})), -1, (-1,) * 3, 3, False)
 
-    found = candidates.candidate_orders(structure, frozenset({0, 1, 2}), candidates.Places(), False)
+    found = orders.candidate_orders(structure, frozenset({0, 1, 2}), orders.Places(), False)
 
     assert sorted(order[-1] for order, _, _ in found) == [0, 1, 2]
-    assert len(candidates.candidate_orders(structure, frozenset({0, 1, 2}), candidates.Places(), True)) == 6
+    assert len(orders.candidate_orders(structure, frozenset({0, 1, 2}), orders.Places(), True)) == 6
 
 
 def test_candidates__keep_fixed_places():
     structure = orders.Structure((frozenset({1}), frozenset({2}), frozenset({0})), -1, (-1,) * 3, 3, False)
 
-    found = candidates.candidate_orders(structure, frozenset({0, 1, 2}), candidates.Places((1,), (2,)), False)
+    found = orders.candidate_orders(structure, frozenset({0, 1, 2}), orders.Places((1,), (2,)), False)
 
     assert [order for order, _, _ in found] == [(1, 0, 2)]
 

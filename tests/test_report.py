@@ -114,9 +114,10 @@ def test_search__golden_exact():
 
 
 def test_search__golden_stopped_early():
-    search = an_exact_search(row_stationary()[2], "edp", gap=0.0312, ranked=2)
+    machine, _, result = row_stationary()
+    search = an_exact_search(result, "edp", gap=0.0312, ranked=2)
 
-    parts = [*headline(search.best, search), *search_report(search), *ranked_report(search)]
+    parts = [*headline(search.best, machine, search), *search_report(search), *ranked_report(search)]
     check_golden("search_stopped", printed(parts))
 
 

@@ -33,7 +33,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     SystemExit
         After `--help` and `--version`, or with `BAD_INPUT` after a line that says what is wrong.
     """
-    words = sys.argv[1:] if arguments is None else list(map(str, arguments))
+    words = (sys.argv[1:] if arguments is None else list(map(str, arguments))) or ["--help"]
     try:
         parsed, unknown = make_parser().parse_known_args(words)
     except cli.MissingFilesError as error:
@@ -80,8 +80,7 @@ def _add_machine(made: Made, *more: str) -> None:
     _add_overrides(made)
 
 
-def _add_overrides(made: Made) -> None:
-    about = "override a parameter of the input files; may be repeated"
+def _add_overrides(made: Made, about: str = "override a parameter of the input files; may be repeated") -> None:
     add(made, "--set NAME=VALUE", about, cli.override, action="append", default=[], dest="overrides")
 
 
@@ -119,6 +118,13 @@ def make_parser() -> argparse.ArgumentParser:
     add(made, "-o DIR", "write mapping.yaml, result.json and figures there")
     add_forms(made)
 
+    made = command("compare", "evaluating", "show two results, or two mappings, beside each other; differences first")
+    about = "two folders or files that `map -o` or `eval -o` wrote, or ARCH WORKLOAD and two mappings"
+    add(made, "files", about, nargs="+", metavar="NAME")
+    _add_overrides(made)
+    add(made, *_LAYER)
+    add_forms(made)
+
     made = command("explain", "evaluating", "walk a small loop nest step by step and show which words move, and why")
     _add_machine(made, "WORKLOAD")
     add(made, "MAPPING", "default: the best one that a short search finds", nargs="?")
@@ -141,6 +147,12 @@ def make_parser() -> argparse.ArgumentParser:
     kinds = ("architecture", "gpu", "system", "workload", "mapping", "constraints", "energy_table", "sweep", "result")
     add(made, "kind", "print the schema of this kind of file", nargs="?", choices=kinds)
     add(made, "-o DIR", "write KIND.schema.json there, of all kinds if none is given")
+    made = command("arena", "evaluating", "compare mappings of other mappers with proved optima")
+    tasks = made.add_subparsers(metavar="TASK", required=True, parser_class=type(made))
+    about = "evaluate a submission to the arena, and say how far from the optimum its mappings are"
+    made = _command(tasks, "verify", "arena_verify", "evaluating", about)
+    add(made, "SUBMISSION", "JSON or YAML with a tool and mappings, such as arena/optima.json")
+    add_forms(made)
     about = "hold our numbers against other tools' and against measured GPU kernels"
     _add_validate(command("validate", "evaluating", about))
     return parser
@@ -154,11 +166,17 @@ def _command(commands: Any, name: str, function: str, module: str, about: str) -
 
 
 def _add_map(made: argparse.ArgumentParser) -> None:
-    _add_machine(made, "WORKLOAD")
+    add(made, "ARCH", "a machine, or several such as eyeriss,nvdla: a row for each")
+    add(made, "WORKLOAD")
+    _add_overrides(made, "override a parameter of the input files, or try several values, such as glb=64KiB,128KiB")
     add(made, "--layer NAME", "map this layer only")
     _add_sizes(made)
-    add(made, "--constraints FILE", "what the mapping must look like besides being valid")
-    about = "energy (default), cycles, outer_words, edp, a product such as 'energy^2*cycles', or a weighted sum such "
+    about = (
+        "what the mapping must look like besides being valid; several between commas (`none`: no such): a row for each"
+    )
+    add(made, "--constraints FILE", about)
+    about = "energy (default), cycles, outer_words, edp, several such as energy,cycles, a product such as "
+    about += "'energy^2*cycles', or a weighted sum such "
     add(made, "--objective WHAT", about + "as 'energy + 0.5*cycles' (energy in pJ)")
     about = "the most that a mapping of a layer may cost, such as 'cycles <= 1.2e6', 'energy <= 3 uJ' or 'outer_words "
     add(made, "--limit LIMIT", about + "<= 40000'; may be given several times", cli.limit, action="append")
@@ -199,6 +217,7 @@ def _add_map(made: argparse.ArgumentParser) -> None:
     add(made, "-o DIR", "write mapping.yaml, result.json and figures there")
     add_forms(made)
     add(made, *_HTML)
+    add(made, "--plot FILE", "draw the rows of several values or machines: FILE.png or FILE.svg")
     add(made, *_NO_CACHE)
     add(made, "--quiet", "print the headline only, and no progress")
 
@@ -336,6 +355,13 @@ def _add_files(command: AddCommand) -> None:
     made = command("cache", "inspecting", "show where results are kept and how many there are, or remove them")
     add(made, "--clear", "remove all of them")
     add(made, "--json", "print JSON")
+
+    about = "show versions, extras that are installed, and where results and compiled kernels are kept"
+    add_forms(command("doctor", "inspecting", about))
+
+    made = command("completion", "inspecting", "print what lets a shell complete commands and options")
+    about = "such as: accelsim completion bash > ~/.local/share/bash-completion/completions/accelsim"
+    add(made, "SHELL", about, choices=("bash", "zsh"))
 
     made = command("energy", "inspecting", "show the energy of each action of each component, with its source")
     _add_machine(made)

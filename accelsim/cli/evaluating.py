@@ -46,6 +46,7 @@ from accelsim.inputs.workload import Einsum
 from accelsim.inputs.workload_reader import load_workload
 from accelsim.model.evaluate import evaluate
 from accelsim.model.limits import Stand, peak_macs_per_cycle, stand
+from accelsim.model.result import Result
 from accelsim.results import (
     InputFile,
     Provenance,
@@ -310,6 +311,69 @@ def _replayed(
         best = "{energy_pj:,.2f} pJ in {cycles:,} cycles under the same constraints".format(**optimum) + f" ({why})"
     yield f"\nOptimum of energy: {best}."
     yield f"Energies: {foreign.energies}."
+
+
+def compare_command(arguments: argparse.Namespace) -> int:
+    """Show two results, or two mappings of one layer, beside each other; differences first."""
+    from accelsim.results.study import difference_rows
+    from accelsim.show.report.mapping import differences_report, layers_report
+
+    *machine, a, b = arguments.files if len(arguments.files) in (2, 4) else ["", "", ""]
+    if not a:
+        many = len(arguments.files)
+        raise AccelsimError(f"expected two results, or ARCH WORKLOAD and two mappings, got {many} names")
+    if machine:
+        arguments.arch, arguments.workload = machine
+    sides = [_mapped(each, arguments) for each in (a, b)]
+    names, both = [a, b], [name for name in sides[0] if name in sides[1]]
+    if len(sides[0]) == len(sides[1]) == 1:
+        rows = difference_rows(*(next(iter(side.values())) for side in sides))
+        answer(arguments, {"a": a, "b": b, "figures": rows}, lambda: differences_report(names, rows))
+        return DONE
+    if not both:
+        raise AccelsimError(f"{a} and {b} have no layer in common; --layer chooses one of each")
+    layers = [{"layer": name, **_costs(sides[0][name], "a"), **_costs(sides[1][name], "b")} for name in both]
+    layers.sort(key=lambda row: -abs(row["energy_pj_b"] - row["energy_pj_a"]))
+    answer(arguments, {"a": a, "b": b, "layers": layers}, lambda: layers_report(names, layers))
+    return DONE
+
+
+def _costs(result: Result, side: str) -> dict[str, Any]:
+    return {f"energy_pj_{side}": result.energy_pj, f"cycles_{side}": result.cycles}
+
+
+def _mapped(name: str, arguments: argparse.Namespace) -> dict[str, Result]:
+    """Mappings of a result, evaluated anew, by layer; or the one of a mapping file."""
+    if "arch" in arguments:
+        each = argparse.Namespace(**vars(arguments), mapping=name)
+        inputs = read_inputs(each)
+        layer = one_layer(inputs, each)
+        mapping = load_mapping(inputs.paths["mapping"], inputs.architecture, layer, inputs.overrides)
+        return {layer.name: evaluate(inputs.architecture, layer, mapping)}
+    if arguments.overrides:
+        raise AccelsimError("--set is for ARCH WORKLOAD MAPPING; a result has the parameters that it was made with")
+    path, document, inputs = read_result(name)
+    found = {}
+    for entry in document.get("layers", [document]):
+        if "result" in entry and arguments.layer in (None, entry["result"]["layer"]):
+            einsum = find_layer(inputs.workload, entry["result"]["layer"], inputs.given["workload"])
+            assert einsum is not None
+            found[einsum.name] = evaluate(inputs.architecture, einsum, read_mapping_json(entry["result"]))
+    if not found:
+        raise AccelsimError(
+            f"{path}: holds no mapping" + (f" of the layer '{arguments.layer}'" if arguments.layer else "")
+        )
+    return found
+
+
+def arena_verify_command(arguments: argparse.Namespace) -> int:
+    """Evaluate a submission to the arena; 1 if one of its mappings is invalid or better than can be."""
+    from accelsim.results.arena import arena_json
+    from accelsim.show.report.validation import arena_report
+
+    document = arena_json(arguments.submission)
+    answer(arguments, document, lambda: arena_report(document))
+    return DIFFERS if any(row["wrong"] for row in document["mappings"]) else DONE
 
 
 _WRITTEN = ("result.json", "fusion.json")

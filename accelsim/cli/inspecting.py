@@ -1,15 +1,19 @@
-"""The commands that show and check files: `check`, `energy`, `list`, `schema`, `import` and `cache`."""
+"""The commands that show and check files (`check`, `energy`, `list`, `schema`, `import`, `cache`), and `doctor`."""
 
 from __future__ import annotations
 
 import argparse
+import os
+import platform
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from importlib import metadata
 from os import PathLike
 from pathlib import Path
 from typing import Any, cast
 
+from accelsim import __version__
 from accelsim.cli import BAD_INPUT, DONE, answer, complain, print_json
 from accelsim.cli.inputs import apart, convert_foreign, read_machine_alone, read_overrides
 from accelsim.gpu.catalogue import read_gpu
@@ -196,6 +200,53 @@ def cache_command(arguments: argparse.Namespace) -> int:
         print_json({"folder": str(cache.folder), "entries": len(sizes), "bytes": sum(sizes)})
     else:
         sys.stdout.write(f"{cache.folder}: {many(len(sizes), 'result')}, {sum(sizes) / 1024:,.1f} KiB\n")
+    return DONE
+
+
+def doctor_command(arguments: argparse.Namespace) -> int:
+    """Show versions, extras, and where things are kept."""
+    from accelsim.show.report.tables import doctor_report
+
+    document = _health()
+    answer(arguments, document, lambda: doctor_report(document))
+    return DONE
+
+
+def _health() -> dict[str, Any]:
+    """Versions of what accelsim needs, of each extra too, and the folders of results and compiled kernels."""
+    from accelsim.model.machine_code import code_folder
+    from accelsim.results.cache import ResultCache, default_folder
+
+    packages = []
+    for text in metadata.requires("accelsim") or []:
+        extra = re.search(r"extra == ['\"](\w+)['\"]", text)
+        found = re.match(r"[\w.-]+", text)
+        if found is not None and (extra is None or extra[1] not in ("test", "docs")):
+            try:
+                version = metadata.version(found[0])
+            except metadata.PackageNotFoundError:
+                version = None
+            packages.append({"package": found[0], "extra": extra and extra[1], "version": version})
+    places = []
+    for what, path in (("results", ResultCache(default_folder()).folder), ("compiled kernels", code_folder())):
+        sizes = [each.stat().st_size for each in path.rglob("*") if each.is_file()] if path is not None else []
+        places.append({"what": what, "folder": path and str(path), "files": len(sizes), "bytes": sum(sizes)})
+    python = f"{platform.python_implementation()} {platform.python_version()}"
+    system: dict[str, Any] = {"accelsim": __version__, "package": str(Path(__file__).parents[1]), "python": python}
+    system |= {"system": platform.platform(), "cores": os.cpu_count()}
+    return {**system, "packages": packages, "kept": places}
+
+
+def completion_command(arguments: argparse.Namespace) -> int:
+    """Print the completion script of a shell."""
+    try:
+        import shtab
+    except ImportError:
+        why = "shtab is not installed, and completion needs it; `pip install 'accelsim[completion]'`"
+        raise AccelsimError(why) from None
+    from accelsim.cli.arguments import make_parser
+
+    sys.stdout.write(shtab.complete(make_parser(), arguments.shell) + "\n")
     return DONE
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import os
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +58,8 @@ from accelsim.show.report import search_progress
 from accelsim.show.report.mapping import headline, result_report
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from accelsim.explore.store import Explored
     from accelsim.model.limits import Limits
     from accelsim.model.result import Result
@@ -65,7 +70,11 @@ if TYPE_CHECKING:
 
 
 def map_command(arguments: argparse.Namespace) -> int:
-    """Map one layer, or each layer of a network."""
+    """Map one layer, or each layer of a network; several machines, values, constraints or objectives as rows."""
+    if (variants := _variants(arguments))[1:]:
+        return _map_several(variants, arguments)
+    if arguments.plot:
+        arguments.parser.error("argument --plot: draws several values, such as --set glb=64KiB,128KiB")
     if is_gpu(arguments.arch) and not arguments.more:
         from accelsim.cli.gpus import map_on_gpu
 
@@ -122,6 +131,73 @@ def _map_on_system(arguments: argparse.Namespace) -> int:
     return DONE
 
 
+_BETWEEN = re.compile(r",(?![^\[{(]*[\]})])")
+"""Commas between values, but for those inside brackets."""
+Variant = tuple[dict[str, str], argparse.Namespace]
+"""What one of several runs has of its own, by what differs between them, and its arguments."""
+
+
+def _variants(arguments: argparse.Namespace) -> list[Variant]:
+    """Every combination of machines, values of parameters, constraints and objectives that stand between commas."""
+    given = {name: getattr(arguments, name) for name in ("arch", "constraints", "objective")}
+    several = {name: split(text) for name, text in given.items() if text and "," in text and not os.path.exists(text)}
+    values = {name: [each.strip() for each in _BETWEEN.split(text)] for name, text in arguments.overrides}
+    swept = {name: texts for name, texts in values.items() if len(texts) > 1}
+    found = []
+    for choice in product(*several.values(), *swept.values()):
+        own = dict(zip([*several, *swept], choice, strict=True))
+        changed = {name: own[name] for name in several}
+        changed |= {"constraints": None} if own.get("constraints") == "none" else {}
+        overrides = [(name, own.get(name, text) if name in swept else text) for name, text in arguments.overrides]
+        found.append((own, argparse.Namespace(**{**vars(arguments), **changed, "overrides": overrides})))
+    return found
+
+
+def _map_several(variants: Sequence[Variant], arguments: argparse.Namespace) -> int:
+    """Map the same layer or network several times, and show a row for each."""
+    from accelsim.results.output import run_row
+    from accelsim.show.report.search import runs_report
+
+    for name in ("output", "html", "pareto", "top", "within"):
+        if getattr(arguments, name) is not None:
+            raise AccelsimError(f"--{name}: not for several machines, values, constraints or objectives at once")
+    if any(is_gpu(each.arch) or is_system(each.arch) for _, each in variants):
+        raise AccelsimError(f"{arguments.arch}: GPUs and systems are mapped one at a time")
+    every = [(own, read_inputs(each), each) for own, each in variants]
+    for _, inputs, _ in every:
+        check_constraints(inputs)
+    rows: list[dict[str, Any]] = []
+    for own, inputs, each in every:
+        only = inputs.workload.layers if inputs.layer is None else (inputs.layer,)
+        one = replace(inputs, workload=replace(inputs.workload, layers=only))
+        outcomes = list(map_layers(one, each, map_options(each)))
+        if len(outcomes) < len(only) or asked():
+            break
+        rows.append({**own, **run_row(outcomes, map_options(each).objective)})
+    answering()
+    first = every[0][1]
+    what, varied = (first.layer or first.workload).name, list(variants[0][0])
+    objective = map_options(variants[0][1]).objective if "objective" not in varied else ""
+
+    def figure() -> Axes:
+        from accelsim.show.plots.search import plot_runs
+
+        return plot_runs(rows, varied, what, objective)
+
+    written = []
+    if arguments.plot and rows:
+        write_figure(arguments.plot, figure())
+        written.append(arguments.plot)
+    document = {"workload": what, "varied": varied, "runs": rows}
+    answer(arguments, document, lambda: runs_report(what, varied, rows, objective), *written)
+    for row in rows:
+        if row["no_valid_mapping"]:
+            complain(f"{', '.join(str(row[name]) for name in varied)}: {row['no_valid_mapping']}")
+    if len(rows) < len(variants):
+        return INTERRUPTED
+    return NO_VALID_MAPPING if any(row["no_valid_mapping"] for row in rows) else DONE
+
+
 def _map_layer(inputs: Inputs, layer: Einsum, arguments: argparse.Namespace) -> int:
     search = search_layer(inputs, layer, arguments, map_options(arguments), open_cache(arguments), layer.name)
     answering()
@@ -163,7 +239,7 @@ def _map_layer(inputs: Inputs, layer: Einsum, arguments: argparse.Namespace) -> 
 
         return layer_files(search.best, search, provenance, document())
 
-    brief = headline(search.best, search) if arguments.quiet else None
+    brief = headline(search.best, inputs.architecture, search) if arguments.quiet else None
     answer(arguments, document, report, files=files, page=page, brief=brief)
     return INTERRUPTED if search.stop == "interrupted" else DONE
 

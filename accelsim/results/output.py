@@ -475,6 +475,24 @@ def _total_certificate(outcomes: Sequence[LayerOutcome]) -> dict[str, Any] | Non
     return {"value": value, "bound": bound, "gap": gap, "proved": proved}
 
 
+def run_row(outcomes: Sequence[LayerOutcome], objective: str) -> dict[str, Any]:
+    """What a run of several comes to: costs of all its layers together, or which of them have no valid mapping.
+
+    `value` is that of the objective, the sum over the layers; `proved` says whether each layer's mapping is optimal.
+    """
+    from accelsim.inputs.objective import Objective
+
+    totals, missing = network_totals(outcomes), [o for o in outcomes if o.search is None]
+    keys = ("energy_pj", "pj_per_mac", "cycles", "utilization", "outer_words")
+    row = {key: None if missing else totals[key] for key in keys}
+    found = [(o.einsum.repeat, o.search) for o in outcomes if o.search is not None]
+    goal, proofs = Objective.parse(objective), [search.certificate for _, search in found]
+    row["value"] = None if missing else sum(repeat * goal.of(search.best) for repeat, search in found)
+    row["proved"] = not missing and all(proof is not None and proof.proved for proof in proofs)
+    row["no_valid_mapping"] = "; ".join(o.why_not if len(outcomes) == 1 else o.einsum.name for o in missing)
+    return row
+
+
 def layer_rows(outcomes: Sequence[LayerOutcome]) -> list[dict[str, Any]]:
     """What each mapped layer has of the network: shares (0..1) of energy and cycles, and lower limits.
 

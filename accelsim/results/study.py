@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import os
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from accelsim.inputs.errors import AccelsimError
+from accelsim.model.result import Result
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +118,50 @@ def study_json(study: Study) -> dict[str, Any]:
     for entry, figure in zip(document["figures"], study.figures, strict=True):
         entry.update(error=figure.error if math.isfinite(figure.error) else None, agrees=figure.agrees)
     return document
+
+
+def difference_rows(a: Result, b: Result) -> list[dict[str, Any]]:
+    """Figures of two mappings beside each other, those that differ first; None where a machine has no such part.
+
+    `kind` is `total`, `energy` (pJ by component and tensor; largest difference first), `cycles`, `words` (in the order
+    of the machine) or `loops`, whose values are text. `ratio` is b over a.
+    """
+    sides = [dict(_figures(result)) for result in (a, b)]
+    rows = []
+    for key in dict.fromkeys(key for side in sides for key in side):
+        mine, other = (side.get(key) for side in sides)
+        ratio = other / mine if isinstance(mine, int | float) and isinstance(other, int | float) and mine else None
+        row = {"kind": key[0], "what": key[1], "a": mine, "b": other}
+        rows.append({**row, "ratio": ratio, "differs": mine != other})
+
+    def order(row: dict[str, Any]) -> tuple[bool, int, float]:
+        far = abs((row["b"] or 0) - (row["a"] or 0)) if row["kind"] == "energy" else 0.0
+        return not row["differs"], _KINDS.index(row["kind"]), -far
+
+    return sorted(rows, key=order)
+
+
+_KINDS = ("total", "energy", "cycles", "words", "loops")
+
+
+def _figures(result: Result) -> Iterator[tuple[tuple[str, str], float | str]]:
+    """What a mapping comes to, by kind and name."""
+    totals = ("energy_pj", "cycles", "edp", "utilization", "outer_words")
+    yield from ((("total", name), getattr(result, name)) for name in totals)
+    for row in result.energy_by_tensor_rows():
+        yield ("energy", f"{row['component']} {row['tensor']}".rstrip()), row["energy_pj"]
+    yield from ((("cycles", row["component"]), row["cycles"]) for row in result.cycle_rows())
+    for t in result.tensors:
+        counts = {"tile": t.tile_words, "reads": t.total_reads, "fills": t.total_fills, "updates": t.total_updates}
+        yield from ((("words", f"{t.level} {t.tensor} {name}"), words) for name, words in counts.items())
+    for name, nodes in groupby(result.mapping.levels, key=lambda node: node.level):
+        for number, node in enumerate(nodes):
+            axes = (f"{axis}({' '.join(map(str, loops))})" for axis, loops in (("x", node.x), ("y", node.y)) if loops)
+            kept = f"[{' '.join(sorted(node.keep))}]"
+            yield (
+                ("loops", f"{name} {number + 1}" if number else name),
+                " ".join([kept, *map(str, node.temporal), *axes]),
+            )
 
 
 class NoReferenceError(AccelsimError):

@@ -14,10 +14,9 @@ import numpy as np
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import STREAM, Bools, Floats, Ints
 from accelsim.model.limits import different_sums
-from accelsim.search.exact.candidates import Places, candidate_orders
 from accelsim.search.exact.mixed import LimitedPort, MixedBounds
 from accelsim.search.exact.node import CostTables
-from accelsim.search.exact.orders import HALO_REUSE, NONE, STATIONARY, dominating
+from accelsim.search.exact.orders import HALO_REUSE, NONE, STATIONARY, Places, candidate_orders, dominating
 from accelsim.search.exact.shapes import Options, make_options, pick_options
 from accelsim.search.exact.tables import Bounds
 

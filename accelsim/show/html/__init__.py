@@ -340,7 +340,9 @@ def search_report(search: SearchResult, architecture: Architecture, einsum: Eins
         "complete_front": False,
     }
     sections = [
-        section("figures", "In numbers", written([*headline(search.best, search), *ranked_report(search)])),
+        section(
+            "figures", "In numbers", written([*headline(search.best, architecture, search), *ranked_report(search)])
+        ),
         _explorer(spread=histogram is not None, many=len(shown) > 1),
         _machine(architecture, search.best),
         section("reading", "How to read this page", frame("reading")),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import cycle
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -18,7 +19,7 @@ from accelsim.inputs.units import si_scale
 from accelsim.search.result import FrontResult, Sample, SearchResult
 from accelsim.show import plots as style
 from accelsim.show.plots import BEST_COLOUR, DARK, PALE
-from accelsim.show.report import OTHER_COLOUR, energy_scale
+from accelsim.show.report import OTHER_COLOUR, SPARE_COLOURS, energy_scale
 from accelsim.show.report.tables import NAMES
 
 _UNITS = {"energy": "pJ/MAC", "cycles": "cycles", "edp": "pJ x cycle"}
@@ -379,6 +380,35 @@ def plot_sensitivity(rows: Rows, about: Mapping[str, Any], ax: Axes | None = Non
         ax.set_xticks(places, texts, rotation=90 if crowded else 0)
         ax.set_ylabel(label)
         style.put_title(ax, about["name"], f"{NAMES[column]} over each parameter", legend=bool(table), above=12)
+    return ax
+
+
+_SAID = ("arch", "constraints", "objective")
+"""What differs between runs and needs no name beside its value."""
+
+
+def plot_runs(rows: Rows, varied: Sequence[str], what: str, objective: str, ax: Axes | None = None) -> Axes:
+    """Draw the objective, or else the energy, over the values of what has most; what else differs has a line each."""
+    with style.drawing(ax) as ax:
+        key = "value" if objective else "energy_pj"
+        over = max(varied, key=lambda name: len({row[name] for row in rows}))
+        rows, others = [row for row in rows if row[key] is not None], [name for name in varied if name != over]
+        column = {"": "energy_pj", "energy": "energy_pj", "cycles": "cycles", "edp": "edp_pj_cycles"}.get(objective)
+        label, scale = axis_of(column, cells(rows, key)) if column else (objective, 1.0)
+        texts = list(dict.fromkeys(str(row[over]) for row in rows))
+        lines: dict[str, list[tuple[int, float]]] = {}
+        for row in rows:
+            name = ", ".join(f"{'' if other in _SAID else f'{other} '}{row[other]}" for other in others)
+            lines.setdefault(name, []).append((texts.index(str(row[over])), row[key] / scale))
+        colours = (BEST_COLOUR, *_GREYS[::2], *SPARE_COLOURS[:2])
+        for (name, points), colour in zip(lines.items(), cycle(colours), strict=False):
+            ax.plot(*zip(*points, strict=True), color=colour, marker="o", markersize=4, label=name or None)
+        if rows:
+            style.fit_scale(ax.yaxis, [row[key] / scale for row in rows])
+        ax.set_xticks(range(len(texts)), texts)
+        ax.set_xlabel("machine" if over == "arch" else over)
+        ax.set_ylabel(label)
+        style.put_title(ax, what, f"optimum over {ax.get_xlabel()}", legend=len(lines) > 1)
     return ax
 
 

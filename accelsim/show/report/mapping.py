@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 
 from rich.text import Text
 
@@ -164,7 +166,7 @@ def result_report(
     """
     from accelsim.show.report.mapping import nest_parts
 
-    yield from headline(result, search)
+    yield from headline(result, architecture, search)
     yield from _area(architecture)
     yield heading("Loop nest", "for: in time, par_for: in space; sizes of one instance")
     yield from nest_parts(result)
@@ -178,7 +180,7 @@ def result_report(
         yield f"\nPadded points of {', '.join(windowed)} count as ordinary points: they are stored and moved."
 
 
-def headline(result: Result, search: SearchResult | None = None) -> Iterator[Part]:
+def headline(result: Result, architecture: Architecture, search: SearchResult | None = None) -> Iterator[Part]:
     """What the mapping costs in a few lines, every rule that it breaks, and what its search proves about it."""
     yield bold(f"{result.workload} on {result.architecture}")
     for violation in result.violations:
@@ -204,11 +206,35 @@ def headline(result: Result, search: SearchResult | None = None) -> Iterator[Par
     shares = {"overall": result.utilization, "spatial": result.spatial_utilization}
     shares["temporal"] = result.temporal_utilization
     yield f"{'utilization':<12} " + ", ".join(f"{name} {percent(share)}" for name, share in shares.items())
+    for what, why in _idle(result, architecture):
+        yield f"{'idle':<12} {what}: {why}"
     what = "compute" if result.bottleneck == result.compute else "bandwidth"
     yield Text(f"{'bottleneck':<12} ").append(result.bottleneck, style="bold").append(f" ({what})")
     if search is not None:
         objective = "EDP" if search.objective == "edp" else search.objective
-        yield f"{'certificate':<12} {objective} is {verdict(search)}"
+        kept = f", from the cache ({search.kept})" if search.kept else ""
+        yield f"{'certificate':<12} {objective} is {verdict(search)}{kept}"
+
+
+def _idle(result: Result, architecture: Architecture) -> Iterator[tuple[str, str]]:
+    """Which share of the compute units does nothing, and why: columns and rows without a loop, and waiting."""
+    fewer = []
+    for level in architecture.levels:
+        mapped = [each for each in result.mapping.levels if each.level == level.name]
+        axes = []
+        for name, axis in (("columns", "x"), ("rows", "y")):
+            size, used = getattr(level, axis).size, math.prod(loop.bound for m in mapped for loop in getattr(m, axis))
+            axes += [f"{used} of {size} {name}"] if used < size else []
+        fewer += [f"{', '.join(axes)} of {level.name}"] if axes else []
+    unused, waiting = 1 - result.compute_used / result.compute_instances, 1 - result.temporal_utilization
+    if unused > 0:
+        yield f"{percent(unused)} of compute units", f"{'; '.join(fewer)} used"
+    if waiting >= _SOME_WAITING and result.bottleneck != result.compute:
+        yield f"{percent(waiting)} of cycles", f"all wait for {result.bottleneck}"
+
+
+_SOME_WAITING = 0.0005
+"""Share of the cycles from which waiting is told."""
 
 
 def _area(architecture: Architecture) -> Iterator[Part]:
@@ -416,3 +442,50 @@ def _bursts(result: Result, architecture: Architecture, einsum: Einsum) -> Itera
     if untold:
         why = "loops leave remainders" if result.ragged else "compressed, or words of its tiles come back one by one"
         yield f"Not counted: {listed(untold)} ({why})."
+
+
+def differences_report(names: Sequence[str], rows: Sequence[Row]) -> Iterator[Part]:
+    """Two mappings beside each other: what differs, and how many figures are equal."""
+    yield bold(f"a: {names[0]}")
+    yield bold(f"b: {names[1]}")
+    for kind, title in _DIFFERENCES.items():
+        mine = [row for row in rows if row["kind"] == kind and (row["differs"] or kind == "total")]
+
+        text = kind == "loops"
+        sides = [Column(side, partial(_figure, side=side), left=text, fold=text) for side in "ab"]
+        over = [] if text else [Column("b / a", "ratio", lambda ratio: "" if ratio == 1 else f"{ratio:.4g}x")]
+        columns = (Column(kind, "what", unbroken=True), *sides, *over)
+        yield Table(kind, columns, [row for row in rows if row["kind"] == kind], title, shown=mine)
+    yield f"\n{sum(not row['differs'] for row in rows)} of {len(rows)} figures are equal."
+
+
+_DIFFERENCES = {
+    "total": "Totals",
+    "energy": "Energy, largest difference first",
+    "cycles": "Cycles",
+    "words": "Words of all instances, and of a tile",
+    "loops": "Loop nest",
+}
+
+
+def _figure(row: Row, side: str) -> str | None:
+    figure = row[side]
+    if figure is None or isinstance(figure, str):
+        return figure
+    if row["kind"] == "energy" or row["what"] == "energy_pj":
+        return energy(figure, 5)
+    return f"{figure:,}" if isinstance(figure, int) else f"{figure:,.6g}"
+
+
+def layers_report(names: Sequence[str], rows: Sequence[Row]) -> Iterator[Part]:
+    """Layers of two results beside each other, those whose energies differ most first."""
+
+    def over(key: str) -> Column:
+        return Column("b / a", lambda row: row[f"{key}_b"] / row[f"{key}_a"], "{:.4g}x".format)
+
+    costs = [Column(f"energy {side}", f"energy_pj_{side}", lambda pj: energy(pj, 5)) for side in "ab"]
+    cycles = [Column(f"cycles {side}", f"cycles_{side}", count) for side in "ab"]
+    columns = (Column("layer", "layer", unbroken=True), *costs, over("energy_pj"), *cycles, over("cycles"))
+    yield bold(f"a: {names[0]}")
+    yield bold(f"b: {names[1]}")
+    yield Table("layers", columns, rows)

@@ -88,7 +88,7 @@ def population_line(search: SearchResult, mappings: int, most_pj: float | None) 
 
 
 def ranked_report(search: SearchResult, most: int | None = None) -> Iterator[Part]:
-    """The best mappings in order, at most so many of them, each with its loop nest on one line."""
+    """The best mappings in order, at most so many of them, each with its loop nest; equally good ones in one row."""
     if len(search.ranked) < 2 and search.within is None:
         return
     from accelsim.inputs.objective import Objective
@@ -104,18 +104,60 @@ def ranked_report(search: SearchResult, most: int | None = None) -> Iterator[Par
         {"rank": rank, "value": value, "over_best": value / values[0] - 1, **cost_row(result)}
         for rank, (value, result) in enumerate(zip(values, search.ranked, strict=True), 1)
     ]
+    folded: list[dict[str, Any]] = []
+    for row in rows[:shown]:
+        if folded and math.isclose(row["value"], folded[-1]["value"], rel_tol=1e-12):
+            folded[-1]["mappings"] += 1
+        else:
+            folded.append({**row, "mappings": 1})
+    ties = [Column("mappings", "mappings", count)] if len(folded) < shown else []
     product = Column(search.objective, "value", lambda value: objective_value("", value, 5))
     columns = (
         Column("rank", "rank", left=False),
+        *ties,
         *([product] if search.objective not in ("energy", "cycles") else []),
         Column("over best", "over_best", lambda over: "" if over < 1e-12 else f"+{gap_text(over)}"),
         *COSTS,
         NEST,
     )
-    yield Table("mappings", columns, rows, "Best mappings", note, most=shown)
+    yield Table("mappings", columns, rows, "Best mappings", note, shown=folded)
     yield NEST_KEY
+    if ties:
+        yield "Mappings of equal value stand in one row, with the loop nest of the first; the files have each."
     if shown < len(search.ranked):
         yield f"{len(search.ranked) - shown:,} more are in result.json (-o DIR, --json)."
+
+
+def runs_report(what: str, varied: Sequence[str], rows: Sequence[Row], objective: str) -> Iterator[Part]:
+    """Runs of the same layer or network beside each other, a row for each; `varied` is what differs between them.
+
+    `objective` is empty where each run has its own.
+    """
+    values = [row["value"] for row in rows if row["value"] is not None]
+    least = min(values, default=None) if objective else None
+
+    def over(row: Row) -> str:
+        if row["value"] is None or not least:
+            return ""
+        return "best" if row["value"] <= least * (1 + 1e-12) else f"+{gap_text(row['value'] / least - 1)}"
+
+    def said(row: Row) -> str:
+        return "no valid mapping" if row["no_valid_mapping"] else "" if row["proved"] else "not proved"
+
+    product = Column(objective, "value", lambda value: objective_value("", value, 5))
+    columns = (
+        *(Column("machine" if name == "arch" else name, name, left=True, unbroken=True) for name in varied),
+        *([product] if objective not in ("", "energy", "cycles") else []),
+        *([Column("over best", over)] if least else []),
+        *COSTS,
+        Column("pJ/MAC", "pj_per_mac", "{:.4g}".format),
+        Column("outer words", "outer_words", count),
+        Column("", said, fold=True),
+    )
+    yield bold(what)
+    yield Table("runs", columns, rows)
+    if all(row["proved"] for row in rows):
+        yield "Each is proved: no mapping is better."
 
 
 def cost_row(result: Result) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from accelsim.inputs.architecture import Architecture
-from accelsim.inputs.units import format_energy, format_si
+from accelsim.inputs.units import format_bits, format_energy, format_si
 from accelsim.model.limits import Stand, peak_macs_per_cycle, ports
 from accelsim.show.report import count, percent, share
 from accelsim.show.table import Column, Part, Row, Table, bold, heading, whole
@@ -117,6 +117,29 @@ def shipped_report(kind: str, rows: Rows) -> Iterator[Part]:
     """What ships of one kind; rows have `name`, `about` and, for workloads, `layers` and `macs`."""
     sizes = (Column("layers", "layers"), Column("MACs", "macs", count)) if any("macs" in row for row in rows) else ()
     yield Table(kind, (Column("name", "name"), *sizes, Column("what it is", "about", fold=True)), rows, kind)
+
+
+def doctor_report(document: Mapping[str, Any]) -> Iterator[Part]:
+    """Versions, what the extras need, and where results and compiled kernels are kept."""
+    yield bold("accelsim {accelsim}, {python} on {system}, {cores} cores".format(**document))
+    yield whole(document["package"])
+
+    def version(row: Row) -> str:
+        return str(row["version"] or f"missing: pip install 'accelsim[{row['extra']}]'")
+
+    packages = (
+        Column("package", "package"),
+        Column("extra", "extra", left=True),
+        Column("version", version, left=True),
+    )
+    yield Table("packages", packages, document["packages"], "Packages")
+    kept = (
+        Column("what", "what"),
+        Column("files", "files", count),
+        Column("size", lambda row: format_bits(8 * row["bytes"])),
+        Column("folder", lambda row: row["folder"] or "none can be written: each process compiles", left=True),
+    )
+    yield Table("kept", kept, document["kept"], "Kept on disk")
 
 
 def port_rows(architecture: Architecture) -> list[dict[str, Any]]:

@@ -1,0 +1,136 @@
+"""The arena: the answers hold, others are judged by them, and mistakes in a submission are told with their place."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from accelsim import evaluate, load_mapping
+from accelsim.results.arena import EQUAL, SPACES, Arena
+from tests.conftest import REPOSITORY
+
+ARENA = Arena()
+OPTIMA = json.loads((REPOSITORY / "arena" / "optima.json").read_text())["mappings"]
+BY_KEY = {(row["problem"], row["space"]): row for row in OPTIMA}
+WHOLE = {"level": "BUF", "keep": ["Weights", "Inputs", "Outputs"], "temporal": ["M=64", "N=64", "K=64"]}
+SMALL = "two_level/gemm_small/energy"
+
+
+def submission(path, *entries, tool="mine 1.0"):
+    path.write_text(json.dumps({"tool": tool, "mappings": entries}, indent=1))
+    return str(path)
+
+
+def entry(**changes):
+    return {"problem": SMALL, "space": "even", "mapping": BY_KEY[SMALL, "even"]["mapping"], **changes}
+
+
+def test_problems__are_sixty_in_three_spaces_and_proved_where_they_say():
+    assert len(ARENA.problems) == 60
+    assert set(BY_KEY) == {(name, space) for name in ARENA.problems for space in SPACES}
+    assert all(row["proved"] for row in OPTIMA if row["space"] != "imperfect")
+    assert all(row["bound"] == pytest.approx(row["value"], rel=1e-10) for row in OPTIMA if row["proved"])
+
+
+def test_optima__of_larger_spaces_are_no_worse():
+    for problem in ARENA.problems:
+        even, uneven = (BY_KEY[problem, space]["value"] for space in ("even", "uneven"))
+        assert uneven <= even * (1 + EQUAL)
+        if BY_KEY[problem, "imperfect"]["proved"]:
+            assert BY_KEY[problem, "imperfect"]["value"] <= even * (1 + EQUAL)
+
+
+def test_optima__are_a_submission_without_a_fault(run):
+    code, out, _ = run("arena", "verify", str(REPOSITORY / "arena" / "optima.json"), "--json")
+    document = json.loads(out)
+
+    assert code == 0
+    assert [row["at_best"] for row in document["spaces"]] == [60, 60, 60]
+    assert {row["verdict"] for row in document["mappings"]} == {"optimum", "best known"}
+    assert not any(row["why"] for row in document["mappings"])
+
+
+@pytest.mark.parametrize("tool", ["random", "annealing", "genetic"])
+def test_rivals__beat_no_proof(tool, run):
+    code, out, _ = run("arena", "verify", str(REPOSITORY / "arena" / "submissions" / f"{tool}.json"), "--json")
+    assert code == 0
+    assert {row["verdict"] for row in json.loads(out)["mappings"]} <= {"optimum", "above"}
+
+
+def test_worse_mapping__is_told_with_its_distance(tmp_path, run):
+    levels = [{"level": "DRAM", "temporal": ["M=64", "N=64", "K=64"]}, {"level": "BUF", "keep": []}]
+    code, out, _ = run("arena", "verify", submission(tmp_path / "s.json", entry(mapping={"levels": levels})), "--json")
+    (row,) = json.loads(out)["mappings"]
+    machine, layer = ARENA.machine(SMALL), ARENA.layer(SMALL)
+    value = evaluate(machine, layer, load_mapping({"mapping": {"levels": levels}}, machine, layer)).energy_pj
+
+    assert code == 0
+    assert (row["verdict"], row["value"]) == ("above", value)
+    assert row["above"] == pytest.approx(value / BY_KEY[SMALL, "even"]["value"] - 1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"mapping": BY_KEY[SMALL, "uneven"]["mapping"]}, "a level stands twice, which is not even"),
+        ({"mapping": BY_KEY[SMALL, "imperfect"]["mapping"]}, "a loop leaves a remainder, which is not even"),
+        ({"space": "uneven", "mapping": BY_KEY[SMALL, "imperfect"]["mapping"]}, "which is not uneven"),
+        ({"mapping": {"levels": [{"level": "DRAM"}, WHOLE]}}, "BUF"),
+    ],
+)
+def test_mapping__that_is_none_of_its_space_is_invalid(changes, why, tmp_path, run):
+    code, out, _ = run("arena", "verify", submission(tmp_path / "s.json", entry(**changes)), "--json")
+    (row,) = json.loads(out)["mappings"]
+
+    assert code == 1
+    assert row["verdict"] == "INVALID"
+    assert why in row["why"]
+
+
+def test_proof__that_is_beaten_is_cried_out(tmp_path, run, monkeypatch):
+    """With optima that say 1 % more than is so."""
+    for name in ("problems.json", "optima.json"):
+        document = json.loads((REPOSITORY / "arena" / name).read_text())
+        for row in document["mappings"] if name == "optima.json" else ():
+            row["value"] *= 1.01
+            row["bound"] = row.get("bound", 0) * 1.01
+        (tmp_path / name).write_text(json.dumps(document))
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setattr("accelsim.results.arena.root", lambda _: tmp_path)
+    code, out, _ = run("arena", "verify", submission(tmp_path / "s.json", entry()))
+
+    assert code == 1
+    assert "BEATS THE PROOF" in out
+    assert "NOT ACCEPTED: 1 of 1" in out
+
+
+def test_value__that_a_tool_counts_otherwise_is_told(tmp_path, run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    code, out, _ = run("arena", "verify", submission(tmp_path / "s.json", entry(value=5e7)))
+    assert code == 0
+    assert "its tool counts 5e+07" in out
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"problem": "two_level/gemm_smal/energy"}, "5:15: [0].problem: 'two_level/gemm_smal/energy' is no problem"),
+        ({"space": "odd"}, "6:13: [0].space: expected one of even, uneven, imperfect, got 'odd'"),
+        ({"value": "x"}, "expected a number, got 'x'"),
+        ({"mapping": {"levels": [{"level": "DRAM", "temporal": ["Z=2"]}]}}, "'Z' is no dimension of gemm_small"),
+        ({"speed": 1}, "[0].speed: unknown key"),
+    ],
+)
+def test_mistakes__are_told_with_their_place(changes, said, tmp_path, run):
+    path = submission(tmp_path / "s.json", entry(**changes))
+    code, out, err = run("arena", "verify", path)
+    assert (code, out) == (2, "")
+    assert said in err
+    assert err.startswith(f"{path}:")
+
+
+def test_mapping__stands_once_for_a_problem_and_space(tmp_path, run):
+    code, _, err = run("arena", "verify", submission(tmp_path / "s.json", entry(), entry()))
+    assert code == 2
+    assert "two_level/gemm_small/energy even has a mapping at line" in err

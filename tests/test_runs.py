@@ -1,0 +1,140 @@
+"""Several runs of `map` at once are rows of one table; two results stand beside each other."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import pytest
+
+from accelsim import load_architecture, load_workload, map_einsum
+
+
+def rows(run, *arguments):
+    code, out, _ = run("map", *arguments, "--json", "--quiet")
+    assert code == 0
+    return json.loads(out)["runs"]
+
+
+def test_values__are_rows_with_the_optimum_of_each(run):
+    found = rows(run, "two_level", "conv1d", "--set", "buffer=14B,24B,64B")
+    layer = load_workload("conv1d").layers[0]
+    alone = [map_einsum(load_architecture("two_level", {"buffer": b}), layer).best for b in ("14B", "24B", "64B")]
+
+    assert [row["buffer"] for row in found] == ["14B", "24B", "64B"]
+    assert [(row["energy_pj"], row["cycles"]) for row in found] == [(best.energy_pj, best.cycles) for best in alone]
+    assert all(row["proved"] for row in found)
+
+
+def test_machines_and_objectives__are_rows_of_every_combination(run):
+    found = rows(run, "two_level,systolic", "gemm", "--objective", "energy,cycles")
+
+    assert [(row["arch"], row["objective"]) for row in found] == [
+        (machine, goal) for machine in ("two_level", "systolic") for goal in ("energy", "cycles")
+    ]
+    assert found[2]["energy_pj"] <= found[3]["energy_pj"]
+    assert found[2]["cycles"] >= found[3]["cycles"] == found[3]["value"]
+
+
+def test_constraints__may_be_none(run):
+    found = rows(run, "eyeriss", "conv", "--constraints", "eyeriss_weight_stationary,none", "--seconds", "60")
+    assert found[0]["energy_pj"] > found[1]["energy_pj"]
+
+
+def test_networks__are_rows_with_the_sum_of_their_layers(run, tmp_path):
+    path = tmp_path / "two.yaml"
+    layers = "[{name: a, gemm: {M: 4, N: 4, K: 4}}, {name: b, gemm: {M: 8, N: 2, K: 4}, repeat: 3}]"
+    path.write_text(f"workload: {{name: two, layers: {layers}}}")
+    found = rows(run, "two_level", path, "--set", "buffer=16B,64B")
+    code, out, _ = run("map", "two_level", path, "--set", "buffer=64B", "--json", "--quiet")
+
+    assert code == 0
+    assert found[1]["energy_pj"] == json.loads(out)["total"]["energy_pj"]
+    assert found[1]["value"] == pytest.approx(found[1]["energy_pj"])
+
+
+def test_rows__without_a_valid_mapping_are_told_and_the_others_are_there(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    file, picture = tmp_path / "runs.csv", tmp_path / "runs.png"
+    asked = ("--set", "glb=2B,64KiB", "--csv", file, "--plot", picture, "--quiet")
+    code, out, err = run("map", "eyeriss", "conv", *asked)
+    found = list(csv.DictReader(file.read_text().splitlines()))
+
+    assert code == 1
+    assert [bool(row["no_valid_mapping"]) for row in found] == [True, False]
+    assert "no valid mapping" in out
+    assert err.startswith("2B: none of the")
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("two_level", "conv1d", "--set", "buffer=16B,24B", "--top", "2"), "--top: not for several machines"),
+        (("two_level,h100_sxm", "gemm"), "GPUs and systems are mapped one at a time"),
+        (("two_level", "conv1d", "--plot", "x.png"), "--plot: draws several values"),
+        (("two_level", "conv1d", "--set", "buffer=16B,,24B"), "buffer"),
+    ],
+)
+def test_runs__that_cannot_be_are_refused(arguments, said, run):
+    code, out, err = run("map", *arguments)
+    assert (code, out) == (2, "")
+    assert said in err
+
+
+def folder_of(run, path, *arguments):
+    assert run("map", *arguments, "-o", path, "--quiet")[0] == 0
+    return str(path)
+
+
+def test_compare__shows_each_difference_first_and_counts_what_is_equal(run, tmp_path):
+    a, b = (folder_of(run, tmp_path / goal, "eyeriss", "conv", "--objective", goal) for goal in ("energy", "cycles"))
+    code, out, _ = run("compare", a, b, "--json")
+    figures = json.loads(out)["figures"]
+    both = [json.loads((tmp_path / goal / "result.json").read_text())["result"] for goal in ("energy", "cycles")]
+    differs = [row["differs"] for row in figures]
+    energies = [abs(row["b"] - row["a"]) for row in figures if row["kind"] == "energy" and row["differs"]]
+
+    assert code == 0
+    assert figures[0] == {
+        **{"kind": "total", "what": "energy_pj", "a": both[0]["energy_pj"], "b": both[1]["energy_pj"]},
+        **{"ratio": both[1]["energy_pj"] / both[0]["energy_pj"], "differs": True},
+    }
+    assert differs == sorted(differs, reverse=True)
+    assert energies == sorted(energies, reverse=True)
+    assert f"{differs.count(False)} of {len(differs)} figures are equal." in run("compare", a, b)[1]
+
+
+def test_compare__of_a_mapping_with_itself_has_no_difference(run):
+    names = ("eyeriss", "conv", "eyeriss_row_stationary", "eyeriss_row_stationary")
+    code, out, _ = run("compare", *names, "--json")
+    assert code == 0
+    assert not any(row["differs"] for row in json.loads(out)["figures"])
+
+
+def test_compare__of_machines_leaves_open_what_one_of_them_has_not(run, tmp_path):
+    a, b = (folder_of(run, tmp_path / name, name, "gemm") for name in ("two_level", "systolic"))
+    figures = json.loads(run("compare", a, b, "--json")[1])["figures"]
+    assert {row["what"]: row["b"] for row in figures if row["kind"] == "loops"}["BUF"] is None
+
+
+def test_compare__of_networks_has_a_row_for_each_layer(run, tmp_path):
+    path = tmp_path / "two.yaml"
+    path.write_text(
+        "workload: {name: two, layers: [{name: a, gemm: {M: 4, N: 4, K: 4}}, {name: b, gemm: {M: 8, N: 2, K: 4}}]}"
+    )
+    a, b = (folder_of(run, tmp_path / size, "two_level", path, "--set", f"buffer={size}") for size in ("16B", "64B"))
+    layers = json.loads(run("compare", a, b, "--json")[1])["layers"]
+
+    assert {row["layer"] for row in layers} == {"a", "b"}
+    assert all(row["energy_pj_b"] <= row["energy_pj_a"] for row in layers)
+    assert run("compare", a, b)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("names", "said"), [(["a"], "expected two results"), (["no_such", "no_such"], "no_such: no such file or folder")]
+)
+def test_compare__refuses_what_is_no_result(names, said, run):
+    code, _, err = run("compare", *names)
+    assert code == 2
+    assert said in err
