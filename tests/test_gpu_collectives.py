@@ -60,7 +60,7 @@ def test_time_collective__grows_with_size_and_is_below_the_link(gpu, one_shot):
     for operation in OPERATIONS[:1] if one_shot else OPERATIONS:
         shapes = collective_shapes([operation] * len(sizes), 8, sizes)
         times = time_collective(gpu, shapes, one_shot=one_shot)
-        assert all(after >= before for before, after in itertools.pairwise(times.time_us.tolist()))
+        assert all(after >= before * (1 - 1e-9) for before, after in itertools.pairwise(times.time_us.tolist()))
         assert np.sum(list(times.parts_us.values()), axis=0) == pytest.approx(times.time_us)
         least = (ONE_SHOT if one_shot else NCCL).least(gpu, shapes)[1]
         assert times.time_us[-1] > 0.55 * least[-1]  # in the switch an all-reduce sends 8 / 14 of a ring's

@@ -17,7 +17,7 @@ PLOTS = (
     *("histogram", "density", "within", "stacks", "compare", "network"),
 )
 SWEEP_PLOTS = ("front", "sensitivity")
-KERNELS = ("attention", "nccl")
+KERNELS = ("attention", "moe", "nccl")
 """Those of `accelsim.gpu.kernel_tables` of which `validate` takes tables."""
 L2_STATES = ("rotating", "cold", "warm")
 """Those of `accelsim.gpu`, which is loaded for a GPU only."""
@@ -437,6 +437,29 @@ def _add_operators(tasks: Any) -> None:
     add(made, "--cache-dtype FORMAT", "of keys and values (default: as the queries)")
     _add_stack(made)
 
+    about = "time both products of a mixture of experts on one GPU, with what lies between"
+    made = _command(tasks, "moe", "gpu_moe", "gpus", about)
+    add(made, "GPU", None)
+    add(made, "--tokens N", "of all GPUs together", cli.positive_int, required=True)
+    add(made, "--hidden N", "width of a token", cli.positive_int, required=True)
+    add(made, "--inter N", "width between the products, on this GPU", cli.positive_int, required=True)
+    add(made, "--experts N", "of all GPUs together", cli.positive_int, required=True)
+    add(made, "--top N", "experts of a token", cli.positive_int, required=True)
+    add(made, "--ep N", "GPUs that share the experts (default: 1)", cli.positive_int, default=1)
+    about = "power by which tokens crowd on few experts, such as 1.2 (default: 0, equal shares)"
+    add(made, "--skew X", about, float, default=0.0)
+    add(made, "--plain", "one product before the activation instead of two (gated)")
+    _add_precision(made)
+    _add_stack(made)
+
+    about = "time a product in a narrow format, with the pass that quantises its inputs"
+    made = _command(tasks, "product", "gpu_product", "gpus", about)
+    add(made, "GPU", None)
+    for name in ("M", "N", "K"):
+        add(made, name, None, cli.positive_int)
+    _add_precision(made)
+    _add_stack(made)
+
     about = "time an all-reduce, all-gather, reduce-scatter or all-to-all of the GPUs of a node"
     made = _command(tasks, "collective", "gpu_collective", "gpus", about)
     add(made, "GPU", None)
@@ -445,6 +468,11 @@ def _add_operators(tasks: Any) -> None:
     add(made, "--size SIZE", "the whole message, such as 16 MiB", cli.memory, required=True)
     add(made, "--one-shot", "an all-reduce of the stack's own kernels, such as those of vLLM, instead of NCCL")
     _add_stack(made)
+
+
+def _add_precision(made: argparse.ArgumentParser) -> None:
+    about = "bf16, fp8, fp8_block, int8, int8_wo, int4_wo, nvfp4 or another (default: fp8)"
+    add(made, "--precision NAME", about, default="fp8")
 
 
 def _add_stack(made: argparse.ArgumentParser) -> None:

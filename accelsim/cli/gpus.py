@@ -22,9 +22,10 @@ from accelsim.gpu.collectives import collective_shapes, time_collective
 from accelsim.gpu.fitted import KernelTimes
 from accelsim.gpu.gemm import LARGEST
 from accelsim.gpu.kernel import best_kernels, gemms_of, product_of, too_large
-from accelsim.gpu.kernel_tables import validate_kernels
+from accelsim.gpu.kernel_tables import is_kernel_table, validate_kernels
 from accelsim.gpu.measured import read_measured
 from accelsim.gpu.profile import compare_profile, kernels_of, read_profile
+from accelsim.gpu.quantised import experts_shapes, product_shapes, time_experts, time_products
 from accelsim.gpu.validation import GemmValidation, validate_gemm
 from accelsim.inputs import library
 from accelsim.inputs.errors import AccelsimError, NoValidMapping, SpecError
@@ -214,6 +215,32 @@ def gpu_attention_command(arguments: argparse.Namespace) -> int:
     return _operator_answer(arguments, gpu, what, times)
 
 
+def gpu_moe_command(arguments: argparse.Namespace) -> int:
+    """Time a mixture of experts."""
+    gpu = load_gpu(arguments.gpu, arguments.mig)
+    shapes = experts_shapes(
+        arguments.precision,
+        tokens=arguments.tokens,
+        hidden=arguments.hidden,
+        inter=arguments.inter,
+        experts=arguments.experts,
+        top=arguments.top,
+        ranks=arguments.ep,
+        skew=arguments.skew,
+        gated=1 if arguments.plain else 2,
+    )
+    times = time_experts(gpu, shapes, arguments.stack)
+    return _operator_answer(arguments, gpu, f"experts in {arguments.precision}", times)
+
+
+def gpu_product_command(arguments: argparse.Namespace) -> int:
+    """Time a product in a narrow format."""
+    gpu = load_gpu(arguments.gpu, arguments.mig)
+    shapes = product_shapes(gpu, arguments.precision, arguments.m, arguments.n, arguments.k)
+    times = time_products(gpu, shapes, arguments.stack)
+    return _operator_answer(arguments, gpu, f"product in {arguments.precision}", times)
+
+
 def gpu_collective_command(arguments: argparse.Namespace) -> int:
     """Time a collective of several GPUs."""
     gpu = load_gpu(arguments.gpu, arguments.mig)
@@ -261,6 +288,9 @@ def validate_gemm_command(arguments: argparse.Namespace) -> int:
     if not arguments.paths:
         raise AccelsimError("say what was measured: accelsim validate gemm MEASURED.csv")
     refuse(arguments, "gemm", every=False)
+    if all(is_kernel_table(path) for path in arguments.paths):
+        refuse(arguments, "tables of stacks' kernels", mig=None, calibration=None, dtype=None, output=None)
+        return validate_kernels_command(arguments)
     found, skipped = validate_gemm(
         arguments.paths,
         gpu=arguments.gpu,

@@ -106,8 +106,8 @@ def shapes_of(least: Mapping[str, float], **sizes: Any) -> dict[str, Floats]:
         if name in least:
             bad |= values != np.floor(values)
         if bad.any():
-            what = f"must be a whole number from {least.get(name, 0):g} to {LARGEST:g}"
-            raise AccelsimError(f"{name} {what}, got {values[bad][0]:g}")
+            what = f"a whole number from {least[name]:g} to {LARGEST:g}" if name in least else "a number"
+            raise AccelsimError(f"{name} must be {what}, got {values[bad][0]:g}")
     return dict(zip(sizes, arrays, strict=True))
 
 
@@ -167,18 +167,14 @@ class Fitted:
         measured most; by default, that of the stack that was measured most on the family. An empty name stands for all
         stacks together. Raises AccelsimError if there is no such stack.
         """
-        ours = family(gpu)
-        if stack is None:
-            known = [one for one in self.sets if one.stack and one.family == ours and not one.variant]
-            stack = max(known, key=lambda one: one.rows).stack if known else ""
-        own = self._of_stack(stack)
-        near = [one for one in own if one.family == ours]
+        own = [one for one in self.sets if one.stack] if stack is None else self._of_stack(stack)
+        near = [one for one in own if one.family == family(gpu)]
         if near:
-            return max(near, key=lambda one: (one.variant == variant, one.variant == "", one.rows))
-        common = [one for one in self.sets if not one.stack and one.family == ours]
-        if common or not own:
-            return (common or [one for one in self.sets if not one.stack and not one.family])[0]
-        return max(own, key=lambda one: (one.variant == variant, one.variant == "", one.family == "", one.rows))
+            return max(near, key=lambda one: (one.variant == variant, not one.variant, one.rows))
+        if not own or stack is None:
+            every = [one for one in self.sets if not one.stack]
+            return max(every, key=lambda one: (one.family == family(gpu), not one.family))
+        return max(own, key=lambda one: (one.variant == variant, not one.variant, not one.family, one.rows))
 
     def _of_stack(self, stack: str) -> list[FittedSet]:
         if not stack:
@@ -256,6 +252,10 @@ _MOST_ROWS = 600
 _PRIOR_WEIGHT = 1.0
 """Weight of a constant's distance from the one that it is near, as that of one row: on logarithms."""
 _ITERATIONS = 12
+FLOOR = "floor_us"
+"""Constant of a least time; rows far from it say nothing of it, so that its fit begins where the fastest rows are."""
+_FASTEST = 0.05
+"""Share of the rows that are faster than that."""
 
 
 def fit_sets(kind: Kind, rows: Rows, common: Constants | None = None) -> Fitted:
@@ -287,12 +287,14 @@ def fit_sets(kind: Kind, rows: Rows, common: Constants | None = None) -> Fitted:
     for stack in sorted(set(rows.stack.tolist())):
         of_stack = rows.stack == stack
         where = sorted(set(families[of_stack].tolist()))
+        kernels = sorted(set(variants[of_stack].tolist()))
+        all_of_it = kernels[0] if len(kernels) == 1 else ""
         if len(where) > 1:
-            add((stack, "", ""), of_stack, ("", "", ""))
+            add((stack, all_of_it, ""), of_stack, ("", "", ""))
         for name in where:
-            own = of_stack & (families == name)
-            add((stack, "", name), own, (stack, "", "") if len(where) > 1 else ("", "", ""))
-        for variant in sorted(set(variants[of_stack].tolist())) if len(set(variants[of_stack].tolist())) > 1 else []:
+            near = (stack, all_of_it, "") if len(where) > 1 else ("", "", "")
+            add((stack, all_of_it, name), of_stack & (families == name), near)
+        for variant in kernels if len(kernels) > 1 else []:
             of_variant = of_stack & (variants == variant)
             if len(where) > 1:
                 add((stack, variant, ""), of_variant, (stack, "", ""))
@@ -310,6 +312,8 @@ def _fit(kind: Kind, rows: Rows, prior: Constants) -> dict[str, float]:
     few = rows.take(order)
     weight = np.array([1 / np.sqrt(sizes[name]) for name in few.families.tolist()])
     weight /= weight.mean()
+    if FLOOR in prior:
+        prior = {**prior, FLOOR: float(np.quantile(few.time_us, _FASTEST))}
     near, times = np.log(list(prior.values())), _timer(kind, few)
 
     def residuals(values: Constants) -> Floats:

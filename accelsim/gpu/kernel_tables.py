@@ -21,6 +21,16 @@ from accelsim.gpu.collectives import NCCL, ONE_SHOT, OPERATIONS, collective_shap
 from accelsim.gpu.constants import Floats
 from accelsim.gpu.fitted import Fitted, Kind, Rows, Shapes, fit_sets, predict, roofline_of, shipped, sources
 from accelsim.gpu.measured import CsvTable, find_table, finite, kernel_time_us
+from accelsim.gpu.quantised import (
+    EXPERTS,
+    PRODUCT,
+    SCALES,
+    SCALING,
+    experts_shapes,
+    is_precision,
+    pass_shapes,
+    product_shapes,
+)
 from accelsim.inputs.errors import Mark
 from accelsim.inputs.library import hash_file
 from accelsim.inputs.source import Problems, read_text
@@ -29,28 +39,33 @@ from accelsim.inputs.units import listed, quoted
 _LONG_US = 100.0
 _HELD_OF_TEN = 3
 _MOST_PAIRS = 4_000_000
+Numbers = Mapping[str, Floats]
+Words = Mapping[str, list[str]]
+Builder = Callable[[Gpu, Numbers, Words], Shapes]
+"""Shapes of a GPU's rows of their columns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operator:
     """What rows of an `op_name` are: columns of whole numbers with the least of each, of words, and the shapes of them.
 
-    `marks`: a column that tells it from another operator of the same name.
+    `marks`: a column that tells it from another operator of the same name. `precision`: a column of precisions.
     """
 
     command: str
     kind: Kind
     numbers: Mapping[str, float]
     words: tuple[str, ...]
-    shapes: Callable[[Mapping[str, Floats], Mapping[str, list[str]]], Shapes]
+    shapes: Builder
     marks: str = ""
+    precision: str = ""
 
 
 def _word_bytes(words: Sequence[str]) -> Floats:
     return np.array([BYTES[format_of(word) or "bf16"] for word in words])
 
 
-def _attention(numbers: Mapping[str, Floats], words: Mapping[str, list[str]]) -> Shapes:
+def _attention(_: Gpu, numbers: Numbers, words: Words) -> Shapes:
     shared = numbers["num_key_value_heads"]
     return attention_shapes(
         batch=numbers["batch_size"],
@@ -65,8 +80,8 @@ def _attention(numbers: Mapping[str, Floats], words: Mapping[str, list[str]]) ->
     )
 
 
-def _latent(absorbed: bool) -> Callable[[Mapping[str, Floats], Mapping[str, list[str]]], Shapes]:
-    def shapes(numbers: Mapping[str, Floats], words: Mapping[str, list[str]]) -> Shapes:
+def _latent(absorbed: bool) -> Builder:
+    def shapes(_: Gpu, numbers: Numbers, words: Words) -> Shapes:
         return latent_shapes(
             batch=numbers["batch_size"],
             tokens=numbers["isl"],
@@ -79,8 +94,20 @@ def _latent(absorbed: bool) -> Callable[[Mapping[str, Floats], Mapping[str, list
     return shapes
 
 
-def _collective(operation: str) -> Callable[[Mapping[str, Floats], Mapping[str, list[str]]], Shapes]:
-    def shapes(numbers: Mapping[str, Floats], words: Mapping[str, list[str]]) -> Shapes:
+def _product(gpu: Gpu, numbers: Numbers, words: Words) -> Shapes:
+    return product_shapes(gpu, words["gemm_dtype"], numbers["m"], numbers["n"], numbers["k"])
+
+
+def _scales(_: Gpu, numbers: Numbers, __: Words) -> Shapes:
+    return pass_shapes(numbers["m"], numbers["k"], scaling=False)
+
+
+def _scaling(_: Gpu, numbers: Numbers, __: Words) -> Shapes:
+    return pass_shapes(numbers["m"], numbers["k"], scaling=True)
+
+
+def _collective(operation: str) -> Builder:
+    def shapes(_: Gpu, numbers: Numbers, words: Words) -> Shapes:
         (formats,) = words.values()
         word = _word_bytes(formats)
         size = numbers["message_size"] * word
@@ -89,10 +116,32 @@ def _collective(operation: str) -> Callable[[Mapping[str, Floats], Mapping[str, 
     return shapes
 
 
+def _experts(_: Gpu, numbers: Numbers, words: Words) -> Shapes:
+    """Tokens are those of all ranks; each rank has its part of the experts and of the width between the products."""
+    skew = [0.0 if name == "balanced" else finite(name.rpartition("_")[2]) or 0.0 for name in words["distribution"]]
+    plain = ["nongated" in name for name in words["kernel_source"]]
+    return experts_shapes(
+        words["moe_dtype"],
+        tokens=numbers["num_tokens"],
+        hidden=numbers["hidden_size"],
+        inter=np.maximum(np.floor(numbers["inter_size"] / numbers["moe_tp_size"]), 1),
+        experts=numbers["num_experts"],
+        top=numbers["topk"],
+        ranks=np.minimum(numbers["moe_ep_size"], numbers["num_experts"]),
+        skew=skew,
+        gated=np.where(plain, 1, 2),
+    )
+
+
 _ATTENTION = {
     **{"batch_size": 1, "isl": 1, "num_heads": 1, "num_key_value_heads": 0, "head_dim": 1, "step": 0, "window_size": 0}
 }
 _MLA = {"batch_size": 1, "isl": 1, "num_heads": 1, "step": 0}
+_MOE = {
+    **{"num_tokens": 1, "hidden_size": 1, "inter_size": 1, "topk": 1},
+    **{"num_experts": 1, "moe_tp_size": 1, "moe_ep_size": 1},
+}
+_GEMM, _PASS = {"m": 1, "n": 1, "k": 1}, {"m": 1, "k": 1}
 _MESSAGE = {"num_gpus": 2, "message_size": 1}
 OPERATORS = {
     "context_attention": Operator("attention", PREFILL, _ATTENTION, ("attn_dtype", "kv_cache_dtype"), _attention),
@@ -103,6 +152,10 @@ OPERATORS = {
         name: Operator("nccl", NCCL, _MESSAGE, ("nccl_dtype",), _collective(operation), "nccl_dtype")
         for name, operation in zip(("all_reduce", "all_gather", "reduce_scatter", "alltoall"), OPERATIONS, strict=True)
     },
+    "moe": Operator("moe", EXPERTS, _MOE, ("moe_dtype", "distribution", "kernel_source"), _experts, "", "moe_dtype"),
+    "gemm": Operator("gemm", PRODUCT, _GEMM, ("gemm_dtype",), _product, "kernel_source", "gemm_dtype"),
+    "compute_scale": Operator("gemm", SCALES, _PASS, (), _scales),
+    "scale_matrix": Operator("gemm", SCALING, _PASS, (), _scaling),
     "all_reduce of a stack": Operator(
         "nccl", ONE_SHOT, _MESSAGE, ("allreduce_dtype",), _collective("all_reduce"), "allreduce_dtype"
     ),
@@ -123,6 +176,12 @@ class KernelTable:
     notes: tuple[str, ...]
 
 
+def is_kernel_table(path: str | PathLike[str]) -> bool:
+    """Whether a file has a head line of such a table."""
+    text = read_text(path, Problems())
+    return text is not None and find_table(text, str(path), lambda names: set(_NEEDED) <= set(names)) is not None
+
+
 def read_kernels(path: str | PathLike[str], command: str | None = None) -> list[KernelTable]:
     """Read measured kernels of the operators of a command, by kind.
 
@@ -141,7 +200,7 @@ def read_kernels(path: str | PathLike[str], command: str | None = None) -> list[
 
 def _read(table: CsvTable, command: str | None, problems: Problems) -> list[tuple[Kind, Rows, tuple[str, ...]]] | None:
     at = {name: column for column, name in reversed(list(enumerate(table.names)))}
-    lines: dict[str, list[tuple[tuple[str, ...], list[float], float]]] = {}
+    lines: dict[tuple[str, str], list[tuple[tuple[str, ...], list[float], float]]] = {}
     counts: dict[str, int] = {}
     operators, missing = {name: one for name, one in OPERATORS.items() if command in (None, one.command)}, set()
     first = len(problems)
@@ -162,11 +221,13 @@ def _read(table: CsvTable, command: str | None, problems: Problems) -> list[tupl
         device = find_gpu(cells[at["gpu"]])
         if device is None:
             note = f"no GPU {quoted(cells[at['gpu']])} ships; {gpu_hint(cells[at['gpu']])}"
+        elif operator.precision and not is_precision(cells[at[operator.precision]]):
+            note = f"in {quoted(cells[at[operator.precision]])}, which is no precision that kernels are known in"
         elif finite(cells[at["time_us"]]) == 0:
             note = "take 0 us, as where a difference of two times was below 0"
         else:
             note = ""
-        if note:
+        if note or device is None:
             counts[note] = counts.get(note, 0) + 1
             continue
         time_us = kernel_time_us(cells[at["time_us"]])
@@ -183,7 +244,7 @@ def _read(table: CsvTable, command: str | None, problems: Problems) -> list[tupl
             numbers.append(value or 0.0)
         if table.ends(row, len(problems) - first, problems):
             return None
-        lines.setdefault(name, []).append((cells, numbers, time_us or 1.0))
+        lines.setdefault((name, device.name), []).append((cells, numbers, time_us or 1.0))
     if len(problems):
         return None
     notes = tuple(f"{table.file}: {count} rows {note}" for note, count in counts.items())
@@ -208,32 +269,28 @@ def _operator(name: str, table: CsvTable, operators: Mapping[str, Operator]) -> 
 
 def _kinds(
     operators: Mapping[str, Operator],
-    lines: Mapping[str, list[tuple[tuple[str, ...], list[float], float]]],
+    lines: Mapping[tuple[str, str], list[tuple[tuple[str, ...], list[float], float]]],
     at: Mapping[str, int],
     notes: tuple[str, ...],
 ) -> Iterator[tuple[Kind, Rows, tuple[str, ...]]]:
     parts: dict[str, list[Rows]] = {}
-    for name, found in lines.items():
-        operator = operators[name]
+    kinds = {operator.kind.name: operator.kind for operator in operators.values()}
+    software = [at[key] for key in ("framework", "kernel_source") if key in at]
+    for (name, device), found in lines.items():
+        operator, gpu = operators[name], load_gpu(device)
         columns = dict(zip(operator.numbers, np.array([row for _, row, _ in found]).T, strict=True))
         words = {word: [cells[at[word]] for cells, _, _ in found] for word in operator.words}
-        devices = [cells[at["gpu"]] for cells, _, _ in found]
-        names = sorted(set(devices))
-        gpus = tuple(gpu for gpu in map(find_gpu, names) if gpu is not None)
-        stacks = [
-            "/".join(cells[at[key]] for key in ("framework", "kernel_source") if key in at) for cells, _, _ in found
-        ]
-        keys = [f"{name} {row} {[word[i] for word in words.values()]}" for i, (_, row, _) in enumerate(found)]
+        of_shape = [words[word] for word in operator.words if word != "kernel_source"]
+        keys = [f"{name} {row} {[word[i] for word in of_shape]}" for i, (_, row, _) in enumerate(found)]
         rows = Rows(
-            gpus,
-            np.array([names.index(device) for device in devices]),
-            np.array(stacks),
-            operator.shapes(columns, words),
+            (gpu,),
+            np.zeros(len(found), dtype=np.int64),
+            np.array(["/".join(filter(None, (cells[column] for column in software))) for cells, _, _ in found]),
+            operator.shapes(gpu, columns, words),
             np.array([time_us for _, _, time_us in found]),
             np.array([zlib.crc32(key.encode()) % 10 < _HELD_OF_TEN for key in keys]),
         )
         parts.setdefault(operator.kind.name, []).append(rows)
-        kinds = {operator.kind.name: operator.kind for operator in operators.values()}
     for kind, several in parts.items():
         yield kinds[kind], joined(several), notes
 

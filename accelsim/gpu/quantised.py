@@ -1,0 +1,346 @@
+"""Products in narrow formats with the pass that quantises their inputs, that pass alone, and mixtures of experts.
+
+Sizes (float[P] each): `precision`, an index into `PRECISIONS`. Of products `m`, `n`, `k`, and `product_us`, what the
+model of tilings says of the product alone. Of experts `tokens` of all ranks, `hidden` and `inter` (of this rank), all
+`experts`, of which each token takes `top`; `ranks` of expert parallelism; `skew`, the power by which tokens crowd on
+few experts, 0 for equal shares; `gated`, products before the activation: two, or one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from accelsim.gpu.catalogue import Gpu
+from accelsim.gpu.constants import COMMON, Floats, compute_class
+from accelsim.gpu.fitted import (
+    Constant,
+    Constants,
+    KernelTimes,
+    Kind,
+    Names,
+    Parts,
+    Shapes,
+    one_variant,
+    shapes_of,
+    time_kernels,
+)
+from accelsim.gpu.gemm import Gemms, time_gemms
+from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.units import listed, near_miss
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """Bytes of a word of the weights, with their scales, and of the inputs; the format that is multiplied in."""
+
+    name: str
+    weights: float
+    inputs: float
+    multiplied: str
+    meaning: str
+
+
+PRECISIONS = (
+    Precision("bf16", 2.0, 2.0, "bf16", "BF16"),
+    Precision("fp8", 1.0, 1.0, "fp8", "FP8, a scale for each tensor or row"),
+    Precision("fp8_block", 1.0, 1.0, "fp8", "FP8, a scale for each 128 x 128 weights and 128 inputs"),
+    Precision("int8", 1.0, 1.0, "int8", "INT8 of both operands (SmoothQuant)"),
+    Precision("int8_wo", 1.0, 2.0, "bf16", "weights in INT8, inputs in BF16"),
+    Precision("int4_wo", 0.5 + 2 / 128, 2.0, "bf16", "weights in INT4, 128 to a scale, inputs in BF16"),
+    Precision("nvfp4", 0.5 + 1 / 16, 0.5 + 1 / 16, "fp4", "FP4, 16 to a scale"),
+    Precision("w4a16_mxfp4", 0.5 + 1 / 32, 2.0, "bf16", "weights in FP4, 32 to a scale, inputs in BF16"),
+    Precision("w4a8_mxfp4_mxfp8", 0.5 + 1 / 32, 1.0 + 1 / 32, "fp8", "weights in FP4 and inputs in FP8, 32 to a scale"),
+    Precision("w4afp8", 0.5 + 2 / 128, 1.0, "fp8", "weights in INT4, 128 to a scale, inputs in FP8"),
+)
+_OTHER_NAMES = {"sq": "int8", "bfloat16": "bf16", "fp16": "bf16", "float16": "bf16"}
+_WIDER = {"fp4": "fp8", "fp8": "bf16", "int8": "bf16"}
+_STEP = 128.0
+"""Columns of a tile of a grouped product."""
+_TILES = (16.0, 128.0)
+"""Fewest and most rows of one."""
+_SM_BYTES = 64.0
+"""Bytes that an SM takes from L2 in a cycle (NVIDIA A100 white paper)."""
+_SHARPNESS = 3.0
+"""How suddenly data no longer stays in L2, as in the model of products."""
+_RESULT = 2.0
+"""Bytes of a word of the result, and of inputs before they are quantised."""
+
+
+def precision_of(name: str) -> int:
+    """Index of a precision by its name.
+
+    Raises AccelsimError if there is none of that name.
+    """
+    names = [one.name for one in PRECISIONS]
+    plain = _OTHER_NAMES.get(name.lower(), name.lower())
+    if plain not in names:
+        raise AccelsimError(f"no precision '{name}'; {near_miss(plain, names) or f'there are: {listed(names)}'}")
+    return names.index(plain)
+
+
+def is_precision(name: str) -> bool:
+    """Whether a name is that of a precision."""
+    return _OTHER_NAMES.get(name.lower(), name.lower()) in {one.name for one in PRECISIONS}
+
+
+def multiplied_in(gpu: Gpu, precision: Precision) -> str:
+    """Format in which a GPU multiplies: of the precision, or the next wider one that it computes in.
+
+    Examples
+    --------
+    >>> from accelsim.gpu.catalogue import load_gpu
+    >>> [multiplied_in(load_gpu(name), PRECISIONS[precision_of("nvfp4")]) for name in ("b200", "h100", "a100")]
+    ['fp4', 'fp8', 'bf16']
+    """
+    found = precision.multiplied
+    while found not in gpu.operations_per_sm_cycle and found in _WIDER:
+        found = _WIDER[found]
+    return found
+
+
+def _by_precision(gpu: Gpu, shapes: Shapes) -> tuple[Floats, Floats, Floats]:
+    """Bytes of a word of weights and of inputs, and the peak [FLOP/us], of each row."""
+    which = shapes["precision"].astype(np.int64)
+    used = {int(index) for index in np.unique(which)}
+    table = np.zeros((3, len(PRECISIONS)))
+    for index in used:
+        one = PRECISIONS[index]
+        table[:, index] = one.weights, one.inputs, gpu.flops(multiplied_in(gpu, one)) * 1e-6
+    weights, inputs, peak = table[:, which]
+    return weights, inputs, peak
+
+
+def _variant(shapes: Shapes) -> Names:
+    return np.array([one.name for one in PRECISIONS])[shapes["precision"].astype(np.int64)]
+
+
+def _gone(gpu: Gpu, moved: Floats, residency: float) -> Floats:
+    """Share of data that L2 does not hold."""
+    much = (moved / (gpu.l2_bytes * residency)) ** _SHARPNESS
+    return much / (1 + much)
+
+
+_PRODUCT = {
+    "floor_us": Constant(3.0, 0.3, 500.0, "least time, as of launches without a CUDA graph"),
+    "launch_us": Constant(6.0, 0.5, 60.0, "launches, and what no size changes"),
+    "product": Constant(1.0, 0.2, 4.0, "time of the product, of what the model of tilings says"),
+    "quantise": Constant(0.5, 0.01, 30.0, "time of quantising the inputs, of moving them through DRAM"),
+}
+
+
+def _product_parts(gpu: Gpu, shapes: Shapes, constants: Constants) -> Parts:
+    """A launch, the product with its own tiling, and before it the inputs read in 16 bit and written in fewer."""
+    _, inputs, _ = _by_precision(gpu, shapes)
+    product = constants["product"] * shapes["product_us"]
+    moved = np.where(inputs < _RESULT, shapes["m"] * shapes["k"] * (_RESULT + inputs), 0.0)
+    quantise = constants["quantise"] * moved / (gpu.dram_bytes_per_s * 1e-6)
+    waited = np.maximum(constants["floor_us"] - constants["launch_us"] - product - quantise, 0)
+    return {"launch": constants["launch_us"] + waited, "product": product, "quantise": quantise}
+
+
+def _product_least(gpu: Gpu, shapes: Shapes) -> tuple[Floats, Floats]:
+    weights, inputs, peak = _by_precision(gpu, shapes)
+    m, n, k = shapes["m"], shapes["n"], shapes["k"]
+    moved = n * k * weights + m * k * inputs + m * n * _RESULT
+    return 2 * m * n * k / peak, moved / (gpu.dram_bytes_per_s * 1e-6)
+
+
+_PASS = {
+    "launch_us": Constant(2.0, 0.1, 60.0, "launches, and what no size changes"),
+    "memory": Constant(0.7, 0.02, 1.5, "share of the bandwidth of DRAM"),
+    "sm_bytes": Constant(20.0, 0.2, 100.0, "bytes that an SM moves in a cycle"),
+    "residency": Constant(0.5, 0.05, 5.0, "share of L2 that data of the run before may fill"),
+}
+
+
+def _pass_parts(gpu: Gpu, shapes: Shapes, constants: Constants) -> Parts:
+    """Inputs read, and written where the pass scales them too."""
+    moved = shapes["m"] * shapes["k"] * shapes["bytes"]
+    cold = _gone(gpu, moved, constants["residency"]) / (gpu.dram_bytes_per_s * 1e-6 * constants["memory"])
+    memory = moved * (cold + 1 / (gpu.sms * gpu.boost_hz * 1e-6 * constants["sm_bytes"]))
+    return {"launch": np.full_like(memory, constants["launch_us"]), "memory": memory}
+
+
+def _pass_least(gpu: Gpu, shapes: Shapes) -> tuple[Floats, Floats]:
+    moved = shapes["m"] * shapes["k"] * shapes["bytes"]
+    return np.zeros_like(moved), moved / (gpu.dram_bytes_per_s * 1e-6)
+
+
+QUANTILES = 32
+"""Loads by which the experts of a rank are described."""
+_MOST_CROWDED = 0.8
+"""Share of the tokens that the fullest expert may have, in the power law by which aiconfigurator crowds them."""
+
+
+def loads_of(shapes: Shapes) -> tuple[Floats, Floats, Floats]:
+    """Tokens of the experts by quantiles, float[P, 32], and those of the fullest and of the average one.
+
+    With a skew a, loads are in proportion to x between 1 and 0.8 of the tokens, of density x^-a.
+    """
+    tokens, experts, skew = shapes["tokens"], shapes["experts"], shapes["skew"]
+    mean = tokens * shapes["top"] / experts
+    power = 1 - np.where(skew > 0, skew, 2.0)
+    power = np.where(power == 0, 1e-9, power)
+    most = np.maximum(_MOST_CROWDED * tokens, 1.0)
+
+    def drawn(share: Floats) -> Floats:
+        loads: Floats = ((most**power - 1)[:, None] * share + 1) ** (1 / power)[:, None]
+        return loads
+
+    even = (np.arange(256) + 0.5)[None, :] / 256
+    average = drawn(even).mean(axis=1)
+    crowded = skew > 0
+    some = drawn((np.arange(QUANTILES) + 0.5)[None, :] / QUANTILES) * (mean / average)[:, None]
+    fullest = drawn((1 - 0.5 / experts)[:, None])[:, 0] * (mean / average)
+    loads = np.where(crowded[:, None], np.minimum(some, tokens[:, None]), mean[:, None])
+    return loads, np.where(crowded, np.minimum(fullest, tokens), mean), mean
+
+
+_EXPERTS = {
+    "launch_us": Constant(15.0, 0.5, 200.0, "launches, and what no size changes"),
+    "expert_us": Constant(0.02, 0.001, 5.0, "of each expert of the rank"),
+    "math": Constant(0.6, 0.02, 1.5, "share of the peak"),
+    "memory": Constant(0.7, 0.1, 1.3, "share of the bandwidth of DRAM at which weights are read"),
+    "moves": Constant(1.5, 0.05, 30.0, "how often activations are moved, of once through DRAM"),
+    "tile_us": Constant(0.5, 0.01, 10.0, "start and end of a tile"),
+    "loads": Constant(0.7, 0.05, 5.0, "time of an SM's loads, of what its port takes"),
+    "residency": Constant(0.6, 0.05, 3.0, "share of L2 that weights of the run before may fill"),
+    "fullest": Constant(0.3, 0.01, 1.0, "share of the fullest expert's excess that its rank has"),
+    "crowding": Constant(1.5, 1.0, 32.0, "how many times its share of tokens a rank was given, at most"),
+}
+
+
+def _experts_parts(gpu: Gpu, shapes: Shapes, constants: Constants) -> Parts:
+    """Tiles of both products of each expert over SMs, beside the weights of the experts that have tokens.
+
+    Tiles have as many rows as the average expert has tokens, 16 to 128; an expert with few has one tile. An expert is
+    without tokens with the chance of Poisson, unless shares are equal.
+    """
+    weights, inputs, peak = _by_precision(gpu, shapes)
+    hidden, inter, gated, ranks = (shapes[name] for name in ("hidden", "inter", "gated", "ranks"))
+    own = np.maximum(shapes["experts"] / ranks, 1)
+    loads, fullest, mean = loads_of(shapes)
+    crowd = np.minimum(ranks, constants["crowding"])
+    loads = loads * crowd[:, None]
+    skewed = shapes["skew"] > 0
+    extra = np.where(skewed & (ranks > 1), constants["fullest"] * np.maximum(fullest - mean, 0), 0)
+    rows = np.minimum((loads.mean(axis=1) * own / crowd + extra) * crowd, shapes["tokens"] * shapes["top"])
+    some = np.where(skewed[:, None], 1 - np.exp(-loads), np.minimum(loads, 1))
+    least = np.minimum(rows, 1)
+    active = np.maximum(some.mean(axis=1) * own, least)
+    high = np.clip(2 ** np.ceil(np.log2(np.maximum(rows / active, 1))), *_TILES)
+    tiles = (some * np.ceil(np.maximum(loads, 1) / high[:, None])).mean(axis=1) * own + extra / high
+    tiles = np.maximum(tiles, least)
+    rate, cycles = peak / gpu.sms * constants["math"], gpu.boost_hz * 1e-6
+    products = np.zeros_like(rows)
+    for deep, wide in ((hidden, inter * gated), (inter, hidden)):
+        blocks = tiles * np.ceil(wide / _STEP)
+        loaded = (high * inputs + _STEP * weights) * deep * (constants["loads"] / (_SM_BYTES * cycles))
+        one = np.maximum(2 * high * _STEP * deep / rate, loaded) + constants["tile_us"]
+        products += one * (np.maximum(1, blocks / gpu.sms) + np.where(blocks > gpu.sms, 0.5, 0))
+    read = active * hidden * inter * (gated + 1) * weights
+    dram = gpu.dram_bytes_per_s * 1e-6
+    memory = read * _gone(gpu, read, constants["residency"]) / (dram * constants["memory"])
+    moved = rows * (2 * hidden + inter * (gated + 1)) * _RESULT + shapes["tokens"] * hidden * 2 * _RESULT
+    return {
+        "launch": constants["launch_us"] + constants["expert_us"] * own,
+        "products": np.hypot(products, memory),
+        "activations": moved * constants["moves"] / dram,
+    }
+
+
+def _experts_least(gpu: Gpu, shapes: Shapes) -> tuple[Floats, Floats]:
+    weights, _, peak = _by_precision(gpu, shapes)
+    own = np.maximum(shapes["experts"] / shapes["ranks"], 1)
+    rows = shapes["tokens"] * shapes["top"] / shapes["ranks"]
+    words = shapes["hidden"] * shapes["inter"] * (shapes["gated"] + 1)
+    moved = np.minimum(own, rows) * words * weights + rows * shapes["hidden"] * 2 * _RESULT
+    return 2 * rows * words / peak, moved / (gpu.dram_bytes_per_s * 1e-6)
+
+
+PRODUCT = Kind("narrow products", _PRODUCT, _product_parts, _product_least, _variant)
+SCALES = Kind("finding scales", _PASS, _pass_parts, _pass_least, one_variant)
+SCALING = Kind("scaling", _PASS, _pass_parts, _pass_least, one_variant)
+EXPERTS = Kind("experts", _EXPERTS, _experts_parts, _experts_least, _variant)
+
+
+def _indices(names: str | Sequence[str]) -> list[int]:
+    known: dict[str, int] = {}
+    every = [names] if isinstance(names, str) else names
+    return [known[name] if name in known else known.setdefault(name, precision_of(name)) for name in every]
+
+
+def product_shapes(gpu: Gpu, precision: str | Sequence[str], m: Any, n: Any, k: Any) -> dict[str, Floats]:
+    """Sizes of products on a GPU in precisions, with what the model of tilings says of them, uncalibrated.
+
+    Raises AccelsimError if a size is no whole number, or there is no such precision.
+    """
+    found = shapes_of({"m": 1, "n": 1, "k": 1}, m=m, n=n, k=k, precision=_indices(precision))
+    product_us = np.zeros(len(found["m"]))
+    for index in np.unique(found["precision"]).astype(int).tolist():
+        here = found["precision"] == index
+        name = multiplied_in(gpu, PRECISIONS[index])
+        constants = COMMON[compute_class(gpu, name)]
+        gemms = Gemms.of(found["m"][here], found["n"][here], found["k"][here])
+        product_us[here] = time_gemms(gpu, gemms, name, constants).time_us - constants.launch_us
+    return {**found, "product_us": product_us}
+
+
+def pass_shapes(m: Any, k: Any, *, scaling: bool) -> dict[str, Floats]:
+    """Sizes of a pass over inputs in 16 bit that finds scales, or that applies them and writes 8 bit."""
+    return shapes_of({"m": 1, "k": 1}, m=m, k=k, bytes=_RESULT + scaling)
+
+
+def experts_shapes(
+    precision: str | Sequence[str],
+    *,
+    tokens: Any,
+    hidden: Any,
+    inter: Any,
+    experts: Any,
+    top: Any,
+    ranks: Any = 1,
+    skew: Any = 0.0,
+    gated: Any = 2,
+) -> dict[str, Floats]:
+    """Sizes of a mixture of experts on one rank.
+
+    Raises AccelsimError if one is no whole number, a token takes more experts than there are, or there are more ranks.
+    """
+    least = dict.fromkeys(("tokens", "hidden", "inter", "experts", "top", "ranks", "gated"), 1.0)
+    sizes = {"tokens": tokens, "hidden": hidden, "inter": inter, "experts": experts, "top": top, "ranks": ranks}
+    found = shapes_of(least, **sizes, skew=skew, gated=gated, precision=_indices(precision))
+    for name in ("top", "ranks"):
+        if (found[name] > found["experts"]).any():
+            raise AccelsimError(f"{name} must be at most the number of experts")
+    if not ((found["skew"] >= 0) & (found["skew"] <= 10)).all():
+        raise AccelsimError("skew must be a number from 0 (equal shares) to 10")
+    return found
+
+
+def time_products(gpu: Gpu, shapes: Shapes, stack: str = "") -> KernelTimes:
+    """Time of products in narrow formats [us], quantising their inputs where the stack does.
+
+    Raises AccelsimError if no such stack was measured.
+    """
+    return time_kernels(PRODUCT, gpu, shapes, stack)
+
+
+def time_quantise(gpu: Gpu, shapes: Shapes, *, scaling: bool, stack: str = "") -> KernelTimes:
+    """Time of a pass that finds scales, or applies them [us].
+
+    Raises AccelsimError if no such stack was measured.
+    """
+    return time_kernels(SCALING if scaling else SCALES, gpu, shapes, stack)
+
+
+def time_experts(gpu: Gpu, shapes: Shapes, stack: str = "") -> KernelTimes:
+    """Time of both products of a mixture of experts, with the activation and the moves between [us].
+
+    Raises AccelsimError if no such stack was measured.
+    """
+    return time_kernels(EXPERTS, gpu, shapes, stack)
