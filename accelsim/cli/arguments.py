@@ -112,6 +112,21 @@ def make_parser() -> argparse.ArgumentParser:
     _add_fuse(command("fuse", "mapping", "find which consecutive layers of a network to fuse, and how"))
     _add_spread(command("spread", "plotting", "count all mappings of a layer, and show how their energy is spread"))
 
+    about = "show the least energy, cycles or outer words of a layer for every size of a buffer, and its knees"
+    made = command("bound", "plotting", about)
+    _add_machine(made, "WORKLOAD")
+    add(made, *_LAYER)
+    add(made, "--level NAME", "the buffer (default: the outermost that has a size)")
+    about = "what is made small (default: energy)"
+    add(made, "--objective", about, choices=("energy", "cycles", "outer_words"), default="energy")
+    add(made, *_CONSTRAINTS)
+    add(made, "--uneven", "let a level keep its tensors at different loops of the nest, where that is better")
+    add(made, "--seconds S", "stop after S seconds, with what was found", cli.seconds)
+    add(made, *_WORKERS)
+    add(made, "-o FILE", "draw it there: FILE.png or FILE.svg")
+    add_forms(made)
+    add(made, *_QUIET)
+
     made = command("eval", "evaluating", "evaluate one mapping, such as one that `map -o` wrote")
     _add_machine(made, "WORKLOAD", "MAPPING")
     add(made, *_LAYER)

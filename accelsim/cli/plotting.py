@@ -1,4 +1,4 @@
-"""The commands `plot` and `spread`: one picture, and the census of the map space of a layer or of several."""
+"""The commands `plot`, `spread` and `bound`: one picture, the census of map spaces, the least for each size."""
 
 from __future__ import annotations
 
@@ -104,6 +104,43 @@ def take_census(arguments: argparse.Namespace, inputs: Inputs, einsum: Einsum) -
             cache=open_cache(arguments),
             on_progress=on_progress,
         )
+
+
+def bound_command(arguments: argparse.Namespace) -> int:
+    """Show the least that a layer costs for each size of a buffer."""
+    from accelsim.results.study import bound_rows, with_room
+    from accelsim.search.exact.front import map_front
+    from accelsim.show.report.search import bound_report
+
+    inputs = read_inputs(arguments)
+    layer, machine = one_layer(inputs, arguments), inputs.architecture
+    sized = [level.name for level in machine.levels[1:] if level.size_words is not None]
+    level = arguments.level or next(iter(sized), "")
+    roomy = with_room(machine, level, layer)
+    with show_status(layer.name, f"{layer.name}: ", quiet=arguments.quiet) as on_progress:
+        front = map_front(
+            roomy,
+            layer,
+            (arguments.objective, f"capacity:{level}"),
+            constraints=read_layer_constraints(inputs, layer),
+            uneven=arguments.uneven,
+            budget=Budget(seconds=arguments.seconds) if arguments.seconds else None,
+            workers=arguments.workers,
+            on_progress=on_progress,
+        )
+    answering()
+    rows, proved = bound_rows(front, roomy, layer), front.stop == "exhausted"
+    names = {"layer": layer.name, "architecture": machine.name, "level": level, "objective": arguments.objective}
+    present = next(each for each in machine.levels if each.name == level)
+    names |= {"proved": proved, "present_bytes": (present.size_words or 0) * present.word_bits // 8}
+
+    def figure() -> Axes:
+        from accelsim.show.plots.search import plot_bound
+
+        return plot_bound(names, rows)
+
+    answer(arguments, {**names, "sizes": rows}, lambda: bound_report(names, rows), figure=figure)
+    return INTERRUPTED if front.stop == "interrupted" else DONE
 
 
 _FORMATS = (".png", ".svg")

@@ -6,13 +6,16 @@ import math
 import os
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.workload import Einsum
 from accelsim.model.result import Result
+from accelsim.search.result import FrontResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +165,93 @@ def _figures(result: Result) -> Iterator[tuple[tuple[str, str], float | str]]:
                 ("loops", f"{name} {number + 1}" if number else name),
                 " ".join([kept, *map(str, node.temporal), *axes]),
             )
+
+
+def with_room(architecture: Architecture, level: str, einsum: Einsum) -> Architecture:
+    """The machine with a level that has room for the whole layer; the energies of its accesses stay as they are.
+
+    Raises
+    ------
+    AccelsimError
+        If there is no such level, or it is unlimited, or has a size for each tensor.
+    """
+    sized = [each.name for each in architecture.levels[1:] if each.size_words is not None]
+    asked = next((each for each in architecture.levels if each.name == level), None)
+    if asked is None or level not in sized:
+        what = "is no level" if asked is None else "has not one size for all tensors"
+        raise AccelsimError(f"{level} {what} in {architecture.name}; levels with one: {', '.join(sized) or 'none'}")
+    words = sum(t.words(einsum.dims) * -(-max(t.bits, t.psum_bits) // asked.word_bits) for t in einsum.tensors)
+    large = replace(asked, size_words=words * asked.multiple_buffering)
+    levels = tuple(large if each is asked else each for each in architecture.levels)
+    return replace(architecture, levels=levels, sized={})
+
+
+def bound_rows(front: FrontResult, architecture: Architecture, einsum: Einsum) -> list[dict[str, Any]]:
+    """Least value of the first column of a front for each size of the level in the second, the smallest size first.
+
+    `halving` and `doubling` say how the least value changes with half and with twice the size, relative to it; of half,
+    None where that is too small for any mapping. `whole` are tensors of which the level holds all. A `knee` is a corner
+    of the convex hull of both logarithms, one of few after which it falls much more slowly.
+    """
+    name = front.columns[1].partition(":")[2]
+    level = next(each for each in architecture.levels if each.name == name)
+    points = sorted(zip(front.values, front.points, strict=True), key=lambda point: point[0][1])
+    words, values = [point[0][1] for point in points], [point[0][0] for point in points]
+
+    def least(room: float) -> float | None:
+        fitting = [value for held, value in zip(words, values, strict=True) if held <= room]
+        return min(fitting, default=None)
+
+    rows: list[dict[str, Any]] = []
+    for (value, held), result in points:
+        half, twice = least(held / 2), least(held * 2)
+        whole = [t.tensor for t in result.tensors if t.level == name and t.tile_words == _words(einsum, t.tensor)]
+        rows.append(
+            {
+                "words": int(held),
+                "size_bytes": -(-int(held) * level.word_bits * level.multiple_buffering // 8),
+                front.columns[0]: value,
+                "halving": None if half is None else half / value - 1,
+                "doubling": (twice or value) / value - 1,
+                "whole": whole,
+                "knee": False,
+            }
+        )
+    drawn = [at for at, (value, held) in enumerate(zip(values, words, strict=True)) if value and held]
+    for at in knees([(math.log(words[at]), math.log(values[at])) for at in drawn]):
+        rows[drawn[at]]["knee"] = True
+    return rows
+
+
+def _words(einsum: Einsum, tensor: str) -> int:
+    return next(t.words(einsum.dims) for t in einsum.tensors if t.name == tensor)
+
+
+_KNEES, _APART = 3, math.log(4)
+"""How many knees are named, and how far from each other they are at least."""
+
+
+def knees(points: Sequence[tuple[float, float]]) -> list[int]:
+    """Corners of the lower convex hull of a falling curve after which it falls much more slowly, from left to right.
+
+    >>> knees([(0, 9), (2, 4), (3, 3.9), (4, 3.8), (6, 2), (8, 1.9)])
+    [1, 4]
+    """
+    hull: list[int] = []
+
+    def slope(a: int, b: int) -> float:
+        return (points[b][1] - points[a][1]) / (points[b][0] - points[a][0])
+
+    for at in range(len(points)):
+        while len(hull) > 1 and slope(hull[-2], hull[-1]) >= slope(hull[-1], at):
+            hull.pop()
+        hull.append(at)
+    turns = {b: slope(a, b) / slope(b, c) for a, b, c in zip(hull, hull[1:], hull[2:], strict=False)}
+    found: list[int] = []
+    for at in sorted(turns, key=lambda at: -turns[at]):
+        if len(found) < _KNEES and all(abs(points[at][0] - points[other][0]) >= _APART for other in found):
+            found.append(at)
+    return sorted(found)
 
 
 class NoReferenceError(AccelsimError):

@@ -15,7 +15,7 @@ from matplotlib.ticker import MaxNLocator
 
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.expression import quantity
-from accelsim.inputs.units import si_scale
+from accelsim.inputs.units import format_bits, si_scale
 from accelsim.search.result import FrontResult, Sample, SearchResult
 from accelsim.show import plots as style
 from accelsim.show.plots import BEST_COLOUR, DARK, PALE
@@ -380,6 +380,35 @@ def plot_sensitivity(rows: Rows, about: Mapping[str, Any], ax: Axes | None = Non
         ax.set_xticks(places, texts, rotation=90 if crowded else 0)
         ax.set_ylabel(label)
         style.put_title(ax, about["name"], f"{NAMES[column]} over each parameter", legend=bool(table), above=12)
+    return ax
+
+
+def plot_bound(about: Mapping[str, Any], rows: Rows, ax: Axes | None = None) -> Axes:
+    """Draw the least cost over the size of a level as steps, with its knees named and the present size marked."""
+    with style.drawing(ax) as ax:
+        goal = str(about["objective"])
+        rows = [row for row in rows if row["size_bytes"]]
+        values = [row[goal] for row in rows]
+        label, scale = axis_of({"energy": "energy_pj"}.get(goal, goal), values) if goal != "outer_words" else (
+            "words at the outermost level", 1.0)  # fmt: skip
+        sizes, ups = [row["size_bytes"] for row in rows], [value / scale for value in values]
+        ax.set(xscale="log", yscale="log")
+        ax.step([*sizes, 2 * sizes[-1]], [*ups, ups[-1]], where="post", color=DARK)
+        for size, up, row in zip(sizes, ups, rows, strict=True):
+            if row["knee"]:
+                ax.plot(size, up, "o", color=BEST_COLOUR, markersize=5)
+                said = "\n".join([format_bits(8 * size), *(f"all {name}" for name in row["whole"])])
+                ax.annotate(said, (size, up), (5, 4), textcoords="offset points", color=BEST_COLOUR)
+        ax.axvline(about["present_bytes"], color=OTHER_COLOUR, linestyle=":")
+        low, high = math.floor(math.log2(sizes[0])), math.ceil(math.log2(2 * sizes[-1]))
+        ticks = [2**power for power in range(low, high + 1, max(1, -(-(high - low) // 8)))]
+        ax.set_xticks(ticks, [format_bits(8 * tick) for tick in ticks])
+        ax.minorticks_off()
+        style.plain_log_ticks(ax.yaxis, min(ups), max(ups))
+        ax.set(xlabel=f"size of {about['level']} (dotted: present)", ylabel=label)
+        style.put_title(
+            ax, "{layer} on {architecture}".format(**about), "no mapping lies below the line" * about["proved"]
+        )
     return ax
 
 

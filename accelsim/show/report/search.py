@@ -128,6 +128,33 @@ def ranked_report(search: SearchResult, most: int | None = None) -> Iterator[Par
         yield f"{len(search.ranked) - shown:,} more are in result.json (-o DIR, --json)."
 
 
+def bound_report(about: Mapping[str, Any], rows: Sequence[Row]) -> Iterator[Part]:
+    """The least cost over the sizes of a level: the smallest, the knees, and the one from which more is of no use."""
+    goal = str(about["objective"])
+    form = {"energy": lambda pj: energy(pj, 5), "cycles": count, "outer_words": count}[goal]
+
+    def change(value: float) -> str:
+        return "" if abs(value) < 5e-5 else times(1 + value) if value >= 1 else f"{100 * value:+.2g} %"
+
+    present = next((row for row in reversed(rows) if row["size_bytes"] <= about["present_bytes"]), None)
+    columns = (
+        Column("size", lambda row: format_bits(8 * row["size_bytes"])),
+        Column(NAMES[goal], goal, form),
+        Column("half the size", "halving", change),
+        Column("twice", "doubling", change),
+        Column("", lambda row: ", ".join(["knee"] * row["knee"] + ["present size"] * (row is present)), left=True),
+        Column("held whole", lambda row: ", ".join(row["whole"]), left=True),
+    )
+    yield bold("{layer} on {architecture}, over all sizes of {level}".format(**about))
+    proved = (
+        "each proved: no mapping costs less with so much room" if about["proved"] else "not all found: stopped early"
+    )
+    yield f"{len(rows)} sizes at which the least {NAMES[goal]} changes, {proved}"
+    shown = [row for row in rows if row["knee"] or row in (rows[0], rows[-1], present)]
+    yield Table("bound", columns, rows, "Knees and ends", shown=shown)
+    yield f"All sizes: --csv or --json. An access costs what it does at {format_bits(8 * about['present_bytes'])}."
+
+
 def runs_report(what: str, varied: Sequence[str], rows: Sequence[Row], objective: str) -> Iterator[Part]:
     """Runs of the same layer or network beside each other, a row for each; `varied` is what differs between them.
 

@@ -1,0 +1,82 @@
+"""The least cost for each size of a buffer is the optimum of the machine with that size."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import pytest
+
+from accelsim import load_architecture, load_workload, map_einsum
+from accelsim.results.study import with_room
+
+
+@pytest.mark.parametrize("objective", ["energy", "cycles", "outer_words"])
+@pytest.mark.parametrize(("machine", "layer"), [("two_level", "conv1d"), ("two_level", "depthwise")])
+def test_bound__is_the_optimum_of_each_size(machine, layer, objective, run):
+    """Also one word below each size, where the size before is the best."""
+    code, out, _ = run("bound", machine, layer, "--objective", objective, "--json")
+    found = json.loads(out)
+    einsum = load_workload(layer).layers[0]
+
+    def optimum(words: int) -> float:
+        sized = load_architecture(machine, {"buffer": f"{2 * words} B"})
+        return map_einsum(sized, einsum, objective=objective).certificate.value
+
+    assert code == 0
+    assert found["proved"]
+    rows = found["sizes"]
+    assert [row["size_bytes"] for row in rows] == [2 * row["words"] for row in rows]
+    for before, row in zip([None, *rows], rows, strict=False):
+        if row["words"]:
+            assert optimum(row["words"]) == pytest.approx(row[objective], rel=1e-12)
+        if before is not None and row["words"] > 1:
+            assert optimum(row["words"] - 1) == pytest.approx(before[objective], rel=1e-12)
+    assert optimum(10 * rows[-1]["words"] + 10) == pytest.approx(rows[-1][objective], rel=1e-12)
+
+
+def test_bound__says_what_half_and_twice_the_size_cost(run):
+    rows = json.loads(run("bound", "two_level", "depthwise", "--json")[1])["sizes"]
+    least = {row["words"]: row["energy"] for row in rows}
+    for row in rows:
+        twice = min(pj for words, pj in least.items() if words <= 2 * row["words"])
+        half = min(pj for words, pj in least.items() if words <= row["words"] / 2)
+        assert row["doubling"] == pytest.approx(twice / row["energy"] - 1)
+        assert row["halving"] == pytest.approx(half / row["energy"] - 1)
+    assert 1 <= sum(row["knee"] for row in rows) <= 3
+
+
+def test_bound__is_written_as_a_table_and_a_picture(run, tmp_path):
+    file, picture = tmp_path / "bound.csv", tmp_path / "bound.png"
+    code, out, _ = run("bound", "two_level", "depthwise", "--csv", file, "-o", picture)
+    rows = list(csv.DictReader(file.read_text().splitlines()))
+
+    assert code == 0
+    assert f"{len(rows)} sizes at which the least energy changes" in out
+    assert "knee" in out
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_bound__with_double_buffers_counts_both():
+    machine, einsum = load_architecture("gemmini"), load_workload("conv").layers[0]
+    level = next(level for level in with_room(machine, "Scratchpad", einsum).levels if level.name == "Scratchpad")
+    tensors = {tensor.name: tensor.words(einsum.dims) for tensor in einsum.tensors}
+    assert level.size_words >= 2 * (tensors["Weights"] + tensors["Inputs"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            ("eyeriss", "conv", "--level", "SPAD"),
+            "SPAD has not one size for all tensors in eyeriss; levels with one: GLB",
+        ),
+        (("eyeriss", "conv", "--level", "L2"), "L2 is no level in eyeriss; levels with one: GLB"),
+        (("eyeriss", "alexnet"), "alexnet has 8 layers; say which"),
+        (("eyeriss", "conv", "--objective", "edp"), "invalid choice"),
+    ],
+)
+def test_bound__of_what_has_none_is_refused(arguments, said, run):
+    code, out, err = run("bound", *arguments)
+    assert (code, out) == (2, "")
+    assert said in err
