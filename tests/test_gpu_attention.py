@@ -16,16 +16,20 @@ from accelsim.gpu.attention import (
     KEYS,
     PREFILL,
     attention_shapes,
+    can_fuse,
     latent_shapes,
     pairs_of,
     tiles_of,
     time_attention,
     word_bytes,
 )
+from accelsim.gpu.calibration import mode_of
 from accelsim.gpu.catalogue import catalogue, load_gpu
 from accelsim.gpu.fitted import Rows, fit_sets, predict, shapes_of, shipped, sources, time_kernels
+from accelsim.gpu.kernel import FUSED, attention_pairs, network_kernels, product_of
 from accelsim.gpu.kernel_tables import nearest, read_kernels, validate_kernels
 from accelsim.inputs.errors import AccelsimError, SpecError
+from accelsim.inputs.workload_reader import load_workload
 
 H100, B200 = load_gpu("h100"), load_gpu("b200")
 
@@ -35,9 +39,9 @@ def shapes(**sizes):
     return attention_shapes(**{**usual, **sizes})
 
 
-def seen(query: int, cached: int, window: int) -> range:
-    """Keys that a query sees: those up to itself, at most `window` of them."""
-    last = cached + query
+def seen(query: int, cached: int, window: int, tokens: int = 0) -> range:
+    """Keys that a query sees: those up to itself, at most `window` of them; with `tokens`, those after it too."""
+    last = cached + (tokens - 1 if tokens else query)
     return range(max(0, last - window + 1) if window else 0, last + 1)
 
 
@@ -45,6 +49,21 @@ def seen(query: int, cached: int, window: int) -> range:
 def test_pairs_of__equal_the_walked_count(tokens, cached, window):
     walked = sum(len(seen(query, cached, window)) for query in range(tokens))
     assert pairs_of(shapes(tokens=tokens, cached=cached, window=window)).tolist() == [walked]
+
+
+@given(st.integers(1, 40), st.integers(0, 40))
+def test_pairs_of__without_a_mask_equal_the_walked_count(tokens, cached):
+    walked = sum(len(seen(query, cached, 0, tokens)) for query in range(tokens))
+    assert pairs_of(shapes(tokens=tokens, cached=cached, causal=0)).tolist() == [walked]
+
+
+@given(st.integers(1, 600), st.integers(0, 300), st.sampled_from([H100, B200]))
+def test_tiles_of__without_a_mask_go_through_all_keys(tokens, cached, gpu):
+    wide = 256 if gpu is B200 else 128
+    steps = len({key // 128 for key in range(cached + tokens)})
+    walked = [steps * 128 for _ in range(0, tokens, wide)]
+    count, keys, last = tiles_of(gpu, shapes(tokens=tokens, cached=cached, causal=0))
+    assert (count[0], keys[0], last[0]) == (len(walked), sum(walked), walked[-1])
 
 
 def walked_tiles(wide: int, tokens: int, cached: int, window: int) -> tuple[int, float, float]:
@@ -84,13 +103,17 @@ def test_time_attention__more_work_takes_no_less_time(size, decode):
 @pytest.mark.parametrize("gpu", catalogue(), ids=lambda gpu: gpu.name)
 def test_time_attention__is_sensible_on_each_gpu_that_ships(gpu):
     """Long prompts stay below the peak, and long caches below the bandwidth of DRAM with a fifth more."""
-    if "bf16" not in gpu.operations_per_sm_cycle:
+    if not can_fuse(gpu, "bf16"):
         with pytest.raises(AccelsimError, match="does not compute in 'bf16'"):
             time_attention(gpu, shapes())
         return
     prompt = shapes(batch=8, tokens=16384, heads=32)
     operations = 4 * 128 * float(pairs_of(prompt)[0]) * 8 * 32
-    share = operations / gpu.flops("bf16") / (time_attention(gpu, prompt).time_us[0] * 1e-6)
+    share = (
+        operations
+        / gpu.flops("bf16" if "bf16" in gpu.mma else "fp16")
+        / (time_attention(gpu, prompt).time_us[0] * 1e-6)
+    )
     assert 0.1 < share < 1
     cache = shapes(batch=256, heads=32, kv_heads=8, cached=32768)
     moved = 256 * 32769 * 8 * 256 * 2
@@ -125,9 +148,50 @@ def test_shapes__refuse_what_is_none():
         time_attention(H100, shapes(tokens=[1, 2]))
     with pytest.raises(AccelsimError, match="no stack 'vlm' was measured"):
         time_attention(H100, shapes(), stack="vlm")
-    with pytest.raises(AccelsimError, match="bf16, fp16 and fp8"):
+    with pytest.raises(AccelsimError, match="bf16, fp16, fp8"):
         word_bytes("int4")
     assert shapes_of({"batch": 1}, batch=3, other=0.5)["other"].tolist() == [0.5]
+
+
+@pytest.mark.parametrize(
+    ("name", "count"), [("llama", 1), ("llama_decode", 1), ("bert_base", 1), ("gpt2", 1), ("vit", 1), ("resnet50", 0)]
+)
+def test_attention_pairs__of_networks(name, count):
+    workload = load_workload(name)
+    products = [product_of(layer) for layer in workload.layers]
+    found = attention_pairs(workload.layers, products, workload.edges)
+    pairs = [(workload.layers[a].name, workload.layers[b].name) for a, b in found.items()]
+    assert pairs == [("attention_scores", "attention_context")] * count
+
+
+def test_network_kernels__attention_is_one_kernel_with_the_operations_of_both():
+    """Of 2,048 tokens a causal kernel has the lower half with its diagonal, 2,049 of 4,096 pairs."""
+    workload = load_workload("llama")
+    products = [product_of(layer) for layer in workload.layers]
+    mode = mode_of(H100, "bf16")
+
+    def kernels(attention):
+        found = network_kernels(H100, workload.layers, products, workload.edges, "bf16", mode, attention=attention)
+        return {kernel.name: kernel for kernel, _ in found}
+
+    apart, full, causal = kernels("apart"), kernels("full"), kernels("causal")
+    both = [apart[name] for name in ("attention_scores", "attention_context")]
+    fused, half = (found["attention_scores + attention_context"] for found in (full, causal))
+    assert fused.flops == sum(kernel.flops for kernel in both)
+    assert half.flops / fused.flops == pytest.approx(2049 / 4096)
+    assert half.time_us < fused.time_us
+    assert fused.dram_bytes < 0.2 * sum(kernel.dram_bytes for kernel in both)
+    assert fused.schedule == FUSED
+    assert set(full) - set(apart) == {fused.name}
+
+
+def test_map__prints_attention_as_one_kernel_unless_asked(capsys):
+    assert cli.main(["map", "h100_sxm", "llama_decode"]) == 0
+    text = capsys.readouterr().out
+    assert "attention_scores + attention_context x32" in text
+    assert "attention is one kernel, calibrated" in " ".join(text.split())
+    assert cli.main(["map", "h100_sxm", "llama_decode", "--attention", "apart"]) == 0
+    assert "attention is one kernel" not in capsys.readouterr().out
 
 
 def rows_of(gpus, kind, made, constants, seed=0):
@@ -253,8 +317,8 @@ def test_gpu_attention__prints_what_it_is_made_of(capsys):
     [
         (["attention", "h100", "--heads", "6", "--kv-heads", "4"], "kv_heads must divide heads"),
         (["attention", "h100", "--heads", "6", "--latent", "--kv-heads", "2"], "--kv-heads: not for latent attention"),
-        (["attention", "h100", "--heads", "6", "--dtype", "int4"], "bf16, fp16 and fp8"),
-        (["attention", "v100", "--heads", "6"], "formats: "),
+        (["attention", "h100", "--heads", "6", "--dtype", "int4"], "bf16, fp16, fp8"),
+        (["attention", "p100", "--heads", "6"], "formats: "),
         (["attention", "h1000", "--heads", "6"], "no GPU of that name"),
     ],
 )

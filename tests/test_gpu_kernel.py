@@ -142,7 +142,7 @@ def test_map__quiet_prints_the_total_of_a_network_alone(capsys):
     assert cli.main(["map", "a100", "resnet50", "--quiet"]) == 0
     assert len(capsys.readouterr().out.splitlines()) <= 5
     assert cli.main(["map", "a100", "bert_base"]) == 0
-    assert "attention_context x12 " in capsys.readouterr().out
+    assert "attention_scores + attention_context x12 " in capsys.readouterr().out
 
 
 def test_product_of__refuses_what_is_no_product():

@@ -229,6 +229,11 @@ def _add_map(made: argparse.ArgumentParser) -> None:
     _add_dtype(group, "number format (default: fp16 for operands of 16 bit, and so on)")
     about, passes = "the pass of training (default: forward)", ("forward", "input_gradient", "weight_gradient")
     add(group, "--pass", about, dest="training_pass", choices=passes, default="forward")
+    about = (
+        "attention as one kernel in which tokens see all keys (default) or those before them, as decoders do, or as "
+        "two products"
+    )
+    add(group, "--attention", about, choices=("full", "causal", "apart"), default="full")
     add(made, "-o DIR", "write mapping.yaml, result.json and figures there")
     add_forms(made)
     add(made, *_HTML)
@@ -391,7 +396,7 @@ def _add_files(command: AddCommand) -> None:
 _L2_OF_TABLE = "what L2 held where the column l2 does not say it (default: rotating)"
 _GPU_OPTIONS = {
     **{"mig": None, "calibration": None, "dtype": None},
-    **{"l2": L2_STATES[0], "training_pass": "forward"},
+    **{"l2": L2_STATES[0], "training_pass": "forward", "attention": "full"},
 }
 """Options of `map` on a GPU, and what they are where nobody gives them."""
 

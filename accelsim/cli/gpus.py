@@ -21,7 +21,7 @@ from accelsim.gpu.catalogue import Gpu, catalogue, load_gpu, may_be
 from accelsim.gpu.collectives import collective_shapes, time_collective
 from accelsim.gpu.fitted import KernelTimes
 from accelsim.gpu.gemm import LARGEST
-from accelsim.gpu.kernel import best_kernels, gemms_of, product_of, too_large
+from accelsim.gpu.kernel import APART, best_kernels, gemms_of, network_kernels, product_of, too_large
 from accelsim.gpu.kernel_tables import is_kernel_table, validate_kernels
 from accelsim.gpu.measured import read_measured
 from accelsim.gpu.profile import compare_profile, kernels_of, read_profile
@@ -96,11 +96,10 @@ def map_on_gpu(arguments: argparse.Namespace) -> int:
     refused = too_large(gpu, layers, number_format)
     if refused:
         raise NoValidMapping(f"{workload.name}: {refused}")
-    names = [einsum.name for einsum in layers]
-    gemms = gemms_of(products)
-    kernels = best_kernels(gpu, names, gemms, number_format, mode, l2=arguments.l2)
-    repeats = [einsum.repeat for einsum in layers]
-    rows = [reports.kernel_row(kernel, repeat) for kernel, repeat in zip(kernels, repeats, strict=True)]
+    fused = APART if layer or arguments.training_pass != "forward" else arguments.attention
+    pairs = network_kernels(gpu, layers, products, workload.edges, number_format, mode, arguments.l2, fused)
+    kernels, repeats = [kernel for kernel, _ in pairs], [repeat for _, repeat in pairs]
+    rows = [reports.kernel_row(kernel, repeat) for kernel, repeat in pairs]
     document: dict[str, Any] = {"gpu": gpu.name, "workload": workload.name, "mode": mode.text, "kernels": rows}
     if left_out:
         document["left_out"] = left_out

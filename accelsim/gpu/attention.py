@@ -3,7 +3,8 @@
 Sizes (float[P] each): `batch`; `tokens`, new ones of each sequence, after `cached` ones; query `heads` and `kv_heads`
 of `head_size` words in Q and K and `value_size` in V; `window`, the keys that a token sees, 0 for all; bytes of a word
 of Q (`query_bytes`) and of the key-value cache (`cache_bytes`); `cache_words` that the cache has for each token and
-key-value head: both of them, or with latent attention the latent vector alone. Attention is causal.
+key-value head: both of them, or with latent attention the latent vector alone; `causal`: 1, or 0 where a token sees
+those after it too.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from accelsim.gpu.fitted import (
     time_kernels,
 )
 from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.units import listed
 
 KEYS = 128.0
 """Keys of a step of a tile (FlashAttention-2 and -3: 64 to 176)."""
@@ -59,8 +61,8 @@ def tiles_of(gpu: Gpu, shapes: Shapes) -> tuple[Floats, Floats, Floats]:
     cap = np.where(window > 0, window + np.minimum(wide, tokens) - 2 + KEYS, _ALL)
     start = np.ceil(cached / KEYS) * KEYS
     last = np.minimum(np.ceil((cached + tokens) / KEYS) * KEYS, cap)
-    below = np.clip(np.floor((cap - start) / wide), 0, count - 1)
-    keys = below * start + wide * below * (below + 1) / 2 + (count - 1 - below) * np.where(window > 0, cap, 0) + last
+    below = np.where(shapes["causal"] > 0, np.clip(np.floor((cap - start) / wide), 0, count - 1), 0)
+    keys = below * start + wide * below * (below + 1) / 2 + (count - 1 - below) * np.minimum(cap, last) + last
     return count, keys, last
 
 
@@ -73,13 +75,15 @@ def pairs_of(shapes: Shapes) -> Floats:
 
     Examples
     --------
-    >>> pairs_of({"tokens": np.array([4.0]), "cached": np.array([2.0]), "window": np.array([5.0])})
-    array([17.])
+    >>> sizes = {"tokens": np.array([4.0]), "cached": np.array([2.0]), "window": np.array([5.0])}
+    >>> pairs_of({**sizes, "causal": np.ones(1)}), pairs_of({**sizes, "window": np.zeros(1), "causal": np.zeros(1)})
+    (array([17.]), array([24.]))
     """
     tokens, cached = shapes["tokens"], shapes["cached"]
     window = np.where(shapes["window"] > 0, shapes["window"], _ALL)
     whole = np.clip(window - cached, 0, tokens)
-    return whole * cached + whole * (whole + 1) / 2 + np.where(whole < tokens, (tokens - whole) * window, 0)
+    causal = whole * cached + whole * (whole + 1) / 2 + np.where(whole < tokens, (tokens - whole) * window, 0)
+    return np.where(shapes["causal"] > 0, causal, tokens * np.minimum(cached + tokens, window))
 
 
 def _bytes(shapes: Shapes) -> tuple[Floats, Floats]:
@@ -92,10 +96,16 @@ def _bytes(shapes: Shapes) -> tuple[Floats, Floats]:
     return moved, shapes["batch"] * seen * shapes["kv_heads"] * shapes["cache_words"] * shapes["cache_bytes"]
 
 
+def _wide_flops(gpu: Gpu) -> float:
+    """Peak in 16 bit [FLOP/s]: BF16, or FP16 where there is no BF16."""
+    return gpu.flops("fp16" if "bf16" not in gpu.operations_per_sm_cycle and "fp16" in gpu.mma else "bf16")
+
+
 def _peak(gpu: Gpu, bytes_of_word: Floats) -> Floats:
     """Peak [FLOP/us]."""
-    narrow = gpu.flops("fp8") if "fp8" in gpu.operations_per_sm_cycle else gpu.flops("bf16")
-    peak: Floats = np.where(bytes_of_word < 2, narrow, gpu.flops("bf16")) * 1e-6
+    wide = _wide_flops(gpu)
+    narrow = gpu.flops("fp8") if "fp8" in gpu.operations_per_sm_cycle else wide
+    peak: Floats = np.where(bytes_of_word < 2, narrow, wide) * 1e-6
     return peak
 
 
@@ -135,7 +145,7 @@ def _prefill_parts(gpu: Gpu, shapes: Shapes, constants: Constants) -> Parts:
     rows = np.minimum(_queries(gpu), np.ceil(tokens / _ROWS) * _ROWS)
     slower = np.where(shapes["cache_bytes"] < 2, constants["fp8_cache"], 1.0)
     slower = np.where(shapes["query_bytes"] < 2, constants["fp8_math"], slower)
-    rate = gpu.flops("bf16") / gpu.sms * 1e-6 * constants["math"]
+    rate = _wide_flops(gpu) / gpu.sms * 1e-6 * constants["math"]
     products = 2 * rows * (shapes["head_size"] + shapes["value_size"]) / rate * slower
     exponentials = rows * (constants["exponential"] / (_EXPONENTIALS * cycles))
     key = np.maximum(products, exponentials) + _HIDDEN * np.minimum(products, exponentials)
@@ -190,7 +200,7 @@ def _decode_parts(gpu: Gpu, shapes: Shapes, constants: Constants) -> Parts:
     dram = gpu.dram_bytes_per_s * 1e-6 * constants["memory"]
     memory = moved * (gone / dram + (1 - gone) / (gpu.l2_bytes_per_s * 1e-6 * constants["l2"]))
     both = shapes["head_size"] + shapes["value_size"]
-    rate = gpu.flops("bf16") / gpu.sms * 1e-6 * constants["math"]
+    rate = _wide_flops(gpu) / gpu.sms * 1e-6 * constants["math"]
     key = np.maximum(row / (_SM_BYTES * cycles), 2 * np.maximum(group, _ROWS) * both / rate)
     blocks = batch * shapes["kv_heads"] * again
     parts = np.maximum(1.0, np.minimum(gpu.sms / blocks, seen / constants["part_keys"]))
@@ -222,7 +232,7 @@ LATENT, ROTARY, HEAD = 512, 64, 128
 """Words of DeepSeek's latent vector, of the part of a key with its position, and of a head without it (DeepSeek-V2)."""
 _LEAST = {
     **{"batch": 1, "tokens": 1, "heads": 1, "kv_heads": 1, "head_size": 1, "value_size": 1, "cache_words": 1},
-    **{"cached": 0, "window": 0},
+    **{"cached": 0, "window": 0, "causal": 0},
 }
 
 
@@ -237,6 +247,7 @@ def attention_shapes(
     window: Any = 0,
     query_bytes: Any = 2.0,
     cache_bytes: Any = 2.0,
+    causal: Any = 1,
 ) -> dict[str, Floats]:
     """Sizes of attention with keys and values of their own in each key-value head.
 
@@ -246,7 +257,7 @@ def attention_shapes(
         _LEAST,
         **{"batch": batch, "tokens": tokens, "heads": heads, "kv_heads": kv_heads, "head_size": head_size},
         **{"value_size": head_size, "cached": cached, "window": window, "cache_words": 2 * np.asarray(head_size)},
-        **{"query_bytes": query_bytes, "cache_bytes": cache_bytes},
+        **{"query_bytes": query_bytes, "cache_bytes": cache_bytes, "causal": causal},
     )
     if np.fmod(shapes["heads"], shapes["kv_heads"]).any():
         raise AccelsimError("kv_heads must divide heads: each key-value head serves equally many query heads")
@@ -267,7 +278,7 @@ def latent_shapes(
         **{"batch": batch, "tokens": tokens, "heads": heads, "kv_heads": 1 if absorbed else heads},
         **{"head_size": query, "value_size": value, "cached": cached, "window": 0},
         **{"cache_words": LATENT + ROTARY if absorbed else query + value},
-        **{"query_bytes": 2.0, "cache_bytes": cache_bytes},
+        **{"query_bytes": 2.0, "cache_bytes": cache_bytes, "causal": 1},
     )
 
 
@@ -283,12 +294,20 @@ def time_attention(gpu: Gpu, shapes: Shapes, *, latent: bool = False, stack: str
     return time_kernels(kinds[int(one.all())], gpu, shapes, stack)
 
 
+_FORMATS = ("bf16", "fp16", "fp8")
+
+
+def can_fuse(gpu: Gpu, number_format: str) -> bool:
+    """Whether a GPU computes attention in a format in which fused kernels are measured."""
+    return number_format in _FORMATS and bool({"bf16", "fp16"} & set(gpu.mma))
+
+
 def word_bytes(text: str) -> float:
     """Bytes of a word of a number format that attention computes in: bf16, fp16 or fp8.
 
     Raises AccelsimError if it is another.
     """
     name = number_format(text)
-    if name not in ("bf16", "fp16", "fp8"):
-        raise AccelsimError(f"{name}: fused attention is measured in bf16, fp16 and fp8; write one of these")
+    if name not in _FORMATS:
+        raise AccelsimError(f"{name}: fused attention is measured in {listed(_FORMATS)}; write one of these")
     return BYTES[name]

@@ -4,6 +4,8 @@ Layers as matrix products: GEMM as it is, a convolution as implicit GEMM, the pa
 
 Operators that move more than they compute (element-wise, pooling, normalisation, soft-max).
 
+Attention of a network as one fused kernel in place of its two products.
+
 Memory that a network needs, beside what the card, or its MIG slice, has.
 """
 
@@ -17,13 +19,14 @@ from fractions import Fraction
 import numpy as np
 
 from accelsim.gpu import ROTATING
+from accelsim.gpu.attention import attention_shapes, can_fuse, pairs_of, time_attention, word_bytes
 from accelsim.gpu.calibration import Mode
 from accelsim.gpu.catalogue import BYTES, Gpu
 from accelsim.gpu.constants import SPLITS, Floats, KernelConstants, TileSet, board_power_w, tile_set
 from accelsim.gpu.gemm import Gemms, Times, result_bytes, time_gemms
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.units import format_si, listed
-from accelsim.inputs.workload import Einsum
+from accelsim.inputs.workload import Edge, Einsum
 
 LONGEST = ("tensor", "stream", "l2", "dram")
 """Resources of which the busiest is the bottleneck: multiply-adds, an SM's loads, L2, DRAM."""
@@ -314,6 +317,133 @@ def product_of(einsum: Einsum, training_pass: str = "forward") -> Product:
 def gemms_of(products: list[Product]) -> Gemms:
     """Products as arrays."""
     return Gemms.of(*zip(*((p.m, p.n, p.k, p.batch, p.unique) for p in products), strict=True))
+
+
+FUSED = "fused attention"
+"""Schedule of a kernel that computes both products of attention."""
+_MOST_GROUPED = 64
+"""Query heads of a key-value head up to which rows of a product, fewer than its keys, are those of one new token."""
+
+
+APART = "apart"
+ATTENTION = ("full", "causal", APART)
+"""How attention is computed: fused, every token seeing all keys, or those before it; or as two products."""
+
+
+def network_kernels(
+    gpu: Gpu,
+    layers: Sequence[Einsum],
+    products: Sequence[Product],
+    edges: Sequence[Edge],
+    number_format: str,
+    mode: Mode,
+    l2: str = ROTATING,
+    attention: str = "full",
+) -> list[tuple[Kernel, int]]:
+    """Kernels of the layers of a network, and how often each runs; attention is one of `ATTENTION`.
+
+    Attention stays apart in formats in which it is not measured fused.
+    """
+    pairs = attention_pairs(layers, products, edges) if attention != APART and can_fuse(gpu, number_format) else {}
+    ends = {then: at for at, then in pairs.items()}
+    alone = [at for at in range(len(layers)) if at not in pairs and at not in ends]
+    names = [layers[at].name for at in alone]
+    found = best_kernels(gpu, names, gemms_of([products[at] for at in alone]), number_format, mode, l2=l2)
+    kernels = dict(zip(alone, found, strict=True))
+    for then, at in ends.items():
+        both = (layers[at].name, layers[then].name)
+        causal = attention == "causal"
+        kernels[then] = attention_kernel(gpu, both, products[at], products[then], number_format, mode, causal=causal)
+    return [(kernels[at], layers[at].repeat) for at in sorted(kernels)]
+
+
+def attention_pairs(layers: Sequence[Einsum], products: Sequence[Product], edges: Sequence[Edge]) -> dict[int, int]:
+    """Index of the layers that multiply queries with keys, and of those that multiply the result with values.
+
+    Both are batches of products, as many and of as many rows; what the first gives is the inputs of the second alone.
+    There are as many keys as tokens, or more.
+    """
+    at = {layer.name: index for index, layer in enumerate(layers)}
+    readers: dict[str, list[str]] = {}
+    for edge in edges:
+        readers.setdefault(edge.producer, []).append(edge.consumer)
+    found = {}
+    for producer, consumers in readers.items():
+        if len(consumers) != 1 or producer not in at or consumers[0] not in at:
+            continue
+        first, second = products[at[producer]], products[at[consumers[0]]]
+        same = (first.m, first.n, first.batch) == (second.m, second.k, second.batch)
+        same &= first.m % first.n == 0 or first.m <= first.n
+        if same and first.batch > 1 and layers[at[producer]].repeat == layers[at[consumers[0]]].repeat:
+            found[at[producer]] = at[consumers[0]]
+    return found
+
+
+def attention_kernel(
+    gpu: Gpu, names: tuple[str, str], first: Product, second: Product, number_format: str, mode: Mode, *, causal: bool
+) -> Kernel:
+    """Fused attention in place of two products.
+
+    Rows are tokens of query heads that share keys: tokens as many as keys, or, where rows are at most 64 and fewer than
+    keys, one new token; else as many new tokens as rows, the last ones of the keys.
+
+    Raises AccelsimError if fused attention is not measured in the format.
+    """
+    rows, keys, width = first.m, first.n, word_bytes(number_format)
+    if rows % keys == 0:
+        tokens, group = keys, rows // keys
+    else:
+        tokens, group = (1, rows) if rows <= _MOST_GROUPED else (rows, 1)
+    shapes = attention_shapes(
+        batch=first.batch,
+        tokens=tokens,
+        heads=group,
+        kv_heads=1,
+        head_size=first.k,
+        cached=keys - tokens,
+        query_bytes=width,
+        cache_bytes=width,
+        causal=int(causal),
+    )
+    times = time_attention(gpu, shapes)
+    parts = {name: float(values[0]) for name, values in times.parts_us.items()}
+    time_us = float(times.time_us[0])
+    flops = 2.0 * first.batch * group * (first.k + second.n) * float(pairs_of(shapes)[0])
+    moved = first.batch * (rows * first.k + keys * (first.k + second.n)) * BYTES[number_format]
+    moved += first.batch * rows * second.n * result_bytes(number_format)
+    blocks = max(1, first.batch * math.ceil(tokens / 128) * group)
+    power_w = board_power_w(gpu, number_format, mode.constants, flops, moved, time_us)
+    return Kernel(
+        name=" + ".join(names),
+        gpu=gpu.name,
+        number_format=number_format,
+        mode=times.label,
+        m=rows,
+        n=keys,
+        k=first.k,
+        batch=first.batch,
+        tile="fused",
+        schedule=FUSED,
+        split=1,
+        blocks=blocks,
+        occupancy=1,
+        waves=blocks / gpu.sms,
+        tile_efficiency=1.0,
+        wave_efficiency=wave_efficiency(blocks, gpu.sms),
+        parts_us=parts,
+        bottleneck=max(parts, key=lambda name: parts[name]),
+        flops=flops,
+        l2_bytes=moved,
+        least_bytes=moved,
+        tilings=1,
+        others=(),
+        time_us=time_us,
+        low_us=None,
+        high_us=None,
+        dram_bytes=moved,
+        energy_j=power_w * time_us * 1e-6,
+        power_w=power_w,
+    )
 
 
 OPERATORS = {

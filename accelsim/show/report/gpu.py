@@ -13,7 +13,7 @@ from accelsim.gpu.advice import HIGH, Advice, Point, Ridge
 from accelsim.gpu.calibration import far_off
 from accelsim.gpu.catalogue import FORMATS, Gpu
 from accelsim.gpu.fitted import KernelTimes
-from accelsim.gpu.kernel import Kernel
+from accelsim.gpu.kernel import FUSED, Kernel
 from accelsim.gpu.profile import Compared, ProfiledKernel, tile_in
 from accelsim.inputs.errors import Problem
 from accelsim.inputs.units import format_bits, format_si, listed
@@ -241,8 +241,10 @@ def kernels_report(
     total = totals(kernels, repeats)
     yield (
         f"total {_us(total['time_us'])}, {total['tflops']:.4g} TFLOPS, {format_si(total['energy_j'], 'J')} "
-        f"at {total['power_w']:.0f} W; kernels of matrix products alone, one after the other"
+        f"at {total['power_w']:.0f} W; kernels of matrix products and attention alone, one after the other"
     )
+    fused = {kernel.mode for kernel in kernels if kernel.schedule == FUSED}
+    yield from (dim(f"attention is one kernel, {mode}") for mode in sorted(fused))
 
 
 def totals(kernels: Sequence[Kernel], repeats: Sequence[int]) -> Mapping[str, float]:
