@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from accelsim.cli import main as cli
-from accelsim.gpu.catalogue import FORMATS, find_gpu, format_of
-from accelsim.gpu.measured import find_table, plain_name, read_measured, time_column
+from accelsim.gpu.catalogue import FORMATS, find_gpu, format_of, load_gpu
+from accelsim.gpu.measured import find_table, plain_name, read_measured, split_rows, time_column
 from accelsim.gpu.profile import read_profile
 from accelsim.gpu.validation import validate_gemm
 from accelsim.inputs.errors import SpecError
@@ -221,3 +221,29 @@ def test_validate_gemm__says_how_long_launches_took(tmp_path):
         ((found,), _) = validate_gemm([path])
         gaps.append(found.launch_gap_us)
     assert gaps == [None, pytest.approx(30)]
+
+
+def test_validate_gemm__compares_with_a_roofline_and_the_nearest_row(tmp_path, capsys):
+    """Times are rooflines with three constants, another set on each GPU: one that knows the GPU is right."""
+    pytest.importorskip("scipy")
+    lines = []
+    for gpu, launch_us, math, memory in (("a100", 9.0, 0.8, 0.7), ("h100", 4.0, 0.6, 0.9)):
+        machine = load_gpu(gpu)
+        for m in range(64, 4096, 128):
+            for k in (256, 512, 1024, 2048, 4096, 8192):
+                operations = 2 * m * 1024 * k / machine.flops("bf16") / math
+                moved = 2 * (m * k + 1024 * k + m * 1024) / machine.dram_bytes_per_s / memory
+                lines.append(f"{gpu},{m},1024,{k},bf16,{launch_us + 1e6 * max(operations, moved)}")
+    path = tmp_path / "m.csv"
+    path.write_text(HEAD + "\n".join(lines) + "\n")
+    found, _ = validate_gemm([path])
+    for case in found:
+        assert list(case.baselines) == ["ours", *(f"{name}{of}" for of in (", left out", "") for name in NAMES)]
+        assert case.baselines["roofline"].median < 0.01
+        assert case.baselines["roofline, left out"].median > 0.05
+        assert case.baselines["ours"].rows == len(case.measured) - int(split_rows(case.measured.gemms).fit.sum())
+    assert cli.main(["validate", "gemm", str(path)]) == 0
+    assert "Held-out rows beside a roofline" in capsys.readouterr().out
+
+
+NAMES = ("roofline", "nearest row")

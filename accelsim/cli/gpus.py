@@ -309,6 +309,7 @@ def validate_gemm_command(arguments: argparse.Namespace) -> int:
             "doubts": case.doubts,
             "launch_gap_us": case.launch_gap_us,
             "errors": {name: errors.as_row() for name, errors in case.errors.items()},
+            "baselines": {name: errors.as_row() for name, errors in case.baselines.items()},
             "inside_interval": None if math.isnan(case.inside) else case.inside,
         }
         for case in found

@@ -2,7 +2,7 @@
 
 Constants are fitted for all stacks together, for each software stack, and for each stack on each family of GPUs, each
 near the ones before it, so that few rows move little. A GPU that was not measured has the constants of its family, or
-else of the stack on other families, or else of all. `calibrations/kernels.json` holds them with the tables that they
+else of the stack on other families, or else of all. `kernels.json` holds them with the tables that they
 were fitted to; `benchmarks/gpu/fit_kernels.py` writes it. Arrays: P = kernels. Times are in us.
 """
 
@@ -12,12 +12,13 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accelsim.gpu.calibration import FOLDER, fit_positive
+from accelsim.gpu.calibration import fit_positive
 from accelsim.gpu.catalogue import Gpu
 from accelsim.gpu.constants import Floats
 from accelsim.inputs.errors import AccelsimError
@@ -326,7 +327,7 @@ def _fit(kind: Kind, rows: Rows, prior: Constants) -> dict[str, float]:
     return {name: float(f"{value:.4g}") for name, value in exact.items()}
 
 
-_FILE = FOLDER / "kernels.json"
+FILE = Path(__file__).with_name("kernels.json")
 
 
 def to_json(kinds: Mapping[str, tuple[Fitted, Mapping[str, str]]], about: Mapping[str, str]) -> str:
@@ -353,7 +354,7 @@ def to_json(kinds: Mapping[str, tuple[Fitted, Mapping[str, str]]], about: Mappin
 
 @cache
 def _shipped() -> Mapping[str, Any]:
-    kinds: Mapping[str, Any] = json.loads(_FILE.read_text(encoding="utf-8"))["kinds"]
+    kinds: Mapping[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))["kinds"]
     return kinds
 
 

@@ -2,7 +2,7 @@
 
     python benchmarks/gpu/fit_kernels.py ../shared/data/gpu/kernels [--only NAME]
 
-Reads each table of the folder, and writes accelsim/gpu/calibrations/kernels.json: the constants, the SHA-256 of the
+Reads each table of the folder, and writes accelsim/gpu/kernels.json: the constants, the SHA-256 of the
 tables, and those of the rooflines that `accelsim validate` compares with. `accelsim validate attention TABLE` has the
 errors. With `--only`, kinds whose table has another name keep what the file has.
 """
@@ -13,8 +13,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from accelsim.gpu.calibration import FOLDER
-from accelsim.gpu.fitted import fit_sets, roofline_of, shipped, shipped_kinds, sources, to_json
+from accelsim.gpu.fitted import FILE, fit_sets, roofline_of, shipped, shipped_kinds, sources, to_json
 from accelsim.gpu.kernel_tables import read_kernels
 
 ABOUT = {
@@ -37,7 +36,7 @@ def main() -> None:
                 found = fit_sets(kind, table.rows)
                 kinds[kind.name] = (found, {"table": path.name, "sha256": table.sha256})
                 sys.stdout.write(f"{kind.name}: {len(found.sets)} sets of {len(kind.constants)} constants\n")
-    (FOLDER / "kernels.json").write_text(to_json(dict(sorted(kinds.items())), ABOUT), encoding="utf-8")
+    FILE.write_text(to_json(dict(sorted(kinds.items())), ABOUT), encoding="utf-8")
 
 
 if __name__ == "__main__":

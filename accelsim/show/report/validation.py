@@ -246,6 +246,11 @@ def gemm_report(found: Sequence[GemmValidation], skipped: Sequence[str]) -> Iter
                 "`accelsim calibrate` fits what a launch takes"
             )
         yield errors_table(case.errors, gpu=case.gpu.name, number_format=case.measured.number_format)
+        if case.baselines:
+            title = (
+                "Held-out rows beside a roofline of three constants and the nearest row; left out: of other families"
+            )
+            yield errors_table(case.baselines, title, gpu=case.gpu.name, number_format=case.measured.number_format)
         if not math.isnan(case.inside):
             which = "held-out rows" if len(case.errors) > 1 else "rows"
             yield f"{case.inside:.0%} of the {which} lie in the predicted interval"
