@@ -29,7 +29,7 @@ from accelsim.inputs.fields import open_source
 from accelsim.inputs.mapping import Loop
 from accelsim.inputs.objective import QUANTITIES, Limit
 from accelsim.inputs.source import Problems
-from accelsim.inputs.workload import ROLES, Einsum, Tensor
+from accelsim.inputs.workload import ROLES, Einsum, Tensor, sliced
 from accelsim.inputs.workload_reader import load_workload
 from accelsim.mapspace.kernel import draw_many
 from accelsim.mapspace.space import MapSpace
@@ -523,6 +523,7 @@ def test_network__is_refused_before_its_first_layer_is_searched(tmp_path, capsys
 MEANT_FOR = {
     "nvdla_1024_sample": ("nvdla_1024", "conv"),
     "nvdla_cvsram_direct": ("nvdla_cvsram", "conv"),
+    "isaac": ("isaac", "strided"),
     "nvdla_direct": ("nvdla", "conv"),
     "nvdla_image": ("nvdla", "strided"),
     "nvdla_winograd": ("nvdla_large", REPOSITORY / "tests" / "winograd.yaml"),
@@ -537,7 +538,8 @@ MEANT_FOR = {
 @pytest.mark.parametrize("path", library.shipped("constraints"), ids=lambda path: path.stem)
 def test_shipped_constraints__leave_valid_mappings(path):
     arch, workload = MEANT_FOR.get(path.stem, ("eyeriss", "conv"))
-    machine, einsum = load_architecture(arch), load_workload(workload).layers[0]
+    machine = load_architecture(arch)
+    einsum = sliced(load_workload(workload).layers[0], machine.slices)
     constraints = load_constraints(path, machine, einsum)
     found = map_einsum(machine, einsum, constraints=constraints, budget=Budget(mappings=100_000))
     assert count_mappings(Nest(MapSpace(encode(machine, einsum), constraints))) > 1000

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelsim import load_architecture, load_workload, map_einsum
+from accelsim import load_architecture, load_constraints, load_workload, map_einsum
 from accelsim.explore.assign import Costs, least_energy, least_latency, most_throughput
 from accelsim.explore.soc import load_system, map_on_system
 from accelsim.inputs.errors import AccelsimError, NoValidMapping, SpecError
@@ -169,6 +169,22 @@ def test_what_crosses__can_keep_layers_together(files):
     found = map_on_system(load_system(files[0]), load_workload(files[1]))
     assert found.assignment.runs.tolist() == [[0, 1], [0, 1], [0, 2]]
     assert found.crossing_bits == 0
+
+
+def test_constraints_of_an_engine__hold_for_its_layers_alone(files):
+    asked = files[0].parent / "asked.yaml"
+    asked.write_text("constraints: {levels: [{level: DRAM, temporal: {factors: [N=1]}}]}")
+    text = TWO.replace(
+        "operations: {multiply_add: 1}}", "operations: {multiply_add: 1, max: 1}, constraints: asked.yaml}"
+    )
+    files[0].write_text(text)
+    found = map_on_system(load_system(files[0]), load_workload(files[1]))
+    assert found.why_not["pool", "array"].startswith(
+        "its constraints do not suit the layer: levels[0].temporal: 'N' is no dimension of pool"
+    )
+    machine, layer = load_architecture("two_level"), load_workload(files[1]).layers[0]
+    best = map_einsum(machine, layer, constraints=load_constraints(asked, machine, layer)).best
+    assert found.costs[0][0].energy_pj == best.energy_pj > map_einsum(machine, layer).best.energy_pj
 
 
 @pytest.mark.parametrize("objective", ["energy", "latency", "throughput"])

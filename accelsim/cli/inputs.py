@@ -18,7 +18,7 @@ from accelsim.inputs.errors import AccelsimError, Problem, SpecError, Unreadable
 from accelsim.inputs.library import read_utf8
 from accelsim.inputs.params import check_overrides, parameter_names, unknown_overrides
 from accelsim.inputs.units import listed, near_miss
-from accelsim.inputs.workload import Einsum, Workload
+from accelsim.inputs.workload import Einsum, Workload, sliced
 from accelsim.inputs.workload_reader import load_workload
 
 if TYPE_CHECKING:
@@ -158,6 +158,9 @@ def read_machine(paths: dict[str, Path], overrides: dict[str, str]) -> tuple[Arc
         problems += error.problems
     if architecture is None or workload is None:
         raise SpecError(problems)
+    if architecture.slices:
+        layers = tuple(sliced(layer, architecture.slices) for layer in workload.layers)
+        workload = replace(workload, layers=layers)
     return architecture, workload
 
 

@@ -22,12 +22,13 @@ from accelsim.gpu.catalogue import BYTES, Gpu, load_gpu
 from accelsim.gpu.kernel import best_kernels, gemms_of, product_of
 from accelsim.inputs import fields, forms
 from accelsim.inputs.architecture import Architecture, load_architecture
+from accelsim.inputs.constraints import load_constraints
 from accelsim.inputs.energy import EnergyEntry, EnergyTable
 from accelsim.inputs.errors import AccelsimError, NoValidMapping, SpecError
 from accelsim.inputs.fields import Fields, Key, Keys, keys_form, node_of
 from accelsim.inputs.source import ListNode, MapNode, Node, Problems, ScalarNode, describe
 from accelsim.inputs.units import RATES, QuantityError, Rate, listed, parse_energy, quantity_pattern
-from accelsim.inputs.workload import OPERATIONS, Einsum, Workload
+from accelsim.inputs.workload import OPERATIONS, Einsum, Workload, sliced
 from accelsim.results.cache import MapOptions, ResultCache, content_key, map_with_cache
 
 _TOLERANCE = 1e-6
@@ -47,12 +48,15 @@ class Engine:
         Of a GPU's products.
     operations : mapping of str to int
         What it can do, and how many operations of its units a point takes.
+    constraints : Path, optional
+        What mappings on a machine must look like.
     """
 
     name: str
     machine: Architecture | Gpu
     number_format: str = ""
     operations: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys(OPERATIONS, 1))
+    constraints: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +135,7 @@ _ENGINE: Keys = {
     "name": Key(fields.name, "its name, different from all others"),
     "arch": Key(fields.text, "a machine: a file, relative to this one, or the name of one that ships", "none"),
     "set": Key(fields.mapping_of(fields.text), "values of the machine's parameters", "none"),
+    "constraints": Key(fields.text, "a file of constraints, or the name of one that ships", "none"),
     "gpu": Key(fields.text, "a GPU: a file, or the name of one that ships", "none"),
     "dtype": Key(fields.one_of(tuple(BYTES), "a number format"), "number format of a GPU's products", "int8"),
     "operations": Key(
@@ -211,8 +216,9 @@ def _engine(engine: Fields, path: Path, problems: Problems) -> Engine | None:
     operations: dict[str, int] = engine.value("operations", usual)
     for word in sorted(operations.keys() - set(OPERATIONS)):
         problems.add(engine.entries["operations"], f"'{word}' is no operation", f"operations: {listed(OPERATIONS)}")
-    if "set" in engine and gpu:
-        problems.add(engine.entries["set"], "a GPU has no parameters here", "leave `set` out")
+    for key in ("set", "constraints"):
+        if key in engine and gpu:
+            problems.add(engine.entries[key], "is for a machine, not for a GPU", f"leave `{key}` out")
     if "dtype" in engine and arch:
         problems.add(engine.entries["dtype"], "a machine takes words as wide as the layers have them", "leave it out")
     if len(problems) > before:
@@ -228,6 +234,8 @@ def _engine(engine: Fields, path: Path, problems: Problems) -> Engine | None:
             return None
         overrides: dict[str, str] = engine.value("set", {})
         machine = load_architecture(found.path, overrides)
+        given = engine.value("constraints", "")
+        asked = find_file(given, "constraints", engine.entries["constraints"], path, problems) if given else None
     except SpecError as error:
         problems.found.extend(error.problems)
         return None
@@ -237,7 +245,9 @@ def _engine(engine: Fields, path: Path, problems: Problems) -> Engine | None:
     if machine.clock_hz is None:
         problems.add(engine.entries["arch"], f"{machine.name} has no clock, so that its cycles are no seconds")
         return None
-    return Engine(name, machine, "", operations)
+    if len(problems) > before:
+        return None
+    return Engine(name, machine, "", operations, asked.path if asked else None)
 
 
 def map_on_system(
@@ -361,11 +371,17 @@ def _cost(
         return f"it does {listed(engine.operations)}"
     if isinstance(engine.machine, Gpu):
         return _on_gpu(engine, engine.machine, einsum)
-    machine = _doing(engine.machine, many)
-    key = content_key(machine, einsum, MapOptions(objective=goal))
+    machine, options, constraints = _doing(engine.machine, many), MapOptions(objective=goal), None
+    einsum = sliced(einsum, machine.slices)
+    if engine.constraints is not None:
+        try:
+            constraints = load_constraints(engine.constraints, machine, einsum)
+        except SpecError as error:
+            return f"its constraints do not suit the layer: {error.problems[0].what}"
+    key = content_key(machine, einsum, options, constraints)
     if key not in known:
         try:
-            search = map_with_cache(machine, einsum, MapOptions(objective=goal), cache, workers=workers)
+            search = map_with_cache(machine, einsum, options, cache, constraints=constraints, workers=workers)
         except NoValidMapping as error:
             known[key] = str(error)
         else:

@@ -180,6 +180,8 @@ class Architecture:
     """Area of one instance of a level or compute unit, by name; absent where no source says it."""
     energy_notes: tuple[str, ...] = ()
     """What a reader must know of where the energies come from."""
+    slices: Mapping[str, int] = field(default_factory=dict)
+    """Bits of the slices that operands are taken apart into, by role, where they are (`inputs.workload.sliced`)."""
     sized: Mapping[str, Granules] = field(default_factory=dict, compare=False)
     """Sizes of which the energies of a level are, by name; a level that is not here may have any."""
 
@@ -309,6 +311,10 @@ _COMPUTE: Keys = {
     "holds": Key(_ROLES, "roles of which a unit holds the last word, and asks again only if it changes", "none"),
     **COMPUTE_SPARSITY,
 }
+_SLICES: Keys = {
+    role: Key(fields.positive_size_bits, f"slice of a word of {role.lower()}", "whole words", SIZES)
+    for role in ("Inputs", "Weights")
+}
 _TOP: Keys = {
     "name": Key(fields.name, "its name"),
     "technology": Key(fields.technology, "node of all components that name none", "none", "nm"),
@@ -319,6 +325,12 @@ _TOP: Keys = {
         node_of(ESTIMATOR_FORM),
         "where energies come from: a shipped table, a path, `components`, `hwcomponents`, or an Accelergy ERT and ART",
         "every energy is given",
+    ),
+    "slices": Key(
+        node_of(keys_form(_SLICES)),
+        "bits of a slice of the operands' words; slices are a dimension of their own, such as `Inputs_slices`",
+        "whole words",
+        SIZES,
     ),
     "levels": Key(node_of(forms.sequence(keys_form(_LEVEL), least=1)), "storage levels, outermost first"),
     "compute": Key(node_of(keys_form(_COMPUTE)), "the compute units, below the last level"),
@@ -393,6 +405,7 @@ def read_architecture(
     some_clock = clock_hz or (Fraction(1) if "clock" in top else None)
     machine = _Machine(some_clock, technology, estimator, "energy_table" in top, {}, {}, {})
     levels = _levels(top, machine)
+    sliced = Fields(node, problems, _SLICES) if isinstance(node := top.get("slices"), MapNode) else None
     compute = Compute()
     if "compute" in top:
         compute = _compute(top.entries["compute"], machine, {level.name for level in levels}, problems)
@@ -409,6 +422,7 @@ def read_architecture(
         technology,
         machine.areas,
         estimator.notes() if estimator else (),
+        {role: sliced.value(role, 1) for role in _SLICES if role in sliced} if sliced else {},
         machine.sized,
     )
 

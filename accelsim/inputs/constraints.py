@@ -85,6 +85,8 @@ class Block:
         Of an axis: instances that its loops use at least.
     share : Fraction
         The same as a share of its instances, which `Constraints.settled` turns into a number.
+    reuse : frozenset of str
+        Roles or tensors that no loop here may move, which `Constraints.settled` turns into `only`.
     """
 
     factors: tuple[Factor, ...] = ()
@@ -94,6 +96,7 @@ class Block:
     products: tuple[Product, ...] = ()
     least: int = 1
     share: Fraction = Fraction(0)
+    reuse: frozenset[str] = frozenset()
 
     def allows(self, dim: str, bound: int) -> bool:
         """Whether the loop over a dimension may have a bound (1: no loop)."""
@@ -177,7 +180,7 @@ class Constraints:
 
     def settled(self, architecture: Architecture, einsum: Einsum) -> Constraints:
         """The same of one machine and one Einsum: `R=all`, `P=rest` and shares of an axis become numbers."""
-        levels = [_settle(level, architecture, einsum.dims) for level in _of_layer(self.levels, einsum)]
+        levels = [_settle(level, architecture, einsum) for level in _of_layer(self.levels, einsum)]
         return replace(self, levels=tuple(_without_rest(levels, architecture)))
 
     def of(self, level: str) -> LevelConstraint:
@@ -333,7 +336,7 @@ def read_constraints(
         if einsum is not None and not _of_layer([found], einsum):
             continue
         if architecture is not None and einsum is not None:
-            found = _settle(found, architecture, einsum.dims)
+            found = _settle(found, architecture, einsum)
         read.append(found)
         if architecture is not None and einsum is not None:
             _check_level(level, found, architecture, einsum)
@@ -407,8 +410,9 @@ def _tile(level: Fields) -> tuple[tuple[Product, ...], tuple[Product, ...]]:
     return tuple(sizes), tuple(words)
 
 
-def _settle(asked: LevelConstraint, architecture: Architecture, dims: StringMap[str, int]) -> LevelConstraint:
-    """Turn all of a dimension and shares of an axis into numbers, of this machine and these bounds."""
+def _settle(asked: LevelConstraint, architecture: Architecture, einsum: Einsum) -> LevelConstraint:
+    """Turn all of a dimension and shares of an axis into numbers, and what is reused into dimensions."""
+    dims = einsum.dims
     machine = next((each for each in architecture.levels if each.name == asked.level), None)
     settled: dict[str, Any] = {}
     for key in ("temporal", "x", "y"):
@@ -417,7 +421,11 @@ def _settle(asked: LevelConstraint, architecture: Architecture, dims: StringMap[
         factors = (f if n is None else Factor(f.dim, n, n) for f, n in zip(block.factors, bounds, strict=True))
         size = 1 if machine is None or key == "temporal" else getattr(machine, key).size
         least = max(block.least, math.ceil(block.share * size))
-        settled[key] = replace(block, factors=tuple(factors), least=least, share=Fraction(0))
+        only = block.only
+        if block.reuse:
+            moving = [t.dims for t in einsum.tensors if t.role in block.reuse or t.name in block.reuse]
+            only = frozenset(dims if only is None else only).difference(*moving)
+        settled[key] = replace(block, factors=tuple(factors), only=only, least=least, share=Fraction(0))
     return replace(asked, **settled)
 
 
@@ -439,7 +447,7 @@ def _block(owner: Fields, key: str, keys: Keys) -> Block:
         if low > 1 and only is not None and dim not in only:
             block.problems.add(block.entries["factors"], f"{dim} needs a loop here, but 'only' does not list it")
     products = tuple(each for each in asked if isinstance(each, Product))
-    return Block(tuple(factors), only, outer, inner, products, share=share)
+    return Block(tuple(factors), only, outer, inner, products, 1, share, block.value("reuse", frozenset()))
 
 
 def _bounds(dim: str, factors: list[Factor] | tuple[Factor, ...]) -> tuple[int, int | None]:
@@ -502,6 +510,7 @@ _NAMES = fields.set_of(fields.identifier)
 _BLOCK: Keys = {
     "factors": Key(node_of(forms.sequence(forms.pattern(_EITHER))), _FACTORS, "any"),
     "only": Key(_NAMES, "the dimensions that may have a loop here", "all"),
+    "reuse": Key(_NAMES, "roles or tensors that no loop here moves, so that all share their words", "none"),
 }
 _TEMPORAL: Keys = {**_BLOCK, "order": Key(_order, "dimensions outermost first, `...` for all others", "any")}
 _AXIS: Keys = {**_BLOCK, "min_utilization": Key(_share, "least share of the axis that is in use", "0", "0 to 1")}
@@ -572,6 +581,10 @@ def _mistakes(asked: LevelConstraint, architecture: Architecture, einsum: Einsum
         ("y", asked.y),
         ("tile", Block((), None, (), (), asked.sizes)),
     ):
+        known = dict.fromkeys([*ROLES, *roles])
+        for name in sorted(block.reuse - known.keys()):
+            hint = near_miss(name, known) or f"roles and tensors: {listed(known)}"
+            yield _Mistake(key, f"'{name}' is no tensor of {einsum.name}", hint)
         named = [*(f.dim for f in block.factors), *sorted(block.only or ()), *block.outer, *block.inner]
         for dim in dict.fromkeys([*named, *(name for product in block.products for name in product.names)]):
             if dim not in einsum.dims:

@@ -66,7 +66,7 @@ class Einsum:
 
     `repeat` says how often a network holds this layer; `unpadded` holds the bounds before `pad` rounded some up;
     `whole` are dimensions along which all words must be there at once, as in a soft-max: fused loops leave them alone;
-    `operation`, one of `OPERATIONS`, is what happens at each point.
+    `operation`, one of `OPERATIONS`, is what happens at each point; `slices` are dimensions that `sliced` added.
     """
 
     name: str
@@ -76,6 +76,7 @@ class Einsum:
     unpadded: Mapping[str, int] | None = None
     whole: frozenset[str] = frozenset()
     operation: str = "multiply_add"
+    slices: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         if sum(tensor.output for tensor in self.tensors) != 1:
@@ -126,6 +127,31 @@ def pad(einsum: Einsum, bounds: Mapping[str, int]) -> Einsum:
     if not bounds:
         return einsum
     return replace(einsum, dims={**real, **bounds}, unpadded=real)
+
+
+def sliced(einsum: Einsum, slices: Mapping[str, int]) -> Einsum:
+    """Take the words of operands apart into slices of so many bits, by role; each gives a dimension of its own.
+
+    A product of two words is then one of each pair of their slices, all added to the same output.
+
+    Examples
+    --------
+    >>> gemm = Einsum("gemm", {"M": 7, "K": 5}, (Tensor("A", ((("M", 1),), (("K", 1),)), bits=8),
+    ...                                          Tensor("Z", ((("M", 1),),), output=True)))
+    >>> bitwise = sliced(gemm, {"Inputs": 1})
+    >>> dict(bitwise.dims), bitwise.tensors[0].bits
+    ({'M': 7, 'K': 5, 'A_slices': 8}, 1)
+    """
+    dims, tensors = dict(einsum.dims), list[Tensor]()
+    for tensor in einsum.tensors:
+        bits = tensor.bits if tensor.output else slices.get(tensor.role, tensor.bits)
+        many, dim = -(-tensor.bits // bits), f"{tensor.name}_slices"
+        if many > 1:
+            dims[dim] = many
+            tensor = replace(tensor, ranks=(*tensor.ranks, ((dim, 1),)), bits=bits, psum_bits=bits)
+        tensors.append(tensor)
+    added = frozenset(dims.keys() - einsum.dims.keys())
+    return replace(einsum, dims=dims, tensors=tuple(tensors), slices=einsum.slices | added) if added else einsum
 
 
 def shared_rank(einsum: Einsum, dim: str) -> str | None:

@@ -146,8 +146,10 @@ def least_inside(
         for parent in range(levels - 1, -1, -1):
             shared = math.prod(least[at][t] for at in range(parent, levels))
             asked = max(macs * shared, words) * float(pj[parent, t, action])
-            asked += macs * float(pj[levels - 1, t, BY_TRANSFER])
-            ways = [asked + words * float(pj[parent : levels - 1, t, BY_TRANSFER].sum())]
+            for at in range(parent, levels):  # networks on the way, each after those inside it have shared
+                crossing = macs * math.prod(least[inside][t] for inside in range(at + 1, levels))
+                asked += max(crossing, words) * float(pj[at, t, BY_TRANSFER])
+            ways = [asked]
             for level in range(levels - 1, parent - 1, -1):
                 found[level, parent, t] = min(ways)
                 if level == parent or not may_keep[level, t]:

@@ -176,6 +176,10 @@ def result_report(
     yield from _fills(result)
     yield from _bursts(result, architecture, einsum)
     windowed = [t.name for t in einsum.tensors if any(len(rank) > 1 for rank in t.ranks)]
+    if einsum.slices:
+        many = math.prod(einsum.dims[dim] for dim in einsum.slices)
+        each = energy(result.pj_per_mac * many)
+        yield f"\nA MAC is a product of two slices: {many} make one of whole words, which takes {each}."
     if windowed:
         yield f"\nPadded points of {', '.join(windowed)} count as ordinary points: they are stored and moved."
 
