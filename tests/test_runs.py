@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 
 import pytest
 
 from accelsim import load_architecture, load_workload, map_einsum
+from accelsim.results.study import parts_of
 
 
 def rows(run, *arguments):
@@ -80,6 +82,45 @@ def test_runs__that_cannot_be_are_refused(arguments, said, run):
     code, out, err = run("map", *arguments)
     assert (code, out) == (2, "")
     assert said in err
+
+
+def test_why__solves_the_machine_with_less_and_more_of_each_part(run):
+    """60 words: half are 30, a tenth more are 66; a size is cut down, and rounded up where it grows."""
+    code, out, _ = run("map", "two_level", "depthwise", "--set", "buffer=120 B", "--why", "--json", "--quiet")
+    (row,) = json.loads(out)["worth"]
+    layer = load_workload("depthwise").layers[0]
+
+    assert code == 0
+    assert (row["part"], row["present"]) == ("BUF size", "120 B")
+    for share, words in (("x0.5", 30), ("x1.1", 66), ("x2", 120)):
+        best = map_einsum(load_architecture("two_level", {"buffer": f"{2 * words} B"}), layer).best
+        assert (row[f"{share}_value"], row[f"{share}_cycles"]) == (best.energy_pj, best.cycles)
+        assert row[f"{share}_proved"]
+
+
+def test_why__looks_at_each_part_that_may_change():
+    machine = load_architecture("eyeriss")
+    found = {part: machines for part, _, machines in parts_of(machine)}
+    sizes = [f"SPAD size, {role}" for role in ("Weights", "Inputs", "Outputs")]
+
+    assert set(found) == {"DRAM bandwidth", "GLB size", "columns of GLB", "rows of GLB", *sizes}
+    assert found["columns of GLB"][1.1].levels[1].x.size == 16
+    assert found["rows of GLB"][0.5].levels[1].y.size == 6
+    assert found["DRAM bandwidth"][2.0].levels[0].bandwidth == 2 * machine.levels[0].bandwidth
+    assert found["SPAD size, Inputs"][0.5].levels[2].partition_words == {"Weights": 224, "Inputs": 6, "Outputs": 24}
+    for machines in found.values():
+        assert all(each.energy == machine.energy for each in machines.values())
+
+
+def test_why__has_no_mapping_where_a_part_is_too_small(run):
+    code, out, _ = run("map", "eyeriss", "conv", "--set", "glb=4 B", "--why")
+    assert code == 0
+    assert re.search(r"^GLB size +4 B +no mapping", out, re.MULTILINE)
+    assert "What it depends on" in out
+
+
+def test_why__is_of_one_layer(run):
+    assert "--why: of one layer" in run("map", "eyeriss", "alexnet", "--why")[2]
 
 
 def folder_of(run, path, *arguments):

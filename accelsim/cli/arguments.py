@@ -207,6 +207,8 @@ def _add_map(made: argparse.ArgumentParser) -> None:
     add(made, "--imperfect DIMS", about, cli.dimensions, nargs="?", const="all")
     about = "try larger bounds with better factors: of all dimensions, of some, such as P,Q, or some bounds, such as "
     add(made, "--pad DIMS", about + "P=56,Q=60", cli.dimensions, nargs="?", const="all")
+    about = "solve again with half, a tenth more and twice of each buffer, bandwidth, column and row: what the optimum "
+    add(made, "--why", about + "depends on (of one layer)")
     about = "find all mappings of one layer that no other one beats in two or three of energy, cycles, outer_words "
     add(
         made,

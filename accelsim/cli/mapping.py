@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from accelsim.explore.store import Explored
+    from accelsim.inputs.architecture import Architecture
     from accelsim.model.limits import Limits
     from accelsim.model.result import Result
     from accelsim.model.sparsity.result import SparseResult
@@ -87,6 +88,8 @@ def map_command(arguments: argparse.Namespace) -> int:
         print_notes(inputs.workload.notes)
     if arguments.html:
         refuse_page(arguments.html, inputs.layer)
+    if arguments.why and (arguments.pareto or inputs.layer is None):
+        raise AccelsimError("--why: of one layer and one objective; choose a layer with --layer")
     if arguments.pareto:
         return _map_front(inputs, arguments)
     return _map_network(inputs, arguments) if inputs.layer is None else _map_layer(inputs, inputs.layer, arguments)
@@ -158,8 +161,8 @@ def _map_several(variants: Sequence[Variant], arguments: argparse.Namespace) -> 
     from accelsim.results.output import run_row
     from accelsim.show.report.search import runs_report
 
-    for name in ("output", "html", "pareto", "top", "within"):
-        if getattr(arguments, name) is not None:
+    for name in ("output", "html", "pareto", "top", "within", "why"):
+        if getattr(arguments, name):
             raise AccelsimError(f"--{name}: not for several machines, values, constraints or objectives at once")
     if any(is_gpu(each.arch) or is_system(each.arch) for _, each in variants):
         raise AccelsimError(f"{arguments.arch}: GPUs and systems are mapped one at a time")
@@ -199,7 +202,17 @@ def _map_several(variants: Sequence[Variant], arguments: argparse.Namespace) -> 
 
 
 def _map_layer(inputs: Inputs, layer: Einsum, arguments: argparse.Namespace) -> int:
-    search = search_layer(inputs, layer, arguments, map_options(arguments), open_cache(arguments), layer.name)
+    options, kept = map_options(arguments), open_cache(arguments)
+
+    def solve(machine: Architecture, what: str = layer.name) -> SearchResult:
+        return search_layer(replace(inputs, architecture=machine), layer, arguments, options, kept, what)
+
+    search = solve(inputs.architecture)
+    worth = []
+    if arguments.why and not asked():
+        from accelsim.results.study import worth_rows
+
+        worth = worth_rows(inputs.architecture, options.objective, solve)
     answering()
     provenance = make_provenance("map", inputs, arguments)
 
@@ -221,13 +234,14 @@ def _map_layer(inputs: Inputs, layer: Einsum, arguments: argparse.Namespace) -> 
         return html.search_report(search, inputs.architecture, layer)
 
     def report() -> Iterator[Part]:
-        from accelsim.show.report.search import population_line, ranked_report, search_report
+        from accelsim.show.report.search import population_line, ranked_report, search_report, worth_report
 
         yield from result_report(search.best, inputs.architecture, layer, search)
         yield from search_report(search)
         population = None if search.stop == "interrupted" else _population(inputs, layer, search)
         yield from [] if population is None else [population_line(search, *population)]
         yield from ranked_report(search, arguments.top)
+        yield from worth_report(search, worth)
         if sparse() is not None:
             from accelsim.show.report.sparsity import sparse_report
 
@@ -240,7 +254,8 @@ def _map_layer(inputs: Inputs, layer: Einsum, arguments: argparse.Namespace) -> 
         return layer_files(search.best, search, provenance, document())
 
     brief = headline(search.best, inputs.architecture, search) if arguments.quiet else None
-    answer(arguments, document, report, files=files, page=page, brief=brief)
+    shown = (lambda: {**document(), "worth": worth}) if arguments.why else document
+    answer(arguments, shown, report, files=files, page=page, brief=brief)
     return INTERRUPTED if search.stop == "interrupted" else DONE
 
 

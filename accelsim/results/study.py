@@ -5,17 +5,21 @@ from __future__ import annotations
 import math
 import os
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from accelsim.inputs.architecture import Architecture
-from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.errors import AccelsimError, NoValidMapping
+from accelsim.inputs.objective import Objective
+from accelsim.inputs.units import format_bits
 from accelsim.inputs.workload import Einsum
 from accelsim.model.result import Result
-from accelsim.search.result import FrontResult
+from accelsim.search.result import FrontResult, SearchResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +188,64 @@ def with_room(architecture: Architecture, level: str, einsum: Einsum) -> Archite
     large = replace(asked, size_words=words * asked.multiple_buffering)
     levels = tuple(large if each is asked else each for each in architecture.levels)
     return replace(architecture, levels=levels, sized={})
+
+
+SHARES = (0.5, 1.1, 2.0)
+"""How much of a part a machine has instead, to see what it is worth."""
+
+
+def parts_of(architecture: Architecture) -> Iterator[tuple[str, str, dict[float, Architecture]]]:
+    """Parts of a machine that may be smaller or larger: name, present size, and the machine with each of `SHARES`.
+
+    Buffers, by tensor where each has its own; bandwidths; columns and rows. Energies of an access stay as they are.
+    """
+
+    def at(index: int, **changed: Any) -> Architecture:
+        levels = list(architecture.levels)
+        levels[index] = replace(levels[index], **changed)
+        return replace(architecture, levels=tuple(levels), sized={})
+
+    def part(size: int, share: float) -> int:
+        return max(1, math.ceil(size * share) if share > 1 else math.floor(size * share))
+
+    for i, level in enumerate(architecture.levels):
+        if i and level.size_words is not None:
+            larger = {share: at(i, size_words=part(level.size_words, share)) for share in SHARES}
+            yield f"{level.name} size", format_bits(level.size_words * level.word_bits), larger
+        sizes = level.partition_words or {}
+        for role, words in sizes.items():
+            larger = {share: at(i, partition_words={**sizes, role: part(words, share)}) for share in SHARES}
+            yield f"{level.name} size, {role}", format_bits(words * level.word_bits), larger
+        for key in ("bandwidth", "read_bandwidth", "write_bandwidth"):
+            rate = getattr(level, key)
+            if rate is not None:
+                faster = {share: at(i, **{key: rate * Fraction(str(share))}) for share in SHARES}
+                yield f"{level.name} {key.replace('_', ' ')}", f"{float(rate):.4g} words/cycle", faster
+        for key, what in (("x", "columns"), ("y", "rows")):
+            axis = getattr(level, key)
+            if axis.size > 1:
+                wider = {share: at(i, **{key: replace(axis, size=part(axis.size, share))}) for share in SHARES}
+                yield f"{what} of {level.name}", str(axis.size), wider
+
+
+def worth_rows(
+    architecture: Architecture, objective: str, solve: Callable[[Architecture, str], SearchResult]
+) -> list[dict[str, Any]]:
+    """Optimum with each of `SHARES` of each part of a machine, None where there is none; `solve` finds one."""
+    goal, rows = Objective.parse(objective), list[dict[str, Any]]()
+    for part, present, machines in parts_of(architecture):
+        row: dict[str, Any] = {"part": part, "present": present}
+        for share, machine in machines.items():
+            found: dict[str, Any] = dict.fromkeys(("value", "energy_pj", "cycles", "proved"))
+            with suppress(NoValidMapping):
+                search = solve(machine, f"{part} x{share:g}")
+                if search.stop == "interrupted":
+                    return rows
+                best, proved = search.best, search.stop == "exhausted"
+                found = {"value": goal.of(best), "energy_pj": best.energy_pj, "cycles": best.cycles, "proved": proved}
+            row |= {f"x{share:g}_{key}": value for key, value in found.items()}
+        rows.append(row)
+    return rows
 
 
 def bound_rows(front: FrontResult, architecture: Architecture, einsum: Einsum) -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -126,6 +126,33 @@ def ranked_report(search: SearchResult, most: int | None = None) -> Iterator[Par
         yield "Mappings of equal value stand in one row, with the loop nest of the first; the files have each."
     if shown < len(search.ranked):
         yield f"{len(search.ranked) - shown:,} more are in result.json (-o DIR, --json)."
+
+
+def worth_report(search: SearchResult, rows: Sequence[Row]) -> Iterator[Part]:
+    """How the optimum changes with half, a tenth more and twice of each part of the machine."""
+    from accelsim.inputs.objective import Objective
+
+    value = Objective.parse(search.objective).of(search.best)
+
+    def change(key: str, before: float) -> Callable[[Row], str]:
+        def cell(row: Row) -> str:
+            if row[key] is None:
+                return "no mapping"
+            share = row[key] / before - 1
+            return "" if abs(share) < 5e-5 else times(1 + share) if share >= 1 else f"{100 * share:+.2g} %"
+
+        return cell
+
+    columns = [Column("part", "part", unbroken=True), Column("now", "present")]
+    columns += [
+        Column(head, change(f"x{share}_value", value)) for head, share in (("half", 0.5), ("+10 %", 1.1), ("twice", 2))
+    ]
+    for name, before in (("energy_pj", search.best.energy_pj), ("cycles", search.best.cycles)):
+        if search.objective not in (name, name.removesuffix("_pj")):
+            columns.append(Column(f"{name.removesuffix('_pj')}, twice", change(f"x2_{name}", before)))
+    yield Table("worth", columns, rows, "What it depends on", f"the {_lowest(search)} with less or more of a part")
+    if rows and all(row[key] for row in rows for key in row if key.endswith("proved") and row[key] is not None):
+        yield "Each is solved anew and proved. Empty: nothing changes. An access costs what it does now."
 
 
 def bound_report(about: Mapping[str, Any], rows: Sequence[Row]) -> Iterator[Part]:
