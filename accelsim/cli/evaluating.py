@@ -247,7 +247,7 @@ def replay_command(arguments: argparse.Namespace) -> int:
     architecture = load_architecture({"architecture": foreign.architecture})
     einsum = load_workload({"workload": foreign.workload}).layers[0]
     mapping = load_mapping({"mapping": foreign.mapping}, architecture, einsum)
-    sparse = bool(architecture.compute.sparsity) or any(level.sparsity for level in architecture.levels)
+    sparse = architecture.saves_zeros
     result = evaluate(architecture, einsum, mapping)
     unknown = SPARSE if sparse else UNEXPLAINED
     models = MODELS if foreign.energies == OWN_MODELS and not sparse else None

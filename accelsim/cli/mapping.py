@@ -36,6 +36,7 @@ from accelsim.cli.inputs import (
     is_gpu,
     is_system,
     make_provenance,
+    note_dense,
     one_layer,
     open_cache,
     print_notes,
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
     from accelsim.model.sparsity.result import SparseResult
     from accelsim.search.result import FrontResult, SearchResult
     from accelsim.search.strategy import Budget
+    from accelsim.search.zeros import BestWithZeros
     from accelsim.show.table import Part
 
 
@@ -169,6 +171,7 @@ def _map_several(variants: Sequence[Variant], arguments: argparse.Namespace) -> 
     every = [(own, read_inputs(each), each) for own, each in variants]
     for _, inputs, _ in every:
         check_constraints(inputs)
+        note_dense(inputs)
     rows: list[dict[str, Any]] = []
     for own, inputs, each in every:
         only = inputs.workload.layers if inputs.layer is None else (inputs.layer,)
@@ -223,10 +226,22 @@ def _map_layer(inputs: Inputs, layer: Einsum, arguments: argparse.Namespace) -> 
         return sparse_result(inputs.architecture, layer, search.best)
 
     @cache
+    def best() -> BestWithZeros | None:
+        if sparse() is None or search.stop == "interrupted":
+            return None
+        from accelsim.search.zeros import best_with_zeros
+
+        console = make_console(stderr=True, quiet=arguments.quiet)
+        with search_progress(console, f"{layer.name} with zeros", "energy") as on_progress:
+            constraints = read_layer_constraints(inputs, layer)
+            options = {"workers": arguments.workers, "on_progress": on_progress}
+            return best_with_zeros(inputs.architecture, layer, search, constraints, **options)
+
+    @cache
     def document() -> dict[str, Any]:
         from accelsim.inputs.machine_tables import machine_json
 
-        return map_json(search, provenance, machine_json(inputs.architecture), sparse())
+        return map_json(search, provenance, machine_json(inputs.architecture), sparse(), best())
 
     def page() -> str:
         from accelsim.show import html
@@ -243,10 +258,10 @@ def _map_layer(inputs: Inputs, layer: Einsum, arguments: argparse.Namespace) -> 
         yield from ranked_report(search, arguments.top)
         yield from worth_report(search, worth)
         if sparse() is not None:
-            from accelsim.show.report.sparsity import sparse_report
+            from accelsim.show.report.sparsity import best_report, sparse_report
 
             yield from sparse_report(sparse())
-            yield "The search compares dense costs; zeros are counted for its best mapping alone."
+            yield from best_report(best())
 
     def files() -> dict[str, bytes]:
         from accelsim.show.report.search import layer_files
@@ -273,6 +288,7 @@ def _map_front(inputs: Inputs, arguments: argparse.Namespace) -> int:
     from accelsim.inputs.machine_tables import machine_json
     from accelsim.show.report.search import front_files, front_report
 
+    note_dense(inputs)
     front = search_front(inputs, one_layer(inputs, arguments), arguments, map_options(arguments), arguments.pareto)
     answering()
     provenance = make_provenance("map", inputs, arguments)
@@ -294,6 +310,7 @@ def _map_network(inputs: Inputs, arguments: argparse.Namespace) -> int:
 
     layers, yields = inputs.workload.layers, inputs.workload.yields
     check_constraints(inputs)
+    note_dense(inputs)
     provenance = make_provenance("map", inputs, arguments)
     machine, folders = machine_json(inputs.architecture), layer_folders(layers)
     outcomes: list[LayerOutcome] = []
@@ -469,6 +486,7 @@ def fuse_command(arguments: argparse.Namespace) -> int:
     overrides, variables = apart(read_overrides(arguments), given.values())
     paths = find_files(given, variables)
     inputs = Inputs(given, paths, overrides, *read_machine(paths, overrides), None)
+    note_dense(inputs)
     if not arguments.quiet:
         print_notes(inputs.workload.notes)
     with show_status("reading", quiet=arguments.quiet) as on_progress:

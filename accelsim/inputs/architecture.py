@@ -208,6 +208,11 @@ class Architecture:
         object.__setattr__(self, "levels", levels)
 
     @property
+    def saves_zeros(self) -> bool:
+        """Whether a level or the compute unit does something about zeros."""
+        return self.compute.sparsity is not None or any(level.sparsity is not None for level in self.levels)
+
+    @property
     def area_um2(self) -> float | None:
         """Area [um2] of all instances of all levels and compute units; None unless each has one."""
         names = [*(level.name for level in self.levels), self.compute.name]

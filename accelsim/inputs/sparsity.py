@@ -226,6 +226,9 @@ def read_sparsity(level: Fields, bypass: Iterable[str]) -> LevelSparsity | None:
                 problems.add(written.entries[role], f"{role} is never stored here", "take it out, or out of `bypass`")
             if form is not None:
                 formats[role] = form
+            share = level.get("compression")
+            if isinstance(share, MapNode) and role in share.entries:
+                problems.add(written.entries[role], f"{role} has a `compression` too", "keep one of the two")
         if any(form.located for form in formats.values()) and room is None:
             what = "a format needs room for its metadata, and the level has none"
             problems.add(node, what, "add `metadata: {width: 4 bit, depth: 32}`")

@@ -51,6 +51,7 @@ from accelsim.search.result import Certificate, FrontResult, Rejection, SearchRe
 if TYPE_CHECKING:
     from accelsim.model.limits import Limits
     from accelsim.model.sparsity.result import SparseResult
+    from accelsim.search.zeros import BestWithZeros
 
 QUANTILES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
 WITHIN = (1.01, 1.1, 2.0)
@@ -306,10 +307,16 @@ _SPARSE = record(
 """What zeros save of the mapping, where the machine does something about them."""
 
 
+_BEST_WITH_ZEROS = record(energy_pj=NUMBER, cycles=COUNT, valid=TRUTH, proved=TRUTH, why_not=TEXT, mapping=rows(_LEVEL))
+"""The mapping of least energy with zeros left out, and whether that is proved of those that fit uncompressed."""
+
+
 def _document_form(kinds: dict[str, Kind]) -> Form:
-    """Form of a document; `sparse` may be there beside the result of one layer."""
+    """Form of a document; `sparse` may be there beside the result of one layer, and `sparse_best` beside a search."""
     form = record(**_PROVENANCE, **kinds, **_MACHINE).form
-    return {**form, "properties": {**form["properties"], "sparse": _SPARSE.form}} if "result" in kinds else form
+    may = {"sparse": _SPARSE.form} if "result" in kinds else {}
+    may |= {"sparse_best": _BEST_WITH_ZEROS.form} if "search" in kinds else {}
+    return {**form, "properties": {**form["properties"], **may}}
 
 
 RESULT_FORM: Form = {
@@ -392,18 +399,21 @@ def evaluation_json(
     result: Result, provenance: Provenance, machine: Mapping[str, Any], sparse: SparseResult | None = None
 ) -> dict[str, Any]:
     """Document of one evaluated mapping; `machine` is the `machine_json` of the machine, `sparse` what zeros save."""
-    return {**provenance_json(provenance), "result": result_json(result), **_zeros(sparse), **machine}
+    zeros = {} if sparse is None else {"sparse": sparse.json()}
+    return {**provenance_json(provenance), "result": result_json(result), **zeros, **machine}
 
 
 def map_json(
-    search: SearchResult, provenance: Provenance, machine: Mapping[str, Any], sparse: SparseResult | None = None
+    search: SearchResult,
+    provenance: Provenance,
+    machine: Mapping[str, Any],
+    sparse: SparseResult | None = None,
+    best: BestWithZeros | None = None,
 ) -> dict[str, Any]:
-    """Document of one mapped layer."""
-    return {**provenance_json(provenance), **searched_json(search, provenance), **_zeros(sparse), **machine}
-
-
-def _zeros(sparse: SparseResult | None) -> dict[str, Any]:
-    return {} if sparse is None else {"sparse": sparse.json()}
+    """Document of one mapped layer; `sparse`: what zeros save of its mapping, `best`: the best mapping with zeros."""
+    zeros = {} if sparse is None else {"sparse": sparse.json()}
+    zeros |= {} if best is None else {"sparse_best": {**best.json(), "mapping": mapping_json(best.found.dense.mapping)}}
+    return {**provenance_json(provenance), **searched_json(search, provenance), **zeros, **machine}
 
 
 def searched_json(search: SearchResult, provenance: Provenance) -> dict[str, Any]:

@@ -246,7 +246,7 @@ def verify_layer(document: Mapping[str, Any], task: Task) -> tuple[list[Check], 
         if "search" not in document:
             return [*checks, not_checked([_VERSION])], None
         more, search = _check_search(task, document["search"], result)
-        return [*checks, *more], search
+        return [*checks, *more, *_check_best_with_zeros(task, document, search)], search
     except (ValueError, LookupError, OverflowError, TypeError) as error:  # the mapping is none of this layer
         return [Check("mapping", "of this layer and machine", str(error), False)], None
 
@@ -283,6 +283,32 @@ def _check_zeros(task: Task, document: Mapping[str, Any], result: Result) -> Ite
     found = sparse_result(task.architecture, task.einsum, result)
     if (found is not None and "layer" not in document) or "sparse" in document:
         yield compare("what zeros save", document.get("sparse"), found.json() if found else None)
+
+
+def _check_best_with_zeros(task: Task, document: Mapping[str, Any], search: SearchResult) -> Iterator[Check]:
+    """Search anew for the best mapping with zeros left out, and count what the recorded one takes."""
+    recorded, what = document.get("sparse_best"), "best mapping with zeros"
+    if recorded is None:
+        if "sparse" in document:
+            yield Check(what, "none", "missing", False)
+        return
+    from accelsim.search.zeros import best_with_zeros
+
+    mapping = output.read_mapping_json({"imperfect": [], "padded": {}, **recorded})
+    cost = sparse_result(task.architecture, task.einsum, evaluate(task.architecture, task.einsum, mapping))
+    if cost is not None:
+        yield check_value(f"{what} [pJ]", recorded["energy_pj"], cost.energy_pj)
+    found = best_with_zeros(
+        task.architecture,
+        task.einsum,
+        search,
+        task.constraints,
+        workers=task.workers,
+        on_progress=task.on_progress,
+    )
+    left = {key: value for key, value in recorded.items() if key not in ("mapping", "cycles")}
+    again = None if found is None else {key: value for key, value in found.json().items() if key != "cycles"}
+    yield compare(what, left, again, "searched anew")
 
 
 def _check_result(task: Task, recorded: Mapping[str, Any], result: Result) -> Iterator[Check]:

@@ -20,7 +20,7 @@ def sparse_result(architecture: Architecture, einsum: Einsum, dense: Result) -> 
     AccelsimError
         See `accelsim.model.sparsity.evaluate.evaluate_sparse`.
     """
-    if architecture.compute.sparsity is None and all(level.sparsity is None for level in architecture.levels):
+    if not architecture.saves_zeros:
         return None
     from accelsim.model.sparsity.evaluate import evaluate_sparse
 

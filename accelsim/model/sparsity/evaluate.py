@@ -15,7 +15,10 @@ from accelsim.model.result import Result, TensorAtLevel
 from accelsim.model.sparsity.nest import Nest
 from accelsim.model.sparsity.result import (
     ACTIONS,
+    COMPUTE_ENERGY,
     KINDS,
+    METADATA_ENERGY,
+    SAVED_ENERGY,
     Counts,
     RankUnits,
     SparseCompute,
@@ -33,28 +36,6 @@ from accelsim.model.sparsity.savings import (
     spatial_share,
     unit_bits,
 )
-
-_ENERGY = {
-    ("gated", "read"): ("gated_read",),
-    ("gated", "fill"): ("gated_fill", "gated_write"),
-    ("gated", "update"): ("gated_update", "gated_write"),
-    ("skipped", "read"): ("skipped_read", "gated_read"),
-    ("skipped", "fill"): ("skipped_fill", "skipped_write", "gated_fill", "gated_write"),
-    ("skipped", "update"): ("skipped_update", "skipped_write", "gated_update", "gated_write"),
-}
-"""Actions of which the first that has an energy is charged; none: nothing is."""
-_METADATA_ENERGY = {
-    ("actual", "read"): ("metadata_read",),
-    ("actual", "fill"): ("metadata_fill", "metadata_write"),
-    ("actual", "update"): ("metadata_update", "metadata_write"),
-    ("gated", "read"): ("gated_metadata_read",),
-    ("gated", "fill"): ("gated_metadata_fill", "gated_metadata_write"),
-    ("gated", "update"): ("gated_metadata_update", "gated_metadata_write"),
-    ("skipped", "read"): ("skipped_metadata_read", "gated_metadata_read"),
-    ("skipped", "fill"): ("skipped_metadata_write", "gated_metadata_fill", "gated_metadata_write"),
-    ("skipped", "update"): ("skipped_metadata_write", "gated_metadata_update", "gated_metadata_write"),
-}
-_COMPUTE_ENERGY = {"gated": ("gated_compute",), "skipped": ("skipped_compute", "gated_compute")}
 
 
 def evaluate_sparse(
@@ -163,7 +144,9 @@ class _Sparse:
         tensor = self.tensors[name]
         box = tensor.box(self._sizes(node, tensor))
         occupancy = self.odds.of(tensor, box)
-        held = 1.0 - occupancy.empty if self._located(self._parent(node, tensor), name) else 1.0
+        skipped = self._located(self._parent(node, tensor), name)
+        skipped = skipped and (self.whole or self._located(node, name))  # Sparseloop: a dense level holds no empty tile
+        held = 1.0 - occupancy.empty if skipped else 1.0
         held = held or 1.0
         return held, occupancy.mean / held, self._metadata(node, name, held)
 
@@ -319,7 +302,7 @@ class _Sparse:
         instances = used * (self.ratio.get((node, name), 1.0) if self.ratio else held)
         metadata_pj = instances * self._metadata_energy(level, bits)
         partly = self._partly_filled(node, tensor)
-        energy = instances * (partly * self._energy(level, tensor, words) + self._converted(node, tensor, words))
+        data_pj = partly * self._energy(level, one, tensor.role, words) + self._converted(node, tensor, words)
         return SparseTensor(
             level=level.name,
             tensor=name,
@@ -334,7 +317,7 @@ class _Sparse:
             held_words=held_words,
             held_units=units,
             held_bits=_bits(units, widths),
-            energy_pj=energy + metadata_pj,
+            energy_pj=instances * data_pj + metadata_pj,
             metadata_pj=metadata_pj,
             partly_filled=partly,
         )
@@ -347,13 +330,14 @@ class _Sparse:
     def _used(self, node: int, one: TensorAtLevel) -> int:
         return next(each.used_instances for each in self.dense.levels if each.level == one.level)
 
-    def _energy(self, level: Level, tensor: Tensor, words: Counts) -> float:
+    def _energy(self, level: Level, one: TensorAtLevel, role: str, words: Counts) -> float:
         """Energy [pJ] of the accesses to the words of an instance, as if they filled all blocks."""
-        found, per_word = 0.0, level.element_words(tensor)
+        found, per_word = 0.0, one.storage_words(1, level.word_bits)
         for kind, action in ((kind, action) for kind in KINDS for action in ACTIONS):
             count = words.get((kind, action), 0.0) * per_word
             if count:
-                found += self._accesses(count, level.block_size) * self._access_pj(level, tensor, kind, action)
+                blocks = math.ceil(count / level.block_size - 1e-9) if self.whole or level.block_size > 1 else count
+                found += blocks * self._access_pj(level, role, kind, action)
         return found
 
     def _metadata_energy(self, level: Level, bits: Counts) -> float:
@@ -361,12 +345,10 @@ class _Sparse:
         width = self._own(level).width
         moved = {key: count for key, count in bits.items() if count and width}
         return sum(
-            self._accesses(count, width) * self._extra_pj(level.name, _METADATA_ENERGY[key])
+            (math.ceil(count / width) if self.whole else count / width)
+            * self._extra_pj(level.name, METADATA_ENERGY[key])
             for key, count in moved.items()
         )
-
-    def _accesses(self, count: float, size: int) -> float:
-        return math.ceil(count / size) if self.whole else count / size
 
     def _partly_filled(self, node: int, tensor: Tensor) -> float:
         """Accesses to a compressed tile, whose last block is not full, over those that its words would fill."""
@@ -391,10 +373,10 @@ class _Sparse:
             found += updates / used * self._extra_pj(name, ("compression",))
         return found
 
-    def _access_pj(self, level: Level, tensor: Tensor, kind: str, action: str) -> float:
+    def _access_pj(self, level: Level, role: str, kind: str, action: str) -> float:
         if kind == "actual":
-            return self.machine.energy.energy_pj(level.name, tensor.role, {"fill": "write"}.get(action, action))
-        return self._extra_pj(level.name, _ENERGY[kind, action])
+            return self.machine.energy.energy_pj(level.name, role, {"fill": "write"}.get(action, action))
+        return self._extra_pj(level.name, SAVED_ENERGY[kind, action])
 
     def _extra_pj(self, component: str, actions: Iterable[str]) -> float:
         found = (self.machine.energy.find(component, "*", action) for action in actions)
@@ -447,7 +429,7 @@ class _Sparse:
         name = self.dense.compute
         energy = actual * each
         for kind, many in (("gated", gated), ("skipped", skipped)):
-            energy += many * self._extra_pj(name, _COMPUTE_ENERGY[kind])
+            energy += many * self._extra_pj(name, COMPUTE_ENERGY[kind])
         return SparseCompute(self.dense.padded_macs, actual, gated, skipped, instances, cycles, energy)
 
     # ---- time and energy ----
@@ -458,7 +440,7 @@ class _Sparse:
         for one in tensors:
             if one.level != level.name:
                 continue
-            per_word = float(level.element_words(self.tensors[one.tensor]))
+            per_word = self._storage_words(level, one.tensor)
             for kind in ("actual", "gated"):
                 for action in ACTIONS:
                     words = one.words.get((kind, action), 0.0) * per_word
@@ -476,6 +458,11 @@ class _Sparse:
                 else 0
             )
         return max([0, *(math.ceil(words / float(rate) - 1e-9) for rate, words in ports if rate is not None)])
+
+    def _storage_words(self, level: Level, name: str) -> float:
+        """Words of a level that a word of a tensor takes there."""
+        one = next(one for one in self.at.values() if (one.level, one.tensor) == (level.name, name))
+        return float(one.storage_words(1, level.word_bits))
 
     def _components(self, tensors: Iterable[SparseTensor], compute: SparseCompute, cycles: int) -> dict[str, float]:
         """Energy [pJ] of each component."""
@@ -516,7 +503,7 @@ class _Sparse:
             held = {t.tensor: t for t in tensors if t.level == level.name}
             for role, room in level.rooms.items():
                 needs = sum(
-                    one.held_words * level.element_words(self.tensors[name])
+                    one.held_words * self._storage_words(level, name)
                     for name, one in held.items()
                     if not role or self.tensors[name].role == role
                 )

@@ -12,6 +12,27 @@ ACTIONS = ("read", "fill", "update")
 KINDS = ("actual", "gated", "skipped")
 Counts = dict[tuple[str, str], float]
 """By kind and action."""
+SAVED_ENERGY = {
+    ("gated", "read"): ("gated_read",),
+    ("gated", "fill"): ("gated_fill", "gated_write"),
+    ("gated", "update"): ("gated_update", "gated_write"),
+    ("skipped", "read"): ("skipped_read", "gated_read"),
+    ("skipped", "fill"): ("skipped_fill", "skipped_write", "gated_fill", "gated_write"),
+    ("skipped", "update"): ("skipped_update", "skipped_write", "gated_update", "gated_write"),
+}
+"""Actions of which the first that has an energy is charged; none: nothing is."""
+METADATA_ENERGY = {
+    ("actual", "read"): ("metadata_read",),
+    ("actual", "fill"): ("metadata_fill", "metadata_write"),
+    ("actual", "update"): ("metadata_update", "metadata_write"),
+    ("gated", "read"): ("gated_metadata_read",),
+    ("gated", "fill"): ("gated_metadata_fill", "gated_metadata_write"),
+    ("gated", "update"): ("gated_metadata_update", "gated_metadata_write"),
+    ("skipped", "read"): ("skipped_metadata_read", "gated_metadata_read"),
+    ("skipped", "fill"): ("skipped_metadata_write", "gated_metadata_fill", "gated_metadata_write"),
+    ("skipped", "update"): ("skipped_metadata_write", "gated_metadata_update", "gated_metadata_write"),
+}
+COMPUTE_ENERGY = {"gated": ("gated_compute",), "skipped": ("skipped_compute", "gated_compute")}
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,9 @@ from rich.text import Text
 
 from accelsim.model.sparsity.result import SparseResult
 from accelsim.results.study import Figure, Study, errors_by_quantity
+from accelsim.search.zeros import BestWithZeros
 from accelsim.show.report import energy, percent
+from accelsim.show.report.mapping import nest_line
 from accelsim.show.table import Column, Part, Table, bold, heading
 
 
@@ -46,6 +48,19 @@ def sparse_report(found: SparseResult | None) -> Iterator[Part]:
     )
     yield Table("sparse", columns, found.rows())
     yield "Energy is relative to that of the dense words; what is in no column is not stored, or left out further out."
+
+
+def best_report(best: BestWithZeros | None) -> Iterator[Part]:
+    """The best mapping with zeros left out, and whether that is proved; nothing without one."""
+    if best is None:
+        return
+    yield heading("Best mapping with zeros")
+    cost = f"{energy(best.found.energy_pj, 6)}, {best.found.cycles:,} cycles"
+    if best.proved:
+        yield f"{cost}: optimal (proved) among the mappings whose tiles fit before they are compressed\n"
+        yield nest_line(best.found.dense)
+    else:
+        yield f"{cost}: not proved, because {best.why}. The search compares dense costs."
 
 
 def designs_report(study: Study) -> Iterator[Part]:
