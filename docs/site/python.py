@@ -13,7 +13,16 @@ PARTS: dict[str, Names] = {
         "accelsim.importers.pytorch": ("workload_from_torch",),
     },
     "Cost one mapping, find the best": {
-        "accelsim": ("evaluate", "map_einsum", "map_front", "Budget", "Constraints", "verify", "sparse_result"),
+        "accelsim": (
+            "evaluate",
+            "map_einsum",
+            "map_front",
+            "Budget",
+            "Constraints",
+            "verify",
+            "best_with_zeros",
+            "sparse_result",
+        ),
     },
     "Count all mappings": {
         "accelsim": ("census", "Census", "UniformSample"),
