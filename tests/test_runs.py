@@ -123,6 +123,22 @@ def test_why__is_of_one_layer(run):
     assert "--why: of one layer" in run("map", "eyeriss", "alexnet", "--why")[2]
 
 
+@pytest.mark.parametrize(("objective", "other"), [("energy", "cycles"), ("cycles", "energy")])
+def test_map__says_what_the_other_optimum_costs(objective, other, run):
+    machine, layer = load_architecture("eyeriss"), load_workload("conv").layers[0]
+    one, two = (map_einsum(machine, layer, objective=goal).best for goal in (objective, other))
+    more, cycles = two.energy_pj / one.energy_pj - 1, two.cycles / one.cycles
+    said = {
+        "energy": f"{100 * more:.3g} % more energy, {1 / cycles:.2g}x faster: --objective cycles",
+        "cycles": f"{-100 * more:.3g} % less energy, {cycles:.2g}x the cycles: --objective energy",
+    }
+    assert f"trade        {said[objective]}\n" in run("map", "eyeriss", "conv", "--objective", objective)[1]
+
+
+def test_map__says_nothing_of_a_trade_that_there_is_not(run):
+    assert "trade" not in run("map", "two_level", "conv1d")[1]
+
+
 def folder_of(run, path, *arguments):
     assert run("map", *arguments, "-o", path, "--quiet")[0] == 0
     return str(path)

@@ -154,7 +154,7 @@ def make_parser() -> argparse.ArgumentParser:
     about = "show which layers compute limits and which memory, at best and as mapped"
     _add_roofline(command("roofline", "evaluating", about))
     about = "map networks onto many designs of a machine, and find the best of them"
-    _add_explore(command("explore", "mapping", about))
+    _add_explore(command("explore", "plotting", about))
     _add_files(command)
     _add_gpus(command)
 

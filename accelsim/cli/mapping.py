@@ -1,16 +1,14 @@
-"""The commands that search: `map`, of a layer, each layer of a network, or a Pareto front; `fuse`; and `explore`."""
+"""The commands that search: `map`, of a layer, each layer of a network, or a Pareto front; and `fuse`."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import re
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
-from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +19,6 @@ from accelsim.cli import (
     NO_VALID_MAPPING,
     answer,
     complain,
-    figure_kind,
     make_console,
     show_status,
     write_figure,
@@ -51,7 +48,7 @@ from accelsim.inputs import library
 from accelsim.inputs.errors import AccelsimError, NoValidMapping
 from accelsim.inputs.library import file_name
 from accelsim.inputs.workload import Einsum
-from accelsim.results import NO_PLOTLY, refuse_directory, refuse_file, refuse_page, to_json, write_directory, write_page
+from accelsim.results import refuse_page, to_json, write_directory
 from accelsim.results.cache import MapOptions, ResultCache, carry_over, content_key, map_with_cache
 from accelsim.results.output import LayerOutcome, front_json, map_json, network_json
 from accelsim.search.stopping import answering, asked
@@ -61,7 +58,6 @@ from accelsim.show.report.mapping import headline, result_report
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from accelsim.explore.store import Explored
     from accelsim.inputs.architecture import Architecture
     from accelsim.model.limits import Limits
     from accelsim.model.result import Result
@@ -251,7 +247,8 @@ def _map_layer(inputs: Inputs, layer: Einsum, arguments: argparse.Namespace) -> 
     def report() -> Iterator[Part]:
         from accelsim.show.report.search import population_line, ranked_report, search_report, worth_report
 
-        yield from result_report(search.best, inputs.architecture, layer, search)
+        other = _other_optimum(inputs, layer, search, arguments)
+        yield from result_report(search.best, inputs.architecture, layer, search, other)
         yield from search_report(search)
         population = None if search.stop == "interrupted" else _population(inputs, layer, search)
         yield from [] if population is None else [population_line(search, *population)]
@@ -272,6 +269,23 @@ def _map_layer(inputs: Inputs, layer: Einsum, arguments: argparse.Namespace) -> 
     shown = (lambda: {**document(), "worth": worth}) if arguments.why else document
     answer(arguments, shown, report, files=files, page=page, brief=brief)
     return INTERRUPTED if search.stop == "interrupted" else DONE
+
+
+_QUICK = 1.0
+"""Seconds of a search from which that of the other objective is left out."""
+
+
+def _other_optimum(
+    inputs: Inputs, layer: Einsum, search: SearchResult, arguments: argparse.Namespace
+) -> SearchResult | None:
+    """Optimum of cycles beside one of energy, or of energy beside one of cycles, where it is proved quickly."""
+    other = {"energy": "cycles", "cycles": "energy"}.get(search.objective)
+    if other is None or search.method != "exact" or search.stop != "exhausted" or search.seconds > _QUICK:
+        return None
+    options = replace(map_options(arguments), objective=other, top=1, within=None)
+    quickly = argparse.Namespace(**{**vars(arguments), "seconds": _QUICK})
+    found = search_layer(inputs, layer, quickly, options, open_cache(arguments), f"{layer.name}, {other}")
+    return found if found.stop == "exhausted" else None
 
 
 def _population(inputs: Inputs, layer: Einsum, search: SearchResult) -> tuple[int, float | None] | None:
@@ -514,90 +528,3 @@ def fuse_command(arguments: argparse.Namespace) -> int:
     report = brief if arguments.quiet else fusion_report
     answer(arguments, document, lambda: report(found), files=files)
     return INTERRUPTED if found.stop == "interrupted" else DONE
-
-
-def explore_command(arguments: argparse.Namespace) -> int:
-    """Run or resume a sweep, and show its designs; of a folder show what is there."""
-    from accelsim.explore.store import refuse_without_pyarrow
-    from accelsim.explore.tables import ABOUT, DESIGNS, read_about, read_designs, stale, where
-    from accelsim.show.report.tables import designs_report, sweep_lines
-
-    refuse_without_pyarrow()
-    if arguments.picture and not arguments.plot:
-        arguments.parser.error("argument --picture: say what to draw, such as --plot front")
-    if arguments.html:
-        refuse_file(arguments.html, "sweep.html")
-        if find_spec("plotly") is None:
-            raise AccelsimError(NO_PLOTLY)
-    if arguments.plot:
-        path = _picture(arguments, "")
-        figure_kind(path)
-        refuse_file(path, "front.png")
-    given = Path(arguments.sweep)
-    explored = None
-    if given.is_dir():
-        for name in ("output", "workers", "scheduler"):
-            if getattr(arguments, name) is not None:
-                what = f"{arguments.sweep} is a folder of results, and nothing is run"
-                arguments.parser.error(f"argument --{name}: {what}")
-        folder = given
-        sys.stderr.write(stale(folder))
-    else:
-        explored = _run(arguments)
-        folder = explored.store.folder
-    rows = read_designs(folder)
-    about = read_about(folder)
-    if rows and not about["parameters"].keys() <= rows[0].keys():
-        raise AccelsimError(f"{folder}: {ABOUT} and {DESIGNS} are of different sweeps; start the sweep again")
-    shown = where(rows, arguments.where, about["parameters"]) if arguments.where else rows
-    shown = [row for row in shown if row["front"]] if arguments.front else shown
-
-    def report() -> Iterator[Part]:
-        yield from sweep_lines(about, rows, explored)
-        yield from designs_report(about, shown, chosen=bool(arguments.where or arguments.front))
-
-    written = [str(folder)] if explored is not None else []
-    if arguments.html:
-        from accelsim.show.html import sweep_report
-
-        written.append(str(write_page(arguments.html, sweep_report(shown, about))))
-    if arguments.plot:
-        from accelsim.show.plots.search import PLOTTED
-
-        written.append(str(_picture(arguments, about["name"])))
-        write_figure(written[-1], PLOTTED[arguments.plot](shown, about))
-    brief = sweep_lines(about, rows, explored) if arguments.quiet else None
-    answer(arguments, {**about, "designs": shown}, report, *written, brief=brief)
-    if explored is not None and explored.stop == "interrupted":
-        return INTERRUPTED
-    return DONE if any(row["status"] == "mapped" for row in rows) else NO_VALID_MAPPING
-
-
-def _run(arguments: argparse.Namespace) -> Explored:
-    from accelsim.explore import load_sweep
-    from accelsim.explore.run import explore
-    from accelsim.explore.tables import where
-    from accelsim.show.report.tables import sweep_progress
-
-    if library.find(arguments.sweep, "sweeps") is None:
-        library.resolve(arguments.sweep, "sweeps")
-    sweep = load_sweep(arguments.sweep)
-    if arguments.where:
-        where([], arguments.where, {each.name: each.values for each in sweep.parameters})
-    folder = Path(arguments.output or f"{file_name(sweep.name)}_results")
-    refuse_directory(folder)
-    console = make_console(stderr=True, quiet=arguments.quiet)
-    with sweep_progress(console, sweep) as on_progress:
-        return explore(
-            sweep,
-            folder,
-            workers=arguments.workers,
-            scheduler=arguments.scheduler,
-            on_progress=on_progress,
-            on_cluster=lambda link: console.print(f"Dask dashboard: {link}", soft_wrap=True),
-            on_trouble=complain,
-        )
-
-
-def _picture(arguments: argparse.Namespace, name: str) -> Path:
-    return Path(arguments.picture or f"{file_name(arguments.plot, name)}.png")

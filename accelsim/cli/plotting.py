@@ -1,14 +1,26 @@
-"""The commands `plot`, `spread` and `bound`: one picture, the census of map spaces, the least for each size."""
+"""Commands on many mappings or designs: `spread`, `bound` over sizes, `explore`; and `plot`, one picture."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from accelsim.cli import DONE, INTERRUPTED, NO_VALID_MAPPING, answer, complain, make_console, print_json, show_status
+from accelsim.cli import (
+    DONE,
+    INTERRUPTED,
+    NO_VALID_MAPPING,
+    answer,
+    complain,
+    figure_kind,
+    make_console,
+    print_json,
+    show_status,
+    write_figure,
+)
 from accelsim.cli.inputs import (
     Inputs,
     check_constraints,
@@ -22,12 +34,13 @@ from accelsim.cli.inputs import (
     read_machines,
 )
 from accelsim.cli.mapping import map_every_layer, search_front, search_layer
+from accelsim.inputs import library
 from accelsim.inputs.errors import AccelsimError, NoValidMapping
 from accelsim.inputs.library import file_name
 from accelsim.inputs.mapping import load_mapping
 from accelsim.inputs.workload import Einsum
 from accelsim.model.evaluate import evaluate
-from accelsim.results import refuse_directory, refuse_page, to_json, write_directory
+from accelsim.results import NO_PLOTLY, refuse_directory, refuse_file, refuse_page, to_json, write_directory, write_page
 from accelsim.results.cache import MapOptions
 from accelsim.search.mapper import map_einsum
 from accelsim.search.stopping import answering, asked
@@ -37,8 +50,10 @@ from accelsim.show.report import search_progress
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from accelsim.explore.store import Explored
     from accelsim.population.result import Census
     from accelsim.search.result import SearchResult
+    from accelsim.show.table import Part
 
 
 def spread_command(arguments: argparse.Namespace) -> int:
@@ -141,6 +156,93 @@ def bound_command(arguments: argparse.Namespace) -> int:
 
     answer(arguments, {**names, "sizes": rows}, lambda: bound_report(names, rows), figure=figure)
     return INTERRUPTED if front.stop == "interrupted" else DONE
+
+
+def explore_command(arguments: argparse.Namespace) -> int:
+    """Run or resume a sweep, and show its designs; of a folder show what is there."""
+    from accelsim.explore.store import refuse_without_pyarrow
+    from accelsim.explore.tables import ABOUT, DESIGNS, read_about, read_designs, stale, where
+    from accelsim.show.report.tables import designs_report, sweep_lines
+
+    refuse_without_pyarrow()
+    if arguments.picture and not arguments.plot:
+        arguments.parser.error("argument --picture: say what to draw, such as --plot front")
+    if arguments.html:
+        refuse_file(arguments.html, "sweep.html")
+        if find_spec("plotly") is None:
+            raise AccelsimError(NO_PLOTLY)
+    if arguments.plot:
+        path = _sweep_picture(arguments, "")
+        figure_kind(path)
+        refuse_file(path, "front.png")
+    given = Path(arguments.sweep)
+    explored = None
+    if given.is_dir():
+        for name in ("output", "workers", "scheduler"):
+            if getattr(arguments, name) is not None:
+                what = f"{arguments.sweep} is a folder of results, and nothing is run"
+                arguments.parser.error(f"argument --{name}: {what}")
+        folder = given
+        sys.stderr.write(stale(folder))
+    else:
+        explored = _run(arguments)
+        folder = explored.store.folder
+    rows = read_designs(folder)
+    about = read_about(folder)
+    if rows and not about["parameters"].keys() <= rows[0].keys():
+        raise AccelsimError(f"{folder}: {ABOUT} and {DESIGNS} are of different sweeps; start the sweep again")
+    shown = where(rows, arguments.where, about["parameters"]) if arguments.where else rows
+    shown = [row for row in shown if row["front"]] if arguments.front else shown
+
+    def report() -> Iterator[Part]:
+        yield from sweep_lines(about, rows, explored)
+        yield from designs_report(about, shown, chosen=bool(arguments.where or arguments.front))
+
+    written = [str(folder)] if explored is not None else []
+    if arguments.html:
+        from accelsim.show.html import sweep_report
+
+        written.append(str(write_page(arguments.html, sweep_report(shown, about))))
+    if arguments.plot:
+        from accelsim.show.plots.search import PLOTTED
+
+        written.append(str(_sweep_picture(arguments, about["name"])))
+        write_figure(written[-1], PLOTTED[arguments.plot](shown, about))
+    brief = sweep_lines(about, rows, explored) if arguments.quiet else None
+    answer(arguments, {**about, "designs": shown}, report, *written, brief=brief)
+    if explored is not None and explored.stop == "interrupted":
+        return INTERRUPTED
+    return DONE if any(row["status"] == "mapped" for row in rows) else NO_VALID_MAPPING
+
+
+def _run(arguments: argparse.Namespace) -> Explored:
+    from accelsim.explore import load_sweep
+    from accelsim.explore.run import explore
+    from accelsim.explore.tables import where
+    from accelsim.show.report.tables import sweep_progress
+
+    if library.find(arguments.sweep, "sweeps") is None:
+        library.resolve(arguments.sweep, "sweeps")
+    sweep = load_sweep(arguments.sweep)
+    if arguments.where:
+        where([], arguments.where, {each.name: each.values for each in sweep.parameters})
+    folder = Path(arguments.output or f"{file_name(sweep.name)}_results")
+    refuse_directory(folder)
+    console = make_console(stderr=True, quiet=arguments.quiet)
+    with sweep_progress(console, sweep) as on_progress:
+        return explore(
+            sweep,
+            folder,
+            workers=arguments.workers,
+            scheduler=arguments.scheduler,
+            on_progress=on_progress,
+            on_cluster=lambda link: console.print(f"Dask dashboard: {link}", soft_wrap=True),
+            on_trouble=complain,
+        )
+
+
+def _sweep_picture(arguments: argparse.Namespace, name: str) -> Path:
+    return Path(arguments.picture or f"{file_name(arguments.plot, name)}.png")
 
 
 _FORMATS = (".png", ".svg")

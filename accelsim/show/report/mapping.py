@@ -158,15 +158,20 @@ _OTHER = "#"
 
 
 def result_report(
-    result: Result, architecture: Architecture, einsum: Einsum, search: SearchResult | None = None
+    result: Result,
+    architecture: Architecture,
+    einsum: Einsum,
+    search: SearchResult | None = None,
+    other: SearchResult | None = None,
 ) -> Iterator[Part]:
     """Everything about one mapping; `architecture` and `einsum` are those that it was evaluated on.
 
-    `search` is the one that found it, if one did.
+    `search` is the one that found it, if one did; `other`, one for cycles instead of energy, or the other way round.
     """
     from accelsim.show.report.mapping import nest_parts
 
     yield from headline(result, architecture, search)
+    yield from _trade(result, other) if other is not None else ()
     yield from _area(architecture)
     yield heading("Loop nest", "for: in time, par_for: in space; sizes of one instance")
     yield from nest_parts(result)
@@ -218,6 +223,20 @@ def headline(result: Result, architecture: Architecture, search: SearchResult | 
         objective = "EDP" if search.objective == "edp" else search.objective
         kept = f", from the cache ({search.kept})" if search.kept else ""
         yield f"{'certificate':<12} {objective} is {verdict(search)}{kept}"
+
+
+def _trade(result: Result, other: SearchResult) -> Iterator[Part]:
+    """What the optimum of cycles costs instead of that of energy, or the other way round."""
+    more, faster = other.best.energy_pj / result.energy_pj - 1, result.cycles / other.best.cycles
+    if abs(more) < _SOME_WAITING and abs(faster - 1) < _SOME_WAITING:
+        return
+    sooner = f"{times(faster)} faster" if faster >= 1 else f"{times(1 / faster)} the cycles"
+    energy_changes = (
+        "no more energy"
+        if abs(more) < _SOME_WAITING
+        else f"{percent(abs(more))} {'more' if more > 0 else 'less'} energy"
+    )
+    yield f"{'trade':<12} {energy_changes}, {sooner}: --objective {other.objective}"
 
 
 def _idle(result: Result, architecture: Architecture) -> Iterator[tuple[str, str]]:
