@@ -116,6 +116,7 @@ def _map_on_system(arguments: argparse.Namespace) -> int:
             load_system(library.find(arguments.arch, "systems") or arguments.arch),
             workload,
             arguments.objective or "energy",
+            budget=_budget(arguments),
             cache=open_cache(arguments),
             workers=arguments.workers,
             on_progress=tell,

@@ -30,6 +30,7 @@ from accelsim.inputs.source import ListNode, MapNode, Node, Problems, ScalarNode
 from accelsim.inputs.units import RATES, QuantityError, Rate, listed, parse_energy, quantity_pattern
 from accelsim.inputs.workload import OPERATIONS, Einsum, Workload, sliced
 from accelsim.results.cache import MapOptions, ResultCache, content_key, map_with_cache
+from accelsim.search.strategy import Budget
 
 _TOLERANCE = 1e-6
 """Relative, of the solver for throughput (`mip_feasibility_tolerance` of HiGHS)."""
@@ -255,6 +256,7 @@ def map_on_system(
     workload: Workload,
     objective: str = "energy",
     *,
+    budget: Budget | None = None,
     cache: ResultCache | None = None,
     workers: int | None = None,
     on_progress: Callable[[str], None] | None = None,
@@ -267,11 +269,15 @@ def map_on_system(
         Least energy of a run; least time of a run along the graph of the layers, of which one that no edge leads to
         follows the one before; or most runs a second, with the engines at work on different runs. The layers are
         mapped for energy, or for cycles.
+    budget : Budget, optional
+        Of the search of each layer on each engine.
 
     Raises
     ------
     NoValidMapping
         If no engine can run some layer.
+    KeyboardInterrupt
+        If the user ends a search.
     """
     if objective not in OBJECTIVES:
         raise AccelsimError(f"objective '{objective}' is none of a system; write {listed(OBJECTIVES)}")
@@ -284,7 +290,7 @@ def map_on_system(
         for engine in system.engines:
             if on_progress is not None:
                 on_progress(f"{einsum.name} on {engine.name} ({number}/{len(workload.layers)})")
-            found = _cost(engine, einsum, goal, known, cache, workers)
+            found = _cost(engine, einsum, goal, known, budget, cache, workers)
             if isinstance(found, str):
                 why[einsum.name, engine.name] = found
             row.append(None if isinstance(found, str) else found)
@@ -362,6 +368,7 @@ def _cost(
     einsum: Einsum,
     goal: str,
     known: dict[str, LayerCost | str],
+    budget: Budget | None,
     cache: ResultCache | None,
     workers: int | None,
 ) -> LayerCost | str:
@@ -381,10 +388,14 @@ def _cost(
     key = content_key(machine, einsum, options, constraints)
     if key not in known:
         try:
-            search = map_with_cache(machine, einsum, options, cache, constraints=constraints, workers=workers)
+            search = map_with_cache(
+                machine, einsum, options, cache, constraints=constraints, budget=budget, workers=workers
+            )
         except NoValidMapping as error:
             known[key] = str(error)
         else:
+            if search.stop == "interrupted":
+                raise KeyboardInterrupt
             best, proof = search.best, search.certificate
             assert machine.clock_hz is not None  # as `_engine` has seen to
             moved = best.outer_words * machine.levels[0].word_bits / 8
