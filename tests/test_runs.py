@@ -55,6 +55,14 @@ def test_networks__are_rows_with_the_sum_of_their_layers(run, tmp_path):
     assert found[1]["value"] == pytest.approx(found[1]["energy_pj"])
 
 
+def test_sizes__of_a_workload_are_rows(run):
+    found = rows(run, "eyeriss", "alexnet", "--layer", "conv3", "--batch", "1,4")
+    alone = json.loads(run("map", "eyeriss", "alexnet", "--layer", "conv3", "--batch", "4", "--json", "--quiet")[1])
+    assert [row["batch"] for row in found] == [1, 4]
+    assert found[1]["energy_pj"] == alone["result"]["energy_pj"]
+    assert found[1]["pj_per_mac"] <= found[0]["pj_per_mac"]
+
+
 def test_rows__without_a_valid_mapping_are_told_and_the_others_are_there(run, tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "120")
     file, picture = tmp_path / "runs.csv", tmp_path / "runs.png"

@@ -158,6 +158,12 @@ def positive_int(text: str) -> int:
     return whole_number(text, 1)
 
 
+def sizes(text: str) -> int | tuple[int, ...]:
+    """A size of at least 1, or several such as 1,8,64."""
+    found = tuple(positive_int(each.strip()) for each in text.split(","))
+    return found if len(found) > 1 else found[0]
+
+
 def _number(text: str) -> float:
     """A number, or NaN where it is none."""
     try:

@@ -84,10 +84,10 @@ def _add_overrides(made: Made, about: str = "override a parameter of the input f
     add(made, "--set NAME=VALUE", about, cli.override, action="append", default=[], dest="overrides")
 
 
-def _add_sizes(made: Made) -> None:
-    add(made, "--batch N", "set the workload's parameter `batch`", cli.positive_int)
+def _add_sizes(made: Made, kind: Callable[[str], Any] = cli.positive_int, several: str = "") -> None:
+    add(made, "--batch N", f"set the workload's parameter `batch`{several}", kind)
     about = "set the workload's parameter `seq` or, where it decodes with a cache of tokens, `kv`"
-    add(made, "--sequence N", about, cli.positive_int)
+    add(made, "--sequence N", f"{about}{several}", kind)
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -185,7 +185,7 @@ def _add_map(made: argparse.ArgumentParser) -> None:
     add(made, "WORKLOAD")
     _add_overrides(made, "override a parameter of the input files, or try several values, such as glb=64KiB,128KiB")
     add(made, "--layer NAME", "map this layer only")
-    _add_sizes(made)
+    _add_sizes(made, cli.sizes, "; several such as 1,8,64: a row for each")
     about = (
         "what the mapping must look like besides being valid; several between commas (`none`: no such): a row for each"
     )

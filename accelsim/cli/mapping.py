@@ -25,6 +25,7 @@ from accelsim.cli import (
 )
 from accelsim.cli.arguments import refuse_gpu_options
 from accelsim.cli.inputs import (
+    SIZES,
     Inputs,
     apart,
     check_constraints,
@@ -135,14 +136,17 @@ def _map_on_system(arguments: argparse.Namespace) -> int:
 
 _BETWEEN = re.compile(r",(?![^\[{(]*[\]})])")
 """Commas between values, but for those inside brackets."""
-Variant = tuple[dict[str, str], argparse.Namespace]
+Variant = tuple[dict[str, Any], argparse.Namespace]
 """What one of several runs has of its own, by what differs between them, and its arguments."""
 
 
 def _variants(arguments: argparse.Namespace) -> list[Variant]:
-    """Every combination of machines, values of parameters, constraints and objectives that stand between commas."""
+    """Every combination of machines, values of parameters, sizes, constraints and objectives between commas."""
     given = {name: getattr(arguments, name) for name in ("arch", "constraints", "objective")}
-    several = {name: split(text) for name, text in given.items() if text and "," in text and not os.path.exists(text)}
+    several: dict[str, list[Any]] = {
+        name: split(text) for name, text in given.items() if text and "," in text and not os.path.exists(text)
+    }
+    several |= {name: list(size) for name in SIZES if isinstance(size := getattr(arguments, name), tuple)}
     values = {name: [each.strip() for each in _BETWEEN.split(text)] for name, text in arguments.overrides}
     swept = {name: texts for name, texts in values.items() if len(texts) > 1}
     found = []

@@ -188,7 +188,7 @@ def runs_report(what: str, varied: Sequence[str], rows: Sequence[Row], objective
     `objective` is empty where each run has its own.
     """
     values = [row["value"] for row in rows if row["value"] is not None]
-    least = min(values, default=None) if objective else None
+    least = min(values, default=None) if objective and not {"batch", "sequence"} & set(varied) else None
 
     def over(row: Row) -> str:
         if row["value"] is None or not least:
