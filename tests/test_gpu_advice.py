@@ -228,6 +228,13 @@ def test_compare__traces_match_by_their_grid(tmp_path, capsys):
     assert len(document["unmatched"]) == 1
     assert cli.main(["gpu", "compare", str(path), "--gpu", "a100"]) == 0
     assert "(64x128, 48 blocks, bf16)" in " ".join(capsys.readouterr().out.split())
+    named = "\n".join(rows).replace(",a,", ",NVIDIA H100 80GB HBM3 (0),")
+    path.write_text(f"{head}{named}\n")
+    assert cli.main(["gpu", "compare", str(path), "--gpu", "a100", "--workload", "bert_base"]) == 2
+    assert "2 kernels of 'NVIDIA H100 80GB HBM3', not of a100_sxm_80gb" in capsys.readouterr().err
+    path.write_text(f"{head}{named}\n5,8000,4,12\n")
+    assert cli.main(["gpu", "compare", str(path), "--gpu", "h100", "--workload", "bert_base"]) == 2
+    assert "trace.csv:6:1: expected 12 cells, got 4" in capsys.readouterr().err
 
 
 def test_advise__rounds_all_sizes_together():

@@ -88,7 +88,8 @@ class CsvTable:
     def rows(self, problems: Problems, *, strict: bool = True) -> Iterator[CsvRow]:
         """Rows below the head with a cell for each column, or more; mistakes are reported, many of them end it.
 
-        Shorter rows are mistakes, or, if not strict, what another program printed between.
+        Shorter rows are mistakes, or, if not strict and they begin with no number, what another program printed
+        between.
         """
         below = self.lines[bisect_left(self.lines, (self.head.line + 1, "")) :]
         reader = csv.reader((line + "\n" for _, line in below), delimiter=self.separator)
@@ -99,7 +100,7 @@ class CsvTable:
                 several, used = reader.line_num > used + 1, reader.line_num
                 if len(cells) >= len(self.head.cells):
                     yield row
-                elif strict:
+                elif strict or (len(cells) > 1 and finite(cells[0]) is not None):
                     what = f"expected {len(self.head.cells)} cells, got {len(cells)}"
                     problems.add(self.mark(row), what, "is a quote not closed?" if several else "")
                 if self.ends(row, len(problems) - before, problems):

@@ -263,7 +263,8 @@ def _trace(head: Sequence[str], rows: Iterable[_ProfileRow], problems: Problems)
         value = _run_us(row, time, problems)
         if value is not None and None not in sides:
             grid = math.prod(int(side or 1) for side in sides)
-            found.append(_named(row.cells["name"], "", value, row.where, grid=grid))
+            device = re.sub(r"\s*\([0-9]+\)$", "", row.cells.get("device", ""))  # its number stands behind its name
+            found.append(replace(_named(row.cells["name"], "", value, row.where, grid=grid), device=device))
     return _merged(found)
 
 
