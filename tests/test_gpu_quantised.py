@@ -65,7 +65,7 @@ def test_experts__tiles_and_weights_are_the_walked_ones(tokens):
     """Constants that leave one term alone: a tile takes 1 us, weights pass DRAM at its bandwidth, all else is 0."""
     shapes = experts_shapes("bf16", **{**MIXTURE, "tokens": tokens})
     load = tokens * 8 / 128
-    free = dict.fromkeys(EXPERTS.constants, 0.0) | {"math": 1e9, "crowding": 1.0, "residency": 1e-9}
+    free = dict.fromkeys(EXPERTS.constants, 0.0) | {"math": 1e9, "crowding": 0.0, "residency": 1e-9}
     tiles = EXPERTS.parts(H100, shapes, {**free, "memory": 1e9, "tile_us": 1.0})["products"][0]
     rows = min(max(2 ** int(np.ceil(np.log2(max(load, 1)))), 16), 128)
     counted = walked_tiles([int(np.ceil(load))] * 128, rows)
@@ -113,7 +113,7 @@ def test_fitted__prefers_the_kernel_of_the_variant():
     assert found.of(load_gpu("l40s"), None, "fp8").values["x"] == 4
 
 
-REACH = {"moe": 0.22, "gemm_low_precision": 0.14, "quantize": 0.11, "scale_matrix": 0.08}
+REACH = {"moe": 0.2, "gemm_low_precision": 0.14, "quantize": 0.11, "scale_matrix": 0.08}
 
 
 @pytest.mark.parametrize("name", REACH)

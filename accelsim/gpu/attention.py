@@ -23,7 +23,6 @@ from accelsim.gpu.fitted import (
     Names,
     Parts,
     Shapes,
-    one_variant,
     shapes_of,
     time_kernels,
 )
@@ -164,6 +163,12 @@ def _prefill_parts(gpu: Gpu, shapes: Shapes, constants: Constants) -> Parts:
     }
 
 
+def _prefill_variant(shapes: Shapes) -> Names:
+    """Kernels that stacks have apart: for queries, or the cache alone, in FP8; and for windows."""
+    narrow = np.where(shapes["query_bytes"] < 2, "FP8", np.where(shapes["cache_bytes"] < 2, "FP8 cache", ""))
+    return np.char.strip(np.char.add(narrow, np.where(shapes["window"] > 0, " window", "")))
+
+
 _HIDDEN = 0.1
 """Share of the exponentials, or of the products, that the longer of the two does not hide (a guess; `fp8_math`,
 `exponential` and `math` are fitted with it)."""
@@ -175,9 +180,10 @@ _DECODE = {
     "block_us": Constant(1.0, 0.01, 20.0, "start and end of a block"),
     "head_us": Constant(0.02, 0.0005, 5.0, "of each query head that an SM has"),
     "math": Constant(0.3, 0.003, 2.0, "share of the BF16 peak"),
-    "part_keys": Constant(256.0, 16.0, 8192.0, "fewest keys of a part"),
+    "part_keys": Constant(256.0, 16.0, 1e6, "fewest keys of a part"),
     "imbalance": Constant(0.5, 0.01, 1.0, "share of the last round's idle SMs that counts"),
-    "window_heads": Constant(0.05, 0.001, 1.0, "how far each query head reads K and V itself, with a window"),
+    "own_reads": Constant(0.05, 0.001, 1.0, "how far query heads read K and V themselves: many, or with a window"),
+    "dram_reads": Constant(0.3, 0.01, 1.0, "share of these reads that L2 does not serve"),
     "memory": Constant(0.8, 0.2, 1.05, "share of the bandwidth of DRAM"),
     "l2": Constant(0.5, 0.02, 3.0, "share of the bandwidth of L2"),
     "residency": Constant(0.6, 0.05, 5.0, "share of L2 that data of the run before may fill"),
@@ -191,14 +197,14 @@ def _decode_parts(gpu: Gpu, shapes: Shapes, constants: Constants) -> Parts:
     window = shapes["window"]
     seen = np.where(window > 0, np.minimum(seen, window), seen)
     group = shapes["heads"] / shapes["kv_heads"]
-    again = 1 + (group - 1) * np.where(window > 0, constants["window_heads"], 0)
+    again = 1 + (group - 1) * np.where((window > 0) | (group > _WIDE), constants["own_reads"], 0)
     row = shapes["cache_words"] * shapes["cache_bytes"]
     cache = batch * shapes["kv_heads"] * seen * row
     own, _ = _bytes(shapes)
-    moved = (cache + own) * again
-    gone = _gone(gpu, moved, constants["residency"])
-    dram = gpu.dram_bytes_per_s * 1e-6 * constants["memory"]
-    memory = moved * (gone / dram + (1 - gone) / (gpu.l2_bytes_per_s * 1e-6 * constants["l2"]))
+    once = cache + own
+    cold = once * _gone(gpu, once, constants["residency"]) * (1 + (again - 1) * constants["dram_reads"])
+    memory = cold / (gpu.dram_bytes_per_s * 1e-6 * constants["memory"])
+    memory = memory + (once * again - cold) / (gpu.l2_bytes_per_s * 1e-6 * constants["l2"])
     both = shapes["head_size"] + shapes["value_size"]
     rate = _wide_flops(gpu) / gpu.sms * 1e-6 * constants["math"]
     key = np.maximum(row / (_SM_BYTES * cycles), 2 * np.maximum(group, _ROWS) * both / rate)
@@ -221,13 +227,14 @@ def _decode_variant(shapes: Shapes) -> Names:
     group = shapes["heads"] / shapes["kv_heads"]
     heads = np.where(group == 1, "one head", np.where(group > _WIDE, "many heads", ""))
     cache = np.where(shapes["cache_bytes"] < 2, "FP8 cache", "")
-    return np.char.strip(np.char.add(np.char.add(cache, " "), heads))
+    window = np.where(shapes["window"] > 0, " window", "")
+    return np.char.strip(np.char.add(np.char.add(np.char.add(cache, " "), heads), window))
 
 
-PREFILL = Kind("attention prefill", _PREFILL, _prefill_parts, _least, one_variant)
+PREFILL = Kind("attention prefill", _PREFILL, _prefill_parts, _least, _prefill_variant)
 DECODE = Kind("attention decode", _DECODE, _decode_parts, _least, _decode_variant)
-MLA_PREFILL = Kind("latent attention prefill", _PREFILL, _prefill_parts, _least, one_variant)
-MLA_DECODE = Kind("latent attention decode", _DECODE, _decode_parts, _least, one_variant)
+MLA_PREFILL = Kind("latent attention prefill", _PREFILL, _prefill_parts, _least, _prefill_variant)
+MLA_DECODE = Kind("latent attention decode", _DECODE, _decode_parts, _least, _decode_variant)
 LATENT, ROTARY, HEAD = 512, 64, 128
 """Words of DeepSeek's latent vector, of the part of a key with its position, and of a head without it (DeepSeek-V2)."""
 _LEAST = {

@@ -210,7 +210,7 @@ _EXPERTS = {
     "loads": Constant(0.7, 0.05, 5.0, "time of an SM's loads, of what its port takes"),
     "residency": Constant(0.6, 0.05, 3.0, "share of L2 that weights of the run before may fill"),
     "fullest": Constant(0.3, 0.01, 1.0, "share of the fullest expert's excess that its rank has"),
-    "crowding": Constant(1.5, 1.0, 32.0, "how many times its share of tokens a rank was given, at most"),
+    "crowding": Constant(0.1, 0.001, 1.2, "power of the ranks by which a rank was given more than its share of tokens"),
 }
 
 
@@ -224,11 +224,12 @@ def _experts_parts(gpu: Gpu, shapes: Shapes, constants: Constants) -> Parts:
     hidden, inter, gated, ranks = (shapes[name] for name in ("hidden", "inter", "gated", "ranks"))
     own = np.maximum(shapes["experts"] / ranks, 1)
     loads, fullest, mean = loads_of(shapes)
-    crowd = np.minimum(ranks, constants["crowding"])
+    crowd = ranks ** constants["crowding"]
     loads = loads * crowd[:, None]
     skewed = shapes["skew"] > 0
     extra = np.where(skewed & (ranks > 1), constants["fullest"] * np.maximum(fullest - mean, 0), 0)
-    rows = np.minimum((loads.mean(axis=1) * own / crowd + extra) * crowd, shapes["tokens"] * shapes["top"])
+    most = shapes["tokens"] * np.minimum(shapes["top"], own)
+    rows = np.minimum(loads.mean(axis=1) * own + extra * crowd, most)
     some = np.where(skewed[:, None], 1 - np.exp(-loads), np.minimum(loads, 1))
     least = np.minimum(rows, 1)
     active = np.maximum(some.mean(axis=1) * own, least)
@@ -236,10 +237,12 @@ def _experts_parts(gpu: Gpu, shapes: Shapes, constants: Constants) -> Parts:
     tiles = (some * np.ceil(np.maximum(loads, 1) / high[:, None])).mean(axis=1) * own + extra / high
     tiles = np.maximum(tiles, least)
     rate, cycles = peak / gpu.sms * constants["math"], gpu.boost_hz * 1e-6
+    pair = 0.5 if gpu.compute_capability[0] == 10 else 0.0  # a pair of SMs shares the larger operand (tcgen05)
     products = np.zeros_like(rows)
     for deep, wide in ((hidden, inter * gated), (inter, hidden)):
         blocks = tiles * np.ceil(wide / _STEP)
-        loaded = (high * inputs + _STEP * weights) * deep * (constants["loads"] / (_SM_BYTES * cycles))
+        loaded = high * inputs + _STEP * weights - pair * np.maximum(high * inputs, _STEP * weights)
+        loaded = loaded * deep * (constants["loads"] / (_SM_BYTES * cycles))
         one = np.maximum(2 * high * _STEP * deep / rate, loaded) + constants["tile_us"]
         products += one * (np.maximum(1, blocks / gpu.sms) + np.where(blocks > gpu.sms, 0.5, 0))
     read = active * hidden * inter * (gated + 1) * weights
