@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from accelsim.population.census import census as census
     from accelsim.population.result import Census as Census
     from accelsim.population.sampling import UniformSample as UniformSample
+    from accelsim.results.network import map_network as map_network
     from accelsim.results.verifying import verify as verify
     from accelsim.search.exact.front import map_front as map_front
     from accelsim.search.mapper import map_einsum as map_einsum
@@ -94,6 +95,7 @@ _NAMES = {
     "population.census": ("census",),
     "population.result": ("Census",),
     "population.sampling": ("UniformSample",),
+    "results.network": ("map_network",),
     "results.verifying": ("verify",),
     "search.exact.front": ("map_front",),
     "search.mapper": ("map_einsum",),

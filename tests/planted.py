@@ -17,7 +17,7 @@ MUTANTS = (
     Mutant("a tile that exceeds its level is accepted", "results/arena.py",
         ", *map(str, result.violations)])", "])",
         "test_arena.py::test_mapping__that_is_none_of_its_space_is_invalid"),
-    Mutant("the value of a run counts each layer once", "results/output.py",
+    Mutant("the value of a run counts each layer once", "results/network.py",
         "sum(repeat * goal.of(search.best) for repeat, search in found)",
         "sum(goal.of(search.best) for repeat, search in found)",
         "test_runs.py::test_networks__are_rows_with_the_sum_of_their_layers"),

@@ -14,7 +14,8 @@ from reports import a_search, an_exact_search, row_stationary
 from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.machine_tables import energy_rows, machine_json
 from accelsim.results import Provenance, input_file, to_json
-from accelsim.results.output import LayerOutcome, evaluation_json, map_json, network_json, result_json, search_json
+from accelsim.results.network import LayerOutcome, network_json
+from accelsim.results.output import evaluation_json, map_json, result_json, search_json
 
 PROVENANCE = Provenance("map", (), {"b": "2", "a": "1"}, 5000, None)
 

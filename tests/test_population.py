@@ -278,14 +278,14 @@ READY = """
 from accelsim import census, load_architecture, load_workload
 from accelsim.model import machine_code
 from accelsim.model.encode import encode
-from accelsim.search.exact import ready
+from accelsim.search.exact import mapper
 
 def used():
     return {name for name in machine_code._ADDRESSES if name.startswith("accelsim.search.")}
 
 machine, layer = load_architecture("systolic"), load_workload("depthwise").layers[0]
-ready.is_kept = lambda kernel: False  # as on a machine that has no machine code yet
-ready.get_ready(encode(machine, layer))
+mapper.is_kept = lambda kernel: False  # as on a machine that has no machine code yet
+mapper.get_ready(encode(machine, layer))
 known = used()
 assert len(known) > 4
 census(machine, layer, samples=10, seconds=1)

@@ -19,7 +19,7 @@ from accelsim.inputs.library import shipped
 from accelsim.inputs.machine_tables import energy_rows, peak_rows
 from accelsim.inputs.workload_reader import load_workload
 from accelsim.model.limits import Limits
-from accelsim.results.output import LayerOutcome, layer_rows, network_totals
+from accelsim.results.network import LayerOutcome, layer_rows, network_totals
 from accelsim.results.verifying import Check
 from accelsim.search import stopping
 from accelsim.show.report import (

@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from accelsim import load_architecture, load_workload, map_einsum
+from accelsim import load_architecture, load_workload, map_einsum, map_network, to_pandas
 from accelsim.results.study import parts_of
 
 
@@ -53,6 +53,27 @@ def test_networks__are_rows_with_the_sum_of_their_layers(run, tmp_path):
     assert code == 0
     assert found[1]["energy_pj"] == json.loads(out)["total"]["energy_pj"]
     assert found[1]["value"] == pytest.approx(found[1]["energy_pj"])
+
+
+def test_map_network__has_the_rows_of_the_command(run, tmp_path):
+    file = tmp_path / "layers.csv"
+    assert run("map", "eyeriss", "alexnet", "--csv", file, "--quiet")[0] == 0
+    machine, network = load_architecture("eyeriss"), load_workload("alexnet")
+    found = map_network(machine, network, cache=False)
+    written = list(csv.DictReader(file.read_text().splitlines()))
+
+    assert [(row["layer"], row["energy_pj"], row["cycles"]) for row in found] == [
+        (row["layer"], float(row["energy_pj"]), int(row["cycles"])) for row in written
+    ]
+    assert all(row["proved"] for row in found)
+    assert list(to_pandas(found).columns) == list(written[0])
+    assert map_network(machine, network) == found
+
+
+def test_map_network__says_where_no_mapping_is_valid():
+    tiny = load_architecture("eyeriss", {"glb": "2 B"})
+    (row,) = map_network(tiny, load_workload("conv"), cache=False)
+    assert (row["layer"], row["energy_pj"], row["proved"]) == ("vgg16_conv3_2", None, None)
 
 
 def test_sizes__of_a_workload_are_rows(run):

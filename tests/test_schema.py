@@ -21,7 +21,7 @@ from accelsim.inputs import library
 from accelsim.inputs.machine_tables import machine_json
 from accelsim.model.limits import Limits
 from accelsim.results import Provenance, to_json
-from accelsim.results.output import LayerOutcome, network_json
+from accelsim.results.network import LayerOutcome, network_json
 from accelsim.show.schema import KINDS, json_schema
 from docs.site.yaml_keys import schema_keys
 

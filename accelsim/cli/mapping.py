@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,8 +50,8 @@ from accelsim.inputs.errors import AccelsimError, NoValidMapping
 from accelsim.inputs.library import file_name
 from accelsim.inputs.workload import Einsum
 from accelsim.results import refuse_page, to_json, write_directory
-from accelsim.results.cache import MapOptions, ResultCache, carry_over, content_key, map_with_cache
-from accelsim.results.output import LayerOutcome, front_json, map_json, network_json
+from accelsim.results.cache import MapOptions, ResultCache, map_with_cache
+from accelsim.results.output import front_json, map_json
 from accelsim.search.stopping import answering, asked
 from accelsim.show.report import search_progress
 from accelsim.show.report.mapping import headline, result_report
@@ -60,9 +60,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from accelsim.inputs.architecture import Architecture
-    from accelsim.model.limits import Limits
     from accelsim.model.result import Result
     from accelsim.model.sparsity.result import SparseResult
+    from accelsim.results.network import LayerOutcome
     from accelsim.search.result import FrontResult, SearchResult
     from accelsim.search.strategy import Budget
     from accelsim.search.zeros import BestWithZeros
@@ -161,7 +161,7 @@ def _variants(arguments: argparse.Namespace) -> list[Variant]:
 
 def _map_several(variants: Sequence[Variant], arguments: argparse.Namespace) -> int:
     """Map the same layer or network several times, and show a row for each."""
-    from accelsim.results.output import run_row
+    from accelsim.results.network import run_row
     from accelsim.show.report.search import runs_report
 
     for name in ("output", "html", "pareto", "top", "within", "why"):
@@ -324,6 +324,7 @@ def _map_front(inputs: Inputs, arguments: argparse.Namespace) -> int:
 def _map_network(inputs: Inputs, arguments: argparse.Namespace) -> int:
     """Map layer after layer; one that has no valid mapping does not stop the others."""
     from accelsim.inputs.machine_tables import machine_json
+    from accelsim.results.network import network_json
     from accelsim.show.report.network import network_report
     from accelsim.show.report.search import layer_files
 
@@ -371,30 +372,14 @@ def _map_network(inputs: Inputs, arguments: argparse.Namespace) -> int:
 
 def map_layers(inputs: Inputs, arguments: argparse.Namespace, options: MapOptions) -> Iterator[LayerOutcome]:
     """Map each layer of a network, equal ones once; ends early where the user interrupts it."""
-    from accelsim.model.limits import layer_limits
+    from accelsim.results import network
 
-    machine, layers = inputs.architecture, inputs.workload.layers
-    known: dict[str, tuple[Einsum, SearchResult, Limits]] = {}
-    cache = open_cache(arguments)
-    for number, einsum in enumerate(layers, 1):
-        key = content_key(machine, einsum, options, read_layer_constraints(inputs, einsum))
-        try:
-            if key in known:
-                first, found, limits = known[key]
-                search = carry_over(found, machine, first, einsum)
-            else:
-                what = f"{einsum.name} ({number}/{len(layers)})"
-                search = search_layer(inputs, einsum, arguments, options, cache, what)
-                limits = layer_limits(machine, einsum)
-                known[key] = einsum, search, limits
-        except NoValidMapping as error:
-            yield LayerOutcome(einsum, None, str(error))
-            continue
-        except KeyboardInterrupt:
-            return
-        yield LayerOutcome(einsum, search, limits=limits)
-        if search.stop == "interrupted":
-            return
+    machine, layers, kept = inputs.architecture, inputs.workload.layers, open_cache(arguments)
+
+    def search(einsum: Einsum, number: int) -> SearchResult:
+        return search_layer(inputs, einsum, arguments, options, kept, f"{einsum.name} ({number}/{len(layers)})")
+
+    return network.map_layers(machine, layers, options, partial(read_layer_constraints, inputs), search)
 
 
 def map_every_layer(inputs: Inputs, arguments: argparse.Namespace, options: MapOptions) -> list[tuple[Einsum, Result]]:

@@ -31,7 +31,7 @@ from accelsim.search.exact.bounds import keep_bounds
 from accelsim.search.exact.cost_tables import least_outer_words, needed_words
 from accelsim.search.exact.front import map_front
 from accelsim.search.exact.incumbents_kernel import SURE, WITHIN
-from accelsim.search.exact.ready import get_ready
+from accelsim.search.exact.mapper import get_ready
 from accelsim.search.exact.solve import Solver
 from accelsim.search.mapper import map_einsum
 from accelsim.search.result import FrontResult, column_value

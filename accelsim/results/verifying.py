@@ -25,7 +25,7 @@ from accelsim.model.evaluate import evaluate
 from accelsim.model.limits import layer_limits
 from accelsim.model.result import Result
 from accelsim.model.sparsity import sparse_result
-from accelsim.results import Provenance, output, provenance_json
+from accelsim.results import Provenance, network, output, provenance_json
 from accelsim.results.cache import rules_broken
 from accelsim.results.explain import LARGEST_WALK, same_as_walked
 from accelsim.results.output_schema import misfits
@@ -266,13 +266,13 @@ def verify_rest(
     made = {**document, **provenance_json(provenance), **machine_json(architecture), "accelsim": document["accelsim"]}
     if "layers" in document:
         outcomes = [
-            output.LayerOutcome(layer, search, entry.get("no_valid_mapping", ""), layer_limits(architecture, layer))
+            network.LayerOutcome(layer, search, entry.get("no_valid_mapping", ""), layer_limits(architecture, layer))
             for layer, search, entry in zip(workload.layers, found, document["layers"], strict=False)
         ]
-        pairs = zip(document["layers"], output.network_rows(outcomes), strict=True)
+        pairs = zip(document["layers"], network.network_rows(outcomes), strict=True)
         made |= {"workload": workload.name, "architecture": architecture.name}
         made |= {
-            "total": output.network_totals(outcomes, workload.yields),
+            "total": network.network_totals(outcomes, workload.yields),
             "layers": [{**old, **row} for old, row in pairs],
         }
     return compare("origin, sums, energy table and area", dict(document), made)

@@ -165,8 +165,7 @@ def map_einsum(
     if method == "exact" or (method == "auto" and not counted):
         if counted:
             raise AccelsimError("an exact search has no budget of mappings; give it one of seconds")
-        from accelsim.search.exact.mapper import map_exactly
-        from accelsim.search.exact.ready import get_ready
+        from accelsim.search.exact.mapper import get_ready, map_exactly
 
         if (uneven or imperfect or pad) and (top > 1 or within is not None):
             raise AccelsimError(

@@ -17,6 +17,7 @@ PARTS: dict[str, Names] = {
             "evaluate",
             "map_einsum",
             "map_front",
+            "map_network",
             "Budget",
             "Constraints",
             "verify",

@@ -31,12 +31,12 @@ from accelsim.search.exact.mapper import (
     Solved,
     Watch,
     best_of,
+    get_ready,
     none_valid,
     refuse_mismatch,
     result_of,
     why_none,
 )
-from accelsim.search.exact.ready import get_ready
 from accelsim.search.exact.solve import Outcome, Solver
 from accelsim.search.mapper import tried_bounds, with_remainders
 from accelsim.search.result import FrontResult, column_value

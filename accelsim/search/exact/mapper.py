@@ -16,15 +16,17 @@ from accelsim.inputs.mapping import Loop, Mapping
 from accelsim.inputs.nodes import fold
 from accelsim.inputs.objective import LEAST_ENERGY, QUANTITIES, Objective, costs_of
 from accelsim.mapspace.space import MapSpace
-from accelsim.model.encode import Batch, Floats, decode_mapping
+from accelsim.model.encode import Batch, Encoded, Floats, decode_mapping, encode
 from accelsim.model.evaluate import evaluate, evaluate_encoded
+from accelsim.model.machine_code import is_kept
 from accelsim.model.result import Result
 from accelsim.search.descent import FIRST_WALKS, Descent
+from accelsim.search.descent_kernel import walk
 from accelsim.search.diagnose import diagnose
+from accelsim.search.exact.branch_kernel import explore, root_bounds
 from accelsim.search.exact.cost_tables import least_cycles, needed_words
 from accelsim.search.exact.incumbents import make_incumbents
 from accelsim.search.exact.incumbents_kernel import SURE, WITHIN, Incumbents
-from accelsim.search.exact.ready import get_ready
 from accelsim.search.exact.shapes import fewest_steps, make_grid
 from accelsim.search.exact.solve import Outcome, Solver
 from accelsim.search.exact.worth import Known, least_inside, narrow_energies
@@ -524,3 +526,35 @@ def _what_limits_leave(space: MapSpace, end: float | None) -> list[str]:
             said = f"is at least {value}" if proof.proved else f"is {value} in the best mapping found, at least {bound}"
             found.append(f"{limit.quantity} {said}{within}")
     return found
+
+
+_DONE: set[bool] = set()
+"""Whether this process has the kernels of searches without remainders, and of those with remainders."""
+
+
+def get_ready(encoded: Encoded, imperfect: frozenset[str] = frozenset()) -> None:
+    """Solve tiny problems on the machine, once a process: no search then pays for compiling its kernels.
+
+    Where the machine code of searches without remainders is kept, loading it takes less than a tiny problem.
+
+    Parameters
+    ----------
+    encoded
+        The machine and the layer of the search; the tiny problems have its dimensions, one of them of bound 2.
+    imperfect
+        Dimensions that may leave remainders; the kernels of these are others.
+    """
+    einsum = encoded.einsum
+    longest = max(einsum.dims, key=einsum.dims.__getitem__)
+    tiny = {dim: min(bound, 2) if dim == longest else 1 for dim, bound in einsum.dims.items()}
+    if all(is_kept(kernel) for kernel in (walk, root_bounds, explore)):
+        _DONE.add(False)
+    for remainders in sorted({False, bool(imperfect)} - _DONE):
+        loose = imperfect if remainders else frozenset()
+        space = MapSpace(encode(encoded.architecture, replace(einsum, dims=tiny, unpadded=None)), imperfect=loose)
+        with suppress(NoValidMapping):
+            if not remainders:
+                Descent(space, terms_of(LEAST_ENERGY)).go(1)
+            if Solver(space, cycles=True).search().stop == "interrupted":
+                raise KeyboardInterrupt  # a search keeps Ctrl-C to itself, to end with what it has
+            _DONE.add(remainders)

@@ -16,15 +16,21 @@ from accelsim.fusion.result import ChainResult, FusedPart, FusionResult, Segment
 from accelsim.fusion.tiling import Room
 from accelsim.inputs.objective import Objective
 from accelsim.inputs.units import format_bits, format_si, listed
-from accelsim.results.output import LayerOutcome, alike_layers, network_totals
-from accelsim.results.output import layer_rows as shares_of_layers
-from accelsim.search.result import Certificate
+from accelsim.results.network import LayerOutcome, alike_layers, network_totals, rows_of_layers
+from accelsim.results.network import layer_rows as shares_of_layers
 from accelsim.show.report import count, energy, gap_text, objective_value, percent, share, times
 from accelsim.show.report.mapping import nest_line
 from accelsim.show.table import Column, Part, Row, Table, bold, dim, heading
 
 _FIRST, _LEAST = 5, 0.0005
 """Layers that are named as the first to look at, each with at least so much of the total above its limit."""
+
+
+def _gap(row: Row) -> str:
+    """Cell of the column `gap`; the total has none."""
+    if "proved" not in row or row["energy_pj"] is None:
+        return ""
+    return "-" if row["proved"] is None else "proved" if row["proved"] else gap_text(row["gap"])
 
 
 _COLUMNS = (
@@ -38,36 +44,8 @@ _COLUMNS = (
     Column("\nshare", "cycles_share", share),
     Column("\nutil.", "utilization", percent),
     Column("bottle-\nneck", "bottleneck", left=True),
-    Column("\ngap", lambda row: row.get("verdict", "")),
+    Column("\ngap", _gap),
 )
-
-
-def rows_of_layers(outcomes: Sequence[LayerOutcome]) -> list[dict[str, Any]]:
-    """One row for each different layer: what a run of it costs, its shares of the network, and what is proved."""
-    groups, rows = alike_layers(outcomes), []
-    shares = {row["layer"]: row for row in shares_of_layers(groups)}
-    for group in groups:
-        einsum, search = group.einsum, group.search
-        best, proof = (None, None) if search is None else (search.best, search.certificate)
-        row = shares.get(einsum.name, {})
-        rows.append(
-            {
-                "layer": einsum.name,
-                "repeat": einsum.repeat,
-                "macs": einsum.real_macs,
-                "energy_pj": getattr(best, "energy_pj", None),
-                "energy_share": row.get("energy_share"),
-                "pj_per_mac": getattr(best, "pj_per_mac", None),
-                "cycles": getattr(best, "cycles", None),
-                "cycles_share": row.get("cycles_share"),
-                "utilization": getattr(best, "utilization", None),
-                "bottleneck": getattr(best, "bottleneck", None),
-                "gap": None if proof is None or not math.isfinite(proof.gap) else proof.gap,
-                "proved": None if proof is None else proof.proved,
-                "verdict": "" if best is None else _gap(proof),
-            }
-        )
-    return rows
 
 
 def network_report(
@@ -132,13 +110,6 @@ def _first(groups: Sequence[LayerOutcome], what: str) -> Iterator[Part]:
     )
     yield Table("first", columns, first, "Layers to look at first", f"{what} above a limit that no mapping falls below")
     yield dim(f"All layers together: {share(rest)} of the {what} is above the limits.")
-
-
-def _gap(certificate: Certificate | None) -> str:
-    """Cell of the column `gap`."""
-    if certificate is None:
-        return "-"
-    return "proved" if certificate.proved else gap_text(certificate.gap)
 
 
 def _total_verdict(outcomes: Sequence[LayerOutcome], total: Mapping[str, Any] | None) -> str:
