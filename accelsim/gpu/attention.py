@@ -163,10 +163,16 @@ def _prefill_parts(gpu: Gpu, shapes: Shapes, constants: Constants) -> Parts:
     }
 
 
+_PREFILL_NAMES = np.array(
+    [f"{narrow}{window}".strip() for narrow in ("", "FP8 cache", "FP8") for window in ("", " window")]
+)
+
+
 def _prefill_variant(shapes: Shapes) -> Names:
     """Kernels that stacks have apart: for queries, or the cache alone, in FP8; and for windows."""
-    narrow = np.where(shapes["query_bytes"] < 2, "FP8", np.where(shapes["cache_bytes"] < 2, "FP8 cache", ""))
-    return np.char.strip(np.char.add(narrow, np.where(shapes["window"] > 0, " window", "")))
+    narrow = np.where(shapes["query_bytes"] < 2, 2, (shapes["cache_bytes"] < 2) * 1)
+    names: Names = _PREFILL_NAMES[2 * narrow + (shapes["window"] > 0)]
+    return names
 
 
 _HIDDEN = 0.1
@@ -222,13 +228,22 @@ def _decode_parts(gpu: Gpu, shapes: Shapes, constants: Constants) -> Parts:
     }
 
 
+_DECODE_NAMES = np.array(
+    [
+        " ".join(filter(None, (narrow, heads, window)))
+        for narrow in ("", "FP8 cache")
+        for heads in ("", "one head", "many heads")
+        for window in ("", "window")
+    ]
+)
+
+
 def _decode_variant(shapes: Shapes) -> Names:
-    """Kernels that stacks have apart: for a cache in FP8; for one query head of a key-value head, or many."""
+    """Kernels that stacks have apart: for a cache in FP8; for one query head of a key-value head, or many; windows."""
     group = shapes["heads"] / shapes["kv_heads"]
-    heads = np.where(group == 1, "one head", np.where(group > _WIDE, "many heads", ""))
-    cache = np.where(shapes["cache_bytes"] < 2, "FP8 cache", "")
-    window = np.where(shapes["window"] > 0, " window", "")
-    return np.char.strip(np.char.add(np.char.add(np.char.add(cache, " "), heads), window))
+    heads = (group == 1) * 1 + (group > _WIDE) * 2
+    names: Names = _DECODE_NAMES[6 * (shapes["cache_bytes"] < 2) + 2 * heads + (shapes["window"] > 0)]
+    return names
 
 
 PREFILL = Kind("attention prefill", _PREFILL, _prefill_parts, _least, _prefill_variant)

@@ -204,19 +204,27 @@ class KernelTimes:
 
 def time_kernels(kind: Kind, gpu: Gpu, shapes: Shapes, stack: str = "") -> KernelTimes:
     """Time kernels of a kind on a GPU, with the constants that ship."""
-    fitted, variants = shipped(kind.name), kind.variant(shapes)
-    times: Parts = {}
-    labels, measured = [], True
-    for variant in dict.fromkeys(variants.tolist()):
-        at = variants == variant
-        found = fitted.of(gpu, stack or None, variant)
-        measured &= gpu.name.partition(":")[0] in found.gpus and len(found.gpus) == 1
-        labels.append(found.text)
-        for name, values in kind.parts(gpu, {key: size[at] for key, size in shapes.items()}, found.values).items():
-            times.setdefault(name, np.zeros(len(variants)))[at] = values
-    label = "; ".join(dict.fromkeys(labels))
+    variants = kind.variant(shapes)
+    names = dict.fromkeys(variants.tolist())
+    sets = [_set_of(kind.name, gpu, stack, variant) for variant in names]
+    if len(sets) == 1:
+        times = kind.parts(gpu, shapes, sets[0].values)
+    else:
+        times = {}
+        for variant, found in zip(names, sets, strict=True):
+            at = variants == variant
+            for name, us in kind.parts(gpu, {key: size[at] for key, size in shapes.items()}, found.values).items():
+                times.setdefault(name, np.zeros(len(variants)))[at] = us
+    measured = all(found.gpus == (gpu.name.partition(":")[0],) for found in sets)
     how = "calibrated: " if measured else f"not calibrated on {gpu.name}: constants of "
-    return KernelTimes(np.sum(list(times.values()), axis=0), times, how + label, measured)
+    label = how + "; ".join(dict.fromkeys(found.text for found in sets))
+    return KernelTimes(np.sum(list(times.values()), axis=0), times, label, measured)
+
+
+@cache
+def _set_of(kind: str, gpu: Gpu, stack: str, variant: str) -> FittedSet:
+    """Constants that ship, of the stack that was measured most if none is named."""
+    return shipped(kind).of(gpu, stack or None, variant)
 
 
 def predict(kind: Kind, rows: Rows, fitted: Fitted) -> Floats:
