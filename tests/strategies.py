@@ -23,10 +23,12 @@ def energy_table(levels: list[str], draw_energy) -> EnergyTable:
     entries = {("MAC", "*", "compute"): EnergyEntry(draw_energy(), "test")}
     for name in levels:
         entries[name, "*", "leak"] = EnergyEntry(draw_energy(), "test")
-        for action in ("read", "write", "update", "transfer"):
+        across = draw_energy()
+        for times, role in enumerate(ROLES, 1):
+            entries[f"{name} network", role, "transfer"] = EnergyEntry(times * across, "test")
+        for action in ("read", "write", "update"):
             for role in ROLES:
-                component = f"{name} network" if action == "transfer" else name
-                entries[component, role, action] = EnergyEntry(draw_energy(), "test")
+                entries[name, role, action] = EnergyEntry(draw_energy(), "test")
     return EnergyTable(entries)
 
 
