@@ -32,11 +32,18 @@ ENERGY = {
 ENERGY |= {"gated_write": "0.1 pJ"}
 
 
-def machine(buffer=None, compute=None, fanout=None):
+def machine(buffer=None, compute=None, fanout=None, dram=None):
     """DRAM over a buffer over MACs."""
     free = {"read": "0 pJ", "write": "0 pJ"}
     levels = [
-        {"name": "DRAM", "class": "DRAM", "word": "16 bit", "energy": free, **({"fanout": fanout} if fanout else {})},
+        {
+            "name": "DRAM",
+            "class": "DRAM",
+            "word": "16 bit",
+            "energy": free,
+            **({"fanout": fanout} if fanout else {}),
+            **(dram or {}),
+        },
         {"name": "Buffer", "class": "SRAM", "size": "4 KiB", "word": "16 bit", "energy": ENERGY, **(buffer or {})},
     ]
     mac = {
@@ -104,7 +111,18 @@ def test_saved_reads__are_those_of_masks_that_are_walked(outer, inner, x, target
 
 @pytest.mark.parametrize(
     "formats",
-    [["CP"], ["RLE"], ["B"], ["UB"], ["UOP", "CP"], ["UOP", "B"], ["CP", "CP"], ["B", "RLE"], ["UOP", "UOP", "CP"]],
+    [
+        ["CP"],
+        ["RLE"],
+        ["B"],
+        ["UB"],
+        ["UOP", "CP"],
+        ["UOP", "B"],
+        ["CP", "CP"],
+        ["B", "RLE"],
+        ["CP", "B"],
+        ["UOP", "UOP", "CP"],
+    ],
 )
 def test_metadata__is_that_of_tiles_that_are_written_out(formats):
     shape, random = (4, 6, 8)[-len(formats) :], np.random.default_rng(29)
@@ -133,6 +151,8 @@ def test_computes__are_those_of_masks_that_are_walked():
     assert close([each.get(1, 0) / 64 for each in drawn], located.skipped)
     assert close([each.get(2, 0) / 64 for each in drawn], located.absent)
     assert sum((free.actual, free.gated, free.skipped, free.absent)) == pytest.approx(1)
+    told = compute_shares([(0.25, True), (0.5, True)], ComputeSparsity(gating=True))
+    assert (told.gated, told.skipped, told.absent) == pytest.approx((0.5, 0, 0.375))
 
 
 def test_result__by_hand():
@@ -159,6 +179,18 @@ def test_result__by_hand():
     assert (weights.words["actual", "read"], weights.words["skipped", "read"]) == (16, 48)
     assert (found.compute.actual, found.compute.cycles, found.cycles) == (16, 16, 16)
     assert inputs.energy_pj == 16 * 1 + 4 * 2 + (144 / 8 + 36 / 8) * 0.5
+
+
+def test_savings__at_two_levels_leave_out_once():
+    """For each input a row of weights is fetched, unless the input is zero: then none of it is asked for further in."""
+    saving = {"skipping": [{"target": "Weights", "condition_on": ["Inputs"]}]}
+    architecture, einsum = machine(saving, dram=saving), gemm(0.25, 1)
+    mapping = mapped(architecture, einsum, ("M=4", "K=4"), ("N=4",))
+    found = evaluate_sparse(architecture, einsum, evaluate(architecture, einsum, mapping))
+    outer, inner = (one.words for one in found.tensors if one.tensor == "Weights")
+    assert (outer["actual", "read"], outer["skipped", "read"]) == (16, 48)
+    assert (inner["actual", "fill"], inner["actual", "read"], inner.get(("skipped", "read"), 0)) == (16, 16, 0)
+    assert found.compute.actual == 16
 
 
 def test_dense_tensors__cost_what_they_do_without():

@@ -103,6 +103,7 @@ def test_each_mapping__has_the_energy_of_the_folded_machine(architecture, weight
         (machine(dram={**RUNS, "formats": {"Weights": ["UOP", "CP"]}}), "DRAM: Weights has several ranks"),
         (machine(buffer={**RUNS, "formats": {"Weights": ["B"]}}), "Buffer: Weights has a bitmask, whose tiles may"),
         (machine(buffer=SKIP), "Buffer: Weights may be kept elsewhere"),
+        (machine(register=SKIP), "Reg: Weights may be kept elsewhere"),
         (machine(register={**SKIP, **KEPT, "fanout": {"x": 2}}), "Reg: Weights is read for several instances"),
         (machine(dram={**RUNS, "block_size": 4}, buffer=KEPT), "DRAM moves 4 words at a time"),
         (machine(register={**KEPT, "energy": {**ENERGY, "leak": "1 pJ"}}), "Reg leaks"),

@@ -94,7 +94,8 @@ class _Fold:
             stored = self._density(tensor)
             bits = self._bits(index, level, tensor, form, stored)
         share, kind = self._share(index, level, tensor)
-        if (stored, share) != (1.0, 0.0) and level.block_size > 1:
+        unpacked = self._unpacked(index, level, tensor)
+        if (bits or unpacked or (stored, share) != (1.0, 0.0)) and level.block_size > 1:
             raise NotConstantError(f"{level.name} moves {level.block_size} words at a time, some of which are zero")
         if (stored, share) != (1.0, 0.0) and self._charged_wires(tensor.role):
             raise NotConstantError(
@@ -108,9 +109,9 @@ class _Fold:
             if bits:
                 per_unit = (1.0 - left) * self._extra(level.name, METADATA_ENERGY["actual", action])
                 per_unit += left * self._extra(level.name, METADATA_ENERGY.get((kind, action), ()))
-                pj += bits * level.block_size / own.width * per_unit
+                pj += bits / own.width * per_unit
             if action == "fill":
-                pj += level.block_size * self._unpacked(index, level, tensor)
+                pj += unpacked
             self.entries[level.name, tensor.role, name] = EnergyEntry(pj, _SOURCE)
         if tensor.output and self._packed_below(index, level, tensor):
             raise NotConstantError(f"{level.name} takes {tensor.name} that is compressed on its way")

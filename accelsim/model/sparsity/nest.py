@@ -108,7 +108,7 @@ class Nest:
             below = self.fibers(tensor, child, formats) if child in formats else [_flat(tensor, inside)]
         loops = [step for step in self.between(level, child) if step.dim in tensor.dims]
         bounds = [(step.dim, step.bound) for step in loops]
-        if bounds and len(own.ranks) <= len(below):  # its ranks are those of the whole tile, not of tiles inside it
+        if len(own.ranks) < len(below) + bool(bounds):  # its ranks are those of the whole tile, not of tiles inside it
             below = []
         sizes: Sizes = _whole(inside, tensor) if below else dict.fromkeys(tensor.dims, 1)
         if not below:
