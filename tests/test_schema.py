@@ -42,6 +42,7 @@ BEYOND = {
 VALIDATORS = {kind: Draft202012Validator(json_schema(kind)) for kind in KINDS}
 SHIPPED = {"arch": "architecture", "workloads": "workload", "mappings": "mapping", "energy_tables": "energy_table"}
 SHIPPED |= {"constraints": "constraints", "gpus": "gpu", "sweeps": "sweep", "systems": "system"}
+SHIPPED["decoders"] = "decoder"
 
 
 def plain(node: yaml.Node):

@@ -158,9 +158,14 @@ def positive_int(text: str) -> int:
     return whole_number(text, 1)
 
 
+def counts(text: str) -> tuple[int, ...]:
+    """Whole numbers of at least 1, such as 1,2,4."""
+    return tuple(positive_int(each.strip()) for each in text.split(","))
+
+
 def sizes(text: str) -> int | tuple[int, ...]:
     """A size of at least 1, or several such as 1,8,64."""
-    found = tuple(positive_int(each.strip()) for each in text.split(","))
+    found = counts(text)
     return found if len(found) > 1 else found[0]
 
 

@@ -159,8 +159,8 @@ def make_parser() -> argparse.ArgumentParser:
     _add_gpus(command)
 
     made = command("schema", "inspecting", "write JSON Schemas of the input files, for editors, and of result.json")
-    kinds = ("architecture", "gpu", "system", "workload", "mapping", "constraints", "energy_table", "sweep", "result")
-    add(made, "kind", "print the schema of this kind of file", nargs="?", choices=kinds)
+    files = ("architecture", "gpu", "system", "workload", "decoder", "mapping", "constraints", "energy_table", "sweep")
+    add(made, "kind", "print the schema of this kind of file", nargs="?", choices=(*files, "result"))
     add(made, "-o DIR", "write KIND.schema.json there, of all kinds if none is given")
     made = command("arena", "evaluating", "compare mappings of other mappers with proved optima")
     tasks = made.add_subparsers(metavar="TASK", required=True, parser_class=type(made))
@@ -390,7 +390,7 @@ def _add_files(command: AddCommand) -> None:
     add_forms(made)
 
     made = command("list", "inspecting", "name the files that come with accelsim")
-    kinds = ("arch", "gpus", "systems", "workloads", "mappings", "constraints", "energy_tables", "sweeps")
+    kinds = ("arch", "gpus", "systems", "workloads", "decoders", "mappings", "constraints", "energy_tables", "sweeps")
     add(made, "kind", nargs="?", choices=kinds)
     add_forms(made)
 
@@ -433,6 +433,7 @@ def _add_gpus(command: AddCommand) -> None:
     add_forms(made)
 
     _add_operators(tasks)
+    _add_serve(tasks)
     about = "hold a profile of kernels against what is predicted for them"
     made = _command(tasks, "compare", "gpu_compare", "gpus", about)
     add(made, "PROFILE", "CSV of Nsight Systems or Compute, or with M, N, K, time")
@@ -489,6 +490,33 @@ def _add_operators(tasks: Any) -> None:
     add(made, "--gpus N", "how many (default: 8)", cli.positive_int, default=8)
     add(made, "--size SIZE", "the whole message, such as 16 MiB", cli.memory, required=True)
     add(made, "--one-shot", "an all-reduce of the stack's own kernels, such as those of vLLM, instead of NCCL")
+    _add_stack(made)
+
+
+def _add_serve(tasks: Any) -> None:
+    about = "time to first token, time per output token, throughput, memory and energy of a decoder on several GPUs"
+    made = _command(tasks, "serve", "gpu_serve", "gpus", about)
+    add(made, "MODEL", "a decoder: a file, or a name that `accelsim list decoders` shows")
+    add(made, "GPU", None)
+    several = "; several, such as 1,2,4, make a sweep (default: 1)"
+    add(made, "--batch LIST", "sequences at once" + several, cli.counts, default=(1,))
+    add(made, "--tp LIST", "GPUs that share each layer (tensor parallel)" + several, cli.counts, default=(1,))
+    add(made, "--pp LIST", "stages that share the layers (pipeline parallel)" + several, cli.counts, default=(1,))
+    about = "GPUs that share the experts; where they are more than --tp, each --tp of them have sequences of their own"
+    add(made, "--ep LIST", about + several, cli.counts, default=(1,))
+    add(made, "--prompt N", "tokens of a prompt (default: 2048)", cli.positive_int, default=2048)
+    about = "tokens of an answer (default: 512)"
+    add(made, "--output N", about, cli.positive_int, default=512, dest="output_tokens")
+    about = "prompt tokens that go through at once, at most; a prompt is never split (default: 8192)"
+    add(made, "--step-tokens N", about, cli.positive_int, default=8192)
+    about = "of weights and products: bf16 (default), fp8, nvfp4 or another of `gpu product`"
+    add(made, "--precision NAME", about, default="bf16")
+    add(made, "--cache-dtype FORMAT", "of the key-value cache: bf16 (default) or fp8", default="bf16")
+    add(made, "--skew X", "power by which tokens crowd on few experts (default: 0)", float, default=0.0)
+    about = "constants of products that `accelsim calibrate` fitted (default: those that ship, if they do)"
+    add(made, "--calibration FILE", about)
+    about = "draw the throughput of a sweep over the time per token: FILE.png or FILE.svg"
+    made.add_argument("-o", "--plot", metavar="FILE", dest="output", help=about)
     _add_stack(made)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import math
 import sys
@@ -19,20 +20,24 @@ from accelsim.gpu.attention import attention_shapes, latent_shapes, time_attenti
 from accelsim.gpu.calibration import calibrate, mode_of
 from accelsim.gpu.catalogue import Gpu, catalogue, load_gpu, may_be
 from accelsim.gpu.collectives import collective_shapes, time_collective
+from accelsim.gpu.decoder import load_decoder
 from accelsim.gpu.fitted import KernelTimes
 from accelsim.gpu.gemm import LARGEST
 from accelsim.gpu.kernel import APART, best_kernels, gemms_of, network_kernels, product_of, too_large
 from accelsim.gpu.kernel_tables import is_kernel_table, validate_kernels
 from accelsim.gpu.measured import read_measured
 from accelsim.gpu.profile import compare_profile, kernels_of, read_profile
-from accelsim.gpu.quantised import experts_shapes, product_shapes, time_experts, time_products
+from accelsim.gpu.quantised import PRECISIONS, experts_shapes, precision_of, product_shapes, time_experts, time_products
+from accelsim.gpu.serve import Request, Split, front, misfit, refusal, serve
 from accelsim.gpu.validation import GemmValidation, validate_gemm
+from accelsim.gpu.work import serving_mode
 from accelsim.inputs import library
 from accelsim.inputs.errors import AccelsimError, NoValidMapping, SpecError
 from accelsim.inputs.library import hash_file
 from accelsim.inputs.workload_reader import load_workload
 from accelsim.results import to_json, write_page
 from accelsim.show.report import gpu as reports
+from accelsim.show.report.serving import serving_report, serving_row, sweep_report
 from accelsim.show.report.validation import calibration_report, gemm_report, kernels_errors_report
 from accelsim.show.table import page_text
 
@@ -246,6 +251,48 @@ def gpu_collective_command(arguments: argparse.Namespace) -> int:
     shapes = collective_shapes(arguments.operation, arguments.gpus, arguments.size)
     times = time_collective(gpu, shapes, one_shot=arguments.one_shot, stack=arguments.stack)
     return _operator_answer(arguments, gpu, f"{arguments.operation} of {arguments.gpus} GPUs", times)
+
+
+def gpu_serve_command(arguments: argparse.Namespace) -> int:
+    """Say what a decoder serves on several GPUs, or what many splits of it do."""
+    gpu, decoder = load_gpu(arguments.gpu, arguments.mig), load_decoder(arguments.model)
+    request = Request(
+        prompt=arguments.prompt,
+        output=arguments.output_tokens,
+        precision=PRECISIONS[precision_of(arguments.precision)].name,
+        cache_bytes=word_bytes(arguments.cache_dtype),
+        skew=arguments.skew,
+        step_tokens=arguments.step_tokens,
+    )
+    lists = (dict.fromkeys(getattr(arguments, name)) for name in ("tp", "pp", "ep", "batch"))
+    every = [Split(batch, tp, pp, ep) for tp, pp, ep, batch in itertools.product(*lists)]
+    if arguments.output and len(every) == 1:
+        raise AccelsimError("-o draws a sweep; give several --batch or --tp, such as --batch 1,4,16,64")
+    splits = [split for split in every if not misfit(decoder, split)]
+    if not splits:
+        raise AccelsimError(f"{decoder.name}: {misfit(decoder, every[0])}")
+    mode = serving_mode(gpu, arguments.calibration)
+    points = serve(gpu, decoder, request, splits, mode, arguments.stack)
+    fitting = [point for point in points if point.memory.fits]
+    if not fitting:
+        raise NoValidMapping(refusal(gpu, decoder, request, min(points, key=lambda point: point.memory.total).split))
+    best = front(fitting)
+    head = {"model": decoder.name, "gpu": gpu.name, "mode": mode.text, "request": asdict(request)}
+    rows = [{**serving_row(point), "front": point in best} for point in points]
+    told = (decoder.name, gpu.name, request)
+
+    def figure() -> Axes:
+        from accelsim.show.plots.diagram import plot_serving
+
+        return plot_serving(f"{decoder.name} on {gpu.name}, {request.prompt} + {request.output} tokens", fitting, best)
+
+    def report() -> Iterator[Part]:
+        if len(every) == 1:
+            return serving_report(*told, points[0], mode.text)
+        return sweep_report(*told, points, mode.text)
+
+    answer(arguments, {**head, "points": rows}, report, figure=figure)
+    return DONE
 
 
 def _operator_answer(arguments: argparse.Namespace, gpu: Gpu, what: str, times: KernelTimes) -> int:

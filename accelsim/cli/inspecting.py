@@ -17,6 +17,7 @@ from accelsim import __version__
 from accelsim.cli import BAD_INPUT, DONE, answer, complain, print_json
 from accelsim.cli.inputs import apart, convert_foreign, read_machine_alone, read_overrides
 from accelsim.gpu.catalogue import read_gpu
+from accelsim.gpu.decoder import read_decoder
 from accelsim.inputs import library
 from accelsim.inputs.architecture import Architecture, read_architecture
 from accelsim.inputs.constraints import read_constraints
@@ -164,6 +165,8 @@ def check_files(paths: Sequence[str | PathLike[str]], overrides: Mapping[str, st
             workloads.append(read_workload(document.body, problems))
         elif document.kind == "gpu":
             read_gpu(document.body, problems)
+        elif document.kind == "decoder":
+            read_decoder(document.body, problems)
         elif document.kind == "system":
             from accelsim.explore.soc import read_system
 

@@ -23,7 +23,7 @@ from typing import Any, Protocol, cast
 from accelsim.inputs.errors import AccelsimError, Unreadable
 from accelsim.inputs.units import near_miss
 
-KINDS = ("arch", "gpus", "systems", "workloads", "mappings", "constraints", "energy_tables", "sweeps")
+KINDS = ("arch", "gpus", "systems", "workloads", "decoders", "mappings", "constraints", "energy_tables", "sweeps")
 FOLDERS = {
     "architecture": "arch",
     "system": "systems",

@@ -13,6 +13,7 @@ from typing import Any
 from accelsim.explore.soc import SYSTEM_FORM
 from accelsim.explore.sweep import SWEEP_FORM
 from accelsim.gpu.catalogue import GPU_FORM
+from accelsim.gpu.decoder import DECODER_FORM
 from accelsim.inputs import forms
 from accelsim.inputs.architecture import ARCHITECTURE_FORM
 from accelsim.inputs.constraints import CONSTRAINTS_FORM
@@ -31,6 +32,7 @@ _BODIES: dict[str, tuple[str, Form]] = {
     "gpu": ("a GPU as its data sheet has it", GPU_FORM),
     "system": ("engines beside a shared memory", SYSTEM_FORM),
     "workload": ("one Einsum, or a network of layers", WORKLOAD_FORM),
+    "decoder": ("a language model of equal layers, as widths and counts", DECODER_FORM),
     "mapping": ("one mapping of an Einsum onto a machine", MAPPING_FORM),
     "constraints": ("what all mappings that are looked at satisfy", CONSTRAINTS_FORM),
     "energy_table": ("energies of components, by class and attributes", ENERGY_TABLE_FORM),
@@ -56,8 +58,8 @@ def json_schema(kind: str) -> dict[str, Any]:
     Parameters
     ----------
     kind : str
-        `architecture`, `gpu`, `system`, `workload`, `mapping`, `constraints`, `energy_table`, `sweep`, or `result`:
-        the result.json that `map` and `eval` write, and what they print with `--json`.
+        `architecture`, `gpu`, `system`, `workload`, `decoder`, `mapping`, `constraints`, `energy_table`, `sweep`, or
+        `result`: the result.json that `map` and `eval` write, and what they print with `--json`.
 
     >>> json_schema("mapping")["required"]
     ['mapping']

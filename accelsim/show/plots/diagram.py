@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ from matplotlib.transforms import Bbox
 from accelsim.gpu.advice import Point, Ridge
 from accelsim.gpu.catalogue import Gpu
 from accelsim.gpu.constants import Floats
+from accelsim.gpu.serve import Serving
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.mapping import last_passes
 from accelsim.inputs.nodes import level_nodes
@@ -217,6 +219,7 @@ def _draw_lines(
 
 
 _BLUE, _ORANGE = "#0072B2", "#E69F00"
+_SERIES = (_BLUE, _ORANGE, "#009E73", "#56B4E9", "#CC79A7", "#F0E442", "#000000", "#777777")
 
 
 def plot_machine_roofline(architecture: Architecture, stands: Sequence[Stand], ax: Axes | None = None) -> Axes:
@@ -319,4 +322,21 @@ def plot_measured(title: str, found: Mapping[str, tuple[Floats, Floats]], unit: 
         for axis in (ax.xaxis, ax.yaxis):
             axis.set_major_locator(LogLocator(numticks=5))
         style.put_title(ax, f"{title} (dotted: a quarter off)", legend=len(found) > 1)
+    return ax
+
+
+def plot_serving(title: str, points: Sequence[Serving], front: Sequence[Serving], ax: Axes | None = None) -> Axes:
+    """Draw tokens a second of a GPU over the time of a token, a line for each split; batches stand at the front."""
+    with style.drawing(ax) as ax:
+        splits: dict[str, list[Serving]] = {}
+        for point in points:
+            splits.setdefault(point.split.text, []).append(point)
+        for (name, own), colour in zip(splits.items(), itertools.cycle(_SERIES)):
+            ordered = sorted(own, key=lambda point: point.split.batch)
+            places = [1e3 * point.token_s for point in ordered], [point.tokens_per_s_gpu for point in ordered]
+            ax.plot(*places, ".-", color=colour, linewidth=0.8, markersize=4, label=name)
+        best = [1e3 * point.token_s for point in front], [point.tokens_per_s_gpu for point in front]
+        ax.plot(*best, "o", markersize=7, markerfacecolor="none", color=BEST_COLOUR, label="front", zorder=4)
+        _name_points(ax, [(x, y, f"  {point.split.batch}") for x, y, point in zip(*best, front, strict=True)])
+        _finish(ax, "time of an output token [ms]", "output tokens a second of a GPU", f"{title}; numbers are batches")
     return ax

@@ -1,0 +1,142 @@
+"""Decoders: language models of equal transformer layers, as widths and counts, read from `decoders/*.yaml`.
+
+A file of layers (`workload`) says which products there are, not which of them are split over GPUs and how, nor what
+makes up the key-value cache; these widths say it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any
+
+from accelsim.inputs import fields, library
+from accelsim.inputs.fields import Fields, Key, Keys, formed, keys_form
+from accelsim.inputs.forms import Form
+from accelsim.inputs.source import Node, Problems
+
+
+@dataclass(frozen=True, slots=True)
+class Experts:
+    """A mixture of experts in place of one feed-forward network, in all but the first `dense_layers`."""
+
+    count: int
+    top: int
+    inter: int
+    shared: int = 0
+    dense_layers: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Decoder:
+    """A decoder of equal layers; `ffn` is 0 where experts stand in all of them, `latent_queries` without MLA."""
+
+    name: str
+    layers: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    head_size: int
+    ffn: int
+    gated: bool
+    vocabulary: int
+    tied: bool
+    experts: Experts | None
+    latent_queries: int
+
+    @property
+    def dense_layers(self) -> int:
+        """Layers with one feed-forward network, which come first."""
+        return self.experts.dense_layers if self.experts else self.layers
+
+
+_EXPERTS: Keys = {
+    "count": Key(fields.positive_int, "experts of a layer"),
+    "top": Key(fields.positive_int, "experts that a token goes to"),
+    "inter": Key(fields.positive_int, "width of an expert between its products", unit="words"),
+    "shared": Key(fields.count, "further experts that every token goes to", "0"),
+    "dense_layers": Key(fields.count, "first layers, which have one feed-forward network instead", "0"),
+}
+
+
+@formed(keys_form(_EXPERTS))
+def _experts(node: Node, problems: Problems) -> Experts | None:
+    before, part = len(problems), Fields(node, problems, _EXPERTS)
+    found = {name: part.value(name, 0) for name in _EXPERTS}
+    if len(problems) > before or not part.readable:
+        return None
+    if found["top"] > found["count"]:
+        problems.add(part.entries["top"], f"a token goes to {found['top']} of {found['count']} experts", "at most all")
+        return None
+    return Experts(**found)
+
+
+_DECODER: Keys = {
+    "name": Key(fields.name, "its name"),
+    "layers": Key(fields.positive_int, "layers"),
+    "hidden": Key(fields.positive_int, "width of a token", unit="words"),
+    "heads": Key(fields.positive_int, "query heads"),
+    "kv_heads": Key(fields.positive_int, "key-value heads", "as many as query heads"),
+    "head_size": Key(fields.positive_int, "width of a head", "`hidden` / `heads`", "words"),
+    "ffn": Key(fields.positive_int, "width of the feed-forward network", "none, if all layers have experts", "words"),
+    "gated": Key(fields.boolean, "whether two products stand before the activation, as in SwiGLU", "true"),
+    "vocabulary": Key(fields.positive_int, "tokens that there are"),
+    "tied": Key(fields.boolean, "whether the output layer has the weights of the embedding", "false"),
+    "experts": Key(_experts, "a mixture of experts instead of the feed-forward network", "none"),
+    "latent_queries": Key(
+        fields.positive_int,
+        "width of the queries' latent vector, where attention is latent as in DeepSeek-V2 and -V3; that of keys and "
+        "values is 512, and 64 words have the position",
+        "attention is not latent",
+        "words",
+    ),
+}
+DECODER_FORM: Form = keys_form(_DECODER)
+"""What may stand under `decoder`, as JSON Schema."""
+
+
+def load_decoder(name_or_path: str | PathLike[str], overrides: Mapping[str, str] | None = None) -> Decoder:
+    """Read a decoder by its file, or by the name of one that ships.
+
+    Raises AccelsimError if there is no such file, SpecError with every mistake in it.
+
+    Examples
+    --------
+    >>> llama = load_decoder("llama")
+    >>> llama.name, llama.layers, llama.head_size
+    ('llama3_8b', 32, 128)
+    """
+    problems = Problems()
+    path = library.resolve(str(name_or_path), "decoders")
+    document = fields.open_document(path, "decoder", overrides, problems)
+    return problems.result(read_decoder(document.body, problems) if document else None)
+
+
+def read_decoder(body: Node, problems: Problems) -> Decoder | None:
+    """Read what stands under `decoder`, or return None with every mistake reported."""
+    before, top = len(problems), Fields(body, problems, _DECODER)
+    values: dict[str, Any] = {key: top.value(key, None) for key in _DECODER}
+    if len(problems) > before or not top.readable:
+        return None
+    heads, hidden, experts = values["heads"], values["hidden"], values["experts"]
+    values["kv_heads"] = values["kv_heads"] or heads
+    if values["head_size"] is None and hidden % heads:
+        problems.add(top.entries["heads"], f"{heads} heads do not divide hidden, {hidden}", "write head_size")
+    values["head_size"] = values["head_size"] or hidden // heads
+    if heads % values["kv_heads"]:
+        what = f"{values['kv_heads']} key-value heads do not divide {heads} query heads"
+        problems.add(top.entries["kv_heads"], what, "each serves equally many")
+    if experts and experts.dense_layers > values["layers"]:
+        what = f"{experts.dense_layers} dense_layers, of {values['layers']} layers"
+        problems.add(top.entries["experts"], what, "write at most as many")
+    dense = experts is None or experts.dense_layers > 0
+    if dense != (values["ffn"] is not None):
+        what = "'ffn' is missing" if dense else "no layer has an 'ffn': all have experts"
+        hint = "write the width of the feed-forward network" if dense else "leave it out, or write dense_layers"
+        problems.add(body if dense else top.entries["ffn"], what, hint)
+    values["ffn"] = values["ffn"] or 0
+    values["gated"] = values["gated"] is not False
+    values["tied"] = bool(values["tied"])
+    values["latent_queries"] = values["latent_queries"] or 0
+    return Decoder(**values) if len(problems) == before else None

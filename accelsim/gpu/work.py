@@ -1,0 +1,179 @@
+"""Time and energy of the operators of a decoder on one GPU: all work of a kind is timed at once.
+
+Sizes of each kind: products `(m, n, k, batch)`; attention `(batch, tokens, cached, heads, kv_heads)`; experts `(tokens
+of all ranks, inter, ranks)`; passes over words `(words,)`; collectives `(operation, gpus, bytes)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from accelsim.gpu.attention import (
+    DECODE,
+    MLA_DECODE,
+    MLA_PREFILL,
+    PREFILL,
+    attention_shapes,
+    latent_shapes,
+    time_attention,
+)
+from accelsim.gpu.calibration import FOLDER, SHIPPED, Mode, mode_of
+from accelsim.gpu.catalogue import Gpu
+from accelsim.gpu.collectives import NCCL, ONE_SHOT, OPERATIONS, collective_shapes, time_collective
+from accelsim.gpu.constants import Floats, board_power_w, compute_class
+from accelsim.gpu.decoder import Decoder
+from accelsim.gpu.fitted import KernelTimes, Kind, Shapes, shipped
+from accelsim.gpu.gemm import Gemms, time_gemms
+from accelsim.gpu.kernel import time_operators
+from accelsim.gpu.quantised import (
+    EXPERTS,
+    PRECISIONS,
+    PRODUCT,
+    experts_shapes,
+    multiplied_in,
+    precision_of,
+    product_shapes,
+    time_experts,
+    time_products,
+)
+
+WIDE = 2.0
+"""Bytes of a word of activations, and of what is not quantised: embedding, output layer, routing."""
+_KINDS = (PREFILL, DECODE, MLA_PREFILL, MLA_DECODE, EXPERTS, PRODUCT, NCCL, ONE_SHOT)
+_Cost = tuple[Floats, Floats, Floats]
+"""Time [us], time of the operations at the peak [us], and DRAM bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What one GPU does in one operator."""
+
+    kind: str
+    sizes: tuple[float, ...]
+
+
+Costs = Mapping[Work, tuple[float, float]]
+"""Time [us] and energy [J] of work on one GPU."""
+
+
+def serving_mode(gpu: Gpu, calibration: str | None = None) -> Mode:
+    """Constants of products in 16 bit: a file of `calibrate`, or what ships for the GPU, or uncalibrated ones."""
+    ships = (FOLDER / f"{gpu.name.partition(':')[0]}_{compute_class(gpu, 'bf16')}.json").is_file()
+    return mode_of(gpu, "bf16", calibration or (SHIPPED if ships else None))
+
+
+@dataclass(frozen=True, slots=True)
+class Pricing:
+    """How work is timed: on which GPU, of which decoder, in which formats, with whose kernels where they are measured.
+
+    `time_operators` with `relu` stands for every pass over words: it reads one and writes one for each element.
+    """
+
+    gpu: Gpu
+    decoder: Decoder
+    mode: Mode
+    stack: str
+    precision: str
+    cache_bytes: float
+    skew: float
+
+    def costs(self, every: Iterable[Work]) -> dict[Work, tuple[float, float]]:
+        """Time [us] and energy [J] of each; raises AccelsimError if a size is too large, or nothing is of the stack."""
+        if self.stack:
+            shipped(DECODE.name).of(self.gpu, self.stack)
+        kinds: dict[str, list[Work]] = {}
+        for work in every:
+            kinds.setdefault(work.kind, []).append(work)
+        return {work: cost for kind, works in kinds.items() for work, cost in self._of_kind(kind, works)}
+
+    def _of_kind(self, kind: str, works: list[Work]) -> Iterable[tuple[Work, tuple[float, float]]]:
+        prices: dict[str, Callable[..., _Cost]] = {
+            "product": self._product,
+            "narrow product": self._narrow,
+            "attention": self._attention,
+            "decode": self._attention,
+            "experts": self._experts,
+            "move": self._move,
+            "collective": self._collective,
+        }
+        found = prices[kind](*np.array([work.sizes for work in works], dtype=np.float64).T)
+        precision = PRECISIONS[precision_of(self.precision)]
+        narrow = kind in ("narrow product", "experts")
+        number_format = multiplied_in(self.gpu, precision) if narrow else "bf16"
+        for work, time_us, operations_us, moved in zip(works, *(each.tolist() for each in found), strict=True):
+            flops = operations_us * 1e-6 * self.gpu.flops(number_format)
+            power_w = board_power_w(self.gpu, number_format, self.mode.constants, flops, moved, time_us)
+            yield work, (time_us, power_w * time_us * 1e-6)
+
+    def _stack_of(self, kind: Kind) -> str:
+        known = {one.stack.partition("/")[0].casefold() for one in shipped(kind.name).sets}
+        return self.stack if self.stack.partition("/")[0].casefold() in known else ""
+
+    def _cost(self, kind: Kind, shapes: Shapes, times: KernelTimes) -> _Cost:
+        """Measured loops find some weights and caches in L2; between two uses in a decoder all other layers pass."""
+        operations_us, moving_us = kind.least(self.gpu, shapes)
+        return np.maximum(times.time_us, moving_us), operations_us, moving_us * self.gpu.dram_bytes_per_s * 1e-6
+
+    def _product(self, m: Floats, n: Floats, k: Floats, batch: Floats) -> _Cost:
+        gemms = Gemms.of(m, n, k, batch)
+        times = time_gemms(self.gpu, gemms, "bf16", self.mode.constants, l2="cold")
+        return times.time_us, gemms.flops / self.gpu.flops("bf16") * 1e6, times.dram_bytes
+
+    def _narrow(self, m: Floats, n: Floats, k: Floats, _: Floats) -> _Cost:
+        shapes = product_shapes(self.gpu, self.precision, m, n, k)
+        return self._cost(PRODUCT, shapes, time_products(self.gpu, shapes, self._stack_of(PRODUCT)))
+
+    def _attention(self, batch: Floats, tokens: Floats, cached: Floats, heads: Floats, kv_heads: Floats) -> _Cost:
+        one, latent = bool(tokens[0] == 1), self.decoder.latent_queries > 0
+        kind = (MLA_PREFILL, MLA_DECODE)[one] if latent else (PREFILL, DECODE)[one]
+        shapes = (
+            latent_shapes(
+                batch=batch, tokens=tokens, heads=heads, cached=cached, absorbed=one, cache_bytes=self.cache_bytes
+            )
+            if latent
+            else attention_shapes(
+                batch=batch,
+                tokens=tokens,
+                heads=heads,
+                kv_heads=kv_heads,
+                head_size=self.decoder.head_size,
+                cached=cached,
+                cache_bytes=self.cache_bytes,
+            )
+        )
+        times = time_attention(self.gpu, shapes, latent=latent, stack=self._stack_of(kind))
+        return self._cost(kind, shapes, times)
+
+    def _experts(self, tokens: Floats, inter: Floats, ranks: Floats) -> _Cost:
+        experts = self.decoder.experts
+        assert experts is not None
+        shapes = experts_shapes(
+            self.precision,
+            tokens=tokens,
+            hidden=self.decoder.hidden,
+            inter=inter,
+            experts=experts.count,
+            top=experts.top,
+            ranks=ranks,
+            skew=self.skew,
+            gated=1 + self.decoder.gated,
+        )
+        return self._cost(EXPERTS, shapes, time_experts(self.gpu, shapes, self._stack_of(EXPERTS)))
+
+    def _move(self, words: Floats) -> _Cost:
+        time_us = time_operators(self.gpu, "relu", words / 2, WIDE, self.mode.constants)
+        return time_us, np.zeros_like(words), WIDE * words
+
+    def _collective(self, operation: Floats, gpus: Floats, size: Floats) -> _Cost:
+        """All-reduce of the stack's own kernels where these are faster, all others of NCCL; bytes pass DRAM twice."""
+        time_us = np.zeros_like(size)
+        for one_shot in (False, True):
+            at = (operation == 0) == one_shot
+            if at.any():
+                shapes = collective_shapes([OPERATIONS[int(index)] for index in operation[at]], gpus[at], size[at])
+                stack = self._stack_of(ONE_SHOT if one_shot else NCCL)
+                time_us[at] = time_collective(self.gpu, shapes, one_shot=one_shot, stack=stack).time_us
+        return time_us, np.zeros_like(size), 2 * size

@@ -1,0 +1,115 @@
+"""Reports on a decoder that serves sequences on GPUs: one split by operator, or a sweep with its front."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from accelsim.gpu.serve import GROUPS, OperatorTime, Request, Serving, front
+from accelsim.inputs.units import format_si
+from accelsim.show.table import Column, Part, Table, dim, legend
+
+_MOST = 40
+"""Points of a sweep from which only the front is shown."""
+_MEASURED = 8
+"""GPUs up to which collectives were measured."""
+
+
+def _seconds(value: float) -> str:
+    return format_si(value, "s")
+
+
+def _us(value: float) -> str:
+    return format_si(value * 1e-6, "s") if value else ""
+
+
+def _share(value: float) -> str:
+    return f"{value:.1%}" if value else ""
+
+
+def serving_row(point: Serving) -> dict[str, Any]:
+    """Point as a plain row."""
+    row = asdict(point)
+    row |= {"gpus": point.split.gpus, "tokens_per_s_gpu": point.tokens_per_s_gpu, "fits": point.memory.fits}
+    return row
+
+
+def _operator(name: str, parts: Sequence[OperatorTime], point: Serving) -> dict[str, Any]:
+    prompt_us, token_us = (sum(getattr(part, key) for part in parts) for key in ("prompt_us", "token_us"))
+    shares = {"prompt_share": prompt_us / point.prompt_s * 1e-6, "token_share": token_us / point.token_s * 1e-6}
+    return {"name": name, "prompt_us": prompt_us, "token_us": token_us, **shares}
+
+
+_OPERATORS = (
+    Column("operator", "name"),
+    Column("prompts", "prompt_us", _us),
+    Column("", "prompt_share", _share),
+    Column("token", "token_us", _us),
+    Column("", "token_share", _share),
+)
+
+
+def serving_report(model: str, gpu: str, request: Request, point: Serving, mode: str) -> Iterator[Part]:
+    """One split: times, rates, memory, energy, and the operators by their groups."""
+    split, memory = point.split, point.memory
+    yield f"{model} on {split.gpus} x {gpu}, {request.precision}; products {mode}"
+    sequences = f"{split.batch} sequence{'s' if split.batch > 1 else ''} of {request.prompt} + {request.output} tokens"
+    until = f" to {_seconds(point.first_token_s)}" if point.first_token_s > point.prompt_s else ""
+    steps = f"{until}: all prompts arrive at once, {point.step_sequences} in a step"
+    sizes = {"weights": memory.weights, "cache": memory.cache, "activations": memory.activations}
+    yield from (
+        f"{name:<12} {text}"
+        for name, text in {
+            "serves": f"{sequences}, {split.text}",
+            "first token": f"{_seconds(point.prompt_s)}{steps}",
+            "each token": f"{_seconds(point.token_s)}, or {1 / point.token_s:,.1f} tokens/s of a sequence",
+            "throughput": f"{point.tokens_per_s:,.0f} tokens/s, {point.tokens_per_s_gpu:,.0f} of a GPU",
+            "memory": f"{format_si(memory.total, 'B')} of a GPU's {format_si(memory.room, 'B')} for a stack: "
+            + ", ".join(f"{name} {format_si(size, 'B')}" for name, size in sizes.items()),
+            "energy": f"{format_si(point.energy_j, 'J')} a token, prompts too, at {point.power_w:.0f} W of a GPU",
+        }.items()
+    )
+    rows = [_operator(part.name, [part], point) for part in point.operators]
+    groups = {group: [part for part in point.operators if part.group == group] for group in GROUPS}
+    sums = [_operator(group, parts, point) for group, parts in groups.items() if parts]
+    note = "of one step of prompts, and of one output token in the middle of the output"
+    yield Table("operators", _OPERATORS, rows, "Operators", note, below=sums)
+    yield from _doubts([point])
+
+
+_POINTS = (
+    Column("tp", lambda row: row["split"]["tp"]),
+    Column("pp", lambda row: row["split"]["pp"]),
+    Column("ep", lambda row: row["split"]["ep"]),
+    Column("batch", lambda row: row["split"]["batch"]),
+    Column("first token", "first_token_s", _seconds),
+    Column("each token", "token_s", _seconds),
+    Column("tokens/s", "tokens_per_s", "{:,.0f}".format),
+    Column("of a GPU", "tokens_per_s_gpu", "{:,.0f}".format),
+    Column("memory", lambda row: sum(row["memory"][name] for name in ("weights", "cache", "activations")),
+           lambda size: format_si(size, "B")),
+    Column("energy", "energy_j", lambda energy: format_si(energy, "J"), "of all GPUs for an output token"),
+    Column("front", "front", lambda on_it: "*" if on_it else "", "none has more tokens/s of a GPU and a faster token"),
+)  # fmt: skip
+
+
+def sweep_report(model: str, gpu: str, request: Request, points: Sequence[Serving], mode: str) -> Iterator[Part]:
+    """Points of a sweep that fit, or of many the front; then how many do not."""
+    fitting = [point for point in points if point.memory.fits]
+    best = front(fitting)
+    rows = [{**serving_row(point), "front": point in best} for point in fitting]
+    yield f"{model} on {gpu}, {request.prompt} + {request.output} tokens, {request.precision}; products {mode}"
+    yield ""
+    many = len(rows) > _MOST
+    yield Table("points", _POINTS, rows, shown=[row for row in rows if row["front"]] if many else None)
+    more = len(points) - len(fitting)
+    shown = f"{len(best)} of {len(fitting)} points are on the front" + (", which is shown" if many else "")
+    yield f"\n{shown}" + (f"; {more} more do not fit in memory" if more else "")
+    yield legend(_POINTS)
+    yield from _doubts(fitting)
+
+
+def _doubts(points: Sequence[Serving]) -> Iterator[Part]:
+    if any(max(point.split.tp, point.split.ep, 2 * (point.split.pp > 1)) > _MEASURED for point in points):
+        yield dim(f"collectives were measured up to {_MEASURED} GPUs, of one node; more, and other nodes, take longer")

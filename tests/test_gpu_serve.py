@@ -1,0 +1,309 @@
+"""Decoders that serve sequences on GPUs: shapes of shipped models, one point by hand, laws, memory, the command."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+
+import numpy as np
+import pytest
+
+from accelsim.cli import main as cli
+from accelsim.gpu.attention import attention_shapes, time_attention
+from accelsim.gpu.catalogue import load_gpu
+from accelsim.gpu.collectives import collective_shapes, time_collective
+from accelsim.gpu.decoder import load_decoder
+from accelsim.gpu.gemm import Gemms, time_gemms
+from accelsim.gpu.kernel import time_operators
+from accelsim.gpu.serve import Request, Split, front, memory_of, misfit, refusal, serve, steps_of
+from accelsim.gpu.work import serving_mode
+from accelsim.inputs.errors import AccelsimError, SpecError
+from accelsim.inputs.workload_reader import load_workload
+
+H100 = load_gpu("h100")
+LLAMA = load_decoder("llama")
+MODE = serving_mode(H100)
+PARAMETERS = {
+    **{"llama": 8.03e9, "llama_70b": 70.6e9, "gpt2": 123.5e6, "mixtral": 46.7e9},
+    **{"qwen3_moe": 30.5e9, "deepseek_v3": 671e9},
+}
+"""Of each model that ships, as its report has it; of GPT-2 without positions."""
+
+
+def serve_one(split: Split, request: Request, decoder=LLAMA, gpu=H100):
+    (point,) = serve(gpu, decoder, request, [split], serving_mode(gpu))
+    return point
+
+
+@pytest.mark.parametrize(("name", "parameters"), PARAMETERS.items())
+def test_weights__are_the_parameters_that_reports_print(name, parameters):
+    found = memory_of(H100, load_decoder(name), Request(128, 1), Split(1))
+    assert found.weights / 2 == pytest.approx(parameters, rel=1.5e-3)
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2"])
+def test_products__are_those_of_the_workload_of_the_model(name):
+    """The workloads that ship have the same layers, written as products; attention is left out here."""
+    decoder, workload = load_decoder(name), load_workload(f"{name}_decode")
+    step = steps_of(decoder, Request(128, 1), Split(1), 1, prompts=False)
+    times = {"dense": decoder.layers, "last": 1}
+    products = [(times[place], each.work.sizes) for place in times for each in step[place] if each.group == "products"]
+    ours = sum(many * m * n * k for many, (m, n, k, _) in products)
+    theirs = sum(
+        layer.repeat * layer.macs
+        for layer in workload.layers
+        if not layer.name.startswith(("attention_scores", "attention_context"))
+    )
+    assert ours == theirs
+
+
+def test_serve__is_the_sum_of_its_operators_by_hand():
+    """Llama 3 8B on two GPUs, 8 prompts of 512 tokens in one step, 64 tokens each: every operator written out."""
+    split, request = Split(8, tp=2), Request(512, 64)
+    point = serve_one(split, request)
+
+    def step_us(tokens: int, new: int, cached: int) -> float:
+        widths = [(3072, 4096), (4096, 2048), (14336, 4096), (4096, 7168)]
+        rows, n, k = zip(*[(tokens, n, k) for n, k in widths], strict=True)
+        layer = time_gemms(H100, Gemms.of(rows, n, k), "bf16", MODE.constants, l2="cold").time_us.sum()
+        shapes = attention_shapes(batch=8, tokens=new, heads=16, kv_heads=4, head_size=128, cached=cached)
+        layer += time_attention(H100, shapes).time_us[0]
+        reduced = collective_shapes("all_reduce", 2, tokens * 4096 * 2)
+        layer += 2 * time_collective(H100, reduced, one_shot=True).time_us[0]
+        words = np.array([4.0 * 4096, 4 * 4096, 2 * 16 * 128 + 2 * 4 * 128 + 2 * 4 * 128, 3 * 7168]) * tokens
+        layer += time_operators(H100, "relu", words / 2, 2.0, MODE.constants).sum()
+        ends = time_gemms(H100, Gemms.of(8, 64128, 4096), "bf16", MODE.constants, l2="cold").time_us[0]
+        words = np.array([2.0 * 4096 * tokens, 2 * 2 * 8 * 128256])
+        ends += time_operators(H100, "relu", words / 2, 2.0, MODE.constants).sum()
+        gathered = collective_shapes("all_gather", 2, 8 * 128256 * 2)
+        return float(32 * layer + ends + time_collective(H100, gathered).time_us[0])
+
+    prompt_s, token_s = step_us(8 * 512, 512, 0) * 1e-6, step_us(8, 1, 512 + 32) * 1e-6
+    assert point.prompt_s == pytest.approx(prompt_s, rel=1e-9)
+    assert point.first_token_s == pytest.approx(prompt_s, rel=1e-9)
+    assert point.token_s == pytest.approx(token_s, rel=1e-9)
+    assert point.tokens_per_s == pytest.approx(8 * 64 / (prompt_s + 63 * token_s), rel=1e-9)
+    assert sum(part.token_us for part in point.operators) == pytest.approx(token_s * 1e6, rel=1e-9)
+
+
+def test_memory__adds_up_by_hand():
+    """Llama 3 8B on two GPUs: half of each layer and of both tables; 4 of 8 key-value heads of 128 words."""
+    found = memory_of(H100, LLAMA, Request(1000, 24), Split(10, tp=2))
+    layer = 3072 * 4096 + 4096 * 2048 + 14336 * 4096 + 4096 * 7168
+    assert found.weights == 2 * (32 * layer + 2 * 64128 * 4096)
+    assert found.cache == 10 * 1024 * 32 * 2 * 4 * 128 * 2
+    rows = 8 * 1000  # prompts of at most 8192 tokens go through at once
+    assert found.activations == 2 * (2 * rows * 4096 + rows * 3 * 7168) + 8 * 128256 * 4
+    assert found.room == 0.9 * 80e9
+    halved = memory_of(H100, LLAMA, Request(1000, 24, cache_bytes=1.0), Split(10, tp=2))
+    assert halved.cache == found.cache / 2
+
+
+def test_memory__of_experts_is_shared_by_ranks():
+    mixtral = load_decoder("mixtral")
+    request = Request(128, 128)
+    one, two, four = (memory_of(H100, mixtral, request, Split(1, tp=2, ep=ep)).weights for ep in (1, 2, 4))
+    assert one == two  # half of each expert, or half of the experts
+    experts = 2 * 32 * 8 * 3 * 4096 * 14336
+    assert two - four == experts / 2 - experts / 4
+
+
+def test_one_gpu__has_no_collectives():
+    for pp, tp in itertools.product((1, 2), (1, 2)):
+        point = serve_one(Split(4, tp=tp, pp=pp), Request(256, 32))
+        names = {part.name for part in point.operators if part.group == "collectives"}
+        assert names == ({"all_reduce", "all_gather"} if tp > 1 else set()) | (
+            {"send to next stage"} if pp > 1 else set()
+        )
+
+
+@pytest.mark.parametrize("gpu", ["h100", "a100", "l40s", "b200"])
+@pytest.mark.parametrize("model", ["llama", "llama_70b"])
+def test_more_sequences__never_lower_throughput(gpu, model):
+    """Of models whose caches do not fit in L2: fitted kernels are slower once they leave it (docs/serving.md)."""
+    gpu = load_gpu(gpu)
+    splits = [Split(2**power, tp=tp) for tp in (1, 4) for power in range(9)]
+    points = serve(gpu, load_decoder(model), Request(1024, 256), splits, serving_mode(gpu))
+    for before, after in itertools.pairwise(points):
+        if before.split.tp == after.split.tp:
+            assert after.tokens_per_s >= before.tokens_per_s
+            assert after.token_s >= 0.999 * before.token_s
+            assert after.energy_j <= before.energy_j
+
+
+@pytest.mark.parametrize("gpu", ["h100", "a100", "l40s", "b200"])
+@pytest.mark.parametrize("model", ["llama", "llama_70b"])
+def test_a_token__takes_as_long_as_weights_from_dram(gpu, model):
+    gpu, decoder = load_gpu(gpu), load_decoder(model)
+    for tp in (1, 2, 8):
+        point = serve_one(Split(1, tp=tp), Request(128, 8), decoder, gpu)
+        table = 2 * decoder.vocabulary / tp * decoder.hidden  # of the embedding one row is read
+        assert point.token_s >= (point.memory.weights - table) / gpu.dram_bytes_per_s
+        assert gpu.tdp_w * 0.15 <= point.power_w <= gpu.tdp_w
+
+
+def test_a_token__is_that_of_the_middle_of_the_output():
+    """The mean over the output: the cache grows by a token at a time."""
+    middle = serve_one(Split(32), Request(1024, 2048)).token_s
+    each = [serve_one(Split(32), Request(1024 + done, 1)).token_s for done in range(0, 2048, 64)]
+    assert middle == pytest.approx(np.mean(each), rel=0.02)
+
+
+def test_stages__send_on_and_wait_for_the_longest():
+    """Two stages of 16 layers; a token passes both, each of which has half of the sequences at a time."""
+    request = Request(256, 64)
+    whole, two = serve_one(Split(16), request), serve_one(Split(32, pp=2), request)
+    assert two.token_s > whole.token_s
+    assert two.tokens_per_s < 2 * whole.tokens_per_s
+    assert two.memory.weights < 0.6 * whole.memory.weights
+    alone = serve_one(Split(1, pp=2), request)
+    assert alone.token_s > serve_one(Split(1), request).token_s
+    waited = next(part for part in two.operators if part.group == "pipeline")
+    assert 0 < waited.token_us < 0.2 * two.token_s * 1e6
+    assert sum(part.token_us for part in two.operators) == pytest.approx(two.token_s * 1e6)
+
+
+def test_ranks_of_experts__have_copies_of_the_attention():
+    mixtral, request = load_decoder("mixtral"), Request(256, 64)
+    alone, copied = (serve_one(Split(batch, ep=ep), request, mixtral) for batch, ep in ((4, 1), (32, 8)))
+    times = [{part.name: part.token_us for part in point.operators} for point in (alone, copied)]
+    assert times[0]["attention"] == times[1]["attention"]
+    assert "all_to_all" in times[1]
+    assert copied.split.gpus == 8
+    assert times[1]["experts"] < times[0]["experts"]
+
+
+def test_front__is_what_no_other_point_beats():
+    splits = [Split(batch, tp=tp) for batch in (1, 3, 8, 32, 100) for tp in (1, 2, 4, 8)]
+    points = serve(H100, LLAMA, Request(512, 128), splits, MODE)
+
+    def beaten(point) -> bool:
+        return any(
+            other.token_s <= point.token_s
+            and other.tokens_per_s_gpu >= point.tokens_per_s_gpu
+            and (other.token_s, other.tokens_per_s_gpu) != (point.token_s, point.tokens_per_s_gpu)
+            for other in points
+        )
+
+    assert {point.split for point in front(points)} == {point.split for point in points if not beaten(point)}
+
+
+def test_sweep__of_500_points_takes_less_than_5_s():
+    splits = [Split(batch, tp, pp) for batch in range(1, 64) for tp in (1, 2, 4, 8) for pp in (1, 2)]
+    begin = time.perf_counter()
+    points = serve(H100, load_decoder("llama_70b"), Request(2048, 512), splits, MODE)
+    assert len(points) == 504
+    assert time.perf_counter() - begin < 5
+    assert points[77] == serve_one(splits[77], Request(2048, 512), load_decoder("llama_70b"))
+
+
+def test_refusal__names_what_fits():
+    seventy, request, split = load_decoder("llama_70b"), Request(2048, 512), Split(400, tp=4)
+    text = refusal(H100, seventy, request, split)
+    batch, tp = (int(text.partition(f"--{name} ")[2].split()[0]) for name in ("batch", "tp"))
+    fits = [memory_of(H100, seventy, request, Split(some, tp=4)).fits for some in (batch, batch + 1)]
+    assert fits == [True, False]
+    assert memory_of(H100, seventy, request, Split(400, tp=tp)).fits
+    assert tp == 8
+
+
+@pytest.mark.parametrize(
+    ("model", "split", "why"),
+    [
+        ("llama", Split(1, tp=3), "--tp 3 does not divide 32 heads"),
+        ("llama", Split(1, pp=33), "--pp 33: there are 32 layers"),
+        ("llama", Split(1, ep=2), "--ep 2: llama3_8b has no experts"),
+        ("mixtral", Split(1, ep=16), "--ep 16 does not divide 8 experts"),
+        ("gpt2", Split(1, tp=4), ""),
+        ("qwen3_moe", Split(1, tp=8, ep=2), ""),
+    ],
+)
+def test_misfit__says_why_a_model_cannot_be_split(model, split, why):
+    assert misfit(load_decoder(model), split) == why
+
+
+def test_command__prints_one_split_and_its_operators(capsys):
+    words = ["gpu", "serve", "llama", "h100", "--tp", "8", "--batch", "64", "--prompt", "2048", "--output", "512"]
+    assert cli.main([*words, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    (row,) = document["points"]
+    assert document["model"] == "llama3_8b"
+    assert row["gpus"] == 8
+    assert row["fits"]
+    assert row["tokens_per_s_gpu"] == row["tokens_per_s"] / 8
+    assert cli.main(words) == 0
+    out = capsys.readouterr().out
+    for text in ("first token", "each token", "energy", "query, key, value", "all_reduce", "collectives", "calibrated"):
+        assert text in out
+
+
+def test_command__sweeps_and_draws_the_front(capsys, tmp_path):
+    words = ["gpu", "serve", "llama", "h100", "--tp", "1,2", "--batch", "1,8,1000"]
+    assert cli.main([*words, "-o", str(tmp_path / "front.png")]) == 0
+    assert "on the front; 2 more do not fit in memory" in capsys.readouterr().out
+    assert (tmp_path / "front.png").stat().st_size > 10_000
+
+
+def test_command__refuses_what_does_not_fit(capsys):
+    assert cli.main(["gpu", "serve", "llama_70b", "h100", "--batch", "4"]) == 1
+    assert "it fits with --tp 4" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ("llama h100 --tp 3", "does not divide 32 heads"),
+        ("llama h100 --tp 0", "at least 1"),
+        ("llamas h100", "did you mean 'llama'"),
+        ("llama v100", "does not compute in 'bf16'"),
+        ("llama h100 --precision fp7", "no precision 'fp7'"),
+        ("llama h100 --stack nothing", "no stack 'nothing'"),
+        ("llama h100 -o front.png", "-o draws a sweep"),
+        ("llama h100 --tp 2 --mig 1g.10gb", "slices of GPUs have no links"),
+        ("llama h100 --prompt 99999999999", "whole number"),
+    ],
+)
+def test_command__bad_input(words, why, capsys):
+    assert cli.main(["gpu", "serve", *words.split()]) == 2
+    assert why in capsys.readouterr().err
+
+
+FILE = """decoder:
+  name: mine
+  layers: 2
+  hidden: 64
+  heads: 8
+  ffn: 128
+  vocabulary: 100
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "what"),
+    [
+        ("heads: 8", "heads: 7", ":5:10: heads: 7 heads do not divide hidden, 64; write head_size"),
+        ("heads: 8", "heads: 8\n  kv_heads: 3", ":6:13: kv_heads: 3 key-value heads do not divide 8"),
+        ("ffn: 128", "fnn: 128", ":6:3: fnn: unknown key; did you mean 'ffn'?"),
+        ("  ffn: 128\n", "", "'ffn' is missing"),
+        ("layers: 2", "layers: 0", ":3:11: layers: must be at least 1, got 0"),
+        ("ffn: 128", "experts: {count: 4, top: 5, inter: 32}", ":6:28: experts.top: a token goes to 5 of 4"),
+        ("ffn: 128", "ffn: 128\n  experts: {count: 4, top: 1, inter: 32}", ":6:8: ffn: no layer has an 'ffn'"),
+        ("ffn: 128", "experts: {count: 4, top: 1, inter: 8, dense_layers: 3}", "3 dense_layers, of 2 layers"),
+    ],
+)
+def test_file__its_mistakes_have_places(old, new, what, tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text(FILE.replace(old, new))
+    with pytest.raises(SpecError) as raised:
+        load_decoder(path)
+    assert what in str(raised.value)
+
+
+def test_file__of_a_user_is_read(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text(FILE)
+    assert load_decoder(path).kv_heads == 8
+    assert cli.main(["check", str(path)]) == 0
+    with pytest.raises(AccelsimError, match="no such file"):
+        load_decoder("nothing_like_it")
