@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from dataclasses import replace
 from fractions import Fraction
 
@@ -15,7 +16,7 @@ from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.model.evaluate import evaluate
 from accelsim.show.plots.time import plot_time, time_table, timeline_table
 from tests.engine_oracle import walk_engines
-from tests.strategies import cases, with_engines, with_overlaps
+from tests.strategies import cases, random_case, with_engines, with_overlaps
 from tests.test_compression import EVERY, GEMM, two_levels
 
 
@@ -44,6 +45,15 @@ def test_timeline__ends_when_the_tiles_run_event_by_event_do(case, rng):
 @settings(max_examples=300)
 @given(cases(), st.randoms(use_true_random=True))
 def test_timeline__ends_with_the_cycles_where_fills_wait(case, rng):
+    check_waits(case, rng)
+
+
+@pytest.mark.parametrize("seed", [576, 833, 1241, 1244, 1365])
+def test_timeline__has_sums_that_come_back_to_a_tile_that_is_shown_once(seed):
+    check_waits(random_case(random.Random(seed), 200, 5), random.Random(seed + 7))
+
+
+def check_waits(case, rng):
     plain, einsum, mapping = case
     found = evaluate(with_overlaps(plain, einsum, rng), einsum, mapping)
     if found.all_overlaps:

@@ -136,7 +136,9 @@ def _waits(
         loops.pop()
     changes, found = min(count, math.prod(loop.bound for loop in loops)), []
     first = Fraction(0 if tensor.output else tile.fills, changes)
-    if changes == math.prod(loop.bound for loop in loops):
+    if changes == 1:
+        first = Fraction(tile.fills)  # all of them, also of words that come back
+    elif changes == math.prod(loop.bound for loop in loops):
         first = Fraction(tile.first_fill)
     for k in range(changes if tile.waiting else 0):
         begin, end = instant(Fraction(k, changes)), instant(Fraction(k + 1, changes))
