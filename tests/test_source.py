@@ -237,7 +237,10 @@ def test_check_overrides__knows_the_names_of_all_files(tmp_path):
         ("mapping: {}\n", "f.yaml:1:1: this file holds: mapping; expected: workload"),
         ("worklaod: {}\n", "f.yaml:1:1: unknown key 'worklaod'; did you mean 'workload'?"),
         ("params: {}\n", "f.yaml:1:1: no key says what the file is; expected workload"),
-        ("- 1\n", "keys architecture, gpu, system, workload, decoder, mapping, constraints, energy_table, sweep, got a list"),
+        (
+            "- 1\n",
+            "keys architecture, gpu, system, workload, decoder, mapping, constraints, energy_table, sweep, got a list",
+        ),
         ("word\n", "got 'word'"),
     ],
 )
