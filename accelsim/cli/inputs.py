@@ -99,7 +99,7 @@ def read_machines(arguments: argparse.Namespace) -> list[Inputs]:
     for names, files in zip(given, paths, strict=True):
         own = {name: value for name, value in overrides.items() if not unknown_overrides({name: value}, files.values())}
         found.append(Inputs(names, files, own, *read_machine(files, own), None))
-        note_dense(found[-1])
+        note_dense(found[-1].architecture)
     return found
 
 
@@ -348,11 +348,11 @@ _NAMED = 3
 """Nodes of a kind that are named where all of them would be too many lines."""
 
 
-def note_dense(inputs: Inputs) -> None:
+def note_dense(machine: Architecture) -> None:
     """Say on stderr that zeros are not left out of what follows, where a machine does that."""
-    if inputs.architecture.saves_zeros:
+    if machine.saves_zeros:
         why = "zeros are left out by `eval` and by `map` of one layer alone; here all words are counted"
-        sys.stderr.write(f"{inputs.architecture.name}: {why}\n")
+        sys.stderr.write(f"{machine.name}: {why}\n")
 
 
 def print_notes(notes: Iterable[Note]) -> None:

@@ -97,6 +97,7 @@ def map_command(arguments: argparse.Namespace) -> int:
 def _map_on_system(arguments: argparse.Namespace) -> int:
     """Map the layers of a network on the engines of a system, and assign them."""
     from accelsim.explore.soc import load_system, map_on_system, system_json
+    from accelsim.inputs.architecture import Architecture
     from accelsim.search.strategy import Progress
     from accelsim.show.report.network import system_report, system_verdict
 
@@ -111,10 +112,14 @@ def _map_on_system(arguments: argparse.Namespace) -> int:
         workload = replace(workload, layers=(layer,), edges=())
     if not arguments.quiet:
         print_notes(workload.notes)
+    system = load_system(library.find(arguments.arch, "systems") or arguments.arch)
+    for engine in system.engines:
+        if isinstance(engine.machine, Architecture):
+            note_dense(engine.machine)
     with show_status("reading", quiet=arguments.quiet) as status:
         tell = None if status is None else lambda what: status(Progress(what=what))
         found = map_on_system(
-            load_system(library.find(arguments.arch, "systems") or arguments.arch),
+            system,
             workload,
             arguments.objective or "energy",
             budget=_budget(arguments),
@@ -172,7 +177,7 @@ def _map_several(variants: Sequence[Variant], arguments: argparse.Namespace) -> 
     every = [(own, read_inputs(each), each) for own, each in variants]
     for _, inputs, _ in every:
         check_constraints(inputs)
-        note_dense(inputs)
+        note_dense(inputs.architecture)
     rows: list[dict[str, Any]] = []
     for own, inputs, each in every:
         only = inputs.workload.layers if inputs.layer is None else (inputs.layer,)
@@ -307,7 +312,7 @@ def _map_front(inputs: Inputs, arguments: argparse.Namespace) -> int:
     from accelsim.inputs.machine_tables import machine_json
     from accelsim.show.report.search import front_files, front_report
 
-    note_dense(inputs)
+    note_dense(inputs.architecture)
     front = search_front(inputs, one_layer(inputs, arguments), arguments, map_options(arguments), arguments.pareto)
     answering()
     provenance = make_provenance("map", inputs, arguments)
@@ -330,7 +335,7 @@ def _map_network(inputs: Inputs, arguments: argparse.Namespace) -> int:
 
     layers, yields = inputs.workload.layers, inputs.workload.yields
     check_constraints(inputs)
-    note_dense(inputs)
+    note_dense(inputs.architecture)
     provenance = make_provenance("map", inputs, arguments)
     machine, folders = machine_json(inputs.architecture), layer_folders(layers)
     outcomes: list[LayerOutcome] = []
@@ -490,7 +495,7 @@ def fuse_command(arguments: argparse.Namespace) -> int:
     overrides, variables = apart(read_overrides(arguments), given.values())
     paths = find_files(given, variables)
     inputs = Inputs(given, paths, overrides, *read_machine(paths, overrides), None)
-    note_dense(inputs)
+    note_dense(inputs.architecture)
     if not arguments.quiet:
         print_notes(inputs.workload.notes)
     with show_status("reading", quiet=arguments.quiet) as on_progress:

@@ -76,11 +76,6 @@ class Assignment:
     bound: float
     starts: tuple[float, ...] = ()
 
-    @property
-    def gap(self) -> float:
-        """By how much the best possible may be lower, relative to it."""
-        return max(0.0, self.value / self.bound - 1.0) if self.bound > 0 else 0.0
-
 
 def _on(engines: Sequence[int], costs: Costs) -> Ints:
     """Runs on each engine where all runs of a layer are on one."""
@@ -189,7 +184,7 @@ def most_throughput(costs: Costs, seconds: float = 60.0) -> Assignment:
     Raises
     ------
     AccelsimError
-        If scipy is missing.
+        If scipy is missing, or nothing was found in that time.
     """
     try:
         from scipy.optimize import Bounds, LinearConstraint, milp
@@ -214,6 +209,8 @@ def most_throughput(costs: Costs, seconds: float = 60.0) -> Assignment:
         bounds=Bounds(0.0, np.append((can * runs).reshape(-1), np.inf)),
         options={"time_limit": seconds, "mip_rel_gap": 0.0},
     )
+    if solved.x is None:
+        raise AccelsimError(f"no assignment was found in {seconds:g} s: {solved.message}")
     found = np.rint(solved.x[:-1]).astype(np.int64).reshape(layers, engines)
     value = float((busy * found).sum(axis=(1, 2)).max())
     return Assignment(found, value, min(value, float(solved.mip_dual_bound) * unit))

@@ -29,6 +29,7 @@ from accelsim.inputs.fields import Fields, Key, Keys, keys_form, node_of
 from accelsim.inputs.source import ListNode, MapNode, Node, Problems, ScalarNode, describe
 from accelsim.inputs.units import RATES, QuantityError, Rate, listed, parse_energy, quantity_pattern
 from accelsim.inputs.workload import OPERATIONS, Einsum, Workload, sliced
+from accelsim.model.limits import LevelPort, least_bytes
 from accelsim.results.cache import MapOptions, ResultCache, content_key, map_with_cache
 from accelsim.search.strategy import Budget
 
@@ -77,11 +78,15 @@ class System:
 
 @dataclass(frozen=True, slots=True)
 class LayerCost:
-    """What one run of a layer costs on an engine, and by how much the least may be lower, relative to it."""
+    """What one run of a layer costs on an engine, and by how much the least may be lower, relative to it.
+
+    `least_bytes`: what any mapping moves through the shared memory at least, where `memory_bytes` is that of this one.
+    """
 
     energy_pj: float
     seconds: float
     memory_bytes: float
+    least_bytes: float
     gap: float = 0.0
 
 
@@ -302,7 +307,7 @@ def map_on_system(
     solve = {"energy": least_energy, "latency": least_latency, "throughput": most_throughput}[objective]
     assignment = solve(costs)
     least = assignment
-    if any(cost is not None and cost.gap > 0 for row in rows for cost in row):
+    if any(cost is not None and cost != _at_least(cost) for row in rows for cost in row):
         lower = [tuple(cost and _at_least(cost) for cost in row) for row in rows]
         least = solve(_costs(system, workload, lower))
     engines = [int(row.argmax()) for row in assignment.runs]
@@ -329,7 +334,8 @@ def map_on_system(
 
 def _at_least(cost: LayerCost) -> LayerCost:
     """What no mapping falls below."""
-    return replace(cost, energy_pj=cost.energy_pj / (1 + cost.gap), seconds=cost.seconds / (1 + cost.gap))
+    by = 1 + cost.gap
+    return replace(cost, energy_pj=cost.energy_pj / by, seconds=cost.seconds / by, memory_bytes=cost.least_bytes, gap=0)
 
 
 def _costs(system: System, workload: Workload, rows: Sequence[Sequence[LayerCost | None]]) -> Costs:
@@ -399,7 +405,9 @@ def _cost(
             best, proof = search.best, search.certificate
             assert machine.clock_hz is not None  # as `_engine` has seen to
             moved = best.outer_words * machine.levels[0].word_bits / 8
-            known[key] = LayerCost(best.energy_pj, best.cycles / machine.clock_hz, moved, proof.gap if proof else 0.0)
+            seconds = best.cycles / machine.clock_hz
+            least = least_bytes(machine, einsum, LevelPort(machine.levels[0].name, "", 0.0))
+            known[key] = LayerCost(best.energy_pj, seconds, moved, least, proof.gap if proof else 0.0)
     return known[key]
 
 
@@ -424,7 +432,7 @@ def _on_gpu(engine: Engine, gpu: Gpu, einsum: Einsum) -> LayerCost | str:
         (kernel,) = best_kernels(gpu, [einsum.name], gemms_of([product]), engine.number_format, mode)
     except AccelsimError as error:
         return str(error)
-    return LayerCost(kernel.energy_j * 1e12, kernel.time_us * 1e-6, kernel.dram_bytes)
+    return LayerCost(kernel.energy_j * 1e12, kernel.time_us * 1e-6, kernel.dram_bytes, kernel.dram_bytes)
 
 
 def system_json(found: SystemResult) -> dict[str, Any]:

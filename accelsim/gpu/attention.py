@@ -23,6 +23,7 @@ from accelsim.gpu.fitted import (
     Names,
     Parts,
     Shapes,
+    gone,
     shapes_of,
     time_kernels,
 )
@@ -42,8 +43,6 @@ _ROWS = 16.0
 """Rows of the narrowest tile of a tensor core, which the query heads of a key-value head share."""
 _WIDE = 32.0
 """Query heads of a key-value head above which some stacks take another kernel (TensorRT-LLM, XQA)."""
-_SHARPNESS = 3.0
-"""How suddenly data no longer stays in L2, as in the model of products."""
 _MOVED = 2.0
 """Bytes of a word of the result; also of Q before it is quantised."""
 
@@ -115,12 +114,6 @@ def _least(gpu: Gpu, shapes: Shapes) -> tuple[Floats, Floats]:
     return operations / _peak(gpu, shapes["query_bytes"]), (own + cache) / (gpu.dram_bytes_per_s * 1e-6)
 
 
-def _gone(gpu: Gpu, moved: Floats, residency: float) -> Floats:
-    """Share of data that L2 does not hold from the run before."""
-    much = (moved / (gpu.l2_bytes * residency)) ** _SHARPNESS
-    return much / (1 + much)
-
-
 _PREFILL = {
     "launch_us": Constant(6.0, 0.5, 60.0, "launches, and what no size changes"),
     "math": Constant(0.7, 0.05, 1.5, "share of the BF16 peak"),
@@ -155,7 +148,7 @@ def _prefill_parts(gpu: Gpu, shapes: Shapes, constants: Constants) -> Parts:
     shared = rounds * usual + constants["imbalance"] * usual * np.maximum(1 - 1 / rounds, 0)
     own, cache = _bytes(shapes)
     moved = own + constants["cache_passes"] * cache
-    cold = _gone(gpu, moved, constants["residency"]) / (gpu.dram_bytes_per_s * 1e-6 * constants["memory"])
+    cold = gone(gpu, moved, constants["residency"]) / (gpu.dram_bytes_per_s * 1e-6 * constants["memory"])
     return {
         "launch": np.full_like(tokens, constants["launch_us"]),
         "tiles": np.where(rounds <= 1, longest, np.maximum(longest, shared)),
@@ -208,7 +201,7 @@ def _decode_parts(gpu: Gpu, shapes: Shapes, constants: Constants) -> Parts:
     cache = batch * shapes["kv_heads"] * seen * row
     own, _ = _bytes(shapes)
     once = cache + own
-    cold = once * _gone(gpu, once, constants["residency"]) * (1 + (again - 1) * constants["dram_reads"])
+    cold = once * gone(gpu, once, constants["residency"]) * (1 + (again - 1) * constants["dram_reads"])
     memory = cold / (gpu.dram_bytes_per_s * 1e-6 * constants["memory"])
     memory = memory + (once * again - cold) / (gpu.l2_bytes_per_s * 1e-6 * constants["l2"])
     both = shapes["head_size"] + shapes["value_size"]

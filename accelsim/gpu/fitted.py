@@ -65,6 +65,16 @@ class Kind:
     variant: Callable[[Shapes], Names]
 
 
+_SHARPNESS = 3.0
+"""How suddenly data no longer stays in L2, as in the model of products."""
+
+
+def gone(gpu: Gpu, moved: Floats, residency: float) -> Floats:
+    """Share of the bytes that are moved which L2 does not hold from the run before."""
+    much = (moved / (gpu.l2_bytes * residency)) ** _SHARPNESS
+    return much / (1 + much)
+
+
 def one_variant(shapes: Shapes) -> Names:
     """No kernel of its own for any shape."""
     return np.full(len(next(iter(shapes.values()))), "", dtype="U1")

@@ -24,6 +24,7 @@ from accelsim.gpu.fitted import (
     Names,
     Parts,
     Shapes,
+    gone,
     one_variant,
     shapes_of,
     time_kernels,
@@ -64,8 +65,6 @@ _TILES = (16.0, 128.0)
 """Fewest and most rows of one."""
 _SM_BYTES = 64.0
 """Bytes that an SM takes from L2 in a cycle (NVIDIA A100 white paper)."""
-_SHARPNESS = 3.0
-"""How suddenly data no longer stays in L2, as in the model of products."""
 _RESULT = 2.0
 """Bytes of a word of the result, and of inputs before they are quantised."""
 
@@ -118,12 +117,6 @@ def _variant(shapes: Shapes) -> Names:
     return np.array([one.name for one in PRECISIONS])[shapes["precision"].astype(np.int64)]
 
 
-def _gone(gpu: Gpu, moved: Floats, residency: float) -> Floats:
-    """Share of data that L2 does not hold."""
-    much = (moved / (gpu.l2_bytes * residency)) ** _SHARPNESS
-    return much / (1 + much)
-
-
 _PRODUCT = {
     "floor_us": Constant(3.0, 0.3, 500.0, "least time, as of launches without a CUDA graph"),
     "launch_us": Constant(6.0, 0.5, 60.0, "launches, and what no size changes"),
@@ -160,7 +153,7 @@ _PASS = {
 def _pass_parts(gpu: Gpu, shapes: Shapes, constants: Constants) -> Parts:
     """Inputs read, and written where the pass scales them too."""
     moved = shapes["m"] * shapes["k"] * shapes["bytes"]
-    cold = _gone(gpu, moved, constants["residency"]) / (gpu.dram_bytes_per_s * 1e-6 * constants["memory"])
+    cold = gone(gpu, moved, constants["residency"]) / (gpu.dram_bytes_per_s * 1e-6 * constants["memory"])
     memory = moved * (cold + 1 / (gpu.sms * gpu.boost_hz * 1e-6 * constants["sm_bytes"]))
     return {"launch": np.full_like(memory, constants["launch_us"]), "memory": memory}
 
@@ -247,7 +240,7 @@ def _experts_parts(gpu: Gpu, shapes: Shapes, constants: Constants) -> Parts:
         products += one * (np.maximum(1, blocks / gpu.sms) + np.where(blocks > gpu.sms, 0.5, 0))
     read = active * hidden * inter * (gated + 1) * weights
     dram = gpu.dram_bytes_per_s * 1e-6
-    memory = read * _gone(gpu, read, constants["residency"]) / (dram * constants["memory"])
+    memory = read * gone(gpu, read, constants["residency"]) / (dram * constants["memory"])
     moved = rows * (2 * hidden + inter * (gated + 1)) * _RESULT + shapes["tokens"] * hidden * 2 * _RESULT
     return {
         "launch": constants["launch_us"] + constants["expert_us"] * own,

@@ -15,7 +15,7 @@ from accelsim.importers.foreign import read_foreign
 from accelsim.importers.templates import read_document
 from accelsim.importers.timeloop_comparison import TWO_ITERATIONS, default_counts, whole_tiles
 from accelsim.importers.timeloop_replay import CAUSES as REPLAYED
-from accelsim.importers.timeloop_replay import HALO, REUSE, evaluate_holding
+from accelsim.importers.timeloop_replay import HALO, REUSE, cycles_in, evaluate_holding
 from accelsim.inputs.architecture import Architecture, load_architecture
 from accelsim.inputs.energy import EnergyTable
 from accelsim.inputs.errors import AccelsimError
@@ -79,10 +79,7 @@ def read_statistics(text: str, file: str) -> Statistics:
     AccelsimError
         If it is none.
     """
-    cycles = re.search(r"^Cycles: (\d{1,18})$", text, re.MULTILINE)
-    if cycles is None:
-        raise AccelsimError(f"{file}: not the statistics of a mapping: no line `Cycles: …` in it")
-    found = Statistics(int(cycles[1]))
+    found = Statistics(cycles_in(text, file))
     level = tensor = ""
     held: tuple[str, str] | None = None
     for line in text.partition("\nNetworks\n")[0].splitlines():

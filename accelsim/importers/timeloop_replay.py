@@ -62,6 +62,14 @@ class Difference:
     cause: str = ""
 
 
+def cycles_in(text: str, file: str) -> int:
+    """Cycles of a `*.stats.txt`; raises AccelsimError if it is none."""
+    cycles = re.search(r"^Cycles: (\d{1,18})$", text, re.MULTILINE)
+    if cycles is None:
+        raise AccelsimError(f"{file}: not the statistics of a mapping: no line `Cycles: …` in it")
+    return int(cycles[1])
+
+
 def read_statistics(text: str, file: str) -> Statistics:
     """Read a `*.stats.txt` of the classic analysis.
 
@@ -70,10 +78,7 @@ def read_statistics(text: str, file: str) -> Statistics:
     AccelsimError
         If it is none.
     """
-    cycles = re.search(r"^Cycles: (\d{1,18})$", text, re.MULTILINE)
-    if cycles is None:
-        raise AccelsimError(f"{file}: not the statistics of a mapping: no line `Cycles: …` in it")
-    found = Statistics(int(cycles[1]))
+    found = Statistics(cycles_in(text, file))
     level = tensor = ""
     size = 1
     for line in text.partition("\nNetworks\n")[0].splitlines():

@@ -128,7 +128,8 @@ def least_inside(
     """Cost inside a boundary at least, by level and by the level that each tensor comes from: float64[L, L, T].
 
     Each word that is needed goes from the parent from level to level, to the last one that keeps the tensor, and past
-    none that must keep it. There the compute units ask for a word each.
+    none that must keep it. There the compute units ask for a word each; each network on the way moves what those
+    inside it leave of that at least.
 
     Parameters
     ----------

@@ -340,8 +340,10 @@ def system_verdict(found: SystemResult) -> Iterator[Part]:
         time = f"; {1 / value:,.4g} runs a second, {format_si(value, 's', 4)} between two"
     crossing = f"; {format_bits(int(found.crossing_bits))} between engines" if found.crossing_bits else ""
     yield f"{energy(found.energy_pj)} a run{time}{crossing}"
-    proof = "optimal (proved)" if found.proved else f"within {found.gap:.2%} of optimal"
-    yield bold(f"{proof}: no other assignment, with any even mappings, is better")
+    if found.proved:
+        yield bold("optimal (proved): no other assignment, with any even mappings, is better")
+    else:
+        yield bold(f"within {gap_text(found.gap)} of the best assignment with any even mappings")
 
 
 def _elsewhere(engine: str, objective: str, row: Row) -> str:
