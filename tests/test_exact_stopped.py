@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import random
 
 import pytest
 
@@ -105,6 +106,28 @@ def test_floor__no_mapping_falls_below():
         space = MapSpace(encode(case[0], case[1]), case[2])
         for power in ((1.0, 0.0), (0.0, 1.0), (2.0, 1.0)):
             assert 0 < mapper._floor(space, product(*power)) <= known.best(*power)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_floor__of_networks_that_are_passed_by_is_no_more_than_the_best(seed):
+    """Energy lies in networks alone; what those further in share does not cross the ones further out."""
+    rng = random.Random(seed)
+    free = {"read": "0 pJ", "write": "0 pJ"}
+    levels = [{"name": "DRAM", "class": "x", "word": "16 bit", "energy": free}]
+    levels += [
+        {"name": f"Net{i}", "class": "x", "word": "16 bit", "bypass": ["Weights", "Inputs", "Outputs"]}
+        for i in range(2)
+    ]
+    for level in levels:
+        transfer = {role: f"{rng.choice([0, 1, 3])} pJ" for role in ("Weights", "Inputs", "Outputs")}
+        level["fanout"] = {"x": rng.choice([1, 2, 4]), "energy": {"transfer": transfer}}
+    compute = {"class": "x", "energy": {"compute": "1 pJ"}}
+    machine = load_architecture({"architecture": {"name": "nets", "levels": levels, "compute": compute}})
+    layer = load_workload({"workload": {"name": "w", "gemm": {"M": 4, "N": 2, "K": 4}}}).layers[0]
+    best = map_einsum(machine, layer, method="exhaustive").best.energy_pj
+    space = MapSpace(encode(machine, layer))
+    assert 0 < mapper._floor(space, product(1.0, 0.0)) <= best
+    assert map_einsum(machine, layer).best.energy_pj == best
 
 
 UNEVEN = 90

@@ -66,12 +66,14 @@ def test_bits_of_a_cycle__are_what_the_machine_moves():
     [
         ("Outputs: 1 bit", "4:12: slices.Outputs: unknown key; did you mean 'Inputs'?"),
         ("Inputs: 0 bit", "4:20: slices.Inputs: '0 bit' is zero"),
+        ("", "4:11: slices: expected a mapping with the keys Inputs, Weights, got '3 bit'"),
         ("Inputs: one", "4:20: slices.Inputs: 'one' is not a number with a unit"),
     ],
 )
 def test_slices__that_are_none_are_reported(text, message):
+    slices = f"slices: {{{text}, Weights: 3 bit}}" if text else "slices: 3 bit"
     with pytest.raises(SpecError, match="slices") as error:
-        load_architecture(MACHINE.replace("Inputs: 1 bit", text))
+        load_architecture(MACHINE.replace("slices: {Inputs: 1 bit, Weights: 3 bit}", slices))
     assert message in str(error.value)
 
 

@@ -26,7 +26,7 @@ from accelsim.inputs.constraints import load_constraints
 from accelsim.inputs.energy import EnergyEntry, EnergyTable
 from accelsim.inputs.errors import AccelsimError, NoValidMapping, SpecError
 from accelsim.inputs.fields import Fields, Key, Keys, keys_form, node_of
-from accelsim.inputs.source import ListNode, MapNode, Node, Problems, ScalarNode, describe
+from accelsim.inputs.source import ListNode, Node, Problems, ScalarNode, describe
 from accelsim.inputs.units import RATES, QuantityError, Rate, listed, parse_energy, quantity_pattern
 from accelsim.inputs.workload import OPERATIONS, Einsum, Workload, sliced
 from accelsim.model.limits import LevelPort, least_bytes
@@ -183,7 +183,7 @@ def read_system(body: Node, path: Path, problems: Problems) -> System | None:
     top = Fields(body, problems, _TOP)
     name, shared = top.value("name", ""), _per_second(top, "bandwidth")
     node = top.get("crossing")
-    crossing = Fields(node, problems, _CROSSING) if isinstance(node, MapNode) else None
+    crossing = Fields(node, problems, _CROSSING) if node is not None else None
     pj = float(crossing.value("energy", 0.0)) if crossing else 0.0
     across = _per_second(crossing, "bandwidth") if crossing else None
     engines: list[Engine] = []

@@ -410,7 +410,7 @@ def read_architecture(
     some_clock = clock_hz or (Fraction(1) if "clock" in top else None)
     machine = _Machine(some_clock, technology, estimator, "energy_table" in top, {}, {}, {})
     levels = _levels(top, machine)
-    sliced = Fields(node, problems, _SLICES) if isinstance(node := top.get("slices"), MapNode) else None
+    sliced = Fields(node, problems, _SLICES) if (node := top.get("slices")) is not None else None
     compute = Compute()
     if "compute" in top:
         compute = _compute(top.entries["compute"], machine, {level.name for level in levels}, problems)
