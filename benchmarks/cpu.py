@@ -17,6 +17,8 @@ import numpy as np
 from accelsim import Budget, load_architecture, load_workload, map_einsum
 
 SIZES = ((256, 256, 256), (512, 512, 512), (1024, 1024, 1024), (2048, 2048, 2048), (4096, 4096, 64), (64, 4096, 4096))
+_BANDWIDTH = "36 GB/s"
+"""Share of a chiplet in the DRAM bandwidth of arch/cpu_server.yaml: 576 GB/s / 16."""
 _STEP_CYCLES = 6
 """Cycles of a step of xorshift: three shifts and three exclusive ors, each after the one before."""
 
@@ -68,10 +70,12 @@ def main() -> None:
     parser.add_argument(
         "--machine", default="cpu_server", help="an architecture with the parameters of arch/cpu_server.yaml"
     )
+    parser.add_argument("--lanes", default="16", help="of a pipe: 16 for AVX-512, 8 where the BLAS uses AVX2")
     parser.add_argument("--seconds", type=float, default=10.0, help="for the search of each product")
     arguments = parser.parse_args()
     cores, hertz = len(os.sched_getaffinity(0)), clock_hz()
-    overrides = {"chiplets": "1", "cores": str(cores), "clock": f"{hertz / 1e9:.3f} GHz", "bandwidth": "36 GB/s"}
+    overrides = {"chiplets": "1", "cores": str(cores), "clock": f"{hertz / 1e9:.3f} GHz", "bandwidth": _BANDWIDTH}
+    overrides["lanes"] = arguments.lanes
     machine = load_architecture(arguments.machine, overrides)
     say(f"{machine.name}: {cores} cores at {hertz / 1e9:.2f} GHz, peak {2 * machine.macs * hertz / 1e9:,.0f} GFLOP/s")
     say(f"{'M x N x K':>18} {'predicted':>10} {'numpy':>10} {'predicted / numpy':>18}  bound by")
