@@ -35,6 +35,7 @@ from accelsim.importers.values import (
     value,
     whole,
 )
+from accelsim.importers.zigzag_imc import IMC_KEYS, in_memory
 from accelsim.inputs.errors import Mark
 from accelsim.inputs.library import importer
 from accelsim.inputs.units import listed, quoted
@@ -50,7 +51,7 @@ _ONNX_BITS = {"Weights": 8, "Inputs": 8, "Outputs": 8, "psums": 16}
 _ACTIONS = {"read": "tl", "write": "fh", "update": "fl"}
 """To the lower level, from the higher and from the lower one; `th`, to the higher one, is a drain."""
 _ARRAY_KEYS = {"multiplier_energy", "multiplier_area", "unit_energy", "unit_area", "dimensions", "sizes"}
-_ARRAY_KEYS |= {"is_imc", "imc_type", "input_precision"}
+_ARRAY_KEYS |= IMC_KEYS
 _MEMORY_KEYS = {"size", "r_cost", "w_cost", "area", "latency", "operands", "ports", "served_dimensions", "mem_type"}
 _MEMORY_KEYS |= {"auto_cost_extraction", "force_double_buffering"}
 _KINDS = {"r": "read", "w": "write", "rw": "read_write"}
@@ -94,8 +95,8 @@ def convert(documents: Sequence[Document]) -> Foreign:
     Raises
     ------
     SpecError
-        Where a file is none of ZigZag's, or its machine has no form of ours: compute in memory, and several memories
-        of one operand that are no ladder.
+        Where a file is none of ZigZag's, or its machine has no form of ours: several memories of one operand that are
+        no ladder.
     """
     notes: list[Note] = []
     items = [item for document in documents if isinstance(document.body, Row) for item in tables(document.body)]
@@ -108,8 +109,7 @@ def convert(documents: Sequence[Document]) -> Foreign:
     hardware = only(machines, "hardware file")
     architecture, places = None, dict[str, _Place]()
     if hardware is not None:
-        widths = {bits for layer in layers for bits in layer.bits.values()}
-        architecture, places = _architecture(hardware, widths, notes)
+        architecture, places = _architecture(hardware, layers, notes)
     constraints = None
     if entries and architecture is None:
         notes.append(Note(entries[0].mark, "mapping", "needs the hardware file: its dimensions are those of the array"))
@@ -121,13 +121,11 @@ def convert(documents: Sequence[Document]) -> Foreign:
 
 
 def _architecture(
-    hardware: Table, widths: Iterable[int], notes: list[Note]
+    hardware: Table, layers: Sequence[_Layer], notes: list[Note]
 ) -> tuple[dict[str, Any], dict[str, _Place]]:
     """Architecture of a hardware file, and the place of each dimension of its array."""
+    widths = {bits for layer in layers for bits in layer.bits.values()}
     array = value(hardware, "multipliers" if "multipliers" in hardware else "operational_array", Table)
-    if array.get("is_imc"):
-        what = "it computes in memory: cells are storage and MACs at once, for which accelsim has no form"
-        raise refuse(array.where("is_imc"), what)
     note_others(array, _ARRAY_KEYS, _LEFT, notes)
     row = value(array, "sizes", Row)
     sizes = {str(dim): whole(size, row.mark) for dim, size in zip(value(array, "dimensions", Row), row, strict=False)}
@@ -155,10 +153,37 @@ def _architecture(
         notes.append(Note(array.where("unit_area"), "area", "areas have no unit in ZigZag and are left out"))
     why = "ZigZag charges no read of the innermost memories for an operand that stays the same; accelsim charges each"
     notes.append(Note(array.mark, "operational_array", why))
+    machine = {"name": plain_name(value(hardware, "name", str, "zigzag")), "levels": levels}
+    if array.get("is_imc"):
+        return {**machine, "compute": _in_memory(array, levels, layers, notes)}, places
     of_mac = "multiplier_energy" if "multiplier_energy" in array else "unit_energy"
     energy = {"compute": _pj(figure(array, of_mac)), "source": "ZigZag"}
-    machine = {"name": plain_name(value(hardware, "name", str, "zigzag")), "levels": levels}
     return {**machine, "compute": {"name": "MAC", "class": "mac", "energy": energy}}, places
+
+
+def _in_memory(
+    array: Table, levels: Sequence[dict[str, Any]], layers: Sequence[_Layer], notes: list[Note]
+) -> dict[str, Any]:
+    """Compute units of an array that computes in memory.
+
+    What drives its rows is charged with the reads of inputs next to it, what ends its columns with the updates of sums.
+    """
+    costs = in_memory(array, notes)
+    sums = max((layer.bits.get("psums", max(layer.bits.values())) for layer in layers if layer.bits), default=16)
+    for role, action, bits, each_pj in (
+        ("Inputs", "read", whole(value(array, "input_precision", Row)[0], array.mark), costs.input_pj),
+        ("Outputs", "update", sums, costs.sum_pj),
+    ):
+        level = next(level for level in reversed(levels) if role in level.get("keep", _ROLES.values()))
+        access = int(level["word"].split()[0]) * level.get("block_size", 1)
+        energies, fallback = level["energy"], "write" if action == "update" else action
+        before = energies.get(action, energies[fallback])
+        roles = before if isinstance(before, dict) else dict.fromkeys(level.get("keep", _ROLES.values()), before)
+        roles = {one: text for one, text in roles.items() if action != "update" or one == "Outputs"}
+        roles[role] = _pj(float(roles[role].split()[0]) + each_pj * access / bits)
+        energies[action] = roles if len(roles) > 1 or action == "update" else roles[role]
+    energy = {"compute": _pj(costs.mac_pj), "source": "ZigZag's model of compute in memory"}
+    return {"name": "MAC", "class": "mac", "cycles_per_mac": costs.cycles, "energy": energy}
 
 
 def _served(memory: Table) -> set[str]:
