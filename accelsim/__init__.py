@@ -74,7 +74,6 @@ if TYPE_CHECKING:
     from accelsim.show.plots.result import plot_fusion as plot_fusion
     from accelsim.show.plots.result import plot_reuse as plot_reuse
     from accelsim.show.plots.result import plot_stacks as plot_stacks
-    from accelsim.show.plots.search import plot_curve as plot_curve
     from accelsim.show.plots.search import plot_front as plot_front
     from accelsim.show.plots.time import plot_time as plot_time
 
@@ -105,7 +104,7 @@ _NAMES = {
     "show.plots.census": ("plot_compare", "plot_density", "plot_histogram", "plot_within"),
     "show.plots.diagram": ("plot_architecture", "plot_mapping"),
     "show.plots.result": ("plot_energy", "plot_fusion", "plot_reuse", "plot_stacks"),
-    "show.plots.search": ("plot_curve", "plot_front"),
+    "show.plots.search": ("plot_front",),
     "show.plots.time": ("plot_time",),
 }
 _HOME = {name: f"accelsim.{module}" for module, names in _NAMES.items() for name in names}

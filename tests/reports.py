@@ -17,7 +17,7 @@ from accelsim.model.evaluate import evaluate
 from accelsim.model.result import Result
 from accelsim.population.census import census
 from accelsim.population.result import Census
-from accelsim.search.result import Certificate, FrontResult, Rejection, Sample, SearchResult, Spread
+from accelsim.search.result import Certificate, FrontResult, Rejection, Sample, SearchResult
 
 
 def row_stationary() -> tuple[Architecture, Einsum, Result]:
@@ -41,14 +41,7 @@ def all_loops_outside(architecture: Architecture, einsum: Einsum) -> Result:
 
 
 def a_search(best: Result, objective: str = "energy", stop: str = "budget") -> SearchResult:
-    """A random search of 5,000 mappings, 900 of them valid, whose energies rise to twenty times the best."""
-    bins = 300
-    step = 20 ** (1 / bins)
-    edges = tuple(best.energy_pj * step**i for i in range(bins + 1))
-    counts = [1 if i % 7 == 0 else 0 for i in range(bins)]
-    for i in range(40, 260):
-        counts[i] += (i - 40) * (260 - i) // 2300
-    counts[150] += 900 - sum(counts)
+    """A random search of 5,000 mappings, 900 of them valid."""
     return SearchResult(
         best=best,
         objective=objective,
@@ -65,13 +58,6 @@ def a_search(best: Result, objective: str = "energy", stop: str = "budget") -> S
                 Rejection("fanout", "GLB", 4000),
                 Rejection("capacity", "SPAD", 100),
                 Rejection("capacity", "GLB", 0),
-            ),
-            spread=Spread(edges, tuple(counts), best.energy_pj, edges[-1] * 0.999, step - 1),
-            curve=(
-                (3, 9 * best.energy_pj),
-                (40, 4 * best.energy_pj),
-                (900, 1.5 * best.energy_pj),
-                (3100, best.energy_pj),
             ),
         ),
     )

@@ -237,13 +237,12 @@ def test_embedded__cannot_end_its_script_and_is_read_back():
     assert json.loads(text) == {EVIL: [EVIL, "\u2028"]}
 
 
-def test_search_report__shows_what_was_seen_or_the_best_mapping_alone():
+def test_search_report__shows_the_best_mapping():
     architecture, einsum, result = row_stationary()
     alone = search_report(an_exact_search(result), architecture, einsum)
     assert data_of(alone)["histogram"] is None
     assert "One cost against another" not in alone
     seen = search_report(a_search(result), architecture, einsum)
-    assert sum(data_of(seen)["histogram"]["counts"]) == data_of(seen)["histogram"]["of"] == 900
     assert energy(result.energy_pj) in text_of(seen)
     assert seen == search_report(replace(a_search(result), seconds=99.0), architecture, einsum)
 

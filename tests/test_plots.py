@@ -10,14 +10,13 @@ import matplotlib
 import pytest
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
-from reports import a_front, a_search, all_loops_outside, an_exact_search, row_stationary
+from reports import a_front, all_loops_outside, row_stationary
 
 from accelsim.inputs.architecture import load_architecture
-from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.workload_reader import load_workload
 from accelsim.show.plots import figure_bytes
 from accelsim.show.plots.result import energy_table, plot_energy
-from accelsim.show.plots.search import curve_table, front_table, plot_curve, plot_front
+from accelsim.show.plots.search import front_table, plot_front
 from accelsim.show.report import OKABE_ITO, OTHER_COLOUR
 
 
@@ -50,45 +49,6 @@ def test_plot_energy__an_output_of_any_name_is_green():
     ax = plot_energy(all_loops_outside(machine, renamed))
     drawn = {container.get_label(): to_hex(container.patches[0].get_facecolor()) for container in ax.containers}
     assert drawn["MyOutputs"] == OKABE_ITO["Outputs"].lower()
-
-
-def test_curve_table__falls_and_ends_with_the_last_mapping_seen():
-    search = a_search(row_stationary()[2])
-    rows = curve_table(search)
-    assert [row["mappings"] for row in rows] == [3, 40, 900, 3100, 5000]
-    assert rows[-1]["best"] == rows[-2]["best"] == search.best.pj_per_mac
-    ax = plot_curve(search)
-    assert ax.get_ylabel() == "best energy [pJ/MAC]"
-
-
-def test_plot_curve__several_searches_against_the_optimum():
-    best = row_stationary()[2]
-    first, exact = a_search(best), an_exact_search(best)
-    searches = [first, replace(first, seed=8), exact]
-    rows = curve_table(searches)
-    assert list(dict.fromkeys(row["search"] for row in rows)) == ["random, seed 7", "random, seed 8", "exact"]
-    assert rows[-1] == {"search": "exact", "mappings": None, "best": best.pj_per_mac, "bound": best.pj_per_mac}
-    ax = plot_curve(searches)
-    assert len(ax.lines) == 3
-    assert [text.get_text() for text in ax.get_legend().get_texts()][-1] == f"optimum (proved): {best.pj_per_mac:.4g}"
-
-
-def test_plot_curve__an_exact_search_stopped_early_has_a_bound():
-    best = row_stationary()[2]
-    ax = plot_curve([a_search(best), an_exact_search(best, gap=0.25)])
-    said = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert said[1:] == [f"best of exact search: {best.pj_per_mac:.4g}", f"lower bound: {best.pj_per_mac / 1.25:.4g}"]
-
-
-def test_plot_curve__searches_for_different_objectives_share_no_axis():
-    best = row_stationary()[2]
-    with pytest.raises(AccelsimError, match="cycles and energy"):
-        plot_curve([a_search(best), a_search(best, "cycles")])
-
-
-def test_plot_curve__an_exact_search_has_no_sample_to_draw():
-    with pytest.raises(AccelsimError, match="classes of mappings"):
-        plot_curve(an_exact_search(row_stationary()[2]))
 
 
 def test_front_table__is_in_the_order_of_the_points():
@@ -135,10 +95,10 @@ def test_plot_front__one_point():
 def drawable(plot):
     """What a plot draws."""
     result = row_stationary()[2]
-    return {plot_energy: lambda: result, plot_front: lambda: a_front(result)}.get(plot, lambda: a_search(result))()
+    return a_front(result) if plot is plot_front else result
 
 
-@pytest.mark.parametrize("plot", [plot_energy, plot_curve, plot_front])
+@pytest.mark.parametrize("plot", [plot_energy, plot_front])
 def test_plots__equal_bytes_for_equal_input(plot):
     data = drawable(plot)
     first, second = figure_bytes(plot(data)), figure_bytes(plot(data))
@@ -146,7 +106,7 @@ def test_plots__equal_bytes_for_equal_input(plot):
     assert b"<dc:date>" not in first["svg"]
 
 
-@pytest.mark.parametrize("plot", [plot_energy, plot_curve, plot_front])
+@pytest.mark.parametrize("plot", [plot_energy, plot_front])
 def test_plots__draw_where_they_are_told_and_leave_settings_alone(plot):
     before, ax = dict(matplotlib.rcParams), Figure().add_subplot()
     assert plot(drawable(plot), ax=ax) is ax

@@ -12,9 +12,11 @@ from reports import a_stopped_census
 from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.workload_reader import load_workload
+from accelsim.mapspace.space import MapSpace
+from accelsim.model.encode import encode
+from accelsim.model.evaluate import evaluate
 from accelsim.population.census import census
 from accelsim.population.result import Near
-from accelsim.search.mapper import map_einsum
 from accelsim.show.plots import at_width, figure_bytes
 from accelsim.show.plots.census import (
     best_median_worst,
@@ -46,9 +48,11 @@ def large():
 
 @pytest.fixture(scope="module")
 def exhaustive():
-    """Energies of all valid mappings of the small map space."""
-    search = map_einsum(load_architecture("eyeriss"), load_workload("conv1d").layers[0], method="exhaustive")
-    return search.sample
+    """Energies [pJ/MAC] of all valid mappings of the small map space."""
+    machine, layer = load_architecture("eyeriss"), load_workload("conv1d").layers[0]
+    space = MapSpace(encode(machine, layer))
+    results = [evaluate(machine, layer, space.mapping_at(index)) for index in range(space.size)]
+    return np.array([result.pj_per_mac for result in results if result.valid])
 
 
 def one_mapping():
@@ -73,20 +77,17 @@ def test_histogram_table__holds_all_mappings_drawn_between_the_optimum_and_the_h
 
 def test_histogram_table__its_bands_hold_what_an_exhaustive_search_counts(small, exhaustive):
     """Of 40 intervals with 95 % confidence some two may miss."""
-    assert exhaustive.valid == small.mappings
-    edges, counts = np.array(exhaustive.spread.edges_pj), np.array(exhaustive.spread.counts)
-    middle = np.sqrt(edges[1:] * edges[:-1]) / small.macs
+    assert len(exhaustive) == small.mappings
     missed = 0
     for row in histogram_table(small, 40):
-        inside = (middle >= row["from_pj_per_mac"]) & (middle < row["to_pj_per_mac"])
-        true = counts[inside].sum() / small.mappings
+        true = np.mean((exhaustive >= row["from_pj_per_mac"]) & (exhaustive < row["to_pj_per_mac"]))
         missed += not row["share_low"] - 1e-3 <= true <= row["share_high"] + 1e-3
     assert missed <= 4
 
 
 def test_within_table__its_bands_hold_what_an_exhaustive_search_counts(small, exhaustive):
     for row in within_table(small, 20):
-        counted = exhaustive.spread.within(row["factor"] * (1 + exhaustive.spread.resolution)) / small.mappings
+        counted = np.mean(exhaustive <= exhaustive.min() * row["factor"] * (1 + 1e-9))
         assert row["share_low"] - 0.03 <= counted <= row["share_high"] + 0.03
     assert within_table(small)[-1]["share"] == 1
 

@@ -85,14 +85,6 @@ def test_plot__the_same_seed_draws_the_same_picture(run, tmp_path):
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
 
 
-def test_plot__curve_is_of_several_random_searches_and_the_exact_one(run):
-    rows = json.loads(run("plot", "curve", "eyeriss", "conv1d", *FEW, "--json")[1])["rows"]
-    names = list(dict.fromkeys(row["search"] for row in rows))
-    assert names == ["random, seed 0", "random, seed 1", "random, seed 2", "exact"]
-    optimum = rows[-1]["best"]
-    assert all(row["best"] >= optimum for row in rows)
-
-
 @pytest.mark.parametrize("kind", ["mapping", "energy", "reuse"])
 def test_plot__draws_the_mapping_that_map_writes(run, tmp_path, kind, monkeypatch):
     """Of 12 mappings of least energy the same one, also where `map` found it earlier and it was kept."""

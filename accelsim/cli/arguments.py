@@ -13,7 +13,7 @@ from accelsim.cli import Parser, add
 from accelsim.inputs.errors import AccelsimError
 
 PLOTS = (
-    *("architecture", "mapping", "energy", "reuse", "time", "front", "curve"),
+    *("architecture", "mapping", "energy", "reuse", "time", "front"),
     *("histogram", "density", "within", "stacks", "compare", "network"),
 )
 SWEEP_PLOTS = ("front", "sensitivity")

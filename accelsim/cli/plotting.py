@@ -42,10 +42,8 @@ from accelsim.inputs.workload import Einsum
 from accelsim.model.evaluate import evaluate
 from accelsim.results import NO_PLOTLY, refuse_directory, refuse_file, refuse_page, to_json, write_directory, write_page
 from accelsim.results.cache import MapOptions
-from accelsim.search.mapper import map_einsum
 from accelsim.search.stopping import answering, asked
 from accelsim.search.strategy import Budget
-from accelsim.show.report import search_progress
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -246,7 +244,6 @@ def _sweep_picture(arguments: argparse.Namespace, name: str) -> Path:
 
 
 _FORMATS = (".png", ".svg")
-_RANDOM_SEARCHES = 3
 _OF_A_CENSUS = ("histogram", "density", "within", "stacks", "compare")
 
 
@@ -345,10 +342,6 @@ def _plot_layer(arguments: argparse.Namespace) -> Picture:
         return _picture(
             name, search.front_table, search.plot_front, search_front(inputs, layer, arguments, MapOptions())
         )
-    if kind == "curve":  # against the proved optimum
-        seeds = range(arguments.seed, arguments.seed + _RANDOM_SEARCHES)
-        drawn = [_draw(arguments, inputs, layer, seed) for seed in seeds]
-        return _picture(name, search.curve_table, search.plot_curve, [*drawn, _best(arguments, inputs, layer)])
     if "mapping" in inputs.paths:
         mapped = evaluate(machine, layer, load_mapping(inputs.paths["mapping"], machine, layer, inputs.overrides))
         if not mapped.valid:
@@ -368,21 +361,6 @@ def _best(arguments: argparse.Namespace, inputs: Inputs, layer: Einsum) -> Searc
     """The mapping of lowest energy, or for `time` of fewest cycles, the same that `accelsim map` gives."""
     options = MapOptions("cycles" if arguments.kind == "time" else "energy")
     return search_layer(inputs, layer, arguments, options, open_cache(arguments), layer.name)
-
-
-def _draw(arguments: argparse.Namespace, inputs: Inputs, layer: Einsum, seed: int) -> SearchResult:
-    """The random search of one layer for the lowest energy, with progress where a terminal shows it."""
-    with search_progress(make_console(stderr=True), layer.name, "energy") as on_progress:
-        return map_einsum(
-            inputs.architecture,
-            layer,
-            constraints=read_layer_constraints(inputs, layer),
-            method="random",
-            budget=Budget(arguments.samples, None),
-            seed=seed,
-            workers=arguments.workers,
-            on_progress=on_progress,
-        )
 
 
 def _plot_compare(arguments: argparse.Namespace) -> Picture:
@@ -423,7 +401,7 @@ def _one_or_count(names: list[str], what: str) -> str:
 
 _MAKERS: dict[str, Callable[[argparse.Namespace], Picture]] = {
     "architecture": _plot_architecture,
-    **dict.fromkeys(("mapping", "energy", "reuse", "time", "front", "curve", *_OF_A_CENSUS), _plot_layer),
+    **dict.fromkeys(("mapping", "energy", "reuse", "time", "front", *_OF_A_CENSUS), _plot_layer),
     "compare": _plot_compare,
     "network": _plot_network,
 }

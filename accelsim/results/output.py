@@ -45,17 +45,13 @@ from accelsim.results.output_schema import (
     rows,
     word,
 )
-from accelsim.search.result import Certificate, FrontResult, Rejection, SearchResult, Spread
+from accelsim.search.result import Certificate, FrontResult, Rejection, SearchResult
 
 if TYPE_CHECKING:
     from accelsim.model.sparsity.result import SparseResult
     from accelsim.search.zeros import BestWithZeros
 
-QUANTILES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
-WITHIN = (1.01, 1.1, 2.0)
 STOPS = ("exhausted", "budget", "timeout", "memory", "remainders", "interrupted")
-MOST_BINS = 500
-"""Of the histogram in the JSON: lower and upper edge [pJ] and number of valid mappings of each occupied bin."""
 
 
 def mapping_json(mapping: LoopNest) -> list[dict[str, Any]]:
@@ -143,31 +139,7 @@ CERTIFICATE = record(
 """What a search proves; the gap is null while the bound is 0, so that none is known."""
 
 
-def _quantile_rows(spread: Spread) -> list[dict[str, float]]:
-    """Energies [pJ] that shares of the mappings do not exceed; exact at both ends."""
-    exact = {0.0: spread.min_pj, 1.0: spread.max_pj}
-    return [{"share": each, "energy_pj": exact.get(each, spread.quantile_pj(each))} for each in QUANTILES]
-
-
-def _within_rows(spread: Spread) -> list[dict[str, float]]:
-    counts = {factor: spread.within(factor) for factor in WITHIN}
-    return [{"factor": factor, "count": n, "share": n / spread.valid} for factor, n in counts.items()]
-
-
-_SPREAD = record(
-    resolution=NUMBER,
-    min_pj=NUMBER,
-    max_pj=NUMBER,
-    max_over_min=at("ratio", NUMBER),
-    quantiles=at(_quantile_rows, rows(record(share=SHARE, energy_pj=NUMBER))),
-    within=at(_within_rows, rows(record(factor=NUMBER, count=COUNT, share=SHARE))),
-    histogram=at(
-        lambda spread: [bin_ for bin_ in spread.histogram(MOST_BINS) if bin_[2]], rows(row(NUMBER, NUMBER, SOME))
-    ),
-)
-_SAMPLE = record(
-    seen=SOME, valid=SOME, rejections=rows(fields_of(Rejection)), spread=_SPREAD, curve=rows(row(SOME, NUMBER))
-)
+_SAMPLE = record(seen=SOME, valid=SOME, rejections=rows(fields_of(Rejection)))
 """What an exhaustive or random search saw."""
 SEARCH = record(
     objective=TEXT,

@@ -5,7 +5,6 @@ Axis letters as in `accelsim.mapspace.space`.
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -18,66 +17,33 @@ from accelsim.model.jit import jit
 from accelsim.model.kernel import RULES, UTILIZATION, VALID, cost, evaluate_one, fit
 from accelsim.search.value_kernel import outer_words, value_of, within_limits
 
-BINS = 1 << 18
-BIN_WIDTH = 2.5e-4
-"""Width of a bin of ln(energy / 1 pJ)."""
-FIRST_BIN = -8.0
-"""ln(energy / 1 pJ) where the first bin begins; the last one ends at 57.5, or 10^25 pJ."""
-CURVE = 4096
 POLL = 512
 
 
 class PieceTally(NamedTuple):
     """What one piece of a search has seen.
 
-    best : Batch of one mapping, the best so far; value : float64[3], its objective, and the smallest and largest energy
-    [pJ] seen; tally : int64[RULES x L], mappings by status; bins : int64[BINS], valid mappings by energy; curve_at :
-    int64[CURVE] and curve : float64[CURVE], after how many mappings of this piece the best became what; improved :
-    int64[1], how often it did.
+    best : Batch of one mapping, the best so far; value : float64[2], its objective, and the smallest energy [pJ] seen;
+    tally : int64[RULES x L], mappings by status.
     """
 
     best: Batch
     value: Floats
     tally: Ints
-    bins: Ints
-    curve_at: Ints
-    curve: Floats
-    improved: Ints
 
 
 def make_tally(encoded: Encoded) -> PieceTally:
     """Empty books."""
     levels = len(encoded.architecture.levels)
-    value = np.array([np.inf, np.inf, 0.0])
-    tally = np.zeros(RULES * levels, np.int64)
-    return PieceTally(
-        empty_batch(encoded, 1),
-        value,
-        tally,
-        np.zeros(BINS, np.int64),
-        np.zeros(CURVE, np.int64),
-        np.zeros(CURVE, np.float64),
-        np.zeros(1, np.int64),
-    )
+    return PieceTally(empty_batch(encoded, 1), np.full(2, np.inf), np.zeros(RULES * levels, np.int64))
 
 
 @jit
 def _book(
-    books: PieceTally,
-    number: int,
-    energy: float,
-    value: float,
-    temporal: Ints,
-    order: Ints,
-    x: Ints,
-    y: Ints,
-    keep: Bools,
+    books: PieceTally, energy: float, value: float, temporal: Ints, order: Ints, x: Ints, y: Ints, keep: Bools
 ) -> None:
     """Enter a valid mapping; of equally good ones the first counts."""
-    at = int((math.log(energy) - FIRST_BIN) / BIN_WIDTH) if energy > 0 else 0
-    books.bins[min(max(at, 0), BINS - 1)] += 1
     books.value[1] = min(books.value[1], energy)
-    books.value[2] = max(books.value[2], energy)
     if value < books.value[0]:
         books.value[0] = value
         for lv in range(temporal.shape[0]):
@@ -88,10 +54,6 @@ def _book(
                 books.best.y[0, lv, d] = y[lv, d]
             for t in range(keep.shape[1]):
                 books.best.keep[0, lv, t] = keep[lv, t]
-        at = min(books.improved[0], CURVE - 1)  # of more improvements than that in one piece the last one is kept
-        books.curve_at[at] = number
-        books.curve[at] = value
-        books.improved[0] = at + 1
 
 
 @jit
@@ -120,7 +82,7 @@ def search_draws(
         books.tally[status] += 1
         if status == VALID:
             value = value_of(terms, energy, float(cycles), words, 0.0)
-            _book(books, i + 1, energy, value, temporal, order, x, y, keep)
+            _book(books, energy, value, temporal, order, x, y, keep)
     return count
 
 
@@ -210,7 +172,7 @@ def search_all(
             books.tally[status] += 1
             if status == VALID:
                 value = value_of(terms, energy, float(cycles), words, 0.0)
-                _book(books, seen, energy, value, temporal, order, x, y, keep)
+                _book(books, energy, value, temporal, order, x, y, keep)
             if not next_order(order, starts, loops):
                 break
     return seen

@@ -72,9 +72,8 @@ class _Work:
 
     def clear(self) -> _Work:
         """Empty the books."""
-        self.books.value[:] = (np.inf, np.inf, 0.0)
-        for array in (self.books.tally, self.books.bins, self.books.curve_at, self.books.curve, self.books.improved):
-            array[:] = 0
+        self.books.value[:] = np.inf
+        self.books.tally[:] = 0
         return self
 
 
@@ -428,7 +427,7 @@ class _Run:
             seconds=seconds,
             certificate=proof,
             ranked=(best,),
-            sample=Sample(ledger.seen, ledger.valid, self._rejections(), ledger.spread(), tuple(ledger.curve)),
+            sample=Sample(ledger.seen, ledger.valid, self._rejections()),
             limits=self.space.constraints.on_costs,
         )
 

@@ -23,66 +23,6 @@ class Rejection:
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
-    """Energies of all valid mappings that a search saw, as a histogram on a logarithmic axis.
-
-    Attributes
-    ----------
-    edges_pj : tuple of float
-        Edges [pJ] of the bins, each `resolution` (relative) wide; len(counts) + 1 of them; from the first occupied bin
-        to the last.
-    counts : tuple of int
-        Valid mappings in each bin.
-    min_pj, max_pj : float
-        Exact smallest and largest energy [pJ].
-    resolution : float
-        Relative width of a bin: quantiles and shares are exact to that.
-    """
-
-    edges_pj: tuple[float, ...]
-    counts: tuple[int, ...]
-    min_pj: float
-    max_pj: float
-    resolution: float
-
-    @property
-    def valid(self) -> int:
-        """Valid mappings seen."""
-        return sum(self.counts)
-
-    @property
-    def ratio(self) -> float:
-        """Largest over smallest energy."""
-        return self.max_pj / self.min_pj if self.min_pj else math.inf
-
-    def quantile_pj(self, share: float) -> float:
-        """Energy [pJ] that a share (0..1) of the valid mappings does not exceed, to the resolution."""
-        wanted, so_far = share * self.valid, 0
-        for upper, count in zip(self.edges_pj[1:], self.counts, strict=True):
-            so_far += count
-            if count and so_far >= wanted:
-                return min(max(upper, self.min_pj), self.max_pj)
-        return self.max_pj
-
-    def histogram(self, most: int) -> list[tuple[float, float, int]]:
-        """At most so many bins, each some of the bins put together: lower and upper edge [pJ], valid mappings in it."""
-        together = -(-len(self.counts) // most)
-        starts = range(0, len(self.counts), together)
-        ends = [min(start + together, len(self.counts)) for start in starts]
-        return [
-            (self.edges_pj[start], self.edges_pj[end], sum(self.counts[start:end]))
-            for start, end in zip(starts, ends, strict=True)
-        ]
-
-    def within(self, factor: float) -> int:
-        """Valid mappings whose energy is at most `factor` x the smallest one, to the resolution."""
-        limit = self.min_pj * factor * (1 + self.resolution / 2)
-        return sum(count for upper, count in zip(self.edges_pj[1:], self.counts, strict=True) if upper <= limit) or min(
-            1, self.valid
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class Sample:
     """What an exhaustive or random search saw on its way.
 
@@ -92,17 +32,11 @@ class Sample:
         Mappings evaluated, and those of them that were valid.
     rejections : tuple of Rejection
         Why the others were not.
-    spread : Spread
-        Energies of the valid ones.
-    curve : tuple of (int, float)
-        Best-so-far: after how many mappings the objective fell to what value.
     """
 
     seen: int
     valid: int
     rejections: tuple[Rejection, ...]
-    spread: Spread
-    curve: tuple[tuple[int, float], ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from accelsim.inputs.errors import AccelsimError
-from accelsim.search.result import Spread
 
 if TYPE_CHECKING:
     from accelsim.search.kernel import PieceTally
@@ -63,39 +62,19 @@ class SearchTally:
 
     books: PieceTally
     seen: int = 0
-    curve: list[tuple[int, float]] = field(default_factory=list)
 
     def add(self, books: PieceTally, seen: int) -> None:
         """Add the books of the next piece."""
         mine = self.books
-        for at, value in zip(books.curve_at.tolist(), books.curve.tolist()[: int(books.improved[0])], strict=False):
-            if not self.curve or value < self.curve[-1][1]:
-                self.curve.append((self.seen + at, value))
         if books.value[0] < mine.value[0]:
             mine.value[0] = books.value[0]
             for array, other in zip(mine.best, books.best, strict=True):
                 array[:] = other
         mine.value[1] = min(mine.value[1], books.value[1])
-        mine.value[2] = max(mine.value[2], books.value[2])
         mine.tally[:] += books.tally
-        mine.bins[:] += books.bins
         self.seen += seen
 
     @property
     def valid(self) -> int:
         """Valid mappings seen."""
         return int(self.books.tally[0])
-
-    def spread(self) -> Spread:
-        """Energies of all valid mappings seen."""
-        from accelsim.search.kernel import BIN_WIDTH, FIRST_BIN
-
-        occupied = self.books.bins.nonzero()[0]
-        low, high = int(occupied[0]), int(occupied[-1])
-        return Spread(
-            edges_pj=tuple(math.exp(FIRST_BIN + BIN_WIDTH * at) for at in range(low, high + 2)),
-            counts=tuple(self.books.bins[low : high + 1].tolist()),
-            min_pj=float(self.books.value[1]),
-            max_pj=float(self.books.value[2]),
-            resolution=BIN_WIDTH,
-        )

@@ -37,12 +37,11 @@ PARTS: dict[str, Names] = {
     "Results": {
         "accelsim": ("Result", "SearchResult", "Certificate", "Sample", "FrontResult", "to_pandas"),
         "accelsim.model.result": ("TensorAtLevel", "TensorOnNetwork", "LevelResult", "Ramp", "Violation"),
-        "accelsim.search.result": ("Spread",),
     },
     "Figures": {
         "accelsim": (
             *("plot_architecture", "plot_mapping", "plot_reuse", "plot_energy", "plot_stacks", "plot_front"),
-            *("plot_histogram", "plot_density", "plot_within", "plot_compare", "plot_curve"),
+            *("plot_histogram", "plot_density", "plot_within", "plot_compare"),
             *("plot_time", "plot_fusion"),
         ),
         "accelsim.show.plots.result": ("plot_network",),

@@ -286,7 +286,7 @@ DRAWN = 1200
 """Mappings of the uniform sample that a page shows at most."""
 DATA_BYTES = 900_000
 """JSON of mappings at most; the last drawn are left out beyond that."""
-_RANKED, _BARS = 200, 60
+_RANKED = 200
 
 
 def census_report(census: Census, architecture: Architecture, einsum: Einsum) -> str:
@@ -309,8 +309,6 @@ def census_report(census: Census, architecture: Architecture, einsum: Einsum) ->
             "edges": [rounded(10.0**edge, 8) for edge in edges.tolist()],
             "counts": counts.tolist(),
             "of": len(census.sample),
-            "uniform": True,
-            "what": "mappings drawn",
             "marks": [
                 [f"lowest{_known(census.range_of('energy').lowest_proved)}", rounded(census.best.energy_pj)],
                 ["median", rounded(census.sample.quantile("energy", 0.5).value)],
@@ -332,41 +330,23 @@ def search_report(search: SearchResult, architecture: Architecture, einsum: Eins
     """Write a page on what a search found: see `census_report`."""
     shown = [Chosen("best", "best", search.best)]
     shown += [Chosen(f"rank {rank}", "named", found) for rank, found in enumerate(search.ranked[1:_RANKED], 2)]
-    histogram, edges = _seen(search)
     data = {
         **machine_data(architecture, einsum),
-        "histogram": histogram,
-        "mappings": _mappings(shown, architecture, einsum, edges),
+        "histogram": None,
+        "mappings": _mappings(shown, architecture, einsum, np.array([-np.inf, np.inf])),
         "complete_front": False,
     }
     sections = [
         section(
             "figures", "In numbers", written([*headline(search.best, architecture, search), *ranked_report(search)])
         ),
-        _explorer(spread=histogram is not None, many=len(shown) > 1),
+        _explorer(spread=False, many=len(shown) > 1),
         _machine(architecture, search.best),
         section("reading", "How to read this page", frame("reading")),
     ]
     title = f"{einsum.name} mapped onto {architecture.name}"
     lead = f"The best of the mappings looked at takes {energy(search.best.energy_pj)}."
     return page(title, lead, "".join(sections), data)
-
-
-def _seen(search: SearchResult) -> tuple[dict[str, Any] | None, Floats]:
-    """Histogram of the mappings that a search saw, and its edges in log10 of energy [pJ]; without any, one bin."""
-    if search.sample is None:
-        return None, np.array([-np.inf, np.inf])
-    bars = search.sample.spread.histogram(_BARS)
-    edges = [low for low, _, _ in bars] + [bars[-1][1]]
-    histogram = {
-        "edges": [rounded(edge, 8) for edge in edges],
-        "counts": [mappings for _, _, mappings in bars],
-        "of": search.sample.valid,
-        "uniform": False,
-        "what": "valid mappings seen",
-        "marks": [["best", rounded(search.best.energy_pj)]],
-    }
-    return histogram, np.log10(np.array(edges))
 
 
 def _mappings(

@@ -114,7 +114,7 @@
     const { counts, of, edges } = histogram;
     const inside = (bin) => bin >= view.from && bin < view.to;
     const shown = ticks(edges[0], edges.at(-1));
-    const name = histogram.uniform ? `mappings drawn, of ${count(of)}` : histogram.what;
+    const name = `mappings drawn, of ${count(of)}`;
     const trace = {
       type: "bar", x: counts.map((_, bin) => (logs[bin] + logs[bin + 1]) / 2), y: counts,
       width: counts.map((_, bin) => logs[bin + 1] - logs[bin]),
@@ -156,15 +156,14 @@
   }
 
   function describeRange() {
-    const { counts, of, edges, uniform } = histogram;
+    const { counts, of, edges } = histogram;
     const inside = counts.slice(view.from, view.to).reduce((sum, n) => sum + n, 0);
     const [low, high] = interval(inside, of);
-    const estimate = uniform ? `, so about ${percent(inside / of)} of all valid mappings (95\u00a0%: ${percent(low)} to ${percent(high)})` : ` (${percent(inside / of)})`;
-    const seen = histogram.what;
+    const estimate = `about ${percent(inside / of)} of all valid mappings (95\u00a0%: ${percent(low)} to ${percent(high)})`;
     const words = `${energy(edges[view.from])} to ${energy(edges[view.to])}`;
     at("range-text").textContent = everything()
       ? `Whole range: ${words}, ${times(edges[view.to] / edges[0])}.`
-      : `${words}: ${count(inside)} of the ${count(of)} ${seen}${estimate}.`;
+      : `${words}: ${count(inside)} of the ${count(of)} mappings drawn, so ${estimate}.`;
     for (const [id, value, edge] of [["from", view.from, view.from], ["to", view.to, view.to]]) {
       at(id).value = value;
       at(id).setAttribute("aria-valuetext", energy(edges[edge]));
@@ -296,7 +295,7 @@
   }
 
   function startList() {
-    if (histogram && histogram.what !== "valid mappings seen") at("list-title").textContent = "Mappings in the range";
+    if (histogram) at("list-title").textContent = "Mappings in the range";
     const kinds = Object.entries(KINDS).filter(([key, [, belongs]]) => key === "all" || mappings.some(belongs));
     at("kinds").append(...kinds.map(([key, [name]]) => element("option", { value: key }, name)));
     at("kinds").addEventListener("change", () => { view.kind = at("kinds").value; drawList(); });

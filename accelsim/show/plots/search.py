@@ -1,4 +1,4 @@
-"""Figures of searches and sweeps: best-so-far curves, Pareto fronts, parameters."""
+"""Figures of searches and sweeps: Pareto fronts, parameters."""
 
 from __future__ import annotations
 
@@ -13,97 +13,15 @@ from matplotlib.colors import LogNorm, Normalize
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import MaxNLocator
 
-from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.expression import quantity
 from accelsim.inputs.units import format_bits, si_scale
-from accelsim.search.result import FrontResult, Sample, SearchResult
+from accelsim.search.result import FrontResult
 from accelsim.show import plots as style
 from accelsim.show.plots import BEST_COLOUR, DARK, PALE
 from accelsim.show.report import OTHER_COLOUR, SPARE_COLOURS, energy_scale
 from accelsim.show.report.tables import NAMES
 
-_UNITS = {"energy": "pJ/MAC", "cycles": "cycles", "edp": "pJ x cycle"}
-_LINES = {"random": "-", "exhaustive": "--"}
 _GREYS = ("#000000", "#666666", "#999999", "#BBBBBB")
-
-
-def _sample(search: SearchResult) -> Sample:
-    if search.sample is None:
-        raise AccelsimError(
-            "an exact search sees classes of mappings, not each one; for a curve search with "
-            "method='random' or 'exhaustive'"
-        )
-    return search.sample
-
-
-def _exact_name(proved: bool) -> str:
-    """What the best mapping of an exact search is called."""
-    return "optimum (proved)" if proved else "best of exact search"
-
-
-def curve_table(searches: SearchResult | Sequence[SearchResult]) -> list[dict[str, Any]]:
-    """Rows of `plot_curve`: after how many mappings the best so far fell to what value of the objective.
-
-    Energy is in pJ/MAC, any other objective as the search has it. An exact search has one row, with None for the
-    mappings, and with what no mapping can be below as `bound`.
-    """
-    found: list[dict[str, Any]] = []
-    for name, search in _named(searches):
-        each = search.best.macs if search.objective == "energy" else 1
-        proof, sample = search.certificate, search.sample
-        if sample is not None:
-            rows = [(seen, value / each) for seen, value in sample.curve]
-            if rows and rows[-1][0] < sample.seen:
-                rows.append((sample.seen, rows[-1][1]))
-            found += [{"search": name, "mappings": seen, "best": best, "bound": None} for seen, best in rows]
-        elif proof is not None:
-            found.append({"search": name, "mappings": None, "best": proof.value / each, "bound": proof.bound / each})
-    return found
-
-
-def _named(searches: SearchResult | Sequence[SearchResult]) -> list[tuple[str, SearchResult]]:
-    """Searches with a name for each, all of one objective; at least one of them saw single mappings."""
-    found = [searches] if isinstance(searches, SearchResult) else list(searches)
-    if not any(search.sample for search in found):
-        _sample(found[0])
-    objectives = sorted({search.objective for search in found})
-    if len(objectives) > 1:
-        raise AccelsimError(
-            f"searches for {' and '.join(objectives)} have no axis in common; draw each objective alone"
-        )
-    seeds = [f", seed {search.seed}" if search.method == "random" else "" for search in found]
-    return [(search.method + seed, search) for search, seed in zip(found, seeds, strict=True)]
-
-
-def plot_curve(searches: SearchResult | Sequence[SearchResult], ax: Axes | None = None) -> Axes:
-    """Draw the best value of the objective over the number of mappings seen, and what an exact search proved.
-
-    All are for one objective. An exact one among them is drawn as the line that no curve falls below.
-    """
-    with style.drawing(ax) as ax:
-        named, rows = _named(searches), curve_table(searches)
-        ax.set(xscale="log", yscale="log")
-        curves = [(name, search) for name, search in named if search.sample is not None]
-        for number, (name, search) in enumerate(curves):
-            own, line, grey = curve_table(search), _LINES.get(search.method, "-"), _GREYS[number % len(_GREYS)]
-            seen, best = [row["mappings"] for row in own], [row["best"] for row in own]
-            ax.step(seen, best, line, where="post", color=grey, label=name)
-        for row in (row for row in rows if row["bound"] is not None):
-            proved = row["best"] <= row["bound"] * (1 + 1e-10)
-            label = f"{_exact_name(proved)}: {row['best']:.4g}"
-            ax.axhline(row["best"], color=BEST_COLOUR, linewidth=1.5, label=label)
-            if not proved and row["bound"] > 0:
-                ax.axhline(row["bound"], color=BEST_COLOUR, linestyle=":", label=f"lower bound: {row['bound']:.4g}")
-        values = [value for row in rows for value in (row["best"], row["bound"]) if value]
-        seen = [row["mappings"] for row in rows if row["mappings"]]
-        style.plain_log_ticks(ax.xaxis, min(seen), max(seen))
-        style.plain_log_ticks(ax.yaxis, min(values), max(values))
-        first = named[0][1]
-        unit = _UNITS.get(first.objective)
-        ax.set_xlabel("mappings seen")
-        ax.set_ylabel(f"best {first.objective}" + (f" [{unit}]" if unit else ""))
-        style.put_title(ax, f"{first.best.workload} on {first.best.architecture}: best so far", legend=True)
-    return ax
 
 
 def front_table(front: FrontResult) -> list[dict[str, Any]]:

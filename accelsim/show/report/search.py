@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from accelsim.population.result import Census, Range
     from accelsim.population.sampling import Interval, UniformSample
 
-_QUANTILES = (("1 %", 0.01), ("25 %", 0.25), ("median", 0.5), ("75 %", 0.75), ("99 %", 0.99))
-_WITHIN = (("1 %", 1.01), ("10 %", 1.1), ("2x", 2.0))
 _SHOWN = 20
 """Of the mappings within a share of the best, so many are printed unless a number is asked for."""
 _POINTS = 40
@@ -63,7 +61,6 @@ def search_report(search: SearchResult) -> Iterator[Part]:
     yield f"stopped after {search.seconds:.3g} s: {STOPS.get(search.stop, search.stop)}"
     if search.certificate is None:
         yield "The mapping above is the best that was seen, not a proved optimum."
-    yield from _spread(search.sample, search.best)
     yield from _rejections(search.sample)
 
 
@@ -229,22 +226,6 @@ NEST = Column("loop nest", "loop_nest", fold=True)
 NEST_KEY = dim(
     "Loop nest: level[tensors kept] loops in time, outermost first, x(...) and y(...) over the fanout below."
 )
-
-
-def _spread(sample: Sample, best: Result) -> Iterator[Part]:
-    spread = sample.spread
-    values = {"min": spread.min_pj, **{name: spread.quantile_pj(share) for name, share in _QUANTILES}}
-    values["max"] = spread.max_pj
-    columns = [Column(name, f"{name}_pj_per_mac", "{:.4g}".format, left=False) for name in values]
-    row = {f"{name}_pj_per_mac": value / best.macs for name, value in values.items()}
-    ratio = Column("max/min", lambda _: times(spread.ratio))
-    note = f"of the {spread.valid:,} valid mappings seen"
-    yield Table("spread", (*columns, ratio), [row], "Energy spread [pJ/MAC]", note)
-    for name, factor in _WITHIN:
-        within = spread.within(factor)
-        yield f"within {name:<4} of the min: {within:,} mappings ({percent(within / spread.valid)})"
-    if spread.valid > 1:
-        yield dim(f"Quantiles and shares are to {percent(spread.resolution)} in energy.")
 
 
 def _rejections(sample: Sample) -> Iterator[Part]:
