@@ -406,5 +406,5 @@ workload:
     product = imported(machine, both)
     assert [layer["name"] for layer in product.workload["layers"]] == ["Out"]
     assert product.architecture == imported(machine, GEMM).architecture
-    what = "Z: is left out: it has 2 tensors, and other nodes serve it than layers of 3"
+    what = "enabled: layers of 2 tensors are left out: other nodes serve them than those of 3"
     assert what in said(product)

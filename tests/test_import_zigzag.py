@@ -337,6 +337,19 @@ def test_machines__have_a_level_for_each_memory(shared):
         assert len(machine_of(read_foreign([path])).levels) == MACHINES[path.stem]
 
 
+def test_products_of_models__have_the_dimensions_of_zigzag(shared):
+    folder = shared / "foreign/zigzag"
+    foreign = read_foreign(
+        [folder / each for each in ("hardware/tpu_like.yaml", "mapping/tpu_like.yaml", "workload/alexnet.onnx")]
+    )
+    layers = {layer.name: layer for layer in load_workload({"workload": foreign.workload}).layers}
+    machine = machine_of(foreign)
+    product = next(layer for layer in layers.values() if layer.dims.keys() == {"M", "N", "K"})
+    asked = load_constraints({"constraints": foreign.constraints}, machine, product)
+    blocks = [block for level in machine.levels for block in (asked.of(level.name).x, asked.of(level.name).y)]
+    assert [block.only for block in blocks if block.only] == [{"N"}, {"K"}]
+
+
 ZIGZAG_UJ = {
     "aimc": {
         "dacs": 0.585252864,

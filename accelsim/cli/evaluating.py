@@ -218,7 +218,7 @@ def _of_result(arguments: argparse.Namespace) -> tuple[Architecture, Einsum, Loo
 
 def replay_command(arguments: argparse.Namespace) -> int:
     """Evaluate a mapping of Timeloop and show where its statistics differ, and why."""
-    from accelsim.importers.foreign import OWN_MODELS, read_foreign
+    from accelsim.importers.foreign import OWN_MODELS, note_lines, read_foreign
     from accelsim.importers.timeloop_replay import (
         MODELS,
         SPARSE,
@@ -243,7 +243,7 @@ def replay_command(arguments: argparse.Namespace) -> int:
     if foreign.architecture is None or foreign.workload is None or foreign.mapping is None:
         missing = [kind for kind in ("architecture", "workload", "mapping") if getattr(foreign, kind) is None]
         raise AccelsimError(f"{others[0]}: the files hold no {' and no '.join(missing)}")
-    sys.stderr.write("".join(f"{note}\n" for note in foreign.notes))
+    sys.stderr.write(note_lines(foreign.notes))
     architecture = load_architecture({"architecture": foreign.architecture})
     einsum = load_workload({"workload": foreign.workload}).layers[0]
     mapping = load_mapping({"mapping": foreign.mapping}, architecture, einsum)

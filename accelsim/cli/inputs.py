@@ -217,7 +217,7 @@ def convert_foreign(names: tuple[str, ...], variables: tuple[tuple[str, str], ..
     names = tuple(name for name in names if os.path.isfile(name) and name not in models)
     if not names:
         return {}
-    from accelsim.importers.foreign import read_foreign, refuse_broken, tool_of
+    from accelsim.importers.foreign import note_lines, read_foreign, refuse_broken, tool_of
     from accelsim.inputs.library import user_cache
     from accelsim.results import write_directory
 
@@ -232,8 +232,8 @@ def convert_foreign(names: tuple[str, ...], variables: tuple[tuple[str, str], ..
     texts = {f"{kind}.yaml": text.encode() for kind, text in made.texts(foreign).items()}
     folder = user_cache() / "imported" / hashlib.sha256(b"".join(texts.values())).hexdigest()[:16]
     kept = {path.stem: path for path in write_directory(folder, texts)}
-    lines = [*([f"Energies: {made.energies}"] if made.energies else []), *map(str, made.notes)]
-    sys.stderr.write("".join(f"{line}\n" for line in lines))
+    energies = f"Energies: {made.energies}\n" if made.energies else ""
+    sys.stderr.write(energies + note_lines(made.notes, _NAMED))
     return dict.fromkeys(foreign, kept)
 
 

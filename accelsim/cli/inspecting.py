@@ -261,14 +261,14 @@ def import_command(arguments: argparse.Namespace) -> int:
 
 
 def _import_files(arguments: argparse.Namespace) -> int:
-    from accelsim.importers.foreign import read_foreign
+    from accelsim.importers.foreign import note_lines, read_foreign
 
     if arguments.output:
         refuse_directory(arguments.output)
     foreign = read_foreign(arguments.files, arguments.tool, read_overrides(arguments))
     texts = foreign.texts(arguments.files)
     if not texts:
-        sys.stderr.write("".join(f"{note}\n" for note in foreign.notes))
+        sys.stderr.write(note_lines(foreign.notes))
         raise AccelsimError(f"{listed(arguments.files)}: no architecture, workload, mapping or constraints in them")
     if arguments.output:
         files = {f"{kind}.yaml": text.encode() for kind, text in texts.items()}
@@ -278,7 +278,7 @@ def _import_files(arguments: argparse.Namespace) -> int:
         sys.stdout.write("---\n".join(texts.values()))
     said = sys.stdout if arguments.output else sys.stderr
     said.write(f"Energies: {foreign.energies}\n" if foreign.energies else "")
-    said.write("".join(f"{note}\n" for note in foreign.notes))
+    said.write(note_lines(foreign.notes))
     return DONE
 
 

@@ -166,8 +166,8 @@ def _of_one_unit(
     wanted = 3 if 3 in many else max(many)
     left = {layer.name: len(layer.sets["All"]) for layer in layers if len(layer.sets["All"]) != wanted}
     for name, tensors in left.items():
-        why = f"is left out: it has {tensors} tensors, and other nodes serve it than layers of {wanted}"
-        notes.append(Note(nodes[0].mark, name, why))
+        why = f"layers of {tensors} tensors are left out: other nodes serve them than those of {wanted}"
+        notes.append(Note(nodes[0].mark, "enabled", why, name))
     kept = [dict(layer) for layer in workload["layers"] if layer["name"] not in left]
     for layer in kept:
         feeds = {tensor: source for tensor, source in layer.pop("from", {}).items() if source not in left}

@@ -6,7 +6,8 @@ over, with its place.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from os import PathLike
@@ -44,14 +45,31 @@ OWN_MODELS = "accelsim's own models, by class and attributes"
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something that does not carry over: its place, the key, and what it would mean or why it is left out."""
+    """Something that does not carry over: its place, the key, and what it would mean or why it is left out.
+
+    `of`: the layer or node that it is about; those of one reason are one line.
+    """
 
     mark: Mark
     key: str
     why: str
+    of: str = ""
 
     def __str__(self) -> str:
         return f"{self.mark}: {self.key}: {self.why}"
+
+
+def note_lines(notes: Iterable[Note], most: int = sys.maxsize) -> str:
+    """Lines of notes, with at most so many names in each."""
+    groups: dict[str, list[str]] = {}
+    for note in notes:
+        groups.setdefault(str(note), []).append(note.of)
+    lines = []
+    for text, named in groups.items():
+        names = list(dict.fromkeys(filter(None, named)))
+        more = f" and {len(names) - most} more" if len(names) > most else ""
+        lines.append(f"{text}{': ' if names else ''}{listed(names[:most])}{more}\n")
+    return "".join(lines)
 
 
 @dataclass(frozen=True, slots=True)

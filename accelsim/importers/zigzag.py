@@ -46,7 +46,8 @@ _ROLES = {"I1": "Inputs", "I2": "Weights", "O": "Outputs"}
 _LINKS = {"I": "I1", "W": "I2", "O": "O"}
 """Operand of the memories for each of a layer, where the mapping does not say."""
 _ONNX_DIMS = {"B": "N", "OY": "P", "OX": "Q", "FY": "R", "FX": "S"}
-"""Dimensions of convolutions that have other names in the workloads that we make of ONNX models."""
+_GEMM_DIMS = {"B": "B", "H": "H", "D": "M", "K": "N", "C": "K"}
+"""Dimensions of convolutions, and of matrix products, that have other names in the workloads of our ONNX models."""
 _ONNX_BITS = {"Weights": 8, "Inputs": 8, "Outputs": 8, "psums": 16}
 _ACTIONS = {"read": "tl", "write": "fh", "update": "fl"}
 """To the lower level, from the higher and from the lower one; `th`, to the higher one, is a drain."""
@@ -76,6 +77,8 @@ class _Layer:
     dims: Mapping[str, int] = field(default_factory=dict)
     bits: Mapping[str, int] = field(default_factory=dict)
     of_role: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    ours: Mapping[str, str] = field(default_factory=dict)
+    """Our names of ZigZag's dimensions, where they differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +118,7 @@ def convert(documents: Sequence[Document]) -> Foreign:
         notes.append(Note(entries[0].mark, "mapping", "needs the hardware file: its dimensions are those of the array"))
     elif architecture is not None and (entries or (layers and any(place.apart for place in places.values()))):
         levels = [level["name"] for level in architecture["levels"]]
-        constraints = _constraints(entries, layers, places, levels, _ONNX_DIMS if models else {}, notes)
+        constraints = _constraints(entries, layers, places, levels, notes)
     energies = "r_cost and w_cost of the memories, and unit_energy of the array." if architecture else ""
     return Foreign(architecture, workload, None, constraints, energies, tuple(notes))
 
@@ -325,18 +328,25 @@ def _pj(energy: float) -> str:
 
 
 def _model(path: str, notes: list[Note]) -> tuple[dict[str, Any], list[_Layer]]:
-    """Workload of an ONNX model; its layers that are no convolutions share no dimensions with ZigZag's mappings."""
+    """Workload of an ONNX model; its layers that are no convolution or product share no dimensions with mappings."""
     model = importer(path)
     assert model is not None
     imported = model.import_model(path, {})
     notes += [
-        Note(Mark(path, 1, 1), each.node, f"{each.operator} is {each.done}: {each.why}") for each in imported.notes
+        Note(Mark(path, 1, 1), each.operator, f"is {each.done}: {each.why}", each.node) for each in imported.notes
     ]
     notes.append(Note(Mark(path, 1, 1), "bits", "8 for each tensor and 16 for partial sums, as ZigZag takes them"))
     body = yaml.safe_load(imported.text)["workload"] | {"bits": _ONNX_BITS}
     read = load_workload({"workload": body}).layers
     return body, [
-        _Layer((each.name,), each.dims if "P" in each.dims else {}, _ONNX_BITS, _of_role(each.tensors)) for each in read
+        _Layer(
+            (each.name,),
+            each.dims if "P" in each.dims or {"M", "N"} <= each.dims.keys() else {},
+            _ONNX_BITS,
+            _of_role(each.tensors),
+            _ONNX_DIMS if "P" in each.dims else _GEMM_DIMS,
+        )
+        for each in read
     ]
 
 
@@ -425,7 +435,6 @@ def _constraints(
     layers: Sequence[_Layer],
     places: Mapping[str, _Place],
     levels: Sequence[str],
-    names: Mapping[str, str],
     notes: list[Note],
 ) -> dict[str, Any] | None:
     """Constraints of each layer by its entry; those of some layers alone name them."""
@@ -434,7 +443,7 @@ def _constraints(
     said = list[Note]()
     asked = for_layers(
         [
-            (each.names[0], _layer_constraints(_entry(entries, each.names), each, places, levels, names, said))
+            (each.names[0], _layer_constraints(_entry(entries, each.names), each, places, levels, said))
             for each in layers or [_Layer()]
         ]
     )
@@ -447,7 +456,6 @@ def _layer_constraints(
     layer: _Layer,
     places: Mapping[str, _Place],
     levels: Sequence[str],
-    names: Mapping[str, str],
     notes: list[Note],
 ) -> list[dict[str, Any]]:
     spatial = value(entry, "spatial_mapping", Table, Table(entry.mark))
@@ -460,13 +468,13 @@ def _layer_constraints(
     for place in dict.fromkeys(places.values()):
         block: dict[str, Any] | None = {"only": [], "factors": []}
         for array_dim in (dim for dim, its in places.items() if its == place):
-            asked = _axis(array_dim, places[array_dim].size, spatial, hints, layer, names, notes)
+            asked = _axis(array_dim, places[array_dim].size, spatial, hints, layer, notes)
             asked = _words_of_their_own(asked, array_dim, places[array_dim], layer, entry.mark, notes)
             block = {key: [*block[key], *asked[key]] for key in block} if block and asked else None
         if block is not None:
             axis = {key: items for key, items in block.items() if items or key == "only"}
             found.setdefault(place.level, {}).setdefault("spatial", {})[place.axis] = axis
-    order = _order(entry, layer, names, notes)
+    order = _order(entry, layer, notes)
     for level in levels if order else ():
         found.setdefault(level, {})["temporal"] = {"order": order}
     return [{"level": level, **found[level]} for level in levels if level in found]
@@ -478,7 +486,6 @@ def _axis(
     spatial: Table,
     hints: Table,
     layer: _Layer,
-    names: Mapping[str, str],
     notes: list[Note],
 ) -> dict[str, list[str]] | None:
     """Loops that an entry allows along a dimension of the array; None where it, or the layer, leaves them free."""
@@ -488,10 +495,10 @@ def _axis(
     mark = table.where(array_dim)
     found: dict[str, list[str]] = {"only": [], "factors": []}
     for dim, size in _pairs(table[array_dim]):
-        dim = names.get(dim, dim)
+        dim = layer.ours.get(dim, dim)
         if dim not in layer.dims:
             if size != "1":
-                notes.append(Note(mark, array_dim, f"{dim} is no dimension of {layer.names[0]}"))
+                notes.append(Note(mark, array_dim, f"{dim} is no dimension of some layers", layer.names[0]))
             continue
         if size == "1":
             continue
@@ -540,11 +547,11 @@ def _pairs(written: Any) -> list[tuple[str, str]]:
     return [(dim.strip(), size.strip()) for dim, _, size in (text.partition(",") for text in texts)]
 
 
-def _order(entry: Table, layer: _Layer, names: Mapping[str, str], notes: list[Note]) -> list[str]:
+def _order(entry: Table, layer: _Layer, notes: list[Note]) -> list[str]:
     """Order of the loops of each level, outermost first."""
     row = value(entry, "temporal_ordering", Row, Row(entry.mark))
     dims = [str(each[0]) if isinstance(each, Row) and each else str(each) for each in reversed(row)]
-    dims = [names.get(dim, dim) for dim in dims]
+    dims = [layer.ours.get(dim, dim) for dim in dims]
     if not dims:
         return []
     mark = entry.where("temporal_ordering")
