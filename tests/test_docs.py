@@ -21,7 +21,7 @@ from accelsim.cli.inspecting import check_files
 from tests.conftest import REPOSITORY
 
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
-COMMANDS = ("start.md", "howto.md", "import.md", "serving.md")
+COMMANDS = ("start.md", "howto.md", "import.md", "serving.md", "gpu_guide.md")
 REPORTS = {
     "README.md": "accelsim map systolic conv",
     "docs/gpu.md": "accelsim map h100_sxm gemm --dtype bf16 --calibration shipped",
@@ -120,6 +120,38 @@ def test_commands__are_ones_that_there_are(page):
             name, *arguments = shlex.split(line, comments=True) or [""]
             if name == "accelsim" and "…" not in line:
                 assert make_parser().parse_known_args(arguments)[1] == [], f"{page.name}:{block.line}: {line}"
+
+
+GUIDE = REPOSITORY / "docs" / "gpu_guide.md"
+CLAIMS = [
+    cells
+    for line in GUIDE.read_text(encoding="utf-8").splitlines()
+    if len(cells := line.strip("| ").split(" | ")) == 4 and "`accelsim" in cells[1]
+]
+NUMBER = re.compile(r"([\d.]+) (\S+)")
+
+
+@pytest.mark.parametrize(("claim", "commands", "said", "printed"), CLAIMS, ids=[cells[0][:40] for cells in CLAIMS])
+def test_guide__each_command_prints_what_its_row_says(claim, commands, said, printed, monkeypatch, tmp_path):
+    """What accelsim prints is in the last column; where the guide has a number of that unit, they agree to 2 %."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    for block in blocks(GUIDE, "yaml"):
+        (tmp_path / FILE.match(block.text)[1]).write_text(block.text, encoding="utf-8")
+    output = "".join(command(line) for line in re.findall("`([^`]+)`", commands))
+    shown = re.findall("`([^`]+)`", printed)
+    assert shown
+    assert [each for each in shown if each not in output] == []
+    theirs, ours = NUMBER.match(said), NUMBER.match(shown[0])
+    if theirs and ours and theirs[2] == ours[2]:
+        assert float(ours[1]) == pytest.approx(float(theirs[1]), rel=0.02), claim
+
+
+def test_guide__has_a_row_for_each_of_its_parts():
+    assert len(CLAIMS) >= 30
+    numbers = [[NUMBER.match(cell) for cell in (said, printed.split("`")[1])] for _, _, said, printed in CLAIMS]
+    units = [[found[2] for found in pair if found] for pair in numbers]
+    assert sum(len(pair) == 2 and len(set(pair)) == 1 for pair in units) >= 10
 
 
 def test_validation_page__prints_the_numbers_of_the_records(shared):

@@ -292,3 +292,13 @@ def test_plot_roofline__names_points_without_overprinting(network):
     ends = [choose(found, key=lambda point: point.intensity).kernel.name for choose in (min, max)]
     assert {*ends} <= {text.get_text() for text in ax.texts}
     assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
+
+
+def test_operator_command__says_time_and_intensity(capsys):
+    """ReLU over 2^25 FP16 words of an A100 moves 128 MiB; 0.25 FLOP/B as in NVIDIA's guide."""
+    assert cli.main(["gpu", "operator", "relu", "a100", "--elements", str(2**25), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["intensity"], found["dram_bytes"]) == (0.25, 2**27)
+    assert found["time_us"] == time_operators(A100, "relu", np.array([2.0**25]), 2.0, COMMON["mma"])[0]
+    assert cli.main(["gpu", "operator", "rleu", "a100"]) == 2
+    assert "no operator 'rleu'; did you mean 'relu'?" in capsys.readouterr().err

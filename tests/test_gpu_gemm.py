@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from accelsim.gpu import LAYOUTS
 from accelsim.gpu.catalogue import BYTES, load_gpu
 from accelsim.gpu.constants import CHOICES, COMMON, SPLITS, compute_class, sparse_gain, sparse_share, tile_set
 from accelsim.gpu.gemm import Gemms, time_gemms
@@ -223,3 +224,37 @@ def test_time_gemms__adds_cold_us_where_l2_lacks_the_weights(sizes):
 
 def test_gemms__have_two_operations_a_multiply_add_in_each_of_a_batch():
     assert Gemms.of([2, 3], 4, 5, batch=[1, 6]).flops.tolist() == [80.0, 720.0]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("odd", ["m", "n", "k"])
+def test_layouts__alignment_matters_where_rows_are_contiguous(layout, odd):
+    """Weights `t` are contiguous along K, `n` along N; inputs `n` along K, `t` along M; results along N."""
+    gpu, sizes = load_gpu("a100"), {"m": 4096, "n": 4096, "k": 4096}
+    contiguous = {"k" if layout[0] == "t" else "n", "m" if layout[1] == "t" else "k", "n"}
+    even, narrow = (
+        time_gemms(gpu, Gemms.of(**of), "fp16", COMMON["mma"], layout=layout).time_us[0]
+        for of in (sizes, sizes | {odd: 4095})
+    )
+    assert (narrow > 1.01 * even) == (odd in contiguous)
+
+
+def test_layouts__both_operands_narrow_cost_more_than_one():
+    gpu, gemms = load_gpu("a100"), Gemms.of(4096, 4096, 4095)
+    nt, nn, tt, tn = (
+        time_gemms(gpu, gemms, "fp16", COMMON["mma"], layout=layout).time_us[0] for layout in ("nt", "nn", "tt", "tn")
+    )
+    assert nt < nn == tt < tn
+    with pytest.raises(AccelsimError, match="layout must be one of tn, nn, nt, tt, got 'kn'"):
+        time_gemms(gpu, gemms, "fp16", COMMON["mma"], layout="kn")
+
+
+def test_tile__alone_is_that_of_all_tilings():
+    gpu = load_gpu("h100")
+    tiles, every = tile_set(gpu, "fp16", COMMON["async"].in_flight_bytes), times("h100", GEMMS)
+    for name in ("128x256", "64x8"):
+        at = [tiles.name(index) for index in range(len(tiles.rows))].index(name)
+        one = time_gemms(gpu, GEMMS, "fp16", COMMON["async"], tile=name)
+        assert one.by_tiling_us[:, 0, 0].tolist() == every.by_tiling_us[:, at, 0].tolist()
+    with pytest.raises(AccelsimError, match="no tile '512x512'; tiles: "):
+        time_gemms(gpu, GEMMS, "fp16", COMMON["async"], tile="512x512")

@@ -6,6 +6,7 @@ import io
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from rich.console import Console
 
@@ -14,7 +15,7 @@ from accelsim.gpu.calibration import mode_of
 from accelsim.gpu.catalogue import load_gpu
 from accelsim.gpu.constants import COMMON, board_power_w, clock_under_power_limit
 from accelsim.gpu.gemm import Gemms, time_gemms
-from accelsim.gpu.kernel import PASSES, best_kernels, gemms_of, product_of
+from accelsim.gpu.kernel import LIBRARIES, PASSES, best_kernels, gemms_of, product_of, time_operators, turned
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.inputs.workload_reader import load_workload
@@ -211,3 +212,62 @@ def test_map__on_a_gpu_is_short_where_asked(capsys):
 def test_map__on_a_gpu_names_mistakes(arguments, said, capsys):
     assert cli.main(["map", *arguments]) == 2
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(64, 64, 63), (60, 64, 64), (64, 68, 64), (64, 64, 64)])
+def test_library__before_cublas_11_has_tensor_cores_for_multiples_of_8_alone(m, n, k):
+    """Without them FP16 runs at the rate of FP32, an eighth of a V100's tensor cores."""
+    gpu, aligned = load_gpu("v100_sxm_16gb"), (m, n, k) == (64, 64, 64)
+    new, old = (kernel(m, n, k, gpu, library=library) for library in LIBRARIES)
+    assert (old.tensor_cores, new.tensor_cores) == (aligned, True)
+    assert (old.time_us == new.time_us) == aligned
+    large = kernel(4096, 4096, 4095, gpu, library="cublas10")
+    assert 0.9 * gpu.flops("fp32") < large.tflops * 1e12 < gpu.flops("fp32")
+
+
+def test_library__several_products_keep_their_order():
+    gpu, sizes = load_gpu("v100_sxm_16gb"), [(64, 64, 64), (64, 64, 63), (128, 8, 8), (7, 7, 7)]
+    mode = mode_of(gpu, "fp16")
+    found = best_kernels(gpu, "abcd", Gemms.of(*zip(*sizes, strict=True)), "fp16", mode, library="cublas10")
+    assert [each.name for each in found] == list("abcd")
+    assert [(each.m, each.n, each.k) for each in found] == sizes
+    assert found == [
+        replace(kernel(*size, gpu, library="cublas10"), name=n) for size, n in zip(sizes, "abcd", strict=True)
+    ]
+
+
+def test_library__that_a_gpu_never_had_is_refused(capsys):
+    assert cli.main(["gpu", "advise", "8", "8", "8", "--gpu", "a100", "--library", "cublas10"]) == 2
+    assert "known of fp16 on Volta and Turing" in capsys.readouterr().err
+    assert cli.main(["map", "v100_sxm_16gb", "gemm", "--library", "cublas10", "--dtype", "fp32"]) == 2
+    assert "not of fp32 on v100_sxm_16gb" in capsys.readouterr().err
+
+
+def test_layout_nchw__turns_inputs_and_outputs_of_windows(capsys):
+    """A 3 x 3 convolution, 1 x 256 x 58 x 58 to 256 x 56 x 56 words; a product has nothing to turn."""
+    gpu, mode = load_gpu("a100"), mode_of(load_gpu("a100"), "fp16")
+    conv, gemm = load_workload("conv").layers[0], load_workload("gemm").layers[0]
+    words = np.array([256.0 * 58 * 58, 256.0 * 56 * 56])
+    (nhwc,) = best_kernels(gpu, [conv.name], gemms_of([product_of(conv)]), "fp16", mode)
+    nchw = turned(gpu, nhwc, conv, mode)
+    extra = time_operators(gpu, "relu", words, 2.0, mode.constants).sum()
+    assert nchw.time_us - nhwc.time_us == pytest.approx(extra) == nchw.parts_us["turn"]
+    assert nchw.dram_bytes - nhwc.dram_bytes == 4 * words.sum()
+    assert nchw.energy_j > nhwc.energy_j
+    (product,) = best_kernels(gpu, [gemm.name], gemms_of([product_of(gemm)]), "fp16", mode)
+    assert turned(gpu, product, gemm, mode) is product
+    assert cli.main(["map", "a100", "resnet50", "--layout", "nchw", "--json"]) == 0
+    turning = json.loads(capsys.readouterr().out)
+    assert cli.main(["map", "a100", "resnet50", "--json"]) == 0
+    plain = json.loads(capsys.readouterr().out)
+    assert turning["total"]["time_us"] > 1.2 * plain["total"]["time_us"]
+
+
+def test_passes__have_the_layouts_that_turn_no_tensor(capsys):
+    """Of 512 x 1024 x 1023, the weight gradient reads along M and N: an odd K of the forward pass is its odd N."""
+    found = {}
+    for name in ("tn", "nhwc"):
+        assert cli.main(["map", "a100", "batched_gemm", "--pass", "weight_gradient", "--layout", name, "--json"]) == 0
+        found[name] = json.loads(capsys.readouterr().out)["kernels"][0]["time_us"]
+    assert cli.main(["map", "a100", "batched_gemm", "--pass", "weight_gradient", "--layout", "nt", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["kernels"][0]["time_us"] == found["nhwc"]

@@ -20,7 +20,9 @@ SWEEP_PLOTS = ("front", "sensitivity")
 KERNELS = ("attention", "moe", "nccl")
 """Those of `accelsim.gpu.kernel_tables` of which `validate` takes tables."""
 L2_STATES = ("rotating", "cold", "warm")
-"""Those of `accelsim.gpu`, which is loaded for a GPU only."""
+"""Those of `accelsim.gpu`, which is loaded for a GPU only; as are these two."""
+LAYOUTS = ("tn", "nn", "nt", "tt")
+LIBRARIES = ("cublas11", "cublas10")
 Made = argparse._ActionsContainer
 AddCommand = Callable[[str, str, str], argparse.ArgumentParser]
 
@@ -236,6 +238,8 @@ def _add_map(made: argparse.ArgumentParser) -> None:
         "two products"
     )
     add(group, "--attention", about, choices=("full", "causal", "apart"), default="full")
+    about = "order in memory: nhwc (default), nchw, whose convolutions are turned, or of all products "
+    _add_layout(group, about + _LETTERS, ("nhwc", "nchw", *LAYOUTS))
     add(made, "-o DIR", "write mapping.yaml, result.json and figures there")
     add_forms(made)
     add(made, *_HTML)
@@ -398,7 +402,7 @@ def _add_files(command: AddCommand) -> None:
 _L2_OF_TABLE = "what L2 held where the column l2 does not say it (default: rotating)"
 _GPU_OPTIONS = {
     **{"mig": None, "calibration": None, "dtype": None},
-    **{"l2": L2_STATES[0], "training_pass": "forward", "attention": "full"},
+    **{"l2": L2_STATES[0], "training_pass": "forward", "attention": "full", "layout": "nhwc", "library": LIBRARIES[0]},
 }
 """Options of `map` on a GPU, and what they are where nobody gives them."""
 
@@ -428,6 +432,8 @@ def _add_gpus(command: AddCommand) -> None:
         add(made, name, None, cli.positive_int)
     add(made, "--gpu GPU", required=True)
     _add_prediction(made)
+    _add_layout(made, "order in memory: " + _LETTERS, LAYOUTS)
+    add(made, "--tile ROWSxCOLUMNS", "try this tile alone, such as 256x128, with K in one part", default="")
     add(made, "--sweep", "the dimension that the chart varies (default: n)", choices=("m", "n", "k"))
     add(made, "-o FILE", "draw throughput over one dimension: FILE.png or FILE.svg")
     add_forms(made)
@@ -445,6 +451,16 @@ def _add_gpus(command: AddCommand) -> None:
 
 def _add_operators(tasks: Any) -> None:
     """Add the operators that `gpu` times."""
+    about = "time an operator that memory limits, such as relu or layer_norm, from cold memory"
+    made = _command(tasks, "operator", "gpu_operator", "gpus", about)
+    add(made, "OPERATOR", None)
+    add(made, "GPU", None)
+    add(made, "--elements N", "of the input (default: 1048576)", cli.positive_int, default=2**20)
+    add(made, "--dtype FORMAT", "number format (default: fp16)", cli.number_format)
+    _add_calibration(made)
+    add(made, *_MIG)
+    add_forms(made)
+
     about = "time fused attention: of one new token (decode) or of more (prefill), after cached ones"
     made = _command(tasks, "attention", "gpu_attention", "gpus", about)
     add(made, "GPU", None)
@@ -560,6 +576,15 @@ def _add_prediction(made: Made, dtype: str = "number format (default: fp16)", l2
 def _add_calibration(made: Made) -> None:
     about = "constants that `accelsim calibrate` fitted, or `shipped` for those that come with accelsim "
     add(made, "--calibration FILE", about + "(default: uncalibrated)")
+
+
+_LETTERS = "tn, nn, nt, tt, as in names of kernels: weights t (K is contiguous) or n (N is), then inputs n (K) or t (M)"
+
+
+def _add_layout(made: Made, about: str, choices: Sequence[str]) -> None:
+    add(made, "--layout", about, choices=choices, default=choices[0])
+    about = "cuBLAS from 11 on (default), or before it: tensor cores in FP16 for multiples of 8 alone (Volta, Turing)"
+    add(made, "--library", about, choices=LIBRARIES, default=LIBRARIES[0])
 
 
 def _add_dtype(made: Made, dtype: str, l2: str = "") -> None:

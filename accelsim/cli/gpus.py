@@ -13,17 +13,30 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from accelsim.cli import DONE, answer
 from accelsim.cli.inputs import find_layer, read_workload
+from accelsim.gpu import LAYOUTS, PASS_LAYOUTS
 from accelsim.gpu.advice import advise, points, ridges, sweep
 from accelsim.gpu.attention import attention_shapes, latent_shapes, time_attention, word_bytes
 from accelsim.gpu.calibration import calibrate, mode_of
-from accelsim.gpu.catalogue import Gpu, catalogue, load_gpu, may_be
+from accelsim.gpu.catalogue import BYTES, Gpu, catalogue, load_gpu, may_be, packed
 from accelsim.gpu.collectives import collective_shapes, time_collective
 from accelsim.gpu.decoder import load_decoder
 from accelsim.gpu.fitted import KernelTimes
 from accelsim.gpu.gemm import LARGEST
-from accelsim.gpu.kernel import APART, best_kernels, gemms_of, network_kernels, product_of, too_large
+from accelsim.gpu.kernel import (
+    APART,
+    best_kernels,
+    gemms_of,
+    network_kernels,
+    operator,
+    product_of,
+    time_operators,
+    too_large,
+    turned,
+)
 from accelsim.gpu.kernel_tables import is_kernel_table, validate_kernels
 from accelsim.gpu.measured import read_measured
 from accelsim.gpu.profile import compare_profile, kernels_of, read_profile
@@ -66,6 +79,12 @@ def gpus_command(arguments: argparse.Namespace) -> int:
         rows = [reports.gpu_row(gpu) for gpu in catalogue()]
         answer(arguments, {"gpus": rows}, lambda: reports.gpus_report(rows))
         return DONE
+    slices = arguments.mig.split(",") if arguments.mig else []
+    if len(slices) > 1:
+        whole = load_gpu(arguments.gpu)
+        placed = packed(whole, slices)
+        answer(arguments, {"gpu": whole.name, "slices": placed}, lambda: reports.packed_report(whole, placed))
+        return DONE
     gpu = load_gpu(arguments.gpu, arguments.mig)
     answer(arguments, reports.gpu_row(gpu), lambda: reports.gpu_report(gpu))
     return DONE
@@ -102,7 +121,15 @@ def map_on_gpu(arguments: argparse.Namespace) -> int:
     if refused:
         raise NoValidMapping(f"{workload.name}: {refused}")
     fused = APART if layer or arguments.training_pass != "forward" else arguments.attention
-    pairs = network_kernels(gpu, layers, products, workload.edges, number_format, mode, arguments.l2, fused)
+    given = arguments.layout if arguments.layout in LAYOUTS else PASS_LAYOUTS[arguments.training_pass]
+    of = (gpu, layers, products, workload.edges, number_format, mode, arguments.l2, fused)
+    pairs = network_kernels(*of, layout=given, library=arguments.library)
+    if arguments.layout == "nchw":
+        by_name = {einsum.name: einsum for einsum in layers}
+        pairs = [
+            (turned(gpu, kernel, by_name[kernel.name], mode) if kernel.name in by_name else kernel, repeat)
+            for kernel, repeat in pairs
+        ]
     kernels, repeats = [kernel for kernel, _ in pairs], [repeat for _, repeat in pairs]
     rows = [reports.kernel_row(kernel, repeat) for kernel, repeat in pairs]
     document: dict[str, Any] = {"gpu": gpu.name, "workload": workload.name, "mode": mode.text, "kernels": rows}
@@ -147,7 +174,8 @@ def gpu_advise_command(arguments: argparse.Namespace) -> int:
         raise AccelsimError("--sweep draws a chart; say where to, such as -o sweep.png")
     gpu = load_gpu(arguments.gpu, arguments.mig)
     dtype, sizes = arguments.dtype or "fp16", (arguments.m, arguments.n, arguments.k)
-    advice = advise(gpu, *sizes, dtype, arguments.calibration, arguments.l2)
+    given = {name: getattr(arguments, name) for name in ("layout", "library", "tile")}
+    advice = advise(gpu, *sizes, dtype, arguments.calibration, arguments.l2, **given)
 
     def figure() -> Axes:
         from accelsim.show.plots.diagram import plot_sweep
@@ -159,7 +187,7 @@ def gpu_advise_command(arguments: argparse.Namespace) -> int:
         step = step if step < _ALIGNED else -(-step // _ALIGNED) * _ALIGNED
         values = list(range(-(-first // step) * step, last + 1, step))
         mode = mode_of(gpu, dtype, arguments.calibration)
-        tflops = sweep(gpu, name, values, *sizes, dtype, mode, l2=arguments.l2)
+        tflops = sweep(gpu, name, values, *sizes, dtype, mode, l2=arguments.l2, **given)
         others = ", ".join(f"{key.upper()} = {value}" for key, value in zip("mnk", sizes, strict=True) if key != name)
         head = f"{gpu.name}, {dtype}, {others}"
         return plot_sweep(name.upper(), values, tflops, (size, advice.kernel.tflops), head)
@@ -184,6 +212,25 @@ def gpu_compare_command(arguments: argparse.Namespace) -> int:
     document = {"gpu": gpu.name, "mode": mode, "doubt": reports.doubt_of(found), "layers": rows}
     document |= {"unmatched": names, "not_compared": reasons}
     answer(arguments, document, lambda: reports.compared_report(gpu.name, mode, found, unmatched, left_out))
+    return DONE
+
+
+def gpu_operator_command(arguments: argparse.Namespace) -> int:
+    """Time an operator that memory limits."""
+    gpu, dtype = load_gpu(arguments.gpu, arguments.mig), arguments.dtype or "fp16"
+    words, operations = operator(arguments.operator)
+    mode = mode_of(gpu, dtype, arguments.calibration)
+    time_us = float(
+        time_operators(gpu, arguments.operator, np.array([float(arguments.elements)]), BYTES[dtype], mode.constants)[0]
+    )
+    moved = words * BYTES[dtype] * arguments.elements
+    document = {
+        **{"gpu": gpu.name, "operator": arguments.operator, "dtype": dtype, "mode": mode.text},
+        **{"elements": arguments.elements, "time_us": time_us, "dram_bytes": moved},
+        "intensity": operations / (words * BYTES[dtype]),
+        "bytes_per_s": moved / time_us * 1e6,
+    }
+    answer(arguments, document, lambda: reports.memory_bound_report(document))
     return DONE
 
 

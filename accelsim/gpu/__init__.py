@@ -11,3 +11,8 @@ ROTATING = "rotating"
 L2_STATES = (ROTATING, "cold", "warm")
 """What L2 holds when a kernel starts: `rotating`, what fits of the activations and of several copies of the weights,
 used in turn as in the layers of a network; `cold`, nothing; `warm`, what fits of the same product."""
+LAYOUTS = ("tn", "nn", "nt", "tt")
+"""How operands lie in memory, weights first, as cuBLAS and names of kernels have it (column-major). Weights: `t`, K is
+contiguous, as in PyTorch's linear layers and NHWC convolutions; `n`, N is. Inputs: `n`, K is contiguous; `t`, M is."""
+PASS_LAYOUTS = {"forward": "tn", "input_gradient": "nn", "weight_gradient": "nt"}
+"""That of each pass of training, if no tensor is turned between them."""

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import partial
 
 import numpy as np
 
-from accelsim.gpu import ROTATING
+from accelsim.gpu import LAYOUTS, ROTATING
 from accelsim.gpu.calibration import Mode, mode_of
 from accelsim.gpu.catalogue import BYTES, Gpu
 from accelsim.gpu.constants import Floats, compute_class
 from accelsim.gpu.gemm import Gemms, time_gemms
-from accelsim.gpu.kernel import Kernel, best_kernels
+from accelsim.gpu.kernel import LIBRARIES, Kernel, best_kernels, machines_of
 
 HIGH = 0.7
 """Utilization from which a resource counts as well used (NVIDIA's guide to profiling kernels)."""
@@ -103,7 +104,17 @@ class Advice:
 
 
 def advise(
-    gpu: Gpu, m: int, n: int, k: int, number_format: str, calibration: str | None = None, l2: str = ROTATING
+    gpu: Gpu,
+    m: int,
+    n: int,
+    k: int,
+    number_format: str,
+    calibration: str | None = None,
+    l2: str = ROTATING,
+    *,
+    layout: str = LAYOUTS[0],
+    library: str = LIBRARIES[0],
+    tile: str = "",
 ) -> Advice:
     """Find what a product loses and what would help: rounding one size up, or several to the same multiple.
 
@@ -111,14 +122,16 @@ def advise(
     ----------
     calibration : str, optional
         As in `mode_of`.
+    layout, library, tile : str
+        As in `best_kernels`.
 
     Returns
     -------
     Advice
         Roundings that are faster, or as fast, for each operation that is wanted, best first.
     """
-    mode = mode_of(gpu, number_format, calibration)
-    (kernel,) = best_kernels(gpu, ["gemm"], Gemms.of(m, n, k), number_format, mode, l2=l2)
+    mode, given = mode_of(gpu, number_format, calibration), _Given(l2, layout, library, tile)
+    (kernel,) = best_kernels(gpu, ["gemm"], Gemms.of(m, n, k), number_format, mode, **asdict(given))
     sizes: dict[tuple[int, int, int], str] = {}
     asked = {"M": m, "N": n, "K": k}
     for names, multiple in itertools.product(("M", "N", "K", "NK", "MN", "MK", "MNK"), MULTIPLES):
@@ -130,12 +143,12 @@ def advise(
             sizes.setdefault((changed["M"], changed["N"], changed["K"]), f"{what} (multiple{several} of {multiple})")
     better = []
     for shape, what in sizes.items():
-        time_us = float(_times(gpu, Gemms.of(*shape), number_format, mode, l2)[0])
+        time_us = float(_times(gpu, Gemms.of(*shape), number_format, mode, given)[0])
         if time_us < kernel.time_us * _FASTER:
             better.append(_change(kernel, what, shape, number_format, time_us))
     better.sort(key=lambda change: change.time_us)
-    formats = _formats(gpu, kernel, calibration, l2)
-    return Advice(kernel, tuple(better), tuple(formats), tuple(_notes(gpu, kernel)))
+    formats = _formats(gpu, kernel, calibration, _Given(l2, layout))
+    return Advice(kernel, tuple(better), tuple(formats), tuple(_notes(gpu, kernel, layout)))
 
 
 def sweep(
@@ -149,15 +162,32 @@ def sweep(
     mode: Mode,
     *,
     l2: str = ROTATING,
+    layout: str = LAYOUTS[0],
+    library: str = LIBRARIES[0],
+    tile: str = "",
 ) -> Floats:
     """Throughput [TFLOPS] of products that differ in one dimension, `m`, `n` or `k`; float[len(values)]."""
     sizes = {"m": m, "n": n, "k": k, dimension: np.asarray(values, dtype=np.float64)}
     gemms = Gemms.of(sizes["m"], sizes["n"], sizes["k"])
-    return gemms.flops / _times(gpu, gemms, number_format, mode, l2) * 1e-6
+    return gemms.flops / _times(gpu, gemms, number_format, mode, _Given(l2, layout, library, tile)) * 1e-6
 
 
-def _times(gpu: Gpu, gemms: Gemms, number_format: str, mode: Mode, l2: str, *, sparse: bool = False) -> Floats:
-    return time_gemms(gpu, gemms, number_format, mode.constants, l2=l2, sparse=sparse).time_us
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """What is said of a product beside its sizes, as in `best_kernels`."""
+
+    l2: str
+    layout: str
+    library: str = LIBRARIES[0]
+    tile: str = ""
+
+
+def _times(gpu: Gpu, gemms: Gemms, number_format: str, mode: Mode, given: _Given, *, sparse: bool = False) -> Floats:
+    time_us = np.empty(len(gemms))
+    for at, machine, own in machines_of(gpu, gemms, number_format, mode, given.library):
+        asked = partial(time_gemms, l2=given.l2, layout=given.layout, tile=given.tile, sparse=sparse)
+        time_us[at] = asked(machine, gemms.rows(at), number_format, own.constants).time_us
+    return time_us
 
 
 def _change(kernel: Kernel, what: str, size: tuple[int, int, int], number_format: str, time_us: float) -> Change:
@@ -166,7 +196,7 @@ def _change(kernel: Kernel, what: str, size: tuple[int, int, int], number_format
     return Change(what, *size, number_format, time_us, tflops, kernel.time_us / time_us)
 
 
-def _formats(gpu: Gpu, kernel: Kernel, calibration: str | None, l2: str) -> list[Change]:
+def _formats(gpu: Gpu, kernel: Kernel, calibration: str | None, given: _Given) -> list[Change]:
     """The product in the other formats, and in each with 2:4 sparse weights.
 
     Where a calibration is of another kind of kernels, without it.
@@ -181,22 +211,30 @@ def _formats(gpu: Gpu, kernel: Kernel, calibration: str | None, l2: str) -> list
         for sparse in (False, True):
             if (name == kernel.number_format and not sparse) or (sparse and name not in gpu.peak_tflops_sparse):
                 continue
-            time_us = float(_times(gpu, Gemms.of(*size), name, mode, l2, sparse=sparse)[0])
+            time_us = float(_times(gpu, Gemms.of(*size), name, mode, given, sparse=sparse)[0])
             what = f"{name}, 2:4 sparse weights" if sparse else name
             found.append(_change(kernel, what, size, name, time_us))
     return sorted(found, key=lambda change: change.time_us)
 
 
-def _notes(gpu: Gpu, kernel: Kernel) -> list[str]:
+def _notes(gpu: Gpu, kernel: Kernel, layout: str) -> list[str]:
     """What a reader should know of the sizes."""
-    notes = []
+    intensity, ridge = kernel.flops / kernel.least_bytes, ridges(gpu, kernel.number_format)[0].intensity
+    limit = "above the ridge of DRAM" if intensity >= ridge else "below the ridge of DRAM, whose bandwidth limits it"
+    notes = [f"{intensity:.4g} FLOP/B is {limit}: {ridge:.4g} FLOP/B"]
     multiple = max(1, int(16 / BYTES[kernel.number_format]))
-    for name, size in (("K", kernel.k), ("N", kernel.n)):
-        if size % multiple:
+    moved: dict[str, dict[str, None]] = {"M": {}, "K": {}, "N": {}}
+    rows = ("K" if layout[0] == "t" else "N", "M" if layout[1] == "t" else "K", "N")
+    for name, what in zip(rows, ("loads", "loads", "stores"), strict=True):
+        moved[name][what] = None
+    for name, size in (("M", kernel.m), ("K", kernel.k), ("N", kernel.n)):
+        if moved[name] and size % multiple:
             notes.append(
                 f"{name} = {size} is no multiple of {multiple}: rows of {kernel.number_format} do not begin at "
-                f"multiples of 16 B, so {'loads' if name == 'K' else 'stores'} are narrower"
+                f"multiples of 16 B, so {' and '.join(moved[name])} are narrower"
             )
+    if not kernel.tensor_cores and kernel.number_format in gpu.mma:
+        notes.append(f"cuBLAS before 11 has no tensor cores for sizes that are no multiples of {multiple}")
     if kernel.blocks and kernel.blocks < gpu.sms:
         notes.append(f"{kernel.blocks} blocks leave {gpu.sms - kernel.blocks} of {gpu.sms} SMs without work")
     if gpu.peak_tflops_sparse:

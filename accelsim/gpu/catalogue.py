@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
@@ -103,6 +103,13 @@ class Gpu:
             raise AccelsimError(f"{self.name} does not compute in '{number_format}'; {hint or known}")
         return self.operations_per_sm_cycle[number_format]
 
+    def profile(self, name: str) -> MigProfile:
+        """MIG profile by its name; raises AccelsimError if the GPU has none such."""
+        if name not in self.mig:
+            hint = near_miss(name, self.mig) or (f"profiles: {listed(self.mig)}" if self.mig else "it has no MIG")
+            raise AccelsimError(f"{self.name} has no MIG profile '{name}'; {hint}")
+        return self.mig[name]
+
     def slice(self, profile: str) -> Gpu:
         """GPU instance of a MIG profile, as a GPU of its own.
 
@@ -111,10 +118,7 @@ class Gpu:
 
         Raises AccelsimError if the GPU has no such profile.
         """
-        if profile not in self.mig:
-            hint = near_miss(profile, self.mig) or (f"profiles: {listed(self.mig)}" if self.mig else "it has no MIG")
-            raise AccelsimError(f"{self.name} has no MIG profile '{profile}'; {hint}")
-        found = self.mig[profile]
+        found = self.profile(profile)
         share, compute = found.memory_eighths / 8, found.sms / self.sms
         return replace(
             self,
@@ -406,6 +410,50 @@ def _check_whole(top: Fields, values: Mapping[str, Any]) -> None:
             top.problems.add(top.entries["mig"], what)
 
 
+def packed(gpu: Gpu, slices: Sequence[str]) -> list[tuple[str, int]]:
+    """Place MIG slices on a GPU: each with the first of its eighths of memory.
+
+    A slice begins at a multiple of its eighths, as many slices of compute begin there, and there are seven of these
+    (NVIDIA's MIG guide; `nvidia-smi mig -lgipp` prints the same places), or four where an eighth holds no slice.
+
+    Raises AccelsimError if they do not fit, with the most that do.
+
+    Examples
+    --------
+    >>> packed(load_gpu("a100"), ["3g.40gb", "2g.20gb", "1g.10gb"])
+    [('3g.40gb', 4), ('2g.20gb', 2), ('1g.10gb', 1)]
+    """
+    profiles = sorted((gpu.profile(name) for name in slices), key=lambda found: -found.memory_eighths)
+    computes = {found.name: int(found.name.partition("g")[0]) for found in gpu.mig.values()}
+    whole = max(computes.values())
+    wide = 1 if whole == _SLICES else 8 // whole
+
+    def place(left: Sequence[MigProfile], taken: frozenset[int]) -> list[tuple[str, int]] | None:
+        if not left:
+            return []
+        first, size = left[0], left[0].memory_eighths
+        for start in reversed(range(0, 9 - size, size)):
+            own = frozenset(range(start, start + size))
+            if start // wide + computes[first.name] <= whole and not own & taken:
+                rest = place(left[1:], taken | own)
+                if rest is not None:
+                    return [(first.name, start), *rest]
+        return None
+
+    for most in range(len(profiles), 0, -1):
+        found = place(profiles[:most], frozenset())
+        if found and most == len(profiles):
+            return found
+        if found:
+            fit = f"{listed(name for name, _ in found)} fit, without {profiles[most].name}"
+            raise AccelsimError(f"{gpu.name} has no room for {listed(slices)}: {fit}")
+    return []
+
+
+_SLICES = 7
+"""Slices of compute of GPUs with eight of memory."""
+
+
 def _per_second(top: Fields, rate: Rate, key: str, inner: str) -> None:
     """Report a rate that is not bytes a second."""
     if rate.unit != "bit" or rate.time != "s":
@@ -415,6 +463,14 @@ def _per_second(top: Fields, rate: Rate, key: str, inner: str) -> None:
 
 def _bytes_per_s(rate: Rate) -> float:
     return float(rate.amount / Fraction(8))
+
+
+@cache
+def without_tensor_cores(gpu: Gpu) -> Gpu:
+    """Return a GPU whose FP32 units compute FP16 too, as a library does that has no kernel for its tensor cores."""
+    computed = {**gpu.operations_per_sm_cycle, "fp16": gpu.operations_per_sm_cycle["fp32"]}
+    peak = {**gpu.peak_tflops, "fp16": gpu.peak_tflops["fp32"]}
+    return replace(gpu, operations_per_sm_cycle=computed, peak_tflops=peak, mma={})
 
 
 @cache

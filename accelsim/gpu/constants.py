@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -206,10 +207,11 @@ class TileSet:
     columns: Floats
     step: float  # elements of K in one step of the main loop
     # float[T]: for one element of K: cycles of the multiply-adds at peak, of reading shared memory, and of filling it
-    # at 128 B a cycle
+    # at 128 B a cycle, with the rows' operand and with the columns'
     tensor_cycles: Floats
     smem_cycles: Floats
-    fill_cycles: Floats
+    row_fill_cycles: Floats
+    column_fill_cycles: Floats
     # float[T]: share of the rows' and columns' operands that a block loads and reads itself; where two SMs work as a
     # pair, each has half of the operand that they share (tcgen05, `cta_group::2`); of sparse weights, what is kept
     row_share: Floats
@@ -225,6 +227,17 @@ class TileSet:
     def name(self, index: int) -> str:
         """Tile as kernels' names have it, such as 128x256."""
         return f"{int(self.rows[index])}x{int(self.columns[index])}"
+
+    def only(self, name: str) -> TileSet:
+        """Return the one tile of a name; raises AccelsimError if there is none such."""
+        names = [self.name(index) for index in range(len(self.rows))]
+        if name not in names:
+            raise AccelsimError(f"no tile '{name}'; tiles: {listed(names)}")
+        at = slice(names.index(name), names.index(name) + 1)
+        arrays: dict[str, Any] = {
+            each.name: values[at] for each in fields(self) if isinstance(values := getattr(self, each.name), np.ndarray)
+        }
+        return replace(self, **arrays)
 
 
 def _warp_shape(kind: str, rows: Floats, columns: Floats) -> tuple[Floats, Floats]:
@@ -299,7 +312,8 @@ def tile_set(gpu: Gpu, number_format: str, in_flight_bytes: float, sparse: bool 
         step=step,
         tensor_cycles=2 * rows * columns / (gpu.operations(number_format) * gain),
         smem_cycles=groups * (warp_rows * row_share + warp_columns * column_share) * width / 128,
-        fill_cycles=loaded * width / 128,
+        row_fill_cycles=rows * row_share * width / 128,
+        column_fill_cycles=columns * column_share * width / 128,
         row_share=row_share,
         column_share=column_share,
         stage_bytes=stage,

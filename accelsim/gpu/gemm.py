@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accelsim.gpu import L2_STATES, ROTATING
+from accelsim.gpu import L2_STATES, LAYOUTS, ROTATING
 from accelsim.gpu.catalogue import BYTES, Gpu
 from accelsim.gpu.constants import (
     ONE_ROUND,
@@ -137,8 +137,10 @@ def time_gemms(
     constants: KernelConstants,
     *,
     l2: str = ROTATING,
+    layout: str = LAYOUTS[0],
     splits: Sequence[int] = SPLITS,
     sparse: bool = False,
+    tile: str = "",
 ) -> Times:
     """Time each product with every tile and split, and choose the fastest.
 
@@ -148,25 +150,34 @@ def time_gemms(
         Of the operands.
     l2 : str
         One of `L2_STATES`.
+    layout : str
+        One of `LAYOUTS`: of which dimension the alignment of each operand's rows depends.
     splits : sequence of int
         Parts into which K may be split, out of `SPLITS`.
     sparse : bool
         Whether the weights are 2:4 sparse: half the multiply-adds, `sparse_share` of their bytes.
+    tile : str
+        Try this one alone, such as 256x128, with K in one part.
 
     Raises
     ------
     AccelsimError
-        If the GPU does not compute in the format, or not in sparse.
+        If the GPU does not compute in the format, or not in sparse, or has no such tile.
     """
     if l2 not in L2_STATES:
         raise AccelsimError(f"l2 must be one of {', '.join(L2_STATES)}, got '{l2}'")
+    if layout not in LAYOUTS:
+        raise AccelsimError(f"layout must be one of {', '.join(LAYOUTS)}, got '{layout}'")
     tiles = tile_set(gpu, number_format, constants.in_flight_bytes, sparse)
+    if tile:
+        tiles, splits = tiles.only(tile), SPLITS[:1]
     model = _TimeModel(
         gpu,
         tiles,
         number_format,
         constants,
         l2,
+        layout,
         np.array(splits, np.float64),
         sparse_share(number_format) if sparse else 1.0,
     )
@@ -198,6 +209,7 @@ class _TimeModel:
     number_format: str
     constants: KernelConstants
     l2: str
+    layout: str
     splits: Floats
     kept: float
 
@@ -215,7 +227,7 @@ class _TimeModel:
         steps = np.ceil(k / tiles.step)
         work = work_of(across * down * batch, steps, self.splits, gpu.sms, tiles.occupancy[None, :, None])
 
-        tensor = (self._cycles(k) * (tiles.step * 1e6 / gpu.boost_hz)) * work.steps
+        tensor = (self._cycles(m, n, k) * (tiles.step * 1e6 / gpu.boost_hz)) * work.steps
         moved = np.minimum(rows, m) * tiles.row_share[None, :, None]
         moved = moved + np.minimum(columns, n) * tiles.column_share[None, :, None]
         step_bytes = moved * (tiles.step * BYTES[self.number_format])
@@ -287,11 +299,13 @@ class _TimeModel:
         word_us = 8 / (self.gpu.l2_bytes_per_s * 1e-6) * c.reduction_traffic
         return np.where(self.splits > 1, c.reduction_us + words * word_us * self.splits, 0.0)
 
-    def _cycles(self, k: Floats) -> Floats:
+    def _cycles(self, m: Floats, n: Floats, k: Floats) -> Floats:
         """Cycles of an SM for one element of K, of multiply-adds and shared memory together [P or 1, T, 1]."""
-        tiles, c = self.tiles, self.constants
-        narrow = _narrowness(k * BYTES[self.number_format])
-        smem = c.smem_cost * (tiles.smem_cycles[None, :, None] + tiles.fill_cycles[None, :, None] * narrow)
+        tiles, c, width = self.tiles, self.constants, BYTES[self.number_format]
+        weights, inputs = self.layout[0], self.layout[1]
+        fill = tiles.row_fill_cycles[None, :, None] * _narrowness((k if inputs == "n" else m) * width)
+        fill = fill + tiles.column_fill_cycles[None, :, None] * _narrowness((k if weights == "t" else n) * width)
+        smem = c.smem_cost * (tiles.smem_cycles[None, :, None] + fill)
         tensor = tiles.tensor_cycles[None, :, None] * (1 / c.tensor_efficiency)
         return (tensor**4 + smem**4) ** 0.25
 

@@ -12,20 +12,21 @@ Memory that a network needs, beside what the card, or its MIG slice, has.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
+from numpy.typing import NDArray
 
-from accelsim.gpu import ROTATING
+from accelsim.gpu import LAYOUTS, ROTATING
 from accelsim.gpu.attention import attention_shapes, can_fuse, pairs_of, time_attention, word_bytes
-from accelsim.gpu.calibration import Mode
-from accelsim.gpu.catalogue import BYTES, Gpu
+from accelsim.gpu.calibration import Mode, mode_of
+from accelsim.gpu.catalogue import BYTES, Gpu, without_tensor_cores
 from accelsim.gpu.constants import SPLITS, Floats, KernelConstants, TileSet, board_power_w, tile_set
 from accelsim.gpu.gemm import Gemms, Times, result_bytes, time_gemms
 from accelsim.inputs.errors import AccelsimError
-from accelsim.inputs.units import format_si, listed
+from accelsim.inputs.units import format_si, listed, near_miss
 from accelsim.inputs.workload import Edge, Einsum
 
 LONGEST = ("tensor", "stream", "l2", "dram")
@@ -65,6 +66,8 @@ class Kernel:
         How many were compared: the whole space.
     others : tuple of (str, float)
         The next best tilings, each of another tile, and their times [us].
+    tensor_cores : bool
+        Whether the library computes it on them, or on the vector units.
     """
 
     name: str
@@ -96,6 +99,7 @@ class Kernel:
     power_w: float
     tilings: int
     others: tuple[tuple[str, float], ...] = ()
+    tensor_cores: bool = True
 
     @property
     def tflops(self) -> float:
@@ -129,8 +133,52 @@ def tile_efficiency(m: int, n: int, rows: int, columns: int) -> float:
     return m * n / (-(-m // rows) * rows * -(-n // columns) * columns)
 
 
+LIBRARIES = ("cublas11", "cublas10")
+"""Generations of libraries: cuBLAS from 11.0 on, and before it, where tensor cores computed FP16 only of sizes that are
+multiples of 16 B (NVIDIA's guide to matrix multiplication, tensor core requirements)."""
+_TENSOR_BYTES = 16.0
+
+
+def machines_of(
+    gpu: Gpu, gemms: Gemms, number_format: str, mode: Mode, library: str
+) -> Iterator[tuple[NDArray[np.bool_], Gpu, Mode]]:
+    """Products, bool[P], by the units on which a library computes them: the GPU as it is, or without tensor cores.
+
+    Raises AccelsimError if there is no such library for the GPU and number format.
+    """
+    every = np.ones(len(gemms), dtype=bool)
+    if library == LIBRARIES[0]:
+        yield every, gpu, mode
+        return
+    if number_format != "fp16" or gpu.compute_capability[0] != _LAST_OF_CUBLAS_10:
+        raise AccelsimError(
+            f"--library {library}: known of fp16 on Volta and Turing, whose tensor cores came before cuBLAS 11; "
+            f"not of {number_format} on {gpu.name}"
+        )
+    multiple = _TENSOR_BYTES / BYTES[number_format]
+    aligned = np.all([np.fmod(sizes, multiple) == 0 for sizes in (gemms.m, gemms.n, gemms.k)], axis=0)
+    if aligned.any():
+        yield aligned, gpu, mode
+    if not aligned.all():
+        plain = without_tensor_cores(gpu)
+        yield every & ~aligned, plain, mode_of(plain, number_format)
+
+
+_LAST_OF_CUBLAS_10 = 7
+"""Compute capability: Volta and Turing; Ampere needs cuBLAS 11."""
+
+
 def best_kernels(
-    gpu: Gpu, names: Sequence[str], gemms: Gemms, number_format: str, mode: Mode, *, l2: str = ROTATING
+    gpu: Gpu,
+    names: Sequence[str],
+    gemms: Gemms,
+    number_format: str,
+    mode: Mode,
+    *,
+    l2: str = ROTATING,
+    layout: str = LAYOUTS[0],
+    library: str = LIBRARIES[0],
+    tile: str = "",
 ) -> list[Kernel]:
     """Choose the fastest tiling and schedule of each product out of all of them.
 
@@ -142,6 +190,10 @@ def best_kernels(
         Constants, calibrated or not.
     l2 : str
         What L2 holds at the start, one of `L2_STATES`.
+    layout, library : str
+        One of `LAYOUTS` and of `LIBRARIES`.
+    tile : str
+        As in `time_gemms`.
 
     Examples
     --------
@@ -152,9 +204,15 @@ def best_kernels(
     >>> kernel.tile, kernel.bottleneck, 200 < kernel.tflops < 290
     ('128x256', 'math', True)
     """
-    times = time_gemms(gpu, gemms, number_format, mode.constants, l2=l2)
-    tiles = tile_set(gpu, number_format, mode.constants.in_flight_bytes)
-    return [_kernel(gpu, name, gemms, number_format, mode, times, tiles, i) for i, name in enumerate(names)]
+    found = {}
+    for which, machine, own in machines_of(gpu, gemms, number_format, mode, library):
+        part, at = gemms.rows(which), np.flatnonzero(which).tolist()
+        times = time_gemms(machine, part, number_format, own.constants, l2=l2, layout=layout, tile=tile)
+        tiles = tile_set(machine, number_format, own.constants.in_flight_bytes)
+        tiles = tiles.only(tile) if tile else tiles
+        for i, index in enumerate(at):
+            found[index] = _kernel(machine, names[index], part, number_format, own, times, tiles, i)
+    return [found[index] for index in range(len(names))]
 
 
 def _kernel(
@@ -213,6 +271,7 @@ def _kernel(
         dram_bytes=dram_bytes,
         energy_j=power_w * time_us * 1e-6,
         power_w=power_w,
+        tensor_cores=number_format in gpu.mma,
     )
 
 
@@ -319,6 +378,34 @@ def gemms_of(products: list[Product]) -> Gemms:
     return Gemms.of(*zip(*((p.m, p.n, p.k, p.batch, p.unique) for p in products), strict=True))
 
 
+def turned(gpu: Gpu, kernel: Kernel, einsum: Einsum, mode: Mode) -> Kernel:
+    """Return a convolution whose tensors are NCHW: a kernel each turns what it reads and writes, in every pass.
+
+    A window of one point needs none, as a product of transposed inputs.
+    """
+    inputs = next(tensor for tensor in einsum.tensors if not tensor.output and tensor.role != "Weights")
+    if all(len(rank) == 1 for rank in inputs.ranks):
+        return kernel
+    words = np.array([float(tensor.words(einsum.dims)) for tensor in (inputs, einsum.output)])
+    width = BYTES[kernel.number_format]
+    time_us = float(time_operators(gpu, "relu", words, width, mode.constants).sum())
+    moved = 2 * width * float(words.sum())
+    power_w = board_power_w(gpu, kernel.number_format, mode.constants, 0.0, moved, time_us)
+    energy_j = kernel.energy_j + power_w * time_us * 1e-6
+    low, high = (None if bound is None else bound + time_us for bound in (kernel.low_us, kernel.high_us))
+    return replace(
+        kernel,
+        time_us=kernel.time_us + time_us,
+        low_us=low,
+        high_us=high,
+        parts_us={**kernel.parts_us, "turn": time_us},
+        others=tuple((name, other_us + time_us) for name, other_us in kernel.others),
+        dram_bytes=kernel.dram_bytes + moved,
+        energy_j=energy_j,
+        power_w=energy_j / (kernel.time_us + time_us) * 1e6,
+    )
+
+
 FUSED = "fused attention"
 """Schedule of a kernel that computes both products of attention."""
 _MOST_GROUPED = 64
@@ -339,6 +426,8 @@ def network_kernels(
     mode: Mode,
     l2: str = ROTATING,
     attention: str = "full",
+    layout: str = LAYOUTS[0],
+    library: str = LIBRARIES[0],
 ) -> list[tuple[Kernel, int]]:
     """Kernels of the layers of a network, and how often each runs; attention is one of `ATTENTION`.
 
@@ -348,7 +437,8 @@ def network_kernels(
     ends = {then: at for at, then in pairs.items()}
     alone = [at for at in range(len(layers)) if at not in pairs and at not in ends]
     names = [layers[at].name for at in alone]
-    found = best_kernels(gpu, names, gemms_of([products[at] for at in alone]), number_format, mode, l2=l2)
+    gemms = gemms_of([products[at] for at in alone])
+    found = best_kernels(gpu, names, gemms, number_format, mode, l2=l2, layout=layout, library=library)
     kernels = dict(zip(alone, found, strict=True))
     for then, at in ends.items():
         both = (layers[at].name, layers[then].name)
@@ -456,10 +546,21 @@ OPERATORS = {
     "softmax": (2, 5),
     "layer_norm": (3, 7),
     "max_pool_3x3": (2, 9),
+    "batch_norm": (3, 7),
+    "batch_norm_persistent": (2, 7),
+    "relu_gradient": (3, 1),
 }
 """Words read and written, and operations, for each element of the input. A row of soft-max stays in registers or shared
 memory between its passes, so that it is read once; PyTorch's layer norm reads a row for its mean and variance, and
-again; pooling has stride 1, so that its result is as large as its input (NVIDIA's guide)."""
+again, as does batch norm unless its input stays on the chip (persistent); pooling has stride 1, so that its result is
+as large as its input (NVIDIA's guide)."""
+
+
+def operator(name: str) -> tuple[int, int]:
+    """Words and operations of one of `OPERATORS`; raises AccelsimError if it is none."""
+    if name not in OPERATORS:
+        raise AccelsimError(f"no operator '{name}'; {near_miss(name, OPERATORS) or f'operators: {listed(OPERATORS)}'}")
+    return OPERATORS[name]
 
 
 def time_operators(gpu: Gpu, name: str, elements: Floats, word_bytes: float, constants: KernelConstants) -> Floats:
@@ -480,9 +581,7 @@ def time_operators(gpu: Gpu, name: str, elements: Floats, word_bytes: float, con
     AccelsimError
         If there is no such operator.
     """
-    if name not in OPERATORS:
-        raise AccelsimError(f"no operator '{name}'; operators: {listed(OPERATORS)}")
-    words, operations = OPERATORS[name]
+    words, operations = operator(name)
     dram = elements * words * word_bytes / (gpu.dram_bytes_per_s * 1e-6 * constants.dram_efficiency)
     computed = elements * operations / (gpu.flops("fp32") * 0.5e-6)
     return constants.launch_us + constants.latency_us + np.maximum(dram, computed)

@@ -11,7 +11,7 @@ import numpy as np
 
 from accelsim.gpu.advice import HIGH, Advice, Point, Ridge
 from accelsim.gpu.calibration import far_off
-from accelsim.gpu.catalogue import FORMATS, Gpu
+from accelsim.gpu.catalogue import FORMATS, VECTOR_FORMATS, Gpu
 from accelsim.gpu.fitted import KernelTimes
 from accelsim.gpu.kernel import FUSED, Kernel
 from accelsim.gpu.profile import Compared, ProfiledKernel, tile_in
@@ -35,6 +35,7 @@ _WHAT = {
     "rounds": "start and end of each round of blocks",
     "reduction": "partial sums are added up (added)",
     "store": "results leave",
+    "turn": "tensors are turned between NCHW and NHWC (added)",
 }
 
 
@@ -147,6 +148,19 @@ def gpu_report(gpu: Gpu) -> Iterator[Part]:
             yield from (f"{key}: {text}" for key, text in texts.items())
 
 
+def packed_report(gpu: Gpu, placed: Sequence[tuple[str, int]]) -> Iterator[Part]:
+    """Where MIG slices lie."""
+    rows = [{"slice": gpu.mig[name], "start": start} for name, start in placed]
+    columns = (
+        Column("slice", lambda row: row["slice"].name),
+        Column("SMs", lambda row: row["slice"].sms),
+        Column("memory", lambda row: f"{row['slice'].memory_eighths}/8 from {row['start']}"),
+    )
+    yield Table("slices", columns, rows, f"MIG slices of {gpu.name}")
+    sms, eighths = (sum(getattr(gpu.mig[name], key) for name, _ in placed) for key in ("sms", "memory_eighths"))
+    yield f"\n{sms} of {gpu.sms} SMs, {eighths}/8 of memory"
+
+
 def kernel_row(kernel: Kernel, repeat: int = 1) -> dict[str, Any]:
     """Kernel as a plain row."""
     row = dataclasses.asdict(kernel)
@@ -176,7 +190,8 @@ def kernel_report(kernel: Kernel, *, quiet: bool = False) -> Iterator[Part]:
         dram += f" (L2 holds the rest of {_bytes(kernel.least_bytes)})"
     split = f", K in {kernel.split} parts" if kernel.split > 1 else ""
     blocks = f"{kernel.blocks} block{'s' if kernel.blocks > 1 else ''}, {kernel.occupancy} at once on an SM"
-    tiling = f"tile {kernel.tile}{split}: {blocks}, {kernel.waves:.2f} waves"
+    plain = "" if kernel.tensor_cores or kernel.number_format in VECTOR_FORMATS else ", without tensor cores"
+    tiling = f"tile {kernel.tile}{split}{plain}: {blocks}, {kernel.waves:.2f} waves"
     lines = {
         "mode": kernel.mode,
         "time": f"{_us(kernel.time_us)}  ({_interval(kernel)})",
@@ -279,6 +294,19 @@ def operator_report(document: Mapping[str, Any]) -> Iterator[Part]:
     columns = (Column("part", "part"), Column("time", "time_us", _us3), Column("share", "share", "{:.0%}".format))
     yield Table("parts", columns, rows)
     yield dim(document["mode"])
+
+
+def memory_bound_report(document: Mapping[str, Any]) -> Iterator[Part]:
+    """An operator that moves more than it computes."""
+    what = f"{document['operator']} on {document['gpu']}: {document['elements']:,} elements in {document['dtype']}"
+    yield what
+    lines = {
+        "mode": document["mode"],
+        "time": _us(document["time_us"]),
+        "traffic": f"DRAM {_bytes(document['dram_bytes'])} at {_rate(document['bytes_per_s'])}",
+        "intensity": f"{document['intensity']:.4g} FLOP/B",
+    }
+    yield from (f"{name:<11} {text}" for name, text in lines.items())
 
 
 def advice_json(advice: Advice) -> dict[str, Any]:
