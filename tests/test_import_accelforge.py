@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import math
 import os
 import re
 import subprocess
 import sys
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from accelsim import load_architecture, load_constraints, load_mapping, load_workload, map_einsum
+from accelsim.importers.accelforge import _products
 from accelsim.importers.foreign import read_foreign
 from accelsim.inputs.architecture import Axis
 from accelsim.inputs.errors import SpecError
@@ -247,6 +252,40 @@ mapping:
     spread = imported(MACHINE, GEMM, mapping.replace("name: columns", "name: diagonals"))
     assert spread.mapping is None
     assert "n: is spread where the machine has no fanout; the mapping is left out" in said(spread)
+
+
+def test_min_usage__of_axes_that_share_a_dimension_asks_for_what_they_reach_together(imported):
+    rows = "{name: rows, fanout: 2, loop_bounds: [{expression: ~k, operator: ==, value: 1}]}"
+    machine = MACHINE.replace(rows, "{name: rows, fanout: 16, reuse: input, min_usage: 1}")
+    asked = imported(machine, GEMM.replace("n < 32", "n < 24")).constraints["levels"][0]["spatial"]
+    assert [asked[axis]["factors"] for axis in "xy"] == [["n>=4"], ["n>=6"]]
+    assert machine_best(imported(machine, GEMM.replace("n < 32", "n < 24"))) == {"n": 24}
+
+
+def machine_best(foreign) -> dict[str, int]:
+    """Loops in space of the best mapping."""
+    machine, (layer,) = machine_of(foreign), layers_of(foreign)
+    constraints = load_constraints({"constraints": foreign.constraints}, machine, layer)
+    best = map_einsum(machine, layer, constraints=constraints).best.mapping
+    spread: dict[str, int] = {}
+    for loop in (loop for level in best.levels for loop in (*level.x, *level.y)):
+        spread[loop.dim] = loop.bound * spread.get(loop.dim, 1)
+    return spread
+
+
+@given(st.lists(st.tuples(st.integers(1, 24), st.sampled_from([(), (0,), (1,), (0, 1)])), max_size=3))
+def test_products__are_those_of_all_ways_to_lay_loops_on_axes(bounds):
+    rooms = (6, 4)
+    expected = set()
+    for chosen in itertools.product(*(list(itertools.product(range(1, 7), range(1, 5))) for _ in bounds)):
+        lies = all(
+            bound % (x * y) == 0 and (x == 1 or 0 in axes) and (y == 1 or 1 in axes)
+            for (bound, axes), (x, y) in zip(bounds, chosen, strict=True)
+        )
+        products = tuple(math.prod(each[axis] for each in chosen) for axis in (0, 1))
+        if lies and products[0] <= rooms[0] and products[1] <= rooms[1]:
+            expected.add(products)
+    assert _products(tuple(bounds), rooms) == expected
 
 
 def test_components__without_energies_are_modelled_and_named(imported):

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,6 @@ from accelsim.importers.values import (
     figure,
     file_stem,
     for_layers,
-    largest_product,
     note_others,
     number,
     plain_name,
@@ -457,12 +457,37 @@ def _axis_constraints(axes: Sequence[_Axis], layer: Layer, notes: list[Note]) ->
                 factors += [f"{dim}{sign}{most}" for dim in sorted(which)]
         at = found.setdefault(axis.level, {}).setdefault(axis.axis, {"only": sorted(allowed)})
         at["only"] = sorted(set(at["only"]) & allowed)
-        if axis.least > 1 and at["only"]:
-            most = largest_product((layer.dims[dim] for dim in at["only"]), axis.size)
-            factors.append(f"{'*'.join(at['only'])}>={min(axis.least, most)}")
         if factors:
             at["factors"] = [*at.get("factors", []), *factors]
+    used = [(axis, found[axis.level][axis.axis]) for axis in axes if axis.least > 1]
+    used = [(axis, at) for axis, at in used if at["only"]]
+    bounds = [
+        (size, tuple(i for i, (_, at) in enumerate(used) if dim in at["only"])) for dim, size in layer.dims.items()
+    ]
+    reached = _products(tuple(bounds), tuple(axis.size for axis, _ in used))
+    for index, (axis, at) in enumerate(used):
+        least = min(axis.least, max(products[index] for products in reached))
+        reached = {products for products in reached if products[index] >= least}
+        if least > 1:
+            at["factors"] = [*at.get("factors", []), f"{'*'.join(at['only'])}>={least}"]
     return [{"level": level, "spatial": spatial} for level, spatial in found.items()]
+
+
+@lru_cache
+def _products(bounds: tuple[tuple[int, tuple[int, ...]], ...], rooms: tuple[int, ...]) -> set[tuple[int, ...]]:
+    """Instances that loops can use of each axis at once; each bound has the axes that its loops may lie on."""
+    reached = {(1,) * len(rooms)}
+    for bound, axes in bounds:
+        states = {(products, bound) for products in reached}
+        for axis in axes:
+            states = {
+                ((*products[:axis], products[axis] * factor, *products[axis + 1 :]), left // factor)
+                for products, left in states
+                for factor in range(1, min(left, rooms[axis] // products[axis]) + 1)
+                if left % factor == 0
+            }
+        reached = {products for products, _ in states}
+    return reached
 
 
 # mapping
