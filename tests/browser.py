@@ -25,7 +25,16 @@ def find_browser() -> str | None:
 class Page:
     """One page in a browser of its own; what goes wrong in it is kept in `errors`."""
 
-    def __init__(self, file: Path, *, width: int = 1280, height: int = 900, dark: bool = False, touch: bool = False):
+    def __init__(
+        self,
+        file: Path,
+        *,
+        link: str = "",
+        width: int = 1280,
+        height: int = 900,
+        dark: bool = False,
+        touch: bool = False,
+    ):
         self.errors: list[str] = []
         self._number = 0
         self._profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
@@ -41,12 +50,12 @@ class Page:
         os.close(answer_in)
         self._session, self._buffer = "", b""
         try:
-            self._open(file, width, height, dark, touch)
+            self._open(file.as_uri() + link, width, height, dark, touch)
         except BaseException:
             self.close()
             raise
 
-    def _open(self, file: Path, width: int, height: int, dark: bool, touch: bool) -> None:
+    def _open(self, address: str, width: int, height: int, dark: bool, touch: bool) -> None:
         targets = self.send("Target.getTargets")["targetInfos"]
         target = next(found["targetId"] for found in targets if found["type"] == "page")
         self._session = self.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
@@ -56,7 +65,7 @@ class Page:
         self.send("Emulation.setTouchEmulationEnabled", enabled=touch)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.send("Emulation.setEmulatedMedia", features=[scheme])
-        self.send("Page.navigate", url=file.as_uri())
+        self.send("Page.navigate", url=address)
         self.wait("document.documentElement?.dataset.ready === 'true'")
 
     def __enter__(self) -> Self:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from fractions import Fraction
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given
@@ -327,7 +328,7 @@ def test_plots_and_page__are_drawn_from_the_table_of_designs(folder, run, monkey
     monkeypatch.setattr("accelsim.show.html._LISTED", 0)
     short = sweep_report(rows, about)
     assert "The page shows 2 of them, those of the front first." in short
-    assert f"The first 0 of {kinds.count('front')} designs of the front" in short
+    assert "The first 0 of 9 designs, those of the front first" in short
     assert run("explore", "out", "--plot", "front", "--picture", "p.gif")[0] == 2
 
 
@@ -339,9 +340,39 @@ def test_page__draws_without_errors(folder):
     with Page(folder / "page.html") as page:
         assert page.errors == []
         assert page.run("document.querySelectorAll('#scatter-plot .plot-container').length") == 1
-        assert page.run("document.querySelectorAll('#front tbody tr').length") == sum(
-            row["front"] for row in read_designs("out")
-        )
+        assert page.run("document.querySelectorAll('#designs tbody tr').length") == 9
+        page.click("#designs tbody tr:nth-child(2)")
+        number = page.run("document.querySelector('#designs tr[aria-current] td').textContent")
+        design = next(row for row in read_designs("out") if row["design"] == int(number))
+        options = page.run("document.querySelector('#options').textContent")
+        assert options == f"--set 'glb={design['glb']}' --set pe={design['pe']}"
+        page.run("document.querySelector('#x-axis').value = 'pe'")
+        page.run("document.querySelector('#x-axis').dispatchEvent(new Event('change', {bubbles: true}))")
+        assert page.run("document.querySelector('#scatter-plot .xtitle').textContent") == "pe"
+        link = page.run("location.hash")
+    with Page(folder / "page.html", link=link) as page:
+        assert page.run(
+            "[document.querySelector('#options').textContent, document.querySelector('#x-axis').value]"
+        ) == [
+            options,
+            "pe",
+        ]
+        assert page.errors == []
+
+
+@pytest.mark.skipif(find_browser() is None, reason="no Chromium")
+def test_page__is_harmless_with_evil_names(folder):
+    explore(sweep_of(GRID), "out", workers=1)
+    evil = "</script><img src=x onerror=alert(1)>&\"'"
+    about = json.loads(Path("out/sweep.json").read_text())
+    about |= {"name": evil, "parameters": {evil: about["parameters"]["pe"]}, "networks": {evil: 1.0}}
+    rows = [{**row, evil: row["pe"]} for row in read_designs("out")]
+    Path("page.html").write_text(sweep_report(rows, about))
+    with Page(folder / "page.html", link="#x-axis=" + quote(evil)) as page:
+        page.click("#designs tbody tr:nth-child(2)")
+        assert page.run("document.querySelectorAll('img').length") == 0
+        assert page.run("document.querySelector('#scatter-plot .xtitle').textContent") == evil
+        assert page.errors == []
 
 
 def test_sweep__its_name_leads_to_no_other_folder(folder, run):

@@ -17,6 +17,7 @@ from reports import a_search, a_stopped_census, an_exact_search, row_stationary
 
 from accelsim.inputs.architecture import Architecture, load_architecture
 from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.mapping import load_mapping
 from accelsim.inputs.workload import Einsum
 from accelsim.inputs.workload_reader import load_workload
 from accelsim.model.evaluate import evaluate
@@ -24,8 +25,9 @@ from accelsim.model.limits import bytes_moved, macs_per_byte, peak_macs_per_cycl
 from accelsim.model.result import Result
 from accelsim.population.census import census
 from accelsim.population.result import Census, Near
+from accelsim.search.exact.front import map_front
 from accelsim.search.mapper import map_einsum
-from accelsim.show.html import BINS, bin_of, census_report, embedded, energy_edges, search_report
+from accelsim.show.html import BINS, bin_of, census_report, embedded, energy_edges, front_report, search_report
 from accelsim.show.report import energy, large
 
 pytest.importorskip("plotly", reason="plotly, the extra `html`, is not installed")
@@ -315,6 +317,58 @@ def test_page__a_brush_chooses_rows_and_a_click_shows_a_loop_nest(file):
         page.click("#everything")
         assert page.run(f"{rows}.length") == 300
         assert page.errors == []
+
+
+@needs_browser
+def test_page__a_link_shows_what_was_chosen_and_its_mapping_is_copied(file):
+    data = data_of(the_report())
+    title, kind = "document.querySelector('#shown-title').textContent", "document.querySelector('#kinds')"
+    with Page(file) as page:
+        page.run(f"{kind}.value = 'drawn'")
+        page.run(f"{kind}.dispatchEvent(new Event('change', {{bubbles: true}}))")
+        page.click("#mappings [data-key=cycles]")
+        page.drag("#spread-plot .nsewdrag", 0.3, 0.4)
+        page.wait("location.hash.includes('from=')")
+        page.click("#mappings tbody tr:nth-child(3) button")
+        page.click("#copy")
+        page.wait("getSelection().toString() !== ''")
+        link, shown, copied = page.run(f"[location.hash, {title}, getSelection().toString()]")
+        index = int(re.search(r"mapping=(\d+)", link)[1])
+        assert copied.strip() == data["mappings"][index]["yaml"].strip()
+        assert page.run("decodeURIComponent(document.querySelector('#download').href)").endswith(
+            data["mappings"][index]["yaml"]
+        )
+        rows = page.run("document.querySelector('#mappings tbody').textContent")
+        assert page.errors == []
+    with Page(file, link=link) as page:
+        assert page.run(f"[{title}, {kind}.value]") == [shown, "drawn"]
+        assert page.run("document.querySelector('#mappings tbody').textContent") == rows
+        assert page.errors == []
+    with Page(file, link="#mapping=99999999&sort=toString&kinds=none&from=x&to=-3") as page:
+        assert page.run(title) == "Best mapping"
+        assert page.errors == []
+
+
+def test_yaml_of_a_page__is_the_mapping():
+    architecture, einsum, result = row_stationary()
+    (mapping,) = data_of(search_report(an_exact_search(result), architecture, einsum))["mappings"]
+    assert load_mapping(mapping["yaml"], architecture, einsum) == result.mapping
+
+
+@needs_browser
+def test_front_report__has_all_points_and_their_line(tmp_path):
+    architecture, einsum = load_architecture("eyeriss"), load_workload("gemm").layers[0]
+    front = map_front(architecture, einsum)
+    file = tmp_path / "front.html"
+    file.write_text(front_report(front, architecture, einsum), encoding="utf-8")
+    shown = sorted((m["energy_pj"], m["cycles"]) for m in data_of(file.read_text())["mappings"])
+    assert shown == sorted((pytest.approx(p.energy_pj, rel=1e-5), p.cycles) for p in front.points)
+    with Page(file) as page:
+        assert page.run("document.querySelectorAll('#mappings tbody tr').length") == len(front.points)
+        assert page.run("document.querySelector('#scatter-plot').data.filter((trace) => trace.line).length") == 1
+        assert page.errors == []
+    partial = data_of(front_report(replace(front, stop="timeout"), architecture, einsum))
+    assert partial["complete_front"] is False
 
 
 @needs_browser

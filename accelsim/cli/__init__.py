@@ -314,6 +314,13 @@ class Parser(argparse.ArgumentParser):
         self.exit(BAD_INPUT, f"{self.prog}: {message}{'; ' if hint else ''}{hint}\n")
 
 
+_SHORT = {
+    **{"--set": "-s", "--layer": "-l", "--constraints": "-c", "--objective": "-O"},
+    **{"--workers": "-j", "--quiet": "-q"},
+}
+"""Short forms of options, the same for all commands that have the option."""
+
+
 def add(
     made: argparse._ActionsContainer,
     name: str,
@@ -324,6 +331,7 @@ def add(
     """Add an argument: `ARCH` is one by its place, `--top N` takes a value, `--quiet` none, and `-o` is `--output`."""
     flag, _, metavar = name.partition(" ")
     names = ["-o", "--output"] if flag == "-o" else [flag if flag.startswith("-") else flag.lower()]
+    names = [_SHORT[flag], flag] if flag in _SHORT else names
     if flag.isupper():
         metavar = flag
     if kind is not None:

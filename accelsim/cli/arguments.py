@@ -197,7 +197,7 @@ def _add_map(made: argparse.ArgumentParser) -> None:
     add(made, "--objective WHAT", about + "as 'energy + 0.5*cycles' (energy in pJ)")
     about = "the most that a mapping of a layer may cost, such as 'cycles <= 1.2e6', 'energy <= 3 uJ' or 'outer_words "
     add(made, "--limit LIMIT", about + "<= 40000'; may be given several times", cli.limit, action="append")
-    add(made, "--top N", "list the N best mappings", cli.positive_int)
+    add(made, "--top N", "list the mappings of the N best values", cli.positive_int)
     add(
         made,
         "--within SHARE",
@@ -612,8 +612,6 @@ def refuse_gpu_options(arguments: argparse.Namespace) -> None:
 
 def _check_map(parsed: argparse.Namespace) -> None:
     """Refuse options of `map` that contradict each other."""
-    if parsed.pareto and parsed.html:
-        parsed.parser.error("argument --html: not allowed with --pareto; `accelsim spread --html` shows the front")
     if parsed.pareto:
         others = ("top", "within", "objective", "mappings", "seed")
         wrong = [f"--{name}" for name in others if getattr(parsed, name) is not None]

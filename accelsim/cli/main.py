@@ -69,7 +69,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 
     try:
         parsed = parse(arguments)
-        if not sys.stderr.isatty() and not getattr(parsed, "quiet", False):
+        if not getattr(parsed, "quiet", False):
             _show_log()
         if getattr(parsed, "csv", None):
             refuse_file(parsed.csv, "table.csv")
@@ -90,12 +90,17 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def _show_log() -> None:
-    """Show on stderr what the library says it does; on a terminal the progress bar says it."""
+    """Show on stderr what the library says it does; a progress bar that is there then stays below."""
     import logging
 
+    class Shown(logging.Handler):
+        """Writes to what stderr is at the time."""
+
+        def emit(self, record: logging.LogRecord) -> None:
+            complain(f"accelsim: {record.getMessage()}")
+
     log = logging.getLogger("accelsim")
-    log.handlers[:] = [logging.StreamHandler(sys.stderr)]
-    log.handlers[0].setFormatter(logging.Formatter("accelsim: %(message)s"))
+    log.handlers[:] = [Shown()]
     log.setLevel(logging.INFO)
     log.propagate = False
 

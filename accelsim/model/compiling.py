@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import pickle
+import time
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
@@ -24,7 +25,19 @@ from numba.core.typing.templates import AttributeTemplate, Signature, infer_geta
 from numba.extending import intrinsic, lower_getattr_generic, models, register_model
 from numba.np.numpy_support import as_dtype
 
-from accelsim.model.machine_code import LOCK, PREFIX, Code, Kind, Source, keep_code, load, name_of, read_code, say_once
+from accelsim.model.machine_code import (
+    LOCK,
+    NEXT_SAID,
+    PREFIX,
+    Code,
+    Kind,
+    Source,
+    keep_code,
+    load,
+    name_of,
+    read_code,
+    say_compiling,
+)
 
 _NEEDLESS = {
     untyped_passes.WithLifting,
@@ -168,16 +181,22 @@ def _kind_of(of: Any) -> Kind:
 
 
 def compile_kernel(kernel: Source, kinds: tuple[Kind, ...]) -> None:
-    """Compile a kernel for what Python passes."""
+    """Compile a kernel for what Python passes, and say how long that takes."""
     with LOCK:
+        _STARTED[:] = [time.monotonic()]
         _compile(kernel, tuple(_type_of(kind) for kind in kinds), name_of(kernel, kinds))
+        NEXT_SAID[0] += time.monotonic() - _STARTED[0]
+
+
+_STARTED = [0.0]
+"""When the kernel that Python calls began to be compiled, with those that it calls."""
 
 
 def _compile(kernel: Source, of: tuple[Any, ...], name: str) -> Any:
     """Compile a kernel for Numba's types of its arguments, unless it is kept; returns the type of its result."""
     code = read_code(name)
     if code is None:
-        say_once()
+        say_compiling(_STARTED[0])
         dispatcher = numba.njit(**_OPTIONS)(kernel.linked(_callable))
         dispatcher.compile(of)
         (compiled,) = dispatcher.overloads.values()

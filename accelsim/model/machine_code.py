@@ -183,10 +183,18 @@ def _prefix(kernel: Source) -> str:
     return f"{kernel.name}-{kernel.content()[:16]}-{_made_by()}"
 
 
-@cache
-def say_once() -> None:
-    """Say that something is compiled, once a process; the command line shows it where there is no progress bar."""
-    logging.getLogger("accelsim").info("compiling, once for this version: it takes up to a minute ...")
+NEXT_SAID = [0.0, 0.0]
+"""Seconds of compiling in this process, and after how many this is said next."""
+_SAID_EVERY = 10.0
+
+
+def say_compiling(started: float) -> None:
+    """Say that something is compiled since a time of `time.monotonic`, at first and every ten seconds of it."""
+    seconds = NEXT_SAID[0] + time.monotonic() - started
+    if seconds >= NEXT_SAID[1]:
+        NEXT_SAID[1] = seconds + _SAID_EVERY
+        so_far = f"{seconds:.0f} s so far" if seconds >= 1 else "up to a minute"
+        logging.getLogger("accelsim").info("compiling, once for this version: %s", so_far)
 
 
 def code_folder() -> Path | None:

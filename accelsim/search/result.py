@@ -7,7 +7,11 @@ from collections.abc import Mapping as Dict
 from dataclasses import dataclass
 from typing import Any
 
+from accelsim.inputs.objective import Objective
 from accelsim.model.result import Result
+
+MOST_TIES = 1000
+"""Mappings that are listed where nobody says how many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +137,18 @@ class SearchResult:
     padded: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()
     kept: str = ""
+
+    @property
+    def ties(self) -> list[tuple[Result, ...]]:
+        """The mappings in `ranked` by value of the objective, those of the best value first."""
+        goal = Objective.parse(self.objective)
+        found: list[tuple[Result, ...]] = []
+        for result in self.ranked:
+            if found and math.isclose(goal.of(result), goal.of(found[-1][0]), rel_tol=1e-12):
+                found[-1] += (result,)
+            else:
+                found.append((result,))
+        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,14 +30,12 @@ from accelsim.search.exact.incumbents_kernel import SURE, WITHIN, Incumbents
 from accelsim.search.exact.shapes import fewest_steps, make_grid
 from accelsim.search.exact.solve import Outcome, Solver
 from accelsim.search.exact.worth import Known, least_inside, narrow_energies
-from accelsim.search.result import Certificate, SearchResult
+from accelsim.search.result import MOST_TIES, Certificate, SearchResult
 from accelsim.search.spaces import Spaces, rounded_spaces, trim
 from accelsim.search.stopping import asked
 from accelsim.search.strategy import Budget, OnProgress, Progress
 from accelsim.search.value_kernel import CYCLES, ENERGY, WORDS, terms_of
 
-LISTED = 1000
-"""Mappings within a share of the best that are listed unless more are asked for."""
 MOST_NODES = 1_000_000
 """Partial mappings that are looked at for one that no other can be faster than, before all are; about a second."""
 LAST_WALKS = 16
@@ -140,7 +138,7 @@ def map_exactly(
     ranked: tuple[Result, ...] = (best,)
     counted = None
     if (top > 1 or within is not None) and stop == "exhausted":
-        room = top if top > 1 else LISTED
+        room = top if top > 1 else MOST_TIES
         near = math.inf if within is None else certificate.value * (1.0 + within)
         more = aim.solver(first, near, None, every=True)
         if within is None:

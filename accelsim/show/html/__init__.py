@@ -19,20 +19,22 @@ import numpy as np
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.mapping import Mapping as LoopNest
+from accelsim.inputs.mapping import dump_mapping
 from accelsim.inputs.workload import Einsum
 from accelsim.model.encode import Floats, Ints
 from accelsim.model.limits import macs_per_byte, peak_macs_per_cycle, ports
 from accelsim.model.result import Result
 from accelsim.population.result import Census
 from accelsim.results import NO_PLOTLY
-from accelsim.search.result import SearchResult
+from accelsim.search.result import FrontResult, SearchResult
 from accelsim.show.plots import figure_bytes
 from accelsim.show.plots.diagram import plot_mapping
 from accelsim.show.plots.search import axis_of, cells, same_value, two_costs, varied_values
 from accelsim.show.report import OTHER_COLOUR, energy, letters, tensor_colours
 from accelsim.show.report.mapping import compute_used, headline, nest_levels
 from accelsim.show.report.search import census_report as report_on_census
-from accelsim.show.report.search import ranked_report
+from accelsim.show.report.search import column_name, ranked_report
+from accelsim.show.report.search import front_report as report_on_front
 from accelsim.show.report.tables import NAMES, designs_table
 from accelsim.show.report.tables import said as in_words
 from accelsim.show.table import Column, Part, Row, Table
@@ -61,7 +63,7 @@ def page(title: str, lead: str, sections: str, data: dict[str, Any], script: str
         sections=sections,
         style=_file("report.css"),
         plotly=get_plotlyjs(),
-        script=_file(script),
+        script=_file("common.js") + _file(script),
         data=embedded(data),
     )
 
@@ -136,7 +138,6 @@ BINS = 60
 """Bins of the histogram of energy, equally wide on a logarithmic axis."""
 REGIONS = 5
 """Parts of the range of cycles, and of outer words, from which each bin shows a mapping."""
-MOST_FRONT = 100
 QUANTILES = (0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999)
 
 
@@ -200,9 +201,8 @@ def _named(census: Census) -> Iterator[Chosen]:
     outermost = census.best.levels[0].level
     energy, cycles, words = (census.range_of(column) for column in ("energy", "cycles", "outer_words"))
     yield Chosen(f"lowest energy{_known(energy.lowest_proved)}", "best", census.best)
-    front = census.front.points
-    for number in np.unique(np.linspace(0, len(front) - 1, min(len(front), MOST_FRONT)).astype(int)).tolist():
-        yield Chosen(f"front {number + 1}", "front", front[number])
+    for number, point in enumerate(census.front.points, 1):
+        yield Chosen(f"front {number}", "front", point)
     yield Chosen(f"fewest cycles{_known(cycles.lowest_proved)}", "named", cycles.lowest_mapping)
     yield Chosen(f"fewest {outermost} words{_known(words.lowest_proved)}", "named", words.lowest_mapping)
     for share in QUANTILES:
@@ -270,6 +270,7 @@ def mapping_data(result: Result, architecture: Architecture, einsum: Einsum) -> 
         "outer_words": result.outer_words,
         "utilization": rounded(result.utilization),
         "nest": [[level.used, level.keeps, *level.lines] for level in nest_levels(result)],
+        "yaml": dump_mapping(result.mapping),
         "units": compute_used(result),
         "energy": [
             [order[row["component"]], tensors.get(row["tensor"], len(tensors)), rounded(row["energy_pj"], 5)]
@@ -284,9 +285,10 @@ _BACK = '<button id="back" type="button">Back to the list</button>'
 
 DRAWN = 1200
 """Mappings of the uniform sample that a page shows at most."""
-DATA_BYTES = 900_000
+DATA_BYTES = 1_000_000
 """JSON of mappings at most; the last drawn are left out beyond that."""
 _RANKED = 200
+_ONE_BIN = np.array([-np.inf, np.inf])
 
 
 def census_report(census: Census, architecture: Architecture, einsum: Einsum) -> str:
@@ -303,6 +305,7 @@ def census_report(census: Census, architecture: Architecture, einsum: Einsum) ->
     """
     edges = energy_edges(census)
     counts = np.bincount(bin_of(census.sample.energy_pj, edges), minlength=len(edges) - 1)
+    shown = _mappings(chosen(census, DRAWN), architecture, einsum, edges)
     data = {
         **machine_data(architecture, einsum),
         "histogram": {
@@ -314,8 +317,9 @@ def census_report(census: Census, architecture: Architecture, einsum: Einsum) ->
                 ["median", rounded(census.sample.quantile("energy", 0.5).value)],
             ],
         },
-        "mappings": _mappings(chosen(census, DRAWN), architecture, einsum, edges),
-        "complete_front": census.front.stop == "exhausted",
+        "mappings": shown,
+        "complete_front": census.front.stop == "exhausted" and len(shown) >= len(census.front.points),
+        "front": "energy and cycles",
     }
     title = f"All mappings of {einsum.name} onto {architecture.name}"
     sections = section("figures", "In numbers", written(report_on_census(census))) + _explorer(spread=True)
@@ -329,12 +333,13 @@ def census_report(census: Census, architecture: Architecture, einsum: Einsum) ->
 def search_report(search: SearchResult, architecture: Architecture, einsum: Einsum) -> str:
     """Write a page on what a search found: see `census_report`."""
     shown = [Chosen("best", "best", search.best)]
-    shown += [Chosen(f"rank {rank}", "named", found) for rank, found in enumerate(search.ranked[1:_RANKED], 2)]
+    shown += [Chosen(f"rank {rank}", "named", found) for rank, (found, *_) in enumerate(search.ties[1:_RANKED], 2)]
     data = {
         **machine_data(architecture, einsum),
         "histogram": None,
-        "mappings": _mappings(shown, architecture, einsum, np.array([-np.inf, np.inf])),
+        "mappings": _mappings(shown, architecture, einsum, _ONE_BIN),
         "complete_front": False,
+        "front": "energy and cycles",
     }
     sections = [
         section(
@@ -347,6 +352,33 @@ def search_report(search: SearchResult, architecture: Architecture, einsum: Eins
     title = f"{einsum.name} mapped onto {architecture.name}"
     lead = f"The best of the mappings looked at takes {energy(search.best.energy_pj)}."
     return page(title, lead, "".join(sections), data)
+
+
+def front_report(front: FrontResult, architecture: Architecture, einsum: Einsum) -> str:
+    """Write a page on the mappings that no other one beats: see `census_report`."""
+    least = min(front.points, key=lambda point: point.energy_pj)
+    shown = [Chosen(f"front {number}", "front", point) for number, point in enumerate(front.points, 1)]
+    shown.sort(key=lambda each: each.result is not least)
+    shown[0] = replace(shown[0], label=f"lowest energy of the front, {shown[0].label}")
+    mappings = _mappings(shown, architecture, einsum, _ONE_BIN)
+    columns = [column_name(name) for name in front.columns]
+    listed = [replace(part, most=len(part.rows)) for part in report_on_front(front) if isinstance(part, Table)]
+    data = {
+        **machine_data(architecture, einsum),
+        "histogram": None,
+        "mappings": mappings,
+        "complete_front": front.stop == "exhausted" and len(mappings) == len(front.points),
+        "front": f"{', '.join(columns[:-1])} and {columns[-1]}",
+    }
+    sections = [
+        section("figures", "In numbers", written(listed)),
+        _explorer(spread=False),
+        _machine(architecture, least),
+        section("reading", "How to read this page", frame("reading")),
+    ]
+    proved = "no other mapping beats one of these (proved)" if front.stop == "exhausted" else "others may beat these"
+    lead = f"{len(front.points):,} mappings, compared in {data['front']}: {proved}."
+    return page(f"Front of {einsum.name} on {architecture.name}", lead, "".join(sections), data)
 
 
 def _mappings(
@@ -410,13 +442,12 @@ def sweep_report(rows: Rows, about: Mapping[str, Any]) -> str:
         for name in about["columns"]
         if (row := min(best, key=lambda r: (r[name], r["design"]), default=None)) is not None
     ]
-    listing = designs_table(about, best, costs)
-    listing = replace(listing, columns=listing.columns[:-1], most=_LISTED)  # all are on the front
-    listed = f"{len(best):,}" if len(best) <= _LISTED else f"The first {_LISTED:,} of {len(best):,}"
+    listing = replace(designs_table(about, kept, costs), rows=kept, most=_LISTED)  # those of the front first
+    listed = f"{len(rows):,}" if len(rows) <= _LISTED else f"The first {_LISTED:,} of {len(rows):,}"
     only = [f'<label>{escape(name)} <select id="only-{i}"></select></label>' for i, name in enumerate(varied)]
     sections = [
         frame("sweep").replace("$only", " ".join(only)),
-        section("front", "The front", table(f"{listed} designs of the front", listing)),
+        section("designs", "Designs", table(f"{listed} designs, those of the front first", listing)),
     ]
     mapped = sum(row["status"] == "mapped" for row in rows)
     pruned = sum(row["status"] == "pruned" for row in rows)
@@ -437,4 +468,4 @@ def _design(row: Mapping[str, Any], varied: Mapping[str, Sequence[str]], costs: 
     ]
     status = "front" if row["front"] else row["status"]
     names = [f"bound_{name}" if status == "pruned" and f"bound_{name}" in row else name for name in costs]
-    return [row["design"], status, places, [None if row[n] is None else float(f"{row[n]:.7g}") for n in names]]
+    return [row["design"], status, places, [None if row[n] is None else rounded(row[n], 9) for n in names]]

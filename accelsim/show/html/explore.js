@@ -1,9 +1,10 @@
-"use strict";
 // Draws the designs of a sweep: a scatter of two costs, and parallel coordinates of parameters and costs.
 const data = JSON.parse(document.getElementById("data").textContent);
 const [NUMBER, STATUS, PLACES, COSTS] = [0, 1, 2, 3];
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const by_id = (id) => document.getElementById(id);
+const design_of = new Map(data.designs.map((design) => [design[NUMBER], design]));
+let shown = null;
 const index_of = (name) => data.costs.findIndex((cost) => cost.name === name);
 const drawn = (design) => design[STATUS] === "front" || design[STATUS] === "mapped";
 const narrow = () => innerWidth < 600;
@@ -15,7 +16,7 @@ function layout(more) {
   const axis = { gridcolor: line, zerolinecolor: line, linecolor: ink, exponentformat: "SI" };
   return {
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: ink, size: 13 },
-    margin: { l: 70, r: 20, t: 30, b: 60 }, legend: { orientation: "h", y: 1.1 },
+    margin: { l: 70, r: 20, t: 30, b: 60 }, legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom" },
     modebar: { bgcolor: "rgba(0,0,0,0)" },
     ...more, xaxis: { ...axis, ...more.xaxis }, yaxis: { ...axis, ...more.yaxis },
   };
@@ -37,13 +38,63 @@ function chosen() {
   return data.designs.filter((d) => wanted.every((at, i) => at === "" || d[PLACES][i] === Number(at)));
 }
 
+const plain = (text) => String(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+
 function words(design) {
-  const parts = data.parameters.map((p, i) => `${p.name} = ${p.values[design[PLACES][i]]}`);
-  return `design ${design[NUMBER]}, ${design[STATUS]}<br>${parts.join("<br>")}`.replace(/[&"']/g, "");
+  const parts = data.parameters.map((p, i) => plain(`${p.name} = ${p.values[design[PLACES][i]]}`));
+  return `design ${design[NUMBER]}, ${design[STATUS]}<br>${parts.join("<br>")}`;
+}
+
+function in_words(value, scale) {
+  if (value === null) return "not known";
+  return scale === 1 ? value.toLocaleString("en-US") : String(Number((value / scale).toPrecision(5)));
+}
+
+// Show one design: its parameters and costs, and the options that make it.
+function show(number) {
+  shown = design_of.get(number) ?? null;
+  by_id("shown").hidden = !shown;
+  for (const row of document.querySelectorAll("#designs tbody tr")) row.toggleAttribute("aria-current", Number(row.cells[0].textContent) === number);
+  if (!shown) return;
+  by_id("shown-title").textContent = `Design ${number}: ${shown[STATUS]}`;
+  const parts = [
+    ...data.parameters.map((p, i) => [p.name, p.values[shown[PLACES][i]]]),
+    ...data.costs.map(({ label, scale }, i) => [label, in_words(shown[COSTS][i], scale)]),
+  ];
+  by_id("shown-costs").replaceChildren(...parts.map(([name, value]) => {
+    const pair = [document.createElement("dt"), document.createElement("dd")], made = document.createElement("div");
+    [name, value].forEach((text, i) => { pair[i].textContent = text; });
+    made.append(...pair);
+    return made;
+  }));
+  const quoted = (text) => (/^[\w.,:/=%+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
+  by_id("options").textContent = data.parameters.map((p, i) => `--set ${quoted(`${p.name}=${p.values[shown[PLACES][i]]}`)}`).join(" ");
+}
+
+function choose(number) {
+  show(number);
+  scatter();
+  keep();
+}
+
+const keep = () => keepLink({ design: shown ? shown[NUMBER] : "" });
+
+// What an axis shows of designs: a cost in its unit, or the place of a parameter among its values.
+function axis_of(name) {
+  const cost = index_of(name);
+  if (cost >= 0) {
+    const { label, scale } = data.costs[cost], type = by_id("log-axes").checked ? "log" : "linear";
+    return { of: (d) => d[COSTS][cost] === null ? null : d[COSTS][cost] / scale, shown: { title: { text: label }, type } };
+  }
+  const at = data.parameters.findIndex((p) => p.name === name), { values } = data.parameters[at];
+  const every = Math.ceil(values.length / (narrow() ? 4 : 12)), ticks = values.map((_, i) => i).filter((i) => i % every === 0);
+  return { of: (d) => d[PLACES][at], shown: {
+    title: { text: plain(name) }, type: "linear", tickvals: ticks, ticktext: ticks.map((i) => plain(values[i])), range: [-0.4, values.length - 0.6],
+  } };
 }
 
 function scatter() {
-  const [x, y] = ["x-axis", "y-axis"].map((id) => index_of(by_id(id).value));
+  const [x, y] = ["x-axis", "y-axis"].map((id) => axis_of(by_id(id).value));
   const coloured = data.parameters.findIndex((p) => p.name === by_id("colour").value);
   const looks = {
     mapped: ["dominated", "circle", "#999999", 6], pruned: ["bound of a pruned design", "triangle-down", "#56B4E9", 6],
@@ -51,7 +102,7 @@ function scatter() {
   };
   const traces = [];
   for (const [status, [name, symbol, color, size]] of Object.entries(looks)) {
-    const own = chosen().filter((d) => d[STATUS] === status && d[COSTS][x] !== null && d[COSTS][y] !== null);
+    const own = chosen().filter((d) => d[STATUS] === status && x.of(d) !== null && y.of(d) !== null);
     if (!own.length) continue;
     const marker = { symbol, size, color, line: { width: status === "front" ? 2.5 : 0, color } };
     if (coloured >= 0) {
@@ -62,14 +113,15 @@ function scatter() {
     }
     traces.push({
       type: "scatter", mode: "markers", name: `${name} (${own.length})`, marker, hovertext: own.map(words),
-      hoverinfo: "text+x+y", x: own.map((d) => d[COSTS][x] / data.costs[x].scale),
-      y: own.map((d) => d[COSTS][y] / data.costs[y].scale),
+      hoverinfo: "text+x+y", x: own.map(x.of), y: own.map(y.of), customdata: own.map((d) => d[NUMBER]),
     });
   }
-  const type = by_id("log-axes").checked ? "log" : "linear";
-  Plotly.react("scatter-plot", traces, layout({
-    xaxis: { title: { text: data.costs[x].label }, type }, yaxis: { title: { text: data.costs[y].label }, type },
-  }), tools());
+  const own = chosen().includes(shown) && x.of(shown) !== null && y.of(shown) !== null ? [shown] : [];
+  if (own.length) {
+    const marker = { symbol: "circle-open", size: 20, color: dark.matches ? "#ffffff" : "#000000", line: { width: 2.5 } };
+    traces.push({ type: "scatter", mode: "markers", name: `design ${shown[NUMBER]}`, marker, x: own.map(x.of), y: own.map(y.of), hoverinfo: "skip" });
+  }
+  Plotly.react("scatter-plot", traces, layout({ xaxis: x.shown, yaxis: y.shown }), tools());
 }
 
 function ends(at) {
@@ -122,26 +174,21 @@ function parallel() {
   }), tools());
 }
 
-function sort_by(head) {
-  const body = head.closest("table").tBodies[0];
-  const column = head.cellIndex;
-  const down = head.getAttribute("aria-sort") === "ascending";
-  for (const other of head.parentNode.cells) other.removeAttribute("aria-sort");
-  head.setAttribute("aria-sort", down ? "descending" : "ascending");
-  const key = (row) => row.cells[column].dataset.value;
-  const compare = (a, b) => key(a) === undefined
-    ? a.cells[column].textContent.localeCompare(b.cells[column].textContent, "en", { numeric: true })
-    : Number(key(a)) - Number(key(b));
-  for (const row of [...body.rows].sort((a, b) => (down ? -1 : 1) * compare(a, b))) body.append(row);
-}
-
-const costs = data.costs.map((cost) => [cost.name, cost.label]);
-options("x-axis", costs, data.across);
-options("y-axis", costs, data.up);
+const axes = [...data.costs.map((cost) => [cost.name, cost.label]), ...data.parameters.map((p) => [p.name, p.name])];
+options("x-axis", axes, data.across);
+options("y-axis", axes, data.up);
 options("colour", [["", "status"], ...data.parameters.map((p) => [p.name, p.name])], "");
 data.parameters.forEach((p, i) => options(`only-${i}`, [["", "all"], ...p.values.map((text, at) => [String(at), text])], ""));
 by_id("log-axes").addEventListener("change", draw);
-for (const head of document.querySelectorAll("table.sortable th")) head.addEventListener("click", () => sort_by(head));
 dark.addEventListener("change", draw);
+show(Number(openLink().design));
 draw();
+document.addEventListener("change", keep);
+by_id("copy").addEventListener("click", () => copyText(by_id("copy"), by_id("options")));
+by_id("scatter-plot").on("plotly_click", (event) => event.points[0].customdata && choose(event.points[0].customdata));
+document.querySelector("#designs tbody").addEventListener("click", (event) => {
+  const row = event.target.closest("tr");
+  choose(Number(row.cells[0].textContent));
+  by_id("scatter").scrollIntoView();
+});
 document.documentElement.dataset.ready = "true";

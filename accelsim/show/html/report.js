@@ -1,8 +1,8 @@
-"use strict";
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const { mappings, histogram } = data;
   const best = mappings[0];
+  const lined = data.complete_front && data.front === "energy and cycles";
   const MOST_ROWS = 300;
   const COLUMNS = {
     energy_pj: { name: "energy", text: (v) => energy(v) },
@@ -12,7 +12,7 @@
   };
   const KINDS = {
     all: ["all", () => true],
-    front: [data.complete_front ? "Pareto front of energy and cycles" : "best known in energy and cycles", (m) => m.label.includes("front")],
+    front: [data.complete_front ? `Pareto front of ${data.front}` : `best known in ${data.front}`, (m) => m.label.includes("front")],
     named: ["with a name", (m) => ["best", "front", "named"].includes(m.kind)],
     drawn: ["drawn uniformly", (m) => m.kind === "drawn"],
   };
@@ -155,6 +155,11 @@
     drawList();
   }
 
+  function chooseAndKeep(from, to) {
+    choose(from, to);
+    keep();
+  }
+
   function describeRange() {
     const { counts, of, edges } = histogram;
     const inside = counts.slice(view.from, view.to).reduce((sum, n) => sum + n, 0);
@@ -175,9 +180,9 @@
     const bins = histogram.counts.length;
     Object.assign(at("from"), { min: 0, max: bins - 1 });
     Object.assign(at("to"), { min: 1, max: bins });
-    at("from").addEventListener("input", () => choose(at("from").valueAsNumber, view.to));
-    at("to").addEventListener("input", () => choose(Math.min(view.from, at("to").valueAsNumber - 1), at("to").valueAsNumber));
-    at("everything").addEventListener("click", () => choose(0, bins));
+    at("from").addEventListener("input", () => chooseAndKeep(at("from").valueAsNumber, view.to));
+    at("to").addEventListener("input", () => chooseAndKeep(Math.min(view.from, at("to").valueAsNumber - 1), at("to").valueAsNumber));
+    at("everything").addEventListener("click", () => chooseAndKeep(0, bins));
     if (coarse) at("spread-note").textContent = "Move the two handles to choose a range of energy, or tap a bar.";
     at("log-count").addEventListener("change", drawSpread);
     describeRange();
@@ -187,10 +192,10 @@
     at("spread-plot").on("plotly_selected", (event) => {
       if (!event?.range) return;
       const [low, high] = [...event.range.x].sort((a, b) => a - b);
-      choose(binAt(low), binAt(high) + 1);
+      chooseAndKeep(binAt(low), binAt(high) + 1);
     });
-    at("spread-plot").on("plotly_click", (event) => choose(event.points[0].pointNumber, event.points[0].pointNumber + 1));
-    at("spread-plot").on("plotly_doubleclick", () => choose(0, bins));
+    at("spread-plot").on("plotly_click", (event) => chooseAndKeep(event.points[0].pointNumber, event.points[0].pointNumber + 1));
+    at("spread-plot").on("plotly_doubleclick", () => chooseAndKeep(0, bins));
   }
 
   // ---- one cost against another ----
@@ -223,7 +228,7 @@
       points((m) => rest("named")(m), x, y, { color: bar, size: 9, symbol: "square", line: { color: page, width: 1 }, opacity: 0.95 }),
     ];
     const step = { line: { color: ink, width: 1.2, shape: x === "cycles" ? "hv" : "vh" } };
-    const lines = data.complete_front && ((x === "cycles" && y === "energy_pj") || (x === "energy_pj" && y === "cycles"));
+    const lines = lined && ((x === "cycles" && y === "energy_pj") || (x === "energy_pj" && y === "cycles"));
     const frontTrace = points(front, x, y, { color: ink, size: 10, symbol: "diamond", line: { color: page, width: 1 } }, lines ? { mode: "lines+markers", ...step } : {});
     traces.push(lines ? sorted(frontTrace) : frontTrace);
     traces.push(points((_, index) => index === 0, x, y, { color: ink, size: 15, symbol: "star", line: { color: page, width: 1 } }));
@@ -251,8 +256,8 @@
     const has = (kind) => mappings.some((mapping) => mapping.kind === kind);
     at("scatter-note").textContent = [
       `Star: ${best.label.split(", ")[0]}.`,
-      data.complete_front ? "Diamonds: the Pareto front (complete, proved); no mapping is below and left of its line." : "",
-      !data.complete_front && mappings.some(KINDS.front[1]) ? "Diamonds: the best known in energy and cycles; the front is not complete, others may beat them." : "",
+      data.complete_front ? `Diamonds: the Pareto front (complete, proved)${lined ? "; no mapping is below and left of its line" : ""}.` : "",
+      !data.complete_front && mappings.some(KINDS.front[1]) ? `Diamonds: the best known in ${data.front}; the front is not complete, others may beat them.` : "",
       has("drawn") ? "Dots: drawn uniformly." : "", has("region") ? "Rings: from regions where few are drawn." : "",
       has("named") ? "Squares: others with a name." : "", "Click a mark to see its mapping.",
       coarse ? "" : "Drag to enlarge, double-click for all.",
@@ -291,6 +296,7 @@
     view.down = view.sort === key && !view.down;
     view.sort = key;
     drawList();
+    keep();
     at("mappings").querySelector(`[data-key="${key}"]`).focus();
   }
 
@@ -306,6 +312,7 @@
   function show(index) {
     view.shown = index;
     drawShown();
+    keep();
     drawScatter();
     drawRoofline();
     for (const row of at("mappings")?.tBodies[0].rows ?? []) {
@@ -335,6 +342,8 @@
     at("shown-costs").replaceChildren(...costs.map(([name, value, note]) =>
       element("div", {}, element("dt", {}, name), element("dd", {}, value, element("small", {}, note || "")))));
     at("nest").replaceChildren(...nestLevels(mapping));
+    at("yaml").textContent = mapping.yaml;
+    at("download").href = `data:text/yaml;charset=utf-8,${encodeURIComponent(mapping.yaml)}`;
     at("energy").replaceChildren(...energyBars(mapping));
     at("cycles").replaceChildren(cycleBars(names, needed, limit, mapping.cycles));
   }
@@ -441,19 +450,23 @@
       : "No level of this machine has a limited bandwidth: only the compute units bound the speed.";
   }
 
-  // ---- tables made beforehand ----
-  function startTables() {
-    for (const table of document.querySelectorAll("table.sortable")) {
-      [...table.tHead.rows[0].cells].forEach((head, column) => head.querySelector("button").addEventListener("click", () => {
-        const down = head.getAttribute("aria-sort") === "ascending";
-        for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
-        head.setAttribute("aria-sort", down ? "descending" : "ascending");
-        const value = (row) => row.cells[column].dataset.value ?? row.cells[column].textContent;
-        const compare = (a, b) => Number(value(a)) - Number(value(b)) || value(a).localeCompare(value(b), "en", { numeric: true });
-        const rows = [...table.tBodies[0].rows].sort((a, b) => (down ? -1 : 1) * compare(a, b));
-        table.tBodies[0].append(...rows);
-      }));
-    }
+  // ---- the address, which says what is chosen ----
+  function keep() {
+    const order = view.sort === "energy_pj" && !view.down ? "" : view.sort;
+    keepLink({ mapping: view.shown || "", sort: order, down: view.down ? 1 : "" });
+  }
+
+  /** Choose what the address asks for, of what there is. */
+  function openChosen() {
+    const asked = openLink();
+    if (Number(asked.mapping) in mappings) view.shown = Number(asked.mapping);
+    if (HEADS.some(([key]) => key === asked.sort)) Object.assign(view, { sort: asked.sort, down: asked.down === "1" });
+    if (at("kinds")) view.kind = at("kinds").value;
+    if (histogram) choose(at("from").valueAsNumber, at("to").valueAsNumber);
+    else drawScatter(), drawList();
+    drawShown();
+    drawRoofline();
+    document.addEventListener("change", keep);
   }
 
   function drawAll() {
@@ -462,6 +475,7 @@
     drawRoofline();
   }
 
+  at("copy").addEventListener("click", () => { at("yaml").parentNode.open = true; copyText(at("copy"), at("yaml")); });
   at("show-best").addEventListener("click", () => show(0));
   at("back")?.addEventListener("click", () => at("list").scrollIntoView());
   drawShown();
@@ -469,7 +483,7 @@
   if (at("scatter")) startScatter();
   if (at("list")) startList();
   drawRoofline();
-  startTables();
+  openChosen();
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
   document.documentElement.dataset.ready = "true";
 })();

@@ -295,7 +295,7 @@ def done(state: SearchProgress) -> float:
 
 def _now(state: SearchProgress, objective: str) -> str:
     if not state.seen:
-        return "getting ready (the first run compiles the model, once: up to a minute)"
+        return "getting ready"
     each = "mappings" if objective and state.bound is None else "nodes"
     rate = f"{count(round(state.seen / state.seconds))} {each}/s, " if state.seconds > 0 else ""
     if not objective:

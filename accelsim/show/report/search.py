@@ -12,7 +12,7 @@ from accelsim.inputs.mapping import dump_mapping
 from accelsim.inputs.units import format_bits, printable
 from accelsim.model.result import Result
 from accelsim.results import Provenance, to_json
-from accelsim.search.result import FrontResult, Sample, SearchResult
+from accelsim.search.result import MOST_TIES, FrontResult, Sample, SearchResult
 from accelsim.show.report import (
     STOPS,
     count,
@@ -85,33 +85,31 @@ def population_line(search: SearchResult, mappings: int, most_pj: float | None) 
 
 
 def ranked_report(search: SearchResult, most: int | None = None) -> Iterator[Part]:
-    """The best mappings in order, at most so many of them, each with its loop nest; equally good ones in one row."""
+    """The best mappings in order, a row for each value of the objective, at most so many, with a loop nest of each."""
     if len(search.ranked) < 2 and search.within is None:
         return
     from accelsim.inputs.objective import Objective
 
-    goal, shown = Objective.parse(search.objective), min(most or _SHOWN, len(search.ranked))
-    note = f"the {shown:,} of {_lowest(search)}"
+    goal, ties = Objective.parse(search.objective), search.ties
+    shown = min(most or _SHOWN, len(ties))
+    note = f"the {shown:,} of {_lowest(search)}" if shown > 1 else f"those of {_lowest(search)}"
     if search.within is not None:
         partial = "" if search.stop == "exhausted" else "at least "
         within = f"{100 * search.within[0]:.3g} %"
         note = f"{partial}{search.within[1]:,} are within {within} of the best {search.objective}"
-    values = [goal.of(result) for result in search.ranked]
+    least = goal.of(search.best)
     rows = [
-        {"rank": rank, "value": value, "over_best": value / values[0] - 1, **cost_row(result)}
-        for rank, (value, result) in enumerate(zip(values, search.ranked, strict=True), 1)
+        {"rank": rank, "value": goal.of(each), "over_best": goal.of(each) / least - 1, **cost_row(each)}
+        for rank, equal in enumerate(ties, 1)
+        for each in equal
     ]
-    folded: list[dict[str, Any]] = []
-    for row in rows[:shown]:
-        if folded and math.isclose(row["value"], folded[-1]["value"], rel_tol=1e-12):
-            folded[-1]["mappings"] += 1
-        else:
-            folded.append({**row, "mappings": 1})
-    ties = [Column("mappings", "mappings", count)] if len(folded) < shown else []
+    firsts = {row["rank"]: row for row in reversed(rows)}
+    folded = [{**firsts[rank], "mappings": len(equal)} for rank, equal in enumerate(ties[:shown], 1)]
+    tied = [Column("mappings", "mappings", count)] if len(ties) < len(search.ranked) else []
     product = Column(search.objective, "value", lambda value: objective_value("", value, 5))
     columns = (
         Column("rank", "rank", left=False),
-        *ties,
+        *tied,
         *([product] if search.objective not in ("energy", "cycles") else []),
         Column("over best", "over_best", lambda over: "" if over < 1e-12 else f"+{gap_text(over)}"),
         *COSTS,
@@ -119,10 +117,12 @@ def ranked_report(search: SearchResult, most: int | None = None) -> Iterator[Par
     )
     yield Table("mappings", columns, rows, "Best mappings", note, shown=folded)
     yield NEST_KEY
-    if ties:
-        yield "Mappings of equal value stand in one row, with the loop nest of the first; the files have each."
-    if shown < len(search.ranked):
-        yield f"{len(search.ranked) - shown:,} more are in result.json (-o DIR, --json)."
+    if tied:
+        yield "Mappings of equal value stand in one row, with the loop nest of the first; --csv and -o write each."
+    if len(search.ranked) >= MOST_TIES:
+        yield f"Only the {len(search.ranked):,} best were listed; others may tie with the last."
+    if shown < len(ties):
+        yield f"{len(ties) - shown:,} more values are in result.json (-o DIR, --json)."
 
 
 def worth_report(search: SearchResult, rows: Sequence[Row]) -> Iterator[Part]:
@@ -293,7 +293,7 @@ def layer_files(
 ) -> dict[str, bytes]:
     """Contents of a result folder by name: mapping, JSON document, and a figure of the energy.
 
-    Where a search lists several mappings, `mappings/` holds each, by rank.
+    Where a search lists several mappings, `mappings/` holds one of each value, by rank.
     """
     from accelsim.show.plots import figure_bytes
     from accelsim.show.plots.result import plot_energy
@@ -301,7 +301,7 @@ def layer_files(
     files = {"mapping.yaml": mapping_text(result, provenance).encode(), "result.json": to_json(document).encode()}
     files |= {f"energy.{kind}": content for kind, content in figure_bytes(plot_energy(result)).items()}
     if search is not None and len(search.ranked) > 1:
-        files |= _mapping_files(search.ranked, provenance)
+        files |= _mapping_files([equal[0] for equal in search.ties], provenance)
     return files
 
 

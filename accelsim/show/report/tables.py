@@ -306,9 +306,9 @@ def designs_table(about: Mapping[str, Any], rows: Sequence[Row], costs: Sequence
 
 
 def designs_report(about: Mapping[str, Any], rows: Sequence[Row], *, chosen: bool) -> Iterator[Part]:
-    """Designs that were chosen, or else the front."""
-    shown = list(rows) if chosen else [row for row in rows if row["front"]]
-    if not shown:
+    """Designs that were chosen, or else all where they are few, or the front."""
+    shown = list(rows) if chosen or len(rows) <= _MOST else [row for row in rows if row["front"]]
+    if not shown or not (chosen or any(row["status"] == "mapped" for row in shown)):
         yield "\nNo design is left." if chosen else "\nNo design is mapped."
         return
     yield ""
