@@ -167,12 +167,22 @@ def wrapped(ax: Axes, text: str) -> str:
 def plain_log_ticks(axis: Axis, low: float, high: float) -> None:
     """Write the numbers of a logarithmic axis out, enough of them even within one decade."""
     if high < 3 * low:
-        axis.set_major_locator(MaxNLocator(5))
+        even_ticks(axis)
     else:
         most = 300 if width_in(axis.axes) > 0.8 * _NARROW_IN else 60
         axis.set_major_locator(LogLocator(subs=(1.0,) if high > most * low else (1.0, 2.0, 5.0), numticks=9))
     axis.set_major_formatter(FuncFormatter(lambda value, _: log_tick(value)))
     axis.set_minor_formatter(NullFormatter())
+
+
+def even_ticks(axis: Axis, most: int = 5) -> None:
+    """Put ticks at round numbers of a linear axis, in about so many steps of 1, 2 or 5."""
+    axis.set_major_locator(MaxNLocator(most, steps=[1, 2, 5, 10]))
+
+
+def share_ticks(axis: Axis) -> None:
+    """Write shares (0..1) at ticks in percent."""
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{log_tick(100 * value)} %"))
 
 
 def short_ticks(axis: Axis) -> None:
@@ -234,11 +244,13 @@ def frame_only(ax: Axes) -> None:
 def log_tick(value: float) -> str:
     r"""Number at a tick of a logarithmic axis.
 
-    >>> log_tick(20.0), log_tick(0.01), log_tick(1e7), log_tick(2e-7)
-    ('20', '0.01', '$10^{7}$', '$2\\times 10^{-7}$')
+    >>> log_tick(20.0), log_tick(0.01), log_tick(1e7), log_tick(2e-7), log_tick(1e15)
+    ('20', '0.01', '10M', '$2\\times 10^{-7}$', '$10^{15}$')
     """
     if 1e-3 <= value < 1e6 or value <= 0:
         return f"{value:,.10g}"
+    if 1e6 <= value < 1e15:
+        return tick(value)
     power = math.floor(math.log10(value) + 1e-9)
     digits = f"{value / 10.0**power:.3g}"
     return f"$10^{{{power}}}$" if digits == "1" else f"${digits}\\times 10^{{{power}}}$"
@@ -250,7 +262,7 @@ def tick(value: float) -> str:
     >>> tick(11_050_000.0), tick(2000.0), tick(6.64), tick(3e11)
     ('11.05M', '2k', '6.64', '300G')
     """
-    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+    for size, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= size:
             return f"{value / size:.5g}{letter}"
     return f"{value:.5g}"

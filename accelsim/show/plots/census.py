@@ -107,7 +107,8 @@ def plot_histogram(census: Census, ax: Axes | None = None) -> Axes:
         bottom = 0.3 / len(census.sample)
         ax.set(xscale="log", yscale="log")
         low, high = ([max(row[key], bottom) for row in rows] for key in ("share_low", "share_high"))
-        ax.stairs([max(row["share"], bottom) for row in rows], edges, fill=True, color=OTHER_COLOUR, baseline=bottom)
+        bars = [max(row["share"], bottom) for row in rows]
+        ax.stairs(bars, edges, fill=True, color=OTHER_COLOUR, baseline=bottom, label="estimated")
         ends = [*low, low[-1]], [*high, high[-1]]
         ax.fill_between(edges, *ends, step="post", color="black", alpha=0.25, linewidth=0, label=_BAND_LABEL)
         lines = ((BEST_COLOUR, "-"), (DARK, "-"), (DARK, "--"), (DARK, ":"))
@@ -124,6 +125,7 @@ def plot_histogram(census: Census, ax: Axes | None = None) -> Axes:
         ax.set_ylim(bottom, 1.3 * top)
         style.plain_log_ticks(ax.xaxis, edges[0], edges[-1])
         style.plain_log_ticks(ax.yaxis, bottom, top)
+        style.share_ticks(ax.yaxis)
         ax.set(xlabel="energy [pJ/MAC]", ylabel="share of the mappings, per bin")
         style.put_title(ax, *heads(census), legend=True)
     return ax
@@ -192,6 +194,7 @@ def plot_within(census: Census, ax: Axes | None = None) -> Axes:
         ax.set_xlim(left / 1.2, right * 1.2)
         ax.set_ylim(bottom, 2)
         style.plain_log_ticks(ax.yaxis, bottom, 1)
+        style.share_ticks(ax.yaxis)
         _factor_ticks(ax, left, right)
         known = "" if census.range_of("energy").lowest_proved else " known"
         ax.set(xlabel=f"energy / lowest energy{known}", ylabel="share of the mappings")
@@ -245,7 +248,8 @@ def plot_compare(censuses: Sequence[Census], ax: Axes | None = None) -> Axes:
             edges = style.edges_of(table)
             half = [0.32 * bin_["share"] / most for bin_ in table]
             up, down = ([place + 0.12 + sign * at for at in (*half, half[-1])] for sign in (-1, 1))
-            ax.fill_between(edges, up, down, step="post", color=_BAND, linewidth=0, zorder=1.5)
+            label = "" if place else "share of the mappings"
+            ax.fill_between(edges, up, down, step="post", color=_BAND, linewidth=0, zorder=1.5, label=label)
             ax.plot([row["lowest"], row["highest"]], [place + 0.12] * 2, color=OTHER_COLOUR, linewidth=0.8, zorder=1.6)
             middle = [row["p25"], row["p75"]]
             ax.plot(middle, [place + 0.12] * 2, color=DARK, linewidth=4, solid_capstyle="butt", zorder=2)
@@ -377,4 +381,5 @@ def _draw_cells(rows: list[dict[str, Any]], over: str, drawn: int, ax: Axes) -> 
     bar = ax.figure.colorbar(cells, ax=ax, label="share of the mappings, per cell", pad=0.02)
     bar.ax.set_ylim(0.9 / drawn, norm.vmax)
     style.plain_log_ticks(bar.ax.yaxis, 1 / drawn, float(shares.max()))
+    style.share_ticks(bar.ax.yaxis)
     bar.ax.minorticks_off()

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
-from matplotlib.ticker import MaxNLocator
 
 from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.model.result import Result
@@ -142,7 +141,7 @@ def _draw_bars(
         ax.annotate(share, (top, index), (2, 0), textcoords="offset points", va="center", fontsize="small")
     ax.set_ylim(len(components) - 0.5, -0.5)
     ax.set_xlim(0, most / (1 - min(0.6, _PERCENT / letters)))
-    ax.xaxis.set_major_locator(MaxNLocator(3))
+    style.even_ticks(ax.xaxis, 3)
     ax.grid(axis="y", visible=False)
 
 
@@ -377,7 +376,7 @@ def _draw_cycles(
 
 def _frame_bars(ax: Axes, names: Sequence[str], step: int = 1, most: int = 5, rotation: float = 0) -> None:
     """Give bars at 0, 1, 2 … room at both ends, every so many a name, and no lines between them."""
-    ax.yaxis.set_major_locator(MaxNLocator(most))
+    style.even_ticks(ax.yaxis, most)
     ax.set_xticks(range(0, len(names), step), names[::step], rotation=rotation)
     ax.set_xlim(-0.6, len(names) - 0.4)
     ax.grid(axis="x", visible=False)

@@ -11,7 +11,6 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.patheffects import withStroke
-from matplotlib.ticker import MaxNLocator
 
 from accelsim.inputs.expression import quantity
 from accelsim.inputs.units import format_bits, si_scale
@@ -44,7 +43,7 @@ def plot_front(front: FrontResult, ax: Axes | None = None) -> Axes:
             if style.fit_scale(axis, values, 0.2, 0.22):
                 style.set_limits(axis, low / (high / low) ** 0.2, high * (high / low) ** 0.22)
             else:
-                axis.set_major_locator(MaxNLocator(5))
+                style.even_ticks(axis)
             style.short_ticks(axis)
         size = 34 if len(up) <= 40 else 16
         if third:
@@ -350,8 +349,9 @@ def plot_runs(rows: Rows, varied: Sequence[str], what: str, objective: str, ax: 
         colours = (BEST_COLOUR, *_GREYS[::2], *SPARE_COLOURS[:2])
         for (name, points), colour in zip(lines.items(), cycle(colours), strict=False):
             ax.plot(*zip(*points, strict=True), color=colour, marker="o", markersize=4, label=name or None)
-        if rows:
-            style.fit_scale(ax.yaxis, [row[key] / scale for row in rows])
+        up = [row[key] / scale for row in rows]
+        if rows and not style.fit_scale(ax.yaxis, up):
+            ax.set_ylim(0, 1.08 * max(up))  # shares of the value are compared
         ax.set_xticks(range(len(texts)), texts)
         ax.set_xlabel("machine" if over == "arch" else over)
         ax.set_ylabel(label)

@@ -9,7 +9,6 @@ from fractions import Fraction
 from typing import Any
 
 from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator
 
 from accelsim.inputs.mapping import Loop
 from accelsim.inputs.workload import Einsum
@@ -238,8 +237,8 @@ def _draw(ax: Axes, rows: Sequence[Mapping[str, Any]], label: str) -> None:
     ax.set_yticks(range(len(lanes)), lanes)
     ax.set_ylim(len(lanes) - 0.5, -0.5)
     ax.set_xlim(0, max(row["end"] for row in rows))
-    ax.xaxis.set_major_locator(MaxNLocator(5))
-    ax.xaxis.set_major_formatter("{x:,.0f}")
+    style.even_ticks(ax.xaxis)
+    style.short_ticks(ax.xaxis)
     ax.grid(axis="y", visible=False)
     ax.set_xlabel(style.wrapped(ax, label))
 
