@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from accelsim.search.result import FrontResult as FrontResult
     from accelsim.search.result import Sample as Sample
     from accelsim.search.result import SearchResult as SearchResult
-    from accelsim.search.strategy import Budget as Budget
+    from accelsim.search.stopping import Budget as Budget
     from accelsim.search.zeros import best_with_zeros as best_with_zeros
     from accelsim.show.plots.census import plot_compare as plot_compare
     from accelsim.show.plots.census import plot_density as plot_density
@@ -99,7 +99,7 @@ _NAMES = {
     "search.exact.front": ("map_front",),
     "search.mapper": ("map_einsum",),
     "search.result": ("Certificate", "FrontResult", "Sample", "SearchResult"),
-    "search.strategy": ("Budget",),
+    "search.stopping": ("Budget",),
     "search.zeros": ("best_with_zeros",),
     "show.plots.census": ("plot_compare", "plot_density", "plot_histogram", "plot_within"),
     "show.plots.diagram": ("plot_architecture", "plot_mapping"),

@@ -25,7 +25,7 @@ from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.search.descent import Descent
 from accelsim.search.mapper import map_einsum
-from accelsim.search.strategy import Budget
+from accelsim.search.stopping import Budget
 from accelsim.search.value_kernel import terms_of
 
 SHIPPED = ("eyeriss", "gpu_sm", "nvdla", "simba", "systolic", "two_level")

@@ -31,7 +31,7 @@ from accelsim.model.encode import Batch, Bools, Encoded, Ints, empty_batch, enco
 from accelsim.model.kernel import VALID, evaluate_many  # noqa: E402
 from accelsim.search.mapper import map_einsum  # noqa: E402
 from accelsim.search.result import Sample  # noqa: E402
-from accelsim.search.strategy import Budget  # noqa: E402
+from accelsim.search.stopping import Budget  # noqa: E402
 
 MACHINES = ("systolic", "nvdla", "eyeriss")
 REPETITIONS = 7

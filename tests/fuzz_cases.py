@@ -23,7 +23,7 @@ import accelsim.cli.arguments
 from accelsim.cli import main as cli
 from accelsim.explore.store import PART_COLUMNS, PARTS, parquet_bytes, read_parquet
 from accelsim.inputs import library
-from accelsim.search import diagnose
+from accelsim.search import spaces
 from sweeps import MACHINE
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -370,7 +370,7 @@ def prepare(folder: Path) -> None:
     """Write the files from which cases start, and load with that what the commands need, once for all processes."""
     global CORPUS
     CORPUS = folder
-    diagnose.DRAWS = 100  # of 2000 mappings, one by one
+    spaces.DRAWS = 100  # of 2000 mappings, one by one
     accelsim.cli.arguments.make_parser = cache(accelsim.cli.arguments.make_parser)
     DONORS.extend(path for kind in library.KINDS for path in library.shipped(kind)[:8])
     (folder / "little.yaml").write_text(MACHINE.replace("GLB", "BUF"))

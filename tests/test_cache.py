@@ -28,7 +28,7 @@ from accelsim.results.cache import (
     rename,
 )
 from accelsim.results.output import result_json
-from accelsim.search.strategy import Budget
+from accelsim.search.stopping import Budget
 from tests.conftest import REPOSITORY
 
 MACHINE = load_architecture("eyeriss")

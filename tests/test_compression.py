@@ -29,7 +29,7 @@ from accelsim.results.output import front_json
 from accelsim.results.verifying import Task, verify_layer
 from accelsim.search.exact.front import map_front
 from accelsim.search.mapper import map_einsum
-from accelsim.search.strategy import Budget
+from accelsim.search.stopping import Budget
 from tests.brute import ragged_cost, truth
 from tests.problems import MOST, problem
 from tests.strategies import cases, energy_table, ragged_cases

@@ -40,10 +40,10 @@ from accelsim.population.counting import Nest, count_mappings
 from accelsim.results.cache import MapOptions, content_key
 from accelsim.results.output import result_json
 from accelsim.results.verifying import verify
-from accelsim.search.diagnose import diagnose
 from accelsim.search.exact.front import map_front
 from accelsim.search.mapper import map_einsum
-from accelsim.search.strategy import Budget
+from accelsim.search.spaces import diagnose
+from accelsim.search.stopping import Budget
 from tests.conftest import REPOSITORY
 from tests.strategies import cases, energy_table
 

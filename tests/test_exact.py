@@ -32,13 +32,12 @@ from accelsim.population.counting import Nest, count_mappings
 from accelsim.search.exact import bounds, memo_kernel, orders, solve
 from accelsim.search.exact.estimate_kernel import _value_at_price
 from accelsim.search.exact.front import _undominated, map_front
-from accelsim.search.exact.incumbents import make_goal, make_incumbents
-from accelsim.search.exact.incumbents_kernel import BEST, SURE, WITHIN
+from accelsim.search.exact.incumbents import BEST, SURE, WITHIN, make_goal, make_incumbents
 from accelsim.search.exact.shapes import make_grid
 from accelsim.search.exact.solve import Solver
 from accelsim.search.exact.worth import narrow_energies
 from accelsim.search.mapper import map_einsum
-from accelsim.search.strategy import Budget
+from accelsim.search.stopping import Budget
 from tests.brute import Truth, check_points, product, truth
 from tests.problems import MOST, plain, problem, with_least_use, with_products
 

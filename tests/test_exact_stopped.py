@@ -19,7 +19,7 @@ from accelsim.search.exact.front import map_front
 from accelsim.search.exact.solve import Solver
 from accelsim.search.mapper import map_einsum
 from accelsim.search.result import Certificate
-from accelsim.search.strategy import Budget
+from accelsim.search.stopping import Budget
 from tests.brute import Truth, product, truth
 from tests.problems import MOST, problem
 from tests.test_exact import SAME, Problem

@@ -35,7 +35,7 @@ from accelsim.results.cache import map_with_cache
 from accelsim.search.exact.front import map_front
 from accelsim.search.mapper import map_einsum
 from accelsim.search.result import SearchResult
-from accelsim.search.strategy import Budget
+from accelsim.search.stopping import Budget
 from tests.test_fusion_tiling import add, conv, fused, gemm, machine, soft_max
 
 ROWS = make_chain(

@@ -15,7 +15,7 @@ from accelsim.model.detail import FILLS, READS, TILE, TRANSFERS, UPDATES, USED, 
 from accelsim.model.encode import encode, encode_mappings
 from accelsim.model.kernel import VALID, evaluate_one
 from accelsim.model.oracle import execute
-from accelsim.search.exact.block_kernel import grain_of, reach_of, way_on
+from accelsim.search.exact.blocks import grain_of, reach_of, way_on
 from accelsim.search.exact.orders import FETCH, FURTHER
 from tests.strategies import energy_table
 

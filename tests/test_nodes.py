@@ -26,7 +26,7 @@ from accelsim.results.explain import same_as_walked
 from accelsim.search.exact import bounds
 from accelsim.search.exact.solve import Solver
 from accelsim.search.mapper import map_einsum
-from accelsim.search.strategy import Budget
+from accelsim.search.stopping import Budget
 from tests.brute import product, truth
 from tests.problems import problem
 from tests.strategies import with_engines, with_overlaps

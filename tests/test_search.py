@@ -26,7 +26,7 @@ from accelsim.model.evaluate import evaluate
 from accelsim.model.result import Result
 from accelsim.search.mapper import map_einsum
 from accelsim.search.result import SearchResult
-from accelsim.search.strategy import Budget, Progress
+from accelsim.search.stopping import Budget, Progress
 from tests.test_space import gemm, spaces
 
 REPOSITORY = Path(__file__).resolve().parents[1]

@@ -18,7 +18,7 @@ from accelsim.model.evaluate import evaluate
 from accelsim.model.sparsity.evaluate import evaluate_sparse
 from accelsim.model.sparsity.fold import NotConstantError, fold_zeros
 from accelsim.search.mapper import map_einsum
-from accelsim.search.strategy import Budget
+from accelsim.search.stopping import Budget
 from accelsim.search.zeros import best_with_zeros
 
 ENERGY = {"read": "1 pJ", "write": "2 pJ", "metadata_read": "0.5 pJ", "metadata_write": "0.25 pJ"}

@@ -16,7 +16,7 @@ from accelsim.population.census import census
 from accelsim.search import stopping
 from accelsim.search.exact.front import map_front
 from accelsim.search.mapper import map_einsum
-from accelsim.search.strategy import Budget
+from accelsim.search.stopping import Budget
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals are others there")
 

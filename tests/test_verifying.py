@@ -24,7 +24,7 @@ from accelsim.results import Provenance
 from accelsim.results.output import evaluation_json, map_json, mapping_json, read_mapping_json
 from accelsim.results.verifying import Task, verify, verify_layer
 from accelsim.search.mapper import map_einsum
-from accelsim.search.strategy import Budget
+from accelsim.search.stopping import Budget
 from tests.strategies import cases
 from tests.test_space import gemm
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from rich.console import Console
 
-    from accelsim.search.strategy import OnProgress
+    from accelsim.search.stopping import OnProgress
     from accelsim.show.table import Part
 
 

@@ -60,7 +60,7 @@ from accelsim.results.output import evaluation_json, read_mapping_json
 from accelsim.results.study import reference_paths, study_json
 from accelsim.results.verifying import Check, Task, compare, refuse_other_forms, same_version, verify_layer, verify_rest
 from accelsim.search.mapper import map_einsum
-from accelsim.search.strategy import Budget
+from accelsim.search.stopping import Budget
 from accelsim.show.report import large, search_progress
 
 if TYPE_CHECKING:

@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from accelsim.model.sparsity.result import SparseResult
     from accelsim.results.network import LayerOutcome
     from accelsim.search.result import FrontResult, SearchResult
-    from accelsim.search.strategy import Budget
+    from accelsim.search.stopping import Budget
     from accelsim.search.zeros import BestWithZeros
     from accelsim.show.table import Part
 
@@ -99,7 +99,7 @@ def _map_on_system(arguments: argparse.Namespace) -> int:
     """Map the layers of a network on the engines of a system, and assign them."""
     from accelsim.explore.soc import load_system, map_on_system, system_json
     from accelsim.inputs.architecture import Architecture
-    from accelsim.search.strategy import Progress
+    from accelsim.search.stopping import Progress
     from accelsim.show.report.network import system_report, system_verdict
 
     for name in ("constraints", "limit", "top", "within", "uneven", "imperfect", "pad", "pareto", "mappings", "html"):
@@ -480,7 +480,7 @@ def _budget(arguments: argparse.Namespace) -> Budget | None:
     limits = arguments.command == "map_command" and (arguments.mappings, arguments.seconds, arguments.memory)
     if not limits or limits == (None, None, None):
         return None
-    from accelsim.search.strategy import Budget
+    from accelsim.search.stopping import Budget
 
     return Budget(*limits)
 

@@ -42,8 +42,7 @@ from accelsim.inputs.workload import Einsum
 from accelsim.model.evaluate import evaluate
 from accelsim.results import NO_PLOTLY, refuse_directory, refuse_file, refuse_page, to_json, write_directory, write_page
 from accelsim.results.cache import MapOptions
-from accelsim.search.stopping import answering, asked
-from accelsim.search.strategy import Budget
+from accelsim.search.stopping import Budget, answering, asked
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

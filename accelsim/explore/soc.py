@@ -31,7 +31,7 @@ from accelsim.inputs.units import RATES, QuantityError, Rate, listed, parse_ener
 from accelsim.inputs.workload import OPERATIONS, Einsum, Workload, sliced
 from accelsim.model.limits import LevelPort, least_bytes
 from accelsim.results.cache import MapOptions, ResultCache, content_key, map_with_cache
-from accelsim.search.strategy import Budget
+from accelsim.search.stopping import Budget
 
 _TOLERANCE = 1e-6
 """Relative, of the solver for throughput (`mip_feasibility_tolerance` of HiGHS)."""

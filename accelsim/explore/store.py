@@ -29,7 +29,7 @@ from accelsim.explore.work import Row
 from accelsim.inputs.errors import AccelsimError, Unreadable
 from accelsim.inputs.library import MOST_MODEL_BYTES, read_file
 from accelsim.results import write_directory
-from accelsim.search.strategy import Progress
+from accelsim.search.stopping import Progress
 
 Point = tuple[float, ...]
 

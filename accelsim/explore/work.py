@@ -139,7 +139,7 @@ def _same(kept: Any, found: Any) -> bool:
 
 def _mapped(mapper: Mapper, architecture: Architecture, einsum: Einsum) -> Row:
     from accelsim.search.mapper import map_einsum
-    from accelsim.search.strategy import Budget
+    from accelsim.search.stopping import Budget
 
     found = map_einsum(
         architecture,

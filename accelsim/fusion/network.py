@@ -37,8 +37,7 @@ from accelsim.model.limits import layer_limits
 from accelsim.model.result import Result
 from accelsim.results.cache import MapOptions, ResultCache, content_key, map_with_cache, rename
 from accelsim.search.result import Certificate
-from accelsim.search.stopping import asked, heeding
-from accelsim.search.strategy import Budget, OnProgress, Progress
+from accelsim.search.stopping import Budget, OnProgress, Progress, asked, heeding
 
 SHARE_OF_WALKS = 0.25
 """Of the time that is given, how much is left at the end for mappings that are found by walks, and not proved."""

@@ -34,7 +34,7 @@ from accelsim.results.verifying import (
     not_checked,
     same_version,
 )
-from accelsim.search.strategy import OnProgress
+from accelsim.search.stopping import OnProgress
 
 
 def fusion_json(found: FusionResult, provenance: Provenance, energies: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

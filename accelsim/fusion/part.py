@@ -29,8 +29,7 @@ from accelsim.model.kernel import BY_READ, BY_UPDATE, BY_WRITE
 from accelsim.model.limits import touched_words
 from accelsim.model.result import Result
 from accelsim.search.spaces import Spaces
-from accelsim.search.stopping import asked
-from accelsim.search.strategy import Budget
+from accelsim.search.stopping import Budget, asked
 
 LEAST_SECONDS = 0.1
 """Time that a layer or a part gets, however late it is."""

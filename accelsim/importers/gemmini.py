@@ -25,7 +25,7 @@ from accelsim.model.result import Result
 from accelsim.results.study import reference_paths
 from accelsim.search.mapper import map_einsum
 from accelsim.search.result import SearchResult
-from accelsim.search.strategy import Budget
+from accelsim.search.stopping import Budget
 
 USUAL = "golden/gemmini/cycles.csv"
 """Where the rows are in the folder of reference data."""

@@ -30,13 +30,12 @@ from accelsim.search.descent import FIRST_WALKS, Descent
 from accelsim.search.exact.bounds import keep_bounds
 from accelsim.search.exact.cost_tables import least_outer_words, needed_words
 from accelsim.search.exact.front import map_front
-from accelsim.search.exact.incumbents_kernel import SURE, WITHIN
+from accelsim.search.exact.incumbents import SURE, WITHIN
 from accelsim.search.exact.mapper import get_ready
 from accelsim.search.exact.solve import Solver
 from accelsim.search.mapper import map_einsum
 from accelsim.search.result import FrontResult, column_value
-from accelsim.search.stopping import answering, heeding, raising
-from accelsim.search.strategy import Budget, OnProgress, Progress
+from accelsim.search.stopping import Budget, OnProgress, Progress, answering, heeding, raising
 from accelsim.search.value_kernel import PLAIN, terms_of
 
 FEW_CHOICES = 64

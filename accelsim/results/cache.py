@@ -40,7 +40,7 @@ from accelsim.search.stopping import part_file
 
 if TYPE_CHECKING:
     from accelsim.inputs.constraints import Constraints
-    from accelsim.search.strategy import Budget, OnProgress
+    from accelsim.search.stopping import Budget, OnProgress
 
 FOLDER = "ACCELSIM_CACHE"
 """Environment variable that names the folder instead of the user's own."""

@@ -19,7 +19,7 @@ from accelsim.search.result import SearchResult
 if TYPE_CHECKING:
     from accelsim.inputs.constraints import Constraints
     from accelsim.model.limits import Limits
-    from accelsim.search.strategy import Budget
+    from accelsim.search.stopping import Budget
 
 
 @dataclass(frozen=True, slots=True)

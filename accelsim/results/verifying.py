@@ -30,7 +30,7 @@ from accelsim.results.cache import rules_broken
 from accelsim.results.explain import LARGEST_WALK, same_as_walked
 from accelsim.results.output_schema import misfits
 from accelsim.search.result import Certificate, FrontResult, SearchResult, column_value
-from accelsim.search.strategy import Budget, OnProgress
+from accelsim.search.stopping import Budget, OnProgress
 
 TOLERANCE = 1e-10
 """Relative difference that the order of a sum may make; counts must be equal."""

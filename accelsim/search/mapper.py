@@ -24,11 +24,9 @@ from accelsim.mapspace.factors import divisors, passes
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import Batch, Encoded, Ints, decode_mapping, empty_batch, encode
 from accelsim.model.evaluate import evaluate_encoded, refuse_remainders
-from accelsim.search.diagnose import diagnose
 from accelsim.search.result import Certificate, Rejection, Sample, SearchResult
-from accelsim.search.spaces import Spaces
-from accelsim.search.stopping import asked, heeding
-from accelsim.search.strategy import Budget, OnProgress, Progress, SearchTally
+from accelsim.search.spaces import Spaces, diagnose
+from accelsim.search.stopping import Budget, OnProgress, Progress, asked, heeding
 from accelsim.search.value_kernel import terms_of
 
 if TYPE_CHECKING:
@@ -75,6 +73,30 @@ class _Work:
         self.books.value[:] = np.inf
         self.books.tally[:] = 0
         return self
+
+
+@dataclass(slots=True)
+class _SearchTally:
+    """The books of all pieces of a search, added up in the order of the pieces."""
+
+    books: PieceTally
+    seen: int = 0
+
+    def add(self, books: PieceTally, seen: int) -> None:
+        """Add the books of the next piece."""
+        mine = self.books
+        if books.value[0] < mine.value[0]:
+            mine.value[0] = books.value[0]
+            for array, other in zip(mine.best, books.best, strict=True):
+                array[:] = other
+        mine.value[1] = min(mine.value[1], books.value[1])
+        mine.tally[:] += books.tally
+        self.seen += seen
+
+    @property
+    def valid(self) -> int:
+        """Valid mappings seen."""
+        return int(self.books.tally[0])
 
 
 def map_einsum(
@@ -276,7 +298,7 @@ class _Run:
         self.budget, self.seed, self.workers, self.on_progress = budget, seed, workers, on_progress
         self.terms = terms_of(goal)
         self.stop: Ints = np.zeros(1, np.int64)
-        self.ledger = SearchTally(kernel.make_tally(encoded))
+        self.ledger = _SearchTally(kernel.make_tally(encoded))
         self.key = np.uint64(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0])
         self.started = time.monotonic()
 

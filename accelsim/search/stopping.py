@@ -1,4 +1,4 @@
-"""How a signal stops a run: what is under way ends with what it has, and the process ends within a second.
+"""When a search stops: its budget, how far it is, and how a signal ends it with what it has found.
 
 Ctrl-C, SIGTERM and SIGHUP raise KeyboardInterrupt, once, where a run may be left at any point. A search has something
 to lose: inside `heeding` nothing is raised, compiled code finds its flag set, and the rest reads `asked`. A thread
@@ -7,20 +7,67 @@ waits for signals, also while Python itself cannot answer them, and ends the pro
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from accelsim.inputs.errors import AccelsimError
+
 if TYPE_CHECKING:
     from accelsim.model.encode import Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What a search may take: so many mappings, so many seconds, whichever comes first; None is no limit.
+
+    `memory_bytes` is for the tables of an exact search, 2 GiB if it is None.
+    """
+
+    mappings: int | None = None
+    seconds: float | None = None
+    memory_bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.mappings is not None and self.mappings < 1:
+            raise AccelsimError(f"a budget of {self.mappings} mappings is none; give at least 1")
+        if self.seconds is not None and not 0 < self.seconds < math.inf:
+            raise AccelsimError(f"a budget of {self.seconds} seconds is none; give a positive number")
+        if self.memory_bytes is not None and self.memory_bytes < 1:
+            raise AccelsimError(f"a budget of {self.memory_bytes} bytes is none; give at least 1")
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a search is, or what is done next, in words (`what`; `seen` is 0 then).
+
+    `seen` counts mappings, or nodes of an exact search; `total` is None where only the clock or a proof ends it; `best`
+    is the objective's value, None while there is none; `bound` is what no mapping falls below, None while unknown.
+    """
+
+    seen: int = 0
+    valid: int = 0
+    best: float | None = None
+    best_energy_pj: float | None = None
+    total: int | None = None
+    seconds: float = 0.0
+    seconds_limit: float | None = None
+    bound: float | None = None
+    what: str = ""
+
+
+OnProgress = Callable[[Progress], None]
+"""What `on_progress` of all searches is: called a few times a second, or with each part of a longer work."""
+
 
 ANSWER_SECONDS = 0.7
 """After a signal the process ends at the latest after so many seconds, unless it writes what it has found by then."""

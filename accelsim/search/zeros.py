@@ -15,7 +15,7 @@ from accelsim.model.sparsity import sparse_result
 from accelsim.model.sparsity.fold import NotConstantError, fold_zeros
 from accelsim.model.sparsity.result import SparseResult
 from accelsim.search.result import SearchResult
-from accelsim.search.strategy import OnProgress
+from accelsim.search.stopping import OnProgress
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,303 @@
-"""Temporal blocks as the kernel that fills cost-to-go tables takes them."""
+"""The sweep over a temporal block that fills cost-to-go tables: its input as arrays, and the compiled kernel.
+
+Axis letters: D = dimensions, N = tables swept at once, S = shapes, Q = statuses.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from accelsim.model.encode import Ints
-from accelsim.search.exact.block_kernel import BlockSweep
-from accelsim.search.exact.orders import FIXED, STATIONARY, Statuses, Structure, order_classes
+from accelsim.model.encode import Bools, Floats, Ints
+from accelsim.model.jit import inline, jit
+from accelsim.search.exact.orders import (
+    BETWEEN,
+    CARRY_ON,
+    FETCH,
+    FIXED,
+    FURTHER,
+    STATIONARY,
+    STOP,
+    TAIL,
+    Statuses,
+    Structure,
+    order_classes,
+)
 from accelsim.search.exact.shapes import Grid
+
+if TYPE_CHECKING:
+    from accelsim.search.exact.shapes import Shapes
+
+
+class BlockSweep(NamedTuple):
+    """A class of loop orders for the sweep over a temporal block.
+
+    counted : int64[*], dimensions whose bounds the shares depend on; adding, moving : int64[*], others that may have a
+    loop, which leave the output in place or move it; frozen : bool[D], dimensions that may have none; adds : bool[D],
+    those that leave the output in place; first : bool[1], whether loops over these may stand inside those that move
+    it; term : int64[terms, 4], status numbers of each, for each way to go on after
+    a pass over the window; phase : int64[terms], which loop decides that; mask : bool[terms, D], dimensions of its
+    share; pair : int64[3], dimension of the pass, the other one of the rank, and that of the incoming step, -1: none;
+    step : int64[D], what one of each dimension moves the window by; further : int64[*], by how much networks outside
+    may spread the incoming step's dimension; bound : int64[D], scratch space.
+    """
+
+    counted: Ints
+    adding: Ints
+    moving: Ints
+    frozen: Bools
+    adds: Bools
+    first: Bools
+    term: Ints
+    phase: Ints
+    mask: Bools
+    pair: Ints
+    step: Ints
+    further: Ints
+    bound: Ints
+
+
+@jit
+def sweep_block(
+    shapes: Shapes,
+    most: Ints,
+    pairs: Ints,
+    moves: Ints,
+    block: BlockSweep,
+    live: Bools,
+    wanted: Bools,
+    reduced: Floats,
+    complete: Floats,
+    inside: Floats,
+    out: Floats,
+    offsets: Ints,
+    values: Floats,
+) -> None:
+    """Lower the cost to go of each tile to that of its best block in a class of loop orders.
+
+    Parameters
+    ----------
+    most : int64[D]
+        How many sizes of each dimension can fit the level.
+    pairs : int64[D, *, 2]
+        For each dimension the indices of its sizes inside and outside a loop that may be in the block; -1 after the
+        last.
+    moves : int64[D, *, 2]
+        Indices outside and inside, in an order in which taking the smaller of the two values leaves the smallest of all
+        allowed insides; inside -1: no longer allowed as it is. -1 after the last.
+    live, wanted : bool[N, S]
+        Where `inside` may be finite, and which tiles are to be looked at.
+    reduced : float64[S]
+        How much of the reduction a tile covers.
+    complete : float64[N]
+        How much it must, so that no loop outside it adds to sums that the output's parent has no room for; 0 where it
+        has: sums then stay further in until they are finished.
+    inside : float64[Q, N, S]
+        Cost to go inside the block, for each status, in N tables.
+    out : float64[N, S]
+        Lowered.
+    offsets, values : int64[S], float64[S]
+        Scratch space.
+    """
+    size = _rest_of_lattice(shapes, most, block.counted, offsets)
+    rounds = 1
+    for k in range(block.counted.shape[0]):
+        many = 0
+        while many < pairs.shape[1] and pairs[block.counted[k], many, 0] >= 0:
+            many += 1
+        rounds *= many
+    for index in range(rounds):
+        start, end, rest, possible = 0, 0, index, True
+        inner_low, other_low, come_high = 0, 0, 0
+        adds, moves_output = False, False
+        for k in range(block.counted.shape[0]):
+            d, many = block.counted[k], 0
+            while many < pairs.shape[1] and pairs[d, many, 0] >= 0:
+                many += 1
+            low, high = pairs[d, rest % many, 0], pairs[d, rest % many, 1]
+            rest //= many
+            start += low * shapes.stride[d]
+            end += high * shapes.stride[d]
+            block.bound[d] = shapes.factor[d, shapes.over[d, high, low]]
+            possible &= low == high or not block.frozen[d]
+            adds |= low != high and block.adds[d]
+            moves_output |= low != high and not block.adds[d]
+            if d == block.pair[0]:
+                inner_low = shapes.size[d, low]
+                possible &= low != high
+            if d == block.pair[1]:
+                other_low = shapes.size[d, low]
+            if d == block.pair[2]:
+                come_high = shapes.size[d, high]
+        if not possible:
+            continue
+        between, tails = FETCH, 1 << FETCH
+        if block.pair[0] >= 0:
+            between, tails = _ways_on(block, inner_low, other_low, come_high)
+        for tail in range(4):
+            if not tails >> tail & 1:
+                continue
+            middle = tail if block.pair[0] >= 0 and block.bound[block.pair[1]] == 1 else between
+            if block.pair[0] >= 0 and not _differs(block, middle, tail):
+                continue
+            for n in range(out.shape[0]):
+                if not (_any_of(live[n], offsets, size, start) and _any_of(wanted[n], offsets, size, end)):
+                    continue
+                may_add = complete[n] == 0.0 or block.first[0]
+                if adds and not may_add:
+                    continue
+                _mix(block, inside[:, n], offsets, size, start, values, middle, tail)
+                if may_add:
+                    _take_least(most, moves, block.counted, block.adding, values, size)
+                for at in range(size if complete[n] > 0.0 and not moves_output else 0):
+                    if reduced[end + offsets[at]] < complete[n]:
+                        out[n, end + offsets[at]] = min(out[n, end + offsets[at]], values[at])
+                _take_least(most, moves, block.counted, block.moving, values, size)
+                for at in range(size):
+                    if reduced[end + offsets[at]] >= complete[n]:
+                        out[n, end + offsets[at]] = min(out[n, end + offsets[at]], values[at])
+
+
+@inline
+def _any_of(chosen: Bools, offsets: Ints, size: int, start: int) -> bool:
+    """Whether any of some shapes is chosen."""
+    found, at = False, 0
+    while at < size and not found:
+        found = bool(chosen[start + offsets[at]])
+        at += 1
+    return found
+
+
+@inline
+def way_on(gap: int, step: int, reach: int, grain: int) -> int:
+    """What a step outside a pass over a window does.
+
+    It moves the tile by `gap`, the steps of the pass by `step`; loops further in can make up for at most `reach`, and
+    for multiples of `grain` only.
+    """
+    if gap == 0:
+        return STOP
+    if gap == step:
+        return CARRY_ON
+    return FURTHER if 0 < gap <= reach and gap % grain == 0 else FETCH
+
+
+@inline
+def reach_of(inner: int, inner_size: int, other: int, other_size: int) -> int:
+    """How far loops inside a tile can move it along a rank at most, and a step of theirs; docs/exact.md."""
+    return inner * inner_size + other * other_size - min(inner, other)
+
+
+@inline
+def grain_of(inner: int, inner_size: int, other: int, other_size: int) -> int:
+    """What all that loops inside a tile move it by along a rank are multiples of; docs/exact.md."""
+    a, b = inner if inner_size > 1 else 0, other if other_size > 1 else 0
+    while b > 0:
+        a, b = b, a % b
+    return a if a > 0 else 1 << 30
+
+
+@inline
+def _ways_on(block: BlockSweep, inner_low: int, other_low: int, come_high: int) -> tuple[int, int]:
+    """How the loop over the other dimension of the rank goes on after a pass, and as bits how those outside may."""
+    inner, other, come = block.pair[0], block.pair[1], block.pair[2]
+    step = block.step[inner] * inner_low
+    back = (block.bound[inner] - 1) * step
+    reach = reach_of(block.step[inner], inner_low, block.step[other], other_low)
+    grain = grain_of(block.step[inner], inner_low, block.step[other], other_low)
+    between, tails = FETCH, 1 << FETCH
+    if block.bound[other] > 1:
+        far = block.step[other] * other_low
+        between = way_on(far - back, step, reach, grain)
+        back += (block.bound[other] - 1) * far
+    if come >= 0:
+        tails = 0
+        for k in range(block.further.shape[0]):
+            tails |= 1 << way_on(block.step[come] * come_high * block.further[k] - back, step, reach, grain)
+    return between, tails
+
+
+@inline
+def _differs(block: BlockSweep, between: int, tail: int) -> bool:
+    """Whether any status is another one than if every pass began anew."""
+    found = False
+    for i in range(block.term.shape[0]):
+        way = between if block.phase[i] == BETWEEN else tail
+        found |= block.phase[i] > 0 and block.term[i, way] != block.term[i, FETCH]
+    return found
+
+
+@inline
+def _rest_of_lattice(shapes: Shapes, most: Ints, counted: Ints, offsets: Ints) -> int:
+    """List the shapes of all dimensions that are not counted, as differences of shape numbers; returns how many."""
+    size = 1
+    offsets[0] = 0
+    for d in range(shapes.sizes.shape[0] - 1, -1, -1):
+        if not _among(counted, d):
+            for i in range(1, most[d]):
+                for at in range(size):
+                    offsets[i * size + at] = offsets[at] + i * shapes.stride[d]
+            size *= most[d]
+    return size
+
+
+@inline
+def _among(items: Ints, item: int) -> bool:
+    found = False
+    for k in range(items.shape[0]):
+        found |= items[k] == item
+    return found
+
+
+@inline
+def _mix(
+    block: BlockSweep, inside: Floats, offsets: Ints, size: int, start: int, values: Floats, between: int, tail: int
+) -> None:
+    """Cost to go inside the block, mixed from the pure statuses by their shares."""
+    for at in range(size):
+        values[at] = 0.0
+    before = 1.0
+    for i in range(block.term.shape[0]):
+        share = 0.0
+        if i < block.term.shape[0] - 1:
+            product = 1
+            for k in range(block.counted.shape[0]):
+                if block.mask[i, block.counted[k]]:
+                    product *= block.bound[block.counted[k]]
+            share = 1.0 / float(product)
+        weight = before - share
+        before = share
+        if weight > 0.0:
+            way = between if block.phase[i] == BETWEEN else tail if block.phase[i] == TAIL else FETCH
+            table = inside[block.term[i, way]]
+            for at in range(size):
+                values[at] += weight * table[start + offsets[at]]
+
+
+@inline
+def _take_least(most: Ints, moves: Ints, counted: Ints, swept: Ints, values: Floats, size: int) -> None:
+    """For each outer tile the least value of its inner tiles, one swept dimension after the other."""
+    stride = 1
+    for d in range(most.shape[0] - 1, -1, -1):
+        if _among(counted, d):
+            continue
+        count = most[d]
+        if _among(swept, d):
+            for base in range(0, size, stride * count):
+                for m in range(moves.shape[1]):
+                    if moves[d, m, 0] < 0:
+                        break
+                    row, other = base + moves[d, m, 0] * stride, base + moves[d, m, 1] * stride
+                    if moves[d, m, 1] < 0:
+                        for at in range(row, row + stride):
+                            values[at] = np.inf
+                    else:
+                        for at in range(stride):
+                            if values[other + at] < values[row + at]:
+                                values[row + at] = values[other + at]
+        stride *= count
 
 
 def steps_in_time(grid: Grid, level: int, counts: Ints) -> tuple[Ints, Ints]:

@@ -18,8 +18,7 @@ from accelsim.inputs.errors import TablesTooLarge, TooManyChoices
 from accelsim.model.detail import make_detail
 from accelsim.model.encode import Bools, Floats, Ints
 from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE
-from accelsim.search.exact.block_kernel import BlockSweep, sweep_block
-from accelsim.search.exact.blocks import blocks_in_time, steps_in_time
+from accelsim.search.exact.blocks import BlockSweep, blocks_in_time, steps_in_time, sweep_block
 from accelsim.search.exact.network_kernel import NetworkScratch, Spreading, sweep_network
 from accelsim.search.exact.orders import (
     NONE,
@@ -31,8 +30,7 @@ from accelsim.search.exact.orders import (
     order_classes,
 )
 from accelsim.search.exact.shapes import Grid, Shapes, size_numbers
-from accelsim.search.exact.sieve import Sieve
-from accelsim.search.exact.tables import Bounds, Context, CostTable
+from accelsim.search.exact.tables import Bounds, Context, CostTable, Sieve
 from accelsim.search.exact.worth import Worth
 from accelsim.search.stopping import asked
 

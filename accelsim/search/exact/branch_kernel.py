@@ -18,9 +18,10 @@ from accelsim.search.exact.estimate_kernel import (
     mixed,
     mixed_by_innermost,
     passes,
+    settle,
     settled_energy,
 )
-from accelsim.search.exact.incumbents_kernel import ANY, Goal, Incumbents
+from accelsim.search.exact.incumbents import ANY, Goal, Incumbents
 from accelsim.search.exact.memo_kernel import Memo, beaten_before
 from accelsim.search.exact.node import CostTables, SearchNode
 from accelsim.search.exact.node_kernel import (
@@ -43,7 +44,6 @@ from accelsim.search.exact.node_kernel import (
     shape_of,
     spread_over,
 )
-from accelsim.search.exact.settle_kernel import settle
 from accelsim.search.exact.shapes import Shapes
 from accelsim.search.value_kernel import value_of
 

@@ -23,8 +23,7 @@ from accelsim.model.encode import Floats
 from accelsim.model.evaluate import refuse_remainders
 from accelsim.model.result import Result
 from accelsim.search.descent import FIRST_WALKS, Descent
-from accelsim.search.exact.incumbents import found_by_walks, join, make_incumbents
-from accelsim.search.exact.incumbents_kernel import FRONT, SURE, Incumbents
+from accelsim.search.exact.incumbents import FRONT, SURE, Incumbents, found_by_walks, join, make_incumbents
 from accelsim.search.exact.mapper import (
     LAST_WALKS,
     Aim,
@@ -41,8 +40,7 @@ from accelsim.search.exact.solve import Outcome, Solver
 from accelsim.search.mapper import tried_bounds, with_remainders
 from accelsim.search.result import FrontResult, column_value
 from accelsim.search.spaces import Spaces
-from accelsim.search.stopping import asked
-from accelsim.search.strategy import Budget, OnProgress
+from accelsim.search.stopping import Budget, OnProgress, asked
 from accelsim.search.value_kernel import CAPACITY, CYCLES, ENERGY, WORDS, terms_of
 
 POINTS = 10_000

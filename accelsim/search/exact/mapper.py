@@ -22,18 +22,15 @@ from accelsim.model.machine_code import is_kept
 from accelsim.model.result import Result
 from accelsim.search.descent import FIRST_WALKS, Descent
 from accelsim.search.descent_kernel import walk
-from accelsim.search.diagnose import diagnose
 from accelsim.search.exact.branch_kernel import explore, root_bounds
 from accelsim.search.exact.cost_tables import least_cycles, needed_words
-from accelsim.search.exact.incumbents import make_incumbents
-from accelsim.search.exact.incumbents_kernel import SURE, WITHIN, Incumbents
+from accelsim.search.exact.incumbents import SURE, WITHIN, Incumbents, make_incumbents
 from accelsim.search.exact.shapes import fewest_steps, make_grid
 from accelsim.search.exact.solve import Outcome, Solver
 from accelsim.search.exact.worth import Known, least_inside, narrow_energies
 from accelsim.search.result import MOST_TIES, Certificate, SearchResult
-from accelsim.search.spaces import Spaces, rounded_spaces, trim
-from accelsim.search.stopping import asked
-from accelsim.search.strategy import Budget, OnProgress, Progress
+from accelsim.search.spaces import Spaces, diagnose, rounded_spaces, trim
+from accelsim.search.stopping import Budget, OnProgress, Progress, asked
 from accelsim.search.value_kernel import CYCLES, ENERGY, WORDS, terms_of
 
 MOST_NODES = 1_000_000

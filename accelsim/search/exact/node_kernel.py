@@ -35,8 +35,8 @@ from accelsim.model.jit import inline, jit
 from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE, distinct
 from accelsim.model.ramps import array_cycles, instruction_cycles, port_cycles, waiting_cycles
 from accelsim.model.windows import seen_windows, tiles_into, words_into
-from accelsim.search.exact.block_kernel import grain_of, reach_of, way_on
-from accelsim.search.exact.incumbents_kernel import SURE
+from accelsim.search.exact.blocks import grain_of, reach_of, way_on
+from accelsim.search.exact.incumbents import SURE
 from accelsim.search.exact.node import CostTables, SearchNode
 from accelsim.search.exact.orders import CARRY_ON, FETCH, HALO_REUSE, NONE, STATIONARY, STOP, UNDECIDED
 from accelsim.search.exact.remainders_kernel import flow_at_least

@@ -15,7 +15,7 @@ from accelsim.model.jit import inline, jit
 from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE
 from accelsim.model.ramps import array_cycles, port_cycles
 from accelsim.model.windows import words_into
-from accelsim.search.exact.incumbents_kernel import SURE
+from accelsim.search.exact.incumbents import SURE
 from accelsim.search.exact.node import SearchNode
 from accelsim.search.exact.shapes import Shapes, resting_tiles
 

@@ -30,8 +30,19 @@ from accelsim.search.exact.cost_tables import (
     needed_words,
     with_mixed,
 )
-from accelsim.search.exact.incumbents import make_goal, make_incumbents, merge, revalued
-from accelsim.search.exact.incumbents_kernel import ANY, BEST, FRONT, SURE, WITHIN, Goal, Incumbents
+from accelsim.search.exact.incumbents import (
+    ANY,
+    BEST,
+    FRONT,
+    SURE,
+    WITHIN,
+    Goal,
+    Incumbents,
+    make_goal,
+    make_incumbents,
+    merge,
+    revalued,
+)
 from accelsim.search.exact.memo_kernel import Memo, make_memo
 from accelsim.search.exact.mixed import MixedBounds, count_waits, count_words, limited_ports, many_mixed, mix_bounds
 from accelsim.search.exact.node import CostTables, SearchNode
@@ -372,19 +383,6 @@ class Solver:
         outcome.table_bytes = self.bounds.values.nbytes + self.tables.mixed.nbytes
         outcome.seconds = time.monotonic() - started
         return outcome
-
-    def root_shapes(self) -> tuple[Ints, Floats]:
-        """Shapes around the outermost network that can lead to anything, and energy that no mapping falls below [pJ].
-
-        Returns
-        -------
-        int64[*]
-            Numbers of the shapes, sizes of the last dimension next to each other.
-        float64[*]
-            Bounds, least first.
-        """
-        goal = make_goal(BEST, LEAST_ENERGY, (0, 1), 0, energy_only=not self._limited())
-        return self._roots(goal, make_incumbents(self.space, 1))
 
     def _roots(self, goal: Goal, total: Incumbents) -> tuple[Ints, Floats]:
         """Shapes around the outermost network that can lead to anything, and their bounds, least first."""

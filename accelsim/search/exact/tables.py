@@ -1,17 +1,32 @@
-"""Cost-to-go tables as data: what `bounds.make_bounds` fills and the search reads; axis letters as there."""
+"""Cost-to-go tables as data, and which of their states are worth filling.
+
+`bounds.make_bounds` fills them and the search reads them. States that no worthwhile mapping goes through are dropped
+while the tables are filled: docs/exact.md, section 3. Axis letters as in `bounds`.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.model.encode import Floats, Ints
+from accelsim.model.encode import Bools, Floats, Ints
 from accelsim.search.exact.network_kernel import Spreading
-from accelsim.search.exact.orders import Statuses, Structure
+from accelsim.search.exact.orders import NONE, Statuses, Structure
 from accelsim.search.exact.shapes import Grid
-from accelsim.search.exact.worth import Parents, States
+from accelsim.search.exact.worth import (
+    SLACK,
+    Parents,
+    States,
+    Worth,
+    entering_cost,
+    innermost_loops,
+    least_inside,
+    least_outside,
+    moved_words,
+)
 
 
 class Context(NamedTuple):
@@ -112,3 +127,134 @@ class Bounds:
     def inside_number(self, level: int, statuses: Statuses) -> int:
         """Number of some statuses in the table at the tiles of a level."""
         return self.numbers[level][statuses][1]
+
+
+class Sieve:
+    """Decides which states of some tables are worth filling, and notes them in `Bounds.states`.
+
+    Parameters
+    ----------
+    bounds : Bounds
+        The tables.
+    least : list of list of float
+        Least share of reads that the network of each level leaves of each tensor.
+    may_keep : bool[L, T]
+    edges : list of float64[B]
+        Spreads inside each boundary that the tables tell apart.
+    worth : Worth
+    """
+
+    def __init__(
+        self, bounds: Bounds, least: list[list[float]], may_keep: Bools, edges: list[Floats], worth: Worth
+    ) -> None:
+        grid, pj, needed = bounds.grid, bounds.pj, worth.needed
+        levels, tensors = may_keep.shape
+        self.bounds, self.states, self.total = bounds, worth.states, grid.shapes.total
+        self.output = int(grid.space.encoded.constants.output[0])
+        self.most_copies = np.cumprod([1.0, *(float(np.max(each.apart, initial=1.0)) for each in grid.options)])
+        self.outside = least_outside(grid, pj, needed)
+        self.inside = least_inside(grid.space, pj, needed, may_keep, least)
+        self.innermost = innermost_loops(grid)
+        words = [
+            (np.broadcast_to(needed[:, None], (tensors, self.total)), moved_words(grid, needed, level))
+            for level in range(levels)
+        ]
+        self.entering = [
+            [
+                [entering_cost(grid, pj, needed, may_keep, least, level, t, each[t]) for each in words[level]]
+                for t in range(tensors)
+            ]
+            for level in range(levels)
+        ]
+        macs = float(grid.space.encoded.einsum.macs) * float(grid.space.encoded.constants.mac_cycles[0])
+        widest = np.cumprod([1.0, *(float(np.max(each.spread, initial=1)) for each in grid.options)])
+        self.caps = [
+            np.array([worth.most(macs / (widest[level] * spread)) - worth.certain for spread in edges[level].tolist()])
+            for level in range(levels)
+        ]
+
+    def is_worthless(self, level: int, parents: Parents) -> bool:
+        """Whether no worthwhile mapping has tensors come from these levels at the tiles of a level."""
+        known = self.states.get(("inside", level), {}).get(parents)
+        if known is not None and not known.any():
+            return True
+        least = sum(self.outside[parent, t] + self.inside[level, parent, t] for t, parent in enumerate(parents[:-1]))
+        cap = float(self.caps[level].max())
+        return bool(least > cap + SLACK * abs(cap))
+
+    def wanted(self, kind: str, level: int, contexts: list[Context]) -> Bools:
+        """Which states other tables found worth filling: bool[C, S]."""
+        found = np.ones((len(contexts), self.total), np.bool_)
+        states = self.states.get((kind, level), {})
+        for number, context in enumerate(contexts):
+            known = states.get(context.state)
+            if known is not None:
+                found[number] = known.any(axis=0)
+        return found
+
+    def sift(self, kind: str, level: int, table: CostTable, costs: Bools) -> Bools:
+        """Make the other states infinite; returns bool[C, S], where some are left.
+
+        Parameters
+        ----------
+        kind : {"around", "inside"}
+        costs : bool[C]
+            Contexts in which traffic further in costs anything; the others stay as they are.
+        """
+        live = np.ones((len(table.contexts), self.total), np.bool_)
+        rows: dict[Parents, list[int]] = {}
+        for number, context in enumerate(table.contexts):
+            rows.setdefault(context.state, []).append(number)
+        known, found = self.states.get((kind, level), {}), self.bounds.states.setdefault((kind, level), {})
+        for parents, numbers in rows.items():
+            if not costs[numbers].all():
+                continue
+            before: Bools = known.get(parents, np.ones((1, self.total), np.bool_))
+            if len(before) not in (1, len(table.edges)):
+                before = np.asarray(before.any(axis=0, keepdims=True))
+            some = np.flatnonzero(before.any(axis=0))
+            worth = np.zeros((len(table.edges), self.total), np.bool_)
+            worth[:, some] = self._are_worth(kind, level, table, parents, numbers, some) & before[:, some]
+            found[parents] = worth
+            for number in numbers:
+                for b, dead in enumerate(~worth):
+                    table.values[number, :, :, b, dead] = np.inf
+                live[number] = worth.any(axis=0)
+        return live
+
+    def _are_worth(
+        self, kind: str, level: int, table: CostTable, parents: Parents, numbers: list[int], some: Ints
+    ) -> Bools:
+        """Which of some shapes are worth filling, by whichever corner of the shares costs least: bool[B, *]."""
+        kept = [kind == "inside" and parent == level > 0 for parent in parents[:-1]]
+        outside = sum(self.outside[parent, t] for t, parent in enumerate(parents[:-1]) if not kept[t])
+        cap = self.caps[level] - outside
+        cap += SLACK * np.abs(cap)
+        found = np.zeros((len(table.edges), len(some)), np.bool_)
+        for number in numbers:
+            values = table.values[number] if len(some) == self.total else table.values[number][..., some]
+            for moved, split in self.innermost:
+                lanes = np.minimum.reduce([values[q] for q in self._statuses_after(table, moved)])
+                least = self._least_completion(table, lanes, level, parents)
+                for t in np.flatnonzero(kept):
+                    least = least + self.entering[level][t][t in moved][some]
+                found |= (least <= cap[:, None]) & split[some]
+        return found
+
+    def _statuses_after(self, table: CostTable, moved: frozenset[int]) -> list[int]:
+        """Numbers of the statuses that steps may have if the innermost loop outside moves some tensors."""
+        surely = [t for t in moved if t != self.bounds.structure.window]
+        return [q for q, each in enumerate(table.statuses) if all(each[t] == NONE for t in surely)]
+
+    def _least_completion(self, table: CostTable, lanes: Floats, level: int, parents: Parents) -> Floats:
+        """Cost to go for any number of copies of the output: float64[B, *], from float64[A, B, *]."""
+        parent = parents[self.output]
+        elided, most = float(self.bounds.elided[parent]), float(self.most_copies[parent])
+        if len(table.copies) == 1:
+            more = float(self.most_copies[level] - 1.0) * float(self.bounds.copy_costs[level])
+            return np.asarray(lanes[0] - more - elided * most)
+        share = (most - 1.0) / float(table.copies[-1] - 1.0)  # between the lanes the cost to go is the chord
+        chord = np.full(lanes[0].shape, math.inf)
+        finite = np.isfinite(lanes[0])
+        chord[finite] = lanes[0][finite] + share * (lanes[1][finite] - lanes[0][finite])
+        return np.asarray(np.minimum(lanes[0] - elided, np.minimum(chord, lanes[1]) - elided * most))

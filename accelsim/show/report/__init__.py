@@ -18,7 +18,7 @@ from accelsim.search.stopping import hold
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from accelsim.search.strategy import Progress as SearchProgress
+    from accelsim.search.stopping import Progress as SearchProgress
 
 
 _ENERGY_UNITS = ((1e12, "J"), (1e9, "mJ"), (1e6, "uJ"), (1e3, "nJ"), (1.0, "pJ"))
