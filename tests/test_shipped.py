@@ -10,10 +10,13 @@ import pytest
 
 from accelsim.fusion.chain import find_lines
 from accelsim.inputs.architecture import load_architecture
+from accelsim.inputs.constraints import load_constraints
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping, load_mapping
 from accelsim.inputs.workload import sliced
 from accelsim.inputs.workload_reader import load_workload
 from accelsim.model.evaluate import evaluate
+from accelsim.search.mapper import map_einsum
+from accelsim.search.zeros import best_with_zeros
 from tests.conftest import load_energy_table
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -42,7 +45,8 @@ def test_workloads__load_and_say_what_they_are(path):
     workload = load_workload(path)
 
     assert workload.layers
-    assert all(tensor.bits == 16 for layer in workload.layers for tensor in layer.tensors)
+    bits = 8 if path.stem in ("mobilenet_sparse", "gemm_2of4") else 16  # of the chips that they are for
+    assert all(tensor.bits == bits for layer in workload.layers for tensor in layer.tensors)
     assert len({layer.name for layer in workload.layers}) == len(workload.layers)
     assert path.read_text().startswith("# ")
 
@@ -124,6 +128,37 @@ def test_pairs__one_word_of_each_tensor_fits(machine, workload):
         ]
         mapping = Mapping(tuple(replace(level, keep=keep) for level, keep in zip(levels, kept, strict=True)))
         assert evaluate(architecture, layer, mapping).valid
+
+
+def test_sparse_networks__are_the_published_ones():
+    """AlexNet's convolutions, and MobileNet of width 0.5 at 128 x 128: Howard et al., Table 7, 49 million MACs."""
+    assert macs("alexnet_sparse") == macs("alexnet") - sum(x.macs for x in layers("alexnet") if x.name.startswith("fc"))
+    assert macs("mobilenet_sparse") == 49_160_192
+    assert sum(layer.repeat for layer in layers("mobilenet_sparse")) == 28
+
+
+@pytest.mark.parametrize(
+    ("machine", "workload", "share"),
+    [("eyeriss_v2", "mobilenet_sparse", 0.58 * 0.30), ("sparse_tensor_core", "gemm_2of4", 0.5)],
+)
+@pytest.mark.parametrize("objective", ["energy", "cycles", "edp"])
+def test_sparse_machines__have_proved_mappings(machine, workload, share, objective):
+    """2:4 weights need half the cycles; Eyeriss v2 skips a product where an operand is zero."""
+    architecture, layer = load_architecture(machine), layers(workload)[-2 if workload == "mobilenet_sparse" else 0]
+    search = map_einsum(architecture, layer, objective=objective)
+    best = best_with_zeros(architecture, layer, search)
+    assert best.proved
+    assert best.found.valid
+    assert best.found.cycles / layer.macs * architecture.macs == pytest.approx(share, rel=1e-3)
+
+
+def test_scnn__is_proved_under_its_dataflow():
+    """Without it sums over several channels leave a partial sum alone only if all of them are zero."""
+    architecture, layer = load_architecture("scnn"), layers("alexnet_sparse")[1]
+    constraints = load_constraints(REPOSITORY / "constraints" / "scnn.yaml", architecture, layer)
+    best = best_with_zeros(architecture, layer, map_einsum(architecture, layer, constraints=constraints), constraints)
+    assert best.proved
+    assert best.found.compute.actual / layer.macs == pytest.approx(0.385306 * 0.6, rel=1e-3)
 
 
 def test_vgg16__has_the_published_macs():

@@ -178,7 +178,6 @@ def _map_several(variants: Sequence[Variant], arguments: argparse.Namespace) -> 
     every = [(own, read_inputs(each), each) for own, each in variants]
     for _, inputs, _ in every:
         check_constraints(inputs)
-        note_dense(inputs.architecture)
     rows: list[dict[str, Any]] = []
     for own, inputs, each in every:
         only = inputs.workload.layers if inputs.layer is None else (inputs.layer,)
@@ -237,13 +236,7 @@ def _map_layer(inputs: Inputs, layer: Einsum, arguments: argparse.Namespace) -> 
     def best() -> BestWithZeros | None:
         if sparse() is None or search.stop == "interrupted":
             return None
-        from accelsim.search.zeros import best_with_zeros
-
-        console = make_console(stderr=True, quiet=arguments.quiet)
-        with search_progress(console, f"{layer.name} with zeros", "energy") as on_progress:
-            constraints = read_layer_constraints(inputs, layer)
-            options = {"workers": arguments.workers, "on_progress": on_progress}
-            return best_with_zeros(inputs.architecture, layer, search, constraints, **options)
+        return search_with_zeros(inputs, layer, arguments, search)
 
     @cache
     def document() -> dict[str, Any]:
@@ -347,7 +340,6 @@ def _map_network(inputs: Inputs, arguments: argparse.Namespace) -> int:
 
     layers, yields = inputs.workload.layers, inputs.workload.yields
     check_constraints(inputs)
-    note_dense(inputs.architecture)
     provenance = make_provenance("map", inputs, arguments)
     machine, folders = machine_json(inputs.architecture), layer_folders(layers)
     outcomes: list[LayerOutcome] = []
@@ -357,7 +349,8 @@ def _map_network(inputs: Inputs, arguments: argparse.Namespace) -> int:
             outcomes.append(outcome)
             search = outcome.search
             if arguments.output and search is not None and not full:
-                files = layer_files(search.best, search, provenance, map_json(search, provenance, machine))
+                document = {**map_json(search, provenance, machine), **outcome.zeros}
+                files = layer_files(search.best, search, provenance, document)
                 try:
                     write_directory(Path(arguments.output) / folders[outcome.einsum.name], files)
                 except OSError as error:
@@ -396,7 +389,24 @@ def map_layers(inputs: Inputs, arguments: argparse.Namespace, options: MapOption
     def search(einsum: Einsum, number: int) -> SearchResult:
         return search_layer(inputs, einsum, arguments, options, kept, f"{einsum.name} ({number}/{len(layers)})")
 
-    return network.map_layers(machine, layers, options, partial(read_layer_constraints, inputs), search)
+    def best(einsum: Einsum, found: SearchResult) -> BestWithZeros | None:
+        return search_with_zeros(inputs, einsum, arguments, found)
+
+    return network.map_layers(machine, layers, options, partial(read_layer_constraints, inputs), search, best)
+
+
+def search_with_zeros(
+    inputs: Inputs, einsum: Einsum, arguments: argparse.Namespace, search: SearchResult
+) -> BestWithZeros | None:
+    """Search for the best mapping of a layer with zeros left out, with progress where a terminal shows it."""
+    from accelsim.search.zeros import best_with_zeros
+
+    console = make_console(stderr=True, quiet=arguments.quiet)
+    with search_progress(console, f"{einsum.name} with zeros", search.objective) as on_progress:
+        constraints, workers = read_layer_constraints(inputs, einsum), arguments.workers
+        return best_with_zeros(
+            inputs.architecture, einsum, search, constraints, workers=workers, on_progress=on_progress
+        )
 
 
 def map_every_layer(inputs: Inputs, arguments: argparse.Namespace, options: MapOptions) -> list[tuple[Einsum, Result]]:

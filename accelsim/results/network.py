@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from accelsim.inputs.architecture import Architecture
+from accelsim.inputs.density import Density
 from accelsim.inputs.errors import NoValidMapping
 from accelsim.inputs.objective import Objective
 from accelsim.inputs.workload import Einsum, Workload
+from accelsim.model.sparsity import sparse_result
 from accelsim.results import Provenance, provenance_json
 from accelsim.results.cache import MapOptions, ResultCache, carry_over, content_key, default_folder, map_with_cache
-from accelsim.results.output import searched_json
+from accelsim.results.output import searched_json, zeros_json
 from accelsim.search.result import SearchResult
+from accelsim.search.zeros import BestWithZeros, best_with_zeros
 
 if TYPE_CHECKING:
     from accelsim.inputs.constraints import Constraints
@@ -24,12 +27,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LayerOutcome:
-    """One layer of a network and what the search found for it; `why_not` says why if it found nothing."""
+    """One layer of a network and what the search found for it; `why_not` says why if it found nothing.
+
+    `zeros` is what a document says of zeros (`zeros_json`): what they save, and of the best mapping with them.
+    """
 
     einsum: Einsum
     search: SearchResult | None
     why_not: str = ""
     limits: Limits | None = None
+    zeros: Mapping[str, Any] = field(default_factory=dict)
 
 
 def map_layers(
@@ -38,21 +45,29 @@ def map_layers(
     options: MapOptions,
     constraints_of: Callable[[Einsum], Constraints | None],
     search: Callable[[Einsum, int], SearchResult],
+    best: Callable[[Einsum, SearchResult], BestWithZeros | None],
 ) -> Iterator[LayerOutcome]:
     """Map each layer, equal ones once; ends early where the user interrupts it.
 
-    `search` finds the best mapping of a layer, and takes its number too.
+    `search` finds the best mapping of a layer, and takes its number too; `best` that with zeros left out, on a machine
+    that does something about them.
     """
     from accelsim.model.limits import layer_limits
 
     known: dict[str, tuple[Einsum, SearchResult, Limits]] = {}
+    of_zeros: dict[tuple[str, tuple[Density | None, ...]], dict[str, Any]] = {}
     for number, einsum in enumerate(layers, 1):
         key = content_key(architecture, einsum, options, constraints_of(einsum))
         try:
             if key not in known:
                 known[key] = einsum, search(einsum, number), layer_limits(architecture, einsum)
             first, found, limits = known[key]
-            outcome = LayerOutcome(einsum, carry_over(found, architecture, first, einsum), limits=limits)
+            carried = carry_over(found, architecture, first, einsum)
+            places = key, tuple(tensor.density for tensor in einsum.tensors)
+            if architecture.saves_zeros and found.stop != "interrupted" and places not in of_zeros:
+                sparse = sparse_result(architecture, einsum, carried.best)
+                of_zeros[places] = zeros_json(sparse, best(einsum, carried))
+            outcome = LayerOutcome(einsum, carried, limits=limits, zeros=of_zeros.get(places, {}))
         except NoValidMapping as error:
             yield LayerOutcome(einsum, None, str(error))
             continue
@@ -90,7 +105,9 @@ def map_network(
     list of dict
         A row for each different layer, such as `accelsim.to_pandas` takes: `layer`, `repeat` (how often the network has
         it), `macs`, `energy_pj`, `pj_per_mac`, `cycles`, `utilization` and `bottleneck` of one run of it, its shares of
-        the network, `gap` and `proved`. Where no mapping is valid the costs are None.
+        the network, `gap` and `proved`. Where no mapping is valid the costs are None. On a machine that does something
+        about zeros also `sparse_energy_pj`, `sparse_cycles`, `sparse_gap` and `sparse_proved` of the best mapping with
+        zeros left out, and the share of its MACs that are `effective`.
 
     Examples
     --------
@@ -108,7 +125,11 @@ def map_network(
             architecture, einsum, options, kept, constraints=constraints, budget=budget, workers=workers
         )
 
-    return rows_of_layers(list(map_layers(architecture, workload.layers, options, lambda _: constraints, search)))
+    def best(einsum: Einsum, found: SearchResult) -> BestWithZeros | None:
+        return best_with_zeros(architecture, einsum, found, constraints, workers=workers)
+
+    layers = workload.layers
+    return rows_of_layers(list(map_layers(architecture, layers, options, lambda _: constraints, search, best)))
 
 
 def rows_of_layers(outcomes: Sequence[LayerOutcome]) -> list[dict[str, Any]]:
@@ -133,9 +154,35 @@ def rows_of_layers(outcomes: Sequence[LayerOutcome]) -> list[dict[str, Any]]:
                 "bottleneck": getattr(best, "bottleneck", None),
                 "gap": None if proof is None or not math.isfinite(proof.gap) else proof.gap,
                 "proved": None if proof is None else proof.proved,
+                **_sparse_row(group),
             }
         )
     return rows
+
+
+def _sparse_row(outcome: LayerOutcome) -> dict[str, Any]:
+    """What the best mapping of a layer with zeros left out costs; nothing where nothing is known of zeros."""
+    if "sparse_best" not in outcome.zeros:
+        return {}
+    best, compute = outcome.zeros["sparse_best"], outcome.zeros["sparse"]["compute"]
+    keys = {"sparse_energy_pj": "energy_pj", "sparse_cycles": "cycles", "sparse_gap": "gap", "sparse_proved": "proved"}
+    return {**{key: best[of] for key, of in keys.items()}, "effective": compute["actual_macs"] / compute["dense_macs"]}
+
+
+def sparse_totals(outcomes: Sequence[LayerOutcome]) -> dict[str, Any]:
+    """Energy [pJ], cycles and effective MACs of the best mappings with zeros left out, and whether all are proved.
+
+    Nothing unless each mapped layer has one.
+    """
+    rows = [(o.einsum.repeat, _sparse_row(o), o.einsum.macs) for o in outcomes if o.search is not None]
+    if not rows or not all(row for _, row, _ in rows):
+        return {}
+    return {
+        "sparse_energy_pj": sum(repeat * row["sparse_energy_pj"] for repeat, row, _ in rows),
+        "sparse_cycles": sum(repeat * row["sparse_cycles"] for repeat, row, _ in rows),
+        "effective_macs": sum(repeat * row["effective"] * macs for repeat, row, macs in rows),
+        "sparse_proved": all(row["sparse_proved"] for _, row, _ in rows),
+    }
 
 
 def network_totals(outcomes: Sequence[LayerOutcome], yields: Mapping[str, int] | None = None) -> dict[str, Any]:
@@ -173,6 +220,7 @@ def network_totals(outcomes: Sequence[LayerOutcome], yields: Mapping[str, int] |
         "yields_per_s": items / seconds if items and seconds and whole else None,
         "energy_pj_per_yield": energy_pj / items if items and whole else None,
         "certificate": _total_certificate(outcomes),
+        **sparse_totals(outcomes),
     }
 
 
@@ -200,6 +248,7 @@ def run_row(outcomes: Sequence[LayerOutcome], objective: str) -> dict[str, Any]:
     totals, missing = network_totals(outcomes), [o for o in outcomes if o.search is None]
     keys = ("energy_pj", "pj_per_mac", "cycles", "utilization", "outer_words")
     row = {key: None if missing else totals[key] for key in keys}
+    row |= {key: totals[key] for key in ("sparse_energy_pj", "sparse_cycles", "sparse_proved") if key in totals}
     found = [(o.einsum.repeat, o.search) for o in outcomes if o.search is not None]
     goal, proofs = Objective.parse(objective), [search.certificate for _, search in found]
     row["value"] = None if missing else sum(repeat * goal.of(search.best) for repeat, search in found)
@@ -258,7 +307,7 @@ def network_json(
     machine: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Document of a mapped network: names of workload and architecture, totals, each layer, and the machine."""
-    found = [{} if o.search is None else searched_json(o.search, provenance) for o in outcomes]
+    found = [{} if o.search is None else {**searched_json(o.search, provenance), **o.zeros} for o in outcomes]
     return {
         **provenance_json(provenance),
         "workload": names[0],

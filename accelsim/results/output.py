@@ -229,15 +229,6 @@ _PROVENANCE = {
     "limits": rows(TEXT),
 }
 _MACHINE = {"energy_table": _TO["energy_table"], "area": _TO["area"], "area_um2": or_null(NUMBER)}
-_LAYER = {"layer": TEXT, "repeat": SOME}
-_MAPPED = record(**_LAYER, in_network=IN_NETWORK, result=_TO["result"], search=_TO["search"])
-_LAYERS = rows(Kind({"oneOf": [_MAPPED.form, record(**_LAYER, no_valid_mapping=TEXT).form]}))
-_DOCUMENTS = {
-    "an evaluated mapping": {"result": _TO["result"]},
-    "a mapped layer": {"result": _TO["result"], "search": _TO["search"]},
-    "a mapped network": {"workload": TEXT, "architecture": TEXT, "total": TOTAL, "layers": _LAYERS},
-    "a Pareto front of one layer": {"front": FRONT},
-}
 _SPARSE = record(
     energy_pj=NUMBER,
     cycles=COUNT,
@@ -277,16 +268,44 @@ _SPARSE = record(
 """What zeros save of the mapping, where the machine does something about them."""
 
 
-_BEST_WITH_ZEROS = record(energy_pj=NUMBER, cycles=COUNT, valid=TRUTH, proved=TRUTH, why_not=TEXT, mapping=rows(_LEVEL))
-"""The mapping of least energy with zeros left out, and whether that is proved of those that fit uncompressed."""
+_BEST_WITH_ZEROS = record(
+    objective=TEXT,
+    value=NUMBER,
+    energy_pj=NUMBER,
+    cycles=COUNT,
+    valid=TRUTH,
+    proved=TRUTH,
+    gap=or_null(NUMBER),
+    why_not=TEXT,
+    mapping=rows(_LEVEL),
+)
+"""The best mapping with zeros left out, and whether that is proved of those that fit uncompressed."""
+
+
+def _with(form: Form, **may: Form) -> Form:
+    """The form of a record that may have more keys."""
+    return {**form, "properties": {**form["properties"], **may}}
+
+
+_ZEROS = {"sparse": _SPARSE.form, "sparse_best": _BEST_WITH_ZEROS.form}
+_LAYER = {"layer": TEXT, "repeat": SOME}
+_MAPPED = record(**_LAYER, in_network=IN_NETWORK, result=_TO["result"], search=_TO["search"])
+_LAYERS = rows(Kind({"oneOf": [_with(_MAPPED.form, **_ZEROS), record(**_LAYER, no_valid_mapping=TEXT).form]}))
+_OF_ZEROS = record(sparse_energy_pj=NUMBER, sparse_cycles=COUNT, effective_macs=NUMBER, sparse_proved=TRUTH)
+_TOTAL = Kind(_with(TOTAL.form, **_OF_ZEROS.form["properties"]))
+_DOCUMENTS = {
+    "an evaluated mapping": {"result": _TO["result"]},
+    "a mapped layer": {"result": _TO["result"], "search": _TO["search"]},
+    "a mapped network": {"workload": TEXT, "architecture": TEXT, "total": _TOTAL, "layers": _LAYERS},
+    "a Pareto front of one layer": {"front": FRONT},
+}
 
 
 def _document_form(kinds: dict[str, Kind]) -> Form:
     """Form of a document; `sparse` may be there beside the result of one layer, and `sparse_best` beside a search."""
-    form = record(**_PROVENANCE, **kinds, **_MACHINE).form
-    may = {"sparse": _SPARSE.form} if "result" in kinds else {}
-    may |= {"sparse_best": _BEST_WITH_ZEROS.form} if "search" in kinds else {}
-    return {**form, "properties": {**form["properties"], **may}}
+    of = {"sparse": "result", "sparse_best": "search"}
+    may = {name: form for name, form in _ZEROS.items() if of[name] in kinds}
+    return _with(record(**_PROVENANCE, **kinds, **_MACHINE).form, **may)
 
 
 RESULT_FORM: Form = {
@@ -381,9 +400,15 @@ def map_json(
     best: BestWithZeros | None = None,
 ) -> dict[str, Any]:
     """Document of one mapped layer; `sparse`: what zeros save of its mapping, `best`: the best mapping with zeros."""
+    zeros = zeros_json(sparse, best)
+    return {**provenance_json(provenance), **searched_json(search, provenance), **zeros, **machine}
+
+
+def zeros_json(sparse: SparseResult | None, best: BestWithZeros | None) -> dict[str, Any]:
+    """What zeros save of the best dense mapping, and the best one with zeros left out; nothing without any."""
     zeros = {} if sparse is None else {"sparse": sparse.json()}
     zeros |= {} if best is None else {"sparse_best": {**best.json(), "mapping": mapping_json(best.found.dense.mapping)}}
-    return {**provenance_json(provenance), **searched_json(search, provenance), **zeros, **machine}
+    return zeros
 
 
 def searched_json(search: SearchResult, provenance: Provenance) -> dict[str, Any]:

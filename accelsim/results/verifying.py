@@ -266,7 +266,9 @@ def verify_rest(
     made = {**document, **provenance_json(provenance), **machine_json(architecture), "accelsim": document["accelsim"]}
     if "layers" in document:
         outcomes = [
-            network.LayerOutcome(layer, search, entry.get("no_valid_mapping", ""), layer_limits(architecture, layer))
+            network.LayerOutcome(
+                layer, search, entry.get("no_valid_mapping", ""), layer_limits(architecture, layer), _zeros_of(entry)
+            )
             for layer, search, entry in zip(workload.layers, found, document["layers"], strict=False)
         ]
         pairs = zip(document["layers"], network.network_rows(outcomes), strict=True)
@@ -278,10 +280,15 @@ def verify_rest(
     return compare("origin, sums, energy table and area", dict(document), made)
 
 
+def _zeros_of(document: Mapping[str, Any]) -> dict[str, Any]:
+    """What a document says of zeros, which `verify_layer` compares."""
+    return {key: document[key] for key in ("sparse", "sparse_best") if key in document}
+
+
 def _check_zeros(task: Task, document: Mapping[str, Any], result: Result) -> Iterator[Check]:
     """Compare what zeros save, where the document or the machine says something of it."""
     found = sparse_result(task.architecture, task.einsum, result)
-    if (found is not None and "layer" not in document) or "sparse" in document:
+    if found is not None or "sparse" in document:
         yield compare("what zeros save", document.get("sparse"), found.json() if found else None)
 
 

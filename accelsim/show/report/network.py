@@ -66,7 +66,42 @@ def network_report(
     for outcome in outcomes:
         if outcome.search is None:
             yield bold(f"{outcome.einsum.name}: not mapped; the total is without it")
+    yield from _zeros(rows, totals)
     yield from _first(alike_layers(outcomes), "cycles" if objectives == "cycles" else "energy")
+
+
+def _zeros(rows: Sequence[Row], totals: Mapping[str, Any]) -> Iterator[Part]:
+    """Each layer dense and with zeros left out side by side, on a machine that does something about them."""
+    if "sparse_energy_pj" not in totals:
+        return
+    shown = [row for row in rows if "sparse_energy_pj" in row]
+    total = {
+        **totals,
+        "layer": "total",
+        "repeat": totals["layers"],
+        "effective": totals["effective_macs"] / totals["macs"],
+    }
+    columns = (
+        Column("\nlayer", "layer", fold=True),
+        Column("\nrep.", "repeat"),
+        Column("dense\nenergy", "energy_pj", energy),
+        Column("with zeros\nleft out", "sparse_energy_pj", energy),
+        Column("\nshare", lambda row: share(row["sparse_energy_pj"] / row["energy_pj"])),
+        Column("dense\ncycles", "cycles", count),
+        Column("with zeros\nleft out", "sparse_cycles", count),
+        Column("\nshare", lambda row: share(row["sparse_cycles"] / row["cycles"])),
+        Column("effective\nMACs", "effective", share),
+        Column(
+            "\ngap",
+            lambda row: (
+                "proved" if row["sparse_proved"] else gap_text(row["sparse_gap"]) if row.get("sparse_gap") else "-"
+            ),
+        ),
+    )
+    yield heading("Best mappings with zeros left out", "each layer by itself, beside the dense best")
+    yield Table("zeros", columns, shown, below=[total])
+    proved = sum(row["sparse_proved"] for row in shown)
+    yield bold(f"{proved} of {len(shown)} rows are optimal (proved) among the mappings whose tiles fit uncompressed\n")
 
 
 def _total_lines(totals: Mapping[str, Any]) -> list[str]:

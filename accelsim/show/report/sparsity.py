@@ -11,7 +11,7 @@ from rich.text import Text
 from accelsim.model.sparsity.result import SparseResult
 from accelsim.results.study import Figure, Study, errors_by_quantity
 from accelsim.search.zeros import BestWithZeros
-from accelsim.show.report import energy, percent
+from accelsim.show.report import energy, gap_text, percent
 from accelsim.show.report.mapping import nest_line
 from accelsim.show.table import Column, Part, Table, bold, heading
 
@@ -60,7 +60,9 @@ def best_report(best: BestWithZeros | None) -> Iterator[Part]:
         yield f"{cost}: optimal (proved) among the mappings whose tiles fit before they are compressed\n"
         yield nest_line(best.found.dense)
     else:
-        yield f"{cost}: not proved, because {best.why}. The search compares dense costs."
+        known = f"at most {gap_text(best.gap)} above the best" if best.bound else "not proved"
+        yield f"{cost}: {known}, because {best.why}\n"
+        yield nest_line(best.found.dense)
 
 
 def designs_report(study: Study) -> Iterator[Part]:
