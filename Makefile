@@ -9,7 +9,7 @@ INSTALLED := $(VENV)/.installed
 DOCUMENTED := $(VENV)/.documented
 
 .DEFAULT_GOAL := help
-.PHONY: help map test mutants lint docs gallery arena bench bench-map bench-corpus bench-census bench-cpu validate clean
+.PHONY: help map test mutants lint docs reference gallery arena bench bench-map bench-corpus bench-census bench-cpu validate clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ bench-map: $(INSTALLED)  ## time the exact mapper: GEMM, VGG-16 conv3_2 and ResN
 
 bench-corpus: $(INSTALLED)  ## prove what users map: 50 machines x 12 layers x 4 goals, with what was proved before
 	@$(BIN)/python benchmarks/corpus
+
+reference: $(INSTALLED)  ## write the commands, names and keys in docs/ anew
+	@$(BIN)/python -m docs.site.reference
 
 gallery: $(INSTALLED)  ## draw the pictures of docs/gallery.md again, with the commands that stand there
 	@cd docs && grep '^accelsim ' gallery.md | PATH="$(abspath $(BIN)):$$PATH" sh -e > /dev/null

@@ -1,6 +1,6 @@
 """The documentation as a site: `make docs` builds it into build/docs.
 
-Pages lie where they are read on GitHub too: Markdown in docs/, README and changelog at the top, notebooks as scripts.
+Pages lie where they are read on GitHub too: Markdown in docs/, README and changelog at the top, notebooks for Jupyter.
 What is made when the site is built stands in docs/site/: the contents from index.md, the commands from their parsers,
 the keys of input files from their schemas, the Python API from its docstrings, the notebooks with what they print and
 draw.
@@ -26,15 +26,13 @@ extensions = [
     "sphinx.ext.autodoc",
     "numpydoc",
     "docs.site.contents",
-    "docs.site.commands",
-    "docs.site.yaml_keys",
     "docs.site.python",
     "docs.site.notebooks",
     "docs.site.pages",
 ]
 root_doc = "docs/index"
-include_patterns = ["README.md", "CHANGELOG.md", "docs/*.md", "notebooks/*.py"]
-source_suffix = {".md": "markdown", ".py": "markdown"}
+include_patterns = ["README.md", "CHANGELOG.md", "docs/*.md", "notebooks/*.ipynb"]
+source_suffix = {".md": "markdown", ".ipynb": "markdown"}
 nitpicky = True
 highlight_language = "text"
 

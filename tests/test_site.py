@@ -14,11 +14,12 @@ from accelsim.cli.arguments import make_parser
 from docs.site.commands import commands_of, commands_text
 from docs.site.contents import parts_of
 from docs.site.python import PARTS
+from docs.site.reference import DOCS, PAGES, page_text
 from docs.site.yaml_keys import keys_text
 from tests.conftest import REPOSITORY
 
 
-@pytest.mark.parametrize("module", ["contents", "notebooks"])
+@pytest.mark.parametrize("module", ["contents"])
 def test_examples__print_what_they_say(module):
     tried = doctest.testmod(import_module(f"docs.site.{module}"))
     assert tried.attempted
@@ -29,7 +30,7 @@ def test_contents__have_every_page_and_notebook_once():
     pages = [page for rows in parts_of((REPOSITORY / "docs" / "index.md").read_text()).values() for _, page in rows]
     written = [
         path
-        for folder, kind in (("docs", "*.md"), ("notebooks", "*.py"))
+        for folder, kind in (("docs", "*.md"), ("notebooks", "*.ipynb"))
         for path in REPOSITORY.glob(f"{folder}/{kind}")
     ]
     expected = {str(path.relative_to(REPOSITORY).with_suffix("")) for path in written} - {"docs/index"}
@@ -63,6 +64,12 @@ def test_keys__every_one_has_a_row_of_five_cells():
         assert (place, key) in rows
     assert "workload.layers[].conv" not in parts  # as workload.conv
     assert "**required**" in rows["architecture.levels[]", "word"]
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_reference__stands_in_the_repository_as_it_is_made(name):
+    """`make reference` writes it."""
+    assert (DOCS / name).read_text(encoding="utf-8") == page_text(name)
 
 
 def test_python_reference__shows_all_that_is_public():

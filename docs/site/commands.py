@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Iterator
-from typing import Any
 
-PAGE = "docs/commands"
+_USUAL = ("positional arguments", "options")
 
 
 def commands_of(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
@@ -27,25 +26,20 @@ def commands_text() -> str:
 
 
 def _command_text(command: argparse.ArgumentParser) -> str:
-    command.formatter_class = _Usage
-    lines = [f"## {command.prog}", command.description or "", "", "```text", command.format_usage()[7:].strip(), "```"]
+    words = [_value(action) for action in command._actions if not action.option_strings]
+    lines = [f"## {command.prog}", command.description or "", "", f"`{' '.join([command.prog, *words])} [options]`"]
     for group in command._action_groups:
         shown = [action for action in group._group_actions if action.help != argparse.SUPPRESS]
         shown = [action for action in shown if not isinstance(action, argparse._HelpAction)]
         if not shown:
             continue
-        if group.title not in ("positional arguments", "options"):
-            lines += ["", f"**{(group.title or '').capitalize()}**: {_plain(group.description or '')}"]
-        for action in shown:
-            lines += ["", _name(action), f": {_help(command, action)}"]
+        if group.title not in _USUAL:
+            title = (group.title or "")[:1].upper() + (group.title or "")[1:]
+            lines += ["", f"**{title}**: {_plain(group.description or '')}"]
+        if group.title != _USUAL[1] or not words:
+            lines += ["", "| option | |", "|---|---|"]
+        lines += [f"| {_name(action)} | {_help(command, action)} |".replace("\n", " ") for action in shown]
     return "\n".join(lines) + "\n"
-
-
-class _Usage(argparse.HelpFormatter):
-    """Usage in lines that fit a page."""
-
-    def __init__(self, prog: str) -> None:
-        super().__init__(prog, width=88)
 
 
 def _name(action: argparse.Action) -> str:
@@ -85,17 +79,4 @@ _MEANINGS = {
 def _plain(text: str) -> str:
     """Escape what Markdown would take for markup, outside of `code`."""
     parts = text.split("`")
-    return "`".join(
-        part if number % 2 else re.sub(r"([*_<>\[\]^'])", r"\\\1", part) for number, part in enumerate(parts)
-    )
-
-
-def _add_commands(app: Any, name: str, source: list[str]) -> None:
-    if name == PAGE:
-        source[0] += "\n" + commands_text()
-
-
-def setup(app: Any) -> dict[str, bool]:
-    """Add the commands when Sphinx reads their page."""
-    app.connect("source-read", _add_commands)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
+    return "`".join(part if number % 2 else re.sub(r"([*_<>\[\]])", r"\\\1", part) for number, part in enumerate(parts))

@@ -8,7 +8,7 @@ from typing import Any
 
 INDEX = "docs/index"
 _HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
-_ROW = re.compile(r"^\| \[([^\]]+)\]\(([^)#]+)\.(?:md|py)\)", re.MULTILINE)
+_ROW = re.compile(r"^\| \[([^\]]+)\]\(([^)#]+)\.(?:md|ipynb)\)", re.MULTILINE)
 
 
 def parts_of(index: str) -> dict[str, list[tuple[str, str]]]:
@@ -20,7 +20,7 @@ def parts_of(index: str) -> dict[str, list[tuple[str, str]]]:
     ... | page | what |
     ... |---|---|
     ... | [Input files](input.md) | keys |
-    ... | [Tour](../notebooks/tour.py) | first |
+    ... | [Tour](../notebooks/tour.ipynb) | first |
     ... ''')
     {'Reference': [('Input files', 'docs/input'), ('Tour', 'notebooks/tour')]}
     """

@@ -1,7 +1,7 @@
-"""Notebooks on the site: scripts in jupytext's percent format, with what their cells print and draw.
+"""Notebooks on the site, with what their cells print and draw; those in the repository hold no outputs.
 
-A notebook is executed when the site is built, unless `build/notebooks` holds what it printed and drew with the same
-script and the same accelsim.
+A notebook is executed when the site is built, unless `build/notebooks` holds what it printed and drew by the same
+cells and the same accelsim.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import contextlib
 import hashlib
 import io
 import json
-import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,16 +18,15 @@ from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 OUTPUTS = REPOSITORY / "build" / "notebooks"
-_MARK = re.compile(r"^# %%(.*)\n", re.MULTILINE)
 _USED = ("accelsim", "arch", "constraints", "mappings", "workloads")
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell: prose in Markdown, or code that begins on a line of the script."""
+    """A cell: prose in Markdown, or code."""
 
     prose: bool
-    line: int
+    number: int
     text: str
 
 
@@ -40,23 +38,10 @@ class Output:
     pictures: tuple[bytes, ...]
 
 
-def read_cells(script: str) -> list[Cell]:
-    r"""Cells of a script; what stands above the first mark is left out.
-
-    Examples
-    --------
-    >>> read_cells("# %% [markdown]\n# # Title\n#\n# Prose.\n\n# %%\nprint(1)\n")
-    [Cell(prose=True, line=2, text='# Title\n\nProse.'), Cell(prose=False, line=7, text='print(1)')]
-    """
-    marks = list(_MARK.finditer(script))
-    cells = []
-    for mark, end in zip(marks, [*(mark.start() for mark in marks[1:]), len(script)], strict=True):
-        text = script[mark.end() : end]
-        prose = mark[1].strip() == "[markdown]"
-        if prose:
-            text = "\n".join(line[1:].removeprefix(" ") for line in text.splitlines())
-        cells.append(Cell(prose, script.count("\n", 0, mark.end()) + 1, text.strip("\n")))
-    return cells
+def read_cells(path: Path) -> list[Cell]:
+    """Cells of a notebook, numbered from 1."""
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    return [Cell(c["cell_type"] == "markdown", n, "".join(c["source"])) for n, c in enumerate(cells, 1)]
 
 
 def execute(path: Path) -> list[Output]:
@@ -66,7 +51,7 @@ def execute(path: Path) -> list[Output]:
     mpl.use("Agg")
     namespace: dict[str, Any] = {"__name__": "__main__"}
     with mpl.rc_context():
-        cells = [cell for cell in read_cells(path.read_text(encoding="utf-8")) if not cell.prose]
+        cells = [cell for cell in read_cells(path) if not cell.prose]
         return [_run(cell, path, namespace) for cell in cells]
 
 
@@ -74,7 +59,7 @@ def _run(cell: Cell, path: Path, namespace: dict[str, Any]) -> Output:
     from matplotlib.pyplot import close, figure, get_fignums
 
     printed = io.StringIO()
-    code = compile("\n" * (cell.line - 1) + cell.text, str(path), "exec")
+    code = compile(cell.text, f"{path}, cell {cell.number}", "exec")
     try:
         with contextlib.redirect_stdout(printed):
             exec(code, namespace)
@@ -115,7 +100,7 @@ def keep(path: Path, outputs: list[Output]) -> None:
 
 
 def kept_outputs(path: Path) -> list[dict[str, Any]] | None:
-    """What a notebook printed and drew, if it is known for this script and this accelsim."""
+    """What a notebook printed and drew, if it is known for these cells and this accelsim."""
     file = OUTPUTS / path.stem / "outputs.json"
     if not file.is_file():
         return None
@@ -136,7 +121,7 @@ def notebook_text(path: Path) -> str:
 def _lines(path: Path, outputs: list[dict[str, Any]]) -> Iterator[str]:
     left = iter(outputs)
     title = True
-    for cell in read_cells(path.read_text(encoding="utf-8")):
+    for cell in read_cells(path):
         if cell.prose:
             head, _, rest = cell.text.partition("\n")
             yield f"{head}\n\n{_ABOUT.format(path.name)}\n{rest}" if title else cell.text
@@ -150,12 +135,12 @@ def _lines(path: Path, outputs: list[dict[str, Any]]) -> Iterator[str]:
             yield f"![What the cell above draws](/build/notebooks/{path.stem}/{name})"
 
 
-_ABOUT = "A notebook: {{download}}`the script <{0}>` opens in Jupyter with jupytext, and runs as it is."
+_ABOUT = "{{download}}`This notebook <{0}>` opens in Jupyter as it is."
 
 
 def _show(app: Any, name: str, source: list[str]) -> None:
     if name.startswith("notebooks/"):
-        source[0] = notebook_text(REPOSITORY / f"{name}.py")
+        source[0] = notebook_text(REPOSITORY / f"{name}.ipynb")
 
 
 def setup(app: Any) -> dict[str, bool]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Iterator
+from importlib import import_module
 from typing import Any
 
 PAGE = "docs/python"
@@ -93,8 +96,35 @@ PARTS: dict[str, Names] = {
 
 
 def python_text() -> str:
-    """Reference of the Python API as Markdown."""
+    """Reference of the Python API as Sphinx makes it of the docstrings."""
     return "\n".join(_part(title, names) for title, names in PARTS.items())
+
+
+def names_text() -> str:
+    """Public names with their parameters and the first line of what they are, as Markdown."""
+    return "\n".join(_names(title, names) for title, names in PARTS.items())
+
+
+def _names(title: str, names: Names) -> str:
+    lines = [f"## {title}", "| name | |", "|---|---|"]
+    for module, members in names.items():
+        for member in members:
+            found = getattr(import_module(module), member)
+            about = (inspect.getdoc(found) or "").partition("\n\n")[0].replace("\n", " ").replace("|", "\\|")
+            call = "" if member[0].isupper() else f"({', '.join(_parameters(found))})"
+            lines.append(f"| `{module}.{member}{call}` | {about} |")
+    return "\n".join(lines) + "\n"
+
+
+def _parameters(function: Any) -> Iterator[str]:
+    """Parameters with their defaults; a star before those that are given by name."""
+    starred = False
+    for name, each in inspect.signature(function).parameters.items():
+        if each.kind == each.KEYWORD_ONLY and not starred:
+            yield "*"
+        starred |= each.kind in (each.KEYWORD_ONLY, each.VAR_POSITIONAL)
+        shown = "..." if callable(each.default) else repr(each.default)
+        yield name if each.default is each.empty else f"{name}={shown}"
 
 
 def _part(title: str, names: Names) -> str:
@@ -109,10 +139,10 @@ def _part(title: str, names: Names) -> str:
 
 def _add_python(app: Any, name: str, source: list[str]) -> None:
     if name == PAGE:
-        source[0] += "\n" + python_text()
+        source[0] = source[0].replace(names_text(), python_text())
 
 
 def setup(app: Any) -> dict[str, bool]:
-    """Add the reference when Sphinx reads its page."""
+    """Put whole docstrings in place of their first lines when Sphinx reads the page."""
     app.connect("source-read", _add_python)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

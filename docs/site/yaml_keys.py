@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-PAGE = "docs/reference_yaml"
 _ROLES = ("Weights", "Inputs", "Outputs")
 _TITLES = {"gpu": "GPU"}
 _HEAD = ["| key | type | unit | default | meaning |", "|---|---|---|---|---|"]
@@ -136,14 +135,3 @@ def _text_in_words(pattern: str) -> str:
         return "true or false"
     begin = quantity_pattern(())[:20]
     return "quantity" if pattern.startswith(begin) else "text"
-
-
-def _add_keys(app: Any, name: str, source: list[str]) -> None:
-    if name == PAGE:
-        source[0] += "\n" + keys_text()
-
-
-def setup(app: Any) -> dict[str, bool]:
-    """Add the keys when Sphinx reads their page."""
-    app.connect("source-read", _add_keys)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
