@@ -14,7 +14,7 @@ from accelsim.inputs.errors import AccelsimError
 
 PLOTS = (
     *("architecture", "mapping", "energy", "reuse", "time", "front"),
-    *("histogram", "density", "within", "stacks", "compare", "network"),
+    *("histogram", "density", "within", "stacks", "compare", "network", "formats"),
 )
 SWEEP_PLOTS = ("front", "sensitivity")
 KERNELS = ("attention", "moe", "nccl")
@@ -302,7 +302,7 @@ def _add_plot(made: argparse.ArgumentParser) -> None:
     about = "the layer that is drawn, where the workload has several; compare: or several, such as conv1,conv2 "
     add(made, "--layer NAME", about + "(default: all)")
     add(made, *_CONSTRAINTS)
-    add(made, "--mapping FILE", "energy, reuse, mapping, time: this mapping instead of the best one")
+    add(made, "--mapping FILE", "energy, reuse, mapping, time, formats: this mapping instead of the best one")
     over = ("cycles", "outer_words", "utilization")
     add(made, "--over", "density: what the energy is drawn over", choices=over)
     _add_sizes(made)
@@ -558,7 +558,7 @@ def _add_validate(made: argparse.ArgumentParser) -> None:
     add(made, "--every", "print every figure, however many there are")
     about = "gemmini: our best mapping of each tuned layer too, searched for SECONDS each"
     add(made, "--best SECONDS", about, cli.seconds)
-    add(made, "-o DIR", "gemmini, tileflow, gemm: write the report, its JSON and a plot (gemm: of each GPU)")
+    add(made, "-o DIR", "gemmini, tileflow, gemm, sparseloop: write JSON, plots and, but for sparseloop, the report")
     add_forms(made)
     group = made.add_argument_group("gemm", "measured against predicted times of matrix products on a GPU")
     add(group, "--gpu GPU", "the GPU that was measured (default: what the table says)")

@@ -57,7 +57,7 @@ from accelsim.results import (
     write_directory,
 )
 from accelsim.results.output import evaluation_json, read_mapping_json
-from accelsim.results.study import reference_paths, study_json
+from accelsim.results.study import Study, reference_paths, study_json
 from accelsim.results.verifying import Check, Task, compare, refuse_other_forms, same_version, verify_layer, verify_rest
 from accelsim.search.mapper import map_einsum
 from accelsim.search.stopping import Budget
@@ -522,6 +522,19 @@ def _files_of_rtl(name: str, document: Mapping[str, Any], report: Callable[[], I
     return {**files, **figure_files("cycles", plot)}
 
 
+def _files_of_sparseloop(study: Study, document: Mapping[str, Any]) -> dict[str, bytes]:
+    """Contents of the folder by name: all figures as JSON, and plots of what the designs have of figures 12 and 15."""
+    from accelsim.show.plots import figure_files
+    from accelsim.show.plots import sparsity as plots
+
+    files = {"validation.json": to_json(document).encode()}
+    if plots.measured_table(study):
+        files |= figure_files("cycles", plots.plot_measured_cycles(study))
+    if plots.speedup_table(study):
+        files |= figure_files("speedups", plots.plot_speedups(study))
+    return files
+
+
 def validate_command(arguments: argparse.Namespace) -> int:
     """Compare records; 1 if a figure is further off than it may be for no known reason, or there is none."""
     from accelsim.cli.arguments import KERNELS
@@ -552,7 +565,8 @@ def validate_command(arguments: argparse.Namespace) -> int:
         rtl = partial(_files_of_rtl, "TileFlow", document, lambda: reports.tileflow_report(document))
         answer(arguments, document, lambda: reports.tileflow_report(document, every=every), files=rtl)
         return DONE
-    refuse(arguments, what, output=None)
+    if what != "sparseloop":
+        refuse(arguments, what, output=None)
     if what == "timeloop" and not (arguments.json or arguments.csv):  # record by record
         cases = validate_timeloop(reference_paths(arguments.paths, USUAL))
         print_report(reports.comparisons_report(cases))
@@ -564,7 +578,8 @@ def validate_command(arguments: argparse.Namespace) -> int:
 
         study = sparseloop_study(reference_paths(arguments.paths, USUAL_DESIGNS))
         document = {"studies": [study_json(study)]}
-        answer(arguments, document, lambda: (reports.study_report if every else designs_report)(study))
+        pictures = partial(_files_of_sparseloop, study, document)
+        answer(arguments, document, lambda: (reports.study_report if every else designs_report)(study), files=pictures)
         return DIFFERS if study.unexplained or not study.figures else DONE
     study = (timeloop_study if what == "timeloop" else scalesim_study)(arguments.paths)
     answer(arguments, {"studies": [study_json(study)]}, lambda: reports.study_report(study, every=every))

@@ -275,9 +275,9 @@ def _refuse_options(arguments: argparse.Namespace) -> None:
         raise AccelsimError(f"`accelsim plot {kind}` needs a WORKLOAD beside ARCH")
     if arguments.over and kind != "density":
         raise AccelsimError("--over is for `accelsim plot density`")
-    if arguments.mapping and kind not in ("energy", "reuse", "mapping", "time"):
+    if arguments.mapping and kind not in ("energy", "reuse", "mapping", "time", "formats"):
         raise AccelsimError(
-            "--mapping is for `accelsim plot energy`, `reuse`, `mapping` and `time`; the others draw many mappings"
+            "--mapping is for `accelsim plot energy`, `reuse`, `mapping`, `time` and `formats`; the others draw many"
         )
     if arguments.mapping and arguments.constraints:
         raise AccelsimError("--mapping and --constraints: a given mapping is drawn as it is; leave one of them out")
@@ -351,6 +351,10 @@ def _plot_layer(arguments: argparse.Namespace) -> Picture:
         return _picture(name, result.energy_table, result.plot_energy, mapped)
     if kind == "reuse":
         return _picture(name, result.reuse_table, result.plot_reuse, mapped, layer)
+    if kind == "formats":
+        from accelsim.show.plots import sparsity
+
+        return _picture(name, sparsity.formats_table, sparsity.plot_formats, machine, layer, mapped)
     if kind == "time":
         return _picture(name, time.time_table, time.plot_time, mapped, layer)
     return Picture(name, diagram.mapping_table(mapped), lambda ax: diagram.plot_mapping(mapped, machine, ax))
@@ -400,7 +404,7 @@ def _one_or_count(names: list[str], what: str) -> str:
 
 _MAKERS: dict[str, Callable[[argparse.Namespace], Picture]] = {
     "architecture": _plot_architecture,
-    **dict.fromkeys(("mapping", "energy", "reuse", "time", "front", *_OF_A_CENSUS), _plot_layer),
+    **dict.fromkeys(("mapping", "energy", "reuse", "time", "front", "formats", *_OF_A_CENSUS), _plot_layer),
     "compare": _plot_compare,
     "network": _plot_network,
 }
