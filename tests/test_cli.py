@@ -60,6 +60,7 @@ def searches(monkeypatch):
 def test_version__is_that_of_the_project(run):
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
     assert run("--version") == (0, f"accelsim {project['version']}\n", "")
+    assert f"\nversion: {project['version']}\n" in (REPOSITORY / "CITATION.cff").read_text()
 
 
 def test_help__imports_nothing_that_is_slow():
