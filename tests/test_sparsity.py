@@ -11,14 +11,14 @@ import pytest
 from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.density import Dense, Uniform
 from accelsim.inputs.errors import SpecError
-from accelsim.inputs.mapping import load_mapping
+from accelsim.inputs.mapping import LevelMapping, Loop, Mapping, load_mapping
 from accelsim.inputs.sparsity import ComputeSparsity, Rank
 from accelsim.inputs.workload import Tensor
 from accelsim.inputs.workload_reader import load_workload
 from accelsim.model.evaluate import evaluate
 from accelsim.model.sparsity.evaluate import evaluate_sparse
 from accelsim.model.sparsity.nest import Fibers, Nest
-from accelsim.model.sparsity.savings import Odds, compute_shares, metadata, saved_reads
+from accelsim.model.sparsity.savings import Odds, compute_shares, metadata, saved_reads, slowest_of
 from tests.sparse_oracle import computes, draw, encoded_units, saved_share
 
 DRAWS = 150
@@ -312,3 +312,64 @@ def test_energies__of_metadata_come_from_the_models_of_its_storage():
     found = load_architecture({"architecture": {**body, "levels": levels, "compute": compute}}).energy
     for action in ("read", "write"):  # a storage of the same size and word
         assert found.energy_pj("Buffer", "*", f"metadata_{action}") == found.energy_pj("Buffer", "*", action)
+
+
+@pytest.mark.parametrize(("many", "draws", "share"), [(1, 12, 0.3), (2, 1, 0.5), (16, 40, 0.1), (64, 1000, 0.6)])
+def test_slowest__is_the_largest_of_draws(many, draws, share):
+    """Of 40,000 draws the mean is within five of its standard errors."""
+    drawn = np.random.default_rng(7).binomial(draws, share, (40_000, many)).max(axis=1)
+    error = drawn.std() / math.sqrt(len(drawn))
+    assert slowest_of(many, draws, share) == pytest.approx(drawn.mean(), abs=5 * error)
+
+
+def skipping_pe(level=None, compute=None):
+    """A machine of four units whose operands are stored as coordinates."""
+    coded = {"formats": {"Inputs": ["CP"], "Weights": ["CP"]}, "metadata": {"width": "8 bit", "word": "4 bit"}}
+    metadata = {"metadata_read": "0 pJ", "metadata_write": "0 pJ"}
+    dram = {"name": "DRAM", "class": "DRAM", "word": "16 bit", "energy": {"read": "1 pJ", "write": "1 pJ", **metadata}}
+    units = {"name": "MAC", "class": "intmac", "energy": {"compute": "1 pJ"}, "skipping": True, **(compute or {})}
+    levels = [{**dram, **coded, "fanout": {"x": 4}, **(level or {})}]
+    return load_architecture({"architecture": {"name": "pe", "levels": levels, "compute": units}})
+
+
+def product():
+    body = {"name": "product", "gemm": {"M": 4, "N": 6, "K": 5}, "densities": {"Inputs": 0.3, "Weights": 0.5}}
+    return load_workload({"workload": body}).layers[0]
+
+
+def on_units(architecture, einsum):
+    """What the mapping costs that spreads M over the units."""
+    levels = (
+        LevelMapping(
+            "DRAM", (Loop("N", 6), Loop("K", 5)), (Loop("M", 4),), keep=frozenset(["Inputs", "Weights", "Outputs"])
+        ),
+    )
+    return evaluate_sparse(architecture, einsum, evaluate(architecture, einsum, Mapping(levels)))
+
+
+def test_imbalance__lets_all_wait_for_the_slowest():
+    """A step is one product of 0.15 in each of four units: that any has one is 1 - 0.85^4 = 0.478; 30 steps."""
+    einsum = product()
+    assert on_units(skipping_pe(), einsum).cycles == math.ceil(120 * 0.15 / 4)
+    found = on_units(skipping_pe({"imbalance": True}), einsum)
+    assert found.compute.slowest == pytest.approx((1 - 0.85**4) / 0.15)
+    assert found.cycles == math.ceil(30 * (1 - 0.85**4))
+
+
+def test_intersection__takes_the_steps_of_a_merge():
+    """Walked: each unit steps over the coordinates of both operands, `rate` pairs a cycle."""
+    einsum, random, steps = product(), np.random.default_rng(3), []
+    for _ in range(400):
+        masks = draw(einsum, random)
+        a, b = (masks[name] for name in ("Inputs", "Weights"))  # M x K and K x N
+        steps.append(sum(a[m, k] or b[k, n] for m in range(4) for n in range(6) for k in range(5)))
+    for rate in (1, 2, 100):
+        cycles = on_units(skipping_pe(compute={"intersection": rate}), einsum).cycles
+        assert cycles == max(math.ceil(120 * 0.15 / 4), math.ceil(round(120 * (1 - 0.7 * 0.5) / rate / 4, 9)))
+        if rate == 1:
+            assert cycles == pytest.approx(np.mean(steps) / 4, abs=1)
+
+
+def test_imbalance_and_intersections__mistakes_are_told():
+    with pytest.raises(SpecError, match="none are skipped; add `skipping: true`"):
+        skipping_pe(compute={"skipping": False, "gating": True, "intersection": 2})

@@ -61,7 +61,8 @@ def drawn(seed, constant):
     names = ["DRAM", "Buffer", "Reg"][: draw.randint(2, 3)]
     levels = [level(draw, name, constant) for name in names]
     compute = {"name": "MAC", "class": "intmac", "energy": {"compute": "1 pJ", "gated_compute": "0.1 pJ"}}
-    compute |= draw.choice([{}, {"gating": True}, {"skipping": True}])
+    compute |= draw.choice([{}, {"gating": True}, {"skipping": True}, {"skipping": True, "intersection": 1}])
+    levels[-1] |= {"imbalance": True} if draw.random() < 0.2 else {}
     architecture = load_architecture({"architecture": {"name": "drawn", "levels": levels, "compute": compute}})
     bounds = {"M": draw.choice([2, 4, 6]), "N": draw.choice([2, 4]), "K": draw.choice([4, 6, 8])}
     along = zip(ROLES, ("MK", "KN", "MN"), strict=True)

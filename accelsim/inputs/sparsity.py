@@ -97,14 +97,20 @@ class LevelSparsity:
     word_bits: int = 0
     fits: float = 1.0
     """Share of the tiles of a compressed tensor that must fit."""
+    imbalance: bool = False
+    """Whether all instances below wait for the slowest of them in each step of the level's loops."""
 
 
 @dataclass(frozen=True, slots=True)
 class ComputeSparsity:
-    """What the compute units do with a zero operand: gate it, or, where metadata says so, skip it."""
+    """What the compute units do with a zero operand: gate it, or, where metadata says so, skip it.
+
+    `intersection` is how many pairs of which one operand is not zero a unit looks at in a cycle; None: any number.
+    """
 
     gating: bool = False
     skipping: bool = False
+    intersection: int | None = None
 
 
 METADATA_ACTIONS = ("metadata_read", "metadata_write", "metadata_update")
@@ -200,6 +206,9 @@ SPARSITY: Keys = {
     "gating": Key(_savings, "accesses left out that still take their cycles", "none"),
     "skipping": Key(_savings, "accesses left out with their cycles", "none"),
     "spatial_skipping": Key(_savings, "instances below that others take the place of", "none"),
+    "imbalance": Key(
+        fields.boolean, "instances below wait for the slowest of them in each step of this level's loops", "false"
+    ),
     "position_skipping": Key(
         fields.set_of(fields.one_of(ROLES, "a role")), "roles whose words are packed into the instances below", "none"
     ),
@@ -208,6 +217,9 @@ SPARSITY: Keys = {
 COMPUTE_SPARSITY: Keys = {
     "gating": Key(fields.boolean, "a zero operand stops the unit for the cycle", "false"),
     "skipping": Key(fields.boolean, "operands that metadata shows to be zero take no cycle", "false"),
+    "intersection": Key(
+        fields.positive_int, "pairs with a word that is not zero that a unit looks at in a cycle", "any number"
+    ),
 }
 """Keys of the compute units."""
 
@@ -240,7 +252,8 @@ def read_sparsity(level: Fields, bypass: Iterable[str]) -> LevelSparsity | None:
     savings = [Saving(kind, each) for kind in SAVINGS for each in _read_savings(level, kind)]
     positions: frozenset[str] = level.value("position_skipping", frozenset())
     fits = float(level.value("fits", 1))
-    return LevelSparsity(formats, tuple(savings), positions, width, depth, word_bits, fits)
+    imbalance: bool = level.value("imbalance", False)
+    return LevelSparsity(formats, tuple(savings), positions, width, depth, word_bits, fits, imbalance)
 
 
 def needed_energies(sparsity: LevelSparsity | None) -> list[tuple[str, str]]:
@@ -271,7 +284,12 @@ def with_metadata(
 
 def read_compute_sparsity(compute: Fields) -> ComputeSparsity | None:
     """Read what the compute units do with zeros; None: nothing."""
-    found = ComputeSparsity(compute.value("gating", False), compute.value("skipping", False))
+    found = ComputeSparsity(
+        compute.value("gating", False), compute.value("skipping", False), compute.value("intersection", None)
+    )
+    if found.intersection is not None and not found.skipping:
+        what = "an intersection finds operands to skip, and none are skipped"
+        compute.problems.add(compute.entries["intersection"], what, "add `skipping: true`, or leave it out")
     return found if found.gating or found.skipping else None
 
 

@@ -243,6 +243,7 @@ _SPARSE = record(
         instances=NUMBER,
         cycles=COUNT,
         energy_pj=NUMBER,
+        slowest=NUMBER,
     ),
     tensors=rows(
         record(

@@ -33,6 +33,7 @@ from accelsim.model.sparsity.savings import (
     metadata,
     pack,
     saved_reads,
+    slowest_of,
     spatial_share,
     unit_bits,
 )
@@ -90,6 +91,10 @@ class _Sparse:
                 part = "systolic array" if level.systolic else "dma" if level.dma else f"overlap: {level.overlap}"
                 why = f"{level.name} has a {part}, whose cycles depend on each word"
                 raise AccelsimError(f"{why}; zeros save nothing there that is known")
+
+        waiting = [level.name for level in self.machine.levels if self._own(level).imbalance]
+        if len(set(waiting)) > 1:
+            raise AccelsimError(f"{' and '.join(dict.fromkeys(waiting))} have `imbalance`; keep it at one level")
 
     def result(self) -> SparseResult:
         """Everything."""
@@ -424,13 +429,27 @@ class _Sparse:
         for packing in self.packed.values():
             ratio *= packing.mean_filled if self.whole else packing.filled
         instances = self.dense.compute_used * ratio
-        cycles = math.ceil((actual + gated) * self.dense.cycles_per_mac / instances - 1e-9)
+        slowest = self._slowest(min(1.0, (actual + gated) / (self.dense.padded_macs * ratio)))
+        busy = (actual + gated) * self.dense.cycles_per_mac * slowest
+        rate = self.machine.compute.sparsity.intersection if self.machine.compute.sparsity else None
+        looked_at = (actual + gated + skipped) / rate if rate else 0.0
+        cycles = math.ceil(max(busy, looked_at) / instances - 1e-9)
         each = self.dense.compute_pj / self.dense.padded_macs
         name = self.dense.compute
         energy = actual * each
         for kind, many in (("gated", gated), ("skipped", skipped)):
             energy += many * self._extra_pj(name, COMPUTE_ENERGY[kind])
-        return SparseCompute(self.dense.padded_macs, actual, gated, skipped, instances, cycles, energy)
+        return SparseCompute(self.dense.padded_macs, actual, gated, skipped, instances, cycles, energy, slowest)
+
+    def _slowest(self, share: float) -> float:
+        """Time of the slowest instance over the mean one, in levels below which instances wait for each other."""
+        found = 1.0
+        for node, level in enumerate(self.machine.levels):
+            if self._own(level).imbalance and share:
+                macs = math.prod(step.bound for step in self.nest.between(node + 1, self.nest.depth))
+                many = math.prod(step.bound for step in self.nest.between(node, node + 1) if step.spatial)
+                found *= slowest_of(many, macs, share) / (macs * share)
+        return found
 
     # ---- time and energy ----
 

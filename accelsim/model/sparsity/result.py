@@ -109,6 +109,8 @@ class SparseCompute:
     instances: float
     cycles: int
     energy_pj: float
+    slowest: float
+    """Time of the slowest instance that others wait for, over the mean one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +175,7 @@ class SparseResult:
                 "instances": compute.instances,
                 "cycles": compute.cycles,
                 "energy_pj": compute.energy_pj,
+                "slowest": compute.slowest,
             },
             "tensors": self.rows(),
             "components": [{"component": name, "energy_pj": energy} for name, energy in self.components.items()],

@@ -7,6 +7,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from accelsim.inputs.density import Dense, Occupancy
 from accelsim.inputs.sparsity import ComputeSparsity, Format
 from accelsim.inputs.workload import Einsum, Tensor
@@ -142,6 +144,30 @@ def unit_bits(form: Format, default: int) -> list[tuple[int, int]]:
         )
         for rank in reversed(form.ranks)
     ]
+
+
+def slowest_of(many: int, draws: int, share: float) -> float:
+    """Expected largest of several independent binomial numbers, of so many draws each.
+
+    Examples
+    --------
+    >>> slowest_of(2, 1, 0.5)  # 1 but for both being 0
+    0.75
+    """
+    mean = draws * share
+    spread = _SIGMAS * math.sqrt(mean * (1.0 - share)) + _WIDEST
+    first, last = max(0, math.floor(mean - spread)), min(draws, math.ceil(mean + spread))
+    if first == last or share >= 1.0:
+        return mean
+    k = np.arange(first, last, dtype=np.float64)
+    logs = np.concatenate(([0.0], np.cumsum(np.log((draws - k) / (k + 1)) + math.log(share / (1.0 - share)))))
+    odds = np.exp(logs - logs.max())
+    below = np.cumsum(odds / odds.sum())
+    return first + float(np.sum(1.0 - np.minimum(below[:-1], 1.0) ** many))
+
+
+_WIDEST, _SIGMAS = 64, 40
+"""So much around the mean is looked at: at least so many draws, or standard deviations."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,8 @@ def sparse_report(found: SparseResult | None) -> Iterator[Part]:
     named = (Column("", "what"), Column("dense", "dense"), Column("with zeros left out", "now"))
     yield Table("sparse_totals", (*named, Column("share", "share", percent)), totals)
     yield f"Gated MACs: {compute.gated:,.0f}; skipped: {compute.skipped:,.0f}. Bottleneck: {found.bottleneck}.\n"
+    if compute.slowest > 1:
+        yield f"Imbalance: the slowest instances take {compute.slowest:.3g}x the mean time, and all others wait.\n"
     number = "{:,.0f}".format
     columns = (
         Column("level", "level", once=True),
