@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import sys
 
+import numpy as np
+import onnx
 import pytest
 from onnx_models import Graph, bert_block, gpt2_decode_block, grouped_query_attention, mobilenet_v2, resnet50
 
@@ -320,3 +322,36 @@ def test_nodes__of_a_version_that_onnx_has_not_yet_are_those_of_its_newest(load)
     model.opset_import[0].version = 2**60
     with pytest.raises(AccelsimError, match="no node of the model is a layer that can be counted"):
         load(model)
+
+
+def test_densities__are_those_of_the_weights(tmp_path):
+    """A quarter of the first weights and 3 of 32 of the transposed second ones are not zero."""
+    first, second = np.zeros((4, 2, 3, 3), np.float32), np.zeros((8, 4), np.float32)
+    first[0], second[0, :3] = 1.0, 2.0
+    nodes = [
+        onnx.helper.make_node("Conv", ["x", "w0"], ["y"], "conv", kernel_shape=[3, 3], pads=[1] * 4),
+        onnx.helper.make_node("GlobalAveragePool", ["y"], ["p"], "pool"),
+        onnx.helper.make_node("Flatten", ["p"], ["f"]),
+        onnx.helper.make_node("Transpose", ["w1"], ["t"], perm=[1, 0]),
+        onnx.helper.make_node("MatMul", ["f", "t"], ["z"], "fc"),
+    ]
+    value, weights = onnx.helper.make_tensor_value_info, (("w0", first), ("w1", second))
+    inputs = [value("x", onnx.TensorProto.FLOAT, [1, 2, 6, 6])]
+    outputs = [value("z", onnx.TensorProto.FLOAT, [1, 8])]
+    made = [onnx.numpy_helper.from_array(words, name) for name, words in weights]
+    model = onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", inputs, outputs, made))
+    path = tmp_path / "pruned.onnx"
+    onnx.save(model, path)
+    layers = {layer.name: layer for layer in load_workload(path, {"densities": "true"}).layers}
+    shares = {name: {t.role: str(t.density) for t in layer.tensors if t.density} for name, layer in layers.items()}
+    assert shares == {"conv": {"Weights": "uniform, 0.25"}, "pool": {}, "fc": {"Weights": "uniform, 0.09375"}}
+    assert all(t.density is None for layer in load_workload(path).layers for t in layer.tensors)
+    with pytest.raises(AccelsimError, match="densities=yes: expected true or false"):
+        load_workload(path, {"densities": "yes"})
+    made[0].data_location = onnx.TensorProto.EXTERNAL
+    made[0].external_data.add(key="location", value="weights.bin")
+    made[0].ClearField("raw_data")
+    model = onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", inputs, outputs, made))
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(AccelsimError, match="densities=true: the words of w0 cannot be read"):
+        load_workload(path, {"densities": "true"})

@@ -16,14 +16,13 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from accelsim.importers.onnx_shapes import OnnxShapes, parameters, read_model
+from accelsim.importers.onnx_shapes import KEEPING, OnnxShapes, parameters, read_model
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.library import Imported, Note
 from accelsim.inputs.units import printable
 
 __all__ = ["import_model", "parameters"]
 
-_VIEWS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Cast", "Dropout", "Transpose")
 _FOLDED = (
     *("Relu", "LeakyRelu", "PRelu", "Clip", "Sigmoid", "HardSigmoid", "HardSwish", "Swish", "Mish", "Elu", "Selu"),
     *("Celu", "Softplus", "Softsign", "Tanh", "Erf", "Gelu", "Exp", "Log", "Sqrt", "Reciprocal", "Neg", "Abs", "Sin"),
@@ -73,13 +72,16 @@ class _Import:
     outputs: dict[str, tuple[int, ...]] = field(default_factory=dict)
     whole: dict[str, list[str]] = field(default_factory=dict)
     operations: dict[str, str] = field(default_factory=dict)
+    densities: dict[str, float] = field(default_factory=dict)
 
     def note(self, node: Any, done: str, why: str) -> None:
         """Say what was done with a node."""
         self.notes.append(Note(printable(node.name or node.output[0]), node.op_type, done, why))
 
-    def add(self, node: Any, form: str, keys: dict[str, Any], inputs: Mapping[str, str], part: str = "") -> None:
-        """Add a layer; `inputs` says which tensor of the model each input of the layer is."""
+    def add(
+        self, node: Any, form: str, keys: dict[str, Any], inputs: Mapping[str, str], part: str = "", weights: str = ""
+    ) -> None:
+        """Add a layer; `inputs` says which tensor of the model each input of the layer is, `weights` which its own."""
         raw = re.sub(r"[^A-Za-z0-9_.+-]+", "_", (node.name or node.output[0]).strip("/")).strip("_.+-") or node.op_type
         name, number = raw + part, 2
         while name in self.outputs:
@@ -87,6 +89,9 @@ class _Import:
         window = node.op_type in _WINDOWS
         sources = {tensor: self.made[source] for tensor, source in inputs.items() if self._feeds(source, window)}
         self.layers.append((name, form, keys, sources))
+        share = self.shapes.density(weights)
+        if share is not None and 0 < share < 1:
+            self.densities[name] = share
         operation = _OPERATIONS.get(node.op_type, "activate")
         if operation != "multiply_add":
             self.operations[name] = operation
@@ -116,6 +121,7 @@ def import_model(path: str | PathLike[str], sizes: Mapping[str, str]) -> Importe
         The model; its weights need not be there.
     sizes : mapping of str to str
         Sizes of dimensions that the model leaves open, by name; `batch` and `seq` also stand for the usual names.
+        `densities`: `true` counts the zeros of the weights, which must be there.
 
     Returns
     -------
@@ -146,7 +152,7 @@ def _import_node(work: _Import, node: Any) -> None:
     kind = node.op_type
     data = next(name for name in node.input if name in work.active)
     known = [name for name in (*node.input, node.output[0]) if name]
-    if kind in _VIEWS:
+    if kind in KEEPING:
         work.pass_on(node, data)
         if kind == "Transpose":
             work.note(node, "skipped", "another order of the same words, which moves none here")
@@ -201,7 +207,7 @@ def _conv(work: _Import, node: Any) -> None:
     keys |= {key: list(pair) for key, pair in (("stride", stride), ("dilation", dilation)) if pair != (1, 1)}
     groups = attributes.get("group", 1)
     fed = _unless_far_padded(attributes, node, (w[2], w[3]), dilation)
-    work.add(node, "conv", keys | ({"groups": groups} if groups > 1 else {}), fed)
+    work.add(node, "conv", keys | ({"groups": groups} if groups > 1 else {}), fed, weights=node.input[1])
 
 
 def _conv_transpose(work: _Import, node: Any) -> None:
@@ -220,7 +226,7 @@ def _conv_transpose(work: _Import, node: Any) -> None:
         "Inputs": ["N", "G", "C", "P", "Q"],
         "Outputs": ["N", "G", "K", f"{sh}*P + {dh}*R", f"{sw}*Q + {dw}*S"],
     }
-    work.add(node, "einsum", _einsum(dims, tensors), {"Inputs": node.input[0]})
+    work.add(node, "einsum", _einsum(dims, tensors), {"Inputs": node.input[0]}, weights=node.input[1])
     size = [sh * (x[2] - 1) + dh * (w[2] - 1) + 1, sw * (x[3] - 1) + dw * (w[3] - 1) + 1]
     if size != (_as_image(shapes.get(node.output[0])) or [])[2:]:
         work.made.pop(node.output[0])
@@ -270,7 +276,8 @@ def _fill(own: Sequence[int], other: Sequence[int]) -> list[int]:
 
 def _product(work: _Import, node: Any, names: Sequence[str], dims: dict[str, int]) -> None:
     inputs = dict(zip(("Inputs", "Weights"), names, strict=True))
-    work.add(node, "gemm", dims, {tensor: name for tensor, name in inputs.items() if name in work.active})
+    fed = {tensor: name for tensor, name in inputs.items() if name in work.active}
+    work.add(node, "gemm", dims, fed, weights=names[1])
 
 
 def _shared_heads(shapes: OnnxShapes, name: str, batch: Sequence[int]) -> tuple[int, str]:
@@ -425,7 +432,8 @@ def _write(path: Path, work: _Import) -> str:
         origin = "" if not fed else f"from: {_flow(fed)}, "
         origin += f"whole: {_flow(work.whole[layer])}, " if layer in work.whole else ""
         origin += f"operation: {work.operations[layer]}, " if layer in work.operations else ""
-        lines.append(f"    - {{name: {_flow(layer)}, {origin}{form}: {_flow(keys)}}}")
+        own = f", densities: {{Weights: {work.densities[layer]:.6g}}}" if layer in work.densities else ""
+        lines.append(f"    - {{name: {_flow(layer)}, {origin}{form}: {_flow(keys)}{own}}}")
     return "\n".join(lines) + "\n"
 
 

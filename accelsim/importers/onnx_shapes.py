@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 from accelsim.importers.pytorch import ENDING, NO_TORCH, read_program
@@ -20,6 +21,8 @@ USUAL = {
     "kv": ("kv", "past", "past_seq", "past_len", "past_sequence_length", "total_sequence_length", "cache_len"),
 }
 """Names that models give to the dimensions that `--batch` and `--sequence` set, in small letters."""
+KEEPING = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Cast", "Dropout", "Transpose")
+"""Nodes whose output has the words of their input."""
 _COUNTS = ("group", "strides", "dilations", "kernel_shape")
 """Attributes that are whole numbers from 1."""
 _LARGEST = 2**31 - 1
@@ -37,6 +40,7 @@ class OnnxShapes:
     shapes: Mapping[str, tuple[int, ...]]
     makers: Mapping[str, Any]
     yields: Mapping[str, int]
+    nonzero: Mapping[str, float]
 
     def of(self, name: str) -> tuple[int, ...] | None:
         """Shape of a tensor, or None if it is not known."""
@@ -53,6 +57,12 @@ class OnnxShapes:
     def maker(self, name: str) -> Any | None:
         """Node that makes a tensor; None for inputs and constants."""
         return self.makers.get(name)
+
+    def density(self, name: str) -> float | None:
+        """Share of the words of a constant that are not zero, through nodes that keep them; None if it is not known."""
+        while name not in self.nonzero and (maker := self.makers.get(name)) is not None and maker.op_type in KEEPING:
+            name = maker.input[0]
+        return self.nonzero.get(name)
 
     def attributes(self, node: Any) -> dict[str, Any]:
         """Attributes of a node as plain values."""
@@ -75,6 +85,7 @@ def read_model(path: str | PathLike[str], sizes: Mapping[str, str]) -> OnnxShape
     constants = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
     inputs = [value for value in graph.input if value.name not in constants]
     _set_sizes(path, inputs, sizes)
+    nonzero = _nonzero(path, graph.initializer, onnx) if _counts_zeros(path, sizes) else {}
     for tensor in graph.initializer:  # shapes follow from few numbers; weights would be copied to and fro
         if math.prod(tensor.dims) > _MOST_NUMBERS:
             tensor.ClearField("raw_data")
@@ -96,7 +107,31 @@ def read_model(path: str | PathLike[str], sizes: Mapping[str, str]) -> OnnxShape
                 f"{path}: the tensor {printable(name)} has the shape {shape}; {_LARGEST} is the largest size"
             )
     makers = {output: node for node in graph.node for output in node.output if output}
-    return OnnxShapes(tuple(graph.node), tuple(v.name for v in inputs), found, makers, _yields(inputs, found))
+    return OnnxShapes(tuple(graph.node), tuple(v.name for v in inputs), found, makers, _yields(inputs, found), nonzero)
+
+
+def _counts_zeros(path: str | PathLike[str], sizes: Mapping[str, str]) -> bool:
+    """Whether `densities=true` asks for the zeros of the weights."""
+    asked = sizes.get("densities", "false")
+    if asked not in ("true", "false"):
+        raise AccelsimError(f"{path}: densities={asked}: expected true or false")
+    return asked == "true"
+
+
+def _nonzero(path: str | PathLike[str], tensors: Any, onnx: Any) -> dict[str, float]:
+    """Share of the words of each constant that are not zero."""
+    import numpy as np
+
+    found = {}
+    for tensor in tensors:
+        try:
+            words = onnx.numpy_helper.to_array(tensor, str(Path(path).parent))
+        except Exception as error:  # the library has no one base of what it raises
+            why = f"densities=true: the words of {printable(tensor.name)} cannot be read"
+            raise AccelsimError(f"{path}: {why}: {' '.join(str(error).split())[:200]}") from None
+        if words.size:
+            found[tensor.name] = float(np.count_nonzero(words)) / words.size
+    return found
 
 
 def _refuse_odd_nodes(path: str | PathLike[str], model: Any, onnx: Any) -> None:
@@ -119,12 +154,12 @@ def _refuse_odd_nodes(path: str | PathLike[str], model: Any, onnx: Any) -> None:
 
 
 def parameters(path: str | PathLike[str]) -> frozenset[str]:
-    """Parameters of a model: the dimensions that it leaves open, also by the usual names, and `bits`."""
+    """Parameters of a model: the dimensions that it leaves open, also by the usual names, `bits` and `densities`."""
     model, _ = _load(path)
     constants = {tensor.name for tensor in model.graph.initializer}
     names = {name for value in model.graph.input if value.name not in constants for name, _ in _open(value)}
     usual = {key for key, several in USUAL.items() if any(name.lower() in several for name in names)}
-    return frozenset(names | usual | {"bits"})
+    return frozenset(names | usual | {"bits", "densities"})
 
 
 def _load(path: str | PathLike[str]) -> tuple[Any, Any]:
