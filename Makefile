@@ -72,11 +72,13 @@ $(INSTALLED): pyproject.toml
 	@command -v "$(PYTHON)" >/dev/null && "$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "accelsim needs Python 3.11 or newer$(if $(PYTHON),; $(PYTHON) is not); name one: make PYTHON=/path/to/python3" >&2; \
 		exit 1; }
-	@echo "Installing accelsim and its tools into $(VENV) ..." >&2
-	@test -x $(BIN)/python || "$(PYTHON)" -m venv $(VENV)
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[test]'
+	@echo "Installing accelsim and its tools into $(VENV) ..." >&2; start=$$(date +%s); \
+		{ test -x $(BIN)/python || "$(PYTHON)" -m venv $(VENV); } \
+		&& $(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[test]' \
+		&& echo "Installed in $$(($$(date +%s) - start)) s" >&2
 	@touch $@
 
 $(DOCUMENTED): $(INSTALLED)
+	@echo "Installing what the documentation needs ..." >&2
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[docs]'
 	@touch $@
