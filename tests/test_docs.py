@@ -21,7 +21,7 @@ from accelsim.cli.inspecting import check_files
 from tests.conftest import REPOSITORY
 
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
-COMMANDS = ("start.md", "howto.md", "import.md", "serving.md", "gpu_guide.md", "gallery.md")
+COMMANDS = ("start.md", "howto.md", "import.md", "serving.md", "gpu_guide.md")
 REPORTS = {
     "README.md": "accelsim map systolic conv",
     "docs/gpu.md": "accelsim map h100_sxm gemm --dtype bf16 --calibration shipped",

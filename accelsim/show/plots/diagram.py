@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
-from matplotlib.ticker import LogLocator
 from matplotlib.transforms import Bbox
 
 from accelsim.gpu.advice import Point, Ridge
@@ -320,7 +319,8 @@ def plot_measured(title: str, found: Mapping[str, tuple[Floats, Floats]], unit: 
             ax.scatter(*pair, s=size, color=colour, linewidths=0, alpha=strength, rasterized=True, label=name or None)
         ax.set(xscale="log", yscale="log", xlabel=f"measured [{unit}]", ylabel=f"predicted [{unit}]")
         for axis in (ax.xaxis, ax.yaxis):
-            axis.set_major_locator(LogLocator(numticks=5))
+            style.plain_log_ticks(axis, *ends)
+            style.short_ticks(axis)
         style.put_title(ax, f"{title} (dotted: a quarter off)", legend=len(found) > 1)
     return ax
 
