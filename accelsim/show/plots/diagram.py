@@ -33,6 +33,8 @@ _HEAD_IN = 0.75
 _BOX = (0.01, 0.37)
 """Left and right edge of the boxes, where the nest stands beside them."""
 _NEST = 0.42
+_MARK = 3.0
+"""Half the width of a mark that a name must not cover [pixels]."""
 _DEEPEST = 0.2
 """Indent of the innermost loop, at most."""
 
@@ -258,9 +260,9 @@ def plot_roofline(
             of = [(point.intensity, point.kernel.tflops) for point in points if point.limited_by == limited]
             xs, ys = [x for x, _ in of], [y for _, y in of]
             ax.scatter(xs, ys, s=18, color=colour, label=f"{limited} limited", zorder=3)
-        _name_points(ax, [(point.intensity, point.kernel.tflops, point.kernel.name) for point in points])
         across_label = "operations a byte, each tensor moved once [FLOP/B]"
         _finish(ax, across_label, "throughput [TFLOPS]", f"Roofline of {gpu.name}, {number_format}")
+        _name_points(ax, [(point.intensity, point.kernel.tflops, point.kernel.name) for point in points])
     return ax
 
 
@@ -272,16 +274,19 @@ def _draw_roofs(ax: Axes, peak: float, roofs: Iterable[tuple[str, float]], low: 
 
 
 def _name_points(ax: Axes, points: Iterable[tuple[float, float, str]]) -> None:
-    """Write names to the right of points, from the right, but for those that would cover another one."""
-    ax.set(xscale="log", yscale="log")
-    placed: list[Bbox] = []
-    for x, y, name in sorted(points, key=lambda point: -point[0]):
-        text = ax.annotate(name, (x, y), xytext=(3, 0), textcoords="offset points", va="center", fontsize=5)
+    """Write names to the right of points, from the right, but for those that would cover a name or another point."""
+    ordered = sorted(points, key=lambda point: -point[0])
+    ax.figure.draw_without_rendering()  # type: ignore[union-attr]  # puts axes and points where they will be
+    at = ax.transData.transform([point[:2] for point in ordered]) if ordered else np.empty((0, 2))
+    marks = [Bbox([place - _MARK, place + _MARK]) for place in at]
+    names: list[Bbox] = []
+    for number, (x, y, name) in enumerate(ordered):
+        text = ax.annotate(name, (x, y), xytext=(4, 0), textcoords="offset points", va="center", fontsize=6)
         box = text.get_window_extent()
-        if any(box.overlaps(other) for other in placed):
+        if any(box.overlaps(other) for other in (*names, *marks[:number], *marks[number + 1 :])):
             text.remove()
         else:
-            placed.append(box)
+            names.append(box)
 
 
 def _finish(ax: Axes, across: str, up: str, title: str) -> None:
@@ -337,6 +342,6 @@ def plot_serving(title: str, points: Sequence[Serving], front: Sequence[Serving]
             ax.plot(*places, ".-", color=colour, linewidth=0.8, markersize=4, label=name)
         best = [1e3 * point.token_s for point in front], [point.tokens_per_s_gpu for point in front]
         ax.plot(*best, "o", markersize=7, markerfacecolor="none", color=BEST_COLOUR, label="front", zorder=4)
-        _name_points(ax, [(x, y, f"  {point.split.batch}") for x, y, point in zip(*best, front, strict=True)])
         _finish(ax, "time of an output token [ms]", "output tokens a second of a GPU", f"{title}; numbers are batches")
+        _name_points(ax, [(x, y, f" {point.split.batch}") for x, y, point in zip(*best, front, strict=True)])
     return ax
