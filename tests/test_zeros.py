@@ -16,6 +16,8 @@ from accelsim.model.encode import encode
 from accelsim.model.evaluate import evaluate
 from accelsim.model.sparsity.evaluate import evaluate_sparse
 from accelsim.model.sparsity.relax import relax
+from accelsim.population.census import census
+from accelsim.population.result import zeros_rows
 from accelsim.search.mapper import map_einsum
 from accelsim.search.stopping import Budget
 from accelsim.search.zeros import best_with_zeros
@@ -192,3 +194,26 @@ def test_fronts__say_that_zeros_are_counted(tmp_path, capsys):
     (tmp_path / "net.yaml").write_text("workload: {name: net, layers: [{name: one, gemm: {M: 2, N: 2, K: 2}}]}")
     assert main(["map", str(tmp_path / "arch.yaml"), str(tmp_path / "net.yaml"), "--pareto", "energy,cycles"]) == 0
     assert "here all words are counted" in capsys.readouterr().err
+
+
+def test_spread__counts_zeros_of_mappings_drawn():
+    """None takes less than the best that is proved, and each is what `evaluate_sparse` says."""
+    architecture, einsum = machine(dram=RUNS, buffer=KEPT), gemm()
+    rows = {row["column"]: row for row in zeros_rows(census(architecture, einsum, samples=200))}
+    best = best_with_zeros(architecture, einsum, map_einsum(architecture, einsum))
+    assert best.value * (1 - 1e-9) <= rows["energy_pj"]["lowest"] <= rows["energy_pj"]["median"]
+    sample = census(architecture, einsum, samples=200).sample
+    drawn = [evaluate_sparse(architecture, einsum, sample.result(i)).energy_pj for i in range(len(sample))]
+    assert rows["energy_pj"]["mean"] == pytest.approx(sum(drawn) / len(drawn))
+    assert zeros_rows(census(machine(), einsum, samples=20)) == []
+
+
+def test_runs__stand_beside_those_with_zeros_left_out(tmp_path, capsys):
+    text = "params: {dram: 100 pJ}\n" + FILES[0].replace("{read: 100 pJ, write", "{read: $dram, write")
+    (tmp_path / "arch.yaml").write_text(text)
+    (tmp_path / "layer.yaml").write_text(FILES[1])
+    inputs = [str(tmp_path / "arch.yaml"), str(tmp_path / "layer.yaml")]
+    assert main(["map", *inputs, "--set", "dram=100pJ,200pJ", "--no-cache"]) == 0
+    assert "zeros left out" in capsys.readouterr().out
+    assert main(["map", *inputs, "--no-cache", "--html", str(tmp_path / "page.html"), "--quiet"]) == 0
+    assert "Best mapping with zeros" in (tmp_path / "page.html").read_text()

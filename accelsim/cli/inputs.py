@@ -99,7 +99,6 @@ def read_machines(arguments: argparse.Namespace) -> list[Inputs]:
     for names, files in zip(given, paths, strict=True):
         own = {name: value for name, value in overrides.items() if not unknown_overrides({name: value}, files.values())}
         found.append(Inputs(names, files, own, *read_machine(files, own), None))
-        note_dense(found[-1].architecture)
     return found
 
 
@@ -351,7 +350,7 @@ _NAMED = 3
 def note_dense(machine: Architecture) -> None:
     """Say on stderr that zeros are not left out of what follows, where a machine does that."""
     if machine.saves_zeros:
-        why = "zeros are left out by `eval` and by `map` of one layer alone; here all words are counted"
+        why = "zeros are left out by `eval`, `map` and in part by `spread`; here all words are counted"
         sys.stderr.write(f"{machine.name}: {why}\n")
 
 

@@ -244,10 +244,17 @@ def _map_layer(inputs: Inputs, layer: Einsum, arguments: argparse.Namespace) -> 
 
         return map_json(search, provenance, machine_json(inputs.architecture), sparse(), best())
 
+    def zeros() -> Iterator[Part]:
+        from accelsim.show.report.sparsity import best_report, sparse_report
+
+        if sparse() is not None:
+            yield from sparse_report(sparse())
+            yield from best_report(best())
+
     def page() -> str:
         from accelsim.show import html
 
-        return html.search_report(search, inputs.architecture, layer)
+        return html.search_report(search, inputs.architecture, layer, list(zeros()))
 
     def report() -> Iterator[Part]:
         from accelsim.show.report.search import population_line, ranked_report, search_report, worth_report
@@ -259,11 +266,7 @@ def _map_layer(inputs: Inputs, layer: Einsum, arguments: argparse.Namespace) -> 
         yield from [] if population is None else [population_line(search, *population)]
         yield from ranked_report(search, arguments.top)
         yield from worth_report(search, worth)
-        if sparse() is not None:
-            from accelsim.show.report.sparsity import best_report, sparse_report
-
-            yield from sparse_report(sparse())
-            yield from best_report(best())
+        yield from zeros()
 
     def files() -> dict[str, bytes]:
         from accelsim.show.report.search import layer_files

@@ -22,6 +22,8 @@ from accelsim.model.evaluate import evaluate_encoded
 from accelsim.model.jit import jit
 from accelsim.model.kernel import VALID, cost, fit
 from accelsim.model.result import Result
+from accelsim.model.sparsity import sparse_result
+from accelsim.model.sparsity.result import SparseResult
 from accelsim.population.counting import Keeping, LoopStep, Nest, put_loops
 from accelsim.search.stopping import asked, heeding
 
@@ -282,6 +284,17 @@ class UniformSample:
     def result(self, index: int) -> Result:
         """Evaluate one of the mappings with every detail."""
         return evaluate_encoded(self.sampler.nest.space.encoded, self.mapping(index))
+
+    def with_zeros(self, most: int) -> list[SparseResult]:
+        """What the first mappings cost with zeros left out; none on a machine that does nothing about them."""
+        encoded = self.sampler.nest.space.encoded
+        if not encoded.architecture.saves_zeros:
+            return []
+        found = (
+            sparse_result(encoded.architecture, encoded.einsum, self.result(index))
+            for index in range(min(most, len(self)))
+        )
+        return [each for each in found if each is not None]
 
     def kept(self) -> Bools:
         """What each level keeps in the mappings, bool[B, L, T]."""

@@ -330,8 +330,8 @@ def census_report(census: Census, architecture: Architecture, einsum: Einsum) ->
     return page(title, lead, sections, data)
 
 
-def search_report(search: SearchResult, architecture: Architecture, einsum: Einsum) -> str:
-    """Write a page on what a search found: see `census_report`."""
+def search_report(search: SearchResult, architecture: Architecture, einsum: Einsum, zeros: Sequence[Part] = ()) -> str:
+    """Write a page on what a search found: see `census_report`; `zeros` is what a report says of them."""
     shown = [Chosen("best", "best", search.best)]
     shown += [Chosen(f"rank {rank}", "named", found) for rank, (found, *_) in enumerate(search.ties[1:_RANKED], 2)]
     data = {
@@ -345,6 +345,7 @@ def search_report(search: SearchResult, architecture: Architecture, einsum: Eins
         section(
             "figures", "In numbers", written([*headline(search.best, architecture, search), *ranked_report(search)])
         ),
+        *([section("zeros", "Zeros", written(zeros))] if zeros else []),
         _explorer(spread=False, many=len(shown) > 1),
         _machine(architecture, search.best),
         section("reading", "How to read this page", frame("reading")),

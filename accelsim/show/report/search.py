@@ -203,6 +203,7 @@ def runs_report(what: str, varied: Sequence[str], rows: Sequence[Row], objective
         *COSTS,
         Column("pJ/MAC", "pj_per_mac", "{:.4g}".format),
         Column("outer words", "outer_words", count),
+        *(_SPARSE_COSTS if any("sparse_energy_pj" in row for row in rows) else ()),
         Column("", said, fold=True),
     )
     yield bold(what)
@@ -222,6 +223,12 @@ COSTS = (
     Column("cycles", "cycles", count),
     Column("util.", "utilization", percent),
 )
+_SPARSE_COSTS = (
+    Column("zeros left out", lambda row: energy(row["sparse_energy_pj"], 5) if "sparse_energy_pj" in row else ""),
+    Column("cycles", lambda row: count(row["sparse_cycles"]) if "sparse_cycles" in row else ""),
+    Column("", lambda row: "proved" if row.get("sparse_proved") else ""),
+)
+"""Costs of the best mappings with zeros left out."""
 NEST = Column("loop nest", "loop_nest", fold=True)
 NEST_KEY = dim(
     "Loop nest: level[tensors kept] loops in time, outermost first, x(...) and y(...) over the fanout below."
@@ -374,6 +381,7 @@ def census_report(census: Census) -> Iterator[Part]:
     said = ", ".join(f"{name} {_interval(found)}" for name, found in intervals.items())
     yield f"95 % intervals of the energy: {said}."
     yield f"Outer words: words that the outermost level, {census.best.levels[0].level}, reads and writes."
+    yield from _with_zeros(census)
     yield heading("Utilization")
     units = sample.sampler.nest.space.encoded.architecture.macs
     every = f"all {units:,} compute units" if units > 1 else "the compute unit"
@@ -381,6 +389,33 @@ def census_report(census: Census) -> Iterator[Part]:
     about = "" if census.exact else "About "
     yield f"{about}{large(census.fully_used)} mappings use {every} ({percent(share)} of the valid ones)."
     yield from _keeps(census)
+
+
+def _with_zeros(census: Census) -> Iterator[Part]:
+    """Costs of some mappings drawn with zeros left out, on a machine that does something about them."""
+    from accelsim.population.result import zeros_rows
+
+    rows = zeros_rows(census)
+    if not rows:
+        return
+
+    def figure(key: str) -> Callable[[Row], str]:
+        return lambda row: energy(row[key]) if row["column"] == "energy_pj" else count(row[key])
+
+    names = {
+        "lowest": "smallest",
+        "p25": "25 %",
+        "median": "median",
+        "mean": "mean",
+        "p75": "75 %",
+        "highest": "largest",
+    }
+    columns = (
+        Column("", lambda row: {"energy_pj": "energy"}.get(row["column"], row["column"])),
+        *(Column(name, figure(key)) for key, name in names.items()),
+    )
+    note = f"of {rows[0]['mappings']:,} of the mappings drawn; all other numbers count every word"
+    yield Table("with_zeros", columns, rows, "With zeros left out", note)
 
 
 def _range_rows(census: Census) -> list[dict[str, Any]]:
