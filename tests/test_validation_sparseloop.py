@@ -27,7 +27,7 @@ def test_tutorials__equal_sparseloops_to_the_printed_digits(tutorials):
     """Accesses by kind, metadata, computes, cycles and energy of ten designs; one count is rounded otherwise."""
     study = sparseloop_study([tutorials])
     assert study.notes == ()
-    assert len(study.figures) == 603
+    assert len(study.figures) == 611
     assert [(row.quantity, row.why, row.published - row.ours) for row in study.wrong] == [
         ("actual metadata reads", ROUNDED, 1)
     ]
@@ -61,6 +61,15 @@ def test_eyeriss__compression_of_dram_is_that_of_sparseloop(shared):
         assert all(row.agrees or row.explained for row in rows)
         of_dram = [row for row in rows if " DRAM " in row.case and "energy" not in row.quantity]
         assert all(abs(row.error) < 1e-5 for row in of_dram)
+
+
+def test_eyeriss__compression_rates_are_those_of_table_7(shared):
+    """Dense bits over those that DRAM moves with metadata, to two digits."""
+    study = sparseloop_study([shared / "foreign/sparseloop/table7_eyeriss_setup"])
+    rates = {row.case.split("alexnet_")[1][:5]: row for row in study.figures if row.quantity == "compression rate"}
+    found = {layer: round(row.ours, 2) for layer, row in rates.items()}
+    assert found == {"conv1": 1.24, "conv2": 1.34, "conv3": 1.7, "conv4": 1.87, "conv5": 1.94}
+    assert all(abs(row.error) < 1e-5 for row in rates.values())
 
 
 def test_validate__prints_counts_and_causes(run, tutorials):

@@ -21,13 +21,14 @@ from accelsim.inputs.energy import EnergyTable
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.library import read_utf8
 from accelsim.inputs.mapping import load_mapping
-from accelsim.inputs.sparsity import Rank
+from accelsim.inputs.sparsity import LevelSparsity, Rank
 from accelsim.inputs.workload import Einsum
 from accelsim.inputs.workload_reader import load_workload
 from accelsim.model.evaluate import evaluate
 from accelsim.model.result import Result, TensorAtLevel
 from accelsim.model.sparsity.evaluate import evaluate_sparse
 from accelsim.model.sparsity.result import ACTIONS, KINDS, SparseResult, SparseTensor
+from accelsim.model.sparsity.savings import unit_bits
 from accelsim.results.study import Figure, Study
 
 _ACCESS = re.compile(
@@ -378,6 +379,36 @@ def figures(found: Replayed) -> Iterator[Figure]:
     yield _figure(name, ("", "all"), "energy", theirs.energy_pj, ours.energy_pj, ", ".join(causes) if left else "", 0.1)
 
 
+def _compression(found: Replayed) -> Iterator[Figure]:
+    """How many times fewer bits cross the outermost level than dense, metadata included, if it has a format.
+
+    Statistics tell apart ranks, but here not: so only for formats with offsets of one width above the lowest rank.
+    """
+    level, theirs = found.architecture.levels[0], found.theirs
+    ours, dense = [0.0, 0.0], 0.0
+    rows = [one for one in found.result().tensors if one.level == level.name]
+    for one in rows if any(one.format for one in rows) else ():
+        form = (level.sparsity or LevelSparsity()).formats.get(next(iter(_roles(found, one.tensor))))
+        widths = unit_bits(form, level.sparsity.word_bits) if form is not None and level.sparsity else [(0, 0)]
+        offsets = {width for _, width in widths[1:]} or {0}
+        if form is not None and (len(offsets) > 1 or any(rank.format not in ("U", "UOP") for rank in form.ranks[:-1])):
+            return
+        word, key = level.word_bits, (one.level, one.tensor)
+        for action in ACTIONS:
+            dense += one.dense[action] * word
+            ours[0] += one.words.get(("actual", action), 0.0) * word + one.bits.get(("actual", action), 0.0)
+            md, pl = theirs.units.get(key, {}).get(("actual", action), (0, 0))
+            ours[1] += theirs.accesses.get(key, {}).get(("actual", action), 0.0) * word
+            ours[1] += md * widths[0][0] + pl * min(offsets)
+    if dense and ours[1]:
+        case = f"{found.design.name}: {level.name}"
+        yield Figure(case, "compression rate", "", dense / ours[1], dense / ours[0], 0.05)
+
+
+def _roles(found: Replayed, name: str) -> Iterator[str]:
+    return (tensor.role for tensor in found.einsum.tensors if tensor.name == name)
+
+
 def _of_count(theirs: float, ours: float) -> str:
     return ROUNDED if ours != theirs and abs(ours - theirs) <= max(_WORDS_OFF, 5e-5 * theirs) else ""
 
@@ -447,7 +478,7 @@ def sparseloop_study(paths: Sequence[str | Path]) -> Study:
     for design in find_designs(paths):
         try:
             found = replay(design)
-            rows += [_unmasked(figure, found) for figure in figures(found)]
+            rows += [_unmasked(figure, found) for figure in (*figures(found), *_compression(found))]
             rows += _beside_measured(found)
         except AccelsimError as error:
             notes.append(f"{design.name}: not compared: {error}")
