@@ -11,16 +11,18 @@ import os
 import random
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 from accelsim import evaluate, load_architecture, load_constraints, load_mapping, load_workload
+from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.constraints import Block, Constraints, LevelConstraint
 from accelsim.inputs.errors import AccelsimError, NoValidMapping, SpecError
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping, dump_mapping
 from accelsim.inputs.objective import LEAST_EDP
-from accelsim.inputs.workload import pad, padded_einsums, read_padding, shared_rank
+from accelsim.inputs.workload import Einsum, pad, padded_einsums, read_padding, shared_rank
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.results.explain import same_as_walked
@@ -103,17 +105,35 @@ def awkward(seed):
     return architecture, einsum, [dim for dim in dims if dims[dim] > 2 and not shared_rank(einsum, dim)]
 
 
-@pytest.mark.parametrize("group", range(GROUPS))
-def test_best_with_remainders__is_that_of_brute_force(group):
-    """Each mapping of the space is evaluated; the search finds the best, proves it, and counts the space."""
-    looked = 0
-    for seed in [*range(group, PROBLEMS, GROUPS), *KNOWN[group::GROUPS]]:
+class Walked(NamedTuple):
+    """A problem with few mappings: how many there are, and energy and cycles of each valid one."""
+
+    seed: int
+    architecture: Architecture
+    einsum: Einsum
+    imperfect: list[str]
+    size: int
+    costs: list[list[float]]
+
+
+@pytest.fixture(scope="module", params=range(GROUPS))
+def walked(request) -> list[Walked]:
+    """Every sixth problem, its mappings evaluated once for all tests."""
+    found = []
+    for seed in [*range(request.param, PROBLEMS, GROUPS), *KNOWN[request.param :: GROUPS]]:
         architecture, einsum, imperfect = awkward(seed)
         known = mappings(architecture, einsum, imperfect) if imperfect else None
-        if known is None:
-            continue
-        encoded = encode(architecture, einsum)
-        costs = [cost for each in known for fits, *cost in [ragged_cost(encoded, each)] if fits]
+        if known is not None:
+            encoded = encode(architecture, einsum)
+            costs = [cost for each in known for fits, *cost in [ragged_cost(encoded, each)] if fits]
+            found.append(Walked(seed, architecture, einsum, imperfect, len(known), costs))
+    return found
+
+
+def test_best_with_remainders__is_that_of_brute_force(walked):
+    """Each mapping of the space is evaluated; the search finds the best, proves it, and counts the space."""
+    looked = 0
+    for seed, architecture, einsum, imperfect, size, costs in walked:
         objective = list(OBJECTIVES)[seed % 3]
         a, b = OBJECTIVES[objective]
         if not costs:
@@ -128,23 +148,16 @@ def test_best_with_remainders__is_that_of_brute_force(group):
         assert math.isclose(result.certificate.value, least, rel_tol=1e-9), seed
         assert result.certificate.bound <= least * (1 + 1e-9), seed
         assert result.certificate.gap < 1e-6, seed
-        assert result.space_size == len(known), seed
+        assert result.space_size == size, seed
         assert evaluate(architecture, einsum, result.best.mapping) == result.best
         looked += 1
     assert looked > 2
 
 
-@pytest.mark.parametrize("group", range(GROUPS))
-def test_front_with_remainders__is_that_of_brute_force(group):
+def test_front_with_remainders__is_that_of_brute_force(walked):
     """Of energy and cycles, in both orders of the columns; no other mapping of the space beats a point."""
     looked = 0
-    for seed in range(group, PROBLEMS, 2 * GROUPS):
-        architecture, einsum, imperfect = awkward(seed)
-        known = mappings(architecture, einsum, imperfect) if imperfect else None
-        if known is None:
-            continue
-        encoded = encode(architecture, einsum)
-        costs = [cost for each in known for fits, *cost in [ragged_cost(encoded, each)] if fits]
+    for seed, architecture, einsum, imperfect, _, costs in walked[::2]:
         columns = ("energy", "cycles") if seed % 2 else ("cycles", "energy")
         if not costs:
             with pytest.raises(NoValidMapping):
@@ -152,7 +165,7 @@ def test_front_with_remainders__is_that_of_brute_force(group):
             continue
         found = map_front(architecture, einsum, columns, imperfect=imperfect, workers=1)
         assert (found.stop, found.imperfect) == ("exhausted", tuple(sorted(imperfect))), seed
-        check_points(found.values, np.array(costs, float)[:, :: 1 if seed % 2 else -1], columns)
+        check_points(found.values, np.array(costs, float)[:, :: 1 if columns[0] == "energy" else -1], columns)
         looked += 1
     assert looked
 
