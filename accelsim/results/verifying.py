@@ -342,7 +342,7 @@ def _check_search(task: Task, recorded: Mapping[str, Any], best: Result) -> tupl
     goal = Objective.parse(recorded["objective"])
     certificate, within, sample = recorded["certificate"], recorded["within"], recorded["sample"]
     checks: list[Check] = []
-    again = sampled = None
+    again = None
     if certificate is None:
         checks.append(Check("certificate", "none", None, None, "a search by sampling proves nothing"))
     else:
@@ -363,19 +363,17 @@ def _check_search(task: Task, recorded: Mapping[str, Any], best: Result) -> tupl
             values = [goal.of(each) for each in again.ranked]
             alike = len(values) == len(listed) and all(map(close, listed, values))
             checks.append(Check("values of the best mappings", len(listed), len(values), alike))
-    if sample is not None and recorded["stop"] in ("exhausted", "budget"):
-        sampled = _sample_again(task, recorded)
-    same_way = again is not None and task.same_way(recorded, again.stop)
+    same_way = again is not None and sample is None and task.same_way(recorded, again.stop)
     ended = again if again is not None and recorded["stop"] == again.stop == "exhausted" else None
-    remade = _search_anew(task, recorded, best, ended, sampled, same_way=same_way)
+    remade = _search_anew(task, recorded, best, ended, same_way=same_way)
     requested = Provenance("map", (), {}, recorded["budget"]["mappings"], recorded["budget"]["seconds"])
     found = output.search_json(remade, requested)
-    found["sample"] = sample if sampled is None else found["sample"]
+    found["sample"] = sample
     checks.append(compare("all fields of the search", dict(recorded), found))
     left = [_VERSION, *_SEARCH]
-    left += ["search.space_size"] if ended is None and sampled is None else []
+    left += ["search.space_size"] if ended is None else []
     left += [f"search.certificate.{name}" for name in _WORK] if certificate and not same_way else []
-    left += ["search.sample"] if sample is not None and sampled is None else []
+    left += ["search.sample"] if sample is not None else []
     left += ["search.within.mappings"] if within is not None and ended is None else []
     return [*checks, not_checked(left)], remade
 
@@ -385,50 +383,32 @@ def _search_anew(
     recorded: Mapping[str, Any],
     best: Result,
     again: SearchResult | None,
-    sampled: SearchResult | None,
     *,
     same_way: bool,
 ) -> SearchResult:
     """A search as recorded, with what is evaluated and searched anew in the place of what the file says.
 
-    `best` is its mapping, evaluated; `again` and `sampled` are the exact search and the one by sampling run anew, where
-    both these and the one that is recorded ended by themselves; `same_way`: it visits the same nodes.
+    `best` is its mapping, evaluated; `again` is the exact search run anew, where both it and the one that is recorded
+    ended by themselves; `same_way`: it visits the same nodes.
     """
     found = output.read_search(recorded, [task.valid_cost(row) for row in recorded["ranked"]] or [best])
-    exact, made = recorded["sample"] is None, again or sampled
-    proof, derived = found.certificate, (again if same_way else None) if exact else sampled
+    proof = found.certificate
     if proof is not None:
         value = Objective.parse(recorded["objective"]).of(best)
-        work = proof if derived is None or derived.certificate is None else derived.certificate
+        work = again.certificate if same_way and again is not None and again.certificate is not None else proof
         proof = replace(work, value=proof.value if close(proof.value, value) else value, bound=proof.bound)
     found = replace(
         found,
         best=best,
         limits=task.limits,
-        method="exact" if exact else "exhaustive" if recorded["seed"] is None else "random",
+        method="exact" if recorded["sample"] is None else "exhaustive" if recorded["seed"] is None else "random",
         certificate=proof,
-        sample=None if sampled is None else sampled.sample,
     )
-    if made is not None:
-        found = replace(found, space_size=made.space_size)
-    if again is not None:
-        found = replace(found, within=again.within, imperfect=again.imperfect, padded=again.padded)
-    return found
-
-
-def _sample_again(task: Task, recorded: Mapping[str, Any]) -> SearchResult | None:
-    """Look at the same mappings one by one, or None where the time is too short."""
-    exhaustive, sample = recorded["seed"] is None, recorded["sample"]
-    try:
-        found = task.search(
-            recorded,
-            method="exhaustive" if exhaustive else "random",
-            seed=recorded["seed"] or 0,
-            budget=Budget(None if exhaustive else sample["seen"], task.budget.seconds),
-        )
-    except NoValidMapping:
-        return None
-    return found if found.stop == recorded["stop"] else None
+    if again is None:
+        return found
+    return replace(
+        found, space_size=again.space_size, within=again.within, imperfect=again.imperfect, padded=again.padded
+    )
 
 
 def _check_none_valid(task: Task, recorded: str) -> Check:
