@@ -57,8 +57,8 @@ def chains(bound: int, limits: list[int], tight: bool) -> Iterator[tuple[int, ..
                 yield (*outer, factor)
 
 
-def mappings(architecture, einsum, imperfect, tight=True):
-    """Every mapping in which some dimensions may leave remainders; None if there are too many."""
+def mappings(architecture, einsum, imperfect, tight=True, most=MOST):
+    """Every mapping in which some dimensions may leave remainders; None if there are more than `most`."""
     levels = architecture.levels
     places = [(i, axis, size) for i, level in enumerate(levels)
               for axis, size in (("", 10**9), ("x", level.x.size), ("y", level.y.size))]  # fmt: skip
@@ -72,7 +72,7 @@ def mappings(architecture, einsum, imperfect, tight=True):
         may = sorted({t.name for t in einsum.tensors if t.role not in level.bypass} - must)
         more = itertools.chain(*(itertools.combinations(may, k) for k in range(len(may) + 1)))
         keeps.append([frozenset(must | {*chosen}) for chosen in more])
-    if math.prod(map(len, [*rows, *keeps])) > MOST:
+    if math.prod(map(len, [*rows, *keeps])) > most:
         return None
     found = []
     for row in itertools.product(*rows):
@@ -91,7 +91,7 @@ def mappings(architecture, einsum, imperfect, tight=True):
                         frozenset(imperfect),
                     )
                 )
-                if len(found) > MOST:
+                if len(found) > most:
                     return None
     return found
 
@@ -268,19 +268,19 @@ def test_best_with_remainders__has_the_products_that_constraints_ask_for():
 def test_loops_longer_than_their_passes_need__are_not_better():
     """The space of the search leaves them out; the text says so, and it matters in none of these."""
     better = looked = 0
-    for seed in range(50):
+    for seed in range(120):
         architecture, einsum, imperfect = awkward(seed)
-        every = mappings(architecture, einsum, imperfect, tight=False) if imperfect else None
-        if every is None:
+        every = mappings(architecture, einsum, imperfect, tight=False, most=1500) if imperfect else None
+        some = {identity(each) for each in mappings(architecture, einsum, imperfect) or ()} if every else set()
+        if every is None or len(every) == len(some):
             continue
         encoded = encode(architecture, einsum)
         costs = [ragged_cost(encoded, each)[1] for each in every]
-        some = {identity(each) for each in mappings(architecture, einsum, imperfect) or ()}
         tight = [cost for each, cost in zip(every, costs, strict=True) if identity(each) in some]
         assert len(tight) == len(some)
         looked += math.isfinite(min(costs))
         better += min(costs) < min(tight) * (1 - 1e-9)
-    assert looked > 5
+    assert looked > 15
     assert better == 0
 
 
