@@ -77,7 +77,7 @@ if TYPE_CHECKING:
     from accelsim.show.plots.search import plot_front as plot_front
     from accelsim.show.plots.time import plot_time as plot_time
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 _NAMES = {
     "explore.soc": ("load_system", "map_on_system"),
     "fusion": ("FusionResult", "fuse"),

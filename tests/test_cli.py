@@ -506,7 +506,7 @@ def test_module__is_the_command():
 
 
 def test_map__from_end_to_end(tmp_path):
-    arguments = ("map", *TINY, "--json", "-o", tmp_path)
+    arguments = ("map", *TINY, "--json", "--quiet", "-o", tmp_path)
     first = shell(*arguments)
     assert (first.returncode, first.stderr) == (0, "")
     second = shell(*arguments, "--workers", "1")
