@@ -256,6 +256,8 @@ def _energies(rng: random.Random, levels: int) -> EnergyTable:
                 if action == "transfer" and by_role:  # of one role for nothing, of another dearer
                     for role, times in zip(ROLES, ((0, 1, 3), (1, 4, 0), (2, 0, 1))[index % 3], strict=True):
                         table[component, role, action] = EnergyEntry(one * times, "test")
+                if action == "transfer" and index % 2:  # of partial sums that come back another one, or none
+                    table[component, "*", "return"] = EnergyEntry(round(rng.choice([0.0, 0.4, 3.0]) * one, 3), "test")
     return EnergyTable(table)
 
 
@@ -416,6 +418,7 @@ def _row(seed: int) -> _Row:
         "ports bind": bool((found.cycles > steps * machine.compute.cycles_per_mac).any()),
         "leak": any(action == "leak" for _, _, action in entries),
         "transfer": any(action == "transfer" for _, _, action in entries),
+        "return": any(action == "return" for _, _, action in entries),
         "transfer by role": any(action == "transfer" and role != "*" for _, role, action in entries),
         "constraints": constraints != FREE,
         "factor =": any(factor.low == factor.high for factor in factors),

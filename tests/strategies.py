@@ -26,6 +26,7 @@ def energy_table(levels: list[str], draw_energy) -> EnergyTable:
         across = draw_energy()
         for times, role in enumerate(ROLES, 1):
             entries[f"{name} network", role, "transfer"] = EnergyEntry(times * across, "test")
+        entries[f"{name} network", "*", "return"] = EnergyEntry(draw_energy(), "test")
         for action in ("read", "write", "update"):
             for role in ROLES:
                 entries[name, role, action] = EnergyEntry(draw_energy(), "test")

@@ -20,6 +20,7 @@ from accelsim.model.detail import make_detail
 from accelsim.model.encode import encode, encode_mappings
 from accelsim.model.evaluate import evaluate
 from accelsim.model.kernel import VALID, evaluate_one
+from accelsim.model.oracle import execute
 from accelsim.model.result import Result
 from tests.strategies import cases, energy_table
 
@@ -79,7 +80,7 @@ def test_energy__is_the_sum_of_its_rows(case):
 def test_energy__of_each_row_is_accesses_times_the_table(case):
     """Accesses: `ceil(words x words an element takes / block size)` of an instance, times the instances in use."""
     machine, einsum, _ = case
-    result = evaluate(*case)
+    result, walked = evaluate(*case), execute(*case)
     tensors = {tensor.name: tensor for tensor in einsum.tensors}
     rows = {(row["component"], row["tensor"], row["action"]): row["energy_pj"] for row in result.energy_rows()}
     expected = {}
@@ -98,8 +99,12 @@ def test_energy__of_each_row_is_accesses_times_the_table(case):
             if network.level == level.name:
                 hops = network.transfers * network.children * found.used_instances
                 role = next(tensor.role for tensor in einsum.tensors if tensor.name == network.tensor)
-                transfer = machine.energy.energy_pj(f"{level.name} network", role, "transfer")
-                expected[f"{level.name} network", network.tensor, "transfer"] = hops * transfer
+                back = walked.returns[machine.levels.index(level)][network.tensor]
+                transfer, of_back = (
+                    machine.energy.energy_pj(f"{level.name} network", role, action) for action in ("transfer", "return")
+                )
+                spent = (hops - back) * transfer + back * of_back
+                expected[f"{level.name} network", network.tensor, "transfer"] = spent
     macs = math.prod(einsum.dims.values())
     expected["MAC", "", "compute"] = macs * machine.energy.energy_pj("MAC", "*", "compute")
 

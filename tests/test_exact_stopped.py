@@ -120,7 +120,8 @@ def test_floor__of_networks_that_are_passed_by_is_no_more_than_the_best(seed):
     ]
     for level in levels:
         transfer = {role: f"{rng.choice([0, 1, 3])} pJ" for role in ("Weights", "Inputs", "Outputs")}
-        level["fanout"] = {"x": rng.choice([1, 2, 4]), "energy": {"transfer": transfer}}
+        energy = {"transfer": transfer, "return": f"{rng.choice([0, 1, 3])} pJ"}
+        level["fanout"] = {"x": rng.choice([1, 2, 4]), "energy": energy}
     compute = {"class": "x", "energy": {"compute": "1 pJ"}}
     machine = load_architecture({"architecture": {"name": "nets", "levels": levels, "compute": compute}})
     layer = load_workload({"workload": {"name": "w", "gemm": {"M": 4, "N": 2, "K": 4}}}).layers[0]

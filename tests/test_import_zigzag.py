@@ -109,15 +109,19 @@ def test_outermost_memory__that_does_not_serve_all_is_one_for_all(imported):
     assert "served_dimensions: one dram stands for those along D2" in said(foreign)
 
 
-def test_three_dimensions_below_a_memory__share_two_axes_and_are_noted(imported):
+def test_three_dimensions_below_a_memory__are_axes_of_two_levels_the_second_of_which_stores_nothing(imported):
     dram = DRAM.replace("[D1, D2]", "[D1, D2, D3]")
     foreign = imported(
         hardware(register("O"), dram, array="unit_energy: 1, dimensions: [D1, D2, D3], sizes: [4, 2, 3]")
     )
-    assert (machine_of(foreign).levels[0].x.size, machine_of(foreign).levels[0].y.size) == (12, 2)
-    assert "dimensions: D1, D2, D3 lie on the two axes below dram; loops of one may then take room of another" in said(
-        foreign
-    )
+    levels = machine_of(foreign).levels
+    assert [(level.name, level.x.size, level.y.size) for level in levels] == [
+        ("dram", 4, 2),
+        ("dram-D3", 3, 1),
+        ("reg_O", 1, 1),
+    ]
+    assert len(levels[1].bypass) == 3
+    assert foreign.constraints == {"levels": [{"level": "dram-D3", "temporal": {"only": []}}]}
 
 
 @pytest.mark.parametrize(

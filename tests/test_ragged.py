@@ -82,7 +82,10 @@ def check_counts(result: Result, walked: OracleCounts, machine: Architecture, ei
             assert n.multicast == crossed / above[n.tensor].total_reads
         elif n.tensor in above and n.tensor in below:
             assert n.spatial_reduction == (crossed - below[n.tensor].total_fills) / above[n.tensor].total_updates
-        transfer_pj.append(crossed * machine.energy.energy_pj(f"{n.level} network", tensors[n.tensor].role, "transfer"))
+        back = walked.returns[network][n.tensor]
+        for words, action in ((crossed - back, "transfer"), (back, "return")):
+            each_pj = machine.energy.energy_pj(f"{n.level} network", tensors[n.tensor].role, action)
+            transfer_pj.append(words * each_pj)
     assert result.cycles == max(
         check_cycles(result, walked, machine, starts), walked.steps * machine.compute.cycles_per_mac
     )

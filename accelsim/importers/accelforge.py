@@ -17,6 +17,19 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from accelsim.importers.accelforge_arrays import (
+    SCALES,
+    add_toll,
+    array_clock,
+    array_names,
+    close_tolls,
+    is_modelled,
+    outside,
+    refuse_unknown,
+    signed_histograms,
+    store_slices,
+    stores,
+)
 from accelsim.importers.accelforge_workload import BITS, ROLE_NAMES, Layer, members, read_workload
 from accelsim.importers.documents import Document, Row, Table, parse, refuse
 from accelsim.importers.foreign import Foreign, Note, Tagged, read_foreign, variable_value, yaml_text
@@ -24,6 +37,7 @@ from accelsim.importers.templates import read_document
 from accelsim.importers.values import (
     Value,
     as_number,
+    bare_level,
     figure,
     file_stem,
     for_layers,
@@ -34,6 +48,7 @@ from accelsim.importers.values import (
     tables,
     value,
     whole,
+    without_loops,
 )
 from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.errors import AccelsimError, SpecError
@@ -48,9 +63,10 @@ _SUM, _MAX = "sum(a.n_calls / a.throughput for a in actions)", "max(a.n_calls / 
 _LATENCIES = "max(read_latency, write_latency)"
 _CALLS = re.compile(r"(sum|max)\(a\.n_calls for a in actions\)(.*)")
 _NODE_KEYS = {"name", "size", "actions", "tensors", "spatial", "component_class", "leak_power", "total_latency", "area"}
-_NODE_KEYS |= {"extra_attributes_for_component_model", "enabled"}
-_SPATIAL_KEYS = {"name", "fanout", "reuse", "may_reuse", "loop_bounds", "min_usage"}
+_NODE_KEYS |= {"extra_attributes_for_component_model", "enabled"} | SCALES
+_SPATIAL_KEYS = {"name", "fanout", "reuse", "may_reuse", "loop_bounds", "min_usage", "usage_scale"}
 _LEFT = {"power_gateable": "instances that idle leak too"}
+_LEFT |= {"force_memory_hierarchy_order": "the order of the levels is that of the file"}
 _LEFT |= {"bits_per_value_scale": "values take the same room and energy here as elsewhere"}
 """Why keys that nothing here reads are left out, where that is known."""
 
@@ -76,13 +92,13 @@ def convert(documents: Sequence[Document]) -> Foreign:
     Raises
     ------
     SpecError
-        Where a file is none of AccelForge's, or its machine has no form of ours: parts that words pass through, and
-        branches.
+        Where a file is none of AccelForge's, or its machine has no form of ours: branches, and parts whose energies are
+        those of component models that accelsim has not.
     """
     notes: list[Note] = []
     bodies = [document.body for document in documents if isinstance(document.body, Table)]
     workload, layers = None, list[Layer]()
-    found = _one(bodies, "workload")
+    found = _one(_without_own_workload(bodies, notes), "workload")
     if found is not None:
         workload, layers = read_workload(found, _one(bodies, "renames"), notes)
     architecture, axes, modelled = None, list[_Axis](), list[str]()
@@ -91,9 +107,9 @@ def convert(documents: Sequence[Document]) -> Foreign:
         nodes = _nodes(arch)  # refused before anything of it is worked out
         workload, layers = _of_one_unit(nodes, workload, layers, notes)
         nodes = _enabled(nodes, layers, notes)
-        names = _variables([arch, *bodies], _widths(layers))
+        names = _variables([arch, *bodies], _widths(layers) | array_names(nodes))
         architecture, axes, modelled = _architecture(arch, nodes, names, notes)
-    constraints = _constraints(axes, layers, notes)
+    constraints = _constraints(axes, layers, architecture, notes)
     mapping = None
     asked = _one(bodies, "mapping")
     if asked is not None:
@@ -115,11 +131,28 @@ def _one(bodies: Sequence[Table], key: str) -> Table | None:
 def _variables(bodies: Iterable[Table], names: Mapping[str, Value]) -> dict[str, Value]:
     """Numbers of `variables` beside other names; one that cannot be worked out has no value."""
     found: dict[str, Value] = {"inf": math.inf, **names}
-    for body in bodies:
-        for key, text in value(body, "variables", Table, Table(body.mark)).items():
+    written = [
+        (key, text, body.mark)
+        for body in bodies
+        for key, text in value(body, "variables", Table, Table(body.mark)).items()
+    ]
+    found |= signed_histograms({key: text for key, text, _ in written})
+    known = -1
+    while known < len(found):  # a variable may rest on those that stand further down
+        known = len(found)
+        for key, text, mark in written:
             with suppress(SpecError):
-                found[key] = as_number(text, body.mark, found)
+                found[key] = as_number(text, mark, found)
     return found
+
+
+def _without_own_workload(bodies: Sequence[Table], notes: list[Note]) -> list[Table]:
+    """Files without the workload that stands beside an architecture, if there is another one."""
+    own = [body for body in bodies if {"arch", "workload"} <= body.keys()]
+    if not own or sum("workload" in body for body in bodies) < 2:
+        return list(bodies)
+    notes += [Note(body.where("workload"), "workload", "that of the other file is taken") for body in own]
+    return [body for body in bodies if body not in own]
 
 
 def _widths(layers: Sequence[Layer]) -> dict[str, Value]:
@@ -140,11 +173,8 @@ def _nodes(arch: Table) -> list[Table]:
         kind = node.tag.lstrip("!")
         if kind == "Hierarchical":
             found += _nodes(node)
-        elif kind in ("Memory", "Container", "Compute"):
+        elif kind in ("Memory", "Container", "Compute", "Toll"):
             found.append(node)
-        elif kind == "Toll":
-            what = f"{node.get('name')} (!Toll) is charged for what passes it, as in compute in memory: no part of ours"
-            raise refuse(node.mark, what)
         else:
             raise refuse(node.mark, f"!{kind}: accelsim's levels are a ladder of !Memory and !Container above !Compute")
     return found
@@ -196,9 +226,11 @@ def _architecture(
     """Architecture, the axes of its fanouts, and the components whose energies are modelled."""
     note_others(arch, {"nodes", "variables", "extra_attributes_for_all_component_models"}, _LEFT, notes)
     tags = [node.tag for node in nodes]
-    if tags[:1] != ["!Memory"] or tags[-1] != "!Compute" or tags.count("!Compute") > 1:
+    arrays = "!Toll" in tags
+    if (tags[:1] != ["!Memory"] and not arrays) or tags[-1:] != ["!Compute"] or tags.count("!Compute") > 1:
         raise refuse(arch.where("nodes"), "expected a !Memory first, and one !Compute as the last node")
-    clock_hz = _clock_hz(nodes[-1], names, notes)
+    clock_hz, slices = array_clock(nodes, names, notes)
+    clock_hz = clock_hz or _clock_hz(nodes[-1], names, notes)
     widths = {whole(names[f"{role}.bits_per_value"], arch.mark) for role in ROLE_NAMES}
     word = math.gcd(8, *widths)
     levels: list[dict[str, Any]] = []
@@ -207,13 +239,25 @@ def _architecture(
     kept |= {name: frozenset[str]() for name in ("Nothing", "Intermediates")}
     kept |= {role: frozenset({role}) for role in ROLE_NAMES}
     kept |= {"Inputs": frozenset({"input", "weight"}), "Outputs": kept["output"], "Persistent": kept["weight"]}
+    kept["Above"] = frozenset()
+    if arrays:
+        levels += outside(nodes, kept, word, notes)
+    unknown = [node for node in nodes if arrays and not is_modelled(node)]
+    if unknown:
+        raise refuse_unknown(unknown)
     for node in nodes:
         note_others(node, _NODE_KEYS, _LEFT, notes)
         name = plain_name(value(node, "name", str))
         axes += _fanout(node, name, levels, axes, names, notes)
+        if node.tag == "!Toll":
+            add_toll(node, name, levels, kept, names, word, clock_hz)
         if node.tag == "!Memory":
-            levels.append(_level(node, name, word, clock_hz, names, kept, notes, first=not levels))
+            level = _level(node, name, word, clock_hz, names, kept, notes, first=not levels)
+            kept["Above"] |= kept[name]
+            levels.append(level if stores(node, level, kept) else bare_level(name, level["word"]))
+    close_tolls(levels)
     compute = _compute(nodes[-1], clock_hz, names, notes)
+    compute |= {"cycles_per_mac": slices} if slices > 1 else {}
     modelled = [part["name"] for part in (*levels, compute) if "energy" not in part]
     document: dict[str, Any] = {"name": file_stem(arch.mark)}
     document["clock"] = f"{clock_hz:.12g} Hz"
@@ -223,9 +267,9 @@ def _architecture(
         document |= {"technology": f"{node_nm:g} nm", "energy_table": "components"}
         if "tech_node" not in shared:
             notes.append(Note(arch.mark, "tech_node", "no technology node is given; 45 nm is taken"))
-        note_others(shared, {"tech_node"}, {}, notes)
+        note_others(shared, shared.keys() if arrays else {"tech_node"}, {}, notes)
         for level in levels:
-            if "fanout" in level:
+            if "fanout" in level and "energy" not in level["fanout"]:
                 level["fanout"]["energy"] = {"transfer": "0 pJ", "source": "AccelForge charges no wires here"}
     return {**document, "levels": levels, "compute": compute}, axes, modelled
 
@@ -305,6 +349,7 @@ def _energies(
         else:
             return None
     watt = figure(node, "leak_power", names) if "leak_power" in node else 0.0
+    watt *= number(node, "leak_power_scale", 1, names)
     return {**found, "leak": f"{watt / clock_hz * 1e12:.12g} pJ", "source": "AccelForge"}
 
 
@@ -327,7 +372,7 @@ def _level(
     if size <= _UNLIMITED_BITS or not first:
         level["size"] = f"{max(word, int(min(size, _UNLIMITED_BITS)))} bit"
     tensors = value(node, "tensors", Table, Table(node.mark))
-    note_others(tensors, ("keep", "may_keep"), _LEFT, notes)
+    note_others(tensors, ("keep", "may_keep", "no_refetch_from_above", "no_resend_to_below"), _LEFT, notes)
     default = "Nothing" if "keep" in tensors else "All"
     keep = members(tensors.get("keep", "Nothing"), kept, tensors.where("keep"))
     may = members(tensors.get("may_keep", default), kept, tensors.where("may_keep"))
@@ -357,6 +402,8 @@ def _level(
         extra = value(node, "extra_attributes_for_component_model", Table, Table(node.mark))
         note_others(extra, (), {"n_banks": "energies are those of one bank"}, notes)
     level |= {"area": _area(node, names)} if "area" in node else {}
+    if "energy" in level and not SCALES.isdisjoint(node.keys()):
+        store_slices(node, level, names, kept, notes)
     return {**level, **_model(str(node.get("component_class", "")).upper(), size, first=first)}
 
 
@@ -387,21 +434,20 @@ def _fanout(
     names: Mapping[str, Value],
     notes: list[Note],
 ) -> list[_Axis]:
-    """Add what is spatial at a node to the fanout of the level above it; a third axis shares one of the two."""
+    """Add what is spatial at a node to the fanout of the level above it; a third axis takes a level of its own."""
     found: list[_Axis] = []
     for spatial in tables(value(node, "spatial", Row, Row(node.mark))):
         if not levels:
             raise refuse(spatial.mark, f"{name} has several instances, and no memory stands above it")
+        place = len([axis for axis in (*axes, *found) if axis.level == levels[-1]["name"]])
+        if place == 2:
+            levels.append(bare_level(f"{name}-{plain_name(value(spatial, 'name', str))}", levels[-1]["word"]))
         above = levels[-1]
         fanout = above.setdefault("fanout", {})
-        place = len([axis for axis in (*axes, *found) if axis.level == above["name"]])
         axis = "xy"[place % 2]
         size = whole(as_number(spatial.get("fanout"), spatial.where("fanout"), names), spatial.where("fanout"))
-        if place > 1:
-            why = f"the third axis below {above['name']} shares {axis}, where loops of one may take room of another"
-            notes.append(Note(spatial.mark, str(spatial.get("name")), why))
-        before = fanout.get(axis, {})
-        made = {"size": before.get("size", 1) * size}
+        size = max(1, int(size // number(spatial, "usage_scale", 1, names)))
+        made: dict[str, Any] = {"size": size}
         note_others(spatial, _SPATIAL_KEYS, _LEFT, notes)
         reused = re.split(r"[\s|]+", str(spatial.get("may_reuse", "All")))
         if reused == ["Nothing"] or set(reused) <= set(ROLE_NAMES):
@@ -409,13 +455,15 @@ def _fanout(
             made["spatial_reduction"] = "output" in reused
         elif reused != ["All"]:
             notes.append(Note(spatial.where("may_reuse"), "may_reuse", "all tensors are multicast and reduced"))
-        fanout[axis] = before | made
+        fanout[axis] = made
         share = number(spatial, "min_usage", 0, names)
-        found.append(_Axis(spatial, name, above["name"], axis, size, math.ceil(share * size) if place < 2 else 0))
+        found.append(_Axis(spatial, name, above["name"], axis, size, math.ceil(share * size)))
     return found
 
 
-def _constraints(axes: Sequence[_Axis], layers: Sequence[Layer], notes: list[Note]) -> dict[str, Any] | None:
+def _constraints(
+    axes: Sequence[_Axis], layers: Sequence[Layer], architecture: Mapping[str, Any] | None, notes: list[Note]
+) -> dict[str, Any] | None:
     """Constraints of the axes, for each layer."""
     asking = [axis for axis in axes if {"reuse", "loop_bounds", "min_usage"} & axis.table.keys()]
     if asking and not layers:
@@ -424,7 +472,7 @@ def _constraints(axes: Sequence[_Axis], layers: Sequence[Layer], notes: list[Not
     said = list[Note]()
     asked = for_layers([(layer.name, _axis_constraints(asking, layer, said)) for layer in layers] if asking else [])
     notes += dict.fromkeys(said)
-    return {"levels": asked} if asked else None
+    return without_loops(asked, architecture["levels"] if architecture else ())
 
 
 def _axis_constraints(axes: Sequence[_Axis], layer: Layer, notes: list[Note]) -> list[dict[str, Any]]:

@@ -85,7 +85,7 @@ def read_workload(workload: Table, renames: Table | None, notes: list[Note]) -> 
         name = plain_name(str(table.get("name", output)))
         dims = _dims(tensors, bounds | _bounds(table), sizes, table.mark)
         sets = _sets(table, renames, tensors, outputs & read)
-        widths = _bits(workload, sets)
+        widths = _bits(workload, table, sets)
         layer: dict[str, Any] = {"name": name}
         feeds = {each: made[each] for each, (_, out) in tensors.items() if not out and each in made}
         repeat = whole(table.get("n_instances", workload.get("n_instances", 1)), table.mark)
@@ -200,10 +200,14 @@ def _sets(
     return sets
 
 
-def _bits(workload: Table, sets: Sets) -> dict[str, int]:
+def _bits(workload: Table, einsum: Table, sets: Sets) -> dict[str, int]:
+    """Width of each tensor: of the workload, and of the Einsum's own accesses."""
     widths = value(workload, "bits_per_value", Table, Table(workload.mark))
     found = dict.fromkeys(sets["All"], BITS)
     for key, width in widths.items():
         mark = widths.where(key)
         found |= dict.fromkeys(members(key, sets, mark), whole(width, mark))
+    for access in tables(value(einsum, "tensor_accesses", Row, Row(einsum.mark))):
+        if "bits_per_value" in access:
+            found[value(access, "name", str)] = whole(access["bits_per_value"], access.where("bits_per_value"))
     return {name: found[name] for name in sorted(found)}

@@ -339,8 +339,9 @@ def _energies(architecture: Architecture, stores: Sequence[_Store], einsum: Eins
         if not store.network:
             tables.append(_row(architecture, store.name, actions))
         across = {entries.find(f"{name} network", role, "transfer") for role in ROLES}
-        if len(across) > 1:
-            raise AccelsimError(f"{name}: 'transfer' costs other energies by tensor; Timeloop has one energy")
+        if len(across) > 1 or entries.find(f"{name} network", "Outputs", "return") is not None:
+            what = "'transfer' costs other energies by tensor, or for sums that come back"
+            raise AccelsimError(f"{name}: {what}; Timeloop has one energy")
         transfer = across.pop()
         if store.containers and transfer is not None:
             tables.append(_row(architecture, list(store.containers)[-1], {"transfer": transfer.energy_pj}))

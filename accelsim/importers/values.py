@@ -16,6 +16,7 @@ from accelsim.importers.documents import Row, Table, refuse
 from accelsim.importers.foreign import Note
 from accelsim.inputs.errors import AccelsimError, Mark, SpecError
 from accelsim.inputs.units import QuantityError, parse_size_bits, quoted
+from accelsim.inputs.workload import ROLES
 from accelsim.inputs.workload_reader import load_workload
 
 T = TypeVar("T")
@@ -94,6 +95,21 @@ def tables(row: Row) -> list[Table]:
 def plain_name(text: str) -> str:
     """Name as our files have it: letters, digits and `_ . / + -`."""
     return re.sub(r"[^A-Za-z0-9_./+-]", "_", text) or "_"
+
+
+def bare_level(name: str, word: str) -> dict[str, Any]:
+    """Level that stores nothing: more axes of a fanout, or parts that words pass."""
+    energy = {"leak": "0 pJ", "source": "stores nothing"}
+    return {"name": name, "word": word, "class": "fanout", "bypass": [*ROLES], "energy": energy}
+
+
+def without_loops(asked: list[dict[str, Any]], levels: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """Constraints in the order of the levels; those that store nothing have no loops in time, which change nothing."""
+    names = [level["name"] for level in levels]
+    bare = {level["name"] for level in levels if len(level.get("bypass", ())) == len(ROLES)}
+    found = [level | ({"temporal": {"only": []}} if level["level"] in bare else {}) for level in asked]
+    found += [{"level": name, "temporal": {"only": []}} for name in sorted(bare - {level["level"] for level in asked})]
+    return {"levels": sorted(found, key=lambda level: names.index(level["level"]))} if found else None
 
 
 def largest_product(bounds: Iterable[int], room: int) -> int:
@@ -243,6 +259,8 @@ def _value(node: ast.expr, names: Mapping[str, Value], text: str) -> Any:
             return (all if isinstance(op, ast.And) else any)(of(value) for value in values)
         case ast.IfExp(test, body, orelse):
             return of(body) if of(test) else of(orelse)
+        case ast.Call() if ast.unparse(node) in names:
+            return names[ast.unparse(node)]
         case ast.Call(ast.Name("len"), [inside], []):
             return len(of(inside))
         case ast.Call(ast.Name(name), arguments, []) if name in _FUNCTIONS:

@@ -23,6 +23,7 @@ import yaml
 from accelsim.importers.documents import Document, Row, Table, refuse
 from accelsim.importers.foreign import Foreign, Note
 from accelsim.importers.values import (
+    bare_level,
     checked_workload,
     figure,
     file_stem,
@@ -34,6 +35,7 @@ from accelsim.importers.values import (
     tables,
     value,
     whole,
+    without_loops,
 )
 from accelsim.importers.zigzag_imc import IMC_KEYS, in_memory
 from accelsim.inputs.errors import Mark
@@ -116,9 +118,11 @@ def convert(documents: Sequence[Document]) -> Foreign:
     constraints = None
     if entries and architecture is None:
         notes.append(Note(entries[0].mark, "mapping", "needs the hardware file: its dimensions are those of the array"))
-    elif architecture is not None and (entries or (layers and any(place.apart for place in places.values()))):
+    elif architecture is not None:
+        asks = entries or (layers and any(place.apart for place in places.values()))
         levels = [level["name"] for level in architecture["levels"]]
-        constraints = _constraints(entries, layers, places, levels, notes)
+        asked = _constraints(entries, layers, places, levels, notes) if asks else []
+        constraints = without_loops(asked, architecture["levels"])
     energies = "r_cost and w_cost of the memories, and unit_energy of the array." if architecture else ""
     return Foreign(architecture, workload, None, constraints, energies, tuple(notes))
 
@@ -142,16 +146,14 @@ def _architecture(
             why = f"the {name} along {listed(apart)} are one level, as large and fast as they are together; loops of "
             why += f"{listed(sorted(level['keep']))} alone are allowed along {listed(apart)}"
             notes.append(Note(memory.where("served_dimensions"), "served_dimensions", why))
-        spread = [dim for dim in sizes if dim in _served(memory) - inside]
-        for at, dim in enumerate(spread):
+        levels.append(level)
+        for at, dim in enumerate(dim for dim in sizes if dim in _served(memory) - inside):
             outside = [each for _, each in ladder[:index] if dim not in _served(each)]
             roles = frozenset(_ROLES[operand] for each in outside for operand in _operands(each))
-            places[dim] = _Place(level["name"], "xy"[at % 2], sizes[dim], roles)
-        axes = [math.prod(sizes[dim] for dim in spread[at::2]) for at in range(min(2, len(spread)))]
-        if len(spread) > 2:
-            why = f"{listed(spread)} lie on the two axes below {name}; loops of one may then take room of another"
-            notes.append(Note(array.where("dimensions"), "dimensions", why))
-        levels.append({**level, **({"fanout": dict(zip("xy", axes, strict=False))} if axes else {})})
+            if at and at % 2 == 0:  # more axes take levels of their own
+                levels.append(bare_level(f"{level['name']}-{dim}", level["word"]))
+            places[dim] = _Place(levels[-1]["name"], "xy"[at % 2], sizes[dim], roles)
+            levels[-1].setdefault("fanout", {})["xy"[at % 2]] = sizes[dim]
     if any(memory.get("area") for _, memory in ladder) or array.get("unit_area"):
         notes.append(Note(array.where("unit_area"), "area", "areas have no unit in ZigZag and are left out"))
     why = "ZigZag charges no read of the innermost memories for an operand that stays the same; accelsim charges each"
@@ -177,7 +179,7 @@ def _in_memory(
         ("Inputs", "read", whole(value(array, "input_precision", Row)[0], array.mark), costs.input_pj),
         ("Outputs", "update", sums, costs.sum_pj),
     ):
-        level = next(level for level in reversed(levels) if role in level.get("keep", _ROLES.values()))
+        level = next(level for level in reversed(levels) if role not in level.get("bypass", ()))
         access = int(level["word"].split()[0]) * level.get("block_size", 1)
         energies, fallback = level["energy"], "write" if action == "update" else action
         before = energies.get(action, energies[fallback])
@@ -436,7 +438,7 @@ def _constraints(
     places: Mapping[str, _Place],
     levels: Sequence[str],
     notes: list[Note],
-) -> dict[str, Any] | None:
+) -> list[dict[str, Any]]:
     """Constraints of each layer by its entry; those of some layers alone name them."""
     for other in entries:
         note_others(other, _MAPPING_KEYS, _LEFT, notes)
@@ -448,7 +450,7 @@ def _constraints(
         ]
     )
     notes += dict.fromkeys(said)
-    return {"levels": sorted(asked, key=lambda level: levels.index(level["level"]))} if asked else None
+    return asked
 
 
 def _layer_constraints(

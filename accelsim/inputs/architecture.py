@@ -234,6 +234,8 @@ class Architecture:
 _STORAGE_ACTIONS = ("read", "write", "update", "leak")
 _COMPUTE_ACTIONS = ("compute",)
 _NETWORK_ACTIONS = ("transfer",)
+_OWN_NETWORK_ACTIONS = ("return",)
+"""Energies that no estimator gives."""
 _ROLES = fields.set_of(fields.one_of(ROLES, "a role"))
 _PARTITIONS = by_role(fields.positive_size_bits, "capacity of one instance for the partition", "bypassed", SIZES)
 _SIZE = node_of(forms.either(fields.positive_size_bits.form, keys_form(_PARTITIONS)))
@@ -274,7 +276,11 @@ _FANOUT: Keys = {
     "systolic": SYSTOLIC,
     **COMPONENT,
     "class": Key(fields.name, "component class of the network, such as a wire", "none"),
-    "energy": Key(node_of(keys_form(own_energy_keys(_NETWORK_ACTIONS, "free"))), "energies of the network", "free"),
+    "energy": Key(
+        node_of(keys_form(own_energy_keys((*_NETWORK_ACTIONS, *_OWN_NETWORK_ACTIONS), "free"))),
+        "energies of the network",
+        "free",
+    ),
 }
 _STORAGE_ENERGIES = own_energy_keys((*_STORAGE_ACTIONS, *STORAGE_ACTIONS))
 _COMPUTE_ENERGIES = own_energy_keys((*_COMPUTE_ACTIONS, *COMPUTE_ACTIONS))
@@ -513,17 +519,17 @@ def _level(level: Fields, machine: _Machine, *, first: bool) -> Level:
     needed = [(role, action) for role in ROLES if role not in read.bypass for action in ("read", "write")]
     partitions = {role: words * word_bits for role, words in (partition_words or {}).items()}
     part = replace(machine.part(name, _STORAGE_ACTIONS, bits), partitions=partitions)
-    own = read_component(level, machine.estimator, part, STORAGE_ACTIONS)
+    own = read_component(level, machine.estimator if needed else None, part, STORAGE_ACTIONS)
     if read.sparsity is not None and read.sparsity.width:
         own = with_metadata(level, own, machine.estimator, part, read.sparsity)
     network = f"{name} network"
-    part = machine.part(network, _NETWORK_ACTIONS, {"transfer": word_bits})
+    part = machine.part(network, _NETWORK_ACTIONS, dict.fromkeys((*_NETWORK_ACTIONS, *_OWN_NETWORK_ACTIONS), word_bits))
     fanout = level.get("fanout")
     across = ComponentFigures()
     if isinstance(fanout, MapNode):
         between = Fields(fanout, Problems(), _FANOUT)  # its keys are reported with the axes
         between.problems = level.problems
-        across = read_component(between, machine.estimator, part)
+        across = read_component(between, machine.estimator, part, _OWN_NETWORK_ACTIONS)
     if len(level.problems) == before:
         machine.energies.update({(name, *key): entry for key, entry in own.energies.items()})
         machine.energies.update({(network, *key): entry for key, entry in across.energies.items()})
@@ -533,7 +539,7 @@ def _level(level: Fields, machine: _Machine, *, first: bool) -> Level:
             machine.sized[name] = _granules(read)
         _check_needed(level, name, [*needed, *needed_energies(read.sparsity)], machine)
         if machine.estimator is not None and machine.estimator.complete:
-            _check_needed(level, name, [("*", "leak")], machine)
+            _check_needed(level, name, [("*", "leak")] if needed else [], machine)
             _check_needed(level, network, [(role, "transfer") for role in ROLES] * (read.fanout > 1), machine)
     return read
 

@@ -32,6 +32,8 @@ def energy_rows(architecture: Architecture) -> list[dict[str, Any]]:
             rows += _by_role(architecture, level.name, kept, action, (words, bits))
         rows += _by_role(architecture, level.name, [], "leak", (None, None))
         rows += _by_role(architecture, f"{level.name} network", ROLES, "transfer", (1, level.word_bits))
+        if architecture.energy.find(f"{level.name} network", "Outputs", "return"):
+            rows += _by_role(architecture, f"{level.name} network", ["Outputs"], "return", (1, level.word_bits))
     return rows + _by_role(architecture, architecture.compute.name, [], "compute", (None, None))
 
 

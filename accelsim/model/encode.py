@@ -64,9 +64,10 @@ class Constants(NamedTuple):
     word_parts : int64[L, T, 2], units an element takes, finished and as a partial sum; two_widths : bool[1], whether
     these differ anywhere; block : int64[L] [units an access]; block_shift : int64[L], its logarithm, -1 if it is no
     power of two; bandwidth : int64[L, 3, 2], units and cycles of the shared, read and write port, 0 if unlimited;
-    limited : bool[L], any of them limited; drain : bool[L]; energy : float64[L, T, 4] [pJ] of read, write, update (an
-    access) and transfer (a word); transfers : bool[L], these cost energy; leak : float64[L] [pJ a cycle and instance];
-    mac : float64[1] [pJ]; mac_cycles : int64[1]; nodes : int64[L, 2], first and end of the storage nodes of a level;
+    limited : bool[L], any of them limited; drain : bool[L]; energy : float64[L, T, 5] [pJ] of read, write, update (an
+    access), transfer (a word) and return (a partial sum that comes back); transfers : bool[L], these cost energy;
+    leak : float64[L] [pJ a cycle and instance]; mac : float64[1] [pJ]; mac_cycles : int64[1]; nodes : int64[L, 2],
+    first and end of the storage nodes of a level;
     array : int64[8], PE and following of a systolic array; stationary : bool[T], held in its PEs; most_held :
     int64[T], words of it that a PE has room for, -1 unlimited; already : int64[L], units that a level holds
     beforehand and that do not pass its write port; outer_units : int64[1], units of a storage word of the outermost
@@ -221,7 +222,7 @@ def encode(architecture: Architecture, einsum: Einsum) -> Encoded:
         limited=(bandwidth[:, :, 0] > 0).sum(axis=1) > 0,
         drain=np.array([level.drain_reads for level in levels], np.bool_),
         energy=energy,
-        transfers=(energy[:, :, 3] > 0).sum(axis=1) > 0,
+        transfers=(energy[:, :, 3:] > 0).sum(axis=(1, 2)) > 0,
         leak=leak,
         mac=np.array([architecture.energy.energy_pj(architecture.compute.name, "*", "compute")], np.float64),
         mac_cycles=np.array([architecture.compute.cycles_per_mac], np.int64),
@@ -269,7 +270,7 @@ def _bandwidth(architecture: Architecture, units: Sequence[int]) -> Ints:
 
 
 def _energies(architecture: Architecture, tensors: Sequence[Tensor]) -> tuple[Floats, Floats]:
-    energy = np.zeros((len(architecture.levels), len(tensors), 4), np.float64)
+    energy = np.zeros((len(architecture.levels), len(tensors), 5), np.float64)
     leak = np.zeros(len(architecture.levels), np.float64)
     table, first = architecture.energy, first_nodes(architecture.levels)
     for index, level in enumerate(architecture.levels):
@@ -277,7 +278,9 @@ def _energies(architecture: Architecture, tensors: Sequence[Tensor]) -> tuple[Fl
         leak[index] = leakage.energy_pj if leakage else 0.0
         for t, tensor in enumerate(tensors):
             transfer = table.find(f"{level.name} network", tensor.role, "transfer") if index + 1 in first else None
+            back = table.find(f"{level.name} network", tensor.role, "return") if tensor.output else None
             energy[index, t, 3] = transfer.energy_pj if transfer else 0.0
+            energy[index, t, 4] = back.energy_pj if back and index + 1 in first else energy[index, t, 3]
             if tensor.role in level.bypass:
                 continue
             for action, name in enumerate(("read", "write", "update")):

@@ -53,7 +53,7 @@ from accelsim.model.windows import distinct_windows, seen_windows, words_into
 VALID, FANOUT_X, FANOUT_Y, CAPACITY, PARTITION, UTILIZATION, ASKED = range(7)
 RULES = 8
 """A status is a rule + RULES x the level that breaks it."""
-BY_READ, BY_WRITE, BY_UPDATE, BY_TRANSFER = range(4)
+BY_READ, BY_WRITE, BY_UPDATE, BY_TRANSFER, BY_RETURN = range(5)
 
 
 @inline
@@ -250,12 +250,13 @@ def _account(
 
 
 @inline
-def _account_transfers(c: Constants, s: Detail, lv: int, t: int, words: int, every: bool) -> float:
-    """Enter what crosses the network below a level for each child; returns its energy [pJ]."""
-    s.at[lv, t, TRANSFERS] = words
+def _account_transfers(c: Constants, s: Detail, lv: int, t: int, words: int, back: int, every: bool) -> float:
+    """Enter what crosses the network below a level for each child (`back`: partial sums that return); their energy."""
+    s.at[lv, t, TRANSFERS] = words + back
     if not c.transfers[lv]:
         return 0.0
-    energy = float(words) * float(s.level[lv + 1, USED]) * c.energy[lv, t, BY_TRANSFER]
+    energy = float(words) * c.energy[lv, t, BY_TRANSFER] + float(back) * c.energy[lv, t, BY_RETURN]
+    energy *= float(s.level[lv + 1, USED])
     if every:
         s.energy[lv, t, BY_TRANSFER] = energy
     return energy
@@ -269,7 +270,7 @@ def _move_input(
     energy = 0.0
     down = int(s.level[temporal.shape[0], STEPS])
     for lv in range(temporal.shape[0] - 1, -1, -1):
-        energy += _account_transfers(c, s, lv, t, down, every)
+        energy += _account_transfers(c, s, lv, t, down, 0, every)
         s.at[lv, t, DOWN] = 1
         if s.level[lv + 1, USED] > s.level[lv, USED]:
             s.at[lv, t, DOWN] = distinct(c, s, x, y, lv, t, c.multicast[lv, 0, t], c.multicast[lv, 1, t])
@@ -301,7 +302,7 @@ def _move_output(
     seen = seen_windows(c, temporal, s, levels, levels, t) if windowed else s.level[levels, VISITS]
     down = up - seen
     for lv in range(levels - 1, -1, -1):
-        energy += _account_transfers(c, s, lv, t, down + up, every)
+        energy += _account_transfers(c, s, lv, t, up, down, every)
         s.at[lv, t, DOWN] = 1
         s.at[lv, t, UP] = 1
         if s.level[lv + 1, USED] > s.level[lv, USED]:

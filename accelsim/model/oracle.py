@@ -97,13 +97,15 @@ class OracleCounts:
 
     `levels[l][tensor]` holds the counts of every level that keeps the tensor; `steps` is the number of steps in which
     a compute unit acts; `used[l]` the instances used at each level (last: compute units); `transfers[l][tensor]` the
-    words that cross the network below level l, in total over its children, down and up.
+    words that cross the network below level l, in total over its children, down and up, and `returns[l][tensor]` those
+    of them that are partial sums on their way back.
     """
 
     steps: int
     used: list[int]
     levels: list[dict[str, TensorCounts]]
     transfers: list[dict[str, int]]
+    returns: list[dict[str, int]]
     fails: list[str] = field(default_factory=list)
 
 
@@ -279,7 +281,7 @@ def execute(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> Ora
     levels = len(mapping.levels)
     used = [len(tile.instances()) for tile in tiles_of(einsum, mapping, einsum.output)]
     counts: list[dict[str, TensorCounts]] = [{} for _ in range(levels)]
-    transfers: list[dict[str, int]] = [{tensor.name: 0 for tensor in einsum.tensors} for _ in range(levels)]
+    transfers, returns = ([{tensor.name: 0 for tensor in einsum.tensors} for _ in range(levels)] for _ in range(2))
     for tensor in einsum.tensors:
         tiles = tiles_of(einsum, mapping, tensor)
         keeps = [index for index in range(levels) if tensor.name in mapping.levels[index].keep]
@@ -288,8 +290,8 @@ def execute(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> Ora
             largest = max(len(step.entering) for step in walk_tile(tiles[index]))
             counts[index][tensor.name] = TensorCounts(largest, {**none}, {**none}, {**none}, {**none})
         for parent, child in itertools.pairwise([*keeps, levels]):
-            _count_link(Sharing(architecture, tiles, parent, child), tensor, counts, transfers)
-    result = OracleCounts(len(acting_steps(einsum, nest_loops(mapping))), used, counts, transfers)
+            _count_link(Sharing(architecture, tiles, parent, child), tensor, counts, transfers, returns)
+    result = OracleCounts(len(acting_steps(einsum, nest_loops(mapping))), used, counts, transfers, returns)
     result.fails = _fails(architecture, einsum, mapping, result)
     return result
 
@@ -313,7 +315,11 @@ def in_time(steps: Iterable[OracleStep]) -> list[list[OracleStep]]:
 
 
 def _count_link(
-    sharing: Sharing, tensor: Tensor, counts: list[dict[str, TensorCounts]], transfers: list[dict[str, int]]
+    sharing: Sharing,
+    tensor: Tensor,
+    counts: list[dict[str, TensorCounts]],
+    transfers: list[dict[str, int]],
+    returns: list[dict[str, int]],
 ) -> None:
     """Walk the tiles of the child and book what they make its parent and itself do.
 
@@ -347,6 +353,9 @@ def _count_link(
         for (level, _), words in itertools.chain(down.items(), up.items()):
             if level > parent:
                 transfers[level - 1][tensor.name] += len(words)
+        for (level, _), words in down.items():
+            if level > parent and tensor.output:
+                returns[level - 1][tensor.name] += len(words)
         for (level, (instance, _)), words in down.items():
             if level == parent and not tensor.output:
                 above.read[instance] += len(words)

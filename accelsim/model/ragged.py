@@ -35,7 +35,7 @@ from accelsim.model.detail import (
 from accelsim.model.detail import DOWN as DISTINCT_DOWN
 from accelsim.model.detail import UP as DISTINCT_UP
 from accelsim.model.encode import PE, Encoded, encode_mappings
-from accelsim.model.kernel import BY_TRANSFER, BY_UPDATE, distinct, fit
+from accelsim.model.kernel import BY_RETURN, BY_TRANSFER, BY_UPDATE, distinct, fit
 from accelsim.model.nest_sums import ALL, DOWN, FIRST, UP, Choice, Instances, NestSums, Operand, operand_of
 from accelsim.model.ramps import array_ramps, port_cycles_of, waiting_cycles
 
@@ -137,7 +137,7 @@ class _Model:
 
     def cross(self, operand: Operand, network: int, child: int) -> None:
         """Count what crosses the network below a level on its way to, or from, the tiles of level `child`."""
-        t, every = operand.index, 0
+        t, every, energy_pj = operand.index, 0, 0.0
         c = self.encoded.constants
         ways = [(DOWN, DISTINCT_DOWN, c.multicast[:, :, t]), (UP, DISTINCT_UP, c.reduction)]
         for kind, which, shares in ways if operand.tensor.output else ways[:1]:
@@ -148,8 +148,10 @@ class _Model:
             children = self.used[network + 1] // self.used[network]
             self.shared[network, t, kind] = below / above if above else children / groups
             every += below
+            back = kind == DOWN and operand.tensor.output
+            energy_pj += below * float(c.energy[network, t, BY_RETURN if back else BY_TRANSFER])
         self.every[network, t, BY_TRANSFER] = every
-        self.s.energy[network, t, BY_TRANSFER] = every * float(c.energy[network, t, BY_TRANSFER])
+        self.s.energy[network, t, BY_TRANSFER] = energy_pj
 
     def moved(self, operand: Operand, near: int, child: int, kind: int, instances: Instances) -> int:
         """Words that pass chosen instances of level `near` on the way down to, or up from, the tiles of `child`."""

@@ -27,7 +27,7 @@ from accelsim.model.encode import (
     Floats,
     Ints,
 )
-from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE
+from accelsim.model.kernel import BY_READ, BY_RETURN, BY_TRANSFER, BY_UPDATE, BY_WRITE
 from accelsim.population.counting import Nest
 
 READ_WRITE, READ, WRITE = range(3)
@@ -38,7 +38,7 @@ class Charges(NamedTuple):
     """What a sum takes; float64[L, T].
 
     read, fill, update : each word that a level hands inwards, takes in from outside, and takes in from inside.
-    transfer : each word that crosses the network below a level.
+    transfer : each word that crosses the network below a level; back : float64[L], each partial sum that comes back.
     change : each time that the tile of a level becomes another one.
     access : words that an access moves; the last one of each kind is charged as a whole.
     unasked : words that it moves besides those asked for, at most.
@@ -52,6 +52,7 @@ class Charges(NamedTuple):
     fill: Floats
     update: Floats
     transfer: Floats
+    back: Floats
     change: Floats
     access: Floats
     unasked: Floats
@@ -81,7 +82,7 @@ class Row(NamedTuple):
 def _nothing(nest: Nest) -> Charges:
     c = nest.space.encoded.constants
     none = np.zeros(c.energy.shape[:2])
-    return Charges(none, none, none, none, none, none + 1.0, none, none[:, 0])
+    return Charges(none, none, none, none, none[:, 0], none, none + 1.0, none, none[:, 0])
 
 
 def energy_rows(nest: Nest) -> list[Row]:
@@ -99,6 +100,7 @@ def energy_rows(nest: Nest) -> list[Row]:
         fill=c.energy[:, :, BY_WRITE] * parts / c.block[:, None],
         update=c.energy[:, :, BY_UPDATE] * parts / c.block[:, None],
         transfer=c.energy[:, :, BY_TRANSFER],
+        back=c.energy[:, c.output[0], BY_RETURN],
         access=c.block[:, None] / parts,
         unasked=(c.block[:, None] - 1) / parts,
         instances=instances,
@@ -234,8 +236,7 @@ class Charged:
 
     def come_first(self, parent: int, lv: int) -> float:
         """What words of the output are not charged that come for the first time, from their parent to a level."""
-        read, transfer = self.charges.read, self.charges.transfer
-        return self.first * float(read[parent, self.output] + transfer[parent:lv, self.output].sum())
+        return self.first * float(self.charges.read[parent, self.output] + self.charges.back[parent:lv].sum())
 
     def outwards(self, values: Floats) -> Floats:
         """The largest value over a shape and all shapes around it."""
@@ -287,7 +288,7 @@ class KeepBounds:
         for lv in range(levels):
             tiles, kept = np.zeros(charged.nest.shape), self.keep[lv]
             if lv > 0:
-                outer = outer + np.append(charges.transfer[lv - 1], charges.transfer[lv - 1, out])
+                outer = outer + np.append(charges.transfer[lv - 1], charges.back[lv - 1])
                 for t in np.flatnonzero(kept).tolist():
                     tiles += charged.words[t] * (charged.fill(lv, t) + outer[t] + (outer[-1] if t == out else 0.0))
                     tiles += charged.visits * charges.change[lv, t]

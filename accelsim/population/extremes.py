@@ -168,12 +168,13 @@ class WorstSearch:
         """Charge what crosses the network below a level."""
         tensors, out = states.waits.shape[1], self.output
         for t, each in enumerate(self.charges.transfer[lv].tolist()):
-            if each:
-                crossing = states.sums[:, 1 + tensors + t]
+            back = float(self.charges.back[lv]) if t == out else 0.0
+            if each or back:
+                crossing = each * states.sums[:, 1 + tensors + t]
                 if t == out:
-                    crossing = crossing + states.sums[:, -1]
-                    states.sums[:, VALUE] -= each * self.charged.first
-                self.charge(states, t, each * crossing)
+                    crossing = crossing + back * states.sums[:, -1]
+                    states.sums[:, VALUE] -= back * self.charged.first
+                self.charge(states, t, crossing)
 
     def store(self, states: _PartialStates, chain: KeepBounds, lv: int) -> None:
         """Charge the level that keeps the tile reached."""
@@ -195,7 +196,8 @@ class WorstSearch:
             each = charges.read[lv, t] + (charges.update[lv, t] if t == out else 0.0)
             self.charge(states, t, each * words)
             states.sums[:, VALUE] -= old * float(charges.read[lv, t] + charges.fill[lv, t])
-            free = not (charges.transfer[lv - 1, t] or chain.rest[lv - 1, t] or (t == out and chain.rest[lv - 1, -1]))
+            crossed = charges.transfer[lv - 1, t] or (t == out and charges.back[lv - 1])
+            free = not (crossed or chain.rest[lv - 1, t] or (t == out and chain.rest[lv - 1, -1]))
             free &= not (self.charged.fill(lv, t) or charges.change[lv, t])
             if free:  # as if there were no such tile
                 states.sums[:, 1 + tensors + t] = 0.0

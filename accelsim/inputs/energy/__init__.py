@@ -25,14 +25,14 @@ from accelsim.inputs.units import (
 from accelsim.inputs.workload import ROLES
 
 _ACTIONS = ("read", "write", "update", "leak", "compute")
-_PER_BIT = ("read", "write", "update", "transfer")
+_PER_BIT = ("read", "write", "update", "transfer", "return")
 _BY_ROLE = ("read", "write", "update", "transfer")
 Written = dict[tuple[str, str], Energy]
 
 
 @dataclass(frozen=True, slots=True)
 class EnergyEntry:
-    """Energy of an access (`read`, `write`, `update`), a MAC (`compute`), a cycle (`leak`) or a word (`transfer`).
+    """Energy of an access (`read`, `write`, `update`), a MAC (`compute`), a cycle (`leak`) or a word on a network.
 
     `formula` says how it came about, with the inputs; entries are equal if energy and source are.
     """
@@ -216,6 +216,8 @@ def energy_key(action: str, default: str = "from the energy table") -> Key:
     units = forms.quantity(ENERGY_RATE_UNITS if action in _PER_BIT else ENERGY_UNITS)
     if action == "leak":
         return Key(node_of(units), "energy that leaks in a cycle, of one instance", "none", "pJ")
+    if action == "return":
+        return Key(node_of(units), "energy of a partial sum that comes back to one child", "as `transfer`", ENERGIES)
     if action not in _OF_ACCESSES:
         of = "a multiply-accumulate" if action == "compute" else f"a {action.replace('_', ' ')}"
         return Key(node_of(units), f"energy of {of}", default if action == "compute" else "none", ENERGIES)

@@ -186,7 +186,8 @@ class _Relax:
             outer = [each for each in range(index + 1) if tensor.role not in self.old.levels[each].bypass]
             share = min(self._stored(each, tensor) for each in outer)
             share *= 1.0 - self._left_out(range(index + 1), tensor)
-            self._scale(f"{level.name} network", tensor.role, "transfer", share)
+            for action in ("transfer", "return"):
+                self._scale(f"{level.name} network", tensor.role, action, share)
         shares = {action: min(self._moved(index, tensor, action) for tensor in kept) for action in ACTIONS}
         return replace(
             level,

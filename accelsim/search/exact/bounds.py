@@ -17,7 +17,7 @@ import numpy as np
 from accelsim.inputs.errors import TablesTooLarge, TooManyChoices
 from accelsim.model.detail import make_detail
 from accelsim.model.encode import Bools, Floats, Ints
-from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE
+from accelsim.model.kernel import BY_READ, BY_RETURN, BY_TRANSFER, BY_UPDATE, BY_WRITE
 from accelsim.search.exact.blocks import BlockSweep, blocks_in_time, steps_in_time, sweep_block
 from accelsim.search.exact.network_kernel import NetworkScratch, Spreading, sweep_network
 from accelsim.search.exact.orders import (
@@ -183,7 +183,7 @@ class BoundsMaker:
         pj = self.pj[:, t] * whole
         narrow = 1.0 - 1.0 / self.wider
         self.bounds.elided = pj[:, BY_READ] + pj[:, BY_UPDATE] * narrow
-        self.entering = pj[:, BY_TRANSFER].copy()
+        self.entering = pj[:, BY_RETURN].copy()
         self.entering[:-1] += pj[1:, BY_WRITE] + self.bounds.elided[1:]
         self.entering[:-1] += np.where(self.c.drain[1:], pj[1:, BY_READ] * narrow[1:], 0.0)
         costs = np.zeros(self.levels + 1)
@@ -362,9 +362,9 @@ class BoundsMaker:
     def _costs_anything(self, level: int, contexts: list[Context]) -> Bools:
         """Whether traffic further in costs anything; cycles of the outermost port end where nothing comes from it."""
         pj = self.pj
-        further = bool(pj[level + 1 :].any() or pj[level, :, BY_TRANSFER].any())
+        further = bool(pj[level + 1 :].any() or pj[level, :, BY_TRANSFER:].any())
         passing = [
-            any(pj[above, t].any() or pj[above:level, t, BY_TRANSFER].any() for t, above in enumerate(context.parents))
+            any(pj[above, t].any() or pj[above:level, t, BY_TRANSFER:].any() for t, above in enumerate(context.parents))
             for context in contexts
         ]
         return np.array(passing) | further
@@ -543,7 +543,7 @@ class BoundsMaker:
         if self.c.windowed[output]:
             found[output] -= 0.0 if level == self.levels - 1 else pj[level + 1, output, BY_WRITE]
         else:
-            found[output] *= 2.0
+            found[output] += pj[level, output, BY_RETURN]
         if level < self.levels - 1:
             found += pj[level + 1, :, BY_WRITE]
             found[output] += pj[level + 1, output, BY_READ] if self.c.drain[level + 1] else 0.0

@@ -32,7 +32,7 @@ from accelsim.model.detail import (
 )
 from accelsim.model.encode import ALL_OVERLAP, FITTING, PE, STREAM, TIME, UNLIMITED, Bools, Constants, Ints
 from accelsim.model.jit import inline, jit
-from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE, distinct
+from accelsim.model.kernel import BY_READ, BY_RETURN, BY_TRANSFER, BY_UPDATE, BY_WRITE, distinct
 from accelsim.model.ramps import array_cycles, instruction_cycles, port_cycles, waiting_cycles
 from accelsim.model.windows import seen_windows, tiles_into, words_into
 from accelsim.search.exact.blocks import grain_of, reach_of, way_on
@@ -329,7 +329,8 @@ def flow(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, child: int, 
         down = up - seen
         node.fills[child, t], node.moved[child, t] = down, up
         for lv in range(child - 1, above - 1, -1):
-            energy += float(down + up) * float(s.level[lv + 1, USED]) * c.energy[lv, t, BY_TRANSFER]
+            across = float(up) * c.energy[lv, t, BY_TRANSFER] + float(down) * c.energy[lv, t, BY_RETURN]
+            energy += across * float(s.level[lv + 1, USED])
             down *= s.at[lv, t, DOWN]
             up *= s.at[lv, t, UP]
             for d in range(c.relevant.shape[1]):

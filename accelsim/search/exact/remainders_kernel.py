@@ -12,7 +12,7 @@ import numpy as np
 from accelsim.model.detail import BEFORE, DOWN, INSIDE, LOOPS, PARTS_APART, SPREAD, TILE, UP, USED, Detail
 from accelsim.model.encode import PE, Constants
 from accelsim.model.jit import inline, jit
-from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE
+from accelsim.model.kernel import BY_READ, BY_RETURN, BY_TRANSFER, BY_UPDATE, BY_WRITE
 from accelsim.model.ramps import array_cycles, port_cycles
 from accelsim.model.windows import words_into
 from accelsim.search.exact.incumbents import SURE
@@ -54,7 +54,7 @@ def flow_at_least(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, chi
         up, down = words, max(0.0, words - seen)
         node.fills[child, t], node.moved[child, t] = int(down), int(up)
         for lv in range(child - 1, above - 1, -1):
-            energy += (down + up) * c.energy[lv, t, BY_TRANSFER]
+            energy += up * c.energy[lv, t, BY_TRANSFER] + down * c.energy[lv, t, BY_RETURN]
             down *= _share(s, lv, t, DOWN)
             up *= _share(s, lv, t, UP)
         reads = 0.0 if c.windowed[t] else max(0.0, up - _seen(c, s, above, t))
@@ -494,7 +494,7 @@ def _cost_output(
             up = _words(c, shapes, node, s, child, t, lv + 1, SHARED_UP, ALL)
             down = _words(c, shapes, node, s, child, t, lv + 1, SHARED_DOWN, ALL)
             down -= down if c.windowed[t] else _first_words(c, node, child, lv + 1, t, SHARED_DOWN, ALL)
-            energy += float(up + down) * float(c.energy[lv, t, BY_TRANSFER])
+            energy += float(up) * float(c.energy[lv, t, BY_TRANSFER]) + float(down) * float(c.energy[lv, t, BY_RETURN])
     if child < levels:
         up = _words(c, shapes, node, s, child, t, child, OWN, ALL)
         one = _words(c, shapes, node, s, child, t, child, OWN, BUSIEST)

@@ -100,7 +100,7 @@ class Worth:
 
 
 def narrow_energies(c: Constants) -> Floats:
-    """Energy of an element's actions without rounding accesses up, as narrow as it can be [pJ]: float64[L, T, 4]."""
+    """Energy of an element's actions without rounding accesses up, as narrow as it can be [pJ]: float64[L, T, 5]."""
     pj = c.energy.copy()
     pj[:, :, :BY_TRANSFER] *= (c.word_parts.min(axis=2) / c.block[:, None])[:, :, None]
     return pj
