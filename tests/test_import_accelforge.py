@@ -393,6 +393,27 @@ workload:
     assert "16384 bit" in [level.get("size") for level in machine["levels"]]
 
 
+def test_workload__of_another_file_takes_the_place_of_that_beside_the_machine(imported):
+    own = MACHINE + GEMM.replace("Out", "Own") + "renames: {}\n"
+    foreign = imported(own, GEMM + "renames: {}\n")
+    assert [layer["name"] for layer in foreign.workload["layers"]] == ["Out"]
+    assert foreign.architecture == imported(MACHINE, GEMM).architecture
+    assert "workload: that of the other file is taken" in said(foreign)
+
+
+def test_variables__may_rest_on_later_ones_and_be_true(imported):
+    text = MACHINE.replace(
+        "variables: {wide: 4 * 16}", "variables: {wide: 16 * four if yes else 1, four: 4, yes: true}"
+    )
+    assert imported(text, GEMM).architecture == imported(MACHINE, GEMM).architecture
+
+
+def test_widths__of_one_tensor_of_an_einsum_count(imported):
+    accesses = "[{name: A, projection: [m], bits_per_value: 4}, {name: Z, projection: [m], output: True}]"
+    text = f"workload:\n  rank_sizes: {{M: 8}}\n  einsums: [{{name: Z, tensor_accesses: {accesses}}}]\n"
+    assert imported(text).workload["layers"][0]["bits"] == {"A": 4, "Z": 8}
+
+
 def test_workload__is_the_same_in_every_run(tmp_path):
     """Sets of tensors have another order in each process."""
     (tmp_path / "w.yaml").write_text(

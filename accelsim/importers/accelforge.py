@@ -98,9 +98,10 @@ def convert(documents: Sequence[Document]) -> Foreign:
     notes: list[Note] = []
     bodies = [document.body for document in documents if isinstance(document.body, Table)]
     workload, layers = None, list[Layer]()
-    found = _one(_without_own_workload(bodies, notes), "workload")
+    of_layers = _without_own_workload(bodies, notes)
+    found = _one(of_layers, "workload")
     if found is not None:
-        workload, layers = read_workload(found, _one(bodies, "renames"), notes)
+        workload, layers = read_workload(found, _one(of_layers, "renames"), notes)
     architecture, axes, modelled = None, list[_Axis](), list[str]()
     arch = _one(bodies, "arch")
     if arch is not None:
@@ -142,7 +143,7 @@ def _variables(bodies: Iterable[Table], names: Mapping[str, Value]) -> dict[str,
         known = len(found)
         for key, text, mark in written:
             with suppress(SpecError):
-                found[key] = as_number(text, mark, found)
+                found[key] = text if isinstance(text, bool) else as_number(text, mark, found)
     return found
 
 
