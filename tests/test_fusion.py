@@ -147,6 +147,11 @@ def known_part(*given: Any) -> PartResult | None:
     return KNOWN[key]
 
 
+@pytest.fixture
+def _parts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("accelsim.fusion.search.map_part", known_part)
+
+
 def brute(tiny: Architecture, chain: Chain, price: Price) -> float:
     """Least value of all fused tilings, each part mapped for the room that it has."""
     level, best = tiny.levels[1], math.inf
@@ -158,13 +163,14 @@ def brute(tiny: Architecture, chain: Chain, price: Price) -> float:
             key = run.part, room
             if key not in known:
                 part, held = run.part.einsum(chain), held_by(chain, run.part, 1)
-                found = map_part(tiny, part, held, room, price) if room > 0 else None
+                found = known_part(tiny, part, held, room, price) if room > 0 else None
                 known[key] = math.inf if found is None else price.of(found.results[0])[0]
             total += run.count * known[key]
         best = min(best, total)
     return best
 
 
+@pytest.mark.usefixtures("_parts_once")
 @pytest.mark.parametrize(
     ("chain", "size", "bypass", "price"),
     [
@@ -222,6 +228,7 @@ def whole(chain: Sequence[Einsum]) -> Workload:
     return Workload("line", tuple(chain), edges)
 
 
+@pytest.mark.usefixtures("_parts_once")
 @pytest.mark.parametrize("size", [12, 30])
 @pytest.mark.parametrize("objective", ["energy", "cycles"])
 def test_fuse__is_the_best_way_to_cut_the_line(size: int, objective: str) -> None:
@@ -345,6 +352,7 @@ def test_fuse_chain__without_tables_has_an_answer_and_a_bound(monkeypatch: pytes
     assert all(part.result.valid for part in found.parts)
 
 
+@pytest.mark.usefixtures("_parts_once")
 @pytest.mark.parametrize("fails", range(0, 16, 5))
 @pytest.mark.parametrize("price", [ENERGY, CYCLES], ids=["energy", "cycles"])
 def test_fuse_chain__with_one_part_unproved_is_between_its_bound_and_the_best(
@@ -352,7 +360,6 @@ def test_fuse_chain__with_one_part_unproved_is_between_its_bound_and_the_best(
 ) -> None:
     """The search of one part ends with another mapping than the best, and with the limits as its bound."""
     tiny, calls = machine(30), itertools.count()
-    monkeypatch.setattr("accelsim.fusion.search.map_part", known_part)
     _, least = fuse_chain(tiny, ATTENTION, Solutions(tiny, price))
 
     def one_stopped(*given: Any) -> PartResult | None:
