@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -27,7 +28,7 @@ from accelsim.gpu.calibration import mode_of
 from accelsim.gpu.catalogue import catalogue, load_gpu
 from accelsim.gpu.fitted import Rows, fit_sets, predict, shapes_of, shipped, sources, time_kernels
 from accelsim.gpu.kernel import FUSED, attention_pairs, network_kernels, product_of
-from accelsim.gpu.kernel_tables import nearest, read_kernels, validate_kernels
+from accelsim.gpu.kernel_tables import joined, nearest, read_kernels, validate_kernels
 from accelsim.inputs.errors import AccelsimError, SpecError
 from accelsim.inputs.workload_reader import load_workload
 
@@ -217,6 +218,30 @@ def test_fit_sets__finds_the_times_of_known_constants(kind):
     rows = rows_of([H100, load_gpu("a100"), B200], kind, made, constants)
     found = predict(kind, rows, fit_sets(kind, rows))
     assert np.median(np.abs(found / rows.time_us - 1)[rows.held]) < 0.05
+
+
+def test_fit_sets__a_new_stack_has_the_constants_of_its_library():
+    """Kernels of one library take 30 us to launch and others 5; a stack that was not measured takes the library's."""
+    pytest.importorskip("scipy")
+    made = shapes(batch=np.tile([1, 2, 4, 8], 50), tokens=1, cached=64)
+    start = {name: one.start for name, one in DECODE.constants.items()}
+    slow, fast = (rows_of([H100], DECODE, made, start | {"launch_us": us}) for us in (30.0, 5.0))
+    slow, fast = replace(slow, stack=np.full(200, "A/flash_attn")), replace(fast, stack=np.full(200, "A/other"))
+    found = fit_sets(DECODE, joined([slow, fast]))
+    new = replace(slow, stack=np.full(200, "B/fa3"))
+    assert found.nearest("A/flash_attn") == "A/flash_attn"
+    assert (found.nearest("B/fa3"), found.nearest("B/unknown")) == ("/FlashAttention", "")
+    assert predict(DECODE, new, found) == pytest.approx(new.time_us, rel=0.05)
+    assert found.of(H100, None).stack.startswith("A/")
+    assert "FlashAttention on" in found.of(B200, "/FlashAttention").text
+
+
+def test_decode__fixed_times_are_cycles():
+    """At 1.7 GHz constants are what they say; at 0.85 GHz a launch takes twice as long."""
+    constants = {name: one.start for name, one in DECODE.constants.items()}
+    for clock in (1.7e9, 0.85e9):
+        parts = DECODE.parts(replace(H100, boost_hz=clock), shapes(tokens=1, cached=1), constants)
+        assert parts["launch"] == pytest.approx(constants["launch_us"] * 1.7e9 / clock)
 
 
 def test_nearest__is_the_row_of_least_distance():

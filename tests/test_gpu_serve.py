@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import time
 
 import numpy as np
 import pytest
+from browser import Page, find_browser
 
 from accelsim.cli import main as cli
 from accelsim.gpu.attention import attention_shapes, time_attention
@@ -307,3 +309,47 @@ def test_file__of_a_user_is_read(tmp_path):
     assert cli.main(["check", str(path)]) == 0
     with pytest.raises(AccelsimError, match="no such file"):
         load_decoder("nothing_like_it")
+
+
+def test_prefix__goes_through_no_more_and_is_cached_once():
+    """Of 2048 tokens 1024 are there: products have half the rows, attention still sees all keys."""
+    whole, known = Request(2048, 64), Request(2048, 64, prefix=1024)
+    split = Split(8)
+    one, two = (steps_of(LLAMA, each, split, 4, prompts=True)["dense"] for each in (whole, known))
+    for before, after in zip(one, two, strict=True):
+        if before.work.kind == "product":
+            assert (before.work.sizes[0], before.work.sizes[1:]) == (2 * after.work.sizes[0], after.work.sizes[1:])
+        if before.work.kind == "attention":
+            assert (before.work.sizes[:3], after.work.sizes[:3]) == ((4, 2048, 0), (4, 1024, 1024))
+    assert steps_of(LLAMA, whole, split, 4, prompts=False) == steps_of(LLAMA, known, split, 4, prompts=False)
+    caches = [memory_of(H100, LLAMA, each, split).cache for each in (whole, known)]
+    assert caches[1] / caches[0] == (1024 + 8 * (1024 + 64)) / (8 * (2048 + 64))
+    first = [point.first_token_s for each in (whole, known) for point in serve(H100, LLAMA, each, [split], MODE)]
+    assert 0.4 * first[0] < first[1] < 0.7 * first[0]
+
+
+def test_command__refuses_a_prefix_as_long_as_the_prompt(capsys):
+    assert cli.main(["gpu", "serve", "llama", "h100", "--prompt", "100", "--prefix", "100"]) == 2
+    assert "--prefix 100: a prompt of 100 tokens must have more" in capsys.readouterr().err
+
+
+def test_page__of_a_sweep_has_each_point_that_fits(tmp_path, capsys):
+    pytest.importorskip("plotly")
+    file = tmp_path / "sweep.html"
+    words = ["gpu", "serve", "llama", "h100", "--batch", "1,64,2048", "--tp", "1,2"]
+    assert cli.main([*words, "--html", str(file), "--json"]) == 0
+    points = [point for point in json.loads(capsys.readouterr().out)["points"] if point["fits"]]
+    data = json.loads(re.search(r'id="data">(.*?)</script>', file.read_text(encoding="utf-8"))[1])
+    names = [parameter["name"] for parameter in data["parameters"]]
+    assert names == ["tp", "batch"]
+    for point, (_, status, places, costs) in zip(points, data["designs"], strict=True):
+        split = {name: int(data["parameters"][at]["values"][places[at]]) for at, name in enumerate(names)}
+        assert split == {name: point["split"][name] for name in names}
+        assert (status == "front") == point["front"]
+        assert costs[0] == pytest.approx(point["token_s"], rel=1e-6)
+    if find_browser():
+        with Page(file) as page:
+            assert page.errors == []
+            assert page.run("document.querySelectorAll('#points tbody tr').length") > 0
+    assert cli.main([*words[:4], "--html", str(file)]) == 2
+    assert "--html shows a sweep" in capsys.readouterr().err

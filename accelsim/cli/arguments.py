@@ -440,6 +440,7 @@ def _add_gpus(command: AddCommand) -> None:
 
     _add_operators(tasks)
     _add_serve(tasks)
+    _add_train(tasks)
     about = "hold a profile of kernels against what is predicted for them"
     made = _command(tasks, "compare", "gpu_compare", "gpus", about)
     add(made, "PROFILE", "CSV of Nsight Systems or Compute, or with M, N, K, time")
@@ -509,6 +510,31 @@ def _add_operators(tasks: Any) -> None:
     _add_stack(made)
 
 
+def _add_train(tasks: Any) -> None:
+    about = "time, throughput, memory of states and energy of a training step of a decoder on many GPUs"
+    made = _command(tasks, "train", "gpu_train", "gpus", about)
+    add(made, "MODEL", "a decoder: a file, or a name that `accelsim list decoders` shows")
+    add(made, "GPU", None)
+    several = "; several, such as 1,2,4, make a row for each (default: 1)"
+    add(made, "--batch LIST", "sequences of a step, of all copies" + several, cli.counts, default=(1,))
+    add(made, "--micro LIST", "sequences that go through at once" + several, cli.counts, default=(1,))
+    add(made, "--dp LIST", "copies of the model (data parallel)" + several, cli.counts, default=(1,))
+    add(made, "--tp LIST", "GPUs that share each layer (tensor parallel)" + several, cli.counts, default=(1,))
+    add(made, "--pp LIST", "stages that share the layers (pipeline parallel)" + several, cli.counts, default=(1,))
+    add(made, "--ep LIST", "GPUs that share the experts" + several, cli.counts, default=(1,))
+    add(made, "--sequence N", "tokens of a sequence (default: 4096)", cli.positive_int, default=4096)
+    about = "what copies share out: none (default), optimizer states, gradients too, weights too (ZeRO 1 to 3)"
+    add(made, "--shard WHAT", about, choices=("none", "optimizer", "gradients", "weights"), default="none")
+    add(made, "--recompute", "keep the inputs of layers alone, and compute the rest again in the backward pass")
+    add(made, "--no-overlap", "sum up gradients after the backward pass instead of meanwhile")
+    about = "GB/s that each GPU sends to other nodes (default: 50, an InfiniBand NDR link for each)"
+    add(made, "--network GB", about, cli.positive_int, default=50)
+    add(made, "--precision NAME", "of products: bf16 (default), fp8 or another of `gpu product`", default="bf16")
+    add(made, "--skew X", "power by which tokens crowd on few experts (default: 0)", float, default=0.0)
+    _add_calibration(made)
+    _add_stack(made)
+
+
 def _add_serve(tasks: Any) -> None:
     about = "time to first token, time per output token, throughput, memory and energy of a decoder on several GPUs"
     made = _command(tasks, "serve", "gpu_serve", "gpus", about)
@@ -521,6 +547,8 @@ def _add_serve(tasks: Any) -> None:
     about = "GPUs that share the experts; where they are more than --tp, each --tp of them have sequences of their own"
     add(made, "--ep LIST", about + several, cli.counts, default=(1,))
     add(made, "--prompt N", "tokens of a prompt (default: 2048)", cli.positive_int, default=2048)
+    about = "tokens with which all prompts begin, and which the cache holds already (default: 0)"
+    add(made, "--prefix N", about, cli.whole_number, default=0)
     about = "tokens of an answer (default: 512)"
     add(made, "--output N", about, cli.positive_int, default=512, dest="output_tokens")
     about = "prompt tokens that go through at once, at most; a prompt is never split (default: 8192)"
@@ -533,6 +561,7 @@ def _add_serve(tasks: Any) -> None:
     add(made, "--calibration FILE", about)
     about = "draw the throughput of a sweep over the time per token: FILE.png or FILE.svg"
     made.add_argument("-o", "--plot", metavar="FILE", dest="output", help=about)
+    add(made, "--html FILE", "write one page to open in a browser and explore, of a sweep")
     _add_stack(made)
 
 

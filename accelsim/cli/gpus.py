@@ -42,6 +42,7 @@ from accelsim.gpu.measured import read_measured
 from accelsim.gpu.profile import compare_profile, kernels_of, read_profile
 from accelsim.gpu.quantised import PRECISIONS, experts_shapes, precision_of, product_shapes, time_experts, time_products
 from accelsim.gpu.serve import Request, Split, front, misfit, refusal, serve
+from accelsim.gpu.train import Training, lacking, misfit_of, train
 from accelsim.gpu.validation import GemmValidation, validate_gemm
 from accelsim.gpu.work import serving_mode
 from accelsim.inputs import library
@@ -50,7 +51,14 @@ from accelsim.inputs.library import hash_file
 from accelsim.inputs.workload_reader import load_workload
 from accelsim.results import to_json, write_page
 from accelsim.show.report import gpu as reports
-from accelsim.show.report.serving import serving_report, serving_row, sweep_report
+from accelsim.show.report.serving import (
+    serving_page,
+    serving_report,
+    serving_row,
+    sweep_report,
+    training_report,
+    training_row,
+)
 from accelsim.show.report.validation import calibration_report, gemm_report, kernels_errors_report
 from accelsim.show.table import page_text
 
@@ -310,11 +318,18 @@ def gpu_serve_command(arguments: argparse.Namespace) -> int:
         cache_bytes=word_bytes(arguments.cache_dtype),
         skew=arguments.skew,
         step_tokens=arguments.step_tokens,
+        prefix=arguments.prefix,
     )
+    if request.fresh < 1:
+        raise AccelsimError(
+            f"--prefix {request.prefix}: a prompt of {request.prompt} tokens must have more; raise --prompt"
+        )
     lists = (dict.fromkeys(getattr(arguments, name)) for name in ("tp", "pp", "ep", "batch"))
     every = [Split(batch, tp, pp, ep) for tp, pp, ep, batch in itertools.product(*lists)]
     if arguments.output and len(every) == 1:
         raise AccelsimError("-o draws a sweep; give several --batch or --tp, such as --batch 1,4,16,64")
+    if arguments.html and len(every) == 1:
+        raise AccelsimError("--html shows a sweep; give several --batch or --tp, such as --batch 1,4,16,64")
     splits = [split for split in every if not misfit(decoder, split)]
     if not splits:
         raise AccelsimError(f"{decoder.name}: {misfit(decoder, every[0])}")
@@ -338,7 +353,48 @@ def gpu_serve_command(arguments: argparse.Namespace) -> int:
             return serving_report(*told, points[0], mode.text)
         return sweep_report(*told, points, mode.text)
 
-    answer(arguments, {**head, "points": rows}, report, figure=figure)
+    def page() -> str:
+        return serving_page(*told, points, mode.text)
+
+    answer(arguments, {**head, "points": rows}, report, figure=figure, page=page)
+    return DONE
+
+
+def gpu_train_command(arguments: argparse.Namespace) -> int:
+    """Say what a training step of a decoder takes, or what many splits of it do."""
+    gpu, decoder = load_gpu(arguments.gpu, arguments.mig), load_decoder(arguments.model)
+    plans = [
+        (
+            Split(1, tp, pp, ep),
+            Training(
+                batch=batch,
+                sequence=arguments.sequence,
+                micro=micro,
+                dp=dp,
+                sharded=arguments.shard,
+                recompute=arguments.recompute,
+                overlap=not arguments.no_overlap,
+                network_bytes_per_s=arguments.network * 1e9,
+                precision=PRECISIONS[precision_of(arguments.precision)].name,
+                skew=arguments.skew,
+            ),
+        )
+        for tp, pp, ep, dp, batch, micro in itertools.product(
+            *(dict.fromkeys(getattr(arguments, name)) for name in ("tp", "pp", "ep", "dp", "batch", "micro"))
+        )
+    ]
+    possible = [plan for plan in plans if not misfit_of(decoder, *plan)]
+    if not possible:
+        raise AccelsimError(f"{decoder.name}: {misfit_of(decoder, *plans[0])}")
+    mode = serving_mode(gpu, arguments.calibration)
+    steps = train(gpu, decoder, possible, mode, arguments.stack)
+    fitting = [step for step in steps if step.memory.fits]
+    if not fitting:
+        raise NoValidMapping(lacking(gpu, decoder, min(steps, key=lambda step: step.memory.total)))
+    rows = [training_row(step) for step in steps]
+    document = {"model": decoder.name, "gpu": gpu.name, "mode": mode.text, "steps": rows}
+    shown = steps if len(plans) > 1 else fitting
+    answer(arguments, document, lambda: training_report(decoder.name, gpu.name, shown, mode.text))
     return DONE
 
 

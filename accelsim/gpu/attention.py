@@ -118,6 +118,7 @@ _PREFILL = {
     "launch_us": Constant(6.0, 0.5, 60.0, "launches, and what no size changes"),
     "math": Constant(0.7, 0.05, 1.5, "share of the BF16 peak"),
     "exponential": Constant(1.0, 0.01, 8.0, "cost of an exponential, of what the special function units take"),
+    "shown": Constant(0.1, 0.005, 1.0, "share of products or exponentials that the longer of the two does not hide"),
     "step_us": Constant(0.1, 0.001, 5.0, "least time of a step of 128 keys"),
     "tile_us": Constant(1.0, 0.01, 20.0, "start and end of a tile"),
     "imbalance": Constant(1.0, 0.01, 3.0, "tiles that SMs wait for each other at the end"),
@@ -140,7 +141,7 @@ def _prefill_parts(gpu: Gpu, shapes: Shapes, constants: Constants) -> Parts:
     rate = _wide_flops(gpu) / gpu.sms * 1e-6 * constants["math"]
     products = 2 * rows * (shapes["head_size"] + shapes["value_size"]) / rate * slower
     exponentials = rows * (constants["exponential"] / (_EXPONENTIALS * cycles))
-    key = np.maximum(products, exponentials) + _HIDDEN * np.minimum(products, exponentials)
+    key = np.maximum(products, exponentials) + constants["shown"] * np.minimum(products, exponentials)
     key = key + constants["step_us"] / KEYS
     blocks = count * shapes["batch"] * shapes["heads"]
     usual, longest = key * keys / count + constants["tile_us"], key * last + constants["tile_us"]
@@ -168,12 +169,11 @@ def _prefill_variant(shapes: Shapes) -> Names:
     return names
 
 
-_HIDDEN = 0.1
-"""Share of the exponentials, or of the products, that the longer of the two does not hide (a guess; `fp8_math`,
-`exponential` and `math` are fitted with it)."""
+_CLOCK = 1.7e9
+"""Clock [Hz] at which fixed times of decode are: a chain of dependent instructions and loads takes cycles."""
 
 _DECODE = {
-    "launch_us": Constant(6.0, 0.5, 60.0, "launches, and what no size changes"),
+    "launch_us": Constant(6.0, 0.5, 60.0, "launches, and what no size changes; at 1.7 GHz, as all that is fixed here"),
     "fp8_us": Constant(1.0, 0.05, 30.0, "what an FP8 cache adds to them"),
     "split_us": Constant(2.0, 0.05, 30.0, "adding up parts of the keys, where they are split"),
     "block_us": Constant(1.0, 0.01, 20.0, "start and end of a block"),
@@ -192,6 +192,7 @@ _DECODE = {
 def _decode_parts(gpu: Gpu, shapes: Shapes, constants: Constants) -> Parts:
     """Keys split over SMs where heads are few: an SM's loads and products, beside what DRAM and L2 take for all."""
     batch, cycles = shapes["batch"], gpu.boost_hz * 1e-6
+    slower = _CLOCK / gpu.boost_hz
     seen = shapes["cached"] + shapes["tokens"]
     window = shapes["window"]
     seen = np.where(window > 0, np.minimum(seen, window), seen)
@@ -213,10 +214,10 @@ def _decode_parts(gpu: Gpu, shapes: Shapes, constants: Constants) -> Parts:
     rounds = np.where(used > 1, used + constants["imbalance"] * (np.ceil(used) - used), 1.0)
     busy = rounds * seen / parts * key
     return {
-        "launch": constants["launch_us"] + np.where(shapes["cache_bytes"] < 2, constants["fp8_us"], 0.0),
-        "split": (1 - 1 / parts) * constants["split_us"],
-        "blocks": np.maximum(used, 1.0) * constants["block_us"],
-        "heads": batch * shapes["heads"] / gpu.sms * constants["head_us"],
+        "launch": slower * (constants["launch_us"] + np.where(shapes["cache_bytes"] < 2, constants["fp8_us"], 0.0)),
+        "split": slower * (1 - 1 / parts) * constants["split_us"],
+        "blocks": slower * np.maximum(used, 1.0) * constants["block_us"],
+        "heads": slower * batch * shapes["heads"] / gpu.sms * constants["head_us"],
         "keys and values": np.hypot(busy, memory),
     }
 

@@ -1,8 +1,9 @@
 """Kernels whose code is not known: a physical form with few constants for each kind, fitted to measured rows.
 
-Constants are fitted for all stacks together, for each software stack, and for each stack on each family of GPUs, each
-near the ones before it, so that few rows move little. A GPU that was not measured has the constants of its family, or
-else of the stack on other families, or else of all. `kernels.json` holds them with the tables that they
+Constants are fitted for all stacks together, for each library whose kernels several stacks take, for each software
+stack, and for each stack on each family of GPUs, each near the ones before it, so that few rows move little. A GPU that
+was not measured has the constants of its family, or else of the stack on other families, or else of the library, or of
+all. `kernels.json` holds them with the tables that they
 were fitted to; `benchmarks/gpu/fit_kernels.py` writes it. Arrays: P = kernels. Times are in us.
 """
 
@@ -122,6 +123,33 @@ def shapes_of(least: Mapping[str, float], **sizes: Any) -> dict[str, Floats]:
     return dict(zip(sizes, arrays, strict=True))
 
 
+_LIBRARIES = {
+    "triton": "Triton",
+    "trtllm": "TensorRT-LLM",
+    "torch_flow": "TensorRT-LLM",
+    "marlin": "Marlin",
+    "deepgemm": "DeepGEMM",
+    "flashinfer": "FlashInfer",
+    "fidecode": "FlashInfer",
+    "fiprefill": "FlashInfer",
+    "flash_att": "FlashAttention",
+    "fa3": "FlashAttention",
+}
+"""Libraries by what names of kernels contain; the first that is there."""
+
+
+def library_of(stack: str) -> str:
+    """Library of a stack's kernels, with a stroke before it as no stack has; empty if its name says none.
+
+    Examples
+    --------
+    >>> library_of("VLLM/vllm_flash_attn_fa3"), library_of("VLLM/vllm_flashinfer_trtllmdecode"), library_of("NCCL")
+    ('/FlashAttention', '/TensorRT-LLM', '')
+    """
+    kernel = stack.partition("/")[2].casefold()
+    return next((f"/{library}" for part, library in _LIBRARIES.items() if part in kernel), "")
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
     """Measured kernels of one kind, on one or more GPUs."""
@@ -161,7 +189,8 @@ class FittedSet:
     @property
     def text(self) -> str:
         """What they were fitted to, in words."""
-        kernels = f"{self.stack}{', ' if self.variant else ''}{self.variant}" if self.stack else "all stacks"
+        stack = self.stack.removeprefix("/")
+        kernels = f"{stack}{', ' if self.variant else ''}{self.variant}" if stack else "all stacks"
         return f"{self.rows} kernels of {kernels} on {', '.join(self.gpus)}"
 
 
@@ -178,7 +207,8 @@ class Fitted:
         measured most; by default, that of the stack that was measured most on the family. An empty name stands for all
         stacks together. Raises AccelsimError if there is no such stack.
         """
-        own = [one for one in self.sets if one.stack] if stack is None else self._of_stack(stack)
+        own = [one for one in self.sets if one.stack.strip("/") == one.stack != ""]
+        own = own if stack is None else self._of_stack(stack)
         near = [one for one in own if one.family == family(gpu)]
         if near:
             return max(near, key=lambda one: (one.variant == variant, not one.variant, one.rows))
@@ -193,13 +223,14 @@ class Fitted:
         wanted = stack.casefold()
         found = [one for one in self.sets if wanted in (one.stack.casefold(), one.stack.casefold().partition("/")[0])]
         if not found:
-            known = sorted({one.stack.partition("/")[0].lower() for one in self.sets if one.stack})
+            known = sorted({one.stack.partition("/")[0].lower() for one in self.sets} - {""})
             raise AccelsimError(f"no stack '{stack}' was measured; there are: {', '.join(known)}")
         return found
 
-    def has(self, stack: str) -> bool:
-        """Whether there are constants of a stack."""
-        return any(one.stack == stack for one in self.sets)
+    def nearest(self, stack: str) -> str:
+        """Return the stack itself, or its library, or an empty name for all, of which there are constants."""
+        known = {one.stack for one in self.sets}
+        return next((name for name in (stack, library_of(stack)) if name in known), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,14 +269,14 @@ def _set_of(kind: str, gpu: Gpu, stack: str, variant: str) -> FittedSet:
 
 
 def predict(kind: Kind, rows: Rows, fitted: Fitted) -> Floats:
-    """Time of each row [us], with the constants of its stack, or of all where the stack was not measured."""
+    """Time of each row [us], with the constants of its stack, or where it was not measured of its library or all."""
     result, variants = np.full(len(rows), np.nan), kind.variant(rows.shapes)
     groups: dict[tuple[int, str, str], list[int]] = {}
     for at, key in enumerate(zip(rows.which.tolist(), rows.stack.tolist(), variants.tolist(), strict=True)):
         groups.setdefault(key, []).append(at)
     for (which, stack, variant), members in groups.items():
         here = np.array(members)
-        values = fitted.of(rows.gpus[which], stack if fitted.has(stack) else "", variant).values
+        values = fitted.of(rows.gpus[which], fitted.nearest(stack), variant).values
         result[here] = _timer(kind, rows.take(here))(values)
     return result
 
@@ -268,8 +299,9 @@ def _timer(kind: Kind, rows: Rows) -> Callable[[Constants], Floats]:
 
 _LEAST_ROWS = 40
 _MOST_ROWS = 600
-_PRIOR_WEIGHT = 1.0
-"""Weight of a constant's distance from the one that it is near, as that of one row: on logarithms."""
+_PRIOR_WEIGHT, _WIDE_PRIOR_WEIGHT = 1.0, 2.0
+"""Weight of a constant's distance from the one that it is near, as that of one row: on logarithms. Constants that serve
+GPUs of other families than those that they were fitted to stay nearer."""
 _ITERATIONS = 12
 FLOOR = "floor_us"
 """Constant of a least time; rows far from it say nothing of it, so that its fit begins where the fastest rows are."""
@@ -297,32 +329,36 @@ def fit_sets(kind: Kind, rows: Rows, common: Constants | None = None) -> Fitted:
         prior = found[near].values if near in found else (common or start)
         own = rows.take(members)
         gpus = tuple(rows.gpus[which].name for which in np.unique(own.which).tolist())
-        found[key] = FittedSet(*key, gpus, len(own), _fit(kind, own, prior))
+        weight = _PRIOR_WEIGHT if key[2] else _WIDE_PRIOR_WEIGHT
+        found[key] = FittedSet(*key, gpus, len(own), _fit(kind, own, prior, weight))
 
     add(("", "", ""), everything, None)
     several = len(set(families.tolist())) > 1
     for name in sorted(set(families.tolist())) if several else []:
         add(("", "", name), families == name, ("", "", ""))
+    libraries = np.array([library_of(stack) for stack in rows.stack.tolist()])
+    for library in sorted(set(libraries.tolist()) - {""}):
+        add((library, "", ""), libraries == library, ("", "", ""))
+        for variant in sorted(set(variants[libraries == library].tolist())):
+            add((library, variant, ""), (libraries == library) & (variants == variant), (library, "", ""))
     for stack in sorted(set(rows.stack.tolist())):
         of_stack = rows.stack == stack
         where = sorted(set(families[of_stack].tolist()))
         kernels = sorted(set(variants[of_stack].tolist()))
         all_of_it = kernels[0] if len(kernels) == 1 else ""
-        if len(where) > 1:
-            add((stack, all_of_it, ""), of_stack, ("", "", ""))
+        wide = (library_of(stack), "", "")
+        add((stack, all_of_it, ""), of_stack, wide if wide in found else ("", "", ""))
         for name in where:
-            near = (stack, all_of_it, "") if len(where) > 1 else ("", "", "")
-            add((stack, all_of_it, name), of_stack & (families == name), near)
+            add((stack, all_of_it, name), of_stack & (families == name), (stack, all_of_it, ""))
         for variant in kernels if len(kernels) > 1 else []:
             of_variant = of_stack & (variants == variant)
-            if len(where) > 1:
-                add((stack, variant, ""), of_variant, (stack, "", ""))
+            add((stack, variant, ""), of_variant, (stack, "", ""))
             for name in where:
                 add((stack, variant, name), of_variant & (families == name), (stack, "", name))
     return Fitted(tuple(found.values()))
 
 
-def _fit(kind: Kind, rows: Rows, prior: Constants) -> dict[str, float]:
+def _fit(kind: Kind, rows: Rows, prior: Constants, prior_weight: float) -> dict[str, float]:
     """Constants near others that suit rows; families of GPUs weigh alike, and of many rows every n-th counts."""
     names, counts = np.unique(rows.families, return_counts=True)
     sizes = dict(zip(names.tolist(), counts.tolist(), strict=True))
@@ -337,7 +373,7 @@ def _fit(kind: Kind, rows: Rows, prior: Constants) -> dict[str, float]:
 
     def residuals(values: Constants) -> Floats:
         errors = weight * np.log(times(values) / few.time_us)
-        moved = _PRIOR_WEIGHT * (np.log([values[name] for name in prior]) - near)
+        moved = prior_weight * (np.log([values[name] for name in prior]) - near)
         return np.concatenate([errors, moved])
 
     ranges = {name: (one.low, one.high) for name, one in kind.constants.items()}

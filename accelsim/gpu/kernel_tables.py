@@ -130,6 +130,7 @@ def _experts(_: Gpu, numbers: Numbers, words: Words) -> Shapes:
         ranks=np.minimum(numbers["moe_ep_size"], numbers["num_experts"]),
         skew=skew,
         gated=np.where(plain, 1, 2),
+        crowded=1,
     )
 
 

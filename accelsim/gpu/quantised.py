@@ -217,7 +217,7 @@ def _experts_parts(gpu: Gpu, shapes: Shapes, constants: Constants) -> Parts:
     hidden, inter, gated, ranks = (shapes[name] for name in ("hidden", "inter", "gated", "ranks"))
     own = np.maximum(shapes["experts"] / ranks, 1)
     loads, fullest, mean = loads_of(shapes)
-    crowd = ranks ** constants["crowding"]
+    crowd = np.where(shapes["crowded"] > 0, ranks ** constants["crowding"], 1.0)
     loads = loads * crowd[:, None]
     skewed = shapes["skew"] > 0
     extra = np.where(skewed & (ranks > 1), constants["fullest"] * np.maximum(fullest - mean, 0), 0)
@@ -302,14 +302,17 @@ def experts_shapes(
     ranks: Any = 1,
     skew: Any = 0.0,
     gated: Any = 2,
+    crowded: Any = 0,
 ) -> dict[str, Floats]:
     """Sizes of a mixture of experts on one rank.
+
+    `crowded`: 1 of measured tables, some of which give a rank more than its share of tokens.
 
     Raises AccelsimError if one is no whole number, a token takes more experts than there are, or there are more ranks.
     """
     least = dict.fromkeys(("tokens", "hidden", "inter", "experts", "top", "ranks", "gated"), 1.0)
     sizes = {"tokens": tokens, "hidden": hidden, "inter": inter, "experts": experts, "top": top, "ranks": ranks}
-    found = shapes_of(least, **sizes, skew=skew, gated=gated, precision=_indices(precision))
+    found = shapes_of(least, **sizes, skew=skew, gated=gated, crowded=crowded, precision=_indices(precision))
     for name in ("top", "ranks"):
         if (found[name] > found["experts"]).any():
             raise AccelsimError(f"{name} must be at most the number of experts")

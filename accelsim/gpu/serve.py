@@ -24,7 +24,8 @@ from accelsim.gpu.work import WIDE, Costs, Pricing, Work
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.units import format_si, listed
 
-_LOGIT = 4.0
+LOGIT = 4.0
+"""Bytes of a word of the logits."""
 ROOM = 0.9
 """Share of the memory that a stack fills (`gpu_memory_utilization` of vLLM); the rest is for the driver and graphs."""
 STEP_TOKENS = 8192
@@ -35,7 +36,10 @@ GROUPS = ("products", "attention", "experts", "element-wise", "collectives", "pi
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What every point of a sweep has: prompt and output [tokens], formats, the most prompt tokens of a step."""
+    """What every point of a sweep has: prompt and output [tokens], formats, the most prompt tokens of a step.
+
+    `prefix`: tokens with which all prompts begin, and which the cache holds already, once for all sequences.
+    """
 
     prompt: int
     output: int
@@ -43,6 +47,12 @@ class Request:
     cache_bytes: float = WIDE
     skew: float = 0.0
     step_tokens: int = STEP_TOKENS
+    prefix: int = 0
+
+    @property
+    def fresh(self) -> int:
+        """Tokens of a prompt that go through."""
+        return self.prompt - self.prefix
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +93,7 @@ class Operator:
     name: str
     group: str
     work: Work
-    count: int = 1
+    count: float = 1
 
 
 Step = Mapping[str, Sequence[Operator]]
@@ -218,7 +228,7 @@ def _cache_words(decoder: Decoder, tp: int) -> int:
 def steps_of(decoder: Decoder, request: Request, split: Split, sequences: int, *, prompts: bool) -> Step:
     """Operators of a step in which each copy of the attention has so many sequences."""
     tp, hidden, experts = split.tp, decoder.hidden, decoder.experts
-    tokens = sequences * (request.prompt if prompts else 1)
+    tokens = sequences * (request.fresh if prompts else 1)
     narrow = request.precision != "bf16"
 
     def product(name: str, n: int, k: int, many: int = 1, *, wide: bool = False, rows: int = tokens) -> Operator:
@@ -233,7 +243,7 @@ def steps_of(decoder: Decoder, request: Request, split: Split, sequences: int, *
         return [Operator(what or name, "collectives", Work("collective", sizes), count)] if gpus > 1 else []
 
     heads, kv_heads = decoder.heads // tp, _kv_heads(decoder, tp)
-    cached = 0 if prompts else request.prompt + request.output // 2
+    cached = request.prefix if prompts else request.prompt + request.output // 2
     kind = "decode" if tokens == sequences else "attention"
     attention = Work(kind, (sequences, tokens // sequences, cached, heads, kv_heads))
     turned = (heads + kv_heads) * decoder.head_size
@@ -264,7 +274,7 @@ def steps_of(decoder: Decoder, request: Request, split: Split, sequences: int, *
         sparse += summed
     last = [
         product("output layer", math.ceil(decoder.vocabulary / tp), hidden, wide=True, rows=sequences),
-        moved("sampling", 2 * _LOGIT / WIDE * sequences * decoder.vocabulary),
+        moved("sampling", 2 * LOGIT / WIDE * sequences * decoder.vocabulary),
         *collective("all_gather", tp, WIDE * sequences * decoder.vocabulary),
     ]
     sent = 2 * WIDE * tokens * hidden / tp
@@ -283,7 +293,7 @@ def memory_of(gpu: Gpu, decoder: Decoder, request: Request, split: Split) -> Mem
 
     attention = words(_products(decoder, tp, absorbed=False))
     dense = word * (attention + words(_network(decoder, decoder.ffn // tp)))
-    rows = _step_sequences(request, split) * request.prompt
+    rows = _step_sequences(request, split) * request.fresh
     inner = float((2 + decoder.gated) * max(decoder.ffn // tp, _shared_width(decoder, tp)) * rows)
     sparse = 0.0
     if experts:
@@ -295,10 +305,10 @@ def memory_of(gpu: Gpu, decoder: Decoder, request: Request, split: Split) -> Mem
         inner = max(inner, routed * (2 * hidden + (2 + decoder.gated) * experts.inter // split.inside))
     table = WIDE * math.ceil(decoder.vocabulary / tp) * hidden
     sequences = math.ceil(split.batch / split.copies)
-    tokens = sequences * (request.prompt + request.output)
+    tokens = request.prefix + sequences * (request.fresh + request.output)
     cache = tokens * _cache_words(decoder, tp) * request.cache_bytes
     first, found = 0, []
-    for stage, layers in enumerate(_stages(decoder, split)):
+    for stage, layers in enumerate(stages(decoder, split)):
         few = max(0, min(layers, decoder.dense_layers - first))
         ends = (stage == 0) + (stage == split.pp - 1) - (decoder.tied and split.pp == 1)
         found.append((few * dense + (layers - few) * sparse + ends * table, layers * cache))
@@ -306,11 +316,22 @@ def memory_of(gpu: Gpu, decoder: Decoder, request: Request, split: Split) -> Mem
     weights, cached = max(found, key=sum)
     attended = sum(n for _, n, _, many in _products(decoder, tp, absorbed=False) if many == 1)
     activations = WIDE * (2 * rows * hidden + max(rows * attended, inner))
-    activations += _LOGIT * _step_sequences(request, split) * decoder.vocabulary
+    activations += LOGIT * _step_sequences(request, split) * decoder.vocabulary
     return Memory(weights, cached, activations, ROOM * gpu.memory_bytes)
 
 
-def _stages(decoder: Decoder, split: Split) -> list[int]:
+def layer_words(decoder: Decoder, split: Split) -> float:
+    """Words that the backward pass of a layer reads for a token: norms, operands of attention, of products."""
+    *before, after = _products(decoder, split.tp, absorbed=False)
+    inner = float((2 + decoder.gated) * (decoder.ffn // split.tp))
+    if experts := decoder.experts:
+        each = decoder.hidden + (2 + decoder.gated) * experts.inter / split.inside
+        routed = split.copies * experts.top / split.ep * each
+        inner = max(inner, routed + (2 + decoder.gated) * _shared_width(decoder, split.tp))
+    return 4 * decoder.hidden + sum(n for _, n, _, _ in before) + after[2] + inner
+
+
+def stages(decoder: Decoder, split: Split) -> list[int]:
     """Layers of each stage; the last ones have fewer, as the last one has the output layer too."""
     few, more = divmod(decoder.layers, split.pp)
     return [few + (stage < more) for stage in range(split.pp)]
@@ -318,7 +339,7 @@ def _stages(decoder: Decoder, split: Split) -> list[int]:
 
 def _step_sequences(request: Request, split: Split) -> int:
     """Prompts of a step, of each copy of the attention."""
-    return max(1, min(math.ceil(split.batch / split.copies), request.step_tokens // request.prompt))
+    return max(1, min(math.ceil(split.batch / split.copies), request.step_tokens // request.fresh))
 
 
 def _plan(decoder: Decoder, request: Request, split: Split) -> list[tuple[int, Step]]:
@@ -352,7 +373,7 @@ def serve(
 
 
 @dataclass(frozen=True, slots=True)
-class _Timed:
+class Timed:
     """How often a step runs; its time in each stage, energy [J] of one GPU of each, and time of each operator."""
 
     runs: int
@@ -366,25 +387,26 @@ class _Timed:
         return sum(self.stages)
 
 
-def _timed(decoder: Decoder, split: Split, runs: int, step: Step, costs: Costs) -> _Timed:
-    stages, energy, found, begin = [], 0.0, dict[tuple[str, str], float](), 0
-    for stage, layers in enumerate(_stages(decoder, split)):
+def timed(decoder: Decoder, split: Split, runs: int, step: Step, costs: Costs) -> Timed:
+    """Sum up a step in each stage."""
+    of_stage, energy, found, begin = [], 0.0, dict[tuple[str, str], float](), 0
+    for stage, layers in enumerate(stages(decoder, split)):
         few = max(0, min(layers, decoder.dense_layers - begin))
         times = {"dense": few, "sparse": layers - few, "send": 1, "first": stage == 0, "last": stage == split.pp - 1}
-        stages.append(0.0)
+        of_stage.append(0.0)
         for many, each in ((many, each) for place, many in times.items() if many for each in step[place]):
             time_us, energy_j = (many * each.count * cost for cost in costs[each.work])
-            stages[-1] += time_us
+            of_stage[-1] += time_us
             energy += energy_j
             found[each.name, each.group] = found.get((each.name, each.group), 0.0) + time_us
         begin += layers
-    return _Timed(runs, stages, energy, found)
+    return Timed(runs, of_stage, energy, found)
 
 
 def _serving(
     gpu: Gpu, decoder: Decoder, request: Request, split: Split, plan: Sequence[tuple[int, Step]], costs: Costs
 ) -> Serving:
-    steps = [_timed(decoder, split, *pair, costs) for pair in plan]
+    steps = [timed(decoder, split, *pair, costs) for pair in plan]
     *prompts, token = steps
     whole = prompts[0]
     first_us = sum(step.runs * max(step.stages) for step in prompts) + whole.through - max(whole.stages)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from accelsim.gpu.serve import GROUPS, OperatorTime, Request, Serving, front
+from accelsim.gpu.train import TrainingStep
 from accelsim.inputs.units import format_si
-from accelsim.show.table import Column, Part, Table, dim, legend
+from accelsim.show.table import Column, Part, Row, Table, dim, legend
 
 _MOST = 40
 """Points of a sweep from which only the front is shown."""
@@ -54,7 +56,10 @@ def serving_report(model: str, gpu: str, request: Request, point: Serving, mode:
     """One split: times, rates, memory, energy, and the operators by their groups."""
     split, memory = point.split, point.memory
     yield f"{model} on {split.gpus} x {gpu}, {request.precision}; products {mode}"
-    sequences = f"{split.batch} sequence{'s' if split.batch > 1 else ''} of {request.prompt} + {request.output} tokens"
+    known = f", {request.prefix} of them cached" if request.prefix else ""
+    sequences = (
+        f"{split.batch} sequence{'s' if split.batch > 1 else ''} of {request.prompt}{known} + {request.output} tokens"
+    )
     until = f" to {_seconds(point.first_token_s)}" if point.first_token_s > point.prompt_s else ""
     steps = f"{until}: all prompts arrive at once, {point.step_sequences} in a step"
     sizes = {"weights": memory.weights, "cache": memory.cache, "activations": memory.activations}
@@ -108,6 +113,101 @@ def sweep_report(model: str, gpu: str, request: Request, points: Sequence[Servin
     yield f"\n{shown}" + (f"; {more} more do not fit in memory" if more else "")
     yield legend(_POINTS)
     yield from _doubts(fitting)
+
+
+def training_row(step: TrainingStep) -> dict[str, Any]:
+    """Step as a plain row."""
+    row = asdict(step) | {"gpus": step.gpus, "tokens_per_s_gpu": step.tokens_per_s / step.gpus}
+    return {**row, "memory_bytes": step.memory.total, "fits": step.memory.fits}
+
+
+_COSTS = {
+    "token_s": ("time per output token [ms]", 1e-3),
+    "tokens_per_s_gpu": ("output tokens/s of a GPU", 1.0),
+    "first_token_s": ("time to first token [s]", 1.0),
+    "tokens_per_s": ("output tokens/s", 1.0),
+    "energy_j": ("energy of an output token [J]", 1.0),
+    "memory_bytes": ("memory of a GPU [GB]", 1e9),
+}
+"""What a page draws against each other: label and unit."""
+
+
+def serving_page(model: str, gpu: str, request: Request, points: Sequence[Serving], mode: str) -> str:
+    """Write a page of a sweep to explore: two costs of the points that fit, and their splits and costs as lines."""
+    from accelsim.show import html
+
+    fitting = [point for point in points if point.memory.fits]
+    best = front(fitting)
+    values = {name: sorted({getattr(point.split, name) for point in fitting}) for name in ("tp", "pp", "ep", "batch")}
+    varied = {name: found for name, found in values.items() if len(found) > 1}
+    designs = []
+    for number, point in enumerate(fitting):
+        row = serving_row(point) | {"memory_bytes": point.memory.total}
+        places = [found.index(getattr(point.split, name)) for name, found in varied.items()]
+        status = "front" if point in best else "mapped"
+        designs.append([number, status, places, [float(f"{row[name]:.7g}") for name in _COSTS]])
+    data = {
+        "parameters": [{"name": name, "values": [str(value) for value in found]} for name, found in varied.items()],
+        "costs": [{"name": name, "label": label, "scale": scale} for name, (label, scale) in _COSTS.items()],
+        "objectives": list(_COSTS)[:3],
+        **{"across": "token_s", "up": "tokens_per_s_gpu", "designs": designs},
+    }
+    only = " ".join(f'<label>{name} <select id="only-{at}"></select></label>' for at, name in enumerate(varied))
+    lead, *report = sweep_report(model, gpu, request, points, mode)
+    listed = html.section("points", "Points", html.written(report))
+    title = f"{model} on {gpu}"
+    return html.page(title, str(lead), html.frame("sweep").replace("$only", only) + listed, data, "explore.js")
+
+
+def _nested(part: str, name: str, row: Row) -> Any:
+    return row[part][name]
+
+
+_STEPS = (
+    *(Column(name, partial(_nested, "split", name)) for name in ("tp", "pp", "ep")),
+    *(Column(name, partial(_nested, "training", name)) for name in ("dp", "batch", "micro")),
+    Column("step", "step_s", _seconds),
+    Column("tokens/s", "tokens_per_s", "{:,.0f}".format),
+    Column("of a GPU", "tokens_per_s_gpu", "{:,.0f}".format),
+    Column("peak", "utilization", "{:.1%}".format, "operations of the model, of the peak of all GPUs"),
+    Column("memory", "memory_bytes", lambda size: format_si(size, "B")),
+)
+
+
+def training_report(model: str, gpu: str, steps: Sequence[TrainingStep], mode: str) -> Iterator[Part]:
+    """A step of training with its parts, or several as rows; those that fit in memory."""
+    if len(steps) > 1:
+        fitting = [step for step in steps if step.memory.fits]
+        yield f"{model} on {gpu}, sequences of {steps[0].training.sequence} tokens; products {mode}"
+        yield ""
+        yield Table("steps", _STEPS, [training_row(step) for step in fitting])
+        more = len(steps) - len(fitting)
+        yield legend(_STEPS).append(f"; {more} more do not fit in memory" if more else "")
+        return
+    (step,) = steps
+    training, memory = step.training, step.memory
+    tokens = training.batch * training.sequence
+    yield f"{model} on {step.gpus} x {gpu}, {training.precision}; products {mode}"
+    sizes = {name: getattr(memory, name) for name in ("weights", "gradients", "optimizer", "activations")}
+    of_size = ", ".join(f"{name} {format_si(size, 'B')}" for name, size in sizes.items())
+    yield from (
+        f"{name:<12} {text}"
+        for name, text in {
+            "trains": f"{training.batch} sequences of {training.sequence} tokens, {step.split.text} dp {training.dp}, "
+            f"{training.micro} in a micro-batch",
+            "step": f"{_seconds(step.step_s)}, {step.utilization:.1%} of the peak",
+            "throughput": f"{step.tokens_per_s:,.0f} tokens/s, {step.tokens_per_s / step.gpus:,.0f} of a GPU",
+            "memory": f"{format_si(memory.total, 'B')} of a GPU's {format_si(memory.room, 'B')}: {of_size}",
+            "energy": f"{format_si(step.energy_j, 'J')}, {format_si(step.energy_j / tokens, 'J')} a token",
+        }.items()
+    )
+    parts = [{"name": name, "s": s, "share": s / step.step_s} for name, s in step.parts_s.items()]
+    columns = (Column("part", "name"), Column("time", "s", _seconds), Column("", "share", "{:.1%}".format))
+    hidden = f"gradients of all copies take {_seconds(step.summed_s)}, of which backward hides some"
+    yield Table("parts", columns, parts, "Step", hidden if step.summed_s else "")
+    whole = sum(step.groups_s.values())
+    groups = [{"name": name, "s": s, "share": s / whole} for name, s in step.groups_s.items()]
+    yield Table("operators", columns, groups, "Operators", "of a micro-batch through all stages, forward and backward")
 
 
 def _doubts(points: Sequence[Serving]) -> Iterator[Part]:
