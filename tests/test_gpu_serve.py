@@ -350,6 +350,7 @@ def test_page__of_a_sweep_has_each_point_that_fits(tmp_path, capsys):
     if find_browser():
         with Page(file) as page:
             assert page.errors == []
-            assert page.run("document.querySelectorAll('#points tbody tr').length") > 0
+            page.run("document.querySelector('#designs tbody tr').click()")
+            assert page.run("document.querySelector('#options').textContent") == "--tp 1 --batch 1"
     assert cli.main([*words[:4], "--html", str(file)]) == 2
     assert "--html shows a sweep" in capsys.readouterr().err

@@ -68,7 +68,8 @@ function show(number) {
     return made;
   }));
   const quoted = (text) => (/^[\w.,:/=%+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
-  by_id("options").textContent = data.parameters.map((p, i) => `--set ${quoted(`${p.name}=${p.values[shown[PLACES][i]]}`)}`).join(" ");
+  const option = (name, value) => data.flags ? `--${name} ${value}` : `--set ${quoted(`${name}=${value}`)}`;
+  by_id("options").textContent = data.parameters.map((p, i) => option(p.name, p.values[shown[PLACES][i]])).join(" ");
 }
 
 function choose(number) {

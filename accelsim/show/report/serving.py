@@ -140,23 +140,24 @@ def serving_page(model: str, gpu: str, request: Request, points: Sequence[Servin
     best = front(fitting)
     values = {name: sorted({getattr(point.split, name) for point in fitting}) for name in ("tp", "pp", "ep", "batch")}
     varied = {name: found for name, found in values.items() if len(found) > 1}
-    designs = []
-    for number, point in enumerate(fitting):
-        row = serving_row(point) | {"memory_bytes": point.memory.total}
+    designs, rows = [], []
+    for number, point in enumerate(fitting, 1):
+        row = serving_row(point) | {"memory_bytes": point.memory.total, "design": number, "front": point in best}
+        rows.append(row)
         places = [found.index(getattr(point.split, name)) for name, found in varied.items()]
-        status = "front" if point in best else "mapped"
+        status = "front" if row["front"] else "mapped"
         designs.append([number, status, places, [float(f"{row[name]:.7g}") for name in _COSTS]])
     data = {
         "parameters": [{"name": name, "values": [str(value) for value in found]} for name, found in varied.items()],
         "costs": [{"name": name, "label": label, "scale": scale} for name, (label, scale) in _COSTS.items()],
         "objectives": list(_COSTS)[:3],
-        **{"across": "token_s", "up": "tokens_per_s_gpu", "designs": designs},
+        **{"across": "token_s", "up": "tokens_per_s_gpu", "designs": designs, "flags": True},
     }
     only = " ".join(f'<label>{name} <select id="only-{at}"></select></label>' for at, name in enumerate(varied))
-    lead, *report = sweep_report(model, gpu, request, points, mode)
-    listed = html.section("points", "Points", html.written(report))
-    title = f"{model} on {gpu}"
-    return html.page(title, str(lead), html.frame("sweep").replace("$only", only) + listed, data, "explore.js")
+    shown = html.table("points that fit in memory", Table("points", (Column("design", "design"), *_POINTS), rows))
+    sections = html.frame("sweep").replace("$only", only) + html.section("designs", "Points", shown)
+    lead = str(next(sweep_report(model, gpu, request, points, mode)))
+    return html.page(f"{model} on {gpu}", lead, sections, data, "explore.js")
 
 
 def _nested(part: str, name: str, row: Row) -> Any:
