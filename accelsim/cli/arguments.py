@@ -285,6 +285,8 @@ def _add_explore(made: argparse.ArgumentParser) -> None:
     add(made, "-o DIR", "where results are kept, and taken up again (default: NAME_results)")
     add(made, "--workers N", "processes (default: all cores)", cli.positive_int)
     add(made, "--scheduler ADDRESS", "let a Dask cluster do the work, such as tcp://host:8786")
+    add(made, "--joint", "prove the front over designs and mappings together")
+    add(made, "--within SHARE", "with --joint: points may miss this share of energy and time (default: 0)", cli.share)
     add(made, "--where EXPR", 'only designs that meet a condition, such as "pe.x >= 8 and cycles < 1e6"')
     add(made, "--front", "only designs that no other one beats")
     add(made, "--plot KIND", f"draw {', '.join(SWEEP_PLOTS)}", choices=SWEEP_PLOTS)

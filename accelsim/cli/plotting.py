@@ -175,7 +175,7 @@ def explore_command(arguments: argparse.Namespace) -> int:
     given = Path(arguments.sweep)
     explored = None
     if given.is_dir():
-        for name in ("output", "workers", "scheduler"):
+        for name in ("output", "workers", "scheduler", "within"):
             if getattr(arguments, name) is not None:
                 what = f"{arguments.sweep} is a folder of results, and nothing is run"
                 arguments.parser.error(f"argument --{name}: {what}")
@@ -220,7 +220,7 @@ def _run(arguments: argparse.Namespace) -> Explored:
 
     if library.find(arguments.sweep, "sweeps") is None:
         library.resolve(arguments.sweep, "sweeps")
-    sweep = load_sweep(arguments.sweep)
+    sweep = load_sweep(arguments.sweep, joint=arguments.joint, within=arguments.within)
     if arguments.where:
         where([], arguments.where, {each.name: each.values for each in sweep.parameters})
     folder = Path(arguments.output or f"{file_name(sweep.name)}_results")

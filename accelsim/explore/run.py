@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 from os import PathLike
 
+from accelsim.explore.joint_run import JointRun
 from accelsim.explore.machines import (
     Bound,
     Design,
@@ -29,6 +30,7 @@ from accelsim.explore.machines import (
 )
 from accelsim.explore.pool import Alone, Cluster, Pool, Workers
 from accelsim.explore.store import (
+    FLUSH_SECONDS,
     DesignTotals,
     Explored,
     Point,
@@ -48,8 +50,6 @@ from accelsim.inputs.errors import AccelsimError, Problem, SpecError
 from accelsim.model.limits import Limits, layer_limits
 from accelsim.search.stopping import answering
 
-FLUSH_SECONDS = 2.0
-"""How long finished work waits at most before it is written; a crash loses no more than that."""
 _POLL_SECONDS = 0.2
 OnSweepProgress = Callable[[SweepProgress], None]
 
@@ -95,7 +95,7 @@ def explore(
     store = Store(folder)
     for trouble in store.troubles:
         on_trouble(trouble)
-    run = _SweepRun(sweep, store, on_progress, on_trouble)
+    run = (JointRun if sweep.joint else _SweepRun)(sweep, store, on_progress, on_trouble)
     stop = "finished"
     try:
         many = workers or os.cpu_count() or 1

@@ -28,6 +28,7 @@ from accelsim.explore.sweep import Sweep
 from accelsim.explore.work import Row
 from accelsim.inputs.errors import AccelsimError, Unreadable
 from accelsim.inputs.library import MOST_MODEL_BYTES, read_file
+from accelsim.model.encode import Floats
 from accelsim.results import write_directory
 from accelsim.search.stopping import Progress
 
@@ -116,6 +117,8 @@ def beaten(bound: Point, finished: Iterable[Point]) -> bool:
 
 NO_PYARROW = "pyarrow is not installed, and results of sweeps are Parquet files; `pip install 'accelsim[explore]'`"
 PARTS = "parts"
+FLUSH_SECONDS = 2.0
+"""How long finished work waits at most before it is written; a crash loses no more than that."""
 PART_COLUMNS = {
     **dict.fromkeys(
         ("key", "what", "status", "reason", "bottleneck", "energy_by_component", "mapping", "stop", "version"), "text"
@@ -316,6 +319,55 @@ class SweepProgress(Progress):
     fresh: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class JointPoint:
+    """A point of a joint front: a design, its energy [pJ] and cycles, and the number of the mapping of each layer.
+
+    `mappings` and `costs`: of each different layer of the design, as JSON, and energy and cycles: float64[N, 2].
+    """
+
+    record: Record
+    machine: Machine
+    mappings: list[list[str]]
+    costs: list[Floats]
+    energy_pj: float
+    cycles: float
+    choice: tuple[int, ...]
+
+    @property
+    def totals(self) -> DesignTotals:
+        """What the point costs."""
+        return total((1.0,), self.machine, [Bound(self.energy_pj, self.cycles)])
+
+
+@dataclass(frozen=True, slots=True)
+class Joint:
+    """The joint front, and what is proved about it.
+
+    `within`: each design with each mapping has a point with at most so much more energy and cycles. `unproved`: designs
+    of which that is not proved. `searched`: layers that were searched, of `alone` if each design were by itself.
+    """
+
+    points: tuple[JointPoint, ...]
+    within: float
+    designs: int
+    unproved: tuple[int, ...]
+    searched: int
+    alone: int
+
+    def about(self) -> dict[str, Any]:
+        """What is proved, as plain values; what differs from run to run is left out."""
+        return {
+            "within": self.within,
+            "proved": not self.unproved,
+            "points": len(self.points),
+            "designs": self.designs,
+            "unproved": list(self.unproved),
+            "layers_searched": self.searched,
+            "layers_of_all_designs": self.alone,
+        }
+
+
 @dataclass(slots=True)
 class Explored:
     """What a run of a sweep leaves: each design that is finished, by its number, and why it ended."""
@@ -328,6 +380,7 @@ class Explored:
     overhead_seconds: float
     done_now: int
     known_before: int
+    joint: Joint | None = None
 
     @property
     def points(self) -> dict[int, Point]:

@@ -170,6 +170,8 @@ class Sweep:
     designs: int | None  # how many designs random or multi-objective search look at
     seed: int
     prune: bool
+    joint: bool  # the front is over designs and mappings together
+    within: float  # by which share more energy and cycles than those of a mapping a point of the joint front may have
     wave: int  # designs that are decided together. Results do not depend on the number of workers, but they may on this
     mapper: Mapper
     # where conditions, budgets and objectives stand, as `conditions`, `conditions[0]`, `budgets.area`
@@ -225,6 +227,8 @@ _TOP: Keys = {
         fields.positive_int, "designs that are decided together, where later ones depend on earlier ones", "16"
     ),
     "prune": Key(fields.boolean, "leave out designs that are proved to be beaten", "false"),
+    "joint": Key(fields.boolean, "the front over designs and mappings together, proved to be complete", "false"),
+    "within": Key(fields.share, "of a joint front: by how much a point may miss what it stands for", "0", "0 to 1"),
     "map": Key(node_of(keys_form(_MAPPER)), "what the mapper is asked", "what suits the objectives"),
 }
 SWEEP_FORM: Form = keys_form(_TOP)
@@ -232,8 +236,10 @@ SWEEP_FORM: Form = keys_form(_TOP)
 WAVE = 16
 
 
-def load_sweep(path: str | PathLike[str]) -> Sweep:
+def load_sweep(path: str | PathLike[str], *, joint: bool = False, within: float | None = None) -> Sweep:
     """Read a sweep file and the files that it names.
+
+    `joint` and `within` are as if the file said so.
 
     Raises
     ------
@@ -244,11 +250,15 @@ def load_sweep(path: str | PathLike[str]) -> Sweep:
     found = library.find(path, "sweeps")
     document = fields.open_document(found or path, "sweep", None, problems)
     return problems.result(
-        read_sweep(document.body, File(str(path), Path(found or path)), problems) if document else None
+        read_sweep(document.body, File(str(path), Path(found or path)), problems, joint=joint, within=within)
+        if document
+        else None
     )
 
 
-def read_sweep(body: Node, file: File, problems: Problems) -> Sweep | None:
+def read_sweep(
+    body: Node, file: File, problems: Problems, *, joint: bool = False, within: float | None = None
+) -> Sweep | None:
     """Read what stands under `sweep`, or return None with every mistake reported."""
     before = len(problems)
     top = Fields(body, problems, _TOP)
@@ -269,8 +279,8 @@ def read_sweep(body: Node, file: File, problems: Problems) -> Sweep | None:
     own = parameters_of(architecture) if architecture is not None else frozenset()
     of_machine = {name: kind for name, kind in kinds.items() if name in own}
     area = read_expression(top.get("area"), of_machine, problems, area=True) if sure else None
-    within = top.get("budgets")
-    budgets = None if within is None or problems.unreadable(within) else Fields(within, problems, BUDGETS)
+    limits = top.get("budgets")
+    budgets = None if limits is None or problems.unreadable(limits) else Fields(limits, problems, BUDGETS)
     most_area, most_power = (budgets.value(key, math.inf) if budgets else math.inf for key in BUDGETS)
     objectives: frozenset[str] = top.value("objectives", frozenset({"energy", "cycles"}))
     node = top.get("objectives")
@@ -292,6 +302,9 @@ def read_sweep(body: Node, file: File, problems: Problems) -> Sweep | None:
         problems.add(
             top.entries["prune"], "no bound of the power is known before mapping", "leave `power` or `prune` out"
         )
+    joint = top.value("joint", False) or joint
+    share = float(top.value("within", 0.0)) if within is None else within
+    _refuse_not_joint(top, body, objectives, strategy, joint=joint, share=share)
     mapper = _mapper(top, objectives, file.path)
     if sure and architecture is not None:
         read = checking.check_values(architecture, networks, top.entries["parameters"], parameters, fixed, problems)
@@ -308,9 +321,30 @@ def read_sweep(body: Node, file: File, problems: Problems) -> Sweep | None:
         name=named, file=file, architecture=architecture, fixed=fixed, constants=constants, networks=tuple(networks),
         parameters=tuple(parameters), conditions=tuple(conditions), area=area, most_area_um2=most_area,
         most_power_w=most_power, objectives=tuple(o for o in OBJECTIVES if o in objectives), per=per, strategy=strategy,
-        designs=designs, seed=top.value("seed", 0), prune=prune, wave=top.value("wave", WAVE), mapper=mapper,
-        places=_places(top),
+        designs=designs, seed=top.value("seed", 0), prune=prune, joint=joint, within=share,
+        wave=top.value("wave", WAVE), mapper=mapper, places=_places(top),
     )  # fmt: skip
+
+
+def _refuse_not_joint(
+    top: Fields, body: Node, objectives: frozenset[str], strategy: str, *, joint: bool, share: float
+) -> None:
+    """Report what a joint front cannot be made of, and a share that no joint front asks for."""
+    budgets = entries_of(top.get("budgets"))
+    if not joint:
+        if share:
+            top.problems.add(
+                top.get("within") or body, "'within' is of a joint front", "write `joint: true`, or --joint"
+            )
+        return
+    if "power" in objectives or "power" in budgets:
+        node = top.get("objectives") if "power" in objectives else budgets["power"]
+        top.problems.add(node or body, "no bound of the power is known before mapping", "leave `joint` or `power` out")
+    if objectives <= {"area"}:
+        top.problems.add(top.get("objectives") or body, "a joint front needs more than the area", "add `energy`")
+    if strategy == "optuna":
+        what = "a joint front is of a grid, or of a random choice of it"
+        top.problems.add(top.entries["strategy"], what, "write `strategy: random`, or leave `joint` out")
 
 
 def _places(top: Fields) -> dict[str, Mark]:

@@ -6,15 +6,17 @@ give equal files, however many workers there were and however often the run was 
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from accelsim import __version__
 from accelsim.explore.checking import Parameter
-from accelsim.explore.store import PARTS, Explored, Record, front, parquet_bytes, read_parquet
+from accelsim.explore.store import PARTS, Explored, Joint, JointPoint, Record, front, parquet_bytes, read_parquet
 from accelsim.explore.sweep import COLUMNS, Sweep
 from accelsim.inputs import expression
 from accelsim.inputs.errors import AccelsimError, Unreadable
@@ -36,6 +38,8 @@ _RESULT = {
     "bound_cycles": "float", "key": "text", "version": "text", "sweep_sha256": "text", "architecture_sha256": "text",
     "workload_sha256": "text",
 }  # fmt: skip
+_POINT = {"point": "int", "choices": "text", "choice": "int"}
+"""Columns of a joint front: a point of a design with the numbers of its mappings, a layer each; such a number."""
 _AGAIN = "start the sweep again to write it"
 _SECOND = {"design": "int", "network": "text", "layer": "text", "seconds": "float"}
 
@@ -56,6 +60,8 @@ def parameter_cells(sweep: Sweep, record: Record) -> dict[str, Any]:
 
 def design_rows(explored: Explored) -> list[dict[str, Any]]:
     """One row for each design: parameters, status, totals over all networks, and whether it is on the front."""
+    if explored.joint is not None:
+        return _joint_design_rows(explored, explored.joint)
     sweep, best = explored.sweep, front(explored.points)
     rows = []
     for record in explored.records:
@@ -73,8 +79,50 @@ def design_rows(explored: Explored) -> list[dict[str, Any]]:
     return rows
 
 
+def _joint_design_rows(explored: Explored, joint: Joint) -> list[dict[str, Any]]:
+    """One row for each point of the joint front, and one for each design that has none."""
+    sweep, rows = explored.sweep, []
+    points = sorted(joint.points, key=lambda each: (each.record.design.number, each.energy_pj))
+    groups = groupby(points, lambda each: each.record.design.number)
+    chosen = {number: list(group) for number, group in groups}
+    for record in explored.records:
+        row = {"design": record.design.number, **parameter_cells(sweep, record), "status": record.status}
+        row |= {"reason": record.reason, "front": False, "area_um2": record.area_um2}
+        for number, each in enumerate(chosen.get(record.design.number, [])):
+            totals = each.totals
+            cells = {"energy_pj": totals.energy_pj, "cycles": totals.cycles, "time_s": totals.time_s}
+            cells |= {"edp_pj_cycles": totals.objective("edp"), "power_w": totals.power_w, "front": True}
+            rows.append({**row, **cells, "point": number, "choices": json.dumps(each.choice)})
+        if record.design.number not in chosen:
+            rows.append(row)
+    return rows
+
+
+def _joint_result_rows(explored: Explored, joint: Joint) -> list[dict[str, Any]]:
+    """One row for each mapping of each layer of each design on the joint front."""
+    sweep, rows = explored.sweep, []
+    used: dict[int, list[JointPoint]] = {}
+    for each in joint.points:
+        used.setdefault(each.record.design.number, []).append(each)
+    for _, points in sorted(used.items()):
+        record, first = points[0].record, points[0]
+        assert record.load is not None
+        head = {"design": record.design.number, **parameter_cells(sweep, record), "status": record.status}
+        for at, (network, layer) in enumerate(record.load.layers):
+            number = record.load.layer_of[at]
+            own = {"network": network.name, "layer": layer.name, "repeat": layer.repeat, "macs": layer.macs}
+            own |= {"weight": record.load.weights[at] / layer.repeat, "version": __version__}
+            for choice in sorted({each.choice[at] for each in points}):
+                energy, cycles = first.costs[number][choice].tolist()
+                cost = {"energy_pj": energy, "cycles": cycles, "mapping": first.mappings[number][choice]}
+                rows.append({**head, **own, "choice": choice, **cost})
+    return rows
+
+
 def result_rows(explored: Explored) -> list[dict[str, Any]]:
     """One row for each layer of each design that was mapped or pruned."""
+    if explored.joint is not None:
+        return _joint_result_rows(explored, explored.joint)
     sweep, rows = explored.sweep, explored.store.rows
     hashes = {"sweep_sha256": hash_file(sweep.file.path), "architecture_sha256": hash_file(sweep.architecture.path)}
     of_networks = {network.name: hash_file(network.file.path) for network in sweep.networks}
@@ -110,12 +158,16 @@ def write_tables(explored: Explored) -> None:
     results = result_rows(explored)
     seconds = [{**row, "seconds": explored.store.rows[str(row["key"])]["seconds"]} for row in results if row.get("key")]
     parameters = {"design": "int", **{p.name: column_kind(p) for p in sweep.parameters}}
+    proof: dict[str, Any] = {}
+    if explored.joint is not None:
+        parameters |= _POINT
+        proof = {"joint": explored.joint.about()}
     explored.store.write(
         {
             DESIGNS: parquet_bytes(design_rows(explored), {**parameters, **_DESIGN}),
             RESULTS: parquet_bytes(results, {**parameters, **_RESULT}),
             SECONDS: parquet_bytes(seconds, _SECOND),
-            ABOUT: to_json(about(sweep)).encode(),
+            ABOUT: to_json({**about(sweep), **proof}).encode(),
         }
     )
 

@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Mapping as Dict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from accelsim import __version__
@@ -18,8 +18,9 @@ from accelsim.inputs.errors import AccelsimError, NoValidMapping, TablesTooLarge
 from accelsim.inputs.mapping import Mapping
 from accelsim.inputs.workload import Einsum
 from accelsim.results.output import mapping_json, read_mapping_json
+from accelsim.search.stopping import Budget
 
-MAP, MAP_FREE, EVALUATE, BOUND = "map", "map without bandwidths", "evaluate", "bound"
+MAP, MAP_FREE, EVALUATE, BOUND, FRONT = "map", "map without bandwidths", "evaluate", "bound", "front"
 _SAME = 1e-12
 """Relative difference that a value read back may have from one that is evaluated anew."""
 Row = dict[str, Any]
@@ -67,10 +68,13 @@ def _done(plan: Plan, item: Item) -> Row:
             return _evaluated(item.architecture, einsum, item.mapping)
         if item.what == BOUND:
             return _bounded(plan.mapper, item.architecture, einsum)
+        if item.what == FRONT:
+            return _front(plan.mapper, item.architecture, einsum)
         machine = unlimited(item.architecture) if item.what == MAP_FREE else item.architecture
         return _mapped(plan.mapper, machine, einsum)
     except NoValidMapping as error:
-        return {"status": "no_valid_mapping", "reason": str(error)}
+        proved = {"proved": error.proved} if item.what == FRONT else {}
+        return {"status": "no_valid_mapping", "reason": str(error), **proved}
     except AccelsimError as error:
         return {"status": "refused", "reason": str(error)}
 
@@ -108,6 +112,8 @@ def _mapping_differs(plan: Plan, item: Item, row: Dict[str, Any]) -> str:
         return f"it is no mapping: {row['status']}"
     from accelsim.model.evaluate import evaluate
 
+    if item.what == FRONT:
+        return _front_differs(plan, item, row)
     einsum, searched = plan.einsums[item.layer], item.what != EVALUATE
     machine = unlimited(item.architecture) if item.what == MAP_FREE else item.architecture
     result = evaluate(machine, einsum, read_mapping_json(json.loads(row["mapping"] if searched else item.mapping)))
@@ -128,6 +134,17 @@ def _mapping_differs(plan: Plan, item: Item, row: Dict[str, Any]) -> str:
     return f"{wrong[0]} is {row[wrong[0]]}, and {found[wrong[0]]} by its mapping and bound" if wrong else ""
 
 
+def _front_differs(plan: Plan, item: Item, row: Dict[str, Any]) -> str:
+    """As `_mapping_differs`, of each mapping of a front; that none is missing is believed."""
+    for each in json.loads(row["mapping"]):
+        one = replace(item, what=EVALUATE, mapping=json.dumps(each["mapping"]))
+        found = _evaluated(item.architecture, plan.einsums[item.layer], one.mapping)
+        why = _mapping_differs(plan, one, {**found, "energy_pj": each["energy_pj"], "cycles": each["cycles"]})
+        if why:
+            return why
+    return ""
+
+
 def _same(kept: Any, found: Any) -> bool:
     if isinstance(found, float) and isinstance(kept, float):
         return math.isclose(kept, found, rel_tol=_SAME)
@@ -139,7 +156,6 @@ def _same(kept: Any, found: Any) -> bool:
 
 def _mapped(mapper: Mapper, architecture: Architecture, einsum: Einsum) -> Row:
     from accelsim.search.mapper import map_einsum
-    from accelsim.search.stopping import Budget
 
     found = map_einsum(
         architecture,
@@ -159,6 +175,44 @@ def _mapped(mapper: Mapper, architecture: Architecture, einsum: Einsum) -> Row:
     assert proof is not None  # the exact search proves something always
     certificate = {name: getattr(proof, name) for name in ("value", "bound", "proved", "nodes", "evaluated")}
     return {**_result_row(found.best), "mapping": mapping_text(found.best.mapping), "stop": found.stop, **certificate}
+
+
+def _front(mapper: Mapper, architecture: Architecture, einsum: Einsum) -> Row:
+    """Mappings that no other one beats in energy and cycles, or the best one where only one of these counts."""
+    from accelsim.search.exact.front import map_front
+
+    if mapper.objective != "edp":
+        row = _mapped(mapper, architecture, einsum)
+        points = [{"energy_pj": row["energy_pj"], "cycles": row["cycles"], "mapping": json.loads(row["mapping"])}]
+        return {**row, "mapping": json.dumps(points, separators=(",", ":"))}
+    found = map_front(
+        architecture,
+        einsum,
+        constraints=mapper.constraints,
+        uneven=mapper.uneven,
+        imperfect=mapper.imperfect,
+        pad=mapper.pad,
+        budget=None if mapper.seconds is None else Budget(seconds=mapper.seconds),
+        workers=1,
+    )
+    if found.stop == "interrupted":
+        raise KeyboardInterrupt
+    points = [
+        {"energy_pj": each.energy_pj, "cycles": each.cycles, "mapping": json.loads(mapping_text(each.mapping))}
+        for each in found.points
+    ]
+    return {
+        "status": "mapped",
+        "reason": "",
+        "macs": einsum.macs,
+        "energy_pj": min(each["energy_pj"] for each in points),
+        "cycles": float(min(each["cycles"] for each in points)),
+        "mapping": json.dumps(points, separators=(",", ":")),
+        "stop": found.stop,
+        "proved": found.stop == "exhausted",
+        "nodes": found.nodes,
+        "evaluated": found.evaluated,
+    }
 
 
 def _evaluated(architecture: Architecture, einsum: Einsum, mapping: str) -> Row:

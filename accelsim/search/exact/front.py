@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -35,8 +35,10 @@ from accelsim.search.exact.mapper import (
     refuse_mismatch,
     result_of,
     why_none,
+    widest,
 )
 from accelsim.search.exact.solve import Outcome, Solver
+from accelsim.search.exact.worth import Known
 from accelsim.search.mapper import tried_bounds, with_remainders
 from accelsim.search.result import FrontResult, column_value
 from accelsim.search.spaces import Spaces
@@ -246,19 +248,27 @@ def front_of(
     watch = Watch(None, budget or Budget(), on_progress, time.monotonic())
     kinds = tuple(kind for kind, _ in parsed)
     level = max(level for _, level in parsed)
-    walks = _FrontWalks(space, kinds, level, workers, watch)
+    ends = _ends(space, workers, watch) if set(kinds) == {ENERGY, CYCLES} and watch.end is None else None
+    walks = None if ends else _FrontWalks(space, kinds, level, workers, watch)
     try:
         solver = Solver(
-            space, cycles=True, words=WORDS in kinds, workers=workers, deadline=watch.deadline,
-            memory=watch.budget.memory_bytes,
+            space, cycles=True, words=WORDS in kinds, known=ends.known if ends else None, workers=workers,
+            deadline=watch.deadline, memory=watch.budget.memory_bytes,
         )  # fmt: skip
-        outcome, stop = _front(solver, kinds, level, watch, walks)
+        if ends is not None:
+            solver.limit(ends.known.most)
+            outcome = solver.search(kind=FRONT, room=POINTS, columns=kinds, floor=ends.floor, on_poll=watch.tell)
+            stop = outcome.stop
+        else:
+            assert walks is not None
+            outcome, stop = _front(solver, kinds, level, watch, walks)
     except (TimeoutError, TablesTooLarge) as why:
         outcome, stop = None, "memory" if isinstance(why, TablesTooLarge) else "timeout"
     found = make_incumbents(space, 1) if outcome is None else outcome.found
     if outcome is not None:
         refuse_mismatch(outcome)
     if stop != "exhausted":
+        walks = walks or _FrontWalks(space, kinds, level, workers, watch)
         found = join(space, found, walks.found if stop == "interrupted" else walks.go_on(), kinds, level)
     if not found.many[0] and stop == "interrupted":
         raise KeyboardInterrupt
@@ -281,6 +291,30 @@ def front_of(
         seconds=time.monotonic() - watch.started,
         limits=space.constraints.on_costs,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Ends:
+    """What the ends of a front of energy and cycles say: no point costs more than `known`, or less than `floor`."""
+
+    known: Known
+    floor: tuple[float, float]
+
+
+def _ends(space: MapSpace, workers: int, watch: Watch) -> _Ends | None:
+    """Least energy, and least cycles, each with what it costs otherwise; None where one is not proved."""
+    spaces = Spaces.of(space)
+    frugal = best_of(spaces, Aim(LEAST_ENERGY, space.most, workers, watch))
+    if frugal.best is None or not frugal.certificate.proved or asked():
+        return None
+    aim = Aim(FASTEST, space.most, workers, watch)
+    fast = widest(spaces, aim) or best_of(spaces, aim)
+    if fast.best is None or not fast.certificate.proved or asked():
+        return None
+    most = space.most
+    most[ENERGY] = min(most[ENERGY], max(fast.best.energy_pj, frugal.best.energy_pj) * (1.0 + SURE))
+    most[CYCLES] = min(most[CYCLES], frugal.best.cycles)
+    return _Ends(Known(LEAST_ENERGY, math.inf, most), (frugal.value * (1.0 - SURE), fast.best.cycles * (1.0 - SURE)))
 
 
 class _FrontWalks:

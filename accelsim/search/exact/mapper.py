@@ -114,7 +114,7 @@ def map_exactly(
     get_ready(first.encoded, first.imperfect)
     watch = Watch(goal, budget or Budget(), on_progress, started or time.monotonic())
     aim = Aim(goal, first.most, workers, watch)
-    solved = _widest(spaces, aim) or best_of(spaces, aim)
+    solved = widest(spaces, aim) or best_of(spaces, aim)
     if solved.stop in ("timeout", "memory"):
         _walk_on(spaces, aim, solved)
     if solved.best is None and solved.stop == "interrupted":
@@ -337,7 +337,7 @@ def _walk_on(spaces: Spaces, aim: Aim, solved: Solved) -> None:
             _walk_remainders(first, descent, aim, solved)
 
 
-def _widest(spaces: Spaces, aim: Aim) -> Solved | None:
+def widest(spaces: Spaces, aim: Aim) -> Solved | None:
     """Of all mappings with the fewest cycles the one of least energy, if using most compute units makes them so few.
 
     None where another number is looked for, where it takes more cycles, or a second does not tell.

@@ -208,6 +208,8 @@ def plot_designs_front(rows: Rows, about: Mapping[str, Any], ax: Axes | None = N
 
     `rows` are those of the table of designs; `about` is what sweep.json holds.
     """
+    if about.get("joint") and len(about["columns"]) > 1:
+        return _plot_joint_front(rows, about, ax)
     with style.drawing(ax) as ax:
         table = designs_front_table(rows, about)
         for direction, axis, column in zip(("across", "up"), (ax.xaxis, ax.yaxis), two_costs(about), strict=True):
@@ -232,6 +234,37 @@ def plot_designs_front(rows: Rows, about: Mapping[str, Any], ax: Axes | None = N
         if steps:
             ax.step([x for x, _ in steps], [y for _, y in steps], where="post", color=DARK, linewidth=1.0, zorder=1.5)
         style.put_title(ax, about["name"], f"{len(rows):,} designs", legend=bool(table))
+    return ax
+
+
+_UP_FIRST = ("energy_pj", "edp_pj_cycles", "cycles", "time_s", "area_um2")
+
+
+def _plot_joint_front(rows: Rows, about: Mapping[str, Any], ax: Axes | None) -> Axes:
+    """Draw the points of a joint front in two objectives; colour is a third one."""
+    with style.drawing(ax) as ax:
+        best = [row for row in rows if row["front"]]
+        up, across, *third = sorted(about["columns"], key=_UP_FIRST.index)
+        found = {column: [float(row[column]) for row in best] for column in (up, across, *third[:1])}
+        for axis, column in ((ax.xaxis, across), (ax.yaxis, up)):
+            label, scale = axis_of(column, found[column])
+            found[column] = [value / scale for value in found[column]]
+            style.fit_scale(axis, found[column])
+            axis.set_label_text(label)
+        shade: dict[str, Any] = {"color": BEST_COLOUR}
+        if third:
+            label, scale = axis_of(third[0], found[third[0]])
+            values = [value / scale for value in found[third[0]]]
+            shade = {"c": values, "norm": LogNorm(min(values), max(values)), "cmap": "viridis_r"}
+        marks = ax.scatter(found[across], found[up], 14, linewidths=0, **shade)
+        if third:
+            bar = ax.figure.colorbar(marks, ax=ax, label=label)
+            style.plain_log_ticks(bar.ax.yaxis, min(values), max(values))
+        joint, designs = about["joint"], len({row["design"] for row in best})
+        proof = "proved" if joint["proved"] else "not proved"
+        within = f" within {100 * joint['within']:g} %" if joint["within"] else ""
+        of = f"{len(best):,} points of {designs:,} of {joint['designs']:,} designs"
+        style.put_title(ax, f"{about['name']}: joint front, {proof}{within}", of)
     return ax
 
 

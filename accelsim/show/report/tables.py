@@ -262,16 +262,21 @@ def sweep_lines(about: Mapping[str, Any], rows: Sequence[Row], run: Explored | N
     )
     per = f", totals per {about['per'].removesuffix('s')}" if about["per"] else ""
     yield f"{about['name']}: {files['architecture']['file']}, {networks}{per}"
-    counts = Counter(row["status"] for row in rows)
+    of_designs = {row["design"]: row for row in rows}
+    counts = Counter(row["status"] for row in of_designs.values())
     reported = ", ".join(f"{counts[status]:,} {text}" for status, text in _SAID.items() if counts[status])
-    yield f"designs      {len(rows):,}: {reported}" if rows else "designs      none finished"
+    yield f"designs      {len(of_designs):,}: {reported}" if rows else "designs      none finished"
     best = [row for row in rows if row["front"]]
-    yield f"front        {len(best):,} in {', '.join(about['objectives'])}"
+    joint = about.get("joint")
+    of = f" points of {len({row['design'] for row in best}):,} designs" if joint else ""
+    yield f"front        {len(best):,}{of} in {', '.join(about['objectives'])}"
+    if joint:
+        yield from _joint_lines(joint, rows)
     if run is not None:
         known = f", {run.known_before:,} known from before" if run.known_before else ""
         yield f"work         {run.done_now:,} layers mapped, bounded or evaluated now{known}"
-        each = 1000 * run.overhead_seconds / max(1, len(rows))
-        beside = f", of it {each:.2g} ms a design beside the mapper (CPU)" if len(rows) >= _TOLD else ""
+        each = 1000 * run.overhead_seconds / max(1, len(of_designs))
+        beside = f", of it {each:.2g} ms a design beside the mapper (CPU)" if len(rows) >= _TOLD and each else ""
         yield f"time         {run.seconds:.3g} s{beside}"
         if run.stop == "interrupted":
             yield "Interrupted; start the same command again to go on."
@@ -285,6 +290,19 @@ def sweep_lines(about: Mapping[str, Any], rows: Sequence[Row], run: Explored | N
         if counts[status] and counts[status] == len(rows):
             least = said(column, min(row[column] for row in rows))
             yield f"no design is within the budget: the {what} {column.partition('_')[0]} is {least}"
+
+
+def _joint_lines(joint: Mapping[str, Any], rows: Sequence[Row]) -> Iterator[Part]:
+    """What is proved of a joint front, and how much was searched for it."""
+    yield f"layers       {joint['layers_searched']:,} searched, {joint['layers_of_all_designs']:,} in all designs"
+    left, every = joint["unproved"], joint["designs"]
+    if not left:
+        more = f" by more than {100 * joint['within']:g} % in energy and time" if joint["within"] else ""
+        yield whole(f"front proved: no design of the {every:,} with any mapping beats it{more}")
+        return
+    said = f"front not proved: {len(left):,} of the {every:,} designs may beat it"
+    why = next((row["reason"] for row in rows if row["design"] in left and row["reason"]), "")
+    yield whole(f"{said}; design {left[0]}: {why}" if why else f"{said}: they were not looked at to the end")
 
 
 def designs_table(about: Mapping[str, Any], rows: Sequence[Row], costs: Sequence[str]) -> Table:

@@ -1,0 +1,279 @@
+"""The front over designs and mappings together: every design with every mapping, proved to be complete.
+
+Each design is known by two fronts of (energy, cycles): `lower`, which no mapping of it beats, and `upper`, of mappings
+that were found. Layers are searched one by one, those first between whose two fronts most lies, until what was found
+on any design covers all of `lower`. A machine that has all of another one and more lends it both: no mapping of the
+smaller one beats the front of the larger one, and mappings of the larger one that fit cost the same.
+
+Axis letters: N = points, K = objectives.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from accelsim.explore.machines import Load, Machine
+from accelsim.explore.store import JointPoint, Record
+from accelsim.inputs.architecture import Architecture, Level
+from accelsim.inputs.mapping import Mapping
+from accelsim.inputs.workload import Einsum
+from accelsim.model.encode import Floats, Ints, encode, encode_mappings
+from accelsim.results.cache import content_hash, machine_content
+from accelsim.results.output import read_mapping_json
+
+ROUNDING = 1e-9
+"""Relative: what differs by less counts as equal."""
+NOWHERE: Floats = np.zeros((0, 2))
+
+
+def strength(architecture: Architecture) -> tuple[str, tuple[float, ...]]:
+    """Hash of what must be equal for one machine to have all of another, and what it must have as much of.
+
+    That are room, bandwidths and fanouts; no mapping costs more where there is more of these. With a systolic array or
+    a DMA engine, whose ramps grow with the array, fanouts must be equal.
+
+    Examples
+    --------
+    >>> from accelsim import load_architecture
+    >>> small, large = (strength(load_architecture("two_level", {"buffer": size})) for size in ("32 B", "64 B"))
+    >>> small[0] == large[0], all(a <= b for a, b in zip(small[1], large[1]))
+    (True, True)
+    """
+    fixed = any(level.systolic is not None or level.dma is not None for level in architecture.levels)
+    amounts: list[float] = []
+    bare: list[Level] = []
+    for level in architecture.levels:
+        rates = (level.bandwidth, level.read_bandwidth, level.write_bandwidth)
+        parts = sorted((level.partition_words or {}).items())
+        amounts += [math.inf if each is None else float(each) for each in (level.size_words, *rates)]
+        amounts += [float(words) for _, words in parts] + [level.x.size, level.y.size]
+        none = None if level.partition_words is None else dict.fromkeys(level.partition_words, 0)
+        bare.append(
+            replace(
+                level, size_words=None, partition_words=none, bandwidth=None, read_bandwidth=None,
+                write_bandwidth=None,
+                x=level.x if fixed else replace(level.x, size=1), y=level.y if fixed else replace(level.y, size=1),
+            )
+        )  # fmt: skip
+    rest = replace(architecture, levels=tuple(bare), sized={}, areas={})
+    return content_hash(machine_content(rest)), tuple(amounts)
+
+
+def undominated(points: Floats, share: float = 0.0) -> Ints:
+    """Rows of points that none beats, by growing energy: float64[N, 2] of energy and cycles.
+
+    With a share, so few of them that each other point is beaten by one of them made larger by that share.
+
+    Examples
+    --------
+    >>> undominated(np.array([[1.0, 9.0], [2.0, 5.0], [2.0, 6.0], [2.0002, 4.0]])).tolist()
+    [0, 1, 3]
+    >>> undominated(np.array([[1.0, 9.0], [2.0, 5.0], [2.0, 6.0], [2.0002, 4.0]]), 0.001).tolist()
+    [0, 3]
+    """
+    order: Ints = np.lexsort((points[:, 1], points[:, 0]))
+    cycles = points[order, 1]
+    before = np.concatenate(([math.inf], np.minimum.accumulate(cycles)[:-1]))
+    order = order[cycles < before]
+    if not share or len(order) < 3:
+        return order
+    kept: list[Ints] = []
+    for column, last in ((0, True), (1, False)):  # of each cell the point of fewest cycles, or of least energy
+        cell = np.floor(np.log(np.maximum(points[order, column], 1e-300)) / math.log1p(share))
+        ends = np.flatnonzero(np.diff(cell))
+        kept.append(order[np.append(ends, len(order) - 1) if last else np.insert(ends + 1, 0, 0)])
+    return min(kept, key=len)
+
+
+def both(first: Floats, second: Floats) -> Floats:
+    """Front of what neither of two fronts beats: float64[N, 2]."""
+    corners = np.maximum(first[:, None], second[None]).reshape(-1, 2)
+    return corners[undominated(corners)]
+
+
+def network_front(parts: Sequence[Floats], load: Load, share: float) -> tuple[Floats, Ints]:
+    """Front of a network from fronts of its different layers, within a share of it.
+
+    Returns
+    -------
+    float64[N, 2]
+        Energy [pJ] and cycles.
+    int64[N, layers]
+        Which point of each layer that takes.
+    """
+    each = math.expm1(0.5 * math.log1p(share) / len(load.weights))  # half of it for the sums, half for what is left
+    points, choice = np.zeros((1, 2)), np.zeros((1, 0), np.int64)
+    for weight, layer in zip(load.weights, load.layer_of, strict=True):
+        more = parts[layer]
+        if not len(more):
+            return NOWHERE, np.zeros((0, len(load.weights)), np.int64)
+        sums = (points[:, None] + weight * more[None]).reshape(-1, 2)
+        rows = undominated(sums, each)
+        points = sums[rows]
+        choice = np.concatenate((choice[rows // len(more)], rows[:, None] % len(more)), axis=1)
+    rows = undominated(points, math.expm1(0.5 * math.log1p(share)))
+    return points[rows], choice[rows]
+
+
+@dataclass(slots=True)
+class Candidate:
+    """A design that none has all of, and what is known of each of its different layers."""
+
+    record: Record
+    machine: Machine
+    load: Load
+    kind: str
+    amounts: Floats
+    lower: list[Floats]
+    mappings: list[list[str]]
+    """Mappings that were evaluated, by layer, as JSON; none is taken away."""
+    costs: list[Floats]
+    """Energy and cycles of each, infinite where there is no room for it."""
+    best: list[Ints]
+    """Rows of those that none beats."""
+    seen: list[int]
+    """How many fronts of other machines were looked at, by layer."""
+    searched: set[int] = field(default_factory=set)
+    troubles: list[str] = field(default_factory=list)
+
+    @property
+    def upper(self) -> list[Floats]:
+        """Fronts of the mappings that were found, by layer."""
+        return [costs[rows] for costs, rows in zip(self.costs, self.best, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class Solved:
+    """Front of a layer on a machine, as a search left it."""
+
+    amounts: Floats
+    front: Floats
+    proved: bool
+    mappings: tuple[str, ...]
+
+
+class Knowledge:
+    """Fronts of layers on machines so far, and what they say of other machines.
+
+    Examples are in tests/test_explore_joint.py, each rule against mapping every design by itself.
+    """
+
+    def __init__(self) -> None:
+        self.solved: dict[tuple[str, int], list[Solved]] = {}
+
+    def add(self, candidate: Candidate, number: int, row: dict[str, Any]) -> None:
+        """Take what the search of a different layer of a design found."""
+        found = json.loads(row["mapping"]) if row["status"] == "mapped" else []
+        front = np.array([[each["energy_pj"], each["cycles"]] for each in found]).reshape(-1, 2)
+        texts = tuple(json.dumps(each["mapping"], separators=(",", ":")) for each in found)
+        place = candidate.kind, candidate.load.different[number]
+        self.solved.setdefault(place, []).append(Solved(candidate.amounts, front, bool(row["proved"]), texts))
+
+    def apply(self, candidate: Candidate, number: int, einsum: Einsum) -> None:
+        """Raise `lower` and complete `upper` of a different layer of a design by what is known of other machines."""
+        known = self.solved.get((candidate.kind, candidate.load.different[number]), [])
+        new, candidate.seen[number] = known[candidate.seen[number] :], len(known)
+        for each in new:
+            if each.proved and (each.amounts >= candidate.amounts).all():
+                candidate.lower[number] = both(candidate.lower[number], each.front)
+        texts = [text for each in new for text in each.mappings if text not in candidate.mappings[number]]
+        texts = list(dict.fromkeys(texts))
+        if texts:
+            more = costs_of_mappings(candidate.machine.architecture, einsum, texts)
+            costs = candidate.costs[number] = np.concatenate((candidate.costs[number], more))
+            candidate.mappings[number] += texts
+            rows = undominated(costs)
+            candidate.best[number] = rows[np.isfinite(costs[rows, 0])]
+
+
+def costs_of_mappings(architecture: Architecture, einsum: Einsum, texts: Sequence[str]) -> Floats:
+    """Energy [pJ] and cycles of mappings on a machine, infinite where it has no room for one: float64[N, 2].
+
+    Mappings that are uneven, padded or leave remainders are those of one machine only.
+    """
+    from accelsim.model.detail import make_detail
+    from accelsim.model.kernel import VALID, evaluate_many
+
+    encoded = encode(architecture, einsum)
+    costs = np.full((len(texts), 2), math.inf)
+    read: list[Mapping] = [read_mapping_json(json.loads(text)) for text in texts]
+    plain = [
+        at for at, mapping in enumerate(read)
+        if len(mapping.levels) == len(architecture.levels) and not mapping.imperfect and not mapping.padded
+    ]  # fmt: skip
+    status, energy, cycles = np.empty(len(plain), np.int64), np.empty(len(plain)), np.empty(len(plain), np.int64)
+    batch = encode_mappings(encoded, [read[at] for at in plain])
+    evaluate_many(encoded.constants, batch, make_detail(encoded), False, status, energy, cycles)
+    valid = status == VALID
+    costs[np.array(plain, np.int64)[valid]] = np.stack((energy, cycles), axis=1)[valid]
+    return costs
+
+
+class Found:
+    """Points of designs so far, of which none is beaten by another one but for a share.
+
+    `objectives`: what points are compared by. `share`: by which energy and cycles may be larger than those of a mapping
+    that a point stands for.
+    """
+
+    def __init__(self, objectives: Sequence[str], share: float) -> None:
+        self.objectives = objectives
+        slack = {"edp": (1 + share) ** 2, "area": 1.0}
+        self.slack = np.array([slack.get(name, 1 + share) for name in objectives]) * (1 + ROUNDING)
+        self.values = np.zeros((0, len(objectives)))
+        self.points: list[JointPoint] = []
+
+    @property
+    def designs(self) -> frozenset[int]:
+        """Numbers of the designs that have points."""
+        return frozenset(each.record.design.number for each in self.points)
+
+    def costs(self, candidate: Candidate, points: Floats) -> Floats:
+        """Objectives of points of a design: float64[N, K]."""
+        clock, area = candidate.machine.architecture.clock_hz, candidate.machine.area_um2
+        energy, cycles = points.T
+        columns = {
+            "energy": energy, "cycles": cycles, "edp": energy * cycles,
+            "time": cycles / (clock or 1.0), "area": np.full(len(points), area or 0.0),
+        }  # fmt: skip
+        return np.stack([columns[name] for name in self.objectives], axis=1)
+
+    def covers(self, candidate: Candidate, points: Floats) -> bool:
+        """Whether each point of a design has one that was found and is no worse, but for the share."""
+        return bool(self._covered(self.costs(candidate, points)).all())
+
+    def _covered(self, costs: Floats) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        if not len(self.values):
+            return np.zeros(len(costs), np.bool_)
+        limits = costs * self.slack
+        inside = np.ones((len(costs), len(self.values)), np.bool_)
+        for column in range(costs.shape[1]):
+            inside &= self.values[None, :, column] <= limits[:, None, column]
+        return np.asarray(inside.any(axis=1))
+
+    def add(self, candidate: Candidate, points: Floats, choice: Ints) -> None:
+        """Take points of a design, with the mapping of each layer; those that are covered or beaten are dropped."""
+        costs = self.costs(candidate, points)
+        kept = [row for row in np.flatnonzero(~self._covered(costs)).tolist() if not _beats_any(costs, costs[row])]
+        kept = [row for at, row in enumerate(kept) if not (costs[kept[:at]] == costs[row]).all(axis=1).any()]
+        more = [
+            JointPoint(
+                candidate.record, candidate.machine, candidate.mappings, candidate.costs,
+                float(points[row, 0]), float(points[row, 1]), tuple(choice[row].tolist()),
+            )
+            for row in kept
+        ]  # fmt: skip
+        stay = [at for at, old in enumerate(self.values) if not _beats_any(costs[kept], old)]
+        self.values = np.concatenate((self.values[stay], costs[kept]))
+        self.points = [self.points[at] for at in stay] + more
+
+
+def _beats_any(costs: Floats, other: Floats) -> bool:
+    """Whether some costs are nowhere larger than others, and smaller somewhere."""
+    return bool(((costs <= other).all(axis=1) & (costs < other).any(axis=1)).any())

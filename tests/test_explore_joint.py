@@ -1,0 +1,286 @@
+"""Joint fronts: equal to mapping every design in every way, whatever is lent from machine to machine."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("pyarrow")
+
+from accelsim import load_architecture, load_workload
+from accelsim.explore import joint_run
+from accelsim.explore.joint import Found, costs_of_mappings, network_front, strength, undominated
+from accelsim.explore.machines import Load, design_at
+from accelsim.explore.run import explore
+from accelsim.explore.store import dominates, read_parquet
+from accelsim.explore.tables import RESULTS, read_about, read_designs
+from accelsim.inputs.errors import SpecError
+from accelsim.model.evaluate import evaluate
+from accelsim.results.output import read_mapping_json
+from accelsim.search.exact.front import map_front
+from sweeps import sweep_of, tables
+
+GRID = """
+  parameters: {glb: [16 B, 24 B, 128 B], pe: [1, 2, 4], bandwidth: [1 B/cycle, 4 B/cycle]}
+  area: pe * 0.01 mm2 + glb / 1 B * 0.0001 mm2
+"""
+
+
+@functools.cache
+def fronts_of(glb, pe, bandwidth):
+    """Fronts of all layers of the network on one machine."""
+    machine = load_architecture("little.yaml", {"glb": glb, "pe": pe, "bandwidth": bandwidth})
+    return [map_front(machine, layer, workers=1).values for layer in load_workload("net.yaml").layers]
+
+
+def by_hand(sweep):
+    """All points of all designs in all combinations of mappings: (objectives, design), none left out."""
+    found = []
+    for number in range(sweep.grid):
+        design = design_at(sweep, number)
+        own = dict(zip((p.name for p in sweep.parameters), design.values, strict=True))
+        layers, each = load_workload("net.yaml").layers, fronts_of(**own)
+        area = float(own["pe"]) * 1e4 + float(own["glb"].split()[0]) * 1e2
+        for values in itertools.product(*each):
+            energy, cycles = (sum(la.repeat * v[k] for la, v in zip(layers, values, strict=True)) for k in (0, 1))
+            costs = {"energy": energy, "cycles": cycles, "time": cycles / 1e9, "edp": energy * cycles, "area": area}
+            found.append((tuple(costs[name] for name in sweep.objectives), number))
+    return found
+
+
+def best_of(points):
+    """Those that none dominates but for rounding, each once."""
+    kept = []
+    for point in sorted({tuple(float(f"{x:.9e}") for x in costs) for costs, _ in points}):
+        if not any(dominates(other, point) for other in kept):
+            kept.append(point)
+    return kept
+
+
+@pytest.mark.parametrize("objectives", ["energy, cycles, area", "energy, cycles", "energy, area", "time, area",
+                                        "edp, area", "energy, edp", "energy"])  # fmt: skip
+def test_joint__equals_mapping_every_design_in_every_way(folder, objectives):
+    sweep = sweep_of(f"{GRID}  objectives: [{objectives}]\n  joint: true\n")
+    explored = explore(sweep, "out", workers=1)
+    joint = explored.joint
+    found = Found(sweep.objectives, 0.0)
+    got = [found.costs(p, np.array([[p.energy_pj, p.cycles]]))[0] for p in joint.points]
+    got = sorted(tuple(float(f"{x:.9e}") for x in costs) for costs in got)
+    assert got == best_of(by_hand(sweep))
+    assert not joint.unproved
+    assert joint.searched < joint.alone == 2 * sweep.grid
+
+
+@pytest.mark.parametrize("share", [0.05, 0.2, 0.6])
+def test_joint__within_a_share_leaves_no_mapping_that_is_better_by_more(folder, share):
+    sweep = sweep_of(f"{GRID}  objectives: [energy, cycles, area]\n  joint: true\n  within: {share}\n")
+    points = explore(sweep, "out", workers=1).joint.points
+    got = np.array([[p.energy_pj, p.cycles, p.machine.area_um2] for p in points])
+    every = by_hand(sweep)
+    for costs, _ in every:
+        assert (got <= np.array(costs) * [1 + share, 1 + share, 1.0] * (1 + 1e-9)).all(axis=1).any()
+    real = np.array([costs for costs, _ in every])
+    for row in got:
+        assert np.isclose(real, row, rtol=1e-9).all(axis=1).any()
+    assert len(points) <= len(best_of(every))
+
+
+def test_joint__whose_layers_wait_is_the_same_with_all_workers_and_after_a_stop(folder):
+    """The tables are the same bytes, and what was stopped says which designs may still beat its front."""
+    sweep = sweep_of(GRID + "  objectives: [energy, cycles, area]\n  joint: true\n")
+    whole = explore(sweep, "whole", workers=1)
+    explore(sweep, "two", workers=2)
+
+    def stop_after(state):
+        if state.fresh >= 3:
+            raise KeyboardInterrupt
+
+    stopped = explore(sweep, "stopped", workers=1, on_progress=stop_after)
+    assert stopped.stop == "interrupted"
+    assert stopped.joint.unproved
+    assert not read_about("stopped")["joint"]["proved"]
+    assert {each.design.number for each in stopped.records}.isdisjoint(
+        set(stopped.joint.unproved) - {r.design.number for r in stopped.records if r.status == "unproved"}
+    )
+    again = explore(sweep, "stopped", workers=1)
+    assert again.known_before == 3
+    assert again.done_now == whole.done_now - 3
+    assert tables(Path("whole")) == tables(Path("two")) == tables(Path("stopped"))
+
+
+def test_joint__mappings_of_its_tables_add_up_to_its_points(folder):
+    sweep = sweep_of(GRID + "  objectives: [energy, cycles, area]\n  joint: true\n")
+    explore(sweep, "out", workers=1)
+    results = read_parquet(Path("out") / RESULTS)
+    points = [row for row in read_designs("out") if row["front"]]
+    assert points
+    layers = load_workload("net.yaml").layers
+    for row in points:
+        machine = load_architecture("little.yaml", {k: str(row[k]) for k in ("glb", "pe", "bandwidth")})
+        energy = cycles = 0.0
+        for layer, choice in zip(layers, json.loads(row["choices"]), strict=True):
+            (one,) = [
+                r for r in results if (r["design"], r["layer"], r["choice"]) == (row["design"], layer.name, choice)
+            ]
+            result = evaluate(machine, layer, read_mapping_json(json.loads(one["mapping"])))
+            assert result.valid
+            assert (result.energy_pj, result.cycles) == (pytest.approx(one["energy_pj"], rel=1e-12), one["cycles"])
+            energy, cycles = energy + layer.repeat * result.energy_pj, cycles + layer.repeat * result.cycles
+        assert (energy, cycles) == (pytest.approx(row["energy_pj"], rel=1e-12), row["cycles"])
+
+
+def test_joint__leaves_out_designs_without_a_mapping_and_over_budget(folder):
+    Path("little.yaml").write_text(
+        Path("little.yaml").read_text().replace("fanout", "keep: [Inputs, Weights, Outputs], fanout")
+    )
+    sweep = sweep_of(
+        "  parameters: {glb: [4 B, 32 B, 128 B], pe: [2, 4]}\n  area: pe * 0.01 mm2 + glb / 1 B * 0.0001 mm2\n"
+        "  budgets: {area: 0.045 mm2}\n  objectives: [energy, cycles, area]\n  joint: true\n"
+    )
+    explored = explore(sweep, "out", workers=1)
+    statuses = {r.design.values: r.status for r in explored.records}
+    assert statuses["4 B", "2"] == statuses["4 B", "4"] == "no_valid_mapping"
+    assert statuses["128 B", "4"] == "over_area"
+    assert statuses["32 B", "4"] == "mapped"
+
+
+def test_joint__that_may_not_search_long_says_what_is_not_proved(folder, monkeypatch):
+    """Layers without a proof prove nothing of other machines either."""
+    sweep = sweep_of(GRID + "  objectives: [energy, cycles, area]\n  joint: true\n")
+    real = joint_run.JointRun._search
+
+    def unsure(self, pool, candidate, layers):
+        real(self, pool, candidate, layers)
+        for number in layers:
+            candidate.troubles.append("a: timeout")
+            solved = self.knowledge.solved[candidate.kind, candidate.load.different[number]]
+            solved[-1] = replace(solved[-1], proved=False)
+
+    monkeypatch.setattr(joint_run.JointRun, "_search", unsure)
+    explored = explore(sweep, "out", workers=1)
+    assert explored.joint.unproved
+    record = next(r for r in explored.records if r.design.number == explored.joint.unproved[0])
+    assert record.status == "unproved"
+    assert "a: timeout" in record.reason
+
+
+MACHINES = list(itertools.product(["16 B", "24 B", "64 B"], ["1", "2", "3"], ["1 B/cycle", "3 B/cycle"]))
+
+
+def test_strength__no_front_of_a_machine_is_beaten_by_one_that_it_has_all_of(folder):
+    """Every pair of machines: the larger one's front covers the smaller one's, and lends it what fits."""
+    layers = load_workload("net.yaml").layers[:2]
+    made = [load_architecture("little.yaml", {"glb": g, "pe": p, "bandwidth": b}) for g, p, b in MACHINES]
+    fronts = [[map_front(machine, layer, workers=1) for layer in layers] for machine in made]
+    pairs = 0
+    for (large, his), (small, mine) in itertools.permutations(zip(made, fronts, strict=True), 2):
+        (kind, has), (other, needs) = strength(large), strength(small)
+        assert kind == other
+        if all(a >= b for a, b in zip(has, needs, strict=True)):
+            pairs += 1
+            for a, b in zip(his, mine, strict=True):
+                assert all(any(p[0] <= q[0] * (1 + 1e-9) and p[1] <= q[1] for p in a.values) for q in b.values)
+    assert pairs > 50
+
+
+@pytest.mark.parametrize("change", [{"mac": "2 pJ"}, {"word": "8 bit"}])
+def test_strength__of_machines_that_cost_otherwise_is_of_another_kind(folder, change):
+    text = Path("little.yaml").read_text()
+    if "word" in change:
+        Path("little.yaml").write_text(text.replace("word: 16 bit", "word: 8 bit"))
+        other = load_architecture("little.yaml")
+        Path("little.yaml").write_text(text)
+    else:
+        other = load_architecture("little.yaml", change)
+    assert strength(other)[0] != strength(load_architecture("little.yaml"))[0]
+
+
+def test_strength__of_a_systolic_array_is_of_its_own_size():
+    """Words take longer to pass through a larger array."""
+    small, large = (load_architecture("systolic", {"pe.y": n}) for n in ("8", "16"))
+    assert strength(small)[0] != strength(large)[0]
+
+
+def test_costs_of_mappings__are_infinite_where_there_is_no_room(folder):
+    layer = load_workload("net.yaml").layers[0]
+    large, small = (load_architecture("little.yaml", {"glb": g, "pe": "2"}) for g in ("128 B", "16 B"))
+    from accelsim.explore.work import mapping_text
+
+    found = map_front(large, layer, workers=1)
+    texts = [mapping_text(each.mapping) for each in found.points]
+    assert costs_of_mappings(large, layer, texts).tolist() == [
+        [pytest.approx(e, rel=1e-12), c] for e, c in found.values
+    ]
+    for cost, each in zip(costs_of_mappings(small, layer, texts), found.points, strict=True):
+        result = evaluate(small, layer, each.mapping)
+        assert np.isfinite(cost[0]) == result.valid
+
+
+POINTS = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30)), min_size=1, max_size=12)
+
+
+@settings(deadline=None)
+@given(POINTS, st.sampled_from([0.0, 0.05, 0.5]))
+def test_undominated__leaves_no_point_that_is_better_by_more_than_the_share(points, share):
+    array = np.array(points, float)
+    rows = undominated(array, share)
+    kept = array[rows]
+    for point in array:
+        assert (kept <= point * (1 + share) * (1 + 1e-12)).all(axis=1).any()
+    if not share:
+        assert sorted(map(tuple, kept.tolist())) == best_of([(tuple(map(float, p)), 0) for p in points])
+
+
+@settings(deadline=None)
+@given(st.lists(POINTS, min_size=1, max_size=3), st.sampled_from([0.0, 0.1]), st.integers(1, 3))
+def test_network_front__covers_all_sums_of_points_of_layers(layers, share, weight):
+    load = Load(
+        (), tuple(range(len(layers))), tuple(range(len(layers))), tuple([float(weight)] + [1.0] * (len(layers) - 1))
+    )
+    parts = [np.array(points, float) for points in layers]
+    points, choice = network_front(parts, load, share)
+    sums = [
+        np.sum([w * np.array(p) for w, p in zip(load.weights, each, strict=True)], axis=0)
+        for each in itertools.product(*layers)
+    ]
+    for one in sums:
+        assert (points <= one * (1 + share) * (1 + 1e-9)).all(axis=1).any()
+    for point, chosen in zip(points, choice, strict=True):
+        total = sum(w * part[at] for w, part, at in zip(load.weights, parts, chosen, strict=True))
+        assert np.allclose(total, point)
+
+
+@pytest.mark.parametrize(("text", "said"), [
+    ("  objectives: [power]\n  joint: true\n", "no bound of the power is known"),
+    ("  objectives: [area]\n  joint: true\n  area: pe * 1 mm2\n", "needs more than the area"),
+    ("  strategy: optuna\n  designs: 3\n  joint: true\n", "a joint front is of a grid"),
+    ("  within: 0.1\n", "'within' is of a joint front"),
+])  # fmt: skip
+def test_joint__that_cannot_be_is_refused_in_its_place(folder, text, said):
+    with pytest.raises(SpecError, match=said):
+        sweep_of("  parameters: {pe: [1, 2]}\n" + text)
+
+
+def test_explore_command__proves_a_joint_front_and_draws_it(folder, run):
+    sweep_of(GRID + "  objectives: [energy, cycles, area]\n")
+    done, out, _ = run("explore", "s.yaml", "-o", "out", "--workers", "1", "--joint", "--plot", "front")
+    assert done == 0
+    assert "front proved: no design of the 18 with any mapping beats it\n" in out
+    assert Path("front_s.png").exists()
+    again, shown, _ = run("explore", "out", "--json")
+    points = json.loads(shown)
+    assert again == 0
+    assert points["joint"]["points"] == sum(row["front"] for row in points["designs"])
+    done, out, _ = run("explore", "s.yaml", "-o", "near", "--workers", "1", "--joint", "--within", "0.1")
+    assert "with any mapping beats it by more than 10 % in energy and time\n" in out
+    done, _, err = run("explore", "s.yaml", "-o", "near", "--within", "0.1")
+    assert done == 2
+    assert "--joint" in err
