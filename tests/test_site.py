@@ -34,7 +34,7 @@ def test_contents__have_every_page_and_notebook_once():
         for path in REPOSITORY.glob(f"{folder}/{kind}")
     ]
     expected = {str(path.relative_to(REPOSITORY).with_suffix("")) for path in written} - {"docs/index"}
-    assert sorted(pages) == sorted(expected | {"CHANGELOG", "README"})
+    assert sorted(pages) == sorted(expected | {"CHANGELOG", "CONTRIBUTING", "README"})
 
 
 def test_commands__have_a_section_and_every_option_is_in_it():
