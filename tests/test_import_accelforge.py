@@ -56,6 +56,8 @@ arch:
     name: MAC
     actions: [{name: compute, energy: 1e-12, throughput: 5e8}]
 """
+BELOW = "- !Toll {name: T, component_class: Dummy, tensors: {keep: weight}, direction: "
+"""A part below the register, but for its direction."""
 GEMM = """
 workload:
   rank_sizes: {K: 16}
@@ -304,6 +306,12 @@ def test_components__without_energies_are_modelled_and_named(imported):
     ("old", "new", "message"),
     [
         ("!Container", "!Toll", "no energies of PE (None): AccelForge takes those of component models"),
+        ("name: columns, fanout: 4", "name: columns, fanout: 4, usage_scale: 0", "expected a number from 1 on, got 0"),
+        (
+            "component_class: Dummy",
+            f"component_class: Dummy\n  {BELOW}sideways}}",
+            "'sideways' is none of up, down, up",
+        ),
         ("!Container", "!Fork", "!Fork: accelsim's levels are a ladder"),
         ("!Compute", "!Memory", "expected a !Memory first, and one !Compute as the last node"),
         ("fanout: 4", "fanout: 4.5", "expected a whole number from 1 on, got '4.5'"),

@@ -131,6 +131,7 @@ def test_three_dimensions_below_a_memory__are_axes_of_two_levels_the_second_of_w
             hardware(register("O", "[D1]"), register("O", "[D2]").replace("reg_O", "other"), DRAM),
             "other is shared along D2 and reg_O along D1, and both hold O",
         ),
+        (in_memory("imc_type: analog, bit_serial_precision: 2, adc_resolution: 80"), "expected at most 16 bit, got 80"),
         (in_memory("imc_type: optical"), "optical is neither analog nor digital"),
         (in_memory("imc_type: analog, bit_serial_precision: 3"), "3 does not divide the inputs' 8 bit"),
         (

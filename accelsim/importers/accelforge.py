@@ -29,6 +29,7 @@ from accelsim.importers.accelforge_arrays import (
     signed_histograms,
     store_slices,
     stores,
+    usage_scale,
 )
 from accelsim.importers.accelforge_workload import BITS, ROLE_NAMES, Layer, members, read_workload
 from accelsim.importers.documents import Document, Row, Table, parse, refuse
@@ -447,7 +448,7 @@ def _fanout(
         fanout = above.setdefault("fanout", {})
         axis = "xy"[place % 2]
         size = whole(as_number(spatial.get("fanout"), spatial.where("fanout"), names), spatial.where("fanout"))
-        size = max(1, int(size // number(spatial, "usage_scale", 1, names)))
+        size = max(1, int(size // usage_scale(spatial, names)))
         made: dict[str, Any] = {"size": size}
         note_others(spatial, _SPATIAL_KEYS, _LEFT, notes)
         reused = re.split(r"[\s|]+", str(spatial.get("may_reuse", "All")))

@@ -18,13 +18,14 @@ from accelsim.importers.documents import Row, Table, refuse
 from accelsim.importers.foreign import Note
 from accelsim.importers.values import Value, as_number, bare_level, figure, number, tables, value
 from accelsim.inputs.errors import SpecError
-from accelsim.inputs.units import listed
+from accelsim.inputs.units import listed, quoted
 
 SCALES = {"actions_scale", "bits_per_value", "values_per_action", "energy_scale", "leak_power_scale", "direction"}
 SCALES |= {"area_scale", "throughput_scale", "latency_scale", "n_parallel_instances"}
 _KNOWN = re.compile("dummy|dram|hbm|ddr|sram|buffer|mac|multiplier", re.IGNORECASE)
 """Component classes that accelsim has models for, or that cost nothing."""
 _MOST_BINS = 2**16
+_BOTH = "up_and_down"
 _ARRAY = ("_ARRAY_COLUMNS", "_ARRAY_ROWS")
 _SOURCE = "AccelForge"
 
@@ -80,6 +81,14 @@ def _listed(node: ast.expr) -> list[Any]:
     raise ValueError("no list")
 
 
+def usage_scale(spatial: Table, names: Mapping[str, Value]) -> float:
+    """Instances of an axis that one word takes."""
+    scale = number(spatial, "usage_scale", 1, names)
+    if scale < 1:
+        raise refuse(spatial.where("usage_scale"), f"expected a number from 1 on, got {scale:g}")
+    return scale
+
+
 def is_modelled(node: Table) -> bool:
     """Whether the energies of a part stand in the file, or accelsim has a model of it."""
     actions = tables(value(node, "actions", Row, Row(node.mark)))
@@ -119,7 +128,10 @@ def outside(
 def stored_bits(node: Table, role: str, names: Mapping[str, Value]) -> float:
     """Bits of a word of a role in one part."""
     table = value(node, "bits_per_value", Table, Table(node.mark))
-    return number(table, role, as_number(names[f"{role}.bits_per_value"], node.mark), names)
+    bits = number(table, role, as_number(names[f"{role}.bits_per_value"], node.mark), names)
+    if bits <= 0:
+        raise refuse(table.where(role), f"expected more than 0 bit, got {bits:g}")
+    return bits
 
 
 def per_value_joule(node: Table, action: str, role: str, names: Mapping[str, Value]) -> float:
@@ -167,12 +179,11 @@ def add_toll(
 def _direction(node: Table, role: str, kept: Mapping[str, frozenset[str]]) -> str:
     """`up`, `down` or `up_and_down` of a role."""
     written = node.get("direction", "up_and_down")
-    if not isinstance(written, Table):
-        return str(written)
-    for text, way in written.items():
-        if role in members(text, kept, written.where(text)):
-            return str(way)
-    return "up_and_down"
+    ways = written if isinstance(written, Table) else {"All": written}
+    way = next((str(way) for text, way in ways.items() if role in members(text, kept, node.where("direction"))), _BOTH)
+    if way not in ("up", "down", _BOTH):
+        raise refuse(node.where("direction"), f"{quoted(way)} is none of up, down, {_BOTH}")
+    return way
 
 
 def close_tolls(levels: Sequence[dict[str, Any]]) -> None:

@@ -28,6 +28,8 @@ _MULTIPLIER_PJ = 0.5 * _NAND_PJ
 _DAC_PJ_BIT = 50e-3 * _VOLT2
 _ADC_PF_BIT, _ADC_PF_STEP = 100e-3, 1e-6
 """Of a conversion: 100 fF for each bit, and 0.001 fF for each of 4^bits."""
+_FINEST = 16
+"""Bits of a converter that the formula is meant for, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,8 @@ def in_memory(array: Table, notes: list[Note]) -> InMemory:
     steps = bits // at_once
     if kind == "analog":
         converted = whole(array.get("adc_resolution"), array.where("adc_resolution"))
+        if converted > _FINEST:
+            raise refuse(array.where("adc_resolution"), f"expected at most {_FINEST} bit, got {converted}")
         dac = _DAC_PJ_BIT * at_once if at_once > 1 else 0.0
         driven = dac + _MULTIPLIER_PJ * weight_bits * columns
         adc = (_ADC_PF_BIT * converted + _ADC_PF_STEP * 4**converted) * _VOLT2 if converted else 0.0
