@@ -308,8 +308,8 @@ def test_components__without_energies_are_modelled_and_named(imported):
         ("!Container", "!Toll", "no energies of PE (None): AccelForge takes those of component models"),
         ("name: columns, fanout: 4", "name: columns, fanout: 4, usage_scale: 0", "expected a number from 1 on, got 0"),
         (
-            "component_class: Dummy",
-            f"component_class: Dummy\n  {BELOW}sideways}}",
+            "{keep: weight}\n",
+            f"{{keep: weight}}\n  {BELOW}sideways}}\n",
             "'sideways' is none of up, down, up",
         ),
         ("!Container", "!Fork", "!Fork: accelsim's levels are a ladder"),
