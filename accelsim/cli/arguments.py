@@ -211,6 +211,8 @@ def _add_map(made: argparse.ArgumentParser) -> None:
     add(made, "--pad DIMS", about + "P=56,Q=60", cli.dimensions, nargs="?", const="all")
     about = "solve again with half, a tenth more and twice of each buffer, bandwidth, column and row: what the optimum "
     add(made, "--why", about + "depends on (of one layer)")
+    about = "with several sizes, such as --sequence 128,512 or --batch 1,8: the one mapping of each layer that loses "
+    add(made, "--one-mapping", about + "least to the own optimum of each size")
     about = "find all mappings of one layer that no other one beats in two or three of energy, cycles, outer_words "
     add(
         made,

@@ -73,7 +73,9 @@ if TYPE_CHECKING:
 def map_command(arguments: argparse.Namespace) -> int:
     """Map one layer, or each layer of a network; several machines, values, constraints or objectives as rows."""
     if (variants := _variants(arguments))[1:]:
-        return _map_several(variants, arguments)
+        return (_map_families if arguments.one_mapping else _map_several)(variants, arguments)
+    if arguments.one_mapping:
+        arguments.parser.error("argument --one-mapping: give several sizes, such as --sequence 128,512 or --batch 1,8")
     if arguments.plot:
         arguments.parser.error("argument --plot: draws several values, such as --set glb=64KiB,128KiB")
     if is_gpu(arguments.arch) and not arguments.more:
@@ -208,6 +210,45 @@ def _map_several(variants: Sequence[Variant], arguments: argparse.Namespace) -> 
     if len(rows) < len(variants):
         return INTERRUPTED
     return NO_VALID_MAPPING if any(row["no_valid_mapping"] for row in rows) else DONE
+
+
+def _map_families(variants: Sequence[Variant], arguments: argparse.Namespace) -> int:
+    """Find for each layer the one mapping that suits all sizes best."""
+    from accelsim.results.cache import content_hash, machine_content
+    from accelsim.results.output import family_json
+    from accelsim.search.family import map_family
+    from accelsim.show.report.search import families_report
+
+    for name in ("output", "html", "pareto", "top", "within", "why", "plot", "uneven", "imperfect", "pad", "mappings"):
+        if getattr(arguments, name):
+            raise AccelsimError(f"--{name.replace('_', '-')}: not with --one-mapping")
+    if any(is_gpu(each.arch) or is_system(each.arch) for _, each in variants):
+        raise AccelsimError(f"{arguments.arch}: GPUs and systems have no mappings of families")
+    every = [read_inputs(each) for _, each in variants]
+    first, options = every[0], map_options(variants[0][1])
+    alike = {content_hash(machine_content(each.architecture)) for each in every}
+    asked_for = {(each.objective, each.constraints) for _, each in variants}
+    if len(alike) > 1 or len(asked_for) > 1:
+        raise AccelsimError("--one-mapping: sizes of the layers may differ, machine, constraints and objective may not")
+    chosen = [each.workload.layers if each.layer is None else (each.layer,) for each in every]
+    if len({tuple(layer.name for layer in layers) for layers in chosen}) > 1:
+        raise AccelsimError("--one-mapping: the layers are others from size to size")
+    console, found = make_console(stderr=True, quiet=arguments.quiet), []
+    for shapes in zip(*chosen, strict=True):
+        with search_progress(console, shapes[0].name, options.objective) as on_progress:
+            family = map_family(
+                first.architecture, shapes, options.objective, constraints=read_layer_constraints(first, shapes[0]),
+                budget=_budget(arguments), workers=arguments.workers, on_progress=on_progress,
+            )  # fmt: skip
+        found.append((shapes[0].name, family))
+        if asked():
+            break
+    answering()
+    sizes = [own for own, _ in variants]
+    document = {"machine": first.architecture.name, "objective": options.objective, "sizes": sizes}
+    document["layers"] = [{"layer": name, **family_json(family)} for name, family in found]
+    answer(arguments, document, lambda: families_report(first.architecture.name, sizes, found))
+    return INTERRUPTED if found[-1][1].stop == "interrupted" else DONE
 
 
 def _map_layer(inputs: Inputs, layer: Einsum, arguments: argparse.Namespace) -> int:

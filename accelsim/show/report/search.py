@@ -31,6 +31,7 @@ from accelsim.show.table import Column, Part, Row, Table, bold, dim, heading, to
 if TYPE_CHECKING:
     from accelsim.population.result import Census, Range
     from accelsim.population.sampling import Interval, UniformSample
+    from accelsim.search.family import FamilyResult
 
 _SHOWN = 20
 """Of the mappings within a share of the best, so many are printed unless a number is asked for."""
@@ -210,6 +211,37 @@ def runs_report(what: str, varied: Sequence[str], rows: Sequence[Row], objective
     yield Table("runs", columns, rows)
     if all(row["proved"] for row in rows):
         yield "Each is proved: no mapping is better."
+
+
+def families_report(
+    machine: str, sizes: Sequence[Mapping[str, Any]], found: Sequence[tuple[str, FamilyResult]]
+) -> Iterator[Part]:
+    """One mapping for several sizes: for each layer its regret, the sizes with their own optima, and the mapping."""
+    for name, family in found:
+        yield bold(f"{name} on {machine}: one mapping for {len(sizes)} sizes")
+        ratios = family.ratios()
+        rows = [
+            {**size, "energy_pj": cost.energy_pj, "cycles": cost.cycles, "own": own.certificate, "more": ratio - 1.0}
+            for size, cost, own, ratio in zip(sizes, family.costs, family.optima, ratios, strict=True)
+        ]
+        columns = (
+            *(Column(key, key, left=True) for key in sizes[0]),
+            *COSTS[:2],
+            Column("over its own optimum", lambda row: signed_gap(row["more"])),
+        )
+        yield Table("sizes", columns, rows)
+        worst = ", ".join(f"{key}={value}" for key, value in sizes[ratios.index(max(ratios))].items())
+        proof = "proved: no mapping of the family has less"
+        if not family.proved:
+            proof = f"not proved: none has less than {100 * family.bound:.3g} %"
+        at = f" at {worst}" if family.regret > 0 else ""
+        yield f"regret       {100 * family.regret:.3g} % of {family.objective}{at} ({proof})"
+        yield f"mapping      {nest_line(family.largest)}"
+
+
+def signed_gap(share: float) -> str:
+    """A difference in percent; below half a millionth there is none."""
+    return "" if abs(share) < 5e-9 else f"{100 * share:+.3g} %"
 
 
 def cost_row(result: Result) -> dict[str, Any]:

@@ -1,0 +1,136 @@
+"""One mapping for a family of shapes: its regret is the least of all mappings, by looking at each."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+from brute import every_mapping
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accelsim import load_architecture, load_workload, map_einsum
+from accelsim.inputs.errors import AccelsimError
+from accelsim.model.evaluate import evaluate
+from accelsim.search.family import cut_to, largest_of, map_family
+from accelsim.search.spaces import trim
+
+MACHINE = """
+architecture:
+  name: little
+  levels:
+    - {name: DRAM, class: DRAM, word: 16 bit, energy: {read: 20 pJ, write: 20 pJ}}
+    - {name: GLB, class: SRAM, size: SIZE, word: 16 bit, energy: {read: 6 pJ, write: 6 pJ}, fanout: {x: 2}}
+  compute: {name: MAC, class: intmac, energy: {compute: 1 pJ}}
+"""
+LAYER = "workload: {name: g, gemm: {M: %s, N: %s, K: %s}}\n"
+
+
+def machine(size="16 B"):
+    return load_architecture(MACHINE.replace("SIZE", size))
+
+
+def gemm(m, n, k):
+    return load_workload(LAYER % (m, n, k)).layers[0]
+
+
+def brute_regret(architecture, shapes, objective):
+    """Least regret of all mappings of the largest shape, each cut down to all others by hand."""
+    costs = {"energy": lambda r: r.energy_pj, "cycles": lambda r: float(r.cycles), "edp": lambda r: r.edp}[objective]
+    own = [costs(map_einsum(architecture, shape, objective=objective, workers=1).best) for shape in shapes]
+    top, least = shapes[largest_of(shapes)], math.inf
+    for mapping in every_mapping(architecture, top):
+        worst = 0.0
+        for shape, best in zip(shapes, own, strict=True):
+            result = evaluate(architecture, shape, mapping if shape is top else trim(mapping, dict(shape.dims)))
+            worst = max(worst, costs(result) / best - 1.0 if result.valid else math.inf)
+            if worst >= least:
+                break
+        least = min(least, worst)
+    return least
+
+
+@pytest.mark.parametrize(("size", "shapes", "objective"), [
+    ("12 B", [(1, 2, 4), (4, 2, 4)], "energy"),
+    ("16 B", [(1, 2, 4), (2, 2, 4), (4, 2, 4)], "energy"),
+    ("16 B", [(3, 2, 2), (4, 2, 2)], "energy"),  # the last tile is a smaller one
+    ("12 B", [(4, 1, 2), (4, 3, 2), (4, 4, 2)], "edp"),
+    ("12 B", [(2, 3, 2), (4, 3, 2)], "cycles"),
+    ("20 B", [(2, 1, 3), (4, 2, 3)], "energy"),  # two dimensions grow
+])  # fmt: skip
+def test_map_family__has_the_least_regret_of_all_mappings(size, shapes, objective):
+    einsums = [gemm(*each) for each in shapes]
+    found = map_family(machine(size), einsums, objective, workers=1)
+    assert found.proved
+    assert found.regret == pytest.approx(brute_regret(machine(size), einsums, objective), abs=1e-9)
+    assert found.regret == pytest.approx(max(0.0, *(ratio - 1 for ratio in found.ratios())), abs=1e-12)
+
+
+def test_map_family__some_families_lose_something():
+    """Else nothing above were looked for."""
+    found = [map_family(machine("12 B"), [gemm(*a), gemm(*b)], workers=1).regret
+             for a, b in (((1, 2, 4), (4, 2, 4)), ((1, 4, 4), (8, 4, 4)), ((2, 8, 2), (8, 8, 2)))]  # fmt: skip
+    assert max(found) > 1e-3
+
+
+def test_map_family__that_may_not_list_enough_proves_what_it_can(monkeypatch):
+    """The bound is never above the least regret, and the mapping keeps what it promises."""
+    machine_, shapes = load_architecture("eyeriss"), [gemm(m, 1024, 1024) for m in (1, 16, 2048)]
+    whole = map_family(machine_, shapes, workers=1)
+    assert whole.proved
+    assert whole.regret > 0.01
+    few = map_family(machine_, shapes, workers=1, room=8)
+    assert few.stop == "room"
+    assert not few.proved
+    assert few.bound <= whole.regret <= few.regret
+
+
+@given(st.lists(st.tuples(*[st.integers(1, 12)] * 3), min_size=1, max_size=4))
+def test_largest_of__has_room_for_all_or_is_refused(dims):
+    shapes = [gemm(*each) for each in dims]
+    most = tuple(max(column) for column in zip(*dims, strict=True))
+    if most in dims:
+        assert dims[largest_of(shapes)] == most
+    else:
+        with pytest.raises(AccelsimError, match="fit into one of them"):
+            largest_of(shapes)
+
+
+def test_largest_of__refuses_other_layers():
+    conv = load_workload("conv").layers[0]
+    with pytest.raises(AccelsimError, match="bounds of their dimensions alone"):
+        largest_of([gemm(2, 2, 2), conv])
+
+
+def test_cut_to__keeps_tiles_orders_and_splits():
+    """At 3 of 8 rows, 4 a tile: one pass of 3; what no other dimension does changes."""
+    result = map_einsum(machine("64 B"), gemm(8, 4, 4), workers=1).best
+    cut = cut_to(machine("64 B"), gemm(3, 4, 4), result)
+    assert cut is not None
+    for mine, whole in zip(cut.mapping.levels, result.mapping.levels, strict=True):
+        assert mine.keep == whole.keep
+        for name in ("temporal", "x", "y"):
+            others = [loop for loop in getattr(whole, name) if loop.dim != "M"]
+            assert [loop for loop in getattr(mine, name) if loop.dim != "M"] == others
+
+
+def test_map_command__one_mapping(run, tmp_path):
+    (tmp_path / "g.yaml").write_text("params: {M: 4}\nworkload: {name: g, gemm: {M: $M, N: 1024, K: 1024}}\n")
+    path = str(tmp_path / "g.yaml")
+    code, out, _ = run("map", "eyeriss", path, "--set", "M=1,16,2048", "--one-mapping", "--workers", "1")
+    assert code == 0
+    assert "one mapping for 3 sizes" in out
+    assert "(proved: no mapping of the family has less)" in " ".join(out.split())
+    code, out, _ = run("map", "eyeriss", path, "--set", "M=1,16,2048", "--one-mapping", "--workers", "1", "--json")
+    (layer,) = json.loads(out)["layers"]
+    assert layer["proved"]
+    assert [row["dims"]["M"] for row in layer["sizes"]] == [1, 16, 2048]
+    assert max(row["ratio"] for row in layer["sizes"]) == pytest.approx(1 + layer["regret"])
+    several = ("--one-mapping", "--set", "M=1,2")
+    wrong = {"several sizes": several[:1], "not with": (*several, "--top", "3")}
+    wrong["may not"] = (*several, "--objective", "energy,cycles")
+    for said, arguments in wrong.items():
+        code, _, err = run("map", "eyeriss", path, *arguments)
+        assert code == 2
+        assert said in err
