@@ -302,3 +302,18 @@ def test_operator_command__says_time_and_intensity(capsys):
     assert found["time_us"] == time_operators(A100, "relu", np.array([2.0**25]), 2.0, COMMON["mma"])[0]
     assert cli.main(["gpu", "operator", "rleu", "a100"]) == 2
     assert "no operator 'rleu'; did you mean 'relu'?" in capsys.readouterr().err
+
+
+def test_compare__takes_the_layout_that_the_kernel_name_says(tmp_path, capsys):
+    """K = 4095 is no multiple of 8: narrow loads where K is contiguous, in both operands (tn) or in none (nt)."""
+    found = {}
+    for layout in ("tn", "nt"):
+        path = tmp_path / f"{layout}.csv"
+        head = "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),NVTX Range,Kernel Name"
+        name = f"ampere_fp16_s16816gemm_fp16_256x128_ldg8_f2f_stages_64x3_{layout}"
+        path.write_text(f"{head}\n100,700000,1,700000,700000,:mm M=4096 N=4096 K=4095,{name}\n")
+        assert cli.main(["gpu", "compare", str(path), "--gpu", "a100", "--json"]) == 0
+        found[layout] = json.loads(capsys.readouterr().out)["layers"][0]["predicted"]["time_us"]
+        advised = advise(A100, 4096, 4096, 4095, "fp16", layout=layout).kernel.time_us
+        assert found[layout] == advised
+    assert found["tn"] > 2 * found["nt"]

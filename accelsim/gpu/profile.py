@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from os import PathLike
 
-from accelsim.gpu import ROTATING
+from accelsim.gpu import LAYOUTS, ROTATING
 from accelsim.gpu.calibration import mode_of
 from accelsim.gpu.catalogue import FORMATS, Gpu, may_be, no_format
 from accelsim.gpu.gemm import Gemms
@@ -47,6 +47,7 @@ _SHAPE = re.compile(r"(?i)(?:\bm\s*=\s*(\d+)\W+n\s*=\s*(\d+)\W+k\s*=\s*(\d+)|\b(
 
 
 _TILE = re.compile(r"(?<![0-9a-z])(?:tilesize)?([0-9]{2,3})x([0-9]{1,3})(?![0-9])")
+_LAYOUT = re.compile(rf"(?<![0-9a-z])({'|'.join(LAYOUTS)})(?![0-9a-z])")
 _WORDS = (
     ("bf16", ("bf16", "bfloat16", "nvjet_tst", "nvjet_tss")),
     ("fp8", ("e4m3", "e5m2", "f8f8", "fp8", "nvjet_qq")),
@@ -71,6 +72,18 @@ def tile_in(kernel: str) -> tuple[int, int] | None:
     """
     match = _TILE.search(kernel.lower())
     return (int(match[1]), int(match[2])) if match else None
+
+
+def layout_in(kernel: str) -> str:
+    """Order of weights and inputs in memory that the name of a kernel says, one of `LAYOUTS`, or nothing.
+
+    Examples
+    --------
+    >>> layout_in("ampere_fp16_s16816gemm_fp16_128x64_ldg8_f2f_stages_64x4_nt"), layout_in("nvjet_tst_128x256_64x4")
+    ('nt', '')
+    """
+    match = _LAYOUT.search(kernel.lower())
+    return match[1] if match else ""
 
 
 def format_in(kernel: str) -> str:
@@ -493,7 +506,9 @@ def compare_profile(
         gemms = gemms_of([product_of(product)]) if isinstance(product, Einsum) else Gemms.of(*product)
         number_format = kernels[0].number_format
         mode = mode_of(gpu, number_format, calibration)
-        (predicted,) = best_kernels(gpu, [name], gemms, number_format, mode, l2=kernels[0].l2 or l2)
+        layout = next(filter(None, (layout_in(kernel.name) for kernel in kernels)), LAYOUTS[0])
+        given = {"l2": kernels[0].l2 or l2, "layout": layout}
+        (predicted,) = best_kernels(gpu, [name], gemms, number_format, mode, **given)
         found.append(_compared(gpu, name, kernels, predicted, layer=isinstance(product, Einsum)))
     return found, unmatched
 
