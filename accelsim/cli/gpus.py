@@ -197,7 +197,7 @@ def gpu_advise_command(arguments: argparse.Namespace) -> int:
         mode = mode_of(gpu, dtype, arguments.calibration)
         tflops = sweep(gpu, name, values, *sizes, dtype, mode, l2=arguments.l2, **given)
         others = ", ".join(f"{key.upper()} = {value}" for key, value in zip("mnk", sizes, strict=True) if key != name)
-        head = f"{gpu.name}, {dtype}, {others}"
+        head = f"{gpu.name}, {dtype}, {others}{', tile ' if arguments.tile else ''}{arguments.tile}"
         return plot_sweep(name.upper(), values, tflops, (size, advice.kernel.tflops), head)
 
     answer(arguments, reports.advice_json(advice), lambda: reports.advice_report(advice), figure=figure)
