@@ -133,6 +133,12 @@ def test_recompute__adds_the_layers_once_more():
     assert again.utilization < plain.utilization
 
 
+def test_precision__has_the_peak_of_its_format():
+    wide, narrow = (step(decoder=LLAMA, precision=name) for name in ("bf16", "fp8"))
+    assert narrow.step_s < wide.step_s
+    assert narrow.utilization / wide.utilization == pytest.approx(wide.step_s / narrow.step_s / 2, rel=0.01)
+
+
 def test_batch__twice_takes_less_than_twice_the_time():
     """NVIDIA's guide to linear layers; micro-batches of 1 to 16 sequences of GPT-2."""
     times = [step(batch=size, micro=size).step_s for size in (1, 2, 4, 8, 16)]

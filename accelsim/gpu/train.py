@@ -18,6 +18,7 @@ from accelsim.gpu.catalogue import Gpu
 from accelsim.gpu.collectives import OPERATIONS
 from accelsim.gpu.constants import IDLE
 from accelsim.gpu.decoder import Decoder
+from accelsim.gpu.quantised import PRECISIONS, multiplied_in, precision_of
 from accelsim.gpu.serve import (
     GROUPS,
     LOGIT,
@@ -107,7 +108,7 @@ class TrainingStep:
     groups_s : dict of str to float
         Forward and backward of a micro-batch through all stages, by `GROUPS` of operators.
     utilization : float
-        Operations of the model, none twice, of the peak of all GPUs.
+        Operations of the model, none twice, of the peak of all GPUs in the format of the products.
     """
 
     split: Split
@@ -281,6 +282,7 @@ def _step(
     energy += max(0.0, split.pp * step_us - busy_us) * 1e-6 * IDLE * gpu.tdp_w
     gpus = split.gpus * training.dp
     flops = 3 * tokens * flops_of(decoder, training.sequence)
+    number_format = multiplied_in(gpu, PRECISIONS[precision_of(training.precision)])
     return TrainingStep(
         split=split,
         training=training,
@@ -290,7 +292,7 @@ def _step(
         summed_s=summed * 1e-6,
         groups_s={name: us * 1e-6 for name, us in groups.items() if us},
         tokens_per_s=tokens / step_us * 1e6,
-        utilization=flops / (step_us * 1e-6 * gpus * gpu.flops("bf16")),
+        utilization=flops / (step_us * 1e-6 * gpus * gpu.flops(number_format)),
         energy_j=energy * gpus / split.pp,
     )
 
