@@ -18,6 +18,7 @@ from accelsim.model.sparsity.evaluate import evaluate_sparse
 from accelsim.model.sparsity.relax import relax
 from accelsim.population.census import census
 from accelsim.population.result import zeros_rows
+from accelsim.search import zeros
 from accelsim.search.mapper import map_einsum
 from accelsim.search.stopping import Budget
 from accelsim.search.zeros import best_with_zeros
@@ -118,8 +119,32 @@ def test_best_with_zeros__is_that_of_brute_force(architecture):
         leak_pj = sum(level.leak_pj for level in best.found.dense.levels) / best.found.dense.cycles
         one_cycle = {"energy": leak_pj, "cycles": 1.0, "edp": best.found.energy_pj}[objective]
         assert best.bound - one_cycle <= least * (1 + 1e-9) <= best.value * (1 + 2e-9)
+        assert best.found.valid
         if best.proved:
             assert best.value <= least * (1 + 1e-9) + one_cycle
+
+
+def test_best_with_zeros__has_room_for_its_metadata():
+    """The dense best keeps both operands in the register, whose metadata has room for that of one."""
+    coded = {"metadata": {"width": "8 bit", "depth": 1}, "formats": {"Weights": ["RLE"], "Inputs": ["RLE"]}}
+    architecture = machine(buffer={"bypass": ["Weights", "Inputs", "Outputs"]}, register={**coded, **NEAR})
+    search = map_einsum(architecture, gemm())
+    assert not evaluate_sparse(architecture, gemm(), search.best).valid
+    best = best_with_zeros(architecture, gemm(), search)
+    assert best.found.valid
+
+
+def test_best_with_zeros__is_proved_where_all_mappings_are_listed(monkeypatch):
+    """Offsets cost nothing on the relaxed machine, so that fewer mappings leave a gap."""
+    architecture, einsum = TILED[3], gemm()
+    search = map_einsum(architecture, einsum)
+    monkeypatch.setattr(zeros, "LISTED", 2)
+    few = best_with_zeros(architecture, einsum, search)
+    assert (few.proved, few.why) == (False, "what zeros save depends on its tiles")
+    body = {"name": "one", "gemm": {"M": 1, "N": 1, "K": 2}, "densities": {"Inputs": 0.5, "Weights": 0.5}}
+    small = load_workload({"workload": body}).layers[0]
+    monkeypatch.setattr(zeros, "LISTED", 20_000)
+    assert best_with_zeros(architecture, small, map_einsum(architecture, small, objective="edp")).proved
 
 
 def test_best_with_zeros__is_another_mapping_than_the_dense_one():
@@ -175,6 +200,7 @@ def test_networks__count_the_zeros_of_each_layer(tmp_path, capsys):
     layers = [
         {"name": f"l{share}", "gemm": {"M": 4, "N": 4, "K": 4}, "densities": {"Weights": share}} for share in (0.1, 0.5)
     ]
+    layers[0]["repeat"] = 3
     (tmp_path / "net.yaml").write_text(json.dumps({"workload": {"name": "net", "layers": layers}}))
     inputs = [str(tmp_path / "arch.yaml"), str(tmp_path / "net.yaml")]
     assert main(["map", *inputs, "--no-cache", "-o", str(tmp_path / "out")]) == 0
@@ -185,7 +211,9 @@ def test_networks__count_the_zeros_of_each_layer(tmp_path, capsys):
     for einsum, cost in zip(load_workload(inputs[1]).layers, costs, strict=True):
         assert best_with_zeros(architecture, einsum, map_einsum(architecture, einsum)).value == pytest.approx(cost)
     assert costs[0] < costs[1]
-    assert document["total"]["sparse_energy_pj"] == pytest.approx(sum(costs))
+    cycles = [layer["sparse_best"]["cycles"] for layer in document["layers"]]
+    assert document["total"]["sparse_energy_pj"] == pytest.approx(3 * costs[0] + costs[1])
+    assert document["total"]["sparse_cycles"] == 3 * cycles[0] + cycles[1]
     assert main(["verify", str(tmp_path / "out" / "result.json")]) == 0
 
 

@@ -24,8 +24,9 @@ _WRITES = {"fill": "write"}
 class Relaxed:
     """A machine that does nothing about zeros, and how many cycles of the real one a cycle of it is.
 
-    For each mapping that is valid on both, its energy, and its cycles but for one that rounding may take, are no more
-    than those of the real machine with zeros left out. Where zeros save the same share of all tiles, they are equal.
+    For each mapping that is valid on both, its energy and cycles are no more than those of the real machine with zeros
+    left out, but for one cycle, and what leaks in it, that rounding may take. Where zeros save the same share of all
+    tiles, they are equal.
     """
 
     machine: Architecture
@@ -188,7 +189,9 @@ class _Relax:
             share *= 1.0 - self._left_out(range(index + 1), tensor)
             for action in ("transfer", "return"):
                 self._scale(f"{level.name} network", tensor.role, action, share)
-        shares = {action: min(self._moved(index, tensor, action) for tensor in kept) for action in ACTIONS}
+        shares = {
+            action: min((self._moved(index, tensor, action) for tensor in kept), default=0.0) for action in ACTIONS
+        }
         return replace(
             level,
             sparsity=None,
