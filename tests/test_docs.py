@@ -18,8 +18,6 @@ import pytest
 from accelsim.cli import main as cli
 from accelsim.cli.arguments import make_parser
 from accelsim.cli.inspecting import check_files
-from accelsim.population.census import census
-from accelsim.population.result import Census
 from tests.conftest import REPOSITORY
 
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
@@ -84,21 +82,6 @@ def _few_draws():
     """Pages show what users see: as many mappings are looked at as there."""
 
 
-@pytest.fixture
-def _censuses_once(monkeypatch):
-    """Commands of a page that draw the same layer share its census."""
-    kept: dict[str, Census] = {}
-
-    def once(machine, layer, *, on_progress=None, cache=None, **options):
-        asked = repr((machine, layer, options))
-        if asked not in kept:
-            kept[asked] = census(machine, layer, on_progress=on_progress, cache=cache, **options)
-        return kept[asked]
-
-    monkeypatch.setattr("accelsim.population.census.census", once)
-
-
-@pytest.mark.usefixtures("_censuses_once")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_blocks__run_and_print_what_the_page_says(page, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
