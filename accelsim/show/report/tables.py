@@ -32,7 +32,9 @@ def energies_report(machine: str, rows: Rows, areas: Rows = (), peaks: Rows = ()
     `rows`, `areas` and `peaks` are those of `accelsim.inputs.machine_tables`: `energy_rows`, `area_rows`, `peak_rows`.
     """
     yield bold(f"Energies of {machine} [pJ]")
-    yield "read, write, update: an access; transfer, return: a word; compute: a MAC; leak: a cycle and instance\n"
+    yield "read, write, update: an access; transfer: a word; compute: a MAC; leak: a cycle and instance\n"
+    if any(row["action"] == "return" for row in rows):
+        yield "return: a partial sum that comes back over a network\n"
     sources = list(dict.fromkeys(row["source"] for row in (*rows, *areas) if row["source"]))
     source = Column("source", "source", lambda text: f"[{sources.index(text) + 1}]")
     columns = (
