@@ -20,8 +20,9 @@ from accelsim.explore import joint_run
 from accelsim.explore.joint import Found, costs_of_mappings, network_front, strength, undominated
 from accelsim.explore.machines import Load, design_at
 from accelsim.explore.run import explore
-from accelsim.explore.store import dominates, read_parquet
+from accelsim.explore.store import Store, dominates, read_parquet
 from accelsim.explore.tables import RESULTS, read_about, read_designs
+from accelsim.explore.work import FRONT, Item, work
 from accelsim.inputs.errors import SpecError
 from accelsim.model.evaluate import evaluate
 from accelsim.results.output import read_mapping_json
@@ -170,6 +171,25 @@ def test_joint__that_may_not_search_long_says_what_is_not_proved(folder, monkeyp
     record = next(r for r in explored.records if r.design.number == explored.joint.unproved[0])
     assert record.status == "unproved"
     assert "a: timeout" in record.reason
+
+
+def test_knowledge__of_a_small_machine_bounds_no_larger_one(folder):
+    """A smaller machine costs more at best; of a larger one its front says only what can be reached."""
+    sweep = sweep_of("  parameters: {glb: [16 B, 128 B]}\n  objectives: [energy, cycles]\n  joint: true\n")
+    run = joint_run.JointRun(sweep, Store("out"), None, print)
+    (large,) = run._candidates()  # the small one is never better
+    small = replace(large, machine=run.machines.make(design_at(sweep, 0)), mappings=[], costs=[], seen=[])
+    small.amounts = np.array([*strength(small.machine.architecture)[1], 1e9])
+    layer = large.load.different[0]
+    item = Item("key", FRONT, small.machine.architecture, layer)
+    (row,) = work(run.plan, [item])
+    run.knowledge.add(small, 0, row)
+    run.knowledge.apply(large, 0, run.plan.einsums[layer])
+    own = map_front(large.machine.architecture, run.plan.einsums[layer], workers=1).values
+    for point in own:
+        assert (large.lower[0] <= np.array(point) * (1 + 1e-9)).all(axis=1).any()
+    assert row["energy_pj"] > own[0][0]  # else nothing were shown
+    assert np.allclose(large.upper[0][0], [row["energy_pj"], row["cycles"]])
 
 
 MACHINES = list(itertools.product(["16 B", "24 B", "64 B"], ["1", "2", "3"], ["1 B/cycle", "3 B/cycle"]))
