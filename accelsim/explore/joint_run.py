@@ -225,7 +225,9 @@ class JointRun:
         for record in self.records:  # points of a design may be beaten after it was looked at
             if record.status == "mapped" and record.design.number not in self.found.designs:
                 record.status, record.reason = "pruned", "points of other designs beat what was found of it"
-        unproved = tuple(sorted(r.design.number for r in self.records if r.status in ("running", "unproved")))
+        unproved = tuple(
+            sorted(r.design.number for r in self.records if r.status in ("running", "unproved", "refused"))
+        )
         joint = Joint(
             tuple(self.found.points), self.sweep.within, len(self.records), unproved, self.searches, self.alone
         )

@@ -300,7 +300,8 @@ def _joint_lines(joint: Mapping[str, Any], rows: Sequence[Row]) -> Iterator[Part
     left, every = joint["unproved"], joint["designs"]
     if not left:
         more = f" by more than {100 * joint['within']:g} % in energy and time" if joint["within"] else ""
-        yield whole(f"front proved: no design of the {every:,} with any mapping beats it{more}")
+        small = " within the area budget" if any(row["status"] == "over_area" for row in rows) else ""
+        yield whole(f"front proved: no design of the {every:,}{small} with any mapping beats it{more}")
         return
     said = f"front not proved: {len(left):,} of the {every:,} designs may beat it"
     why = next((row["reason"] for row in rows if row["design"] in left and row["reason"]), "")
