@@ -527,6 +527,7 @@ MEANT_FOR = {
     "nvdla_direct": ("nvdla", "conv"),
     "nvdla_image": ("nvdla", "strided"),
     "nvdla_winograd": ("nvdla_large", REPOSITORY / "tests" / "winograd.yaml"),
+    "scnn": ("scnn", "alexnet_sparse"),
     "simba_like": ("simba_like", "conv"),
     "systolic_input_stationary": ("systolic_32", "conv"),
     "systolic_output_stationary": ("systolic_32", "conv"),

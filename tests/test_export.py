@@ -80,7 +80,9 @@ def test_foreign_mappings__come_back_byte_for_byte():
 @given(cases(macs=64, max_levels=4))
 def test_random_mappings__come_back_or_are_refused(case):
     architecture, einsum, mapping = case
-    if not evaluate(*case).valid:
+    entries = {key: entry for key, entry in architecture.energy.entries.items() if key[2] != "return"}
+    architecture = replace(architecture, energy=EnergyTable(entries))
+    if not evaluate(architecture, einsum, mapping).valid:
         return
     try:
         export_timeloop(architecture, einsum, mapping)
@@ -98,7 +100,8 @@ def plain(architecture):
     energies = {
         (name, "*" if action in ("read", "write", "update", "transfer") else role, action): entry
         for (name, role, action), entry in architecture.energy.entries.items()
-        if action != "transfer" or name.split()[0] in {level.name for level in levels if level.fanout > 1}
+        if action != "return"
+        and (action != "transfer" or name.split()[0] in {level.name for level in levels if level.fanout > 1})
     }
     compute = replace(architecture.compute, cycles_per_mac=1)
     return replace(architecture, levels=tuple(levels), energy=EnergyTable(energies), compute=compute)
