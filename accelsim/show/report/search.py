@@ -432,7 +432,7 @@ def _with_zeros(census: Census) -> Iterator[Part]:
         return
 
     def figure(key: str) -> Callable[[Row], str]:
-        return lambda row: energy(row[key]) if row["column"] == "energy_pj" else count(row[key])
+        return lambda row: energy(row[key]) if row["column"] == "energy_pj" else count(round(row[key]))
 
     names = {
         "lowest": "smallest",
