@@ -513,7 +513,19 @@ ARRAYS = {
             "CimUnit": (1.10721e-10, {"read": 0.0, "write": 5.42926723e-13}),
             "BitcellCapacitor": (0.0, {"read": 3.25125e-15}),
         },
-        (239598.88538601973, 8.64000030560419e-05, 4e-3),  # leakage of twice as many cells: 0.7 of 239.6 nJ
+        (239598.88538601973, 8.64000030560419e-05, 2e-2),  # it lets the power of cells be gated: 4.2 of 239.6 nJ
+    ),
+    "colonnade_jssc_2021": (
+        {
+            "RowDrivers": (7.65578e-05, {"read": 3.557907742857143e-14}),
+            "DigitalLogicInputPorts": (0.0, {"read": 3.0531974791836724e-13}),
+            "ColumnDrivers": (2.54606e-05, {"read": 4.6625789e-14}),
+            "WeightDrivers": (3.340559e-05, {"read": 2.6862947999999998e-14}),
+            "Register": (5.989355e-10, {"read": 8.766027e-14}),
+            "CimUnit": (2.34117e-07, {"read": 0.0, "write": 6.645325905e-12}),
+            "CimLogic": (8.8468245e-09, {"read": 2.3102139367802695e-15}),
+        },
+        (2373.0159903256813, 5.760000121313169e-08, 1e-6),
     ),
 }
 """Leakage [W] and energies [J] of the parts by NeuroSim and hwcomponents; energy [pJ] and time [s] of AccelForge's best

@@ -27,6 +27,7 @@ from accelsim.importers.accelforge_arrays import (
     outside,
     refuse_unknown,
     signed_histograms,
+    slices_side_by_side,
     store_slices,
     stores,
     usage_scale,
@@ -109,7 +110,7 @@ def convert(documents: Sequence[Document]) -> Foreign:
         nodes = _nodes(arch)  # refused before anything of it is worked out
         workload, layers = _of_one_unit(nodes, workload, layers, notes)
         nodes = _enabled(nodes, layers, notes)
-        names = _variables([arch, *bodies], _widths(layers) | array_names(nodes))
+        names = _variables([arch, *bodies], _widths(layers), nodes)
         architecture, axes, modelled = _architecture(arch, nodes, names, notes)
     constraints = _constraints(axes, layers, architecture, notes)
     mapping = None
@@ -130,7 +131,7 @@ def _one(bodies: Sequence[Table], key: str) -> Table | None:
     return value(found[0], key, Table) if found else None
 
 
-def _variables(bodies: Iterable[Table], names: Mapping[str, Value]) -> dict[str, Value]:
+def _variables(bodies: Iterable[Table], names: Mapping[str, Value], nodes: Sequence[Table]) -> dict[str, Value]:
     """Numbers of `variables` beside other names; one that cannot be worked out has no value."""
     found: dict[str, Value] = {"inf": math.inf, **names}
     written = [
@@ -142,6 +143,7 @@ def _variables(bodies: Iterable[Table], names: Mapping[str, Value]) -> dict[str,
     known = -1
     while known < len(found):  # a variable may rest on those that stand further down
         known = len(found)
+        found |= array_names(nodes, found)
         for key, text, mark in written:
             with suppress(SpecError):
                 found[key] = text if isinstance(text, bool) else as_number(text, mark, found)
@@ -247,14 +249,16 @@ def _architecture(
     unknown = [node for node in nodes if arrays and not is_modelled(node)]
     if unknown:
         raise refuse_unknown(unknown)
+    side_by_side = 1.0  # instances for each that words are counted for: all of them leak
     for node in nodes:
         note_others(node, _NODE_KEYS, _LEFT, notes)
         name = plain_name(value(node, "name", str))
         axes += _fanout(node, name, levels, axes, names, notes)
+        side_by_side *= slices_side_by_side(node, names)
         if node.tag == "!Toll":
-            add_toll(node, name, levels, kept, names, word, clock_hz)
+            add_toll(node, name, levels, kept, names, word, clock_hz / side_by_side)
         if node.tag == "!Memory":
-            level = _level(node, name, word, clock_hz, names, kept, notes, first=not levels)
+            level = _level(node, name, word, clock_hz / side_by_side, names, kept, notes, first=not levels)
             kept["Above"] |= kept[name]
             levels.append(level if stores(node, level, kept) else bare_level(name, level["word"]))
     close_tolls(levels)
@@ -613,7 +617,8 @@ def _export(documents: Sequence[Document], mapping: LoopNest) -> str:
     layers = [] if workload is None else read_workload(workload, _one(bodies, "renames"), notes)[1]
     if arch is None or len(layers) != 1:
         raise AccelsimError("a mapping of AccelForge needs its own architecture and its workload of one Einsum")
-    names, nodes = _variables([arch, *bodies], _widths(layers)), _enabled(_nodes(arch), layers, notes)
+    nodes = _enabled(_nodes(arch), layers, notes)
+    names = _variables([arch, *bodies], _widths(layers), nodes)
     axes = _architecture(arch, nodes, names, notes)[1]
     if mapping.imperfect or mapping.padded:
         raise AccelsimError("AccelForge has no form for loops with remainders or padded bounds here")

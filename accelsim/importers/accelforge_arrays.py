@@ -11,6 +11,7 @@ import ast
 import math
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from accelsim.importers.accelforge_workload import ROLE_NAMES, members
@@ -30,24 +31,29 @@ _ARRAY = ("_ARRAY_COLUMNS", "_ARRAY_ROWS")
 _SOURCE = "AccelForge"
 
 
-def array_names(nodes: Sequence[Table]) -> dict[str, Value]:
-    """Sizes of the array as formulas ask for them: what shares inputs, outputs, all of it, and each node's fanout."""
-    shared = {"input": 1, "output": 1}
+def array_names(nodes: Sequence[Table], names: Mapping[str, Value]) -> dict[str, Value]:
+    """Sizes of the array as formulas ask for them: what shares inputs, outputs, all of it, and each node's fanout.
+
+    Those that rest on variables without a value yet are not there.
+    """
+    shared: dict[str, float | None] = {"input": 1, "output": 1}
     found: dict[str, Value] = {}
     for node in nodes:
-        fanout = 1
+        fanout: float | None = 1
         for spatial in tables(value(node, "spatial", Row, Row(node.mark))):
-            size = spatial.get("fanout")
-            if not isinstance(size, int):
-                continue
-            fanout *= size
-            for role in shared:
+            size: float | None = None
+            with suppress(SpecError):
+                size = as_number(spatial.get("fanout"), spatial.where("fanout"), names)
+            fanout = None if fanout is None or size is None else fanout * size
+            for role, before in shared.items():
                 of_role = role in (str(spatial.get("reuse")), str(spatial.get("may_reuse")))
-                shared[role] *= size if of_role and str(spatial.get("name")).endswith(_ARRAY) else 1
-        found[f"{node.get('name')}.get_fanout()"] = fanout
-    both = {"input": shared["input"], "output": shared["output"]}
+                if of_role and str(spatial.get("name")).endswith(_ARRAY):
+                    shared[role] = None if before is None or size is None else before * size
+        if fanout is not None:
+            found[f"{node.get('name')}.get_fanout()"] = fanout
+    both = {role: size for role, size in shared.items() if size is not None}
     found |= {f"get_array_fanout_reuse_{role}(spec)": size for role, size in both.items()}
-    return {**found, "get_array_fanout_total(spec)": math.prod(both.values())}
+    return found | ({"get_array_fanout_total(spec)": math.prod(both.values())} if len(both) == len(shared) else {})
 
 
 def signed_histograms(variables: Mapping[str, Any]) -> dict[str, Value]:
@@ -87,6 +93,12 @@ def usage_scale(spatial: Table, names: Mapping[str, Value]) -> float:
     if scale < 1:
         raise refuse(spatial.where("usage_scale"), f"expected a number from 1 on, got {scale:g}")
     return scale
+
+
+def slices_side_by_side(node: Table, names: Mapping[str, Value]) -> float:
+    """Instances below a node that hold the slices of one word together."""
+    spatial = tables(value(node, "spatial", Row, Row(node.mark)))
+    return math.prod(usage_scale(each, names) for each in spatial)
 
 
 def is_modelled(node: Table) -> bool:
