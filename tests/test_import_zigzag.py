@@ -355,6 +355,28 @@ def test_products_of_models__have_the_dimensions_of_zigzag(shared):
     assert [block.only for block in blocks if block.only] == [{"N"}, {"K"}]
 
 
+@pytest.mark.parametrize(
+    ("kind", "pj"), [("analog, adc_resolution: 3", 0.3008757150000001), ("digital", 0.2705298749999999)]
+)
+def test_array_alone__takes_for_a_mac_in_full_use_what_zigzag_says(imported, kind, pj):
+    """Energy of a MAC: the peak energy of a cycle of 32 x 32 cells in ZigZag 3.9.1, over its MACs."""
+    array = "is_imc: True, input_precision: [8, 8], bit_serial_precision: 2, dimensions: [D1, D2], sizes: [32, 32]"
+    foreign = imported(hardware(register("I2"), array=f"{array}, imc_type: {kind}"), GEMM)
+    outside, _ = foreign.architecture["levels"]
+    assert outside["name"] == "Outside"
+    energies = outside["energy"]
+    each = [
+        energies["read"]["Inputs"],
+        energies["update"]["Outputs"],
+        foreign.architecture["compute"]["energy"]["compute"],
+    ]
+    driven, summed, mac = (float(text.split()[0]) for text in each)
+    words = (1, 2)  # accesses of 8 bit for an input of 8 bit and a sum of 16
+    assert driven * words[0] / 32 + summed * words[1] / 32 + mac == pytest.approx(pj, rel=1e-9)
+    machine, (layer,) = machine_of(foreign), load_workload({"workload": foreign.workload}).layers
+    assert map_einsum(machine, layer).certificate.proved
+
+
 ZIGZAG_UJ = {
     "aimc": {
         "dacs": 0.585252864,

@@ -64,6 +64,8 @@ _MEMORY_KEYS |= {"min_r_granularity", "min_w_granularity"} | {
 _LAYER_KEYS = {"id", "name", "operator_type", "equation", "dimension_relations", "loop_dims", "loop_sizes"}
 _LAYER_KEYS |= {"operand_precision", "operand_source", "loop_dim_size"}
 _MAPPING_KEYS = {"name", "spatial_mapping", "spatial_mapping_hint", "memory_operand_links", "temporal_ordering"}
+_WIDE = 2**40
+"""Bits of a memory, and of its port, that limit nothing."""
 _LEFT = {"padding": "padded points count as ordinary points of the input"}
 """Why keys that nothing here reads are left out, where that is known."""
 
@@ -136,7 +138,13 @@ def _architecture(
     note_others(array, _ARRAY_KEYS, _LEFT, notes)
     row = value(array, "sizes", Row)
     sizes = {str(dim): whole(size, row.mark) for dim, size in zip(value(array, "dimensions", Row), row, strict=False)}
-    ladder = _ladder(value(hardware, "memories", Table), list(sizes), notes)
+    memories = value(hardware, "memories", Table)
+    alone = list(memories.values())[-1:] if array.get("is_imc") else []
+    if alone and isinstance(alone[0], Table) and set(_operands(alone[0])) != set(_ROLES):
+        why = "what the file keeps nowhere comes from, and goes to, a level Outside that costs nothing"
+        notes.append(Note(memories.mark, "memories", why))
+        memories["Outside"] = _outside(memories.mark, list(sizes))
+    ladder = _ladder(memories, list(sizes), notes)
     levels, places = [], dict[str, _Place]()
     for index, (name, memory) in enumerate(ladder):
         inside = set().union(*(_served(below) for _, below in ladder[index + 1 :]))
@@ -189,6 +197,19 @@ def _in_memory(
         energies[action] = roles if len(roles) > 1 or action == "update" else roles[role]
     energy = {"compute": _pj(costs.mac_pj), "source": "ZigZag's model of compute in memory"}
     return {"name": "MAC", "class": "mac", "cycles_per_mac": costs.cycles, "energy": energy}
+
+
+def _outside(mark: Mark, dims: list[str]) -> Table:
+    """Memory of all operands that costs nothing, for an array alone."""
+    found, operands, served, port = Table(mark), Row(mark), Row(mark), Table(mark)
+    operands.extend(_ROLES)
+    served.extend(dims)
+    port |= {"type": "read_write", "bandwidth_max": _WIDE, "bandwidth_min": 8}
+    ports = Row(mark)
+    ports.append(port)
+    found |= {"size": _WIDE, "r_cost": 0, "w_cost": 0, "operands": operands}
+    found |= {"served_dimensions": served, "ports": ports}
+    return found
 
 
 def _served(memory: Table) -> set[str]:
