@@ -552,3 +552,18 @@ def test_arrays_that_compute_in_memory__cost_what_they_cost_in_accelforge(shared
     assert found.certificate.proved
     assert found.best.energy_pj == pytest.approx(energy_pj, rel=near)
     assert found.best.cycles / float(machine.clock_hz) == pytest.approx(seconds, rel=1e-6)
+
+
+@pytest.mark.parametrize("name", ["isaac_isca_2016", "albireo_isca_2021"])
+def test_arrays__of_many_axes_are_filled_by_the_layer_that_is_sized_for_them(shared, tmp_path, name):
+    """Each part costs 1 pJ; the layer of the file has work for every multiplier in one go."""
+    shutil.copytree(shared / "foreign/accelforge/arches/compute_in_memory", tmp_path / "arches")
+    path = tmp_path / "arches" / f"{name}.yaml"
+    own = r"\1    actions: [{name: read, energy: 1e-12}, {name: write, energy: 1e-12}]\n"
+    path.write_text(re.sub(r"(- !(?:Toll|Memory)[^\n]*\n    name: \w+[^\n]*\n)", own, path.read_text()))
+    foreign = read_foreign([path])
+    machine, (layer,) = machine_of(foreign), layers_of(foreign)
+    constraints = load_constraints({"constraints": foreign.constraints}, machine, layer)
+    found = map_einsum(machine, layer, constraints=constraints)
+    assert found.certificate.proved
+    assert found.best.compute_used == machine.macs

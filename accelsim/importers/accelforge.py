@@ -37,6 +37,7 @@ from accelsim.importers.documents import Document, Row, Table, parse, refuse
 from accelsim.importers.foreign import Foreign, Note, Tagged, read_foreign, variable_value, yaml_text
 from accelsim.importers.templates import read_document
 from accelsim.importers.values import (
+    FormulaError,
     Value,
     as_number,
     bare_level,
@@ -51,9 +52,10 @@ from accelsim.importers.values import (
     value,
     whole,
     without_loops,
+    work_out,
 )
 from accelsim.inputs.architecture import load_architecture
-from accelsim.inputs.errors import AccelsimError, SpecError
+from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.mapping import Mapping as LoopNest
 from accelsim.inputs.mapping import load_mapping
 from accelsim.inputs.units import listed, quoted
@@ -134,19 +136,18 @@ def _one(bodies: Sequence[Table], key: str) -> Table | None:
 def _variables(bodies: Iterable[Table], names: Mapping[str, Value], nodes: Sequence[Table]) -> dict[str, Value]:
     """Numbers of `variables` beside other names; one that cannot be worked out has no value."""
     found: dict[str, Value] = {"inf": math.inf, **names}
-    written = [
-        (key, text, body.mark)
-        for body in bodies
-        for key, text in value(body, "variables", Table, Table(body.mark)).items()
-    ]
-    found |= signed_histograms({key: text for key, text, _ in written})
+    written = [pair for body in bodies for pair in value(body, "variables", Table, Table(body.mark)).items()]
+    found |= signed_histograms(dict(written))
+    keys = {key for key, _ in written} | found.keys()
+    found |= {key: text for key, text in written if str(text).isidentifier() and str(text) not in keys}  # words
     known = -1
     while known < len(found):  # a variable may rest on those that stand further down
         known = len(found)
         found |= array_names(nodes, found)
-        for key, text, mark in written:
-            with suppress(SpecError):
-                found[key] = text if isinstance(text, bool) else as_number(text, mark, found)
+        for key, text in written:
+            with suppress(FormulaError):
+                worked_out = work_out(text, found) if isinstance(text, str) else text
+                found |= {key: worked_out} if isinstance(worked_out, bool | int | float) else {}
     return found
 
 
@@ -489,7 +490,8 @@ def _axis_constraints(axes: Sequence[_Axis], layer: Layer, notes: list[Note]) ->
         if "reuse" in axis.table:
             reused = members(axis.table["reuse"], layer.sets, axis.table.where("reuse"))
             allowed -= {dim for name in reused for dim in layer.tensors[name]}
-        dims = {dim: frozenset({dim}) for dim in layer.dims} | {"All": frozenset(layer.dims)}
+        ranks = {dim.upper(): frozenset({dim}) for dim in layer.dims}  # `P` is the rank of `p`
+        dims = ranks | {dim: frozenset({dim}) for dim in layer.dims} | {"All": frozenset(layer.dims)}
         of_tensors = {
             name: frozenset(dim for tensor in tensors for dim in layer.tensors[tensor])
             for name, tensors in layer.sets.items()

@@ -127,14 +127,9 @@ def outside(
             return []
     why = "what the file keeps nowhere comes from, and goes to, a level Outside that costs nothing"
     notes.append(Note(first.mark, str(first.get("name")), why))
-    return [
-        {
-            "name": "Outside",
-            "class": "DRAM",
-            "word": f"{word} bit",
-            "energy": {"read": "0 pJ", "write": "0 pJ", "source": _SOURCE},
-        }
-    ]
+    energy = dict.fromkeys(("read", "write", "leak"), "0 pJ") | {"source": _SOURCE}
+    kind = {"class": "DRAM", "attributes": {"type": "LPDDR4"}, "area": "0 um2"}
+    return [{"name": "Outside", **kind, "word": f"{word} bit", "energy": energy}]
 
 
 def stored_bits(node: Table, role: str, names: Mapping[str, Value]) -> float:

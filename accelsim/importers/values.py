@@ -206,7 +206,8 @@ def work_out(text: str, names: Mapping[str, Value]) -> Value:
     ----------
     text : str
         Numbers, names, `+ - * / // % **`, comparisons, `and or not`, `a if b else c`, and calls of `min max ceil floor
-        round log log2 log10 sqrt abs int float`; of sets `& | ^ - ~` and `len`, where `~` leaves the rest of `All`.
+        round log log2 log10 sqrt abs int float`; of sets `& | ^ - ~`, `{a, b}` and `len`, where `~` leaves the rest of
+        `All`.
     names : mapping of str to value
         What the names stand for; a name may have points (`spec.problem`).
 
@@ -259,6 +260,8 @@ def _value(node: ast.expr, names: Mapping[str, Value], text: str) -> Any:
             return (all if isinstance(op, ast.And) else any)(of(value) for value in values)
         case ast.IfExp(test, body, orelse):
             return of(body) if of(test) else of(orelse)
+        case ast.Set(items):
+            return frozenset[str]().union(*map(of, items))
         case ast.Call() if ast.unparse(node) in names:
             return names[ast.unparse(node)]
         case ast.Call(ast.Name("len"), [inside], []):
