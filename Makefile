@@ -53,6 +53,7 @@ arena: $(INSTALLED)  ## solve the arena's problems, let rival mappers play them 
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[arena]'
 	@$(BIN)/python arena/make.py
 	@$(BIN)/python arena/rivals.py
+	@$(BIN)/python arena/peers.py
 	@for file in arena/optima.json arena/submissions/*.json; do $(BIN)/accelsim arena verify $$file || exit 1; done
 
 bench-census: $(INSTALLED)  ## time the census of VGG-16 conv3_2 on each machine

@@ -233,7 +233,8 @@ def main() -> int:
     arguments = parser.parse_args()
     show = partial(print, flush=True)
     arena, kept = Arena(HERE), HERE / "curves.json"
-    rows: list[dict[str, Any]] = json.loads(kept.read_text())["runs"] if arguments.draw else []
+    rows: list[dict[str, Any]] = json.loads(kept.read_text())["runs"]
+    rows = [row for row in rows if arguments.draw or row["tool"] not in RIVALS]  # others are of peers.py
     for rival in () if arguments.draw else RIVALS:
         mappings = []
         play(arena, rival, next(iter(arena.problems)))  # compiles

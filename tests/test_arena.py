@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
+from importlib import import_module
 
 import pytest
 
 from accelsim import evaluate, load_mapping
-from accelsim.results.arena import EQUAL, SPACES, Arena
+from accelsim.inputs.objective import Objective
+from accelsim.results.arena import EQUAL, SPACES, Arena, Submitted, judge
 from tests.conftest import REPOSITORY
 
 ARENA = Arena()
@@ -15,6 +18,27 @@ OPTIMA = json.loads((REPOSITORY / "arena" / "optima.json").read_text())["mapping
 BY_KEY = {(row["problem"], row["space"]): row for row in OPTIMA}
 WHOLE = {"level": "BUF", "keep": ["Weights", "Inputs", "Outputs"], "temporal": ["M=64", "N=64", "K=64"]}
 SMALL = "two_level/gemm_small/energy"
+FORGED = {
+    "simba_like/gemm_prime/edp": (
+        2.4411142551805654e-10,
+        """[W,O,I in DRAM__]; [I,O in GlobalBuffer__]; [I in PEInputBuffer__]; T-n in [0..61) shape=1;
+        [W in PEWeightBuffer__]; [O in PEAccuBuffer__]; T-k in [0..61) shape=1; [W in PEWeightRegs__];
+        T-m in [0..31) shape=1; MAC computes Layer""",
+    ),
+    "two_level/gemm_small/energy": (
+        4.161684773862362e-05,
+        """[W,O,I in DRAM__]; T-m in [0..32) shape=2; T-n in [0..16) shape=4; [O in BUF__]; T-k in [0..64) shape=1;
+        [I in BUF__]; T-n in [0..4) shape=1; [W in BUF__]; T-m in [0..2) shape=1; MAC computes Layer""",
+    ),
+    "eyeriss/gemm_large/energy": (
+        0.0046913293190300465,
+        """[W,O,I in DRAM__]; T-m in [0..2) shape=256; T-n in [0..8) shape=128; [O in GLB__];
+        T-k in [0..16) shape=64; [I in GLB__]; S-GLB__y-k in [0..8) shape=8; S-GLB__x-n in [0..8) shape=16;
+        [I,O,W in GLB__network]; [W in SPAD__Weights]; T-m in [0..256) shape=1; [I in SPAD__Inputs];
+        T-n in [0..16) shape=1; [O in SPAD__Outputs]; T-k in [0..8) shape=1; MAC computes Layer""",
+    ),
+}
+"""What AccelForge 1.0.467 answers to some problems [J, J*s]: value and mapping."""
 
 
 def submission(path, *entries, tool="mine 1.0"):
@@ -51,11 +75,69 @@ def test_optima__are_a_submission_without_a_fault(run):
     assert not any(row["why"] for row in document["mappings"])
 
 
-@pytest.mark.parametrize("tool", ["random", "annealing", "genetic"])
+@pytest.mark.parametrize("tool", ["random", "annealing", "genetic", "accelforge"])
 def test_rivals__beat_no_proof(tool, run):
     code, out, _ = run("arena", "verify", str(REPOSITORY / "arena" / "submissions" / f"{tool}.json"), "--json")
     assert code == 0
     assert {row["verdict"] for row in json.loads(out)["mappings"]} <= {"optimum", "above"}
+
+
+@pytest.fixture
+def peers(monkeypatch):
+    monkeypatch.syspath_prepend(REPOSITORY / "arena")
+    monkeypatch.syspath_prepend(REPOSITORY / "benchmarks" / "peers")
+    return import_module("peers")
+
+
+@pytest.mark.parametrize("problem", FORGED)
+def test_accelforge__means_the_mapping_that_it_is_read_as(problem, peers):
+    """What it counts is what we count with drains: in energy and EDP, with partitions, networks and idle fanouts."""
+    machine, layer, objective = ARENA.machine(problem), ARENA.layer(problem), ARENA.problems[problem].objective
+    value, lines = FORGED[problem]
+    mapping = peers.read_lines(re.split(r";\s*", lines), machine, layer)
+    result = evaluate(peers.with_drains(machine), layer, mapping)
+    verdict = judge(ARENA, Submitted(problem, "uneven", mapping))
+
+    assert value * peers.unit(objective, machine) == pytest.approx(Objective.parse(objective).of(result), rel=1e-6)
+    assert verdict.verdict in ("optimum", "above")
+    assert verdict.value <= Objective.parse(objective).of(result)
+
+
+def test_accelforge__that_names_no_loop_or_a_remainder_is_refused(peers):
+    machine, layer = ARENA.machine(SMALL), ARENA.layer(SMALL)
+    lines = re.split(r";\s*", FORGED[SMALL][1])
+    with pytest.raises(ValueError, match="no loop ends K"):
+        peers.read_lines([line for line in lines if not line.startswith("T-k")], machine, layer)
+    with pytest.raises(ValueError, match="leaves a remainder"):
+        peers.read_lines([line.replace("shape=4", "shape=5") for line in lines], machine, layer)
+
+
+def test_accelforge__takes_what_its_form_holds(peers):
+    whys = {name: peers.refusal(ARENA.machine(name), ARENA.layer(name)) for name in ARENA.problems}
+    assert sum(not why for why in whys.values()) == 28
+    assert "windows" in whys["nvdla/conv_3x3/edp"]
+    assert "one width" in whys["maeri/gemm_large/edp"]
+    assert whys["nvdla/conv_1x1/energy"] == ""
+
+
+def test_accelforge__machine_has_a_memory_for_each_partition_and_a_toll_for_the_network(peers):
+    parts = {part["name"]: part for part in peers.write_machine(ARENA.machine("eyeriss/gemm_large/energy"))}
+    memories = ["DRAM__", "GLB__", "GLB__array", "GLB__network", "SPAD__Weights", "SPAD__Inputs", "SPAD__Outputs"]
+    assert list(parts) == [*memories, "MAC"]
+    assert parts["DRAM__"]["must_keep"] == parts["DRAM__"]["may_keep"] == ["input", "output", "weight"]
+    assert (parts["GLB__"]["must_keep"], parts["GLB__"]["may_keep"]) == (["input", "output"], ["input", "output"])
+    assert [axis["may_reuse"] for axis in parts["GLB__array"]["spatial"]] == [
+        ["input", "weight"],
+        ["input", "weight", "output"],
+    ]
+    assert parts["SPAD__Inputs"]["size_bits_per_instance"] == 24 * 8
+
+
+def test_accelforge__where_there_is_none_does_not_play(peers, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(peers, "VENVS", tmp_path)
+    monkeypatch.setattr("sys.argv", ["peers.py"])
+    assert peers.main() == 0
+    assert f"AccelForge 1.0.467 is not in {tmp_path}: it does not play" in capsys.readouterr().out
 
 
 def test_worse_mapping__is_told_with_its_distance(tmp_path, run):

@@ -1,7 +1,7 @@
 """Run AccelForge, in its own Python: requests as JSON on stdin, answers on stdout.
 
-A request with a nest is evaluated. Any other is searched, and once more with the tiles of a memory in two places at
-most, which is nearer to even mappings.
+A request with a nest is evaluated. One with a limit [CPU s] is searched for as long, and answered with its mapping. Any
+other is searched, and once more with the tiles of a memory in two places at most, which is nearer to even mappings.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import resource
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -42,31 +43,38 @@ def write_part(part: dict[str, Any]) -> str:
         asked = ({"reuse": s["must_reuse"][0], "min_usage": 1} if s["must_reuse"] else {} for s in part["spatial"])
         keys = ("name", "fanout")
         fields["spatial"] = [{k: s[k] for k in keys} | more for s, more in zip(part["spatial"], asked, strict=True)]
+        for spatial, s in zip(fields["spatial"], part["spatial"], strict=True):
+            if not s["must_reuse"]:
+                spatial["may_reuse"] = " | ".join(s["may_reuse"]) or "Nothing"
     else:
         fields |= {"leak_power": part["leak_power_w_per_instance"], "area": 0}
         fields["total_latency"] = part["total_latency_expr_s"]
         names = {"energy": "energy_j", "throughput": "throughput_actions_per_s"}
-        names |= {"bits_per_action": "bits_per_action"} if part["kind"] == "Memory" else {}
+        names |= {"bits_per_action": "bits_per_action"} if part["kind"] != "Compute" else {}
         actions = part["actions"].items()
         fields["actions"] = [{"name": name, **{k: of[v] for k, v in names.items()}} for name, of in actions]
     if part["kind"] == "Memory":
         must, may = part["must_keep"], part["may_keep"]
-        keep = " | ".join(must) if isinstance(must, list) else must["expression"]
+        keep = " | ".join(must) or "Nothing" if isinstance(must, list) else must["expression"]
         fields |= {
             "size": part["size_bits_per_instance"],
-            "tensors": {"keep": keep} | ({"may_keep": "All"} if may else {}),
+            "tensors": {"keep": keep} | ({"may_keep": " | ".join(may)} if may else {}),
         }
+    if part["kind"] == "Toll":
+        fields |= {"direction": "up_and_down", "tensors": {"keep": "All"}}
     return f"  - !{part['kind']} {json.dumps(fields)}"
 
 
-def search(machine: str, problem: str, objective: str, even: bool) -> tuple[float, float]:
-    """Optimum [J, s or J*s] and processor time."""
+def search(machine: str, problem: str, objective: str, even: bool) -> tuple[float, float, list[str]]:
+    """Optimum [J, s or J*s], processor time, and the mapping: a storage node or a loop in each line."""
     spec = load(machine, problem)
     spec.mapper.metrics = accelforge.Metrics[TOTALS[objective].upper()]
     spec.mapper._timeloop_style_even = even
     started = cpu_seconds()
     found = map_workload_to_arch(spec, print_progress=False, eval_in_detail=False)
-    return float(found.data.iloc[0][f"Total<SEP>{TOTALS[objective]}"]), cpu_seconds() - started
+    seconds = cpu_seconds() - started
+    lines = [node.compact_str() for node in found.mapping(0).nodes]
+    return float(found.data.iloc[0][f"Total<SEP>{TOTALS[objective]}"]), seconds, lines
 
 
 def evaluate(machine: str, problem: str, objective: str, nest: list[list[Any]]) -> float:
@@ -93,14 +101,27 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     asked = request["machine"], request["problem"], request["objective"]
     if request.get("nest"):
         return {"value": evaluate(*asked, request["nest"])}
-    even, _ = search(*asked, even=True)
-    value, seconds = search(*asked, even=False)
+    if request.get("limit"):
+        signal.setitimer(signal.ITIMER_PROF, request["limit"])
+        try:
+            value, seconds, mapping = search(*asked, even=False)
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
+        return {"value": value, "seconds": seconds, "mapping": mapping}
+    even, _, _ = search(*asked, even=True)
+    value, seconds, _ = search(*asked, even=False)
     return {"value": value, "seconds": seconds, "even": even}
+
+
+def late(*_: object) -> None:
+    """Stop a search whose time is up."""
+    raise TimeoutError("its time is up")
 
 
 def main() -> None:
     """Answer every request."""
     accelforge.set_n_parallel_jobs(1)
+    signal.signal(signal.SIGPROF, late)
     answers = []
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), contextlib.redirect_stdout(sys.stderr):
         for request in json.load(sys.stdin):
