@@ -1,8 +1,8 @@
-"""Let AccelForge play the arena on problems that its form can hold, and write the mappings that it finds as ours.
+"""Let AccelForge and ZigZag play the arena on problems that their forms can hold, and write their mappings as ours.
 
-`python arena/peers.py` runs the release that `benchmarks/peers/setup.sh` installs under `$ACCELSIM_PEERS`, one problem
-after the other on one core, and writes `submissions/accelforge.json` and its lines of `curves.json`. Where it is not
-installed this says so, and writes nothing. `--list` says which problems it takes, and why not the others.
+`python arena/peers.py` runs the releases that `benchmarks/peers/setup.sh` installs under `$ACCELSIM_PEERS`, one problem
+after the other on one core, and writes `submissions/TOOL.json` and its lines of `curves.json`. A tool that is not
+installed does not play, and its files stay. `--list` says which problems a tool takes, and why not the others.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import json
 import re
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial
 from pathlib import Path
 from typing import Any
 
+import zigzag_form
 from make import nest, one_line_each
 
 HERE = Path(__file__).resolve().parent
@@ -34,9 +34,8 @@ from accelsim.inputs.objective import Objective  # noqa: E402
 from accelsim.inputs.workload import Einsum  # noqa: E402
 from accelsim.results.arena import Arena, Submitted, judge  # noqa: E402
 
-TOOL, RELEASE = "accelforge", "AccelForge 1.0.467"
-SECONDS = 60
-"""Limit of one search [CPU s]."""
+SECONDS = 20
+"""Limit of one search of AccelForge [CPU s]."""
 BITS = 16
 """Width of every element in the problems that are taken."""
 SHORT = {role: short for short, role in ROLES.items()}
@@ -45,7 +44,7 @@ LOOP = re.compile(r"[TS](?:-(\w+?)__([xy]))?-(\w+) in .* shape=(\d+)")
 Json = dict[str, Any]
 
 
-def refusal(architecture: Architecture, einsum: Einsum) -> str:
+def refusal(architecture: Architecture, einsum: Einsum, _objective: str) -> str:
     """Why AccelForge's form cannot hold a problem, or nothing."""
     if any(sum(einsum.dims[dim] > 1 for dim, _ in rank) > 1 for tensor in einsum.tensors for rank in tensor.ranks):
         return "it counts windows otherwise: no halo between steps, one row above a loop over rows"
@@ -185,73 +184,112 @@ def with_drains(architecture: Architecture) -> Architecture:
     return replace(architecture, levels=(outer, *(replace(level, drain_reads=True) for level in inner)))
 
 
-def requests(arena: Arena, problems: Sequence[str], folder: Path) -> list[Json]:
-    """What AccelForge is asked, its files in a folder."""
+def ask_accelforge(arena: Arena, problems: Sequence[str]) -> list[Json]:
+    """What AccelForge finds, and the optimum of our search by its rules: outputs that leave a tile are read there."""
     asked = []
-    for i, problem in enumerate(problems):
-        machine, layer = folder / f"machine{i}.json", folder / f"layer{i}.yaml"
-        machine.write_text(json.dumps({"levels_outer_to_inner": write_machine(arena.machine(problem))}))
-        layer.write_text(json.dumps(write_problem(arena.layer(problem))))
-        objective = arena.problems[problem].objective
-        asked.append({"machine": str(machine), "problem": str(layer), "objective": objective, "limit": SECONDS})
-    return asked
+    with tempfile.TemporaryDirectory() as folder:
+        for i, problem in enumerate(problems):
+            files = {kind: Path(folder) / f"{i}.{kind}" for kind in ("machine", "problem")}
+            files["machine"].write_text(json.dumps({"levels_outer_to_inner": write_machine(arena.machine(problem))}))
+            files["problem"].write_text(json.dumps(write_problem(arena.layer(problem))))
+            paths = {kind: str(path) for kind, path in files.items()}
+            asked.append({**paths, "objective": arena.problems[problem].objective, "limit": SECONDS})
+        _, *answers = ask("accelforge", [asked[0], *asked])  # the first one compiles
+    for problem, answer in zip(problems, answers, strict=True):
+        if "error" not in answer:
+            machine, objective = arena.machine(problem), arena.problems[problem].objective
+            ours = map_einsum(with_drains(machine), arena.layer(problem), objective=objective, uneven=True, workers=1)
+            if not (ours.certificate and ours.certificate.proved):
+                raise RuntimeError(f"{problem}: our optimum with drains is not proved")
+            answer |= {"value": answer["value"] * unit(objective, machine), "lines": answer["mapping"]}
+            answer["own_optimum"] = Objective.parse(objective).of(ours.best)
+    return answers
 
 
-def played(arena: Arena, problem: str, answer: Json) -> tuple[Json, Json | None]:
-    """One line of `curves.json`, and of the submission if there is a mapping.
+def ask_zigzag(arena: Arena, problems: Sequence[str]) -> list[Json]:
+    """What ZigZag finds; where that is no mapping of ours, why."""
+    paths = []
+    with tempfile.TemporaryDirectory() as folder:
+        for i, problem in enumerate(problems):
+            record = zigzag_form.write_record(arena.machine(problem), arena.layer(problem))
+            paths.append(str(Path(folder) / f"{i}.json"))
+            Path(paths[-1]).write_text(json.dumps(record))
+        answers = ask("zigzag", paths)
+    for problem, answer in zip(problems, answers, strict=True):
+        if "error" not in answer:
+            try:
+                answer["lines"] = zigzag_form.read_answer(answer, arena.machine(problem), arena.layer(problem))
+            except ValueError as error:
+                answer["error"] = f"no mapping of the arena: {error}"
+    return answers
 
-    `own_value` is what AccelForge counts; `own_optimum`, the optimum of our search by the same rule, with drains.
-    """
-    run: Json = {"tool": TOOL, "problem": problem, "space": "uneven"}
-    if "error" in answer:
-        return run | {"times": [SECONDS], "values": [None], "error": answer["error"]}, None
-    machine, layer, objective = arena.machine(problem), arena.layer(problem), arena.problems[problem].objective
-    mapping = read_lines(answer["mapping"], machine, layer)
-    ours = map_einsum(with_drains(machine), layer, objective=objective, uneven=True, workers=1)
-    if not (ours.certificate and ours.certificate.proved):
-        raise RuntimeError(f"{problem}: our optimum with drains is not proved")
-    value, seconds = answer["value"] * unit(objective, machine), round(answer["seconds"], 3)
-    run |= {"times": [seconds], "values": [judge(arena, Submitted(problem, "uneven", mapping)).value]}
-    run |= {"own_value": value, "own_optimum": Objective.parse(objective).of(ours.best)}
-    return run, {"problem": problem, "space": "uneven", "value": value, "cpu_s": seconds, "mapping": nest(mapping)}
+
+@dataclass(frozen=True, slots=True)
+class Rival:
+    """A tool: its release, the space that it searches here, why it does not take a problem, and its answers."""
+
+    release: str
+    space: str
+    refusal: Callable[[Architecture, Einsum, str], str]
+    ask: Callable[[Arena, Sequence[str]], list[Json]]
+
+
+RIVALS = {
+    "accelforge": Rival("AccelForge 1.0.467", "uneven", refusal, ask_accelforge),
+    "zigzag": Rival("ZigZag 3.9.1", "even", zigzag_form.refusal, ask_zigzag),
+}
+
+
+def play(arena: Arena, tool: str, problems: Sequence[str]) -> tuple[list[Json], list[Json]]:
+    """Lines of `curves.json`, each with one time and value, and the mappings of a submission."""
+    space, runs, mappings = RIVALS[tool].space, list[Json](), list[Json]()
+    for problem, answer in zip(problems, RIVALS[tool].ask(arena, problems), strict=True):
+        run: Json = {"tool": tool, "problem": problem, "space": space}
+        if "error" in answer:
+            runs.append({**run, "times": [], "values": [], "error": answer["error"].partition(". ")[0]})
+            sys.stdout.write(f"{tool:10} {problem:36} {runs[-1]['error']}\n")
+            continue
+        machine, layer, seconds = arena.machine(problem), arena.layer(problem), round(answer["seconds"], 3)
+        mapping = read_lines(answer["lines"], machine, layer)
+        verdict = judge(arena, Submitted(problem, space, mapping))
+        own = {"own_value": answer["value"]} | {k: answer[k] for k in ("own_optimum",) if k in answer}
+        runs.append({**run, "times": [seconds], "values": [verdict.value], **own})
+        entry = {"problem": problem, "space": space, "value": answer["value"], "cpu_s": seconds}
+        mappings.append({**entry, "mapping": nest(mapping)})
+        said = f"{verdict.value / verdict.best:10.6f} {answer['value'] / verdict.value:10.6f} {verdict.verdict}"
+        sys.stdout.write(f"{tool:10} {problem:36} {seconds:8.2f} s {said}\n")
+    return runs, mappings
 
 
 def main() -> int:
-    """Play all problems that are taken, and write what came out."""
+    """Let the tools play, and write what came out."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--list", action="store_true", help="list the problems that are taken, and why not the others")
     parser.add_argument("--only", default="", help="problems whose name contains this; nothing is written")
+    parser.add_argument("--tool", choices=RIVALS, action="append", help="one of the tools (default: all)")
     arguments = parser.parse_args()
-    show = partial(print, flush=True)
-    arena = Arena(HERE)
-    whys = {name: refusal(arena.machine(name), arena.layer(name)) for name in arena.problems if arguments.only in name}
-    taken = [name for name, why in whys.items() if not why]
-    if arguments.list:
-        for name, why in whys.items():
-            show(f"{name:36} {why or 'taken'}")
-        return 0
-    if not (VENVS / TOOL / "bin" / "python").is_file():
-        show(f"{RELEASE} is not in {VENVS}: it does not play (benchmarks/peers/setup.sh installs it)")
-        return 0
-    with tempfile.TemporaryDirectory() as folder:
-        asked = requests(arena, taken, Path(folder))
-        _, *answers = ask(TOOL, [asked[0], *asked])  # the first one compiles
-    runs: list[Json] = []
-    mappings: list[Json] = []
-    for problem, answer in zip(taken, answers, strict=True):
-        run, entry = played(arena, problem, answer)
-        runs.append(run)
-        mappings += [entry] if entry else []
-        best, (value,) = arena.known[problem, "uneven"].value, run["values"]
-        said = f"{value / best:10.6f} {run['own_value'] / run['own_optimum']:10.6f}" if value else run["error"]
-        show(f"{problem:36} {run['times'][0]:8.2f} s {said}")
-    if arguments.only:
-        return 0
-    text = one_line_each({"tool": RELEASE, "mappings": mappings}, ("mappings",))
-    (HERE / "submissions" / f"{TOOL}.json").write_text(text, encoding="utf-8")
-    kept = json.loads((HERE / "curves.json").read_text())
-    kept["runs"] = [run for run in kept["runs"] if run["tool"] != TOOL] + runs
-    (HERE / "curves.json").write_text(one_line_each(kept, ("runs",)), encoding="utf-8")
+    arena, kept = Arena(HERE), HERE / "curves.json"
+    for tool in arguments.tool or RIVALS:
+        rival, whys = RIVALS[tool], dict[str, str]()
+        for name, asked in arena.problems.items():
+            if arguments.only in name:
+                whys[name] = rival.refusal(arena.machine(name), arena.layer(name), asked.objective)
+        if arguments.list:
+            sys.stdout.writelines(f"{tool:10} {name:36} {why or 'taken'}\n" for name, why in whys.items())
+            continue
+        if not (VENVS / tool / "bin" / "python").is_file():
+            sys.stdout.write(
+                f"{rival.release} is not in {VENVS}: it does not play (benchmarks/peers/setup.sh installs it)\n"
+            )
+            continue
+        runs, mappings = play(arena, tool, [name for name, why in whys.items() if not why])
+        if arguments.only:
+            continue
+        text = one_line_each({"tool": rival.release, "mappings": mappings}, ("mappings",))
+        (HERE / "submissions" / f"{tool}.json").write_text(text, encoding="utf-8")
+        curves = json.loads(kept.read_text())
+        curves["runs"] = [run for run in curves["runs"] if run["tool"] != tool] + runs
+        kept.write_text(one_line_each(curves, ("runs",)), encoding="utf-8")
     return 0
 
 

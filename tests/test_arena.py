@@ -39,6 +39,16 @@ FORGED = {
     ),
 }
 """What AccelForge 1.0.467 answers to some problems [J, J*s]: value and mapping."""
+ZIGZAG = {
+    SMALL: (67771352.35071999, "M4 | K4 K16 N16 N4 M16", "{D1: {K: 1}}"),
+    "gpu_sm/gemm_batched/energy": (
+        41717805.8752,
+        "N8 B2 M8 K2 K2 | | | N16",
+        "{D1: {B: 4}, D2: {K: 16}, D3: {M: 16}}",
+    ),
+    "cpu_simd/gemm_prime/energy": (6888540.0, "M2 M2 M2 | N61 K2 K2 | | |", "{D1: {M: 4}, D2: {K: 16}}"),
+}
+"""What ZigZag 3.9.1 answers [pJ]: value, loops of each memory, innermost first (of all tensors), and of the array."""
 
 
 def submission(path, *entries, tool="mine 1.0"):
@@ -75,7 +85,7 @@ def test_optima__are_a_submission_without_a_fault(run):
     assert not any(row["why"] for row in document["mappings"])
 
 
-@pytest.mark.parametrize("tool", ["random", "annealing", "genetic", "accelforge"])
+@pytest.mark.parametrize("tool", ["random", "annealing", "genetic", "accelforge", "zigzag"])
 def test_rivals__beat_no_proof(tool, run):
     code, out, _ = run("arena", "verify", str(REPOSITORY / "arena" / "submissions" / f"{tool}.json"), "--json")
     assert code == 0
@@ -113,7 +123,7 @@ def test_accelforge__that_names_no_loop_or_a_remainder_is_refused(peers):
 
 
 def test_accelforge__takes_what_its_form_holds(peers):
-    whys = {name: peers.refusal(ARENA.machine(name), ARENA.layer(name)) for name in ARENA.problems}
+    whys = {name: peers.refusal(ARENA.machine(name), ARENA.layer(name), "energy") for name in ARENA.problems}
     assert sum(not why for why in whys.values()) == 28
     assert "windows" in whys["nvdla/conv_3x3/edp"]
     assert "one width" in whys["maeri/gemm_large/edp"]
@@ -133,11 +143,65 @@ def test_accelforge__machine_has_a_memory_for_each_partition_and_a_toll_for_the_
     assert parts["SPAD__Inputs"]["size_bits_per_instance"] == 24 * 8
 
 
-def test_accelforge__where_there_is_none_does_not_play(peers, monkeypatch, tmp_path, capsys):
+def zigzag_answer(problem):
+    value, blocks, spatial = ZIGZAG[problem]
+    memories = [[[loop[0], float(loop[1:])] for loop in block.split()] for block in blocks.split("|")]
+    return {"value": value, "temporal": dict.fromkeys("IWO", memories), "spatial": spatial}
+
+
+@pytest.mark.parametrize("problem", list(ZIGZAG)[:2])
+def test_zigzag__means_the_mapping_that_it_is_read_as(problem, peers):
+    """The machine that it is given counts the same, with free operand registers and first reads of partial sums."""
+    zigzag, nests, form = (import_module(name) for name in ("zigzag_golden", "nest", "zigzag_form"))
+    machine, layer, answer = ARENA.machine(problem), ARENA.layer(problem), zigzag_answer(problem)
+    record = form.write_record(machine, layer)
+    mapping = peers.read_lines(form.read_answer(answer, machine, layer), machine, layer)
+    theirs, _ = zigzag.load_machine(record["accelerator_spec"], record["workload"]["operand_precision"])
+    nest = []
+    for level in mapping.levels:
+        nest += [nests.Node(level.level, form.ROLES[role]) for role in sorted(level.keep)]
+        for axis, loops in (("", level.temporal), ("x", level.x), ("y", level.y)):
+            nest += [nests.Step(loop.dim, loop.bound, axis) for loop in loops]
+    nest += [nests.Node(zigzag.REGISTER, short) for short in "IW"]
+    replayed = nests.replay(theirs, zigzag.load_einsum(record["workload"]), nest, first_reads=True)
+
+    assert replayed.fits
+    assert replayed.energy_pj == pytest.approx(answer["value"], rel=1e-9)
+    assert judge(ARENA, Submitted(problem, "even", mapping)).verdict in ("optimum", "above")
+
+
+def test_zigzag__that_leaves_a_remainder_or_tiles_apart_is_refused(peers):
+    form, problem = import_module("zigzag_form"), "cpu_simd/gemm_prime/energy"
+    with pytest.raises(ValueError, match="L3: a loop of M leaves a remainder"):
+        form.read_answer(zigzag_answer(problem), ARENA.machine(problem), ARENA.layer(problem))
+    answer = zigzag_answer(SMALL)
+    answer["temporal"]["W"] = [[], [["M", 4.0], *answer["temporal"]["W"][1]]]
+    with pytest.raises(ValueError, match="DRAM: its tensors have tiles at different loops"):
+        form.read_answer(answer, ARENA.machine(SMALL), ARENA.layer(SMALL))
+    with pytest.raises(ValueError, match=r"15\.5 iterations are no whole number"):
+        form.read_answer(
+            {**answer, "spatial": "{D1: {K: 15.5}}"}, *(ARENA.machine("gpu_sm/gemm_small/edp"), ARENA.layer(SMALL))
+        )
+
+
+def test_zigzag__takes_what_its_form_holds(peers):
+    form = import_module("zigzag_form")
+    asked = {name: (ARENA.machine(name), ARENA.layer(name), each.objective) for name, each in ARENA.problems.items()}
+    whys = {name: form.refusal(*each) for name, each in asked.items()}
+    assert sum(not why for why in whys.values()) == 7
+    assert "windows" in whys["two_level/depthwise/energy"]
+    assert "cycles" in whys["gpu_sm/gemm_small/edp"]
+    assert "multicast" in whys["eyeriss/gemm_large/energy"]
+    assert "different memories" in whys["gemmini_ports/gemm_small/energy"]
+
+
+def test_peers__that_are_not_there_do_not_play(peers, monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(peers, "VENVS", tmp_path)
     monkeypatch.setattr("sys.argv", ["peers.py"])
     assert peers.main() == 0
-    assert f"AccelForge 1.0.467 is not in {tmp_path}: it does not play" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    for release in ("AccelForge 1.0.467", "ZigZag 3.9.1"):
+        assert f"{release} is not in {tmp_path}: it does not play" in out
 
 
 def test_worse_mapping__is_told_with_its_distance(tmp_path, run):

@@ -1,4 +1,8 @@
-"""Run ZigZag, in its own Python: paths of records as JSON on stdin, answers on stdout."""
+"""Run ZigZag, in its own Python: paths of records as JSON on stdin, answers on stdout.
+
+An answer has the mapping as it was before loops that leave a tile in place were moved into it: loops of each memory,
+innermost first, by operand, and those over the array.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +13,13 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import yaml
 from zigzag.api import get_hardware_performance_zigzag  # type: ignore[import-not-found]
 
 
-def search(path: str) -> dict[str, float]:
+def search(path: str) -> dict[str, Any]:
     """Least energy [pJ] for the machine and layer of a record, and processor time."""
     record = json.loads(Path(path).read_text())
     inputs = {"accelerator": record["accelerator_spec"], "mapping": record["mapping_spec"]}
@@ -25,14 +30,32 @@ def search(path: str) -> dict[str, float]:
         files = {name: f"{name}.yaml" for name in inputs}
         limit = record["lpf_limit"]
         started = time.process_time()
-        energy, _, _ = get_hardware_performance_zigzag(
-            **files, opt="energy", lpf_limit=limit, dump_folder="out", loma_show_progress_bar=False
+        kind = record.get("temporal_mapping_type", "uneven")
+        energy, _, found = get_hardware_performance_zigzag(
+            **files,
+            opt="energy",
+            lpf_limit=limit,
+            temporal_mapping_type=kind,
+            dump_folder="out",
+            loma_show_progress_bar=False,
         )
-        return {"value": energy, "seconds": time.process_time() - started}
+        seconds = time.process_time() - started
+    best = found[0][1][0][0]
+    loops = best.temporal_mapping.mapping_dic_origin.items()
+    temporal = {
+        str(operand): [[[str(dim), float(bound)] for dim, bound in memory] for memory in memories]
+        for operand, memories in loops
+    }
+    return {"value": energy, "seconds": seconds, "temporal": temporal, "spatial": str(best.layer.spatial_mapping)}
 
 
 if __name__ == "__main__":
     logging.disable(logging.WARNING)
     with contextlib.redirect_stdout(sys.stderr):
-        answers = [search(path) for path in json.load(sys.stdin)]
+        answers = []
+        for path in json.load(sys.stdin):
+            try:
+                answers.append(search(path))
+            except Exception as error:
+                answers.append({"error": f"{type(error).__name__}: {error}"[:200]})
     json.dump(answers, sys.stdout)
