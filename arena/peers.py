@@ -189,7 +189,7 @@ def ask_accelforge(arena: Arena, problems: Sequence[str]) -> list[Json]:
     asked = []
     with tempfile.TemporaryDirectory() as folder:
         for i, problem in enumerate(problems):
-            files = {kind: Path(folder) / f"{i}.{kind}" for kind in ("machine", "problem")}
+            files = {kind: Path(folder) / f"{kind}{i}.yaml" for kind in ("machine", "problem")}
             files["machine"].write_text(json.dumps({"levels_outer_to_inner": write_machine(arena.machine(problem))}))
             files["problem"].write_text(json.dumps(write_problem(arena.layer(problem))))
             paths = {kind: str(path) for kind, path in files.items()}
@@ -246,8 +246,9 @@ def play(arena: Arena, tool: str, problems: Sequence[str]) -> tuple[list[Json], 
     for problem, answer in zip(problems, RIVALS[tool].ask(arena, problems), strict=True):
         run: Json = {"tool": tool, "problem": problem, "space": space}
         if "error" in answer:
-            runs.append({**run, "times": [], "values": [], "error": answer["error"].partition(". ")[0]})
-            sys.stdout.write(f"{tool:10} {problem:36} {runs[-1]['error']}\n")
+            why = answer["error"].partition("\n")[0].partition(". ")[0]
+            runs.append({**run, "times": [], "values": [], "error": why})
+            sys.stdout.write(f"{tool:10} {problem:36} {why}\n")
             continue
         machine, layer, seconds = arena.machine(problem), arena.layer(problem), round(answer["seconds"], 3)
         mapping = read_lines(answer["lines"], machine, layer)
