@@ -345,6 +345,7 @@ def test_files__that_have_no_form_of_ours_are_refused_with_one_reason(imported, 
         ("fanout_variations/at_mac_with_constraints", ""),
         ("fanout_variations/at_mac_with_fanout_node", ""),
         ("compute_in_memory/basic_analog", "no energies of ADC .ADC., ColumnDrivers .ArrayColumnDrivers., RowDrivers"),
+        ("compute_in_memory/albireo_isca_2021", "no energies of DAC .AlbireoDAC., InputMachZehnderModulator"),
         ("compute_in_memory/isaac_isca_2016", "no energies of ShiftAdd .ISAACShiftAdd., ADC .ADC., RowDrivers"),
     ],
 )
@@ -407,6 +408,22 @@ def test_workload__of_another_file_takes_the_place_of_that_beside_the_machine(im
     assert [layer["name"] for layer in foreign.workload["layers"]] == ["Out"]
     assert foreign.architecture == imported(MACHINE, GEMM).architecture
     assert "workload: that of the other file is taken" in said(foreign)
+
+
+def test_memory__whose_words_are_wider_has_room_for_fewer_and_says_what_its_energies_are(imported):
+    plain = MACHINE.replace("component_class: Dummy", "component_class: SmartBufferSRAM")
+    plain = plain.replace("size: weight.bits_per_value if weight else 1", "size: 64")
+    wide = plain.replace("tensors: {keep: weight}", "tensors: {keep: weight}\n    bits_per_value: {weight: 16}")
+    sizes = [imported(text, GEMM).architecture["levels"][2]["size"] for text in (plain, wide)]
+    assert sizes == ["64 bit", "32 bit"]
+    assert "bits_per_value: energies are those of component models, for words as wide as elsewhere" in said(
+        imported(wide, GEMM)
+    )
+
+
+def test_histograms__that_would_fill_the_memory_have_no_value(imported):
+    text = MACHINE.replace("wide: 4 * 16", "wide: 4 * 16, bins: '[0] * 65535 * 65535 * 65535'")
+    assert imported(text, GEMM).architecture == imported(MACHINE, GEMM).architecture
 
 
 def test_variables__may_rest_on_later_ones_and_be_true(imported):

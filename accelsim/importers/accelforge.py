@@ -67,7 +67,7 @@ _SUM, _MAX = "sum(a.n_calls / a.throughput for a in actions)", "max(a.n_calls / 
 _LATENCIES = "max(read_latency, write_latency)"
 _CALLS = re.compile(r"(sum|max)\(a\.n_calls for a in actions\)(.*)")
 _NODE_KEYS = {"name", "size", "actions", "tensors", "spatial", "component_class", "leak_power", "total_latency", "area"}
-_NODE_KEYS |= {"extra_attributes_for_component_model", "enabled"} | SCALES
+_NODE_KEYS |= {"extra_attributes_for_component_model", "enabled"}
 _SPATIAL_KEYS = {"name", "fanout", "reuse", "may_reuse", "loop_bounds", "min_usage", "usage_scale"}
 _LEFT = {"power_gateable": "instances that idle leak too"}
 _LEFT |= {"force_memory_hierarchy_order": "the order of the levels is that of the file"}
@@ -252,7 +252,9 @@ def _architecture(
         raise refuse_unknown(unknown)
     side_by_side = 1.0  # instances for each that words are counted for: all of them leak
     for node in nodes:
-        note_others(node, _NODE_KEYS, _LEFT, notes)
+        read = SCALES | {"leak_power_scale"} if node.tag in ("!Memory", "!Toll") else set()
+        read |= {"direction", "throughput_scale"} if arrays else set()
+        note_others(node, _NODE_KEYS | read, _LEFT, notes)
         name = plain_name(value(node, "name", str))
         axes += _fanout(node, name, levels, axes, names, notes)
         side_by_side *= slices_side_by_side(node, names)
@@ -409,7 +411,7 @@ def _level(
         extra = value(node, "extra_attributes_for_component_model", Table, Table(node.mark))
         note_others(extra, (), {"n_banks": "energies are those of one bank"}, notes)
     level |= {"area": _area(node, names)} if "area" in node else {}
-    if "energy" in level and not SCALES.isdisjoint(node.keys()):
+    if not SCALES.isdisjoint(node.keys()):
         store_slices(node, level, names, kept, notes)
     return {**level, **_model(str(node.get("component_class", "")).upper(), size, first=first)}
 

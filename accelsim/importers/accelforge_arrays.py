@@ -21,9 +21,10 @@ from accelsim.importers.values import Value, as_number, bare_level, figure, numb
 from accelsim.inputs.errors import SpecError
 from accelsim.inputs.units import listed, quoted
 
-SCALES = {"actions_scale", "bits_per_value", "values_per_action", "energy_scale", "leak_power_scale", "direction"}
-SCALES |= {"area_scale", "throughput_scale", "latency_scale", "n_parallel_instances"}
-_KNOWN = re.compile("dummy|dram|hbm|ddr|sram|buffer|mac|multiplier", re.IGNORECASE)
+SCALES = {"actions_scale", "bits_per_value", "values_per_action", "energy_scale"}
+"""What makes the energy of a word another one in one part."""
+_ACTIONS = {"!Toll": {"read"}, "!Memory": {"read", "write"}, "!Compute": {"compute"}}
+_KNOWN = {"!Toll": "dummy", "!Memory": "dummy|dram|hbm|ddr|sram|buffer", "!Compute": "dummy|mac|multiplier"}
 """Component classes that accelsim has models for, or that cost nothing."""
 _MOST_BINS = 2**16
 _BOTH = "up_and_down"
@@ -72,7 +73,7 @@ def _bins(written: Any) -> list[Any]:
         return list(written)
     try:
         return _listed(ast.parse(str(written), mode="eval").body)
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
 
 
@@ -82,9 +83,11 @@ def _listed(node: ast.expr) -> list[Any]:
             return [item.value for item in items if isinstance(item, ast.Constant)]
         case ast.BinOp(left, ast.Add(), right):
             return _listed(left) + _listed(right)
-        case ast.BinOp(left, ast.Mult(), ast.Constant(int() as times)) if times < _MOST_BINS:
-            return _listed(left) * times
-    raise ValueError("no list")
+        case ast.BinOp(left, ast.Mult(), ast.Constant(int() as times)):
+            bins = _listed(left)
+            if len(bins) * times <= _MOST_BINS:
+                return bins * times
+    raise ValueError("no list, or a long one")
 
 
 def usage_scale(spatial: Table, names: Mapping[str, Value]) -> float:
@@ -105,8 +108,9 @@ def is_modelled(node: Table) -> bool:
     """Whether the energies of a part stand in the file, or accelsim has a model of it."""
     actions = tables(value(node, "actions", Row, Row(node.mark)))
     given = {str(action.get("name")) for action in actions if "energy" in action}
-    asked = {"!Toll": {"read"}, "!Memory": {"read", "write"}, "!Compute": {"compute"}}.get(node.tag, set())
-    return asked <= given or not asked or _KNOWN.search(str(node.get("component_class", ""))) is not None
+    if node.tag not in _ACTIONS or given >= _ACTIONS[node.tag]:
+        return True
+    return re.search(_KNOWN[node.tag], str(node.get("component_class", "")), re.IGNORECASE) is not None
 
 
 def refuse_unknown(nodes: Sequence[Table]) -> SpecError:
@@ -218,12 +222,16 @@ def store_slices(
     shorts = [short for short, role in ROLE_NAMES.items() if role not in level.get("bypass", ())]
     word = int(level["word"].split()[0])
     bits = {short: as_number(names[f"{short}.bits_per_value"], node.mark) for short in shorts}
-    for action in ("read", "write"):
-        pj = {short: per_value_joule(node, action, short, names) * word / bits[short] * 1e12 for short in shorts}
-        level["energy"][action] = {ROLE_NAMES[short]: f"{each:.12g} pJ" for short, each in pj.items()}
     wider = {bits[short] / stored_bits(node, short, names) for short in shorts}
     if "size" in level:
         level["size"] = f"{int(int(level['size'].split()[0]) * min(wider, default=1.0))} bit"
+    if "energy" not in level:
+        why = "energies are those of component models, for words as wide as elsewhere"
+        notes += [Note(node.where(key), key, why) for key in sorted(SCALES & node.keys())]
+        return
+    for action in ("read", "write"):
+        pj = {short: per_value_joule(node, action, short, names) * word / bits[short] * 1e12 for short in shorts}
+        level["energy"][action] = {ROLE_NAMES[short]: f"{each:.12g} pJ" for short, each in pj.items()}
     tensors = value(node, "tensors", Table, Table(node.mark))
     once = members(tensors.get("no_refetch_from_above", "Nothing"), kept, tensors.where("no_refetch_from_above"))
     for short in sorted(once - kept["Above"]):
