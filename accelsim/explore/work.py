@@ -154,21 +154,17 @@ def _same(kept: Any, found: Any) -> bool:
     return bool(kept == found)
 
 
+def _asked(mapper: Mapper) -> dict[str, Any]:
+    """What every search of a sweep is asked for, in one process."""
+    names = ("constraints", "uneven", "imperfect", "pad")
+    budget = None if mapper.seconds is None else Budget(seconds=mapper.seconds)
+    return {**{name: getattr(mapper, name) for name in names}, "budget": budget, "workers": 1}
+
+
 def _mapped(mapper: Mapper, architecture: Architecture, einsum: Einsum) -> Row:
     from accelsim.search.mapper import map_einsum
 
-    found = map_einsum(
-        architecture,
-        einsum,
-        constraints=mapper.constraints,
-        objective=mapper.objective,
-        method="exact",
-        uneven=mapper.uneven,
-        imperfect=mapper.imperfect,
-        pad=mapper.pad,
-        budget=None if mapper.seconds is None else Budget(seconds=mapper.seconds),
-        workers=1,
-    )
+    found = map_einsum(architecture, einsum, objective=mapper.objective, method="exact", **_asked(mapper))
     if found.stop == "interrupted":
         raise KeyboardInterrupt
     proof = found.certificate
@@ -185,16 +181,7 @@ def _front(mapper: Mapper, architecture: Architecture, einsum: Einsum) -> Row:
         row = _mapped(mapper, architecture, einsum)
         points = [{"energy_pj": row["energy_pj"], "cycles": row["cycles"], "mapping": json.loads(row["mapping"])}]
         return {**row, "mapping": json.dumps(points, separators=(",", ":"))}
-    found = map_front(
-        architecture,
-        einsum,
-        constraints=mapper.constraints,
-        uneven=mapper.uneven,
-        imperfect=mapper.imperfect,
-        pad=mapper.pad,
-        budget=None if mapper.seconds is None else Budget(seconds=mapper.seconds),
-        workers=1,
-    )
+    found = map_front(architecture, einsum, **_asked(mapper))
     if found.stop == "interrupted":
         raise KeyboardInterrupt
     points = [
