@@ -56,7 +56,8 @@ NODE = 8
 class Training:
     """A step: sequences in all and of each micro-batch, their tokens, copies, what is sharded, recomputed, overlapped.
 
-    `network_bytes_per_s` is what a GPU sends to other nodes.
+    `network_bytes_per_s` is what a GPU sends to other nodes: by default a port of 400 Gb/s, as a DGX H100 has eight for
+    its eight GPUs (NVIDIA DGX H100 data sheet, from memory).
     """
 
     batch: int
