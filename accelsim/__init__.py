@@ -17,8 +17,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from accelsim.explore.soc import load_system as load_system
-    from accelsim.explore.soc import map_on_system as map_on_system
+    from accelsim.designs.run import explore as explore
+    from accelsim.designs.soc import load_system as load_system
+    from accelsim.designs.soc import map_on_system as map_on_system
+    from accelsim.designs.sweep import load_sweep as load_sweep
     from accelsim.fusion import FusionResult as FusionResult
     from accelsim.fusion import fuse as fuse
     from accelsim.inputs.architecture import Architecture as Architecture
@@ -79,7 +81,9 @@ if TYPE_CHECKING:
 
 __version__ = "1.0.0"
 _NAMES = {
-    "explore.soc": ("load_system", "map_on_system"),
+    "designs.run": ("explore",),
+    "designs.soc": ("load_system", "map_on_system"),
+    "designs.sweep": ("load_sweep",),
     "fusion": ("FusionResult", "fuse"),
     "inputs.architecture": ("Architecture", "Axis", "Compute", "Level", "load_architecture"),
     "inputs.constraints": ("Block", "Constraints", "Factor", "LevelConstraint", "Product", "load_constraints"),

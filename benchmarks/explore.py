@@ -16,10 +16,11 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[1])]
 
-from accelsim.explore import load_sweep, pool  # noqa: E402
-from accelsim.explore import run as running  # noqa: E402
-from accelsim.explore.run import explore  # noqa: E402
-from accelsim.explore.work import Item, Plan, Row  # noqa: E402
+from accelsim.designs import pool  # noqa: E402
+from accelsim.designs import run as running  # noqa: E402
+from accelsim.designs.run import explore  # noqa: E402
+from accelsim.designs.sweep import load_sweep  # noqa: E402
+from accelsim.designs.work import Item, Plan, Row  # noqa: E402
 
 SWEEP = """sweep:
   name: benchmark

@@ -21,7 +21,7 @@ from onnx_models import MODELS
 
 import accelsim.cli.arguments
 from accelsim.cli import main as cli
-from accelsim.explore.store import PART_COLUMNS, PARTS, parquet_bytes, read_parquet
+from accelsim.designs.store import PART_COLUMNS, PARTS, parquet_bytes, read_parquet
 from accelsim.inputs import library
 from accelsim.search import spaces
 from sweeps import MACHINE

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from accelsim.explore import load_sweep
-from accelsim.explore.tables import DESIGNS, RESULTS
+from accelsim.designs.sweep import load_sweep
+from accelsim.designs.tables import DESIGNS, RESULTS
 
 MACHINE = """
 params: {glb: 64 B, pe: 2, bandwidth: 4 B/cycle, mac: 1 pJ, clock: 1 GHz, free: 1}

@@ -15,20 +15,21 @@ pytest.importorskip("pyarrow")
 
 from browser import Page, find_browser
 
+import accelsim
 from accelsim import load_architecture, load_workload, map_einsum
-from accelsim.explore import load_sweep, machines
-from accelsim.explore.machines import (
+from accelsim.designs import machines
+from accelsim.designs.machines import (
     Design,
     Machines,
     design_at,
     mapper_hash,
     work_key,
 )
-from accelsim.explore.run import explore
-from accelsim.explore.store import beaten, front, read_parquet
-from accelsim.explore.sweep import Mapper
-from accelsim.explore.tables import RESULTS, about, read_designs, where
-from accelsim.explore.work import BOUND, EVALUATE, MAP_FREE, Item, Plan, _bounded, work
+from accelsim.designs.run import explore
+from accelsim.designs.store import beaten, front, read_parquet
+from accelsim.designs.sweep import Mapper, load_sweep
+from accelsim.designs.tables import RESULTS, about, read_designs, where
+from accelsim.designs.work import BOUND, EVALUATE, MAP_FREE, Item, Plan, _bounded, work
 from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.errors import AccelsimError, SpecError
 from accelsim.model.limits import layer_limits
@@ -243,11 +244,14 @@ def test_optuna__looks_at_different_designs_and_repeats_itself(folder):
     text = "  parameters: {glb: {from: 8 B, to: 256 B, step: 8 B}, pe: [1, 2, 4]}\n"
     sweep = sweep_of(text + "  strategy: optuna\n  designs: 12\n  wave: 4\n  conditions: [pe <= 2]\n")
     explore(sweep, "one", workers=1)
-    again = explore(sweep, "one", workers=1)
+    again = accelsim.explore(sweep, "one", workers=1)
     explore(sweep, "two", workers=1)
     assert again.done_now == 0
     assert tables(folder / "one") == tables(folder / "two")
     assert len(read_designs("one")) == 12
+    assert [row | again_row for row, again_row in zip(read_designs("one"), again.rows, strict=True)] == read_designs(
+        "one"
+    )
 
 
 def test_budgets__keep_designs_out_of_the_front(folder):

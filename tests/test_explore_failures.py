@@ -20,12 +20,12 @@ import pytest
 
 pytest.importorskip("pyarrow")
 
-from accelsim.explore import store
-from accelsim.explore.pool import Cluster, Pool
-from accelsim.explore.run import explore
-from accelsim.explore.store import PART_COLUMNS, parquet_bytes, read_parquet
-from accelsim.explore.tables import ABOUT, DESIGNS, RESULTS, read_designs
-from accelsim.explore.work import Plan
+from accelsim.designs import store
+from accelsim.designs.pool import Cluster, Pool
+from accelsim.designs.run import explore
+from accelsim.designs.store import PART_COLUMNS, parquet_bytes, read_parquet
+from accelsim.designs.tables import ABOUT, DESIGNS, RESULTS, read_designs
+from accelsim.designs.work import Plan
 from accelsim.inputs.errors import AccelsimError
 from sweeps import GRID, sweep_of, tables
 
@@ -87,7 +87,7 @@ def test_store__equal_work_gives_equal_bytes_in_any_order(tmp_path):
 
 
 def test_damaged_part__is_named_and_its_work_done_again(folder, run, monkeypatch):
-    monkeypatch.setattr("accelsim.explore.run.FLUSH_SECONDS", math.inf)  # one part, however slow the computer is
+    monkeypatch.setattr("accelsim.designs.run.FLUSH_SECONDS", math.inf)  # one part, however slow the computer is
     sweep = sweep_of(GRID)
     explore(sweep, "out", workers=1)
     before = tables(folder / "out")
@@ -186,7 +186,7 @@ def test_part__whose_keys_are_no_texts_is_damaged(folder):
 
 def test_full_disk__is_told_and_what_was_written_is_kept(folder, monkeypatch):
     sweep = sweep_of(GRID)
-    monkeypatch.setattr("accelsim.explore.run.FLUSH_SECONDS", 0.0)
+    monkeypatch.setattr("accelsim.designs.run.FLUSH_SECONDS", 0.0)
     write, count = store.write_directory, 0
 
     def fills_up(directory, files):
@@ -223,7 +223,7 @@ def test_pool__replaces_workers_that_die(folder):
             return rows
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("accelsim.explore.run.Pool", Killing)
+        patch.setattr("accelsim.designs.run.Pool", Killing)
         explored = explore(sweep, "pool", workers=2)
     assert len(killed) == 2
     assert explored.done_now == 18
@@ -235,8 +235,8 @@ def test_pool__is_not_held_up_by_processes_that_are_stopped(folder, monkeypatch)
     sweep = sweep_of(GRID)
     explore(sweep, "alone", workers=1)
     stopped, told = [], []
-    monkeypatch.setattr("accelsim.explore.pool.PATIENCE", 0.5)
-    monkeypatch.setattr("accelsim.explore.pool.SILENCE", 0.5)
+    monkeypatch.setattr("accelsim.designs.pool.PATIENCE", 0.5)
+    monkeypatch.setattr("accelsim.designs.pool.SILENCE", 0.5)
 
     class Stopping(Pool):
         def finished(self, seconds):
@@ -252,7 +252,7 @@ def test_pool__is_not_held_up_by_processes_that_are_stopped(folder, monkeypatch)
         if stopped and "no result for" in line:
             os.kill(stopped[1], signal.SIGCONT)
 
-    monkeypatch.setattr("accelsim.explore.run.Pool", Stopping)
+    monkeypatch.setattr("accelsim.designs.run.Pool", Stopping)
     explored = explore(sweep, "pool", workers=2, on_trouble=tell)
     assert explored.done_now == 18
     assert tables(folder / "pool") == tables(folder / "alone")
@@ -263,7 +263,7 @@ def test_pool__is_not_held_up_by_processes_that_are_stopped(folder, monkeypatch)
 
 ORPHAN = """
 import multiprocessing, time
-from accelsim.explore.pool import _end_with_parent
+from accelsim.designs.pool import _end_with_parent
 worker = multiprocessing.get_context("spawn").Process(target=_end_with_parent)
 worker.start()
 print(worker.pid, flush=True)
@@ -362,8 +362,8 @@ def test_cluster__loses_nothing_and_does_nothing_twice_when_workers_die_or_hang(
                 super().__init__(*arguments)
                 made.append(self)
 
-        monkeypatch.setattr("accelsim.explore.run.Cluster", Seen)
-        monkeypatch.setattr("accelsim.explore.pool.PATIENCE", 1.0)
+        monkeypatch.setattr("accelsim.designs.run.Cluster", Seen)
+        monkeypatch.setattr("accelsim.designs.pool.PATIENCE", 1.0)
 
         explored = explore(sweep, "cluster", scheduler=address, on_progress=kill_some, on_cluster=links.append)
     finally:
@@ -419,7 +419,7 @@ def test_folder__whose_run_was_killed_says_that_its_tables_lack_work(folder, run
 
 def test_scheduler__that_does_not_answer_is_told(folder, run, monkeypatch):
     pytest.importorskip("distributed")
-    monkeypatch.setattr("accelsim.explore.pool._TIMEOUT", "300ms")
+    monkeypatch.setattr("accelsim.designs.pool._TIMEOUT", "300ms")
     sweep_of(GRID)
     code, _, told = run("explore", "s.yaml", "--scheduler", "tcp://127.0.0.1:9")
     assert code == 2

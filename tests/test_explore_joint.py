@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 pytest.importorskip("pyarrow")
 
 from accelsim import load_architecture, load_workload
-from accelsim.explore import joint_run
-from accelsim.explore.joint import Found, costs_of_mappings, network_front, strength, undominated
-from accelsim.explore.machines import Load, design_at
-from accelsim.explore.run import explore
-from accelsim.explore.store import Store, dominates, read_parquet
-from accelsim.explore.tables import RESULTS, read_about, read_designs
-from accelsim.explore.work import FRONT, Item, work
+from accelsim.designs import joint_run
+from accelsim.designs.joint import Found, costs_of_mappings, network_front, strength, undominated
+from accelsim.designs.machines import Load, design_at
+from accelsim.designs.run import explore
+from accelsim.designs.store import Store, dominates, read_parquet
+from accelsim.designs.tables import RESULTS, read_about, read_designs
+from accelsim.designs.work import FRONT, Item, work
 from accelsim.inputs.errors import SpecError
 from accelsim.model.evaluate import evaluate
 from accelsim.results.output import read_mapping_json
@@ -232,7 +232,7 @@ def test_strength__of_a_systolic_array_is_of_its_own_size():
 def test_costs_of_mappings__are_infinite_where_there_is_no_room(folder):
     layer = load_workload("net.yaml").layers[0]
     large, small = (load_architecture("little.yaml", {"glb": g, "pe": "2"}) for g in ("128 B", "16 B"))
-    from accelsim.explore.work import mapping_text
+    from accelsim.designs.work import mapping_text
 
     found = map_front(large, layer, workers=1)
     texts = [mapping_text(each.mapping) for each in found.points]

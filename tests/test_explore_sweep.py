@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelsim.cli.inspecting import check_files
-from accelsim.explore import load_sweep
-from accelsim.explore.checking import read_values
+from accelsim.designs.checking import read_values
+from accelsim.designs.sweep import load_sweep
 from accelsim.inputs.errors import SpecError
 from accelsim.inputs.expression import ExpressionError, condition, parse, quantity
 from accelsim.inputs.source import Problems, compose_text

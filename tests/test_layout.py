@@ -15,7 +15,7 @@ from tests.conftest import REPOSITORY
 
 ORDER = (
     *("inputs", "model", "mapspace", "search", "results", "population"),
-    *("fusion", "gpu", "importers", "explore", "show", "cli"),
+    *("fusion", "gpu", "importers", "designs", "show", "cli"),
 )
 """As docs/layout.md has it."""
 MOST_MODULES = 47

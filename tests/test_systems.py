@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accelsim import load_architecture, load_constraints, load_workload, map_einsum
-from accelsim.explore.assign import Costs, least_energy, least_latency, most_throughput
-from accelsim.explore.soc import load_system, map_on_system
+from accelsim.designs.assign import Costs, least_energy, least_latency, most_throughput
+from accelsim.designs.soc import load_system, map_on_system
 from accelsim.inputs.errors import AccelsimError, NoValidMapping, SpecError
 
 TWO = """

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
-from accelsim.explore.work import mapping_text
+from accelsim.designs.work import mapping_text
 from accelsim.inputs.architecture import Axis, load_architecture
 from accelsim.inputs.constraints import Block, Constraints, LevelConstraint
 from accelsim.inputs.errors import AccelsimError, NoValidMapping

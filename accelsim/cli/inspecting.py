@@ -168,14 +168,14 @@ def check_files(paths: Sequence[str | PathLike[str]], overrides: Mapping[str, st
         elif document.kind == "decoder":
             read_decoder(document.body, problems)
         elif document.kind == "system":
-            from accelsim.explore.soc import read_system
+            from accelsim.designs.soc import read_system
 
             read_system(document.body, Path(document.path), problems)
         elif document.kind == "energy_table":
             read_energy_table(document.body, problems)
         elif document.kind == "sweep":
-            from accelsim.explore.checking import File
-            from accelsim.explore.sweep import read_sweep
+            from accelsim.designs.checking import File
+            from accelsim.designs.sweep import read_sweep
 
             read_sweep(document.body, File(document.path, Path(document.path)), problems)
     architecture = architectures[0] if len(architectures) == 1 else None

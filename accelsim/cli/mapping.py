@@ -99,7 +99,7 @@ def map_command(arguments: argparse.Namespace) -> int:
 
 def _map_on_system(arguments: argparse.Namespace) -> int:
     """Map the layers of a network on the engines of a system, and assign them."""
-    from accelsim.explore.soc import load_system, map_on_system, system_json
+    from accelsim.designs.soc import load_system, map_on_system, system_json
     from accelsim.inputs.architecture import Architecture
     from accelsim.search.stopping import Progress
     from accelsim.show.report.network import system_report, system_verdict

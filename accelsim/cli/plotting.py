@@ -47,7 +47,7 @@ from accelsim.search.stopping import Budget, answering, asked
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from accelsim.explore.store import Explored
+    from accelsim.designs.store import Explored
     from accelsim.population.result import Census
     from accelsim.search.result import SearchResult
     from accelsim.show.table import Part
@@ -157,8 +157,8 @@ def bound_command(arguments: argparse.Namespace) -> int:
 
 def explore_command(arguments: argparse.Namespace) -> int:
     """Run or resume a sweep, and show its designs; of a folder show what is there."""
-    from accelsim.explore.store import refuse_without_pyarrow
-    from accelsim.explore.tables import ABOUT, DESIGNS, read_about, read_designs, stale, where
+    from accelsim.designs.store import refuse_without_pyarrow
+    from accelsim.designs.tables import ABOUT, DESIGNS, read_about, read_designs, stale, where
     from accelsim.show.report.tables import designs_report, sweep_lines
 
     refuse_without_pyarrow()
@@ -213,9 +213,9 @@ def explore_command(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> Explored:
-    from accelsim.explore import load_sweep
-    from accelsim.explore.run import explore
-    from accelsim.explore.tables import where
+    from accelsim.designs.run import explore
+    from accelsim.designs.sweep import load_sweep
+    from accelsim.designs.tables import where
     from accelsim.show.report.tables import sweep_progress
 
     if library.find(arguments.sweep, "sweeps") is None:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from accelsim.explore.soc import SYSTEM_FORM
-from accelsim.explore.sweep import SWEEP_FORM
+from accelsim.designs.soc import SYSTEM_FORM
+from accelsim.designs.sweep import SWEEP_FORM
 from accelsim.gpu.catalogue import GPU_FORM
 from accelsim.gpu.decoder import DECODER_FORM
 from accelsim.inputs import forms

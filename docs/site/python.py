@@ -52,13 +52,13 @@ PARTS: dict[str, Names] = {
     },
     "Systems of engines": {
         "accelsim": ("load_system", "map_on_system"),
-        "accelsim.explore.soc": ("System", "Engine", "SystemResult", "LayerCost"),
-        "accelsim.explore.assign": ("Assignment",),
+        "accelsim.designs.soc": ("System", "Engine", "SystemResult", "LayerCost"),
+        "accelsim.designs.assign": ("Assignment",),
     },
     "Sweeps of designs": {
-        "accelsim.explore": ("load_sweep",),
-        "accelsim.explore.run": ("explore", "Explored"),
-        "accelsim.explore.tables": ("read_designs", "about"),
+        "accelsim": ("load_sweep", "explore"),
+        "accelsim.designs.run": ("Explored",),
+        "accelsim.designs.tables": ("read_designs", "about"),
         "accelsim.show.plots.search": ("plot_designs_front", "plot_sensitivity"),
     },
     "GPUs": {

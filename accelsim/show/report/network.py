@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.text import Text
 
-from accelsim.explore.soc import SystemResult, layer_rows
+from accelsim.designs.soc import SystemResult, layer_rows
 from accelsim.fusion.chain import Shortcut
 from accelsim.fusion.result import ChainResult, FusedPart, FusionResult, Segment
 from accelsim.fusion.tiling import Room

@@ -20,8 +20,8 @@ from accelsim.show.report import count, percent, share
 from accelsim.show.table import Column, Part, Row, Table, bold, heading, whole
 
 if TYPE_CHECKING:
-    from accelsim.explore.store import Explored, SweepProgress
-    from accelsim.explore.sweep import Sweep
+    from accelsim.designs.store import Explored, SweepProgress
+    from accelsim.designs.sweep import Sweep
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -234,7 +234,7 @@ def said(name: str, value: float | None) -> str:
 @contextmanager
 def sweep_progress(console: Console, sweep: Sweep) -> Iterator[Callable[[SweepProgress], None] | None]:
     """Show how far a sweep is, how long it still takes and the best so far; None where the console is no terminal."""
-    from accelsim.explore.sweep import COLUMNS
+    from accelsim.designs.sweep import COLUMNS
 
     if not console.is_terminal:
         yield None

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from accelsim.explore.assign import Assignment, Costs, least_energy, least_latency, most_throughput
-from accelsim.explore.checking import find_file
+from accelsim.designs.assign import Assignment, Costs, least_energy, least_latency, most_throughput
+from accelsim.designs.checking import find_file
 from accelsim.gpu.catalogue import BYTES, Gpu, load_gpu
 from accelsim.gpu.kernel import best_kernels, gemms_of, product_of
 from accelsim.inputs import fields, forms

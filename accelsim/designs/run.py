@@ -12,8 +12,8 @@ from dataclasses import replace
 from functools import partial
 from os import PathLike
 
-from accelsim.explore.joint_run import JointRun
-from accelsim.explore.machines import (
+from accelsim.designs.joint_run import JointRun
+from accelsim.designs.machines import (
     Bound,
     Design,
     Listed,
@@ -28,8 +28,8 @@ from accelsim.explore.machines import (
     random_designs,
     work_key,
 )
-from accelsim.explore.pool import Alone, Cluster, Pool, Workers
-from accelsim.explore.store import (
+from accelsim.designs.pool import Alone, Cluster, Pool, Workers
+from accelsim.designs.store import (
     FLUSH_SECONDS,
     DesignTotals,
     Explored,
@@ -43,9 +43,9 @@ from accelsim.explore.store import (
     point,
     total,
 )
-from accelsim.explore.sweep import Sweep
-from accelsim.explore.tables import write_tables
-from accelsim.explore.work import BOUND, EVALUATE, MAP, MAP_FREE, Item, Plan, Row, differs
+from accelsim.designs.sweep import Sweep, load_sweep
+from accelsim.designs.tables import design_rows, write_tables
+from accelsim.designs.work import BOUND, EVALUATE, MAP, MAP_FREE, Item, Plan, Row, differs
 from accelsim.inputs.errors import AccelsimError, Problem, SpecError
 from accelsim.model.limits import Limits, layer_limits
 from accelsim.search.stopping import answering
@@ -55,7 +55,7 @@ OnSweepProgress = Callable[[SweepProgress], None]
 
 
 def explore(
-    sweep: Sweep,
+    sweep: Sweep | str | PathLike[str],
     folder: str | PathLike[str],
     *,
     workers: int | None = None,
@@ -68,8 +68,10 @@ def explore(
 
     Parameters
     ----------
+    sweep : Sweep, str or path
+        A sweep (`accelsim.load_sweep`), or the file of one.
     folder : str or path
-        Where finished work is kept, and the tables made of it (`accelsim.explore.tables`).
+        Where finished work is kept, and the tables made of it (`accelsim.designs.tables`).
     workers : int, optional
         Processes of this computer; 1: none but this one; default: one for each core.
     scheduler : str, optional
@@ -84,14 +86,18 @@ def explore(
     Returns
     -------
     Explored
-        Ctrl-C ends a sweep with what is finished.
+        Its `rows` have one design each, for `accelsim.to_pandas`. Ctrl-C ends a sweep with what is finished.
 
     Raises
     ------
+    SpecError
+        If the file has mistakes, all of them at once.
     AccelsimError
         If something needed is not installed, no scheduler answers, a worker keeps dying, the folder cannot be written,
         or there is no machine for any design.
     """
+    if not isinstance(sweep, Sweep):
+        sweep = load_sweep(sweep)
     store = Store(folder)
     for trouble in store.troubles:
         on_trouble(trouble)
@@ -118,6 +124,7 @@ def explore(
         raise
     store.flush()
     explored = run.result(stop)
+    explored.rows = design_rows(explored)
     write_tables(explored)
     return explored
 

@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 
 from accelsim import __version__
-from accelsim.explore.checking import Network, chosen_layers, parameters_of
-from accelsim.explore.sweep import Mapper, Sweep
+from accelsim.designs.checking import Network, chosen_layers, parameters_of
+from accelsim.designs.sweep import Mapper, Sweep
 from accelsim.inputs import expression, fields
 from accelsim.inputs.architecture import Architecture, read_architecture
 from accelsim.inputs.errors import AccelsimError, Problem, SpecError

@@ -21,7 +21,7 @@ from multiprocessing.process import BaseProcess
 from queue import Empty, Queue
 from typing import Any, cast
 
-from accelsim.explore.work import Item, Plan, Row, work
+from accelsim.designs.work import Item, Plan, Row, work
 from accelsim.inputs.errors import AccelsimError
 from accelsim.search.stopping import asked, heeding
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from accelsim import __version__
-from accelsim.explore.machines import unlimited
-from accelsim.explore.sweep import Mapper
+from accelsim.designs.machines import unlimited
+from accelsim.designs.sweep import Mapper
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.errors import AccelsimError, NoValidMapping, TablesTooLarge
 from accelsim.inputs.mapping import Mapping

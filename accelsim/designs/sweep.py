@@ -9,8 +9,8 @@ from fractions import Fraction
 from os import PathLike
 from pathlib import Path
 
-from accelsim.explore import checking
-from accelsim.explore.checking import File, Network, Parameter, find_file, parameters_of
+from accelsim.designs import checking
+from accelsim.designs.checking import File, Network, Parameter, find_file, parameters_of
 from accelsim.inputs import expression, fields, forms, library
 from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.errors import AccelsimError, Mark

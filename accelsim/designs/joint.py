@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from accelsim.explore.machines import Load, Machine
-from accelsim.explore.store import JointPoint, Record
+from accelsim.designs.machines import Load, Machine
+from accelsim.designs.store import JointPoint, Record
 from accelsim.inputs.architecture import Architecture, Level
 from accelsim.inputs.mapping import Mapping
 from accelsim.inputs.workload import Einsum

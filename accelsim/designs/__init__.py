@@ -4,7 +4,3 @@
 what a worker does, `pool` has the workers, `store` keeps and judges what is finished, `run` ties these together, and
 `tables` makes one row for each design, and one for each of its layers.
 """
-
-from accelsim.explore.sweep import Sweep, load_sweep
-
-__all__ = ["Sweep", "load_sweep"]

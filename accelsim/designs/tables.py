@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from accelsim import __version__
-from accelsim.explore.checking import Parameter
-from accelsim.explore.store import PARTS, Explored, Joint, JointPoint, Record, front, parquet_bytes, read_parquet
-from accelsim.explore.sweep import COLUMNS, Sweep
+from accelsim.designs.checking import Parameter
+from accelsim.designs.store import PARTS, Explored, Joint, JointPoint, Record, front, parquet_bytes, read_parquet
+from accelsim.designs.sweep import COLUMNS, Sweep
 from accelsim.inputs import expression
 from accelsim.inputs.errors import AccelsimError, Unreadable
 from accelsim.inputs.expression import ExpressionError, Value
@@ -164,7 +164,7 @@ def write_tables(explored: Explored) -> None:
         proof = {"joint": explored.joint.about()}
     explored.store.write(
         {
-            DESIGNS: parquet_bytes(design_rows(explored), {**parameters, **_DESIGN}),
+            DESIGNS: parquet_bytes(explored.rows, {**parameters, **_DESIGN}),
             RESULTS: parquet_bytes(results, {**parameters, **_RESULT}),
             SECONDS: parquet_bytes(seconds, _SECOND),
             ABOUT: to_json({**about(sweep), **proof}).encode(),

@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any
 
 from accelsim import __version__
-from accelsim.explore.machines import Bound, Design, Load, Machine
-from accelsim.explore.sweep import Sweep
-from accelsim.explore.work import Row
+from accelsim.designs.machines import Bound, Design, Load, Machine
+from accelsim.designs.sweep import Sweep
+from accelsim.designs.work import Row
 from accelsim.inputs.errors import AccelsimError, Unreadable
 from accelsim.inputs.library import MOST_MODEL_BYTES, read_file
 from accelsim.model.encode import Floats
@@ -370,7 +370,13 @@ class Joint:
 
 @dataclass(slots=True)
 class Explored:
-    """What a run of a sweep leaves: each design that is finished, by its number, and why it ended."""
+    """What a run of a sweep leaves: each design that is finished, by its number, and why it ended.
+
+    Attributes
+    ----------
+    rows : list of dict
+        One for each design, as `designs.parquet` has them, ready for `accelsim.to_pandas`.
+    """
 
     sweep: Sweep
     store: Store
@@ -381,6 +387,7 @@ class Explored:
     done_now: int
     known_before: int
     joint: Joint | None = None
+    rows: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def points(self) -> dict[int, Point]:

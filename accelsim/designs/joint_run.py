@@ -11,7 +11,7 @@ from functools import partial
 
 import numpy as np
 
-from accelsim.explore.joint import (
+from accelsim.designs.joint import (
     NOWHERE,
     ROUNDING,
     Candidate,
@@ -20,11 +20,11 @@ from accelsim.explore.joint import (
     network_front,
     strength,
 )
-from accelsim.explore.machines import Loads, Machine, Machines, grid_designs, mapper_hash, random_designs, work_key
-from accelsim.explore.pool import Workers
-from accelsim.explore.store import FLUSH_SECONDS, Explored, Joint, Record, Store, SweepProgress
-from accelsim.explore.sweep import Sweep
-from accelsim.explore.work import FRONT, Item, Plan, differs
+from accelsim.designs.machines import Loads, Machine, Machines, grid_designs, mapper_hash, random_designs, work_key
+from accelsim.designs.pool import Workers
+from accelsim.designs.store import FLUSH_SECONDS, Explored, Joint, Record, Store, SweepProgress
+from accelsim.designs.sweep import Sweep
+from accelsim.designs.work import FRONT, Item, Plan, differs
 from accelsim.inputs.errors import AccelsimError, Problem, SpecError
 from accelsim.model.encode import Floats
 from accelsim.model.limits import layer_limits
