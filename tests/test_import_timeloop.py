@@ -334,6 +334,36 @@ def test_map__takes_all_files_of_a_tool_in_any_order(run, tmp_path, monkeypatch)
     )
 
 
+def test_problems__of_one_kind_are_layers_with_constraints_of_their_own(read, run, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    wider = PROBLEM.replace("K: 4, R: 3, P: 8", "K: 12, R: 1, P: 8")
+    asked = "constraints:\n- {target: Spad, type: temporal, factors: R=3 K<=2}\n"
+    with pytest.raises(SpecError, match="R=3 does not divide R = 2"):
+        read(V03, PROBLEM, PROBLEM.replace("R: 3", "R: 2"), asked)
+    made = read(V03, PROBLEM, wider, asked)
+    layers = load_workload({"workload": made.workload}).layers
+    assert [(layer.name, layer.dims["K"], layer.dims["R"]) for layer in layers] == [("1", 4, 3), ("2", 12, 1)]
+    assert [(level["layers"], level["temporal"]["factors"]) for level in made.constraints["levels"]] == [
+        (["1"], ["R=3", "K<=2"]),
+        (["2"], ["K<=2"]),
+    ]
+    other = PROBLEM.replace("Weights", "Filters")
+    with pytest.raises(SpecError, match="the tensors Filters, Inputs, Outputs, after one with Weights"):
+        read(V03, PROBLEM, other)
+    with pytest.raises(AccelsimError, match="needs the one problem that it maps"):
+        read(V03, PROBLEM, wider, MAPPING)
+    (tmp_path / "1.yaml").write_text(PROBLEM)
+    code, out, err = run("map", *(tmp_path / f"{number}.yaml" for number in range(3)), "--json", "--no-cache")
+    assert code == 0, err
+    assert [layer["layer"] for layer in json.loads(out)["layers"]] == ["1", "2"]
+
+
+def test_bandwidth__of_older_files_is_half_for_reads_and_half_for_writes(read):
+    made = read(V03.replace("word-bits: 8}", "word-bits: 8, bandwidth: 20.0, read_bandwidth: 4}"), PROBLEM)
+    main = load_architecture({"architecture": made.architecture}).levels[0]
+    assert (main.read_bandwidth, main.write_bandwidth) == (4, 10)  # words a cycle, as in Timeloop's buffer.cpp
+
+
 BOMB = "a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
     f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12)
 )

@@ -27,7 +27,16 @@ from accelsim.importers.timeloop_machine import (
     unknown,
 )
 from accelsim.importers.timeloop_sparse import read_densities, read_sparsity
-from accelsim.importers.values import FormulaError, largest_product, plain_name, value, whole, work_out
+from accelsim.importers.values import (
+    FormulaError,
+    file_stem,
+    for_layers,
+    largest_product,
+    plain_name,
+    value,
+    whole,
+    work_out,
+)
 from accelsim.inputs.errors import AccelsimError, Mark
 from accelsim.inputs.units import listed, quoted
 from accelsim.inputs.workload import ROLES
@@ -143,21 +152,24 @@ def _roles(shape: Shape) -> dict[str, str]:
     return roles
 
 
-def workload(shape: Shape, machine: Machine | None, notes: list[Note]) -> dict[str, Any]:
-    """Document of a problem; an element has the bits of the machine's smallest word."""
+def workload(shapes: Sequence[Shape], machine: Machine | None, notes: list[Note]) -> dict[str, Any]:
+    """Document of one problem, or of several as layers; an element has the bits of the machine's smallest word."""
     stores = [part for part in machine.parts[:-1] if not part.network] if machine else []
     widths = sorted({part.word_bits for part in stores}) or [16]
     if machine and len(widths) > 1:
         why = f"an element is one word at each level, of {listed(map(str, widths))} bits; its bits here are the fewest"
         notes.append(Note(stores[0].table.mark, "datawidth", why))
-    einsum: dict[str, Any] = {"dims": shape.dims, "tensors": shape.tensors, "output": shape.output}
-    densities = {name: shape.densities[name] for name in shape.tensors if name in shape.densities}
-    named = {name: role for name, role in shape.roles.items() if name != role and name != shape.output}
-    return {
-        "name": shape.name, "bits": dict.fromkeys((*ROLES, "psums"), widths[0]),
-        "einsum": einsum | ({"roles": named} if named else {}),
-        **({"densities": densities} if densities else {}),
-    }  # fmt: skip
+    layers = []
+    for shape in shapes:
+        einsum: dict[str, Any] = {"dims": shape.dims, "tensors": shape.tensors, "output": shape.output}
+        densities = {name: shape.densities[name] for name in shape.tensors if name in shape.densities}
+        named = {name: role for name, role in shape.roles.items() if name != role and name != shape.output}
+        layer = {"einsum": einsum | ({"roles": named} if named else {})}
+        layers.append({"name": shape.name, **layer, **({"densities": densities} if densities else {})})
+    bits = dict.fromkeys((*ROLES, "psums"), widths[0])
+    if len(layers) == 1:
+        return {"name": layers[0].pop("name"), "bits": bits, **layers[0]}
+    return {"name": "problems", "bits": bits, "layers": layers}
 
 
 _FACTOR = re.compile(r"([A-Za-z_][A-Za-z0-9_]*?)\s*(<=|>=|==|=|<|>|)\s*(\d+)(?:,(\d+))?(?![A-Za-z0-9_]|\s*[<>=])")
@@ -210,37 +222,56 @@ def convert(documents: Sequence[Document]) -> Foreign:
     """Turn Timeloop's files into ours; see `accelsim.importers.foreign.read_foreign`."""
     notes: list[Note] = []
     found = _by_key(documents, notes)
-    problem = _table(found, "problem")
-    shape = read_shape(problem, notes) if problem is not None else None
+    shapes = _shapes(found, notes)
     body = _table(found, "architecture")
     if body is None:
         asks = next((key for key in ("mapping", _OF_THE_MACHINE, *_OF_THE_MAPPER) if key in found), None)
         if asks is not None:
             path = found[asks][0].mark.file
             raise AccelsimError(f"{path}: {asks} needs the architecture that it is of; name its file too")
-        return Foreign(workload=workload(shape, None, notes) if shape else None, notes=tuple(notes))
-    if "mapping" in found and shape is None:
+        return Foreign(workload=workload(shapes, None, notes) if shapes else None, notes=tuple(notes))
+    if "mapping" in found and len(shapes) != 1:
         path = found["mapping"][0].mark.file
-        raise AccelsimError(f"{path}: a mapping needs the problem that it maps; name its file too")
+        raise AccelsimError(f"{path}: a mapping needs the one problem that it maps; name its file too")
     machine = read_machine(body, _variables(found.get("variables", ())))
     figures = read_figures([(key, table) for key in ("ERT", "ART") for table in found.get(key, ())])
-    upon = _Upon(machine, shape or Shape(), notes)
-    own = [
-        upon.directive(table, part) for owner in machine.parts for part, table in owner.constraints if upon.known(table)
-    ]
-    own += [one for given in found.get(_OF_THE_MACHINE, ()) for one in upon.directives(given)]
-    own = upon.of_siblings(own)
-    asked = [one for key in _OF_THE_MAPPER for given in found.get(key, ()) for one in upon.directives(given)]
-    nest = upon.directives(found["mapping"][0]) if "mapping" in found else []
-    for one in (*own, *asked, *nest):
-        upon.share(one)
-    kept, unsaid = upon.kept(own)
-    mapping = upon.mapping(nest, own) if "mapping" in found else None
-    layer = workload(shape, machine, notes) if shape else None
-    zeros = read_sparsity(machine, found.get("sparse_optimizations", ()), upon.shape.roles, figures, notes)
-    document, constraints = architecture(machine, figures, kept, zeros), upon.constraints(own, asked + unsaid)
+    said, each = list[Note](), list[tuple[str, list[dict[str, Any]]]]()
+    kept, mapping = dict[str, tuple[list[str], list[str]]](), None
+    for shape in shapes or [Shape()]:
+        upon = _Upon(machine, shape, said)
+        own, asked = upon.own(found.get(_OF_THE_MACHINE, ())), upon.all(found, _OF_THE_MAPPER)
+        nest = upon.all(found, ("mapping",))
+        for one in (*own, *asked, *nest):
+            upon.share(one)
+        kept, unsaid = upon.kept(own)
+        mapping = upon.mapping(nest, own) if "mapping" in found else None
+        each.append((shape.name, upon.constraints(own, asked + unsaid)))
+    notes += dict.fromkeys(said)
+    constraints = for_layers(each)
+    roles = shapes[0].roles if shapes else {}
+    zeros = read_sparsity(machine, found.get("sparse_optimizations", ()), roles, figures, notes)
+    document, layers = architecture(machine, figures, kept, zeros), workload(shapes, machine, notes) if shapes else None
     notes += machine.notes
-    return Foreign(document, layer, mapping, constraints, _energies(machine, figures), tuple(notes))
+    restricted = {"levels": constraints} if constraints else None
+    return Foreign(document, layers, mapping, restricted, _energies(machine, figures), tuple(notes))
+
+
+def _shapes(found: dict[str, list[Table | Row]], notes: list[Note]) -> list[Shape]:
+    """Shapes of all problems; of several, with the names of their files where their own are the same."""
+    shapes = list[Shape]()
+    for body in found.get("problem", ()):
+        if not isinstance(body, Table):
+            raise refuse(body.mark, "expected a map of keys")
+        shape = read_shape(body, notes)
+        first = shapes[0] if shapes else shape
+        if shape.roles != first.roles:
+            what = f"a problem with the tensors {listed(shape.tensors)}, after one with {listed(first.tensors)}"
+            raise refuse(body.mark, f"{what}; name those together that have the same")
+        shapes.append(shape)
+    if len({shape.name for shape in shapes}) < len(shapes):
+        for shape, body in zip(shapes, found["problem"], strict=True):
+            shape.name = file_stem(body.mark)
+    return shapes
 
 
 def _by_key(documents: Sequence[Document], notes: list[Note]) -> dict[str, list[Table | Row]]:
@@ -260,7 +291,7 @@ def _by_key(documents: Sequence[Document], notes: list[Note]) -> dict[str, list[
                 if name not in _UNREAD and not isinstance(held, Table | Row):
                     raise refuse(body.where(key), f"{key}: expected a map or a list")
                 found.setdefault(name, []).append(held)
-                if name in ("architecture", "problem", "mapping") and len(found[name]) > 1:
+                if name in ("architecture", "mapping") and len(found[name]) > 1:
                     raise refuse(body.where(key), f"a second {key}, after that in {found[name][0].mark.file}")
     return found
 
@@ -311,6 +342,16 @@ class _Upon:
     def __init__(self, machine: Machine, shape: Shape, notes: list[Note]) -> None:
         self.machine, self.shape, self.notes = machine, shape, notes
         self.homes = machine.homes()
+
+    def own(self, given: Iterable[Table | Row]) -> list[_Directive]:
+        """Directives of the machine: beside its parts, and in files of their own."""
+        beside = ((part, table) for owner in self.machine.parts for part, table in owner.constraints)
+        own = [self.directive(table, part) for part, table in beside if self.known(table)]
+        return self.of_siblings([*own, *(one for each in given for one in self.directives(each))])
+
+    def all(self, found: dict[str, list[Table | Row]], keys: Iterable[str]) -> list[_Directive]:
+        """Directives that stand under some keys."""
+        return [one for key in keys for given in found.get(key, ()) for one in self.directives(given)]
 
     def directives(self, given: Table | Row) -> list[_Directive]:
         """Directives of a mapping or of constraints."""
@@ -491,8 +532,8 @@ class _Upon:
     def _all(self, given: list[_Directive], dim: str) -> list[int]:
         return [one.factors[dim][1] for one in given if dim in one.factors and one.kind in ("temporal", "spatial")]
 
-    def constraints(self, own: list[_Directive], asked: list[_Directive]) -> dict[str, Any] | None:
-        """Document of constraints: loops that the machine and the mapper's files ask for, and what these keep."""
+    def constraints(self, own: list[_Directive], asked: list[_Directive]) -> list[dict[str, Any]]:
+        """Constraints of the levels: loops that the machine and the mapper's files ask for, and what these keep."""
         levels: dict[str, dict[str, Any]] = {}
         for name, (keep, bypass) in self.keeping(asked).items():
             if not self._network(name):
@@ -508,8 +549,7 @@ class _Upon:
                 self._maximize(one, level["temporal"], None, every)
             elif one.kind == "spatial":
                 level.setdefault("spatial", {}).update(self._axes(one, every))
-        found = [level for level in levels.values() if any(value for key, value in level.items() if key != "level")]
-        return {"levels": found} if found else None
+        return [level for level in levels.values() if any(value for key, value in level.items() if key != "level")]
 
     def _free(self, one: _Directive, dim: str) -> bool:
         return one.factors.get(dim) != ("=", 1) and self.shape.dims.get(dim, 2) > 1

@@ -25,9 +25,19 @@ _RANGE = re.compile(r"\[\s*(\d{1,12})\s*\.\.\s*(\d{1,12})\s*\]")
 _STORAGE = re.compile("dram|sram|regfile|register|buffer|storage", re.IGNORECASE)
 _LARGEST = 2**60
 _DEFAULTS = {"multiple_buffering": 1, "min_utilization": 0, "reduction_supported": True, "cluster_size": 1}
-_READ = {"depth", "width", "datawidth", "block_size", "entries", "sizeKB", "read_bandwidth", "write_bandwidth"}
+_READ = {
+    "depth",
+    "width",
+    "datawidth",
+    "block_size",
+    "entries",
+    "sizeKB",
+    "read_bandwidth",
+    "write_bandwidth",
+    "bandwidth",
+}
 _READ |= {"shared_bandwidth", "meshX", "meshY", "multiple_buffering", "technology", "global_cycle_seconds", "n_banks"}
-_READ |= {"type", "multiplier_width", "adder_width", "instances", "size", "name", "class"}
+_READ |= {"type", "bandwidth", "multiplier_width", "adder_width", "instances", "size", "name", "class"}
 _SPELT = {"memory_depth": "depth", "memory_width": "width", "word_bits": "datawidth"}
 _SPELT |= {"data_storage_depth": "depth", "data_storage_width": "width"}
 _MOST_PARTS, _ROUNDS = 64, 8
@@ -493,8 +503,9 @@ def _level(machine: Machine, part: Part, figures: Figures, *, modelled: bool) ->
         level["multiple_buffering"] = math.ceil(buffering)
         if buffering != math.ceil(buffering):
             machine.notes.append(Note(part.table.mark, f"{part.name}.multiple_buffering", f"{buffering} is rounded up"))
+    both = part.number("bandwidth", 0) or 0
     for key in ("shared_bandwidth", "read_bandwidth", "write_bandwidth"):
-        rate = part.number(key)
+        rate = part.number(key) or (0 if key == "shared_bandwidth" else both / 2)  # Timeloop's buffer.cpp halves it
         if rate:
             level[key.removeprefix("shared_")] = f"{_decimal(rate)} words/cycle"
     for key, other in itertools.permutations(("read_bandwidth", "write_bandwidth")):
