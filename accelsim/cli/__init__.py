@@ -67,19 +67,9 @@ def answer(
 ) -> None:
     """Print a document as JSON where that is asked for, else a report; and write what the arguments name files for.
 
-    Parameters
-    ----------
-    written : str, or None
-        Files and folders that were written before.
-    files, figure, page : callable, optional
-        What `-o` writes into a folder, or as a picture, and the page of `--html`.
-    brief : iterable of parts, optional
-        Printed instead of the report.
-
-    Raises
-    ------
-    OSError
-        If a file cannot be written; the answer is printed before.
+    `written` are files and folders that were written before. `-o` writes `files` into a folder, or `figure` as a
+    picture, and `--html` the `page`. `brief` is printed instead of the report. Raises OSError if a file cannot be
+    written; the answer is printed before.
     """
     from accelsim.results import write_directory, write_page
     from accelsim.show.table import csv_files, whole
@@ -285,13 +275,7 @@ class Parser(argparse.ArgumentParser):
     """Whether it said that files are missing."""
 
     def error(self, message: str) -> NoReturn:
-        """End with one line on what is wrong.
-
-        Raises
-        ------
-        MissingFilesError
-            Where files are missing that others may hold.
-        """
+        """End with one line on what is wrong; raises MissingFilesError where files are missing that others may hold."""
         missing = MissingFilesError(self, message)
         if "required" in message and set(missing.names) <= {"WORKLOAD", "MAPPING"} and not self.told:
             self.told = True

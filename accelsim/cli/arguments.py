@@ -30,10 +30,7 @@ AddCommand = Callable[[str, str, str], argparse.ArgumentParser]
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Read the arguments of the process, or those given.
 
-    Raises
-    ------
-    SystemExit
-        After `--help` and `--version`, or with `BAD_INPUT` after a line that says what is wrong.
+    Raises SystemExit after `--help` and `--version`, or with `BAD_INPUT` after a line that says what is wrong.
     """
     words = (sys.argv[1:] if arguments is None else list(map(str, arguments))) or ["--help"]
     try:
@@ -630,13 +627,7 @@ def _add_dtype(made: Made, dtype: str, l2: str = "") -> None:
 
 
 def refuse_gpu_options(arguments: argparse.Namespace) -> None:
-    """Refuse options that mean nothing on a machine that is no GPU.
-
-    Raises
-    ------
-    AccelsimError
-        If there is one.
-    """
+    """Refuse options that mean nothing on a machine that is no GPU; raises AccelsimError if there is one."""
     for name, usual in _GPU_OPTIONS.items():
         if getattr(arguments, name) != usual:
             option = "pass" if name == "training_pass" else name

@@ -207,10 +207,7 @@ def _given(arguments: argparse.Namespace) -> tuple[dict[str, str], dict[str, str
 def convert_foreign(names: tuple[str, ...], variables: tuple[tuple[str, str], ...] = ()) -> dict[str, dict[str, Path]]:
     """Convert those of some files that are another tool's, all together; models too beside files of ZigZag.
 
-    Returns
-    -------
-    dict of str to dict
-        Of each such file the converted files by their kind, which are kept in the user's cache; notes go to stderr.
+    Of each such file these are the converted files by their kind, kept in the user's cache; notes go to stderr.
     """
     models = [name for name in names if name.endswith(library.MODELS)]
     names = tuple(name for name in names if os.path.isfile(name) and name not in models)

@@ -131,7 +131,7 @@ def check_files(paths: Sequence[str | PathLike[str]], overrides: Mapping[str, st
     """Read files of any kind and return every mistake in them, by file and line.
 
     Mappings and constraints are checked against architecture and workload where the files hold one of each, the
-    workload with a single layer; otherwise only for its form.
+    workload with a single layer; otherwise only for its form. Raises AccelsimError if a model cannot be read.
 
     Parameters
     ----------
@@ -144,11 +144,6 @@ def check_files(paths: Sequence[str | PathLike[str]], overrides: Mapping[str, st
     -------
     list of Problem
         Empty if all is well.
-
-    Raises
-    ------
-    AccelsimError
-        If a model cannot be read.
     """
     problems = Problems()
     overrides = overrides or {}

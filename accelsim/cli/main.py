@@ -23,10 +23,7 @@ INTERNAL, CLOSED_PIPE = 70, 141
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code; never ends in a traceback.
 
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        By default those of the process, which then stops at signals as `accelsim.search.stopping` says.
+    By default the arguments are those of the process, which then stops at signals as `accelsim.search.stopping` says.
     """
     with stopping.stoppable() if arguments is None else nullcontext():
         code = _guarded(arguments)

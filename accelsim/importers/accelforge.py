@@ -93,11 +93,8 @@ class _Axis:
 def convert(documents: Sequence[Document]) -> Foreign:
     """Turn files of AccelForge into documents of our kinds.
 
-    Raises
-    ------
-    SpecError
-        Where a file is none of AccelForge's, or its machine has no form of ours: branches, and parts whose energies are
-        those of component models that accelsim has not.
+    Raises SpecError where a file is none of AccelForge's, or its machine has no form of ours: branches, and parts whose
+    energies are those of component models that accelsim has not.
     """
     notes: list[Note] = []
     bodies = [document.body for document in documents if isinstance(document.body, Table)]
@@ -611,10 +608,7 @@ def _mapping(
 def _export(documents: Sequence[Document], mapping: LoopNest) -> str:
     """Write a mapping as AccelForge has it, for its own architecture and its workload of one Einsum.
 
-    Raises
-    ------
-    AccelsimError
-        If there is no such architecture or workload, or AccelForge has no form for the mapping.
+    Raises AccelsimError if there is no such architecture or workload, or AccelForge has no form for the mapping.
     """
     bodies, notes = [one.body for one in documents if isinstance(one.body, Table)], list[Note]()
     arch, workload = _one(bodies, "arch"), _one(bodies, "workload")

@@ -76,23 +76,11 @@ def parse(
     included: Mapping[str, Any] | None = None,
     include: Callable[[str], Any] | None = None,
 ) -> Document:
-    """Read YAML text.
+    """Read YAML text; raises SpecError if it is no YAML, stands for too much, or would run something.
 
-    Parameters
-    ----------
-    text, path : str
-        Where it stands.
-    place : callable, optional
-        File and line that a line (from 1) of the text comes from; default: those of the text.
-    included : mapping, optional
-        What names in the text stand for, as they are or with keys behind points.
-    include : callable, optional
-        Reads the file that a tag `!include` names; default: no file is read.
-
-    Raises
-    ------
-    SpecError
-        If it is no YAML, stands for too much, or would run something.
+    `place` gives file and line that a line (from 1) of the text comes from; by default they are those of the text.
+    `included` is what names in the text stand for, as they are or with keys behind points. `include` reads the file
+    that a tag `!include` names; without it no file is read.
     """
     builder = _Builder(place or (lambda line: (path, line)), included or {}, include)
     return Document(path, builder.build(text), tuple(builder.repeated))

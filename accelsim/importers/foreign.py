@@ -195,6 +195,9 @@ def read_foreign(
 ) -> Foreign:
     """Read files of another tool, given together as that tool takes them.
 
+    Raises AccelsimError if a file cannot be read, the files are of no known kind or of several, or the machine has no
+    form of ours; a `SpecError` where it has a place.
+
     Parameters
     ----------
     paths : sequence of path
@@ -208,12 +211,6 @@ def read_foreign(
     -------
     Foreign
         What of them could be converted, and what could not.
-
-    Raises
-    ------
-    AccelsimError
-        If a file cannot be read, the files are of no known kind or of several, or the machine has no form of ours; a
-        `SpecError` where it has a place.
     """
     names = [str(path) for path in paths]
     folders = dict.fromkeys(Path(name).resolve().parent for name in names)

@@ -89,10 +89,7 @@ class GemminiCycles:
 def read_rows(path: Path) -> list[GemminiRow]:
     """Read a table of mappings and their cycles (CSV).
 
-    Raises
-    ------
-    AccelsimError
-        If it cannot be read, with every mistake and its line.
+    Raises AccelsimError if it cannot be read, with every mistake and its line.
     """
     rows, wrong = read_table(path, ("name", "mapping", *_NUMBERS))
     found = []
@@ -241,12 +238,7 @@ def layer(bounds: Dict[str, int], strides: tuple[int, int] = (1, 1), dilation: i
 def validate_gemmini(paths: Sequence[str | Path] = ()) -> list[GemminiCycles]:
     """Evaluate every row.
 
-    Raises
-    ------
-    NoReferenceError
-        If no path is given and the usual table is absent.
-    AccelsimError
-        If a table cannot be read.
+    Raises NoReferenceError if no path is given and the usual table is absent; AccelsimError if a table cannot be read.
     """
     return [evaluate_row(row) for path in reference_paths(paths, USUAL) for row in read_rows(path)]
 

@@ -113,25 +113,11 @@ class _Import:
 
 
 def import_model(path: str | PathLike[str], sizes: Mapping[str, str]) -> Imported:
-    """Read an ONNX model as a workload.
+    """Read an ONNX model as a workload with a parameter `bits`, the width of all tensors.
 
-    Parameters
-    ----------
-    path : str or path
-        The model; its weights need not be there.
-    sizes : mapping of str to str
-        Sizes of dimensions that the model leaves open, by name; `batch` and `seq` also stand for the usual names.
-        `densities`: `true` counts the zeros of the weights, which must be there.
-
-    Returns
-    -------
-    Imported
-        A workload file with a parameter `bits`, the width of all tensors.
-
-    Raises
-    ------
-    AccelsimError
-        If onnx is missing, the file is no model, a size is missing, or nothing in it can be counted.
+    Its weights need not be there. `sizes` are those of dimensions that it leaves open, by name; `batch` and `seq` also
+    stand for the usual names. `densities`: `true` counts the zeros of the weights, which must then be there. Raises
+    AccelsimError if onnx is missing, the file is no model, a size is missing, or nothing in it can be counted.
     """
     shapes = read_model(path, sizes)
     work = _Import(shapes)

@@ -74,10 +74,7 @@ class OnnxShapes:
 def read_model(path: str | PathLike[str], sizes: Mapping[str, str]) -> OnnxShapes:
     """Read a model and infer its shapes.
 
-    Raises
-    ------
-    AccelsimError
-        If onnx is missing, the file is no model, or open dimensions have no size.
+    Raises AccelsimError if onnx is missing, the file is no model, or open dimensions have no size.
     """
     model, onnx = _load(path)
     graph = model.graph

@@ -44,18 +44,10 @@ class ScaleSimCase:
 
 
 def read_cases(path: Path) -> list[ScaleSimCase]:
-    """Read a table of cases (CSV).
+    """Read a table of cases (CSV); raises AccelsimError if it cannot be read, with every mistake and its line.
 
-    Parameters
-    ----------
-    path : Path
-        With the columns `array_rows`, `array_cols`, `dataflow` (os, ws or is), `M`, `N`, `K`, `total_cycles`,
-        `stall_cycles`, `sram_ifmap_reads`, `sram_filter_reads` and `sram_ofmap_writes`; others are for names.
-
-    Raises
-    ------
-    AccelsimError
-        If it cannot be read, with every mistake and its line.
+    Its columns are `array_rows`, `array_cols`, `dataflow` (os, ws or is), `M`, `N`, `K`, `total_cycles`,
+    `stall_cycles`, `sram_ifmap_reads`, `sram_filter_reads` and `sram_ofmap_writes`; others are for names.
     """
     rows, wrong = read_table(path, ("dataflow", *_SIZES, *_COUNTS))
     cases = []
@@ -170,12 +162,8 @@ def systolic_array(rows: int, columns: int, held: str) -> Architecture:
 def scalesim_study(paths: Sequence[str | Path] = ()) -> Study:
     """Compare cycles and SRAM accesses of every case; all must be equal.
 
-    Raises
-    ------
-    NoReferenceError
-        If no path is given and the usual cases are absent.
-    AccelsimError
-        If a table cannot be read, or a case is too large to count.
+    Raises NoReferenceError if no path is given and the usual cases are absent; AccelsimError if a table cannot be read,
+    or a case is too large to count.
     """
     cases = [case for path in reference_paths(paths, USUAL) for case in read_cases(path)]
     figures: list[Figure] = []

@@ -73,13 +73,7 @@ class Design:
 
 
 def read_statistics(text: str, file: str) -> Statistics:
-    """Read a `*.stats.txt` with actual, gated and skipped counts.
-
-    Raises
-    ------
-    AccelsimError
-        If it is none.
-    """
+    """Read a `*.stats.txt` with actual, gated and skipped counts; raises AccelsimError if it is none."""
     found = Statistics(cycles_in(text, file))
     level = tensor = ""
     held: tuple[str, str] | None = None
@@ -115,10 +109,7 @@ def read_statistics(text: str, file: str) -> Statistics:
 def find_designs(paths: Sequence[str | Path]) -> list[Design]:
     """Designs of which statistics lie at some paths, each with the inputs that lie nearest and are named most alike.
 
-    Raises
-    ------
-    AccelsimError
-        If there is no path, or no statistics at it.
+    Raises AccelsimError if there is no path, or no statistics at it.
     """
     found = []
     known: dict[Path, dict[str, str]] = {}
@@ -278,10 +269,7 @@ class Replayed:
 def replay(design: Design) -> Replayed:
     """Evaluate the mapping of a design.
 
-    Raises
-    ------
-    AccelsimError
-        If an input is missing or cannot be read, or the design has parts that are not modelled.
+    Raises AccelsimError if an input is missing or cannot be read, or the design has parts that are not modelled.
     """
     theirs = read_statistics(read_utf8(str(design.statistics)), str(design.statistics))
     foreign = read_foreign([str(file) for file in design.files], "timeloop") if design.files else None
@@ -468,10 +456,7 @@ def _beside_measured(found: Replayed) -> Iterator[Figure]:
 def sparseloop_study(paths: Sequence[str | Path]) -> Study:
     """Compare every design whose statistics lie at some paths; one that cannot be read is a note.
 
-    Raises
-    ------
-    AccelsimError
-        If there are none.
+    Raises AccelsimError if there are none.
     """
     rows: list[Figure] = []
     notes: list[str] = []

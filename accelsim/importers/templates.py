@@ -69,21 +69,9 @@ class _Files:
 def read_document(path: str, folders: Mapping[Path, None], variables: Mapping[str, Any]) -> Document:
     """Read a YAML file, as a template where it has `{{` or `{%`.
 
-    Parameters
-    ----------
-    path : str
-        The file.
-    folders : mapping of Path
-        Folders in and below which a template may read files.
-    variables : mapping of str to value
-        Names that its template uses.
-
-    Raises
-    ------
-    SpecError
-        If it is no YAML, stands for too much, or does what a file must not do.
-    AccelsimError
-        If it cannot be read, or is a template and jinja2 is missing.
+    A template may read files in and below the `folders`; `variables` are names that it uses. Raises SpecError if it is
+    no YAML, stands for too much, or does what a file must not do; AccelsimError if it cannot be read, or is a template
+    and jinja2 is missing.
     """
     if path.endswith(MODELS):
         return Document(path, None)

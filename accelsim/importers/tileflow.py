@@ -60,10 +60,7 @@ class FusedCycles:
 def read_pairs(path: Path) -> list[FusedGemms]:
     """Read a table of fused pairs and their cycles (CSV).
 
-    Raises
-    ------
-    AccelsimError
-        If it cannot be read, with every mistake and its line.
+    Raises AccelsimError if it cannot be read, with every mistake and its line.
     """
     rows, wrong = read_table(path, _NUMBERS)
     found = []
@@ -146,12 +143,8 @@ def _mapping(einsum: Einsum) -> Mapping:
 def validate_tileflow(paths: Sequence[str | Path] = ()) -> list[FusedCycles]:
     """Evaluate every row.
 
-    Raises
-    ------
-    NoReferenceError
-        If no path is given and the usual table is absent.
-    AccelsimError
-        If a table cannot be read, or a row does not fit.
+    Raises NoReferenceError if no path is given and the usual table is absent; AccelsimError if a table cannot be read,
+    or a row does not fit.
     """
     return [evaluate_pair(row) for path in reference_paths(paths, USUAL) for row in read_pairs(path)]
 

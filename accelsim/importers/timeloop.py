@@ -48,23 +48,10 @@ class UnreadCase:
 
 
 def read_cases(path: Path) -> Iterator[TimeloopCase | UnreadCase]:
-    """Read all records at a path.
+    """Read all records at a path, in the order of the files; raises AccelsimError if there are none.
 
-    Parameters
-    ----------
-    path : Path
-        A `cases.jsonl`, an `input.yaml` with its `result.json` beside it, or a folder that holds any of these at any
-        depth.
-
-    Yields
-    ------
-    TimeloopCase or UnreadCase
-        In the order of the files.
-
-    Raises
-    ------
-    AccelsimError
-        If there is no such file, or no record in it.
+    The path is a `cases.jsonl`, an `input.yaml` with its `result.json` beside it, or a folder that holds any of these
+    at any depth.
     """
     if not path.exists():
         raise AccelsimError(f"{path}: no such file or folder")

@@ -55,26 +55,13 @@ class CaseComparison:
 
 
 def validate_timeloop(paths: Sequence[str | Path]) -> list[CaseComparison]:
-    """Evaluate Timeloop's records with our model and compare all counts.
+    """Evaluate Timeloop's records with our model and compare all counts; raises AccelsimError if a path holds none.
 
-    Parameters
-    ----------
-    paths : sequence of path
-        See `accelsim.importers.timeloop.read_cases`.
-
-    Returns
-    -------
-    list of CaseComparison
-        Integers must be equal, energies to 1e-9 relative. A record whose flags say that it rests on imperfect factors,
-        on link transfers between neighbours, or on a changed environment switch is not compared. Where Timeloop's
-        default, which visits two iterations of each loop only, is not what a full simulation gives, the record's
-        simulated variant is compared, and the printed counts with those of two iterations; so they are where the
-        record was too large to be simulated and does not print the counts of the whole execution.
-
-    Raises
-    ------
-    AccelsimError
-        If a path holds no records.
+    Integers must be equal, energies to 1e-9 relative. A record whose flags say that it rests on imperfect factors, on
+    link transfers between neighbours, or on a changed environment switch is not compared. Where Timeloop's default,
+    which visits two iterations of each loop only, is not what a full simulation gives, the record's simulated variant
+    is compared, and the printed counts with those of two iterations; so they are where the record was too large to be
+    simulated and does not print the counts of the whole execution.
     """
     return [_compare(case) for path in paths for case in read_cases(Path(path))]
 
@@ -82,10 +69,7 @@ def validate_timeloop(paths: Sequence[str | Path]) -> list[CaseComparison]:
 def timeloop_study(paths: Sequence[str | Path] = ()) -> Study:
     """Compare Timeloop's records; of each, how many quantities are equal.
 
-    Raises
-    ------
-    NoReferenceError
-        If no path is given and the usual records are absent.
+    Raises NoReferenceError if no path is given and the usual records are absent.
     """
     cases = validate_timeloop(reference_paths(paths, USUAL))
     compared = [case for case in cases if case.compared]

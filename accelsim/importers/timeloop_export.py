@@ -82,23 +82,10 @@ class _Store:
 def export_timeloop(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> Export:
     """Write a machine, a layer and its mapping as files of Timeloop.
 
-    Parameters
-    ----------
-    architecture : Architecture
-    einsum : Einsum
-    mapping : Mapping
-        Dimensions that it pads have their padded bounds in the problem.
-
-    Returns
-    -------
-    Export
-        `architecture.yaml`, `problem.yaml`, `mapping.yaml`, `ERT.yaml`, `ART.yaml` where all areas are known, and
-        `v0.3/mapping.yaml`. `accelsim import` reads them to a machine and a mapping of equal energy and cycles.
-
-    Raises
-    ------
-    AccelsimError
-        If Timeloop has no form for it, or would count other energy or cycles.
+    These are `architecture.yaml`, `problem.yaml`, `mapping.yaml`, `ERT.yaml`, `ART.yaml` where all areas are known, and
+    `v0.3/mapping.yaml`. `accelsim import` reads them to a machine and a mapping of equal energy and cycles. Dimensions
+    that the mapping pads have their padded bounds in the problem. Raises AccelsimError if Timeloop has no form for it,
+    or would count other energy or cycles.
     """
     padded = pad(einsum, mapping.padding)
     _refuse_forms(architecture, padded, mapping)

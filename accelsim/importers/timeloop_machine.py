@@ -563,8 +563,6 @@ def _pj(value: float) -> str:
 def _decimal(value: float) -> str:
     """A number without an exponent.
 
-    Examples
-    --------
     >>> _decimal(2048.0), _decimal(7.972e-06)
     ('2048', '0.000007972')
     """

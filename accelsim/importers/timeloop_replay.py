@@ -71,13 +71,7 @@ def cycles_in(text: str, file: str) -> int:
 
 
 def read_statistics(text: str, file: str) -> Statistics:
-    """Read a `*.stats.txt` of the classic analysis.
-
-    Raises
-    ------
-    AccelsimError
-        If it is none.
-    """
+    """Read a `*.stats.txt` of the classic analysis; raises AccelsimError if it is none."""
     found = Statistics(cycles_in(text, file))
     level = tensor = ""
     size = 1

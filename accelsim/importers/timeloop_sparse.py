@@ -63,12 +63,7 @@ def read_sparsity(
 ) -> dict[str, dict[str, Any]]:
     """Keys of each part that say what it does about zeros, with the energies of this.
 
-    Parameters
-    ----------
-    given : sequence of Table or Row
-        What stands under `sparse_optimizations`; parts may have some of their own.
-    roles : mapping of str to str
-        Role of each tensor.
+    `given` is what stands under `sparse_optimizations`, beside what parts have of their own; `roles` those of tensors.
     """
     asked: dict[str, list[Table]] = {part.name: list(_own(part)) for part in machine.parts}
     for body in given:

@@ -115,8 +115,6 @@ def without_loops(asked: list[dict[str, Any]], levels: Sequence[Mapping[str, Any
 def largest_product(bounds: Iterable[int], room: int) -> int:
     """The largest product of divisors of some bounds, one of each, that there is room for.
 
-    Examples
-    --------
     >>> largest_product((6, 10), 14)
     12
     """
@@ -200,24 +198,12 @@ class UnknownNameError(FormulaError):
 
 
 def work_out(text: str, names: Mapping[str, Value]) -> Value:
-    """Value of a formula.
+    """Value of a formula; raises FormulaError if it is anything else, divides by zero, or its value is too large.
 
-    Parameters
-    ----------
-    text : str
-        Numbers, names, `+ - * / // % **`, comparisons, `and or not`, `a if b else c`, and calls of `min max ceil floor
-        round log log2 log10 sqrt abs int float`; of sets `& | ^ - ~`, `{a, b}` and `len`, where `~` leaves the rest of
-        `All`.
-    names : mapping of str to value
-        What the names stand for; a name may have points (`spec.problem`).
+    It has numbers, names, `+ - * / // % **`, comparisons, `and or not`, `a if b else c`, and calls of `min max ceil
+    floor round log log2 log10 sqrt abs int float`; of sets `& | ^ - ~`, `{a, b}` and `len`, where `~` leaves the rest
+    of `All`. Names, which may have points (`spec.problem`), stand for the values given.
 
-    Raises
-    ------
-    FormulaError
-        If it is anything else, divides by zero, or its value is too large.
-
-    Examples
-    --------
     >>> work_out("max(32, width) * 2 ** 3", {"width": 16})
     256
     """

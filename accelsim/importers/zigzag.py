@@ -99,11 +99,8 @@ class _Place:
 def convert(documents: Sequence[Document]) -> Foreign:
     """Turn files of ZigZag into documents of our kinds.
 
-    Raises
-    ------
-    SpecError
-        Where a file is none of ZigZag's, or its machine has no form of ours: several memories of one operand that are
-        no ladder.
+    Raises SpecError where a file is none of ZigZag's, or its machine has no form of ours: several memories of one
+    operand that are no ladder.
     """
     notes: list[Note] = []
     items = [item for document in documents if isinstance(document.body, Row) for item in tables(document.body)]

@@ -187,8 +187,6 @@ def measured(mask: NDArray[np.generic], name: str = "") -> Measured:
 def hypergeometric(total: int, nonzero: int, drawn: int) -> Occupancy:
     """Words that are not zero among some drawn from a total without return.
 
-    Examples
-    --------
     >>> two_of_four = hypergeometric(4, 2, 2)
     >>> two_of_four.words.tolist(), [round(6 * p) for p in two_of_four.probability]
     ([0, 1, 2], [1, 4, 1])

@@ -65,8 +65,6 @@ class ExpressionError(AccelsimError):
 def named(kind: str) -> str:
     """Kind of a value with its article.
 
-    Examples
-    --------
     >>> named("area"), named("rate per s")
     ('an area', 'a rate per s')
     """
@@ -76,8 +74,6 @@ def named(kind: str) -> str:
 def quantity(text: str) -> tuple[Value, str]:
     """Value of a parameter as it is written, and its kind.
 
-    Examples
-    --------
     >>> quantity("128 KiB"), quantity("14"), quantity("cmos_22nm")
     ((Fraction(1048576, 1), 'size'), (Fraction(14, 1), 'number'), ('cmos_22nm', 'text'))
     """
@@ -104,13 +100,7 @@ class Expression:
     tree: tuple[Any, ...]
 
     def value(self, values: Mapping[str, Value]) -> Value:
-        """Work the expression out for some values.
-
-        Raises
-        ------
-        ExpressionError
-            If it divides by zero, or passes 2**62.
-        """
+        """Work the expression out for some values; raises ExpressionError if it divides by zero, or passes 2**62."""
         found: Value = _worked_out(self.tree, values)
         return found
 
@@ -120,20 +110,10 @@ class Expression:
 
 
 def parse(text: str, kinds: Mapping[str, str]) -> Expression:
-    """Read an expression of named values.
+    """Read an expression of named values; raises ExpressionError where it is none.
 
-    Parameters
-    ----------
-    text : str
-    kinds : mapping of str to str
-        The names that may stand in it, and the kind of each.
+    `kinds` has the names that may stand in it, and the kind of each.
 
-    Raises
-    ------
-    ExpressionError
-
-    Examples
-    --------
     >>> parse("4 <= pe.x and glb / 2 < 64 KiB", {"pe.x": "number", "glb": "size"}).holds(
     ...     {"pe.x": Fraction(8), "glb": Fraction(2**18)}
     ... )

@@ -168,16 +168,9 @@ def _as_text(values: Mapping[str, Any], kind: str) -> str:
 
 
 class Fields:
-    """Keys of one mapping; a key that is not known is reported at once.
+    """Keys of one mapping; mistakes go to `problems`, a key that is not known at once.
 
-    Parameters
-    ----------
-    node : Node
-        The mapping.
-    problems : Problems
-        Where mistakes go.
-    known : iterable of str, or mapping of str to Key
-        Every key that may stand here; with their readers, `value` reads them.
+    `known` are all keys that may stand here; with their readers, `value` reads them.
     """
 
     def __init__(self, node: Node, problems: Problems, known: Iterable[str] | Keys) -> None:

@@ -63,14 +63,9 @@ def read_compression(level: Fields, bypass: Iterable[str]) -> dict[str, Fraction
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """What one instruction of a systolic array streams: rows along a dimension, at most so many.
+    """What one instruction of a systolic array streams: at most so many `rows` along a dimension.
 
-    Attributes
-    ----------
-    along : str
-        Dimension; an array has short instructions only where a layer has it.
-    rows, least : int
-        Steps at most, and what it takes at least [steps].
+    It takes at least `least` steps. An array has short instructions only where a layer has the dimension.
     """
 
     along: str
@@ -82,13 +77,8 @@ class Instruction:
 class Systolic:
     """A fanout that is a systolic array of PEs, which are the next level; operands pass from neighbour to neighbour.
 
-    Attributes
-    ----------
-    stationary : str
-        Role of the tensor that the PEs hold in place.
-    double_buffered : bool
-        Each PE has a second register: the next tile enters while one is used.
-    instruction : Instruction or None
+    The PEs hold the tensor of the role `stationary` in place; `double_buffered`: each has a second register, which the
+    next tile enters while one is used.
     """
 
     stationary: str
@@ -137,18 +127,10 @@ def read_systolic(level: Fields) -> Systolic | None:
 class Dma:
     """An engine that moves the tiles of a level whole and row by row, in each step of the loops outside the level.
 
-    Attributes
-    ----------
-    issue : int
-        Cycles until the next tile can be moved, at least: what its instructions take.
-    row_bits, line_bits : int or None
-        Adjacent bits that one access of the engine moves, and those of a line of the memory behind it.
-    row_cycles, line_cycles : mapping of str to Fraction
-        Cycles of a row and of a line, by role; a role that is left out takes none.
-    along : mapping of str to str
-        Dimension along which words are adjacent, by role; else they are so along the last rank.
-    overlap : bool
-        The next tile moves while the compute units use the one before.
+    `issue` are the cycles until the next tile can be moved, at least: what its instructions take. `row_bits` are
+    adjacent bits that one access of the engine moves, `line_bits` those of a line of the memory behind it; a row and a
+    line take `row_cycles` and `line_cycles`, by role, or none. Words are adjacent along a dimension by role (`along`),
+    else along the last rank. `overlap`: the next tile moves while the compute units use the one before.
     """
 
     issue: int = 0

@@ -52,24 +52,10 @@ def shipped(kind: str) -> list[Path]:
 
 
 def resolve(name_or_path: str | Path, kind: str) -> Path:
-    """Find a file by its path or, failing that, by the name of a shipped one.
+    """Find a file by its path or, failing that, by the name of a shipped one of a kind (`KINDS`).
 
-    Parameters
-    ----------
-    name_or_path : str or path
-        A path, or a name such as `systolic`, `systolic.yaml` or `arch/systolic`.
-    kind : str
-        One of `KINDS`.
-
-    Returns
-    -------
-    Path
-        The file.
-
-    Raises
-    ------
-    AccelsimError
-        If there is no such file; names the shipped file with the closest name.
+    A name is such as `systolic`, `systolic.yaml` or `arch/systolic`. Raises AccelsimError if there is no such file; it
+    names the shipped file with the closest name.
     """
     found = find(name_or_path, kind)
     if found is not None:
@@ -181,10 +167,7 @@ def user_cache() -> Path:
 def open_file(path: str | PathLike[str], most: int = MOST_BYTES) -> BufferedReader:
     """Open a file that a user names, without waiting for somebody to write into it.
 
-    Raises
-    ------
-    Unreadable
-        If there is none, it is no regular file, it holds more than `most` bytes, or it may not be read.
+    Raises Unreadable if there is none, it is no regular file, it holds more than `most` bytes, or it may not be read.
     """
     try:
         file = open(path, "rb", opener=_without_waiting)  # noqa: SIM115  # the caller closes it
@@ -223,10 +206,7 @@ def read_file(path: str | PathLike[str], most: int = MOST_BYTES) -> bytes:
 def read_utf8(path: str | PathLike[str]) -> str:
     """Text of a UTF-8 file that a user names; a mark of the byte order is left out.
 
-    Raises
-    ------
-    Unreadable
-        As `read_file`, or if it is not UTF-8.
+    Raises Unreadable as `read_file`, or if it is not UTF-8.
     """
     try:
         return read_file(path).decode("utf-8-sig")
@@ -237,10 +217,7 @@ def read_utf8(path: str | PathLike[str]) -> str:
 def read_table(path: str | PathLike[str], needed: Iterable[str]) -> tuple[list[tuple[str, dict[str, str]]], list[str]]:
     """Rows of a CSV file by the names of its columns, each with its place, and what is wrong with others.
 
-    Raises
-    ------
-    Unreadable
-        As `read_utf8`, or if it is not CSV or lacks a column.
+    Raises Unreadable as `read_utf8`, or if it is not CSV or lacks a column.
     """
     lines = csv.reader(read_utf8(path).splitlines(), skipinitialspace=True)
     rows, wrong = [], []
@@ -265,13 +242,7 @@ def _refuse_constant(name: str) -> None:
 
 
 def read_json(path: str | PathLike[str]) -> Any:
-    """Value of a JSON file that a user names.
-
-    Raises
-    ------
-    Unreadable
-        As `read_utf8`, or if it is not JSON.
-    """
+    """Value of a JSON file that a user names; raises Unreadable as `read_utf8`, or if it is not JSON."""
     try:
         return json.loads(read_utf8(path), parse_constant=_refuse_constant)
     except ValueError as error:
@@ -289,8 +260,6 @@ def hash_file(path: str | PathLike[str]) -> str:
 def file_name(*parts: str) -> str:
     """Name of a file or folder for what has such names: one component of a path, which leads nowhere else.
 
-    Examples
-    --------
     >>> file_name("sweep", "a/../../evil"), file_name(".."), file_name("conv 3x3")
     ('sweep_a_.._.._evil', '_.', 'conv_3x3')
     """

@@ -250,20 +250,8 @@ def _at(node: ListNode, index: int, *keys: str) -> Node:
 def overlong_loops(loops: Sequence[Loop], bound: int) -> list[tuple[int, int]]:
     """Loops over one dimension that are longer than they can ever get, and how far they get.
 
-    Parameters
-    ----------
-    loops : sequence of Loop
-        All loops over the dimension, outermost first.
-    bound : int
-        Bound of the dimension.
+    Of all loops over a dimension of this bound, outermost first: index and the most iterations that begin inside it.
 
-    Returns
-    -------
-    list of (int, int)
-        Index of the loop and the most iterations that it makes: those that begin inside the bound.
-
-    Examples
-    --------
     >>> overlong_loops([Loop("K", 3), Loop("K", 4)], 7)  # the third pass over 4 would begin at 8
     [(0, 2)]
     """
@@ -288,18 +276,8 @@ def leaves_remainder(mapping: Mapping, bounds: StringMap[str, int]) -> bool:
 def last_passes(mapping: Mapping, bounds: StringMap[str, int]) -> list[tuple[tuple[int, ...], ...]]:
     """Iterations of each loop in its last pass: fewer than its bound where it leaves a remainder.
 
-    Parameters
-    ----------
-    bounds : mapping of str to int
-        Bound of each dimension.
+    For each level those of its temporal loops, and of its loops over x and over y.
 
-    Returns
-    -------
-    list of (tuple of int, tuple of int, tuple of int)
-        For each level those of its temporal loops, and of its loops over x and over y.
-
-    Examples
-    --------
     >>> last_passes(Mapping((LevelMapping("DRAM", (Loop("K", 2),)), LevelMapping("RF", (Loop("K", 4),)))), {"K": 7})
     [((2,), (), ()), ((3,), (), ())]
     """

@@ -27,8 +27,6 @@ Arrangement = tuple[tuple[frozenset[str], ...], ...]
 def arrange(architecture: Architecture, arrangement: Arrangement) -> Architecture:
     """Turn each level into its nodes, one `Level` each, all of them with the level's name.
 
-    Examples
-    --------
     >>> from accelsim import load_architecture
     >>> nodes = ((), (frozenset({"Inputs"}), frozenset({"Outputs"})), ())
     >>> [level.name for level in arrange(load_architecture("eyeriss"), nodes).levels]
@@ -47,10 +45,7 @@ def arrange(architecture: Architecture, arrangement: Arrangement) -> Architectur
 def arrange_for(architecture: Architecture, mapping: Mapping) -> Architecture:
     """Return the machine with the nodes of a mapping; it is the same machine if the mapping is even.
 
-    Raises
-    ------
-    ValueError
-        If the mapping's levels are not those of the architecture.
+    Raises ValueError if the mapping's levels are not those of the architecture.
     """
     levels = [architecture.levels[end - 1] for end in first_nodes(architecture.levels)[1:]]
     names, found = [level.name for level in levels], level_nodes(mapping)
@@ -76,8 +71,6 @@ def first_nodes(levels: Sequence[Level]) -> list[int]:
 def fold(mapping: Mapping) -> Mapping:
     """Join nodes of a level that no loop stands between: the simplest form of a mapping.
 
-    Examples
-    --------
     >>> inputs, outputs = LevelMapping("GLB", keep=frozenset({"I"})), LevelMapping("GLB", keep=frozenset({"O"}))
     >>> [sorted(level.keep) for level in fold(Mapping((inputs, outputs))).levels]
     [['I', 'O']]
@@ -102,8 +95,6 @@ def with_nodes(architecture: Architecture, einsum: Einsum, constraints: Constrai
     The outermost level holds everything in one node, and so does a level of whose temporal block or tile the
     constraints speak.
 
-    Examples
-    --------
     >>> from accelsim import load_architecture, load_workload
     >>> from accelsim.inputs.constraints import Constraints
     >>> machine = with_nodes(load_architecture("eyeriss"), load_workload("gemm").layers[0], Constraints())

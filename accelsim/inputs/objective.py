@@ -40,15 +40,8 @@ class Costs(Protocol):
 class Objective:
     """A weighted sum of products of powers of energy, cycles and outer words, to be made small.
 
-    Attributes
-    ----------
-    name : str
-        As it was written.
-    terms : tuple of (float, float, float, float)
-        Weight of each product, and the powers of energy [pJ], cycles and outer words in it.
+    `terms` have the weight of each product, and the powers of energy [pJ], cycles and outer words in it.
 
-    Examples
-    --------
     >>> Objective.parse("edp").terms
     ((1.0, 1.0, 1.0, 0.0),)
     >>> Objective.parse("energy + 2.5*cycles").value(100.0, 10)
@@ -62,10 +55,7 @@ class Objective:
     def parse(cls, text: str) -> Objective:
         """Read `energy`, `cycles`, `outer_words`, `edp`, a product of powers of them, or a weighted sum of products.
 
-        Raises
-        ------
-        AccelsimError
-            If the text is none of these, a weight or power is 0, or powers add up to more than 8.
+        Raises AccelsimError if the text is none of these, a weight or power is 0, or powers add up to more than 8.
         """
         return cls(text, tuple(_term(text, part) for part in re.split(r"(?<![0-9.][eE])\+", text)))
 
@@ -97,10 +87,7 @@ class Objective:
     def powers(self) -> tuple[float, float]:
         """Powers of energy and cycles, where the objective is a product of these alone.
 
-        Raises
-        ------
-        AccelsimError
-            If it is not.
+        Raises AccelsimError if it is not.
         """
         weight, energy, cycles, words = self.terms[0]
         if len(self.terms) > 1 or weight != 1.0 or words:
@@ -156,10 +143,7 @@ class Limit:
     def parse(cls, text: str) -> Limit:
         """Read `cycles <= 1.2e6`, `energy <= 3 uJ` or `outer_words <= 40000`.
 
-        Raises
-        ------
-        AccelsimError
-            If the text is none of these.
+        Raises AccelsimError if the text is none of these.
         """
         match = LIMIT.fullmatch(text)
         expected = "write cycles <= 1.2e6, energy <= 3 uJ or outer_words <= 40000"

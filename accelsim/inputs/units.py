@@ -64,8 +64,6 @@ class QuantityError(AccelsimError):
 def decimal(number: float | Fraction) -> Fraction:
     """A number exactly as it is written in decimals, not the binary fraction that is nearest to it.
 
-    Examples
-    --------
     >>> decimal(0.8), Fraction(0.8) == decimal(0.8)
     (Fraction(4, 5), False)
     """
@@ -75,8 +73,6 @@ def decimal(number: float | Fraction) -> Fraction:
 def parse_decimal(text: str) -> Fraction | None:
     """A number without a unit, exactly; None where the text is none.
 
-    Examples
-    --------
     >>> parse_decimal("0.8"), parse_decimal("1/2")
     (Fraction(4, 5), None)
     """
@@ -114,8 +110,6 @@ class Energy:
 def near_miss(word: str, words: Iterable[str]) -> str:
     """Hint that names the known word closest to a misspelt one, or nothing.
 
-    Examples
-    --------
     >>> near_miss("bandwith", ["bandwidth", "size"])
     "did you mean 'bandwidth'?"
     """
@@ -162,8 +156,6 @@ def _split(text: str, units: Iterable[str], example: str, accepted: str = "") ->
 def quantity_pattern(units: Iterable[str]) -> str:
     """Regular expression (ECMA 262 and Python) of a quantity in one of the units.
 
-    Examples
-    --------
     >>> bool(re.search(quantity_pattern(SIZE_UNITS), "128 KiB")), bool(re.search(quantity_pattern(SIZE_UNITS), "128"))
     (True, False)
     """
@@ -174,8 +166,6 @@ def quantity_pattern(units: Iterable[str]) -> str:
 def parse_size_bits(text: str) -> int:
     """Size [bit] of a quantity.
 
-    Examples
-    --------
     >>> parse_size_bits("128 KiB")
     1048576
     """
@@ -199,8 +189,6 @@ def parse_positive_size_bits(text: str) -> int:
 def parse_rate(text: str) -> Rate:
     """Bandwidth of a quantity, exactly.
 
-    Examples
-    --------
     >>> parse_rate("34 GB/s")
     Rate(amount=Fraction(272000000000, 1), unit='bit', time='s')
     >>> parse_rate("2 words/cycle")
@@ -227,8 +215,6 @@ def parse_frequency_hz(text: str) -> Fraction:
 def parse_energy(text: str) -> Energy:
     """Energy [pJ] of a quantity, for an action or for each bit.
 
-    Examples
-    --------
     >>> parse_energy("8 pJ/bit")
     Energy(pj=Fraction(8, 1), per_bit=True)
     """
@@ -260,8 +246,6 @@ def parse_technology(text: str) -> str:
 def format_bits(bits: int) -> str:
     """Size for people, to four digits.
 
-    Examples
-    --------
     >>> format_bits(1048576), format_bits(12), format_bits(8 * 1536)
     ('128 KiB', '12 bit', '1.5 KiB')
     """
@@ -278,8 +262,6 @@ def format_bits(bits: int) -> str:
 def format_si(value: float, unit: str, digits: int = 3) -> str:
     """Value with an SI prefix, for people; what is counted, such as bytes, is whole.
 
-    Examples
-    --------
     >>> format_si(7e8, "Hz"), format_si(0.0, "J"), format_si(0.314, "B"), format_si(0.314, "B/s")
     ('700 MHz', '0 J', '0 B', '0.314 B/s')
     """
@@ -295,8 +277,6 @@ def si_scale(largest: float, unit: str) -> tuple[float, str]:
 
     What is counted has no parts: its prefixes, and those of its rates, begin at 1.
 
-    Examples
-    --------
     >>> si_scale(0.042, "J"), si_scale(1.6, "s"), si_scale(0.042, "B/s")
     ((0.001, 'mJ'), (1.0, 's'), (1.0, 'B/s'))
     """
@@ -309,8 +289,6 @@ def si_scale(largest: float, unit: str) -> tuple[float, str]:
 def format_energy(energy_pj: float) -> str:
     """Energy [pJ] for people.
 
-    Examples
-    --------
     >>> format_energy(1.234e6)
     '1.23 uJ'
     """

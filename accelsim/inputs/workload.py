@@ -107,13 +107,8 @@ class Einsum:
 def pad(einsum: Einsum, bounds: Mapping[str, int]) -> Einsum:
     """Round bounds up; if any is given, the others are the Einsum's own, without padding.
 
-    Raises
-    ------
-    ValueError
-        If a dimension is unknown, or its bound would shrink.
+    Raises ValueError if a dimension is unknown, or its bound would shrink.
 
-    Examples
-    --------
     >>> gemm = Einsum("gemm", {"M": 7, "K": 5}, (Tensor("A", ((("M", 1),), (("K", 1),))),
     ...                                          Tensor("Z", ((("M", 1),),), output=True)))
     >>> padded = pad(gemm, {"M": 8})
@@ -134,8 +129,6 @@ def sliced(einsum: Einsum, slices: Mapping[str, int]) -> Einsum:
 
     A product of two words is then one of each pair of their slices, all added to the same output.
 
-    Examples
-    --------
     >>> gemm = Einsum("gemm", {"M": 7, "K": 5}, (Tensor("A", ((("M", 1),), (("K", 1),)), bits=8),
     ...                                          Tensor("Z", ((("M", 1),),), output=True)))
     >>> bitwise = sliced(gemm, {"Inputs": 1})
@@ -157,8 +150,6 @@ def sliced(einsum: Einsum, slices: Mapping[str, int]) -> Einsum:
 def shared_rank(einsum: Einsum, dim: str) -> str | None:
     """Tensor and rank in which a dimension is added to another one of bound > 1, so that it can leave no remainder.
 
-    Examples
-    --------
     >>> pool = (Tensor("Inputs", ((("C", 1),), (("P", 2), ("R", 1)))), Tensor("Outputs", ((("C", 1),),), output=True))
     >>> einsum = Einsum("pool", {"C": 7, "P": 5, "R": 3}, pool)
     >>> shared_rank(einsum, "P"), shared_rank(einsum, "C")
@@ -241,8 +232,6 @@ FURTHEST = 1.25
 def rounded_bounds(bound: int) -> list[int]:
     """Return the bound and its roundings to multiples of 2, 4, 8 ... that are at most a quarter larger.
 
-    Examples
-    --------
     >>> rounded_bounds(55), rounded_bounds(7), rounded_bounds(64)
     ([55, 56, 64], [7, 8], [64])
     """
@@ -252,17 +241,9 @@ def rounded_bounds(bound: int) -> list[int]:
 
 
 def read_padding(einsum: Einsum, requested: str | Sequence[str]) -> dict[str, list[int]]:
-    """Bounds to try for each dimension that may be padded.
+    """Bounds to try for each dimension that may be padded: `all`, some that are rounded up, or `P=56` for one bound.
 
-    Parameters
-    ----------
-    requested : sequence of str, or "all"
-        Dimensions, to be rounded up, or `P=56` for one bound to try besides the dimension's own.
-
-    Raises
-    ------
-    AccelsimError
-        If a dimension is unknown, or a bound smaller than its own.
+    Raises AccelsimError if a dimension is unknown, or a bound smaller than its own.
     """
     found: dict[str, set[int]] = {}
     for text in einsum.dims if requested == "all" else [requested] if isinstance(requested, str) else requested:

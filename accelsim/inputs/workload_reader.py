@@ -60,10 +60,7 @@ def _names(node: Node, problems: Problems) -> list[ScalarNode]:
 def check_edges(feeds: Sequence[Feed], layers: Sequence[Einsum], problems: Problems) -> tuple[Edge, ...]:
     """Turn what stands under `from` into edges, and report those that lead nowhere or whose shapes do not agree.
 
-    Parameters
-    ----------
-    layers : sequence of Einsum
-        All layers in the order of the file, which is the order in which they run.
+    `layers` are all in the order of the file, which is the order in which they run.
     """
     place = {layer.name: number for number, layer in enumerate(layers)}
     edges = []

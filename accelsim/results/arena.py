@@ -151,10 +151,8 @@ _SUBMISSION: Keys = {
 def read_submission(path: str | PathLike[str], arena: Arena) -> tuple[str, list[Submitted]]:
     """Read a submission: its tool, and its mappings.
 
-    Raises
-    ------
-    SpecError
-        With every mistake and its place: a problem that there is not, a mapping that is none of its layer or machine.
+    Raises SpecError with every mistake and its place: a problem that there is not, a mapping that is none of its layer
+    or machine.
     """
     problems, found = Problems(), list[Submitted]()
     node = compose_file(path, problems)

@@ -72,10 +72,7 @@ class MapOptions:
 class ResultCache:
     """Entries in a folder, which need not exist yet.
 
-    Attributes
-    ----------
-    on_trouble : callable
-        Takes one line about an entry that cannot be read or written; the search goes on without it.
+    `on_trouble` takes one line about an entry that cannot be read or written; the search goes on without it.
     """
 
     folder: Path
@@ -152,12 +149,8 @@ def map_with_cache(
     """Find the best mapping as `map_einsum` does, or take it from a cache and evaluate it anew.
 
     A budget of seconds does not matter where the proved answer is known. The result is the same either way but for
-    `seconds`, which are those of the search that found it, and `kept`.
-
-    Raises
-    ------
-    NoValidMapping, AccelsimError
-        As `map_einsum`.
+    `seconds`, which are those of the search that found it, and `kept`. Raises NoValidMapping, AccelsimError as
+    `map_einsum`.
     """
     counted = budget is not None and budget.mappings is not None
     exact = options.method == "exact" or (options.method == "auto" and not counted)

@@ -337,10 +337,7 @@ def _ranked(search: SearchResult) -> list[dict[str, Any]]:
 def read_mapping_json(recorded: Mapping[str, Any]) -> LoopNest:
     """Mapping of a result or a point: its levels, the dimensions that may leave remainders, and those padded.
 
-    Raises
-    ------
-    AccelsimError
-        If it is none.
+    Raises AccelsimError if it is none.
     """
     try:
         padded = tuple(Loop(dim, bound) for dim, bound in dict(recorded["padded"]).items())

@@ -22,16 +22,10 @@ def _as_it_is(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of JSON value.
+    """A kind of JSON value: its JSON Schema, and what makes it of a value.
 
-    Attributes
-    ----------
-    form : dict
-        Its JSON Schema.
-    write : callable
-        Makes it of a value.
-    of : str or callable, optional
-        Where a record has it: an attribute, or what makes it of the whole object; None: an attribute named as the key.
+    `of` is where a record has it: an attribute, or what makes it of the whole object; None: an attribute named as the
+    key.
     """
 
     form: Form

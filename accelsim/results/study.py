@@ -174,10 +174,7 @@ def _figures(result: Result) -> Iterator[tuple[tuple[str, str], float | str]]:
 def with_room(architecture: Architecture, level: str, einsum: Einsum) -> Architecture:
     """The machine with a level that has room for the whole layer; the energies of its accesses stay as they are.
 
-    Raises
-    ------
-    AccelsimError
-        If there is no such level, or it is unlimited, or has a size for each tensor.
+    Raises AccelsimError if there is no such level, or it is unlimited, or has a size for each tensor.
     """
     sized = [each.name for each in architecture.levels[1:] if each.size_words is not None]
     asked = next((each for each in architecture.levels if each.name == level), None)
@@ -323,12 +320,8 @@ class NoReferenceError(AccelsimError):
 def reference_paths(given: Sequence[str | Path], usual: str) -> list[Path]:
     """Paths that were given, or the usual one in the folder of reference data.
 
-    The folder is `ACCELSIM_SHARED`, or `../shared` beside the working directory.
-
-    Raises
-    ------
-    NoReferenceError
-        If none was given and the usual one is absent.
+    The folder is `ACCELSIM_SHARED`, or `../shared` beside the working directory. Raises NoReferenceError if none was
+    given and the usual one is absent.
     """
     if given:
         return [Path(path) for path in given]

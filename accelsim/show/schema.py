@@ -53,13 +53,9 @@ def document_form(kind: str) -> Form:
 
 
 def json_schema(kind: str) -> dict[str, Any]:
-    """JSON Schema of a kind of file.
+    """JSON Schema of a kind of file (`KINDS`).
 
-    Parameters
-    ----------
-    kind : str
-        `architecture`, `gpu`, `system`, `workload`, `decoder`, `mapping`, `constraints`, `energy_table`, `sweep`, or
-        `result`: the result.json that `map` and `eval` write, and what they print with `--json`.
+    `result` is the result.json that `map` and `eval` write, and what they print with `--json`.
 
     >>> json_schema("mapping")["required"]
     ['mapping']

@@ -33,19 +33,10 @@ _LEAST_BAR = 12
 class Column:
     """One figure of a row, for people: a key of the row, or what makes a cell of the whole row.
 
-    Attributes
-    ----------
-    form : callable
-        Writes a value, to which its unit belongs; None is left empty.
-    meaning : str
-        What `legend` says about it.
-    left : bool, optional
-        Whether it stands to the left; None: the first column only.
-    fold, wide, unbroken : bool
-        Its text breaks, to the left, where the width does not suffice; it is left out below 100 letters; its text never
-        breaks, though it is the first column.
-    once : bool
-        A cell is left empty that says the same as the one above.
+    `form` writes a value, to which its unit belongs; None is left empty. `meaning` is what `legend` says about it.
+    `left`: it stands to the left; None: the first column only. `fold`: its text breaks, to the left, where the width
+    does not suffice; `unbroken`: it never does, though it is the first column. `wide`: it is left out below 100
+    letters. `once`: a cell is left empty that says the same as the one above.
     """
 
     head: str
@@ -68,18 +59,10 @@ class Column:
 class Table:
     """Rows, and how people read them; `name` is that of the CSV file.
 
-    Attributes
-    ----------
-    rows : sequence of mapping
-        Raw values by key, with the unit in the key; the same keys in each. Without any, nothing is printed.
-    shown : sequence of mapping, optional
-        What people read instead of the rows, such as a row for several of them: at `most` so many.
-    below : sequence of mapping or of sequence of str
-        Sums and such below a rule, as rows or as cells; they are no rows of the table.
-    bar : callable, optional
-        Draws a row into so many letters beside it.
-    close : bool
-        There is one blank between columns, not two.
+    `rows` have raw values by key, with the unit in the key, and the same keys; without any, nothing is printed. People
+    read `shown` instead, such as a row for several of them, at `most` so many. `below` a rule stand sums and such, as
+    rows or as cells, which are no rows of the table. `bar` draws a row into so many letters beside it. `close`: there
+    is one blank between columns, not two.
     """
 
     name: str

@@ -284,8 +284,6 @@ ENERGY_TABLE_FORM: Form = keys_form(_TABLE)
 def spelt(word: str) -> str:
     """Return an attribute in the one spelling in which it is compared: a size in bits, anything else as it is.
 
-    Examples
-    --------
     >>> spelt("1 KiB"), spelt("LPDDR4")
     ('8192 bit', 'LPDDR4')
     """
@@ -332,16 +330,8 @@ def read_component(
 ) -> ComponentFigures:
     """Energies [pJ] of a level, a network or the compute units by (role, action), and area: own, else found.
 
-    Parameters
-    ----------
-    part : Fields
-        The level or the compute units as written: class, technology, attributes, energy, area.
-    estimator : Estimator or None
-        That of the architecture.
-    as_part : Component
-        The same as the estimator sees it, but for what stands in `part`.
-    own_only : tuple of str
-        Actions whose energies no estimator gives.
+    `part` is written with class, technology, attributes, energy and area; `as_part` is the rest of it as the estimator,
+    that of the architecture, sees it. No estimator gives energies of the actions in `own_only`.
     """
     own = read_own_energies(part.get("energy"), (*as_part.actions, *own_only), as_part.bits, part.problems)
     area = _own_area(part)

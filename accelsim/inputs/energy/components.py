@@ -268,15 +268,8 @@ def axes(grid: Grid) -> tuple[list[float], list[float], list[float]]:
 
 
 def interpolated(quantity: str, place: Place, grid: Grid | None = None) -> float:
-    """Quantity of one bank at any place inside the grid.
+    """Quantity of one bank at any place inside the grid; raises NoEstimateError if the place is outside.
 
-    Raises
-    ------
-    NoEstimateError
-        If the place is outside.
-
-    Examples
-    --------
     >>> interpolated("read_pJ", (45, 64, 64))
     25.8695
     """
@@ -330,18 +323,10 @@ REACH = 0.75
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """A buffer as it is built.
+    """A buffer as it is built: its node, its whole size and the width of one access.
 
-    Attributes
-    ----------
-    node_nm, size_kib, width_bit : float
-        Technology node, size of the whole buffer and width of one access.
-    banks : int
-        Parts of which one access opens one.
-    slices : int
-        Banks side by side that one access opens together, where it is wider than a bank can be.
-    bank_kib, bank_bit : float
-        One of these banks: its size and the width of its access, as charged.
+    One access opens one of the `banks`, or where it is wider than a bank can be, one in each of `slices` side by side.
+    `bank_kib` and `bank_bit` are the size and width of one of these, as charged.
     """
 
     node_nm: float
@@ -366,12 +351,8 @@ def buffer(node_nm: float, size_kib: float, width_bit: float, banks: int | None 
 
     An access wider than the widest bank opens several side by side. Without `banks`, there are as few as keep each
     within the largest bank of the grid. A bank narrower than the narrowest, or with less rows than the least, is
-    charged as the narrowest or shortest one: its figures are then upper bounds.
-
-    Raises
-    ------
-    NoEstimateError
-        If the buffer is larger than its banks can be.
+    charged as the narrowest or shortest one: its figures are then upper bounds. Raises NoEstimateError if the buffer is
+    larger than its banks can be.
     """
     _, sizes, widths = axes(cacti_grid())
     slices = max(1, math.ceil(width_bit / widths[-1]))
@@ -391,15 +372,8 @@ def sram(node_nm: float, size_kib: float, width_bit: float, banks: int | None = 
 
     Energies are those of one access of `width_bit`; leakage and area are those of the whole buffer. In a buffer of
     several banks, data and address go from the middle of its edge to a bank, on average 0.75 x the square root of its
-    area.
+    area. Raises NoEstimateError if the grid does not cover it.
 
-    Raises
-    ------
-    NoEstimateError
-        If the grid does not cover it.
-
-    Examples
-    --------
     >>> sram(45, 64, 64).pj["read"].value
     25.8695
     """

@@ -43,16 +43,9 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """One component.
+    """One component: energy [pJ] of each action, leakage power [mW] and area [um2] of one instance.
 
-    Attributes
-    ----------
-    pj : mapping of str to Value
-        Energy [pJ] of one action.
-    leak_mw : Value, or None
-        Leakage power [mW] of one instance; None where the source says none.
-    area_um2 : Value, or None
-        Area [um2] of one instance; None where the source says none.
+    The last two are None where the source says none.
     """
 
     pj: Mapping[str, Value] = field(default_factory=dict)
@@ -127,8 +120,6 @@ def _scaling() -> dict[str, dict[float, float]]:
 def log_log(x0: float, y0: float, x1: float, y1: float, x: float) -> float:
     """Interpolate on the straight line through two points in the logarithms of both axes.
 
-    Examples
-    --------
     >>> round(log_log(1, 10, 4, 40, 2), 9)
     20.0
     """
@@ -158,8 +149,6 @@ def supply_v(node_nm: float) -> float:
 def energy_factor(from_nm: float, to_nm: float) -> float:
     """Energy of logic at one node, relative to another, each at its supply.
 
-    Examples
-    --------
     >>> round(energy_factor(45, 32), 3)
     0.654
     """
@@ -169,8 +158,6 @@ def energy_factor(from_nm: float, to_nm: float) -> float:
 def area_factor(from_nm: float, to_nm: float) -> float:
     """Area of logic at one node, relative to another.
 
-    Examples
-    --------
     >>> round(area_factor(45, 32), 2)
     0.46
     """
@@ -207,18 +194,9 @@ class _Operation:
 def mac(node_nm: float, operand: str, psum: str) -> Estimate:
     """Estimate a unit that multiplies two operands and adds the product to a partial sum.
 
-    Parameters
-    ----------
-    operand, psum : str
-        Formats: `int4` to `int32`, `fp16`, `bf16`, `tf32`, `fp32`.
+    Formats are `int4` to `int32`, `fp16`, `bf16`, `tf32`, `fp32`. Raises NoEstimateError for a format or a node without
+    a source.
 
-    Raises
-    ------
-    NoEstimateError
-        For a format or a node without a source.
-
-    Examples
-    --------
     >>> round(mac(45, "int8", "int32").pj["compute"].value, 3)
     0.3
     """
@@ -313,13 +291,8 @@ def dram_kinds() -> tuple[str, ...]:
 def dram(kind: str, bits: int) -> Estimate:
     """Estimate a DRAM: interface and array, for an access of so many bits. It is off the chip: no area.
 
-    Raises
-    ------
-    NoEstimateError
-        For a kind without a source.
+    Raises NoEstimateError for a kind without a source.
 
-    Examples
-    --------
     >>> dram("LPDDR4", 16).pj["read"].value
     128.0
     """
@@ -359,12 +332,7 @@ def register_file(node_nm: float, size_bit: float, bits: int) -> Estimate:
     """Estimate a register file of 16 to 512 B.
 
     Energy goes with the size, but is never less than that of registers; the area is that of its registers, without the
-    decoder.
-
-    Raises
-    ------
-    NoEstimateError
-        If it is larger.
+    decoder. Raises NoEstimateError if it is larger.
     """
     (entry,) = published("register file", "pJ/bit/B")
     size_b = size_bit / 8
@@ -404,8 +372,6 @@ WIRE_SOURCE = (
 def wire_pj_per_bit(node_nm: float, length_mm: float) -> float:
     """Energy [pJ] of one random bit over a repeated wire.
 
-    Examples
-    --------
     >>> wire_pj_per_bit(40, 10)
     1.21
     """

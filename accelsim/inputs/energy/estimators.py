@@ -348,13 +348,7 @@ class Hwcomponents:
 
 
 def open_hwcomponents() -> Hwcomponents:
-    """Find the package.
-
-    Raises
-    ------
-    AccelsimError
-        If it is not installed, with what to do.
-    """
+    """Find the package; raises AccelsimError if it is not installed, with what to do."""
     try:
         from importlib.metadata import version
 

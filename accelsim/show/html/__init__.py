@@ -47,10 +47,7 @@ _BETWEEN_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=_)(?=[^_])")
 def page(title: str, lead: str, sections: str, data: dict[str, Any], script: str = "report.js") -> str:
     """Make the whole file, of a title and a lead in plain text, HTML that follows, and what the named script draws.
 
-    Raises
-    ------
-    AccelsimError
-        If plotly is not installed.
+    Raises AccelsimError if plotly is not installed.
     """
     try:
         from plotly.offline import get_plotlyjs
@@ -143,14 +140,9 @@ QUANTILES = (0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999)
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """A mapping that a page shows.
+    """A mapping that a page shows: what it is, for a reader, and the kind.
 
-    Attributes
-    ----------
-    label : str
-        What it is, for a reader.
-    kind : str
-        `best`, `front`, `named`, `region` (one of those that stand for a region of the distribution) or `drawn`.
+    Kinds are `best`, `front`, `named`, `region` (it stands for a region of the distribution) and `drawn`.
     """
 
     label: str
@@ -294,12 +286,7 @@ _ONE_BIN = np.array([-np.inf, np.inf])
 def census_report(census: Census, architecture: Architecture, einsum: Einsum) -> str:
     """Write a page on all valid mappings of an Einsum on a machine: one HTML file of less than 6 MB, for a browser.
 
-    Equal input gives equal text.
-
-    Raises
-    ------
-    AccelsimError
-        If plotly is not installed.
+    Equal input gives equal text. Raises AccelsimError if plotly is not installed.
 
     >>> Path("gemm.html").write_text(census_report(census, machine, layer))  # doctest: +SKIP
     """

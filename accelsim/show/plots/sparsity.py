@@ -54,12 +54,7 @@ def _energy_pj(architecture: Architecture, einsum: Einsum, dense: Result, role: 
 def formats_table(architecture: Architecture, einsum: Einsum, dense: Result) -> list[dict[str, Any]]:
     """Rows of `plot_formats`: energy [pJ] of a mapping at each density of the first role that has a format.
 
-    `cheapest` is true where no other format takes less.
-
-    Raises
-    ------
-    AccelsimError
-        If no level has a format.
+    `cheapest` is true where no other format takes less. Raises AccelsimError if no level has a format.
     """
     roles = [role for level in architecture.levels if level.sparsity for role in level.sparsity.formats]
     if not roles:
