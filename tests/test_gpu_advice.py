@@ -18,15 +18,9 @@ from accelsim.gpu.advice import advise, points, ridges, sweep
 from accelsim.gpu.calibration import mode_of
 from accelsim.gpu.catalogue import load_gpu
 from accelsim.gpu.constants import COMMON
-from accelsim.gpu.kernel import (
-    OPERATORS,
-    best_kernels,
-    gemms_of,
-    product_of,
-    tile_efficiency,
-    time_operators,
-    wave_efficiency,
-)
+from accelsim.gpu.gemm import Setup
+from accelsim.gpu.kernel import OPERATORS, best_kernels, tile_efficiency, time_operators, wave_efficiency
+from accelsim.gpu.network import gemms_of, product_of
 from accelsim.gpu.profile import read_profile
 from accelsim.inputs.errors import AccelsimError, SpecError
 from accelsim.inputs.workload_reader import load_workload
@@ -314,6 +308,6 @@ def test_compare__takes_the_layout_that_the_kernel_name_says(tmp_path, capsys):
         path.write_text(f"{head}\n100,700000,1,700000,700000,:mm M=4096 N=4096 K=4095,{name}\n")
         assert cli.main(["gpu", "compare", str(path), "--gpu", "a100", "--json"]) == 0
         found[layout] = json.loads(capsys.readouterr().out)["layers"][0]["predicted"]["time_us"]
-        advised = advise(A100, 4096, 4096, 4095, "fp16", layout=layout).kernel.time_us
+        advised = advise(A100, 4096, 4096, 4095, "fp16", setup=Setup(layout=layout)).kernel.time_us
         assert found[layout] == advised
     assert found["tn"] > 2 * found["nt"]

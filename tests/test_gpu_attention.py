@@ -27,8 +27,9 @@ from accelsim.gpu.attention import (
 from accelsim.gpu.calibration import mode_of
 from accelsim.gpu.catalogue import catalogue, load_gpu
 from accelsim.gpu.fitted import Rows, fit_sets, predict, shapes_of, shipped, sources, time_kernels
-from accelsim.gpu.kernel import FUSED, attention_pairs, network_kernels, product_of
+from accelsim.gpu.kernel import FUSED
 from accelsim.gpu.kernel_tables import joined, nearest, read_kernels, validate_kernels
+from accelsim.gpu.network import attention_pairs, network_kernels, product_of
 from accelsim.inputs.errors import AccelsimError, SpecError
 from accelsim.inputs.workload_reader import load_workload
 

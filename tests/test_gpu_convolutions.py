@@ -7,10 +7,11 @@ import json
 import numpy as np
 import pytest
 
+from accelsim.gpu import PASSES
 from accelsim.gpu.calibration import mode_of
 from accelsim.gpu.catalogue import load_gpu
 from accelsim.gpu.gemm import time_gemms
-from accelsim.gpu.kernel import PASSES, gemms_of, product_of
+from accelsim.gpu.network import gemms_of, product_of
 from accelsim.inputs.errors import SpecError
 from accelsim.inputs.workload_reader import load_workload
 from validation.convolutions import SIZES, convolution_gemms, main, validate_convolutions

@@ -10,7 +10,7 @@ import pytest
 from accelsim.gpu import LAYOUTS
 from accelsim.gpu.catalogue import BYTES, load_gpu
 from accelsim.gpu.constants import CHOICES, COMMON, SPLITS, compute_class, sparse_gain, sparse_share, tile_set
-from accelsim.gpu.gemm import Gemms, time_gemms
+from accelsim.gpu.gemm import Gemms, Setup, time_gemms
 from accelsim.inputs.errors import AccelsimError
 
 GPUS = ("a100", "h100", "b200", "v100_pcie")
@@ -22,7 +22,7 @@ def times(name: str, gemms: Gemms, number_format: str = "fp16", **changed):
     gpu = load_gpu(name)
     constants = COMMON[compute_class(gpu, number_format)]
     l2 = changed.pop("l2", "rotating")
-    return time_gemms(gpu, gemms, number_format, constants.with_values(changed), l2=l2)
+    return time_gemms(gpu, gemms, number_format, constants.with_values(changed), Setup(l2))
 
 
 @pytest.mark.parametrize("name", GPUS)
@@ -175,7 +175,7 @@ def test_time_gemms__sparse_weights_bring_at_most_the_gain_of_the_peak(name, num
     gpu = load_gpu(name)
     constants = COMMON[compute_class(gpu, number_format)]
     gemms = Gemms.of([4096, 1, 64, 8192], [4096, 8192, 64, 8192], [4096, 8192, 64, 8192])
-    dense, sparse = (time_gemms(gpu, gemms, number_format, constants, l2="cold", sparse=on) for on in (False, True))
+    dense, sparse = (time_gemms(gpu, gemms, number_format, constants, Setup("cold"), sparse=on) for on in (False, True))
     gain = dense.time_us / sparse.time_us
     assert (gain >= 1).all()
     assert (gain <= sparse_gain(gpu, number_format) + 1e-9).all()
@@ -233,7 +233,7 @@ def test_layouts__alignment_matters_where_rows_are_contiguous(layout, odd):
     gpu, sizes = load_gpu("a100"), {"m": 4096, "n": 4096, "k": 4096}
     contiguous = {"k" if layout[0] == "t" else "n", "m" if layout[1] == "t" else "k", "n"}
     even, narrow = (
-        time_gemms(gpu, Gemms.of(**of), "fp16", COMMON["mma"], layout=layout).time_us[0]
+        time_gemms(gpu, Gemms.of(**of), "fp16", COMMON["mma"], Setup(layout=layout)).time_us[0]
         for of in (sizes, sizes | {odd: 4095})
     )
     assert (narrow > 1.01 * even) == (odd in contiguous)
@@ -242,11 +242,12 @@ def test_layouts__alignment_matters_where_rows_are_contiguous(layout, odd):
 def test_layouts__both_operands_narrow_cost_more_than_one():
     gpu, gemms = load_gpu("a100"), Gemms.of(4096, 4096, 4095)
     nt, nn, tt, tn = (
-        time_gemms(gpu, gemms, "fp16", COMMON["mma"], layout=layout).time_us[0] for layout in ("nt", "nn", "tt", "tn")
+        time_gemms(gpu, gemms, "fp16", COMMON["mma"], Setup(layout=layout)).time_us[0]
+        for layout in ("nt", "nn", "tt", "tn")
     )
     assert nt < nn == tt < tn
     with pytest.raises(AccelsimError, match="layout must be one of tn, nn, nt, tt, got 'kn'"):
-        time_gemms(gpu, gemms, "fp16", COMMON["mma"], layout="kn")
+        Setup(layout="kn")
 
 
 def test_tile__alone_is_that_of_all_tilings():
@@ -254,7 +255,7 @@ def test_tile__alone_is_that_of_all_tilings():
     tiles, every = tile_set(gpu, "fp16", COMMON["async"].in_flight_bytes), times("h100", GEMMS)
     for name in ("128x256", "64x8"):
         at = [tiles.name(index) for index in range(len(tiles.rows))].index(name)
-        one = time_gemms(gpu, GEMMS, "fp16", COMMON["async"], tile=name)
+        one = time_gemms(gpu, GEMMS, "fp16", COMMON["async"], Setup(tile=name))
         assert one.by_tiling_us[:, 0, 0].tolist() == every.by_tiling_us[:, at, 0].tolist()
     with pytest.raises(AccelsimError, match="no tile '512x512'; tiles: "):
-        time_gemms(gpu, GEMMS, "fp16", COMMON["async"], tile="512x512")
+        time_gemms(gpu, GEMMS, "fp16", COMMON["async"], Setup(tile="512x512"))

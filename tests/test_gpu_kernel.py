@@ -11,11 +11,13 @@ import pytest
 from rich.console import Console
 
 from accelsim.cli import main as cli
+from accelsim.gpu import LIBRARIES, PASSES
 from accelsim.gpu.calibration import mode_of
 from accelsim.gpu.catalogue import load_gpu
 from accelsim.gpu.constants import COMMON, board_power_w, clock_under_power_limit
-from accelsim.gpu.gemm import Gemms, time_gemms
-from accelsim.gpu.kernel import LIBRARIES, PASSES, best_kernels, gemms_of, product_of, time_operators, turned
+from accelsim.gpu.gemm import Gemms, Setup, time_gemms
+from accelsim.gpu.kernel import best_kernels, time_operators
+from accelsim.gpu.network import gemms_of, product_of, turned
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.inputs.workload_reader import load_workload
@@ -83,7 +85,7 @@ def test_report__says_what_of_the_traffic_l2_holds():
     """
     mode = mode_of(H100, "int8")
     for state, dram in (("cold", "DRAM 395 kB, "), ("rotating", "DRAM 0 B (L2 holds the rest of 395 kB), ")):
-        found = best_kernels(H100, ["mb"], Gemms.of(784, 192, 96), "int8", mode, l2=state)[0]
+        found = best_kernels(H100, ["mb"], Gemms.of(784, 192, 96), "int8", mode, Setup(state))[0]
         console = Console(width=80, file=io.StringIO())
         print_parts(console, kernel_report(found, quiet=True))
         assert f"traffic     {dram}L2 922 kB" in console.file.getvalue()
@@ -218,21 +220,22 @@ def test_map__on_a_gpu_names_mistakes(arguments, said, capsys):
 def test_library__before_cublas_11_has_tensor_cores_for_multiples_of_8_alone(m, n, k):
     """Without them FP16 runs at the rate of FP32, an eighth of a V100's tensor cores."""
     gpu, aligned = load_gpu("v100_sxm_16gb"), (m, n, k) == (64, 64, 64)
-    new, old = (kernel(m, n, k, gpu, library=library) for library in LIBRARIES)
+    new, old = (kernel(m, n, k, gpu, setup=Setup(library=library)) for library in LIBRARIES)
     assert (old.tensor_cores, new.tensor_cores) == (aligned, True)
     assert (old.time_us == new.time_us) == aligned
-    large = kernel(4096, 4096, 4095, gpu, library="cublas10")
+    large = kernel(4096, 4096, 4095, gpu, setup=Setup(library="cublas10"))
     assert 0.9 * gpu.flops("fp32") < large.tflops * 1e12 < gpu.flops("fp32")
 
 
 def test_library__several_products_keep_their_order():
     gpu, sizes = load_gpu("v100_sxm_16gb"), [(64, 64, 64), (64, 64, 63), (128, 8, 8), (7, 7, 7)]
     mode = mode_of(gpu, "fp16")
-    found = best_kernels(gpu, "abcd", Gemms.of(*zip(*sizes, strict=True)), "fp16", mode, library="cublas10")
+    found = best_kernels(gpu, "abcd", Gemms.of(*zip(*sizes, strict=True)), "fp16", mode, Setup(library="cublas10"))
     assert [each.name for each in found] == list("abcd")
     assert [(each.m, each.n, each.k) for each in found] == sizes
     assert found == [
-        replace(kernel(*size, gpu, library="cublas10"), name=n) for size, n in zip(sizes, "abcd", strict=True)
+        replace(kernel(*size, gpu, setup=Setup(library="cublas10")), name=n)
+        for size, n in zip(sizes, "abcd", strict=True)
     ]
 
 

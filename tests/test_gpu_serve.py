@@ -16,7 +16,7 @@ from accelsim.gpu.attention import attention_shapes, time_attention
 from accelsim.gpu.catalogue import load_gpu
 from accelsim.gpu.collectives import collective_shapes, time_collective
 from accelsim.gpu.decoder import load_decoder
-from accelsim.gpu.gemm import Gemms, time_gemms
+from accelsim.gpu.gemm import Gemms, Setup, time_gemms
 from accelsim.gpu.kernel import time_operators
 from accelsim.gpu.serve import Request, Split, front, memory_of, misfit, refusal, serve, steps_of
 from accelsim.gpu.work import serving_mode
@@ -68,14 +68,14 @@ def test_serve__is_the_sum_of_its_operators_by_hand():
     def step_us(tokens: int, new: int, cached: int) -> float:
         widths = [(3072, 4096), (4096, 2048), (14336, 4096), (4096, 7168)]
         rows, n, k = zip(*[(tokens, n, k) for n, k in widths], strict=True)
-        layer = time_gemms(H100, Gemms.of(rows, n, k), "bf16", MODE.constants, l2="cold").time_us.sum()
+        layer = time_gemms(H100, Gemms.of(rows, n, k), "bf16", MODE.constants, Setup("cold")).time_us.sum()
         shapes = attention_shapes(batch=8, tokens=new, heads=16, kv_heads=4, head_size=128, cached=cached)
         layer += time_attention(H100, shapes).time_us[0]
         reduced = collective_shapes("all_reduce", 2, tokens * 4096 * 2)
         layer += 2 * time_collective(H100, reduced, one_shot=True).time_us[0]
         words = np.array([4.0 * 4096, 4 * 4096, 2 * 16 * 128 + 2 * 4 * 128 + 2 * 4 * 128, 3 * 7168]) * tokens
         layer += time_operators(H100, "relu", words / 2, 2.0, MODE.constants).sum()
-        ends = time_gemms(H100, Gemms.of(8, 64128, 4096), "bf16", MODE.constants, l2="cold").time_us[0]
+        ends = time_gemms(H100, Gemms.of(8, 64128, 4096), "bf16", MODE.constants, Setup("cold")).time_us[0]
         words = np.array([2.0 * 4096 * tokens, 2 * 2 * 8 * 128256])
         ends += time_operators(H100, "relu", words / 2, 2.0, MODE.constants).sum()
         gathered = collective_shapes("all_gather", 2, 8 * 128256 * 2)

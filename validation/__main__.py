@@ -7,8 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from accelsim.cli import BAD_INPUT, DIFFERS, DONE, answer
-from accelsim.cli.arguments import add_forms
+from accelsim.cli import BAD_INPUT, DIFFERS, DONE, add_forms, answer
 from accelsim.importers.scalesim import scalesim_study
 from accelsim.importers.timeloop_comparison import timeloop_study
 from accelsim.inputs.errors import AccelsimError

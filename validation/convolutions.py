@@ -20,14 +20,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from accelsim.cli import BAD_INPUT, DONE, answer
-from accelsim.cli.arguments import add_forms
-from accelsim.gpu import PASS_LAYOUTS
+from accelsim.cli import BAD_INPUT, DONE, add_forms, answer
+from accelsim.gpu import PASS_LAYOUTS, PASSES
 from accelsim.gpu.calibration import Errors, Mode, errors_of, mode_of
 from accelsim.gpu.catalogue import BYTES, Gpu, find_gpu, format_of, load_gpu, no_format
 from accelsim.gpu.constants import Floats, KernelConstants, compute_class
-from accelsim.gpu.gemm import Gemms, time_gemms
-from accelsim.gpu.kernel import PASSES, time_operators
+from accelsim.gpu.gemm import Gemms, Setup, time_gemms
+from accelsim.gpu.kernel import time_operators
 from accelsim.gpu.measured import find_table
 from accelsim.inputs.errors import AccelsimError, Mark
 from accelsim.inputs.source import Problems, read_text
@@ -249,7 +248,7 @@ def _errors(
     sizes = {key: np.array([row.values[key] for row in rows]) for key in SIZES}
     measured = np.array([row.values[TIMES[name]] for row in rows])
     gemms = convolution_gemms(sizes, name)
-    nhwc = time_gemms(gpu, gemms, number_format, mode.constants, layout=PASS_LAYOUTS[name]).time_us
+    nhwc = time_gemms(gpu, gemms, number_format, mode.constants, Setup(layout=PASS_LAYOUTS[name])).time_us
     images = sizes["N"]
     inputs = images * sizes["C"] * sizes["H"] * sizes["W"]
     outputs = images * sizes["K"] * sizes["P"] * sizes["Q"]

@@ -298,6 +298,7 @@ class Parser(argparse.ArgumentParser):
         self.exit(BAD_INPUT, f"{self.prog}: {message}{'; ' if hint else ''}{hint}\n")
 
 
+Made = argparse._ActionsContainer
 _SHORT = {
     **{"--set": "-s", "--layer": "-l", "--constraints": "-c", "--objective": "-O"},
     **{"--workers": "-j", "--quiet": "-q"},
@@ -306,7 +307,7 @@ _SHORT = {
 
 
 def add(
-    made: argparse._ActionsContainer,
+    made: Made,
     name: str,
     about: str | None = None,
     kind: Callable[[str], Any] | None = None,
@@ -327,3 +328,20 @@ def add(
     made.add_argument(*names, help=about, **more)
     if name == "-o DIR":
         made.set_defaults(writes_folder=True)
+
+
+JSON = ("--json", "print JSON instead of the report")
+
+
+def add_forms(made: Made) -> None:
+    """Add the other forms of a report: JSON, and its tables as CSV."""
+    add(made, *JSON)
+    add(made, "--csv FILE", "write the tables of the report as CSV: the first to FILE, others to FILE_NAME")
+
+
+def make_command(commands: Any, name: str, function: str, module: str, about: str) -> argparse.ArgumentParser:
+    """Add a command, or a task of one, that is a function of a module of `accelsim.cli`."""
+    described = about[0].upper() + about[1:] + "."
+    made: argparse.ArgumentParser = commands.add_parser(name, help=about, description=described, allow_abbrev=False)
+    made.set_defaults(command=f"{function}_command", module=module, parser=made)
+    return made

@@ -9,8 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from accelsim import __version__, cli
-from accelsim.cli import Parser, add
-from accelsim.inputs.errors import AccelsimError
+from accelsim.cli import JSON, Made, Parser, add, add_forms, gpu_arguments, make_command
 
 PLOTS = (
     *("architecture", "mapping", "energy", "reuse", "time", "front"),
@@ -19,11 +18,6 @@ PLOTS = (
 SWEEP_PLOTS = ("front", "sensitivity")
 KERNELS = ("attention", "moe", "nccl")
 """Those of `accelsim.gpu.kernel_tables` of which `validate` takes tables."""
-L2_STATES = ("rotating", "cold", "warm")
-"""Those of `accelsim.gpu`, which is loaded for a GPU only; as are these two."""
-LAYOUTS = ("tn", "nn", "nt", "tt")
-LIBRARIES = ("cublas11", "cublas10")
-Made = argparse._ActionsContainer
 AddCommand = Callable[[str, str, str], argparse.ArgumentParser]
 
 
@@ -58,19 +52,11 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 _WORKERS = ("--workers N", "threads (default: all cores)", cli.positive_int)
-_JSON = ("--json", "print JSON instead of the report")
 _QUIET = ("--quiet", "print no progress")
 _HTML = ("--html FILE", "write one page to open in a browser and explore (of one layer)")
 _NO_CACHE = ("--no-cache", "search anew, and keep nothing (`accelsim cache` says where)")
 _LAYER = ("--layer NAME", "the layer that is mapped, where the workload has several")
 _CONSTRAINTS = ("--constraints FILE", "what the mappings must look like besides being valid")
-_MIG = ("--mig PROFILE", "a MIG slice of the GPU, such as 1g.10gb")
-
-
-def add_forms(made: Made) -> None:
-    """Add the other forms of a report: JSON, and its tables as CSV."""
-    add(made, *_JSON)
-    add(made, "--csv FILE", "write the tables of the report as CSV: the first to FILE, others to FILE_NAME")
 
 
 def _add_machine(made: Made, *more: str) -> None:
@@ -104,7 +90,7 @@ def make_parser() -> argparse.ArgumentParser:
 
     def command(name: str, module: str, about: str) -> argparse.ArgumentParser:
         """Add a command, which is a function of a module of `accelsim.cli`."""
-        return _command(commands, name, name, module, about)
+        return make_command(commands, name, name, module, about)
 
     about = "find the best mapping of a layer, or of each layer of a network, and prove that it is"
     _add_map(command("map", "mapping", about))
@@ -146,7 +132,7 @@ def make_parser() -> argparse.ArgumentParser:
     add(made, "--tensor NAME", "show the tiles of this tensor only")
     add(made, "--level NAME", "show the tiles at this level only")
     add(made, "--steps N", "steps shown of each tile (default: 40)", cli.whole_number, default=40)
-    add(made, *_JSON)
+    add(made, *JSON)
 
     about = "draw a mapping, a machine, a search or all valid mappings as a picture for a paper"
     _add_plot(command("plot", "plotting", about))
@@ -155,7 +141,7 @@ def make_parser() -> argparse.ArgumentParser:
     about = "map networks onto many designs of a machine, and find the best of them"
     _add_explore(command("explore", "plotting", about))
     _add_files(command)
-    _add_gpus(command)
+    gpu_arguments.add_commands(command)
 
     made = command("schema", "inspecting", "write JSON Schemas of the input files, for editors, and of result.json")
     files = ("architecture", "gpu", "system", "workload", "decoder", "mapping", "constraints", "energy_table", "sweep")
@@ -164,19 +150,12 @@ def make_parser() -> argparse.ArgumentParser:
     made = command("arena", "evaluating", "compare mappings of other mappers with proved optima")
     tasks = made.add_subparsers(metavar="TASK", required=True, parser_class=type(made))
     about = "evaluate a submission to the arena, and say how far from the optimum its mappings are"
-    made = _command(tasks, "verify", "arena_verify", "evaluating", about)
+    made = make_command(tasks, "verify", "arena_verify", "evaluating", about)
     add(made, "SUBMISSION", "JSON or YAML with a tool and mappings, such as arena/optima.json")
     add_forms(made)
     about = "hold our numbers against other tools' and against measured GPU kernels"
     _add_validate(command("validate", "evaluating", about))
     return parser
-
-
-def _command(commands: Any, name: str, function: str, module: str, about: str) -> argparse.ArgumentParser:
-    described = about[0].upper() + about[1:] + "."
-    made: argparse.ArgumentParser = commands.add_parser(name, help=about, description=described, allow_abbrev=False)
-    made.set_defaults(command=f"{function}_command", module=module, parser=made)
-    return made
 
 
 def _add_map(made: argparse.ArgumentParser) -> None:
@@ -226,19 +205,7 @@ def _add_map(made: argparse.ArgumentParser) -> None:
     add(made, "--memory SIZE", about, cli.memory)
     add(made, "--seed N", "seed of the random search (default: 0)", cli.whole_number)
     add(made, *_WORKERS)
-    group = made.add_argument_group("on a GPU", "ARCH is a GPU: the fastest kernel tiling of each layer")
-    add(group, *_MIG)
-    _add_calibration(group)
-    _add_dtype(group, "number format (default: fp16 for operands of 16 bit, and so on)")
-    about, passes = "the pass of training (default: forward)", ("forward", "input_gradient", "weight_gradient")
-    add(group, "--pass", about, dest="training_pass", choices=passes, default="forward")
-    about = (
-        "attention as one kernel in which tokens see all keys (default) or those before them, as decoders do, or as "
-        "two products"
-    )
-    add(group, "--attention", about, choices=("full", "causal", "apart"), default="full")
-    about = "order in memory: nhwc (default), nchw, whose convolutions are turned, or of all products "
-    _add_layout(group, about + _LETTERS, ("nhwc", "nchw", *LAYOUTS))
+    gpu_arguments.add_map_options(made)
     add(made, "-o DIR", "write mapping.yaml, result.json and figures there")
     add_forms(made)
     add(made, *_HTML)
@@ -256,7 +223,7 @@ def _add_roofline(made: argparse.ArgumentParser) -> None:
     add(made, "--objective WHAT", "what mappings make small, as for `map` (default: energy)")
     add(made, *_WORKERS)
     group = made.add_argument_group("on a GPU", "ARCH is a GPU: its memories, and the fastest kernel of each layer")
-    _add_prediction(group)
+    gpu_arguments.add_prediction(group)
     add(made, "-o FILE", "draw it there: FILE.png or FILE.svg")
     add_forms(made)
     add(made, *_NO_CACHE)
@@ -400,186 +367,6 @@ def _add_files(command: AddCommand) -> None:
     add_forms(made)
 
 
-_L2_OF_TABLE = "what L2 held where the column l2 does not say it (default: rotating)"
-_GPU_OPTIONS = {
-    **{"mig": None, "calibration": None, "dtype": None},
-    **{"l2": L2_STATES[0], "training_pass": "forward", "attention": "full", "layout": "nhwc", "library": LIBRARIES[0]},
-}
-"""Options of `map` on a GPU, and what they are where nobody gives them."""
-
-
-def _add_gpus(command: AddCommand) -> None:
-    """Add the commands about GPUs."""
-    made = command("gpus", "gpus", "list the GPUs that come with accelsim, or show one with the source of each figure")
-    add(made, "GPU", "show this one: a name, a device name, or a file", nargs="?")
-    add(made, *_MIG)
-    add_forms(made)
-
-    about = "fit the eight constants of a GPU's kernel model to measured matrix products"
-    made = command("calibrate", "gpus", about)
-    add(made, "MEASURED", "CSV with the columns M, N, K, dtype, time_us_median")
-    add(made, "--gpu GPU", "the GPU that was measured", required=True)
-    _add_dtype(made, "fit the rows of this number format, such as bf16", _L2_OF_TABLE)
-    add(made, "--source TEXT", "where the measurements come from, to be kept in the file")
-    add(made, "-o FILE", "write the calibration there")
-    add_forms(made)
-
-    about = "advise on the sizes of a matrix product, or compare a profile with predictions"
-    made = command("gpu", "gpus", about)
-    tasks = made.add_subparsers(metavar="TASK", required=True, parser_class=type(made))
-    about = "show what tiles and waves cost a matrix product, and what rounding its sizes up would bring"
-    made = _command(tasks, "advise", "gpu_advise", "gpus", about)
-    for name in ("M", "N", "K"):
-        add(made, name, None, cli.positive_int)
-    add(made, "--gpu GPU", required=True)
-    _add_prediction(made)
-    _add_layout(made, "order in memory: " + _LETTERS, LAYOUTS)
-    add(made, "--tile ROWSxCOLUMNS", "try this tile alone, such as 256x128, with K in one part", default="")
-    add(made, "--sweep", "the dimension that the chart varies (default: n)", choices=("m", "n", "k"))
-    add(made, "-o FILE", "draw throughput over one dimension: FILE.png or FILE.svg")
-    add_forms(made)
-
-    _add_operators(tasks)
-    _add_serve(tasks)
-    _add_train(tasks)
-    about = "hold a profile of kernels against what is predicted for them"
-    made = _command(tasks, "compare", "gpu_compare", "gpus", about)
-    add(made, "PROFILE", "CSV of Nsight Systems or Compute, or with M, N, K, time")
-    add(made, "--gpu GPU", required=True)
-    add(made, "--workload WORKLOAD", "layers that NVTX ranges name")
-    _add_prediction(made, "number format (default: what a table with M, N, K and time says, else fp16)")
-    add_forms(made)
-
-
-def _add_operators(tasks: Any) -> None:
-    """Add the operators that `gpu` times."""
-    about = "time an operator that memory limits, such as relu or layer_norm, from cold memory"
-    made = _command(tasks, "operator", "gpu_operator", "gpus", about)
-    add(made, "OPERATOR", None)
-    add(made, "GPU", None)
-    add(made, "--elements N", "of the input (default: 1048576)", cli.positive_int, default=2**20)
-    add(made, "--dtype FORMAT", "number format (default: fp16)", cli.number_format)
-    _add_calibration(made)
-    add(made, *_MIG)
-    add_forms(made)
-
-    about = "time fused attention: of one new token (decode) or of more (prefill), after cached ones"
-    made = _command(tasks, "attention", "gpu_attention", "gpus", about)
-    add(made, "GPU", None)
-    add(made, "--batch N", "sequences (default: 1)", cli.positive_int, default=1)
-    add(made, "--tokens N", "new tokens of each (default: 1)", cli.positive_int, default=1)
-    add(made, "--cached N", "tokens before them (default: 0)", cli.whole_number, default=0)
-    add(made, "--heads N", "query heads", cli.positive_int, required=True)
-    add(made, "--kv-heads N", "key-value heads (default: as many)", cli.positive_int)
-    add(made, "--head-size N", "words of a head (default: 128)", cli.positive_int, default=128)
-    add(made, "--window N", "keys that a token sees (default: all)", cli.positive_int, default=0)
-    add(made, "--latent", "latent attention, as in DeepSeek: a head of 128 words, a latent vector of 512")
-    add(made, "--dtype FORMAT", "of queries: bf16 (default), fp16 or fp8", default="bf16")
-    add(made, "--cache-dtype FORMAT", "of keys and values (default: as the queries)")
-    _add_stack(made)
-
-    about = "time both products of a mixture of experts on one GPU, with what lies between"
-    made = _command(tasks, "moe", "gpu_moe", "gpus", about)
-    add(made, "GPU", None)
-    add(made, "--tokens N", "of all GPUs together", cli.positive_int, required=True)
-    add(made, "--hidden N", "width of a token", cli.positive_int, required=True)
-    add(made, "--inter N", "width between the products, on this GPU", cli.positive_int, required=True)
-    add(made, "--experts N", "of all GPUs together", cli.positive_int, required=True)
-    add(made, "--top N", "experts of a token", cli.positive_int, required=True)
-    add(made, "--ep N", "GPUs that share the experts (default: 1)", cli.positive_int, default=1)
-    about = "power by which tokens crowd on few experts, such as 1.2 (default: 0, equal shares)"
-    add(made, "--skew X", about, float, default=0.0)
-    add(made, "--plain", "one product before the activation instead of two (gated)")
-    _add_precision(made)
-    _add_stack(made)
-
-    about = "time a product in a narrow format, with the pass that quantises its inputs"
-    made = _command(tasks, "product", "gpu_product", "gpus", about)
-    add(made, "GPU", None)
-    for name in ("M", "N", "K"):
-        add(made, name, None, cli.positive_int)
-    _add_precision(made)
-    _add_stack(made)
-
-    about = "time an all-reduce, all-gather, reduce-scatter or all-to-all of the GPUs of a node"
-    made = _command(tasks, "collective", "gpu_collective", "gpus", about)
-    add(made, "GPU", None)
-    add(made, "OPERATION", "all_reduce, all_gather, reduce_scatter or all_to_all")
-    add(made, "--gpus N", "how many (default: 8)", cli.positive_int, default=8)
-    add(made, "--size SIZE", "the whole message, such as 16 MiB", cli.memory, required=True)
-    add(made, "--one-shot", "an all-reduce of the stack's own kernels, such as those of vLLM, instead of NCCL")
-    _add_stack(made)
-
-
-def _add_train(tasks: Any) -> None:
-    about = "time, throughput, memory of states and energy of a training step of a decoder on many GPUs"
-    made = _command(tasks, "train", "gpu_train", "gpus", about)
-    add(made, "MODEL", "a decoder: a file, or a name that `accelsim list decoders` shows")
-    add(made, "GPU", None)
-    several = "; several, such as 1,2,4, make a row for each (default: 1)"
-    add(made, "--batch LIST", "sequences of a step, of all copies" + several, cli.counts, default=(1,))
-    add(made, "--micro LIST", "sequences that go through at once" + several, cli.counts, default=(1,))
-    add(made, "--dp LIST", "copies of the model (data parallel)" + several, cli.counts, default=(1,))
-    add(made, "--tp LIST", "GPUs that share each layer (tensor parallel)" + several, cli.counts, default=(1,))
-    add(made, "--pp LIST", "stages that share the layers (pipeline parallel)" + several, cli.counts, default=(1,))
-    add(made, "--ep LIST", "GPUs that share the experts" + several, cli.counts, default=(1,))
-    add(made, "--sequence N", "tokens of a sequence (default: 4096)", cli.positive_int, default=4096)
-    about = "what copies share out: none (default), optimizer states, gradients too, weights too (ZeRO 1 to 3)"
-    add(made, "--shard WHAT", about, choices=("none", "optimizer", "gradients", "weights"), default="none")
-    add(made, "--recompute", "keep the inputs of layers alone, and compute the rest again in the backward pass")
-    add(made, "--no-overlap", "sum up gradients after the backward pass instead of meanwhile")
-    about = "GB/s that each GPU sends to other nodes (default: 50, an InfiniBand NDR link for each)"
-    add(made, "--network GB", about, cli.positive_int, default=50)
-    add(made, "--precision NAME", "of products: bf16 (default), fp8 or another of `gpu product`", default="bf16")
-    add(made, "--skew X", "power by which tokens crowd on few experts (default: 0)", float, default=0.0)
-    _add_calibration(made)
-    _add_stack(made)
-
-
-def _add_serve(tasks: Any) -> None:
-    about = "time to first token, time per output token, throughput, memory and energy of a decoder on several GPUs"
-    made = _command(tasks, "serve", "gpu_serve", "gpus", about)
-    add(made, "MODEL", "a decoder: a file, or a name that `accelsim list decoders` shows")
-    add(made, "GPU", None)
-    several = "; several, such as 1,2,4, make a sweep (default: 1)"
-    add(made, "--batch LIST", "sequences at once" + several, cli.counts, default=(1,))
-    add(made, "--tp LIST", "GPUs that share each layer (tensor parallel)" + several, cli.counts, default=(1,))
-    add(made, "--pp LIST", "stages that share the layers (pipeline parallel)" + several, cli.counts, default=(1,))
-    about = "GPUs that share the experts; where they are more than --tp, each --tp of them have sequences of their own"
-    add(made, "--ep LIST", about + several, cli.counts, default=(1,))
-    add(made, "--prompt N", "tokens of a prompt (default: 2048)", cli.positive_int, default=2048)
-    about = "tokens with which all prompts begin, and which the cache holds already (default: 0)"
-    add(made, "--prefix N", about, cli.whole_number, default=0)
-    about = "tokens of an answer (default: 512)"
-    add(made, "--output N", about, cli.positive_int, default=512, dest="output_tokens")
-    about = "prompt tokens that go through at once, at most; a prompt is never split (default: 8192)"
-    add(made, "--step-tokens N", about, cli.positive_int, default=8192)
-    about = "of weights and products: bf16 (default), fp8, nvfp4 or another of `gpu product`"
-    add(made, "--precision NAME", about, default="bf16")
-    add(made, "--cache-dtype FORMAT", "of the key-value cache: bf16 (default) or fp8", default="bf16")
-    add(made, "--skew X", "power by which tokens crowd on few experts (default: 0)", float, default=0.0)
-    about = "constants of products that `accelsim calibrate` fitted (default: those that ship, if they do)"
-    add(made, "--calibration FILE", about)
-    about = "draw the throughput of a sweep over the time per token: FILE.png or FILE.svg"
-    made.add_argument("-o", "--plot", metavar="FILE", dest="output", help=about)
-    add(made, "--html FILE", "write one page to open in a browser and explore, of a sweep")
-    _add_stack(made)
-
-
-def _add_precision(made: argparse.ArgumentParser) -> None:
-    about = "bf16, fp8, fp8_block, int8, int8_wo, int4_wo, nvfp4 or another (default: fp8)"
-    add(made, "--precision NAME", about, default="fp8")
-
-
-def _add_stack(made: argparse.ArgumentParser) -> None:
-    about = (
-        "software whose kernels are meant, such as vllm, or as the answer names it (default: all that were measured)"
-    )
-    add(made, "--stack NAME", about, default="")
-    add(made, *_MIG)
-    add_forms(made)
-
-
 def _add_validate(made: argparse.ArgumentParser) -> None:
     about = "timeloop, sparseloop, scalesim: their records; gemmini, tileflow: cycles of RTL; else: times of kernels"
     choices = ("timeloop", "sparseloop", "scalesim", "gemmini", "tileflow", "gemm", *KERNELS)
@@ -593,45 +380,7 @@ def _add_validate(made: argparse.ArgumentParser) -> None:
     group = made.add_argument_group("gemm", "measured against predicted times of matrix products on a GPU")
     add(group, "--gpu GPU", "the GPU that was measured (default: what the table says)")
     about = "number format of the rows of which the table does not say it by a name that is known"
-    _add_prediction(group, about, _L2_OF_TABLE)
-
-
-def _add_prediction(made: Made, dtype: str = "number format (default: fp16)", l2: str = "") -> None:
-    """Add what a prediction of kernels is of."""
-    add(made, *_MIG)
-    _add_calibration(made)
-    _add_dtype(made, dtype, l2)
-
-
-def _add_calibration(made: Made) -> None:
-    about = "constants that `accelsim calibrate` fitted, or `shipped` for those that come with accelsim "
-    add(made, "--calibration FILE", about + "(default: uncalibrated)")
-
-
-_LETTERS = "tn, nn, nt, tt, as in names of kernels: weights t (K is contiguous) or n (N is), then inputs n (K) or t (M)"
-
-
-def _add_layout(made: Made, about: str, choices: Sequence[str]) -> None:
-    add(made, "--layout", about, choices=choices, default=choices[0])
-    about = "cuBLAS from 11 on (default), or before it: tensor cores in FP16 for multiples of 8 alone (Volta, Turing)"
-    add(made, "--library", about, choices=LIBRARIES, default=LIBRARIES[0])
-
-
-def _add_dtype(made: Made, dtype: str, l2: str = "") -> None:
-    usual = (
-        "what L2 holds when a kernel starts: what fits of the activations and of six layers' weights in turn "
-        "(default), nothing, or what fits of the kernel's own operands and results"
-    )
-    add(made, "--dtype FORMAT", dtype, cli.number_format)
-    add(made, "--l2", l2 or usual, choices=L2_STATES, default=L2_STATES[0])
-
-
-def refuse_gpu_options(arguments: argparse.Namespace) -> None:
-    """Refuse options that mean nothing on a machine that is no GPU; raises AccelsimError if there is one."""
-    for name, usual in _GPU_OPTIONS.items():
-        if getattr(arguments, name) != usual:
-            option = "pass" if name == "training_pass" else name
-            raise AccelsimError(f"--{option}: {arguments.arch} is no GPU; `accelsim gpus` shows those that ship")
+    gpu_arguments.add_prediction(group, about, gpu_arguments.L2_OF_TABLE)
 
 
 def _check_map(parsed: argparse.Namespace) -> None:

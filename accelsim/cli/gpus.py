@@ -17,7 +17,7 @@ import numpy as np
 
 from accelsim.cli import DONE, answer
 from accelsim.cli.inputs import find_layer, read_workload
-from accelsim.gpu import LAYOUTS, PASS_LAYOUTS
+from accelsim.gpu import ATTENTION, LAYOUTS, PASS_LAYOUTS, PASSES
 from accelsim.gpu.advice import advise, points, ridges, sweep
 from accelsim.gpu.attention import attention_shapes, latent_shapes, time_attention, word_bytes
 from accelsim.gpu.calibration import calibrate, mode_of
@@ -25,20 +25,11 @@ from accelsim.gpu.catalogue import BYTES, Gpu, catalogue, load_gpu, may_be, pack
 from accelsim.gpu.collectives import collective_shapes, time_collective
 from accelsim.gpu.decoder import load_decoder
 from accelsim.gpu.fitted import KernelTimes
-from accelsim.gpu.gemm import LARGEST
-from accelsim.gpu.kernel import (
-    APART,
-    best_kernels,
-    gemms_of,
-    network_kernels,
-    operator,
-    product_of,
-    time_operators,
-    too_large,
-    turned,
-)
+from accelsim.gpu.gemm import LARGEST, Setup
+from accelsim.gpu.kernel import best_kernels, operator, time_operators
 from accelsim.gpu.kernel_tables import is_kernel_table, validate_kernels
 from accelsim.gpu.measured import read_measured
+from accelsim.gpu.network import gemms_of, network_kernels, product_of, too_large, turned
 from accelsim.gpu.profile import compare_profile, kernels_of, read_profile
 from accelsim.gpu.quantised import PRECISIONS, experts_shapes, precision_of, product_shapes, time_experts, time_products
 from accelsim.gpu.serve import Request, Split, front, misfit, refusal, serve
@@ -128,10 +119,10 @@ def map_on_gpu(arguments: argparse.Namespace) -> int:
     refused = too_large(gpu, layers, number_format)
     if refused:
         raise NoValidMapping(f"{workload.name}: {refused}")
-    fused = APART if layer or arguments.training_pass != "forward" else arguments.attention
-    given = arguments.layout if arguments.layout in LAYOUTS else PASS_LAYOUTS[arguments.training_pass]
-    of = (gpu, layers, products, workload.edges, number_format, mode, arguments.l2, fused)
-    pairs = network_kernels(*of, layout=given, library=arguments.library)
+    fused = ATTENTION[-1] if layer or arguments.training_pass != PASSES[0] else arguments.attention
+    layout = arguments.layout if arguments.layout in LAYOUTS else PASS_LAYOUTS[arguments.training_pass]
+    setup = Setup(arguments.l2, layout, arguments.library)
+    pairs = network_kernels(gpu, layers, products, workload.edges, number_format, mode, setup, fused)
     if arguments.layout == "nchw":
         by_name = {einsum.name: einsum for einsum in layers}
         pairs = [
@@ -163,7 +154,7 @@ def gpu_roofline(arguments: argparse.Namespace) -> int:
     layers = [einsum for workload in workloads for einsum in workload.layers]
     mode = mode_of(gpu, dtype, arguments.calibration)
     gemms = gemms_of([product_of(einsum) for einsum in layers])
-    kernels = best_kernels(gpu, [einsum.name for einsum in layers], gemms, dtype, mode, l2=arguments.l2)
+    kernels = best_kernels(gpu, [einsum.name for einsum in layers], gemms, dtype, mode, Setup(arguments.l2))
     levels, found = ridges(gpu, dtype), points(gpu, kernels)
 
     def figure() -> Axes:
@@ -182,8 +173,8 @@ def gpu_advise_command(arguments: argparse.Namespace) -> int:
         raise AccelsimError("--sweep draws a chart; say where to, such as -o sweep.png")
     gpu = load_gpu(arguments.gpu, arguments.mig)
     dtype, sizes = arguments.dtype or "fp16", (arguments.m, arguments.n, arguments.k)
-    given = {name: getattr(arguments, name) for name in ("layout", "library", "tile")}
-    advice = advise(gpu, *sizes, dtype, arguments.calibration, arguments.l2, **given)
+    setup = Setup(arguments.l2, arguments.layout, arguments.library, arguments.tile)
+    advice = advise(gpu, *sizes, dtype, arguments.calibration, setup)
 
     def figure() -> Axes:
         from accelsim.show.plots.diagram import plot_sweep
@@ -195,7 +186,7 @@ def gpu_advise_command(arguments: argparse.Namespace) -> int:
         step = step if step < _ALIGNED else -(-step // _ALIGNED) * _ALIGNED
         values = list(range(-(-first // step) * step, last + 1, step))
         mode = mode_of(gpu, dtype, arguments.calibration)
-        tflops = sweep(gpu, name, values, *sizes, dtype, mode, l2=arguments.l2, **given)
+        tflops = sweep(gpu, name, values, *sizes, dtype, mode, setup)
         others = ", ".join(f"{key.upper()} = {value}" for key, value in zip("mnk", sizes, strict=True) if key != name)
         head = f"{gpu.name}, {dtype}, {others}{', tile ' if arguments.tile else ''}{arguments.tile}"
         return plot_sweep(name.upper(), values, tflops, (size, advice.kernel.tflops), head)

@@ -23,7 +23,7 @@ from accelsim.cli import (
     show_status,
     write_figure,
 )
-from accelsim.cli.arguments import refuse_gpu_options
+from accelsim.cli.gpu_arguments import refuse_gpu_options
 from accelsim.cli.inputs import (
     SIZES,
     Inputs,

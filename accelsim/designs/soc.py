@@ -19,7 +19,8 @@ import numpy as np
 from accelsim.designs.assign import Assignment, Costs, least_energy, least_latency, most_throughput
 from accelsim.designs.checking import find_file
 from accelsim.gpu.catalogue import BYTES, Gpu, load_gpu
-from accelsim.gpu.kernel import best_kernels, gemms_of, product_of
+from accelsim.gpu.kernel import best_kernels
+from accelsim.gpu.network import gemms_of, product_of
 from accelsim.inputs import fields, forms
 from accelsim.inputs.architecture import Architecture, load_architecture
 from accelsim.inputs.constraints import load_constraints

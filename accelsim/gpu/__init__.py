@@ -1,10 +1,10 @@
 """GPUs: their catalogue, the time of a kernel by its tiling, and what measurements say about it.
 
 `catalogue` reads `arch/gpu/*.yaml` into a `Gpu` and finds those that ship. `constants` has what data sheets do not say
-and the tiles of a GPU, `gemm` times all of them and takes the fastest; `kernel` makes products of layers, describes
-what was taken, and has operators that memory limits; `advice` has rooflines too. `fitted` has kernels by few constants
-for each software stack, such as `attention` and `collectives`, and `kernel_tables` what was measured of them.
-`measured` reads products, `calibration` fits a GPU's constants, `validation` predicts what was measured.
+and the tiles of a GPU, `gemm` times all of them and takes the fastest; `kernel` describes what was taken, and has
+operators that memory limits; `network` makes products of layers; `advice` has rooflines too. `fitted` has kernels by
+few constants for each software stack, such as `attention` and `collectives`, and `kernel_tables` what was measured of
+them. `measured` reads products, `calibration` fits a GPU's constants, `validation` predicts what was measured.
 """
 
 ROTATING = "rotating"
@@ -14,5 +14,11 @@ used in turn as in the layers of a network; `cold`, nothing; `warm`, what fits o
 LAYOUTS = ("tn", "nn", "nt", "tt")
 """How operands lie in memory, weights first, as cuBLAS and names of kernels have it (column-major). Weights: `t`, K is
 contiguous, as in PyTorch's linear layers and NHWC convolutions; `n`, N is. Inputs: `n`, K is contiguous; `t`, M is."""
+LIBRARIES = ("cublas11", "cublas10")
+"""Generations of libraries: cuBLAS from 11.0 on, and before it, where tensor cores computed FP16 only of sizes that are
+multiples of 16 B (NVIDIA's guide to matrix multiplication, tensor core requirements)."""
 PASS_LAYOUTS = {"forward": "tn", "input_gradient": "nn", "weight_gradient": "nt"}
 """That of each pass of training, if no tensor is turned between them."""
+PASSES = tuple(PASS_LAYOUTS)
+ATTENTION = ("full", "causal", "apart")
+"""How attention is computed: fused, every token seeing all keys, or those before it; or as two products."""

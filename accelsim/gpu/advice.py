@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from functools import partial
+from dataclasses import dataclass
 
 import numpy as np
 
-from accelsim.gpu import LAYOUTS, ROTATING
 from accelsim.gpu.calibration import Mode, mode_of
 from accelsim.gpu.catalogue import BYTES, Gpu
 from accelsim.gpu.constants import Floats, compute_class
-from accelsim.gpu.gemm import Gemms, time_gemms
-from accelsim.gpu.kernel import LIBRARIES, Kernel, best_kernels, machines_of
+from accelsim.gpu.gemm import USUAL, Gemms, Setup, time_gemms
+from accelsim.gpu.kernel import Kernel, best_kernels, machines_of
 
 HIGH = 0.7
 """Utilization from which a resource counts as well used (NVIDIA's guide to profiling kernels)."""
@@ -110,11 +108,7 @@ def advise(
     k: int,
     number_format: str,
     calibration: str | None = None,
-    l2: str = ROTATING,
-    *,
-    layout: str = LAYOUTS[0],
-    library: str = LIBRARIES[0],
-    tile: str = "",
+    setup: Setup = USUAL,
 ) -> Advice:
     """Find what a product loses and what would help: rounding one size up, or several to the same multiple.
 
@@ -122,16 +116,14 @@ def advise(
     ----------
     calibration : str, optional
         As in `mode_of`.
-    layout, library, tile : str
-        As in `best_kernels`.
 
     Returns
     -------
     Advice
         Roundings that are faster, or as fast, for each operation that is wanted, best first.
     """
-    mode, given = mode_of(gpu, number_format, calibration), _Given(l2, layout, library, tile)
-    (kernel,) = best_kernels(gpu, ["gemm"], Gemms.of(m, n, k), number_format, mode, **asdict(given))
+    mode = mode_of(gpu, number_format, calibration)
+    (kernel,) = best_kernels(gpu, ["gemm"], Gemms.of(m, n, k), number_format, mode, setup)
     sizes: dict[tuple[int, int, int], str] = {}
     asked = {"M": m, "N": n, "K": k}
     for names, multiple in itertools.product(("M", "N", "K", "NK", "MN", "MK", "MNK"), MULTIPLES):
@@ -143,12 +135,12 @@ def advise(
             sizes.setdefault((changed["M"], changed["N"], changed["K"]), f"{what} (multiple{several} of {multiple})")
     better = []
     for shape, what in sizes.items():
-        time_us = float(_times(gpu, Gemms.of(*shape), number_format, mode, given)[0])
+        time_us = float(_times(gpu, Gemms.of(*shape), number_format, mode, setup)[0])
         if time_us < kernel.time_us * _FASTER:
             better.append(_change(kernel, what, shape, number_format, time_us))
     better.sort(key=lambda change: change.time_us)
-    formats = _formats(gpu, kernel, calibration, _Given(l2, layout))
-    return Advice(kernel, tuple(better), tuple(formats), tuple(_notes(gpu, kernel, layout)))
+    formats = _formats(gpu, kernel, calibration, Setup(setup.l2, setup.layout))
+    return Advice(kernel, tuple(better), tuple(formats), tuple(_notes(gpu, kernel, setup.layout)))
 
 
 def sweep(
@@ -160,33 +152,19 @@ def sweep(
     k: int,
     number_format: str,
     mode: Mode,
-    *,
-    l2: str = ROTATING,
-    layout: str = LAYOUTS[0],
-    library: str = LIBRARIES[0],
-    tile: str = "",
+    setup: Setup = USUAL,
 ) -> Floats:
     """Throughput [TFLOPS] of products that differ in one dimension, `m`, `n` or `k`; float[len(values)]."""
     sizes = {"m": m, "n": n, "k": k, dimension: np.asarray(values, dtype=np.float64)}
     gemms = Gemms.of(sizes["m"], sizes["n"], sizes["k"])
-    return gemms.flops / _times(gpu, gemms, number_format, mode, _Given(l2, layout, library, tile)) * 1e-6
+    return gemms.flops / _times(gpu, gemms, number_format, mode, setup) * 1e-6
 
 
-@dataclass(frozen=True, slots=True)
-class _Given:
-    """What is said of a product beside its sizes, as in `best_kernels`."""
-
-    l2: str
-    layout: str
-    library: str = LIBRARIES[0]
-    tile: str = ""
-
-
-def _times(gpu: Gpu, gemms: Gemms, number_format: str, mode: Mode, given: _Given, *, sparse: bool = False) -> Floats:
+def _times(gpu: Gpu, gemms: Gemms, number_format: str, mode: Mode, setup: Setup, *, sparse: bool = False) -> Floats:
     time_us = np.empty(len(gemms))
-    for at, machine, own in machines_of(gpu, gemms, number_format, mode, given.library):
-        asked = partial(time_gemms, l2=given.l2, layout=given.layout, tile=given.tile, sparse=sparse)
-        time_us[at] = asked(machine, gemms.rows(at), number_format, own.constants).time_us
+    for at, machine, own in machines_of(gpu, gemms, number_format, mode, setup.library):
+        times = time_gemms(machine, gemms.rows(at), number_format, own.constants, setup, sparse=sparse)
+        time_us[at] = times.time_us
     return time_us
 
 
@@ -196,7 +174,7 @@ def _change(kernel: Kernel, what: str, size: tuple[int, int, int], number_format
     return Change(what, *size, number_format, time_us, tflops, kernel.time_us / time_us)
 
 
-def _formats(gpu: Gpu, kernel: Kernel, calibration: str | None, given: _Given) -> list[Change]:
+def _formats(gpu: Gpu, kernel: Kernel, calibration: str | None, setup: Setup) -> list[Change]:
     """The product in the other formats, and in each with 2:4 sparse weights.
 
     Where a calibration is of another kind of kernels, without it.
@@ -211,7 +189,7 @@ def _formats(gpu: Gpu, kernel: Kernel, calibration: str | None, given: _Given) -
         for sparse in (False, True):
             if (name == kernel.number_format and not sparse) or (sparse and name not in gpu.peak_tflops_sparse):
                 continue
-            time_us = float(_times(gpu, Gemms.of(*size), name, mode, given, sparse=sparse)[0])
+            time_us = float(_times(gpu, Gemms.of(*size), name, mode, setup, sparse=sparse)[0])
             what = f"{name}, 2:4 sparse weights" if sparse else name
             found.append(_change(kernel, what, size, name, time_us))
     return sorted(found, key=lambda change: change.time_us)

@@ -28,7 +28,7 @@ from accelsim.gpu.constants import (
     KernelConstants,
     compute_class,
 )
-from accelsim.gpu.gemm import time_gemms
+from accelsim.gpu.gemm import Setup, time_gemms
 from accelsim.gpu.measured import Measured, Split, split_rows
 from accelsim.inputs.errors import AccelsimError, Mark
 from accelsim.inputs.source import Problems, read_text
@@ -317,7 +317,7 @@ def calibrate(gpu: Gpu, measured: Measured, source: dict[str, str]) -> Calibrati
 
     def residuals(values: Any, choice: str) -> Floats:
         constants = common.with_values(values, choice)
-        times = time_gemms(gpu, fitted.gemms, fitted.number_format, constants, l2=fitted.l2).time_us
+        times = time_gemms(gpu, fitted.gemms, fitted.number_format, constants, Setup(fitted.l2)).time_us
         result: Floats = np.log(times / fitted.time_us)
         return result
 
@@ -329,7 +329,7 @@ def calibrate(gpu: Gpu, measured: Measured, source: dict[str, str]) -> Calibrati
         found.append((float(np.mean(np.abs(residuals(values, choice)))), choice, values))
     _, choice, values = min(found, key=lambda one: one[0])
     constants = common.with_values(values, choice)
-    times = time_gemms(gpu, measured.gemms, measured.number_format, constants, l2=measured.l2).time_us
+    times = time_gemms(gpu, measured.gemms, measured.number_format, constants, Setup(measured.l2)).time_us
     errors, held = errors_by_split(measured, split, times)
     low, high = np.quantile(held, _QUANTILES) if len(held) else (np.nan, np.nan)
     interval = (float(f"{low:.3f}"), float(f"{high:.3f}"))

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accelsim.gpu import L2_STATES, LAYOUTS, ROTATING
+from accelsim.gpu import L2_STATES, LAYOUTS, LIBRARIES, ROTATING
 from accelsim.gpu.catalogue import BYTES, Gpu
 from accelsim.gpu.constants import (
     ONE_ROUND,
@@ -93,6 +93,37 @@ class Gemms:
         return self.m, self.n, self.k, self.batch, self.unique
 
 
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """How products are computed: beside their sizes, what decides which kernels there are and how long they take.
+
+    Attributes
+    ----------
+    l2 : str
+        What L2 holds at the start, one of `L2_STATES`.
+    layout : str
+        One of `LAYOUTS`: of which dimension the alignment of each operand's rows depends.
+    library : str
+        One of `LIBRARIES`; `kernel.machines_of` says which units it uses.
+    tile : str
+        Try this one alone, such as 256x128, with K in one part.
+    """
+
+    l2: str = ROTATING
+    layout: str = LAYOUTS[0]
+    library: str = LIBRARIES[0]
+    tile: str = ""
+
+    def __post_init__(self) -> None:
+        for name, known in (("l2", L2_STATES), ("layout", LAYOUTS), ("library", LIBRARIES)):
+            value = getattr(self, name)
+            if value not in known:
+                raise AccelsimError(f"{name} must be one of {', '.join(known)}, got '{value}'")
+
+
+USUAL = Setup()
+
+
 def _check_sizes(name: str, values: Floats) -> None:
     bad = ~((values >= 1) & (values <= LARGEST) & (values == np.floor(values)))
     if bad.any():
@@ -135,12 +166,10 @@ def time_gemms(
     gemms: Gemms,
     number_format: str,
     constants: KernelConstants,
+    setup: Setup = USUAL,
     *,
-    l2: str = ROTATING,
-    layout: str = LAYOUTS[0],
     splits: Sequence[int] = SPLITS,
     sparse: bool = False,
-    tile: str = "",
 ) -> Times:
     """Time each product with every tile and split, and choose the fastest.
 
@@ -148,39 +177,21 @@ def time_gemms(
     ----------
     number_format : str
         Of the operands.
-    l2 : str
-        One of `L2_STATES`.
-    layout : str
-        One of `LAYOUTS`: of which dimension the alignment of each operand's rows depends.
     splits : sequence of int
         Parts into which K may be split, out of `SPLITS`.
     sparse : bool
         Whether the weights are 2:4 sparse: half the multiply-adds, `sparse_share` of their bytes.
-    tile : str
-        Try this one alone, such as 256x128, with K in one part.
 
     Raises
     ------
     AccelsimError
         If the GPU does not compute in the format, or not in sparse, or has no such tile.
     """
-    if l2 not in L2_STATES:
-        raise AccelsimError(f"l2 must be one of {', '.join(L2_STATES)}, got '{l2}'")
-    if layout not in LAYOUTS:
-        raise AccelsimError(f"layout must be one of {', '.join(LAYOUTS)}, got '{layout}'")
     tiles = tile_set(gpu, number_format, constants.in_flight_bytes, sparse)
-    if tile:
-        tiles, splits = tiles.only(tile), SPLITS[:1]
-    model = _TimeModel(
-        gpu,
-        tiles,
-        number_format,
-        constants,
-        l2,
-        layout,
-        np.array(splits, np.float64),
-        sparse_share(number_format) if sparse else 1.0,
-    )
+    if setup.tile:
+        tiles, splits = tiles.only(setup.tile), SPLITS[:1]
+    kept = sparse_share(number_format) if sparse else 1.0
+    model = _TimeModel(gpu, tiles, number_format, constants, setup, np.array(splits, np.float64), kept)
     found = [model.best(gemms.rows(slice(at, at + _CHUNK))) for at in range(0, len(gemms), _CHUNK)]
     parts = {name: np.concatenate([times.parts[name] for times in found]) for name in found[0].parts}
     own = [name for name in Times.__slots__ if name != "parts"]
@@ -208,8 +219,7 @@ class _TimeModel:
     tiles: TileSet
     number_format: str
     constants: KernelConstants
-    l2: str
-    layout: str
+    setup: Setup
     splits: Floats
     kept: float
 
@@ -302,7 +312,7 @@ class _TimeModel:
     def _cycles(self, m: Floats, n: Floats, k: Floats) -> Floats:
         """Cycles of an SM for one element of K, of multiply-adds and shared memory together [P or 1, T, 1]."""
         tiles, c, width = self.tiles, self.constants, BYTES[self.number_format]
-        weights, inputs = self.layout[0], self.layout[1]
+        weights, inputs = self.setup.layout[0], self.setup.layout[1]
         fill = tiles.row_fill_cycles[None, :, None] * _narrowness((k if inputs == "n" else m) * width)
         fill = fill + tiles.column_fill_cycles[None, :, None] * _narrowness((k if weights == "t" else n) * width)
         smem = c.smem_cost * (tiles.smem_cycles[None, :, None] + fill)
@@ -331,11 +341,11 @@ class _TimeModel:
         inputs, weights = m * k * batch * width * unique, k * n * batch * (width * self.kept)
         results = m * n * batch * result_bytes(self.number_format)
         operands = inputs + weights
-        if self.l2 == "cold":
+        if self.setup.l2 == "cold":
             cold_inputs = cold_weights = np.ones_like(m)
         else:
             since = operands + results
-            copies = c.weight_copies if self.l2 == ROTATING else 1.0
+            copies = c.weight_copies if self.setup.l2 == ROTATING else 1.0
             cold_inputs = self._gone(since)
             cold_weights = self._gone(inputs + results + copies * weights)
         once = inputs * cold_inputs + weights * cold_weights + results * cold_inputs

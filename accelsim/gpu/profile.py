@@ -16,8 +16,8 @@ from os import PathLike
 from accelsim.gpu import LAYOUTS, ROTATING
 from accelsim.gpu.calibration import mode_of
 from accelsim.gpu.catalogue import FORMATS, Gpu, may_be, no_format
-from accelsim.gpu.gemm import Gemms
-from accelsim.gpu.kernel import Kernel, best_kernels, gemms_of, product_of
+from accelsim.gpu.gemm import Gemms, Setup
+from accelsim.gpu.kernel import Kernel, best_kernels
 from accelsim.gpu.measured import (
     A_TIME,
     LEAST_US,
@@ -31,6 +31,7 @@ from accelsim.gpu.measured import (
     products,
     time_column,
 )
+from accelsim.gpu.network import gemms_of, product_of
 from accelsim.inputs.errors import AccelsimError, Mark, Problem
 from accelsim.inputs.source import Problems, read_text
 from accelsim.inputs.units import listed, quoted
@@ -507,8 +508,7 @@ def compare_profile(
         number_format = kernels[0].number_format
         mode = mode_of(gpu, number_format, calibration)
         layout = next(filter(None, (layout_in(kernel.name) for kernel in kernels)), LAYOUTS[0])
-        given = {"l2": kernels[0].l2 or l2, "layout": layout}
-        (predicted,) = best_kernels(gpu, [name], gemms, number_format, mode, **given)
+        (predicted,) = best_kernels(gpu, [name], gemms, number_format, mode, Setup(kernels[0].l2 or l2, layout))
         found.append(_compared(gpu, name, kernels, predicted, layer=isinstance(product, Einsum)))
     return found, unmatched
 

@@ -19,7 +19,7 @@ from accelsim.gpu.calibration import DOUBT, Errors, Mode, errors_by_split, error
 from accelsim.gpu.catalogue import BYTES, Gpu, find_gpu, gpu_hint, load_gpu, may_be, no_format
 from accelsim.gpu.constants import Floats
 from accelsim.gpu.fitted import Kind, Rows, Shapes, family, fit_sets, one_variant, predict, roofline_of
-from accelsim.gpu.gemm import result_bytes, time_gemms
+from accelsim.gpu.gemm import Setup, result_bytes, time_gemms
 from accelsim.gpu.kernel_tables import joined, nearest
 from accelsim.gpu.measured import (
     Measured,
@@ -209,7 +209,7 @@ def _rows_of(gpu: Gpu, measured: Measured) -> Rows:
 
 
 def _validated(gpu: Gpu, measured: Measured, mode: Mode, others: dict[str, Floats]) -> GemmValidation:
-    predicted = time_gemms(gpu, measured.gemms, measured.number_format, mode.constants, l2=measured.l2).time_us
+    predicted = time_gemms(gpu, measured.gemms, measured.number_format, mode.constants, Setup(measured.l2)).time_us
     errors = {"all": errors_of(predicted, measured.time_us, measured.gemms.flops)}
     held = measured.time_us / predicted
     if mode.calibration is not None and mode.calibration.is_of(measured):

@@ -26,7 +26,7 @@ from accelsim.gpu.collectives import NCCL, ONE_SHOT, OPERATIONS, collective_shap
 from accelsim.gpu.constants import Floats, board_power_w, compute_class
 from accelsim.gpu.decoder import Decoder
 from accelsim.gpu.fitted import KernelTimes, Kind, Shapes, shipped
-from accelsim.gpu.gemm import Gemms, time_gemms
+from accelsim.gpu.gemm import Gemms, Setup, time_gemms
 from accelsim.gpu.kernel import time_operators
 from accelsim.gpu.quantised import (
     EXPERTS,
@@ -119,7 +119,7 @@ class Pricing:
 
     def _product(self, m: Floats, n: Floats, k: Floats, batch: Floats) -> _Cost:
         gemms = Gemms.of(m, n, k, batch)
-        times = time_gemms(self.gpu, gemms, "bf16", self.mode.constants, l2="cold")
+        times = time_gemms(self.gpu, gemms, "bf16", self.mode.constants, Setup("cold"))
         return times.time_us, gemms.flops / self.gpu.flops("bf16") * 1e6, times.dram_bytes
 
     def _narrow(self, m: Floats, n: Floats, k: Floats, _: Floats) -> _Cost:

@@ -19,7 +19,7 @@ import numpy as np
 from accelsim.gpu.calibration import fit_positive
 from accelsim.gpu.catalogue import Gpu, find_gpu
 from accelsim.gpu.constants import BOUNDS, COMMON, Floats, KernelConstants, compute_class
-from accelsim.gpu.gemm import time_gemms
+from accelsim.gpu.gemm import Setup, time_gemms
 from accelsim.gpu.measured import Measured, read_measured, split_rows
 
 Table = tuple[Gpu, Measured]
@@ -103,7 +103,7 @@ def fit_common(tables: Sequence[Table], *, iterations: int = 30) -> dict[str, fl
         found = []
         for gpu, table in samples:
             constants = constants_of(values, compute_class(gpu, table.number_format))
-            times = time_gemms(gpu, table.gemms, table.number_format, constants, l2=table.l2).time_us
+            times = time_gemms(gpu, table.gemms, table.number_format, constants, Setup(table.l2)).time_us
             found.append(np.log(times / table.time_us) / np.sqrt(sizes[family(gpu)]))
         prior = [
             _WEIGHT.get(name.rpartition(" ")[2], _USUAL_WEIGHT) * np.log(values[name] / expected)

@@ -64,7 +64,7 @@ PARTS: dict[str, Names] = {
     "GPUs": {
         "accelsim.gpu.catalogue": ("load_gpu",),
         "accelsim.gpu.calibration": ("mode_of",),
-        "accelsim.gpu.gemm": ("Gemms", "time_gemms", "Times"),
+        "accelsim.gpu.gemm": ("Gemms", "Setup", "time_gemms", "Times"),
         "accelsim.gpu.kernel": (*("best_kernels", "Kernel", "wave_efficiency", "tile_efficiency", "time_operators"),),
         "accelsim.gpu.fitted": ("KernelTimes",),
         "accelsim.gpu.attention": ("attention_shapes", "latent_shapes", "time_attention"),
