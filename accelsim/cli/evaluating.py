@@ -34,7 +34,7 @@ from accelsim.cli.inputs import (
     read_machine,
     read_overrides,
 )
-from accelsim.inputs.architecture import Architecture, load_architecture
+from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.constraints import load_constraints
 from accelsim.inputs.errors import AccelsimError, NoValidMapping, SpecError
 from accelsim.inputs.library import read_json, read_utf8
@@ -43,7 +43,6 @@ from accelsim.inputs.mapping import Mapping as LoopNest
 from accelsim.inputs.mapping import load_mapping
 from accelsim.inputs.objective import Objective
 from accelsim.inputs.workload import Einsum
-from accelsim.inputs.workload_reader import load_workload
 from accelsim.model.evaluate import evaluate
 from accelsim.model.limits import Stand, peak_macs_per_cycle, stand
 from accelsim.model.result import Result
@@ -240,13 +239,10 @@ def replay_command(arguments: argparse.Namespace) -> int:
     beside = sorted(Path(statistics[0]).parent.glob("*.ERT.yaml"))
     if foreign.energies == OWN_MODELS and len(beside) == 1:
         foreign = read_foreign([*others, str(beside[0])], "timeloop", read_overrides(arguments))
-    if foreign.architecture is None or foreign.workload is None or foreign.mapping is None:
-        missing = [kind for kind in ("architecture", "workload", "mapping") if getattr(foreign, kind) is None]
-        raise AccelsimError(f"{others[0]}: the files hold no {' and no '.join(missing)}")
+    if lacking := foreign.lacks():
+        raise AccelsimError(f"{others[0]}: the files hold no {lacking}")
     sys.stderr.write(note_lines(foreign.notes))
-    architecture = load_architecture({"architecture": foreign.architecture})
-    einsum = load_workload({"workload": foreign.workload}).layers[0]
-    mapping = load_mapping({"mapping": foreign.mapping}, architecture, einsum)
+    architecture, einsum, mapping = foreign.loaded()
     sparse = architecture.saves_zeros
     result = evaluate(architecture, einsum, mapping)
     unknown = SPARSE if sparse else UNEXPLAINED

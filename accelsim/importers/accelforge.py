@@ -641,12 +641,8 @@ def _export(documents: Sequence[Document], mapping: LoopNest) -> str:
     found.append(Tagged("!Compute", {"einsum": layers[0].name, "component": str(nodes[-1].get("name"))}))
     text = yaml_text({"mapping": {"nodes": found}})
     again = convert([*documents, parse(text, "mapping.yaml")])
-    if again.architecture and again.workload and again.mapping:
-        machine, (layer,) = (
-            load_architecture({"architecture": again.architecture}),
-            load_workload({"workload": again.workload}).layers,
-        )
-        nest = load_mapping({"mapping": again.mapping}, machine, layer)
+    if not again.lacks():
+        machine, layer, nest = again.loaded()
         each = [evaluate(machine, layer, one) for one in (mapping, nest)]
         if len({(one.energy_pj, one.cycles) for one in each}) == 1:
             return text

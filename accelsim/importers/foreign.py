@@ -18,7 +18,7 @@ import yaml
 
 from accelsim.importers.documents import Document, Row, Table
 from accelsim.importers.templates import read_document
-from accelsim.inputs.architecture import load_architecture
+from accelsim.inputs.architecture import Architecture, load_architecture
 from accelsim.inputs.errors import AccelsimError, Mark, SpecError
 from accelsim.inputs.fields import open_source
 from accelsim.inputs.library import MODELS, read_utf8
@@ -26,6 +26,7 @@ from accelsim.inputs.mapping import Mapping as LoopNest
 from accelsim.inputs.mapping import dump_mapping, load_mapping, read_mapping
 from accelsim.inputs.source import Problems
 from accelsim.inputs.units import listed
+from accelsim.inputs.workload import Einsum
 from accelsim.inputs.workload_reader import load_workload
 
 KINDS = {
@@ -99,6 +100,17 @@ class Foreign:
             counted = f"{many} {'layer' if kind == 'workload' else 'level'}{'' if many == 1 else 's'}"
             found.append(" ".join(filter(None, (kind, document.get("name")))) + f": {counted}")
         return found
+
+    def lacks(self) -> str:
+        """Which of machine, layer and mapping is not there, such as `workload and no mapping`."""
+        kinds = ("architecture", "workload", "mapping")
+        return " and no ".join(kind for kind in kinds if getattr(self, kind) is None)
+
+    def loaded(self) -> tuple[Architecture, Einsum, LoopNest]:
+        """Machine, the only layer, and its mapping."""
+        machine = load_architecture({"architecture": self.architecture})
+        layer = load_workload({"workload": self.workload}).layers[0]
+        return machine, layer, load_mapping({"mapping": self.mapping}, machine, layer)
 
     def texts(self, sources: Sequence[str]) -> dict[str, str]:
         """YAML text of each kind, with a comment that names the files it comes from."""

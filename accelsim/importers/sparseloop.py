@@ -11,19 +11,17 @@ from functools import cached_property
 from pathlib import Path
 
 from accelsim.importers.documents import Row, Table
-from accelsim.importers.foreign import read_foreign
+from accelsim.importers.foreign import Foreign, read_foreign
 from accelsim.importers.templates import read_document
 from accelsim.importers.timeloop_comparison import TWO_ITERATIONS, default_counts, whole_tiles
 from accelsim.importers.timeloop_replay import CAUSES as REPLAYED
 from accelsim.importers.timeloop_replay import HALO, REUSE, cycles_in, evaluate_holding
-from accelsim.inputs.architecture import Architecture, load_architecture
+from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.energy import EnergyTable
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.library import read_utf8
-from accelsim.inputs.mapping import load_mapping
 from accelsim.inputs.sparsity import LevelSparsity, Rank
 from accelsim.inputs.workload import Einsum
-from accelsim.inputs.workload_reader import load_workload
 from accelsim.model.evaluate import evaluate
 from accelsim.model.result import Result, TensorAtLevel
 from accelsim.model.sparsity.evaluate import evaluate_sparse
@@ -272,14 +270,10 @@ def replay(design: Design) -> Replayed:
     Raises AccelsimError if an input is missing or cannot be read, or the design has parts that are not modelled.
     """
     theirs = read_statistics(read_utf8(str(design.statistics)), str(design.statistics))
-    foreign = read_foreign([str(file) for file in design.files], "timeloop") if design.files else None
-    if foreign is None or foreign.architecture is None or foreign.workload is None or foreign.mapping is None:
-        kinds = ("architecture", "workload", "mapping")
-        missing = [kind for kind in kinds if foreign is None or getattr(foreign, kind) is None]
-        raise AccelsimError(f"{design.statistics}: no {' and no '.join(missing)} lies beside or above it")
-    architecture = load_architecture({"architecture": foreign.architecture})
-    einsum = load_workload({"workload": foreign.workload}).layers[0]
-    mapping = load_mapping({"mapping": foreign.mapping}, architecture, einsum)
+    foreign = read_foreign([str(file) for file in design.files], "timeloop") if design.files else Foreign()
+    if lacking := foreign.lacks():
+        raise AccelsimError(f"{design.statistics}: no {lacking} lies beside or above it")
+    architecture, einsum, mapping = foreign.loaded()
     dense = evaluate(architecture, einsum, mapping)
     notes = tuple(str(note) for note in foreign.notes if "density" in note.key)
     return Replayed(design, architecture, einsum, dense, theirs, notes)

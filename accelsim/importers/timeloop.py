@@ -11,12 +11,11 @@ from typing import Any
 from accelsim.importers.documents import parse
 from accelsim.importers.foreign import Foreign
 from accelsim.importers.timeloop_inputs import convert
-from accelsim.inputs.architecture import Architecture, load_architecture
+from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.library import read_json, read_utf8
-from accelsim.inputs.mapping import Mapping, load_mapping
+from accelsim.inputs.mapping import Mapping
 from accelsim.inputs.workload import Einsum
-from accelsim.inputs.workload_reader import load_workload
 
 Json = dict[str, Any]
 _IMPERFECT = "imperfect factors: Timeloop's own counts are wrong there"
@@ -111,10 +110,7 @@ def _read_folder(file: Path) -> TimeloopCase | UnreadCase:
 def _loaded(name: str, foreign: Foreign, record: Json) -> TimeloopCase | UnreadCase:
     if foreign.mapping and "imperfect" in foreign.mapping:
         return UnreadCase(name, _IMPERFECT, broken=False)
-    architecture = load_architecture({"architecture": foreign.architecture})
-    einsum = load_workload({"workload": foreign.workload}).layers[0]
-    mapping = load_mapping({"mapping": foreign.mapping}, architecture, einsum)
-    return TimeloopCase(name, architecture, einsum, mapping, record)
+    return TimeloopCase(name, *foreign.loaded(), record)
 
 
 def reason_of(error: Exception) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from accelsim.importers.timeloop import MALFORMED, TimeloopCase, UnreadCase, read_cases, reason_of
-from accelsim.inputs.mapping import Mapping
+from accelsim.inputs.mapping import Mapping, products
 from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.model.evaluate import evaluate
 from accelsim.model.result import Result
@@ -264,10 +264,7 @@ def default_counts(
 
 def whole_tiles(mapping: Mapping, tensor: Tensor, level: int) -> int:
     """Words into a tile if each tile is fetched as a whole, though the loop that moves it leaves a halo in place."""
-    inside: dict[str, int] = {}
-    for mapped in mapping.levels[level:]:
-        for loop in (*mapped.temporal, *mapped.x, *mapped.y):
-            inside[loop.dim] = inside.get(loop.dim, 1) * loop.bound
+    inside = products(loop for mapped in mapping.levels[level:] for loop in mapped.loops)
     loops = [loop for mapped in mapping.levels[:level] for loop in mapped.temporal if loop.bound > 1]
     while loops and loops[-1].dim not in tensor.dims:
         loops.pop()
@@ -350,13 +347,8 @@ def multicast_groups(mapping: Mapping, tensor: Tensor, network: int) -> Counter[
 
     Counted child by child, on the network below level `network`.
     """
-    inside: dict[str, int] = {}
-    for level in mapping.levels[network + 1 :]:
-        for loop in (*level.temporal, *level.x, *level.y):
-            inside[loop.dim] = inside.get(loop.dim, 1) * loop.bound
-    spread: dict[str, int] = {}
-    for loop in (*mapping.levels[network].x, *mapping.levels[network].y):
-        spread[loop.dim] = spread.get(loop.dim, 1) * loop.bound
+    inside = products(loop for level in mapping.levels[network + 1 :] for loop in level.loops)
+    spread = products((*mapping.levels[network].x, *mapping.levels[network].y))
     children = itertools.product(*(range(bound) for bound in spread.values()))
     offsets = Counter(
         tuple(

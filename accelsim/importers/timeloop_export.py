@@ -18,13 +18,12 @@ from accelsim.importers.documents import parse
 from accelsim.importers.foreign import Tagged, yaml_text
 from accelsim.importers.timeloop_inputs import convert
 from accelsim.importers.timeloop_sparse import written_compute, written_densities, written_energies, written_sparsity
-from accelsim.inputs.architecture import Architecture, Level, load_architecture
+from accelsim.inputs.architecture import Architecture, Level
 from accelsim.inputs.errors import AccelsimError
-from accelsim.inputs.mapping import LevelMapping, Loop, Mapping, load_mapping
+from accelsim.inputs.mapping import LevelMapping, Mapping, products
 from accelsim.inputs.sparsity import COMPUTE_ACTIONS, STORAGE_ACTIONS
 from accelsim.inputs.units import listed
 from accelsim.inputs.workload import ROLES, Einsum, pad
-from accelsim.inputs.workload_reader import load_workload
 from accelsim.model.evaluate import evaluate
 
 ARCHITECTURE, PROBLEM, MAPPING, ERT, ART = (
@@ -227,10 +226,7 @@ def _problem(einsum: Einsum) -> dict[str, Any]:
 def _directives(stores: Sequence[_Store], einsum: Einsum, mapping: Mapping) -> Iterator[dict[str, Any]]:
     """Directives of a mapping; permutations are innermost first, and the dimensions after `split` lie on the Y axis."""
     nodes = {node.level: node for node in mapping.levels}
-    left = {
-        dim: math.prod(loop.bound for each in mapping.levels for loop in _loops(each) if loop.dim == dim)
-        for dim in einsum.dims
-    }
+    left = products(loop for each in mapping.levels for loop in each.loops)
     for store in stores:
         node = nodes[store.level.name]
         if not store.network:
@@ -257,10 +253,6 @@ def _directives(stores: Sequence[_Store], einsum: Einsum, mapping: Mapping) -> I
             yield {**where, "factors": factors, "permutation": order, "split": len(order) - len(y)}
 
 
-def _loops(node: LevelMapping) -> tuple[Loop, ...]:
-    return (*node.temporal, *node.x, *node.y)
-
-
 def _factor(dim: str, bound: int, left: dict[str, int], einsum: Einsum) -> str:
     """A factor, with the bound of its last pass where that is shorter (Ruby, ISPASS 2022); `left` counts down."""
     if bound == 1:
@@ -272,9 +264,7 @@ def _factor(dim: str, bound: int, left: dict[str, int], einsum: Einsum) -> str:
 
 def _on_axes(level: Level, node: LevelMapping) -> tuple[dict[str, int], dict[str, int]] | None:
     """Bounds on each axis, where a dimension that lies on both goes to one of them; None: there is no room on one."""
-    bounds: dict[str, int] = {}
-    for loop in (*node.x, *node.y):
-        bounds[loop.dim] = bounds.get(loop.dim, 1) * loop.bound
+    bounds = products((*node.x, *node.y))
     on_y = {loop.dim for loop in node.y}
     both = [loop.dim for loop in node.x if loop.dim in on_y]
     free = [*both, *(dim for dim in bounds if dim not in both)] if both else []
@@ -356,9 +346,7 @@ def _areas(architecture: Architecture, stores: Sequence[_Store]) -> list[dict[st
 def _same_figures(architecture: Architecture, einsum: Einsum, mapping: Mapping, files: dict[str, str]) -> list[str]:
     """Notes of what Timeloop counts otherwise without effect here; refused if the files come to other figures."""
     read = convert([parse(text, name) for name, text in files.items() if name != CLASSIC])
-    machine = load_architecture({"architecture": read.architecture})
-    layer = load_workload({"workload": read.workload}).layers[0]
-    theirs = evaluate(machine, layer, load_mapping({"mapping": read.mapping}, machine, layer))
+    theirs = evaluate(*read.loaded())
     ours = evaluate(architecture, einsum, mapping)
     if not ours.valid:
         raise AccelsimError(f"the mapping is not valid: {ours.violations[0]}")

@@ -17,7 +17,7 @@ from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.fields import Fields, Key, Keys, Source, formed, keys_form, node_of
 from accelsim.inputs.forms import Form
-from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
+from accelsim.inputs.mapping import LevelMapping, Loop, Mapping, products
 from accelsim.inputs.objective import LIMIT, Limit
 from accelsim.inputs.source import BadNode, ListNode, MapNode, Node, Problems, ScalarNode, describe
 from accelsim.inputs.units import decimal, listed, near_miss, parse_decimal
@@ -211,7 +211,7 @@ class Constraints:
         for at in range(len(mapping.levels) - 1, -1, -1):
             level = mapping.levels[at]
             asked, first = self.of(level.level), at == 0 or mapping.levels[at - 1].level != level.level
-            for loop in (*level.y, *level.x, *level.temporal):
+            for loop in level.loops:
                 tile[loop.dim] *= loop.bound
             sizes = {dim: min(size, einsum.dims[dim]) for dim, size in tile.items()}
             for tensor in einsum.tensors:
@@ -242,9 +242,7 @@ class Constraints:
                 ("spatial x", asked.x, level.x),
                 ("spatial y", asked.y, level.y),
             ):
-                bounds: dict[str, int] = {}
-                for loop in loops:
-                    bounds[loop.dim] = bounds.get(loop.dim, 1) * loop.bound
+                bounds = products(loops)
                 dims = [*bounds, *(f.dim for f in block.factors if f.dim not in bounds)]
                 where = f"{name} {axis}"
                 found += [

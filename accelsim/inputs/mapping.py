@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable, Sequence
 from collections.abc import Mapping as StringMap
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from accelsim.inputs import fields, forms
@@ -41,6 +41,11 @@ class LevelMapping:
     x: tuple[Loop, ...] = ()
     y: tuple[Loop, ...] = ()
     keep: frozenset[str] = frozenset()
+
+    @property
+    def loops(self) -> tuple[Loop, ...]:
+        """Those in time, then those over x and y."""
+        return (*self.temporal, *self.x, *self.y)
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,13 +269,18 @@ def overlong_loops(loops: Sequence[Loop], bound: int) -> list[tuple[int, int]]:
     return found[::-1]
 
 
+def products(loops: Iterable[Loop]) -> dict[str, int]:
+    """Product of the bounds of all loops over each dimension that has one."""
+    found: dict[str, int] = {}
+    for loop in loops:
+        found[loop.dim] = found.get(loop.dim, 1) * loop.bound
+    return found
+
+
 def leaves_remainder(mapping: Mapping, bounds: StringMap[str, int]) -> bool:
     """Whether the loops over some dimension cover more than its bound."""
-    covered = dict.fromkeys(bounds, 1)
-    for level in mapping.levels:
-        for loop in (*level.temporal, *level.x, *level.y):
-            covered[loop.dim] *= loop.bound
-    return any(covered[dim] > bound for dim, bound in bounds.items())
+    covered = products(loop for level in mapping.levels for loop in level.loops)
+    return any(covered.get(dim, 1) > bound for dim, bound in bounds.items())
 
 
 def last_passes(mapping: Mapping, bounds: StringMap[str, int]) -> list[tuple[tuple[int, ...], ...]]:
