@@ -359,8 +359,8 @@ def test_gpu_attention__bad_input_ends_with_2(words, message, capsys):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("64,4,4", "sixty,4,4", "x.csv:2:51: isl: expected a whole number from 1, got 'sixty'"),
-        ("64,4,4", "-64,4,4", "isl: expected a whole number from 1, got '-64'"),
+        ("64,4,4", "sixty,4,4", "x.csv:2:51: isl: expected a whole number from 1 to 1099511627776, got 'sixty'"),
+        ("64,4,4", "-64,4,4", "isl: expected a whole number from 1 to 1099511627776, got '-64'"),
         ("isl", "tokens", "x.csv:1:1: no column isl, which context_attention needs"),
         ("time_us", "time_ms", "no head line with the columns"),
         ("context_attention", "contextual", "no row to compare"),

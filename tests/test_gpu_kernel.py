@@ -135,7 +135,7 @@ def test_map__refuses_what_the_memory_has_no_room_for(capsys):
     """Llama 3 8B has 15 GB of weights without its embedding; a slice of 10 GB has no room for them in 16 bit."""
     for gpu in (["a100", "--mig", "1g.10gb"], ["rtx_3070"]):
         assert cli.main(["map", gpu[0], "llama_decode", *gpu[1:]]) == 1
-        assert "are needed (weights 15 GB, key-value cache 268 MB" in " ".join(capsys.readouterr().err.split())
+        assert "are needed (weights 15 GB, cache 268 MB" in " ".join(capsys.readouterr().err.split())
     assert cli.main(["map", "a100", "llama_decode", "--set", "batch=1024", "--dtype", "bf16"]) == 1
     assert "it fits where 4 of these share it" in " ".join(capsys.readouterr().err.split())
     assert cli.main(["map", "a100", "llama_decode", "--quiet"]) == 0

@@ -29,7 +29,8 @@ from accelsim.gpu.gemm import LARGEST, Setup
 from accelsim.gpu.kernel import best_kernels, operator, time_operators
 from accelsim.gpu.kernel_tables import is_kernel_table, validate_kernels
 from accelsim.gpu.measured import read_measured
-from accelsim.gpu.network import gemms_of, network_kernels, product_of, too_large, turned
+from accelsim.gpu.memory import too_large
+from accelsim.gpu.network import gemms_of, network_kernels, product_of, turned
 from accelsim.gpu.profile import compare_profile, kernels_of, read_profile
 from accelsim.gpu.quantised import PRECISIONS, experts_shapes, precision_of, product_shapes, time_experts, time_products
 from accelsim.gpu.serve import Request, Split, front, misfit, refusal, serve

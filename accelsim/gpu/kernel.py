@@ -27,7 +27,7 @@ LONGEST = ("tensor", "stream", "l2", "dram")
 _NAMES = {"tensor": "math", "stream": "loads of an SM", "l2": "L2 bandwidth", "dram": "DRAM bandwidth"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Kernel:
     """A product on a GPU with its fastest tiling.
 
@@ -82,8 +82,8 @@ class Kernel:
     parts_us: Mapping[str, float]
     bottleneck: str
     time_us: float
-    low_us: float | None
-    high_us: float | None
+    low_us: float | None = None
+    high_us: float | None = None
     flops: float
     dram_bytes: float
     l2_bytes: float

@@ -19,8 +19,8 @@ from accelsim.gpu.attention import DECODE, MLA_DECODE, MLA_PREFILL, PREFILL, att
 from accelsim.gpu.catalogue import BYTES, Gpu, find_gpu, format_of, gpu_hint, load_gpu
 from accelsim.gpu.collectives import NCCL, ONE_SHOT, OPERATIONS, collective_shapes
 from accelsim.gpu.constants import Floats
-from accelsim.gpu.fitted import Fitted, Kind, Rows, Shapes, fit_sets, predict, roofline_of, shipped, sources
-from accelsim.gpu.measured import CsvTable, find_table, finite, kernel_time_us
+from accelsim.gpu.fitted import LARGEST, Kind, Rows, Shapes, fit_sets, predict, roofline_of, shipped, sources
+from accelsim.gpu.measured import CsvTable, find_table, finite
 from accelsim.gpu.quantised import (
     EXPERTS,
     PRODUCT,
@@ -231,21 +231,14 @@ def _read(table: CsvTable, command: str | None, problems: Problems) -> list[tupl
         if note or device is None:
             counts[note] = counts.get(note, 0) + 1
             continue
-        time_us = kernel_time_us(cells[at["time_us"]])
-        if time_us is None:
-            problems.add(
-                table.mark(row, at["time_us"]), f"time_us: expected a time, got {quoted(cells[at['time_us']])}"
-            )
-        numbers = []
-        for column, least in operator.numbers.items():
-            value = finite(cells[at[column]] or "0")
-            if value is None or value < least or value != int(value):
-                what = f"{column}: expected a whole number from {least:g}, got {quoted(cells[at[column]])}"
-                problems.add(table.mark(row, at[column]), what)
-            numbers.append(value or 0.0)
+        time_us = table.time_us(row, at["time_us"], "time_us", problems)
+        numbers = [
+            table.size(row, at[column], column, problems, default="0", least=least, most=LARGEST)
+            for column, least in operator.numbers.items()
+        ]
         if table.ends(row, len(problems) - first, problems):
             return None
-        lines.setdefault((name, device.name), []).append((cells, numbers, time_us or 1.0))
+        lines.setdefault((name, device.name), []).append((cells, numbers, time_us))
     if len(problems):
         return None
     notes = tuple(f"{table.file}: {count} rows {note}" for note, count in counts.items())
@@ -350,7 +343,7 @@ def validate_kernels(
     return found, list(dict.fromkeys(note for table in tables for note in table.notes))
 
 
-def _validated(kind: Kind, rows: Rows, known: bool, only: str | None) -> Iterator[KernelErrors]:
+def _validated(kind: Kind, rows: Rows, shipped_of: bool, only: str | None) -> Iterator[KernelErrors]:
     families, names = rows.families, np.array([gpu.name for gpu in rows.gpus])[rows.which]
     modes: dict[str, list[tuple[NDArray[np.bool_], NDArray[np.bool_]]]] = {LEFT_OUT: [], CALIBRATED: []}
     everything = np.ones(len(rows), dtype=bool)
@@ -362,8 +355,10 @@ def _validated(kind: Kind, rows: Rows, known: bool, only: str | None) -> Iterato
     for mode, splits in modes.items():
         for fitted, tested in splits:
             if tested.any() and (fitted & ~rows.held).sum() >= 40:
-                cases.append((mode, tested, _methods(kind, rows.take(fitted & ~rows.held), rows.take(tested))))
-    if not known and sources(kind.name):
+                known, of = rows.take(fitted & ~rows.held), rows.take(tested)
+                ours = predict(kind, of, fit_sets(kind, known))
+                cases.append((mode, tested, {"ours": ours, **baselines(kind, known, of)}))
+    if not shipped_of and sources(kind.name):
         fitted_gpus = {name for one in shipped(kind.name).sets for name in one.gpus}
         tested = rows.held | ~np.isin(names, list(fitted_gpus))
         of = rows.take(tested)
@@ -381,17 +376,12 @@ def _validated(kind: Kind, rows: Rows, known: bool, only: str | None) -> Iterato
                 yield from (_errors(kind.name, gpu, mode, name, of[here], measured) for name, of in times.items())
 
 
-def _methods(kind: Kind, fitted: Rows, tested: Rows) -> dict[str, Floats]:
-    """Predictions of rows with what other rows say: ours, and the two baselines."""
+def baselines(kind: Kind, fitted: Rows, tested: Rows) -> dict[str, Floats]:
+    """Predictions of rows by a roofline that is fitted to other rows, and by the nearest of these, scaled by it."""
     roofline = roofline_of(kind)
-    bars: Fitted = fit_sets(roofline, fitted)
-    bar, bar_of_fitted = predict(roofline, tested, bars), predict(roofline, fitted, bars)
-    near = nearest(fitted, tested)
-    return {
-        "ours": predict(kind, tested, fit_sets(kind, fitted)),
-        "roofline": bar,
-        "nearest": fitted.time_us[near] * bar / bar_of_fitted[near],
-    }
+    bars = fit_sets(roofline, fitted)
+    bar, near = predict(roofline, tested, bars), nearest(fitted, tested)
+    return {"roofline": bar, "nearest": (fitted.time_us / predict(roofline, fitted, bars))[near] * bar}
 
 
 def nearest(fitted: Rows, tested: Rows) -> NDArray[np.int64]:

@@ -67,13 +67,23 @@ class CsvTable:
             problems.add(self.mark(row), "the rows below were not read", "mend those above first")
         return mistakes >= _MOST_MISTAKES
 
-    def size(self, row: CsvRow, column: int | None, name: str, problems: Problems, default: str = "") -> float:
-        """Size in a cell, or the default where it is empty or there is no such column; 1 after a mistake."""
+    def size(
+        self,
+        row: CsvRow,
+        column: int | None,
+        name: str,
+        problems: Problems,
+        *,
+        default: str = "",
+        least: float = 1,
+        most: float = LARGEST,
+    ) -> float:
+        """Whole number in a cell, or the default where it is empty or there is no such column; 1 after a mistake."""
         cell = (row.cells[column] if column is not None else "") or default
         value = finite(cell)
-        if value is not None and value == int(value) and 1 <= value <= LARGEST:
+        if value is not None and value == int(value) and least <= value <= most:
             return value
-        what = f"{name}: expected a whole number from 1 to {LARGEST}, got {quoted(cell)}"
+        what = f"{name}: expected a whole number from {least:.0f} to {most:.0f}, got {quoted(cell)}"
         problems.add(self.mark(row, column), what, _decimal_point(cell))
         return 1.0
 
@@ -452,7 +462,7 @@ def products(
     for row in rows:
         before = len(problems)
         m, n, k = (table.size(row, sizes[key], key.upper(), problems) for key in ("m", "n", "k"))
-        batch = table.size(row, sizes.get("batch"), "BATCH", problems, "1")
+        batch = table.size(row, sizes.get("batch"), "BATCH", problems, default="1")
         time_us = table.time_us(row, columns.time, columns.time_name, problems, columns.to_us)
         l2 = row.cells[sizes["l2"]].lower() if "l2" in sizes else ""
         if l2 not in ("", *L2_STATES):

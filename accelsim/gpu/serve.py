@@ -19,10 +19,11 @@ from accelsim.gpu.catalogue import Gpu
 from accelsim.gpu.collectives import OPERATIONS
 from accelsim.gpu.constants import IDLE
 from accelsim.gpu.decoder import Decoder
+from accelsim.gpu.memory import Memory
 from accelsim.gpu.quantised import PRECISIONS, precision_of
 from accelsim.gpu.work import WIDE, Costs, Pricing, Work
 from accelsim.inputs.errors import AccelsimError
-from accelsim.inputs.units import format_si, listed
+from accelsim.inputs.units import format_si
 
 LOGIT = 4.0
 """Bytes of a word of the logits."""
@@ -98,26 +99,6 @@ class Operator:
 
 Step = Mapping[str, Sequence[Operator]]
 """Operators by their place: in a `dense` layer, or a `sparse` one with experts; `first`, `last`, `send` to a stage."""
-
-
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """Bytes of the fullest GPU, and the room that it has."""
-
-    weights: float
-    cache: float
-    activations: float
-    room: float
-
-    @property
-    def total(self) -> float:
-        """Bytes that are there at once."""
-        return self.weights + self.cache + self.activations
-
-    @property
-    def fits(self) -> bool:
-        """Whether there is room."""
-        return self.total <= self.room
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,7 +298,7 @@ def memory_of(gpu: Gpu, decoder: Decoder, request: Request, split: Split) -> Mem
     attended = sum(n for _, n, _, many in _products(decoder, tp, absorbed=False) if many == 1)
     activations = WIDE * (2 * rows * hidden + max(rows * attended, inner))
     activations += LOGIT * _step_sequences(request, split) * decoder.vocabulary
-    return Memory(weights, cached, activations, ROOM * gpu.memory_bytes)
+    return Memory(weights=weights, cache=cached, activations=activations, room=ROOM * gpu.memory_bytes)
 
 
 def layer_words(decoder: Decoder, split: Split) -> float:
@@ -461,10 +442,8 @@ def refusal(gpu: Gpu, decoder: Decoder, request: Request, split: Split) -> str:
     hints += [f"--tp {more.tp}"] if more else []
     narrower = replace(request, precision="fp8")
     hints += ["--precision fp8"] if request.precision == "bf16" and fits(narrower, split) else []
-    parts = {"weights": need.weights, "key-value cache": need.cache, "activations": need.activations}
-    parted = listed(f"{name} {format_si(size, 'B')}" for name, size in parts.items())
     return (
         f"{decoder.name} on {split.gpus} x {gpu.name} ({split.text}), batch {split.batch}: "
-        f"{format_si(need.total, 'B')} are needed on a GPU ({parted}), and stacks fill {format_si(need.room, 'B')}; "
+        f"{format_si(need.total, 'B')} are needed on a GPU ({need.text}), and stacks fill {format_si(need.room, 'B')}; "
         f"{'it fits with ' + ' or '.join(hints) if hints else 'a GPU with more memory, or --pp, is needed'}"
     )

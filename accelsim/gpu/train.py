@@ -18,6 +18,7 @@ from accelsim.gpu.catalogue import Gpu
 from accelsim.gpu.collectives import OPERATIONS
 from accelsim.gpu.constants import IDLE
 from accelsim.gpu.decoder import Decoder
+from accelsim.gpu.memory import Memory
 from accelsim.gpu.quantised import PRECISIONS, multiplied_in, precision_of
 from accelsim.gpu.serve import (
     GROUPS,
@@ -36,7 +37,7 @@ from accelsim.gpu.serve import (
 )
 from accelsim.gpu.work import WIDE, Costs, Pricing, Work
 from accelsim.inputs.errors import AccelsimError
-from accelsim.inputs.units import format_si, listed
+from accelsim.inputs.units import format_si
 
 SHARDED = ("none", "optimizer", "gradients", "weights")
 """What copies share out among them: stages 0 to 3 of ZeRO (Rajbhandari et al., SC 2020)."""
@@ -73,27 +74,6 @@ class Training:
 
 
 @dataclass(frozen=True, slots=True)
-class States:
-    """Bytes of the fullest GPU, and what it has."""
-
-    weights: float
-    gradients: float
-    optimizer: float
-    activations: float
-    room: float
-
-    @property
-    def total(self) -> float:
-        """Bytes that are there at once."""
-        return self.weights + self.gradients + self.optimizer + self.activations
-
-    @property
-    def fits(self) -> bool:
-        """Whether there is room."""
-        return self.total <= self.room
-
-
-@dataclass(frozen=True, slots=True)
 class TrainingStep:
     """What a step takes.
 
@@ -114,7 +94,7 @@ class TrainingStep:
 
     split: Split
     training: Training
-    memory: States
+    memory: Memory
     step_s: float
     parts_s: Mapping[str, float]
     summed_s: float
@@ -203,7 +183,7 @@ def _shares(training: Training) -> tuple[float, float, float]:
     return own if stage > 2 else 1.0, own if stage > 1 else 1.0, own if stage > 0 else 1.0
 
 
-def states_of(gpu: Gpu, decoder: Decoder, split: Split, training: Training) -> States:
+def states_of(gpu: Gpu, decoder: Decoder, split: Split, training: Training) -> Memory:
     """Memory of the fullest GPU: states of its parameters; what backward reads of the micro-batches in flight.
 
     The first stage has as many of these in flight as there are stages. With recomputation each layer keeps its input
@@ -218,9 +198,13 @@ def states_of(gpu: Gpu, decoder: Decoder, split: Split, training: Training) -> S
     activations = WIDE * tokens * own * flying
     if split.pp == 1:
         activations += 2 * LOGIT * tokens * math.ceil(decoder.vocabulary / split.tp)
-    each = (_WEIGHTS * weights, _GRADIENTS * gradients, _OPTIMIZER * optimizer)
-    sizes = [parameters * size for size in each]
-    return States(sizes[0], sizes[1], sizes[2], activations, ROOM * gpu.memory_bytes)
+    return Memory(
+        weights=parameters * _WEIGHTS * weights,
+        gradients=parameters * _GRADIENTS * gradients,
+        optimizer=parameters * _OPTIMIZER * optimizer,
+        activations=activations,
+        room=ROOM * gpu.memory_bytes,
+    )
 
 
 def _ends(gpu: Gpu, decoder: Decoder, split: Split, training: Training) -> Step:
@@ -341,10 +325,8 @@ def lacking(gpu: Gpu, decoder: Decoder, step: TrainingStep) -> str:
     wider = (replace(step.split, tp=tp) for tp in range(step.split.tp + 1, NODE + 1))
     fits = (at for at in wider if not misfit(decoder, at) and states_of(gpu, decoder, at, training).fits)
     hints += [f"--tp {at.tp}" for at in itertools.islice(fits, 1)]
-    parts = ("weights", "gradients", "optimizer", "activations")
-    parted = listed(f"{name} {format_si(getattr(need, name), 'B')}" for name in parts)
     return (
         f"{decoder.name} on {step.gpus} x {gpu.name} ({step.split.text} dp {training.dp}): "
-        f"{format_si(need.total, 'B')} are needed on a GPU ({parted}), and {format_si(need.room, 'B')} are there; "
+        f"{format_si(need.total, 'B')} are needed on a GPU ({need.text}), and {format_si(need.room, 'B')} are there; "
         f"{'it fits with ' + ' or '.join(hints[:3]) if hints else 'more --tp and --pp are needed'}"
     )

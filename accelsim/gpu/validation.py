@@ -18,9 +18,9 @@ from accelsim.gpu import ROTATING
 from accelsim.gpu.calibration import DOUBT, Errors, Mode, errors_by_split, errors_of, far_off, mode_of
 from accelsim.gpu.catalogue import BYTES, Gpu, find_gpu, gpu_hint, load_gpu, may_be, no_format
 from accelsim.gpu.constants import Floats
-from accelsim.gpu.fitted import Kind, Rows, Shapes, family, fit_sets, one_variant, predict, roofline_of
+from accelsim.gpu.fitted import Kind, Rows, Shapes, family, one_variant
 from accelsim.gpu.gemm import Setup, result_bytes, time_gemms
-from accelsim.gpu.kernel_tables import joined, nearest
+from accelsim.gpu.kernel_tables import baselines, joined
 from accelsim.gpu.measured import (
     Measured,
     read_measured,
@@ -179,18 +179,16 @@ def _baselines(gpu: Gpu, measured: Measured, tables: Sequence[tuple[Gpu, Measure
     if find_spec("scipy") is None:
         return {}
     name = measured.number_format
-    kind = roofline_of(Kind("products", {}, lambda *_: {}, partial(_least, name), one_variant))
+    kind = Kind("products", {}, lambda *_: {}, partial(_least, name), one_variant)
     own = _rows_of(gpu, measured)
     others = [_rows_of(*each) for each in tables if each[1].number_format == name and family(each[0]) != family(gpu)]
-    tested, found = own.take(own.held), {}
+    tested, found = own.take(own.held), dict[str, Floats]()
     for about, known in ((LEFT_OUT, others), ("", [own])):
         rows = joined(known) if known else own
         rows = rows.take(~rows.held)
         if known and len(rows) >= _LEAST_ROWS and len(tested):
-            bars = fit_sets(kind, rows)
-            bar, near = predict(kind, tested, bars), nearest(rows, tested)
-            found[f"roofline{about}"] = bar
-            found[f"nearest row{about}"] = rows.time_us[near] * bar / predict(kind, rows, bars)[near]
+            bars = baselines(kind, rows, tested)
+            found |= {f"roofline{about}": bars["roofline"], f"nearest row{about}": bars["nearest"]}
     return found
 
 

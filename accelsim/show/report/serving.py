@@ -32,9 +32,8 @@ def _share(value: float) -> str:
 
 def serving_row(point: Serving) -> dict[str, Any]:
     """Point as a plain row."""
-    row = asdict(point)
-    row |= {"gpus": point.split.gpus, "tokens_per_s_gpu": point.tokens_per_s_gpu, "fits": point.memory.fits}
-    return row
+    more = {"gpus": point.split.gpus, "tokens_per_s_gpu": point.tokens_per_s_gpu, "fits": point.memory.fits}
+    return asdict(point) | {"memory": {**point.memory.parts, "room": point.memory.room}} | more
 
 
 def _operator(name: str, parts: Sequence[OperatorTime], point: Serving) -> dict[str, Any]:
@@ -62,7 +61,6 @@ def serving_report(model: str, gpu: str, request: Request, point: Serving, mode:
     )
     until = f" to {_seconds(point.first_token_s)}" if point.first_token_s > point.prompt_s else ""
     steps = f"{until}: all prompts arrive at once, {point.step_sequences} in a step"
-    sizes = {"weights": memory.weights, "cache": memory.cache, "activations": memory.activations}
     yield from (
         f"{name:<12} {text}"
         for name, text in {
@@ -71,7 +69,7 @@ def serving_report(model: str, gpu: str, request: Request, point: Serving, mode:
             "each token": f"{_seconds(point.token_s)}, or {1 / point.token_s:,.1f} tokens/s of a sequence",
             "throughput": f"{point.tokens_per_s:,.0f} tokens/s, {point.tokens_per_s_gpu:,.0f} of a GPU",
             "memory": f"{format_si(memory.total, 'B')} of a GPU's {format_si(memory.room, 'B')} for a stack: "
-            + ", ".join(f"{name} {format_si(size, 'B')}" for name, size in sizes.items()),
+            f"{memory.text}",
             "energy": f"{format_si(point.energy_j, 'J')} a token, prompts too, at {point.power_w:.0f} W of a GPU",
         }.items()
     )
@@ -117,7 +115,8 @@ def sweep_report(model: str, gpu: str, request: Request, points: Sequence[Servin
 
 def training_row(step: TrainingStep) -> dict[str, Any]:
     """Step as a plain row."""
-    row = asdict(step) | {"gpus": step.gpus, "tokens_per_s_gpu": step.tokens_per_s / step.gpus}
+    row = asdict(step) | {"memory": {**step.memory.parts, "room": step.memory.room}}
+    row |= {"gpus": step.gpus, "tokens_per_s_gpu": step.tokens_per_s / step.gpus}
     return {**row, "memory_bytes": step.memory.total, "fits": step.memory.fits}
 
 
@@ -189,8 +188,6 @@ def training_report(model: str, gpu: str, steps: Sequence[TrainingStep], mode: s
     training, memory = step.training, step.memory
     tokens = training.batch * training.sequence
     yield f"{model} on {step.gpus} x {gpu}, {training.precision}; products {mode}"
-    sizes = {name: getattr(memory, name) for name in ("weights", "gradients", "optimizer", "activations")}
-    of_size = ", ".join(f"{name} {format_si(size, 'B')}" for name, size in sizes.items())
     yield from (
         f"{name:<12} {text}"
         for name, text in {
@@ -198,7 +195,7 @@ def training_report(model: str, gpu: str, steps: Sequence[TrainingStep], mode: s
             f"{training.micro} in a micro-batch",
             "step": f"{_seconds(step.step_s)}, {step.utilization:.1%} of the peak",
             "throughput": f"{step.tokens_per_s:,.0f} tokens/s, {step.tokens_per_s / step.gpus:,.0f} of a GPU",
-            "memory": f"{format_si(memory.total, 'B')} of a GPU's {format_si(memory.room, 'B')}: {of_size}",
+            "memory": f"{format_si(memory.total, 'B')} of a GPU's {format_si(memory.room, 'B')}: {memory.text}",
             "energy": f"{format_si(step.energy_j, 'J')}, {format_si(step.energy_j / tokens, 'J')} a token",
         }.items()
     )
