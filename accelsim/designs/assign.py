@@ -27,30 +27,14 @@ _SAME = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What layers cost on engines.
+    """What all runs of each layer in a network cost on each engine: float64[L, E], and int64[L] of the runs."""
 
-    Attributes
-    ----------
-    energy : float64[L, E]
-        Of all runs of a layer in a network [pJ]; infinite where an engine cannot run it.
-    seconds : float64[L, E]
-        Of all runs of a layer [s].
-    memory : float64[L, E]
-        Time in which all runs of a layer use the shared memory alone [s]; 0 where it has no bandwidth.
-    runs : int64[L]
-        Runs of each layer in a network; an engine takes whole runs.
-    edges : tuple of (int, int, float)
-        Producer, consumer, and bits that go from one to the other in all runs of the consumer.
-    crossing_pj, crossing_s : float
-        What a bit takes that goes from one engine to another.
-    """
-
-    energy: Floats
+    energy: Floats  # [pJ]; infinite where an engine cannot run the layer
     seconds: Floats
-    memory: Floats
-    runs: Ints
-    edges: tuple[tuple[int, int, float], ...]
-    crossing_pj: float = 0.0
+    memory: Floats  # time in which they use the shared memory alone [s]; 0 where it has no bandwidth
+    runs: Ints  # an engine takes whole runs
+    edges: tuple[tuple[int, int, float], ...]  # producer, consumer, bits between them in all runs of the consumer
+    crossing_pj: float = 0.0  # of a bit that goes from one engine to another
     crossing_s: float = 0.0
 
     def crossing_bits(self, engines: Sequence[int]) -> float:
@@ -179,12 +163,7 @@ def most_throughput(costs: Costs, seconds: float = 60.0) -> Assignment:
     """Runs of layers on engines so that the busiest, or the shared memory, is busy for as short as possible.
 
     What crosses between engines takes no time of theirs here. HiGHS solves it as a mixed-integer programme, to its
-    tolerance of 1e-6, or for so many seconds.
-
-    Raises
-    ------
-    AccelsimError
-        If scipy is missing, or nothing was found in that time.
+    tolerance of 1e-6, or for so many seconds. Raises AccelsimError if scipy is missing, or nothing was found in time.
     """
     try:
         from scipy.optimize import Bounds, LinearConstraint, milp

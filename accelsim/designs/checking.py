@@ -125,8 +125,6 @@ def _number(given: Fields, key: str) -> tuple[Fraction, str, str] | None:
 def _decimal(value: Fraction) -> str | None:
     """Write a number exactly, or return None where its digits do not end.
 
-    Examples
-    --------
     >>> _decimal(Fraction(1, 8)), _decimal(Fraction(12)), _decimal(Fraction(1, 3))
     ('0.125', '12', None)
     """

@@ -38,8 +38,6 @@ def strength(architecture: Architecture) -> tuple[str, tuple[float, ...]]:
     That are room, bandwidths and fanouts; no mapping costs more where there is more of these. With a systolic array or
     a DMA engine, whose ramps grow with the array, fanouts must be equal.
 
-    Examples
-    --------
     >>> from accelsim import load_architecture
     >>> small, large = (strength(load_architecture("two_level", {"buffer": size})) for size in ("32 B", "64 B"))
     >>> small[0] == large[0], all(a <= b for a, b in zip(small[1], large[1]))
@@ -70,8 +68,6 @@ def undominated(points: Floats, share: float = 0.0) -> Ints:
 
     With a share, so few of them that each other point is beaten by one of them made larger by that share.
 
-    Examples
-    --------
     >>> undominated(np.array([[1.0, 9.0], [2.0, 5.0], [2.0, 6.0], [2.0002, 4.0]])).tolist()
     [0, 1, 3]
     >>> undominated(np.array([[1.0, 9.0], [2.0, 5.0], [2.0, 6.0], [2.0002, 4.0]]), 0.001).tolist()
@@ -100,12 +96,7 @@ def both(first: Floats, second: Floats) -> Floats:
 def network_front(parts: Sequence[Floats], load: Load, share: float) -> tuple[Floats, Ints]:
     """Front of a network from fronts of its different layers, within a share of it.
 
-    Returns
-    -------
-    float64[N, 2]
-        Energy [pJ] and cycles.
-    int64[N, layers]
-        Which point of each layer that takes.
+    Returns energy [pJ] and cycles, float64[N, 2], and which point of each layer that takes, int64[N, layers].
     """
     each = math.expm1(0.5 * math.log1p(share) / len(load.weights))  # half of it for the sums, half for what is left
     points, choice = np.zeros((1, 2)), np.zeros((1, 0), np.int64)

@@ -99,10 +99,7 @@ class Machines:
         return ", ".join(f"{name} = {text}" for name, text in zip(self.names, design.values, strict=True))
 
     def make(self, design: Design) -> Machine:
-        """Read the machine of a design.
-
-        Raises AccelsimError if there is no such machine: values that do not suit each other.
-        """
+        """Read the machine of a design; raises AccelsimError where values do not suit each other."""
         problems = Problems()
         path = self.sweep.architecture.path
         overrides = {**self.sweep.fixed, **{self.names[at]: design.values[at] for at in self.own}}
@@ -224,10 +221,7 @@ class Loads:
         return found
 
     def of(self, design: Design) -> Load:
-        """Load of a design.
-
-        Raises SpecError if a workload cannot be read with its values.
-        """
+        """Load of a design; raises SpecError if a workload cannot be read with its values."""
         key = tuple(tuple(design.values[at] for at in places) for places in self._places)
         if key not in self._loads:
             self._loads[key] = self._make(key)

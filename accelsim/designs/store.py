@@ -49,10 +49,7 @@ class DesignTotals:
     area_um2: float | None
 
     def objective(self, name: str) -> float:
-        """Value of an objective.
-
-        Raises AccelsimError if the machine does not tell it.
-        """
+        """Value of an objective; raises AccelsimError if the machine does not tell it."""
         if name == "edp":
             return self.energy_pj * self.cycles
         value = {
@@ -87,8 +84,6 @@ def point(sweep: Sweep, totals: DesignTotals) -> Point:
 def dominates(one: Point, other: Point) -> bool:
     """Whether a point is nowhere worse than another one and somewhere better.
 
-    Examples
-    --------
     >>> dominates((1.0, 2.0), (1.0, 3.0)), dominates((1.0, 2.0), (1.0, 2.0)), dominates((1.0, 2.0), (0.5, 3.0))
     (True, False, False)
     """
@@ -98,8 +93,6 @@ def dominates(one: Point, other: Point) -> bool:
 def front(points: Mapping[int, Point]) -> frozenset[int]:
     """Names of the points that none dominates; of equal points all.
 
-    Examples
-    --------
     >>> sorted(front({1: (1.0, 2.0), 2: (2.0, 1.0), 3: (2.0, 2.0), 4: (1.0, 2.0)}))
     [1, 2, 4]
     """
@@ -152,10 +145,7 @@ def parquet_bytes(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str])
 
 
 def read_parquet(path: Path, data: bytes | None = None) -> list[Row]:
-    """Rows of a Parquet file.
-
-    Raises AccelsimError if the file cannot be read, or is none.
-    """
+    """Rows of a Parquet file; raises AccelsimError if the file cannot be read, or is none."""
     import pyarrow as pa
     from pyarrow import parquet
 

@@ -219,10 +219,7 @@ def read_designs(folder: str | PathLike[str]) -> list[dict[str, Any]]:
 
 
 def read_about(folder: str | PathLike[str]) -> dict[str, Any]:
-    """What the tables in a folder come from, as `about` says it.
-
-    Raises AccelsimError if it cannot be read, or is something else.
-    """
+    """What the tables in a folder come from, as `about` says it; raises AccelsimError if it cannot be read."""
     path = Path(folder) / ABOUT
     try:
         found = read_json(path)

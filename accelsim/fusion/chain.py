@@ -121,24 +121,12 @@ def output_extent(einsum: Einsum, rank: tuple[tuple[str, int], ...]) -> int:
 
 
 def make_chain(layers: Sequence[Einsum], tensors: Sequence[str], shortcut: Shortcut | None = None) -> Chain:
-    """Join layers to a chain.
+    """Join layers to a chain, in the order in which they run.
 
-    Parameters
-    ----------
-    layers : sequence of Einsum
-        In the order in which they run.
-    tensors : sequence of str
-        Of each layer but the first, the input that the layer before it writes.
-    shortcut : Shortcut, optional
-        An input of the first layer that a later one reads again, both word by word (see `word_by_word`).
+    `tensors`: of each layer but the first, the input that the layer before it writes. `shortcut`: an input of the first
+    layer that a later one reads again, both word by word (see `word_by_word`). Raises AccelsimError if an output does
+    not line up with the input that reads it.
 
-    Raises
-    ------
-    AccelsimError
-        If an output does not line up with the input that reads it.
-
-    Examples
-    --------
     >>> from accelsim import load_workload
     >>> block = {layer.name: layer for layer in load_workload("mobilenet_v2").layers}
     >>> chain = make_chain([block["b7_depthwise"], block["b7_project"]], ["Inputs"])
@@ -161,8 +149,6 @@ def make_chain(layers: Sequence[Einsum], tensors: Sequence[str], shortcut: Short
 def word_by_word(einsum: Einsum, tensor: str) -> tuple[tuple[str, int], ...] | None:
     """Dimension and bound of each rank of a tensor, ranks of one word left out; None if a window or a stride moves it.
 
-    Examples
-    --------
     >>> from accelsim import load_workload
     >>> block = {layer.name: layer for layer in load_workload("resnet50").layers}
     >>> word_by_word(block["conv3_reduce"], "Inputs"), word_by_word(block["conv3_3x3"], "Inputs")
@@ -236,8 +222,6 @@ def demand(dim: FusedDim, tile: int, retained: tuple[bool, ...]) -> Demand:
     `tile`: points of the last layer's output in a step; divides the bound. `retained`: for each intermediate, whether
     the words that two tiles share stay; else they are computed again.
 
-    Examples
-    --------
     >>> rows = Rank("P", 8, (("P", 1), ("R", 1)), 10, 1)
     >>> dim = FusedDim("P", 8, ("P", "P"), (rows,), (1,), (2,))
     >>> demand(dim, 4, (False,)).runs, demand(dim, 4, (True,)).runs
@@ -319,8 +303,6 @@ def find_lines(workload: Workload) -> Lines:
     An output that more runs read than write it is read twice, and has to go to the outermost level; so has one that is
     a part of what its consumer reads. A layer that reads several outputs follows the first one that it can.
 
-    Examples
-    --------
     >>> from accelsim import load_workload
     >>> found = find_lines(load_workload("llama"))
     >>> [line.repeat for line in found.lines if [layer.name for layer in line.layers][-1] == "attention_context"]
@@ -342,8 +324,6 @@ def find_lines(workload: Workload) -> Lines:
 def put_together(lines: Sequence[Line]) -> tuple[Line, ...]:
     """Lines that differ in the names of their layers alone as one, in the order of the first of them.
 
-    Examples
-    --------
     >>> from accelsim import load_workload
     >>> lines = put_together(find_lines(load_workload("resnet50")).lines)
     >>> [(line.repeat, line.alike) for line in lines if line.layers[0].name == "conv2_shortcut"]
@@ -399,8 +379,6 @@ def find_shortcut(workload: Workload, names: Sequence[str]) -> Shortcut | None:
 
     Each run of both reads the run of the producer that has its number, so all three run equally often.
 
-    Examples
-    --------
     >>> from accelsim import load_workload
     >>> find_shortcut(load_workload("llama"), ["attention_scores", "attention_context"]) is None
     True

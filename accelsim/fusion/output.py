@@ -139,10 +139,7 @@ def _shortcut(found: ChainResult) -> dict[str, Any] | None:
 
 
 def read_tiling(chain: Chain, recorded: Mapping[str, Any]) -> FusedTiling:
-    """Fused tiling that `chain_json` wrote.
-
-    Raises ValueError if it is none of the chain.
-    """
+    """Fused tiling that `chain_json` wrote; raises ValueError if it is none of the chain."""
     dims = {dim.name: dim for dim in chain.dims}
     loops = tuple(FusedLoop(str(each["dim"]), int(each["steps"]), int(each["tile"])) for each in recorded["loops"])
     for loop in loops:

@@ -37,8 +37,6 @@ class Price:
 
     Sums over layers and parts are least where each of them is, whatever the prices are.
 
-    Examples
-    --------
     >>> ENERGY.value(7.0, 5), CYCLES.value(7.0, 5), Price(1.0, 2.0).value(7.0, 5)
     ((7.0, 5.0), (5.0, 7.0), (17.0, 7.0))
     """
@@ -91,8 +89,6 @@ def least_product(
     whether to end with what is there. Returns `found`: the best point; `bound`: no point has a smaller product; that of
     the best point, where it is proved.
 
-    Examples
-    --------
     Of (1, 10), (3, 3) and (10, 1) the second is on the way from the first to the third:
 
     >>> def cheapest(price):

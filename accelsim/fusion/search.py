@@ -144,21 +144,9 @@ def fuse_chain(
 ) -> tuple[ChainResult | None, float]:
     """Find the best fused tiling of a chain, at any level that can keep its intermediates.
 
-    Parameters
-    ----------
-    solutions : Solutions
-        Known parts, to which new ones are added.
-    below : float
-        Only a tiling of a smaller value is of interest.
-    deadline : float, optional
-        When to end with what is found, by `time.monotonic`.
-
-    Returns
-    -------
-    result : ChainResult or None
-        None if no fused tiling fits, or none is below.
-    bound : float
-        No fused tiling has a smaller value; infinite if there is none.
+    `solutions`: known parts, to which new ones are added. `below`: only a tiling of a smaller value is of interest.
+    `deadline`: when to end with what is found, by `time.monotonic`. Returns the tiling, None if none fits, or none is
+    below; and the value that no fused tiling falls below, infinite if there is none.
     """
     solved_before, nodes_before = solutions.solved, solutions.nodes
     candidates = solutions.fused_tilings(chain)

@@ -23,20 +23,10 @@ def divisors(bound: int) -> list[int]:
 
 
 def factorizations(bound: int, allowed: Sequence[frozenset[int] | None]) -> Ints:
-    """All ordered factorisations of a bound into one factor for each slot.
+    """All ordered factorisations of a bound into one factor for each slot: int64[rows, slots], in lexicographic order.
 
-    Parameters
-    ----------
-    allowed : sequence of (set of int, or None)
-        For each slot the factors it may take; None: any.
+    `allowed`: for each slot the factors it may take; None: any.
 
-    Returns
-    -------
-    int64[rows, slots]
-        In lexicographic order; no rows if there is none.
-
-    Examples
-    --------
     >>> factorizations(4, [None, frozenset({1, 2})]).tolist()
     [[2, 2], [4, 1]]
     """
@@ -87,25 +77,12 @@ def least_factor(inner: int, outer: int) -> int:
 def count_patterns(
     bound: int, allowed: Sequence[frozenset[int]], marks: Sequence[int], *, remainders: bool = False
 ) -> dict[int, int]:
-    """Count ordered factorisations by pattern, without listing them.
+    """Count ordered factorisations without listing them: how many have each pattern that occurs, patterns ascending.
 
-    Parameters
-    ----------
-    allowed : sequence of set of int
-        For each slot the factors it may take.
-    marks : sequence of int
-        For each slot what a factor above 1 there adds to the pattern.
-    remainders : bool
-        The ways to cover the bound by loops that may leave remainders, each of them the shortest one for its numbers of
-        passes; slots go from the innermost one outwards.
+    `allowed`: for each slot the factors it may take. `marks`: for each slot what a factor above 1 there adds to the
+    pattern. `remainders`: the ways to cover the bound by loops that may leave remainders, each of them the shortest one
+    for its numbers of passes; slots go from the innermost one outwards.
 
-    Returns
-    -------
-    dict of int to int
-        Number of factorisations of each pattern that occurs, patterns ascending.
-
-    Examples
-    --------
     >>> count_patterns(4, [frozenset({1, 2, 4}), frozenset({1, 2})], [1, 2])
     {1: 1, 3: 1}
     >>> count_patterns(3, [frozenset({1, 2, 3}), frozenset({1, 2, 3})], [1, 2], remainders=True)
@@ -133,17 +110,9 @@ def along(values: Ints, d: int, dims: int) -> Ints:
 
 
 def tile_words(encoded: Encoded, sizes: Sequence[Ints]) -> Ints:
-    """Words of each tensor's box in every tile.
+    """Words of each tensor's box in every tile: int64[T, S], the last dimension's sizes next to each other.
 
-    Parameters
-    ----------
-    sizes : sequence of int64[N]
-        Of each dimension of bound > 1.
-
-    Returns
-    -------
-    int64[T, S]
-        The last dimension's sizes next to each other.
+    `sizes`: int64[N] of each dimension of bound > 1.
     """
     c, dims = encoded.constants, len(sizes)
     shape = [len(found) for found in sizes]

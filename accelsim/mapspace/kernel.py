@@ -47,14 +47,7 @@ def draw(
 
     Factorisations are chosen dimension by dimension: first a pattern (which temporal blocks hold a loop), with a
     probability proportional to the mappings that follow from it, then one of its rows; then the order of each block;
-    then what is kept.
-
-    Parameters
-    ----------
-    temporal, order, x, y : int64[L, dims of the Einsum]
-        Written.
-    keep : bool[L, T]
-        Written.
+    then what is kept. Written are int64[L, dims of the Einsum] and bool[L, T].
     """
     temporal[:] = 1
     x[:] = 1
@@ -123,10 +116,7 @@ def keep_required(space: SpaceArrays, keep: Bools) -> None:
 def gather_order(space: SpaceArrays, temporal: Ints, order: Ints, lv: int) -> tuple[int, int]:
     """Put a block's loops of bound > 1 first, those of fixed places at its ends, the others by dimension between.
 
-    Returns
-    -------
-    start, loops : int
-        Where the loops of free places begin, and how many there are.
+    Returns where the loops of free places begin, and how many there are.
     """
     dims = temporal.shape[1]
     at, rest = 0, dims

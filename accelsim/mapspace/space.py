@@ -79,36 +79,14 @@ class SpaceArrays(NamedTuple):
 class MapSpace:
     """All mappings of an Einsum onto a machine.
 
-    Parameters
-    ----------
-    encoded : Encoded
-        Machine and Einsum.
-    imperfect : frozenset of str
-        Dimensions whose loops may leave remainders; each loop is then the shortest one for its numbers of passes.
-        Such a space is counted and searched, its mappings have no numbers.
+    `imperfect`: dimensions whose loops may leave remainders; each loop is then the shortest one for its numbers of
+    passes. Such a space is counted and searched, its mappings have no numbers. Raises NoValidMapping if the constraints
+    leave a dimension no factorisation, AccelsimError if they do not suit the machine or the Einsum.
 
-    Attributes
-    ----------
-    slots : tuple of Slot
-    dims : tuple of str
-        Dimensions of bound > 1.
-    counts : list of {int: int}
-        For each dimension, how many of its factorisations have each pattern: which temporal blocks hold a loop.
-    keep : bool[L, T]
-        What every mapping keeps.
-    free_keeps : list of (int, int)
-        Levels or storage nodes, and tensors that they may keep or bypass.
-    keep_groups : list of (int, tuple of int)
-        The same by level: a tensor, and the nodes of which one at most keeps it.
-    required : bool[L, T]
-        Where one of them must, at the last node of the level.
-
-    Raises
-    ------
-    NoValidMapping
-        If the constraints leave a dimension no factorisation.
-    AccelsimError
-        If they do not suit the machine or the Einsum, as `Constraints.check` finds.
+    `dims`: dimensions of bound > 1. `counts`: for each of them, how many of its factorisations have each pattern: which
+    temporal blocks hold a loop. `keep`: bool[L, T], what every mapping keeps. `free_keeps`: levels or storage nodes,
+    and tensors that they may keep or bypass. `keep_groups`: the same by level: a tensor, and the nodes of which one at
+    most keeps it. `required`: bool[L, T], where one of them must, at the last node of the level.
     """
 
     def __init__(
@@ -228,10 +206,7 @@ class MapSpace:
     def rows(self) -> list[Ints]:
         """For each dimension its factorisations, int64[rows, S], those with the same pattern together.
 
-        Raises
-        ------
-        AccelsimError
-            If a dimension has more than 20 million.
+        Raises AccelsimError if a dimension has more than 20 million.
         """
         levels, found = len(self.encoded.architecture.levels), []
         for dim, counts in zip(self.dims, self.counts, strict=True):
@@ -299,19 +274,10 @@ class MapSpace:
     def fitting_keeps(
         self, words: Ints, sizes: Sequence[Ints], level: int, *, sums: bool = False
     ) -> tuple[Bools, Bools]:
-        """What a level may keep, and which tiles of that fit: with the narrowest words, or with partial `sums`.
+        """What a level may keep, bool[K, T], and which tiles of that fit, bool[K, S].
 
-        Parameters
-        ----------
-        words : int64[T, S]
-            Of each tensor in every tile, at least where loops may leave remainders.
-        sizes : sequence of int64[N]
-            Of each dimension, as many as it has of them in the tiles.
-
-        Returns
-        -------
-        keeps : bool[K, T]
-        fits : bool[K, S]
+        With the narrowest words, or with partial `sums`. `words`: int64[T, S] of each tensor in every tile, at least
+        where loops may leave remainders. `sizes`: int64[N] of each dimension, as many as it has of them in the tiles.
         """
         c = self.encoded.constants
         free = [t for at, t in self.free_keeps if at == level]
@@ -403,13 +369,7 @@ class MapSpace:
         return found
 
     def mapping_at(self, index: int) -> Mapping:
-        """Return mapping number `index`, 0 <= index < size; every mapping has one number.
-
-        Raises
-        ------
-        IndexError
-            If there is no such number.
-        """
+        """Return mapping number `index`, 0 <= index < size, else raise IndexError; every mapping has one number."""
         if not 0 <= index < self.size:
             raise IndexError(f"mapping {index} of {self.size}")
         kept, index = divmod(index, self.size // self.keep_choices)

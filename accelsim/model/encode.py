@@ -151,10 +151,7 @@ class Encoded:
 def encode(architecture: Architecture, einsum: Einsum) -> Encoded:
     """Turn a machine and an Einsum into the arrays of the kernel.
 
-    Raises
-    ------
-    AccelsimError
-        If an energy is missing, or if a count could pass 2**62.
+    Raises AccelsimError if an energy is missing, or if a count could pass 2**62.
     """
     dims = tuple(dim for dim, bound in einsum.dims.items() if bound > 1) or tuple(einsum.dims)[:1]
     tensors, levels = einsum.tensors, architecture.levels
@@ -331,10 +328,7 @@ def _wasted(asked: Instruction, rows: int) -> float:
 def _engines(architecture: Architecture, einsum: Einsum) -> Ints:
     """Engines of a machine: int64[L, T + 1, 5], the last row of each level the engine's own; empty without engines.
 
-    Raises
-    ------
-    AccelsimError
-        If a row or a line is less than an element.
+    Raises AccelsimError if a row or a line is less than an element.
     """
     levels, tensors = architecture.levels, einsum.tensors
     if all(level.dma is None for level in levels):

@@ -305,22 +305,9 @@ def outer_bursts(
     """Bits that the outermost level moves for each tensor if each run of words side by side takes whole bursts.
 
     docs/model.md, section 8. Tensors are stored dense, the last rank innermost, and each run begins with a burst. What
-    all tiles take in a step is one transfer, unless they have words in common that the networks do not share.
-
-    Parameters
-    ----------
-    encoded : Encoded
-        Its outermost level has a `burst_bits`.
-    mapping : Mapping
-        Its loops leave no remainder.
-    s, at_level, on_network
-        Its counts.
-
-    Returns
-    -------
-    tuple of TensorBursts
-        Without tensors that are compressed, and without an output with several looped dimensions in a rank: words of
-        its tiles may come back one by one.
+    all tiles take in a step is one transfer, unless they have words in common that the networks do not share. Left out
+    are tensors that are compressed, and an output with several looped dimensions in a rank: words of its tiles may come
+    back one by one. The outermost level has a `burst_bits`, and no loop leaves a remainder.
     """
     c, outermost, levels = encoded.constants, encoded.architecture.levels[0], len(mapping.levels)
     burst = outermost.burst_bits

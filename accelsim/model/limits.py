@@ -91,8 +91,6 @@ def _asks(architecture: Architecture, einsum: Einsum, t: int, c: Constants) -> l
 def touched_words(einsum: Einsum, tensor: Tensor) -> int:
     """Different words of a tensor that the layer touches at least: without those that a stride leaves out.
 
-    Examples
-    --------
     >>> from accelsim import load_workload
     >>> layer = load_workload("strided").layers[0]
     >>> touched_words(layer, layer.tensors[1]), layer.tensors[1].words(layer.dims)
@@ -114,13 +112,8 @@ def _points(einsum: Einsum, rank: tuple[tuple[str, int], ...]) -> int:
 def different_sums(terms: Iterable[tuple[int, int]]) -> int | None:
     """How many different sums a multiple of each step has; None where sums meet here and leave gaps there.
 
-    Parameters
-    ----------
-    terms : iterable of (int, int)
-        Each step, and how many multiples of it there are, from 0 on.
+    `terms`: each step, and how many multiples of it there are, from 0 on.
 
-    Examples
-    --------
     A stride of 2 and 3 taps leave no gap, one of 3 and 2 taps never meet, one of 3 and 5 taps two apart do both.
 
     >>> different_sums([(2, 4), (1, 3)]), different_sums([(3, 4), (1, 2)]), different_sums([(3, 4), (2, 5)])
@@ -141,16 +134,10 @@ def different_sums(terms: Iterable[tuple[int, int]]) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class LevelPort:
-    """Ports of all instances of a level together.
-
-    Attributes
-    ----------
-    direction : str
-        `read`, `write`, or empty where both share the bandwidth.
-    """
+    """Ports of all instances of a level together."""
 
     level: str
-    direction: str
+    direction: str  # `read`, `write`, or empty where both share the bandwidth
     bytes_per_cycle: float
 
     @property
@@ -161,35 +148,20 @@ class LevelPort:
 
 @dataclass(frozen=True, slots=True)
 class Stand:
-    """Where a layer and its mapping stand under the roofline of a machine.
-
-    Attributes
-    ----------
-    repeat : int
-        How often the network has it.
-    least, roof : float
-        With each word moved once through the outermost level: MACs for each byte there, and the MACs in a cycle that
-        peak and bandwidth of that level allow.
-    moved, reached : float
-        The same of the mapping: MACs for each byte at the outermost level, and MACs in a cycle.
-    limit : str
-        What limits the mapping: its bottleneck.
-    """
+    """Where a layer and its mapping stand under the roofline of a machine."""
 
     layer: str
-    repeat: int
-    least: float
-    roof: float
-    moved: float
-    reached: float
-    limit: str
+    repeat: int  # how often the network has it
+    least: float  # MACs for each byte at the outermost level, if each word moves once through it
+    roof: float  # MACs in a cycle that peak and bandwidth of that level allow then
+    moved: float  # MACs for each byte there of the mapping
+    reached: float  # MACs in a cycle of the mapping
+    limit: str  # what limits the mapping: its bottleneck
 
 
 def stand(architecture: Architecture, einsum: Einsum, result: Result) -> Stand:
     """Where a layer stands under the roofline of the outermost level, at best and with one mapping.
 
-    Examples
-    --------
     >>> from accelsim import load_architecture, load_workload, map_einsum
     >>> machine, layer = load_architecture("two_level"), load_workload("conv1d").layers[0]
     >>> found = stand(machine, layer, map_einsum(machine, layer).best)

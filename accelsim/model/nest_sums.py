@@ -57,14 +57,9 @@ class _Outside(NamedTuple):
 
 
 class DimSums:
-    """The loops over one dimension, and sums over what lies outside a tile; each is worked out once.
+    """The loops of bound > 1 over one dimension, and sums over what lies outside a tile; each is worked out once.
 
-    Parameters
-    ----------
-    bound : int
-        Bound of the dimension.
-    loops : sequence of (place, dim, bound, level, axis)
-        Its loops of bound > 1, outermost first.
+    `loops`: place, dimension, bound, level and axis of each, outermost first.
     """
 
     def __init__(self, bound: int, loops: Sequence[tuple[int, str, int, int, int]]) -> None:
@@ -89,17 +84,9 @@ class DimSums:
     def sum(self, kind: int, level: int, place: int, factor: int, choice: Choice) -> int:
         """Sum over the steps of the temporal loops up to a place of the nest, all inside at their first iteration.
 
-        Parameters
-        ----------
-        kind : int
-            Of all steps; of those beyond the first iterations of the loop at this place; or of those in which the loops
-            inside make one iteration.
-        level : int
-            The tiles are those of this level.
-        factor : int
-            0 counts steps; else the sum is of the tile's extent [words] along its rank, with this coefficient.
-        choice
-            Instances over which the sum goes.
+        `kind`: of all steps; of those beyond the first iterations of the loop at this place; or of those in which the
+        loops inside make one iteration. `level`: of the tiles. `factor`: 0 counts steps; else the sum is of the tile's
+        extent [words] along its rank, with this coefficient. `choice`: instances over which the sum goes.
         """
         key = (kind, level, place, factor, choice)
         if key not in self._known:
@@ -190,12 +177,7 @@ class _Term(NamedTuple):
 class NestSums:
     """Sums over the nest of one mapping.
 
-    Parameters
-    ----------
-    bounds_of : tuple of int64[L, D]
-        Its loops in time, along x and along y.
-    s : Detail
-        With the places of its tiles.
+    `bounds_of`: int64[L, D] of its loops in time, along x and along y. `s`: with the places of its tiles.
     """
 
     def __init__(self, encoded: Encoded, mapping: LoopNest, bounds_of: tuple[Ints, Ints, Ints], s: Detail) -> None:

@@ -154,25 +154,14 @@ class LevelResult:
 
 @dataclass(frozen=True, slots=True)
 class Fills:
-    """Cycles that a tensor's tiles at a level take to fill and drain if nothing overlaps with it.
-
-    Attributes
-    ----------
-    level, tensor : str
-    overlap : str
-        Of the level: what of these cycles overlaps, and is not in those of a mapping.
-    first_fill, fills : int
-        Before anything can be computed, and in all; output words that come back are in `fills` alone.
-    last_drain, drains : int
-        After everything is computed, and in all.
-    """
+    """Cycles that a tensor's tiles at a level take to fill and drain if nothing overlaps with it."""
 
     level: str
     tensor: str
-    overlap: str
-    first_fill: int
-    fills: int
-    last_drain: int
+    overlap: str  # of the level: what of these cycles overlaps, and is not in those of a mapping
+    first_fill: int  # before anything can be computed
+    fills: int  # in all, with output words that come back
+    last_drain: int  # after everything is computed
     drains: int
 
     @property
@@ -185,26 +174,13 @@ class Fills:
 
 @dataclass(frozen=True, slots=True)
 class TensorBursts:
-    """What the outermost level moves of a tensor, and what it moves in whole bursts.
-
-    Attributes
-    ----------
-    tensor : str
-    run_words : int
-        Words of a whole tile that lie side by side.
-    bits, burst_bits : int
-        Bits of the words read and updated, and of all bursts that these take.
-    best_layout : str
-        The order of the ranks in memory that takes fewest bursts: those of more than one word, outermost first.
-    best_burst_bits : int
-        Bits of all bursts in that layout.
-    """
+    """What the outermost level moves of a tensor, and what it moves in whole bursts."""
 
     tensor: str
-    run_words: int
-    bits: int
-    burst_bits: int
-    best_layout: str
+    run_words: int  # words of a whole tile that lie side by side
+    bits: int  # of the words read and updated
+    burst_bits: int  # of all bursts that these take
+    best_layout: str  # the order of the ranks of more than one word, outermost first, that takes fewest bursts
     best_burst_bits: int
 
 
@@ -229,29 +205,15 @@ class Ramp:
 
 @dataclass(frozen=True, slots=True)
 class Moves:
-    """What the DMA engine of a level does.
-
-    Attributes
-    ----------
-    level : str
-    overlap : bool
-        The next tile moves while the compute units use the one before.
-    tiles : int
-        Steps of the loops outside the level.
-    first : int
-        Cycles of the first tile.
-    fills, drains, issue : int
-        Cycles of all tiles that come in, of all that leave, and of the instructions for all tiles; the longer of fills
-        and issue counts.
-    """
+    """What the DMA engine of a level does; the longer of fills and issue counts."""
 
     level: str
-    overlap: bool
-    tiles: int
-    first: int
-    fills: int
-    drains: int
-    issue: int
+    overlap: bool  # the next tile moves while the compute units use the one before
+    tiles: int  # steps of the loops outside the level
+    first: int  # cycles of the first tile
+    fills: int  # cycles of all tiles that come in
+    drains: int  # cycles of all that leave
+    issue: int  # cycles of the instructions for all tiles
 
     @property
     def cycles(self) -> int:

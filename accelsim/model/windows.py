@@ -167,12 +167,8 @@ def tile_moves(
 ) -> tuple[int, int, int, int, int]:
     """What enters one instance's tile: one box a step of the loops down to the innermost that moves it.
 
-    Returns
-    -------
-    whole, parts : int
-        Boxes, and new parts of boxes that keep their halo.
-    rank, extent, new : int
-        Along which a part is smaller, and the extents of a box and of a part there.
+    Returns boxes, and new parts of boxes that keep their halo; the rank along which a part is smaller, and the extents
+    of a box and of a part there.
     """
     for lv in range(level - 1, -1, -1):
         for j in range(s.level[lv, LOOPS] - 1, -1, -1):

@@ -368,11 +368,6 @@ class Known:
 
     Every smallest and largest value that is reported comes from here, so no mapping that the census saw lies beyond it.
     A bound alone proves a value: one that was drawn is proved only where a search shows that none is smaller.
-
-    Parameters
-    ----------
-    space_size : int
-        Mappings of the map space.
     """
 
     def __init__(self, space_size: int) -> None:

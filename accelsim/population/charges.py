@@ -186,22 +186,13 @@ def _waits_at_most(encoded: Encoded) -> float:
 class Charged:
     """A nest with what is charged in it.
 
-    Attributes
-    ----------
-    output : int
-        Which tensor the output is.
-    first : float
-        Words of it that come for the first time, and are not read, at least; 0 for windows.
-    macs : float
-    visits : float64[S]
-        Visits to all tiles of a shape, one for each step of the loops outside and each instance.
-    words : list of float64[S]
-        Words that enter all tiles of each tensor if each visit brings them anew.
-    whole : bool[S]
-        The shape with nothing outside.
-    windows : dict
-        For each tensor and dimension of a rank that several dimensions move, the extent of that rank in each tile;
-        int64[S].
+    output : which tensor the output is. first : words of it that come for the first time, and are not read, at least; 0
+        for windows.
+    visits : float64[S], visits to all tiles of a shape, one for each step of the loops outside and each instance.
+    words : list of float64[S], words that enter all tiles of each tensor if each visit brings them anew.
+    whole : bool[S], the shape with nothing outside.
+    windows : for each tensor and dimension of a rank that several dimensions move, the extent of that rank in each
+        tile; int64[S].
     """
 
     def __init__(self, nest: Nest, charges: Charges) -> None:

@@ -28,34 +28,18 @@ Move = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class LoopStep:
-    """Loops that a mapping may put around a tile.
-
-    Attributes
-    ----------
-    slot : Slot
-        Temporal block, or axis of a network.
-    moves : tuple of tuple of Move
-        For each dimension the loops of bound > 1.
-    may_rest : tuple of bool
-        Of each dimension, whether it may have no loop here.
-    free : tuple of bool
-        Of each dimension, whether its loop takes any place in the order; always so for an axis, which has no order.
-    rooms : tuple of tuple of int
-        What the loops so far can come to, ascending: of a temporal block how many have a free place, of an axis the
-        product of their bounds; then each product that the constraints bound.
-    weights : tuple of int
-        What a way counts by its room in the end: the orders of its loops; 0 if a mapping may not have its products.
-    inside : tuple of tuple of bool
-        For each dimension, in which of the products its bounds are.
-    """
+    """Loops that a mapping may put around a tile, in a temporal block or over an axis of a network."""
 
     slot: Slot
-    moves: tuple[tuple[Move, ...], ...]
-    may_rest: tuple[bool, ...]
-    free: tuple[bool, ...]
+    moves: tuple[tuple[Move, ...], ...]  # for each dimension the loops of bound > 1
+    may_rest: tuple[bool, ...]  # of each dimension, whether it may have no loop here
+    free: tuple[bool, ...]  # of each dimension, whether its loop takes any place in the order of a temporal block
+    # what the loops so far can come to, ascending: of a temporal block how many have a free place, of an axis the
+    # product of their bounds; then each product that the constraints bound
     rooms: tuple[tuple[int, ...], ...]
+    # what a way counts by its room in the end: the orders of its loops; 0 if a mapping may not have its products
     weights: tuple[int, ...]
-    inside: tuple[tuple[bool, ...], ...]
+    inside: tuple[tuple[bool, ...], ...]  # for each dimension, in which of the products its bounds are
 
     def rooms_after(self, d: int, bound: int) -> list[tuple[int, int]]:
         """Which rooms a loop over a dimension leads from and to."""
@@ -73,43 +57,20 @@ def _after(step: LoopStep, room: tuple[int, ...], d: int, bound: int) -> tuple[i
 
 @dataclass(frozen=True, slots=True)
 class Keeping:
-    """What a level may keep.
-
-    Attributes
-    ----------
-    keeps : bool[K, T]
-    fits : bool[K, *S]
-        Which tiles fit it.
-    choices : int64[*S]
-        How many choices fit each tile.
-    """
+    """What a level may keep."""
 
     level: int
-    keeps: Bools
-    fits: Bools
-    choices: Ints
+    keeps: Bools  # [K, T]
+    fits: Bools  # [K, *S], which tiles fit it
+    choices: Ints  # [*S], how many choices fit each tile
 
 
 class Nest:
     """Steps of a map space from the innermost network to the outermost temporal block, and what each level may keep.
 
-    Parameters
-    ----------
-    fully_used : bool
-        Only mappings that use all compute units.
-
-    Attributes
-    ----------
-    sizes : tuple of int64[N]
-        Of each dimension, ascending.
-    shape : tuple of int
-        How many sizes each dimension has.
-    words : int64[T, S]
-        Words of each tensor's box in every tile.
-    steps : tuple of (LoopStep or Keeping)
-        From the inside out; a Keeping stands after the temporal block of its level.
-    keepings : tuple of Keeping
-        Of each level, outermost first.
+    `sizes`: of each dimension, ascending, and `shape`: how many. `words`: int64[T, S] of each tensor's box in every
+    tile. `steps`: from the inside out; a Keeping stands after the temporal block of its level. `keepings`: of each
+    level, outermost first. With `fully_used`, only mappings that use all compute units.
     """
 
     def __init__(self, space: MapSpace, *, fully_used: bool = False) -> None:
@@ -182,12 +143,8 @@ def as_integer(values: Ints) -> int:
 def put_loops(step: LoopStep, values: Values, trace: list[Floats] | None = None) -> Values:
     """Add up the ways to come to each shape once the loops of a step stand around the shapes.
 
-    Parameters
-    ----------
-    values : int64[W, *S] or float64[1, *S]
-        Ways to come to each shape inside; integers are exact.
-    trace : list, optional
-        Where the sums before each dimension and after the last go, float64[Q, *S].
+    `values`: int64[W, *S], exact, or float64[1, *S], ways to come to each shape inside. `trace`: where the sums before
+    each dimension and after the last go, float64[Q, *S].
     """
     state = np.zeros((len(values), len(step.rooms), *values.shape[1:]), values.dtype)
     state[:, 0] = values
@@ -234,13 +191,9 @@ def count_mappings(nest: Nest) -> int:
 
 
 def count_by_keep(nest: Nest) -> list[tuple[tuple[int, ...], int]]:
-    """Count the valid mappings for each choice of what the levels keep; those with most first.
+    """Count the valid mappings for each choice of what the levels keep that has any; those with most first.
 
-    Returns
-    -------
-    list of (tuple of int, int)
-        For each level, outermost first, the number of its choice (`Keeping.keeps`); and the mappings with them, more
-        than none.
+    A choice has for each level, outermost first, the number of its own (`Keeping.keeps`).
     """
     found: list[tuple[tuple[int, ...], Ints]] = [((), _start(nest))]
     for step in nest.steps:

@@ -80,15 +80,8 @@ def _whole(words: Floats, access: float) -> Floats:
 class WorstSearch:
     """The search for the largest sum of some charges over all valid mappings.
 
-    Parameters
-    ----------
-    deadline : float, optional
-        When states are no longer followed, by `time.monotonic`; their bounds are kept.
-
-    Attributes
-    ----------
-    bound : float
-        What no mapping's sum passes, by what the search begins with.
+    `deadline`: when states are no longer followed, by `time.monotonic`; their bounds are kept. `bound`: what no
+    mapping's sum passes, by what the search begins with.
     """
 
     def __init__(self, nest: Nest, charges: Charges, deadline: float | None = None) -> None:
@@ -104,17 +97,9 @@ class WorstSearch:
         self.bound = self.chains[0][0]
 
     def above(self, floor: float, most_states: int) -> Worst:
-        """Look for mappings whose sum is larger than a floor.
+        """Look for mappings whose sum is larger than a floor, which is the bound if there is none.
 
-        Parameters
-        ----------
-        most_states : int
-            States that are held at a time; of the others the bound alone is kept.
-
-        Returns
-        -------
-        Worst
-            Its bound is the floor if there is no such mapping.
+        `most_states`: states that are held at a time; of the others the bound alone is kept.
         """
         self.floor, self.most_states, self.reached = floor, most_states, floor
         self.loops: list[tuple[int, Slot, int, Ints, Ints]] = []
@@ -405,23 +390,11 @@ class Extreme(NamedTuple):
 def largest_value(
     nest: Nest, column: int, known: float = 0.0, *, most_states: int = MOST_STATES, deadline: float | None = None
 ) -> Extreme:
-    """Look for the largest value of a column, and bound it.
+    """Look for the largest value of a column, and bound it: ENERGY [pJ], CYCLES, or WORDS [storage words].
 
-    Parameters
-    ----------
-    column : {ENERGY, CYCLES, WORDS}
-        Energy in pJ; words in storage words at the outermost level.
-    known : float
-        A value that some valid mapping has; 0 if none is known.
-    most_states : int
-        States that are held at a time; 0: no search, only the bound that it begins with.
-    deadline : float, optional
-        When to end with the bound reached, by `time.monotonic`.
-
-    Returns
-    -------
-    Extreme
-        `value` is `known` if no mapping with more was found; `bound` is the same where it is proved.
+    `known`: a value that some valid mapping has, 0 if none is known; returned if no mapping with more was found.
+    `most_states`: states that are held at a time; 0: no search, only the bound that it begins with. `deadline`: when to
+    end with the bound reached, by `time.monotonic`.
     """
     rows = {ENERGY: energy_rows, CYCLES: cycle_rows, WORDS: word_rows}[column](nest)
     found, bound = Extreme(known, None, known), known

@@ -39,10 +39,8 @@ MOST_SUMS = 400_000_000
 def evaluate_columns(c: Constants, batch: Batch, s: Detail, column: Floats) -> None:
     """Evaluate a batch.
 
-    Parameters
-    ----------
-    column : float64[3, B]
-        Written: energy [pJ], cycles, words read and written at the outermost level; infinite for what does not fit.
+    Written is float64[3, B]: energy [pJ], cycles, words read and written at the outermost level; infinite for what does
+    not fit.
     """
     for b in range(batch.temporal.shape[0]):
         temporal, order, x, y, keep = batch.temporal[b], batch.order[b], batch.x[b], batch.y[b], batch.keep[b]
@@ -78,14 +76,8 @@ class Sampler:
     """Draws mappings uniformly and independently from all valid ones.
 
     The shares of the ways are float64, so that a mapping's probability is off by some 1e-13 of itself. If partial sums
-    are wider than finished words some mappings drawn do not fit, and are left out.
-
-    Raises
-    ------
-    NoValidMapping
-        If there is none.
-    AccelsimError
-        If there are too many tile shapes.
+    are wider than finished words some mappings drawn do not fit, and are left out. Raises NoValidMapping if there is
+    none, AccelsimError if there are too many tile shapes.
     """
 
     def __init__(self, nest: Nest) -> None:
@@ -175,13 +167,7 @@ class Sampler:
         return decode_mapping(self.nest.space.encoded, self._last[1], index % TOGETHER)
 
     def sample(self, count: int, seed: int = 0, *, workers: int = 1) -> UniformSample:
-        """Draw and evaluate mappings.
-
-        Parameters
-        ----------
-        seed : int
-            The same seed gives the same mappings, whatever the number of workers.
-        """
+        """Draw and evaluate mappings; the same seed gives the same ones, whatever the number of workers."""
         encoded, parts = self.nest.space.encoded, list[Floats]()
 
         def evaluate(number: int) -> Floats:
@@ -357,11 +343,7 @@ class UniformSample:
     def share(self, chosen: Bools) -> Interval:
         """Share of all valid mappings with some property, with its 95 % confidence interval.
 
-        Wilson's interval (Journal of the American Statistical Association 22, 1927, pages 209-212).
-
-        Parameters
-        ----------
-        chosen : bool[B]
+        Wilson's interval (Journal of the American Statistical Association 22, 1927, pages 209-212). `chosen`: bool[B].
         """
         n, z = len(chosen), 1.96
         p = float(chosen.mean())

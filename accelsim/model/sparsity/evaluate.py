@@ -46,22 +46,11 @@ def evaluate_sparse(
     *,
     whole: bool = False,
 ) -> SparseResult:
-    """Find what zeros save of a mapping.
+    """Find what zeros save of a mapping, of which `dense` is what `evaluate` says.
 
-    Parameters
-    ----------
-    einsum : Einsum
-        Its tensors have densities.
-    dense : Result
-        What `evaluate` says of the mapping.
-    whole : bool
-        Round each share of a count to whole words, as Sparseloop does; else the counts are expected values.
-
-    Raises
-    ------
-    AccelsimError
-        If the machine has parts whose time depends on each word, such as a systolic array, or a format has fewer ranks
-        than a tile has loops.
+    `whole`: round each share of a count to whole words, as Sparseloop does; else the counts are expected values. Raises
+    AccelsimError if the machine has parts whose time depends on each word, such as a systolic array, or a format has
+    fewer ranks than a tile has loops.
     """
     return _Sparse(architecture, einsum, dense, whole).result()
 

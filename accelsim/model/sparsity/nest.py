@@ -90,15 +90,8 @@ class Nest:
     def fibers(self, tensor: Tensor, level: int, formats: Mapping[int, Format]) -> list[Fibers]:
         """Ranks of a tensor's tile at a level that has a format, the outermost first.
 
-        Parameters
-        ----------
-        formats : mapping of int to Format
-            The tensor's format at each level that has one.
-
-        Raises
-        ------
-        ValueError
-            If no rank takes a loop: the last one that is given loops takes all that are left, unless it names others.
+        `formats`: the tensor's at each level that has one. Raises ValueError if no rank takes a loop: the last one that
+        is given loops takes all that are left, unless it names others.
         """
         child = self.child(level, tensor)
         own = formats[level]

@@ -37,12 +37,8 @@ def relax(architecture: Architecture, einsum: Einsum) -> list[Relaxed]:
     """Let zeros save of each action the largest share that any tile lets them save.
 
     That is the share of tiles of one word: a larger tile of a leader is empty less often. Offsets and bitmasks of
-    outer ranks cost nothing. Instances that are skipped make an axis wider, each in a machine of its own.
-
-    Raises
-    ------
-    AccelsimError
-        If no bound is known: a mask or band of a tensor whose tiles overlap, or more than two operands.
+    outer ranks cost nothing. Instances that are skipped make an axis wider, each in a machine of its own. Raises
+    AccelsimError if no bound is known: a mask or band of a tensor whose tiles overlap, or more than two operands.
     """
     return _Relax(architecture, einsum).relaxed()
 

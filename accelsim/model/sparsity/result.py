@@ -49,49 +49,24 @@ class RankUnits:
 
 @dataclass(frozen=True, slots=True)
 class SparseTensor:
-    """One tensor at one level that keeps it; counts are of one instance that is in use.
-
-    Attributes
-    ----------
-    format : str
-        Formats of its ranks, outermost first; empty without one.
-    instances : float
-        Instances in use on average: where the level above knows an empty tile, none holds it.
-    dense : mapping of str to float
-        Words of each action if no word were zero.
-    words : mapping of (str, str) to float
-        Words by kind and action; what is in none of them does not exist: it is not stored, or was left out above.
-    metadata : mapping of (str, str) to tuple of RankUnits
-        Units of metadata by kind and action, the lowest rank first.
-    bits : mapping of (str, str) to float
-        Bits of this metadata.
-    tile_words, held_words : float, int
-        Words of a tile that are stored: expected, and of the share of tiles that must fit.
-    held_units : tuple of RankUnits
-        Metadata of such a tile, the lowest rank first.
-    held_bits : float
-    energy_pj, metadata_pj : float
-        Of all instances, metadata included, and of this alone.
-    partly_filled : float
-        Accesses over those that its words would fill: the last block of a compressed tile is not full.
-    """
+    """One tensor at one level that keeps it; counts are of one instance that is in use."""
 
     level: str
     tensor: str
     density: str
-    format: str
-    instances: float
-    dense: Mapping[str, float]
-    words: Counts
-    metadata: Mapping[tuple[str, str], tuple[RankUnits, ...]]
-    bits: Counts
-    tile_words: float
-    held_words: int
-    held_units: tuple[RankUnits, ...]
+    format: str  # formats of its ranks, outermost first; empty without one
+    instances: float  # in use on average: where the level above knows an empty tile, none holds it
+    dense: Mapping[str, float]  # words of each action if no word were zero
+    words: Counts  # what is of no kind does not exist: it is not stored, or was left out above
+    metadata: Mapping[tuple[str, str], tuple[RankUnits, ...]]  # by kind and action, the lowest rank first
+    bits: Counts  # of this metadata
+    tile_words: float  # expected words of a tile that are stored
+    held_words: int  # those of the share of tiles that must fit
+    held_units: tuple[RankUnits, ...]  # metadata of such a tile, the lowest rank first
     held_bits: float
-    energy_pj: float
-    metadata_pj: float
-    partly_filled: float
+    energy_pj: float  # of all instances, metadata included
+    metadata_pj: float  # of this alone
+    partly_filled: float  # accesses over those that its words would fill: a compressed tile's last block is not full
 
     def total(self, kind: str) -> float:
         """Words of a kind in all instances."""

@@ -111,12 +111,7 @@ def pack(odds: Odds, nest: Nest, tensor: Tensor, level: int) -> Packed:
 def metadata(fibers: Sequence[Fibers], tensor: Tensor, odds: Odds, nonempty: float) -> tuple[RankUnits, ...]:
     """Expected metadata of a tile that is not empty with some probability, the lowest rank first.
 
-    Parameters
-    ----------
-    fibers : sequence of Fibers
-        Ranks of the tile, outermost first.
-    nonempty : float
-        Probability that the tile is not empty, if only such tiles are stored; else 1.
+    `fibers`: ranks of the tile, outermost first. `nonempty`: that probability, if only such tiles are stored; else 1.
     """
     found, coordinates, count = [], 1.0, 1.0
     for place, each in enumerate(fibers):
@@ -149,8 +144,6 @@ def unit_bits(form: Format, default: int) -> list[tuple[int, int]]:
 def slowest_of(many: int, draws: int, share: float) -> float:
     """Expected largest of several independent binomial numbers, of so many draws each.
 
-    Examples
-    --------
     >>> slowest_of(2, 1, 0.5)  # 1 but for both being 0
     0.75
     """
@@ -183,10 +176,7 @@ class Shares:
 def compute_shares(operands: Sequence[tuple[float, bool]], sparse: ComputeSparsity) -> Shares:
     """What becomes of the computes.
 
-    Parameters
-    ----------
-    operands : sequence of (float, bool)
-        Of each operand the probability that its word is not zero, and whether metadata says so.
+    `operands`: of each the probability that its word is not zero, and whether metadata says so.
     """
     found = dict.fromkeys(("actual", "gated", "skipped", "absent"), 0.0)
     for states in itertools.product((True, False), repeat=len(operands)):
