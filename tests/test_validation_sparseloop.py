@@ -11,10 +11,10 @@ from accelsim.importers.sparseloop import (
     ROUNDED,
     figures,
     find_designs,
-    read_statistics,
     replay,
     sparseloop_study,
 )
+from accelsim.importers.timeloop_replay import read_statistics
 from accelsim.inputs.errors import AccelsimError
 
 

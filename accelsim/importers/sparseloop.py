@@ -15,7 +15,7 @@ from accelsim.importers.foreign import Foreign, read_foreign
 from accelsim.importers.templates import read_document
 from accelsim.importers.timeloop_comparison import TWO_ITERATIONS, default_counts, whole_tiles
 from accelsim.importers.timeloop_replay import CAUSES as REPLAYED
-from accelsim.importers.timeloop_replay import HALO, REUSE, cycles_in, evaluate_holding
+from accelsim.importers.timeloop_replay import HALO, REUSE, Statistics, evaluate_holding, read_statistics
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.energy import EnergyTable
 from accelsim.inputs.errors import AccelsimError
@@ -29,36 +29,11 @@ from accelsim.model.sparsity.result import ACTIONS, KINDS, SparseResult, SparseT
 from accelsim.model.sparsity.savings import unit_bits
 from accelsim.results.study import Figure, Study
 
-_ACCESS = re.compile(
-    r"^ +(?:(Algorithmic|Actual|Gated|Skipped) scalar|Scalar) (format )?(read|fill|update)s \(per-instance\)\s*:?\s*"
-    r"([0-9.]*)"
-)
-_RANK = re.compile(r"^ +Rank (\d+) \(metadata, payload\): \((\d+), *(\d+)\)")
-_COMPUTES = re.compile(r"^ +(?:(Actual|Gated|Skipped) )?Computes \(total\) +: (\d+)")
-_AVERAGE = re.compile(r"^ +Utilized instances \(average\) +: ([0-9.]+)")
-_READ = re.compile(r"^ +Vector read energy +: ([0-9.]+) pJ")
-_TENSOR = re.compile(r" {4}([A-Za-z_]\w*)( \(Streamed\))?:")
-_ENERGY = re.compile(r"^ +(Energy|Leakage energy) \(total\) +: ([0-9.e+]+) pJ")
 _WORDS = re.compile(r"\d+\.\d+|[A-Za-z]+\d*|\d+")
 USUAL_DESIGNS = "foreign/sparseloop"
 """Where the designs are in the folder of reference data."""
 _UP = 7
 """Folders above the statistics in which the inputs may lie."""
-
-
-@dataclass
-class Statistics:
-    """What Timeloop printed of a sparse mapping; counts of one instance, by (level, tensor) and kind."""
-
-    cycles: int
-    energy_pj: float = 0.0
-    accesses: dict[tuple[str, str], dict[tuple[str, str], float]] = field(default_factory=dict)
-    units: dict[tuple[str, str], dict[tuple[str, str], tuple[int, int]]] = field(default_factory=dict)
-    energies: dict[tuple[str, str], float] = field(default_factory=dict)
-    instances: dict[tuple[str, str], float] = field(default_factory=dict)
-    computes: dict[str, int] = field(default_factory=dict)
-    read_pj: dict[str, float] = field(default_factory=dict)
-    streamed_pj: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,40 +43,6 @@ class Design:
     name: str
     statistics: Path
     files: tuple[Path, ...]
-
-
-def read_statistics(text: str, file: str) -> Statistics:
-    """Read a `*.stats.txt` with actual, gated and skipped counts; raises AccelsimError if it is none."""
-    found = Statistics(cycles_in(text, file))
-    level = tensor = ""
-    held: tuple[str, str] | None = None
-    for line in text.partition("\nNetworks\n")[0].splitlines():
-        if line.startswith("=== "):
-            level, tensor, held = line.strip("= "), "", None
-        elif header := _TENSOR.fullmatch(line):
-            tensor, held = header[1] + (header[2] or ""), None
-        key = level, tensor
-        if access := _ACCESS.match(line):
-            kind, action = (access[1] or "Actual").lower(), access[3]
-            held = (kind, action) if access[2] else None
-            if not access[2]:
-                found.accesses.setdefault(key, {})[kind, action] = float(access[4] or 0)
-        elif (rank := _RANK.match(line)) and held:
-            at = found.units.setdefault(key, {}).get(held, (0, 0))
-            found.units[key][held] = at[0] + int(rank[2]), at[1] + int(rank[3])
-        elif computes := _COMPUTES.match(line):
-            found.computes[(computes[1] or "Actual").lower()] = int(computes[2])
-        elif (average := _AVERAGE.match(line)) and tensor:
-            found.instances[key] = float(average[1])
-        elif read := _READ.match(line):
-            found.read_pj[level] = float(read[1])
-        elif energy := _ENERGY.match(line):
-            found.energy_pj += float(energy[2])
-            if "(" in tensor:
-                found.streamed_pj += float(energy[2])
-            elif tensor:
-                found.energies[key] = float(energy[2])
-    return found
 
 
 def find_designs(paths: Sequence[str | Path]) -> list[Design]:

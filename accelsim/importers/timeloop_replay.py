@@ -30,26 +30,38 @@ CAUSES = {
     UNEXPLAINED: "please report it",
 }
 """What each cause means."""
-_QUANTITY = re.compile(
-    r"^ +(Scalar (?:reads|fills|updates)|Energy|Leakage energy) \((per-instance|total)\) +: ([0-9.]+)"
+_TENSOR = re.compile(r" {4}([A-Za-z_]\w*(?: \(Streamed\))?):")
+_ACCESS = re.compile(
+    r"^ +(?:(Algorithmic|Actual|Gated|Skipped) scalar|Scalar) (format )?(read|fill|update)s \(per-instance\)\s*:?\s*"
+    r"([0-9.]*)"
 )
+_RANK = re.compile(r"^ +Rank (\d+) \(metadata, payload\): \((\d+), *(\d+)\)")
+_COMPUTES = re.compile(r"^ +(?:(Actual|Gated|Skipped) )?Computes \(total\) +: (\d+)")
+_READ = re.compile(r"^ +Vector read energy +: ([0-9.]+) pJ")
+_ENERGY = re.compile(r"^ +(Energy|Leakage energy) \(total\) +: ([0-9.e+]+) pJ")
 _CLUSTERS = re.compile(r"^ +(Cluster size|Utilized clusters \(max\)) +: (\d{1,18})")
-_COUNTS = ("reads", "fills", "updates")
+_COUNTS = ("read", "fill", "update")
 _DIGITS = 1e-6
 """Relative; Timeloop prints energies to 0.01 pJ, and energies of actions to six digits after the point."""
 
 
 @dataclass
 class Statistics:
-    """Cycles, energy [pJ] of all components, and of each tensor at each level its counts of one instance and energy.
+    """What Timeloop printed of a mapping: counts of one instance by (level, tensor), and energies [pJ] of all.
 
+    Accesses and units of metadata are by kind and action; what is printed without a kind is `dense`, and `actual`.
     `clustered` are the instances of all clusters that each tensor uses, at levels where several share an access.
     """
 
     cycles: int
     energy_pj: float = 0.0
-    tensors: dict[tuple[str, str], dict[str, float]] = field(default_factory=dict)
+    accesses: dict[tuple[str, str], dict[tuple[str, str], float]] = field(default_factory=dict)
+    units: dict[tuple[str, str], dict[tuple[str, str], tuple[int, int]]] = field(default_factory=dict)
+    energies: dict[tuple[str, str], float] = field(default_factory=dict)
     clustered: dict[tuple[str, str], int] = field(default_factory=dict)
+    computes: dict[str, int] = field(default_factory=dict)
+    read_pj: dict[str, float] = field(default_factory=dict)
+    streamed_pj: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,37 +74,44 @@ class Difference:
     cause: str = ""
 
 
-def cycles_in(text: str, file: str) -> int:
-    """Cycles of a `*.stats.txt`; raises AccelsimError if it is none."""
+def read_statistics(text: str, file: str) -> Statistics:
+    """Read a `*.stats.txt` of the classic analysis; raises AccelsimError if it is none."""
     cycles = re.search(r"^Cycles: (\d{1,18})$", text, re.MULTILINE)
     if cycles is None:
         raise AccelsimError(f"{file}: not the statistics of a mapping: no line `Cycles: …` in it")
-    return int(cycles[1])
-
-
-def read_statistics(text: str, file: str) -> Statistics:
-    """Read a `*.stats.txt` of the classic analysis; raises AccelsimError if it is none."""
-    found = Statistics(cycles_in(text, file))
+    found = Statistics(int(cycles[1]))
     level = tensor = ""
     size = 1
+    held: tuple[str, str] | None = None
     for line in text.partition("\nNetworks\n")[0].splitlines():
         if line.startswith("=== "):
-            level, tensor = line.strip("= "), ""
-        elif re.fullmatch(r" {4}[A-Za-z_]\w*:", line):
-            tensor = line.strip(" :")
-        cluster = _CLUSTERS.match(line)
-        if cluster and not tensor:
-            size = int(cluster[2])
-        elif cluster and size > 1:
-            found.clustered[level, tensor] = int(cluster[2]) * size
-        quantity = _QUANTITY.match(line)
-        if quantity is None:
-            continue
-        what, of, value = quantity[1].lower().removeprefix("scalar "), quantity[2], float(quantity[3])
-        if of == "total":
-            found.energy_pj += value
-        if tensor and ((what == "energy") == (of == "total")):
-            found.tensors.setdefault((level, tensor), {})[what] = value
+            level, tensor, held = line.strip("= "), "", None
+        elif header := _TENSOR.fullmatch(line):
+            tensor, held = header[1], None
+        key = level, tensor
+        if access := _ACCESS.match(line):
+            kinds, action = (access[1] or "Dense actual").lower().split(), access[3]
+            held = (kinds[-1], action) if access[2] else None
+            if not access[2]:
+                found.accesses.setdefault(key, {}).update({(kind, action): float(access[4] or 0) for kind in kinds})
+        elif (rank := _RANK.match(line)) and held:
+            at = found.units.setdefault(key, {}).get(held, (0, 0))
+            found.units[key][held] = at[0] + int(rank[2]), at[1] + int(rank[3])
+        elif computes := _COMPUTES.match(line):
+            found.computes[(computes[1] or "Actual").lower()] = int(computes[2])
+        elif read := _READ.match(line):
+            found.read_pj[level] = float(read[1])
+        elif energy := _ENERGY.match(line):
+            found.energy_pj += float(energy[2])
+            if "(" in tensor:
+                found.streamed_pj += float(energy[2])
+            elif tensor and energy[1] == "Energy":
+                found.energies[key] = float(energy[2])
+        elif cluster := _CLUSTERS.match(line):
+            if not tensor:
+                size = int(cluster[2])
+            elif size > 1:
+                found.clustered[key] = int(cluster[2]) * size
     return found
 
 
@@ -116,23 +135,24 @@ def compare(
     explained, causes = 0.0, dict[str, None]()
     mine = {(one.level, one.tensor): one for one in ours.tensors}
     used = {level.level: level.used_instances for level in ours.levels}
-    for key in dict.fromkeys((*mine, *theirs.tensors)):
+    printed = dict.fromkeys((*theirs.accesses, *theirs.energies))
+    for key in dict.fromkeys((*mine, *printed)):
         name = " ".join(key)
-        if key not in mine or key not in theirs.tensors:
-            yield Difference(f"{name} kept", float(key in mine), float(key in theirs.tensors), unexplained)
+        if key not in mine or key not in printed:
+            yield Difference(f"{name} kept", float(key in mine), float(key in printed), unexplained)
             continue
-        counts, found = theirs.tensors[key], set[str]()
+        counts, found = theirs.accesses.get(key, {}), set[str]()
         for index, what in enumerate(_COUNTS, 1):
-            our, their = getattr(mine[key], what), counts.get(what, 0.0)
+            our, their = getattr(mine[key], f"{what}s"), counts.get(("dense", what), 0.0)
             known = [why for why, visited in halos if key in visited and visited[key][index] == their]
-            if what == "reads" and our == their * _held(mapping, named[key[1]], key[0]):
+            if what == "read" and our == their * _held(mapping, named[key[1]], key[0]):
                 known.append(REUSE)
-            if what == "fills" and their == our + mine[key].updates - mine[key].reads:
+            if what == "fill" and their == our + mine[key].updates - mine[key].reads:
                 known.append(FIRST_READS)
             cause = "" if our == their else (known or [unexplained])[0]
             found |= {cause} - {""}
-            yield Difference(f"{name} {what}", our, their, cause)
-        energy = counts.get("energy", 0.0)
+            yield Difference(f"{name} {what}s", our, their, cause)
+        energy = theirs.energies.get(key, 0.0)
         same = math.isclose(mine[key].energy_pj, energy, rel_tol=_DIGITS, abs_tol=0.01)
         whole = mine[key].energy_pj * theirs.clustered.get(key, 0) / used[key[0]]
         found |= {CLUSTERS} if not same and math.isclose(whole, energy, rel_tol=_DIGITS, abs_tol=0.01) else set()
