@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import math
 import time
+from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -227,6 +229,27 @@ def test_nearest_miss__breaks_a_rule_in_print_too():
     assert Constraints(min_utilization=0.8).broken_by_costs((0.0, 10**6, 0.0), Fraction(799_999)) == [
         "the utilization is 0.799, at least 0.8 is asked for"
     ]
+
+
+@pytest.mark.parametrize("search", ["energy", "cycles", "front"])
+@pytest.mark.parametrize("imperfect", [(), "all"])
+def test_outermost_level__that_the_layer_just_fills_is_enough_and_a_word_less_is_not_searched(search, imperfect):
+    """4 x 5 + 5 x 3 + 4 x 3 = 47 words."""
+    for words in (47, 46):
+        machine, layer = tiny(4), gemm(4, 3, 5)
+        machine = replace(machine, levels=(replace(machine.levels[0], size_words=words), machine.levels[1]))
+        look = (
+            partial(map_front, columns=("energy", "cycles"))
+            if search == "front"
+            else partial(map_einsum, objective=search)
+        )
+        if words == 47:
+            found = look(machine, layer, imperfect=imperfect, workers=1)
+            assert found.points if search == "front" else found.certificate.proved
+            continue
+        with pytest.raises(NoValidMapping) as error:
+            look(machine, layer, imperfect=imperfect, workers=1)
+        assert "is valid (proved: 0 nodes)\nno mapping can be valid: DRAM needs at least 94 B (for" in str(error.value)
 
 
 def test_nearest_miss__that_is_valid_contradicts_the_proof():

@@ -109,6 +109,16 @@ def test_outermost_memory__that_does_not_serve_all_is_one_for_all(imported):
     assert "served_dimensions: one dram stands for those along D2" in said(foreign)
 
 
+def test_outermost_memory__of_one_operand_stands_inside_what_costs_nothing(imported):
+    """As the memories of a core do whose chip has one for all cores."""
+    foreign = imported(hardware(register("I2", "[D1, D2]")))
+    outside, register_of_weights = machine_of(foreign).levels
+    assert (outside.name, outside.bypass, register_of_weights.bypass) == ("Outside", set(), {"Inputs", "Outputs"})
+    assert {
+        entry.energy_pj for (level, *_), entry in machine_of(foreign).energy.entries.items() if level == "Outside"
+    } == {0}
+
+
 def test_three_dimensions_below_a_memory__are_axes_of_two_levels_the_second_of_which_stores_nothing(imported):
     dram = DRAM.replace("[D1, D2]", "[D1, D2, D3]")
     foreign = imported(
@@ -138,7 +148,6 @@ def test_three_dimensions_below_a_memory__are_axes_of_two_levels_the_second_of_w
             in_memory("imc_type: digital", "[8]"),
             "expected two precisions, of inputs and of weights, and columns and rows",
         ),
-        (hardware(register("I2", "[D1, D2]")), "the outermost memory, reg_I2, holds I2 alone"),
         (hardware(DRAM.replace("[D1, D2]", "[D3]")), "'D3' is no dimension of the array: D1, D2"),
         (hardware(DRAM.replace("size: 8000000, ", "")), "a number is missing"),
         (hardware(DRAM.replace("read_write", "duplex")), "'duplex' is none of read, write, read_write"),

@@ -136,8 +136,8 @@ def _architecture(
     row = value(array, "sizes", Row)
     sizes = {str(dim): whole(size, row.mark) for dim, size in zip(value(array, "dimensions", Row), row, strict=False)}
     memories = value(hardware, "memories", Table)
-    alone = list(memories.values())[-1:] if array.get("is_imc") else []
-    if alone and isinstance(alone[0], Table) and set(_operands(alone[0])) != set(_ROLES):
+    outermost = list(memories.values())[-1:]
+    if outermost and isinstance(outermost[0], Table) and set(_operands(outermost[0])) != set(_ROLES):
         why = "what the file keeps nowhere comes from, and goes to, a level Outside that costs nothing"
         notes.append(Note(memories.mark, "memories", why))
         memories["Outside"] = _outside(memories.mark, list(sizes))
@@ -197,7 +197,7 @@ def _in_memory(
 
 
 def _outside(mark: Mark, dims: list[str]) -> Table:
-    """Memory of all operands that costs nothing, for an array alone."""
+    """Memory of all operands that costs nothing, for a core of a chip or an array alone."""
     found, operands, served, port = Table(mark), Row(mark), Row(mark), Table(mark)
     operands.extend(_ROLES)
     served.extend(dims)
@@ -224,9 +224,6 @@ def _ladder(memories: Table, dims: list[str], notes: list[Note]) -> list[tuple[s
     if not listed_first:
         raise refuse(memories.mark, "there is no memory")
     name, outermost = listed_first[0]
-    if set(_operands(outermost)) != set(_ROLES):
-        what = f"the outermost memory, {name}, holds {listed(_operands(outermost))} alone; accelsim's keeps all tensors"
-        raise refuse(outermost.where("operands"), what)
     if _served(outermost) != set(dims):
         mark = outermost.where("served_dimensions")
         why = f"one {name} stands for those along {listed(sorted(set(dims) - _served(outermost)))}"

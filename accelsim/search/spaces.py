@@ -164,16 +164,21 @@ def diagnose(space: MapSpace, key: np.uint64, *, proved: bool) -> list[str]:
     RuntimeError
         If a mapping that is drawn is valid though the search proved that none is.
     """
+    return [*out_of_reach(space), *_nearest_miss(space, key, proved)]
+
+
+def out_of_reach(space: MapSpace) -> list[str]:
+    """Limits that no mapping of the space can meet, one line each."""
     certain = [*_fanouts(space), *_capacities(space), *_cycles(space)]
-    return [f"no mapping can be valid: {text}" for text in certain] + _nearest_miss(space, key, proved)
+    return [f"no mapping can be valid: {text}" for text in certain]
 
 
 def _least(space: MapSpace, dim: str, slots: list[int]) -> int:
-    """Smallest product of a dimension's factors in some slots."""
+    """Smallest product of a dimension's factors in some slots; with remainders no more than its bound."""
     if dim not in space.dims:
         return 1
     rows = space.rows[space.dims.index(dim)]
-    return int(rows[:, slots].prod(axis=1).min(initial=np.iinfo(np.int64).max))
+    return int(rows[:, slots].prod(axis=1).min(initial=space.encoded.einsum.dims[dim]))
 
 
 def _fanouts(space: MapSpace) -> list[str]:

@@ -41,7 +41,7 @@ from accelsim.search.exact.solve import Outcome, Solver
 from accelsim.search.exact.worth import Known
 from accelsim.search.mapper import tried_bounds, with_remainders
 from accelsim.search.result import FrontResult, column_value
-from accelsim.search.spaces import Spaces
+from accelsim.search.spaces import Spaces, out_of_reach
 from accelsim.search.stopping import Budget, OnProgress, asked
 from accelsim.search.value_kernel import CAPACITY, CYCLES, ENERGY, WORDS, terms_of
 
@@ -246,6 +246,9 @@ def front_of(
     parsed = _parse_columns(columns, space.encoded.architecture)
     get_ready(space.encoded, space.imperfect)
     watch = Watch(None, budget or Budget(), on_progress, time.monotonic())
+    if not space.uneven and out_of_reach(space):
+        reasons = [none_valid("exhausted", 0, 0.0, space.size), *why_none("exhausted", space, watch.end)]
+        raise NoValidMapping("\n".join(reasons), proved=True)
     kinds = tuple(kind for kind, _ in parsed)
     level = max(level for _, level in parsed)
     ends = _ends(space, workers, watch) if set(kinds) == {ENERGY, CYCLES} and watch.end is None else None

@@ -29,7 +29,7 @@ from accelsim.search.exact.shapes import fewest_steps, make_grid
 from accelsim.search.exact.solve import Outcome, Solver
 from accelsim.search.exact.worth import Known, least_inside, narrow_energies
 from accelsim.search.result import MOST_TIES, Certificate, SearchResult
-from accelsim.search.spaces import Spaces, diagnose, rounded_spaces, trim
+from accelsim.search.spaces import Spaces, diagnose, out_of_reach, rounded_spaces, trim
 from accelsim.search.stopping import Budget, OnProgress, Progress, asked
 from accelsim.search.value_kernel import CYCLES, ENERGY, WORDS, terms_of
 
@@ -345,7 +345,7 @@ def widest(spaces: Spaces, aim: Aim) -> Solved | None:
     space = spaces.first
     levels = space.encoded.architecture.levels
     slower = any(level.dma is not None or level.overlap != "all" for level in levels)
-    if aim.objective.alone != "cycles" or len(spaces) > 1 or space.imperfect or slower:
+    if aim.objective.alone != "cycles" or len(spaces) > 1 or space.imperfect or slower or out_of_reach(space):
         return None
     deadline = aim.watch.deadline
     try:
@@ -437,7 +437,9 @@ def least_costs(space: MapSpace) -> tuple[float, float]:
 
 
 def _floor(space: MapSpace, objective: Objective) -> float:
-    """Value that no mapping falls below."""
+    """Value that no mapping falls below; infinite where each breaks the same limit."""
+    if not space.uneven and out_of_reach(space):
+        return math.inf
     return objective.value(*least_costs(space)) * (1 - NEARLY)
 
 
