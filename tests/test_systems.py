@@ -259,15 +259,29 @@ system:
     - {name: d, arch: two_level, operations: {add: 1, maxx: 2}}
     - {name: e}
     - {name: f, gpu: a1000}
+    - {name: g, arch: {name: inline, clock: 1 GHz, levels: [], compute: {name: MAC}}, set: {x: 1}}
 """)
     with pytest.raises(SpecError) as error:
         load_system(path)
     said = str(error.value).replace(f"{path}:", "").splitlines()
-    assert [line.split(": ", 1)[0].split(":")[0] for line in said] == ["4", "5", "7", "8", "9", "10", "11", "12"]
+    assert [line.split(": ", 1)[0].split(":")[0] for line in said] == [
+        "4",
+        "5",
+        "7",
+        "8",
+        "9",
+        "10",
+        "11",
+        "12",
+        "13",
+        "13",
+        "13",
+    ]
     assert "must be in bytes or bits a second; write it like '204.8 GB/s'" in said[0]
     assert "expected an energy of a bit, got '3 pJ'; such as '0.5 pJ/bit'" in said[1]
     assert "'maxx' is no operation; operations: multiply_add" in said[5]
     assert "an engine is one of a machine and a GPU; write `arch: FILE` or `gpu: NAME`" in said[6]
+    assert "is for a machine of a file; write the values where they stand" in said[10]
 
 
 @pytest.mark.parametrize("option", [("--constraints", "x.yaml"), ("--uneven",), ("--pareto", "energy,cycles")])

@@ -324,7 +324,7 @@ def _add_files(command: AddCommand) -> None:
     )
     about = "one model (.onnx, .pt2 of torch.export.save), or files of one tool"
     add(made, "files", about, nargs="+", metavar="FILE")
-    add(made, "--from", "the files' tool", dest="tool", choices=("timeloop", "zigzag", "accelforge"))
+    add(made, "--from", "the files' tool", dest="tool", choices=("timeloop", "zigzag", "stream", "accelforge"))
     _add_overrides(made)
     _add_sizes(made)
     add(made, "-o PATH", "file for the workload of a model, or folder (default: print)")

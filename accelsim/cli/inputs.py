@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -310,10 +311,10 @@ def is_gpu(name_or_path: str) -> bool:
 
 
 def is_system(name_or_path: str) -> bool:
-    """Whether a command's argument names a system of engines: a file with the key `system`, or one that ships."""
+    """Whether a command's argument names a system of engines: a file with the key `system` or of Stream, or a name."""
     path = library.find(name_or_path, "systems") or library.find(name_or_path, "arch")
     try:
-        return path is not None and any(line.startswith("system:") for line in read_utf8(path).splitlines())
+        return path is not None and re.search(r"^(system|offchip_core_id):", read_utf8(path), re.MULTILINE) is not None
     except Unreadable:
         return False
 

@@ -29,6 +29,7 @@ from accelsim.cli.inputs import (
     Inputs,
     apart,
     check_constraints,
+    convert_foreign,
     find_files,
     find_layer,
     is_gpu,
@@ -115,7 +116,8 @@ def _map_on_system(arguments: argparse.Namespace) -> int:
         workload = replace(workload, layers=(layer,), edges=())
     if not arguments.quiet:
         print_notes(workload.notes)
-    system = load_system(library.find(arguments.arch, "systems") or arguments.arch)
+    path = str(library.find(arguments.arch, "systems") or arguments.arch)
+    system = load_system(convert_foreign((path,)).get(path, {}).get("system", path))
     for engine in system.engines:
         if isinstance(engine.machine, Architecture):
             note_dense(engine.machine)

@@ -22,12 +22,12 @@ from accelsim.gpu.catalogue import BYTES, Gpu, load_gpu
 from accelsim.gpu.kernel import best_kernels
 from accelsim.gpu.network import gemms_of, product_of
 from accelsim.inputs import fields, forms
-from accelsim.inputs.architecture import Architecture, load_architecture
+from accelsim.inputs.architecture import Architecture, load_architecture, read_architecture
 from accelsim.inputs.constraints import load_constraints
 from accelsim.inputs.energy import EnergyEntry, EnergyTable
 from accelsim.inputs.errors import AccelsimError, NoValidMapping, SpecError
 from accelsim.inputs.fields import Fields, Key, Keys, keys_form, node_of
-from accelsim.inputs.source import ListNode, Node, Problems, ScalarNode, describe
+from accelsim.inputs.source import ListNode, MapNode, Node, Problems, ScalarNode, describe
 from accelsim.inputs.units import RATES, QuantityError, Rate, listed, parse_energy, quantity_pattern
 from accelsim.inputs.workload import OPERATIONS, Einsum, Workload, sliced
 from accelsim.model.limits import LevelPort, least_bytes
@@ -138,9 +138,14 @@ def _pj_per_bit(node: Node, problems: Problems) -> float | None:
     return float(energy.pj)
 
 
+_MACHINE = node_of(forms.either(fields.text.form, {"type": "object"}))
 _ENGINE: Keys = {
     "name": Key(fields.name, "its name, different from all others"),
-    "arch": Key(fields.text, "a machine: a file, relative to this one, or the name of one that ships", "none"),
+    "arch": Key(
+        _MACHINE,
+        "a machine: a file, relative to this one, a name that ships, or what stands under `architecture`",
+        "none",
+    ),
     "set": Key(fields.mapping_of(fields.text), "values of the machine's parameters", "none"),
     "constraints": Key(fields.text, "a file of constraints, or the name of one that ships", "none"),
     "gpu": Key(fields.text, "a GPU: a file, or the name of one that ships", "none"),
@@ -215,7 +220,7 @@ def _per_second(owner: Fields, key: str) -> float | None:
 
 def _engine(engine: Fields, path: Path, problems: Problems) -> Engine | None:
     before = len(problems)
-    name, arch, gpu = engine.value("name", ""), engine.value("arch", ""), engine.value("gpu", "")
+    name, arch, gpu = engine.value("name", ""), engine.get("arch"), engine.value("gpu", "")
     if bool(arch) == bool(gpu):
         problems.add(engine.node, "an engine is one of a machine and a GPU", "write `arch: FILE` or `gpu: NAME`")
         return None
@@ -236,11 +241,9 @@ def _engine(engine: Fields, path: Path, problems: Problems) -> Engine | None:
             return Engine(
                 name, load_gpu(beside if beside.is_file() else gpu), engine.value("dtype", "int8"), operations
             )
-        found = find_file(arch, "arch", engine.entries["arch"], path, problems)
-        if found is None:
+        machine = _machine(engine, path, problems)
+        if machine is None:
             return None
-        overrides: dict[str, str] = engine.value("set", {})
-        machine = load_architecture(found.path, overrides)
         given = engine.value("constraints", "")
         asked = find_file(given, "constraints", engine.entries["constraints"], path, problems) if given else None
     except SpecError as error:
@@ -255,6 +258,18 @@ def _engine(engine: Fields, path: Path, problems: Problems) -> Engine | None:
     if len(problems) > before:
         return None
     return Engine(name, machine, "", operations, asked.path if asked else None)
+
+
+def _machine(engine: Fields, path: Path, problems: Problems) -> Architecture | None:
+    """The machine of an engine, of a file or written there."""
+    node = engine.entries["arch"]
+    if isinstance(node, MapNode):
+        if "set" in engine:
+            problems.add(engine.entries["set"], "is for a machine of a file", "write the values where they stand")
+        return read_architecture(node, path, problems)
+    given = fields.text(node, problems)
+    found = find_file(given, "arch", node, path, problems) if given else None
+    return None if found is None else load_architecture(found.path, engine.value("set", {}))
 
 
 def map_on_system(

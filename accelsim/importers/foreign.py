@@ -1,4 +1,4 @@
-"""Files of other tools as documents of accelsim's own kinds: Timeloop, ZigZag and AccelForge.
+"""Files of other tools as documents of accelsim's own kinds: Timeloop, ZigZag, Stream and AccelForge.
 
 The kind is found from the content. Each kind has one module with a function `convert`; a note names what does not carry
 over, with its place.
@@ -32,6 +32,7 @@ from accelsim.inputs.workload_reader import load_workload
 KINDS = {
     "timeloop": "accelsim.importers.timeloop_inputs",
     "zigzag": "accelsim.importers.zigzag",
+    "stream": "accelsim.importers.stream",
     "accelforge": "accelsim.importers.accelforge",
 }
 """Module of each kind; its `convert(documents)` returns a `Foreign`."""
@@ -86,18 +87,20 @@ class Foreign:
     constraints: dict[str, Any] | None = None
     energies: str = ""
     notes: tuple[Note, ...] = ()
+    system: dict[str, Any] | None = None
 
     def documents(self) -> dict[str, dict[str, Any]]:
         """Each kind that there is, and its document."""
-        kinds = ("architecture", "workload", "mapping", "constraints")
+        kinds = ("architecture", "workload", "mapping", "constraints", "system")
         return {kind: getattr(self, kind) for kind in kinds if getattr(self, kind) is not None}
 
     def about(self) -> list[str]:
         """What each document holds, in a few words."""
         found = []
         for kind, document in self.documents().items():
-            many = len(document.get("levels", document.get("layers", [document])))
-            counted = f"{many} {'layer' if kind == 'workload' else 'level'}{'' if many == 1 else 's'}"
+            of = {"workload": "layer", "system": "engine"}.get(kind, "level")
+            many = len(document.get(f"{of}s", [document]))
+            counted = f"{many} {of}{'' if many == 1 else 's'}"
             found.append(" ".join(filter(None, (kind, document.get("name")))) + f": {counted}")
         return found
 
@@ -161,6 +164,8 @@ def kind_of(document: Document) -> str | None:
         return None
     if "memories" in body:
         return "zigzag"
+    if {"cores", "offchip_core_id"} <= set(body):
+        return "stream"
     if _holds(body, "arch", "storage"):
         return "timeloop"
     if {"arch", "renames"} & set(body) or _holds(body, "workload", "einsums", "rank_sizes", "shape"):
@@ -253,6 +258,9 @@ def _check(made: Foreign, documents: Sequence[Document]) -> None:
         try:
             if kind == "architecture":
                 found[kind] = load_architecture({kind: document})
+            elif kind == "system":
+                for engine in document["engines"]:
+                    load_architecture({"architecture": engine["arch"]})
             elif kind == "workload":
                 found[kind] = load_workload({kind: document})
             elif kind == "mapping" and len(found) == 2 and len(found["workload"].layers) == 1:

@@ -55,9 +55,14 @@ _OPERATIONS = {
     **dict.fromkeys(("InstanceNormalization", "MeanVarianceNormalization", "LpNormalization", "LRN"), "normalize"),
     **dict.fromkeys(("Conv", "ConvTranspose", "Gemm", "MatMul", "Attention"), "multiply_add"),
 }
-"""What a node does at each point; what is not here works on single words, as an activation does."""
+"""What a node does at each point."""
 _PARTS = ("Split", "Slice", "Gather", "GatherElements", "GatherND", "Expand", "Tile", "Pad", "Resize", "Upsample")
 _ONE_PASS_WHY = "counted as one pass over its input: each word is read once and written once"
+
+
+def operation_of(operator: str) -> str:
+    """What an operator does at each point; one that is not known works on single words, as an activation does."""
+    return _OPERATIONS.get(operator, "activate")
 
 
 @dataclass(slots=True)
@@ -92,7 +97,7 @@ class _Import:
         share = self.shapes.density(weights)
         if share is not None and 0 < share < 1:
             self.densities[name] = share
-        operation = _OPERATIONS.get(node.op_type, "activate")
+        operation = operation_of(node.op_type)
         if operation != "multiply_add":
             self.operations[name] = operation
         self.made[node.output[0]] = [name]

@@ -113,7 +113,7 @@ def convert(documents: Sequence[Document]) -> Foreign:
     hardware = only(machines, "hardware file")
     architecture, places = None, dict[str, _Place]()
     if hardware is not None:
-        architecture, places = _architecture(hardware, layers, notes)
+        architecture, places = architecture_of(hardware, layers, notes)
     constraints = None
     if entries and architecture is None:
         notes.append(Note(entries[0].mark, "mapping", "needs the hardware file: its dimensions are those of the array"))
@@ -126,7 +126,7 @@ def convert(documents: Sequence[Document]) -> Foreign:
     return Foreign(architecture, workload, None, constraints, energies, tuple(notes))
 
 
-def _architecture(
+def architecture_of(
     hardware: Table, layers: Sequence[_Layer], notes: list[Note]
 ) -> tuple[dict[str, Any], dict[str, _Place]]:
     """Architecture of a hardware file, and the place of each dimension of its array."""

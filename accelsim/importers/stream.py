@@ -1,0 +1,120 @@
+"""Stream's hardware files: cores in ZigZag's form and the links between them, as a system of engines.
+
+A core that computes is an engine. Below its memories stands that of the off-chip core, whose words come over the links
+on the way there: with the least of their bandwidths, and the energy of each. The cores of a bus are linked pairwise.
+Layers leave their outputs in the off-chip memory, so links between other cores carry nothing.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+
+from accelsim.importers.documents import Document, Row, Table, refuse
+from accelsim.importers.foreign import Foreign, Note
+from accelsim.importers.onnx import operation_of
+from accelsim.importers.templates import read_document
+from accelsim.importers.values import figure, note_others, number, only, plain_name, tables, value
+from accelsim.importers.zigzag import architecture_of
+from accelsim.inputs.units import listed, quoted
+
+_KEYS = {"name", "cores", "offchip_core_id", "unit_energy_cost", "core_connectivity", "core_memory_sharing"}
+_CLOCK_HZ = 1e9
+_SHARED = "cores that share their outermost memory have one each here"
+_LEFT = {"core_coordinates": "links say what lies beside what", "bandwidth": "ports reach what the core's file says"}
+
+
+def convert(documents: Sequence[Document]) -> Foreign:
+    """Turn a hardware file of Stream, which names the files of its cores, into a system.
+
+    Raises SpecError where a core is missing, is not of ZigZag's form, or no links lead from it to the off-chip core.
+    """
+    hardware = only([one.body for one in documents if isinstance(one.body, Table)], "hardware file")
+    assert hardware is not None
+    notes: list[Note] = []
+    note_others(hardware, _KEYS, _LEFT, notes)
+    names = value(hardware, "cores", Table)
+    cores = {int(key): _core(names, key) for key in names}
+    outside = int(number(hardware, "offchip_core_id"))
+    if outside not in cores:
+        raise refuse(hardware.where("offchip_core_id"), f"there is no core {outside}; cores: {listed(map(str, cores))}")
+    (name, memory), *_ = value(cores[outside], "memories", Table).items()
+    links = _links(hardware, notes)
+    engines = []
+    for number_, core in cores.items():
+        array = value(core, "operational_array", Table)
+        if number_ == outside or 0 in map(int, value(array, "sizes", Row)):
+            continue
+        if not nx.has_path(links, number_, outside):
+            raise refuse(names.where(str(number_)), f"no link leads from core {number_} to the off-chip core {outside}")
+        way = [links.edges[pair] for pair in itertools.pairwise(nx.shortest_path(links, number_, outside))]
+        memories = value(core, "memories", Table)
+        memories[name] = _off_chip(memory, core, sum(link["pj_per_bit"] for link in way))
+        architecture, places = architecture_of(core, (), notes)
+        outermost, most = architecture["levels"][0], min(link["bandwidth"] for link in way)
+        for key in outermost.keys() & {"bandwidth", "read_bandwidth", "write_bandwidth"}:
+            outermost[key] = f"{min(int(outermost[key].split()[0]), most)} bit/cycle"
+        if any(place.apart for place in places.values()):
+            what = f"core {number_} has memories for parts of the array that one further in serves whole; such a core "
+            raise refuse(names.where(str(number_)), f"{what}maps alone, where its constraints are those of the layer")
+        engine: dict[str, Any] = {"name": f"core{number_}_{architecture['name']}"}
+        engine["arch"] = {**architecture, "clock": f"{_CLOCK_HZ / 1e6:.0f} MHz"}
+        if "operator_types" in core:
+            kinds = map(operation_of, map(str, value(core, "operator_types", Row)))
+            engine["operations"] = dict.fromkeys(dict.fromkeys(kinds), 1)
+        engines.append(engine)
+    if "core_memory_sharing" in hardware:
+        notes.append(Note(hardware.where("core_memory_sharing"), "core_memory_sharing", _SHARED))
+    notes.append(Note(hardware.mark, "clock", "Stream counts cycles; a clock of 1 GHz is taken"))
+    width = max(number(port, "bandwidth_max") for port in tables(value(memory, "ports", Row)))
+    system = {"name": plain_name(value(hardware, "name", str, "stream")), "engines": engines}
+    system["bandwidth"] = f"{width * _CLOCK_HZ / 8e9:.12g} GB/s"
+    energies = "r_cost and w_cost of the memories, unit_energy of the arrays, and unit_energy_cost of the links."
+    return Foreign(system=system, energies=energies, notes=tuple(dict.fromkeys(notes)))
+
+
+def _core(names: Table, key: str) -> Table:
+    """The file of a core, in the folder `cores` or beside the hardware file."""
+    mark, given = names.where(key), value(names, key, str)
+    beside = Path(mark.file).parent
+    found = [path for path in (beside / "cores" / given, beside / given) if path.is_file()]
+    if not found:
+        raise refuse(mark, f"there is no file {quoted(given)} beside this one, nor in its folder cores")
+    body = read_document(str(found[0]), {found[0].resolve().parent: None}, {}).body
+    if not isinstance(body, Table) or "operational_array" not in body:
+        raise refuse(mark, f"{given} is no core in ZigZag's form, with memories and an operational_array")
+    return body
+
+
+def _links(hardware: Table, notes: list[Note]) -> nx.Graph:
+    """Cores with the widest link between each two; those that share their outermost memory are linked without limit."""
+    graph = nx.Graph()
+    graph.add_nodes_from(map(int, value(hardware, "cores", Table)))
+    usual = figure(hardware, "unit_energy_cost") if "unit_energy_cost" in hardware else 0.0
+    for link in tables(value(hardware, "core_connectivity", Row)):
+        note_others(link, {"type", "cores", "bandwidth", "unit_energy_cost"}, {}, notes)
+        bandwidth = number(link, "bandwidth")
+        each = figure(link, "unit_energy_cost") if "unit_energy_cost" in link else usual
+        for pair in itertools.combinations(map(int, value(link, "cores", Row)), 2):
+            if graph.get_edge_data(*pair, {"bandwidth": 0})["bandwidth"] < bandwidth:
+                graph.add_edge(*pair, bandwidth=bandwidth, pj_per_bit=each / bandwidth)
+    for group in value(hardware, "core_memory_sharing", Row, Row(hardware.mark)):
+        members = map(int, re.findall(r"\d+", str(group)))
+        graph.add_edges_from(itertools.combinations(members, 2), bandwidth=float("inf"), pj_per_bit=0.0)
+    return graph
+
+
+def _off_chip(memory: Table, core: Table, pj_per_bit: float) -> Table:
+    """The memory of the off-chip core as a core has it: for its whole array, its accesses with the energy of links."""
+    found, served = Table(memory.mark), Row(memory.mark)
+    served.extend(value(value(core, "operational_array", Table), "dimensions", Row))
+    width = max(number(port, "bandwidth_max") for port in tables(value(memory, "ports", Row)))
+    found |= memory
+    found |= {cost: figure(memory, cost) + pj_per_bit * width for cost in ("r_cost", "w_cost")}
+    found["served_dimensions"] = served
+    return found

@@ -1,0 +1,99 @@
+"""Stream's hardware files: systems of ZigZag cores, whose links lead to the off-chip memory."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from accelsim import load_architecture, load_workload, map_einsum
+from accelsim.designs.soc import load_system, map_on_system
+from accelsim.importers.foreign import read_foreign
+from accelsim.inputs.errors import AccelsimError
+
+PORTS = "ports: [{name: rw, type: read_write, bandwidth_min: 8, bandwidth_max: %d}]"
+MEMORY = "  %s: {size: %d, r_cost: %g, w_cost: %g, operands: [I1, I2, O], served_dimensions: [D1], " + PORTS + "}\n"
+ARRAY = "operational_array: {unit_energy: 0.5, dimensions: [D1], sizes: [%d]}\n"
+BUFFER = MEMORY % ("buffer", 4096, 2, 4, 32)
+CORES = {
+    "array": "name: array\nmemories:\n" + BUFFER + ARRAY % 4 + "operator_types: [Conv, Gemm]\n",
+    "lanes": "name: lanes\nmemories:\n" + BUFFER + ARRAY % 2 + "operator_types: [MaxPool, Relu, Gemm]\n",
+    "offchip": "name: offchip\ntype: zigzag.offchip\nmemories:\n" + MEMORY % ("dram", 8000000, 64, 128, 64) + ARRAY % 0,
+}
+CHIP = """
+name: chip
+cores: {0: array.yaml, 1: ./lanes.yaml, 2: offchip.yaml}
+offchip_core_id: 2
+unit_energy_cost: 32
+core_connectivity:
+- {type: link, cores: [0, 1], bandwidth: 16}
+- {type: link, cores: [1, 2], bandwidth: 32, unit_energy_cost: 8}
+"""
+
+
+@pytest.fixture
+def chip(tmp_path) -> Path:
+    (tmp_path / "cores").mkdir()
+    for name, text in CORES.items():
+        (tmp_path / ("" if name == "lanes" else "cores") / f"{name}.yaml").write_text(text)
+    path = tmp_path / "chip.yaml"
+    path.write_text(CHIP)
+    return path
+
+
+def test_engine__is_a_core_with_the_off_chip_memory_behind_the_links_on_the_way(chip):
+    """Over 16 and 32 bit a cycle, of 32 and 8 pJ; so 2.25 pJ a bit come to the 1 (2) pJ of a bit of the memory."""
+    system = load_system({"system": read_foreign([chip]).system})
+    array, lanes = system.engines
+    assert [engine.name for engine in system.engines] == ["core0_array", "core1_lanes"]
+    assert (array.machine.macs, lanes.machine.macs, system.bytes_per_s) == (4, 2, 8e9)
+    assert (array.operations, lanes.operations) == ({"multiply_add": 1}, {"max": 1, "activate": 1, "multiply_add": 1})
+    for engine, bandwidth, read, write in ((array, 16, 3.25, 4.25), (lanes, 32, 1.25, 2.25)):
+        outermost, energies = engine.machine.levels[0], engine.machine.energy.entries
+        assert (outermost.name, outermost.bandwidth * outermost.word_bits) == ("dram", bandwidth)
+        for action, pj_per_bit in (("read", read), ("write", write)):
+            (entry,) = {e.energy_pj for (part, _, act), e in energies.items() if (part, act) == ("dram", action)}
+            assert entry == pytest.approx(pj_per_bit * outermost.word_bits * outermost.block_size, rel=1e-12)
+
+
+def test_layer__costs_on_an_engine_what_it_costs_on_the_core_with_that_memory(chip, tmp_path):
+    layer = load_workload("workload: {name: g, gemm: {M: 4, N: 8, K: 4}}\n")
+    found = map_on_system(load_system({"system": read_foreign([chip]).system}), layer)
+    core = CORES["lanes"].replace(BUFFER, BUFFER + MEMORY % ("dram", 8000000, 1.25 * 32, 2.25 * 32, 32))
+    (tmp_path / "alone.yaml").write_text(core)
+    machine = load_architecture({"architecture": read_foreign([tmp_path / "alone.yaml"]).architecture})
+    alone = map_einsum(machine, layer.layers[0]).best
+    cost = found.costs[0][1]
+    assert cost is not None
+    assert (cost.energy_pj, cost.seconds) == pytest.approx((alone.energy_pj, alone.cycles * 1e-9), rel=1e-12)
+    assert found.energy_pj == min(each.energy_pj for each in found.costs[0] if each is not None)
+
+
+def test_map__takes_the_file_as_it_is(chip, run, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    code, out, err = run("map", chip, "conv1d", "--objective", "latency", "--json", "--no-cache")
+    assert code == 0, err
+    assert json.loads(out)["proved"]
+    assert "clock: Stream counts cycles; a clock of 1 GHz is taken" in err
+    assert run("check", chip)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (
+            "array.yaml",
+            "none.yaml",
+            "chip.yaml:3:9: there is no file 'none.yaml' beside this one, nor in",
+        ),
+        ("offchip_core_id: 2", "offchip_core_id: 7", "there is no core 7; cores: 0, 1, 2"),
+        ("cores: [0, 1], bandwidth", "cores: [1, 2], bandwidth", "no link leads from core 0 to the off-chip core 2"),
+        ("cores: [0, 1], bandwidth: 16", "cores: [0, 1]", "'bandwidth' is missing"),
+    ],
+)
+def test_broken__files_are_refused_at_their_place(chip, old, new, said):
+    chip.write_text(CHIP.replace(old, new))
+    with pytest.raises(AccelsimError) as error:
+        read_foreign([chip])
+    assert said in str(error.value)
