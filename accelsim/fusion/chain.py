@@ -442,7 +442,7 @@ def named_line(workload: Workload, names: Sequence[str]) -> Line:
     layers = {layer.name: layer for layer in workload.layers}
     for name in names:
         if name not in layers:
-            hint = near_miss(name, layers) or f"layers: {listed(layers)}"
+            hint = near_miss(name, layers, "layers")
             raise AccelsimError(f"{workload.name} has no layer '{name}'; {hint}")
     if len(names) < 2:
         raise AccelsimError("a chain has two layers at least; write them with commas, in the order in which they run")

@@ -343,7 +343,9 @@ _TOP: Keys = {
         "whole words",
         SIZES,
     ),
-    "levels": Key(node_of(forms.sequence(keys_form(_LEVEL), least=1)), "storage levels, outermost first"),
+    "levels": Key(
+        fields.items_of(keys_form(_LEVEL), "levels, outermost first", least=1), "storage levels, outermost first"
+    ),
     "compute": Key(node_of(keys_form(_COMPUTE)), "the compute units, below the last level"),
 }
 ARCHITECTURE_FORM: Form = keys_form(_TOP)
@@ -416,7 +418,7 @@ def read_architecture(
     some_clock = clock_hz or (Fraction(1) if "clock" in top else None)
     machine = _Machine(some_clock, technology, estimator, "energy_table" in top, {}, {}, {})
     levels = _levels(top, machine)
-    sliced = Fields(node, problems, _SLICES) if (node := top.get("slices")) is not None else None
+    sliced = top.inner("slices", _SLICES)
     compute = Compute()
     if "compute" in top:
         compute = _compute(top.entries["compute"], machine, {level.name for level in levels}, problems)
@@ -433,39 +435,27 @@ def read_architecture(
         technology,
         machine.areas,
         estimator.notes() if estimator else (),
-        {role: sliced.value(role, 1) for role in _SLICES if role in sliced} if sliced else {},
+        {role: sliced.value(role, 1) for role in _SLICES if role in sliced},
         machine.sized,
     )
 
 
 def _levels(top: Fields, machine: _Machine) -> list[Level]:
-    problems = top.problems
-    node = top.get("levels")
-    if node is None and top.readable:
-        problems.add(top.node, "'levels' is missing")
-    if node is None or problems.unreadable(node):
-        return []
-    if not isinstance(node, ListNode) or not node.items:
-        problems.add(node, f"expected a list of levels, outermost first, got {describe(node)}")
+    node: ListNode | None = top.value("levels", None)
+    if node is None:
         return []
     levels: list[Level] = []
     lines: dict[str, int] = {}
     for index, item in enumerate(node.items):
-        level = Fields(item, problems, _LEVEL)
-        read = _level(level, machine, first=index == 0)
-        if read.name in lines:
-            problems.add(level.entries["name"], f"two levels are named '{read.name}', first at line {lines[read.name]}")
-        elif read.name:
-            lines[read.name] = level.entries["name"].mark.line
-        levels.append(read)
-    check_systolic(levels, [item for item in node.items if isinstance(item, MapNode)], problems)
+        level = Fields(item, top.problems, _LEVEL)
+        levels.append(_level(level, level.once(lines, "levels"), machine, first=index == 0))
+    check_systolic(levels, [item for item in node.items if isinstance(item, MapNode)], top.problems)
     return levels
 
 
-def _level(level: Fields, machine: _Machine, *, first: bool) -> Level:
-    """Read one level; after a report the value that stands in is of no importance."""
+def _level(level: Fields, name: str, machine: _Machine, *, first: bool) -> Level:
+    """Read a level of that name; after a report the value that stands in is of no importance."""
     before = len(level.problems)
-    name = level.value("name", "")
     component = level.value("class", "")
     word_bits = level.value("word", 1)
     plain = {key: level.value(key, getattr(_STANDARD, key)) for key in LEVEL_ATTRIBUTES}

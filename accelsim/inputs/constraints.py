@@ -20,7 +20,7 @@ from accelsim.inputs.forms import Form
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping, products
 from accelsim.inputs.objective import LIMIT, Limit
 from accelsim.inputs.source import BadNode, ListNode, MapNode, Node, Problems, ScalarNode, describe
-from accelsim.inputs.units import decimal, listed, near_miss, parse_decimal
+from accelsim.inputs.units import decimal, near_miss, parse_decimal, repeated, unknown
 from accelsim.inputs.workload import ROLES, Einsum
 
 REST = "..."
@@ -317,17 +317,13 @@ def read_constraints(
     top = Fields(body, problems, _TOP)
     least = top.value("min_utilization", Fraction(0))
     limits: list[Limit] = top.value("limits", [])
-    node = top.get("levels")
-    items = node.items if isinstance(node, ListNode) else ()
-    if node is not None and not isinstance(node, (ListNode, BadNode)):
-        problems.add(node, f"expected a list of levels, got {describe(node)}")
+    node: ListNode | None = top.value("levels", None)
     read: list[LevelConstraint] = []
-    for item in items:
+    for item in node.items if node else ():
         level = Fields(item, problems, _LEVEL)
         found = _level(level)
         for name in sorted(found.layers - set(layers or found.layers)):
-            hint = near_miss(name, layers) or f"layers: {listed(layers)}"
-            problems.add(level.entries["layers"], f"there is no layer '{name}'", hint)
+            problems.add(level.entries["layers"], f"there is no layer '{name}'", near_miss(name, layers, "layers"))
         same = [other.layers for other in read if other.level == found.level and found.level]
         if any(not found.layers or not other or found.layers & other for other in same):
             problems.add(level.entries["level"], f"level '{found.level}' is given twice")
@@ -380,15 +376,14 @@ def _limit(node: Node, problems: Problems) -> Limit | None:
 
 
 def _level(level: Fields) -> LevelConstraint:
-    spatial_node = level.get("spatial")
-    spatial = Fields(spatial_node, level.problems, _SPATIAL) if spatial_node else None
+    spatial = level.inner("spatial", _SPATIAL)
     found = LevelConstraint(
         level.value("level", ""),
         level.value("keep", frozenset()),
         level.value("bypass", frozenset()),
         _block(level, "temporal", _TEMPORAL),
-        _block(spatial, "x", _AXIS) if spatial else Block(),
-        _block(spatial, "y", _AXIS) if spatial else Block(),
+        _block(spatial, "x", _AXIS),
+        _block(spatial, "y", _AXIS),
         *_tile(level),
         level.value("layers", frozenset()),
     )
@@ -399,11 +394,10 @@ def _level(level: Fields) -> LevelConstraint:
 
 def _tile(level: Fields) -> tuple[tuple[Product, ...], tuple[Product, ...]]:
     """What is asked of the sizes of a tile, and of the words of its tensors."""
-    node = level.get("tile")
-    tile = Fields(node, level.problems, _TILE) if node else None
-    sizes, words = ([] if tile is None else tile.value(key, list[Product]()) for key in ("sizes", "words"))
+    tile = level.inner("tile", _TILE)
+    sizes, words = (tile.value(key, list[Product]()) for key in ("sizes", "words"))
     for product in words:
-        if tile is not None and len(product.names) > 1:
+        if len(product.names) > 1:
             level.problems.add(tile.entries["words"], f"{product} is of several tensors", "bound each of them")
     return tuple(sizes), tuple(words)
 
@@ -495,7 +489,7 @@ def _order(node: Node, problems: Problems) -> tuple[tuple[str, ...], tuple[str, 
         word = REST if rest else fields.identifier(item, problems)
         if word is not None:
             words.append(word)
-    for word in dict.fromkeys(word for i, word in enumerate(words) if word in words[:i]):
+    for word in repeated(words):
         problems.add(node, f"'{word}' is listed twice")
     if words.count(REST) == 0:
         words.append(REST)
@@ -533,7 +527,7 @@ _LEVEL: Keys = {
 }
 _LIMITS = "the most that a mapping may cost, such as `cycles <= 1.2e6`, `energy <= 3 uJ`"
 _TOP: Keys = {
-    "levels": Key(node_of(forms.sequence(keys_form(_LEVEL))), "what is asked of single levels", "nothing"),
+    "levels": Key(fields.items_of(keys_form(_LEVEL), "levels"), "what is asked of single levels", "nothing"),
     "min_utilization": Key(_share, "least overall utilization", "0", "0 to 1"),
     "limits": Key(fields.list_of(_limit), _LIMITS, "none"),
 }
@@ -555,24 +549,21 @@ def _mistakes(asked: LevelConstraint, architecture: Architecture, einsum: Einsum
     machine = next((level for level in architecture.levels if level.name == asked.level), None)
     if machine is None:
         names = list(dict.fromkeys(level.name for level in architecture.levels))
-        hint = near_miss(asked.level, names) or f"levels: {listed(names)}"
-        yield _Mistake("level", f"'{asked.level}' is no level of {architecture.name}", hint)
+        yield _Mistake("level", *unknown("level", asked.level, names, architecture.name))
         return
     roles = {tensor.name: tensor.role for tensor in einsum.tensors}
     always = ROLES if machine is architecture.levels[0] else machine.keep
     for key, names in (("keep", sorted(asked.keep)), ("bypass", sorted(asked.bypass))):
         for name in names:
             if name not in roles:
-                hint = near_miss(name, roles) or f"tensors: {listed(roles)}"
-                yield _Mistake(key, f"'{name}' is no tensor of {einsum.name}", hint)
+                yield _Mistake(key, *unknown("tensor", name, roles, einsum.name))
             elif key == "keep" and roles[name] in machine.bypass:
                 yield _Mistake(key, f"'{name}' cannot be kept: {machine.name} never keeps it")
             elif key == "bypass" and roles[name] in always:
                 yield _Mistake(key, f"'{name}' cannot be bypassed: {machine.name} always keeps it")
     for product in asked.words:
         if product.names[0] not in roles:
-            hint = near_miss(product.names[0], roles) or f"tensors: {listed(roles)}"
-            yield _Mistake("tile", f"'{product.names[0]}' is no tensor of {einsum.name}", hint)
+            yield _Mistake("tile", *unknown("tensor", product.names[0], roles, einsum.name))
     for key, block in (
         ("temporal", asked.temporal),
         ("x", asked.x),
@@ -581,13 +572,11 @@ def _mistakes(asked: LevelConstraint, architecture: Architecture, einsum: Einsum
     ):
         known = dict.fromkeys([*ROLES, *roles])
         for name in sorted(block.reuse - known.keys()):
-            hint = near_miss(name, known) or f"roles and tensors: {listed(known)}"
-            yield _Mistake(key, f"'{name}' is no tensor of {einsum.name}", hint)
+            yield _Mistake(key, f"'{name}' is no tensor of {einsum.name}", near_miss(name, known, "roles and tensors"))
         named = [*(f.dim for f in block.factors), *sorted(block.only or ()), *block.outer, *block.inner]
         for dim in dict.fromkeys([*named, *(name for product in block.products for name in product.names)]):
             if dim not in einsum.dims:
-                hint = near_miss(dim, einsum.dims) or f"dimensions: {listed(einsum.dims)}"
-                yield _Mistake(key, f"'{dim}' is no dimension of {einsum.name}", hint)
+                yield _Mistake(key, *unknown("dimension", dim, einsum.dims, einsum.name))
 
 
 def _check_level(level: Fields, found: LevelConstraint, architecture: Architecture, einsum: Einsum) -> None:

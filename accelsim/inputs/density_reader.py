@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from accelsim.inputs import fields, forms
 from accelsim.inputs.fields import Fields, Key, Keys, formed, keys_form
-from accelsim.inputs.source import BadNode, MapNode, Node, Problems
+from accelsim.inputs.source import MapNode, Node, Problems
 from accelsim.inputs.units import listed, near_miss, quoted
 from accelsim.inputs.workload import Tensor
 
@@ -89,7 +89,7 @@ def density_of(tensor: Tensor, dims: Mapping[str, int], read: Read, problems: Pr
     elif not ranks:
         plain = [rank[0][0] for rank in tensor.ranks if len(rank) == 1]
         what = f"{quoted(along)} is no rank of its own in {tensor.name}"
-        problems.add(written.entries["along"], what, near_miss(along, plain) or f"ranks: {listed(plain)}")
+        problems.add(written.entries["along"], what, near_miss(along, plain, "ranks"))
     else:
         return NOfM(n, m, ranks[0])
     return None
@@ -105,7 +105,9 @@ def _mask(tensor: Tensor, dims: Mapping[str, int], written: Fields, problems: Pr
     try:
         path = Path(node.mark.file).parent / name
         loaded = np.load(path, allow_pickle=False)
-        array = loaded if isinstance(loaded, np.ndarray) else loaded[_only(loaded.files)]
+        if not isinstance(loaded, np.ndarray) and len(loaded.files) != 1:
+            raise ValueError(f"it holds {len(loaded.files)} arrays, not one")
+        array = loaded if isinstance(loaded, np.ndarray) else loaded[loaded.files[0]]
     except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
         what = "no such file" if isinstance(error, FileNotFoundError) else f"cannot be read: {error}"
         problems.add(node, f"{name}: {what}", "a mask is an array of NumPy, such as mask.npy")
@@ -116,19 +118,3 @@ def _mask(tensor: Tensor, dims: Mapping[str, int], written: Fields, problems: Pr
         problems.add(node, what, "its ranks are in the order of the tensor's")
         return None
     return measured(array, name)
-
-
-def _only(names: Sequence[str]) -> str:
-    if len(names) != 1:
-        raise ValueError(f"it holds {len(names)} arrays, not one")
-    return names[0]
-
-
-def check_densities(owner: Fields, names: Sequence[str], roles: Sequence[str]) -> None:
-    """Report keys of `densities` that are neither a role nor a tensor."""
-    node = owner.get("densities")
-    known = list(dict.fromkeys([*roles, *names]))
-    for key, mark in node.key_marks.items() if isinstance(node, MapNode) else ():
-        if key not in known:
-            hint = near_miss(key, known) or f"keys: {listed(known)}"
-            owner.problems.add(BadNode(mark, node.path), f"{quoted(key)} is neither a tensor nor a role", hint)  # type: ignore[union-attr]

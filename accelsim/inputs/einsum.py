@@ -168,7 +168,7 @@ def read_einsum(node: Node, problems: Problems, roles: Sequence[str]) -> Shape |
     tensors = einsum.get("tensors")
     written = tensors.entries if isinstance(tensors, MapNode) else ranks
     if output and written and output not in written:
-        hint = near_miss(output, written) or f"tensors: {listed(written)}"
+        hint = near_miss(output, written, "tensors")
         problems.add(einsum.entries["output"], f"{quoted(output)} is not one of the tensors", hint)
     if len(problems) > before or not einsum.readable:
         bounds = einsum.get("dims")
@@ -232,8 +232,7 @@ def _check_roles(einsum: Fields, output: str, ranks: Mapping[str, Node], given: 
     for tensor, role in given.items():
         where = _key(einsum.entries["roles"], tensor)
         if tensor not in ranks:
-            hint = near_miss(tensor, ranks) or f"tensors: {listed(ranks)}"
-            einsum.problems.add(where, "is not one of the tensors", hint)
+            einsum.problems.add(where, "is not one of the tensors", near_miss(tensor, ranks, "tensors"))
         elif tensor == output and role != "Outputs":
             einsum.problems.add(where, f"is the output, which has the role Outputs, not {role}", "leave it out")
         elif tensor != output and role == "Outputs":
@@ -257,8 +256,7 @@ def _ranks(node: Node, dims: Mapping[str, int], problems: Problems) -> tuple[Ran
         ranks.append(rank)
         for dim, _ in rank:
             if dim not in dims:
-                hint = near_miss(dim, dims) or f"dimensions: {listed(dims)}"
-                problems.add(item, f"dimension {quoted(dim)} is not defined", hint)
+                problems.add(item, f"dimension {quoted(dim)} is not defined", near_miss(dim, dims, "dimensions"))
             elif dim in seen:
                 problems.add(
                     item, f"dimension {quoted(dim)} stands twice in this tensor", "it may stand in one rank only"

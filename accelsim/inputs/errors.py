@@ -11,6 +11,14 @@ class AccelsimError(Exception):
     """Base of everything accelsim raises on purpose; its text is written for the user."""
 
 
+class HintedError(AccelsimError):
+    """What is wrong, and what to write instead."""
+
+    def __init__(self, what: str, hint: str = "") -> None:
+        self.what, self.hint = what, hint
+        super().__init__(f"{what}; {hint}" if hint else what)
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Mark:
     """A place in an input file; `line` and `column` count from 1."""

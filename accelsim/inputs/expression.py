@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.errors import HintedError
 from accelsim.inputs.units import (
     AREA_UNITS,
     ENERGY_UNITS,
@@ -54,12 +54,12 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 _DEEPEST = 40
 
 
-class ExpressionError(AccelsimError):
-    """An expression that cannot be read or worked out: what is wrong, where (from 0), what to write instead."""
+class ExpressionError(HintedError):
+    """An expression that cannot be read or worked out, and at which letter (from 0)."""
 
     def __init__(self, what: str, at: int = 0, hint: str = "") -> None:
-        self.what, self.at, self.hint = what, at, hint
-        super().__init__(f"{what}; {hint}" if hint else what)
+        self.at = at
+        super().__init__(what, hint)
 
 
 def named(kind: str) -> str:

@@ -30,7 +30,7 @@ from accelsim.inputs.source import (
     compose_text,
     describe,
 )
-from accelsim.inputs.units import LARGEST, QuantityError, listed, near_miss, printable, quoted
+from accelsim.inputs.units import LARGEST, QuantityError, listed, near_miss, printable, quoted, repeated
 from accelsim.inputs.workload import ROLES
 
 T = TypeVar("T")
@@ -200,6 +200,22 @@ class Fields:
         """Node of a key, or None where it is left out."""
         return self.entries.get(key)
 
+    def inner(self, key: str, keys: Keys) -> Fields:
+        """Keys of the mapping that stands under a key; no entries where it is left out."""
+        node = self.entries.get(key)
+        found = Fields(node or MapNode(self.node.mark, "", {}, {}), self.problems, keys)
+        found.readable = found.readable and node is not None
+        return found
+
+    def once(self, lines: dict[str, int], what: str) -> str:
+        """Read a `name` that none of the others, which are in `lines`, has."""
+        name = self.value("name", "")
+        if name in lines:
+            self.problems.add(self.entries["name"], f"two {what} are named '{name}', first at line {lines[name]}")
+        elif name:
+            lines[name] = self.entries["name"].mark.line
+        return name
+
     def value(self, key: str, default: T) -> T:
         """Value of a key as it is declared; the default stands in where it is left out, or wrong."""
         declared = self.keys[key]
@@ -223,22 +239,22 @@ def text(node: Node, problems: Problems) -> str | None:
     return printable(" ".join(node.text.split()))
 
 
-@formed(forms.text(forms.whole(_NAME.pattern)))
-def name(node: Node, problems: Problems) -> str | None:
-    """Read a name: letters, digits and `_ . / + -`."""
-    if not isinstance(node, ScalarNode) or not _NAME.fullmatch(node.text):
-        problems.add(node, f"expected a name, got {describe(node)}", "use letters, digits and _ . / + -")
-        return None
-    return node.text
+def word(pattern: re.Pattern[str], noun: str, hint: str, of: Callable[[str], T]) -> Formed[T]:
+    """Reader of a text of a pattern, of which `of` makes the value."""
+
+    @formed(forms.text(forms.whole(pattern.pattern)))
+    def read(node: Node, problems: Problems) -> T | None:
+        if not isinstance(node, ScalarNode) or not pattern.fullmatch(node.text):
+            problems.add(node, f"expected {noun}, got {describe(node)}", hint)
+            return None
+        return of(node.text)
+
+    return read
 
 
-@formed(forms.text(forms.whole(IDENTIFIER.pattern)))
-def identifier(node: Node, problems: Problems) -> str | None:
-    """Read the name of a dimension or tensor: letters, digits and `_`."""
-    if not isinstance(node, ScalarNode) or not IDENTIFIER.fullmatch(node.text):
-        problems.add(node, f"expected a name, got {describe(node)}", "use letters, digits and _")
-        return None
-    return node.text
+name = word(_NAME, "a name", "use letters, digits and _ . / + -", str)
+identifier = word(IDENTIFIER, "a name", "use letters, digits and _", str)
+"""Name of a dimension or tensor."""
 
 
 def at_least(least: int) -> Formed[int]:
@@ -335,6 +351,19 @@ area_um2 = quantity(units.parse_area_um2, units.AREA_UNITS)
 energy = quantity(units.parse_energy, units.ENERGY_RATE_UNITS)
 
 
+def items_of(item: Form, what: str, least: int = 0) -> Formed[ListNode]:
+    """Reader of a list as it is, whose items are looked into later; `what` says what they are."""
+
+    @formed(forms.sequence(item, least=least))
+    def read(node: Node, problems: Problems) -> ListNode | None:
+        if isinstance(node, ListNode) and len(node.items) >= least:
+            return node
+        problems.add(node, f"expected a list of {what}, got {describe(node)}")
+        return None
+
+    return read
+
+
 def list_of(read: Reader[T]) -> Formed[list[T]]:
     """Reader of a list; items that cannot be read are reported and left out."""
 
@@ -355,7 +384,7 @@ def set_of(read: Reader[str]) -> Formed[frozenset[str]]:
     @formed(forms.sequence(form_of(read), different=True))
     def read_set(node: Node, problems: Problems) -> frozenset[str] | None:
         words = list_of(read)(node, problems) or []
-        for word in dict.fromkeys(word for i, word in enumerate(words) if word in words[:i]):
+        for word in repeated(words):
             problems.add(node, f"{quoted(word)} is listed twice")
         return frozenset(words)
 

@@ -58,7 +58,7 @@ COMPRESSION = Key(
 
 def read_compression(level: Fields, bypass: Iterable[str]) -> dict[str, Fraction]:
     """Read the compression of a level; roles that are stored as they are, with a share of 1, are left out."""
-    return {role: share for role, share in _by_role(level, "compression", _KEYS, bypass).items() if share != 1}
+    return {role: share for role, share in values_by_role(level, "compression", _KEYS, bypass).items() if share != 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,13 +112,13 @@ def read_systolic(level: Fields) -> Systolic | None:
     """Read the systolic array that the fanout may be."""
     fanout = level.get("fanout")
     node = fanout.entries.get("systolic") if isinstance(fanout, MapNode) else None
-    if node is None or level.problems.unreadable(node):
+    if node is None:
         return None
     array = Fields(node, level.problems, _ARRAY_KEYS)
     role = array.value("stationary", "")
     instruction = None
-    if array.get("instruction") is not None:
-        asked = Fields(array.entries["instruction"], level.problems, _INSTRUCTION_KEYS)
+    if "instruction" in array:
+        asked = array.inner("instruction", _INSTRUCTION_KEYS)
         instruction = Instruction(asked.value("along", ""), asked.value("rows", 1), asked.value("least", 1))
     return Systolic(role, array.value("double_buffered", False), instruction) if role else None
 
@@ -142,16 +142,8 @@ class Dma:
     overlap: bool = True
 
 
-@formed(forms.text(forms.whole(r"[0-9]{1,6}(\.[0-9]{1,2})?")))
-def _cycles(node: Node, problems: Problems) -> Fraction | None:
-    text = node.text if isinstance(node, ScalarNode) else ""
-    if not re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,2})?", text):
-        hint = "at most six digits, and two after the point, such as 1.75"
-        problems.add(node, f"expected cycles, got {describe(node)}", hint)
-        return None
-    return Fraction(text)
-
-
+_FEW = "at most six digits, and two after the point, such as 1.75"
+_cycles = fields.word(re.compile(r"[0-9]{1,6}(\.[0-9]{1,2})?"), "cycles", _FEW, Fraction)
 _ROW_CYCLES = by_role(_cycles, "what a row takes", "0", "cycles")
 _LINE_CYCLES = by_role(_cycles, "what each line takes besides", "0", "cycles")
 _ALONG = by_role(fields.identifier, "dimension along which it is adjacent", "the last rank")
@@ -180,7 +172,7 @@ def read_dma(level: Fields, bypass: Iterable[str], *, first: bool) -> Dma | None
     row, line = (engine.value(key, 0) or None for key in ("row", "line"))
     times: dict[str, Mapping[str, Fraction]] = {}
     for key, of, keys in (("row_cycles", "row", _ROW_CYCLES), ("line_cycles", "line", _LINE_CYCLES)):
-        times[key] = _by_role(engine, key, keys, bypass)
+        times[key] = values_by_role(engine, key, keys, bypass)
         if key in engine and of not in engine:
             problems.add(engine.entries[key], f"'{of}' is missing beside it", f"add `{of}: 16 B`")
         if of in engine and key not in engine:
@@ -188,18 +180,15 @@ def read_dma(level: Fields, bypass: Iterable[str], *, first: bool) -> Dma | None
         if overlap and "Outputs" in times[key]:
             what = "outputs leave when a tile is computed, which a `dma` that overlaps does not wait for"
             problems.add(engine.entries[key], what, "write `overlap: false`, or take Outputs out")
-    along: Mapping[str, str] = _by_role(engine, "along", _ALONG, bypass)
+    along: Mapping[str, str] = values_by_role(engine, "along", _ALONG, bypass)
     if len(problems) > before:
         return None
     return Dma(issue, row, times["row_cycles"], line, times["line_cycles"], along, overlap)
 
 
-def _by_role(owner: Fields, key: str, keys: Keys, bypass: Iterable[str]) -> dict[str, Any]:
+def values_by_role(owner: Fields, key: str, keys: Keys, bypass: Iterable[str]) -> dict[str, Any]:
     """Values of a key by role; what the level never holds is a mistake."""
-    node = owner.get(key)
-    if node is None or owner.problems.unreadable(node):
-        return {}
-    read = Fields(node, owner.problems, keys)
+    read = owner.inner(key, keys)
     for role in sorted(set(bypass) & set(read.entries)):
         owner.problems.add(read.entries[role], f"{role} is never stored here", "take it out, or out of `bypass`")
     values = {role: read.value(role, None) for role in ROLES if role in read}

@@ -13,7 +13,7 @@ from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.fields import Fields, Key, Keys, Source, formed, keys_form, node_of
 from accelsim.inputs.forms import Form
 from accelsim.inputs.source import BadNode, ListNode, MapNode, Node, Problems, ScalarNode, describe
-from accelsim.inputs.units import listed, near_miss
+from accelsim.inputs.units import listed, repeated, unknown
 from accelsim.inputs.workload import Einsum, pad, shared_rank
 
 
@@ -96,7 +96,7 @@ _TOP: Keys = {
     "imperfect": Key(fields.set_of(fields.identifier), "dimensions whose loops may leave remainders", "none"),
     "padded": Key(_read_loops, "larger bounds, such as `[P=56]`", "none"),
     "levels": Key(
-        node_of(forms.sequence(keys_form(_LEVEL), least=1)),
+        fields.items_of(keys_form(_LEVEL), "levels, outermost first", least=1),
         "what each level does, outermost first; one may stand several times (uneven)",
     ),
 }
@@ -150,12 +150,8 @@ def read_mapping(
     """
     before = len(problems)
     top = Fields(body, problems, _TOP)
-    node = top.get("levels")
-    if node is None and top.readable:
-        problems.add(body, "'levels' is missing")
-    if not isinstance(node, ListNode) or not node.items:
-        if node is not None and not isinstance(node, BadNode):
-            problems.add(node, f"expected a list of levels, outermost first, got {describe(node)}")
+    node: ListNode | None = top.value("levels", None)
+    if node is None:
         return None
     imperfect: frozenset[str] = top.value("imperfect", frozenset())
     padded = _loops(top, "padded")
@@ -184,8 +180,7 @@ def _pad(einsum: Einsum, padded: Sequence[Loop], top: Fields, problems: Problems
         where = top.entries["padded"]
         where = where.items[number] if isinstance(where, ListNode) else where
         if loop.dim not in einsum.dims:
-            hint = near_miss(loop.dim, einsum.dims) or f"dimensions: {listed(einsum.dims)}"
-            problems.add(where, f"'{loop.dim}' is no dimension of {einsum.name}", hint)
+            problems.add(where, *unknown("dimension", loop.dim, einsum.dims, einsum.name))
         elif loop.bound < einsum.dims[loop.dim]:
             what = f"{loop.dim} is {einsum.dims[loop.dim]} in {einsum.name} and cannot be padded to {loop.bound}"
             problems.add(where, what, "write a larger bound, or leave it out")
@@ -195,23 +190,16 @@ def _pad(einsum: Einsum, padded: Sequence[Loop], top: Fields, problems: Problems
 
 
 def _level(level: Fields) -> LevelMapping:
-    spatial_node = level.get("spatial")
-    spatial = Fields(spatial_node, level.problems, _SPATIAL) if spatial_node else None
-    return LevelMapping(
-        level.value("level", ""),
-        _loops(level, "temporal"),
-        _loops(spatial, "x") if spatial else (),
-        _loops(spatial, "y") if spatial else (),
-        level.value("keep", frozenset()),
-    )
+    spatial = level.inner("spatial", _SPATIAL)
+    x, y = _loops(spatial, "x"), _loops(spatial, "y")
+    return LevelMapping(level.value("level", ""), _loops(level, "temporal"), x, y, level.value("keep", frozenset()))
 
 
 def _loops(block: Fields, key: str) -> tuple[Loop, ...]:
     """Read the loops of one block; a dimension has one loop in it at most."""
     empty: list[Loop] = []
     loops = block.value(key, empty)
-    dims = [loop.dim for loop in loops]
-    for dim in dict.fromkeys(dim for i, dim in enumerate(dims) if dim in dims[:i]):
+    for dim in repeated([loop.dim for loop in loops]):
         block.problems.add(
             block.entries[key], f"two loops over {dim} stand in one block", "write one with their product"
         )
@@ -228,8 +216,7 @@ def _check_levels(node: ListNode, read: Sequence[LevelMapping], architecture: Ar
     given = [level.level for level in read]
     for i, name in enumerate(given):
         if name not in names:
-            hint = near_miss(name, names) or f"levels: {listed(names)}"
-            problems.add(_at(node, i, "level"), f"'{name}' is no level of {architecture.name}", hint)
+            problems.add(_at(node, i, "level"), *unknown("level", name, names, architecture.name))
         elif name in given[:i] and name != given[i - 1]:
             what = f"level '{name}' is given twice, with other levels in between"
             problems.add(_at(node, i, "level"), what, "the places where it keeps tensors stand next to each other")
@@ -309,8 +296,7 @@ def _check_imperfect(node: Node, imperfect: frozenset[str], einsum: Einsum, prob
     """Report imperfect dimensions that the Einsum has not, or that can leave no remainder in it."""
     for dim in sorted(imperfect):
         if dim not in einsum.dims:
-            hint = near_miss(dim, einsum.dims) or f"dimensions: {listed(einsum.dims)}"
-            problems.add(node, f"'{dim}' is no dimension of {einsum.name}", hint)
+            problems.add(node, *unknown("dimension", dim, einsum.dims, einsum.name))
             continue
         rank = shared_rank(einsum, dim)
         if rank is not None:
@@ -332,8 +318,7 @@ def _check_loops(
                 if loop.dim in found:
                     found[loop.dim].append((loop, where))
                     continue
-                hint = near_miss(loop.dim, found) or f"dimensions: {listed(found)}"
-                problems.add(where, f"'{loop.dim}' is no dimension of {einsum.name}", hint)
+                problems.add(where, *unknown("dimension", loop.dim, found, einsum.name))
     for dim, bound in einsum.dims.items():
         product = math.prod(loop.bound for loop, _ in found[dim])
         if dim in imperfect and product >= bound:
@@ -381,8 +366,7 @@ def _check_keep(
         given = isinstance(node.items[i], MapNode) and where is not node.items[i]
         nodes, before = _places(read, i)
         for name in sorted(level.keep.difference(names)):
-            hint = near_miss(name, names) or f"tensors: {listed(names)}"
-            problems.add(where, f"'{name}' is no tensor of {einsum.name}", hint)
+            problems.add(where, *unknown("tensor", name, names, einsum.name))
         first = by_name[level.level] is architecture.levels[0]
         must = {t.name for t in einsum.tensors if first or t.role in by_name[level.level].keep}
         may = {t.name for t in einsum.tensors if first or t.role not in by_name[level.level].bypass}

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from accelsim.inputs import fields, forms
 from accelsim.inputs.energy import Component, ComponentFigures, Estimator
 from accelsim.inputs.fields import Fields, Key, Keys, by_role, formed, keys_form, node_of
+from accelsim.inputs.level_features import values_by_role
 from accelsim.inputs.source import MapNode, Node, Problems, ScalarNode
 from accelsim.inputs.units import SIZES
 from accelsim.inputs.workload import ROLES
@@ -162,6 +163,7 @@ def _format(node: Node, problems: Problems) -> Format | None:
     return Format(tuple(ranks), order != _ORDERS[0]) if ranks else None
 
 
+_Choices = tuple[tuple[str, tuple[str, ...]], ...]
 _TARGET: Keys = {
     "target": Key(fields.one_of(ROLES, "a role"), "role whose accesses are left out"),
     "condition_on": Key(fields.set_of(fields.one_of(ROLES, "a role")), "roles of which one has nothing but zeros"),
@@ -173,7 +175,7 @@ _SAVING: Keys = {
 
 
 @formed(keys_form(_SAVING))
-def _choices(node: Node, problems: Problems) -> tuple[tuple[str, tuple[str, ...]], ...] | None:
+def _choices(node: Node, problems: Problems) -> _Choices | None:
     """Read a target and its leaders, or several of which one is chosen."""
     saving = Fields(node, problems, _SAVING)
     options: list[Node] = saving.value("options", [])
@@ -228,28 +230,18 @@ def read_sparsity(level: Fields, bypass: Iterable[str]) -> LevelSparsity | None:
     """Read what a level does about zeros; None: nothing."""
     if not any(key in level for key in SPARSITY):
         return None
-    problems, formats = level.problems, dict[str, Format]()
-    node, room = level.get("formats"), level.get("metadata")
-    if node is not None and not problems.unreadable(node):
-        written = Fields(node, problems, _FORMATS)
-        for role in (role for role in ROLES if role in written):
-            form: Format | None = written.value(role, None)
-            if role in bypass:
-                problems.add(written.entries[role], f"{role} is never stored here", "take it out, or out of `bypass`")
-            if form is not None:
-                formats[role] = form
-            share = level.get("compression")
-            if isinstance(share, MapNode) and role in share.entries:
-                problems.add(written.entries[role], f"{role} has a `compression` too", "keep one of the two")
-        if any(form.located for form in formats.values()) and room is None:
-            what = "a format needs room for its metadata, and the level has none"
-            problems.add(node, what, "add `metadata: {width: 4 bit, depth: 32}`")
-    width, depth, word_bits = 0, None, 0
-    if room is not None and not problems.unreadable(room):
-        storage = Fields(room, problems, _METADATA)
-        width, depth = storage.value("width", 0), storage.value("depth", None)
-        word_bits = storage.value("word", width)
-    savings = [Saving(kind, each) for kind in SAVINGS for each in _read_savings(level, kind)]
+    formats: dict[str, Format] = values_by_role(level, "formats", _FORMATS, bypass)
+    node, share = level.get("formats"), level.get("compression")
+    for role in formats:
+        if isinstance(node, MapNode) and isinstance(share, MapNode) and role in share.entries:
+            level.problems.add(node.entries[role], f"{role} has a `compression` too", "keep one of the two")
+    if node is not None and any(form.located for form in formats.values()) and "metadata" not in level:
+        what = "a format needs room for its metadata, and the level has none"
+        level.problems.add(node, what, "add `metadata: {width: 4 bit, depth: 32}`")
+    storage = level.inner("metadata", _METADATA)
+    width, depth = storage.value("width", 0), storage.value("depth", None)
+    word_bits = storage.value("word", width)
+    savings = [Saving(kind, each) for kind in SAVINGS for each in level.value(kind, list[_Choices]())]
     positions: frozenset[str] = level.value("position_skipping", frozenset())
     fits = float(level.value("fits", 1))
     imbalance: bool = level.value("imbalance", False)
@@ -291,8 +283,3 @@ def read_compute_sparsity(compute: Fields) -> ComputeSparsity | None:
         what = "an intersection finds operands to skip, and none are skipped"
         compute.problems.add(compute.entries["intersection"], what, "add `skipping: true`, or leave it out")
     return found if found.gating or found.skipping else None
-
-
-def _read_savings(level: Fields, kind: str) -> list[tuple[tuple[str, tuple[str, ...]], ...]]:
-    found: list[tuple[tuple[str, tuple[str, ...]], ...]] = level.value(kind, [])
-    return found

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.errors import HintedError
 
 SIZE_UNITS = {
     "bit": 1,
@@ -52,13 +52,8 @@ _COUNTED = ("B", "FLOP", "OP")
 _PREFIXES = tuple((10.0**power, prefix) for power, prefix in zip(range(12, -18, -3), "TGMk munpf", strict=True))
 
 
-class QuantityError(AccelsimError):
-    """A quantity that cannot be read: what is wrong with it, and what to write instead."""
-
-    def __init__(self, what: str, hint: str = "") -> None:
-        self.what = what
-        self.hint = hint
-        super().__init__(f"{what}; {hint}" if hint else what)
+class QuantityError(HintedError):
+    """A quantity that cannot be read."""
 
 
 def decimal(number: float | Fraction) -> Fraction:
@@ -107,16 +102,30 @@ class Energy:
         return float(self.pj * bits if self.per_bit else self.pj)
 
 
-def near_miss(word: str, words: Iterable[str]) -> str:
-    """Hint that names the known word closest to a misspelt one, or nothing.
+def near_miss(word: str, words: Iterable[str], what: str = "") -> str:
+    """Hint that names the known word closest to a misspelt one, or all as `what`, or nothing.
 
-    >>> near_miss("bandwith", ["bandwidth", "size"])
-    "did you mean 'bandwidth'?"
+    >>> near_miss("bandwith", ["bandwidth", "size"]), near_miss("q", ["bandwidth", "size"], "keys")
+    ("did you mean 'bandwidth'?", 'keys: bandwidth, size')
     """
     known = list(words)
     folded = {name.casefold(): name for name in reversed(known)}
     close = difflib.get_close_matches(word.casefold()[:100], folded, n=1, cutoff=0.6)
-    return f"did you mean '{folded[close[0]]}'?" if close else ""
+    return f"did you mean '{folded[close[0]]}'?" if close else f"{what}: {listed(known)}" if what else ""
+
+
+def unknown(what: str, name: str, known: Iterable[str], owner: str) -> tuple[str, str]:
+    """What is wrong with a name that its owner has not, and a hint.
+
+    >>> unknown("dimension", "Kk", ["K", "C"], "conv")
+    ("'Kk' is no dimension of conv", "did you mean 'K'?")
+    """
+    return f"'{name}' is no {what} of {owner}", near_miss(name, known, f"{what}s")
+
+
+def repeated(words: Sequence[str]) -> list[str]:
+    """Words that stand there more than once."""
+    return list(dict.fromkeys(word for at, word in enumerate(words) if word in words[:at]))
 
 
 def listed(words: Iterable[str]) -> str:

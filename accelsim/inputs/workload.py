@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.library import Note
-from accelsim.inputs.units import listed, near_miss
+from accelsim.inputs.units import unknown
 
 if TYPE_CHECKING:
     from accelsim.inputs.density import Density
@@ -249,8 +249,7 @@ def read_padding(einsum: Einsum, requested: str | Sequence[str]) -> dict[str, li
     for text in einsum.dims if requested == "all" else [requested] if isinstance(requested, str) else requested:
         dim, equals, value = (part.strip() for part in text.partition("="))
         if dim not in einsum.dims:
-            hint = near_miss(dim, einsum.dims) or f"dimensions: {listed(einsum.dims)}"
-            raise AccelsimError(f"'{dim}' is no dimension of {einsum.name}; {hint}")
+            raise AccelsimError("; ".join(unknown("dimension", dim, einsum.dims, einsum.name)))
         bound = einsum.dims[dim]
         if not equals:
             found.setdefault(dim, {bound}).update(rounded_bounds(bound))

@@ -8,9 +8,9 @@ from dataclasses import replace
 from os import PathLike
 
 from accelsim.inputs import fields, forms
-from accelsim.inputs.density_reader import DENSITIES, Read, check_densities, density_of
+from accelsim.inputs.density_reader import DENSITIES, Read, density_of
 from accelsim.inputs.einsum import RawTensor, einsum_keys, read_conv, read_einsum, read_gemm
-from accelsim.inputs.fields import Fields, Formed, Key, Keys, Source, keys_form, node_of
+from accelsim.inputs.fields import Fields, Formed, Key, Keys, Source, keys_form
 from accelsim.inputs.forms import Form
 from accelsim.inputs.library import Imported, importer
 from accelsim.inputs.source import BadNode, ListNode, MapNode, Node, Problems, ScalarNode, describe
@@ -88,7 +88,7 @@ def _input(consumer: Einsum, name: str | None, node: Node, problems: Problems) -
             return only[0]
         problems.add(node, f"{consumer.name} has the inputs {listed(inputs)}", "say which one: from: {TENSOR: LAYER}")
         return None
-    hint = near_miss(name, inputs) or f"inputs: {listed(inputs)}"
+    hint = near_miss(name, inputs, "inputs")
     mark = node.key_marks[name] if isinstance(node, MapNode) else node.mark
     problems.add(BadNode(mark, f"{node.path}.{name}"), f"is no input of {consumer.name}", hint)
     return None
@@ -99,7 +99,7 @@ def _known(producer: ScalarNode, consumer: Einsum, place: Mapping[str, int], pro
     name = producer.text
     if name not in place:
         before = [other for other, number in place.items() if number < place[consumer.name]]
-        problems.add(producer, f"no layer is named '{name}'", near_miss(name, before) or f"layers: {listed(before)}")
+        problems.add(producer, f"no layer is named '{name}'", near_miss(name, before, "layers"))
         return False
     if place[name] >= place[consumer.name]:
         which = "the layer itself" if name == consumer.name else f"'{name}', which stands after it"
@@ -185,11 +185,11 @@ _LAYER: Keys = {
     **_MORE,
 }
 _ONE_FORM = [{"required": [name]} for name in _FORMS]
-_LAYERS = forms.sequence({**keys_form(_LAYER), "oneOf": _ONE_FORM}, least=1)
+_layers_of = fields.items_of({**keys_form(_LAYER), "oneOf": _ONE_FORM}, "layers", least=1)
 _TOP: Keys = {
     "name": Key(fields.name, "its name"),
     **_FORMS,
-    "layers": Key(node_of(_LAYERS), "layers in the order in which they run", "one Einsum"),
+    "layers": Key(_layers_of, "layers in the order in which they run", "one Einsum"),
     **_MORE,
     "yields": Key(fields.mapping_of(fields.positive_int), "what one run gives, such as `{frames: $batch}`", "none"),
 }
@@ -265,22 +265,13 @@ def _layers(
     for key in (*_FORMS, "repeat", "whole", "operation"):
         if key in top:
             problems.add(top.entries[key], "stands beside 'layers'", f"put `{key}` into a layer")
-    node = top.entries["layers"]
-    if problems.unreadable(node):
-        return [], []
-    if not isinstance(node, ListNode) or not node.items:
-        problems.add(node, f"expected a list of layers, got {describe(node)}")
-        return [], []
+    node: ListNode | None = top.value("layers", None)
     layers: list[Einsum | None] = []
     feeds: list[Feed] = []
     lines: dict[str, int] = {}
-    for item in node.items:
+    for item in node.items if node else ():
         layer = Fields(item, problems, _LAYER)
-        title = layer.value("name", "")
-        if title in lines:
-            problems.add(layer.entries["name"], f"two layers are named '{title}', first at line {lines[title]}")
-        elif title:
-            lines[title] = layer.entries["name"].mark.line
+        title = layer.once(lines, "layers")
         own_bits: dict[str, int] = layer.value("bits", {})
         layers.append(_layer(layer, title, own_bits, bits, densities))
         _check_bits(layer, layers[-1:])
@@ -315,7 +306,7 @@ def _layer(
     if shape is None or len(problems) > before:
         return None
     for dim in sorted(whole - shape.dims.keys()):
-        hint = near_miss(dim, shape.dims) or f"dimensions: {listed(shape.dims)}"
+        hint = near_miss(dim, shape.dims, "dimensions")
         problems.add(layer.entries["whole"], f"{quoted(dim)} is no dimension of {title}", hint)
     tensors = tuple(_tensor(operand, bits, outer_bits) for operand in shape.operands)
     own: dict[str, Read] = layer.value("densities", {})
@@ -354,14 +345,16 @@ def _with_density(
 
 def _check_bits(owner: Fields, layers: list[Einsum | None]) -> None:
     """Report keys of `bits` and `densities` that are no role and no tensor; only where every layer could be read."""
-    node = owner.get("bits")
     tensors = [tensor.name for layer in layers if layer for tensor in layer.tensors]
     if all(layers):
-        check_densities(owner, tensors, ROLES)
-    if not isinstance(node, MapNode) or not all(layers):
-        return
-    known = list(dict.fromkeys([*ROLES, *tensors, "psums"]))
-    for key, mark in node.key_marks.items():
-        if key not in known:
-            hint = near_miss(key, known) or f"keys: {listed(known)}"
-            owner.problems.add(BadNode(mark, node.path), f"{quoted(key)} is neither a tensor nor a role", hint)
+        _check_names(owner, "densities", [*ROLES, *tensors])
+        _check_names(owner, "bits", [*ROLES, *tensors, "psums"])
+
+
+def _check_names(owner: Fields, of: str, names: Sequence[str]) -> None:
+    node, known = owner.get(of), list(dict.fromkeys(names))
+    if isinstance(node, MapNode):
+        for key, mark in node.key_marks.items():
+            if key not in known:
+                hint = near_miss(key, known, "keys")
+                owner.problems.add(BadNode(mark, node.path), f"{quoted(key)} is neither a tensor nor a role", hint)

@@ -13,7 +13,7 @@ from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.mapping import Mapping as LoopNest
 from accelsim.inputs.mapping import last_passes
-from accelsim.inputs.units import listed, near_miss
+from accelsim.inputs.units import near_miss
 from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.model.evaluate import evaluate
 from accelsim.model.oracle import Box, OracleCounts, OracleStep, Tile, execute, walk_tile
@@ -147,7 +147,7 @@ def explain(
     names = [t.name for t in einsum.tensors]
     levels = [each.name for each in architecture.levels]
     wrong = [
-        f"no {what} '{name}'; {near_miss(name, known) or f'{what}s: {listed(known)}'}"
+        f"no {what} '{name}'; {near_miss(name, known, f'{what}s')}"
         for what, name, known in (("tensor", tensor, names), ("level", level, levels))
         if name is not None and name not in known
     ]

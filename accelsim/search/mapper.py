@@ -18,7 +18,7 @@ from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.errors import AccelsimError, NoValidMapping, TooManyChoices
 from accelsim.inputs.objective import Objective
-from accelsim.inputs.units import listed, near_miss
+from accelsim.inputs.units import unknown
 from accelsim.inputs.workload import Einsum, padded_einsums, read_padding, shared_rank
 from accelsim.mapspace.factors import divisors, passes
 from accelsim.mapspace.space import MapSpace
@@ -268,8 +268,7 @@ def imperfect_dims(einsum: Einsum, asked: str | Sequence[str]) -> frozenset[str]
     names = [asked] if isinstance(asked, str) else list(asked)
     for dim in names:
         if dim not in einsum.dims:
-            hint = near_miss(dim, einsum.dims) or f"dimensions: {listed(einsum.dims)}"
-            raise AccelsimError(f"'{dim}' is no dimension of {einsum.name}; {hint}")
+            raise AccelsimError("; ".join(unknown("dimension", dim, einsum.dims, einsum.name)))
         rank = shared_rank(einsum, dim)
         if rank:
             raise AccelsimError(f"{dim} cannot leave remainders: it stands in the rank {rank}; pad its bound instead")

@@ -86,7 +86,7 @@ def _check(part: Component) -> None:
     """Refuse a class without a model, in the wrong place, or an attribute that its model does not know."""
     known = CLASSES.get(part.component)
     if known is None:
-        hint = near_miss(part.component, CLASSES) or f"classes: {listed(CLASSES)}"
+        hint = near_miss(part.component, CLASSES, "classes")
         raise NoEstimateError(f"no component model for the class '{part.component}'", hint)
     kind: tuple[str, ...] = _STORES if "read" in part.actions or "leak" in part.actions else _COMPUTES
     place = "a level" if kind is _STORES else "the compute units"
@@ -96,7 +96,7 @@ def _check(part: Component) -> None:
         raise NoEstimateError(f"the class '{part.component}' is none of {place}", f"classes here: {listed(kind)}")
     for name in part.attributes:
         if name not in known and name not in _OWN:
-            hint = near_miss(name, known) or f"attributes: {listed(known)}"
+            hint = near_miss(name, known, "attributes")
             raise NoEstimateError(f"attribute '{name}': the model of {part.component} knows none such", hint)
 
 

@@ -19,17 +19,12 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 
-from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.errors import HintedError
 from accelsim.inputs.units import listed, near_miss
 
 
-class NoEstimateError(AccelsimError):
-    """A model does not cover a component: what is outside, and what to write instead."""
-
-    def __init__(self, what: str, hint: str = "") -> None:
-        self.what = what
-        self.hint = hint
-        super().__init__(f"{what}; {hint}" if hint else what)
+class NoEstimateError(HintedError):
+    """A model does not cover a component."""
 
 
 @dataclass(frozen=True, slots=True)
