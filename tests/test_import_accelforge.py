@@ -321,7 +321,8 @@ def test_components__without_energies_are_modelled_and_named(imported):
         ("keep: ~Intermediates, may_keep: All", "keep: input", "Main does not keep all tensors"),
         ("[m, k]", "[m, j]", "the rank variable j has no size"),
         ("[m, k]", "[m, k * m]", "'k * m' is no rank variable with a factor"),
-        ("0 <= n < 32", "1 <= n < 32", "'1 <= n < 32' is no range such as 0 <= m < 128"),
+        ("0 <= n < 32", "1 < n < 32", "'1 < n < 32' is no range such as 0 <= m < 128"),
+        ("0 <= n < 32", "32 <= n < 32", "expected a whole number from 33 on, got '32'"),
         ('"Out[m, n] =', '"Out =', "has no output, or several"),
     ],
 )
@@ -394,12 +395,16 @@ def test_snowcat__moves_the_words_that_accelforge_finds(shared, workload, case):
 def test_ranges__may_include_their_end_and_sizes_may_have_units(imported):
     text = """
 workload:
-  shape: {m: 0 <= m < 8, k: 0 <= k <= 5}
-  einsums: ["Z[m] = A[m, k]"]
+  shape: {m: 0 <= m < 8, k: 0 <= k <= 5, r: 1 <= r < 3}
+  einsums: ["Z[m] = A[m, k, r]"]
 """
-    assert imported(text).workload["layers"][0]["einsum"]["dims"] == {"m": 8, "k": 6}
+    assert imported(text).workload["layers"][0]["einsum"]["dims"] == {"m": 8, "k": 6, "r": 2}
     machine = imported(re.sub(r"size: [0-9][^,}\n]*", "size: 2 KiB", MACHINE)).architecture
     assert "16384 bit" in [level.get("size") for level in machine["levels"]]
+
+
+def test_container__was_a_fanout_once(imported):
+    assert machine_of(imported(MACHINE.replace("!Container", "!Fanout"))) == machine_of(imported(MACHINE))
 
 
 def test_workload__of_another_file_takes_the_place_of_that_beside_the_machine(imported):

@@ -172,6 +172,7 @@ def _widths(layers: Sequence[Layer]) -> dict[str, Value]:
 def _nodes(arch: Table) -> list[Table]:
     found: list[Table] = []
     for node in tables(value(arch, "nodes", Row)):
+        node.tag = node.tag.replace("!Fanout", "!Container")  # its name until 2026
         kind = node.tag.lstrip("!")
         if kind == "Hierarchical":
             found += _nodes(node)

@@ -32,7 +32,7 @@ ROLE_NAMES = {"weight": "Weights", "input": "Inputs", "output": "Outputs"}
 BITS = 8
 """Bits of a value where no workload says."""
 _LONGEST = 1000
-_RANGE = re.compile(r"0\s*<=\s*(\w+)\s*<(=?)\s*(.+)")
+_RANGE = re.compile(r"(\d{1,9})\s*<=\s*(\w+)\s*<(=?)\s*(.+)")
 _ACCESS = re.compile(r"(\w+)\s*\[([^\]]*)\]")
 _EINSUM_KEYS = {"name", "einsum", "tensor_accesses", "renames", "is_copy_operation", "iteration_space_shape", "shape"}
 _EINSUM_KEYS |= {"n_instances"}
@@ -114,8 +114,8 @@ def _bounds(table: Table) -> dict[str, int]:
                 match = _RANGE.fullmatch(part.strip())
                 if match is None:
                     raise refuse(table.where(key), f"{quoted(part)} is no range such as 0 <= m < 128")
-                last = whole(match[3], table.where(key), least=0 if match[2] else 1)
-                found[match[1]] = last + 1 if match[2] else last
+                first, end = int(match[1]), 0 if match[3] else 1
+                found[match[2]] = whole(match[4], table.where(key), least=first + end) - first + 1 - end
     return found
 
 
