@@ -150,6 +150,7 @@ def test_three_dimensions_below_a_memory__are_axes_of_two_levels_the_second_of_w
         ),
         (hardware(DRAM.replace("[D1, D2]", "[D3]")), "'D3' is no dimension of the array: D1, D2"),
         (hardware(DRAM.replace("size: 8000000, ", "")), "a number is missing"),
+        (hardware(DRAM.replace("[I1, I2, O]", "[]")), "expected some of the operands I1, I2, O"),
         (hardware(DRAM.replace("read_write", "duplex")), "'duplex' is none of read, write, read_write"),
         ("memories: {}\noperational_array: {dimensions: [], sizes: []}\n", "there is no memory"),
         ("memories: {}\n", "'operational_array' is missing"),

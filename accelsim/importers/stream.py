@@ -19,7 +19,7 @@ from accelsim.importers.documents import Document, Row, Table, refuse
 from accelsim.importers.foreign import Foreign, Note
 from accelsim.importers.onnx import operation_of
 from accelsim.importers.templates import read_document
-from accelsim.importers.values import figure, note_others, number, only, plain_name, tables, value
+from accelsim.importers.values import figure, note_others, number, only, plain_name, tables, value, whole
 from accelsim.importers.zigzag import architecture_of
 from accelsim.inputs.units import listed, quoted
 
@@ -39,16 +39,18 @@ def convert(documents: Sequence[Document]) -> Foreign:
     notes: list[Note] = []
     note_others(hardware, _KEYS, _LEFT, notes)
     names = value(hardware, "cores", Table)
-    cores = {int(key): _core(names, key) for key in names}
-    outside = int(number(hardware, "offchip_core_id"))
+    cores = {whole(key, names.where(key), 0): _core(names, key) for key in names}
+    outside = whole(hardware["offchip_core_id"], hardware.where("offchip_core_id"), 0)
     if outside not in cores:
         raise refuse(hardware.where("offchip_core_id"), f"there is no core {outside}; cores: {listed(map(str, cores))}")
-    (name, memory), *_ = value(cores[outside], "memories", Table).items()
+    outer = value(cores[outside], "memories", Table)
+    name = next(iter(outer), "")
+    memory = value(outer, name, Table)
     links = _links(hardware, notes)
     engines = []
     for number_, core in cores.items():
         array = value(core, "operational_array", Table)
-        if number_ == outside or 0 in map(int, value(array, "sizes", Row)):
+        if number_ == outside or 0 in _numbers(value(array, "sizes", Row)):
             continue
         if not nx.has_path(links, number_, outside):
             raise refuse(names.where(str(number_)), f"no link leads from core {number_} to the off-chip core {outside}")
@@ -100,13 +102,17 @@ def _links(hardware: Table, notes: list[Note]) -> nx.Graph:
         note_others(link, {"type", "cores", "bandwidth", "unit_energy_cost"}, {}, notes)
         bandwidth = number(link, "bandwidth")
         each = figure(link, "unit_energy_cost") if "unit_energy_cost" in link else usual
-        for pair in itertools.combinations(map(int, value(link, "cores", Row)), 2):
+        for pair in itertools.combinations(_numbers(value(link, "cores", Row)), 2):
             if graph.get_edge_data(*pair, {"bandwidth": 0})["bandwidth"] < bandwidth:
                 graph.add_edge(*pair, bandwidth=bandwidth, pj_per_bit=each / bandwidth)
     for group in value(hardware, "core_memory_sharing", Row, Row(hardware.mark)):
         members = map(int, re.findall(r"\d+", str(group)))
         graph.add_edges_from(itertools.combinations(members, 2), bandwidth=float("inf"), pj_per_bit=0.0)
     return graph
+
+
+def _numbers(row: Row) -> list[int]:
+    return [whole(each, row.mark, 0) for each in row]
 
 
 def _off_chip(memory: Table, core: Table, pj_per_bit: float) -> Table:

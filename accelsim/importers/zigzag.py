@@ -248,6 +248,8 @@ def _ladder(memories: Table, dims: list[str], notes: list[Note]) -> list[tuple[s
 
 def _operands(memory: Table) -> list[str]:
     row = value(memory, "operands", Row)
+    if not row:
+        raise refuse(memory.where("operands"), f"expected some of the operands {listed(_ROLES)}")
     for operand in row:
         if operand not in _ROLES:
             raise refuse(memory.where("operands"), f"{quoted(str(operand))} is none of the operands {listed(_ROLES)}")
