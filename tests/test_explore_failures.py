@@ -87,7 +87,7 @@ def test_store__equal_work_gives_equal_bytes_in_any_order(tmp_path):
 
 
 def test_damaged_part__is_named_and_its_work_done_again(folder, run, monkeypatch):
-    monkeypatch.setattr("accelsim.designs.run.FLUSH_SECONDS", math.inf)  # one part, however slow the computer is
+    monkeypatch.setattr("accelsim.designs.store.FLUSH_SECONDS", math.inf)  # one part, however slow the computer is
     sweep = sweep_of(GRID)
     explore(sweep, "out", workers=1)
     before = tables(folder / "out")
@@ -186,7 +186,7 @@ def test_part__whose_keys_are_no_texts_is_damaged(folder):
 
 def test_full_disk__is_told_and_what_was_written_is_kept(folder, monkeypatch):
     sweep = sweep_of(GRID)
-    monkeypatch.setattr("accelsim.designs.run.FLUSH_SECONDS", 0.0)
+    monkeypatch.setattr("accelsim.designs.store.FLUSH_SECONDS", 0.0)
     write, count = store.write_directory, 0
 
     def fills_up(directory, files):

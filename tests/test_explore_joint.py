@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 pytest.importorskip("pyarrow")
 
 from accelsim import load_architecture, load_workload
-from accelsim.designs import joint_run
-from accelsim.designs.joint import Found, costs_of_mappings, network_front, strength, undominated
+from accelsim.designs.joint import Found, JointRun, costs_of_mappings, network_front, strength, undominated
 from accelsim.designs.machines import Load, design_at
 from accelsim.designs.run import explore
 from accelsim.designs.store import Store, dominates, read_parquet
@@ -156,7 +155,7 @@ def test_joint__leaves_out_designs_without_a_mapping_and_over_budget(folder):
 def test_joint__that_may_not_search_long_says_what_is_not_proved(folder, monkeypatch):
     """Layers without a proof prove nothing of other machines either."""
     sweep = sweep_of(GRID + "  objectives: [energy, cycles, area]\n  joint: true\n")
-    real = joint_run.JointRun._search
+    real = JointRun._search
 
     def unsure(self, pool, candidate, layers):
         real(self, pool, candidate, layers)
@@ -165,7 +164,7 @@ def test_joint__that_may_not_search_long_says_what_is_not_proved(folder, monkeyp
             solved = self.knowledge.solved[candidate.kind, candidate.load.different[number]]
             solved[-1] = replace(solved[-1], proved=False)
 
-    monkeypatch.setattr(joint_run.JointRun, "_search", unsure)
+    monkeypatch.setattr(JointRun, "_search", unsure)
     explored = explore(sweep, "out", workers=1)
     assert explored.joint.unproved
     record = next(r for r in explored.records if r.design.number == explored.joint.unproved[0])
@@ -176,7 +175,7 @@ def test_joint__that_may_not_search_long_says_what_is_not_proved(folder, monkeyp
 def test_knowledge__of_a_small_machine_bounds_no_larger_one(folder):
     """A smaller machine costs more at best; of a larger one its front says only what can be reached."""
     sweep = sweep_of("  parameters: {glb: [16 B, 128 B]}\n  objectives: [energy, cycles]\n  joint: true\n")
-    run = joint_run.JointRun(sweep, Store("out"), None, print)
+    run = JointRun(sweep, Store("out"), None, print)
     (large,) = run._candidates()  # the small one is never better
     small = replace(large, machine=run.machines.make(design_at(sweep, 0)), mappings=[], costs=[], seen=[])
     small.amounts = np.array([*strength(small.machine.architecture)[1], 1e9])

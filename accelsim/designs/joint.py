@@ -12,24 +12,31 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from accelsim.designs.machines import Load, Machine
-from accelsim.designs.store import JointPoint, Record
+from accelsim.designs.pool import Workers
+from accelsim.designs.store import POLL_SECONDS, Explored, Joint, JointPoint, OnSweepProgress, Record, Run, Store
+from accelsim.designs.sweep import Sweep
+from accelsim.designs.work import FRONT
 from accelsim.inputs.architecture import Architecture, Level
+from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.mapping import Mapping
 from accelsim.inputs.workload import Einsum
 from accelsim.model.encode import Floats, Ints, encode, encode_mappings
+from accelsim.model.limits import layer_limits
 from accelsim.results.cache import content_hash, machine_content
 from accelsim.results.output import read_mapping_json
 
 ROUNDING = 1e-9
 """Relative: what differs by less counts as equal."""
 NOWHERE: Floats = np.zeros((0, 2))
+LAYERS = 4
+"""Layers of a design that are searched before it is looked at again."""
 
 
 def strength(architecture: Architecture) -> tuple[str, tuple[float, ...]]:
@@ -268,3 +275,149 @@ class Found:
 def _beats_any(costs: Floats, other: Floats) -> bool:
     """Whether some costs are nowhere larger than others, and smaller somewhere."""
     return bool(((costs <= other).all(axis=1) & (costs < other).any(axis=1)).any())
+
+
+class JointRun(Run):
+    """One run of a sweep for its joint front."""
+
+    def __init__(
+        self, sweep: Sweep, store: Store, on_progress: OnSweepProgress | None, on_trouble: Callable[[str], None]
+    ) -> None:
+        fast, frugal = bool({"cycles", "time"} & {*sweep.objectives}), "energy" in sweep.objectives
+        objective = "edp" if "edp" in sweep.objectives or fast == frugal else "cycles" if fast else "energy"
+        super().__init__(sweep, store, on_progress, on_trouble, replace(sweep.mapper, objective=objective))
+        self.share = math.sqrt(1.0 + sweep.within) - 1.0
+        self.found, self.knowledge = Found(sweep.objectives, self.share), Knowledge()
+        self.open: list[Candidate] = []
+        self.searches = self.alone = 0
+
+    def go(self, pool: Workers) -> None:
+        """Look at all designs until the front is proved, or nothing is left to search."""
+        self.open = self._candidates()
+        self._tell()
+        while self.open:
+            candidate = self.open[0]
+            status = self._settled(candidate)
+            if status:
+                candidate.record.status = status
+                self.pruned += status == "pruned"
+                self.open.pop(0)
+            else:
+                self._search(pool, candidate, self._widest(candidate))
+            self._tell()
+
+    def _candidates(self) -> list[Candidate]:
+        """Designs of which none has all on no more area, the largest ones first: they lend to the smaller ones."""
+        made: list[tuple[Record, Machine, str, Floats]] = []
+        for design in self.designs():
+            record = Record(design, 0)
+            self.records.append(record)
+            status, reason = self.prepare(record)
+            if status:
+                record.status, record.reason = status, reason
+                continue
+            machine, load = record.needs
+            self.alone += len(load.different)
+            kind, has = strength(machine.architecture)
+            if self.sweep.mapper.constraints is not None:  # they may speak of shares of the machine
+                kind = machine.hash
+            made.append((record, machine, kind, np.array([*has, machine.architecture.clock_hz or 0.0])))
+        self.refuse_no_machine()
+        made.sort(key=lambda each: (each[0].area_um2 or 0.0, (-each[3]).tolist(), each[0].design.number))
+        kept: dict[tuple[str, int], list[tuple[int, Floats]]] = {}
+        found: list[Candidate] = []
+        for record, machine, kind, amounts in made:  # whatever has all of a design comes before it
+            (_, load), number = record.needs, record.design.number
+            others = kept.setdefault((kind, id(load)), [])
+            stronger = next((other for other, more in others if (more >= amounts).all()), None)
+            if stronger is not None:
+                record.status, record.reason = "pruned", f"design {stronger} has all that it has, on no more area"
+                self.pruned += 1
+                continue
+            try:
+                limits = [layer_limits(machine.architecture, self.plan.einsums[layer]) for layer in load.different]
+            except AccelsimError as error:
+                record.status, record.reason = "refused", str(error)
+                continue
+            others.append((number, amounts))
+            lower = [np.array([[each.energy_pj * (1 - ROUNDING), float(each.cycles)]]) for each in limits]
+            many = len(lower)
+            candidate = Candidate(
+                record, machine, load, kind, amounts, lower, mappings=[[] for _ in lower], costs=[NOWHERE] * many,
+                best=[np.zeros(0, np.int64)] * many, seen=[0] * many,
+            )  # fmt: skip
+            found.append(candidate)
+        return sorted(found, key=lambda each: (-(each.record.area_um2 or 0.0), (-each.amounts).tolist()))
+
+    def _settled(self, candidate: Candidate) -> str:
+        """What became of a design, if that is sure; points of it that belong on the front are put there."""
+        for number, layer in enumerate(candidate.load.different):
+            self.knowledge.apply(candidate, number, self.plan.einsums[layer])
+        least, _ = network_front(candidate.lower, candidate.load, self.share)
+        if not len(least):
+            return "no_valid_mapping"
+        if self.found.covers(candidate, least):
+            return "mapped" if candidate.record.design.number in self.found.designs else "pruned"
+        points, choice = network_front(candidate.upper, candidate.load, self.share)
+        if len(points):
+            rows = [candidate.best[layer] for layer in candidate.load.layer_of]
+            mappings = np.stack([row[column] for row, column in zip(rows, choice.T, strict=True)], axis=1)
+            self.found.add(candidate, points, mappings)
+            if self.found.covers(candidate, least):
+                return "mapped" if candidate.record.design.number in self.found.designs else "pruned"
+        if len(candidate.searched) < len(candidate.load.different):
+            return ""
+        candidate.record.reason = "; ".join(candidate.troubles)
+        return "unproved"
+
+    def _widest(self, candidate: Candidate) -> list[int]:
+        """Layers that are searched next: those with most between what none beats and what was found."""
+        load = candidate.load
+        weights = np.bincount(load.layer_of, load.weights, len(load.different))
+        total = sum(weight * lower.min(axis=0) for weight, lower in zip(weights, candidate.lower, strict=True))
+        gaps: list[tuple[float, int]] = []
+        for number, (weight, lower, upper) in enumerate(zip(weights, candidate.lower, candidate.upper, strict=True)):
+            if number in candidate.searched:
+                continue
+            gap = math.inf
+            if len(upper):
+                more = ((upper[None] - lower[:, None]) / total).max(axis=2).min(axis=1)
+                gap = float(weight * more.max())
+            gaps.append((-gap, number))
+        return [number for _, number in sorted(gaps)[:LAYERS]]
+
+    def _search(self, pool: Workers, candidate: Candidate, layers: Sequence[int]) -> None:
+        """Search layers of a design, where that is not done."""
+        machine, different = candidate.machine, candidate.load.different
+        items = self.items(machine, machine.hash, FRONT, [different[number] for number in layers])
+        for item in items:
+            if not self.is_finished(item):
+                pool.submit([item])
+        while any(item.key not in self.store.rows for item in items):
+            self.keep(pool.finished(POLL_SECONDS))
+            self._tell()
+        self.searches += len(items)
+        for number, item in zip(layers, items, strict=True):
+            row = self.store.rows[item.key]
+            candidate.searched.add(number)
+            if row["status"] in ("mapped", "no_valid_mapping"):
+                self.knowledge.add(candidate, number, row)
+            if not row["proved"]:
+                candidate.troubles.append(f"{self.plan.einsums[item.layer].name}: {row['stop'] or row['reason']}")
+
+    def _tell(self) -> None:
+        done = sum(record.status != "running" for record in self.records)
+        self.tell(done, len(self.records), [tuple(each) for each in self.found.values.tolist()])
+
+    def result(self, stop: str) -> Explored:
+        """All designs that are finished, and the front."""
+        for record in self.records:  # points of a design may be beaten after it was looked at
+            if record.status == "mapped" and record.design.number not in self.found.designs:
+                record.status, record.reason = "pruned", "points of other designs beat what was found of it"
+        unproved = tuple(
+            sorted(r.design.number for r in self.records if r.status in ("running", "unproved", "refused"))
+        )
+        joint = Joint(
+            tuple(self.found.points), self.sweep.within, len(self.records), unproved, self.searches, self.alone
+        )
+        return self.explored(stop, 0.0, joint)

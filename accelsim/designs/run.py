@@ -9,49 +9,38 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from os import PathLike
 
-from accelsim.designs.joint_run import JointRun
+from accelsim.designs.joint import JointRun
 from accelsim.designs.machines import (
     Bound,
     Design,
     Listed,
     Load,
-    Loads,
     Machine,
-    Machines,
     Optuna,
     Values,
-    grid_designs,
-    mapper_hash,
-    random_designs,
-    work_key,
 )
 from accelsim.designs.pool import Alone, Cluster, Pool, Workers
 from accelsim.designs.store import (
-    FLUSH_SECONDS,
-    DesignTotals,
+    POLL_SECONDS,
     Explored,
+    OnSweepProgress,
     Point,
     Record,
+    Run,
     Store,
-    SweepProgress,
     beaten,
-    dominates,
     front,
     point,
     total,
 )
 from accelsim.designs.sweep import Sweep, load_sweep
 from accelsim.designs.tables import design_rows, write_tables
-from accelsim.designs.work import BOUND, EVALUATE, MAP, MAP_FREE, Item, Plan, Row, differs
-from accelsim.inputs.errors import AccelsimError, Problem, SpecError
+from accelsim.designs.work import BOUND, EVALUATE, MAP, MAP_FREE, Item, Row
+from accelsim.inputs.errors import AccelsimError
 from accelsim.model.limits import Limits, layer_limits
 from accelsim.search.stopping import answering
-
-_POLL_SECONDS = 0.2
-OnSweepProgress = Callable[[SweepProgress], None]
 
 
 def explore(
@@ -129,39 +118,30 @@ def explore(
     return explored
 
 
-class _SweepRun:
-    """One run of a sweep."""
+class _SweepRun(Run):
+    """One run of a sweep, design by design."""
 
     def __init__(
         self, sweep: Sweep, store: Store, on_progress: OnSweepProgress | None, on_trouble: Callable[[str], None]
     ) -> None:
-        self.sweep, self.store, self.on_progress, self.on_trouble = sweep, store, on_progress, on_trouble
-        self.machines = Machines(sweep)
-        self.loads = Loads(sweep)
-        self.plan = Plan(tuple(self.loads.einsums), sweep.mapper)
-        self.mapper_hash = mapper_hash(sweep.mapper)
+        super().__init__(sweep, store, on_progress, on_trouble, sweep.mapper)
         plain = not (sweep.mapper.uneven or sweep.mapper.imperfect or sweep.mapper.pad)
         self.tables_bound = sweep.prune and plain
         self.made: dict[int, Machine] = {}
-        self.records: list[Record] = []
         self.waves: list[list[Record]] = []
         self.closed = 0
         self.fronts: list[list[Point]] = [[]]
         self.queue: deque[Item] = deque()
         self.awaited: dict[str, list[Record]] = {}
-        self.done = self.pruned = self.fresh = 0
-        self.known = len(store.rows)
-        self.started = self.flushed = time.monotonic()
+        self.done = 0
         self.overhead = 0.0
 
     def strategy(self) -> Listed | Optuna:
         """Make the strategy that the sweep names."""
-        sweep, allowed = self.sweep, self.machines.meets_conditions
+        sweep = self.sweep
         if sweep.strategy == "optuna":
-            return Optuna(sweep, allowed)
-        designs = (random_designs if sweep.strategy == "random" else grid_designs)(sweep, allowed)
-        if sweep.prune:
-            designs = self._promising_first(designs)
+            return Optuna(sweep, self.machines.meets_conditions)
+        designs = self._promising_first(self.designs()) if sweep.prune else self.designs()
         return Listed(designs, sweep.wave, 2 if sweep.prune else None)
 
     def _promising_first(self, designs: Sequence[Design]) -> list[Design]:
@@ -181,7 +161,7 @@ class _SweepRun:
         """Look at all designs."""
         began = time.process_time()
         strategy, more = self.strategy(), True
-        self._tell(strategy.total)
+        self.tell(self.done, strategy.total, self.fronts[-1])
         while True:
             while more and self._may_ask(strategy, pool):
                 wave = strategy.ask()
@@ -194,23 +174,13 @@ class _SweepRun:
             if not pool.busy and not self.queue and not more:
                 break
             self.overhead += time.process_time() - began
-            rows = pool.finished(_POLL_SECONDS)
+            rows = pool.finished(POLL_SECONDS)
             began = time.process_time()
             self._take(rows)
             self._close_waves(strategy)
-            if time.monotonic() - self.flushed > FLUSH_SECONDS:
-                self.store.flush()
-                self.flushed = time.monotonic()
-            self._tell(strategy.total)
+            self.tell(self.done, strategy.total, self.fronts[-1])
         self.overhead += time.process_time() - began
-        if not self.records:
-            what = "conditions: no design that was looked at meets all of them"
-            raise SpecError([Problem(self.sweep.places["conditions"], what)])
-        if all(record.status == "invalid" for record in self.records):
-            first = min(self.records, key=lambda record: record.design.number)
-            raise AccelsimError(
-                f"there is no machine for any design; {self.machines.said(first.design)}:\n{first.reason}"
-            )
+        self.refuse_no_machine()
 
     def _may_ask(self, strategy: Listed | Optuna, pool: Workers) -> bool:
         if strategy.lag is not None:
@@ -228,32 +198,17 @@ class _SweepRun:
             self._start(record)
 
     def _start(self, record: Record) -> None:
-        try:
-            record.load = load = self.loads.of(record.design)
-            machine = self.made.pop(record.design.number, None) or self.machines.make(record.design)
-            record.machine, record.area_um2 = machine, machine.area_um2
-            self._refuse_unknown(total(load.weights, machine, [Bound(1.0, 1.0)] * len(load.weights)))
-        except AccelsimError as error:
-            self._end(record, "invalid", str(error))
+        status, reason = self.prepare(record, self.made.pop(record.design.number, None))
+        if status:
+            self._end(record, status, reason)
             return
-        if (machine.area_um2 or 0.0) > self.sweep.most_area_um2:
-            self._end(record, "over_area", f"{machine.area_um2:.6g} um2")
-            return
+        machine, load = record.needs
         if self.sweep.prune and self._beaten(record, self._quick(machine, load)):
             return
         if self.tables_bound:
             record.stage = "bound"
-            self._request(record, self._items(machine, machine.hash, BOUND, load))
+            self._request(record, self.items(machine, machine.hash, BOUND, load.different))
         self._advance(record)
-
-    def _refuse_unknown(self, least: DesignTotals) -> None:
-        """Refuse a machine that does not tell what it is judged by."""
-        for name in self.sweep.objectives:
-            least.objective(name)
-        if math.isfinite(self.sweep.most_area_um2):
-            least.objective("area")
-        if math.isfinite(self.sweep.most_power_w):
-            least.objective("power")
 
     def _quick(self, machine: Machine, load: Load) -> list[Bound]:
         """Compulsory traffic and compute bound of each different layer; of one that the model refuses none is known."""
@@ -265,21 +220,14 @@ class _SweepRun:
             found.append(Bound(limits.energy_pj * (1 - 1e-9), limits.cycles))
         return found
 
-    def _items(self, machine: Machine, digest: str, what: str, load: Load) -> list[Item]:
-        """Work of one kind for each different layer."""
-        keys = (work_key(what, digest, self.loads.hashes[layer], self.mapper_hash) for layer in load.different)
-        pairs = zip(keys, load.different, strict=True)
-        return [Item(key, what, machine.architecture, layer) for key, layer in pairs]
-
     def _beaten(self, record: Record, bounds: list[Bound]) -> bool:
         """Prune a design if a finished one of an earlier wave dominates what its bounds allow."""
         machine, load = record.needs
         record.bounds = _spread(load, bounds)
         least = point(self.sweep, total(load.weights, machine, record.bounds))
-        before = self.fronts[max(0, record.wave - 1)]
-        if not beaten(least, before):
+        by = beaten(least, self.fronts[max(0, record.wave - 1)])
+        if by is None:
             return False
-        by = next(point for point in before if dominates(point, least))
         said = ", ".join(f"{name} {value:.6g}" for name, value in zip(self.sweep.objectives, by, strict=True))
         self._end(record, "pruned", f"a finished design has {said}")
         return True
@@ -287,10 +235,7 @@ class _SweepRun:
     def _request(self, record: Record, items: Sequence[Item]) -> None:
         """Ask for work that is not finished; each piece is asked for once."""
         for item in items:
-            trouble = self.store.believe(item.key, partial(differs, self.plan, item))
-            if trouble:
-                self.on_trouble(trouble)
-            if item.key in self.store.rows:
+            if self.is_finished(item):
                 continue
             record.pending.add(item.key)
             if item.key not in self.awaited:
@@ -303,7 +248,7 @@ class _SweepRun:
         (machine, load), rows = record.needs, self.store.rows
         while not record.pending:
             if record.stage == "bound":
-                found = [rows[item.key] for item in self._items(machine, machine.hash, BOUND, load)]
+                found = [rows[item.key] for item in self.items(machine, machine.hash, BOUND, load.different)]
                 quick = self._quick(machine, load)
                 if self._beaten(record, [_tighter(row, bound) for row, bound in zip(found, quick, strict=True)]):
                     return
@@ -311,7 +256,7 @@ class _SweepRun:
             elif record.stage == "":
                 record.stage = "map"
                 what = MAP if machine.search_hash == machine.hash else MAP_FREE
-                items = self._items(machine, machine.search_hash, what, load)
+                items = self.items(machine, machine.search_hash, what, load.different)
                 record.searches = [item.key for item in items]
                 self._request(record, items)
             elif record.stage == "map":
@@ -326,7 +271,7 @@ class _SweepRun:
         """Evaluate mappings that were found without bandwidths."""
         machine, load = record.needs
         items = []
-        for number, item in enumerate(self._items(machine, machine.hash, EVALUATE, load)):
+        for number, item in enumerate(self.items(machine, machine.hash, EVALUATE, load.different)):
             search = self.store.rows[record.searches[number]]
             if search["status"] == "mapped":
                 record.keys[number] = item.key
@@ -340,7 +285,8 @@ class _SweepRun:
             if row["status"] != "mapped":
                 self._end(record, row["status"], f"{self.plan.einsums[layer].name}: {row['reason']}")
                 return
-        record.totals = total(load.weights, machine, _spread(load, [_cost(row) for row in rows]))
+        costs = [Bound(float(row["energy_pj"]), float(row["cycles"])) for row in rows]
+        record.totals = total(load.weights, machine, _spread(load, costs))
         over = (record.totals.power_w or 0.0) > self.sweep.most_power_w
         self._end(record, "over_power" if over else "mapped", f"{record.totals.power_w:.6g} W" if over else "")
 
@@ -352,9 +298,7 @@ class _SweepRun:
 
     def _take(self, rows: Sequence[Row]) -> None:
         """Keep results, and go on with the designs that waited for them."""
-        fresh = [row for row in rows if self.store.add(row)]
-        self.fresh += len(fresh)
-        for row in fresh:
+        for row in self.keep(rows):
             for record in self.awaited.pop(row["key"], []):
                 record.pending.discard(row["key"])
                 if not record.pending:
@@ -372,33 +316,14 @@ class _SweepRun:
             self.fronts.append([points[number] for number in sorted(front(points))])
             self.closed += 1
 
-    def _tell(self, total: int) -> None:
-        if self.on_progress is None:
-            return
-        best = self.fronts[-1]
-        least = tuple(map(min, zip(*best, strict=True))) if best else None
-        spent = time.monotonic() - self.started
-        self.on_progress(
-            SweepProgress(
-                seen=self.done, total=total, seconds=spent, pruned=self.pruned, front=len(best), least=least,
-                fresh=self.fresh,
-            )
-        )  # fmt: skip
-
     def result(self, stop: str) -> Explored:
         """All designs that are finished, in the order of their numbers."""
-        finished = sorted((r for r in self.records if r.status != "running"), key=lambda r: r.design.number)
-        spent = time.monotonic() - self.started
-        return Explored(self.sweep, self.store, finished, stop, spent, self.overhead, self.fresh, self.known)
+        return self.explored(stop, self.overhead, None)
 
 
 def _spread(load: Load, of_different: Sequence[Bound]) -> list[Bound]:
     """Costs of all layers from those of the different ones."""
     return [of_different[layer] for layer in load.layer_of]
-
-
-def _cost(row: Row) -> Bound:
-    return Bound(float(row["energy_pj"]), float(row["cycles"]))
 
 
 def _tighter(row: Row, quick: Bound) -> Bound:

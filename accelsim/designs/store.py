@@ -15,18 +15,31 @@ import hashlib
 import io
 import math
 import os
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from accelsim import __version__
-from accelsim.designs.machines import Bound, Design, Load, Machine
-from accelsim.designs.sweep import Sweep
-from accelsim.designs.work import Row
-from accelsim.inputs.errors import AccelsimError, Unreadable
+from accelsim.designs.machines import (
+    Bound,
+    Design,
+    Load,
+    Loads,
+    Machine,
+    Machines,
+    grid_designs,
+    mapper_hash,
+    random_designs,
+    work_key,
+)
+from accelsim.designs.sweep import Mapper, Sweep
+from accelsim.designs.work import Item, Plan, Row, differs
+from accelsim.inputs.errors import AccelsimError, Problem, SpecError, Unreadable
 from accelsim.inputs.library import MOST_MODEL_BYTES, read_file
 from accelsim.model.encode import Floats
 from accelsim.results import write_directory
@@ -103,15 +116,15 @@ def front(points: Mapping[int, Point]) -> frozenset[int]:
     return frozenset(name for _, name in kept)
 
 
-def beaten(bound: Point, finished: Iterable[Point]) -> bool:
-    """Whether a finished design dominates all that a bound allows."""
-    return any(dominates(point, bound) for point in finished)
+def beaten(bound: Point, finished: Iterable[Point]) -> Point | None:
+    """The first finished design that dominates all that a bound allows; None if none does."""
+    return next((point for point in finished if dominates(point, bound)), None)
 
 
 NO_PYARROW = "pyarrow is not installed, and results of sweeps are Parquet files; `pip install 'accelsim[explore]'`"
 PARTS = "parts"
-FLUSH_SECONDS = 2.0
-"""How long finished work waits at most before it is written; a crash loses no more than that."""
+POLL_SECONDS, FLUSH_SECONDS = 0.2, 2.0
+"""How long a run waits for results, and finished work before it is written; a crash loses no more than that."""
 PART_COLUMNS = {
     **dict.fromkeys(
         ("key", "what", "status", "reason", "bottleneck", "energy_by_component", "mapping", "stop", "version"), "text"
@@ -309,6 +322,9 @@ class SweepProgress(Progress):
     fresh: int = 0
 
 
+OnSweepProgress = Callable[[SweepProgress], None]
+
+
 @dataclass(frozen=True, slots=True)
 class JointPoint:
     """A point of a joint front: a design, its energy [pJ] and cycles, and the number of the mapping of each layer.
@@ -384,3 +400,96 @@ class Explored:
         """Objectives of the designs that are mapped and within the budgets, by number."""
         found = (r for r in self.records if r.status == "mapped" and r.totals is not None)
         return {r.design.number: point(self.sweep, r.totals) for r in found if r.totals is not None}
+
+
+class Run:
+    """What runs of a sweep have in common: machines, loads, finished work, and how far each design is."""
+
+    def __init__(
+        self,
+        sweep: Sweep,
+        store: Store,
+        on_progress: OnSweepProgress | None,
+        on_trouble: Callable[[str], None],
+        mapper: Mapper,
+    ) -> None:
+        self.sweep, self.store, self.on_progress, self.on_trouble = sweep, store, on_progress, on_trouble
+        self.machines, self.loads = Machines(sweep), Loads(sweep)
+        self.plan = Plan(tuple(self.loads.einsums), mapper)
+        self.mapper_hash = mapper_hash(mapper)
+        self.records: list[Record] = []
+        self.known = len(store.rows)
+        self.pruned = self.fresh = 0
+        self.started = self.flushed = time.monotonic()
+
+    def designs(self) -> list[Design]:
+        """Designs of a grid, or a random choice of it."""
+        choose = random_designs if self.sweep.strategy == "random" else grid_designs
+        return choose(self.sweep, self.machines.meets_conditions)
+
+    def prepare(self, record: Record, made: Machine | None = None) -> tuple[str, str]:
+        """Give a design its load and its machine; its status and why, if it is none to be looked at."""
+        names = [*self.sweep.objectives]
+        names += ["area"] * math.isfinite(self.sweep.most_area_um2) + ["power"] * math.isfinite(self.sweep.most_power_w)
+        try:
+            record.load = self.loads.of(record.design)
+            record.machine = made or self.machines.make(record.design)
+            record.area_um2 = record.machine.area_um2
+            some = total(record.load.weights, record.machine, [Bound(1.0, 1.0)] * len(record.load.weights))
+            for name in names:  # refuses a machine that does not tell what it is judged by
+                some.objective(name)
+        except AccelsimError as error:
+            return "invalid", str(error)
+        if (record.area_um2 or 0.0) > self.sweep.most_area_um2:
+            return "over_area", f"{record.area_um2:.6g} um2"
+        return "", ""
+
+    def refuse_no_machine(self) -> None:
+        """Raise if no design meets the conditions, or none has a machine."""
+        if not self.records:
+            what = "conditions: no design that was looked at meets all of them"
+            raise SpecError([Problem(self.sweep.places["conditions"], what)])
+        if all(record.status == "invalid" for record in self.records):
+            first = min(self.records, key=lambda record: record.design.number)
+            raise AccelsimError(
+                f"there is no machine for any design; {self.machines.said(first.design)}:\n{first.reason}"
+            )
+
+    def items(self, machine: Machine, digest: str, what: str, layers: Sequence[int]) -> list[Item]:
+        """Work of one kind for some layers."""
+        keys = [work_key(what, digest, self.loads.hashes[layer], self.mapper_hash) for layer in layers]
+        return [Item(key, what, machine.architecture, layer) for key, layer in zip(keys, layers, strict=True)]
+
+    def is_finished(self, item: Item) -> bool:
+        """Whether work is finished, and right where a part held it."""
+        trouble = self.store.believe(item.key, partial(differs, self.plan, item))
+        if trouble:
+            self.on_trouble(trouble)
+        return item.key in self.store.rows
+
+    def keep(self, rows: Sequence[Row]) -> list[Row]:
+        """Keep results, and write them if it is time; returns those that are new."""
+        fresh = [row for row in rows if self.store.add(row)]
+        self.fresh += len(fresh)
+        if time.monotonic() - self.flushed > FLUSH_SECONDS:
+            self.store.flush()
+            self.flushed = time.monotonic()
+        return fresh
+
+    def tell(self, seen: int, total: int, points: Sequence[Point]) -> None:
+        """Say how far the run is: designs of a total, and the points on the front."""
+        if self.on_progress is None:
+            return
+        least = tuple(map(min, zip(*points, strict=True))) if points else None
+        self.on_progress(
+            SweepProgress(
+                seen=seen, total=total, seconds=time.monotonic() - self.started, pruned=self.pruned,
+                front=len(points), least=least, fresh=self.fresh,
+            )
+        )  # fmt: skip
+
+    def explored(self, stop: str, overhead: float, joint: Joint | None) -> Explored:
+        """All designs that are finished, in the order of their numbers."""
+        ended = sorted((r for r in self.records if r.status != "running"), key=lambda r: r.design.number)
+        spent = time.monotonic() - self.started
+        return Explored(self.sweep, self.store, ended, stop, spent, overhead, self.fresh, self.known, joint)
