@@ -25,7 +25,7 @@ from accelsim.inputs.workload import Einsum
 from accelsim.model.evaluate import evaluate
 from accelsim.model.result import Result, TensorAtLevel
 from accelsim.model.sparsity.evaluate import evaluate_sparse
-from accelsim.model.sparsity.result import ACTIONS, KINDS, SparseResult, SparseTensor
+from accelsim.model.sparsity.result import ACTIONS, KINDS, SparseResult
 from accelsim.model.sparsity.savings import unit_bits
 from accelsim.results.study import Figure, Study
 
@@ -265,7 +265,8 @@ def figures(found: Replayed) -> Iterator[Figure]:
         if key not in theirs.accesses:
             yield Figure(f"{name}: {' '.join(key)}", "kept", "", 0.0, 1.0, 0.0, why=UNEXPLAINED)
             continue
-        spare = bool(one.format) and theirs.units.get(key) is None and _spare(one)
+        several = one.tile_words > 1 and bool(one.format and one.held_units)  # the lowest rank may have no loop
+        spare = several and theirs.units.get(key) is None and one.held_units[0].metadata < one.tile_words + 1e-9
         for kind, action in itertools.product(KINDS, ACTIONS):
             printed, mine = theirs.accesses[key].get((kind, action), 0.0), one.words.get((kind, action), 0.0)
             cause = _of_count(printed, mine) if printed != mine else ""
@@ -311,7 +312,8 @@ def _compression(found: Replayed) -> Iterator[Figure]:
     ours, dense = [0.0, 0.0], 0.0
     rows = [one for one in found.result().tensors if one.level == level.name]
     for one in rows if any(one.format for one in rows) else ():
-        form = (level.sparsity or LevelSparsity()).formats.get(next(iter(_roles(found, one.tensor))))
+        role = next(tensor.role for tensor in found.einsum.tensors if tensor.name == one.tensor)
+        form = (level.sparsity or LevelSparsity()).formats.get(role)
         widths = unit_bits(form, level.sparsity.word_bits) if form is not None and level.sparsity else [(0, 0)]
         offsets = {width for _, width in widths[1:]} or {0}
         if form is not None and (len(offsets) > 1 or any(rank.format not in ("U", "UOP") for rank in form.ranks[:-1])):
@@ -326,10 +328,6 @@ def _compression(found: Replayed) -> Iterator[Figure]:
     if dense and ours[1]:
         case = f"{found.design.name}: {level.name}"
         yield Figure(case, "compression rate", "", dense / ours[1], dense / ours[0], 0.05)
-
-
-def _roles(found: Replayed, name: str) -> Iterator[str]:
-    return (tensor.role for tensor in found.einsum.tensors if tensor.name == name)
 
 
 def _of_count(theirs: float, ours: float) -> str:
@@ -354,11 +352,6 @@ def _of_energy(found: Replayed, place: int, theirs: float, *, spare: bool) -> li
     return [ACCESS] if entry and printed is not None and abs(printed - entry.energy_pj) > 0.01 else []
 
 
-def _spare(one: SparseTensor) -> bool:
-    """Whether the lowest rank of a tile of several words has no loop."""
-    return one.tile_words > 1 and bool(one.held_units) and one.held_units[0].metadata < one.tile_words + 1e-9
-
-
 def _figure(
     name: str, key: tuple[str, str], quantity: str, theirs: float, ours: float, cause: str, digit: float = 0.0
 ) -> Figure:
@@ -367,11 +360,6 @@ def _figure(
     if same:
         return Figure(case, quantity, "", theirs, theirs, 0.0)
     return Figure(case, quantity, "", theirs, ours, 0.0, why=cause or UNEXPLAINED, explained=bool(cause))
-
-
-def _unmasked(figure: Figure, found: Replayed) -> Figure:
-    """A figure of a design whose masks are absent."""
-    return replace(figure, why=MASK, explained=True) if found.notes and figure.agrees is False else figure
 
 
 def _beside_measured(found: Replayed) -> Iterator[Figure]:
@@ -398,8 +386,10 @@ def sparseloop_study(paths: Sequence[str | Path]) -> Study:
     for design in find_designs(paths):
         try:
             found = replay(design)
-            rows += [_unmasked(figure, found) for figure in (*figures(found), *_compression(found))]
-            rows += _beside_measured(found)
+            judged = [*figures(found), *_compression(found)]
+            if found.notes:  # its masks are absent
+                judged = [replace(row, why=MASK, explained=True) if row.agrees is False else row for row in judged]
+            rows += [*judged, *_beside_measured(found)]
         except AccelsimError as error:
             notes.append(f"{design.name}: not compared: {error}")
     return Study(

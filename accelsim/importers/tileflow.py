@@ -102,9 +102,8 @@ def _machine() -> Architecture:
 def evaluate_pair(row: FusedGemms) -> FusedCycles:
     """Time the parts of a fused chain: each product of each tile of C, on a machine with ramps and ports."""
     machine, b = _machine(), row.bounds
-    first, second = (
-        _product(name, b["M"], *sizes) for name, *sizes in (("AB", b["K"], b["L"]), ("CD", b["L"], b["N"]))
-    )
+    shapes = {"AB": {"M": b["M"], "N": b["L"], "K": b["K"]}, "CD": {"M": b["M"], "N": b["N"], "K": b["L"]}}
+    first, second = (replace(gemm(bounds, 16, 16), name=name) for name, bounds in shapes.items())
     chain = make_chain((first, second), ("Inputs",))
     steps = b["M"] // row.rows
     loops = (FusedLoop("M", steps, row.rows),) if steps > 1 else ()
@@ -119,11 +118,6 @@ def evaluate_pair(row: FusedGemms) -> FusedCycles:
             raise AccelsimError(f"{row.where}: {einsum.name}: {error}") from None
         cycles[run.part.layer] += run.count * result.cycles
     return FusedCycles(row, (cycles[0], cycles[1]))
-
-
-def _product(name: str, rows: int, inner: int, columns: int) -> Einsum:
-    """A matrix product of 16-bit words; the first one writes what is the other's input."""
-    return replace(gemm({"M": rows, "N": columns, "K": inner}, 16, 16), name=name)
 
 
 def _mapping(einsum: Einsum) -> Mapping:

@@ -1,8 +1,12 @@
-"""Hold our numbers against reference results, record by record and quantity by quantity."""
+"""Hold our numbers against Timeloop's, record by record and quantity by quantity.
+
+A record is an `input.yaml` beside its `result.json`, or one line of both in a `cases.jsonl`.
+"""
 
 from __future__ import annotations
 
 import itertools
+import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -11,7 +15,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from accelsim.importers.timeloop import MALFORMED, TimeloopCase, UnreadCase, read_cases, reason_of
+from accelsim.importers.documents import parse
+from accelsim.importers.foreign import Foreign
+from accelsim.importers.timeloop_inputs import convert
+from accelsim.inputs.architecture import Architecture
+from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.library import read_json, read_utf8
 from accelsim.inputs.mapping import Mapping, products
 from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.model.evaluate import evaluate
@@ -27,11 +36,29 @@ TWO_ITERATIONS = "two iterations of each loop"
 
 SIMULATED = "default_equals_exact_simulation"
 COUNTS = ("utilized_capacity", "reads", "fills", "updates", "utilized_instances")
+_IMPERFECT = "imperfect factors: Timeloop's own counts are wrong there"
+_MALFORMED = (
+    *(KeyError, IndexError, TypeError, ValueError, AttributeError),
+    *(ArithmeticError, RecursionError, OSError, AccelsimError),
+)
+"""What a record of the wrong shape makes its readers raise."""
 
+Json = dict[str, Any]
 Quantity = tuple[str, float, float]
 """What, ours, theirs."""
 _Vector = tuple[int, ...]
 """How far a step moves a tile along each rank."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeloopCase:
+    """One record: Timeloop's inputs in our terms, and what Timeloop said of them."""
+
+    name: str
+    architecture: Architecture
+    einsum: Einsum
+    mapping: Mapping
+    record: Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +73,122 @@ class CaseComparison:
     name: str
     compared: bool
     reason: str
-    quantities: int
-    different: int
-    worst_what: str
-    worst_difference: float
-    equal: bool
+    quantities: int = 0
+    different: int = 0
+    worst_what: str = ""
+    worst_difference: float = 0.0
+    equal: bool = False
     counts: str = ""
+
+
+def read_cases(path: Path) -> Iterator[TimeloopCase | CaseComparison]:
+    """Read all records at a path, in the order of the files; raises AccelsimError if there are none.
+
+    The path is a `cases.jsonl`, an `input.yaml` with its `result.json` beside it, or a folder that holds any of these
+    at any depth.
+    """
+    if not path.exists():
+        raise AccelsimError(f"{path}: no such file or folder")
+    lines = sorted(path.rglob("*.jsonl")) if path.is_dir() else [path] if path.suffix == ".jsonl" else []
+    inputs = sorted(path.rglob("input.yaml")) if path.is_dir() else [path] if path.suffix in (".yaml", ".yml") else []
+    if not lines and not inputs:
+        raise AccelsimError(f"{path}: holds no cases.jsonl and no input.yaml with a result.json beside it")
+    for file in lines:
+        yield from _read_lines(file)
+    for file in inputs:
+        yield _read_folder(file)
+
+
+def _read_lines(file: Path) -> Iterator[TimeloopCase | CaseComparison]:
+    known: dict[str, dict[str, Json]] = {}
+    for number, line in enumerate(read_utf8(file).splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+            name = str(record["name"])
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise AccelsimError(f"{file}:{number}:1: not a record: {error}; expected one JSON object a line") from None
+        try:
+            machine = _named(record, "arch", "architectures.json", file.parent, known)
+            shape = _named(record, "shape", "shapes.json", file.parent, known)
+            yield _case(name, machine, shape, record)
+        except _MALFORMED as error:
+            yield CaseComparison(name, False, f"cannot be read: {_reason_of(error)}")
+
+
+def _named(record: Json, key: str, catalogue: str, folder: Path, known: dict[str, dict[str, Json]]) -> Json:
+    """What a record holds under a key, or names there as an entry of a catalogue beside it (or in a folder above)."""
+    value = record[key]
+    if isinstance(value, dict):
+        return value
+    if catalogue not in known:
+        found = next((up / catalogue for up in (folder, *folder.parents) if (up / catalogue).is_file()), None)
+        if found is None:
+            raise AccelsimError(f"{catalogue} is missing beside the records")
+        known[catalogue] = read_json(found)
+    return known[catalogue][value]
+
+
+def _read_folder(file: Path) -> TimeloopCase | CaseComparison:
+    name = f"{file.parent.name}/{file.name}"
+    beside = file.with_name("result.json")
+    if not beside.exists():
+        return CaseComparison(name, False, f"{beside.name} is missing beside it")
+    try:
+        record = read_json(beside)
+        return _loaded(name, convert([parse(read_utf8(file), str(file))]), record)
+    except _MALFORMED as error:
+        return CaseComparison(name, False, f"cannot be read: {_reason_of(error)}")
+
+
+def _loaded(name: str, foreign: Foreign, record: Json) -> TimeloopCase | CaseComparison:
+    if foreign.mapping and "imperfect" in foreign.mapping:
+        return CaseComparison(name, False, _IMPERFECT, equal=True)
+    return TimeloopCase(name, *foreign.loaded(), record)
+
+
+def _reason_of(error: Exception) -> str:
+    """What is wrong with a record, in words."""
+    return f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error)
+
+
+def _case(name: str, machine: Json, shape: Json, record: Json) -> TimeloopCase | CaseComparison:
+    """A record, read as the v0.3 files that it stands for."""
+    directives = record["mapping"]
+    if any(isinstance(bound, list) for directive in directives for bound in directive.get("factors", {}).values()):
+        return CaseComparison(name, False, _IMPERFECT, equal=True)
+    parts = [*machine["levels"], {"name": "MAC", "cls": "intmac", **machine["mac"]}]
+    energies = {part["name"]: part["ert"].items() for part in parts}
+    actions = {name: [{"name": key, "energy": float(pj)} for key, pj in of] for name, of in energies.items()}
+    files = {
+        "architecture": {"subtree": [], "local": [_component(part) for part in parts]},
+        "problem": {"shape": shape, "instance": record["instance"]},
+        "mapping": [_directive(directive) for directive in directives],
+        "ERT": {"tables": [{"name": name, "actions": of} for name, of in actions.items()]},
+    }
+    return _loaded(name, convert([parse(json.dumps(files), "record")]), record)
+
+
+def _component(part: Json) -> Json:
+    across, down = part["mesh"]
+    attributes = {"meshX": across, **part.get("attrs", {})}
+    return {"name": f"{part['name']}[0..{across * down - 1}]", "class": part["cls"], "attributes": attributes}
+
+
+def _directive(directive: Json) -> Json:
+    """A directive of a mapping: permutations innermost first, the dimensions on Y last."""
+    found: Json = {key: directive[key] for key in ("target", "type", "keep", "bypass") if key in directive}
+    factors = directive.get("factors", {})
+    found["factors"] = [f"{dim}={bound}" for dim, bound in factors.items()]
+    if directive["type"] == "spatial":
+        on_y = set(directive.get("y", []))
+        found["permutation"] = sorted(factors, key=lambda dim: dim in on_y)
+        found["split"] = len(factors.keys() - on_y)
+    elif directive["type"] == "temporal":
+        order = directive["order"]
+        found["permutation"] = [*order, *(dim for dim in factors if dim not in order)][::-1]
+    return found
 
 
 def validate_timeloop(paths: Sequence[str | Path]) -> list[CaseComparison]:
@@ -97,13 +234,13 @@ def timeloop_study(paths: Sequence[str | Path] = ()) -> Study:
     )
 
 
-def _compare(case: TimeloopCase | UnreadCase) -> CaseComparison:
-    if isinstance(case, UnreadCase):
-        return CaseComparison(case.name, False, case.reason, 0, 0, "", 0.0, not case.broken)
+def _compare(case: TimeloopCase | CaseComparison) -> CaseComparison:
+    if isinstance(case, CaseComparison):
+        return case
     try:
         return _compare_read(case)
-    except MALFORMED as error:
-        return CaseComparison(case.name, False, f"cannot be read: {reason_of(error)}", 0, 0, "", 0.0, False)
+    except _MALFORMED as error:
+        return CaseComparison(case.name, False, f"cannot be read: {_reason_of(error)}")
 
 
 def _compare_read(case: TimeloopCase) -> CaseComparison:
@@ -125,14 +262,14 @@ def _compare_read(case: TimeloopCase) -> CaseComparison:
     if not reason and wrong and case.record.get("flags", {}).get("refmodel_agrees") is False:
         reason = f"marked as Timeloop's own rounding: {worst[0]} is {worst[1]:.15g}, truncated to {worst[2]:.15g}"
     if reason:
-        return CaseComparison(case.name, False, reason, 0, 0, "", 0.0, True)
+        return CaseComparison(case.name, False, reason, equal=True)
     what = f"{worst[0]}: ours {worst[1]:.15g}, Timeloop's {worst[2]:.15g}" if wrong else ""
     return CaseComparison(case.name, True, "", len(quantities), len(wrong), what, _difference(worst), not wrong, counts)
 
 
 def _excluded(flags: dict[str, Any]) -> str:
     for flag, reason in (
-        ("imperfect_factors", "imperfect factors: Timeloop's own counts are wrong there"),
+        ("imperfect_factors", _IMPERFECT),
         (
             "link_transfers_matter",
             "link transfers: words served by a neighbour, which accelsim's networks do not do here",

@@ -498,7 +498,9 @@ class _Upon:
     def mapping(self, given: list[_Directive], own: list[_Directive]) -> dict[str, Any]:
         """Document of a mapping; a factor 0 is what the other loops over its dimension leave."""
         dims = self.shape.dims
-        left = {dim: max(1, bound // math.prod(f for f in self._all(given, dim) if f)) for dim, bound in dims.items()}
+        factors = [one.factors for one in given if one.kind in ("temporal", "spatial")]
+        taken = {dim: math.prod(of[dim][1] or 1 for of in factors if dim in of) for dim in dims}
+        left = {dim: max(1, bound // taken[dim]) for dim, bound in dims.items()}
         levels: dict[str, dict[str, Any]] = {name: {"level": name} for name in dict.fromkeys(self.homes.values())}
         keeping = self.keeping(own) | self.keeping(given)
         for name, level in levels.items():
@@ -528,9 +530,6 @@ class _Upon:
 
     def _network(self, name: str) -> bool:
         return any(part.name == name and part.network for part in self.machine.parts)
-
-    def _all(self, given: list[_Directive], dim: str) -> list[int]:
-        return [one.factors[dim][1] for one in given if dim in one.factors and one.kind in ("temporal", "spatial")]
 
     def constraints(self, own: list[_Directive], asked: list[_Directive]) -> list[dict[str, Any]]:
         """Constraints of the levels: loops that the machine and the mapper's files ask for, and what these keep."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -65,7 +65,8 @@ def read_sparsity(
 
     `given` is what stands under `sparse_optimizations`, beside what parts have of their own; `roles` those of tensors.
     """
-    asked: dict[str, list[Table]] = {part.name: list(_own(part)) for part in machine.parts}
+    own = {part.name: part.table.get("sparse_optimizations") for part in machine.parts}
+    asked = {name: [written] if isinstance(written, Table) else [] for name, written in own.items()}
     for body in given:
         for target in tables_under(body, "targets") if isinstance(body, Table) else ():
             part = machine.part(str(target.get("name")))
@@ -84,12 +85,6 @@ def read_sparsity(
         if keys or "decompression_count" in figures.energies.get(part.name, {}):
             found[part.name] = keys | _storage(part, keys, figures, compute=part is machine.parts[-1])
     return found
-
-
-def _own(part: Part) -> Iterator[Table]:
-    written = part.table.get("sparse_optimizations")
-    if isinstance(written, Table):
-        yield written
 
 
 def _keys(table: Table, part: Part, roles: Mapping[str, str], notes: list[Note]) -> dict[str, Any]:

@@ -243,19 +243,14 @@ def read_workload(body: Node, problems: Problems) -> Workload | None:
     title = top.value("name", "")
     bits: dict[str, int] = top.value("bits", {})
     yields: dict[str, int] = top.value("yields", {})
-    _check_yields(top, yields)
+    if len(yields) > 1:  # a rate is of one thing
+        problems.add(top.entries["yields"], f"a run yields one thing, got {listed(yields)}", "keep one of them")
     densities: dict[str, Read] = top.value("densities", {})
     layers, feeds = _layers(top, bits, densities) if "layers" in top else ([_layer(top, title, bits, {}, {})], [])
     _check_bits(top, layers)
     found = tuple(filter(None, layers))
     edges = check_edges(feeds, found, problems) if len(problems) == before else ()
     return Workload(title, found, edges, yields) if len(problems) == before and top.readable else None
-
-
-def _check_yields(top: Fields, yields: Mapping[str, int]) -> None:
-    """Report more than one thing that a run gives: a rate is of one."""
-    if len(yields) > 1:
-        top.problems.add(top.entries["yields"], f"a run yields one thing, got {listed(yields)}", "keep one of them")
 
 
 def _layers(

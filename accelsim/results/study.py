@@ -261,10 +261,11 @@ def bound_rows(front: FrontResult, architecture: Architecture, einsum: Einsum) -
         fitting = [value for held, value in zip(words, values, strict=True) if held <= room]
         return min(fitting, default=None)
 
+    sizes = {tensor.name: tensor.words(einsum.dims) for tensor in einsum.tensors}
     rows: list[dict[str, Any]] = []
     for (value, held), result in points:
         half, twice = least(held / 2), least(held * 2)
-        whole = [t.tensor for t in result.tensors if t.level == name and t.tile_words == _words(einsum, t.tensor)]
+        whole = [t.tensor for t in result.tensors if t.level == name and t.tile_words == sizes[t.tensor]]
         rows.append(
             {
                 "words": int(held),
@@ -280,10 +281,6 @@ def bound_rows(front: FrontResult, architecture: Architecture, einsum: Einsum) -
     for at in knees([(math.log(words[at]), math.log(values[at])) for at in drawn]):
         rows[drawn[at]]["knee"] = True
     return rows
-
-
-def _words(einsum: Einsum, tensor: str) -> int:
-    return next(t.words(einsum.dims) for t in einsum.tensors if t.name == tensor)
 
 
 _KNEES, _APART = 3, math.log(4)

@@ -183,16 +183,12 @@ def _sram(part: Component) -> Estimate:
 def _mac(part: Component) -> Estimate:
     """MAC by format, or by width: integers sum in 32 bits and floating point in fp32 unless `psums` says otherwise."""
     kind, wide = ("int", "int32") if part.component == "intmac" else ("fp", "fp32")
-    operand = part.attributes.get("format") or f"{kind}{_word(part, 'bits', '16')}"
+    operand = part.attributes.get("format") or f"{kind}{part.attributes.get('bits', '16').removesuffix(' bit')}"
     if not operand.startswith(kind) and not (kind == "fp" and operand in ("bf16", "tf32")):
         formats = listed(FLOATS) if kind == "fp" else f"int{WIDTHS[0]} to int{WIDTHS[1]}"
         raise NoEstimateError(f"'{operand}' is no format of the class '{part.component}'", f"formats: {formats}")
     psum = part.attributes.get("psums", wide)
     return mac(_node(part), operand, f"{kind}{psum}" if psum.isdigit() else psum)
-
-
-def _word(part: Component, name: str, default: str) -> str:
-    return part.attributes.get(name, default).removesuffix(" bit")
 
 
 def _node(part: Component) -> float:
@@ -382,7 +378,8 @@ def sram(node_nm: float, size_kib: float, width_bit: float, banks: int | None = 
     place = (node, built.bank_kib, built.bank_bit)
     count = built.banks * built.slices
     shrunk = node_nm < node
-    energy, leak, area = _shrunk(node_nm / node)
+    ratio = node_nm / node
+    energy, leak, area = (math.sqrt(ratio), math.sqrt(ratio) * 0.79, ratio) if shrunk else (1.0, 1.0, 1.0)
     area_mm2 = count * interpolated("area_mm2", place) * area
     wire_pj, wire = _wires(built, area_mm2)
     how = f"{built.words} at {node:g} nm"
@@ -402,10 +399,6 @@ def sram(node_nm: float, size_kib: float, width_bit: float, banks: int | None = 
     each = interpolated("area_mm2", place)
     whole = Value(area_mm2 * 1e6, f"{times}{each:.4g} mm2{by_area}: {how}", source)
     return Estimate(pj, leakage, whole)
-
-
-def _shrunk(ratio: float) -> tuple[float, float, float]:
-    return (1.0, 1.0, 1.0) if ratio == 1 else (math.sqrt(ratio), math.sqrt(ratio) * 0.79, ratio)
 
 
 def _wires(built: Buffer, area_mm2: float) -> tuple[float, str]:

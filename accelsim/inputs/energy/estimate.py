@@ -315,12 +315,15 @@ def _scaled(
     return factor, f" x {factor:.4g} from {entry.node_nm:g} to {node_nm:g} nm", f"{entry.cited}; {SOURCE}"
 
 
+_NO_LEAK = Value(0.0, "0 mW", "accelergy-library-plug-in@ba4e9da, library/aladdin/aladdin_register.csv: leak 0")
+
+
 def register(node_nm: float, size_bit: float, bits: int) -> Estimate:
     """Estimate registers of `size_bit`, of which an access takes so many."""
     (energy,) = published("register", "pJ/bit")
     factor, scaled, source = _scaled(energy, node_nm)
     value = Value(bits * energy.value * factor, f"{bits} bit x {energy.value:g} pJ/bit{scaled}", source)
-    return Estimate({"read": value, "write": value}, _no_leak(), _cells(node_nm, size_bit))
+    return Estimate({"read": value, "write": value}, _NO_LEAK, _cells(node_nm, size_bit))
 
 
 def register_file(node_nm: float, size_bit: float, bits: int) -> Estimate:
@@ -346,10 +349,6 @@ def register_file(node_nm: float, size_bit: float, bits: int) -> Estimate:
             at_least, formula=f"{at_least.formula}: that of registers, more than {value.value:.3g} pJ by size"
         )
     return replace(plain, pj={"read": value, "write": value})
-
-
-def _no_leak() -> Value:
-    return Value(0.0, "0 mW", "accelergy-library-plug-in@ba4e9da, library/aladdin/aladdin_register.csv: leak 0")
 
 
 def _cells(node_nm: float, size_bit: float) -> Value:
