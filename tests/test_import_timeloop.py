@@ -396,7 +396,7 @@ BOMB = "a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
         (V03.replace("meshX: 2", "meshX: 4"), "meshX '4' does not divide its 6 instances"),
         (PROBLEM.replace("K: 4, ", ""), "problem.instance: K is missing"),
         (MAPPING, "mapping needs the architecture that it is of"),
-        ("a: 1", "not a file of timeloop, zigzag, accelforge"),
+        ("a: 1", "not a file of timeloop, zigzag, stream, accelforge"),
     ],
 )
 def test_broken__files_are_refused_in_words_and_at_once(read, tmp_path, text, said):
