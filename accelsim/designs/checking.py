@@ -9,13 +9,12 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import partial
 from pathlib import Path
 
 from accelsim.inputs import expression, fields, forms, library
-from accelsim.inputs.architecture import Architecture, read_architecture
+from accelsim.inputs.architecture import Architecture, load_architecture
 from accelsim.inputs.constraints import Constraints, read_constraints
-from accelsim.inputs.errors import AccelsimError, SpecError
+from accelsim.inputs.errors import AccelsimError, Problem, SpecError
 from accelsim.inputs.expression import Value
 from accelsim.inputs.fields import Fields, Key, Keys, keys_form, node_of
 from accelsim.inputs.forms import Form
@@ -157,11 +156,6 @@ def find_architecture(given: str, node: Node | None, beside: Path, problems: Pro
     return None
 
 
-def parameters_of(architecture: File) -> frozenset[str]:
-    """Names of the parameters of an architecture file."""
-    return parameter_names(architecture.path)
-
-
 def constant_values(architecture: File, fixed: Mapping[str, str], networks: Sequence[Network]) -> dict[str, str]:
     """Parameters with the value that they have where nothing sweeps them.
 
@@ -266,24 +260,25 @@ def check_values(
     """
     read: list[Architecture] = []
 
-    def reading(name: str, value: str) -> Problems:
-        return _reading(architecture, {**fixed, name: value}, read)
-
-    before = _reading(architecture, fixed, read)
-    problems.found.extend(before.found)
-    if before.found or not isinstance(node, MapNode):
+    def read_with(values: Mapping[str, str]) -> object:
+        read.append(load_architecture(architecture.path, {**fixed, **values}))
         return read
-    own = parameters_of(architecture)
+
+    before = _mistakes(read_with, {})
+    problems.found.extend(before)
+    if before or not isinstance(node, MapNode):
+        return read
+    own = parameter_names(architecture.path)
     for parameter in parameters:
-        readers: list[Callable[[str, str], Problems]] = [reading] if parameter.name in own else []
-        readers += [partial(_reading_network, each) for each in networks if parameter.name in each.parameters]
+        readers = [read_with] if parameter.name in own else []
+        readers += [each.read for each in networks if parameter.name in each.parameters]
         entry = node.entries[parameter.name]
         values = (
             parameter.values if isinstance(entry, ListNode) else parameter.values[:: max(1, len(parameter.values) - 1)]
         )
         for (number, value), reader in itertools.product(enumerate(values), readers):
-            tried = reader(parameter.name, value)
-            mistakes = [p for p in tried.found if p.what.endswith(f"(${parameter.name} from --set)")]
+            mistakes = _mistakes(reader, {parameter.name: value})
+            mistakes = [p for p in mistakes if p.what.endswith(f"(${parameter.name} from --set)")]
             if mistakes:
                 at = entry.items[number] if isinstance(entry, ListNode) else entry
                 what = mistakes[0].what.removesuffix(f" (${parameter.name} from --set)")
@@ -304,23 +299,13 @@ def refuse_untold(
             problems.add(node, f"the architecture tells no clock, and {name} needs one", "write its `clock` there")
 
 
-def _reading_network(network: Network, name: str, value: str) -> Problems:
-    """Mistakes in a workload with a value of a parameter."""
-    tried = Problems()
+def _mistakes(read: Callable[[Mapping[str, str]], object], values: Mapping[str, str]) -> Sequence[Problem]:
+    """Mistakes in a file with values of parameters."""
     try:
-        load_workload(network.file.path, {**network.overrides, name: value})
+        read(values)
     except SpecError as error:
-        tried.found.extend(error.problems)
-    return tried
-
-
-def _reading(architecture: File, overrides: dict[str, str], found: list[Architecture]) -> Problems:
-    """Mistakes in an architecture with some parameters; where there are none, the machine is added to those found."""
-    tried = Problems()
-    document = fields.open_document(architecture.path, "architecture", overrides, tried)
-    machine = read_architecture(document.body, architecture.path, tried) if document else None
-    found += [machine] if machine is not None and not tried.found else []
-    return tried
+        return error.problems
+    return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,3 +345,7 @@ class Network:
     yields: Mapping[str, int] = field(default_factory=dict)  # what a run gives, such as `{"frames": 8}`
     requested: tuple[str, ...] = ()  # names of the layers that count; none: all
     parameters: frozenset[str] = frozenset()  # names of all parameters of the file
+
+    def read(self, values: Mapping[str, str]) -> Workload:
+        """Read the file with values of its parameters."""
+        return load_workload(self.file.path, {**self.overrides, **values})

@@ -20,7 +20,7 @@ import numpy as np
 
 from accelsim.designs.machines import Load, Machine
 from accelsim.designs.pool import Workers
-from accelsim.designs.store import POLL_SECONDS, Explored, Joint, JointPoint, OnSweepProgress, Record, Run, Store
+from accelsim.designs.store import POLL_SECONDS, Explored, Joint, JointPoint, OnSweepProgress, Record, Store, SweepRun
 from accelsim.designs.sweep import Sweep
 from accelsim.designs.work import FRONT
 from accelsim.inputs.architecture import Architecture, Level
@@ -277,7 +277,7 @@ def _beats_any(costs: Floats, other: Floats) -> bool:
     return bool(((costs <= other).all(axis=1) & (costs < other).any(axis=1)).any())
 
 
-class JointRun(Run):
+class JointRun(SweepRun):
     """One run of a sweep for its joint front."""
 
     def __init__(

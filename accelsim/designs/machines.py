@@ -23,16 +23,15 @@ from typing import Any
 import numpy as np
 
 from accelsim import __version__
-from accelsim.designs.checking import Network, chosen_layers, parameters_of
+from accelsim.designs.checking import Network, chosen_layers
 from accelsim.designs.sweep import Mapper, Sweep
-from accelsim.inputs import expression, fields
-from accelsim.inputs.architecture import Architecture, read_architecture
+from accelsim.inputs import expression
+from accelsim.inputs.architecture import Architecture, load_architecture
 from accelsim.inputs.errors import AccelsimError, Problem, SpecError
 from accelsim.inputs.expression import ExpressionError, Value
 from accelsim.inputs.objective import Objective
-from accelsim.inputs.source import Problems
+from accelsim.inputs.params import parameter_names
 from accelsim.inputs.workload import Einsum
-from accelsim.inputs.workload_reader import load_workload
 from accelsim.results.cache import content_hash, einsum_content, hash_of_code, machine_content, plain
 
 
@@ -71,7 +70,7 @@ class Machines:
     def __init__(self, sweep: Sweep) -> None:
         self.sweep = sweep
         self.names = tuple(parameter.name for parameter in sweep.parameters)
-        own = parameters_of(sweep.architecture)
+        own = parameter_names(sweep.architecture.path)
         self.own = [at for at, name in enumerate(self.names) if name in own]
         self.constants = {name: expression.quantity(text)[0] for name, text in sweep.constants.items()}
         self.numbers = {p.name: dict(zip(p.values, p.numbers, strict=True)) for p in sweep.parameters}
@@ -100,13 +99,8 @@ class Machines:
 
     def make(self, design: Design) -> Machine:
         """Read the machine of a design; raises AccelsimError where values do not suit each other."""
-        problems = Problems()
-        path = self.sweep.architecture.path
         overrides = {**self.sweep.fixed, **{self.names[at]: design.values[at] for at in self.own}}
-        document = fields.open_document(path, "architecture", overrides, problems)
-        read = read_architecture(document.body, path, problems) if document else None
-        if problems.found or read is None:
-            raise SpecError(problems.found)
+        read = load_architecture(self.sweep.architecture.path, overrides)
         searched = unlimited(read) if energy_alone(read, self.sweep.mapper) else read
         hashes = (content_hash(machine_content(each)) for each in (read, searched))
         return Machine(read, self._area(read, design), *hashes)
@@ -248,7 +242,7 @@ def _variant(network: Network, values: dict[str, str]) -> Network | SpecError:
     if not values:
         return network
     try:
-        workload = load_workload(network.file.path, {**network.overrides, **values})
+        workload = network.read(values)
     except SpecError as error:
         return error
     return replace(network, layers=chosen_layers(workload, network.requested), yields=workload.yields)

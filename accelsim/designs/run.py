@@ -12,15 +12,7 @@ from dataclasses import replace
 from os import PathLike
 
 from accelsim.designs.joint import JointRun
-from accelsim.designs.machines import (
-    Bound,
-    Design,
-    Listed,
-    Load,
-    Machine,
-    Optuna,
-    Values,
-)
+from accelsim.designs.machines import Bound, Design, Listed, Load, Machine, Optuna, Values
 from accelsim.designs.pool import Alone, Cluster, Pool, Workers
 from accelsim.designs.store import (
     POLL_SECONDS,
@@ -28,8 +20,8 @@ from accelsim.designs.store import (
     OnSweepProgress,
     Point,
     Record,
-    Run,
     Store,
+    SweepRun,
     beaten,
     front,
     point,
@@ -90,7 +82,7 @@ def explore(
     store = Store(folder)
     for trouble in store.troubles:
         on_trouble(trouble)
-    run = (JointRun if sweep.joint else _SweepRun)(sweep, store, on_progress, on_trouble)
+    run = (JointRun if sweep.joint else _DesignsRun)(sweep, store, on_progress, on_trouble)
     stop = "finished"
     try:
         many = workers or os.cpu_count() or 1
@@ -118,7 +110,7 @@ def explore(
     return explored
 
 
-class _SweepRun(Run):
+class _DesignsRun(SweepRun):
     """One run of a sweep, design by design."""
 
     def __init__(

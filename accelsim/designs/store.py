@@ -402,7 +402,7 @@ class Explored:
         return {r.design.number: point(self.sweep, r.totals) for r in found if r.totals is not None}
 
 
-class Run:
+class SweepRun:
     """What runs of a sweep have in common: machines, loads, finished work, and how far each design is."""
 
     def __init__(

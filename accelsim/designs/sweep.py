@@ -10,7 +10,7 @@ from os import PathLike
 from pathlib import Path
 
 from accelsim.designs import checking
-from accelsim.designs.checking import File, Network, Parameter, find_file, parameters_of
+from accelsim.designs.checking import File, Network, Parameter, find_file
 from accelsim.inputs import expression, fields, forms, library
 from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.errors import AccelsimError, Mark
@@ -18,6 +18,7 @@ from accelsim.inputs.expression import POWER_UNITS, Expression, ExpressionError,
 from accelsim.inputs.fields import Fields, Formed, Key, Keys, formed, keys_form, node_of
 from accelsim.inputs.forms import Form
 from accelsim.inputs.objective import Objective
+from accelsim.inputs.params import parameter_names
 from accelsim.inputs.source import ListNode, MapNode, Node, Problems, ScalarNode, describe
 from accelsim.inputs.units import AREA_UNITS, AREAS, listed, near_miss, quoted
 
@@ -276,7 +277,7 @@ def read_sweep(
     kinds |= {parameter.name: parameter.kind for parameter in parameters}
     sure = len(problems) == before  # a mistake in a name is reported once
     conditions = read_conditions(top.get("conditions"), kinds, problems) if sure else []
-    own = parameters_of(architecture) if architecture is not None else frozenset()
+    own = parameter_names(architecture.path) if architecture is not None else frozenset()
     of_machine = {name: kind for name, kind in kinds.items() if name in own}
     area = read_expression(top.get("area"), of_machine, problems, area=True) if sure else None
     limits = top.get("budgets")
@@ -386,7 +387,7 @@ def _refuse_unknown(
     """Report parameters that no file defines, or that are both swept and set."""
     if architecture is None:
         return
-    own = parameters_of(architecture)
+    own = parameter_names(architecture.path)
     every = own.union(*(network.parameters for network in networks))
     several = [("parameters", [parameter.name for parameter in parameters], every), ("set", list(fixed), own)]
     for key, names, of_files in several:

@@ -9,14 +9,23 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from itertools import groupby
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from accelsim import __version__
 from accelsim.designs.checking import Parameter
-from accelsim.designs.store import PARTS, Explored, Joint, JointPoint, Record, front, parquet_bytes, read_parquet
+from accelsim.designs.store import (
+    PARTS,
+    DesignTotals,
+    Explored,
+    Joint,
+    JointPoint,
+    Record,
+    front,
+    parquet_bytes,
+    read_parquet,
+)
 from accelsim.designs.sweep import COLUMNS, Sweep
 from accelsim.inputs import expression
 from accelsim.inputs.errors import AccelsimError, Unreadable
@@ -59,43 +68,38 @@ def parameter_cells(sweep: Sweep, record: Record) -> dict[str, Any]:
 
 
 def design_rows(explored: Explored) -> list[dict[str, Any]]:
-    """One row for each design: parameters, status, totals over all networks, and whether it is on the front."""
-    if explored.joint is not None:
-        return _joint_design_rows(explored, explored.joint)
-    sweep, best = explored.sweep, front(explored.points)
+    """Rows of designs: parameters, status, totals over all networks, and whether they are on the front.
+
+    One row for each design; of a joint front one for each of its points, and one for each design that has none.
+    """
+    best = front(explored.points)
+    points = sorted(explored.joint.points if explored.joint else (), key=lambda each: each.energy_pj)
     rows = []
     for record in explored.records:
-        totals = record.totals
-        row = {"design": record.design.number, **parameter_cells(sweep, record), "status": record.status}
+        row = {"design": record.design.number, **parameter_cells(explored.sweep, record), "status": record.status}
         row |= {"reason": record.reason, "front": record.design.number in best, "area_um2": record.area_um2}
-        if totals is not None:
-            row |= {"energy_pj": totals.energy_pj, "cycles": totals.cycles, "time_s": totals.time_s}
-            row |= {"edp_pj_cycles": totals.objective("edp"), "power_w": totals.power_w}
+        if record.totals is not None:
+            row |= _totals(record.totals)
         if record.bounds and record.load is not None:
             pairs = list(zip(record.load.weights, record.bounds, strict=True))
             row["bound_energy_pj"] = sum(weight * bound.energy_pj for weight, bound in pairs)
             row["bound_cycles"] = sum(weight * bound.cycles for weight, bound in pairs)
-        rows.append(row)
+        own = [each for each in points if each.record is record]
+        for number, each in enumerate(own):
+            place = {"front": True, "point": number, "choices": json.dumps(each.choice)}
+            rows.append({**row, **_totals(each.totals), **place})
+        rows += [] if own else [row]
     return rows
 
 
-def _joint_design_rows(explored: Explored, joint: Joint) -> list[dict[str, Any]]:
-    """One row for each point of the joint front, and one for each design that has none."""
-    sweep, rows = explored.sweep, []
-    points = sorted(joint.points, key=lambda each: (each.record.design.number, each.energy_pj))
-    groups = groupby(points, lambda each: each.record.design.number)
-    chosen = {number: list(group) for number, group in groups}
-    for record in explored.records:
-        row = {"design": record.design.number, **parameter_cells(sweep, record), "status": record.status}
-        row |= {"reason": record.reason, "front": False, "area_um2": record.area_um2}
-        for number, each in enumerate(chosen.get(record.design.number, [])):
-            totals = each.totals
-            cells = {"energy_pj": totals.energy_pj, "cycles": totals.cycles, "time_s": totals.time_s}
-            cells |= {"edp_pj_cycles": totals.objective("edp"), "power_w": totals.power_w, "front": True}
-            rows.append({**row, **cells, "point": number, "choices": json.dumps(each.choice)})
-        if record.design.number not in chosen:
-            rows.append(row)
-    return rows
+def _totals(totals: DesignTotals) -> dict[str, float | None]:
+    return {
+        "energy_pj": totals.energy_pj,
+        "cycles": totals.cycles,
+        "time_s": totals.time_s,
+        "edp_pj_cycles": totals.objective("edp"),
+        "power_w": totals.power_w,
+    }
 
 
 def _joint_result_rows(explored: Explored, joint: Joint) -> list[dict[str, Any]]:
