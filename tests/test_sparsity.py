@@ -17,8 +17,7 @@ from accelsim.inputs.workload import Tensor
 from accelsim.inputs.workload_reader import load_workload
 from accelsim.model.evaluate import evaluate
 from accelsim.model.sparsity.evaluate import evaluate_sparse
-from accelsim.model.sparsity.nest import Fibers, Nest
-from accelsim.model.sparsity.savings import Odds, compute_shares, metadata, saved_reads, slowest_of
+from accelsim.model.sparsity.savings import Fibers, Nest, Odds, compute_shares, metadata, saved_reads, slowest_of
 from tests.sparse_oracle import computes, draw, encoded_units, saved_share
 
 DRAWS = 150

@@ -9,10 +9,9 @@ from accelsim.inputs.architecture import Architecture, Level
 from accelsim.inputs.density import Dense
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.nodes import arrange_for
-from accelsim.inputs.sparsity import ComputeSparsity, Format, LevelSparsity
+from accelsim.inputs.sparsity import ComputeSparsity, Format
 from accelsim.inputs.workload import Einsum, Tensor, pad
 from accelsim.model.result import Result, TensorAtLevel
-from accelsim.model.sparsity.nest import Nest
 from accelsim.model.sparsity.result import (
     ACTIONS,
     COMPUTE_ENERGY,
@@ -26,11 +25,14 @@ from accelsim.model.sparsity.result import (
     SparseTensor,
 )
 from accelsim.model.sparsity.savings import (
+    Nest,
     Odds,
     Packed,
     Saved,
     compute_shares,
+    first_energy,
     metadata,
+    own,
     pack,
     saved_reads,
     slowest_of,
@@ -81,7 +83,7 @@ class _Sparse:
                 why = f"{level.name} has a {part}, whose cycles depend on each word"
                 raise AccelsimError(f"{why}; zeros save nothing there that is known")
 
-        waiting = [level.name for level in self.machine.levels if self._own(level).imbalance]
+        waiting = [level.name for level in self.machine.levels if own(level).imbalance]
         if len(set(waiting)) > 1:
             raise AccelsimError(f"{' and '.join(dict.fromkeys(waiting))} have `imbalance`; keep it at one level")
 
@@ -90,7 +92,7 @@ class _Sparse:
         levels = self.machine.levels
         self.forms: dict[tuple[int, str], Format] = {}
         for node, level in enumerate(levels):
-            for role, form in self._own(level).formats.items():
+            for role, form in own(level).formats.items():
                 self.forms |= {(node, t.name): form for t in self.roles.get(role, []) if self.nest.keeps(node, t)}
         self.stored = {key: self._stored(*key) for key in self.at}
         self.saved = self._savings()
@@ -98,7 +100,7 @@ class _Sparse:
         self.packed: dict[tuple[int, str], Packed] = {
             (node, name): pack(self.odds, self.nest, self.tensors[name], node)
             for node, name in self.at
-            if self.tensors[name].role in self._own(self.machine.levels[node]).positions
+            if self.tensors[name].role in own(self.machine.levels[node]).positions
         }
         tensors = tuple(self._tensor(node, name) for node, name in self.at)
         compute = self._compute()
@@ -118,9 +120,6 @@ class _Sparse:
             violations=tuple(self._violations(tensors)),
         )
 
-    def _own(self, level: Level) -> LevelSparsity:
-        return level.sparsity or LevelSparsity()
-
     def _form(self, node: int, name: str) -> Format | None:
         return self.forms.get((node, name))
 
@@ -136,17 +135,12 @@ class _Sparse:
     def _stored(self, node: int, name: str) -> tuple[float, float, tuple[RankUnits, ...]]:
         """Probability that an instance holds a tile, expected words of one that are not zero, and its metadata."""
         tensor = self.tensors[name]
-        box = tensor.box(self._sizes(node, tensor))
-        occupancy = self.odds.of(tensor, box)
+        occupancy = self.odds.of(tensor, self.nest.box(node, tensor))
         skipped = self._located(self._parent(node, tensor), name)
         skipped = skipped and (self.whole or self._located(node, name))  # Sparseloop: a dense level holds no empty tile
         held = 1.0 - occupancy.empty if skipped else 1.0
         held = held or 1.0
         return held, occupancy.mean / held, self._metadata(node, name, held)
-
-    def _sizes(self, node: int, tensor: Tensor) -> dict[str, int]:
-        inside = self.nest.inside(node)
-        return {dim: inside.get(dim, 1) for dim in tensor.dims}
 
     def _metadata(self, node: int, name: str, held: float) -> tuple[RankUnits, ...]:
         if (node, name) not in self.forms:
@@ -166,7 +160,7 @@ class _Sparse:
         found: dict[tuple[int, str], Saved] = {}
         for kind in ("gating", "skipping"):
             for node in range(self.nest.depth - 1, -1, -1):
-                for saving in self._own(self.machine.levels[node]).savings:
+                for saving in own(self.machine.levels[node]).savings:
                     if saving.kind != kind or self._repeats(node):
                         continue
                     best, most = None, -1.0
@@ -197,30 +191,28 @@ class _Sparse:
         child = self.nest.child(node, tensor)
         at = child if child < self.nest.depth else node
         units = self.stored[at, tensor.name][2]
-        share = self._own(level).word_bits / level.word_bits
+        share = own(level).word_bits / level.word_bits
         words = self.stored[node, tensor.name][1] + share * sum(unit.metadata + unit.payload for unit in units)
         return (read.energy_pj if read else 0.0) / level.block_size * words
 
     def _spatial(self) -> dict[tuple[int, str], float]:
         """Share of the instances of each level (`depth`: compute units) that work for a tensor on average."""
-        if not any(
-            each.kind == "spatial_skipping" for level in self.machine.levels for each in self._own(level).savings
-        ):
+        if not any(each.kind == "spatial_skipping" for level in self.machine.levels for each in own(level).savings):
             return {}
         self.skips: dict[tuple[int, str], float] = {}
         found: dict[tuple[int, str], float] = {}
         for tensor in self.einsum.tensors:
             share = 1.0
             for node, level in enumerate(self.machine.levels):
-                own: float | None = None
+                here: float | None = None
                 if self._located(self.nest.keeper(node, tensor), tensor.name):
-                    own = spatial_share(self.odds, self.nest, tensor, node)
-                for saving in self._own(level).savings:
+                    here = spatial_share(self.odds, self.nest, tensor, node)
+                for saving in own(level).savings:
                     for target, leaders in self._choices(saving.choices):
                         if saving.kind == "spatial_skipping" and target is tensor:
-                            own = self._skipped(node, target, leaders)
-                            self.skips[node, tensor.name] = own
-                share = share if own is None else own
+                            here = self._skipped(node, target, leaders)
+                            self.skips[node, tensor.name] = here
+                share = share if here is None else here
                 found[node + 1, tensor.name] = share
         return found
 
@@ -228,8 +220,8 @@ class _Sparse:
         share = 1.0
         for leader in leaders:
             if self._located(self.nest.keeper(node, leader), leader.name):
-                own = spatial_share(self.odds, self.nest, leader, node, target)
-                share *= 1.0 if own is None else own
+                here = spatial_share(self.odds, self.nest, leader, node, target)
+                share *= 1.0 if here is None else here
         return share
 
     # ---- accesses ----
@@ -265,7 +257,7 @@ class _Sparse:
         for (at, other), each in self.packed.items():
             if at == node and other != name:  # asked for once in each pass of the other
                 left["read"] -= self._part(left["read"], 1.0 - each.passes)
-        form, own = self._form(node, name), self._own(level)
+        form, zeros = self._form(node, name), own(level)
         rounds = {action: dense[action] / one.tile_words for action in ACTIONS}
         moved = {action: [self._units(unit.scaled(rounds[action]), outside) for unit in units] for action in ACTIONS}
         words: Counts = {("actual", action): left[action] for action in ACTIONS}
@@ -289,10 +281,10 @@ class _Sparse:
                     RankUnits(u.metadata - o.metadata, u.payload - o.payload)
                     for u, o in zip(moved[action], out_units, strict=True)
                 )
-        widths = unit_bits(form, own.word_bits) if form else []
+        widths = unit_bits(form, zeros.word_bits) if form else []
         bits = {key: _bits(each, widths) for key, each in meta.items()}
-        occupancy = self.odds.of(tensor, tensor.box(self._sizes(node, tensor)))
-        held_words = occupancy.quantile(own.fits) if form and form.compressed else one.tile_words
+        occupancy = self.odds.of(tensor, self.nest.box(node, tensor))
+        held_words = occupancy.quantile(zeros.fits) if form and form.compressed else one.tile_words
         instances = used * (self.ratio.get((node, name), 1.0) if self.ratio else held)
         metadata_pj = instances * self._metadata_energy(level, bits)
         partly = self._partly_filled(node, tensor)
@@ -336,11 +328,11 @@ class _Sparse:
 
     def _metadata_energy(self, level: Level, bits: Counts) -> float:
         """Energy [pJ] of the accesses to the metadata of an instance."""
-        width = self._own(level).width
+        width = own(level).width
         moved = {key: count for key, count in bits.items() if count and width}
         return sum(
             (math.ceil(count / width) if self.whole else count / width)
-            * self._extra_pj(level.name, METADATA_ENERGY[key])
+            * first_energy(self.machine, level.name, METADATA_ENERGY[key])
             for key, count in moved.items()
         )
 
@@ -349,7 +341,7 @@ class _Sparse:
         form, level = self._form(node, tensor.name), self.machine.levels[node]
         if form is None or not form.compressed or level.block_size == 1:
             return 1.0
-        occupancy = self.odds.of(tensor, tensor.box(self._sizes(node, tensor)))
+        occupancy = self.odds.of(tensor, self.nest.box(node, tensor))
         more = occupancy.blocks(level.block_size) * level.block_size / occupancy.mean if occupancy.mean else 1.0
         return 1.0 if self.whole and more < _NEARLY_FULL else more
 
@@ -360,21 +352,17 @@ class _Sparse:
         if above is None or not above.compressed or (form is not None and form.compressed):
             return 0.0
         name = self.machine.levels[node].name
-        found = words["actual", "fill"] * self._extra_pj(name, ("decompression",))
+        found = words["actual", "fill"] * first_energy(self.machine, name, ("decompression",))
         if tensor.output and parent is not None:
             one, used = self.at[parent, tensor.name], self._used(node, self.at[node, tensor.name])
             updates = one.total_updates * self.stored[parent, tensor.name][1] / one.tile_words
-            found += updates / used * self._extra_pj(name, ("compression",))
+            found += updates / used * first_energy(self.machine, name, ("compression",))
         return found
 
     def _access_pj(self, level: Level, role: str, kind: str, action: str) -> float:
         if kind == "actual":
             return self.machine.energy.energy_pj(level.name, role, {"fill": "write"}.get(action, action))
-        return self._extra_pj(level.name, SAVED_ENERGY[kind, action])
-
-    def _extra_pj(self, component: str, actions: Iterable[str]) -> float:
-        found = (self.machine.energy.find(component, "*", action) for action in actions)
-        return next((entry.energy_pj for entry in found if entry is not None), 0.0)
+        return first_energy(self.machine, level.name, SAVED_ENERGY[kind, action])
 
     # ---- computes ----
 
@@ -427,14 +415,14 @@ class _Sparse:
         name = self.dense.compute
         energy = actual * each
         for kind, many in (("gated", gated), ("skipped", skipped)):
-            energy += many * self._extra_pj(name, COMPUTE_ENERGY[kind])
+            energy += many * first_energy(self.machine, name, COMPUTE_ENERGY[kind])
         return SparseCompute(self.dense.padded_macs, actual, gated, skipped, instances, cycles, energy, slowest)
 
     def _slowest(self, share: float) -> float:
         """Time of the slowest instance over the mean one, in levels below which instances wait for each other."""
         found = 1.0
         for node, level in enumerate(self.machine.levels):
-            if self._own(level).imbalance and share:
+            if own(level).imbalance and share:
                 macs = math.prod(step.bound for step in self.nest.between(node + 1, self.nest.depth))
                 many = math.prod(step.bound for step in self.nest.between(node, node + 1) if step.spatial)
                 found *= slowest_of(many, macs, share) / (macs * share)
@@ -517,16 +505,16 @@ class _Sparse:
                 )
                 if needs > room:
                     yield f"{level.name} needs {math.ceil(needs)} words{f' of {role}' if role else ''}, has {room}"
-            own, bits = self._own(level), sum(one.held_bits for one in held.values())
-            if own.depth is not None and bits > own.depth * own.width:
-                yield f"{level.name} needs {math.ceil(bits)} bit for metadata, has {own.depth * own.width}"
+            zeros, bits = own(level), sum(one.held_bits for one in held.values())
+            if zeros.depth is not None and bits > zeros.depth * zeros.width:
+                yield f"{level.name} needs {math.ceil(bits)} bit for metadata, has {zeros.depth * zeros.width}"
         if self.ratio and round(self.dense.compute_used * self._busy(), 6) > self.dense.compute_instances:
             used = self.dense.compute_used * self._busy()
             yield f"{used:,.1f} compute units are busy on average, there are {self.dense.compute_instances:,}"
 
     def _skips_instances(self, level: Level) -> bool:
-        own = self._own(level)
-        return bool(own.positions) or any(each.kind == "spatial_skipping" for each in own.savings)
+        zeros = own(level)
+        return bool(zeros.positions) or any(each.kind == "spatial_skipping" for each in zeros.savings)
 
     def _busy(self) -> float:
         """Share of the compute units of the dense mapping that are needed, where instances are skipped."""

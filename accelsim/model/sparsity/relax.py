@@ -11,10 +11,10 @@ from accelsim.inputs.architecture import Architecture, Level
 from accelsim.inputs.density import Banded, Dense, Measured
 from accelsim.inputs.energy import EnergyEntry, EnergyTable
 from accelsim.inputs.errors import AccelsimError
-from accelsim.inputs.sparsity import SAVINGS, ComputeSparsity, Format, LevelSparsity
+from accelsim.inputs.sparsity import SAVINGS, ComputeSparsity, Format
 from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.model.sparsity.result import ACTIONS, COMPUTE_ENERGY, METADATA_ENERGY, SAVED_ENERGY
-from accelsim.model.sparsity.savings import Odds, compute_shares
+from accelsim.model.sparsity.savings import Odds, compute_shares, first_energy, own
 
 _SOURCE = "at least, with zeros left out"
 _WRITES = {"fill": "write"}
@@ -51,7 +51,7 @@ class _Relax:
         if len(self.operands) > 2:
             raise AccelsimError("three operands are not bounded")
         self.density = {tensor.name: self._density(tensor) for tensor in einsum.tensors}
-        self.spatial = any(each.kind == "spatial_skipping" for level in self.old.levels for each in _own(level).savings)
+        self.spatial = any(each.kind == "spatial_skipping" for level in self.old.levels for each in own(level).savings)
 
     def relaxed(self) -> list[Relaxed]:
         """Energies and ports of all levels; a machine for each axis that may be wider."""
@@ -63,7 +63,7 @@ class _Relax:
         wider = math.floor(1.0 / max(self._busy(depth, tensor) for tensor in self.einsum.tensors) + 1e-9)
         found = []
         for index, level in enumerate(levels if wider > 1 else ()):
-            if any(each.kind == "spatial_skipping" for each in _own(self.old.levels[index]).savings):
+            if any(each.kind == "spatial_skipping" for each in own(self.old.levels[index]).savings):
                 x, y = (replace(axis, size=axis.size * wider) for axis in (level.x, level.y))
                 each = [replace(level, x=x)] * (level.x.size > 1) + [replace(level, y=y)] * (level.y.size > 1)
                 found += [(*levels[:index], one, *levels[index + 1 :]) for one in each]
@@ -76,10 +76,6 @@ class _Relax:
             raise AccelsimError(f"tiles of {tensor.name} overlap, and it is {density}")
         return self.odds.scalar(tensor)
 
-    def _extra(self, component: str, actions: Iterable[str]) -> float:
-        found = (self.old.energy.find(component, "*", action) for action in actions)
-        return next((entry.energy_pj for entry in found if entry is not None), 0.0)
-
     # ---- shares ----
 
     def _saved(self, index: int, tensor: Tensor) -> Iterator[tuple[str, float, dict[str, float]]]:
@@ -90,7 +86,7 @@ class _Relax:
         for inner, level in enumerate(self.old.levels[index:]):
             if inner and tensor.role in level.keep:
                 return
-            for saving in _own(level).savings:
+            for saving in own(level).savings:
                 for target, by in saving.choices:
                     if target == tensor.role and not (inner and saving.kind == "spatial_skipping"):
                         leaders = [t for t in self.einsum.tensors if t.role in by and t is not tensor]
@@ -117,7 +113,7 @@ class _Relax:
         level, share = self.old.levels[index], 1.0
         if _located(level, tensor.role):
             share = self.density[tensor.name]
-        packed = (t for t in self.einsum.tensors if t.role in _own(level).positions and t is not tensor)
+        packed = (t for t in self.einsum.tensors if t.role in own(level).positions and t is not tensor)
         return share * math.prod(self.density[other.name] for other in packed)
 
     def _bits(self, level: Level, tensor: Tensor) -> float:
@@ -131,7 +127,7 @@ class _Relax:
         if rank.format == "B":
             every = len(form.ranks) == 1 and level is self.old.levels[0]
             return (1.0 if every else density) * (1 if rank.metadata_bits is None else rank.metadata_bits)
-        return density * (_own(level).word_bits if rank.metadata_bits is None else rank.metadata_bits)
+        return density * (own(level).word_bits if rank.metadata_bits is None else rank.metadata_bits)
 
     # ---- energy ----
 
@@ -139,24 +135,26 @@ class _Relax:
         """Energy [pJ] of a word read, written and updated."""
         stored, busy = self._stored(index, tensor), self._busy(index, tensor)
         outside = self._left_out(range(index), tensor)
-        own = [(kind, share) for kind, share, _ in self._saved(index, tensor) if kind != "spatial_skipping"]
+        here = [(kind, share) for kind, share, _ in self._saved(index, tensor) if kind != "spatial_skipping"]
         if _located(level, tensor.role) and all(_located(one, tensor.role) for one in self._parents(index, tensor)):
             busy = 1.0  # instances without a tile are those without a word
         bits, found = self._bits(level, tensor), {}
         for action in ACTIONS:
             name = _WRITES.get(action, action)
             pj = self.old.energy.energy_pj(level.name, tensor.role, name)
-            per_bit = self._extra(level.name, METADATA_ENERGY["actual", action]) / (_own(level).width or 1)
+            per_bit = first_energy(self.old, level.name, METADATA_ENERGY["actual", action]) / (own(level).width or 1)
             whole = stored * pj + bits * per_bit
             least = whole * (1.0 - outside)
-            for kind, share in own if action != "fill" else ():
+            for kind, share in here if action != "fill" else ():
                 word = {"gating": "gated", "skipping": "skipped"}[kind]
-                rest = stored * self._extra(level.name, SAVED_ENERGY[word, action])
-                rest += bits * self._extra(level.name, METADATA_ENERGY[word, action]) / (_own(level).width or 1)
+                rest = stored * first_energy(self.old, level.name, SAVED_ENERGY[word, action])
+                rest += (
+                    bits * first_energy(self.old, level.name, METADATA_ENERGY[word, action]) / (own(level).width or 1)
+                )
                 rest = 0.0 if outside else min(rest, whole)
                 least = min(least, whole * (1.0 - max(share, outside)) + rest * share)
             if action == "fill" and self._unpacks(index, level, tensor):
-                least += stored * (1.0 - outside) * self._extra(level.name, ("decompression",))
+                least += stored * (1.0 - outside) * first_energy(self.old, level.name, ("decompression",))
             found[name] = least * busy / level.block_size
         return found
 
@@ -231,7 +229,7 @@ class _Relax:
         count, stopped, places = 1.0, 0.0, 1.0
         empty = dict.fromkeys((tensor.name for tensor in self.operands), 0.0)
         for tensor in self.operands:
-            if any(tensor.role in _own(level).positions for level in self.old.levels):
+            if any(tensor.role in own(level).positions for level in self.old.levels):
                 count *= self.density[tensor.name]
                 empty[tensor.name] = 1.0 - self.density[tensor.name]
         for tensor in self.operands:
@@ -250,8 +248,8 @@ class _Relax:
             given.append((min(1.0, there), self._may_be_located(tensor)))
         shares, name = compute_shares(given, sparse), self.old.compute.name
         full = self.old.energy.energy_pj(name, "*", "compute")
-        gated = min(full, self._extra(name, COMPUTE_ENERGY["gated"]))
-        skipped = min(gated, self._extra(name, COMPUTE_ENERGY["skipped"]))
+        gated = min(full, first_energy(self.old, name, COMPUTE_ENERGY["gated"]))
+        skipped = min(gated, first_energy(self.old, name, COMPUTE_ENERGY["skipped"]))
         energy = count * (shares.actual * full + shares.gated * gated + shares.skipped * skipped) + stopped * gated
         return (count * (shares.actual + shares.gated) + stopped) / places, energy
 
@@ -261,8 +259,8 @@ class _Relax:
         That is so if one tensor decides about all others at one level, none of these is kept further in, and nothing
         else is saved.
         """
-        levels = [index for index, level in enumerate(self.old.levels) if _own(level).savings]
-        savings = [saving for index in levels for saving in _own(self.old.levels[index]).savings]
+        levels = [index for index, level in enumerate(self.old.levels) if own(level).savings]
+        savings = [saving for index in levels for saving in own(self.old.levels[index]).savings]
         choices = [choice for saving in savings for choice in saving.choices]
         leaders, others = {by for _, by in choices}, {tensor.role for tensor in self.einsum.tensors}
         others -= {role for by in leaders for role in by}
@@ -283,12 +281,8 @@ class _Relax:
         return any(_located(level, tensor.role) for level in levels)
 
 
-def _own(level: Level) -> LevelSparsity:
-    return level.sparsity or LevelSparsity()
-
-
 def _form(level: Level, role: str) -> Format | None:
-    return _own(level).formats.get(role)
+    return own(level).formats.get(role)
 
 
 def _located(level: Level, role: str) -> bool:

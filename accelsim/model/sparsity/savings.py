@@ -1,19 +1,204 @@
-"""How likely accesses and computes are left out: because zeros are not stored, or because a leader's tile is empty."""
+"""How likely accesses and computes are left out: because zeros are not stored, or because a leader's tile is empty.
+
+Tiles and leaders are those between the loops of a mapping, which are taken from the inside out.
+"""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from accelsim.inputs.architecture import Architecture, Level
 from accelsim.inputs.density import Dense, Occupancy
-from accelsim.inputs.sparsity import ComputeSparsity, Format
+from accelsim.inputs.mapping import LevelMapping
+from accelsim.inputs.mapping import Mapping as LoopNest
+from accelsim.inputs.sparsity import ComputeSparsity, Format, LevelSparsity, Rank
 from accelsim.inputs.workload import Einsum, Tensor
-from accelsim.model.sparsity.nest import Fibers, Nest, Sizes
 from accelsim.model.sparsity.result import RankUnits
+
+Sizes = dict[str, int]
+"""Steps of each dimension that a tile covers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A loop of more than one iteration, and the level that it belongs to."""
+
+    dim: str
+    bound: int
+    level: int
+    spatial: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Fibers:
+    """One rank of a tile: fibers of so many coordinates, each with a tile of some box below it."""
+
+    rank: Rank
+    shape: int
+    below: tuple[int, ...]
+
+
+class Nest:
+    """The loops of a mapping, innermost first; level `depth` is that of the compute units."""
+
+    def __init__(self, mapping: LoopNest) -> None:
+        self.levels = mapping.levels
+        self.depth = len(mapping.levels)
+        self.steps = [step for level in range(self.depth - 1, -1, -1) for step in _steps(mapping.levels[level], level)]
+
+    def keeps(self, level: int, tensor: Tensor) -> bool:
+        """Whether a level keeps a tensor."""
+        return tensor.name in self.levels[level].keep
+
+    def child(self, level: int, tensor: Tensor) -> int:
+        """Level that a tensor goes to from a level that keeps it."""
+        return next((inner for inner in range(level + 1, self.depth) if self.keeps(inner, tensor)), self.depth)
+
+    def keeper(self, level: int, tensor: Tensor) -> int:
+        """Level that holds a tensor for what stands below a level: itself, or the next one outwards."""
+        return next(outer for outer in range(level, -1, -1) if self.keeps(outer, tensor))
+
+    def between(self, outer: int, inner: int) -> list[Step]:
+        """Loops of the levels from `outer` on that lie outside level `inner`, innermost first."""
+        return [step for step in self.steps if outer <= step.level < inner]
+
+    def inside(self, level: int) -> Sizes:
+        """What a tile at a level covers."""
+        return covered(self.between(level, self.depth))
+
+    def box(self, level: int, tensor: Tensor) -> tuple[int, ...]:
+        """Extents of a tensor's tile at a level along its ranks."""
+        return tensor.box(_whole(self.inside(level), tensor))
+
+    def leader_sizes(self, follower: Tensor, leader: Tensor, level: int, block: int) -> Sizes:
+        """What a tile of a leader covers that decides whether words of a follower, at a level that keeps it, move.
+
+        The words that move together are those that the next level takes in a step (a word for each compute unit), or
+        a block if that is more. They are not needed if no word of the leader that meets them while they stay is
+        something else than zero: in the loops inside the innermost one in time that moves them, and in all instances
+        that share them.
+        """
+        child = self.child(level, follower)
+        sizes = self.inside(child)
+        outer = self.between(level, child)
+        moving = [step for step in outer if step.dim in follower.dims]
+        last = next((step for step in moving if not step.spatial), None)
+        at = outer.index(last) if last is not None else len(outer)
+        shared = [
+            step
+            for place, step in enumerate(outer)
+            if step.dim not in follower.dims and (step.spatial or (place < at and child < self.depth))
+        ]
+        _multiply(sizes, covered(shared))
+        short = -(-block // follower.words(_whole(sizes, follower)))
+        if short > 1:
+            along = last or next((step for step in outer if not step.spatial), None)
+            _multiply(sizes, {along.dim: short} if along is not None else {})
+        return _whole(sizes, leader)
+
+    def fibers(self, tensor: Tensor, level: int, formats: Mapping[int, Format]) -> list[Fibers]:
+        """Ranks of a tensor's tile at a level that has a format, the outermost first.
+
+        `formats`: the tensor's at each level that has one. Raises ValueError if no rank takes a loop: the last one that
+        is given loops takes all that are left, unless it names others.
+        """
+        child = self.child(level, tensor)
+        own = formats[level]
+        inside = self.inside(child)
+        below: list[Fibers] = []
+        if own.compressed and child < self.depth and tensor.words(_whole(inside, tensor)) > 1:
+            below = self.fibers(tensor, child, formats) if child in formats else [_flat(tensor, inside)]
+        loops = [step for step in self.between(level, child) if step.dim in tensor.dims]
+        bounds = [(step.dim, step.bound) for step in loops]
+        if len(own.ranks) < len(below) + bool(bounds):  # its ranks are those of the whole tile, not of tiles inside it
+            below = []
+        sizes: Sizes = _whole(inside, tensor) if below else dict.fromkeys(tensor.dims, 1)
+        if not below:
+            bounds = _scaled(bounds, {dim: inside.get(dim, 1) for dim in sorted(tensor.dims)})
+        ranks = own.ranks[: len(own.ranks) - len(below)]
+        groups = _groups(ranks[::-1], bounds)[::-1] if own.inner_first else _groups(ranks, bounds[::-1])
+        found = []
+        for rank, group in zip(reversed(ranks), reversed(groups), strict=True):
+            shape = tensor.words(_whole(_product(group), tensor))
+            found.append(Fibers(rank, shape, tensor.box(sizes)))
+            _multiply(sizes, _product(group))
+        kept = own.ranks[len(ranks) :]
+        return [*reversed(found), *(Fibers(rank, f.shape, f.below) for rank, f in zip(kept, below, strict=True))]
+
+
+def covered(steps: Sequence[Step]) -> Sizes:
+    """Steps of each dimension that loops make together."""
+    return _product([(step.dim, step.bound) for step in steps])
+
+
+def _steps(level: LevelMapping, index: int) -> Iterator[Step]:
+    """Loops of a level, innermost first: those in space lie inside."""
+    for loops, spatial in ((level.x, True), (level.y, True), (level.temporal, False)):
+        yield from (Step(loop.dim, loop.bound, index, spatial) for loop in reversed(loops) if loop.bound > 1)
+
+
+def _product(bounds: Sequence[tuple[str, int]]) -> Sizes:
+    sizes: Sizes = {}
+    for dim, bound in bounds:
+        sizes[dim] = sizes.get(dim, 1) * bound
+    return sizes
+
+
+def _multiply(sizes: Sizes, by: Sizes) -> None:
+    for dim, factor in by.items():
+        sizes[dim] = sizes.get(dim, 1) * factor
+
+
+def _whole(sizes: Sizes, tensor: Tensor) -> Sizes:
+    """Sizes of all dimensions of a tensor."""
+    return {dim: sizes.get(dim, 1) for dim in tensor.dims}
+
+
+def _flat(tensor: Tensor, inside: Sizes) -> Fibers:
+    """The one rank of a tile without a format."""
+    return Fibers(Rank("U"), tensor.words(_whole(inside, tensor)), tensor.box(dict.fromkeys(tensor.dims, 1)))
+
+
+def _scaled(bounds: list[tuple[str, int]], inside: Sizes) -> list[tuple[str, int]]:
+    """Loops of which the innermost of each dimension covers what lies inside it too."""
+    left, found = dict(inside), []
+    for dim, bound in bounds:
+        found.append((dim, bound * left.pop(dim, 1)))
+    return [*((dim, bound) for dim, bound in left.items() if bound > 1), *found]
+
+
+def _groups(ranks: Sequence[Rank], bounds: list[tuple[str, int]]) -> list[list[tuple[str, int]]]:
+    """Loops of each rank, taken off the bounds in order; ranks that are left over have none."""
+    found = []
+    for rank in ranks:
+        group: list[tuple[str, int]] = []
+        left = None if rank.flattened is None else set(rank.flattened)
+        while bounds and (not group if left is None else bounds[0][0] in left):
+            group.append(bounds.pop(0))
+            left = None if left is None else left - {group[-1][0]}
+        if rank is ranks[-1] and rank.flattened is None:
+            group, bounds = [*group, *bounds], []
+        found.append(group)
+    if bounds:
+        dims = ", ".join(dict.fromkeys(dim for dim, _ in bounds))
+        raise ValueError(f"{len(ranks)} ranks are too few for the loops: those over {dims} have none")
+    return found
+
+
+def own(level: Level) -> LevelSparsity:
+    """What a level does about zeros."""
+    return level.sparsity or LevelSparsity()
+
+
+def first_energy(machine: Architecture, component: str, actions: Iterable[str]) -> float:
+    """Energy [pJ] of the first of some actions of a component that has one; 0 if none has."""
+    found = (machine.energy.find(component, "*", action) for action in actions)
+    return next((entry.energy_pj for entry in found if entry is not None), 0.0)
 
 
 class Odds:
@@ -33,7 +218,7 @@ class Odds:
 
     def empty(self, tensor: Tensor, sizes: Sizes) -> float:
         """Probability that a tile holds nothing but zeros."""
-        return self.of(tensor, tensor.box({dim: sizes.get(dim, 1) for dim in tensor.dims})).empty
+        return self.of(tensor, tensor.box(_whole(sizes, tensor))).empty
 
     def scalar(self, tensor: Tensor) -> float:
         """Probability that a word is not zero."""
@@ -69,17 +254,10 @@ def spatial_share(odds: Odds, nest: Nest, leader: Tensor, level: int, target: Te
     ]
     if not here:
         return None
-    sizes: Sizes = {}
-    for step in loops[: here[0]]:
-        sizes[step.dim] = sizes.get(step.dim, 1) * step.bound
+    sizes = covered(loops[: here[0]])
     if target is not None and nest.child(level, target) < nest.depth and loops[here[0]].dim in target.dims:
-        home = nest.keeper(level, target)
-        for step in nest.between(home, level + 1):
-            if step.spatial:
-                continue
-            if step.dim in target.dims:
-                break
-            sizes[step.dim] = sizes.get(step.dim, 1) * step.bound
+        in_time = [step for step in nest.between(nest.keeper(level, target), level + 1) if not step.spatial]
+        _multiply(sizes, covered(list(itertools.takewhile(lambda step: step.dim not in target.dims, in_time))))
     return 1.0 - odds.empty(leader, sizes)
 
 
@@ -99,8 +277,7 @@ def pack(odds: Odds, nest: Nest, tensor: Tensor, level: int) -> Packed:
     """Pack the words of a tensor's tile at a level that are not zero into the positions below it, pass by pass."""
     loops = [step for step in nest.between(level, nest.depth) if step.dim in tensor.dims]
     places = math.prod(step.bound for step in loops if step.spatial and step.level == level)
-    inside = nest.inside(level)
-    box = tensor.box({dim: inside.get(dim, 1) for dim in tensor.dims})
+    box = nest.box(level, tensor)
     held = odds.of(tensor, box)
     passes = -(-held.words // places)
     some, mean = held.words > 0, float(passes @ held.probability)
