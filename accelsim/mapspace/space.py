@@ -262,14 +262,13 @@ class MapSpace:
     @cached_property
     def keep_choices(self) -> int:
         """How many ways to keep and bypass there are."""
-        return math.prod(self._nodes_to_keep(group)[0] for group in self.keep_groups)
+        return math.prod(len(self._places_of(group)) for group in self.keep_groups)
 
-    def _nodes_to_keep(self, group: tuple[int, tuple[int, ...]]) -> tuple[int, tuple[int | None, ...]]:
-        """How many places a tensor may have in a level, and which; None: it bypasses the level."""
+    def _places_of(self, group: tuple[int, tuple[int, ...]]) -> tuple[int | None, ...]:
+        """Nodes of a level at which a tensor may be kept; None: it bypasses the level."""
         t, nodes = group
         last = int(self.encoded.constants.nodes[nodes[0], 1]) - 1
-        places = nodes if self.required[last, t] else (None, *nodes)
-        return len(places), places
+        return nodes if self.required[last, t] else (None, *nodes)
 
     def fitting_keeps(
         self, words: Ints, sizes: Sequence[Ints], level: int, *, sums: bool = False
@@ -394,8 +393,8 @@ class MapSpace:
         mapped = []
         keep = self.keep.copy()
         for group in self.keep_groups:
-            many, places = self._nodes_to_keep(group)
-            kept, digit = divmod(kept, many)
+            places = self._places_of(group)
+            kept, digit = divmod(kept, len(places))
             if places[digit] is not None:
                 keep[places[digit], group[0]] = True
         for index, machine_level in enumerate(self.encoded.architecture.levels):

@@ -171,7 +171,8 @@ def encode(architecture: Architecture, einsum: Einsum) -> Encoded:
     output = next(t for t, tensor in enumerate(tensors) if tensor.output)
     shared = [r for r in range(len(tensors[output].ranks)) if (relevant[output] & (rank_of[output] == r)).sum() > 1]
     parts = np.ones((len(levels), len(tensors), 2), np.int64)
-    units = tuple(_units_per_word(level) for level in levels)
+    # the least number of parts of a storage word of which every compressed element takes whole ones
+    units = tuple(math.lcm(*(share.denominator for share in level.compression.values())) for level in levels)
     for index, level in enumerate(levels):
         for t, tensor in enumerate(tensors):
             for partial in (False, True):
@@ -233,11 +234,6 @@ def encode(architecture: Architecture, einsum: Einsum) -> Encoded:
         overlap=overlap,
     )
     return Encoded(architecture, einsum, dims, tensors, constants, units)
-
-
-def _units_per_word(level: Level) -> int:
-    """Least number of parts of a storage word of which every compressed element takes whole ones."""
-    return math.lcm(*(share.denominator for share in level.compression.values()))
 
 
 def _room(level: Level, role: str, units_per_word: int) -> int:

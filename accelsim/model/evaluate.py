@@ -69,8 +69,12 @@ def evaluate(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> Re
 def evaluate_encoded(encoded: Encoded, mapping: Mapping) -> Result:
     """Evaluate one mapping on an encoded machine, with the mapping's storage nodes, and Einsum; see `evaluate`."""
     _refuse_misfit(encoded.architecture, encoded.einsum, mapping)
-    ragged = leaves_remainder(mapping, encoded.einsum.dims)
-    return result_of(encoded, mapping, (_count_ragged if ragged else _count_whole)(encoded, mapping))
+    if not leaves_remainder(mapping, encoded.einsum.dims):
+        return result_of(encoded, mapping, _count_whole(encoded, mapping))
+    from accelsim.model.ragged import count_ragged
+
+    refuse_remainders(encoded.architecture)
+    return result_of(encoded, mapping, count_ragged(encoded, mapping))
 
 
 def result_of(encoded: Encoded, mapping: Mapping, counted: Counted) -> Result:
@@ -125,13 +129,6 @@ def result_of(encoded: Encoded, mapping: Mapping, counted: Counted) -> Result:
         if architecture.levels[0].burst_bits is not None and not ragged
         else (),
     )
-
-
-def _count_ragged(encoded: Encoded, mapping: Mapping) -> Counted:
-    from accelsim.model.ragged import count_ragged
-
-    refuse_remainders(encoded.architecture)
-    return count_ragged(encoded, mapping)
 
 
 def refuse_remainders(architecture: Architecture) -> None:
@@ -320,7 +317,8 @@ def outer_bursts(
             continue
         element = int(at.storage_words(1, outermost.word_bits) * outermost.word_bits)
         child = next((i for i, n in enumerate(mapping.levels) if i and tensor.name in n.keep), levels)
-        box, full = (_extents(encoded, s, t, level) for level in (child, 0))
+        inside = dict(zip(encoded.dims, s.place[child, :, INSIDE].tolist(), strict=True))
+        box, full = tensor.box(dict.fromkeys(tensor.dims, 1) | inside), tensor.box(encoded.einsum.dims)
         part, whole, parts = list(box), int(s.level[levels, STEPS]), 0
         if child < levels:
             whole, parts, rank, _, new = map(int, tile_moves.plain()(c, temporal, order, s, child, t))
@@ -346,13 +344,6 @@ def outer_bursts(
         asked = (at.reads + at.updates) * element
         found.append(TensorBursts(tensor.name, run, asked, bits, layout, laid[best][1]))
     return tuple(found)
-
-
-def _extents(encoded: Encoded, s: Detail, t: int, level: int) -> list[int]:
-    """Extent of a tile along each rank."""
-    inside = dict(zip(encoded.dims, s.place[level, :, INSIDE].tolist(), strict=True))
-    ranks = encoded.tensors[t].ranks
-    return [1 + sum(factor * (inside[dim] - 1) for dim, factor in rank if dim in inside) for rank in ranks]
 
 
 def _offsets(encoded: Encoded, s: Detail, t: int, child: int) -> list[list[int]]:

@@ -7,7 +7,6 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -22,7 +21,7 @@ from accelsim.model.encode import decode_mapping, encode
 from accelsim.model.evaluate import evaluate_encoded
 from accelsim.model.result import Result
 from accelsim.population.counting import Nest, count_by_keep, count_mappings
-from accelsim.population.extremes import FEW_STATES, Extreme, largest_value
+from accelsim.population.extremes import FEW_STATES, largest_value
 from accelsim.population.result import Census, Near, Range
 from accelsim.population.sampling import CYCLES, ENERGY, WORDS, Sampler, UniformSample
 from accelsim.results.cache import MapOptions, ResultCache, map_with_cache
@@ -127,16 +126,34 @@ def census(
     if seconds is not None:
         clock.attempt("loading or compiling the search", lambda: get_ready(space.encoded))
     known = Known(space.size)
-    known.prove("outer_words", _compulsory_words(space))
+    compulsory = sum(least_outer_words(space, needed_words(space)))  # every mapping moves each word that is needed
+    known.prove("outer_words", math.ceil(compulsory / space.encoded.units_per_word[0]))
     clock.attempt("walking to good mappings", lambda: _walk(space, known, cores))
-    search = partial(_search, architecture, einsum, constraints, cache, clock, cores, known)
+
+    def search(objective: str) -> None:
+        """Search for the best mapping, or take the one that was kept."""
+        options, budget = MapOptions(objective=objective), clock.budget(objective)
+        found = map_with_cache(
+            architecture, einsum, options, cache, constraints=constraints, budget=budget, workers=cores
+        )
+        clock.note(found.stop)
+        known.add(found.best, objective)
+        if found.certificate is not None:
+            known.prove(objective, found.certificate.bound)
+
+    def search_front() -> FrontResult:
+        front = map_front(architecture, einsum, constraints=constraints, budget=clock.budget("front"), workers=cores)
+        for point in front.points:
+            known.add(point)
+        if clock.note(front.stop):  # its ends are the smallest values
+            known.prove("energy", front.values[0][0])
+            known.prove("cycles", front.values[-1][1])
+        return front
+
     clock.attempt("finding the lowest energy", lambda: search("energy"))
     clock.attempt("finding the fewest cycles", lambda: search("cycles"))
     clock.attempt("finding the fewest outer words", lambda: search("outer_words"))
-    searched = clock.attempt(
-        "finding the mappings that none beats in energy and cycles",
-        lambda: _front(architecture, einsum, constraints, clock, cores, known),
-    )
+    searched = clock.attempt("finding the mappings that none beats in energy and cycles", search_front)
     known.add_drawn(sample)
     close = None
     if known.proved("energy"):
@@ -197,11 +214,6 @@ def _with_room(counted: int, sample: UniformSample) -> int:
     return round(counted * len(sample) / sample.drawn)
 
 
-def _compulsory_words(space: MapSpace) -> float:
-    """Storage words that every mapping reads and writes at the outermost level: each that is needed once."""
-    return math.ceil(sum(least_outer_words(space, needed_words(space))) / space.encoded.units_per_word[0])
-
-
 def _by_keep(
     nest: Nest, mappings: int, sample: UniformSample | None
 ) -> tuple[tuple[tuple[frozenset[str], ...], int], ...]:
@@ -224,49 +236,6 @@ def _by_keep(
     return tuple(sorted(found.items(), key=lambda each: -each[1]))
 
 
-def _search(
-    architecture: Architecture,
-    einsum: Einsum,
-    constraints: Constraints | None,
-    cache: ResultCache | None,
-    clock: Clock,
-    cores: int,
-    known: Known,
-    objective: str,
-) -> None:
-    """Search for the best mapping, or take the one that was kept."""
-    found = map_with_cache(
-        architecture,
-        einsum,
-        MapOptions(objective=objective),
-        cache,
-        constraints=constraints,
-        budget=clock.budget(objective),
-        workers=cores,
-    )
-    clock.note(found.stop)
-    known.add(found.best, objective)
-    if found.certificate is not None:
-        known.prove(objective, found.certificate.bound)
-
-
-def _front(
-    architecture: Architecture,
-    einsum: Einsum,
-    constraints: Constraints | None,
-    clock: Clock,
-    cores: int,
-    known: Known,
-) -> FrontResult:
-    front = map_front(architecture, einsum, constraints=constraints, budget=clock.budget("front"), workers=cores)
-    for point in front.points:
-        known.add(point)
-    if clock.note(front.stop):  # its ends are the smallest values
-        known.prove("energy", front.values[0][0])
-        known.prove("cycles", front.values[-1][1])
-    return front
-
-
 def _walk(space: MapSpace, known: Known, cores: int) -> None:
     """Add what walks find of least and of most energy, cycles and outer words."""
     for column in QUANTITIES:
@@ -281,11 +250,10 @@ def _walk(space: MapSpace, known: Known, cores: int) -> None:
 def _largest(nest: Nest, column: str, clock: Clock, known: Known) -> float:
     """Look for the largest value of a column; returns what none exceeds."""
     goal, value = (ENERGY, CYCLES, WORDS)[QUANTITIES.index(column)], column_value(known.most[column], column)
-
-    def find() -> Extreme:
-        return largest_value(nest, goal, value, deadline=clock.deadline("largest"))
-
-    found = clock.attempt(f"looking for the largest {column}", find)
+    found = clock.attempt(
+        f"looking for the largest {column}",
+        lambda: largest_value(nest, goal, value, deadline=clock.deadline("largest")),
+    )
     if found is None:
         found = largest_value(nest, goal, value, most_states=0)
     elif found.mapping is not None:
