@@ -70,6 +70,30 @@ def test_layer__costs_on_an_engine_what_it_costs_on_the_core_with_that_memory(ch
     assert found.energy_pj == min(each.energy_pj for each in found.costs[0] if each is not None)
 
 
+def test_core__whose_memories_are_for_parts_of_its_array_takes_constraints_of_the_layers(
+    chip, run, tmp_path, monkeypatch
+):
+    """Sums have registers along D2, weights along D1; so those of sums are one, and D2 has loops of sums alone."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    one = "  %s: {size: 64, r_cost: 1, w_cost: 1, operands: [%s], served_dimensions: [%s], " + PORTS % 8 + "}\n"
+    memories = one % ("weights", "I2", "D2") + one % ("sums", "O", "D1") + BUFFER.replace("[D1]", "[D1, D2]")
+    array = "operational_array: {unit_energy: 0.5, dimensions: [D1, D2], sizes: [4, 2]}\n"
+    (tmp_path / "cores" / "array.yaml").write_text(f"name: array\nmemories:\n{memories}{array}")
+    with pytest.raises(AccelsimError, match="constraints of core 0 depend on the layers; name an ONNX model or"):
+        read_foreign([chip])
+    gemm = tmp_path / "gemm.yaml"
+    gemm.write_text("""
+- {id: 0, operator_type: Gemm, equation: "O[b][k]+=I[b][c]*W[k][c]", dimension_relations: [], loop_dims: [B, K, C],
+   loop_sizes: [4, 8, 4], operand_precision: {W: 8, I: 8, O: 16, O_final: 8}, operand_source: {I: 0, W: 0}}
+""")
+    found = read_foreign([chip, gemm])
+    (asked,) = found.system["engines"][0]["constraints"]["levels"]
+    assert asked == {"level": "weights", "spatial": {"x": {"only": ["B", "K"]}}}
+    code, out, err = run("map", chip, gemm, "--json", "--no-cache")
+    assert code == 0, err
+    assert json.loads(out)["proved"]
+
+
 def test_map__takes_the_file_as_it_is(chip, run, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     code, out, err = run("map", chip, "conv1d", "--objective", "latency", "--json", "--no-cache")

@@ -219,7 +219,7 @@ def convert_foreign(names: tuple[str, ...], variables: tuple[tuple[str, str], ..
     from accelsim.results import write_directory
 
     tools = {name: tool for name in names if (tool := tool_of(name))}
-    foreign = [*tools, *(models if "zigzag" in tools.values() else [])]
+    foreign = [*tools, *(models if {"zigzag", "stream"} & set(tools.values()) else [])]
     if not foreign:
         return {}
     for name in names:

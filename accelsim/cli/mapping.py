@@ -110,14 +110,15 @@ def _map_on_system(arguments: argparse.Namespace) -> int:
             raise AccelsimError(f"--{name}: not for a system of engines, whose layers are mapped whole and assigned")
     if arguments.more:
         raise AccelsimError(f"{arguments.more[0]}: a system takes one workload")
-    workload = read_workload(arguments, arguments.workload)
+    path = str(library.find(arguments.arch, "systems") or arguments.arch)
+    converted = convert_foreign((path, arguments.workload))
+    workload = read_workload(arguments, str(converted.get(path, {}).get("workload", arguments.workload)))
     layer = find_layer(workload, arguments.layer, arguments.workload)
     if layer is not None:
         workload = replace(workload, layers=(layer,), edges=())
     if not arguments.quiet:
         print_notes(workload.notes)
-    path = str(library.find(arguments.arch, "systems") or arguments.arch)
-    system = load_system(convert_foreign((path,)).get(path, {}).get("system", path))
+    system = load_system(converted.get(path, {}).get("system", path))
     for engine in system.engines:
         if isinstance(engine.machine, Architecture):
             note_dense(engine.machine)

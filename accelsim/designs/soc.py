@@ -23,7 +23,7 @@ from accelsim.gpu.kernel import best_kernels
 from accelsim.gpu.network import gemms_of, product_of
 from accelsim.inputs import fields, forms
 from accelsim.inputs.architecture import Architecture, load_architecture, read_architecture
-from accelsim.inputs.constraints import load_constraints
+from accelsim.inputs.constraints import Constraints, load_constraints, read_constraints
 from accelsim.inputs.energy import EnergyEntry, EnergyTable
 from accelsim.inputs.errors import AccelsimError, NoValidMapping, SpecError
 from accelsim.inputs.fields import Fields, Key, Keys, keys_form, node_of
@@ -51,15 +51,15 @@ class Engine:
         Of a GPU's products.
     operations : mapping of str to int
         What it can do, and how many operations of its units a point takes.
-    constraints : Path, optional
-        What mappings on a machine must look like.
+    constraints : Path or Node, optional
+        What mappings on a machine must look like: a file, or what stands in that of the system.
     """
 
     name: str
     machine: Architecture | Gpu
     number_format: str = ""
     operations: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys(OPERATIONS, 1))
-    constraints: Path | None = None
+    constraints: Path | Node | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,16 +138,16 @@ def _pj_per_bit(node: Node, problems: Problems) -> float | None:
     return float(energy.pj)
 
 
-_MACHINE = node_of(forms.either(fields.text.form, {"type": "object"}))
+_GIVEN = node_of(forms.either(fields.text.form, {"type": "object"}))
 _ENGINE: Keys = {
     "name": Key(fields.name, "its name, different from all others"),
     "arch": Key(
-        _MACHINE,
+        _GIVEN,
         "a machine: a file, relative to this one, a name that ships, or what stands under `architecture`",
         "none",
     ),
     "set": Key(fields.mapping_of(fields.text), "values of the machine's parameters", "none"),
-    "constraints": Key(fields.text, "a file of constraints, or the name of one that ships", "none"),
+    "constraints": Key(_GIVEN, "a file of constraints, a name that ships, or what stands under `constraints`", "none"),
     "gpu": Key(fields.text, "a GPU: a file, or the name of one that ships", "none"),
     "dtype": Key(fields.one_of(tuple(BYTES), "a number format"), "number format of a GPU's products", "int8"),
     "operations": Key(
@@ -244,8 +244,7 @@ def _engine(engine: Fields, path: Path, problems: Problems) -> Engine | None:
         machine = _machine(engine, path, problems)
         if machine is None:
             return None
-        given = engine.value("constraints", "")
-        asked = find_file(given, "constraints", engine.entries["constraints"], path, problems) if given else None
+        asked = _asked(engine, path, problems)
     except SpecError as error:
         problems.found.extend(error.problems)
         return None
@@ -257,7 +256,18 @@ def _engine(engine: Fields, path: Path, problems: Problems) -> Engine | None:
         return None
     if len(problems) > before:
         return None
-    return Engine(name, machine, "", operations, asked.path if asked else None)
+    return Engine(name, machine, "", operations, asked)
+
+
+def _asked(engine: Fields, path: Path, problems: Problems) -> Path | Node | None:
+    """Constraints of an engine, of a file or written there."""
+    node = engine.get("constraints")
+    if isinstance(node, MapNode):
+        read_constraints(node, problems)
+        return node
+    given = fields.text(node, problems) if node is not None else None
+    found = find_file(given, "constraints", node, path, problems) if given else None
+    return found.path if found else None
 
 
 def _machine(engine: Fields, path: Path, problems: Problems) -> Architecture | None:
@@ -348,6 +358,13 @@ def map_on_system(
     )
 
 
+def _constraints(asked: Path | Node, machine: Architecture, einsum: Einsum) -> Constraints:
+    if isinstance(asked, Path):
+        return load_constraints(asked, machine, einsum)
+    problems = Problems()
+    return problems.result(read_constraints(asked, problems, machine, einsum))
+
+
 def _at_least(cost: LayerCost) -> LayerCost:
     """What no mapping falls below."""
     by = 1 + cost.gap
@@ -404,7 +421,7 @@ def _cost(
     einsum = sliced(einsum, machine.slices)
     if engine.constraints is not None:
         try:
-            constraints = load_constraints(engine.constraints, machine, einsum)
+            constraints = _constraints(engine.constraints, machine, einsum)
         except SpecError as error:
             return f"its constraints do not suit the layer: {error.problems[0].what}"
     key = content_key(machine, einsum, options, constraints)

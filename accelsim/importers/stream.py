@@ -20,7 +20,7 @@ from accelsim.importers.foreign import Foreign, Note
 from accelsim.importers.onnx import operation_of
 from accelsim.importers.templates import read_document
 from accelsim.importers.values import figure, note_others, number, only, plain_name, tables, value, whole
-from accelsim.importers.zigzag import architecture_of
+from accelsim.importers.zigzag import architecture_of, constraints_of, read_layers
 from accelsim.inputs.units import listed, quoted
 
 _KEYS = {"name", "cores", "offchip_core_id", "unit_energy_cost", "core_connectivity", "core_memory_sharing"}
@@ -37,6 +37,8 @@ def convert(documents: Sequence[Document]) -> Foreign:
     hardware = only([one.body for one in documents if isinstance(one.body, Table)], "hardware file")
     assert hardware is not None
     notes: list[Note] = []
+    workload, layers, entries = read_layers(documents, notes)
+    notes += [Note(entry.mark, "mapping", "a mapping is of one core, and is left out") for entry in entries[:1]]
     note_others(hardware, _KEYS, _LEFT, notes)
     names = value(hardware, "cores", Table)
     cores = {whole(key, names.where(key), 0): _core(names, key) for key in names}
@@ -57,15 +59,17 @@ def convert(documents: Sequence[Document]) -> Foreign:
         way = [links.edges[pair] for pair in itertools.pairwise(nx.shortest_path(links, number_, outside))]
         memories = value(core, "memories", Table)
         memories[name] = _off_chip(memory, core, sum(link["pj_per_bit"] for link in way))
-        architecture, places = architecture_of(core, (), notes)
+        architecture, places = architecture_of(core, layers, notes)
         outermost, most = architecture["levels"][0], min(link["bandwidth"] for link in way)
         for key in outermost.keys() & {"bandwidth", "read_bandwidth", "write_bandwidth"}:
             outermost[key] = f"{min(int(outermost[key].split()[0]), most)} bit/cycle"
-        if any(place.apart for place in places.values()):
-            what = f"core {number_} has memories for parts of the array that one further in serves whole; such a core "
-            raise refuse(names.where(str(number_)), f"{what}maps alone, where its constraints are those of the layer")
+        if any(place.apart for place in places.values()) and not layers:
+            what = f"constraints of core {number_} depend on the layers; name an ONNX model or ZigZag's workload too"
+            raise refuse(names.where(str(number_)), what)
         engine: dict[str, Any] = {"name": f"core{number_}_{architecture['name']}"}
         engine["arch"] = {**architecture, "clock": f"{_CLOCK_HZ / 1e6:.0f} MHz"}
+        if asked := constraints_of(architecture, places, (), layers, notes):
+            engine["constraints"] = asked
         if "operator_types" in core:
             kinds = map(operation_of, map(str, value(core, "operator_types", Row)))
             engine["operations"] = dict.fromkeys(dict.fromkeys(kinds), 1)
@@ -77,7 +81,7 @@ def convert(documents: Sequence[Document]) -> Foreign:
     system = {"name": plain_name(value(hardware, "name", str, "stream")), "engines": engines}
     system["bandwidth"] = f"{width * _CLOCK_HZ / 8e9:.12g} GB/s"
     energies = "r_cost and w_cost of the memories, unit_energy of the arrays, and unit_energy_cost of the links."
-    return Foreign(system=system, energies=energies, notes=tuple(dict.fromkeys(notes)))
+    return Foreign(workload=workload, system=system, energies=energies, notes=tuple(dict.fromkeys(notes)))
 
 
 def _core(names: Table, key: str) -> Table:

@@ -103,10 +103,7 @@ def convert(documents: Sequence[Document]) -> Foreign:
     operand that are no ladder.
     """
     notes: list[Note] = []
-    items = [item for document in documents if isinstance(document.body, Row) for item in tables(document.body)]
-    entries = [item for item in items if "equation" not in item]
-    models = [document.path for document in documents if document.body is None]
-    workload, layers = _model(models[0], notes) if models else _workload(items, entries, notes)
+    workload, layers, entries = read_layers(documents, notes)
     machines = [document.body for document in documents if isinstance(document.body, Table)]
     for other in (body for body in machines if "memories" not in body):
         raise refuse(other.mark, "neither hardware nor mapping nor workload of ZigZag")
@@ -118,12 +115,33 @@ def convert(documents: Sequence[Document]) -> Foreign:
     if entries and architecture is None:
         notes.append(Note(entries[0].mark, "mapping", "needs the hardware file: its dimensions are those of the array"))
     elif architecture is not None:
-        asks = entries or (layers and any(place.apart for place in places.values()))
-        levels = [level["name"] for level in architecture["levels"]]
-        asked = _constraints(entries, layers, places, levels, notes) if asks else []
-        constraints = without_loops(asked, architecture["levels"])
+        constraints = constraints_of(architecture, places, entries, layers, notes)
     energies = "r_cost and w_cost of the memories, and unit_energy of the array." if architecture else ""
     return Foreign(architecture, workload, None, constraints, energies, tuple(notes))
+
+
+def read_layers(
+    documents: Sequence[Document], notes: list[Note]
+) -> tuple[dict[str, Any] | None, list[_Layer], list[Table]]:
+    """Workload of the files, if they have one, what the other files need of its layers, and entries of a mapping."""
+    items = [item for document in documents if isinstance(document.body, Row) for item in tables(document.body)]
+    entries = [item for item in items if "equation" not in item]
+    models = [document.path for document in documents if document.body is None]
+    return *(_model(models[0], notes) if models else _workload(items, entries, notes)), entries
+
+
+def constraints_of(
+    architecture: dict[str, Any],
+    places: Mapping[str, _Place],
+    entries: Sequence[Table],
+    layers: Sequence[_Layer],
+    notes: list[Note],
+) -> dict[str, Any] | None:
+    """Constraints of the layers on a machine: those of the entries, and those of memories of parts of the array."""
+    asks = entries or (layers and any(place.apart for place in places.values()))
+    levels = [level["name"] for level in architecture["levels"]]
+    asked = _constraints(entries, layers, places, levels, notes) if asks else []
+    return without_loops(asked, architecture["levels"])
 
 
 def architecture_of(
