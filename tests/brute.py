@@ -165,14 +165,15 @@ def tilings(architecture: Architecture, einsum: Einsum, constraints: Constraints
     """Enumerate all tilings that break no constraint; None if there are more than `most` mappings."""
     asked = _asked(architecture, constraints)
     blocks = [block for level in asked for block in (level.temporal, level.x, level.y)]
-    keeps = _keeps(architecture, einsum, constraints)
+    kept = _kept(architecture, einsum, constraints)
     dims = tuple(dim for dim, bound in einsum.dims.items() if bound > 1) or tuple(einsum.dims)[:1]
     rows = [_rows(architecture, blocks, dim, einsum.dims[dim]) for dim in dims]
     total = math.prod(map(len, rows))
     if not all(block.allows(dim, 1) for block in blocks for dim in einsum.dims if dim not in dims):
         total = 0
-    if total * len(keeps) > most:
+    if total * math.prod(map(len, kept)) > most:
         return None
+    keeps = _keeps(kept, len(asked), len(einsum.tensors))
     loops = np.ones((3, total, len(asked), len(dims)), np.int64)
     inner = total
     for d, row in enumerate(rows if total else ()):
@@ -219,8 +220,8 @@ def _asked(architecture: Architecture, constraints: Constraints) -> list[LevelCo
     ]
 
 
-def _keeps(architecture: Architecture, einsum: Einsum, constraints: Constraints) -> Bools:
-    """All choices of what is kept: bool[K, L, T]; of the storage nodes of a level one at most keeps a tensor."""
+def _kept(architecture: Architecture, einsum: Einsum, constraints: Constraints) -> list[list[tuple[int, int] | None]]:
+    """Where a tensor may be kept, at which storage node of a level (index, tensor) or at none, for each level."""
     levels, choices = architecture.levels, []
     for name in dict.fromkeys(level.name for level in levels):
         asked = constraints.of(name)
@@ -234,10 +235,19 @@ def _keeps(architecture: Architecture, einsum: Einsum, constraints: Constraints)
             may = tensor.role not in level.bypass and tensor.name not in asked.bypass
             keeping: list[tuple[int, int] | None] = [(at, t) for at in nodes] if must or may else []
             choices.append(keeping if must and nodes else [None, *keeping])
-    keeps = np.zeros((math.prod(map(len, choices)), len(levels), len(einsum.tensors)), np.bool_)
-    for row, chosen in enumerate(itertools.product(*choices)):
-        for place in filter(None, chosen):
-            keeps[row, *place] = True
+    return choices
+
+
+def _keeps(choices: list[list[tuple[int, int] | None]], levels: int, tensors: int) -> Bools:
+    """All combinations of choices of what is kept: bool[K, L, T]."""
+    inner = math.prod(map(len, choices))
+    keeps = np.zeros((inner, levels, tensors), np.bool_)
+    each = np.arange(inner)
+    for places in choices:
+        inner //= len(places)
+        for number, place in enumerate(places):
+            if place is not None:
+                keeps[each // inner % len(places) == number, *place] = True
     return keeps
 
 
