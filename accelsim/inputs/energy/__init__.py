@@ -263,11 +263,8 @@ def _entry(node: Node, problems: Problems) -> ComponentEntry | None:
     attributes: dict[str, str] = entry.value("attributes", {})
     source = entry.value("source", "")
     area_um2 = entry.value("area", -1.0)
-    energies: Written = {}
-    if "energy" in entry:
-        energies = read_energies(Fields(entry.entries["energy"], problems, _ENERGIES), _ACTIONS)
-    elif entry.readable:
-        problems.add(node, "'energy' is missing")
+    entry.value("energy", None)
+    energies = read_energies(entry.inner("energy", _ENERGIES), _ACTIONS)
     if len(problems) > before or not entry.readable:
         return None
     return ComponentEntry(component, technology, attributes, energies, source, None if area_um2 < 0 else area_um2)

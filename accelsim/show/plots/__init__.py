@@ -241,6 +241,13 @@ def frame_only(ax: Axes) -> None:
     ax.grid(visible=False)
 
 
+def rows_down(ax: Axes, names: Sequence[str]) -> None:
+    """Make axes a row for each name, the first on top."""
+    ax.set_yticks(range(len(names)), names)
+    ax.set_ylim(len(names) - 0.5, -0.5)
+    ax.grid(axis="y", visible=False)
+
+
 def log_tick(value: float) -> str:
     r"""Number at a tick of a logarithmic axis.
 

@@ -118,7 +118,7 @@ def plot_stacks(results: Mapping[str, Result], ax: Axes | None = None) -> Axes:
             inset = ax.inset_axes((number * (wide + gap), 0, wide, 1))
             own = [row for row in rows if row["mapping"] == name]
             _draw_bars(inset, own, components, colours, letters)
-            inset.set_yticks(range(len(components)), components if number == 0 else [""] * len(components))
+            style.rows_down(inset, components if number == 0 else [""] * len(components))
             factor = "" if result is first else f" ({times(result.pj_per_mac / first.pj_per_mac)})"
             inset.tick_params(labelsize="small")
             inset.set_title(f"{name}\n{result.pj_per_mac:.4g}{factor}", fontsize="medium")
@@ -139,10 +139,8 @@ def _draw_bars(
     most = max(top for top, _ in shares)
     for index, (top, share) in enumerate(shares):
         ax.annotate(share, (top, index), (2, 0), textcoords="offset points", va="center", fontsize="small")
-    ax.set_ylim(len(components) - 0.5, -0.5)
     ax.set_xlim(0, most / (1 - min(0.6, _PERCENT / letters)))
     style.even_ticks(ax.xaxis, 3)
-    ax.grid(axis="y", visible=False)
 
 
 def reuse_table(result: Result, einsum: Einsum) -> list[dict[str, Any]]:

@@ -171,10 +171,8 @@ def _bars(names: Sequence[str], series: Mapping[str, Sequence[float]], unit: str
         for place, ((name, values), colour) in enumerate(zip(series.items(), _COLOURS.values(), strict=False)):
             at = [row + (place - (len(series) - 1) / 2) * thick for row in range(len(names))]
             ax.barh(at, values, thick, color=colour, label=name)
-        ax.set_yticks(range(len(names)), names)
-        ax.set_ylim(len(names) - 0.5, -0.5)
+        style.rows_down(ax, names)
         ax.set_xlabel(unit)
-        ax.grid(axis="y", visible=False)
         style.short_ticks(ax.xaxis)
         style.put_title(ax, title, legend=True)
     return ax

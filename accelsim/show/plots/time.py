@@ -192,25 +192,19 @@ def plot_time(result: Result, einsum: Einsum, ax: Axes | None = None) -> Axes:
         rows = [
             {**row, "begin": end - row["cycles"], "end": end} for row, end in zip(result.time_rows(), ends, strict=True)
         ]
-        _draw(whole, rows, "cycles, one part after the other, and shares")
-        for row in rows:
-            lane = list(dict.fromkeys(each["component"] for each in rows)).index(row["component"])
-            if row["share"] > 0.04:
-                colour = PALE if _colour(row["what"]) == DARK else "black"
-                at = ((row["begin"] + row["end"]) / 2, lane)
-                whole.annotate(percent(row["share"]), at, ha="center", va="center", fontsize="small", color=colour)
+        shares = [percent(row["share"]) if row["share"] > 0.04 else "" for row in rows]
+        _draw(whole, rows, shares, "cycles, one part after the other, and shares")
         if events:
             lanes = ax.inset_axes((0, 0.08, 1, 0.3))
             paced = events[0]["component"] if result.moves else _most_waited_for(result).level
-            _draw(lanes, events, f"cycles of the first tiles; numbers: tiles of {paced}")
-            order = list(dict.fromkeys(row["component"] for row in events))
             numbered = {result.compute, *(moves.level for moves in result.moves if moves.overlap)}
-            for row in events:
-                wide = (row["end"] - row["begin"]) / max(each["end"] for each in events)
-                if row["what"] != _WAITS and row["component"] in numbered and wide > 0.03:
-                    colour = PALE if _colour(row["what"]) == DARK else "black"
-                    at = ((row["begin"] + row["end"]) / 2, order.index(row["component"]))
-                    lanes.annotate(str(row["tile"] + 1), at, ha="center", va="center", fontsize="small", color=colour)
+            last = max(row["end"] for row in events)
+
+            def number(row: Mapping[str, Any]) -> str:
+                named = row["what"] != _WAITS and row["component"] in numbered
+                return str(row["tile"] + 1) if named and (row["end"] - row["begin"]) / last > 0.03 else ""
+
+            _draw(lanes, events, list(map(number, events)), f"cycles of the first tiles; numbers: tiles of {paced}")
         known = {*_COLOURS, _WAITS}
         for what in dict.fromkeys(row["what"] if row["what"] in known else "ramps" for row in (*rows, *events)):
             hatch = "////" if what == _WAITS else ""
@@ -220,26 +214,28 @@ def plot_time(result: Result, einsum: Einsum, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def _draw(ax: Axes, rows: Sequence[Mapping[str, Any]], label: str) -> None:
-    """Draw rows as bars in time, a lane for each component."""
+def _draw(ax: Axes, rows: Sequence[Mapping[str, Any]], words: Sequence[str], label: str) -> None:
+    """Draw rows as bars in time with words in them, a lane for each component."""
     lanes = list(dict.fromkeys(row["component"] for row in rows))
-    for row in rows:
+    for row, text in zip(rows, words, strict=True):
+        lane, colour = lanes.index(row["component"]), _colour(row["what"])
         ax.barh(
-            lanes.index(row["component"]),
+            lane,
             row["end"] - row["begin"],
             0.7,
             row["begin"],
-            color=_colour(row["what"]),
+            color=colour,
             edgecolor=DARK if row["what"] == _WAITS else "white",
             linewidth=0.5,
             hatch="////" if row["what"] == _WAITS else "",
         )
-    ax.set_yticks(range(len(lanes)), lanes)
-    ax.set_ylim(len(lanes) - 0.5, -0.5)
+        if text:
+            at, ink = ((row["begin"] + row["end"]) / 2, lane), PALE if colour == DARK else "black"
+            ax.annotate(text, at, ha="center", va="center", fontsize="small", color=ink)
+    style.rows_down(ax, lanes)
     ax.set_xlim(0, max(row["end"] for row in rows))
     style.even_ticks(ax.xaxis)
     style.short_ticks(ax.xaxis)
-    ax.grid(axis="y", visible=False)
     ax.set_xlabel(style.wrapped(ax, label))
 
 
