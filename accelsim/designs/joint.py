@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,8 +20,7 @@ import numpy as np
 
 from accelsim.designs.machines import Load, Machine
 from accelsim.designs.pool import Workers
-from accelsim.designs.store import POLL_SECONDS, Explored, Joint, JointPoint, OnSweepProgress, Record, Store, SweepRun
-from accelsim.designs.sweep import Sweep
+from accelsim.designs.store import POLL_SECONDS, Explored, Joint, JointPoint, Record, SweepRun
 from accelsim.designs.work import FRONT
 from accelsim.inputs.architecture import Architecture, Level
 from accelsim.inputs.errors import AccelsimError
@@ -280,14 +279,10 @@ def _beats_any(costs: Floats, other: Floats) -> bool:
 class JointRun(SweepRun):
     """One run of a sweep for its joint front."""
 
-    def __init__(
-        self, sweep: Sweep, store: Store, on_progress: OnSweepProgress | None, on_trouble: Callable[[str], None]
-    ) -> None:
-        fast, frugal = bool({"cycles", "time"} & {*sweep.objectives}), "energy" in sweep.objectives
-        objective = "edp" if "edp" in sweep.objectives or fast == frugal else "cycles" if fast else "energy"
-        super().__init__(sweep, store, on_progress, on_trouble, replace(sweep.mapper, objective=objective))
-        self.share = math.sqrt(1.0 + sweep.within) - 1.0
-        self.found, self.knowledge = Found(sweep.objectives, self.share), Knowledge()
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.share = math.sqrt(1.0 + self.sweep.within) - 1.0
+        self.found, self.knowledge = Found(self.sweep.objectives, self.share), Knowledge()
         self.open: list[Candidate] = []
         self.searches = self.alone = 0
 

@@ -113,12 +113,10 @@ def explore(
 class _DesignsRun(SweepRun):
     """One run of a sweep, design by design."""
 
-    def __init__(
-        self, sweep: Sweep, store: Store, on_progress: OnSweepProgress | None, on_trouble: Callable[[str], None]
-    ) -> None:
-        super().__init__(sweep, store, on_progress, on_trouble, sweep.mapper)
-        plain = not (sweep.mapper.uneven or sweep.mapper.imperfect or sweep.mapper.pad)
-        self.tables_bound = sweep.prune and plain
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        mapper = self.sweep.mapper
+        self.tables_bound = self.sweep.prune and not (mapper.uneven or mapper.imperfect or mapper.pad)
         self.made: dict[int, Machine] = {}
         self.waves: list[list[Record]] = []
         self.closed = 0

@@ -18,7 +18,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -37,7 +37,7 @@ from accelsim.designs.machines import (
     random_designs,
     work_key,
 )
-from accelsim.designs.sweep import Mapper, Sweep
+from accelsim.designs.sweep import Sweep, suited_objective
 from accelsim.designs.work import Item, Plan, Row, differs
 from accelsim.inputs.errors import AccelsimError, Problem, SpecError, Unreadable
 from accelsim.inputs.library import MOST_MODEL_BYTES, read_file
@@ -402,23 +402,24 @@ class Explored:
         return {r.design.number: point(self.sweep, r.totals) for r in found if r.totals is not None}
 
 
+@dataclass(eq=False)
 class SweepRun:
     """What runs of a sweep have in common: machines, loads, finished work, and how far each design is."""
 
-    def __init__(
-        self,
-        sweep: Sweep,
-        store: Store,
-        on_progress: OnSweepProgress | None,
-        on_trouble: Callable[[str], None],
-        mapper: Mapper,
-    ) -> None:
-        self.sweep, self.store, self.on_progress, self.on_trouble = sweep, store, on_progress, on_trouble
-        self.machines, self.loads = Machines(sweep), Loads(sweep)
+    sweep: Sweep
+    store: Store
+    on_progress: OnSweepProgress | None
+    on_trouble: Callable[[str], None]
+
+    def __post_init__(self) -> None:
+        self.machines, self.loads = Machines(self.sweep), Loads(self.sweep)
+        mapper = self.sweep.mapper
+        if self.sweep.joint:
+            mapper = replace(mapper, objective=suited_objective(self.sweep.objectives))
         self.plan = Plan(tuple(self.loads.einsums), mapper)
         self.mapper_hash = mapper_hash(mapper)
         self.records: list[Record] = []
-        self.known = len(store.rows)
+        self.known = len(self.store.rows)
         self.pruned = self.fresh = 0
         self.started = self.flushed = time.monotonic()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from os import PathLike
@@ -409,11 +409,15 @@ def _refuse_unknown(
             top.problems.add(top.entries["workloads"], what)
 
 
+def suited_objective(objectives: Collection[str]) -> str:
+    """What the mapper makes small where designs are judged by some objectives."""
+    fast = "cycles" in objectives or "time" in objectives
+    return "edp" if "edp" in objectives or (fast and "energy" in objectives) else "cycles" if fast else "energy"
+
+
 def _mapper(top: Fields, objectives: frozenset[str], beside: Path) -> Mapper:
     """Read what the mapper is asked; by default it makes small what the designs are judged by."""
-    fast = bool(objectives & {"cycles", "time"})
-    default = "edp" if "edp" in objectives or (fast and "energy" in objectives) else "cycles" if fast else "energy"
-    node = top.get("map")
+    default, node = suited_objective(objectives), top.get("map")
     if node is None or top.problems.unreadable(node):
         return Mapper(default)
     requested = Fields(node, top.problems, _MAPPER)
