@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from accelsim.inputs.nodes import with_nodes
 from accelsim.inputs.objective import costs_of
 from accelsim.inputs.units import format_bits
 from accelsim.inputs.workload import ROLES, Einsum, padded_einsums, rounded_bounds
-from accelsim.mapspace.factors import least_factor
+from accelsim.mapspace.factors import divisors, least_factor
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import decode_mapping, empty_batch, encode
 from accelsim.model.evaluate import evaluate_encoded
@@ -167,18 +168,31 @@ def diagnose(space: MapSpace, key: np.uint64, *, proved: bool) -> list[str]:
     return [*out_of_reach(space), *_nearest_miss(space, key, proved)]
 
 
-def out_of_reach(space: MapSpace) -> list[str]:
+@lru_cache(maxsize=4)
+def out_of_reach(space: MapSpace) -> tuple[str, ...]:
     """Limits that no mapping of the space can meet, one line each."""
     certain = [*_fanouts(space), *_capacities(space), *_cycles(space)]
-    return [f"no mapping can be valid: {text}" for text in certain]
+    return tuple(f"no mapping can be valid: {text}" for text in certain)
 
 
 def _least(space: MapSpace, dim: str, slots: list[int]) -> int:
-    """Smallest product of a dimension's factors in some slots; with remainders no more than its bound."""
-    if dim not in space.dims:
-        return 1
-    rows = space.rows[space.dims.index(dim)]
-    return int(rows[:, slots].prod(axis=1).min(initial=space.encoded.einsum.dims[dim]))
+    """Smallest product of a dimension's factors in some slots; where it may leave remainders, of all slots or 1."""
+    bound, others = space.encoded.einsum.dims[dim], [at for at in range(len(space.slots)) if at not in slots]
+    if not others or dim not in space.dims or dim in space.imperfect:
+        return 1 if others else bound
+    around = _products(space, dim, others)
+    return min((product for product in _products(space, dim, slots) if bound // product in around), default=bound)
+
+
+def _products(space: MapSpace, dim: str, slots: list[int]) -> set[int]:
+    """Products of a dimension's factors in some slots that divide its bound."""
+    bound = space.encoded.einsum.dims[dim]
+    every, reached = len(divisors(bound)), {1}
+    for at in slots:
+        factors = space.allowed(space.slots[at], dim)
+        if len(reached) < every or 1 not in factors:
+            reached = {product * factor for product in reached for factor in factors if bound % (product * factor) == 0}
+    return reached
 
 
 def _fanouts(space: MapSpace) -> list[str]:
