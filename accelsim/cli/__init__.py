@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from accelsim.inputs.errors import AccelsimError
-from accelsim.inputs.units import SIZE_UNITS, parse_size_bits, quantity_pattern
+from accelsim.inputs.units import SIZE_UNITS, near_miss, parse_size_bits, quantity_pattern
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -241,8 +241,6 @@ def columns(text: str) -> tuple[str, ...]:
     known = ("energy", "cycles", "outer_words", "capacity:LEVEL")
     for column in found:
         if column not in known[:3] and not column.startswith("capacity:"):
-            from accelsim.inputs.units import near_miss
-
             hint = near_miss(column.partition(":")[0], [*known[:3], "capacity"])
             raise argparse.ArgumentTypeError(
                 f"'{column}' is no column of a front; {hint + ' ' if hint else ''}columns: {', '.join(known)}"
@@ -283,8 +281,6 @@ class Parser(argparse.ArgumentParser):
         words = message.replace(",", " ").split()
         known = [option for action in self._actions for option in action.option_strings]
         known += [name for action in self._actions for name in action.choices or ()]
-        from accelsim.inputs.units import near_miss
-
         choice = "invalid choice" in message
         unknown = [
             word.strip("'\"()")

@@ -56,7 +56,7 @@ from accelsim.results import (
     write_directory,
 )
 from accelsim.results.output import evaluation_json, read_mapping_json
-from accelsim.results.study import Study, reference_paths, study_json
+from accelsim.results.study import Study, difference_rows, reference_paths, study_json
 from accelsim.results.verifying import Check, Task, compare, refuse_other_forms, same_version, verify_layer, verify_rest
 from accelsim.search.mapper import map_einsum
 from accelsim.search.stopping import Budget
@@ -311,7 +311,6 @@ def _replayed(
 
 def compare_command(arguments: argparse.Namespace) -> int:
     """Show two results, or two mappings of one layer, beside each other; differences first."""
-    from accelsim.results.study import difference_rows
     from accelsim.show.report.mapping import differences_report, layers_report
 
     *machine, a, b = arguments.files if len(arguments.files) in (2, 4) else ["", "", ""]

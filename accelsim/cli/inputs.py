@@ -7,16 +7,16 @@ import hashlib
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from accelsim.inputs import library
 from accelsim.inputs.architecture import Architecture, load_architecture
 from accelsim.inputs.errors import AccelsimError, Problem, SpecError, Unreadable
-from accelsim.inputs.library import read_utf8
+from accelsim.inputs.library import read_utf8, user_cache
 from accelsim.inputs.params import check_overrides, parameter_names, unknown_overrides
 from accelsim.inputs.units import listed, near_miss
 from accelsim.inputs.workload import Einsum, Workload, sliced
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from accelsim.results import Provenance
     from accelsim.results.cache import ResultCache
 
-
+T = TypeVar("T")
 SIZES = {"batch": ("batch",), "sequence": ("seq", "kv")}
 """Parameters that the options for sizes set, the first of them that a workload has."""
 
@@ -148,21 +148,23 @@ def read_machine(paths: dict[str, Path], overrides: dict[str, str]) -> tuple[Arc
     """Read architecture and workload, with every mistake in both."""
     check_overrides(overrides, paths.values())
     problems: list[Problem] = []
-    architecture = workload = None
-    try:
-        architecture = load_architecture(paths["architecture"], overrides)
-    except SpecError as error:
-        problems += error.problems
-    try:
-        workload = load_workload(paths["workload"], overrides)
-    except SpecError as error:
-        problems += error.problems
+    architecture = _tried(problems, load_architecture, paths["architecture"], overrides)
+    workload = _tried(problems, load_workload, paths["workload"], overrides)
     if architecture is None or workload is None:
         raise SpecError(problems)
     if architecture.slices:
         layers = tuple(sliced(layer, architecture.slices) for layer in workload.layers)
         workload = replace(workload, layers=layers)
     return architecture, workload
+
+
+def _tried(problems: list[Problem], read: Callable[..., T], *of: Any) -> T | None:
+    """What is read, or None with its mistakes among the problems."""
+    try:
+        return read(*of)
+    except SpecError as error:
+        problems += error.problems
+        return None
 
 
 def read_machine_alone(arguments: argparse.Namespace) -> tuple[Architecture, Path, dict[str, str]]:
@@ -215,7 +217,6 @@ def convert_foreign(names: tuple[str, ...], variables: tuple[tuple[str, str], ..
     if not names:
         return {}
     from accelsim.importers.foreign import note_lines, read_foreign, refuse_broken, tool_of
-    from accelsim.inputs.library import user_cache
     from accelsim.results import write_directory
 
     tools = {name: tool for name in names if (tool := tool_of(name))}
@@ -281,10 +282,7 @@ def check_constraints(inputs: Inputs) -> None:
     """Report what the constraints get wrong for any layer, before the first one is searched."""
     problems: list[Problem] = []
     for layer in inputs.workload.layers:
-        try:
-            read_layer_constraints(inputs, layer)
-        except SpecError as error:
-            problems += error.problems
+        _tried(problems, read_layer_constraints, inputs, layer)
     if problems:
         raise SpecError(problems)
 

@@ -51,10 +51,10 @@ from accelsim.inputs.errors import AccelsimError, NoValidMapping
 from accelsim.inputs.library import file_name
 from accelsim.inputs.workload import Einsum
 from accelsim.results import refuse_page, to_json, write_directory
-from accelsim.results.cache import MapOptions, ResultCache, map_with_cache
-from accelsim.results.output import front_json, map_json
+from accelsim.results.cache import MapOptions, ResultCache, content_hash, machine_content, map_with_cache
+from accelsim.results.output import family_json, front_json, map_json
 from accelsim.search.result import MOST_TIES
-from accelsim.search.stopping import answering, asked
+from accelsim.search.stopping import Budget, Progress, answering, asked
 from accelsim.show.report import search_progress
 from accelsim.show.report.mapping import headline, result_report
 
@@ -66,7 +66,6 @@ if TYPE_CHECKING:
     from accelsim.model.sparsity.result import SparseResult
     from accelsim.results.network import LayerOutcome
     from accelsim.search.result import FrontResult, SearchResult
-    from accelsim.search.stopping import Budget
     from accelsim.search.zeros import BestWithZeros
     from accelsim.show.table import Part
 
@@ -102,7 +101,6 @@ def _map_on_system(arguments: argparse.Namespace) -> int:
     """Map the layers of a network on the engines of a system, and assign them."""
     from accelsim.designs.soc import load_system, map_on_system, system_json
     from accelsim.inputs.architecture import Architecture
-    from accelsim.search.stopping import Progress
     from accelsim.show.report.network import system_report, system_verdict
 
     for name in ("constraints", "limit", "top", "within", "uneven", "imperfect", "pad", "pareto", "mappings", "html"):
@@ -217,8 +215,6 @@ def _map_several(variants: Sequence[Variant], arguments: argparse.Namespace) -> 
 
 def _map_families(variants: Sequence[Variant], arguments: argparse.Namespace) -> int:
     """Find for each layer the one mapping that suits all sizes best."""
-    from accelsim.results.cache import content_hash, machine_content
-    from accelsim.results.output import family_json
     from accelsim.search.family import map_family
     from accelsim.show.report.search import families_report
 
@@ -537,8 +533,6 @@ def _budget(arguments: argparse.Namespace) -> Budget | None:
     limits = arguments.command == "map_command" and (arguments.mappings, arguments.seconds, arguments.memory)
     if not limits or limits == (None, None, None):
         return None
-    from accelsim.search.stopping import Budget
-
     return Budget(*limits)
 
 

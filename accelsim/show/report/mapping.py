@@ -168,8 +168,6 @@ def result_report(
 
     `search` is the one that found it, if one did; `other`, one for cycles instead of energy, or the other way round.
     """
-    from accelsim.show.report.mapping import nest_parts
-
     yield from headline(result, architecture, search)
     yield from _trade(result, other) if other is not None else ()
     yield from _area(architecture)
