@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from fractions import Fraction
 
 from accelsim.inputs.architecture import Architecture
@@ -11,16 +12,16 @@ from accelsim.inputs.level_features import Dma
 from accelsim.inputs.mapping import Mapping
 from accelsim.inputs.nodes import arrange_for
 from accelsim.inputs.workload import Einsum, Tensor, pad
-from accelsim.model.oracle import Tile, walk_tile
+from accelsim.model.oracle import Box, Tile, acting_steps, nest_loops
 
 
 def walk_engines(architecture: Architecture, einsum: Einsum, mapping: Mapping, computing: int) -> Fraction:
     """Run the tiles of each level with a DMA engine, event by event; the last cycle of the slowest, and what waits.
 
     An engine that overlaps has room for two tiles: it begins the next one when it is done with the last, and when the
-    compute units are done with the one before; these need all inputs of a tile, and as long for each. Any other engine
-    moves all that comes in step by step, and each tile of the output when the last of its words is computed, while all
-    else waits.
+    compute units are done with the one before; these need all inputs of a tile, and as long for each of its steps. Any
+    other engine moves all that comes in step by step, and each tile of the output when the last of its words is
+    computed, while all else waits.
 
     Parameters
     ----------
@@ -29,32 +30,43 @@ def walk_engines(architecture: Architecture, einsum: Einsum, mapping: Mapping, c
     """
     architecture, einsum = arrange_for(architecture, mapping), pad(einsum, mapping.padding)
     slowest, waits = Fraction(computing), Fraction()
+    acting = acting_steps(einsum, nest_loops(mapping))
     for index, level in enumerate(architecture.levels):
         if level.dma is None or not mapping.levels[index].keep:
             continue
-        loops = [loop for node in mapping.levels[:index] for loop in node.temporal]
-        tiles = list(itertools.product(*(range(loop.bound) for loop in loops)))
-        coming = [t for t in einsum.tensors if t.name in mapping.levels[index].keep and not t.output]
-        leaving = [t for t in einsum.tensors if t.name in mapping.levels[index].keep and t.output]
-        each = max(level.dma.issue, sum(_tile_time(einsum, mapping, t, index, level.dma) for t in coming))
+        kept = [Tile(einsum, t, mapping, index) for t in einsum.tensors if t.name in mapping.levels[index].keep]
+        loops = [kept[0].loops[k] for k in kept[0].time]
+        tiles = Counter(step[: len(loops)] for step in acting)
+        each = {
+            at: max(level.dma.issue, sum(_tile_time(t, at, level.dma) for t in kept if not t.tensor.output))
+            for at in sorted(tiles)
+        }
         if level.dma.overlap:
             loaded, used = [Fraction()], [Fraction(), Fraction()]
-            for _ in tiles:
-                loaded.append(max(loaded[-1], used[-2]) + each)
-                used.append(max(used[-1], loaded[-1]) + Fraction(computing, len(tiles)))
+            for at, moving in each.items():
+                loaded.append(max(loaded[-1], used[-2]) + moving)
+                used.append(max(used[-1], loaded[-1]) + Fraction(computing * tiles[at], len(acting)))
             slowest = max(slowest, used[-1])
             continue
-        waits += sum(each for _ in tiles)
-        for tensor in leaving:
-            moving = {dim for rank in tensor.ranks for dim, _ in rank}
-            finished = {tuple(i for i, loop in zip(at, loops, strict=True) if loop.dim in moving) for at in tiles}
-            waits += sum(_tile_time(einsum, mapping, tensor, index, level.dma) for _ in finished)
+        waits += sum(each.values())
+        for tile in kept:
+            if tile.tensor.output:
+                times: dict[tuple[int, ...], int] = {}
+                for at in tiles:
+                    which = tuple(i for i, loop in zip(at, loops, strict=True) if loop.dim in tile.tensor.dims)
+                    times[which] = max(times.get(which, 0), _tile_time(tile, at, level.dma))
+                waits += sum(times.values())
     return slowest + waits
 
 
-def _tile_time(einsum: Einsum, mapping: Mapping, tensor: Tensor, index: int, dma: Dma) -> int:
+def _tile_time(tile: Tile, step: tuple[int, ...], dma: Dma) -> int:
+    """Cycles of the tiles of all instances in a step, which move at once: those of the slowest."""
+    boxes = [tile.box(step, instance) for instance in tile.instances()]
+    return max(_box_time(tile.tensor, found[0], dma) for found in boxes if found is not None)
+
+
+def _box_time(tensor: Tensor, box: Box, dma: Dma) -> int:
     """Cycles of a tile, its words put into rows and lines one by one, where each run of them begins."""
-    box = next(iter(walk_tile(Tile(einsum, tensor, mapping, index)))).box
     along = [r for r, rank in enumerate(tensor.ranks) for dim, _ in rank if dim == dma.along.get(tensor.role)]
     inner = along[0] if along else len(tensor.ranks) - 1
     time = Fraction()

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from accelsim import load_architecture, map_einsum
 from accelsim.inputs.architecture import Architecture
-from accelsim.inputs.constraints import Block, Constraints, Factor, LevelConstraint
+from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.errors import AccelsimError, SpecError
 from accelsim.inputs.level_features import Dma
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
@@ -31,9 +31,9 @@ from accelsim.population.sampling import CYCLES
 from tests.brute import truth
 from tests.engine_oracle import walk_engines
 from tests.problems import MOST, problem
-from tests.strategies import cases, with_engines
+from tests.strategies import cases, ragged_cases, with_engines
 from tests.test_compression import AT_ONCE, EVERY, GEMM, two_levels
-from tests.test_systolic import check_problems
+from tests.test_systolic import check_problems, check_remainders
 
 CASES = int(os.environ.get("ACCELSIM_DMA_CASES", "1500"))
 PROBLEMS = int(os.environ.get("ACCELSIM_DMA_PROBLEMS", "100"))
@@ -46,6 +46,23 @@ def test_cycles__equal_the_tiles_run_event_by_event(case, rng):
     if len(plain.levels) == 1 or len({node.level for node in mapping.levels}) < len(mapping.levels):
         return
     machine = with_engines(plain, einsum, rng)
+    found, before = evaluate(machine, einsum, mapping), evaluate(plain, einsum, mapping)
+    assert found.overlapped_cycles == before.cycles
+    assert found.cycles == math.ceil(walk_engines(machine, einsum, mapping, before.cycles))
+    assert sum(row["cycles"] for row in found.time_rows()) == found.cycles
+    assert all(row["cycles"] > 0 for row in found.time_rows())
+
+
+@settings(max_examples=CASES)
+@given(ragged_cases(), st.randoms(use_true_random=True))
+def test_cycles__equal_the_tiles_run_event_by_event_where_loops_leave_remainders(case, rng):
+    plain, einsum, mapping = case
+    if len(plain.levels) == 1:
+        return
+    machine = with_engines(plain, einsum, rng)
+    names = [node.level for node in mapping.levels]
+    if any(level.dma is not None and names.count(level.name) > 1 for level in machine.levels):
+        return
     found, before = evaluate(machine, einsum, mapping), evaluate(plain, einsum, mapping)
     assert found.overlapped_cycles == before.cycles
     assert found.cycles == math.ceil(walk_engines(machine, einsum, mapping, before.cycles))
@@ -114,25 +131,36 @@ def test_outputs__leave_once_each_and_nothing_hides_it():
     assert cycles(along, tiled(Loop("K", 5))) == 60 + math.ceil(6 * Fraction("5.69"))
 
 
-def test_remainders_and_narrow_rows__are_refused():
+def test_narrow_rows_and_uneven_remainders__are_refused():
     with pytest.raises(AccelsimError, match=r"moves 1 bit at a time, less than an element of \w+ "):
         evaluate(at_glb(Dma(0, 1, ROWS)), GEMM, AT_ONCE)
-    ragged = replace(tiled(Loop("M", 4)), imperfect=frozenset({"M"}))
-    nest = (
-        replace(ragged.levels[0], temporal=(Loop("M", 2),)),
-        replace(ragged.levels[1], temporal=(Loop("M", 3), Loop("N", 3), Loop("K", 5))),
-    )
-    with pytest.raises(AccelsimError, match="the dma of level GLB moves tiles of one size only"):
-        evaluate(at_glb(Dma(5)), GEMM, replace(ragged, levels=nest))
+    outer, inner = ragged().levels
+    nodes = (replace(inner, temporal=(), keep=frozenset({"Weights"})), replace(inner, keep=EVERY - {"Weights"}))
+    with pytest.raises(AccelsimError, match="the dma of level GLB moves tiles of one size only in an uneven mapping"):
+        evaluate(at_glb(Dma(5)), GEMM, replace(ragged(), levels=(outer, *nodes)))
+    with pytest.raises(AccelsimError, match="the dma of level GLB moves tiles of one size only in an uneven mapping"):
+        map_einsum(at_glb(Dma(5)), GEMM, imperfect="all", uneven=True)
 
 
-def test_search_for_remainders__is_refused_whatever_its_best_mapping():
-    """Also where the constraints leave none that any tile would have."""
-    whole = Block((Factor("M", 4, 4), Factor("N", 3, 3), Factor("K", 5, 5)))
-    asked = Constraints((LevelConstraint("GLB", temporal=whole),))
-    assert map_einsum(at_glb(Dma(5)), GEMM, constraints=asked).best.cycles == 65
-    with pytest.raises(AccelsimError, match="the dma of level GLB moves tiles of one size only"):
-        map_einsum(at_glb(Dma(5)), GEMM, constraints=asked, imperfect="all")
+def ragged() -> Mapping:
+    """M = 4 in tiles of 3 rows and 1."""
+    inner = LevelMapping("GLB", (Loop("M", 3), Loop("N", 3), Loop("K", 5)), keep=EVERY)
+    return Mapping((LevelMapping("DRAM", (Loop("M", 2),), keep=EVERY), inner), frozenset({"M"}))
+
+
+def test_remainders__make_the_last_tile_smaller():
+    """In rows of 2 words: inputs 3 x 3 rows of a cycle, weights 5 x 2 of 2; 45 MACs. Then 3 + 20 cycles, and 15 MACs.
+
+    While one tile is used the other one comes: 29 + 45 + 15. If 40 cycles are issued a tile: 40 + 45 + 15, and with 50
+    the last tile waits. Without overlap it is all one after the other, with 3 x 2 and 2 rows of outputs.
+    """
+    bits = GEMM.tensors[0].bits
+    assert cycles(Dma(0, 2 * bits, ROWS), ragged()) == 29 + 60
+    assert cycles(Dma(40, 2 * bits, ROWS), ragged()) == 40 + 60
+    assert cycles(Dma(50, 2 * bits, ROWS), ragged()) == 2 * 50 + 15
+    every = Dma(25, 2 * bits, {**ROWS, "Outputs": Fraction(1)}, overlap=False)
+    assert cycles(every, ragged()) == 60 + 29 + 25 + 6 + 2
+    assert cycles(replace(every, issue=0), ragged()) == 60 + 29 + 23 + 6 + 2
 
 
 BAD = """architecture:
@@ -184,6 +212,10 @@ def dma_problem(seed: int) -> tuple[Architecture, Einsum, Constraints] | None:
 @pytest.mark.parametrize("group", range(4))
 def test_exact__equals_brute_force_with_engines(group):
     check_problems(dma_problem, range(group, PROBLEMS, 4))
+
+
+def test_exact__equals_brute_force_with_engines_and_remainders():
+    check_remainders(dma_problem)
 
 
 def test_census__no_mapping_takes_more_cycles_than_its_limit():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -73,7 +73,8 @@ def evaluate_encoded(encoded: Encoded, mapping: Mapping) -> Result:
         return result_of(encoded, mapping, _count_whole(encoded, mapping))
     from accelsim.model.ragged import count_ragged
 
-    refuse_remainders(encoded.architecture)
+    nodes = zip(encoded.architecture.levels, encoded.constants.nodes.tolist(), strict=True)
+    refuse_uneven_remainders(level for level, (first, end) in nodes if end - first > 1)
     return result_of(encoded, mapping, count_ragged(encoded, mapping))
 
 
@@ -131,15 +132,12 @@ def result_of(encoded: Encoded, mapping: Mapping, counted: Counted) -> Result:
     )
 
 
-def refuse_remainders(architecture: Architecture) -> None:
-    """Raise if an engine moves, or an instruction streams, tiles of one size only: no loop may leave a remainder."""
-    for level in architecture.levels:
-        if level.systolic is not None and level.systolic.instruction is not None:
-            why = f"the instructions of the array below {level.name} stream tiles of one size only"
-            raise AccelsimError(f"{why}; use loops that leave no remainder, or pad the bounds")
+def refuse_uneven_remainders(levels: Iterable[Level]) -> None:
+    """Raise if an engine moves the tiles of one of these levels, whose storage nodes stand at several places."""
+    for level in levels:
         if level.dma is not None:
-            why = f"the dma of level {level.name} moves tiles of one size only"
-            raise AccelsimError(f"{why}; use loops that leave no remainder, or pad the bounds")
+            why = f"the dma of level {level.name} moves tiles of one size only in an uneven mapping"
+            raise AccelsimError(f"{why}; use loops that leave no remainder, pad the bounds, or map evenly")
 
 
 def _count_whole(encoded: Encoded, mapping: Mapping) -> Counted:

@@ -47,7 +47,7 @@ from accelsim.model.encode import (
     Ints,
 )
 from accelsim.model.jit import inline, jit
-from accelsim.model.ramps import held_cycles, port_cycles, waiting_cycles, with_engines
+from accelsim.model.ramps import count_moves, held_cycles, port_cycles, waiting_cycles, with_engines
 from accelsim.model.windows import distinct_windows, seen_windows, words_into
 
 VALID, FANOUT_X, FANOUT_Y, CAPACITY, PARTITION, UTILIZATION, ASKED = range(7)
@@ -362,8 +362,10 @@ def cost(
             needed = port_cycles(c, lv, s.level[lv, READ], s.level[lv, WRITTEN], cycles, every)
             cycles = max(cycles, needed)
             s.level[lv, CYCLES] = needed
-    cycles += waiting
+    s.level[levels, CYCLES] = cycles = cycles + waiting
     if c.dma.shape[0] > 0:
+        for lv in range(1, levels):
+            count_moves(c, s, keep, lv)
         cycles = with_engines(c, s, keep, levels, cycles)
     for lv in range(levels):
         leak = c.leak[lv] * float(cycles) * float(s.level[lv, USED])

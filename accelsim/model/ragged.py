@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from fractions import Fraction
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -17,14 +19,17 @@ from accelsim.inputs.nodes import first_nodes
 from accelsim.model.detail import (
     CYCLES,
     FILLS,
+    LATE,
     LEAVING,
+    MOVED_IN,
+    MOVED_OUT,
     PARTIAL,
     PARTS_APART,
     READ,
     READS,
-    SHORT,
     STEPS,
     TILE,
+    TIMES,
     TRANSFERS,
     UPDATES,
     USED,
@@ -34,10 +39,18 @@ from accelsim.model.detail import (
 )
 from accelsim.model.detail import DOWN as DISTINCT_DOWN
 from accelsim.model.detail import UP as DISTINCT_UP
-from accelsim.model.encode import PE, Encoded, encode_mappings
+from accelsim.model.encode import ISSUE, KIND, PE, STREAM, WAITS, Encoded, encode_mappings
 from accelsim.model.kernel import BY_RETURN, BY_TRANSFER, BY_UPDATE, distinct, fit
 from accelsim.model.nest_sums import ALL, DOWN, FIRST, UP, Choice, Instances, NestSums, Operand, operand_of
-from accelsim.model.ramps import array_ramps, port_cycles_of, waiting_cycles
+from accelsim.model.ramps import (
+    array_ramps,
+    count_ragged_moves,
+    first_tiles,
+    port_cycles_of,
+    ragged_short_cycles,
+    tile_cycles,
+    waiting_cycles,
+)
 
 
 class _Counts(NamedTuple):
@@ -73,9 +86,11 @@ class _Model:
         self.encoded, self.s = encoded, make_detail(encoded)
         self.machine = encoded.architecture.levels
         temporal, _, self.x, self.y, self.keep = (array[0] for array in encode_mappings(encoded, [mapping]))
+        self.nest = temporal, self.x, self.y
         fit.once(encoded.constants, temporal, self.x, self.y, self.keep, self.s, True)
         self.used = self.s.level[:, USED].tolist()
-        self.sums = NestSums(encoded, mapping, (temporal, self.x, self.y), self.s)
+        self.sums = NestSums(encoded, mapping, self.nest, self.s)
+        self.inputs = [t for t, tensor in enumerate(encoded.tensors) if not tensor.output]
         self.operands = [operand_of(encoded, index) for index in range(len(encoded.tensors))]
         self.s.level[-1, STEPS] = self.sums.steps
         self.every = np.zeros((*self.keep.shape, 4), np.int64)
@@ -163,7 +178,7 @@ class _Model:
     def cycles(self) -> int:
         """Cycles of the whole machine, of ports and ramps; what leaks meanwhile."""
         computing = self.sums.steps * self.encoded.architecture.compute.cycles_per_mac
-        self.hold()
+        self.hold(computing)
         cycles = computing + sum(ramp.cycles for ramp in array_ramps(self.encoded, computing, self.s))
         c, waiting = self.encoded.constants, 0
         for level in np.flatnonzero(c.overlap).tolist():
@@ -174,12 +189,14 @@ class _Model:
             needed = port_cycles_of(self.machine[first], self.read[first] + waited[0], self.written[first] + waited[1])
             self.s.level[first, CYCLES] = needed
             cycles = max(cycles, needed)
-        cycles += waiting
+        self.s.level[-1, CYCLES] = cycles = cycles + waiting
+        if len(c.dma):
+            cycles = self.with_engines(cycles)
         for level, leak in enumerate(self.encoded.constants.leak.tolist()):
             self.s.leak[level] = leak * cycles * self.used[level]
         return cycles
 
-    def hold(self) -> None:
+    def hold(self, computing: int) -> None:
         """Count what a systolic array holds in place: in its first PE, which acts whenever any does."""
         c, pe = self.encoded.constants, int(self.encoded.constants.array[PE])
         tiles, words, first = 0, 0, 0
@@ -189,4 +206,78 @@ class _Model:
                     tiles += self.sums.entering(operand, level, level, DOWN, FIRST, one_word=True)
                     words += self.sums.entering(operand, level, level, DOWN, FIRST)
                     first += int(self.s.at[level, operand.index, TILE])
-        self.s.array[:SHORT] = max(tiles, 1), words, first
+        short = ragged_short_cycles.plain()(c, *self.nest, computing) if c.array[STREAM] >= 0 else 0
+        self.s.array[:] = max(tiles, 1), words, first, short
+
+    def with_engines(self, computing: int) -> int:
+        """Cycles with those of all engines; what each does."""
+        c, longest, waits = self.encoded.constants, computing, 0
+        for level in np.flatnonzero(c.dma[:, -1, KIND] * self.keep.any(axis=1)).tolist():
+            count_ragged_moves.plain()(c, *self.nest, self.keep, self.s, level)
+            moved, first, out = self.s.level[level, MOVED_IN : MOVED_OUT + 1].tolist()
+            if c.dma[level, -1, KIND] == WAITS:
+                waits += moved + out
+                continue
+            end = self.run_tiles(level, computing)
+            self.s.level[level, LATE] = end - computing - max(first, int(c.dma[level, -1, ISSUE]))
+            longest = max(longest, end)
+        return longest + waits
+
+    def run_tiles(self, level: int, computing: int) -> int:
+        """When the last tile is used of an engine that moves the next one meanwhile.
+
+        Each tile is a matrix that the times of the one before are multiplied by, where sums are maxima and products are
+        sums. So tiles that are alike are many factors at once, of which there are two for each loop.
+        """
+        c, s, steps = self.encoded.constants, self.s, self.sums.steps
+        dims = {dim: d for d, dim in enumerate(self.encoded.dims)}
+        temporal, x, y = self.nest
+        loops = sorted(loop for sums in self.sums.sums.values() for loop in sums.loops if loop.level < level)
+        inside = temporal[level:].prod(axis=0).tolist()
+        left = list[int]()  # steps in the last tile along each dimension
+        for d, each in enumerate(inside):
+            every, _ = first_tiles.plain()(temporal, x, y, c.bounds[d], 1, len(temporal), d)
+            left.append(int(every - (s.place[-1, d, TIMES] - 1) * each))
+
+        @cache
+        def run(place: int, last: int) -> _Run:
+            """All iterations of the loops from one on; `last`: dimensions along which they are the last, as bits."""
+            if place == len(loops):
+                moved = sum(tile_cycles.plain()(c, s, level, t, last) for t in self.inputs if self.keep[level, t])
+                used = math.prod(left[d] if last >> d & 1 else each for d, each in enumerate(inside))
+                return _tile(max(int(moved), int(c.dma[level, -1, ISSUE])) * steps, used * computing)
+            loop = loops[place]
+            bit = last & 1 << dims[loop.dim]
+            whole = (c.bounds[dims[loop.dim]] - 1) // loop.step % loop.bound if bit else loop.bound
+            if loop.axis:
+                return run(place + 1, last - bit if whole else last)
+            found = _again(run(place + 1, last - bit), whole)
+            return _then(found, run(place + 1, last)) if bit else found
+
+        imperfect = sum(1 << dims[dim] for dim, sums in self.sums.sums.items() if sums.imperfect)
+        return int(-(-max(run(0, imperfect)[1]) // steps))
+
+
+_Run = tuple[tuple[float, ...], ...]
+"""When the engine is done, and the compute units with a tile and with the one before; by when they were before it."""
+_NO_TILE: _Run = ((0, -math.inf, -math.inf), (-math.inf, 0, -math.inf), (-math.inf, -math.inf, 0))
+
+
+def _tile(moved: int, used: int) -> _Run:
+    """One tile: it comes after the last one, and after the one before that is used; it is used after both."""
+    return (moved, -math.inf, moved), (moved + used, used, moved + used), (-math.inf, 0, -math.inf)
+
+
+def _then(before: _Run, after: _Run) -> _Run:
+    """Two runs in turn."""
+    columns = tuple(zip(*before, strict=True))
+    return tuple(tuple(max(map(operator.add, row, column)) for column in columns) for row in after)
+
+
+def _again(run: _Run, times: int) -> _Run:
+    """A run so many times."""
+    found = _NO_TILE
+    while times:
+        found = _then(found, run) if times & 1 else found
+        run, times = _then(run, run), times >> 1
+    return found

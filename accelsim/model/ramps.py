@@ -19,7 +19,12 @@ from accelsim.model.detail import (
     FILLS,
     FIRST,
     INSIDE,
+    LAST,
+    LATE,
     LEAVING,
+    MOVED_FIRST,
+    MOVED_IN,
+    MOVED_OUT,
     PARTIAL,
     READ,
     READS,
@@ -27,8 +32,11 @@ from accelsim.model.detail import (
     STEPS,
     TILE,
     TILES,
+    TIMES,
+    TURNS,
     UP,
     UPDATES,
+    USES,
     VISITS,
     WORDS,
     WRITTEN,
@@ -63,6 +71,9 @@ from accelsim.model.windows import tiles_into, words_into
 if TYPE_CHECKING:
     from accelsim.model.detail import Detail
     from accelsim.model.encode import Bools, Constants, Ints
+
+WHOLE_TILES = np.int64(0)
+"""Along no dimension a last tile; functions would compile anew for each plain integer."""
 
 
 @inline
@@ -110,6 +121,22 @@ def short_cycles(c: Constants, temporal: Ints, steps: int) -> int:
 
 
 @jit
+def ragged_short_cycles(c: Constants, temporal: Ints, x: Ints, y: Ints, steps: int) -> int:
+    """As `short_cycles`, where loops leave remainders: the last tile may have fewer rows."""
+    around, d, levels = c.nodes[c.array[PE] - 1, 0], c.array[STREAM], temporal.shape[0]
+    if d >= temporal.shape[1]:
+        return int(instruction_cycles(c, steps, 1) - steps)
+    rows, size = 1, 1
+    for lv in range(around, levels):
+        rows, size = rows * temporal[lv, d], size * temporal[lv, d] * x[lv, d] * y[lv, d]
+    tiles, _ = first_tiles(temporal, x, y, c.bounds[d], size, around, d)
+    every, _ = first_tiles(temporal, x, y, c.bounds[d], 1, levels, d)
+    last = every - (tiles - 1) * rows
+    streamed = (tiles - 1) * instruction_cycles(c, rows, rows) + instruction_cycles(c, last, last)
+    return int(steps // every * streamed - steps)
+
+
+@jit
 def held_cycles(c: Constants, temporal: Ints, order: Ints, keep: Bools, s: Detail, steps: int) -> int:
     """Count what the PEs of a systolic array hold in place; returns cycles of so many steps with ramps.
 
@@ -146,8 +173,11 @@ def array_ramps(encoded: Encoded, steps: int, s: Detail) -> tuple[Ramp, ...]:
 
 
 @jit
-def tile_cycles(c: Constants, s: Detail, lv: int, t: int) -> int:
-    """Cycles that the engine of a level needs for a whole tile of a tensor, rounded up."""
+def tile_cycles(c: Constants, s: Detail, lv: int, t: int, last: int) -> int:
+    """Cycles that the engine of a level needs for a whole tile of a tensor, rounded up.
+
+    `last` : dimensions along which it is the last tile, as bits.
+    """
     e = c.dma[lv, t]
     runs, length, extent, rank = 1, 1, 1, -1
     for k in range(c.terms[t]):
@@ -155,7 +185,8 @@ def tile_cycles(c: Constants, s: Detail, lv: int, t: int) -> int:
         if c.term_opens[t, k]:
             runs *= 1 if rank == e[ALONG] else extent
             extent, rank = 1, c.rank[t, d]
-        extent += c.term_factor[t, k] * (s.place[lv, d, INSIDE] - 1)
+        size = s.place[c.dma.shape[0], d, LAST] if last >> d & 1 else s.place[lv, d, INSIDE]
+        extent += c.term_factor[t, k] * (size - 1)
         if rank == e[ALONG]:
             length = extent
     runs *= 1 if rank == e[ALONG] else extent
@@ -168,18 +199,85 @@ def tile_cycles(c: Constants, s: Detail, lv: int, t: int) -> int:
 
 
 @jit
-def node_moves(c: Constants, s: Detail, keep: Bools, lv: int) -> tuple[int, int, int]:
-    """Cycles of an engine for one storage node: for all tiles of its inputs, for the first, and for all outputs."""
-    every, first, out = 0, 0, 0
-    for t in range(c.whole.shape[0]):
+def count_moves(c: Constants, s: Detail, keep: Bools, lv: int) -> None:
+    """Count the cycles of an engine for one storage node of its level: for all tiles, and for the first inputs."""
+    steps, first, out = s.level[lv, STEPS], 0, 0
+    for t in range(c.whole.shape[0] if c.dma[lv, c.whole.shape[0], KIND] != NO_ENGINE else 0):
         if keep[lv, t]:
-            each = tile_cycles(c, s, lv, t)
+            each = tile_cycles(c, s, lv, t, WHOLE_TILES)
             if t == c.output[0]:
-                out += s.level[lv, VISITS] * each
+                out = s.level[lv, VISITS] * each
             else:
-                every += s.level[lv, STEPS] * each
                 first += each
-    return every, first, out
+    note_moves(s, lv, steps * first, first, out, steps, steps)
+
+
+@inline
+def note_moves(s: Detail, lv: int, every: int, first: int, out: int, turns: int, uses: int) -> None:
+    """Note what an engine moves; see `Detail`."""
+    s.level[lv, MOVED_IN], s.level[lv, MOVED_FIRST], s.level[lv, MOVED_OUT] = every, first, out
+    s.level[lv, TURNS], s.level[lv, USES] = turns, uses
+
+
+@jit
+def with_ragged_engines(c: Constants, temporal: Ints, x: Ints, y: Ints, keep: Bools, s: Detail, computing: int) -> int:
+    """Cycles as `with_engines` where loops leave remainders; of engines that overlap at least."""
+    for lv in range(1, c.dma.shape[0]):
+        if c.dma[lv, c.whole.shape[0], KIND] != NO_ENGINE:
+            count_ragged_moves(c, temporal, x, y, keep, s, lv)
+    return int(with_engines(c, s, keep, c.dma.shape[0], computing))
+
+
+@jit
+def count_ragged_moves(c: Constants, temporal: Ints, x: Ints, y: Ints, keep: Bools, s: Detail, lv: int) -> None:
+    """As `count_moves`, of the first instance of a level, where loops leave remainders.
+
+    Its tiles are whole but for the last one along each dimension. `MOVED_IN` has the issue, where that takes longer.
+    """
+    dims, engine, output, smaller = c.bounds.shape[0], c.dma.shape[0], c.output[0], 0
+    turns, uses = 1, 1.0
+    for d in range(dims):
+        size = s.place[lv, d, INSIDE]
+        times, last = first_tiles(temporal, x, y, c.bounds[d], size, lv, d)
+        s.place[engine, d, TIMES], s.place[engine, d, LAST] = times, last
+        smaller |= int(last < size) << d
+        turns *= times
+        uses *= float(times * size) / float(last)
+    moved, out, first = 0, 0, 0
+    for last in range(1 << dims):
+        if last & ~smaller:
+            continue
+        tiles, leaving, each = 1, 1, 0
+        for d in range(dims):
+            times = 1 if last >> d & 1 else s.place[engine, d, TIMES] - (smaller >> d & 1)
+            tiles *= times
+            leaving *= times if c.relevant[output, d] else 1 - (last >> d & 1)
+        for t in range(c.whole.shape[0]):
+            if keep[lv, t] and t != output:
+                each += tile_cycles(c, s, lv, t, last)
+        if keep[lv, output]:
+            out += leaving * tile_cycles(c, s, lv, output, last)
+        moved += tiles * max(each, c.dma[lv, c.whole.shape[0], ISSUE])
+        first = each if last == 0 else first
+    note_moves(s, lv, moved, first, out, turns, int(np.ceil(uses)))
+
+
+@inline
+def first_tiles(temporal: Ints, x: Ints, y: Ints, bound: int, size: int, lv: int, d: int) -> tuple[int, int]:
+    """Tiles of the first instance of a level along a dimension, and what the last of them covers."""
+    span, inside = size, 1
+    for outer in range(lv):
+        span *= temporal[outer, d] * x[outer, d] * y[outer, d]
+        inside *= temporal[outer, d]
+    tiles, rest = 1, bound
+    for outer in range(lv):
+        span //= temporal[outer, d]
+        inside //= temporal[outer, d]
+        whole = (rest - 1) // span
+        tiles += whole * inside
+        span //= x[outer, d] * y[outer, d]
+        rest = min(rest - whole * span * x[outer, d] * y[outer, d], span)
+    return tiles, rest
 
 
 @jit
@@ -189,12 +287,12 @@ def with_engines(c: Constants, s: Detail, keep: Bools, known: int, computing: in
     Parameters
     ----------
     known : int
-        Levels whose tiles are known; those further in move what they must at least.
+        Levels whose moves are counted; those further in move what they must at least.
     computing : int
         Cycles of the compute units and of all ports; at least, if not all levels are known.
     """
     longest, waits = computing, 0
-    every, first, out, tiles = 0, 0, 0, 0
+    every, first, out, tiles, uses = 0, 0, 0, 0, 0
     for lv in range(c.dma.shape[0]):
         engine, last = c.dma[lv, c.whole.shape[0]], c.nodes[lv, 1] - 1
         if engine[KIND] == NO_ENGINE:
@@ -207,16 +305,17 @@ def with_engines(c: Constants, s: Detail, keep: Bools, known: int, computing: in
             continue
         if lv == c.nodes[lv, 0]:
             every, first, out, tiles = 0, 0, 0, 0
-        node_every, node_first, node_out = node_moves(c, s, keep, lv)
-        every, first, out = every + node_every, first + node_first, out + node_out
+        every, first = every + s.level[lv, MOVED_IN], first + s.level[lv, MOVED_FIRST]
+        out += s.level[lv, MOVED_OUT]
         if keep[lv].any():
-            tiles = s.level[lv, STEPS]
+            tiles, uses = s.level[lv, TURNS], s.level[lv, USES]
         if lv == last and tiles > 0:
             every, first = max(every, tiles * engine[ISSUE]), max(first, engine[ISSUE])
             if engine[KIND] == WAITS:
                 waits += every + out
             else:
-                longest = max(longest, computing + first, every - (-computing // tiles))
+                s.level[lv, LATE] = max(0, every - (-computing // uses) - computing - first)
+                longest = max(longest, computing + first + s.level[lv, LATE])
     return int(longest + waits)
 
 
@@ -224,16 +323,13 @@ def level_moves(encoded: Encoded, s: Detail, keep: Bools) -> tuple[Moves, ...]:
     """What each engine does for a mapping, outermost level first; one whose level keeps nothing does nothing."""
     c, found = encoded.constants, []
     for last, level in enumerate(encoded.architecture.levels):
-        if level.dma is None or last != c.nodes[last, 1] - 1:
-            continue
         nodes = [node for node in range(int(c.nodes[last, 0]), last + 1) if keep[node].any()]
-        if not nodes:
+        if level.dma is None or last != c.nodes[last, 1] - 1 or not nodes:
             continue
-        parts = [node_moves(c, s, keep, node) for node in nodes]
-        every, first, out = (sum(map(int, each)) for each in zip(*parts, strict=True))
-        tiles = int(s.level[nodes[-1], STEPS])
-        issue = tiles * level.dma.issue
-        found.append(Moves(level.name, level.dma.overlap, tiles, max(first, level.dma.issue), every, out, issue))
+        every, first, out = s.level[nodes, MOVED_IN : MOVED_OUT + 1].sum(axis=0).tolist()
+        tiles, late = int(s.level[nodes[-1], TURNS]), int(s.level[last, LATE])
+        first, issue = max(first, level.dma.issue), tiles * level.dma.issue
+        found.append(Moves(level.name, level.dma.overlap, tiles, first, every, out, issue, late))
     return tuple(found)
 
 

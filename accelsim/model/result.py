@@ -205,7 +205,10 @@ class Ramp:
 
 @dataclass(frozen=True, slots=True)
 class Moves:
-    """What the DMA engine of a level does; the longer of fills and issue counts."""
+    """What the DMA engine of a level does; the longer of fills and issue counts.
+
+    Where loops leave remainders, fills have the longer of both, tile by tile.
+    """
 
     level: str
     overlap: bool  # the next tile moves while the compute units use the one before
@@ -214,6 +217,7 @@ class Moves:
     fills: int  # cycles of all tiles that come in
     drains: int  # cycles of all that leave
     issue: int  # cycles of the instructions for all tiles
+    late: int  # cycles that it ends after its first tile and all computing, one after the other, if it overlaps
 
     @property
     def cycles(self) -> int:
@@ -353,6 +357,12 @@ class Result:
         """Cycles of all that overlaps: the compute units with ramps, or the port that needs longest."""
         return max(self.busy_cycles, *(level.cycles for level in self.levels))
 
+    @property
+    def slowest_engine(self) -> Moves | None:
+        """Of the DMA engines that overlap, the one that holds up all else most."""
+        engines = [moves for moves in self.moves if moves.overlap]
+        return max(engines, key=lambda moves: moves.first + moves.late, default=None)
+
     def time_rows(self) -> list[Dict[str, Any]]:
         """Where the time goes: cycles one after the other that sum to `cycles`, by component and what it waits for.
 
@@ -369,12 +379,10 @@ class Result:
                 waits[each.level, what] = waits.get((each.level, what), 0) + cycles
         found += [(*where, cycles) for where, cycles in waits.items()]
         computing += sum(waits.values())
-        ends = [(m, max(computing + m.first, m.cycles - (-computing // m.tiles))) for m in self.moves if m.overlap]
-        if ends:
-            engine, end = max(ends, key=lambda found: found[1])
-            late = end - computing - engine.first
+        engine = self.slowest_engine
+        if engine is not None:
             found += [(engine.level, "first fill", engine.first)]
-            found += [(engine.level, "issue" if engine.issue > engine.fills else "fills", late)]
+            found += [(engine.level, "issue" if engine.issue > engine.fills else "fills", engine.late)]
         for engine in self.moves:
             if not engine.overlap:
                 coming = engine.cycles - engine.drains

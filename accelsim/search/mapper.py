@@ -23,7 +23,7 @@ from accelsim.inputs.workload import Einsum, padded_einsums, read_padding, share
 from accelsim.mapspace.factors import divisors, passes
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import Batch, Encoded, Ints, decode_mapping, empty_batch, encode
-from accelsim.model.evaluate import evaluate_encoded, refuse_remainders
+from accelsim.model.evaluate import evaluate_encoded, refuse_uneven_remainders
 from accelsim.search.result import Certificate, Rejection, Sample, SearchResult
 from accelsim.search.spaces import Spaces, diagnose
 from accelsim.search.stopping import Budget, OnProgress, Progress, asked, heeding
@@ -170,8 +170,8 @@ def map_einsum(
     goal = Objective.parse(objective)
     encoded = encode(architecture, einsum)
     ragged = imperfect_dims(einsum, imperfect)
-    if ragged:
-        refuse_remainders(architecture)
+    if ragged and uneven:
+        refuse_uneven_remainders(architecture.levels)
     space = MapSpace(encoded, constraints, ragged)
     if method not in ("auto", "exact", "exhaustive", "random"):
         raise AccelsimError(f"search '{method}' is unknown; write auto, exact, exhaustive or random")

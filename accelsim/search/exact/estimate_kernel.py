@@ -311,7 +311,7 @@ def _settle_remainders(
     m = node.mapping
     if fit(c, m.temporal[0], m.x[0], m.y[0], m.keep[0], full, False) != VALID:
         return
-    energy, cycles = cost_remainders(c, shapes, node, s)
+    energy, cycles = cost_remainders(c, shapes, node, s, full)
     last = c.fanout.shape[0]
     node.column[ENERGY], node.column[CYCLES] = energy, float(cycles)
     node.column[WORDS], node.column[CAPACITY] = outer_words(c, node.read[last, 0] + node.written[last, 0]), 0.0

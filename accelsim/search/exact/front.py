@@ -20,7 +20,7 @@ from accelsim.inputs.units import listed
 from accelsim.inputs.workload import Einsum, padded_einsums, read_padding
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import Floats
-from accelsim.model.evaluate import refuse_remainders
+from accelsim.model.evaluate import refuse_uneven_remainders
 from accelsim.model.result import Result
 from accelsim.search.descent import FIRST_WALKS, Descent
 from accelsim.search.exact.incumbents import FRONT, SURE, Incumbents, found_by_walks, join, make_incumbents
@@ -130,8 +130,9 @@ def map_front(
         found = find(spaces, columns, budget=left, workers=cores, on_progress=on_progress)
         return replace(found, uneven=uneven, imperfect=tuple(sorted(ragged)), padded=tried_bounds(bounds))
 
+    if imperfect and uneven:
+        refuse_uneven_remainders(architecture.levels)
     if imperfect:
-        refuse_remainders(architecture)
         others = [column for column in columns if column not in QUANTITIES]
         if others or len(columns) > 2:
             what = listed(others) if others else "three columns"

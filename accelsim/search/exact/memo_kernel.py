@@ -15,6 +15,8 @@ from accelsim.model.detail import (
     INSIDE,
     LEAVING,
     LOOPS,
+    MOVED_IN,
+    MOVED_OUT,
     PARTIAL,
     PARTS_APART,
     READS,
@@ -30,7 +32,6 @@ from accelsim.model.detail import (
 from accelsim.model.encode import ALL_OVERLAP, KIND, NO_ENGINE, PE, STREAM, UNLIMITED, Bools, Constants, Floats, Ints
 from accelsim.model.jit import inline, jit
 from accelsim.model.kernel import BY_WRITE
-from accelsim.model.ramps import node_moves
 from accelsim.model.windows import tiles_into, words_into
 from accelsim.search.exact.node import CostTables, SearchNode
 from accelsim.search.exact.node_kernel import has_no_loops
@@ -140,7 +141,7 @@ def _slides(c: Constants, node: SearchNode, s: Detail, key: Ints, level: int, t:
 
 
 @jit
-def _engines(c: Constants, node: SearchNode, s: Detail, key: Ints, level: int) -> None:
+def _engines(c: Constants, s: Detail, key: Ints, level: int) -> None:
     """Add what DMA engines move at known levels, and the loops outside that make those further in move more."""
     for lv in range(1, level + 1):
         engine = c.dma[lv, c.whole.shape[0], KIND] != NO_ENGINE
@@ -148,9 +149,8 @@ def _engines(c: Constants, node: SearchNode, s: Detail, key: Ints, level: int) -
             _mix(key, s.level[lv, STEPS])
             _mix(key, s.level[lv, VISITS])
         if engine:
-            every, first, out = node_moves(c, s, node.mapping.keep[0], lv)
-            for each in (every, first, out):
-                _mix(key, each)
+            for k in range(MOVED_IN, MOVED_OUT + 1):
+                _mix(key, s.level[lv, k])
 
 
 @jit
@@ -252,7 +252,7 @@ def beaten_before(c: Constants, g: CostTables, memo: Memo, node: SearchNode, s: 
             rows *= node.mapping.temporal[0, lv, c.array[STREAM]] if c.array[STREAM] < c.bounds.shape[0] else 1
         _mix(key, rows)
     if timed and c.dma.shape[0] > 0:
-        _engines(c, node, s, key, level)
+        _engines(c, s, key, level)
     if timed and c.overlap.any():
         _waits(c, node, s, key, level)
     parent = node.parent[level, output]

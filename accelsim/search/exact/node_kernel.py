@@ -30,10 +30,10 @@ from accelsim.model.detail import (
     WRITTEN,
     Detail,
 )
-from accelsim.model.encode import ALL_OVERLAP, FITTING, PE, STREAM, TIME, UNLIMITED, Bools, Constants, Ints
+from accelsim.model.encode import ALL_OVERLAP, FITTING, PE, STREAM, STREAMED, TIME, UNLIMITED, Bools, Constants, Ints
 from accelsim.model.jit import inline, jit
 from accelsim.model.kernel import BY_READ, BY_RETURN, BY_TRANSFER, BY_UPDATE, BY_WRITE, distinct
-from accelsim.model.ramps import array_cycles, instruction_cycles, port_cycles, waiting_cycles
+from accelsim.model.ramps import array_cycles, count_moves, instruction_cycles, port_cycles, waiting_cycles
 from accelsim.model.windows import seen_windows, tiles_into, words_into
 from accelsim.search.exact.blocks import grain_of, reach_of, way_on
 from accelsim.search.exact.incumbents import SURE
@@ -130,7 +130,9 @@ def least_array_cycles(
             held += 1
             total += _least_tiles(c, shapes, node, s, level, inside, spread, t)
     if c.array[STREAM] >= 0:
-        rows = c.array[FITTING]
+        rows, d = c.array[FITTING], c.array[STREAM]
+        if d < c.bounds.shape[0] and shapes.ragged[d]:
+            rows = min(c.bounds[d], c.array[STREAMED])
         steps = max(steps, np.floor(steps / float(rows)) * float(instruction_cycles(c, rows, rows)))
     return float(array_cycles(c, int(steps), max(total, 1), total, held))
 
@@ -377,6 +379,8 @@ def flow(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, child: int, 
     if child < levels and c.overlap[child] != ALL_OVERLAP:
         s.at[child, c.output[0], PARTIAL] = 0
         node.waits[child] += waiting_cycles(c, s, keep, child)
+    if child < levels and c.dma.shape[0] > 0:
+        count_moves(c, s, keep, child)
     return True
 
 

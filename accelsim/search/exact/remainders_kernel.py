@@ -9,11 +9,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from accelsim.model.detail import BEFORE, DOWN, INSIDE, LOOPS, PARTS_APART, SPREAD, TILE, UP, USED, Detail
-from accelsim.model.encode import PE, Constants
+from accelsim.model.detail import BEFORE, DOWN, INSIDE, LOOPS, PARTS_APART, SPREAD, TILE, TIMES, UP, USED, Detail
+from accelsim.model.detail import LAST as COVERED
+from accelsim.model.encode import ALONG, ISSUE, KIND, LINE, NO_ENGINE, PE, ROW, SAFE, STREAM, UNITS, Constants
 from accelsim.model.jit import inline, jit
 from accelsim.model.kernel import BY_READ, BY_RETURN, BY_TRANSFER, BY_UPDATE, BY_WRITE
-from accelsim.model.ramps import array_cycles, port_cycles
+from accelsim.model.ramps import (
+    WHOLE_TILES,
+    array_cycles,
+    first_tiles,
+    note_moves,
+    port_cycles,
+    ragged_short_cycles,
+    tile_cycles,
+    with_ragged_engines,
+)
 from accelsim.model.windows import words_into
 from accelsim.search.exact.incumbents import SURE
 from accelsim.search.exact.node import SearchNode
@@ -76,6 +86,63 @@ def flow_at_least(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, chi
                 )
             energy += node.charged[child, t]
     node.energy[child] = energy
+    if child < levels and c.dma.shape[0] > 0 and c.dma[child, tensors, KIND] != NO_ENGINE:
+        _moves_at_least(c, shapes, node, s, child)
+
+
+@jit
+def _moves_at_least(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, lv: int) -> None:
+    """As `count_ragged_moves`, at least: how many tiles there are along a dimension is known, but not how large."""
+    m, dims, engine, issue = node.mapping, c.bounds.shape[0], c.dma.shape[0], c.dma[lv, c.whole.shape[0], ISSUE]
+    turns, whole = 1, True
+    for d in range(dims):
+        passes, spread, size = shapes.passes[d, node.tile[lv, d]], 1, s.place[lv, d, INSIDE]
+        for outer in range(lv):
+            spread *= s.place[outer, d, SPREAD]
+        times, _ = first_tiles(m.temporal[0], m.x[0], m.y[0], passes, 1, lv, d)
+        most = max(-(-c.bounds[d] // spread), (times - 1) * size + 1) if shapes.ragged[d] else times * size
+        s.place[engine, d, TIMES], s.place[engine, d, COVERED] = times, most
+        turns *= times
+        whole &= times == 1 or not shapes.ragged[d]
+    moved, first, out = 0.0, 0, 0.0
+    for t in range(c.whole.shape[0]):
+        if node.mapping.keep[0, lv, t]:
+            all_tiles = _moved_at_least(c, shapes, s, lv, t) * (1.0 - SURE)
+            if t == c.output[0]:
+                out = all_tiles
+                continue
+            for d in range(dims):
+                all_tiles *= 1.0 if c.relevant[t, d] else float(s.place[engine, d, TIMES])
+            moved += all_tiles
+            first += tile_cycles(c, s, lv, t, WHOLE_TILES)
+    note_moves(s, lv, max(int(moved), turns * issue), first, int(out), turns, turns if whole else SAFE)
+
+
+@jit
+def _moved_at_least(c: Constants, shapes: Shapes, s: Detail, lv: int, t: int) -> float:
+    """Cycles of an engine for all different tiles of a tensor in the first instance, at least."""
+    e, engine = c.dma[lv, t], c.dma.shape[0]
+    runs, units, first = 1.0, float(e[ROW + 1] + e[LINE + 1]), 0
+    for k in range(c.terms[t]):
+        if k + 1 < c.terms[t] and not c.term_opens[t, k + 1]:
+            continue
+        extent, times = 1, 1
+        for j in range(first, k + 1):
+            extent += c.term_factor[t, j] * (s.place[lv, c.term[t, j], INSIDE] - 1)
+            times *= s.place[engine, c.term[t, j], TIMES]
+        first, d, words = k + 1, c.term[t, k], times * extent
+        if shapes.ragged[d]:
+            words = _boxes(c.term_factor[t, k], times, s.place[engine, d, COVERED])
+        if c.rank[t, d] != e[ALONG]:
+            runs *= float(words)
+            continue
+        units = 0.0
+        for piece in (ROW, LINE):
+            if e[piece] > 0:
+                each = -(-extent // e[piece])
+                least = max(-(-words // e[piece]), (times - 1) * each + 1) if shapes.ragged[d] else times * each
+                units += float(least * e[piece + 1])
+    return float(runs * units / float(c.dma[lv, c.whole.shape[0], UNITS]))
 
 
 @inline
@@ -380,11 +447,12 @@ def _book(
 
 
 @jit
-def cost_remainders(c: Constants, shapes: Shapes, node: SearchNode, s: Detail) -> tuple[float, int]:
+def cost_remainders(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, full: Detail) -> tuple[float, int]:
     """Energy [pJ] and cycles of a whole mapping.
 
     Exact, but accesses are not rounded up to blocks, which is known only of single instances. Tensors with windows cost
-    what they cost at least, and so does a change of what a systolic array holds.
+    what they cost at least, and so does a change of what a systolic array holds, and an engine that overlaps.
+    `full` : with the places of its tiles.
     """
     m, levels = node.mapping, c.fanout.shape[0]
     for d in range(c.bounds.shape[0]):
@@ -406,11 +474,15 @@ def cost_remainders(c: Constants, shapes: Shapes, node: SearchNode, s: Detail) -
                     energy += _cost_input(c, shapes, node, s, t, lv, child)
                 child = lv
     cycles = _steps_of_all(c, node) * c.mac_cycles[0]
+    if c.array[STREAM] >= 0:
+        cycles += ragged_short_cycles(c, m.temporal[0], m.x[0], m.y[0], cycles)
     if c.array[PE] >= 0:
         cycles = _array_cycles_at_least(c, shapes, node, s, cycles)
     for lv in range(levels):
         if c.limited[lv]:
             cycles = max(cycles, port_cycles(c, lv, node.read[levels, lv], node.written[levels, lv], cycles, False))
+    if c.dma.shape[0] > 0:
+        cycles = with_ragged_engines(c, m.temporal[0], m.x[0], m.y[0], m.keep[0], full, cycles)
     for lv in range(levels):
         energy += c.leak[lv] * float(cycles) * float(s.level[lv, USED])
     return energy, cycles

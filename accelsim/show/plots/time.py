@@ -49,10 +49,7 @@ def timeline_table(result: Result, einsum: Einsum, tiles: int | None = FIRST_TIL
         others stop has several rows.
     """
     computing = result.overlapped_cycles
-    ends = {m.level: max(computing + m.first, m.cycles - (-computing // m.tiles)) for m in result.moves if m.overlap}
-    engine = (
-        next((m for m in result.moves if m.level == max(ends, key=lambda name: ends[name])), None) if ends else None
-    )
+    engine = result.slowest_engine
     others = [m for m in result.moves if not m.overlap]
     count = engine.tiles if engine else max([1, *(m.tiles for m in others)])
     if not result.moves:
