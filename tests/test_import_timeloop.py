@@ -358,6 +358,27 @@ def test_problems__of_one_kind_are_layers_with_constraints_of_their_own(read, ru
     assert [layer["layer"] for layer in json.loads(out)["layers"]] == ["1", "2"]
 
 
+def test_constraints__under_their_targets_or_a_chosen_name_are_those_of_a_list(read):
+    """As in `configs/mapper` of Timeloop, chen-asplos2014.yaml and eyeriss-256.yaml."""
+    asked = "{target: Spad, type: temporal, factors: K<=2, permutation: PK}"
+    listed = read(V03, PROBLEM, f"mapspace:\n- {asked}\n")
+    named = f"mapspace: {{constraints: mine, constraints_mine: [{asked}]}}"
+    nested = """
+mapspace:
+  targets:
+  - name: Spad
+    constraints: [{type: temporal, attributes: {factors: K<=2, permutation: PK}}]
+"""
+    assert listed.constraints is not None
+    assert read(V03, PROBLEM, named).constraints == read(V03, PROBLEM, nested).constraints == listed.constraints
+    keeping = nested.replace(
+        "temporal, attributes: {factors: K<=2, permutation: PK}", "bypassing, attributes: {keep: [Inputs]}"
+    )
+    assert read(V03, PROBLEM, keeping).constraints == {"levels": [{"level": "Spad", "keep": ["Inputs"]}]}
+    with pytest.raises(AccelsimError, match="expected a list of directives, each a map with a target"):
+        read(V03, PROBLEM, named.replace("constraints: mine", "constraints: other"))
+
+
 def test_bandwidth__of_older_files_is_half_for_reads_and_half_for_writes(read):
     made = read(V03.replace("word-bits: 8}", "word-bits: 8, bandwidth: 20.0, read_bandwidth: 4}"), PROBLEM)
     main = load_architecture({"architecture": made.architecture}).levels[0]

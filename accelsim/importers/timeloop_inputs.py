@@ -173,7 +173,7 @@ def workload(shapes: Sequence[Shape], machine: Machine | None, notes: list[Note]
 
 
 _FACTOR = re.compile(r"([A-Za-z_][A-Za-z0-9_]*?)\s*(<=|>=|==|=|<|>|)\s*(\d+)(?:,(\d+))?(?![A-Za-z0-9_]|\s*[<>=])")
-_KEEPING = ("bypass", "datatype", "dataspace")
+_KEEPING = ("bypass", "bypassing", "datatype", "dataspace")
 _OF_THE_MACHINE = "architecture_constraints"
 _OF_THE_MAPPER = ("constraints", "mapspace_constraints", "mapspace", "extra_mapping_constraints")
 _KEYS = {"architecture", "problem", "mapping", "variables", "ERT", "ART", _OF_THE_MACHINE, *_OF_THE_MAPPER}
@@ -324,6 +324,25 @@ def _variables(bodies: Iterable[Table | Row]) -> dict[str, Any]:
     return values
 
 
+def _listed(given: Table | Row) -> Iterator[Table]:
+    """Directives as they stand in a list, under a name that is chosen, or under the targets that they are of."""
+    rows: Any = given
+    if isinstance(given, Table):
+        rows = given.get("targets", given.get("constraints"))
+        rows = given.get(f"constraints_{rows}", rows) if isinstance(rows, str) else rows
+    for table in rows if isinstance(rows, Row) else [rows] if rows else []:
+        if not isinstance(table, Table):
+            raise refuse(given.mark, "expected a list of directives, each a map with a target")
+        if "constraints" not in table:
+            yield table
+        for inner in tables_under(table, "constraints"):
+            attributes = value(inner, "attributes", Table, Table(inner.mark))
+            one = Table(inner.mark)
+            one |= {"target": table.get("name"), "type": inner.get("type")} | attributes
+            one.marks |= attributes.marks
+            yield one
+
+
 def _maximized(table: Table) -> Iterator[str]:
     """Dimensions whose loops are to be the largest."""
     written = table.get("maximize_dims")
@@ -355,11 +374,8 @@ class _Upon:
 
     def directives(self, given: Table | Row) -> list[_Directive]:
         """Directives of a mapping or of constraints."""
-        rows = given.get("targets", given.get("constraints")) if isinstance(given, Table) else given
         found = []
-        for table in rows if isinstance(rows, Row) else [rows] if rows else []:
-            if not isinstance(table, Table):
-                raise refuse(given.mark, "expected a list of directives, each a map with a target")
+        for table in _listed(given):
             name, kind = str(table.get("target", table.get("name", ""))), str(table.get("type", ""))
             if not self.known(table):
                 continue
