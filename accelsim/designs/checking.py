@@ -13,7 +13,6 @@ from pathlib import Path
 
 from accelsim.inputs import expression, fields, forms, library
 from accelsim.inputs.architecture import Architecture, load_architecture
-from accelsim.inputs.constraints import Constraints, read_constraints
 from accelsim.inputs.errors import AccelsimError, Problem, SpecError
 from accelsim.inputs.expression import Value
 from accelsim.inputs.fields import Fields, Key, Keys, keys_form, node_of
@@ -238,12 +237,6 @@ def refuse_no_yield(per: str, networks: Sequence[Network], node: Node, problems:
         if per not in network.yields:
             found = listed(network.yields) or "nothing, as far as its file says"
             problems.add(node, f"a run of {network.name} yields {found}", f"write `yields: {{{per}: …}}` there")
-
-
-def read_sweep_constraints(file: File, problems: Problems) -> Constraints | None:
-    """Read constraints; whether they suit each machine is seen when it is mapped."""
-    document = fields.open_document(file.path, "constraints", {}, problems)
-    return read_constraints(document.body, problems) if document else None
 
 
 def check_values(

@@ -12,7 +12,7 @@ from pathlib import Path
 from accelsim.designs import checking
 from accelsim.designs.checking import File, Network, Parameter, find_file
 from accelsim.inputs import expression, fields, forms, library
-from accelsim.inputs.constraints import Constraints
+from accelsim.inputs.constraints import Constraints, read_constraints
 from accelsim.inputs.errors import AccelsimError, Mark
 from accelsim.inputs.expression import POWER_UNITS, Expression, ExpressionError, Value
 from accelsim.inputs.fields import Fields, Formed, Key, Keys, formed, keys_form, node_of
@@ -429,7 +429,8 @@ def _mapper(top: Fields, objectives: frozenset[str], beside: Path) -> Mapper:
     seconds: float = requested.value("seconds", 0.0)
     given = requested.value("constraints", "")
     file = find_file(given, "constraints", requested.get("constraints"), beside, top.problems) if given else None
-    constraints = checking.read_sweep_constraints(file, top.problems) if file else None
+    document = fields.open_document(file.path, "constraints", {}, top.problems) if file else None
+    constraints = read_constraints(document.body, top.problems) if document else None
     remainders, padded = (requested.value(key, ()) for key in ("imperfect", "pad"))
     uneven = requested.value("uneven", False)
     return Mapper(objective, uneven, remainders, padded, seconds or None, constraints, file)

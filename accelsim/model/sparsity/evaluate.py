@@ -160,8 +160,10 @@ class _Sparse:
         found: dict[tuple[int, str], Saved] = {}
         for kind in ("gating", "skipping"):
             for node in range(self.nest.depth - 1, -1, -1):
+                if node and self.machine.levels[node - 1].name == self.machine.levels[node].name:
+                    continue  # the level has a node further out, at which its savings are found
                 for saving in own(self.machine.levels[node]).savings:
-                    if saving.kind != kind or self._repeats(node):
+                    if saving.kind != kind:
                         continue
                     best, most = None, -1.0
                     for target, leaders in self._choices(saving.choices):
@@ -174,10 +176,6 @@ class _Sparse:
                     if best is not None and (best[0] not in found or found[best[0]].share < best[1].share):
                         found[best[0]] = best[1]
         return found
-
-    def _repeats(self, node: int) -> bool:
-        """Whether the level has a node further out, at which its savings are found already."""
-        return node > 0 and self.machine.levels[node - 1].name == self.machine.levels[node].name
 
     def _choices(self, choices: Iterable[tuple[str, tuple[str, ...]]]) -> Iterable[tuple[Tensor, list[Tensor]]]:
         for role, by in choices:
