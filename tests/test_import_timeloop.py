@@ -379,6 +379,15 @@ mapspace:
         read(V03, PROBLEM, named.replace("constraints: mine", "constraints: other"))
 
 
+def test_compute_unit__may_stand_before_the_storages_of_its_list(read):
+    """As in `configs/mapper/sample-accelergy.yaml` of Timeloop."""
+    lines = V03.splitlines(keepends=True)
+    spad, mac = (next(line for line in lines if f"name: {name}" in line) for name in ("Spad", "MAC"))
+    swapped = V03.replace(spad + mac, mac + spad)
+    assert swapped != V03
+    assert read(swapped).architecture == read(V03).architecture
+
+
 def test_bandwidth__of_older_files_is_half_for_reads_and_half_for_writes(read):
     made = read(V03.replace("word-bits: 8}", "word-bits: 8, bandwidth: 20.0, read_bandwidth: 4}"), PROBLEM)
     main = load_architecture({"architecture": made.architecture}).levels[0]

@@ -23,6 +23,7 @@ from accelsim.inputs.workload import ROLES
 
 _RANGE = re.compile(r"\[\s*(\d{1,12})\s*\.\.\s*(\d{1,12})\s*\]")
 _STORAGE = re.compile("dram|sram|regfile|register|buffer|storage", re.IGNORECASE)
+_COMPUTE = re.compile("mac|alu|compute|multiplier", re.IGNORECASE)
 _LARGEST = 2**60
 _DEFAULTS = {"multiple_buffering": 1, "min_utilization": 0, "reduction_supported": True, "cluster_size": 1}
 _READ = {
@@ -167,11 +168,17 @@ def read_machine(body: Table, variables: Mapping[str, Value]) -> Machine:
         parts.pop()
     if len(parts) < 2:
         raise refuse(body.mark, "architecture: expected a storage and a compute unit at least")
+    if _stores(parts[-1]):  # v0.3 knows the compute unit by its class, wherever it stands in its list
+        parts.sort(key=lambda part: _COMPUTE.search(part.component) is not None)
     last = parts[-1]
-    if _STORAGE.search(last.component) and {"depth", "entries", "sizeKB"} & last.attributes.keys():
+    if _stores(last):
         what = f"{last.name}, the innermost component, is a storage"
         raise refuse(last.table.mark, what, "a compute unit stands last, such as one of class intmac")
     return Machine(reader.title or "timeloop", parts, notes)
+
+
+def _stores(part: Part) -> bool:
+    return bool(_STORAGE.search(part.component) and {"depth", "entries", "sizeKB"} & part.attributes.keys())
 
 
 class _Reader:
