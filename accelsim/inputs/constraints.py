@@ -136,6 +136,16 @@ class LevelConstraint:
     words: tuple[Product, ...] = ()
     layers: frozenset[str] = frozenset()
 
+    @property
+    def blocks(self) -> dict[str, Block]:
+        """What is asked of the loops of each block, by its key."""
+        return {"temporal": self.temporal, "x": self.x, "y": self.y}
+
+    def beside(self, node: LevelMapping) -> Iterator[tuple[str, Block, tuple[Loop, ...]]]:
+        """Each block in words, what is asked of it, and the loops that a mapping has there."""
+        for key, block in self.blocks.items():
+            yield key if key == "temporal" else f"spatial {key}", block, getattr(node, key)
+
 
 @dataclass(frozen=True, slots=True)
 class Constraints:
@@ -220,8 +230,7 @@ class Constraints:
                         yield f"{level.level}: words of the tile", product, tensor.words(sizes)
             if first:
                 node = _as_one([each for each in mapping.levels if each.level == level.level])
-                axes = (("temporal", asked.temporal, node.temporal), ("spatial x", asked.x, node.x))
-                for axis, block, loops in (*axes, ("spatial y", asked.y, node.y)):
+                for axis, block, loops in asked.beside(node):
                     for product in block.products:
                         bounds = (loop.bound for loop in loops if loop.dim in product.names)
                         yield f"{level.level} {axis}", product, math.prod(bounds)
@@ -237,11 +246,7 @@ class Constraints:
         ]
         for name, nodes in itertools.groupby(mapping.levels, key=lambda node: node.level):
             level, asked = _as_one(list(nodes)), self.of(name)
-            for axis, block, loops in (
-                ("temporal", asked.temporal, level.temporal),
-                ("spatial x", asked.x, level.x),
-                ("spatial y", asked.y, level.y),
-            ):
+            for axis, block, loops in asked.beside(level):
                 bounds = products(loops)
                 dims = [*bounds, *(f.dim for f in block.factors if f.dim not in bounds)]
                 where = f"{name} {axis}"
@@ -341,19 +346,19 @@ def read_constraints(
 
 def _without_rest(read: list[LevelConstraint], architecture: Architecture) -> list[LevelConstraint]:
     """Forbid loops over dimensions whose rest stands in one block in all blocks that do not name them."""
-    blocks = [block for level in read for block in (level.temporal, level.x, level.y)]
-    dims = {factor.dim: None for block in blocks for factor in block.factors if factor.rest}
+    given = [block for level in read for block in level.blocks.values()]
+    dims = {factor.dim: None for block in given for factor in block.factors if factor.rest}
     by_name = {level.level: level for level in read}
     names = dict.fromkeys([*by_name, *(level.name for level in architecture.levels)] if dims else by_name)
     settled = []
     for name in names:
         level = by_name.get(name, LevelConstraint(name))
-        for key in ("temporal", "x", "y"):
-            block = getattr(level, key)
+        blocks: dict[str, Any] = {}
+        for key, block in level.blocks.items():
             named = {factor.dim for factor in block.factors}
             none = tuple(Factor(dim, 1, 1) for dim in dims if dim not in named)
-            level = replace(level, **{key: replace(block, factors=(*block.factors, *none))})
-        settled.append(level)
+            blocks[key] = replace(block, factors=(*block.factors, *none))
+        settled.append(replace(level, **blocks))
     return settled
 
 
@@ -407,8 +412,7 @@ def _settle(asked: LevelConstraint, architecture: Architecture, einsum: Einsum) 
     dims = einsum.dims
     machine = next((each for each in architecture.levels if each.name == asked.level), None)
     settled: dict[str, Any] = {}
-    for key in ("temporal", "x", "y"):
-        block: Block = getattr(asked, key)
+    for key, block in asked.blocks.items():
         bounds = [dims[f.dim] if f.whole and f.dim in dims else None for f in block.factors]
         factors = (f if n is None else Factor(f.dim, n, n) for f, n in zip(block.factors, bounds, strict=True))
         size = 1 if machine is None or key == "temporal" else getattr(machine, key).size
@@ -564,12 +568,7 @@ def _mistakes(asked: LevelConstraint, architecture: Architecture, einsum: Einsum
     for product in asked.words:
         if product.names[0] not in roles:
             yield _Mistake("tile", *unknown("tensor", product.names[0], roles, einsum.name))
-    for key, block in (
-        ("temporal", asked.temporal),
-        ("x", asked.x),
-        ("y", asked.y),
-        ("tile", Block((), None, (), (), asked.sizes)),
-    ):
+    for key, block in {**asked.blocks, "tile": Block(products=asked.sizes)}.items():
         known = dict.fromkeys([*ROLES, *roles])
         for name in sorted(block.reuse - known.keys()):
             yield _Mistake(key, f"'{name}' is no tensor of {einsum.name}", near_miss(name, known, "roles and tensors"))
@@ -588,9 +587,9 @@ def _check_level(level: Fields, found: LevelConstraint, architecture: Architectu
             level.problems.add(entries[mistake.key], mistake.what, mistake.hint)
     machine = next((each for each in architecture.levels if each.name == found.level), None)
     if machine is not None:
-        sizes = (("temporal", found.temporal, None), ("x", found.x, machine.x.size), ("y", found.y, machine.y.size))
-        for key, block, size in sizes:
+        for key, block in found.blocks.items():
             if key in entries:
+                size = None if key == "temporal" else getattr(machine, key).size
                 _check_factors(entries[key], key, block, size, einsum, level.problems)
 
 
