@@ -26,7 +26,7 @@ from accelsim.gpu.attention import (
 )
 from accelsim.gpu.calibration import mode_of
 from accelsim.gpu.catalogue import catalogue, load_gpu
-from accelsim.gpu.fitted import Rows, fit_sets, predict, shapes_of, shipped, sources, time_kernels
+from accelsim.gpu.fitted import Rows, fit_sets, gone, predict, shapes_of, shipped, sources, time_kernels
 from accelsim.gpu.kernel import FUSED
 from accelsim.gpu.kernel_tables import joined, nearest, read_kernels, validate_kernels
 from accelsim.gpu.network import attention_pairs, network_kernels, product_of
@@ -59,18 +59,24 @@ def test_pairs_of__without_a_mask_equal_the_walked_count(tokens, cached):
     assert pairs_of(shapes(tokens=tokens, cached=cached, causal=0)).tolist() == [walked]
 
 
-@given(st.integers(1, 600), st.integers(0, 300), st.sampled_from([H100, B200]))
+WIDE = {"h100_sxm": 128, "b200": 256, "a100_sxm_80gb": 128, "l40s": 64}
+"""Queries of a tile for heads of 128 words."""
+GPUS = st.sampled_from([load_gpu(name) for name in WIDE])
+
+
+@given(st.integers(1, 600), st.integers(0, 300), GPUS)
 def test_tiles_of__without_a_mask_go_through_all_keys(tokens, cached, gpu):
-    wide = 256 if gpu is B200 else 128
-    steps = len({key // 128 for key in range(cached + tokens)})
-    walked = [steps * 128 for _ in range(0, tokens, wide)]
+    wide = WIDE[gpu.name]
+    step = min(wide, int(KEYS))
+    steps = len({key // step for key in range(cached + tokens)})
+    walked = [steps * step for _ in range(0, tokens, wide)]
     count, keys, last = tiles_of(gpu, shapes(tokens=tokens, cached=cached, causal=0))
     assert (count[0], keys[0], last[0]) == (len(walked), sum(walked), walked[-1])
 
 
 def walked_tiles(wide: int, tokens: int, cached: int, window: int) -> tuple[int, float, float]:
     """Tiles, keys of all, keys of the last: a step is touched or not; windows begin anywhere in one, on average."""
-    step, keys, last = int(KEYS), 0.0, 0.0
+    step, keys, last = min(wide, int(KEYS)), 0.0, 0.0
     starts = range(0, tokens, wide)
     for first in starts:
         queries = range(first, min(first + wide, tokens))
@@ -84,9 +90,9 @@ def walked_tiles(wide: int, tokens: int, cached: int, window: int) -> tuple[int,
     return len(starts), keys, last
 
 
-@given(st.integers(1, 600), st.integers(0, 300), st.sampled_from([0, 1, 100, 128, 500]), st.sampled_from([H100, B200]))
+@given(st.integers(1, 600), st.integers(0, 300), st.sampled_from([0, 1, 100, 128, 500]), GPUS)
 def test_tiles_of__equal_the_walked_count(tokens, cached, window, gpu):
-    wide = 256 if gpu is B200 else 128
+    wide = WIDE[gpu.name]
     found = [float(values[0]) for values in tiles_of(gpu, shapes(tokens=tokens, cached=cached, window=window))]
     assert found == pytest.approx(walked_tiles(wide, tokens, cached, window))
 
@@ -237,12 +243,49 @@ def test_fit_sets__a_new_stack_has_the_constants_of_its_library():
     assert "FlashAttention on" in found.of(B200, "/FlashAttention").text
 
 
-def test_decode__fixed_times_are_cycles():
+@pytest.mark.parametrize("kind", [PREFILL, DECODE], ids=lambda kind: kind.name)
+def test_launches__are_cycles(kind):
     """At 1.7 GHz constants are what they say; at 0.85 GHz a launch takes twice as long."""
-    constants = {name: one.start for name, one in DECODE.constants.items()}
+    constants = {name: one.start for name, one in kind.constants.items()}
     for clock in (1.7e9, 0.85e9):
-        parts = DECODE.parts(replace(H100, boost_hz=clock), shapes(tokens=1, cached=1), constants)
+        parts = kind.parts(replace(H100, boost_hz=clock), shapes(tokens=1, cached=1), constants)
         assert parts["launch"] == pytest.approx(constants["launch_us"] * 1.7e9 / clock)
+
+
+def test_fit_sets__an_unseen_family_has_the_constants_of_the_stack_on_its_path():
+    """Launches take 30 us where operands come from shared memory and 5 us where from registers."""
+    pytest.importorskip("scipy")
+    made = shapes(batch=np.tile([1, 2, 4, 8], 50), tokens=1, cached=64)
+    start = {name: one.start for name, one in DECODE.constants.items()}
+    of_path = {"async": 30.0, "mma": 5.0}
+    known = [
+        rows_of([load_gpu(name)], DECODE, made, start | {"launch_us": of_path[path]})
+        for name, path in (("h100", "async"), ("a100", "mma"))
+    ]
+    found = fit_sets(DECODE, joined(known))
+    assert {one.family for one in found.sets} == {"", "async", "mma", "hopper 9", "ampere 8"}
+    for name, path in (("b200", "async"), ("l40s", "mma"), ("rtx_pro_6000", "mma")):
+        new = rows_of([load_gpu(name)], DECODE, made, start | {"launch_us": of_path[path]})
+        assert found.of(new.gpus[0], "A/a").family == path
+        assert predict(DECODE, new, found) == pytest.approx(new.time_us, rel=0.1)
+
+
+def test_prefill__in_fp8_gains_where_operands_come_from_shared_memory():
+    """Constants of FP8 are those of the path: what is said of one changes nothing on the other."""
+    made = shapes(batch=8, tokens=4096, query_bytes=1.0, cache_bytes=1.0)
+    constants = {name: one.start for name, one in PREFILL.constants.items()}
+    for gpu, own, other in ((H100, "fp8_math", "fp8_mma"), (load_gpu("l40s"), "fp8_mma", "fp8_math")):
+        usual, slower, same = (
+            PREFILL.parts(gpu, made, constants | changed)["tiles"][0]
+            for changed in ({}, {own: 2 * constants[own]}, {other: 2 * constants[other]})
+        )
+        assert slower > 1.5 * usual == 1.5 * same
+
+
+def test_gone__an_l2_of_two_partitions_holds_half():
+    """An H100 has 50 MiB in two partitions, an L40S 96 MiB in one: half of what is moved stays at 25 and 96 MiB."""
+    for gpu, size in ((H100, 25.0), (load_gpu("l40s"), 96.0), (load_gpu("v100_pcie"), 6.0)):
+        assert gone(gpu, np.array([size * 2**20]), 1.0) == pytest.approx(0.5)
 
 
 def test_nearest__is_the_row_of_least_distance():

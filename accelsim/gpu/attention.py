@@ -24,6 +24,7 @@ from accelsim.gpu.fitted import (
     Parts,
     Shapes,
     gone,
+    operand_path,
     shapes_of,
     time_kernels,
 )
@@ -47,25 +48,45 @@ _MOVED = 2.0
 """Bytes of a word of the result; also of Q before it is quantised."""
 
 
+def queries_of(gpu: Gpu, shapes: Shapes) -> Floats:
+    """Count the queries of a block's tile.
+
+    Where operands come from registers, the largest of which two blocks fit an SM, each with its queries and 64 keys and
+    values in shared memory, else the largest of which one fits (FlashAttention-2, its launch template: 128 for heads of
+    128 words on an A100, 64 on compute capability 8.6 and 8.9). Else 128, as FlashAttention-3 has, and on tcgen05 two
+    of these by turns.
+
+    Examples
+    --------
+    >>> from accelsim.gpu.catalogue import load_gpu
+    >>> heads = {"head_size": np.array([64.0, 128.0, 256.0]), "value_size": np.array([64.0, 128.0, 256.0])}
+    >>> [queries_of(load_gpu(name), heads).tolist() for name in ("a100", "l40s", "h100")]
+    [[128.0, 128.0, 128.0], [128.0, 64.0, 64.0], [128.0, 128.0, 128.0]]
+    """
+    size, few = shapes["head_size"], QUERIES / 2
+    if operand_path(gpu) == "async":
+        return np.full_like(size, PAIRED_QUERIES if gpu.compute_capability[0] == 10 else QUERIES)
+    large, small = (2.0 * (count * size + few * (size + shapes["value_size"])) for count in (QUERIES, few))
+    alone = (large <= gpu.smem_per_block_bytes) & (2 * small > gpu.smem_bytes)
+    return np.where((2 * large <= gpu.smem_bytes) | alone, QUERIES, few)
+
+
 def tiles_of(gpu: Gpu, shapes: Shapes) -> tuple[Floats, Floats, Floats]:
     """Count the tiles of queries of a head, the keys that these go through in whole steps, and those of the last tile.
 
     Causal, a tile goes through all keys up to its last query; with a window, through those that its queries see, which
-    begin anywhere in a step: L keys touch (L - 1) / 128 + 1 steps on average.
+    begin anywhere in a step: L keys touch (L - 1) / 128 + 1 steps on average. Tiles of 64 queries have steps of 64.
     """
-    wide = _queries(gpu)
+    wide = queries_of(gpu, shapes)
+    step = np.minimum(wide, KEYS)
     tokens, cached, window = shapes["tokens"], shapes["cached"], shapes["window"]
     count = np.ceil(tokens / wide)
-    cap = np.where(window > 0, window + np.minimum(wide, tokens) - 2 + KEYS, _ALL)
-    start = np.ceil(cached / KEYS) * KEYS
-    last = np.minimum(np.ceil((cached + tokens) / KEYS) * KEYS, cap)
+    cap = np.where(window > 0, window + np.minimum(wide, tokens) - 2 + step, _ALL)
+    start = np.ceil(cached / step) * step
+    last = np.minimum(np.ceil((cached + tokens) / step) * step, cap)
     below = np.where(shapes["causal"] > 0, np.clip(np.floor((cap - start) / wide), 0, count - 1), 0)
     keys = below * start + wide * below * (below + 1) / 2 + (count - 1 - below) * np.minimum(cap, last) + last
     return count, keys, last
-
-
-def _queries(gpu: Gpu) -> float:
-    return PAIRED_QUERIES if gpu.compute_capability[0] == 10 else QUERIES
 
 
 def pairs_of(shapes: Shapes) -> Floats:
@@ -114,8 +135,11 @@ def _least(gpu: Gpu, shapes: Shapes) -> tuple[Floats, Floats]:
     return operations / _peak(gpu, shapes["query_bytes"]), (own + cache) / (gpu.dram_bytes_per_s * 1e-6)
 
 
+_CLOCK = 1.7e9
+"""Clock [Hz] at which fixed times are: a chain of dependent instructions and loads takes cycles."""
+
 _PREFILL = {
-    "launch_us": Constant(6.0, 0.5, 60.0, "launches, and what no size changes"),
+    "launch_us": Constant(6.0, 0.5, 60.0, "launches, and what no size changes; at 1.7 GHz, as all that is fixed here"),
     "math": Constant(0.7, 0.05, 1.5, "share of the BF16 peak"),
     "exponential": Constant(1.0, 0.01, 8.0, "cost of an exponential, of what the special function units take"),
     "shown": Constant(0.1, 0.005, 1.0, "share of products or exponentials that the longer of the two does not hide"),
@@ -124,34 +148,37 @@ _PREFILL = {
     "imbalance": Constant(1.0, 0.01, 3.0, "tiles that SMs wait for each other at the end"),
     "fp8_math": Constant(0.8, 0.2, 3.0, "time of products in FP8, of that in BF16"),
     "fp8_cache": Constant(1.0, 0.2, 3.0, "the same where only the cache is in FP8"),
+    "fp8_mma": Constant(1.0, 0.3, 3.0, "the same of both where operands come from registers, which hold V transposed"),
     "cache_passes": Constant(1.5, 0.5, 20.0, "how often K and V are moved: read, written to the cache, converted"),
     "memory": Constant(0.5, 0.1, 1.5, "share of the bandwidth of DRAM"),
     "sm_bytes": Constant(10.0, 0.5, 100.0, "bytes that an SM moves in a cycle where they are in L2"),
-    "residency": Constant(0.6, 0.05, 5.0, "share of L2 that data of the run before may fill"),
+    "residency": Constant(1.0, 0.05, 5.0, "share of L2 that data of the run before may fill"),
 }
 
 
 def _prefill_parts(gpu: Gpu, shapes: Shapes, constants: Constants) -> Parts:
     """Tiles over SMs, the longest last; then the passes over Q, K, V and the result."""
     tokens, cycles = shapes["tokens"], gpu.boost_hz * 1e-6
+    fixed = _CLOCK / gpu.boost_hz
     count, keys, last = tiles_of(gpu, shapes)
-    rows = np.minimum(_queries(gpu), np.ceil(tokens / _ROWS) * _ROWS)
-    slower = np.where(shapes["cache_bytes"] < 2, constants["fp8_cache"], 1.0)
-    slower = np.where(shapes["query_bytes"] < 2, constants["fp8_math"], slower)
+    rows = np.minimum(queries_of(gpu, shapes), np.ceil(tokens / _ROWS) * _ROWS)
+    of_queries, of_cache = ("fp8_math", "fp8_cache") if operand_path(gpu) == "async" else ("fp8_mma", "fp8_mma")
+    slower = np.where(shapes["cache_bytes"] < 2, constants[of_cache], 1.0)
+    slower = np.where(shapes["query_bytes"] < 2, constants[of_queries], slower)
     rate = _wide_flops(gpu) / gpu.sms * 1e-6 * constants["math"]
     products = 2 * rows * (shapes["head_size"] + shapes["value_size"]) / rate * slower
     exponentials = rows * (constants["exponential"] / (_EXPONENTIALS * cycles))
     key = np.maximum(products, exponentials) + constants["shown"] * np.minimum(products, exponentials)
-    key = key + constants["step_us"] / KEYS
+    key = key + fixed * constants["step_us"] / KEYS
     blocks = count * shapes["batch"] * shapes["heads"]
-    usual, longest = key * keys / count + constants["tile_us"], key * last + constants["tile_us"]
+    usual, longest = key * keys / count + fixed * constants["tile_us"], key * last + fixed * constants["tile_us"]
     rounds = blocks / gpu.sms
     shared = rounds * usual + constants["imbalance"] * usual * np.maximum(1 - 1 / rounds, 0)
     own, cache = _bytes(shapes)
     moved = own + constants["cache_passes"] * cache
     cold = gone(gpu, moved, constants["residency"]) / (gpu.dram_bytes_per_s * 1e-6 * constants["memory"])
     return {
-        "launch": np.full_like(tokens, constants["launch_us"]),
+        "launch": np.full_like(tokens, fixed * constants["launch_us"]),
         "tiles": np.where(rounds <= 1, longest, np.maximum(longest, shared)),
         "memory": moved * (cold + 1 / (gpu.sms * cycles * constants["sm_bytes"])),
     }
@@ -169,9 +196,6 @@ def _prefill_variant(shapes: Shapes) -> Names:
     return names
 
 
-_CLOCK = 1.7e9
-"""Clock [Hz] at which fixed times of decode are: a chain of dependent instructions and loads takes cycles."""
-
 _DECODE = {
     "launch_us": Constant(6.0, 0.5, 60.0, "launches, and what no size changes; at 1.7 GHz, as all that is fixed here"),
     "fp8_us": Constant(1.0, 0.05, 30.0, "what an FP8 cache adds to them"),
@@ -185,7 +209,7 @@ _DECODE = {
     "dram_reads": Constant(0.3, 0.01, 1.0, "share of these reads that L2 does not serve"),
     "memory": Constant(0.8, 0.2, 1.05, "share of the bandwidth of DRAM"),
     "l2": Constant(0.5, 0.02, 3.0, "share of the bandwidth of L2"),
-    "residency": Constant(0.6, 0.05, 5.0, "share of L2 that data of the run before may fill"),
+    "residency": Constant(1.0, 0.05, 5.0, "share of L2 that data of the run before may fill"),
 }
 
 
@@ -240,10 +264,10 @@ def _decode_variant(shapes: Shapes) -> Names:
     return names
 
 
-PREFILL = Kind("attention prefill", _PREFILL, _prefill_parts, _least, _prefill_variant)
-DECODE = Kind("attention decode", _DECODE, _decode_parts, _least, _decode_variant)
-MLA_PREFILL = Kind("latent attention prefill", _PREFILL, _prefill_parts, _least, _prefill_variant)
-MLA_DECODE = Kind("latent attention decode", _DECODE, _decode_parts, _least, _decode_variant)
+PREFILL = Kind("attention prefill", _PREFILL, _prefill_parts, _least, _prefill_variant, operand_path)
+DECODE = Kind("attention decode", _DECODE, _decode_parts, _least, _decode_variant, operand_path)
+MLA_PREFILL = Kind("latent attention prefill", _PREFILL, _prefill_parts, _least, _prefill_variant, operand_path)
+MLA_DECODE = Kind("latent attention decode", _DECODE, _decode_parts, _least, _decode_variant, operand_path)
 LATENT, ROTARY, HEAD = 512, 64, 128
 """Words of DeepSeek's latent vector, of the part of a key with its position, and of a head without it (DeepSeek-V2)."""
 _LEAST = {

@@ -22,6 +22,7 @@ from accelsim.gpu.fitted import (
     Names,
     Parts,
     Shapes,
+    link_of,
     one_variant,
     shapes_of,
     time_kernels,
@@ -137,8 +138,8 @@ def _variant(shapes: Shapes) -> Names:
     return np.array(OPERATIONS)[shapes["operation"].astype(np.int64)]
 
 
-NCCL = Kind("NCCL", _RING, _nccl_parts, _least, _variant)
-ONE_SHOT = Kind("one-shot all-reduce", _ONE_SHOT, _one_shot_parts, _least, one_variant)
+NCCL = Kind("NCCL", _RING, _nccl_parts, _least, _variant, link_of)
+ONE_SHOT = Kind("one-shot all-reduce", _ONE_SHOT, _one_shot_parts, _least, one_variant, link_of)
 
 
 def collective_shapes(operation: Any, gpus: Any, size_bytes: Any, word_bytes: Any = 2.0) -> dict[str, Floats]:

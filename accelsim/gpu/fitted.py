@@ -1,10 +1,10 @@
 """Kernels whose code is not known: a physical form with few constants for each kind, fitted to measured rows.
 
 Constants are fitted for all stacks together, for each library whose kernels several stacks take, for each software
-stack, and for each stack on each family of GPUs, each near the ones before it, so that few rows move little. A GPU that
-was not measured has the constants of its family, or else of the stack on other families, or else of the library, or of
-all. `kernels.json` holds them with the tables that they
-were fitted to; `benchmarks/gpu/fit_kernels.py` writes it. Arrays: P = kernels. Times are in us.
+stack, for each stack on GPUs of one path (`operand_path`, `link_of`), and on each family of GPUs, each near the ones
+before it, so that few rows move little. A GPU that was not measured has the constants of its family, or else of the
+stack on GPUs of its path, on all GPUs, or else of the library, or of all. `kernels.json` holds them with the tables
+that they were fitted to; `benchmarks/gpu/fit_kernels.py` writes it. Arrays: P = kernels. Times are in us.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from accelsim.gpu.calibration import fit_positive
 from accelsim.gpu.catalogue import Gpu
-from accelsim.gpu.constants import Floats
+from accelsim.gpu.constants import Floats, compute_class
 from accelsim.inputs.errors import AccelsimError
 
 Shapes = Mapping[str, Floats]
@@ -44,6 +44,25 @@ class Constant:
     meaning: str
 
 
+def operand_path(gpu: Gpu) -> str:
+    """How multiply-adds in 16 bit get their operands (see `constants.COMMON`), for which libraries write their kernels.
+
+    FlashAttention-2 and CUTLASS's kernels for compute capability 8 run on `mma`, FlashAttention-3 and warp-specialised
+    ones, which load by TMA, on `async`.
+    """
+    return compute_class(gpu, next((name for name in ("bf16", "fp16") if name in gpu.operations_per_sm_cycle), "fp32"))
+
+
+def link_of(gpu: Gpu) -> str:
+    """What joins GPUs of a node, for which libraries have algorithms and kernels of their own."""
+    return "NVLink" if gpu.nvlink_bytes_per_s else "PCIe"
+
+
+def one_path(gpu: Gpu) -> str:
+    """No kernels of its own for any GPU."""
+    return ""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Kind:
     """An operator as software stacks compute it.
@@ -57,6 +76,8 @@ class Kind:
         Time of the operations at the peak of the data sheet, and of the compulsory bytes at its bandwidth [us].
     variant : callable
         Name of the kernel that a stack takes for a shape, str[P]; constants are fitted for each.
+    path : callable
+        What decides which kernels libraries have for a GPU; families of one path are nearer to each other.
     """
 
     name: str
@@ -64,6 +85,7 @@ class Kind:
     parts: Callable[[Gpu, Shapes, Constants], Parts]
     least: Callable[[Gpu, Shapes], tuple[Floats, Floats]]
     variant: Callable[[Shapes], Names]
+    path: Callable[[Gpu], str] = one_path
 
 
 _SHARPNESS = 3.0
@@ -72,8 +94,17 @@ _SHARPNESS = 3.0
 
 def gone(gpu: Gpu, moved: Floats, residency: float) -> Floats:
     """Share of the bytes that are moved which L2 does not hold from the run before."""
-    much = (moved / (gpu.l2_bytes * residency)) ** _SHARPNESS
+    much = (moved / (gpu.l2_bytes / partitions_of(gpu) * residency)) ** _SHARPNESS
     return much / (1 + much)
+
+
+def partitions_of(gpu: Gpu) -> int:
+    """Count the partitions of L2, each of which caches what the SMs beside it read, so that it may hold data twice.
+
+    Two from GA100 on, of chips with HBM (NVIDIA A100 white paper, L2 cache; GH100 and GB100 are built alike); one of
+    GV100 and of chips with GDDR.
+    """
+    return 2 if gpu.memory_type.startswith("HBM") and gpu.compute_capability >= (8, 0) else 1
 
 
 def one_variant(shapes: Shapes) -> Names:
@@ -94,7 +125,7 @@ def roofline_of(kind: Kind) -> Kind:
         "math": Constant(0.5, 0.003, 1.5, "share of the peak of the data sheet"),
         "memory": Constant(0.7, 0.01, 1.5, "share of the bandwidth of the data sheet"),
     }
-    return Kind(f"{kind.name}, roofline", constants, parts, kind.least, kind.variant)
+    return Kind(f"{kind.name}, roofline", constants, parts, kind.least, kind.variant, kind.path)
 
 
 def family(gpu: Gpu) -> str:
@@ -181,7 +212,7 @@ class FittedSet:
 
     stack: str
     variant: str
-    family: str
+    family: str  # or a path (see `Kind`)
     gpus: tuple[str, ...]
     rows: int
     values: Mapping[str, float] = field(hash=False)
@@ -209,13 +240,10 @@ class Fitted:
         """
         own = [one for one in self.sets if one.stack.strip("/") == one.stack != ""]
         own = own if stack is None else self._of_stack(stack)
-        near = [one for one in own if one.family == family(gpu)]
-        if near:
-            return max(near, key=lambda one: (one.variant == variant, not one.variant, one.rows))
-        if not own or stack is None:
-            every = [one for one in self.sets if not one.stack]
-            return max(every, key=lambda one: (one.family == family(gpu), not one.family))
-        return max(own, key=lambda one: (one.variant == variant, not one.variant, not one.family, one.rows))
+        near = {"": 1, operand_path(gpu): 2, link_of(gpu): 2, family(gpu): 3}
+        if not own or (stack is None and all(one.family != family(gpu) for one in own)):
+            own = [one for one in self.sets if not one.stack]
+        return max(own, key=lambda one: (near.get(one.family, 0), one.variant == variant, not one.variant, one.rows))
 
     def _of_stack(self, stack: str) -> list[FittedSet]:
         if not stack:
@@ -321,40 +349,41 @@ def fit_sets(kind: Kind, rows: Rows, common: Constants | None = None) -> Fitted:
     start = {name: one.start for name, one in kind.constants.items()}
     found: dict[tuple[str, str, str], FittedSet] = {}
     variants, families = kind.variant(rows.shapes), rows.families
+    paths = np.array([kind.path(gpu) for gpu in rows.gpus])[rows.which]
     everything = np.ones(len(rows), dtype=bool)
 
-    def add(key: tuple[str, str, str], members: NDArray[np.bool_], near: tuple[str, str, str] | None) -> None:
+    def add(key: tuple[str, str, str], members: NDArray[np.bool_], *near: tuple[str, str, str]) -> None:
+        """Fit a set near the first one of several that there is."""
         if members.sum() < _LEAST_ROWS:
             return
-        prior = found[near].values if near in found else (common or start)
+        prior = next((found[other].values for other in near if other in found), common or start)
         own = rows.take(members)
         gpus = tuple(rows.gpus[which].name for which in np.unique(own.which).tolist())
-        weight = _PRIOR_WEIGHT if key[2] else _WIDE_PRIOR_WEIGHT
+        weight = _PRIOR_WEIGHT if key[2] in families else _WIDE_PRIOR_WEIGHT
         found[key] = FittedSet(*key, gpus, len(own), _fit(kind, own, prior, weight))
 
-    add(("", "", ""), everything, None)
-    several = len(set(families.tolist())) > 1
-    for name in sorted(set(families.tolist())) if several else []:
-        add(("", "", name), families == name, ("", "", ""))
+    def levels(stack: str, variant: str, members: NDArray[np.bool_], wide: str) -> None:
+        """Constants of all GPUs, and but for libraries of each path and of each family on it."""
+        add((stack, variant, ""), members, (wide, "", ""))
+        for places in (paths, families) if not stack.startswith("/") else ():
+            for name in sorted(set(places[members].tolist()) - {""}):
+                at = members & (places == name)
+                near = ((stack, "", name), (stack, variant, str(paths[at][0])), (stack, variant, ""))
+                add((stack, variant, name), at, *near)
+
+    levels("", "", everything, "")
     libraries = np.array([library_of(stack) for stack in rows.stack.tolist()])
     for library in sorted(set(libraries.tolist()) - {""}):
-        add((library, "", ""), libraries == library, ("", "", ""))
+        levels(library, "", libraries == library, "")
         for variant in sorted(set(variants[libraries == library].tolist())):
-            add((library, variant, ""), (libraries == library) & (variants == variant), (library, "", ""))
+            levels(library, variant, (libraries == library) & (variants == variant), library)
     for stack in sorted(set(rows.stack.tolist())):
         of_stack = rows.stack == stack
-        where = sorted(set(families[of_stack].tolist()))
         kernels = sorted(set(variants[of_stack].tolist()))
-        all_of_it = kernels[0] if len(kernels) == 1 else ""
-        wide = (library_of(stack), "", "")
-        add((stack, all_of_it, ""), of_stack, wide if wide in found else ("", "", ""))
-        for name in where:
-            add((stack, all_of_it, name), of_stack & (families == name), (stack, all_of_it, ""))
+        wide = library_of(stack)
+        levels(stack, kernels[0] if len(kernels) == 1 else "", of_stack, wide if (wide, "", "") in found else "")
         for variant in kernels if len(kernels) > 1 else []:
-            of_variant = of_stack & (variants == variant)
-            add((stack, variant, ""), of_variant, (stack, "", ""))
-            for name in where:
-                add((stack, variant, name), of_variant & (families == name), (stack, "", name))
+            levels(stack, variant, of_stack & (variants == variant), stack)
     return Fitted(tuple(found.values()))
 
 

@@ -146,7 +146,7 @@ _PASS = {
     "launch_us": Constant(2.0, 0.1, 60.0, "launches, and what no size changes"),
     "memory": Constant(0.7, 0.02, 1.5, "share of the bandwidth of DRAM"),
     "sm_bytes": Constant(20.0, 0.2, 100.0, "bytes that an SM moves in a cycle"),
-    "residency": Constant(0.5, 0.05, 5.0, "share of L2 that data of the run before may fill"),
+    "residency": Constant(1.0, 0.05, 10.0, "share of L2 that data of the run before may fill"),
 }
 
 
@@ -201,7 +201,7 @@ _EXPERTS = {
     "moves": Constant(1.5, 0.05, 30.0, "how often activations are moved, of once through DRAM"),
     "tile_us": Constant(0.5, 0.01, 10.0, "start and end of a tile"),
     "loads": Constant(0.7, 0.05, 5.0, "time of an SM's loads, of what its port takes"),
-    "residency": Constant(0.6, 0.05, 3.0, "share of L2 that weights of the run before may fill"),
+    "residency": Constant(1.0, 0.05, 5.0, "share of L2 that weights of the run before may fill"),
     "fullest": Constant(0.3, 0.01, 1.0, "share of the fullest expert's excess that its rank has"),
     "crowding": Constant(0.1, 0.001, 1.2, "power of the ranks by which a rank was given more than its share of tokens"),
 }
