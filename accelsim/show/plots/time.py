@@ -40,7 +40,7 @@ def timeline_table(result: Result, einsum: Einsum, tiles: int | None = FIRST_TIL
     when it is done with the last, and when the compute units are done with the one before; these use all tiles for as
     long. While an engine that does not overlap moves a tile, or a tile fills or drains that all else waits for,
     everything else stops. Where storage nodes of a level stand at different loops, a tile takes the mean; and so it
-    does where a tile further in changes several times.
+    does where a tile further in changes several times, and where loops leave remainders.
 
     Returns
     -------
