@@ -300,6 +300,8 @@ def test_explore_command__proves_a_joint_front_and_draws_it(folder, run):
     assert points["joint"]["points"] == sum(row["front"] for row in points["designs"])
     done, out, _ = run("explore", "s.yaml", "-o", "near", "--workers", "1", "--joint", "--within", "0.1")
     assert "with any mapping beats it by more than 10 % in energy and time\n" in out
+    done, _, err = run("explore", "s.yaml", "-o", "near", "--joint", "--within", "500%")
+    assert (done, "no share; give one from 0 to 1, such as 1%" in err) == (2, True)
     done, _, err = run("explore", "s.yaml", "-o", "near", "--within", "0.1")
     assert done == 2
     assert "--joint" in err

@@ -305,6 +305,8 @@ def read_sweep(
         )
     joint = top.value("joint", False) or joint
     share = float(top.value("within", 0.0)) if within is None else within
+    if share > 1:
+        problems.add(body, f"within {share:g} of a point is no share", "give one from 0 to 1, such as 1%")
     _refuse_not_joint(top, body, objectives, strategy, joint=joint, share=share)
     mapper = _mapper(top, objectives, file.path)
     if sure and architecture is not None:
