@@ -6,11 +6,13 @@ calls again with each of its callers; compiling took five times as long.
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import inspect
 import pickle
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -19,6 +21,7 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils, typed_passes, untyped_passes
+from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import PassManager
 from numba.core.typing.templates import AttributeTemplate, Signature, infer_getattr, signature
@@ -64,11 +67,20 @@ _WORD = ir.IntType(64)
 _POINTER = ir.IntType(8).as_pointer()
 
 
+class _Library(JITCodeLibrary):  # type: ignore[misc]
+    """Machine code that is optimised once, as a whole; Numba optimises each function alone before that."""
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        ll_module.data_layout = self._codegen._data_layout
+
+
 class _Compiler(CompilerBase):  # type: ignore[misc]
     """Numba's passes without those for what kernels do not use."""
 
     def define_pipelines(self) -> list[PassManager]:
-        """Give the passes in order."""
+        """Give the passes in order, and a library for what they make."""
+        self.state.library = _Library(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
+        self.state.library.enable_object_caching()
         every, some = DefaultPassBuilder.define_nopython_pipeline(self.state), PassManager("kernel")
         for each, name in every.passes:
             if each not in _NEEDLESS:
@@ -182,10 +194,21 @@ def _kind_of(of: Any) -> Kind:
 
 def compile_kernel(kernel: Source, kinds: tuple[Kind, ...]) -> None:
     """Compile a kernel for what Python passes, and say how long that takes."""
-    with LOCK:
+    with LOCK, _rare_collections():
         _STARTED[:] = [time.monotonic()]
         _compile(kernel, tuple(_type_of(kind) for kind in kinds), name_of(kernel, kinds))
         NEXT_SAID[0] += time.monotonic() - _STARTED[0]
+
+
+@contextmanager
+def _rare_collections() -> Iterator[None]:
+    """Look for cycles of objects less often: Numba makes objects by the million, and nearly all stay to the end."""
+    thresholds = gc.get_threshold()
+    gc.set_threshold(50_000, *thresholds[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
 
 
 _STARTED = [0.0]
