@@ -72,6 +72,21 @@ def test_descent__finds_the_optimum_of_nearly_every_small_space():
     assert missed <= 1
 
 
+def test_descent__of_one_level_moves_no_factor_elsewhere():
+    level = {
+        "name": "DRAM",
+        "class": "DRAM",
+        "word": "16 bit",
+        "energy": {"read": "2 pJ", "write": "2 pJ", "source": "test"},
+    }
+    mac = {"name": "MAC", "class": "intmac", "energy": {"compute": "1 pJ", "source": "test"}}
+    machine = load_architecture({"architecture": {"name": "one", "levels": [level], "compute": mac}})
+    space = space_of(machine, load_workload("gemm").layers[0])
+    assert len(space.slots) == 1
+    found = Descent(space, terms_of(product(*(1.0, 0.0)))).go(2)
+    assert found.value == map_einsum(machine, load_workload("gemm").layers[0]).best.energy_pj
+
+
 def test_descent__is_the_same_for_any_number_of_workers():
     space = space_of(load_architecture("simba"), load_workload("conv").layers[0])
     one, three = (Descent(space, terms_of(product(*(1.0, 0.0))), workers=workers).go(5) for workers in (1, 3))

@@ -23,8 +23,8 @@ from accelsim.search.value_kernel import CYCLES, WORDS
 POLL_SECONDS = 0.02
 FIRST_WALKS = 4
 """Walks before an exact search, short ones: some hundredths of a second."""
-SHORT, USUAL, LONG = 5_000, 20_000, 100_000
-"""Steps of the first walks, of others, and of each fourth of these."""
+SHORT, LONGER, LONGEST = 5_000, 4, 320_000
+"""Steps of the first walks, how many times as many the next ones take, and the most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,9 @@ class Descent:
         """Take one walk; returns its mappings, and how many were evaluated."""
         from accelsim.search.descent_kernel import walk
 
-        found, steps = make_walk(self.space), SHORT if number < FIRST_WALKS else LONG if number % 4 == 3 else USUAL
+        found, steps = make_walk(self.space), SHORT
+        for _ in range(number // FIRST_WALKS):
+            steps = min(LONGER * steps, LONGEST)
         encoded = self.space.encoded
         seen = walk(encoded.constants, self.choices, found, make_detail(encoded), self.key, number, steps, self._stop)
         return found, int(seen)

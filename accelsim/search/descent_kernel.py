@@ -27,7 +27,7 @@ OVERFLOW = 3.0
 """Weight of ln(what is needed / what there is) in the cost of a mapping that breaks limits."""
 TIE = 0.05
 """Weight of energy and of the cycles of the compute units where cycles count: most steps change no bottleneck."""
-HOTTEST, COLDEST = 0.1, 3e-4
+HOTTEST, COLDEST = 0.4, 1e-3
 """Temperatures at the beginning and the end of a walk, of ln(objective)."""
 TINY = 1e-300
 
@@ -306,6 +306,8 @@ def _shift(g: Choices, w: Walk, row: int, d: int, k: int, a: int, b: int, stream
 def _change_factors(g: Choices, w: Walk, row: int, stream: np.uint64, exchange: bool) -> tuple[np.uint64, bool]:
     """Move a factor between two slots; with `exchange`, another one the other way."""
     slots, dims = w.at.shape[1:]
+    if slots < 2:
+        return stream, False
     stream, d = _below(stream, dims)
     stream, a = _below(stream, slots)
     for _ in range(slots):  # a slot with a loop of the dimension
@@ -370,6 +372,41 @@ def _change_order(c: Constants, g: Choices, w: Walk, row: int, stream: np.uint64
 
 
 @jit
+def _give_axis(c: Constants, g: Choices, w: Walk, row: int, stream: np.uint64) -> tuple[np.uint64, bool]:
+    """Give a spatial axis to one dimension: the factors of all others go to another slot, its own come from there.
+
+    What is left of the axis is filled with factors from any slot.
+    """
+    slots, dims = w.at.shape[1:]
+    stream, a = _below(stream, slots)
+    for _ in range(slots):
+        if g.slot[a, 1] != 0:
+            break
+        a = (a + 1) % slots
+    if g.slot[a, 1] == 0:
+        return stream, False
+    stream, d = _below(stream, dims)
+    stream, b = _below(stream, slots - 1)
+    b += b >= a
+    changed = False
+    for e in range(dims):
+        if e != d and w.at[row, a, e] > 0:
+            stream, changed = _shift(g, w, row, e, w.at[row, a, e], a, b, stream)
+            if not changed:
+                return stream, False
+    size = c.fanout[g.slot[a, 0], g.slot[a, 1] - 1]
+    for step in range(slots):
+        other = (b + step) % slots
+        for k in range(w.at[row, other, d] if other != a else 0, 0, -1):
+            if g.divisor[d, w.at[row, a, d]] * g.divisor[d, k] <= size and g.quotient[d, w.at[row, other, d], k] >= 0:
+                stream, done = _shift(g, w, row, d, k, other, a, stream)
+                changed |= done
+                if done:
+                    break
+    return stream, changed
+
+
+@jit
 def _change(c: Constants, g: Choices, w: Walk, row: int, stream: np.uint64) -> tuple[np.uint64, bool]:
     """Change a mapping a little; False if nothing changed or the constraints forbid it."""
     stream, u = next_number(stream)
@@ -383,6 +420,8 @@ def _change(c: Constants, g: Choices, w: Walk, row: int, stream: np.uint64) -> t
         return stream, not g.required[c.nodes[level, 1] - 1, t]
     if u < 0.35:
         return _change_order(c, g, w, row, stream)
+    if u < 0.4:
+        return _give_axis(c, g, w, row, stream)
     return _change_factors(g, w, row, stream, u > 0.75)
 
 

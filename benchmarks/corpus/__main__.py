@@ -94,7 +94,7 @@ def machines(folder: Path) -> Iterator[tuple[str, Architecture, bool]]:
             name = place.replace("/hardware", "").replace("/arches", "").replace("/", "_")
             with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
                 command.main(["import", f"{FOREIGN / place}.yaml", "-o", str(folder / name)])
-            yield name, load_architecture(next((folder / name).glob("*.yaml"))), False
+            yield name, load_architecture(folder / name / "architecture.yaml"), False
 
 
 def _ladder(seed: int) -> dict[str, object]:

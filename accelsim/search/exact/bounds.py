@@ -192,7 +192,8 @@ class BoundsMaker:
             end = level + 2 if innermost else int(self.c.nodes[level + 1, 1])  # of the nodes of a level one keeps it
             keeps = innermost or self.may_keep[level + 1 : end, t].any()
             apart = float(np.max(self.grid.options[level].apart, initial=1.0))
-            costs[level] = apart * (costs[end - 1] + (self.entering[level] if keeps else 0.0))
+            entering = self.entering[level] + whole * self._coming_back(level, 0)
+            costs[level] = apart * (costs[end - 1] + (entering if keeps else 0.0))
         self.bounds.copy_costs = costs
 
     def reduce(self, statuses: Statuses, level: int, around: bool) -> Statuses:
@@ -509,7 +510,7 @@ class BoundsMaker:
             near=np.divide(1.0, 1.0 - least, out=np.zeros_like(least), where=least < 1.0),
             status=np.array(self.around_statuses[level], np.int64),
             loose=np.array([self.bounds.structure.loose]),
-            elided=self.entering[level : level + 1] * (not self.c.windowed[output]),
+            elided=np.array([self._elided(level, context) for context in contexts]),
             copy_costs=self.bounds.copy_costs[level + 1 : level + 2],
             copies=self.copies[level],
             inner_copies=self.copies[level + 1],
@@ -552,16 +553,38 @@ class BoundsMaker:
     def _shares(self, level: int, context: Context) -> list[float]:
         """Cost of a word of each tensor that leaves the network of a level for the parent.
 
-        It pays the nearest network outside the level if it passes by that. On the others there are at least as many
-        words as the parent sees, because networks on the way only bring words together.
+        It pays the nearest network outside the level that has several children, and those of one child further in. On
+        the others there are at least as many words as the parent sees, because networks only bring words together.
         """
         found = []
         for t, (parent, share) in enumerate(zip(context.parents, context.shares, strict=True)):
-            pj, each = self.pj[parent:level, t, BY_TRANSFER], self.pj[parent, t]
+            nearest = self._nearest(parent, level)
+            near, far = (self.pj[a:b, t, BY_TRANSFER].sum() for a, b in ((nearest, level), (parent, nearest)))
+            each = self.pj[parent, t]
             back = t == self.c.output[0] and not self.c.windowed[t]
             seen = each[BY_UPDATE] + each[BY_READ] * back if t == self.c.output[0] else each[BY_READ]
-            found.append(float(pj[-1:].sum() + share * (pj[:-1].sum() + seen)))
+            found.append(float(near + share * (far + seen)))
+        found[self.c.output[0]] += self._coming_back(level, context.parents[self.c.output[0]])
         return found
+
+    def _nearest(self, parent: int, level: int) -> int:
+        """The nearest network outside a level, up to the parent, that has several children; else the outermost."""
+        several = (at for at in range(level - 1, parent - 1, -1) if np.max(self.grid.options[at].spread, initial=1) > 1)
+        return next(several, parent)
+
+    def _coming_back(self, level: int, parent: int) -> float:
+        """Cost of a word of the output that comes back over these networks, if that of the level has one child."""
+        output = int(self.c.output[0])
+        if self.c.windowed[output] or parent >= level or np.max(self.grid.options[level].spread, initial=1) > 1:
+            return 0.0
+        return float(self.pj[self._nearest(parent, level) : level, output, BY_RETURN].sum())
+
+    def _elided(self, level: int, context: Context) -> float:
+        """What the words of the output cost that do not come to the next level, for each copy of the output there."""
+        t = int(self.c.output[0])
+        if self.c.windowed[t]:
+            return 0.0
+        return float(self.entering[level] + self.c.whole[t] * self._coming_back(level, context.parents[t]))
 
     def _fill_inside(self, level: int, around: CostTable, table: CostTable, costs: Bools, live: Bools) -> None:
         """Cost to go at the tiles of a level: its best temporal block, and what follows."""
@@ -640,6 +663,7 @@ def _only(spreading: Spreading, contexts: Bools) -> Spreading:
         parent=p.parent[contexts],
         shared=p.shared[contexts],
         shares=p.shares[contexts],
+        elided=p.elided[contexts],
         held=p.held[contexts],
         tight=p.tight[contexts],
         complete=p.complete[contexts],

@@ -35,7 +35,7 @@ from accelsim.search.value_kernel import CYCLES, ENERGY, WORDS, terms_of
 
 MOST_NODES = 1_000_000
 """Partial mappings that are looked at for one that no other can be faster than, before all are; about a second."""
-LAST_WALKS = 16
+LAST_WALKS = 4
 """After a search that ran out of memory, how often `FIRST_WALKS` more walks are taken."""
 SHARE_OF_WALKS, MOST_WALKING = 0.4, 2.0
 """Of the time that a search has, how much is left for walks if it is stopped, and how many seconds at most."""

@@ -100,7 +100,7 @@ class Spreading(NamedTuple):
     that crosses the network, and of one that its parent reads or takes in; target : int64[C, K, 2, 2**W], contexts
     inside, tight or not, the W tensors that pass the next level sharing the least or the most; passing : int64[K,
     W], these tensors, -1 after the last; near : float64[C, K, W], one over how far the least share assumed inside
-    is from all; status : int64[Q, T]; loose : bool[1]; elided : float64[1], what the output's words cost that are
+    is from all; status : int64[Q, T]; loose : bool[1]; elided : float64[C], what the output's words cost that are
     not fetched because no older value is there, for each copy of the output at the next level; copies, inner_copies
     : float64[A], float64[A'], copies of the output at this level and at the next that tables tell apart; copy_costs
     : float64[1], what further in each further copy saves at most, if they are not told apart there; edges :
@@ -343,7 +343,7 @@ def _sweep_contexts(
             if innermost or p.keeps[k, t]:
                 scratch.each[t] = scratch.words[t] * (p.fixed[t] + p.shares[m, t] * scratch.share[t])
         if innermost or p.keeps[k, output]:
-            elided = p.elided[0]
+            elided = p.elided[m]
         ways = 1
         for w in range(p.passing.shape[1]):
             t = p.passing[k, w]
