@@ -101,8 +101,8 @@ def gone(gpu: Gpu, moved: Floats, residency: float) -> Floats:
 def partitions_of(gpu: Gpu) -> int:
     """Count the partitions of L2, each of which caches what the SMs beside it read, so that it may hold data twice.
 
-    Two from GA100 on, of chips with HBM (NVIDIA A100 white paper, L2 cache; GH100 and GB100 are built alike); one of
-    GV100 and of chips with GDDR.
+    Two from GA100 on, of chips with HBM (NVIDIA A100 white paper, L2 cache; of GH100 the near and the far half in
+    Chips and Cheese, "Nvidia's H100: Funny L2", 2023; of GB100 it is assumed); one of GV100 and of chips with GDDR.
     """
     return 2 if gpu.memory_type.startswith("HBM") and gpu.compute_capability >= (8, 0) else 1
 
