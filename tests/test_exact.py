@@ -21,6 +21,7 @@ import pytest
 from accelsim import load_architecture, load_workload
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.constraints import Block, Constraints, Factor, LevelConstraint
+from accelsim.inputs.energy import EnergyEntry, EnergyTable
 from accelsim.inputs.errors import NoValidMapping
 from accelsim.inputs.mapping import Loop, Mapping
 from accelsim.inputs.nodes import with_nodes
@@ -258,6 +259,42 @@ def test_tables__bound_the_orders_of_any_mapping_from_below(group, monkeypatch):
 
             assert outcome.root_bound <= alone.best(*power) * (1 + SAME), seed
             assert same(float(outcome.found.value[0]), alone.best(*power)), seed
+
+
+def with_costly_networks(machine: Architecture) -> Architecture:
+    """The same machine where next to nothing but networks takes energy, and words of sums that come back most of it."""
+    entries = {key: replace(entry, energy_pj=0.01) for key, entry in machine.energy.entries.items()}
+    for level in machine.levels:
+        entries[f"{level.name} network", "*", "transfer"] = EnergyEntry(20.0, "test")
+        entries[f"{level.name} network", "*", "return"] = EnergyEntry(70.0, "test")
+    return replace(machine, energy=EnergyTable(entries))
+
+
+@pytest.mark.parametrize("group", range(4))
+def test_tables__bound_what_crosses_networks_from_below(group):
+    """Of machines on which words may pass several networks, those of levels with one child too."""
+    looked_at = 0
+    for seed in range(group, 1000, 4):
+        machine, einsum, constraints = problem(seed)
+        several = [level for level in machine.levels if level.x.size * level.y.size > 1]
+        if len(several) < 2 or len(machine.levels) < 3:
+            continue
+        case = with_costly_networks(machine), einsum, constraints
+        known = truth(*case, 200_000)
+        if known is None or not known.valid:
+            continue
+        looked_at += 1
+        mapping = known.mapping(int(np.random.default_rng(seed).integers(known.valid)))
+        factors = pinned(case, mapping)
+        alone = truth(case[0], einsum, factors, 200_000)
+        assert alone is not None
+
+        outcome = Solver(MapSpace(encode(case[0], einsum), factors)).search(objective=product(1.0, 0.0))
+
+        assert outcome.root_bound <= alone.best(1.0, 0.0) * (1 + SAME), seed
+        whole = Solver(MapSpace(encode(case[0], einsum), constraints)).search(objective=product(1.0, 0.0))
+        assert same(float(whole.found.value[0]), known.best(1.0, 0.0)), seed
+    assert looked_at > 5
 
 
 def test_memo__drops_nodes_and_changes_no_optimum(monkeypatch):
