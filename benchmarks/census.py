@@ -22,7 +22,7 @@ from accelsim import load_architecture, load_workload, map_einsum  # noqa: E402
 from accelsim.inputs.objective import QUANTITIES  # noqa: E402
 from accelsim.mapspace.space import MapSpace  # noqa: E402
 from accelsim.model.encode import encode  # noqa: E402
-from accelsim.population.census import Known, _walk  # noqa: E402
+from accelsim.population.census import SeenMappings, _walk  # noqa: E402
 from accelsim.population.counting import Nest, count_mappings  # noqa: E402
 from accelsim.population.extremes import largest_value  # noqa: E402
 from accelsim.population.sampling import (  # noqa: E402
@@ -59,7 +59,7 @@ def row(machine: str) -> list[str]:
     map_einsum(architecture, layer, objective="cycles", workers=1)
     mark()
     sampler = Sampler(nest)
-    known = Known(space.size)
+    known = SeenMappings(space.size)
     _walk(space, known, 1)
     for column, goal in zip(QUANTITIES, (ENERGY, CYCLES, WORDS), strict=True):
         largest_value(nest, goal, column_value(known.most[column], column))

@@ -20,7 +20,7 @@ from accelsim.designs import pool  # noqa: E402
 from accelsim.designs import run as running  # noqa: E402
 from accelsim.designs.run import explore  # noqa: E402
 from accelsim.designs.sweep import load_sweep  # noqa: E402
-from accelsim.designs.work import Item, Plan, Row  # noqa: E402
+from accelsim.designs.work import Item, Plan, WorkRow  # noqa: E402
 
 SWEEP = """sweep:
   name: benchmark
@@ -40,7 +40,7 @@ SWEEP = """sweep:
 _milliseconds = 0.0
 
 
-def wait_instead(plan: Plan, items: Sequence[Item]) -> list[Row]:
+def wait_instead(plan: Plan, items: Sequence[Item]) -> list[WorkRow]:
     """Stand in for a worker that maps: wait, and answer with a cost that follows from the name of the work."""
     rows = []
     for item in items:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from accelsim.inputs.mapping import LevelMapping
 from accelsim.inputs.mapping import Mapping as LoopNest
-from accelsim.inputs.sparsity import Rank
+from accelsim.inputs.sparsity import RankFormat
 from accelsim.inputs.workload import Einsum, Tensor
 
 Mask = NDArray[np.bool_]
@@ -104,7 +104,7 @@ def _stay(
     return tuple(indices[i] for i in outer if not loops[i][3] and (i <= end or loops[i][2] < level))
 
 
-def encoded_units(mask: Mask, ranks: Sequence[Rank]) -> list[tuple[int, int]]:
+def encoded_units(mask: Mask, ranks: Sequence[RankFormat]) -> list[tuple[int, int]]:
     """Metadata units and payloads of a tile whose axes are its ranks, the lowest rank first, by writing it out."""
     found = []
     fibers: list[Mask] = [mask]

@@ -13,7 +13,7 @@ from accelsim.gpu.calibration import FOLDER, Calibration, calibrate, load_calibr
 from accelsim.gpu.catalogue import load_gpu
 from accelsim.gpu.constants import BOUNDS, CALIBRATED, CHOICES, COMMON, FASTEST
 from accelsim.gpu.gemm import Gemms, time_gemms
-from accelsim.gpu.measured import Measured, read_measured, split_rows
+from accelsim.gpu.measured import MeasuredGemms, read_measured, split_rows
 from accelsim.gpu.validation import validate_gemm
 from accelsim.inputs.errors import AccelsimError, SpecError
 from benchmarks.gpu.common_constants import constants_of, family, fit_common
@@ -21,13 +21,13 @@ from benchmarks.gpu.common_constants import constants_of, family, fit_common
 TARGET_UNCALIBRATED = {"H100": 0.15, "B200": 0.15, "A100": 0.25, "L40S": 0.25}
 
 
-def made_table(values: dict[str, float], rows: int = 300, choice: str = FASTEST) -> Measured:
+def made_table(values: dict[str, float], rows: int = 300, choice: str = FASTEST) -> MeasuredGemms:
     """Times that the model itself makes with other constants."""
     rng = np.random.default_rng(3)
     gemms = Gemms.of(*(32 * rng.integers(1, 200, rows) for _ in range(3)))
     gpu = load_gpu("a100")
     constants = COMMON["mma"].with_values(values, choice)
-    return Measured("", "bf16", gemms, time_gemms(gpu, gemms, "bf16", constants).time_us)
+    return MeasuredGemms("", "bf16", gemms, time_gemms(gpu, gemms, "bf16", constants).time_us)
 
 
 @pytest.mark.parametrize("choice", CHOICES)
@@ -46,7 +46,7 @@ def test_calibrate__finds_constants_that_were_put_in():
 def test_calibrate__does_not_look_at_held_out_rows():
     table = made_table({"launch_us": 3.0}, rows=200)
     held = ~split_rows(table.gemms).fit
-    spoilt = Measured("", "bf16", table.gemms, np.where(held, 1e6, table.time_us))
+    spoilt = MeasuredGemms("", "bf16", table.gemms, np.where(held, 1e6, table.time_us))
     assert calibrate(load_gpu("a100"), table, {}).values == calibrate(load_gpu("a100"), spoilt, {}).values
 
 
@@ -157,7 +157,7 @@ def test_fit_common__predicts_a_family_that_was_left_out():
     gemms, tables = made_table({}, rows=90).gemms, []
     for gpu in map(load_gpu, ("a100", "l40s")):
         times = time_gemms(gpu, gemms, "bf16", COMMON["mma"].with_values({"launch_us": 3.0})).time_us
-        tables.append((gpu, Measured("", "bf16", gemms, times)))
+        tables.append((gpu, MeasuredGemms("", "bf16", gemms, times)))
     (a100, measured), *others = tables
     assert [family(gpu) for gpu, _ in others] != [family(a100)]
     found = time_gemms(a100, gemms, "bf16", constants_of(fit_common(others), "mma")).time_us

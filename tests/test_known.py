@@ -8,7 +8,7 @@ import pytest
 from reports import a_front, a_stopped_census, row_stationary
 
 from accelsim.inputs.objective import QUANTITIES
-from accelsim.population.census import Known
+from accelsim.population.census import SeenMappings
 from accelsim.search.result import column_value
 
 BEST = row_stationary()[2]
@@ -18,7 +18,7 @@ WORSE = replace(BEST, energy_pj=2 * BEST.energy_pj)
 
 @pytest.mark.parametrize("results", [(BEST, WORSE), (WORSE, BEST)])
 def test_add__the_smallest_and_the_largest_stay_in_any_order(results):
-    known = Known(1)
+    known = SeenMappings(1)
     for result in results:
         known.add(result)
     ends = known.range_of("energy", 0.0)
@@ -29,7 +29,7 @@ def test_add__the_smallest_and_the_largest_stay_in_any_order(results):
 
 
 def test_add__of_equal_mappings_the_one_searched_for_stays():
-    known = Known(1)
+    known = SeenMappings(1)
     known.add(EQUAL)
     known.add(BEST)
     assert known.least["energy"] is EQUAL
@@ -39,7 +39,7 @@ def test_add__of_equal_mappings_the_one_searched_for_stays():
 
 
 def test_prove__a_bound_alone_proves_a_value():
-    known = Known(1)
+    known = SeenMappings(1)
     known.add(WORSE)
     known.prove("energy", BEST.energy_pj)
     known.prove("energy", 0.5 * BEST.energy_pj)  # what a shorter search proves takes nothing away
@@ -50,7 +50,7 @@ def test_prove__a_bound_alone_proves_a_value():
 
 
 def test_prove__a_mapping_below_what_is_proved_is_no_answer():
-    known = Known(1)
+    known = SeenMappings(1)
     known.add(BEST)
     known.prove("energy", 1.001 * BEST.energy_pj)
     with pytest.raises(RuntimeError, match="no mapping falls below"):
@@ -59,7 +59,7 @@ def test_prove__a_mapping_below_what_is_proved_is_no_answer():
 
 @pytest.mark.parametrize("first", QUANTITIES)
 def test_add_drawn__no_mapping_drawn_lies_beyond(first):
-    sample, known = a_stopped_census().sample, Known(1)
+    sample, known = a_stopped_census().sample, SeenMappings(1)
     known.add(sample.result(sample.nearest(first, float(sample.values(first).mean()))))
     known.add_drawn(sample)
     for column in QUANTITIES:
@@ -68,7 +68,7 @@ def test_add_drawn__no_mapping_drawn_lies_beyond(first):
 
 
 def test_front__one_that_is_complete_stays_and_another_gets_what_is_known():
-    known, front = Known(1), a_front(BEST)
+    known, front = SeenMappings(1), a_front(BEST)
     assert known.front(front) is front
     stopped = replace(front, points=(EQUAL,), values=((EQUAL.energy_pj, float(EQUAL.cycles)),), stop="timeout")
     known.add(BEST)

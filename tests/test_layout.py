@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -100,6 +101,12 @@ def test_imports__have_no_circles_within_a_room():
     graph.remove_nodes_from(["accelsim"])
     circles = [found for found in networkx.strongly_connected_components(graph) if len(found) > 1]
     assert sorted(map(sorted, circles)) == sorted(map(sorted, CIRCLES))
+
+
+def test_classes__have_names_of_their_own():
+    trees = (ast.parse(path.read_text("utf-8")) for path in in_rooms().values())
+    names = Counter(node.name for tree in trees for node in tree.body if isinstance(node, ast.ClassDef))
+    assert [name for name, many in names.items() if many > 1] == []
 
 
 def test_map__loads_few_modules_for_an_answer_that_was_kept():

@@ -22,7 +22,7 @@ from accelsim.inputs.errors import AccelsimError, NoValidMapping
 from accelsim.inputs.objective import QUANTITIES
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
-from accelsim.population.census import Clock, Known, _walk, census, count_and_limit
+from accelsim.population.census import Clock, SeenMappings, _walk, census, count_and_limit
 from accelsim.population.counting import (
     Keeping,
     Nest,
@@ -144,7 +144,7 @@ def check_extremes(space, found, *, search):
 
 def walked(space):
     """What walks find; nothing is proved of it."""
-    known = Known(space.size)
+    known = SeenMappings(space.size)
     _walk(space, known, 1)
     return known
 

@@ -12,12 +12,12 @@ from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.density import Dense, Uniform
 from accelsim.inputs.errors import SpecError
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping, load_mapping
-from accelsim.inputs.sparsity import ComputeSparsity, Rank
+from accelsim.inputs.sparsity import ComputeSparsity, RankFormat
 from accelsim.inputs.workload import Tensor
 from accelsim.inputs.workload_reader import load_workload
 from accelsim.model.evaluate import evaluate
 from accelsim.model.sparsity.evaluate import evaluate_sparse
-from accelsim.model.sparsity.savings import Fibers, Nest, Odds, compute_shares, metadata, saved_reads, slowest_of
+from accelsim.model.sparsity.savings import Fibers, Odds, SparseNest, compute_shares, metadata, saved_reads, slowest_of
 from tests.sparse_oracle import computes, draw, encoded_units, saved_share
 
 DRAWS = 150
@@ -98,7 +98,7 @@ def test_saved_reads__are_those_of_masks_that_are_walked(outer, inner, x, target
     mapping = mapped(architecture, einsum, outer, inner, x)
     tensors = {tensor.name: tensor for tensor in einsum.tensors}
     named = [tensors[name] for name in leaders]
-    found = saved_reads(Odds(einsum), Nest(mapping), "skipping", tensors[target], named, level, 1)
+    found = saved_reads(Odds(einsum), SparseNest(mapping), "skipping", tensors[target], named, level, 1)
     random = np.random.default_rng(29)
     for name, empty in found.leaders.items():
         drawn = [saved_share(einsum, mapping, draw(einsum, random), level, target, [name]) for _ in range(DRAWS)]
@@ -127,7 +127,7 @@ def test_metadata__is_that_of_tiles_that_are_written_out(formats):
     shape, random = (4, 6, 8)[-len(formats) :], np.random.default_rng(29)
     tensor = Tensor("A", tuple(((dim, 1),) for dim in "XYZ"[: len(shape)]), density=Uniform(Fraction(1, 8)))
     einsum = type("E", (), {"dims": dict(zip("XYZ", shape, strict=False))})()
-    ranks = [Rank(each) for each in formats]
+    ranks = [RankFormat(each) for each in formats]
     below = [tuple([1] * (place + 1) + list(shape[place + 1 :])) for place in range(len(shape))]
     fibers = [Fibers(rank, extent, box) for rank, extent, box in zip(ranks, shape, below, strict=True)]
     found = metadata(fibers, tensor, Odds(einsum), 1.0)

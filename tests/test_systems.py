@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accelsim import load_architecture, load_constraints, load_workload, map_einsum
-from accelsim.designs.assign import Costs, least_energy, least_latency, most_throughput
+from accelsim.designs.assign import EngineCosts, least_energy, least_latency, most_throughput
 from accelsim.designs.soc import load_system, map_on_system
 from accelsim.inputs.errors import AccelsimError, NoValidMapping, SpecError
 
@@ -38,7 +38,7 @@ workload:
 
 
 @st.composite
-def costs(draw, layers: int, engines: int, repeats: int = 1) -> Costs:
+def costs(draw, layers: int, engines: int, repeats: int = 1) -> EngineCosts:
     shape = (layers, engines)
     number = st.integers(1, 20)
     energy, seconds, memory = (
@@ -51,7 +51,7 @@ def costs(draw, layers: int, engines: int, repeats: int = 1) -> Costs:
     runs = np.array(draw(st.lists(st.integers(1, repeats), min_size=layers, max_size=layers)))
     pairs = [(a, b) for b in range(layers) for a in range(b)]
     edges = tuple((a, b, float(draw(st.integers(1, 9)))) for a, b in pairs if draw(st.booleans()))
-    return Costs(
+    return EngineCosts(
         energy * runs[:, None],
         seconds * runs[:, None],
         memory * runs[:, None] / 4,
@@ -62,7 +62,7 @@ def costs(draw, layers: int, engines: int, repeats: int = 1) -> Costs:
     )
 
 
-def choices(each: Costs):
+def choices(each: EngineCosts):
     layers, engines = each.energy.shape
     for chosen in itertools.product(range(engines), repeat=layers):
         if all(math.isfinite(each.energy[layer, engine]) for layer, engine in enumerate(chosen)):
@@ -83,7 +83,7 @@ def test_least_energy__is_that_of_all_assignments(each):
     assert sum(each.energy[range(5), engines]) + each.crossing_bits(engines) * each.crossing_pj == best
 
 
-def end_of(each: Costs, order, chosen) -> float:
+def end_of(each: EngineCosts, order, chosen) -> float:
     """When a run ends in which layers take their engines in an order, each as soon as its inputs are there."""
     free, ends = [0.0] * each.energy.shape[1], {}
     for layer in order:
@@ -133,7 +133,7 @@ def test_most_throughput__is_that_of_all_splits_of_runs(each):
 def test_a_search_that_is_stopped__knows_what_nothing_falls_below():
     many = 8
     seconds = np.array([[float(3 + (5 * layer) % 7), float(4 + (3 * layer) % 5)] for layer in range(many)])
-    each = Costs(seconds, seconds, seconds * 0, np.ones(many, np.int64), ())
+    each = EngineCosts(seconds, seconds, seconds * 0, np.ones(many, np.int64), ())
     stopped, whole = least_latency(each, nodes=many), least_latency(each)
     assert stopped.bound <= whole.bound == whole.value <= stopped.value
     assert stopped.value > stopped.bound

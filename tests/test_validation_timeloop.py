@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelsim.importers.documents import Table
+from accelsim.importers.documents import Map
 from accelsim.importers.timeloop_comparison import TWO_ITERATIONS, CaseComparison, _default_words, validate_timeloop
 from accelsim.importers.timeloop_machine import Part
 from accelsim.inputs.errors import AccelsimError, Mark
@@ -433,5 +433,5 @@ def test_record__with_anything_broken_is_compared_or_says_why_not(tmp_path_facto
 def test_depth__is_in_blocks():
     """Timeloop's `depth` counts rows of `block_size` words; `entries` counts words."""
     sizes = ({"depth": 4, "block_size": 8}, {"depth": 4}, {"entries": 9, "depth": 4, "block_size": 8}, {})
-    parts = [Part("BUF", Table(Mark("", 1, 1)), "SRAM", attributes, (1, 1)) for attributes in sizes]
+    parts = [Part("BUF", Map(Mark("", 1, 1)), "SRAM", attributes, (1, 1)) for attributes in sizes]
     assert [part.words for part in parts] == [32, 4, 9, None]

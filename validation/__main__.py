@@ -15,7 +15,7 @@ from accelsim.results import refuse_directory, refuse_file, to_json, write_direc
 from accelsim.results.study import NoReferenceError, Study, study_json
 from accelsim.show.plots import figure_bytes
 from accelsim.show.report.validation import study_report
-from accelsim.show.table import Column, Part, Table, page_text
+from accelsim.show.table import Column, Piece, Table, page_text
 from validation.area import area_study
 from validation.eyeriss import eyeriss_study
 from validation.eyeriss_isca import eyeriss_isca_study
@@ -73,7 +73,7 @@ def _run(parsed: argparse.Namespace) -> int:
     if parsed.output:
         write_directory(parsed.output, _files(found, document))
 
-    def report() -> Iterator[Part]:
+    def report() -> Iterator[Piece]:
         for study in found:
             yield from study_report(study, every=parsed.every)
         if len(found) > 1:

@@ -32,7 +32,7 @@ from accelsim.inputs.errors import AccelsimError, Mark
 from accelsim.inputs.source import Problems, read_text
 from accelsim.inputs.units import listed, quoted
 from accelsim.show.report.validation import plain, short_percent
-from accelsim.show.table import Column, Part, Row, Table
+from accelsim.show.table import Column, Piece, Row, Table
 
 TIMES = dict(zip(PASSES, ("time_us_fwd", "time_us_bwd_in", "time_us_bwd_w"), strict=True))
 """Column of the time of each pass."""
@@ -330,7 +330,7 @@ _CONVOLUTIONS = (
 )
 
 
-def convolutions_report(found: Sequence[ConvolutionErrors], skipped: Sequence[str]) -> Iterator[Part]:
+def convolutions_report(found: Sequence[ConvolutionErrors], skipped: Sequence[str]) -> Iterator[Piece]:
     """The errors of convolutions, in NHWC and with what NCHW costs."""
     groups: dict[str, list[Row]] = {}
     for case in found:

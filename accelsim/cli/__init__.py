@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from accelsim.search.stopping import OnProgress
-    from accelsim.show.table import Part
+    from accelsim.show.table import Piece
 
 
 DONE, NO_VALID_MAPPING, DIFFERS, BAD_INPUT, INTERRUPTED = 0, 1, 1, 2, 130
@@ -45,7 +45,7 @@ def complain(text: str) -> None:
         return
 
 
-def print_report(parts: Iterable[Part]) -> None:
+def print_report(parts: Iterable[Piece]) -> None:
     """Print a report; written in one go, so that a reader who went away is noticed here."""
     from accelsim.show.table import print_parts
 
@@ -58,12 +58,12 @@ def print_report(parts: Iterable[Part]) -> None:
 def answer(
     arguments: argparse.Namespace,
     document: Mapping[str, Any] | Callable[[], Mapping[str, Any]],
-    report: Callable[[], Iterable[Part]],
+    report: Callable[[], Iterable[Piece]],
     *written: str | None,
     files: Callable[[], Mapping[str, bytes]] | None = None,
     figure: Callable[[], Axes] | None = None,
     page: Callable[[], str] | None = None,
-    brief: Iterable[Part] | None = None,
+    brief: Iterable[Piece] | None = None,
 ) -> None:
     """Print a document as JSON where that is asked for, else a report; and write what the arguments name files for.
 

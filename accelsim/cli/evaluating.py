@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 
     from accelsim.importers.foreign import Foreign
     from accelsim.importers.timeloop_replay import Difference
-    from accelsim.show.table import Part
+    from accelsim.show.table import Piece
 
 
 def eval_command(arguments: argparse.Namespace) -> int:
@@ -279,7 +279,7 @@ def _replayed(
     foreign: Foreign,
     optimum: dict[str, float] | None,
     holding: dict[str, Any] | None,
-) -> Iterator[Part]:
+) -> Iterator[Piece]:
     """Figures of Timeloop that differ from ours, and our best mapping under the same constraints."""
     from accelsim.importers.timeloop_replay import CAUSES
     from accelsim.show.table import Column, Table, bold
@@ -499,7 +499,7 @@ def _changed(inputs: Inputs, document: Mapping[str, Any]) -> list[str]:
     return [f"{path}: {what} (sha256 {now[:12]}, was {was[:12]})" for path, (now, was) in hashes.items() if now != was]
 
 
-def _files_of_rtl(name: str, document: Mapping[str, Any], report: Callable[[], Iterable[Part]]) -> dict[str, bytes]:
+def _files_of_rtl(name: str, document: Mapping[str, Any], report: Callable[[], Iterable[Piece]]) -> dict[str, bytes]:
     """Contents of the folder by name: the report as a page, its figures as JSON, and a plot of all rows by kind."""
     import numpy as np
 

@@ -57,7 +57,7 @@ from accelsim.show.table import page_text
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from accelsim.show.table import Part
+    from accelsim.show.table import Piece
 
 _SWEPT = 1200
 _ALIGNED = 8
@@ -138,7 +138,7 @@ def map_on_gpu(arguments: argparse.Namespace) -> int:
     if len(kernels) > 1:
         document["total"] = dict(reports.totals(kernels, repeats))
 
-    def report() -> Iterator[Part]:
+    def report() -> Iterator[Piece]:
         if len(kernels) == 1:
             return reports.kernel_report(kernels[0], quiet=arguments.quiet)
         return reports.kernels_report(workload.name, kernels, repeats, quiet=arguments.quiet)
@@ -340,7 +340,7 @@ def gpu_serve_command(arguments: argparse.Namespace) -> int:
 
         return plot_serving(f"{decoder.name} on {gpu.name}, {request.prompt} + {request.output} tokens", fitting, best)
 
-    def report() -> Iterator[Part]:
+    def report() -> Iterator[Piece]:
         if len(every) == 1:
             return serving_report(*told, points[0], mode.text)
         return sweep_report(*told, points, mode.text)

@@ -24,7 +24,7 @@ from accelsim.inputs.workload_reader import load_workload
 
 if TYPE_CHECKING:
     from accelsim.inputs.constraints import Constraints
-    from accelsim.inputs.library import Note
+    from accelsim.inputs.library import NodeNote
     from accelsim.results import Provenance
     from accelsim.results.cache import ResultCache
 
@@ -350,7 +350,7 @@ def note_dense(machine: Architecture) -> None:
         sys.stderr.write(f"{machine.name}: {why}\n")
 
 
-def print_notes(notes: Iterable[Note]) -> None:
+def print_notes(notes: Iterable[NodeNote]) -> None:
     """Say on stderr what of a model is not counted as it is, nodes of a kind together."""
     groups: dict[tuple[str, str, str], list[str]] = {}
     for note in notes:

@@ -23,7 +23,7 @@ from accelsim.inputs.architecture import Architecture, read_architecture
 from accelsim.inputs.constraints import read_constraints
 from accelsim.inputs.energy import read_energy_table
 from accelsim.inputs.errors import AccelsimError, Problem
-from accelsim.inputs.fields import Document, open_document
+from accelsim.inputs.fields import Opened, open_document
 from accelsim.inputs.library import MODELS, Importer, importer
 from accelsim.inputs.mapping import read_mapping
 from accelsim.inputs.params import check_overrides, unknown_overrides
@@ -119,7 +119,7 @@ def _about(path: Path, kind: str) -> dict[str, Any]:
     return row
 
 
-def _open(path: str | PathLike[str], overrides: Mapping[str, str], problems: Problems) -> Document | None:
+def _open(path: str | PathLike[str], overrides: Mapping[str, str], problems: Problems) -> Opened | None:
     """Open a file, or the workload that a model is read as."""
     model = importer(path)
     if model is None:

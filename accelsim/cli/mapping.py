@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from accelsim.results.network import LayerOutcome
     from accelsim.search.result import FrontResult, SearchResult
     from accelsim.search.zeros import BestWithZeros
-    from accelsim.show.table import Part
+    from accelsim.show.table import Piece
 
 
 def map_command(arguments: argparse.Namespace) -> int:
@@ -284,7 +284,7 @@ def _map_layer(inputs: Inputs, layer: Einsum, arguments: argparse.Namespace) -> 
 
         return map_json(search, provenance, machine_json(inputs.architecture), sparse(), best())
 
-    def zeros() -> Iterator[Part]:
+    def zeros() -> Iterator[Piece]:
         from accelsim.show.report.sparsity import best_report, sparse_report
 
         if sparse() is not None:
@@ -296,7 +296,7 @@ def _map_layer(inputs: Inputs, layer: Einsum, arguments: argparse.Namespace) -> 
 
         return html.search_report(search, inputs.architecture, layer, list(zeros()))
 
-    def report() -> Iterator[Part]:
+    def report() -> Iterator[Piece]:
         from accelsim.show.report.search import population_line, ranked_report, search_report, worth_report
 
         other = _other_optimum(inputs, layer, search, arguments)
@@ -404,7 +404,7 @@ def _map_network(inputs: Inputs, arguments: argparse.Namespace) -> int:
     requested = arguments.output or arguments.json
     document = network_json(names, outcomes, yields, provenance, machine) if requested else {}
 
-    def report() -> Iterator[Part]:
+    def report() -> Iterator[Piece]:
         yield from network_report(*names, outcomes, yields)
         if interrupted:
             yield f"Interrupted after {len(outcomes)} of {len(layers)} layers; the others are not in the total."

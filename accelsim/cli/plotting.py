@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from accelsim.designs.store import Explored
     from accelsim.population.result import Census
     from accelsim.search.result import SearchResult
-    from accelsim.show.table import Part
+    from accelsim.show.table import Piece
 
 
 def spread_command(arguments: argparse.Namespace) -> int:
@@ -191,7 +191,7 @@ def explore_command(arguments: argparse.Namespace) -> int:
     shown = where(rows, arguments.where, about["parameters"]) if arguments.where else rows
     shown = [row for row in shown if row["front"]] if arguments.front else shown
 
-    def report() -> Iterator[Part]:
+    def report() -> Iterator[Piece]:
         yield from sweep_lines(about, rows, explored)
         yield from designs_report(about, shown, chosen=bool(arguments.where or arguments.front))
 

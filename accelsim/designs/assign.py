@@ -26,7 +26,7 @@ _SAME = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
-class Costs:
+class EngineCosts:
     """What all runs of each layer in a network cost on each engine: float64[L, E], and int64[L] of the runs."""
 
     energy: Floats  # [pJ]; infinite where an engine cannot run the layer
@@ -61,14 +61,14 @@ class Assignment:
     starts: tuple[float, ...] = ()
 
 
-def _on(engines: Sequence[int], costs: Costs) -> Ints:
+def _on(engines: Sequence[int], costs: EngineCosts) -> Ints:
     """Runs on each engine where all runs of a layer are on one."""
     found = np.zeros(costs.energy.shape, np.int64)
     found[np.arange(len(engines)), list(engines)] = costs.runs
     return found
 
 
-def least_energy(costs: Costs) -> Assignment:
+def least_energy(costs: EngineCosts) -> Assignment:
     """The assignment of least energy, what crosses between engines included."""
     layers, engines = costs.energy.shape
     last = {layer: layer for layer in range(layers)}
@@ -94,7 +94,7 @@ def least_energy(costs: Costs) -> Assignment:
     return Assignment(_on(chosen, costs), energy, energy)
 
 
-def least_latency(costs: Costs, nodes: int = _NODES) -> Assignment:
+def least_latency(costs: EngineCosts, nodes: int = _NODES) -> Assignment:
     """The schedule of one run that ends first; its bound is looser where more nodes would have to be visited."""
     layers, engines = costs.seconds.shape
     least = costs.seconds.min(axis=1)
@@ -159,7 +159,7 @@ def least_latency(costs: Costs, nodes: int = _NODES) -> Assignment:
     return Assignment(_on(chosen, costs), best, best if complete else floor, at)
 
 
-def most_throughput(costs: Costs, seconds: float = 60.0) -> Assignment:
+def most_throughput(costs: EngineCosts, seconds: float = 60.0) -> Assignment:
     """Runs of layers on engines so that the busiest, or the shared memory, is busy for as short as possible.
 
     What crosses between engines takes no time of theirs here. HiGHS solves it as a mixed-integer programme, to its

@@ -146,7 +146,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Solved:
+class SolvedLayer:
     """Front of a layer on a machine, as a search left it."""
 
     amounts: Floats
@@ -162,7 +162,7 @@ class Knowledge:
     """
 
     def __init__(self) -> None:
-        self.solved: dict[tuple[str, int], list[Solved]] = {}
+        self.solved: dict[tuple[str, int], list[SolvedLayer]] = {}
 
     def add(self, candidate: Candidate, number: int, row: dict[str, Any]) -> None:
         """Take what the search of a different layer of a design found."""
@@ -170,7 +170,7 @@ class Knowledge:
         front = np.array([[each["energy_pj"], each["cycles"]] for each in found]).reshape(-1, 2)
         texts = tuple(json.dumps(each["mapping"], separators=(",", ":")) for each in found)
         place = candidate.kind, candidate.load.different[number]
-        self.solved.setdefault(place, []).append(Solved(candidate.amounts, front, bool(row["proved"]), texts))
+        self.solved.setdefault(place, []).append(SolvedLayer(candidate.amounts, front, bool(row["proved"]), texts))
 
     def apply(self, candidate: Candidate, number: int, einsum: Einsum) -> None:
         """Raise `lower` and complete `upper` of a different layer of a design by what is known of other machines."""

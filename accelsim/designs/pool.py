@@ -21,7 +21,7 @@ from multiprocessing.process import BaseProcess
 from queue import Empty, Queue
 from typing import Any, cast
 
-from accelsim.designs.work import Item, Plan, Row, work
+from accelsim.designs.work import Item, Plan, WorkRow, work
 from accelsim.inputs.errors import AccelsimError
 from accelsim.search.stopping import asked, heeding
 
@@ -54,7 +54,7 @@ class Alone:
         """Take a job."""
         self._jobs.append(items)
 
-    def finished(self, seconds: float) -> list[Row]:
+    def finished(self, seconds: float) -> list[WorkRow]:
         """Do the next job."""
         return work(self.plan, self._jobs.popleft()) if self._jobs else []
 
@@ -131,9 +131,9 @@ class Pool:
                 with suppress(OSError):  # a dead process is noticed when its results are awaited
                     worker.pipe.send(worker.job.items)
 
-    def finished(self, seconds: float) -> list[Row]:
+    def finished(self, seconds: float) -> list[WorkRow]:
         """Results of jobs that ended, after some seconds at most."""
-        rows: list[Row] = []
+        rows: list[WorkRow] = []
         ready = wait([worker.pipe for worker in self._workers], seconds)
         for worker in [worker for worker in self._workers if worker.pipe in ready]:
             try:
@@ -322,9 +322,9 @@ class Cluster:
         job.copies.append(future)
         future.add_done_callback(lambda ended: self._done.put((ended, number)))
 
-    def finished(self, seconds: float) -> list[Row]:
+    def finished(self, seconds: float) -> list[WorkRow]:
         """Results of jobs that ended, after some seconds at most."""
-        rows: list[Row] = []
+        rows: list[WorkRow] = []
         try:
             ended = [self._done.get(timeout=seconds)]
         except Empty:
@@ -422,6 +422,6 @@ def keep_plan(mark: str, pickled: bytes) -> None:
     _plans[mark] = pickle.loads(pickled)
 
 
-def do_job(mark: str, items: list[Item]) -> list[Row]:
+def do_job(mark: str, items: list[Item]) -> list[WorkRow]:
     """Do a job in a worker."""
     return work(_plans[mark], items)

@@ -29,7 +29,7 @@ from accelsim.designs.store import (
 )
 from accelsim.designs.sweep import Sweep, load_sweep
 from accelsim.designs.tables import design_rows, write_tables
-from accelsim.designs.work import BOUND, EVALUATE, MAP, MAP_FREE, Item, Row
+from accelsim.designs.work import BOUND, EVALUATE, MAP, MAP_FREE, Item, WorkRow
 from accelsim.inputs.errors import AccelsimError
 from accelsim.model.limits import Limits, layer_limits
 from accelsim.search.stopping import answering
@@ -286,7 +286,7 @@ class _DesignsRun(SweepRun):
         self.done += 1
         self.pruned += status == "pruned"
 
-    def _take(self, rows: Sequence[Row]) -> None:
+    def _take(self, rows: Sequence[WorkRow]) -> None:
         """Keep results, and go on with the designs that waited for them."""
         for row in self.keep(rows):
             for record in self.awaited.pop(row["key"], []):
@@ -316,7 +316,7 @@ def _spread(load: Load, of_different: Sequence[Bound]) -> list[Bound]:
     return [of_different[layer] for layer in load.layer_of]
 
 
-def _tighter(row: Row, quick: Bound) -> Bound:
+def _tighter(row: WorkRow, quick: Bound) -> Bound:
     """The larger one of two bounds of each cost; that of a layer without a valid mapping says nothing."""
     if row["status"] != "bounded" or not math.isfinite(row["energy_pj"]):
         return quick

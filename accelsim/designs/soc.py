@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from accelsim.designs.assign import Assignment, Costs, least_energy, least_latency, most_throughput
+from accelsim.designs.assign import Assignment, EngineCosts, least_energy, least_latency, most_throughput
 from accelsim.designs.checking import find_file
 from accelsim.gpu.catalogue import BYTES, Gpu, load_gpu
 from accelsim.gpu.kernel import best_kernels
@@ -371,7 +371,7 @@ def _at_least(cost: LayerCost) -> LayerCost:
     return replace(cost, energy_pj=cost.energy_pj / by, seconds=cost.seconds / by, memory_bytes=cost.least_bytes, gap=0)
 
 
-def _costs(system: System, workload: Workload, rows: Sequence[Sequence[LayerCost | None]]) -> Costs:
+def _costs(system: System, workload: Workload, rows: Sequence[Sequence[LayerCost | None]]) -> EngineCosts:
     layers, bandwidth = workload.layers, system.bytes_per_s
     repeats = np.array([layer.repeat for layer in layers], np.int64)
 
@@ -391,7 +391,7 @@ def _costs(system: System, workload: Workload, rows: Sequence[Sequence[LayerCost
     for at, layer in enumerate(layers[:-1]):  # a layer that does not say what feeds it follows the one before
         if at + 1 not in fed:
             edges.append((at, at + 1, float(layer.output.words(layer.dims) * layer.output.bits * layer.repeat)))
-    return Costs(
+    return EngineCosts(
         table(lambda cost: cost.energy_pj),
         table(lambda cost: cost.seconds),
         table(lambda cost: cost.memory_bytes / bandwidth if bandwidth else 0.0),

@@ -38,7 +38,7 @@ from accelsim.designs.machines import (
     work_key,
 )
 from accelsim.designs.sweep import Sweep, suited_objective
-from accelsim.designs.work import Item, Plan, Row, differs
+from accelsim.designs.work import Item, Plan, WorkRow, differs
 from accelsim.inputs.errors import AccelsimError, Problem, SpecError, Unreadable
 from accelsim.inputs.library import MOST_MODEL_BYTES, read_file
 from accelsim.model.encode import Floats
@@ -157,7 +157,7 @@ def parquet_bytes(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str])
         return file.getvalue()
 
 
-def read_parquet(path: Path, data: bytes | None = None) -> list[Row]:
+def read_parquet(path: Path, data: bytes | None = None) -> list[WorkRow]:
     """Rows of a Parquet file; raises AccelsimError if the file cannot be read, or is none."""
     import pyarrow as pa
     from pyarrow import parquet
@@ -166,7 +166,7 @@ def read_parquet(path: Path, data: bytes | None = None) -> list[Row]:
         content = read_file(path, MOST_MODEL_BYTES) if data is None else data
         file = parquet.ParquetFile(io.BytesIO(content), pre_buffer=False)
         table = file.read(use_threads=False)  # threads of pyarrow may end a process that exits at once
-        rows: list[Row] = table.to_pylist()
+        rows: list[WorkRow] = table.to_pylist()
     except Unreadable as error:
         raise AccelsimError(f"{error}; run the sweep first") from None
     except (pa.ArrowException, OSError, ValueError) as error:
@@ -186,9 +186,9 @@ class Store:
         from pyarrow import parquet  # noqa: F401  # takes 0.2 s, once
 
         self.folder = Path(folder)
-        self.rows: dict[str, Row] = {}
+        self.rows: dict[str, WorkRow] = {}
         self.troubles: list[str] = []
-        self._new: list[Row] = []
+        self._new: list[WorkRow] = []
         self._part: dict[str, Path] = {}
         self._unseen: set[str] = set()
         for path in sorted((self.folder / PARTS).glob("*.parquet")):
@@ -223,7 +223,7 @@ class Store:
             path.replace(aside)
         return aside.name
 
-    def believe(self, key: str, wrong: Callable[[Row], str]) -> str:
+    def believe(self, key: str, wrong: Callable[[WorkRow], str]) -> str:
         """Look once at a row that a part held; returns a line that says what is wrong with it, or nothing.
 
         A part with such a row is put aside; what it held and was not yet looked at is done again.
@@ -246,7 +246,7 @@ class Store:
         aside = self._put_aside(path)
         return f"{path}: this part is not what it should be, and is {aside} now; what it held is done again: {why}"
 
-    def add(self, row: Row) -> bool:
+    def add(self, row: WorkRow) -> bool:
         """Take a finished piece of work; whether it was new."""
         if row["key"] in self.rows:
             return False
@@ -468,7 +468,7 @@ class SweepRun:
             self.on_trouble(trouble)
         return item.key in self.store.rows
 
-    def keep(self, rows: Sequence[Row]) -> list[Row]:
+    def keep(self, rows: Sequence[WorkRow]) -> list[WorkRow]:
         """Keep results, and write them if it is time; returns those that are new."""
         fresh = [row for row in rows if self.store.add(row)]
         self.fresh += len(fresh)

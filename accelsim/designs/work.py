@@ -23,7 +23,7 @@ from accelsim.search.stopping import Budget
 MAP, MAP_FREE, EVALUATE, BOUND, FRONT = "map", "map without bandwidths", "evaluate", "bound", "front"
 _SAME = 1e-12
 """Relative difference that a value read back may have from one that is evaluated anew."""
-Row = dict[str, Any]
+WorkRow = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Item:
     mapping: str = ""
 
 
-def work(plan: Plan, items: Sequence[Item]) -> list[Row]:
+def work(plan: Plan, items: Sequence[Item]) -> list[WorkRow]:
     """Do pieces of work one after the other, each in one thread.
 
     Raises KeyboardInterrupt on Ctrl-C, also where the mapper itself would have kept what it had found.
@@ -61,7 +61,7 @@ def work(plan: Plan, items: Sequence[Item]) -> list[Row]:
     return rows
 
 
-def _done(plan: Plan, item: Item) -> Row:
+def _done(plan: Plan, item: Item) -> WorkRow:
     einsum = plan.einsums[item.layer]
     try:
         if item.what == EVALUATE:
@@ -161,7 +161,7 @@ def _asked(mapper: Mapper) -> dict[str, Any]:
     return {**{name: getattr(mapper, name) for name in names}, "budget": budget, "workers": 1}
 
 
-def _mapped(mapper: Mapper, architecture: Architecture, einsum: Einsum) -> Row:
+def _mapped(mapper: Mapper, architecture: Architecture, einsum: Einsum) -> WorkRow:
     from accelsim.search.mapper import map_einsum
 
     found = map_einsum(architecture, einsum, objective=mapper.objective, method="exact", **_asked(mapper))
@@ -173,7 +173,7 @@ def _mapped(mapper: Mapper, architecture: Architecture, einsum: Einsum) -> Row:
     return {**_result_row(found.best), "mapping": mapping_text(found.best.mapping), "stop": found.stop, **certificate}
 
 
-def _front(mapper: Mapper, architecture: Architecture, einsum: Einsum) -> Row:
+def _front(mapper: Mapper, architecture: Architecture, einsum: Einsum) -> WorkRow:
     """Mappings that no other one beats in energy and cycles, or the best one where only one of these counts."""
     from accelsim.search.exact.front import map_front
 
@@ -202,13 +202,13 @@ def _front(mapper: Mapper, architecture: Architecture, einsum: Einsum) -> Row:
     }
 
 
-def _evaluated(architecture: Architecture, einsum: Einsum, mapping: str) -> Row:
+def _evaluated(architecture: Architecture, einsum: Einsum, mapping: str) -> WorkRow:
     from accelsim.model.evaluate import evaluate
 
     return _result_row(evaluate(architecture, einsum, read_mapping_json(json.loads(mapping))))
 
 
-def _result_row(result: Any) -> Row:
+def _result_row(result: Any) -> WorkRow:
     parts: dict[str, float] = {}
     for row in result.energy_rows():
         parts[row["component"]] = parts.get(row["component"], 0.0) + row["energy_pj"]
@@ -225,7 +225,7 @@ def _result_row(result: Any) -> Row:
     }
 
 
-def _bounded(mapper: Mapper, architecture: Architecture, einsum: Einsum) -> Row:
+def _bounded(mapper: Mapper, architecture: Architecture, einsum: Einsum) -> WorkRow:
     """Bounds of energy and cycles that the tables of the exact search prove before it looks at a mapping."""
     from accelsim.inputs.objective import FASTEST, LEAST_ENERGY
     from accelsim.mapspace.space import MapSpace

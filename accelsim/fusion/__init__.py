@@ -9,7 +9,7 @@ from accelsim.fusion.chain import Chain, Link, make_chain
 from accelsim.fusion.network import fuse
 from accelsim.fusion.result import ChainResult, FusionResult, Segment
 from accelsim.fusion.search import fuse_chain
-from accelsim.fusion.tiling import FusedLoop, FusedTiling, Part
+from accelsim.fusion.tiling import FusedLoop, FusedTiling, LayerPart
 
 __all__ = [
     "Chain",
@@ -17,8 +17,8 @@ __all__ = [
     "FusedLoop",
     "FusedTiling",
     "FusionResult",
+    "LayerPart",
     "Link",
-    "Part",
     "Segment",
     "fuse",
     "fuse_chain",

@@ -18,7 +18,7 @@ from accelsim.inputs.workload import Edge, Einsum, Workload
 
 
 @dataclass(frozen=True, slots=True)
-class Rank:
+class TiedRank:
     """One rank of an intermediate: a dimension of its producer, and a sum of dimensions of its consumer."""
 
     producer: str  # dimension that the producer writes along
@@ -34,7 +34,7 @@ class Link:
     """An intermediate: output of one layer and input `tensor` of the next; ranks of one word are left out."""
 
     tensor: str
-    ranks: tuple[Rank, ...]
+    ranks: tuple[TiedRank, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class FusedDim:
     name: str
     bound: int
     dims: tuple[str, ...]  # the dimension of each layer that it moves; that of the last layer is `name`
-    ranks: tuple[Rank, ...]  # the rank of each intermediate that it moves
+    ranks: tuple[TiedRank, ...]  # the rank of each intermediate that it moves
     # for each intermediate the words that the consumer's box moves on when its dimension does, and the words by which
     # it is longer than that: the halo of a box is `window - step + 1` words
     steps: tuple[int, ...]
@@ -111,7 +111,7 @@ def make_link(producer: Einsum, consumer: Einsum, tensor: str) -> Link | str:
         stride = min((f for d, f in its if d in consumer.output.dims), default=1)
         if not box - 2 * window <= extent < box + stride:
             return f"the ranks of {consumer.name}'s {tensor} do not line up with {producer.name}'s output ({text})"
-        ranks.append(Rank(name, extent, terms, box, max(0, -(-(box - extent) // 2))))
+        ranks.append(TiedRank(name, extent, terms, box, max(0, -(-(box - extent) // 2))))
     return Link(tensor, tuple(ranks))
 
 

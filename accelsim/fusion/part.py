@@ -15,7 +15,7 @@ import numpy as np
 
 from accelsim.fusion.chain import Chain
 from accelsim.fusion.result import Price
-from accelsim.fusion.tiling import Part
+from accelsim.fusion.tiling import LayerPart
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.constraints import Block, Constraints, LevelConstraint
 from accelsim.inputs.errors import NoValidMapping
@@ -85,7 +85,7 @@ class PartResult:
         return result if used <= capacity else None
 
 
-def held_by(chain: Chain, part: Part, level: int) -> Held:
+def held_by(chain: Chain, part: LayerPart, level: int) -> Held:
     """Tensors of a part that lie in the fusing level."""
     taken, given = chain.intermediates(part.layer)
     there = part.present | ({taken} if taken else set())

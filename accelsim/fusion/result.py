@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from accelsim.fusion.chain import Apart, Chain
-from accelsim.fusion.tiling import FusedTiling, Part, Room, rooms, shortcut_room
+from accelsim.fusion.tiling import FusedTiling, LayerPart, Room, rooms, shortcut_room
 from accelsim.inputs.objective import Objective
 from accelsim.inputs.workload import Einsum
 from accelsim.model.result import Result
@@ -141,7 +141,7 @@ def _corners(goal: Objective, several: list[Optimum[T]]) -> list[tuple[float, Op
 class FusedPart:
     """A part of the best fused tiling, how often it runs, and its best mapping."""
 
-    part: Part
+    part: LayerPart
     count: int
     reserved: int
     result: Result

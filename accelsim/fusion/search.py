@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from accelsim.fusion.chain import Chain, Link, Shortcut
 from accelsim.fusion.part import Held, PartLimits, PartResult, held_by, map_part, without_held
 from accelsim.fusion.result import NOTHING, ChainResult, FusedPart, Price, Value, sum_totals
-from accelsim.fusion.tiling import FusedTiling, Part, Run, fusing_levels, least_room, runs
+from accelsim.fusion.tiling import FusedTiling, LayerPart, Run, fusing_levels, least_room, runs
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.model.result import Result
@@ -216,7 +216,7 @@ def fused_limits(architecture: Architecture, chain: Chain, solutions: Solutions)
             again = [chain.shortcut.again] if chain.shortcut is not None and chain.shortcut.layer == layer else []
             values = []
             for present in (frozenset[str](), frozenset(again)):
-                held = held_by(chain, Part(layer, tuple(bounds.values()), present=present), at)
+                held = held_by(chain, LayerPart(layer, tuple(bounds.values()), present=present), at)
                 values.append(solutions.limit(PartProblem(tuple(bounds.items()), einsum.tensors, held)))
             costs.append((1, (min(value[0] for value in values), min(value[1] for value in values))))
         least = min(least, _sum(costs))

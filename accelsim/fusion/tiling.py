@@ -60,7 +60,7 @@ class FusedTiling:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class LayerPart:
     """What one layer runs in some steps of a fused tiling."""
 
     layer: int  # its place in the chain
@@ -84,7 +84,7 @@ class Run:
     there as a whole, and of one word of each other tensor that the level must keep.
     """
 
-    part: Part
+    part: LayerPart
     count: int
     reserved: int
     own: int
@@ -308,7 +308,7 @@ def _nested(fixed: int, sides: Sequence[tuple[int, int, int]]) -> Room:
 
 def runs(chain: Chain, tiling: FusedTiling, level: Level) -> list[Run]:
     """Parts that the layers run in all steps together, equal ones counted."""
-    counts: Counter[Part] = Counter()
+    counts: Counter[LayerPart] = Counter()
     needs = demands(chain, tiling)
     kinds = [
         Counter((lengths, step == 0) for step, lengths in enumerate(needs[loop.dim].runs)) for loop in tiling.loops
@@ -329,7 +329,7 @@ def runs(chain: Chain, tiling: FusedTiling, level: Level) -> list[Run]:
             arriving = frozenset(name for name, inner in still[layer].items() if all(firsts[len(firsts) - inner :]))
             read, again = _kept_names(chain, tiling, layer)
             present = (tiling.resident[layer] - arriving) | again
-            counts[Part(layer, tuple(bounds.values()), arriving | read, present)] += count
+            counts[LayerPart(layer, tuple(bounds.values()), arriving | read, present)] += count
     held_words = _held_words(chain, tiling, counts, level)
     found = []
     for part, count in counts.items():
@@ -352,7 +352,7 @@ def _kept_names(chain: Chain, tiling: FusedTiling, layer: int) -> tuple[frozense
     )
 
 
-def _held_words(chain: Chain, tiling: FusedTiling, parts: Iterable[Part], level: Level) -> list[int]:
+def _held_words(chain: Chain, tiling: FusedTiling, parts: Iterable[LayerPart], level: Level) -> list[int]:
     """Storage words held while each layer runs: its intermediates, halos of the others, all resident tensors."""
     widths = [storage_words(layer.output, level) for layer in chain.layers]
     resident: dict[tuple[int, str], int] = {}
@@ -372,7 +372,7 @@ def _held_words(chain: Chain, tiling: FusedTiling, parts: Iterable[Part], level:
     return found
 
 
-def _own_words(chain: Chain, part: Part, name: str, level: Level) -> int:
+def _own_words(chain: Chain, part: LayerPart, name: str, level: Level) -> int:
     """Storage words of the tile that a part has of a tensor."""
     einsum = chain.layers[part.layer]
     tensor = _tensor(einsum, name)

@@ -19,8 +19,8 @@ from accelsim.gpu.fitted import (
     Constant,
     Constants,
     KernelTimes,
-    Kind,
     Names,
+    OperatorKind,
     Parts,
     Shapes,
     gone,
@@ -264,10 +264,10 @@ def _decode_variant(shapes: Shapes) -> Names:
     return names
 
 
-PREFILL = Kind("attention prefill", _PREFILL, _prefill_parts, _least, _prefill_variant, operand_path)
-DECODE = Kind("attention decode", _DECODE, _decode_parts, _least, _decode_variant, operand_path)
-MLA_PREFILL = Kind("latent attention prefill", _PREFILL, _prefill_parts, _least, _prefill_variant, operand_path)
-MLA_DECODE = Kind("latent attention decode", _DECODE, _decode_parts, _least, _decode_variant, operand_path)
+PREFILL = OperatorKind("attention prefill", _PREFILL, _prefill_parts, _least, _prefill_variant, operand_path)
+DECODE = OperatorKind("attention decode", _DECODE, _decode_parts, _least, _decode_variant, operand_path)
+MLA_PREFILL = OperatorKind("latent attention prefill", _PREFILL, _prefill_parts, _least, _prefill_variant, operand_path)
+MLA_DECODE = OperatorKind("latent attention decode", _DECODE, _decode_parts, _least, _decode_variant, operand_path)
 LATENT, ROTARY, HEAD = 512, 64, 128
 """Words of DeepSeek's latent vector, of the part of a key with its position, and of a head without it (DeepSeek-V2)."""
 _LEAST = {

@@ -29,7 +29,7 @@ from accelsim.gpu.constants import (
     compute_class,
 )
 from accelsim.gpu.gemm import Setup, time_gemms
-from accelsim.gpu.measured import Measured, Split, split_rows
+from accelsim.gpu.measured import FitSplit, MeasuredGemms, split_rows
 from accelsim.inputs.errors import AccelsimError, Mark
 from accelsim.inputs.source import Problems, read_text
 from accelsim.inputs.units import near_miss
@@ -228,7 +228,7 @@ class Calibration:
         """Constants of the model: the common ones, with these in their place."""
         return COMMON[self.kind].with_values(self.values, self.choice)
 
-    def is_of(self, measured: Measured) -> bool:
+    def is_of(self, measured: MeasuredGemms) -> bool:
         """Whether it was fitted to rows of this very table, so that its parts are known; it records the SHA-256."""
         return measured.sha256 == self.source.get("sha256") and measured.number_format == self.number_format
 
@@ -298,7 +298,7 @@ def mode_of(gpu: Gpu, number_format: str, calibration: str | PathLike[str] | Non
     return Mode(found.constants, found.interval if number_format == found.number_format else None, found)
 
 
-def calibrate(gpu: Gpu, measured: Measured, source: dict[str, str]) -> Calibration:
+def calibrate(gpu: Gpu, measured: MeasuredGemms, source: dict[str, str]) -> Calibration:
     """Fit the eight constants of a GPU to measured products, with either way to choose a tiling; keep the better one.
 
     The rows that `split_rows` holds out, for interpolation and extrapolation, are not looked at until the errors are
@@ -336,7 +336,7 @@ def calibrate(gpu: Gpu, measured: Measured, source: dict[str, str]) -> Calibrati
     return Calibration(gpu.name, kind, measured.number_format, values, choice, interval, errors, source)
 
 
-def _thinned(measured: Measured, split: Split) -> Measured:
+def _thinned(measured: MeasuredGemms, split: FitSplit) -> MeasuredGemms:
     """Rows that may be fitted, every n-th by size if there are many."""
     which = np.flatnonzero(split.fit)
     every = -(-len(which) // _MOST_ROWS)
@@ -346,7 +346,7 @@ def _thinned(measured: Measured, split: Split) -> Measured:
     return measured.rows(chosen)
 
 
-def errors_by_split(measured: Measured, split: Split, times: Floats) -> tuple[dict[str, Errors], Floats]:
+def errors_by_split(measured: MeasuredGemms, split: FitSplit, times: Floats) -> tuple[dict[str, Errors], Floats]:
     """Errors of predicted times of each part of a table; and measured / predicted of the rows that are held out."""
     found = {}
     for name in ("fit", "interpolation", "extrapolation"):

@@ -18,8 +18,8 @@ from accelsim.gpu.fitted import (
     Constant,
     Constants,
     KernelTimes,
-    Kind,
     Names,
+    OperatorKind,
     Parts,
     Shapes,
     link_of,
@@ -138,8 +138,8 @@ def _variant(shapes: Shapes) -> Names:
     return np.array(OPERATIONS)[shapes["operation"].astype(np.int64)]
 
 
-NCCL = Kind("NCCL", _RING, _nccl_parts, _least, _variant, link_of)
-ONE_SHOT = Kind("one-shot all-reduce", _ONE_SHOT, _one_shot_parts, _least, one_variant, link_of)
+NCCL = OperatorKind("NCCL", _RING, _nccl_parts, _least, _variant, link_of)
+ONE_SHOT = OperatorKind("one-shot all-reduce", _ONE_SHOT, _one_shot_parts, _least, one_variant, link_of)
 
 
 def collective_shapes(operation: Any, gpus: Any, size_bytes: Any, word_bytes: Any = 2.0) -> dict[str, Floats]:

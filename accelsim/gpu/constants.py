@@ -329,7 +329,7 @@ SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 32)
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class BusiestWork:
     """Work of the busiest SM, of products [P] with tiles [T] and splits of K [S]."""
 
     steps: Floats  # float[P, T, S]: steps of the main loop
@@ -338,14 +338,14 @@ class Work:
     possible: NDArray[np.bool_]  # bool[P, T, S]: false where K has fewer steps than parts
 
 
-def work_of(blocks: Floats, steps: Floats, splits: Floats, sms: int, occupancy: Floats) -> Work:
+def work_of(blocks: Floats, steps: Floats, splits: Floats, sms: int, occupancy: Floats) -> BusiestWork:
     """Share out the tiles of products.
 
     `blocks` (float[P, T, 1]): output tiles. `steps` (float[P, 1, 1]): steps of the main loop for a tile. `splits`
     (float[S]): out of `SPLITS`. `occupancy` (float[1, T, 1]): blocks that fit one SM.
     """
     rounds = np.ceil(blocks * splits * (1 / sms))
-    return Work(
+    return BusiestWork(
         steps=np.ceil(steps / splits) * rounds,
         rounds=rounds,
         at_once=np.minimum(rounds, occupancy),

@@ -64,7 +64,7 @@ def one_path(gpu: Gpu) -> str:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Kind:
+class OperatorKind:
     """An operator as software stacks compute it.
 
     Attributes
@@ -112,7 +112,7 @@ def one_variant(shapes: Shapes) -> Names:
     return np.full(len(next(iter(shapes.values()))), "", dtype="U1")
 
 
-def roofline_of(kind: Kind) -> Kind:
+def roofline_of(kind: OperatorKind) -> OperatorKind:
     """Three constants for the same operator: a launch, and shares of the peak and of the bandwidth."""
 
     def parts(gpu: Gpu, shapes: Shapes, constants: Constants) -> Parts:
@@ -125,7 +125,7 @@ def roofline_of(kind: Kind) -> Kind:
         "math": Constant(0.5, 0.003, 1.5, "share of the peak of the data sheet"),
         "memory": Constant(0.7, 0.01, 1.5, "share of the bandwidth of the data sheet"),
     }
-    return Kind(f"{kind.name}, roofline", constants, parts, kind.least, kind.variant, kind.path)
+    return OperatorKind(f"{kind.name}, roofline", constants, parts, kind.least, kind.variant, kind.path)
 
 
 def family(gpu: Gpu) -> str:
@@ -271,7 +271,7 @@ class KernelTimes:
     calibrated: bool  # on this very GPU
 
 
-def time_kernels(kind: Kind, gpu: Gpu, shapes: Shapes, stack: str = "") -> KernelTimes:
+def time_kernels(kind: OperatorKind, gpu: Gpu, shapes: Shapes, stack: str = "") -> KernelTimes:
     """Time kernels of a kind on a GPU, with the constants that ship."""
     variants = kind.variant(shapes)
     names = dict.fromkeys(variants.tolist())
@@ -296,7 +296,7 @@ def _set_of(kind: str, gpu: Gpu, stack: str, variant: str) -> FittedSet:
     return shipped(kind).of(gpu, stack or None, variant)
 
 
-def predict(kind: Kind, rows: Rows, fitted: Fitted) -> Floats:
+def predict(kind: OperatorKind, rows: Rows, fitted: Fitted) -> Floats:
     """Time of each row [us], with the constants of its stack, or where it was not measured of its library or all."""
     result, variants = np.full(len(rows), np.nan), kind.variant(rows.shapes)
     groups: dict[tuple[int, str, str], list[int]] = {}
@@ -309,7 +309,7 @@ def predict(kind: Kind, rows: Rows, fitted: Fitted) -> Floats:
     return result
 
 
-def _timer(kind: Kind, rows: Rows) -> Callable[[Constants], Floats]:
+def _timer(kind: OperatorKind, rows: Rows) -> Callable[[Constants], Floats]:
     """Time of each row by the constants."""
     parts = []
     for which in np.unique(rows.which).tolist():
@@ -337,7 +337,7 @@ _FASTEST = 0.05
 """Share of the rows that are faster than that."""
 
 
-def fit_sets(kind: Kind, rows: Rows, common: Constants | None = None) -> Fitted:
+def fit_sets(kind: OperatorKind, rows: Rows, common: Constants | None = None) -> Fitted:
     """Fit the constants of a kind to the rows that are not held out.
 
     `common`: what those of all rows are near; by default where each begins. Sets of fewer than 40 rows are left out.
@@ -387,7 +387,7 @@ def fit_sets(kind: Kind, rows: Rows, common: Constants | None = None) -> Fitted:
     return Fitted(tuple(found.values()))
 
 
-def _fit(kind: Kind, rows: Rows, prior: Constants, prior_weight: float) -> dict[str, float]:
+def _fit(kind: OperatorKind, rows: Rows, prior: Constants, prior_weight: float) -> dict[str, float]:
     """Constants near others that suit rows; families of GPUs weigh alike, and of many rows every n-th counts."""
     names, counts = np.unique(rows.families, return_counts=True)
     sizes = dict(zip(names.tolist(), counts.tolist(), strict=True))

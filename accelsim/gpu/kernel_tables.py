@@ -19,7 +19,7 @@ from accelsim.gpu.attention import DECODE, MLA_DECODE, MLA_PREFILL, PREFILL, att
 from accelsim.gpu.catalogue import BYTES, Gpu, find_gpu, format_of, gpu_hint, load_gpu
 from accelsim.gpu.collectives import NCCL, ONE_SHOT, OPERATIONS, collective_shapes
 from accelsim.gpu.constants import Floats
-from accelsim.gpu.fitted import LARGEST, Kind, Rows, Shapes, fit_sets, predict, roofline_of, shipped, sources
+from accelsim.gpu.fitted import LARGEST, OperatorKind, Rows, Shapes, fit_sets, predict, roofline_of, shipped, sources
 from accelsim.gpu.measured import CsvTable, find_table, finite
 from accelsim.gpu.quantised import (
     EXPERTS,
@@ -46,14 +46,14 @@ Builder = Callable[[Gpu, Numbers, Words], Shapes]
 
 
 @dataclass(frozen=True, slots=True)
-class Operator:
+class TableOperator:
     """What rows of an `op_name` are: columns of whole numbers with the least of each, of words, and the shapes of them.
 
     `marks`: a column that tells it from another operator of the same name. `precision`: a column of precisions.
     """
 
     command: str
-    kind: Kind
+    kind: OperatorKind
     numbers: Mapping[str, float]
     words: tuple[str, ...]
     shapes: Builder
@@ -145,19 +145,23 @@ _MOE = {
 _GEMM, _PASS = {"m": 1, "n": 1, "k": 1}, {"m": 1, "k": 1}
 _MESSAGE = {"num_gpus": 2, "message_size": 1}
 OPERATORS = {
-    "context_attention": Operator("attention", PREFILL, _ATTENTION, ("attn_dtype", "kv_cache_dtype"), _attention),
-    "generation_attention": Operator("attention", DECODE, _ATTENTION, ("attn_dtype", "kv_cache_dtype"), _attention),
-    "mla_context": Operator("attention", MLA_PREFILL, _MLA, ("kv_cache_dtype",), _latent(absorbed=False)),
-    "mla_generation": Operator("attention", MLA_DECODE, _MLA, ("kv_cache_dtype",), _latent(absorbed=True)),
+    "context_attention": TableOperator("attention", PREFILL, _ATTENTION, ("attn_dtype", "kv_cache_dtype"), _attention),
+    "generation_attention": TableOperator(
+        "attention", DECODE, _ATTENTION, ("attn_dtype", "kv_cache_dtype"), _attention
+    ),
+    "mla_context": TableOperator("attention", MLA_PREFILL, _MLA, ("kv_cache_dtype",), _latent(absorbed=False)),
+    "mla_generation": TableOperator("attention", MLA_DECODE, _MLA, ("kv_cache_dtype",), _latent(absorbed=True)),
     **{
-        name: Operator("nccl", NCCL, _MESSAGE, ("nccl_dtype",), _collective(operation), "nccl_dtype")
+        name: TableOperator("nccl", NCCL, _MESSAGE, ("nccl_dtype",), _collective(operation), "nccl_dtype")
         for name, operation in zip(("all_reduce", "all_gather", "reduce_scatter", "alltoall"), OPERATIONS, strict=True)
     },
-    "moe": Operator("moe", EXPERTS, _MOE, ("moe_dtype", "distribution", "kernel_source"), _experts, "", "moe_dtype"),
-    "gemm": Operator("gemm", PRODUCT, _GEMM, ("gemm_dtype",), _product, "kernel_source", "gemm_dtype"),
-    "compute_scale": Operator("gemm", SCALES, _PASS, (), _scales),
-    "scale_matrix": Operator("gemm", SCALING, _PASS, (), _scaling),
-    "all_reduce of a stack": Operator(
+    "moe": TableOperator(
+        "moe", EXPERTS, _MOE, ("moe_dtype", "distribution", "kernel_source"), _experts, "", "moe_dtype"
+    ),
+    "gemm": TableOperator("gemm", PRODUCT, _GEMM, ("gemm_dtype",), _product, "kernel_source", "gemm_dtype"),
+    "compute_scale": TableOperator("gemm", SCALES, _PASS, (), _scales),
+    "scale_matrix": TableOperator("gemm", SCALING, _PASS, (), _scaling),
+    "all_reduce of a stack": TableOperator(
         "nccl", ONE_SHOT, _MESSAGE, ("allreduce_dtype",), _collective("all_reduce"), "allreduce_dtype"
     ),
 }
@@ -170,7 +174,7 @@ _NEEDED = ("gpu", "op_name", "time_us")
 class KernelTable:
     """Rows of one kind in a file; `notes` say what was left out."""
 
-    kind: Kind
+    kind: OperatorKind
     rows: Rows
     sha256: str
     file: str
@@ -199,7 +203,9 @@ def read_kernels(path: str | PathLike[str], command: str | None = None) -> list[
     return [KernelTable(kind, rows, sha256, str(path), notes) for kind, rows, notes in found]
 
 
-def _read(table: CsvTable, command: str | None, problems: Problems) -> list[tuple[Kind, Rows, tuple[str, ...]]] | None:
+def _read(
+    table: CsvTable, command: str | None, problems: Problems
+) -> list[tuple[OperatorKind, Rows, tuple[str, ...]]] | None:
     at = {name: column for column, name in reversed(list(enumerate(table.names)))}
     lines: dict[tuple[str, str], list[tuple[tuple[str, ...], list[float], float]]] = {}
     counts: dict[str, int] = {}
@@ -249,7 +255,7 @@ def _read(table: CsvTable, command: str | None, problems: Problems) -> list[tupl
     return list(_kinds(operators, lines, at, notes))
 
 
-def _operator(name: str, table: CsvTable, operators: Mapping[str, Operator]) -> str | None:
+def _operator(name: str, table: CsvTable, operators: Mapping[str, TableOperator]) -> str | None:
     """Key of the operator of a row: of several of one name that whose own column the table has."""
     return next(
         (
@@ -262,11 +268,11 @@ def _operator(name: str, table: CsvTable, operators: Mapping[str, Operator]) -> 
 
 
 def _kinds(
-    operators: Mapping[str, Operator],
+    operators: Mapping[str, TableOperator],
     lines: Mapping[tuple[str, str], list[tuple[tuple[str, ...], list[float], float]]],
     at: Mapping[str, int],
     notes: tuple[str, ...],
-) -> Iterator[tuple[Kind, Rows, tuple[str, ...]]]:
+) -> Iterator[tuple[OperatorKind, Rows, tuple[str, ...]]]:
     parts: dict[str, list[Rows]] = {}
     kinds = {operator.kind.name: operator.kind for operator in operators.values()}
     software = [at[key] for key in ("framework", "kernel_source") if key in at]
@@ -343,7 +349,7 @@ def validate_kernels(
     return found, list(dict.fromkeys(note for table in tables for note in table.notes))
 
 
-def _validated(kind: Kind, rows: Rows, shipped_of: bool, only: str | None) -> Iterator[KernelErrors]:
+def _validated(kind: OperatorKind, rows: Rows, shipped_of: bool, only: str | None) -> Iterator[KernelErrors]:
     families, names = rows.families, np.array([gpu.name for gpu in rows.gpus])[rows.which]
     modes: dict[str, list[tuple[NDArray[np.bool_], NDArray[np.bool_]]]] = {LEFT_OUT: [], CALIBRATED: []}
     everything = np.ones(len(rows), dtype=bool)
@@ -376,7 +382,7 @@ def _validated(kind: Kind, rows: Rows, shipped_of: bool, only: str | None) -> It
                 yield from (_errors(kind.name, gpu, mode, name, of[here], measured) for name, of in times.items())
 
 
-def baselines(kind: Kind, fitted: Rows, tested: Rows) -> dict[str, Floats]:
+def baselines(kind: OperatorKind, fitted: Rows, tested: Rows) -> dict[str, Floats]:
     """Predictions of rows by a roofline that is fitted to other rows, and by the nearest of these, scaled by it."""
     roofline = roofline_of(kind)
     bars = fit_sets(roofline, fitted)

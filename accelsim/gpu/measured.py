@@ -242,7 +242,7 @@ _FAR = 0.9
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredGemms:
     """Measured products of one device in one number format, L2 in the same state at the start."""
 
     device: str
@@ -257,13 +257,13 @@ class Measured:
     def __len__(self) -> int:
         return len(self.gemms)
 
-    def rows(self, which: NDArray[np.bool_]) -> Measured:
+    def rows(self, which: NDArray[np.bool_]) -> MeasuredGemms:
         """Some of the rows."""
         return replace(self, gemms=self.gemms.rows(which), time_us=self.time_us[which])
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class FitSplit:
     """Which rows a fit may use, and which test it; bool[rows], each row in exactly one."""
 
     fit: NDArray[np.bool_]
@@ -271,7 +271,7 @@ class Split:
     extrapolation: NDArray[np.bool_]
 
 
-def split_rows(gemms: Gemms) -> Split:
+def split_rows(gemms: Gemms) -> FitSplit:
     """Divide rows by a hash of their sizes, so that the same shape is always on the same side.
 
     Extrapolation are rows whose N or K is beyond nine tenths of the different values in the table. Of the others, a
@@ -292,12 +292,12 @@ def split_rows(gemms: Gemms) -> Split:
         f"{m:.0f}x{n:.0f}x{k:.0f}x{b:.0f}" for m, n, k, b in zip(gemms.m, gemms.n, gemms.k, gemms.batch, strict=True)
     )
     held = np.array([zlib.crc32(key.encode()) % 10 < _HELD_OUT_OF_TEN for key in keys], dtype=bool)
-    return Split(~held & ~far, held & ~far, far)
+    return FitSplit(~held & ~far, held & ~far, far)
 
 
 def read_measured(
     path: str | PathLike[str], *, number_format: str | None = None, unknown_too: bool = True, l2: str = ROTATING
-) -> list[Measured]:
+) -> list[MeasuredGemms]:
     """Read measured matrix products.
 
     Parameters
@@ -337,7 +337,7 @@ def read_measured(
 
 def _read(
     text: str, file: str, number_format: str | None, unknown_too: bool, l2: str, problems: Problems
-) -> list[Measured] | None:
+) -> list[MeasuredGemms] | None:
     table = find_table(text, file)
     if table is None:
         problems.add(Mark(file, 1, 1), "the file is empty", "expected a head line with M, N, K and time_us_median")
@@ -369,7 +369,9 @@ def _read(
     note, found = warning if swapped else "", []
     for (device, name, state), measured in groups.items():
         *sizes, time_us = np.array(measured, dtype=np.float64).T
-        found.append(Measured(device, name, Gemms.of(*sizes), time_us.copy(), state, note, first[device, name, state]))
+        found.append(
+            MeasuredGemms(device, name, Gemms.of(*sizes), time_us.copy(), state, note, first[device, name, state])
+        )
     return found
 
 

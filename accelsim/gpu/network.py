@@ -27,7 +27,7 @@ _ALIGNED = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
+class MatrixProduct:
     """An Einsum as a batch of matrix products; `unique` as in `Gemms`."""
 
     m: int
@@ -38,7 +38,7 @@ class Product:
     bits: int
 
 
-def product_of(einsum: Einsum, training_pass: str = "forward") -> Product:
+def product_of(einsum: Einsum, training_pass: str = "forward") -> MatrixProduct:
     """See an Einsum of two operands as matrix products.
 
     Dimensions of both operands and the result count the batch (such as groups), those of the inputs and the result are
@@ -84,9 +84,9 @@ def product_of(einsum: Einsum, training_pass: str = "forward") -> Product:
     unique = min(1.0, inputs.words(size) / (m * k * batch))
     bits = max(tensor.bits for tensor in operands)
     if training_pass == "forward":
-        return Product(m, n, k, batch, unique, bits)
+        return MatrixProduct(m, n, k, batch, unique, bits)
     if training_pass == "weight_gradient":
-        return Product(n, k, m, batch, 1.0, bits)
+        return MatrixProduct(n, k, m, batch, 1.0, bits)
     points, window, taps = m, 1, Fraction(1)
     for rank in inputs.ranks:
         steps = [(d, c) for d, c in rank if d in output.dims]
@@ -102,10 +102,10 @@ def product_of(einsum: Einsum, training_pass: str = "forward") -> Product:
         taps *= Fraction(outputs * kernel, covered)
     whole = 1 if taps.denominator == 1 or n % _ALIGNED else _ALIGNED
     reduced = whole * math.ceil(n * taps / whole)
-    return Product(points, k // window, max(1, reduced), batch, min(1.0, m * n / (points * reduced)), bits)
+    return MatrixProduct(points, k // window, max(1, reduced), batch, min(1.0, m * n / (points * reduced)), bits)
 
 
-def gemms_of(products: list[Product]) -> Gemms:
+def gemms_of(products: list[MatrixProduct]) -> Gemms:
     """Products as arrays."""
     return Gemms.of(*zip(*((p.m, p.n, p.k, p.batch, p.unique) for p in products), strict=True))
 
@@ -145,7 +145,7 @@ _MOST_GROUPED = 64
 def network_kernels(
     gpu: Gpu,
     layers: Sequence[Einsum],
-    products: Sequence[Product],
+    products: Sequence[MatrixProduct],
     edges: Sequence[Edge],
     number_format: str,
     mode: Mode,
@@ -170,7 +170,9 @@ def network_kernels(
     return [(kernels[at], layers[at].repeat) for at in sorted(kernels)]
 
 
-def attention_pairs(layers: Sequence[Einsum], products: Sequence[Product], edges: Sequence[Edge]) -> dict[int, int]:
+def attention_pairs(
+    layers: Sequence[Einsum], products: Sequence[MatrixProduct], edges: Sequence[Edge]
+) -> dict[int, int]:
     """Index of the layers that multiply queries with keys, and of those that multiply the result with values.
 
     Both are batches of products, as many and of as many rows; what the first gives is the inputs of the second alone.
@@ -193,7 +195,14 @@ def attention_pairs(layers: Sequence[Einsum], products: Sequence[Product], edges
 
 
 def attention_kernel(
-    gpu: Gpu, names: tuple[str, str], first: Product, second: Product, number_format: str, mode: Mode, *, causal: bool
+    gpu: Gpu,
+    names: tuple[str, str],
+    first: MatrixProduct,
+    second: MatrixProduct,
+    number_format: str,
+    mode: Mode,
+    *,
+    causal: bool,
 ) -> Kernel:
     """Fused attention in place of two products.
 

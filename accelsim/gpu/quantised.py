@@ -20,8 +20,8 @@ from accelsim.gpu.fitted import (
     Constant,
     Constants,
     KernelTimes,
-    Kind,
     Names,
+    OperatorKind,
     Parts,
     Shapes,
     gone,
@@ -258,10 +258,10 @@ def _experts_least(gpu: Gpu, shapes: Shapes) -> tuple[Floats, Floats]:
     return 2 * rows * words / peak, moved / (gpu.dram_bytes_per_s * 1e-6)
 
 
-PRODUCT = Kind("narrow products", _PRODUCT, _product_parts, _product_least, _variant)
-SCALES = Kind("finding scales", _PASS, _pass_parts, _pass_least, one_variant)
-SCALING = Kind("scaling", _PASS, _pass_parts, _pass_least, one_variant)
-EXPERTS = Kind("experts", _EXPERTS, _experts_parts, _experts_least, _variant)
+PRODUCT = OperatorKind("narrow products", _PRODUCT, _product_parts, _product_least, _variant)
+SCALES = OperatorKind("finding scales", _PASS, _pass_parts, _pass_least, one_variant)
+SCALING = OperatorKind("scaling", _PASS, _pass_parts, _pass_least, one_variant)
+EXPERTS = OperatorKind("experts", _EXPERTS, _experts_parts, _experts_least, _variant)
 
 
 def _indices(names: str | Sequence[str]) -> list[int]:

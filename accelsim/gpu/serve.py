@@ -21,7 +21,7 @@ from accelsim.gpu.constants import IDLE
 from accelsim.gpu.decoder import Decoder
 from accelsim.gpu.memory import Memory
 from accelsim.gpu.quantised import PRECISIONS, precision_of
-from accelsim.gpu.work import WIDE, Costs, Pricing, Work
+from accelsim.gpu.work import WIDE, Prices, Pricing, Work
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.units import format_si
 
@@ -368,7 +368,7 @@ class Timed:
         return sum(self.stages)
 
 
-def timed(decoder: Decoder, split: Split, runs: int, step: Step, costs: Costs) -> Timed:
+def timed(decoder: Decoder, split: Split, runs: int, step: Step, costs: Prices) -> Timed:
     """Sum up a step in each stage."""
     of_stage, energy, found, begin = [], 0.0, dict[tuple[str, str], float](), 0
     for stage, layers in enumerate(stages(decoder, split)):
@@ -385,7 +385,7 @@ def timed(decoder: Decoder, split: Split, runs: int, step: Step, costs: Costs) -
 
 
 def _serving(
-    gpu: Gpu, decoder: Decoder, request: Request, split: Split, plan: Sequence[tuple[int, Step]], costs: Costs
+    gpu: Gpu, decoder: Decoder, request: Request, split: Split, plan: Sequence[tuple[int, Step]], costs: Prices
 ) -> Serving:
     steps = [timed(decoder, split, *pair, costs) for pair in plan]
     *prompts, token = steps

@@ -35,7 +35,7 @@ from accelsim.gpu.serve import (
     steps_of,
     timed,
 )
-from accelsim.gpu.work import WIDE, Costs, Pricing, Work
+from accelsim.gpu.work import WIDE, Prices, Pricing, Work
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.units import format_si
 
@@ -218,7 +218,7 @@ def _ends(gpu: Gpu, decoder: Decoder, split: Split, training: Training) -> Step:
     return ends
 
 
-def _summed_us(gpu: Gpu, decoder: Decoder, split: Split, training: Training, ends: Step, costs: Costs) -> float:
+def _summed_us(gpu: Gpu, decoder: Decoder, split: Split, training: Training, ends: Step, costs: Prices) -> float:
     """Sum of gradients over copies: in a node as NCCL does it, else a ring at the network's rate.
 
     Sharded weights are gathered once more.
@@ -240,7 +240,7 @@ def _step(
     forward: Step,
     backward: Step,
     ends: Step,
-    costs: Costs,
+    costs: Prices,
 ) -> TrainingStep:
     runs = training.batch // (training.micro * training.dp * split.copies)
     there, back = (timed(decoder, split, runs, step, costs) for step in (forward, backward))

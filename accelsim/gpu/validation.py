@@ -18,11 +18,11 @@ from accelsim.gpu import ROTATING
 from accelsim.gpu.calibration import DOUBT, Errors, Mode, errors_by_split, errors_of, far_off, mode_of
 from accelsim.gpu.catalogue import BYTES, Gpu, find_gpu, gpu_hint, load_gpu, may_be, no_format
 from accelsim.gpu.constants import Floats
-from accelsim.gpu.fitted import Kind, Rows, Shapes, family, one_variant
+from accelsim.gpu.fitted import OperatorKind, Rows, Shapes, family, one_variant
 from accelsim.gpu.gemm import Setup, result_bytes, time_gemms
 from accelsim.gpu.kernel_tables import baselines, joined
 from accelsim.gpu.measured import (
-    Measured,
+    MeasuredGemms,
     read_measured,
     split_rows,
 )
@@ -39,7 +39,7 @@ class GemmValidation:
     """One GPU and number format of a table, predicted."""
 
     gpu: Gpu
-    measured: Measured
+    measured: MeasuredGemms
     mode: str  # `uncalibrated` or `calibrated`
     about: str  # the mode in a sentence
     # of all rows; of the parts `fit`, `interpolation` and `extrapolation` where the calibration is of this very table
@@ -130,8 +130,8 @@ def validate_gemm(
 
 
 def _of_known_gpus(
-    tables: Sequence[Measured], gpu: str | None, mig: str | None
-) -> tuple[list[tuple[Gpu, Measured]], list[Problem]]:
+    tables: Sequence[MeasuredGemms], gpu: str | None, mig: str | None
+) -> tuple[list[tuple[Gpu, MeasuredGemms]], list[Problem]]:
     """Tables whose GPU and number format are known, and why others are not compared.
 
     With a GPU that the user names, those of other GPUs are left out, unless no other table is there.
@@ -162,7 +162,7 @@ def _of_known_gpus(
     return known, skipped
 
 
-def _rows(table: Measured) -> str:
+def _rows(table: MeasuredGemms) -> str:
     return f"{len(table)} row{'s' if len(table) > 1 else ''}"
 
 
@@ -170,7 +170,7 @@ LEFT_OUT = ", left out"
 _LEAST_ROWS = 40
 
 
-def _baselines(gpu: Gpu, measured: Measured, tables: Sequence[tuple[Gpu, Measured]]) -> dict[str, Floats]:
+def _baselines(gpu: Gpu, measured: MeasuredGemms, tables: Sequence[tuple[Gpu, MeasuredGemms]]) -> dict[str, Floats]:
     """Times of the rows that are held out by a roofline of three constants and by the nearest row [us].
 
     Both know the other rows of the table, or those of other families of GPUs in the same format, where there are any.
@@ -179,7 +179,7 @@ def _baselines(gpu: Gpu, measured: Measured, tables: Sequence[tuple[Gpu, Measure
     if find_spec("scipy") is None:
         return {}
     name = measured.number_format
-    kind = Kind("products", {}, lambda *_: {}, partial(_least, name), one_variant)
+    kind = OperatorKind("products", {}, lambda *_: {}, partial(_least, name), one_variant)
     own = _rows_of(gpu, measured)
     others = [_rows_of(*each) for each in tables if each[1].number_format == name and family(each[0]) != family(gpu)]
     tested, found = own.take(own.held), dict[str, Floats]()
@@ -199,14 +199,14 @@ def _least(number_format: str, gpu: Gpu, shapes: Shapes) -> tuple[Floats, Floats
     return 2 * m * n * k * batch / (gpu.flops(number_format) * 1e-6), moved / (gpu.dram_bytes_per_s * 1e-6)
 
 
-def _rows_of(gpu: Gpu, measured: Measured) -> Rows:
+def _rows_of(gpu: Gpu, measured: MeasuredGemms) -> Rows:
     g = measured.gemms
     shapes = {"m": g.m, "n": g.n, "k": g.k, "batch": g.batch}
     at = np.zeros(len(measured), dtype=np.int64)
     return Rows((gpu,), at, np.full(len(at), ""), shapes, measured.time_us, ~split_rows(g).fit)
 
 
-def _validated(gpu: Gpu, measured: Measured, mode: Mode, others: dict[str, Floats]) -> GemmValidation:
+def _validated(gpu: Gpu, measured: MeasuredGemms, mode: Mode, others: dict[str, Floats]) -> GemmValidation:
     predicted = time_gemms(gpu, measured.gemms, measured.number_format, mode.constants, Setup(measured.l2)).time_us
     errors = {"all": errors_of(predicted, measured.time_us, measured.gemms.flops)}
     held = measured.time_us / predicted

@@ -25,7 +25,7 @@ from accelsim.gpu.catalogue import Gpu
 from accelsim.gpu.collectives import NCCL, ONE_SHOT, OPERATIONS, collective_shapes, time_collective
 from accelsim.gpu.constants import Floats, board_power_w, compute_class
 from accelsim.gpu.decoder import Decoder
-from accelsim.gpu.fitted import KernelTimes, Kind, Shapes, shipped
+from accelsim.gpu.fitted import KernelTimes, OperatorKind, Shapes, shipped
 from accelsim.gpu.gemm import Gemms, Setup, time_gemms
 from accelsim.gpu.kernel import time_operators
 from accelsim.gpu.quantised import (
@@ -55,7 +55,7 @@ class Work:
     sizes: tuple[float, ...]
 
 
-Costs = Mapping[Work, tuple[float, float]]
+Prices = Mapping[Work, tuple[float, float]]
 """Time [us] and energy [J] of work on one GPU."""
 
 
@@ -108,11 +108,11 @@ class Pricing:
             power_w = board_power_w(self.gpu, number_format, self.mode.constants, flops, moved, time_us)
             yield work, (time_us, power_w * time_us * 1e-6)
 
-    def _stack_of(self, kind: Kind) -> str:
+    def _stack_of(self, kind: OperatorKind) -> str:
         known = {one.stack.partition("/")[0].casefold() for one in shipped(kind.name).sets}
         return self.stack if self.stack.partition("/")[0].casefold() in known else ""
 
-    def _cost(self, kind: Kind, shapes: Shapes, times: KernelTimes) -> _Cost:
+    def _cost(self, kind: OperatorKind, shapes: Shapes, times: KernelTimes) -> _Cost:
         """Measured loops find some weights and caches in L2; between two uses in a decoder all other layers pass."""
         operations_us, moving_us = kind.least(self.gpu, shapes)
         return np.maximum(times.time_us, moving_us), operations_us, moving_us * self.gpu.dram_bytes_per_s * 1e-6

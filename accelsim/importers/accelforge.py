@@ -33,7 +33,7 @@ from accelsim.importers.accelforge_arrays import (
     usage_scale,
 )
 from accelsim.importers.accelforge_workload import BITS, ROLE_NAMES, Layer, members, read_workload
-from accelsim.importers.documents import Document, Row, Table, parse, refuse
+from accelsim.importers.documents import Document, Map, Seq, parse, refuse
 from accelsim.importers.foreign import Foreign, Note, Tagged, read_foreign, variable_value, yaml_text
 from accelsim.importers.templates import read_document
 from accelsim.importers.values import (
@@ -82,7 +82,7 @@ class _Axis:
     `least`: instances that are to be used, if loops can.
     """
 
-    table: Table
+    table: Map
     node: str
     level: str
     axis: str
@@ -97,7 +97,7 @@ def convert(documents: Sequence[Document]) -> Foreign:
     energies are those of component models that accelsim has not.
     """
     notes: list[Note] = []
-    bodies = [document.body for document in documents if isinstance(document.body, Table)]
+    bodies = [document.body for document in documents if isinstance(document.body, Map)]
     workload, layers = None, list[Layer]()
     of_layers = _without_own_workload(bodies, notes)
     found = _one(of_layers, "workload")
@@ -122,18 +122,18 @@ def convert(documents: Sequence[Document]) -> Foreign:
     return Foreign(architecture, workload, mapping, constraints, energies, tuple(notes))
 
 
-def _one(bodies: Sequence[Table], key: str) -> Table | None:
+def _one(bodies: Sequence[Map], key: str) -> Map | None:
     """What stands under a key of one of the files; a second one is refused."""
     found = [body for body in bodies if key in body]
     if len(found) > 1:
         raise refuse(found[1].where(key), f"a second '{key}'; the first stands in {found[0].mark.file}")
-    return value(found[0], key, Table) if found else None
+    return value(found[0], key, Map) if found else None
 
 
-def _variables(bodies: Iterable[Table], names: Mapping[str, Value], nodes: Sequence[Table]) -> dict[str, Value]:
+def _variables(bodies: Iterable[Map], names: Mapping[str, Value], nodes: Sequence[Map]) -> dict[str, Value]:
     """Numbers of `variables` beside other names; one that cannot be worked out has no value."""
     found: dict[str, Value] = {"inf": math.inf, **names}
-    written = [pair for body in bodies for pair in value(body, "variables", Table, Table(body.mark)).items()]
+    written = [pair for body in bodies for pair in value(body, "variables", Map, Map(body.mark)).items()]
     found |= signed_histograms(dict(written))
     keys = {key for key, _ in written} | found.keys()
     found |= {key: text for key, text in written if str(text).isidentifier() and str(text) not in keys}  # words
@@ -148,7 +148,7 @@ def _variables(bodies: Iterable[Table], names: Mapping[str, Value], nodes: Seque
     return found
 
 
-def _without_own_workload(bodies: Sequence[Table], notes: list[Note]) -> list[Table]:
+def _without_own_workload(bodies: Sequence[Map], notes: list[Note]) -> list[Map]:
     """Files without the workload that stands beside an architecture, if there is another one."""
     own = [body for body in bodies if {"arch", "workload"} <= body.keys()]
     if not own or sum("workload" in body for body in bodies) < 2:
@@ -169,9 +169,9 @@ def _widths(layers: Sequence[Layer]) -> dict[str, Value]:
 # architecture
 
 
-def _nodes(arch: Table) -> list[Table]:
-    found: list[Table] = []
-    for node in tables(value(arch, "nodes", Row)):
+def _nodes(arch: Map) -> list[Map]:
+    found: list[Map] = []
+    for node in tables(value(arch, "nodes", Seq)):
         node.tag = node.tag.replace("!Fanout", "!Container")  # its name until 2026
         kind = node.tag.lstrip("!")
         if kind == "Hierarchical":
@@ -183,14 +183,14 @@ def _nodes(arch: Table) -> list[Table]:
     return found
 
 
-def _serves(node: Table, tensors: int) -> bool:
+def _serves(node: Map, tensors: int) -> bool:
     """Whether a node serves layers of so many tensors."""
     asked = str(node.get("enabled", True)).replace("len(All)", "tensors")
     return bool(as_number(f"1 if {asked} else 0", node.where("enabled"), {"tensors": tensors}))
 
 
 def _of_one_unit(
-    nodes: Sequence[Table], workload: dict[str, Any] | None, layers: list[Layer], notes: list[Note]
+    nodes: Sequence[Map], workload: dict[str, Any] | None, layers: list[Layer], notes: list[Note]
 ) -> tuple[dict[str, Any] | None, list[Layer]]:
     """Layers of as many tensors, where other nodes serve the others; of three, if there are such layers."""
     many = {len(layer.sets["All"]) for layer in layers}
@@ -208,10 +208,10 @@ def _of_one_unit(
     return workload | {"layers": kept}, [layer for layer in layers if layer.name not in left]
 
 
-def _enabled(nodes: Sequence[Table], layers: Sequence[Layer], notes: list[Note]) -> list[Table]:
+def _enabled(nodes: Sequence[Map], layers: Sequence[Layer], notes: list[Note]) -> list[Map]:
     """Nodes that serve layers of so many tensors; without layers, those of two inputs and an output."""
     many = {len(layer.sets["All"]) for layer in layers} or {3}
-    found = list[Table]()
+    found = list[Map]()
     for node in nodes:
         serves = {_serves(node, one) for one in many}
         if serves == {True} and any(other.tag == "!Compute" for other in found):
@@ -224,7 +224,7 @@ def _enabled(nodes: Sequence[Table], layers: Sequence[Layer], notes: list[Note])
 
 
 def _architecture(
-    arch: Table, nodes: Sequence[Table], names: Mapping[str, Value], notes: list[Note]
+    arch: Map, nodes: Sequence[Map], names: Mapping[str, Value], notes: list[Note]
 ) -> tuple[dict[str, Any], list[_Axis], list[str]]:
     """Architecture, the axes of its fanouts, and the components whose energies are modelled."""
     note_others(arch, {"nodes", "variables", "extra_attributes_for_all_component_models"}, _LEFT, notes)
@@ -269,7 +269,7 @@ def _architecture(
     document: dict[str, Any] = {"name": file_stem(arch.mark)}
     document["clock"] = f"{clock_hz:.12g} Hz"
     if modelled:
-        shared = value(arch, "extra_attributes_for_all_component_models", Table, Table(arch.mark))
+        shared = value(arch, "extra_attributes_for_all_component_models", Map, Map(arch.mark))
         node_nm = number(shared, "tech_node", 45e-9, names) * 1e9
         document |= {"technology": f"{node_nm:g} nm", "energy_table": "components"}
         if "tech_node" not in shared:
@@ -281,8 +281,8 @@ def _architecture(
     return {**document, "levels": levels, "compute": compute}, axes, modelled
 
 
-def _compute(node: Table, clock_hz: float, names: Mapping[str, Value], notes: list[Note]) -> dict[str, Any]:
-    attributes = value(node, "extra_attributes_for_component_model", Table, Table(node.mark))
+def _compute(node: Map, clock_hz: float, names: Mapping[str, Value], notes: list[Note]) -> dict[str, Any]:
+    attributes = value(node, "extra_attributes_for_component_model", Map, Map(node.mark))
     bits = min(max(whole(attributes.get("multiplier_width", 8), node.mark), 4), 32)
     kind: dict[str, Any] = {"class": "intmac", "attributes": {"bits": bits}}
     if "fp" in str(node.get("component_class")).lower():
@@ -294,12 +294,12 @@ def _compute(node: Table, clock_hz: float, names: Mapping[str, Value], notes: li
     return {"name": plain_name(value(node, "name", str)), **kind, **({"energy": energies} if energies else {}), **area}
 
 
-def _area(node: Table, names: Mapping[str, Value]) -> str:
+def _area(node: Map, names: Mapping[str, Value]) -> str:
     """Area of a component, which AccelForge has in square metres."""
     return f"{number(node, 'area', None, names) * 1e12:.12g} um2"
 
 
-def _clock_hz(compute: Table, names: Mapping[str, Value], notes: list[Note]) -> float:
+def _clock_hz(compute: Map, names: Mapping[str, Value], notes: list[Note]) -> float:
     """Rate of the compute units: a cycle is one of their actions."""
     rates, _ = _rates(compute, ("compute",), names, notes)
     if not 0 < rates["compute"] < math.inf:
@@ -309,13 +309,13 @@ def _clock_hz(compute: Table, names: Mapping[str, Value], notes: list[Note]) -> 
 
 
 def _rates(
-    node: Table, actions: Sequence[str], names: Mapping[str, Value], notes: list[Note]
+    node: Map, actions: Sequence[str], names: Mapping[str, Value], notes: list[Note]
 ) -> tuple[dict[str, float], bool]:
     """Bits that actions of each kind move in a second (actions of a compute unit), and whether they share the time."""
-    tables_ = {str(action.get("name")): action for action in tables(value(node, "actions", Row, Row(node.mark)))}
+    tables_ = {str(action.get("name")): action for action in tables(value(node, "actions", Seq, Seq(node.mark)))}
     latency = str(node.get("total_latency", _SUM))
     found = dict.fromkeys(actions, math.inf)
-    bits = {name: _bits(tables_.get(name, Table(node.mark)), names) for name in actions}
+    bits = {name: _bits(tables_.get(name, Map(node.mark)), names) for name in actions}
     calls = _CALLS.fullmatch(latency)
     if calls:
         each_s = as_number(f"1{calls[2]}", node.where("total_latency"), names)
@@ -335,16 +335,16 @@ def _rates(
     return found, latency not in (_MAX, _LATENCIES) and not (calls and calls[1] == "max")
 
 
-def _bits(action: Table, names: Mapping[str, Value]) -> int:
+def _bits(action: Map, names: Mapping[str, Value]) -> int:
     return whole(number(action, "bits_per_action", 1, names), action.mark)
 
 
 def _energies(
-    node: Table, actions: Sequence[str], bits: int, clock_hz: float, names: Mapping[str, Value]
+    node: Map, actions: Sequence[str], bits: int, clock_hz: float, names: Mapping[str, Value]
 ) -> dict[str, str] | None:
     """Energies of actions that move `bits`; None where a component model has to give them."""
     found: dict[str, str] = {}
-    given = {str(action.get("name")): action for action in tables(value(node, "actions", Row, Row(node.mark)))}
+    given = {str(action.get("name")): action for action in tables(value(node, "actions", Seq, Seq(node.mark)))}
     dummy = node.get("component_class") == "Dummy"
     for name in actions:
         action = given.get(name)
@@ -361,7 +361,7 @@ def _energies(
 
 
 def _level(
-    node: Table,
+    node: Map,
     name: str,
     word: int,
     clock_hz: float,
@@ -378,7 +378,7 @@ def _level(
         notes.append(Note(node.where("size"), "size", f"{name} is unlimited; {_UNLIMITED_BITS} bit stand for it"))
     if size <= _UNLIMITED_BITS or not first:
         level["size"] = f"{max(word, int(min(size, _UNLIMITED_BITS)))} bit"
-    tensors = value(node, "tensors", Table, Table(node.mark))
+    tensors = value(node, "tensors", Map, Map(node.mark))
     note_others(tensors, ("keep", "may_keep", "no_refetch_from_above", "no_resend_to_below"), _LEFT, notes)
     default = "Nothing" if "keep" in tensors else "All"
     keep = members(tensors.get("keep", "Nothing"), kept, tensors.where("keep"))
@@ -404,9 +404,9 @@ def _level(
     if energies is not None:
         level["energy"] = energies
     else:  # its accesses are as wide as they are here
-        widths = [_bits(action, names) for action in tables(value(node, "actions", Row, Row(node.mark)))]
+        widths = [_bits(action, names) for action in tables(value(node, "actions", Seq, Seq(node.mark)))]
         level["block_size"] = max([1, *(width // word for width in widths)])
-        extra = value(node, "extra_attributes_for_component_model", Table, Table(node.mark))
+        extra = value(node, "extra_attributes_for_component_model", Map, Map(node.mark))
         note_others(extra, (), {"n_banks": "energies are those of one bank"}, notes)
     level |= {"area": _area(node, names)} if "area" in node else {}
     if not SCALES.isdisjoint(node.keys()):
@@ -414,7 +414,7 @@ def _level(
     return {**level, **_model(str(node.get("component_class", "")).upper(), size, first=first)}
 
 
-def _size(node: Table, names: Mapping[str, Value]) -> float:
+def _size(node: Map, names: Mapping[str, Value]) -> float:
     """Size of a memory [bit], which may have a unit."""
     written = node.get("size", math.inf)
     if isinstance(written, str) and re.fullmatch(r"[0-9.]+\s*[A-Za-z]+", written):
@@ -434,7 +434,7 @@ def _model(component: str, size: float, *, first: bool) -> dict[str, Any]:
 
 
 def _fanout(
-    node: Table,
+    node: Map,
     name: str,
     levels: list[dict[str, Any]],
     axes: Sequence[_Axis],
@@ -443,7 +443,7 @@ def _fanout(
 ) -> list[_Axis]:
     """Add what is spatial at a node to the fanout of the level above it; a third axis takes a level of its own."""
     found: list[_Axis] = []
-    for spatial in tables(value(node, "spatial", Row, Row(node.mark))):
+    for spatial in tables(value(node, "spatial", Seq, Seq(node.mark))):
         if not levels:
             raise refuse(spatial.mark, f"{name} has several instances, and no memory stands above it")
         place = len([axis for axis in (*axes, *found) if axis.level == levels[-1]["name"]])
@@ -497,7 +497,7 @@ def _axis_constraints(axes: Sequence[_Axis], layer: Layer, notes: list[Note]) ->
             for name, tensors in layer.sets.items()
             if name != "All"
         }
-        for bound in tables(value(axis.table, "loop_bounds", Row, Row(axis.table.mark))):
+        for bound in tables(value(axis.table, "loop_bounds", Seq, Seq(axis.table.mark))):
             which = members(bound.get("expression", "Nothing"), {**of_tensors, **dims}, bound.mark)
             sign, most = str(bound.get("operator")), whole(bound.get("value"), bound.where("value"))
             together, sign = sign.startswith("product"), sign.removeprefix("product")
@@ -550,14 +550,14 @@ def _products(bounds: tuple[tuple[int, tuple[int, ...]], ...], rooms: tuple[int,
 
 
 def _mapping(
-    mapping: Table,
+    mapping: Map,
     architecture: Mapping[str, Any] | None,
     axes: Sequence[_Axis],
     layers: Sequence[Layer],
     notes: list[Note],
 ) -> dict[str, Any] | None:
     """Mapping of one Einsum; None with the reason noted."""
-    nodes = tables(value(mapping, "nodes", Row))
+    nodes = tables(value(mapping, "nodes", Seq))
     why = ""
     if any(node.tag in ("!Sequential", "!Pipeline", "!Nested") for node in nodes):
         why = "holds several Einsums; a mapping here is of one"
@@ -581,7 +581,7 @@ def _mapping(
             found += [{"level": level, "keep": []} for level in skipped]
             if not found or found[-1]["level"] != name or "temporal" in found[-1] or "spatial" in found[-1]:
                 found.append({"level": name, "keep": []})
-            found[-1]["keep"] += list(map(str, value(node, "tensors", Row)))
+            found[-1]["keep"] += list(map(str, value(node, "tensors", Seq)))
         elif node.tag in ("!Temporal", "!Spatial"):
             dim = value(node, "rank_variable", str)
             tile = whole(node.get("tile_shape", 1), node.where("tile_shape"))
@@ -611,7 +611,7 @@ def _export(documents: Sequence[Document], mapping: LoopNest) -> str:
 
     Raises AccelsimError if there is no such architecture or workload, or AccelForge has no form for the mapping.
     """
-    bodies, notes = [one.body for one in documents if isinstance(one.body, Table)], list[Note]()
+    bodies, notes = [one.body for one in documents if isinstance(one.body, Map)], list[Note]()
     arch, workload = _one(bodies, "arch"), _one(bodies, "workload")
     layers = [] if workload is None else read_workload(workload, _one(bodies, "renames"), notes)[1]
     if arch is None or len(layers) != 1:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Any
 
 from accelsim.importers.accelforge_workload import ROLE_NAMES, members
-from accelsim.importers.documents import Row, Table, refuse
+from accelsim.importers.documents import Map, Seq, refuse
 from accelsim.importers.foreign import Note
 from accelsim.importers.values import Value, as_number, bare_level, figure, number, tables, value
 from accelsim.inputs.errors import SpecError
@@ -32,7 +32,7 @@ _ARRAY = ("_ARRAY_COLUMNS", "_ARRAY_ROWS")
 _SOURCE = "AccelForge"
 
 
-def array_names(nodes: Sequence[Table], names: Mapping[str, Value]) -> dict[str, Value]:
+def array_names(nodes: Sequence[Map], names: Mapping[str, Value]) -> dict[str, Value]:
     """Sizes of the array as formulas ask for them: what shares inputs, outputs, all of it, and each node's fanout.
 
     Those that rest on variables without a value yet are not there.
@@ -41,7 +41,7 @@ def array_names(nodes: Sequence[Table], names: Mapping[str, Value]) -> dict[str,
     found: dict[str, Value] = {}
     for node in nodes:
         fanout: float | None = 1
-        for spatial in tables(value(node, "spatial", Row, Row(node.mark))):
+        for spatial in tables(value(node, "spatial", Seq, Seq(node.mark))):
             size: float | None = None
             with suppress(SpecError):
                 size = as_number(spatial.get("fanout"), spatial.where("fanout"), names)
@@ -69,7 +69,7 @@ def signed_histograms(variables: Mapping[str, Any]) -> dict[str, Value]:
 
 def _bins(written: Any) -> list[Any]:
     """Bins of a histogram: a list, or a sum of lists and their multiples such as `[0] * 7 + [1] * 8`."""
-    if isinstance(written, Row):
+    if isinstance(written, Seq):
         return list(written)
     try:
         return _listed(ast.parse(str(written), mode="eval").body)
@@ -90,7 +90,7 @@ def _listed(node: ast.expr) -> list[Any]:
     raise ValueError("no list, or a long one")
 
 
-def usage_scale(spatial: Table, names: Mapping[str, Value]) -> float:
+def usage_scale(spatial: Map, names: Mapping[str, Value]) -> float:
     """Instances of an axis that one word takes."""
     scale = number(spatial, "usage_scale", 1, names)
     if scale < 1:
@@ -98,22 +98,22 @@ def usage_scale(spatial: Table, names: Mapping[str, Value]) -> float:
     return scale
 
 
-def slices_side_by_side(node: Table, names: Mapping[str, Value]) -> float:
+def slices_side_by_side(node: Map, names: Mapping[str, Value]) -> float:
     """Instances below a node that hold the slices of one word together."""
-    spatial = tables(value(node, "spatial", Row, Row(node.mark)))
+    spatial = tables(value(node, "spatial", Seq, Seq(node.mark)))
     return math.prod(usage_scale(each, names) for each in spatial)
 
 
-def is_modelled(node: Table) -> bool:
+def is_modelled(node: Map) -> bool:
     """Whether the energies of a part stand in the file, or accelsim has a model of it."""
-    actions = tables(value(node, "actions", Row, Row(node.mark)))
+    actions = tables(value(node, "actions", Seq, Seq(node.mark)))
     given = {str(action.get("name")) for action in actions if "energy" in action}
     if node.tag not in _ACTIONS or given >= _ACTIONS[node.tag]:
         return True
     return re.search(_KNOWN[node.tag], str(node.get("component_class", "")), re.IGNORECASE) is not None
 
 
-def refuse_unknown(nodes: Sequence[Table]) -> SpecError:
+def refuse_unknown(nodes: Sequence[Map]) -> SpecError:
     """Error that names all parts without energies."""
     parts = listed(f"{node.get('name')} ({node.get('component_class')})" for node in nodes)
     what = f"no energies of {parts}: AccelForge takes those of component models that accelsim has not"
@@ -121,12 +121,12 @@ def refuse_unknown(nodes: Sequence[Table]) -> SpecError:
 
 
 def outside(
-    nodes: Sequence[Table], kept: Mapping[str, frozenset[str]], word: int, notes: list[Note]
+    nodes: Sequence[Map], kept: Mapping[str, frozenset[str]], word: int, notes: list[Note]
 ) -> list[dict[str, Any]]:
     """Outermost level for words that no memory of the file keeps for all: they come from there for nothing."""
     first = nodes[0]
     if first.tag == "!Memory":
-        tensors = value(first, "tensors", Table, Table(first.mark))
+        tensors = value(first, "tensors", Map, Map(first.mark))
         if members(tensors.get("keep", "Nothing"), kept, first.mark) == frozenset(ROLE_NAMES):
             return []
     why = "what the file keeps nowhere comes from, and goes to, a level Outside that costs nothing"
@@ -136,21 +136,21 @@ def outside(
     return [{"name": "Outside", **kind, "word": f"{word} bit", "energy": energy}]
 
 
-def stored_bits(node: Table, role: str, names: Mapping[str, Value]) -> float:
+def stored_bits(node: Map, role: str, names: Mapping[str, Value]) -> float:
     """Bits of a word of a role in one part."""
-    table = value(node, "bits_per_value", Table, Table(node.mark))
+    table = value(node, "bits_per_value", Map, Map(node.mark))
     bits = number(table, role, as_number(names[f"{role}.bits_per_value"], node.mark), names)
     if bits <= 0:
         raise refuse(table.where(role), f"expected more than 0 bit, got {bits:g}")
     return bits
 
 
-def per_value_joule(node: Table, action: str, role: str, names: Mapping[str, Value]) -> float:
+def per_value_joule(node: Map, action: str, role: str, names: Mapping[str, Value]) -> float:
     """Energy [J] of an action for one whole word of a role."""
-    actions = {str(each.get("name")): each for each in tables(value(node, "actions", Row, Row(node.mark)))}
+    actions = {str(each.get("name")): each for each in tables(value(node, "actions", Seq, Seq(node.mark)))}
     if "energy" not in actions.get(action, {}):
         return 0.0  # a dummy
-    table = value(node, "values_per_action", Table, Table(node.mark))
+    table = value(node, "values_per_action", Map, Map(node.mark))
     at_once = number(table, role, number(table, "All", 0, names), names)
     bits = number(actions[action], "bits_per_action", 1, names)
     many = 1 / at_once if at_once else stored_bits(node, role, names) / bits
@@ -159,7 +159,7 @@ def per_value_joule(node: Table, action: str, role: str, names: Mapping[str, Val
 
 
 def add_toll(
-    node: Table,
+    node: Map,
     name: str,
     levels: list[dict[str, Any]],
     kept: Mapping[str, frozenset[str]],
@@ -176,7 +176,7 @@ def add_toll(
     here["tolls"] = [*here.get("tolls", []), name]
     here["name"] = "-".join(here["tolls"])
     passing = above.setdefault("fanout", {}).setdefault("passing", {})
-    table = value(node, "tensors", Table, Table(node.mark))
+    table = value(node, "tensors", Map, Map(node.mark))
     for short in members(table.get("keep", "Nothing"), kept, table.where("keep")):
         way = _direction(node, short, kept)
         joule = per_value_joule(node, "read", short, names)
@@ -187,10 +187,10 @@ def add_toll(
     here["leak_pj"] = here.get("leak_pj", 0.0) + watt / clock_hz * 1e12
 
 
-def _direction(node: Table, role: str, kept: Mapping[str, frozenset[str]]) -> str:
+def _direction(node: Map, role: str, kept: Mapping[str, frozenset[str]]) -> str:
     """`up`, `down` or `up_and_down` of a role."""
     written = node.get("direction", "up_and_down")
-    ways = written if isinstance(written, Table) else {"All": written}
+    ways = written if isinstance(written, Map) else {"All": written}
     way = next((str(way) for text, way in ways.items() if role in members(text, kept, node.where("direction"))), _BOTH)
     if way not in ("up", "down", _BOTH):
         raise refuse(node.where("direction"), f"{quoted(way)} is none of up, down, {_BOTH}")
@@ -212,7 +212,7 @@ def close_tolls(levels: Sequence[dict[str, Any]]) -> None:
 
 
 def store_slices(
-    node: Table,
+    node: Map,
     level: dict[str, Any],
     names: Mapping[str, Value],
     kept: Mapping[str, frozenset[str]],
@@ -232,7 +232,7 @@ def store_slices(
     for action in ("read", "write"):
         pj = {short: per_value_joule(node, action, short, names) * word / bits[short] * 1e12 for short in shorts}
         level["energy"][action] = {ROLE_NAMES[short]: f"{each:.12g} pJ" for short, each in pj.items()}
-    tensors = value(node, "tensors", Table, Table(node.mark))
+    tensors = value(node, "tensors", Map, Map(node.mark))
     once = members(tensors.get("no_refetch_from_above", "Nothing"), kept, tensors.where("no_refetch_from_above"))
     for short in sorted(once - kept["Above"]):
         level["energy"]["write"][ROLE_NAMES[short]] = "0 pJ"
@@ -240,14 +240,14 @@ def store_slices(
         notes.append(Note(tensors.where("no_refetch_from_above"), "no_refetch_from_above", why))
 
 
-def stores(node: Table, level: Mapping[str, Any], kept: Mapping[str, frozenset[str]]) -> bool:
+def stores(node: Map, level: Mapping[str, Any], kept: Mapping[str, frozenset[str]]) -> bool:
     """Whether a memory sends any word twice; one that does not is a place that words pass together."""
-    tensors = value(node, "tensors", Table, Table(node.mark))
+    tensors = value(node, "tensors", Map, Map(node.mark))
     once = members(tensors.get("no_resend_to_below", "Nothing"), kept, tensors.where("no_resend_to_below"))
     return not {ROLE_NAMES[short] for short in once} >= set(level.get("keep", ROLE_NAMES.values()))
 
 
-def array_clock(nodes: Sequence[Table], names: Mapping[str, Value], notes: list[Note]) -> tuple[float | None, int]:
+def array_clock(nodes: Sequence[Map], names: Mapping[str, Value], notes: list[Note]) -> tuple[float | None, int]:
     """Rate at which an array takes slices of its inputs [Hz], if the file says so, and slices of an input."""
     cells = [node for node in nodes if node.tag == "!Memory" and "actions_scale" in node]
     if all(node.tag != "!Toll" for node in nodes) or not cells or "cycle_period" not in names:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from accelsim.importers.documents import Row, Table, refuse
+from accelsim.importers.documents import Map, Seq, refuse
 from accelsim.importers.foreign import Note
 from accelsim.importers.values import (
     FormulaError,
@@ -64,22 +64,22 @@ def members(text: object, sets: Sets, mark: Mark) -> frozenset[str]:
     return found if isinstance(found, frozenset) else frozenset()
 
 
-def read_workload(workload: Table, renames: Table | None, notes: list[Note]) -> tuple[dict[str, Any], list[Layer]]:
+def read_workload(workload: Map, renames: Map | None, notes: list[Note]) -> tuple[dict[str, Any], list[Layer]]:
     """Workload, and what the other files need of its layers."""
     note_others(workload, _WORKLOAD_KEYS, {}, notes)
-    ranks = value(workload, "rank_sizes", Table, Table(workload.mark))
+    ranks = value(workload, "rank_sizes", Map, Map(workload.mark))
     sizes = {rank: whole(ranks[rank], ranks.where(rank)) for rank in ranks}
     bounds = _bounds(workload)
     written: list[dict[str, Any]] = []
     layers: list[Layer] = []
     made: dict[str, str] = {}
     accesses = [
-        (_accesses(item, getattr(item, "mark", workload.mark)), item) for item in value(workload, "einsums", Row)
+        (_accesses(item, getattr(item, "mark", workload.mark)), item) for item in value(workload, "einsums", Seq)
     ]
     outputs = {name for each, _ in accesses for name, (_, output) in each.items() if output}
     read = {name for each, _ in accesses for name, (_, output) in each.items() if not output}
     for tensors, item in accesses:
-        table = item if isinstance(item, Table) else Table(workload.where("einsums"))
+        table = item if isinstance(item, Map) else Map(workload.where("einsums"))
         note_others(table, _EINSUM_KEYS, {}, notes)
         output = next(name for name, (_, out) in tensors.items() if out)
         name = plain_name(str(table.get("name", output)))
@@ -104,12 +104,12 @@ def read_workload(workload: Table, renames: Table | None, notes: list[Note]) -> 
     return checked_workload({"name": file_stem(mark), "layers": written}, mark, notes), layers
 
 
-def _bounds(table: Table) -> dict[str, int]:
+def _bounds(table: Map) -> dict[str, int]:
     """Bounds of rank variables, written as `0 <= m < 128`."""
     found: dict[str, int] = {}
     for key in ("iteration_space_shape", "shape"):
-        ranges = table.get(key, Row(table.mark))
-        for text in ranges.values() if isinstance(ranges, Table) else ranges if isinstance(ranges, Row) else [ranges]:
+        ranges = table.get(key, Seq(table.mark))
+        for text in ranges.values() if isinstance(ranges, Map) else ranges if isinstance(ranges, Seq) else [ranges]:
             for part in str(text).split(" and "):
                 match = _RANGE.fullmatch(part.strip())
                 if match is None:
@@ -124,17 +124,17 @@ def _accesses(item: Any, mark: Mark) -> dict[str, tuple[list[str], bool]]:
 
     A rank that is named (`H: 2*p + r`) is written `H: ...` until its size is known.
     """
-    text = item if isinstance(item, str) else item.get("einsum") if isinstance(item, Table) else None
+    text = item if isinstance(item, str) else item.get("einsum") if isinstance(item, Map) else None
     if isinstance(text, str):
         left, _, right = text.partition("=")
         found = [
             (name, ranks.split(","), side is left) for side in (left, right) for name, ranks in _ACCESS.findall(side)
         ]
-    elif isinstance(item, Table):
+    elif isinstance(item, Map):
         found = []
-        for access in tables(value(item, "tensor_accesses", Row)):
-            ranks = access.get("projection", Row(access.mark))
-            listed_ranks = [f"{rank}: {at}" for rank, at in ranks.items()] if isinstance(ranks, Table) else list(ranks)
+        for access in tables(value(item, "tensor_accesses", Seq)):
+            ranks = access.get("projection", Seq(access.mark))
+            listed_ranks = [f"{rank}: {at}" for rank, at in ranks.items()] if isinstance(ranks, Map) else list(ranks)
             found.append((value(access, "name", str), listed_ranks, bool(access.get("output"))))
     else:
         raise refuse(mark, f"{quoted(str(item))} is no Einsum")
@@ -177,7 +177,7 @@ def _term(text: str, mark: Mark) -> tuple[int, str]:
 
 
 def _sets(
-    einsum: Table, renames: Table | None, tensors: Mapping[str, tuple[list[str], bool]], between: set[str]
+    einsum: Map, renames: Map | None, tensors: Mapping[str, tuple[list[str], bool]], between: set[str]
 ) -> dict[str, frozenset[str]]:
     """Sets of tensors of an Einsum, by name: those of AccelForge, those of the tensors, and renamed ones."""
     inputs = frozenset(name for name, (_, output) in tensors.items() if not output)
@@ -185,12 +185,12 @@ def _sets(
     sets = {"All": everything, "Inputs": inputs, "Outputs": everything - inputs, "Nothing": frozenset[str]()}
     sets |= {"Intermediates": everything & between, "Persistent": frozenset(), "Tensors": everything}
     sets |= {name: frozenset({name}) for name in tensors}
-    own = value(einsum, "renames", Table, Table(einsum.mark))
+    own = value(einsum, "renames", Map, Map(einsum.mark))
     for name, source in own.items():
         sets[name] = members(source, sets, own.where(name))
-    rules = value(renames, "einsums", Row, Row(renames.mark)) if renames is not None else []
-    for rule in (rule for rule in rules if isinstance(rule, Table) and rule.get("name") == "default"):
-        for access in tables(value(rule, "tensor_accesses", Row, Row(rule.mark))):
+    rules = value(renames, "einsums", Seq, Seq(renames.mark)) if renames is not None else []
+    for rule in (rule for rule in rules if isinstance(rule, Map) and rule.get("name") == "default"):
+        for access in tables(value(rule, "tensor_accesses", Seq, Seq(rule.mark))):
             name = value(access, "name", str)
             if name not in sets:
                 sets[name] = members(access.get("source", "Nothing"), sets, access.mark)
@@ -200,14 +200,14 @@ def _sets(
     return sets
 
 
-def _bits(workload: Table, einsum: Table, sets: Sets) -> dict[str, int]:
+def _bits(workload: Map, einsum: Map, sets: Sets) -> dict[str, int]:
     """Width of each tensor: of the workload, and of the Einsum's own accesses."""
-    widths = value(workload, "bits_per_value", Table, Table(workload.mark))
+    widths = value(workload, "bits_per_value", Map, Map(workload.mark))
     found = dict.fromkeys(sets["All"], BITS)
     for key, width in widths.items():
         mark = widths.where(key)
         found |= dict.fromkeys(members(key, sets, mark), whole(width, mark))
-    for access in tables(value(einsum, "tensor_accesses", Row, Row(einsum.mark))):
+    for access in tables(value(einsum, "tensor_accesses", Seq, Seq(einsum.mark))):
         if "bits_per_value" in access:
             found[value(access, "name", str)] = whole(access["bits_per_value"], access.where("bits_per_value"))
     return {name: found[name] for name in sorted(found)}

@@ -32,7 +32,7 @@ _STANDARD = "tag:yaml.org,2002:"
 _KNOWN_TAGS = {f"{_STANDARD}{tag}" for tag in ("str", "int", "float", "bool", "null", "seq", "map", "merge")}
 
 
-class Table(dict[str, Any]):
+class Map(dict[str, Any]):
     """A map of a file: where it begins, where each key stands, and its tag, such as `!Component`."""
 
     def __init__(self, mark: Mark, tag: str = "") -> None:
@@ -44,7 +44,7 @@ class Table(dict[str, Any]):
         return self.marks.get(key, self.mark)
 
 
-class Row(list[Any]):
+class Seq(list[Any]):
     """A list of a file: where it begins, and its tag."""
 
     def __init__(self, mark: Mark, tag: str = "") -> None:
@@ -60,7 +60,7 @@ class Document:
     """
 
     path: str
-    body: Table | Row | None
+    body: Map | Seq | None
     repeated: tuple[tuple[Mark, str], ...] = ()
 
 
@@ -82,11 +82,11 @@ def parse(
     `included` is what names in the text stand for, as they are or with keys behind points. `include` reads the file
     that a tag `!include` names; without it no file is read.
     """
-    builder = _Builder(place or (lambda line: (path, line)), included or {}, include)
+    builder = _DocumentBuilder(place or (lambda line: (path, line)), included or {}, include)
     return Document(path, builder.build(text), tuple(builder.repeated))
 
 
-class _Builder:
+class _DocumentBuilder:
     """Makes maps and lists of YAML's events, without recursion and not more than is read later."""
 
     def __init__(
@@ -96,7 +96,7 @@ class _Builder:
         include: Callable[[str], Any] | None,
     ) -> None:
         self.place, self.included, self.include = place, included, include
-        self.open: list[Table | Row] = []
+        self.open: list[Map | Seq] = []
         self.keys: list[str | None] = []
         self.anchors: dict[str, Any] = {}
         self.sizes: dict[int, int] = {}
@@ -107,8 +107,8 @@ class _Builder:
         file, line = self.place(event.start_mark.line + 1)
         return Mark(file, line, event.start_mark.column + 1)
 
-    def build(self, text: str) -> Table | Row:
-        root = Row(Mark(self.place(1)[0], 1, 1))
+    def build(self, text: str) -> Map | Seq:
+        root = Seq(Mark(self.place(1)[0], 1, 1))
         self.open, self.keys, self.sizes[id(root)] = [root], [None], 1
         try:
             for event in yaml.parse(text, Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader)):
@@ -121,7 +121,7 @@ class _Builder:
             raise SpecError([replace(problem, mark=Mark(file, line, problem.mark.column))]) from None
         except (yaml.YAMLError, ValueError, OverflowError) as error:
             raise refuse(root.mark, f"not valid YAML: {str(error).splitlines()[0]}") from None
-        if len(root) != 1 or not isinstance(root[0], Table | Row):
+        if len(root) != 1 or not isinstance(root[0], Map | Seq):
             what = "holds no maps or lists" if len(root) < 2 else "holds several YAML documents; one is read"
             raise refuse(root.mark, what)
         return root[0]
@@ -141,7 +141,7 @@ class _Builder:
                 self.anchors[event.anchor] = value
             self._put(event, value)
         elif isinstance(event, yaml.SequenceStartEvent | yaml.MappingStartEvent):
-            made = Row if isinstance(event, yaml.SequenceStartEvent) else Table
+            made = Seq if isinstance(event, yaml.SequenceStartEvent) else Map
             value = made(self.mark(event), self._tag(event))
             if event.anchor:
                 self.anchors[event.anchor] = value
@@ -153,15 +153,15 @@ class _Builder:
         elif isinstance(event, yaml.SequenceEndEvent | yaml.MappingEndEvent):
             value = self.open.pop()
             self.keys.pop()
-            if isinstance(value, Table):
+            if isinstance(value, Map):
                 _merge(value)
             self._put(event, value)
 
     def _put(self, event: Any, value: Any) -> None:
         """Put a value into the list or the map that is open."""
         parent = self.open[-1]
-        if isinstance(parent, Table) and self.keys[-1] is None:
-            if isinstance(value, Table | Row):
+        if isinstance(parent, Map) and self.keys[-1] is None:
+            if isinstance(value, Map | Seq):
                 raise refuse(self.mark(event), "a key must be a word, not a list or map")
             key = value if isinstance(value, str) else event.value
             if key in parent.marks:
@@ -175,10 +175,10 @@ class _Builder:
             raise refuse(self.mark(event), f"the file stands for more than {_MOST_VALUES:,} values, aliases resolved")
         if self.depths[id(parent)] > _DEEPEST:
             raise refuse(self.mark(event), "nested too deeply")
-        if isinstance(parent, Table):
+        if isinstance(parent, Map):
             parent[str(self.keys[-1])] = value
             self.keys[-1] = None
-        elif isinstance(value, Row) and value.tag == INCLUDED:
+        elif isinstance(value, Seq) and value.tag == INCLUDED:
             parent.extend(value)
         else:
             parent.append(value)
@@ -201,7 +201,7 @@ class _Builder:
         if event.style or event.tag == f"{_STANDARD}str":
             return text
         if tag and not text:  # `- !Nothing`
-            return Table(self.mark(event), tag)
+            return Map(self.mark(event), tag)
         name, *path = text.split(".")
         if name in self.included:
             return self._included(event, self.included[name], path)
@@ -212,15 +212,15 @@ class _Builder:
     def _included(self, event: Any, value: Any, path: list[str]) -> Any:
         """What a file that was included holds below some keys."""
         for key in path:
-            if not isinstance(value, Table) or key not in value:
+            if not isinstance(value, Map) or key not in value:
                 raise refuse(self.mark(event), f"what is included has no key {quoted(key)}")
             value = value[key]
-        if not isinstance(value, Table | Row):
+        if not isinstance(value, Map | Seq):
             return value
         inside = walk(value)
         self.sizes[id(value)], self.depths[id(value)] = len(inside), max(depth for _, depth in inside)
-        if isinstance(value, Row):
-            row = Row(value.mark, INCLUDED)
+        if isinstance(value, Seq):
+            row = Seq(value.mark, INCLUDED)
             row.extend(value)
             self.sizes[id(row)], self.depths[id(row)] = self.sizes[id(value)], self.depths[id(value)]
             self.anchors[f"\0{len(self.anchors)}"] = row  # keeps it alive: ids of what is gone are given again
@@ -256,26 +256,26 @@ def walk(value: Any, depth: int = 1) -> list[tuple[Any, int]]:
     return found
 
 
-def _merge(table: Table) -> None:
+def _merge(table: Map) -> None:
     """Carry out the merge keys of a map; what it says itself comes first, then the first of several maps."""
     for key, deep in (("<<", False), ("<<<", True)):
         if key not in table:
             continue
         mark = table.marks.pop(key)
         bases = table.pop(key)
-        for base in [bases] if isinstance(bases, Table) else bases if isinstance(bases, Row) else [None]:
-            if not isinstance(base, Table):
+        for base in [bases] if isinstance(bases, Map) else bases if isinstance(bases, Seq) else [None]:
+            if not isinstance(base, Map):
                 raise refuse(mark, f"{key} merges a map or a list of maps")
             _add(table, base, deep)
 
 
-def _add(table: Table, base: Table, deep: bool) -> None:
+def _add(table: Map, base: Map, deep: bool) -> None:
     for key, value in base.items():
         own = table.get(key)
         if key not in table:
             table[key], table.marks[key] = value, base.where(key)
-        elif deep and isinstance(own, Table) and isinstance(value, Table):
-            copy = Table(own.mark, own.tag)
+        elif deep and isinstance(own, Map) and isinstance(value, Map):
+            copy = Map(own.mark, own.tag)
             copy.update(own)
             copy.marks = dict(own.marks)
             _add(copy, value, deep)

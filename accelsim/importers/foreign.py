@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import yaml
 
-from accelsim.importers.documents import Document, Row, Table
+from accelsim.importers.documents import Document, Map, Seq
 from accelsim.importers.templates import read_document
 from accelsim.inputs.architecture import Architecture, load_architecture
 from accelsim.inputs.errors import AccelsimError, Mark, SpecError
@@ -157,8 +157,8 @@ def _read(document: Mapping[str, Any]) -> LoopNest:
 def kind_of(document: Document) -> str | None:
     """Tool whose file this is; None where it is one of ours, or nobody's."""
     body = document.body
-    if isinstance(body, Row):
-        items = [set(item) for item in body if isinstance(item, Table)]
+    if isinstance(body, Seq):
+        items = [set(item) for item in body if isinstance(item, Map)]
         return "zigzag" if items and all(item & _ZIGZAG_KEYS | item & {"name"} for item in items) else None
     if body is None:
         return None
@@ -172,17 +172,17 @@ def kind_of(document: Document) -> str | None:
         return "accelforge"
     if _holds(body, "mapping", "nodes"):
         return "accelforge"
-    timeloop = bool(_TIMELOOP_KEYS & set(body)) or isinstance(body.get("mapping"), Row)
+    timeloop = bool(_TIMELOOP_KEYS & set(body)) or isinstance(body.get("mapping"), Seq)
     timeloop |= _holds(body, "architecture", "nodes", "subtree", "local", "storage") or _holds(
         body, "constraints", "targets"
     )
     return "timeloop" if timeloop else None
 
 
-def _holds(body: Table, key: str, *inside: str) -> bool:
+def _holds(body: Map, key: str, *inside: str) -> bool:
     """Whether a map stands under a key that has one of some keys."""
     value = body.get(key)
-    return isinstance(value, Table) and not value.keys().isdisjoint(inside)
+    return isinstance(value, Map) and not value.keys().isdisjoint(inside)
 
 
 def tool_of(path: str) -> str | None:
@@ -267,7 +267,7 @@ def _check(made: Foreign, documents: Sequence[Document]) -> None:
                 load_mapping({kind: document}, found["architecture"], found["workload"].layers[0])
         except SpecError as error:
             wrong = "; ".join(f"{problem.what}" for problem in error.problems[:3])
-            asking = (one.body for one in documents if isinstance(one.body, Table) and kind in one.body)
+            asking = (one.body for one in documents if isinstance(one.body, Map) and kind in one.body)
             where = next((str(body.where(kind)) for body in asking), ", ".join(one.path for one in documents))
             raise AccelsimError(f"{where}: no valid {kind} comes of it: {wrong}") from None
 

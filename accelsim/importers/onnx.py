@@ -18,7 +18,7 @@ from typing import Any
 
 from accelsim.importers.onnx_shapes import KEEPING, OnnxShapes, parameters, read_model
 from accelsim.inputs.errors import AccelsimError
-from accelsim.inputs.library import Imported, Note
+from accelsim.inputs.library import Imported, NodeNote
 from accelsim.inputs.units import printable
 
 __all__ = ["import_model", "parameters"]
@@ -71,7 +71,7 @@ class _Import:
 
     shapes: OnnxShapes
     layers: list[tuple[str, str, dict[str, Any], dict[str, list[str]]]] = field(default_factory=list)
-    notes: list[Note] = field(default_factory=list)
+    notes: list[NodeNote] = field(default_factory=list)
     made: dict[str, list[str]] = field(default_factory=dict)
     active: set[str] = field(default_factory=set)
     outputs: dict[str, tuple[int, ...]] = field(default_factory=dict)
@@ -81,7 +81,7 @@ class _Import:
 
     def note(self, node: Any, done: str, why: str) -> None:
         """Say what was done with a node."""
-        self.notes.append(Note(printable(node.name or node.output[0]), node.op_type, done, why))
+        self.notes.append(NodeNote(printable(node.name or node.output[0]), node.op_type, done, why))
 
     def add(
         self, node: Any, form: str, keys: dict[str, Any], inputs: Mapping[str, str], part: str = "", weights: str = ""

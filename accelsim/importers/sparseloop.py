@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from accelsim.importers.documents import Row, Table
+from accelsim.importers.documents import Map, Seq
 from accelsim.importers.foreign import Foreign, read_foreign
 from accelsim.importers.templates import read_document
 from accelsim.importers.timeloop_comparison import TWO_ITERATIONS, default_counts, whole_tiles
@@ -20,7 +20,7 @@ from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.energy import EnergyTable
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.library import read_utf8
-from accelsim.inputs.sparsity import LevelSparsity, Rank
+from accelsim.inputs.sparsity import LevelSparsity, RankFormat
 from accelsim.inputs.workload import Einsum
 from accelsim.model.evaluate import evaluate
 from accelsim.model.result import Result, TensorAtLevel
@@ -37,7 +37,7 @@ _UP = 7
 
 
 @dataclass(frozen=True, slots=True)
-class Design:
+class SparseDesign:
     """A design with its mapping in our terms, and where its statistics lie."""
 
     name: str
@@ -45,7 +45,7 @@ class Design:
     files: tuple[Path, ...]
 
 
-def find_designs(paths: Sequence[str | Path]) -> list[Design]:
+def find_designs(paths: Sequence[str | Path]) -> list[SparseDesign]:
     """Designs of which statistics lie at some paths, each with the inputs that lie nearest and are named most alike.
 
     Raises AccelsimError if there is no path, or no statistics at it.
@@ -61,7 +61,7 @@ def find_designs(paths: Sequence[str | Path]) -> list[Design]:
         root = path if path.is_dir() else path.parent
         for statistics in every:
             name = str(statistics.relative_to(root)) if path.is_dir() else statistics.name
-            found.append(Design(name, statistics, tuple(_inputs(statistics, root.resolve(), known))))
+            found.append(SparseDesign(name, statistics, tuple(_inputs(statistics, root.resolve(), known))))
     return found
 
 
@@ -103,18 +103,18 @@ def _kinds(file: Path, known: dict[Path, dict[str, str]]) -> tuple[str, ...]:
             body = read_document(str(file), {file.parent: None}, {}).body
         except AccelsimError:
             body = None
-        if isinstance(body, Table):
+        if isinstance(body, Map):
             for key, held in body.items():
-                if isinstance(held, Table | Row) and held and _is(key, held):
+                if isinstance(held, Map | Seq) and held and _is(key, held):
                     known[file]["architecture" if key == "arch" else key.replace("-", "_")] = ""
     return tuple(known[file])
 
 
-def _is(key: str, held: Table | Row) -> bool:
+def _is(key: str, held: Map | Seq) -> bool:
     if key == "problem":
-        return isinstance(held, Table) and "instance" in held
+        return isinstance(held, Map) and "instance" in held
     if key in ("architecture", "arch"):
-        return isinstance(held, Table) and bool({"nodes", "subtree"} & set(held))
+        return isinstance(held, Map) and bool({"nodes", "subtree"} & set(held))
     return True
 
 
@@ -146,7 +146,7 @@ _WORDS_OFF = 3
 class Replayed:
     """A design evaluated: our result, Timeloop's statistics, and results with habits of older versions."""
 
-    design: Design
+    design: SparseDesign
     architecture: Architecture
     einsum: Einsum
     dense: Result
@@ -205,7 +205,7 @@ class Replayed:
         return [each for each in sets if not {HALO, TWO_ITERATIONS} <= set(each)]
 
 
-def replay(design: Design) -> Replayed:
+def replay(design: SparseDesign) -> Replayed:
     """Evaluate the mapping of a design.
 
     Raises AccelsimError if an input is missing or cannot be read, or the design has parts that are not modelled.
@@ -238,7 +238,7 @@ def _older_machine(machine: Architecture, habits: tuple[str, ...]) -> Architectu
     return replace(machine, levels=tuple(levels), energy=EnergyTable(entries))
 
 
-def _rounded(rank: Rank, word: int) -> Rank:
+def _rounded(rank: RankFormat, word: int) -> RankFormat:
     bits = (rank.metadata_bits, rank.payload_bits)
     up = [1 << (each - 1).bit_length() if each else each for each in (word if one is None else one for one in bits)]
     return replace(rank, payload_bits=up[1], metadata_bits=None if rank.metadata_bits is None else up[0])
@@ -368,7 +368,7 @@ def _beside_measured(found: Replayed) -> Iterator[Figure]:
     for above in [*found.design.statistics.resolve().parents][: 0 if found.notes else _UP]:
         for file in sorted(above.glob("*/ground_truth*.yaml")):
             body = read_document(str(file), {file.parent: None}, {}).body
-            for layer, cycles in body.items() if isinstance(body, Table) else ():
+            for layer, cycles in body.items() if isinstance(body, Map) else ():
                 if layer in words and isinstance(cycles, int):
                     case = f"{found.design.name}: all"
                     for variant, ours in (("accelsim", found.result().cycles), ("Sparseloop", found.theirs.cycles)):

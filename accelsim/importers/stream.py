@@ -15,7 +15,7 @@ from typing import Any
 
 import networkx as nx
 
-from accelsim.importers.documents import Document, Row, Table, refuse
+from accelsim.importers.documents import Document, Map, Seq, refuse
 from accelsim.importers.foreign import Foreign, Note
 from accelsim.importers.onnx import operation_of
 from accelsim.importers.templates import read_document
@@ -34,30 +34,30 @@ def convert(documents: Sequence[Document]) -> Foreign:
 
     Raises SpecError where a core is missing, is not of ZigZag's form, or no links lead from it to the off-chip core.
     """
-    hardware = only([one.body for one in documents if isinstance(one.body, Table)], "hardware file")
+    hardware = only([one.body for one in documents if isinstance(one.body, Map)], "hardware file")
     assert hardware is not None
     notes: list[Note] = []
     workload, layers, entries = read_layers(documents, notes)
     notes += [Note(entry.mark, "mapping", "a mapping is of one core, and is left out") for entry in entries[:1]]
     note_others(hardware, _KEYS, _LEFT, notes)
-    names = value(hardware, "cores", Table)
+    names = value(hardware, "cores", Map)
     cores = {whole(key, names.where(key), 0): _core(names, key) for key in names}
     outside = whole(hardware["offchip_core_id"], hardware.where("offchip_core_id"), 0)
     if outside not in cores:
         raise refuse(hardware.where("offchip_core_id"), f"there is no core {outside}; cores: {listed(map(str, cores))}")
-    outer = value(cores[outside], "memories", Table)
+    outer = value(cores[outside], "memories", Map)
     name = next(iter(outer), "")
-    memory = value(outer, name, Table)
+    memory = value(outer, name, Map)
     links = _links(hardware, notes)
     engines = []
     for number_, core in cores.items():
-        array = value(core, "operational_array", Table)
-        if number_ == outside or 0 in _numbers(value(array, "sizes", Row)):
+        array = value(core, "operational_array", Map)
+        if number_ == outside or 0 in _numbers(value(array, "sizes", Seq)):
             continue
         if not nx.has_path(links, number_, outside):
             raise refuse(names.where(str(number_)), f"no link leads from core {number_} to the off-chip core {outside}")
         way = [links.edges[pair] for pair in itertools.pairwise(nx.shortest_path(links, number_, outside))]
-        memories = value(core, "memories", Table)
+        memories = value(core, "memories", Map)
         memories[name] = _off_chip(memory, core, sum(link["pj_per_bit"] for link in way))
         architecture, places = architecture_of(core, layers, notes)
         outermost, most = architecture["levels"][0], min(link["bandwidth"] for link in way)
@@ -71,20 +71,20 @@ def convert(documents: Sequence[Document]) -> Foreign:
         if asked := constraints_of(architecture, places, (), layers, notes):
             engine["constraints"] = asked
         if "operator_types" in core:
-            kinds = map(operation_of, map(str, value(core, "operator_types", Row)))
+            kinds = map(operation_of, map(str, value(core, "operator_types", Seq)))
             engine["operations"] = dict.fromkeys(dict.fromkeys(kinds), 1)
         engines.append(engine)
     if "core_memory_sharing" in hardware:
         notes.append(Note(hardware.where("core_memory_sharing"), "core_memory_sharing", _SHARED))
     notes.append(Note(hardware.mark, "clock", "Stream counts cycles; a clock of 1 GHz is taken"))
-    width = max(number(port, "bandwidth_max") for port in tables(value(memory, "ports", Row)))
+    width = max(number(port, "bandwidth_max") for port in tables(value(memory, "ports", Seq)))
     system = {"name": plain_name(value(hardware, "name", str, "stream")), "engines": engines}
     system["bandwidth"] = f"{width * _CLOCK_HZ / 8e9:.12g} GB/s"
     energies = "r_cost and w_cost of the memories, unit_energy of the arrays, and unit_energy_cost of the links."
     return Foreign(workload=workload, system=system, energies=energies, notes=tuple(dict.fromkeys(notes)))
 
 
-def _core(names: Table, key: str) -> Table:
+def _core(names: Map, key: str) -> Map:
     """The file of a core, in the folder `cores` or beside the hardware file."""
     mark, given = names.where(key), value(names, key, str)
     beside = Path(mark.file).parent
@@ -92,38 +92,38 @@ def _core(names: Table, key: str) -> Table:
     if not found:
         raise refuse(mark, f"there is no file {quoted(given)} beside this one, nor in its folder cores")
     body = read_document(str(found[0]), {found[0].resolve().parent: None}, {}).body
-    if not isinstance(body, Table) or "operational_array" not in body:
+    if not isinstance(body, Map) or "operational_array" not in body:
         raise refuse(mark, f"{given} is no core in ZigZag's form, with memories and an operational_array")
     return body
 
 
-def _links(hardware: Table, notes: list[Note]) -> nx.Graph:
+def _links(hardware: Map, notes: list[Note]) -> nx.Graph:
     """Cores with the widest link between each two; those that share their outermost memory are linked without limit."""
     graph = nx.Graph()
-    graph.add_nodes_from(map(int, value(hardware, "cores", Table)))
+    graph.add_nodes_from(map(int, value(hardware, "cores", Map)))
     usual = figure(hardware, "unit_energy_cost") if "unit_energy_cost" in hardware else 0.0
-    for link in tables(value(hardware, "core_connectivity", Row)):
+    for link in tables(value(hardware, "core_connectivity", Seq)):
         note_others(link, {"type", "cores", "bandwidth", "unit_energy_cost"}, {}, notes)
         bandwidth = number(link, "bandwidth")
         each = figure(link, "unit_energy_cost") if "unit_energy_cost" in link else usual
-        for pair in itertools.combinations(_numbers(value(link, "cores", Row)), 2):
+        for pair in itertools.combinations(_numbers(value(link, "cores", Seq)), 2):
             if graph.get_edge_data(*pair, {"bandwidth": 0})["bandwidth"] < bandwidth:
                 graph.add_edge(*pair, bandwidth=bandwidth, pj_per_bit=each / bandwidth)
-    for group in value(hardware, "core_memory_sharing", Row, Row(hardware.mark)):
+    for group in value(hardware, "core_memory_sharing", Seq, Seq(hardware.mark)):
         members = map(int, re.findall(r"\d+", str(group)))
         graph.add_edges_from(itertools.combinations(members, 2), bandwidth=float("inf"), pj_per_bit=0.0)
     return graph
 
 
-def _numbers(row: Row) -> list[int]:
+def _numbers(row: Seq) -> list[int]:
     return [whole(each, row.mark, 0) for each in row]
 
 
-def _off_chip(memory: Table, core: Table, pj_per_bit: float) -> Table:
+def _off_chip(memory: Map, core: Map, pj_per_bit: float) -> Map:
     """The memory of the off-chip core as a core has it: for its whole array, its accesses with the energy of links."""
-    found, served = Table(memory.mark), Row(memory.mark)
-    served.extend(value(value(core, "operational_array", Table), "dimensions", Row))
-    width = max(number(port, "bandwidth_max") for port in tables(value(memory, "ports", Row)))
+    found, served = Map(memory.mark), Seq(memory.mark)
+    served.extend(value(value(core, "operational_array", Map), "dimensions", Seq))
+    width = max(number(port, "bandwidth_max") for port in tables(value(memory, "ports", Seq)))
     found |= memory
     found |= {cost: figure(memory, cost) + pj_per_bit * width for cost in ("r_cost", "w_cost")}
     found["served_dimensions"] = served

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from accelsim.importers.documents import Document, Row, Table, parse, refuse
+from accelsim.importers.documents import Document, Map, Seq, parse, refuse
 from accelsim.inputs.errors import AccelsimError, Mark, SpecError
 from accelsim.inputs.library import MODELS, read_utf8
 from accelsim.inputs.units import quoted
@@ -159,7 +159,7 @@ def _environment(path: str, files: _Files) -> SandboxedEnvironment:
         rendered = read_document(str(file), files.folders, _names(context))
         value: Any = rendered.body
         for part in filter(None, str(key).split(".")):
-            if not isinstance(value, Table) or part not in value:
+            if not isinstance(value, Map) or part not in value:
                 raise AccelsimError(f"{file}: has no {quoted(str(key))}, which is included")
             value = value[part]
         return value
@@ -180,10 +180,10 @@ def _environment(path: str, files: _Files) -> SandboxedEnvironment:
         folder, _, last = str(pattern).rpartition("/")
         if "*" in folder:
             raise AccelsimError(f"{quoted(str(pattern))}: only names of files may have *")
-        whole = Row(Mark(path, 1, 1))
+        whole = Seq(Mark(path, 1, 1))
         for file in sorted(found(folder or ".").glob(last or "*"))[:_MOST_FILES]:
             value = held(context, files._allowed(file.resolve(), file.name), key)
-            whole.extend(value if isinstance(value, Row) else [value])
+            whole.extend(value if isinstance(value, Seq) else [value])
         return remembered(whole)
 
     @pass_context

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from accelsim.importers.documents import Document, Row, Table, refuse
+from accelsim.importers.documents import Document, Map, Seq, refuse
 from accelsim.importers.foreign import OWN_MODELS, Foreign, Note
 from accelsim.importers.timeloop_machine import (
     Figures,
-    Machine,
     Part,
+    TimeloopMachine,
     architecture,
     plain,
     read_figures,
@@ -53,7 +53,7 @@ _CNN: tuple[tuple[str, tuple[tuple[tuple[str, ...], ...], ...]], ...] = (
 
 
 @dataclass
-class Shape:
+class ProblemShape:
     """Dimensions with their bounds, and of each tensor its ranks, its role and whether it is the output."""
 
     name: str = ""
@@ -64,11 +64,11 @@ class Shape:
     densities: dict[str, Any] = field(default_factory=dict)
 
 
-def read_shape(problem: Table, notes: list[Note]) -> Shape:
+def read_shape(problem: Map, notes: list[Note]) -> ProblemShape:
     """Read what stands under `problem`."""
-    written, instance = problem.get("shape"), value(problem, "instance", Table, problem)
-    if isinstance(written, Table):
-        names = [str(dim) for dim in value(written, "dimensions", Row)]
+    written, instance = problem.get("shape"), value(problem, "instance", Map, problem)
+    if isinstance(written, Map):
+        names = [str(dim) for dim in value(written, "dimensions", Seq)]
         coefficients = {str(one.get("name")): one.get("default", 1) for one in tables_under(written, "coefficients")}
         spelt = next((key for key in ("data-spaces", "dataSpaces") if key in written), "data_spaces")
         spaces = tables_under(written, spelt)
@@ -81,7 +81,7 @@ def read_shape(problem: Table, notes: list[Note]) -> Shape:
         coefficients = dict.fromkeys(("Wstride", "Hstride", "Wdilation", "Hdilation"), 1)
     else:
         raise refuse(problem.where("shape"), f"problem.shape: {quoted(str(written))} is not known; write it out")
-    shape = Shape(str(written.get("name") or "") if isinstance(written, Table) else "cnn-layer")
+    shape = ProblemShape(str(written.get("name") or "") if isinstance(written, Map) else "cnn-layer")
     shape.name = plain_name(shape.name or Path(problem.mark.file).stem.split(".")[0])
     for dim in names:
         shape.dims[dim] = _whole(instance, dim)
@@ -89,7 +89,7 @@ def read_shape(problem: Table, notes: list[Note]) -> Shape:
         if key in coefficients:
             coefficients[key] = _whole(instance, key)
         elif key in ("densities", "commonDensities") and held:
-            shape.densities = read_densities(value(instance, key, Table), notes)
+            shape.densities = read_densities(value(instance, key, Map), notes)
         elif key not in (*names, "shape", "version", "name", "type") and held and (held != 1 or "pad" in key):
             notes.append(Note(instance.where(key), f"problem.{key} = {held}", _of_no_shape(key, coefficients)))
     for name, projection, output in given:
@@ -113,7 +113,7 @@ def _of_no_shape(key: str, coefficients: Iterable[str]) -> str:
     return "is no dimension and no coefficient of the shape"
 
 
-def _whole(instance: Table, key: str) -> int:
+def _whole(instance: Map, key: str) -> int:
     if key not in instance:
         raise refuse(instance.mark, f"problem.instance: {key} is missing")
     return whole(instance[key], instance.where(key))
@@ -142,7 +142,7 @@ def _rank(rank: Any, dims: dict[str, int], coefficients: dict[str, Any], mark: M
     return " + ".join(found)
 
 
-def _roles(shape: Shape) -> dict[str, str]:
+def _roles(shape: ProblemShape) -> dict[str, str]:
     """Role of each tensor: by its name, the output, or of the others the first roles that are free."""
     roles = {name: name for name in shape.tensors if name in ROLES and (name == "Outputs") == (name == shape.output)}
     roles[shape.output] = "Outputs"
@@ -152,7 +152,7 @@ def _roles(shape: Shape) -> dict[str, str]:
     return roles
 
 
-def workload(shapes: Sequence[Shape], machine: Machine | None, notes: list[Note]) -> dict[str, Any]:
+def workload(shapes: Sequence[ProblemShape], machine: TimeloopMachine | None, notes: list[Note]) -> dict[str, Any]:
     """Document of one problem, or of several as layers; an element has the bits of the machine's smallest word."""
     stores = [part for part in machine.parts[:-1] if not part.network] if machine else []
     widths = sorted({part.word_bits for part in stores}) or [16]
@@ -201,7 +201,7 @@ _MEANS["rmw_first_update"] = "the first update of a word would be read too; here
 class _Directive:
     """A directive of a mapping or a constraint: what it asks of one block or of what a level keeps."""
 
-    table: Table
+    table: Map
     kind: str
     part: Part
     factors: dict[str, tuple[str, int]]
@@ -237,7 +237,7 @@ def convert(documents: Sequence[Document]) -> Foreign:
     figures = read_figures([(key, table) for key in ("ERT", "ART") for table in found.get(key, ())])
     said, each = list[Note](), list[tuple[str, list[dict[str, Any]]]]()
     kept, mapping = dict[str, tuple[list[str], list[str]]](), None
-    for shape in shapes or [Shape()]:
+    for shape in shapes or [ProblemShape()]:
         upon = _Upon(machine, shape, said)
         own, asked = upon.own(found.get(_OF_THE_MACHINE, ())), upon.all(found, _OF_THE_MAPPER)
         nest = upon.all(found, ("mapping",))
@@ -256,11 +256,11 @@ def convert(documents: Sequence[Document]) -> Foreign:
     return Foreign(document, layers, mapping, restricted, _energies(machine, figures), tuple(notes))
 
 
-def _shapes(found: dict[str, list[Table | Row]], notes: list[Note]) -> list[Shape]:
+def _shapes(found: dict[str, list[Map | Seq]], notes: list[Note]) -> list[ProblemShape]:
     """Shapes of all problems; of several, with the names of their files where their own are the same."""
-    shapes = list[Shape]()
+    shapes = list[ProblemShape]()
     for body in found.get("problem", ()):
-        if not isinstance(body, Table):
+        if not isinstance(body, Map):
             raise refuse(body.mark, "expected a map of keys")
         shape = read_shape(body, notes)
         first = shapes[0] if shapes else shape
@@ -274,12 +274,12 @@ def _shapes(found: dict[str, list[Table | Row]], notes: list[Note]) -> list[Shap
     return shapes
 
 
-def _by_key(documents: Sequence[Document], notes: list[Note]) -> dict[str, list[Table | Row]]:
+def _by_key(documents: Sequence[Document], notes: list[Note]) -> dict[str, list[Map | Seq]]:
     """What the files hold under each key; keys without a counterpart become notes."""
-    found: dict[str, list[Table | Row]] = {}
+    found: dict[str, list[Map | Seq]] = {}
     for document in documents:
         body = document.body
-        if not isinstance(body, Table):
+        if not isinstance(body, Map):
             raise AccelsimError(f"{document.path}: not a file of Timeloop: expected a map of keys")
         for key, held in body.items():
             name = "architecture" if key == "arch" else key.replace("-", "_")
@@ -288,7 +288,7 @@ def _by_key(documents: Sequence[Document], notes: list[Note]) -> dict[str, list[
             elif name not in _KEYS:
                 notes.append(Note(body.where(key), key, "no key that says something of a machine, problem or mapping"))
             elif held:
-                if name not in _UNREAD and not isinstance(held, Table | Row):
+                if name not in _UNREAD and not isinstance(held, Map | Seq):
                     raise refuse(body.where(key), f"{key}: expected a map or a list")
                 found.setdefault(name, []).append(held)
                 if name in ("architecture", "mapping") and len(found[name]) > 1:
@@ -296,27 +296,27 @@ def _by_key(documents: Sequence[Document], notes: list[Note]) -> dict[str, list[
     return found
 
 
-def _energies(machine: Machine, figures: Figures) -> str:
+def _energies(machine: TimeloopMachine, figures: Figures) -> str:
     if not figures.energies:
         return OWN_MODELS
     missing = unknown(machine, figures)
     return f"the ERT {figures.source}" + (f"; of {listed(missing)} accelsim's own models" if missing else "")
 
 
-def _table(found: dict[str, list[Table | Row]], key: str) -> Table | None:
+def _table(found: dict[str, list[Map | Seq]], key: str) -> Map | None:
     """The map under a key that the files have once, if they have it."""
     for body in found.get(key, ()):
-        if isinstance(body, Table):
+        if isinstance(body, Map):
             return body
         raise refuse(body.mark, "expected a map of keys")
     return None
 
 
-def _variables(bodies: Iterable[Table | Row]) -> dict[str, Any]:
+def _variables(bodies: Iterable[Map | Seq]) -> dict[str, Any]:
     """Names that formulas use: variables in their order, each perhaps a formula of those before."""
     values: dict[str, Any] = {}
     for body in bodies:
-        for key, written in body.items() if isinstance(body, Table) else ():
+        for key, written in body.items() if isinstance(body, Map) else ():
             try:
                 values[key] = work_out(written, values) if isinstance(written, str) else written
             except FormulaError:
@@ -324,26 +324,26 @@ def _variables(bodies: Iterable[Table | Row]) -> dict[str, Any]:
     return values
 
 
-def _listed(given: Table | Row) -> Iterator[Table]:
+def _listed(given: Map | Seq) -> Iterator[Map]:
     """Directives as they stand in a list, under a name that is chosen, or under the targets that they are of."""
     rows: Any = given
-    if isinstance(given, Table):
+    if isinstance(given, Map):
         rows = given.get("targets", given.get("constraints"))
         rows = given.get(f"constraints_{rows}", rows) if isinstance(rows, str) else rows
-    for table in rows if isinstance(rows, Row) else [rows] if rows else []:
-        if not isinstance(table, Table):
+    for table in rows if isinstance(rows, Seq) else [rows] if rows else []:
+        if not isinstance(table, Map):
             raise refuse(given.mark, "expected a list of directives, each a map with a target")
         if "constraints" not in table:
             yield table
         for inner in tables_under(table, "constraints"):
-            attributes = value(inner, "attributes", Table, Table(inner.mark))
-            one = Table(inner.mark)
+            attributes = value(inner, "attributes", Map, Map(inner.mark))
+            one = Map(inner.mark)
             one |= {"target": table.get("name"), "type": inner.get("type")} | attributes
             one.marks |= attributes.marks
             yield one
 
 
-def _maximized(table: Table) -> Iterator[str]:
+def _maximized(table: Map) -> Iterator[str]:
     """Dimensions whose loops are to be the largest."""
     written = table.get("maximize_dims")
     for group in written if isinstance(written, list) else ():
@@ -358,21 +358,21 @@ def _names(rank: str) -> list[str]:
 class _Upon:
     """Reads directives against a machine and a shape."""
 
-    def __init__(self, machine: Machine, shape: Shape, notes: list[Note]) -> None:
+    def __init__(self, machine: TimeloopMachine, shape: ProblemShape, notes: list[Note]) -> None:
         self.machine, self.shape, self.notes = machine, shape, notes
         self.homes = machine.homes()
 
-    def own(self, given: Iterable[Table | Row]) -> list[_Directive]:
+    def own(self, given: Iterable[Map | Seq]) -> list[_Directive]:
         """Directives of the machine: beside its parts, and in files of their own."""
         beside = ((part, table) for owner in self.machine.parts for part, table in owner.constraints)
         own = [self.directive(table, part) for part, table in beside if self.known(table)]
         return self.of_siblings([*own, *(one for each in given for one in self.directives(each))])
 
-    def all(self, found: dict[str, list[Table | Row]], keys: Iterable[str]) -> list[_Directive]:
+    def all(self, found: dict[str, list[Map | Seq]], keys: Iterable[str]) -> list[_Directive]:
         """Directives that stand under some keys."""
         return [one for key in keys for given in found.get(key, ()) for one in self.directives(given)]
 
-    def directives(self, given: Table | Row) -> list[_Directive]:
+    def directives(self, given: Map | Seq) -> list[_Directive]:
         """Directives of a mapping or of constraints."""
         found = []
         for table in _listed(given):
@@ -387,14 +387,14 @@ class _Upon:
             found.append(self.directive(table, part))
         return found
 
-    def known(self, table: Table) -> bool:
+    def known(self, table: Map) -> bool:
         """Whether a directive is of a kind that has a counterpart; else it becomes a note."""
         kind = table.get("type")
         if kind not in ("temporal", "spatial", *_KEEPING):
             self.notes.append(Note(table.mark, f"a constraint of type {kind}", "has no counterpart"))
         return kind in ("temporal", "spatial", *_KEEPING)
 
-    def directive(self, table: Table, part: Part) -> _Directive:
+    def directive(self, table: Map, part: Part) -> _Directive:
         kind = str(table.get("type", ""))
         for key in table:
             if key not in _ASKED and not (kind == "spatial" and key in _UNSHARED):
@@ -419,9 +419,9 @@ class _Upon:
             split if isinstance(split, int) else None, imperfect,
         )  # fmt: skip
 
-    def _factors(self, table: Table, key: str = "factors") -> tuple[dict[str, tuple[str, int]], frozenset[str]]:
+    def _factors(self, table: Map, key: str = "factors") -> tuple[dict[str, tuple[str, int]], frozenset[str]]:
         written = table.get(key) or ""
-        if isinstance(written, Table):
+        if isinstance(written, Map):
             written = [f"{dim}={bound}" for dim, bound in written.items()]
         text = " ".join(map(str, written)) if isinstance(written, list) else str(written)
         found: dict[str, tuple[str, int]] = {}
@@ -443,7 +443,7 @@ class _Upon:
             raise refuse(table.where(key), f"{key}: {quoted(left)} cannot be read; write factors such as C=4")
         return found, frozenset(rest)
 
-    def _permutation(self, table: Table) -> list[str]:
+    def _permutation(self, table: Map) -> list[str]:
         written = table.get("permutation")
         words = [str(dim) for dim in written] if isinstance(written, list) else []
         if not isinstance(written, list):
@@ -462,7 +462,7 @@ class _Upon:
         for part in self.machine.parts[:-1]:
             own = keeping.get(part.name, ([], []))[0]
             others = [keeping[other.name][0] for other in part.siblings if other is not part and other.name in keeping]
-            made = Table(part.table.mark)
+            made = Map(part.table.mark)
             made["bypass"] = [name for kept in others for name in kept if name not in own]
             found.append(_Directive(made, "bypass", part, {}, [], None))
         return found
@@ -481,7 +481,7 @@ class _Upon:
             bypass += [name for name in self.shape.tensors if only and name not in (*only, *bypass)]
         return found
 
-    def _tensors(self, table: Table, key: str, part: Part) -> list[str]:
+    def _tensors(self, table: Map, key: str, part: Part) -> list[str]:
         written = table.get(key) or []
         names = list(map(str, written)) if isinstance(written, list) else [str(written)]
         for name in names:

@@ -14,7 +14,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from accelsim.importers.documents import Row, Table, refuse
+from accelsim.importers.documents import Map, Seq, refuse
 from accelsim.importers.foreign import Note
 from accelsim.importers.values import FormulaError, Value, figure, plain_name, size_bits, tables, value, whole, work_out
 from accelsim.inputs.energy.estimators import COMPUTES
@@ -57,13 +57,13 @@ class Part:
     """A component or a network of containers: its attributes as numbers, and the mesh of all its instances."""
 
     name: str
-    table: Table
+    table: Map
     component: str
     attributes: dict[str, Value]
     mesh: tuple[int, int]
     network: bool = False
     aliases: tuple[str, ...] = ()
-    constraints: list[tuple[Part, Table]] = field(default_factory=list)
+    constraints: list[tuple[Part, Map]] = field(default_factory=list)
     siblings: list[Part] = field(default_factory=list)
     """Components beside this one below `!Parallel`."""
     unshared: set[str] = field(default_factory=set)
@@ -112,7 +112,7 @@ class Part:
 
 
 @dataclass
-class Machine:
+class TimeloopMachine:
     """Parts from the outermost inwards, networks among them; the last is the compute unit."""
 
     name: str
@@ -150,15 +150,15 @@ def plain(name: object) -> str:
     return re.sub(r"\[[^\]]*\]$", "", str(name)).rsplit(".", 1)[-1]
 
 
-def read_machine(body: Table, variables: Mapping[str, Value]) -> Machine:
+def read_machine(body: Map, variables: Mapping[str, Value]) -> TimeloopMachine:
     """Parts of what stands under `architecture`."""
     notes: list[Note] = []
-    reader = _Reader(dict(variables), notes)
-    if isinstance(body.get("subtree"), Row):
+    reader = _NodeReader(dict(variables), notes)
+    if isinstance(body.get("subtree"), Seq):
         reader.tree(body, (), dict(variables))
-    elif isinstance(body.get("nodes"), Row):
+    elif isinstance(body.get("nodes"), Seq):
         reader.nodes(body["nodes"], dict(variables))
-    elif isinstance(body.get("storage"), Row):
+    elif isinstance(body.get("storage"), Seq):
         reader.storages(body)
     else:
         hint = "Accelergy's flat list has no order of levels; name what it was made of" if "local" in body else ""
@@ -174,14 +174,14 @@ def read_machine(body: Table, variables: Mapping[str, Value]) -> Machine:
     if _stores(last):
         what = f"{last.name}, the innermost component, is a storage"
         raise refuse(last.table.mark, what, "a compute unit stands last, such as one of class intmac")
-    return Machine(reader.title or "timeloop", parts, notes)
+    return TimeloopMachine(reader.title or "timeloop", parts, notes)
 
 
 def _stores(part: Part) -> bool:
     return bool(_STORAGE.search(part.component) and {"depth", "entries", "sizeKB"} & part.attributes.keys())
 
 
-class _Reader:
+class _NodeReader:
     """Reads nodes in order; a mesh and attributes hold for all that lies below."""
 
     def __init__(self, variables: Mapping[str, Value], notes: list[Note]) -> None:
@@ -190,12 +190,12 @@ class _Reader:
         self.mesh = (1, 1)
         self.title = ""
 
-    def tree(self, node: Table, counts: tuple[int, ...], inherited: dict[str, Value]) -> None:
+    def tree(self, node: Map, counts: tuple[int, ...], inherited: dict[str, Value]) -> None:
         """Nodes of v0.3 and of parsed-processed-input.yaml: `subtree` and `local`, with a mesh for each component."""
         for local in tables_under(node, "local"):
             name, own = _ranged(local)
             attributes = self.attributes(local, inherited)
-            given = value(local, "attributes", Table, local).get("instances")
+            given = value(local, "attributes", Map, local).get("instances")
             instances = math.prod(counts) * own if given is None else whole(given, local.mark)
             last = self.parts[-1].mesh if self.parts else (1, 1)
             across = attributes.get("meshX", last[0] if math.prod(last) == instances else instances)
@@ -216,20 +216,20 @@ class _Reader:
             self.title = self.title or name
             self.tree(child, (*counts, own), self.attributes(child, inherited))
 
-    def storages(self, body: Table) -> None:
+    def storages(self, body: Map) -> None:
         """Levels of Timeloop's first files: `storage`, innermost first, and `arithmetic`, with their attributes."""
-        nodes = [*reversed(tables_under(body, "storage")), value(body, "arithmetic", Table)]
-        local = Row(body.mark)
+        nodes = [*reversed(tables_under(body, "storage")), value(body, "arithmetic", Map)]
+        local = Seq(body.mark)
         for node in nodes:
-            made = Table(node.mark)
+            made = Map(node.mark)
             made |= {"name": node.get("name", "MAC"), "class": node.get("class", node.get("technology", "storage"))}
             made["attributes"] = node
             local.append(made)
-        whole_machine = Table(body.mark)
+        whole_machine = Map(body.mark)
         whole_machine["local"] = local
         self.tree(whole_machine, (), {})
 
-    def nodes(self, nodes: Row, inherited: dict[str, Value], parallel: list[Part] | None = None) -> None:
+    def nodes(self, nodes: Seq, inherited: dict[str, Value], parallel: list[Part] | None = None) -> None:
         """Nodes of v0.4; a container's mesh and attributes hold for all nodes after it."""
         for node in tables(nodes):
             kind = node.tag.lstrip("!")
@@ -237,7 +237,7 @@ class _Reader:
                 continue
             if kind in ("Parallel", "Hierarchical", "Pipelined"):
                 below: list[Part] | None = [] if kind == "Parallel" else parallel
-                self.nodes(value(node, "nodes", Row, Row(node.mark)), inherited, below)
+                self.nodes(value(node, "nodes", Seq, Seq(node.mark)), inherited, below)
                 continue
             if kind not in ("Container", "Component", ""):
                 raise refuse(node.mark, f"!{kind} is no node of an architecture")
@@ -265,19 +265,19 @@ class _Reader:
                 if part is not None:
                     self.parts[-1].constraints.append((part, constraint))
 
-    def constraints(self, node: Table) -> Iterator[tuple[str, Table]]:
+    def constraints(self, node: Map) -> Iterator[tuple[str, Map]]:
         """Constraints that stand at a node, with their type."""
-        for kind, written in value(node, "constraints", Table, Table(node.mark)).items():
-            if isinstance(written, Table) and written:
-                constraint = Table(written.mark)
+        for kind, written in value(node, "constraints", Map, Map(node.mark)).items():
+            if isinstance(written, Map) and written:
+                constraint = Map(written.mark)
                 constraint.update(written)
                 constraint.marks = written.marks
                 constraint["type"] = kind
                 yield kind, constraint
 
-    def spatial(self, node: Table, attributes: Mapping[str, Value]) -> tuple[int, int]:
+    def spatial(self, node: Map, attributes: Mapping[str, Value]) -> tuple[int, int]:
         """Fanout into a node."""
-        mesh = value(node, "spatial", Table, value(node, "attributes", Table, Table(node.mark)))
+        mesh = value(node, "spatial", Map, value(node, "attributes", Map, Map(node.mark)))
         sizes = []
         for key in ("meshX", "meshY"):
             written = mesh.get(key, 1)
@@ -287,9 +287,9 @@ class _Reader:
             sizes.append(int(size))
         return sizes[0], sizes[1]
 
-    def attributes(self, node: Table, inherited: Mapping[str, Value]) -> dict[str, Value]:
+    def attributes(self, node: Map, inherited: Mapping[str, Value]) -> dict[str, Value]:
         """Attributes of a node as values; one may be computed from others."""
-        own = value(node, "attributes", Table, Table(node.mark))
+        own = value(node, "attributes", Map, Map(node.mark))
         values: dict[str, Value] = dict(inherited)
         texts = {_spelt(key): value for key, value in own.items()}
         values.update(texts)
@@ -315,7 +315,7 @@ class _Reader:
 
     def add(
         self,
-        node: Table,
+        node: Map,
         name: str,
         attributes: dict[str, Value],
         mesh: tuple[int, int],
@@ -332,9 +332,9 @@ class _Reader:
         if not network:
             self.leave_out(node, name, attributes)
 
-    def leave_out(self, node: Table, name: str, attributes: Mapping[str, Value]) -> None:
+    def leave_out(self, node: Map, name: str, attributes: Mapping[str, Value]) -> None:
         """Note what of a component has no counterpart."""
-        own = value(node, "attributes", Table, Table(node.mark))
+        own = value(node, "attributes", Map, Map(node.mark))
         for key in own:
             spelt = _spelt(key)
             held = attributes.get(spelt)
@@ -347,15 +347,15 @@ class _Reader:
             self.notes.append(Note(node.where("power_gated_at"), f"{name}.power_gated_at", _MEANS["has_power_gating"]))
 
 
-def tables_under(node: Table, key: str) -> list[Table]:
+def tables_under(node: Map, key: str) -> list[Map]:
     """Maps in the list under a key; none where it is missing."""
     found = node.get(key)
-    if found is not None and not isinstance(found, Row):
+    if found is not None and not isinstance(found, Seq):
         raise refuse(node.where(key), f"{key}: expected a list")
-    return tables(found or Row(node.mark))
+    return tables(found or Seq(node.mark))
 
 
-def _ranged(node: Table) -> tuple[str, int]:
+def _ranged(node: Map) -> tuple[str, int]:
     """`PE[0..167]` -> PE and 168; `system.PE[0..3].buffer` -> buffer and 4."""
     name = str(node.get("name", ""))
     ranges = [(int(first), int(last)) for first, last in _RANGE.findall(name)]
@@ -383,19 +383,19 @@ class Figures:
     source: str
 
 
-def unknown(machine: Machine, figures: Figures) -> list[str]:
+def unknown(machine: TimeloopMachine, figures: Figures) -> list[str]:
     """Parts whose energies an ERT has not."""
     *stores, compute = [part.name for part in machine.parts if not part.network]
     without = [name for name in stores if "read" not in figures.energies.get(name, {})]
     return without + ([] if figures.energies.get(compute) else [compute])
 
 
-def read_figures(references: Sequence[tuple[str, Table | Row]]) -> Figures:
+def read_figures(references: Sequence[tuple[str, Map | Seq]]) -> Figures:
     """Energies and areas of `ERT` and `ART`; of several rows of an action the largest counts."""
     energies: dict[str, dict[str, float]] = {}
     areas: dict[str, float] = {}
     for kind, body in references:
-        for table in tables_under(body, "tables") if isinstance(body, Table) else ():
+        for table in tables_under(body, "tables") if isinstance(body, Map) else ():
             name = plain(value(table, "name", str))
             if kind == "ART":
                 areas[name] = figure(table, "area")
@@ -409,7 +409,7 @@ def read_figures(references: Sequence[tuple[str, Table | Row]]) -> Figures:
 
 
 def architecture(
-    machine: Machine,
+    machine: TimeloopMachine,
     figures: Figures,
     kept: Mapping[str, tuple[list[str], list[str]]],
     zeros: Mapping[str, dict[str, Any]],
@@ -464,7 +464,7 @@ def _add_zeros(part: dict[str, Any], zeros: Mapping[str, Any]) -> None:
         part["energy"] = energies
 
 
-def _compute(machine: Machine, figures: Figures) -> dict[str, Any]:
+def _compute(machine: TimeloopMachine, figures: Figures) -> dict[str, Any]:
     part = machine.parts[-1]
     energies = figures.energies.get(part.name)
     compute: dict[str, Any] = {"name": part.name, "class": "intmac"}
@@ -495,7 +495,7 @@ def _network(part: Part) -> dict[str, Any]:
     return {"name": part.name, "class": "register", **size}
 
 
-def _level(machine: Machine, part: Part, figures: Figures, *, modelled: bool) -> dict[str, Any]:
+def _level(machine: TimeloopMachine, part: Part, figures: Figures, *, modelled: bool) -> dict[str, Any]:
     words, energies = part.words, figures.energies.get(part.name, {})
     level: dict[str, Any] = {"name": part.name, "class": (part.component.split() or ["storage"])[-1]}
     if modelled:
@@ -544,7 +544,7 @@ def _storage(part: Part) -> str:
     return "SRAM" if bits >= 4096 else "regfile" if bits >= 128 else "register"
 
 
-def _technology(machine: Machine, *, modelled: bool) -> dict[str, str]:
+def _technology(machine: TimeloopMachine, *, modelled: bool) -> dict[str, str]:
     """Node and clock of the innermost part that has them; models need some."""
     found: dict[str, str] = {}
     for part in reversed(machine.parts):

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from accelsim.importers.documents import Row, Table, refuse
+from accelsim.importers.documents import Map, Seq, refuse
 from accelsim.importers.foreign import Note
-from accelsim.importers.timeloop_machine import Figures, Machine, Part, plain, tables_under
+from accelsim.importers.timeloop_machine import Figures, Part, TimeloopMachine, plain, tables_under
 from accelsim.inputs.architecture import Level
 from accelsim.inputs.energy import EnergyTable
-from accelsim.inputs.sparsity import FORMATS, METADATA_ACTIONS, STORAGE_ACTIONS, ComputeSparsity, Rank
+from accelsim.inputs.sparsity import FORMATS, METADATA_ACTIONS, STORAGE_ACTIONS, ComputeSparsity, RankFormat
 from accelsim.inputs.units import listed, quoted
 from accelsim.inputs.workload import ROLES, Einsum
 
@@ -33,11 +33,11 @@ _SAVINGS = {"gating": "gating", "skipping": "skipping"}
 _SPATIAL = ("skipping_spatial", "spatial_skipping")
 
 
-def read_densities(written: Table, notes: list[Note]) -> dict[str, Any]:
+def read_densities(written: Map, notes: list[Note]) -> dict[str, Any]:
     """Densities of a problem by tensor; one that has no counterpart becomes a note."""
     found: dict[str, Any] = {}
     for name, held in written.items():
-        if not isinstance(held, Table):
+        if not isinstance(held, Map):
             share = _share(held)
             if share != "1":
                 found[name] = {"distribution": "fixed_structured", "density": share}
@@ -59,16 +59,16 @@ def _share(written: Any) -> str:
 
 
 def read_sparsity(
-    machine: Machine, given: Sequence[Table | Row], roles: Mapping[str, str], figures: Figures, notes: list[Note]
+    machine: TimeloopMachine, given: Sequence[Map | Seq], roles: Mapping[str, str], figures: Figures, notes: list[Note]
 ) -> dict[str, dict[str, Any]]:
     """Keys of each part that say what it does about zeros, with the energies of this.
 
     `given` is what stands under `sparse_optimizations`, beside what parts have of their own; `roles` those of tensors.
     """
     own = {part.name: part.table.get("sparse_optimizations") for part in machine.parts}
-    asked = {name: [written] if isinstance(written, Table) else [] for name, written in own.items()}
+    asked = {name: [written] if isinstance(written, Map) else [] for name, written in own.items()}
     for body in given:
-        for target in tables_under(body, "targets") if isinstance(body, Table) else ():
+        for target in tables_under(body, "targets") if isinstance(body, Map) else ():
             part = machine.part(str(target.get("name")))
             if part is None:
                 names = listed(one.name for one in machine.parts)
@@ -87,12 +87,12 @@ def read_sparsity(
     return found
 
 
-def _keys(table: Table, part: Part, roles: Mapping[str, str], notes: list[Note]) -> dict[str, Any]:
+def _keys(table: Map, part: Part, roles: Mapping[str, str], notes: list[Note]) -> dict[str, Any]:
     """Keys that one table of optimizations comes to."""
     found: dict[str, Any] = {}
     for key, held in table.items():
         name = key.replace("-", "_")
-        if name in ("representation_format", "compression") and isinstance(held, Table):
+        if name in ("representation_format", "compression") and isinstance(held, Map):
             found["formats"] = _formats(held, part, roles)
         elif name == "action_optimization":
             for one in tables_under(table, key):
@@ -119,7 +119,7 @@ def _keys(table: Table, part: Part, roles: Mapping[str, str], notes: list[Note])
     return found
 
 
-def _choice(option: Table, part: Part, roles: Mapping[str, str]) -> dict[str, Any]:
+def _choice(option: Map, part: Part, roles: Mapping[str, str]) -> dict[str, Any]:
     """A target and its leaders."""
     key = next((each for each in option if each.replace("-", "_") == "condition_on"), "condition_on")
     names = option.get(key)
@@ -130,7 +130,7 @@ def _choice(option: Table, part: Part, roles: Mapping[str, str]) -> dict[str, An
     return {"target": roles[str(option["target"])], "condition_on": sorted(leaders)}
 
 
-def _formats(written: Table, part: Part, roles: Mapping[str, str]) -> dict[str, Any]:
+def _formats(written: Map, part: Part, roles: Mapping[str, str]) -> dict[str, Any]:
     spelt = next((key for key in written if key.replace("-", "_") == "data_spaces"), "data_spaces")
     found = {}
     for space in tables_under(written, spelt):
@@ -143,7 +143,7 @@ def _formats(written: Table, part: Part, roles: Mapping[str, str]) -> dict[str, 
     return {role: found[role] for role in ROLES if role in found}
 
 
-def _rank(written: Table, part: Part) -> dict[str, Any]:
+def _rank(written: Map, part: Part) -> dict[str, Any]:
     keys = {key.replace("-", "_"): held for key, held in written.items()}
     kind = str(keys.get("format", "")).upper()
     if kind not in FORMATS:
@@ -246,7 +246,7 @@ def written_sparsity(level: Level, einsum: Einsum) -> tuple[dict[str, Any], dict
     return found, attributes | ({"metadata_storage_depth": own.depth} if own.depth else {})
 
 
-def _written_rank(rank: Rank) -> dict[str, Any]:
+def _written_rank(rank: RankFormat) -> dict[str, Any]:
     found: dict[str, Any] = {"format": rank.format}
     found |= {"flattened_rankIDs": [sorted(rank.flattened)]} if rank.flattened is not None else {}
     found |= {"metadata_word_bits": rank.metadata_bits} if rank.metadata_bits is not None else {}

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from accelsim.importers.documents import Row, Table, refuse
+from accelsim.importers.documents import Map, Seq, refuse
 from accelsim.importers.foreign import Note
 from accelsim.inputs.errors import AccelsimError, Mark, SpecError
 from accelsim.inputs.units import QuantityError, parse_size_bits, quoted
@@ -20,10 +20,10 @@ from accelsim.inputs.workload import ROLES
 from accelsim.inputs.workload_reader import load_workload
 
 T = TypeVar("T")
-_KINDS: dict[type, str] = {Table: "a map", Row: "a list", str: "a word"}
+_KINDS: dict[type, str] = {Map: "a map", Seq: "a list", str: "a word"}
 
 
-def value(table: Table, key: str, kind: type[T], default: T | None = None) -> T:
+def value(table: Map, key: str, kind: type[T], default: T | None = None) -> T:
     """Map, list or word under a key; refused where it is of another kind, or missing without a default."""
     found = table.get(key)
     if found is None and default is not None:
@@ -35,9 +35,7 @@ def value(table: Table, key: str, kind: type[T], default: T | None = None) -> T:
     return found
 
 
-def number(
-    table: Table, key: str, default: float | None = None, names: Mapping[str, Value] | None = None
-) -> float | int:
+def number(table: Map, key: str, default: float | None = None, names: Mapping[str, Value] | None = None) -> float | int:
     """Number under a key, or of the formula that stands there."""
     found = table.get(key)
     if found is None and default is not None:
@@ -47,7 +45,7 @@ def number(
     return as_number(found, table.where(key), names)
 
 
-def figure(table: Table, key: str, names: Mapping[str, Value] | None = None) -> float:
+def figure(table: Map, key: str, names: Mapping[str, Value] | None = None) -> float:
     """Number from 0 on, such as an energy."""
     found = number(table, key, None, names)
     if not 0 <= found < math.inf:
@@ -84,10 +82,10 @@ def size_bits(text: str, mark: Mark) -> int:
         raise refuse(mark, error.what, error.hint) from None
 
 
-def tables(row: Row) -> list[Table]:
+def tables(row: Seq) -> list[Map]:
     """Maps of a list; refused where it holds something else."""
     for each in row:
-        if not isinstance(each, Table):
+        if not isinstance(each, Map):
             raise refuse(row.mark, f"expected a list of maps, got {quoted(str(each))} in it")
     return list(row)
 
@@ -125,7 +123,7 @@ def largest_product(bounds: Iterable[int], room: int) -> int:
     return max(reached)
 
 
-def note_others(table: Table, known: Iterable[str], why: Mapping[str, str], notes: list[Note]) -> None:
+def note_others(table: Map, known: Iterable[str], why: Mapping[str, str], notes: list[Note]) -> None:
     """Note the keys of a map that nobody reads; `why` says for some of them what that means."""
     notes += [Note(table.where(key), key, why.get(key, "is not read")) for key in sorted(table.keys() - set(known))]
 
@@ -163,7 +161,7 @@ def file_stem(mark: Mark) -> str:
     return plain_name(mark.file.rpartition("/")[2].rpartition(".")[0])
 
 
-def only(documents: list[Table], what: str) -> Table | None:
+def only(documents: list[Map], what: str) -> Map | None:
     """The one map of a kind that the files hold, or None; several are refused."""
     if len(documents) > 1:
         raise refuse(documents[1].mark, f"a second {what}; the first stands in {documents[0].mark.file}")

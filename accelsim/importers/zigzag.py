@@ -20,7 +20,7 @@ from typing import Any
 
 import yaml
 
-from accelsim.importers.documents import Document, Row, Table, refuse
+from accelsim.importers.documents import Document, Map, Seq, refuse
 from accelsim.importers.foreign import Foreign, Note
 from accelsim.importers.values import (
     bare_level,
@@ -104,7 +104,7 @@ def convert(documents: Sequence[Document]) -> Foreign:
     """
     notes: list[Note] = []
     workload, layers, entries = read_layers(documents, notes)
-    machines = [document.body for document in documents if isinstance(document.body, Table)]
+    machines = [document.body for document in documents if isinstance(document.body, Map)]
     for other in (body for body in machines if "memories" not in body):
         raise refuse(other.mark, "neither hardware nor mapping nor workload of ZigZag")
     hardware = only(machines, "hardware file")
@@ -122,9 +122,9 @@ def convert(documents: Sequence[Document]) -> Foreign:
 
 def read_layers(
     documents: Sequence[Document], notes: list[Note]
-) -> tuple[dict[str, Any] | None, list[_Layer], list[Table]]:
+) -> tuple[dict[str, Any] | None, list[_Layer], list[Map]]:
     """Workload of the files, if they have one, what the other files need of its layers, and entries of a mapping."""
-    items = [item for document in documents if isinstance(document.body, Row) for item in tables(document.body)]
+    items = [item for document in documents if isinstance(document.body, Seq) for item in tables(document.body)]
     entries = [item for item in items if "equation" not in item]
     models = [document.path for document in documents if document.body is None]
     return *(_model(models[0], notes) if models else _workload(items, entries, notes)), entries
@@ -133,7 +133,7 @@ def read_layers(
 def constraints_of(
     architecture: dict[str, Any],
     places: Mapping[str, _Place],
-    entries: Sequence[Table],
+    entries: Sequence[Map],
     layers: Sequence[_Layer],
     notes: list[Note],
 ) -> dict[str, Any] | None:
@@ -145,17 +145,17 @@ def constraints_of(
 
 
 def architecture_of(
-    hardware: Table, layers: Sequence[_Layer], notes: list[Note]
+    hardware: Map, layers: Sequence[_Layer], notes: list[Note]
 ) -> tuple[dict[str, Any], dict[str, _Place]]:
     """Architecture of a hardware file, and the place of each dimension of its array."""
     widths = {bits for layer in layers for bits in layer.bits.values()}
-    array = value(hardware, "multipliers" if "multipliers" in hardware else "operational_array", Table)
+    array = value(hardware, "multipliers" if "multipliers" in hardware else "operational_array", Map)
     note_others(array, _ARRAY_KEYS, _LEFT, notes)
-    row = value(array, "sizes", Row)
-    sizes = {str(dim): whole(size, row.mark) for dim, size in zip(value(array, "dimensions", Row), row, strict=False)}
-    memories = value(hardware, "memories", Table)
+    row = value(array, "sizes", Seq)
+    sizes = {str(dim): whole(size, row.mark) for dim, size in zip(value(array, "dimensions", Seq), row, strict=False)}
+    memories = value(hardware, "memories", Map)
     outermost = list(memories.values())[-1:]
-    if outermost and isinstance(outermost[0], Table) and set(_operands(outermost[0])) != set(_ROLES):
+    if outermost and isinstance(outermost[0], Map) and set(_operands(outermost[0])) != set(_ROLES):
         why = "what the file keeps nowhere comes from, and goes to, a level Outside that costs nothing"
         notes.append(Note(memories.mark, "memories", why))
         memories["Outside"] = _outside(memories.mark, list(sizes))
@@ -190,7 +190,7 @@ def architecture_of(
 
 
 def _in_memory(
-    array: Table, levels: Sequence[dict[str, Any]], layers: Sequence[_Layer], notes: list[Note]
+    array: Map, levels: Sequence[dict[str, Any]], layers: Sequence[_Layer], notes: list[Note]
 ) -> dict[str, Any]:
     """Compute units of an array that computes in memory.
 
@@ -199,7 +199,7 @@ def _in_memory(
     costs = in_memory(array, notes)
     sums = max((layer.bits.get("psums", max(layer.bits.values())) for layer in layers if layer.bits), default=16)
     for role, action, bits, each_pj in (
-        ("Inputs", "read", whole(value(array, "input_precision", Row)[0], array.mark), costs.input_pj),
+        ("Inputs", "read", whole(value(array, "input_precision", Seq)[0], array.mark), costs.input_pj),
         ("Outputs", "update", sums, costs.sum_pj),
     ):
         level = next(level for level in reversed(levels) if role not in level.get("bypass", ()))
@@ -214,26 +214,26 @@ def _in_memory(
     return {"name": "MAC", "class": "mac", "cycles_per_mac": costs.cycles, "energy": energy}
 
 
-def _outside(mark: Mark, dims: list[str]) -> Table:
+def _outside(mark: Mark, dims: list[str]) -> Map:
     """Memory of all operands that costs nothing, for a core of a chip or an array alone."""
-    found, operands, served, port = Table(mark), Row(mark), Row(mark), Table(mark)
+    found, operands, served, port = Map(mark), Seq(mark), Seq(mark), Map(mark)
     operands.extend(_ROLES)
     served.extend(dims)
     port |= {"type": "read_write", "bandwidth_max": _WIDE, "bandwidth_min": 8}
-    ports = Row(mark)
+    ports = Seq(mark)
     ports.append(port)
     found |= {"size": _WIDE, "r_cost": 0, "w_cost": 0, "operands": operands}
     found |= {"served_dimensions": served, "ports": ports}
     return found
 
 
-def _served(memory: Table) -> set[str]:
-    return set(map(str, value(memory, "served_dimensions", Row, Row(memory.mark))))
+def _served(memory: Map) -> set[str]:
+    return set(map(str, value(memory, "served_dimensions", Seq, Seq(memory.mark))))
 
 
-def _ladder(memories: Table, dims: list[str], notes: list[Note]) -> list[tuple[str, Table]]:
+def _ladder(memories: Map, dims: list[str], notes: list[Note]) -> list[tuple[str, Map]]:
     """Memories, outermost first; refused where of two for one operand neither serves all that the other one does."""
-    listed_first = [(name, value(memories, name, Table)) for name in reversed(memories)]
+    listed_first = [(name, value(memories, name, Map)) for name in reversed(memories)]
     for _, memory in listed_first:
         for dim in sorted(_served(memory) - set(dims)):
             raise refuse(
@@ -246,7 +246,7 @@ def _ladder(memories: Table, dims: list[str], notes: list[Note]) -> list[tuple[s
         mark = outermost.where("served_dimensions")
         why = f"one {name} stands for those along {listed(sorted(set(dims) - _served(outermost)))}"
         notes.append(Note(mark, "served_dimensions", why))
-        whole_array = Row(mark)
+        whole_array = Seq(mark)
         whole_array.extend(dims)
         outermost["served_dimensions"] = whole_array
     ladder = [listed_first[0], *sorted(listed_first[1:], key=lambda each: -len(_served(each[1])))]
@@ -264,8 +264,8 @@ def _ladder(memories: Table, dims: list[str], notes: list[Note]) -> list[tuple[s
     return ladder
 
 
-def _operands(memory: Table) -> list[str]:
-    row = value(memory, "operands", Row)
+def _operands(memory: Map) -> list[str]:
+    row = value(memory, "operands", Seq)
     if not row:
         raise refuse(memory.where("operands"), f"expected some of the operands {listed(_ROLES)}")
     for operand in row:
@@ -275,7 +275,7 @@ def _operands(memory: Table) -> list[str]:
 
 
 def _level(
-    name: str, memory: Table, widths: Iterable[int], together: int, notes: list[Note], *, first: bool
+    name: str, memory: Map, widths: Iterable[int], together: int, notes: list[Note], *, first: bool
 ) -> dict[str, Any]:
     """Level of so many memories together, without its fanout."""
     note_others(memory, _MEMORY_KEYS, _LEFT, notes)
@@ -305,24 +305,24 @@ def _level(
     return {**level, "energy": {**_energies(memory, ports, operands, step), "source": "ZigZag"}}
 
 
-def _ports(memory: Table) -> list[Table]:
+def _ports(memory: Map) -> list[Map]:
     """Ports of a memory; those of the older form have a name such as `r_port_1` and stand under each operand."""
-    given = tables(value(memory, "ports", Row))
+    given = tables(value(memory, "ports", Seq))
     if "r_bw" not in memory:
         return given
-    found: dict[str, Table] = {}
+    found: dict[str, Map] = {}
     for operand, ways in zip(_operands(memory), given, strict=False):
         for way, name in ways.items():
             kind = str(name).partition("_")[0]
-            port = found.setdefault(str(name), Table(ways.mark))
+            port = found.setdefault(str(name), Map(ways.mark))
             widest = max(whole(memory.get(f"{one}_bw"), ways.mark) for one in ("r", "w") if one in kind)
             steps = [memory[key] for key in (f"min_{one}_granularity" for one in kind) if key in memory]
             port |= {"type": _KINDS.get(kind, kind), "bandwidth_max": widest, "bandwidth_min": min([widest, *steps])}
-            port.setdefault("allocation", Row(ways.mark)).append(f"{operand}, {way}")
+            port.setdefault("allocation", Seq(ways.mark)).append(f"{operand}, {way}")
     return list(found.values())
 
 
-def _bandwidths(name: str, memory: Table, ports: Sequence[Table], together: int, notes: list[Note]) -> dict[str, str]:
+def _bandwidths(name: str, memory: Map, ports: Sequence[Map], together: int, notes: list[Note]) -> dict[str, str]:
     """Bandwidths of so many memories together: those of ports of one direction add up."""
     rates = {"read": 0, "write": 0, "read_write": 0}
     for port in ports:
@@ -338,7 +338,7 @@ def _bandwidths(name: str, memory: Table, ports: Sequence[Table], together: int,
     return {f"{kind}_bandwidth": f"{rates[kind]} bit/cycle" for kind in ("read", "write")}
 
 
-def _energies(memory: Table, ports: Sequence[Table], operands: Sequence[str], step: int) -> dict[str, Any]:
+def _energies(memory: Map, ports: Sequence[Map], operands: Sequence[str], step: int) -> dict[str, Any]:
     """Energy of an access of `step` bits: a port's cost is that of all its bits."""
     found: dict[str, Any] = {}
     for action, way in _ACTIONS.items():
@@ -354,9 +354,9 @@ def _energies(memory: Table, ports: Sequence[Table], operands: Sequence[str], st
     return found
 
 
-def _allocated(port: Table) -> set[tuple[str, str]]:
+def _allocated(port: Map) -> set[tuple[str, str]]:
     """Operands and ways of a port, as in `I1, tl`."""
-    pairs = [re.split(r"\s*,\s*", str(each).strip()) for each in value(port, "allocation", Row, Row(port.mark))]
+    pairs = [re.split(r"\s*,\s*", str(each).strip()) for each in value(port, "allocation", Seq, Seq(port.mark))]
     return {(pair[0], pair[1]) for pair in pairs if len(pair) == 2}
 
 
@@ -396,7 +396,7 @@ def _of_role(tensors: Iterable[Tensor]) -> dict[str, frozenset[str]]:
 
 
 def _workload(
-    items: Sequence[Table], entries: Sequence[Table], notes: list[Note]
+    items: Sequence[Map], entries: Sequence[Map], notes: list[Note]
 ) -> tuple[dict[str, Any] | None, list[_Layer]]:
     layers = [item for item in items if "equation" in item]
     if not layers:
@@ -409,9 +409,9 @@ def _workload(
         name, operator = names[id(layer)], value(layer, "operator_type", str, "")
         found = (name, str(layer.get("name", "")), str(layer.get("id", "")), operator)
         entry = _entry(entries, found)
-        links = {str(a): str(b) for a, b in value(entry, "memory_operand_links", Table, Table(layer.mark)).items()}
+        links = {str(a): str(b) for a, b in value(entry, "memory_operand_links", Map, Map(layer.mark)).items()}
         einsum, bits = _einsum(layer, _LINKS | links, notes)
-        sources = value(layer, "operand_source", Table, Table(layer.mark))
+        sources = value(layer, "operand_source", Map, Map(layer.mark))
         feeds = {tensor: by_id.get(str(source), name) for tensor, source in sources.items() if tensor in bits}
         feeds = {tensor: source for tensor, source in feeds.items() if source != name}
         written.append({"name": name, **({"from": feeds} if feeds else {}), "einsum": einsum, "bits": bits})
@@ -421,31 +421,31 @@ def _workload(
     return body, [replace(layer, of_role=_of_role(each.tensors)) for layer, each in zip(known, read, strict=True)]
 
 
-def _layer_name(layer: Table, index: int) -> str:
+def _layer_name(layer: Map, index: int) -> str:
     given = str(layer.get("name") or f"{layer.get('operator_type', 'layer')}_{layer.get('id', index)}")
     return plain_name(given)
 
 
-def _entry(entries: Sequence[Table], names: Sequence[str]) -> Table:
+def _entry(entries: Sequence[Map], names: Sequence[str]) -> Map:
     """Entry of the mapping for a layer: that of its name, its operator, or the default one."""
     by_name = {str(entry.get("name")): entry for entry in reversed(entries)}
-    return next((by_name[name] for name in (*names, "default") if name in by_name), Table(Mark("", 1, 1)))
+    return next((by_name[name] for name in (*names, "default") if name in by_name), Map(Mark("", 1, 1)))
 
 
-def _einsum(layer: Table, links: Mapping[str, str], notes: list[Note]) -> tuple[dict[str, Any], dict[str, int]]:
-    given = value(layer, "loop_dim_size", Table, Table(layer.mark))
+def _einsum(layer: Map, links: Mapping[str, str], notes: list[Note]) -> tuple[dict[str, Any], dict[str, int]]:
+    given = value(layer, "loop_dim_size", Map, Map(layer.mark))
     if not given:
-        row = value(layer, "loop_sizes", Row)
-        given |= zip(map(str, value(layer, "loop_dims", Row)), row, strict=False)
+        row = value(layer, "loop_sizes", Seq)
+        given |= zip(map(str, value(layer, "loop_dims", Seq)), row, strict=False)
     dims = {dim: whole(size, layer.where("loop_sizes")) for dim, size in given.items()}
     sums = {}
-    for relation in value(layer, "dimension_relations", Row, Row(layer.mark)):
+    for relation in value(layer, "dimension_relations", Seq, Seq(layer.mark)):
         left, _, right = re.sub(r"\s", "", str(relation)).partition("=")
         if not re.fullmatch(r"(\d+\*)?\w+(\+(\d+\*)?\w+)*", right):
             what = f"{quoted(str(relation))} is no sum of dimensions, such as ix=2*ox+1*fx"
             raise refuse(layer.where("dimension_relations"), what)
         sums[left] = right.upper()
-    widths = value(layer, "operand_precision", Table, Table(layer.mark))
+    widths = value(layer, "operand_precision", Map, Map(layer.mark))
     equation = value(layer, "equation", str)
     tensors = dict(re.findall(r"(\w+)((?:\s*\[\s*\w+\s*\])+)", equation))
     output = equation.split("[")[0].strip()
@@ -468,7 +468,7 @@ def _einsum(layer: Table, links: Mapping[str, str], notes: list[Note]) -> tuple[
 
 
 def _constraints(
-    entries: Sequence[Table],
+    entries: Sequence[Map],
     layers: Sequence[_Layer],
     places: Mapping[str, _Place],
     levels: Sequence[str],
@@ -489,14 +489,14 @@ def _constraints(
 
 
 def _layer_constraints(
-    entry: Table,
+    entry: Map,
     layer: _Layer,
     places: Mapping[str, _Place],
     levels: Sequence[str],
     notes: list[Note],
 ) -> list[dict[str, Any]]:
-    spatial = value(entry, "spatial_mapping", Table, Table(entry.mark))
-    hints = value(entry, "spatial_mapping_hint", Table, Table(entry.mark))
+    spatial = value(entry, "spatial_mapping", Map, Map(entry.mark))
+    hints = value(entry, "spatial_mapping_hint", Map, Map(entry.mark))
     for array_dim in [*spatial, *(dim for dim in hints if dim not in spatial)]:
         if array_dim not in places:
             mark = (spatial if array_dim in spatial else hints).where(array_dim)
@@ -520,8 +520,8 @@ def _layer_constraints(
 def _axis(
     array_dim: str,
     array_size: int,
-    spatial: Table,
-    hints: Table,
+    spatial: Map,
+    hints: Map,
     layer: _Layer,
     notes: list[Note],
 ) -> dict[str, list[str]] | None:
@@ -575,19 +575,19 @@ def _words_of_their_own(
 
 def _pairs(written: Any) -> list[tuple[str, str]]:
     """Dimensions with their sizes, if any: `[K, 32]`, `["K, 32", "C, 2"]` or `{K: 32}`."""
-    if isinstance(written, Table):
+    if isinstance(written, Map):
         return [(dim, str(size)) for dim, size in written.items()]
-    items = written if isinstance(written, Row) else [written]
+    items = written if isinstance(written, Seq) else [written]
     if len(items) == 2 and isinstance(items[1], int):
         items = [items]
     texts = [",".join(map(str, item)) if isinstance(item, list) else str(item) for item in items]
     return [(dim.strip(), size.strip()) for dim, _, size in (text.partition(",") for text in texts)]
 
 
-def _order(entry: Table, layer: _Layer, notes: list[Note]) -> list[str]:
+def _order(entry: Map, layer: _Layer, notes: list[Note]) -> list[str]:
     """Order of the loops of each level, outermost first."""
-    row = value(entry, "temporal_ordering", Row, Row(entry.mark))
-    dims = [str(each[0]) if isinstance(each, Row) and each else str(each) for each in reversed(row)]
+    row = value(entry, "temporal_ordering", Seq, Seq(entry.mark))
+    dims = [str(each[0]) if isinstance(each, Seq) and each else str(each) for each in reversed(row)]
     dims = [layer.ours.get(dim, dim) for dim in dims]
     if not dims:
         return []

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from accelsim.importers.documents import Row, Table, refuse
+from accelsim.importers.documents import Map, Seq, refuse
 from accelsim.importers.foreign import Note
 from accelsim.importers.values import value, whole
 
@@ -42,7 +42,7 @@ class InMemory:
     cycles: int
 
 
-def in_memory(array: Table, notes: list[Note]) -> InMemory:
+def in_memory(array: Map, notes: list[Note]) -> InMemory:
     """Read what an array that computes in memory costs.
 
     Raises SpecError where its type, its precisions, or its sizes are none of ZigZag's.
@@ -50,8 +50,8 @@ def in_memory(array: Table, notes: list[Note]) -> InMemory:
     kind = str(array.get("imc_type"))
     if kind not in ("analog", "digital"):
         raise refuse(array.where("imc_type"), f"{kind} is neither analog nor digital")
-    precisions = [whole(each, array.where("input_precision")) for each in value(array, "input_precision", Row)]
-    sizes = [whole(size, array.where("sizes")) for size in value(array, "sizes", Row)]
+    precisions = [whole(each, array.where("input_precision")) for each in value(array, "input_precision", Seq)]
+    sizes = [whole(size, array.where("sizes")) for size in value(array, "sizes", Seq)]
     if len(precisions) != 2 or len(sizes) < 2:
         raise refuse(array.where("sizes"), "expected two precisions, of inputs and of weights, and columns and rows")
     bits, weight_bits = precisions

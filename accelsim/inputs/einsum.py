@@ -14,7 +14,7 @@ from accelsim.inputs.fields import Fields, Formed, Key, Keys, formed, keys_form,
 from accelsim.inputs.source import BadNode, ListNode, MapNode, Node, Problems, ScalarNode, describe
 from accelsim.inputs.units import listed, near_miss, quoted
 
-Rank = tuple[tuple[str, int], ...]
+RankTerms = tuple[tuple[str, int], ...]
 _PASSES = ("forward", "input_gradient", "weight_gradient")
 _SIZES = (("P", "Q"), ("H", "W"))
 _TERM = re.compile(r"\s*(?:([0-9]{1,9})\s*\*\s*)?([A-Za-z_][A-Za-z0-9_]*)\s*")
@@ -26,7 +26,7 @@ class RawTensor(NamedTuple):
     """One tensor of an Einsum, as written."""
 
     name: str
-    ranks: tuple[Rank, ...]
+    ranks: tuple[RankTerms, ...]
     role: str
 
 
@@ -244,7 +244,7 @@ def _check_roles(einsum: Fields, output: str, ranks: Mapping[str, Node], given: 
         )
 
 
-def _ranks(node: Node, dims: Mapping[str, int], problems: Problems) -> tuple[Rank, ...]:
+def _ranks(node: Node, dims: Mapping[str, int], problems: Problems) -> tuple[RankTerms, ...]:
     """Read the ranks of a tensor: a list of sums such as `2*P + R`."""
     if not isinstance(node, ListNode):
         problems.add(node, f"expected a list of ranks like [C, 2*P+R], got {describe(node)}")
@@ -265,7 +265,7 @@ def _ranks(node: Node, dims: Mapping[str, int], problems: Problems) -> tuple[Ran
     return tuple(ranks)
 
 
-def _rank(node: Node, problems: Problems) -> Rank:
+def _rank(node: Node, problems: Problems) -> RankTerms:
     """Read one rank: a sum of dimensions with positive integer factors."""
     if problems.unreadable(node):
         return ()

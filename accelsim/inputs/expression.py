@@ -119,7 +119,7 @@ def parse(text: str, kinds: Mapping[str, str]) -> Expression:
     ... )
     True
     """
-    reader = _Reader(text, kinds)
+    reader = _TokenReader(text, kinds)
     tree, kind = reader.either(0)
     reader.finish()
     return Expression(text, kind, frozenset(reader.used), tree)
@@ -134,7 +134,7 @@ def condition(text: str, kinds: Mapping[str, str]) -> Expression:
     return found
 
 
-class _Reader:
+class _TokenReader:
     """Reads tokens from left to right; each method returns a tree and its kind."""
 
     def __init__(self, text: str, kinds: Mapping[str, str]) -> None:

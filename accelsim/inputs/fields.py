@@ -107,7 +107,7 @@ def by_role(read: Reader[Any], what: str, default: str, unit: str = "") -> Keys:
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class Opened:
     """One file: its path, its kind (the top-level key) and what stands under that key."""
 
     path: str
@@ -121,7 +121,7 @@ def open_document(
     overrides: Mapping[str, str] | None,
     problems: Problems,
     text: str | None = None,
-) -> Document | None:
+) -> Opened | None:
     """Read a file of a kind (None: of any kind), with its parameters replaced; `text` stands in for what it holds."""
     root = compose_file(path, problems) if text is None else compose_text(text, str(path), problems)
     if root is None or isinstance(root, BadNode):
@@ -147,10 +147,10 @@ def open_document(
     if kind is not None and kinds[0] != kind:
         problems.add(root.key_marks[kinds[0]], f"this file holds: {kinds[0]}; expected: {kind}")
         return None
-    return Document(str(path), kinds[0], substitute(root, overrides or {}, problems).entries[kinds[0]])
+    return Opened(str(path), kinds[0], substitute(root, overrides or {}, problems).entries[kinds[0]])
 
 
-def open_source(source: Source, kind: str, overrides: Mapping[str, str] | None, problems: Problems) -> Document | None:
+def open_source(source: Source, kind: str, overrides: Mapping[str, str] | None, problems: Problems) -> Opened | None:
     """Read a file of a kind by its path or shipped name, or a text or a dict as what such a file holds."""
     if isinstance(source, Mapping):
         return open_document(f"<{kind}>", kind, overrides, problems, _as_text(source, kind))

@@ -110,7 +110,7 @@ MODELS = tuple(_IMPORTERS)
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class NodeNote:
     """A node that is not counted as it is: its name, its operator, what was done with it, and why."""
 
     node: str
@@ -127,7 +127,7 @@ class Imported:
     """A model as a workload file, and what is not in it as it is in the model."""
 
     text: str
-    notes: tuple[Note, ...]
+    notes: tuple[NodeNote, ...]
 
 
 class Importer(Protocol):

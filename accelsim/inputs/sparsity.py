@@ -26,7 +26,7 @@ _COMPRESSED = ("B", "CP", "RLE")
 
 
 @dataclass(frozen=True, slots=True)
-class Rank:
+class RankFormat:
     """Format of one rank of a tensor.
 
     Loops over the dimensions in `flattened`, one over each, become one rank; None: each loop is a rank.
@@ -52,7 +52,7 @@ class Format:
     The last rank that is given loops takes all that are left.
     """
 
-    ranks: tuple[Rank, ...]
+    ranks: tuple[RankFormat, ...]
     inner_first: bool = False
 
     @property
@@ -131,14 +131,14 @@ _RANK: Keys = {
 
 
 @formed(forms.either(fields.one_of(tuple(FORMATS), "a format").form, keys_form(_RANK)))
-def _rank(node: Node, problems: Problems) -> Rank | None:
+def _rank(node: Node, problems: Problems) -> RankFormat | None:
     if isinstance(node, MapNode):
         rank = Fields(node, problems, _RANK)
         flattened: frozenset[str] | None = rank.value("flattened", None)
         widths = (rank.value("metadata_bits", None), rank.value("payload_bits", None))
-        return Rank(rank.value("format", "U"), flattened, *widths)
+        return RankFormat(rank.value("format", "U"), flattened, *widths)
     name = fields.one_of(tuple(FORMATS), "a format")(node, problems)
-    return None if name is None else Rank(name)
+    return None if name is None else RankFormat(name)
 
 
 _ranks = fields.list_of(_rank)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from accelsim.inputs.errors import AccelsimError
-from accelsim.inputs.library import Note
+from accelsim.inputs.library import NodeNote
 from accelsim.inputs.units import unknown
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ class Workload:
     layers: tuple[Einsum, ...] = field(default_factory=tuple)
     edges: tuple[Edge, ...] = ()
     yields: Mapping[str, int] = field(default_factory=dict)
-    notes: tuple[Note, ...] = ()
+    notes: tuple[NodeNote, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,8 +32,8 @@ from accelsim.model.machine_code import (
     LOCK,
     NEXT_SAID,
     PREFIX,
+    ArgumentType,
     Code,
-    Kind,
     Source,
     keep_code,
     load,
@@ -108,7 +108,7 @@ class ArrayTable(types.Type):  # type: ignore[misc]  # Numba has no types
         ("tuple", class, kinds of its fields).
     """
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: ArgumentType) -> None:
         self.kind = kind
         self.members: dict[str, tuple[Any, int]] = {}
         at = 0
@@ -169,7 +169,7 @@ def _get_member(context: Any, builder: Any, table: ArrayTable, pointer: Any, nam
     return context.get_constant_null(of) if of is types.none else word(at)
 
 
-def _type_of(kind: Kind) -> Any:
+def _type_of(kind: ArgumentType) -> Any:
     """Numba's type of an argument."""
     if kind[0] == "array":
         return types.Array(numba.from_dtype(np.dtype(kind[1])), kind[2], "C" if kind[3] else "A")
@@ -179,11 +179,11 @@ def _type_of(kind: Kind) -> Any:
 
 
 @cache
-def _table_type(kind: Kind) -> ArrayTable:
+def _table_type(kind: ArgumentType) -> ArrayTable:
     return ArrayTable(kind)
 
 
-def _kind_of(of: Any) -> Kind:
+def _kind_of(of: Any) -> ArgumentType:
     """Kind of an argument of Numba's type: as of what Python passes, or the type itself for what it cannot pass."""
     if isinstance(of, ArrayTable):
         return of.kind
@@ -192,7 +192,7 @@ def _kind_of(of: Any) -> Kind:
     return (str(of), *(str(each) for each in getattr(of, "types", ())), str(getattr(of, "instance_class", "")))
 
 
-def compile_kernel(kernel: Source, kinds: tuple[Kind, ...]) -> None:
+def compile_kernel(kernel: Source, kinds: tuple[ArgumentType, ...]) -> None:
     """Compile a kernel for what Python passes, and say how long that takes."""
     with LOCK, _rare_collections():
         _STARTED[:] = [time.monotonic()]

@@ -50,7 +50,7 @@ _UNUSED_SECONDS = 24 * 3600.0
 _HASH = hashlib.sha256().digest_size
 """A file begins with the hash of what follows."""
 
-Kind = tuple[Any, ...]
+ArgumentType = tuple[Any, ...]
 """What a compiled function must know of an argument: ("array", type of elements, axes, whether in C order), ("tuple",
 class, kinds of its fields), or the name of a scalar."""
 
@@ -61,7 +61,7 @@ class Source(Protocol):
     name: str
     by_itself: bool
     function: Callable[..., Any]
-    compiled: dict[tuple[Kind, ...], Any]
+    compiled: dict[tuple[ArgumentType, ...], Any]
 
     def linked(self, form: Callable[[Any], Any]) -> FunctionType:
         """The function with other kernels that it calls in one form."""
@@ -69,7 +69,7 @@ class Source(Protocol):
     def content(self) -> str:
         """Hash of all that is compiled."""
 
-    def compile(self, kinds: tuple[Kind, ...]) -> None:
+    def compile(self, kinds: tuple[ArgumentType, ...]) -> None:
         """Compile it for what Python passes, and keep the machine code."""
 
 
@@ -121,7 +121,7 @@ def is_kept(kernel: Source) -> bool:
     return bool(kernel.compiled) or (folder is not None and any(folder.glob(f"{_prefix(kernel)}-*.code")))
 
 
-def name_of(kernel: Source, kinds: tuple[Kind, ...]) -> str:
+def name_of(kernel: Source, kinds: tuple[ArgumentType, ...]) -> str:
     """Name of a kernel's machine code: of its file, and for what calls it."""
     return f"{_prefix(kernel)}-{_hash(_shown(kinds))}"
 
@@ -209,7 +209,7 @@ class _Passed:
     value: tuple[Any, ...]
     alive: list[Any]
     address: int
-    kind: Kind
+    kind: ArgumentType
     size: int
 
 
@@ -225,7 +225,7 @@ _ENGINES: list[Any] = []
 class _Function:
     """A kernel as a foreign function for the kinds of its arguments."""
 
-    def __init__(self, kernel: Source, kinds: tuple[Kind, ...]) -> None:
+    def __init__(self, kernel: Source, kinds: tuple[ArgumentType, ...]) -> None:
         with LOCK:
             name = name_of(kernel, kinds)
             if read_code(name) is None:
@@ -249,7 +249,7 @@ class _Function:
         return tuple(values) if len(values) > 1 else values[0] if values else None
 
 
-def _pass(value: Any, plain: list[Any], alive: list[Any]) -> Kind:
+def _pass(value: Any, plain: list[Any], alive: list[Any]) -> ArgumentType:
     """Append what is passed for an argument, and what must live until the call ends; returns its kind."""
     if isinstance(value, np.ndarray):
         in_order = value.flags.c_contiguous
@@ -291,10 +291,10 @@ def _bytes_of(value: tuple[Any, ...]) -> int:
     return sum(_bytes_of(each) if isinstance(each, tuple) else getattr(each, "nbytes", 0) for each in value)
 
 
-def _table(value: tuple[Any, ...], alive: list[Any]) -> tuple[np.ndarray[Any, Any], tuple[Kind, ...]]:
+def _table(value: tuple[Any, ...], alive: list[Any]) -> tuple[np.ndarray[Any, Any], tuple[ArgumentType, ...]]:
     """Addresses and shapes of the arrays of a named tuple, as `compiling.ArrayTable` reads them, and their kinds."""
     words: list[int] = []
-    kinds: list[Kind] = []
+    kinds: list[ArgumentType] = []
     floats = []
     for each in value:
         if isinstance(each, np.ndarray):
@@ -333,7 +333,7 @@ def _scalar(value: Any) -> str:
     raise TypeError(f"a kernel takes no {type(value).__name__}")
 
 
-def _c_types(kind: Kind) -> list[Any]:
+def _c_types(kind: ArgumentType) -> list[Any]:
     """Types of what is passed for an argument."""
     if kind[0] == "array":
         return [ctypes.c_void_p] * 2 + [ctypes.c_int64] * 2 + [ctypes.c_void_p] + [ctypes.c_int64] * (2 * kind[2])

@@ -125,7 +125,7 @@ def census(
         full = _with_room(full, busy or sample)
     if seconds is not None:
         clock.attempt("loading or compiling the search", lambda: get_ready(space.encoded))
-    known = Known(space.size)
+    known = SeenMappings(space.size)
     compulsory = sum(least_outer_words(space, needed_words(space)))  # every mapping moves each word that is needed
     known.prove("outer_words", math.ceil(compulsory / space.encoded.units_per_word[0]))
     clock.attempt("walking to good mappings", lambda: _walk(space, known, cores))
@@ -236,7 +236,7 @@ def _by_keep(
     return tuple(sorted(found.items(), key=lambda each: -each[1]))
 
 
-def _walk(space: MapSpace, known: Known, cores: int) -> None:
+def _walk(space: MapSpace, known: SeenMappings, cores: int) -> None:
     """Add what walks find of least and of most energy, cycles and outer words."""
     for column in QUANTITIES:
         least = terms_of(Objective.parse(column))
@@ -247,7 +247,7 @@ def _walk(space: MapSpace, known: Known, cores: int) -> None:
                 known.add(evaluate_encoded(space.encoded, decode_mapping(space.encoded, found.mapping, 0)))
 
 
-def _largest(nest: Nest, column: str, clock: Clock, known: Known) -> float:
+def _largest(nest: Nest, column: str, clock: Clock, known: SeenMappings) -> float:
     """Look for the largest value of a column; returns what none exceeds."""
     goal, value = (ENERGY, CYCLES, WORDS)[QUANTITIES.index(column)], column_value(known.most[column], column)
     found = clock.attempt(
@@ -331,7 +331,7 @@ def near(space: MapSpace, lowest: float, clock: Clock, cores: int) -> tuple[Near
 _FRONT = ("energy", "cycles")
 
 
-class Known:
+class SeenMappings:
     """Mappings that a census came to, and for each column those with the smallest and the largest value.
 
     Every smallest and largest value that is reported comes from here, so no mapping that the census saw lies beyond it.

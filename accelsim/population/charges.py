@@ -61,7 +61,7 @@ class Charges(NamedTuple):
     instance: int = -1
 
 
-class Row(NamedTuple):
+class ChargeRow(NamedTuple):
     """Charges whose largest sum, times `scale` and rounded as asked, bounds a column."""
 
     charges: Charges
@@ -85,7 +85,7 @@ def _nothing(nest: Nest) -> Charges:
     return Charges(none, none, none, none, none[:, 0], none, none + 1.0, none, none[:, 0])
 
 
-def energy_rows(nest: Nest) -> list[Row]:
+def energy_rows(nest: Nest) -> list[ChargeRow]:
     """What words and MACs take; where levels leak, a row for each part, with what leaks in its cycles.
 
     A part's cycles are those of one of its instances. Levels outside it have no more instances in use, so with all of
@@ -107,7 +107,7 @@ def energy_rows(nest: Nest) -> list[Row]:
         mac=float(c.mac[0]),
     )
     if not c.leak.any():
-        return [Row(charges)]
+        return [ChargeRow(charges)]
     rows = []
     for row in cycle_rows(nest):
         part = row.charges
@@ -120,25 +120,25 @@ def energy_rows(nest: Nest) -> list[Row]:
             change=charges.change + pj * part.change,
             mac=charges.mac + pj * part.mac,
         )
-        rows.append(Row(each, more=float(c.leak @ instances) * (row.more + row.whole)))
+        rows.append(ChargeRow(each, more=float(c.leak @ instances) * (row.more + row.whole)))
     return rows
 
 
-def word_rows(nest: Nest) -> list[Row]:
+def word_rows(nest: Nest) -> list[ChargeRow]:
     """Words that are read and written at the outermost level."""
     charges, encoded = _nothing(nest), nest.space.encoded
     words = charges.read.copy()
     words[0] = encoded.constants.word_parts[0].max(axis=1)
-    return [Row(charges._replace(read=words, update=words), 1 / encoded.units_per_word[0])]
+    return [ChargeRow(charges._replace(read=words, update=words), 1 / encoded.units_per_word[0])]
 
 
-def cycle_rows(nest: Nest) -> list[Row]:
+def cycle_rows(nest: Nest) -> list[ChargeRow]:
     """Cycles of the compute units, of a systolic array with its ramps, and of each limited port."""
     encoded, none = nest.space.encoded, _nothing(nest)
     c, rows = encoded.constants, []
     steps = none._replace(mac=float(c.mac_cycles[0] * c.array[SHORTEST]), instance=len(c.fanout))
     if c.array[PE] < 0:
-        rows.append(Row(steps))
+        rows.append(ChargeRow(steps))
     else:
         pe = int(c.array[PE])
         inside = slice(pe, int(c.nodes[pe, 1]))
@@ -147,18 +147,18 @@ def cycle_rows(nest: Nest) -> list[Row]:
         words[inside] = c.array[ROWS] * c.stationary
         skew = float(c.array[SKEW])
         once = 0.0 if c.stationary.any() else skew  # an array that holds nothing fills once
-        rows.append(Row(steps._replace(fill=words, change=change, instance=pe), more=once))
+        rows.append(ChargeRow(steps._replace(fill=words, change=change, instance=pe), more=once))
         if c.array[BUFFERED]:
             most = [nest.words[t].max() for t in np.flatnonzero(c.stationary).tolist()]
             first = float(c.array[ROWS]) * float(sum(most)) * (inside.stop - inside.start)
-            rows = [Row(none._replace(fill=words, instance=pe), more=skew), Row(steps, more=skew + first)]
+            rows = [ChargeRow(none._replace(fill=words, instance=pe), more=skew), ChargeRow(steps, more=skew + first)]
     for lv, port in zip(*np.nonzero(c.bandwidth[:, :, 0]), strict=True):
         words = none.read.copy()
         nodes = slice(int(lv), int(c.nodes[lv, 1]))
         words[nodes] = c.word_parts[nodes].max(axis=2)
         read, write = port in (READ_WRITE, READ), port in (READ_WRITE, WRITE)
         charges = none._replace(read=words * read, fill=words * write, update=words * write, instance=int(lv))
-        rows.append(Row(charges, float(c.bandwidth[lv, port, 1]) / float(c.bandwidth[lv, port, 0]), whole=True))
+        rows.append(ChargeRow(charges, float(c.bandwidth[lv, port, 1]) / float(c.bandwidth[lv, port, 0]), whole=True))
     waits = _waits_at_most(encoded)
     return [row._replace(more=row.more + waits) for row in rows] if waits else rows
 

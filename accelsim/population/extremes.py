@@ -24,7 +24,7 @@ from accelsim.inputs.mapping import Mapping
 from accelsim.mapspace.space import Slot
 from accelsim.model.encode import Batch, Bools, Floats, Ints, decode_mapping, empty_batch
 from accelsim.model.evaluate import evaluate_encoded
-from accelsim.population.charges import Charged, Charges, KeepBounds, Row, cycle_rows, energy_rows, word_rows
+from accelsim.population.charges import Charged, ChargeRow, Charges, KeepBounds, cycle_rows, energy_rows, word_rows
 from accelsim.population.counting import LoopStep, Nest
 from accelsim.population.sampling import CYCLES, ENERGY, WORDS
 
@@ -407,7 +407,9 @@ def largest_value(
     return Extreme(found.value, found.mapping, max(found.value, bound))
 
 
-def _search(search: WorstSearch, row: Row, column: int, found: Extreme, most_states: int) -> tuple[Extreme, float]:
+def _search(
+    search: WorstSearch, row: ChargeRow, column: int, found: Extreme, most_states: int
+) -> tuple[Extreme, float]:
     """The largest value found, and the bound of a row."""
     top, known = search.bound, found.value
     for _ in range(STEPS):
@@ -424,7 +426,7 @@ def _search(search: WorstSearch, row: Row, column: int, found: Extreme, most_sta
     return found, row.value(top)
 
 
-def _better(search: WorstSearch, row: Row, column: int, tried: Worst, found: Extreme) -> Extreme:
+def _better(search: WorstSearch, row: ChargeRow, column: int, tried: Worst, found: Extreme) -> Extreme:
     """The largest value of the mappings that a search came to, if it is larger than one known."""
     space = search.nest.space
     for at, total in enumerate(tried.sums.tolist()):

@@ -39,7 +39,7 @@ EQUAL = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownAnswer:
     """Our answer to a problem: its value, what no mapping falls below, and whether the two are one."""
 
     value: float
@@ -67,10 +67,12 @@ class Arena:
         self._layers: dict[str, Einsum] = {}
 
     @cached_property
-    def known(self) -> dict[tuple[str, str], Known]:
+    def known(self) -> dict[tuple[str, str], KnownAnswer]:
         """Our answers by problem and space."""
         rows = read_json(self.folder / OPTIMA)["mappings"]
-        return {(row["problem"], row["space"]): Known(row["value"], row.get("bound"), row["proved"]) for row in rows}
+        return {
+            (row["problem"], row["space"]): KnownAnswer(row["value"], row.get("bound"), row["proved"]) for row in rows
+        }
 
     def machine(self, problem: str) -> Architecture:
         """Machine of a problem."""

@@ -34,7 +34,7 @@ from accelsim.results.output_schema import (
     TEXT,
     TRUTH,
     Form,
-    Kind,
+    JsonKind,
     at,
     fields_of,
     named,
@@ -60,13 +60,13 @@ def mapping_json(mapping: LoopNest) -> list[dict[str, Any]]:
     return [_LEVEL.write(level) for level in mapping.levels]
 
 
-_LOOP = Kind(row(TEXT, SOME).form, lambda loop: [loop.dim, loop.bound])
-_LEVEL = record(level=TEXT, keep=Kind(rows(TEXT).form, sorted), temporal=rows(_LOOP), x=rows(_LOOP), y=rows(_LOOP))
+_LOOP = JsonKind(row(TEXT, SOME).form, lambda loop: [loop.dim, loop.bound])
+_LEVEL = record(level=TEXT, keep=JsonKind(rows(TEXT).form, sorted), temporal=rows(_LOOP), x=rows(_LOOP), y=rows(_LOOP))
 _NEST = {
-    "imperfect": at(lambda result: result.mapping.imperfect, Kind(rows(TEXT).form, sorted)),
+    "imperfect": at(lambda result: result.mapping.imperfect, JsonKind(rows(TEXT).form, sorted)),
     "padded": at(
         lambda result: result.mapping.padding,
-        Kind({"type": "object", "additionalProperties": {"type": "integer", "minimum": 2}}),
+        JsonKind({"type": "object", "additionalProperties": {"type": "integer", "minimum": 2}}),
     ),
     "mapping": at(lambda result: result.mapping.levels, rows(_LEVEL)),
 }
@@ -154,7 +154,7 @@ SEARCH = record(
     limits=rows(TEXT),
     space_size=SOME,
     certificate=or_null(CERTIFICATE),
-    within=or_null(Kind(_NEAR.form, lambda within: {"share": within[0], "mappings": within[1]})),
+    within=or_null(JsonKind(_NEAR.form, lambda within: {"share": within[0], "mappings": within[1]})),
     ranked=at(lambda search: _ranked(search), rows(record(value=NUMBER, **_POINT))),
     sample=or_null(_SAMPLE),
 )
@@ -220,8 +220,8 @@ _DEFINED = {
         record(component=TEXT, instances=SOME, area_um2=or_null(NUMBER), total_um2=or_null(NUMBER), **_SOURCE)
     ),
 }
-_TO = {name: Kind({"$ref": f"#/$defs/{name}"}) for name in _DEFINED}
-_INPUT = record(file=TEXT, sha256=Kind({"type": "string", "pattern": "^[0-9a-f]{64}$"}))
+_TO = {name: JsonKind({"$ref": f"#/$defs/{name}"}) for name in _DEFINED}
+_INPUT = record(file=TEXT, sha256=JsonKind({"type": "string", "pattern": "^[0-9a-f]{64}$"}))
 _PROVENANCE = {
     "accelsim": TEXT,
     "command": word("map", "eval"),
@@ -292,9 +292,9 @@ def _with(form: Form, **may: Form) -> Form:
 _ZEROS = {"sparse": _SPARSE.form, "sparse_best": _BEST_WITH_ZEROS.form}
 _LAYER = {"layer": TEXT, "repeat": SOME}
 _MAPPED = record(**_LAYER, in_network=IN_NETWORK, result=_TO["result"], search=_TO["search"])
-_LAYERS = rows(Kind({"oneOf": [_with(_MAPPED.form, **_ZEROS), record(**_LAYER, no_valid_mapping=TEXT).form]}))
+_LAYERS = rows(JsonKind({"oneOf": [_with(_MAPPED.form, **_ZEROS), record(**_LAYER, no_valid_mapping=TEXT).form]}))
 _OF_ZEROS = record(sparse_energy_pj=NUMBER, sparse_cycles=COUNT, effective_macs=NUMBER, sparse_proved=TRUTH)
-_TOTAL = Kind(_with(TOTAL.form, **_OF_ZEROS.form["properties"]))
+_TOTAL = JsonKind(_with(TOTAL.form, **_OF_ZEROS.form["properties"]))
 _DOCUMENTS = {
     "an evaluated mapping": {"result": _TO["result"]},
     "a mapped layer": {"result": _TO["result"], "search": _TO["search"]},
@@ -303,7 +303,7 @@ _DOCUMENTS = {
 }
 
 
-def _document_form(kinds: dict[str, Kind]) -> Form:
+def _document_form(kinds: dict[str, JsonKind]) -> Form:
     """Form of a document; `sparse` may be there beside the result of one layer, and `sparse_best` beside a search."""
     of = {"sparse": "result", "sparse_best": "search"}
     may = {name: form for name, form in _ZEROS.items() if of[name] in kinds}

@@ -21,7 +21,7 @@ def _as_it_is(value: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class JsonKind:
     """A kind of JSON value: its JSON Schema, and what makes it of a value.
 
     `of` is where a record has it: an attribute, or what makes it of the whole object; None: an attribute named as the
@@ -33,53 +33,53 @@ class Kind:
     of: Getter | None = None
 
 
-TEXT = Kind({"type": "string"})
+TEXT = JsonKind({"type": "string"})
 SAID = replace(TEXT, write=str)
-COUNT = Kind({"type": "integer", "minimum": 0})
-SOME = Kind({"type": "integer", "minimum": 1})
-NUMBER = Kind({"type": "number", "minimum": 0})
-SHARE = Kind({"type": "number", "minimum": 0, "maximum": 1}, float)
-TRUTH = Kind({"type": "boolean"})
+COUNT = JsonKind({"type": "integer", "minimum": 0})
+SOME = JsonKind({"type": "integer", "minimum": 1})
+NUMBER = JsonKind({"type": "number", "minimum": 0})
+SHARE = JsonKind({"type": "number", "minimum": 0, "maximum": 1}, float)
+TRUTH = JsonKind({"type": "boolean"})
 
 
-def at(of: Getter, kind: Kind) -> Kind:
+def at(of: Getter, kind: JsonKind) -> JsonKind:
     """A kind of value that stands elsewhere than the key says."""
     return replace(kind, of=of)
 
 
-def part(kind: Kind) -> Kind:
+def part(kind: JsonKind) -> JsonKind:
     """A record whose values are of the same object as those around it."""
     return replace(kind, of=_as_it_is)
 
 
-def word(*words: str) -> Kind:
+def word(*words: str) -> JsonKind:
     """One of some words."""
-    return Kind({"enum": list(words)})
+    return JsonKind({"enum": list(words)})
 
 
-def named(kind: Kind) -> Kind:
+def named(kind: JsonKind) -> JsonKind:
     """Values by names."""
-    return Kind({"type": "object", "additionalProperties": kind.form}, dict)
+    return JsonKind({"type": "object", "additionalProperties": kind.form}, dict)
 
 
-def rows(kind: Kind) -> Kind:
+def rows(kind: JsonKind) -> JsonKind:
     """A list of any length."""
-    return Kind({"type": "array", "items": kind.form}, lambda values: [kind.write(value) for value in values])
+    return JsonKind({"type": "array", "items": kind.form}, lambda values: [kind.write(value) for value in values])
 
 
-def row(*kinds: Kind) -> Kind:
+def row(*kinds: JsonKind) -> JsonKind:
     """A list with a place for each."""
     forms = [kind.form for kind in kinds]
-    return Kind({"type": "array", "prefixItems": forms, "minItems": len(forms), "maxItems": len(forms)}, list)
+    return JsonKind({"type": "array", "prefixItems": forms, "minItems": len(forms), "maxItems": len(forms)}, list)
 
 
-def or_null(kind: Kind) -> Kind:
+def or_null(kind: JsonKind) -> JsonKind:
     """A value that may be absent."""
     form = {"anyOf": [kind.form, {"type": "null"}]}
     return replace(kind, form=form, write=lambda value: None if value is None else kind.write(value))
 
 
-def record(**kinds: Kind) -> Kind:
+def record(**kinds: JsonKind) -> JsonKind:
     """Values by key, in this order: of the attributes of an object, or a mapping as it is."""
     forms = {key: kind.form for key, kind in kinds.items()}
     form = {"type": "object", "properties": forms, "required": list(forms), "additionalProperties": False}
@@ -93,10 +93,10 @@ def record(**kinds: Kind) -> Kind:
             written[key] = kind.write(getattr(value, of) if isinstance(of, str) else of(value))
         return written
 
-    return Kind(form, write)
+    return JsonKind(form, write)
 
 
-def fields_of(made: type, **kinds: Kind) -> Kind:
+def fields_of(made: type, **kinds: JsonKind) -> JsonKind:
     """A record of a dataclass: each field as its type says, but for those that are named."""
     usual = {str: TEXT, int: COUNT, float: NUMBER, bool: TRUTH, int | None: or_null(COUNT)}
     types = get_type_hints(made).items()

@@ -78,7 +78,7 @@ class Table:
     close: bool = False
 
 
-Part: TypeAlias = Table | Text | str
+Piece: TypeAlias = Table | Text | str
 
 
 def heading(text: str, note: str = "") -> Text:
@@ -106,7 +106,7 @@ def legend(columns: Iterable[Column]) -> Text:
     return dim("; ".join(f"{column.head}: {column.meaning}" for column in columns if column.meaning))
 
 
-def print_parts(console: Console, parts: Iterable[Part]) -> None:
+def print_parts(console: Console, parts: Iterable[Piece]) -> None:
     """Print a report as text."""
     for part in parts:
         if isinstance(part, Table):
@@ -185,7 +185,7 @@ def _room_beside(console: Console, rows: Sequence[Sequence[str]], close: bool) -
     return gap, left
 
 
-def page_text(parts: Iterable[Part]) -> str:
+def page_text(parts: Iterable[Piece]) -> str:
     """A report as lines of a Markdown page."""
     console = Console(
         width=_PAGE_WIDTH, color_system=None, markup=False, highlight=False, emoji=False, file=io.StringIO()
@@ -234,7 +234,7 @@ def _flat(row: Row, before: str = "") -> Iterable[tuple[str, Any]]:
             yield f"{before}{key}", " ".join(map(str, value))
 
 
-def csv_files(file: str, parts: Iterable[Part]) -> dict[str, bytes]:
+def csv_files(file: str, parts: Iterable[Piece]) -> dict[str, bytes]:
     """Tables of a report as CSV by the name of their file: the first is `file`, others have their own name added to it.
 
     Tables of one name are one.

@@ -16,7 +16,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from accelsim.gpu.catalogue import BYTES, find_gpu
-from accelsim.gpu.measured import Measured
+from accelsim.gpu.measured import MeasuredGemms
 from accelsim.gpu.validation import GemmValidation, validate_gemm
 from accelsim.show.plots.diagram import plot_measured
 
@@ -44,7 +44,7 @@ def draw(cases: list[GemmValidation], path: Path) -> None:
     down = -(-len(cases) // across)
     figure = Figure(figsize=(3.3 * across, 3.1 * down), dpi=80, layout="constrained")
     for i, case in enumerate(cases):
-        table: Measured = case.measured
+        table: MeasuredGemms = case.measured
         every = -(-len(table) // MOST_DOTS)
         title = f"{case.gpu.name}, {table.number_format}"
         pair = {"": (table.time_us[::every], case.predicted_us[::every])}

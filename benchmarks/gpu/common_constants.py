@@ -20,9 +20,9 @@ from accelsim.gpu.calibration import fit_positive
 from accelsim.gpu.catalogue import Gpu, find_gpu
 from accelsim.gpu.constants import BOUNDS, COMMON, Floats, KernelConstants, compute_class
 from accelsim.gpu.gemm import Setup, time_gemms
-from accelsim.gpu.measured import Measured, read_measured, split_rows
+from accelsim.gpu.measured import MeasuredGemms, read_measured, split_rows
 
-Table = tuple[Gpu, Measured]
+Table = tuple[Gpu, MeasuredGemms]
 PRIORS = {
     "launch_us": 1.5, "latency_us": 0.7, "tensor_efficiency": 0.9, "dram_efficiency": 0.88,
     "reduction_us": 2.7, "reduction_traffic": 1.0, "in_flight_bytes": 1e5, "overlap": 0.12, "round_us": 0.2,
@@ -61,7 +61,7 @@ def family(gpu: Gpu) -> str:
     return f"{gpu.generation} {gpu.compute_capability[0]}"
 
 
-def sample(table: Measured, rows: int = ROWS) -> Measured:
+def sample(table: MeasuredGemms, rows: int = ROWS) -> MeasuredGemms:
     """Some of the rows that may be fitted: for each power of ten of operations as many, chosen by a hash."""
     g = table.gemms
     decades = np.clip(np.floor(np.log10(g.flops)), 4, 13).astype(int)

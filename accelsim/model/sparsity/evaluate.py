@@ -25,10 +25,10 @@ from accelsim.model.sparsity.result import (
     SparseTensor,
 )
 from accelsim.model.sparsity.savings import (
-    Nest,
     Odds,
     Packed,
     Saved,
+    SparseNest,
     compute_shares,
     first_energy,
     metadata,
@@ -64,7 +64,7 @@ class _Sparse:
         self.machine = arrange_for(architecture, dense.mapping)
         self.einsum = pad(einsum, dense.mapping.padding)
         self.dense, self.whole = dense, whole
-        self.nest, self.odds = Nest(dense.mapping), Odds(self.einsum)
+        self.nest, self.odds = SparseNest(dense.mapping), Odds(self.einsum)
         self.tensors = {tensor.name: tensor for tensor in self.einsum.tensors}
         self.roles: dict[str, list[Tensor]] = {}
         for tensor in self.einsum.tensors:

@@ -16,7 +16,7 @@ from accelsim.inputs.architecture import Architecture, Level
 from accelsim.inputs.density import Dense, Occupancy
 from accelsim.inputs.mapping import LevelMapping
 from accelsim.inputs.mapping import Mapping as LoopNest
-from accelsim.inputs.sparsity import ComputeSparsity, Format, LevelSparsity, Rank
+from accelsim.inputs.sparsity import ComputeSparsity, Format, LevelSparsity, RankFormat
 from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.model.sparsity.result import RankUnits
 
@@ -38,12 +38,12 @@ class Step:
 class Fibers:
     """One rank of a tile: fibers of so many coordinates, each with a tile of some box below it."""
 
-    rank: Rank
+    rank: RankFormat
     shape: int
     below: tuple[int, ...]
 
 
-class Nest:
+class SparseNest:
     """The loops of a mapping, innermost first; level `depth` is that of the compute units."""
 
     def __init__(self, mapping: LoopNest) -> None:
@@ -161,7 +161,7 @@ def _whole(sizes: Sizes, tensor: Tensor) -> Sizes:
 
 def _flat(tensor: Tensor, inside: Sizes) -> Fibers:
     """The one rank of a tile without a format."""
-    return Fibers(Rank("U"), tensor.words(_whole(inside, tensor)), tensor.box(dict.fromkeys(tensor.dims, 1)))
+    return Fibers(RankFormat("U"), tensor.words(_whole(inside, tensor)), tensor.box(dict.fromkeys(tensor.dims, 1)))
 
 
 def _scaled(bounds: list[tuple[str, int]], inside: Sizes) -> list[tuple[str, int]]:
@@ -172,7 +172,7 @@ def _scaled(bounds: list[tuple[str, int]], inside: Sizes) -> list[tuple[str, int
     return [*((dim, bound) for dim, bound in left.items() if bound > 1), *found]
 
 
-def _groups(ranks: Sequence[Rank], bounds: list[tuple[str, int]]) -> list[list[tuple[str, int]]]:
+def _groups(ranks: Sequence[RankFormat], bounds: list[tuple[str, int]]) -> list[list[tuple[str, int]]]:
     """Loops of each rank, taken off the bounds in order; ranks that are left over have none."""
     found = []
     for rank in ranks:
@@ -236,14 +236,16 @@ class Saved:
 
 
 def saved_reads(
-    odds: Odds, nest: Nest, kind: str, target: Tensor, leaders: Sequence[Tensor], at: int, block: int
+    odds: Odds, nest: SparseNest, kind: str, target: Tensor, leaders: Sequence[Tensor], at: int, block: int
 ) -> Saved:
     """Share of a target's reads at a level that are left out because some leader's tile is empty."""
     empty = {leader.name: odds.empty(leader, nest.leader_sizes(target, leader, at, block)) for leader in leaders}
     return Saved(kind, 1.0 - math.prod(1.0 - each for each in empty.values()), empty)
 
 
-def spatial_share(odds: Odds, nest: Nest, leader: Tensor, level: int, target: Tensor | None = None) -> float | None:
+def spatial_share(
+    odds: Odds, nest: SparseNest, leader: Tensor, level: int, target: Tensor | None = None
+) -> float | None:
     """Share of the instances below a level for which a tensor's tile is not empty; None if no loop in space moves it.
 
     A target's tile stays while loops in time do not move it: then all that the leader brings to an instance counts.
@@ -273,7 +275,7 @@ class Packed:
     mean_filled: float
 
 
-def pack(odds: Odds, nest: Nest, tensor: Tensor, level: int) -> Packed:
+def pack(odds: Odds, nest: SparseNest, tensor: Tensor, level: int) -> Packed:
     """Pack the words of a tensor's tile at a level that are not zero into the positions below it, pass by pass."""
     loops = [step for step in nest.between(level, nest.depth) if step.dim in tensor.dims]
     places = math.prod(step.bound for step in loops if step.spatial and step.level == level)

@@ -130,7 +130,7 @@ def _chains_from(structure: Structure, alive: frozenset[int], dims: frozenset[in
             yield (alive, *chain)
 
 
-class _Builder:
+class _OrderBuilder:
     """Order classes of one incoming set of statuses."""
 
     def __init__(self, structure: Structure, incoming: Statuses) -> None:
@@ -269,7 +269,7 @@ def order_classes(structure: Structure, incoming: Statuses) -> tuple[OrderClass,
     Where some tensors come with a status other than NONE, blocks that move all of these are those of NONE alone and not
     listed again.
     """
-    builder = _Builder(structure, incoming)
+    builder = _OrderBuilder(structure, incoming)
     window, windows = structure.window, tuple(d for d, other in enumerate(structure.partner) if other >= 0)
     special = frozenset(t for t, status in enumerate(incoming) if status != NONE)
     if not special:

@@ -84,7 +84,7 @@ FINER = "finer"
 """Why a round ends if these tables are to be made."""
 
 
-class Kind(TypedDict):
+class TableOptions(TypedDict):
     """Which tables are made; see `make_bounds`."""
 
     fine: bool
@@ -226,7 +226,7 @@ class Solver:
         ports = [MixedBounds(each, (1.0,)) for each in mixed]
         self.words = None
         if self.counts_words:
-            kind, worth = Kind(fine=fine, corners=self.bounds.corners), self._worth_anything()
+            kind, worth = TableOptions(fine=fine, corners=self.bounds.corners), self._worth_anything()
             self.words = make_bounds(
                 self.grid, 1, count_words(self.grid), deadline, **kind, worth=worth, most_bytes=left
             )

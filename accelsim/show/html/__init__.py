@@ -37,7 +37,7 @@ from accelsim.show.report.search import column_name, ranked_report
 from accelsim.show.report.search import front_report as report_on_front
 from accelsim.show.report.tables import NAMES, designs_table
 from accelsim.show.report.tables import said as in_words
-from accelsim.show.table import Column, Part, Row, Table
+from accelsim.show.table import Column, Piece, Row, Table
 
 _LONG_NAME = 16
 """Letters of a name that may not fit into a line on a phone."""
@@ -119,7 +119,7 @@ def _cell(column: Column, row: Row) -> str:
     return f"<td{kind}>{said(str(column.cell(row)))}</td>"
 
 
-def written(parts: Iterable[Part]) -> str:
+def written(parts: Iterable[Piece]) -> str:
     """A report as HTML: headings, lines as paragraphs, and its tables."""
     found = []
     for part in parts:
@@ -317,7 +317,7 @@ def census_report(census: Census, architecture: Architecture, einsum: Einsum) ->
     return page(title, lead, sections, data)
 
 
-def search_report(search: SearchResult, architecture: Architecture, einsum: Einsum, zeros: Sequence[Part] = ()) -> str:
+def search_report(search: SearchResult, architecture: Architecture, einsum: Einsum, zeros: Sequence[Piece] = ()) -> str:
     """Write a page on what a search found: see `census_report`; `zeros` is what a report says of them."""
     shown = [Chosen("best", "best", search.best)]
     shown += [Chosen(f"rank {rank}", "named", found) for rank, (found, *_) in enumerate(search.ties[1:_RANKED], 2)]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.density import Uniform
 from accelsim.inputs.errors import AccelsimError
-from accelsim.inputs.sparsity import Format, Rank
+from accelsim.inputs.sparsity import Format, RankFormat
 from accelsim.inputs.workload import Einsum
 from accelsim.model.result import Result
 from accelsim.model.sparsity.evaluate import evaluate_sparse
@@ -39,7 +39,7 @@ def _in_format(architecture: Architecture, role: str, name: str) -> Architecture
         if own is not None and role in own.formats:
             bits = own.formats[role].ranks[-1].metadata_bits if kind in ("CP", "RLE") else None
             others = {other: form for other, form in own.formats.items() if other != role}
-            mine = {} if kind is None else {role: Format((Rank(kind, None, bits),))}
+            mine = {} if kind is None else {role: Format((RankFormat(kind, None, bits),))}
             level = replace(level, sparsity=replace(own, formats=others | mine))
         levels.append(level)
     return replace(architecture, levels=tuple(levels))

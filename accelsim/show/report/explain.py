@@ -12,7 +12,7 @@ from rich.text import Text
 from accelsim.results.explain import ComputeWalk, Explanation, TileWalk
 from accelsim.show.report import count, energy
 from accelsim.show.report.mapping import loop_range, nest_parts
-from accelsim.show.table import Column, Part, Row, Table, bold, heading
+from accelsim.show.table import Column, Piece, Row, Table, bold, heading
 
 _WIDEST_BOX, _NARROWEST_REASON = 26, 16
 _COLUMNS = ("tile", "reads", "fills", "updates")
@@ -27,7 +27,7 @@ _KEY = (
 )
 
 
-def explanation_report(explanation: Explanation, origin: str) -> Iterator[Part]:
+def explanation_report(explanation: Explanation, origin: str) -> Iterator[Piece]:
     """The nest, each step of each tile, and the totals; `origin` says where the mapping is from."""
     result = explanation.result
     yield bold(f"{result.workload} on {result.architecture}, step by step")
@@ -48,7 +48,7 @@ def explanation_report(explanation: Explanation, origin: str) -> Iterator[Part]:
     yield from _totals(explanation)
 
 
-def _walk(walk: TileWalk, ranks: Mapping[str, str]) -> Iterator[Part]:
+def _walk(walk: TileWalk, ranks: Mapping[str, str]) -> Iterator[Piece]:
     """The steps of one tile."""
     windows = ", ".join(f"{name} = {text}" for name, text in ranks.items() if name != text.lower())
     yield heading(f"{walk.level}: {walk.tensor}[{', '.join(walk.ranks)}]", windows)
@@ -143,7 +143,7 @@ def _requested(walk: ComputeWalk, name: str) -> str:
     return f"{walk.tensor}: {walk.steps:,} steps{units}: {words} of {parent}"
 
 
-def _totals(explanation: Explanation) -> Iterator[Part]:
+def _totals(explanation: Explanation) -> Iterator[Piece]:
     """The counts of the walk, and whether the closed formula has the same."""
     result = explanation.result
     one = "the busiest" if result.ragged else "one"
@@ -171,7 +171,7 @@ def _apart(row: Row) -> str:
     return ", ".join(apart) or "the same"
 
 
-def _fills(explanation: Explanation) -> Iterator[Part]:
+def _fills(explanation: Explanation) -> Iterator[Piece]:
     """The cycles of the transfers that were walked, level by level."""
     rows = [asdict(each) for each in explanation.fills if each.fills or each.drains]
     if not rows:

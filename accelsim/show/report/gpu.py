@@ -18,7 +18,7 @@ from accelsim.gpu.profile import Compared, ProfiledKernel, tile_in
 from accelsim.inputs.errors import Problem
 from accelsim.inputs.units import format_bits, format_si, listed
 from accelsim.show.report import percent
-from accelsim.show.table import Column, Part, Row, Table, dim, heading, legend
+from accelsim.show.table import Column, Piece, Row, Table, dim, heading, legend
 
 _MOST = 8
 _DOUBT = {
@@ -98,14 +98,14 @@ _GPUS = (
 )
 
 
-def gpus_report(rows: Sequence[Row]) -> Iterator[Part]:
+def gpus_report(rows: Sequence[Row]) -> Iterator[Piece]:
     """A table of GPUs (`gpu_row`); `?` marks a figure that no data sheet confirms."""
     yield Table("gpus", _GPUS, rows, "GPUs")
     yield ""
     yield legend(_GPUS).append("; ?: no data sheet confirms it")
 
 
-def gpu_report(gpu: Gpu) -> Iterator[Part]:
+def gpu_report(gpu: Gpu) -> Iterator[Piece]:
     """One GPU: its figures, where they come from, and which are doubtful."""
     capability = ".".join(map(str, gpu.compute_capability))
     yield heading(f"{gpu.name}: {gpu.chip}, {gpu.generation}, compute capability {capability}")
@@ -148,7 +148,7 @@ def gpu_report(gpu: Gpu) -> Iterator[Part]:
             yield from (f"{key}: {text}" for key, text in texts.items())
 
 
-def packed_report(gpu: Gpu, placed: Sequence[tuple[str, int]]) -> Iterator[Part]:
+def packed_report(gpu: Gpu, placed: Sequence[tuple[str, int]]) -> Iterator[Piece]:
     """Where MIG slices lie."""
     rows = [{"slice": gpu.mig[name], "start": start} for name, start in placed]
     columns = (
@@ -181,7 +181,7 @@ _PARTS = (
 )
 
 
-def kernel_report(kernel: Kernel, *, quiet: bool = False) -> Iterator[Part]:
+def kernel_report(kernel: Kernel, *, quiet: bool = False) -> Iterator[Piece]:
     """One kernel: the tiling and its time, and unless `quiet` what that is made of and the next best tilings."""
     sizes = f"M={kernel.m} N={kernel.n} K={kernel.k}" + (f" batch={kernel.batch}" if kernel.batch > 1 else "")
     yield f"{kernel.name} on {kernel.gpu}: {sizes}, {kernel.number_format}"
@@ -246,7 +246,7 @@ _KERNELS = (
 
 def kernels_report(
     name: str, kernels: Sequence[Kernel], repeats: Sequence[int], *, quiet: bool = False
-) -> Iterator[Part]:
+) -> Iterator[Piece]:
     """The kernels of a network, a line for each unless `quiet`, and their sum."""
     yield f"{name} on {kernels[0].gpu}, {kernels[0].number_format}; {kernels[0].mode}"
     if not quiet:
@@ -284,7 +284,7 @@ def operator_json(gpu: Gpu, what: str, times: KernelTimes) -> dict[str, Any]:
     }
 
 
-def operator_report(document: Mapping[str, Any]) -> Iterator[Part]:
+def operator_report(document: Mapping[str, Any]) -> Iterator[Piece]:
     """Time of an operator, with a line for each of its parts."""
     yield heading(document["operator"], f"on {document['gpu']}: {_us3(document['time_us'])}")
     rows = [
@@ -296,7 +296,7 @@ def operator_report(document: Mapping[str, Any]) -> Iterator[Part]:
     yield dim(document["mode"])
 
 
-def memory_bound_report(document: Mapping[str, Any]) -> Iterator[Part]:
+def memory_bound_report(document: Mapping[str, Any]) -> Iterator[Piece]:
     """An operator that moves more than it computes."""
     what = f"{document['operator']} on {document['gpu']}: {document['elements']:,} elements in {document['dtype']}"
     yield what
@@ -327,7 +327,7 @@ _CHANGES = (
 )
 
 
-def advice_report(advice: Advice) -> Iterator[Part]:
+def advice_report(advice: Advice) -> Iterator[Piece]:
     """The kernel, what would be faster, and notes."""
     document = advice_json(advice)
     yield from kernel_report(advice.kernel)
@@ -369,7 +369,7 @@ _POINTS = (
 
 def roofline_report(
     gpu: Gpu, number_format: str, ridges: Sequence[Ridge], points: Sequence[Point], mode: str
-) -> Iterator[Part]:
+) -> Iterator[Piece]:
     """Levels of memory, and each layer with what limits it."""
     yield f"{gpu.name}, {number_format}: {gpu.flops(number_format) * 1e-12:.4g} TFLOPS; {mode}"
     yield Table("levels", _RIDGES, [dataclasses.asdict(ridge) for ridge in ridges])
@@ -434,7 +434,7 @@ def compared_report(
     found: Sequence[Compared],
     unmatched: Sequence[ProfiledKernel],
     left_out: Sequence[Problem],
-) -> Iterator[Part]:
+) -> Iterator[Piece]:
     """Measured and predicted times, DRAM bytes, and the share of the roofline that was reached."""
     yield f"{gpu}; {mode}\n"
     if found:

@@ -30,7 +30,7 @@ from accelsim.show.report import (
     times,
     verdict,
 )
-from accelsim.show.table import Column, Part, Row, Table, bold, dim, heading
+from accelsim.show.table import Column, Piece, Row, Table, bold, dim, heading
 
 _INDENT = 2
 _DEEPEST = 40
@@ -163,7 +163,7 @@ def result_report(
     einsum: Einsum,
     search: SearchResult | None = None,
     other: SearchResult | None = None,
-) -> Iterator[Part]:
+) -> Iterator[Piece]:
     """Everything about one mapping; `architecture` and `einsum` are those that it was evaluated on.
 
     `search` is the one that found it, if one did; `other`, one for cycles instead of energy, or the other way round.
@@ -187,7 +187,7 @@ def result_report(
         yield f"\nPadded points of {', '.join(windowed)} count as ordinary points: they are stored and moved."
 
 
-def headline(result: Result, architecture: Architecture, search: SearchResult | None = None) -> Iterator[Part]:
+def headline(result: Result, architecture: Architecture, search: SearchResult | None = None) -> Iterator[Piece]:
     """What the mapping costs in a few lines, every rule that it breaks, and what its search proves about it."""
     yield bold(f"{result.workload} on {result.architecture}")
     for violation in result.violations:
@@ -223,7 +223,7 @@ def headline(result: Result, architecture: Architecture, search: SearchResult | 
         yield f"{'certificate':<12} {objective} is {verdict(search)}{kept}"
 
 
-def _trade(result: Result, other: SearchResult) -> Iterator[Part]:
+def _trade(result: Result, other: SearchResult) -> Iterator[Piece]:
     """What the optimum of cycles costs instead of that of energy, or the other way round."""
     more, faster = other.best.energy_pj / result.energy_pj - 1, result.cycles / other.best.cycles
     if abs(more) < _SOME_WAITING and abs(faster - 1) < _SOME_WAITING:
@@ -258,7 +258,7 @@ _SOME_WAITING = 0.0005
 """Share of the cycles from which waiting is told."""
 
 
-def _area(architecture: Architecture) -> Iterator[Part]:
+def _area(architecture: Architecture) -> Iterator[Piece]:
     """The area of the machine, if a source says that of any part."""
     names = [*(level.name for level in architecture.levels), architecture.compute.name]
     without = [name for name in names if name not in architecture.areas]
@@ -310,7 +310,7 @@ def _tile(row: Row) -> str:
     return "passes" if row["tile_words"] is None else count(row["tile_words"])
 
 
-def _movement(result: Result, architecture: Architecture, einsum: Einsum) -> Iterator[Part]:
+def _movement(result: Result, architecture: Architecture, einsum: Einsum) -> Iterator[Piece]:
     """Counts by level and tensor; a tensor that passes a level by has a row where its words are shared below."""
     scale, unit = energy_scale(result.energy_pj)
     columns = (
@@ -332,7 +332,7 @@ def _movement(result: Result, architecture: Architecture, einsum: Einsum) -> Ite
         )
 
 
-def _energy(result: Result, einsum: Einsum) -> Iterator[Part]:
+def _energy(result: Result, einsum: Einsum) -> Iterator[Piece]:
     """Energy by component and tensor with a stacked bar of letters."""
     scale, unit = energy_scale(result.energy_pj)
     tensors = [tensor.name for tensor in einsum.tensors]
@@ -370,7 +370,7 @@ def _energy(result: Result, einsum: Einsum) -> Iterator[Part]:
     yield dim("Bars: " + ", ".join(f"{short} {name or 'other'}" for name, short in letter.items()))
 
 
-def _cycles(result: Result) -> Iterator[Part]:
+def _cycles(result: Result) -> Iterator[Piece]:
     """The cycles that each component needs, with a mark at the one that sets the total, and ramps one by one."""
 
     def bar(row: Row, room: int) -> Text:
@@ -426,7 +426,7 @@ _FILLS = (
 )
 
 
-def _fills(result: Result) -> Iterator[Part]:
+def _fills(result: Result) -> Iterator[Piece]:
     """What fills and drains of each level take alone, and what of it overlaps."""
     shown = [each for each in result.fills if each.fills or each.drains]
     if not shown:
@@ -450,7 +450,7 @@ _BURSTS = (
 )
 
 
-def _bursts(result: Result, architecture: Architecture, einsum: Einsum) -> Iterator[Part]:
+def _bursts(result: Result, architecture: Architecture, einsum: Einsum) -> Iterator[Piece]:
     """What the outermost level moves in whole bursts, beside what the mapping asks of it."""
     outermost = architecture.levels[0]
     if outermost.burst_bits is None:
@@ -465,7 +465,7 @@ def _bursts(result: Result, architecture: Architecture, einsum: Einsum) -> Itera
         yield f"Not counted: {listed(untold)} ({why})."
 
 
-def differences_report(names: Sequence[str], rows: Sequence[Row]) -> Iterator[Part]:
+def differences_report(names: Sequence[str], rows: Sequence[Row]) -> Iterator[Piece]:
     """Two mappings beside each other: what differs, and how many figures are equal."""
     yield bold(f"a: {names[0]}")
     yield bold(f"b: {names[1]}")
@@ -498,7 +498,7 @@ def _figure(row: Row, side: str) -> str | None:
     return f"{figure:,}" if isinstance(figure, int) else f"{figure:,.6g}"
 
 
-def layers_report(names: Sequence[str], rows: Sequence[Row]) -> Iterator[Part]:
+def layers_report(names: Sequence[str], rows: Sequence[Row]) -> Iterator[Piece]:
     """Layers of two results beside each other, those whose energies differ most first."""
 
     def over(key: str) -> Column:

@@ -20,7 +20,7 @@ from accelsim.results.network import LayerOutcome, alike_layers, network_totals,
 from accelsim.results.network import layer_rows as shares_of_layers
 from accelsim.show.report import count, energy, gap_text, objective_value, percent, share, times
 from accelsim.show.report.mapping import nest_line
-from accelsim.show.table import Column, Part, Row, Table, bold, dim, heading
+from accelsim.show.table import Column, Piece, Row, Table, bold, dim, heading
 
 _FIRST, _LEAST = 5, 0.0005
 """Layers that are named as the first to look at, each with at least so much of the total above its limit."""
@@ -50,7 +50,7 @@ _COLUMNS = (
 
 def network_report(
     network: str, machine: str, outcomes: Sequence[LayerOutcome], yields: Mapping[str, int] | None = None
-) -> Iterator[Part]:
+) -> Iterator[Piece]:
     """One row for each different layer, the totals of the network, and which layers have most to gain."""
     totals, rows = network_totals(outcomes, yields), rows_of_layers(outcomes)
     objectives = ", ".join(dict.fromkeys(o.search.objective for o in outcomes if o.search is not None))
@@ -70,7 +70,7 @@ def network_report(
     yield from _first(alike_layers(outcomes), "cycles" if objectives == "cycles" else "energy")
 
 
-def _zeros(rows: Sequence[Row], totals: Mapping[str, Any]) -> Iterator[Part]:
+def _zeros(rows: Sequence[Row], totals: Mapping[str, Any]) -> Iterator[Piece]:
     """Each layer dense and with zeros left out side by side, on a machine that does something about them."""
     if "sparse_energy_pj" not in totals:
         return
@@ -121,7 +121,7 @@ def _total_lines(totals: Mapping[str, Any]) -> list[str]:
     return [lines[0], *filter(None, ["; ".join(lines[1:])])]
 
 
-def _first(groups: Sequence[LayerOutcome], what: str) -> Iterator[Part]:
+def _first(groups: Sequence[LayerOutcome], what: str) -> Iterator[Piece]:
     """The layers that have most to gain, in energy or cycles."""
     key = f"{what}_above_limit"
     rows = [row for row in shares_of_layers(groups) if row[key] is not None]
@@ -166,7 +166,7 @@ def _total_verdict(outcomes: Sequence[LayerOutcome], total: Mapping[str, Any] | 
 _MOST_APART = 6
 
 
-def fusion_report(found: FusionResult) -> Iterator[Part]:
+def fusion_report(found: FusionResult) -> Iterator[Piece]:
     """Which chains to fuse and what they gain, and below it each fused loop nest."""
     yield from brief(found)
     yield from map(dim, _notes(found))
@@ -174,7 +174,7 @@ def fusion_report(found: FusionResult) -> Iterator[Part]:
         yield from _chain(segment)
 
 
-def brief(found: FusionResult) -> Iterator[Part]:
+def brief(found: FusionResult) -> Iterator[Piece]:
     """Which chains to fuse, what they gain, and what is proved."""
     head = f", consecutive layers fused for the lowest {found.objective}"
     yield bold(f"{found.workload} on {found.architecture}").append(head + "\n", style="not bold")
@@ -199,7 +199,7 @@ _FUSION_COLUMNS = (
 )
 
 
-def _gains(found: FusionResult) -> Iterator[Part]:
+def _gains(found: FusionResult) -> Iterator[Piece]:
     """A row for each fused chain, and below it all other layers and the total, each against unfused."""
     rows: list[Row] = [
         {
@@ -256,7 +256,7 @@ def _notes(found: FusionResult) -> list[str]:
     return lines
 
 
-def _chain(segment: Segment) -> Iterator[Part]:
+def _chain(segment: Segment) -> Iterator[Piece]:
     """The fused loop nest of a chain, and below it the mappings of its parts."""
     found = segment.fused
     if found is None:
@@ -341,7 +341,7 @@ def _intermediate(found: ChainResult, at: int, room: Room, word_bits: int) -> li
     return [text, *([f"halo {', '.join(halos)}"] if halos else [])]
 
 
-def system_report(found: SystemResult) -> Iterator[Part]:
+def system_report(found: SystemResult) -> Iterator[Piece]:
     """Who runs each layer of a network, what each operation and engine has of the total, and what is proved."""
     what = {"energy": "the lowest energy", "latency": "the first end of a run", "throughput": "most runs a second"}
     yield bold(f"{found.workload.name} on {found.system.name}").append(
@@ -367,7 +367,7 @@ def system_report(found: SystemResult) -> Iterator[Part]:
     yield dim("'on' columns: one run of the layer on that engine.")
 
 
-def system_verdict(found: SystemResult) -> Iterator[Part]:
+def system_verdict(found: SystemResult) -> Iterator[Piece]:
     """What a run costs, what crosses, and what is proved."""
     value = found.assignment.value
     time = {"latency": f"; a run takes {format_si(value, 's', 4)}"}.get(found.objective, "")
@@ -388,7 +388,7 @@ def _elsewhere(engine: str, objective: str, row: Row) -> str:
     return energy(cost["energy_pj"]) if objective == "energy" else format_si(cost["seconds"], "s", 4)
 
 
-def _shares(rows: Sequence[Row], of: str) -> Iterator[Part]:
+def _shares(rows: Sequence[Row], of: str) -> Iterator[Piece]:
     """Energy and busy time by operation or engine."""
     sums: dict[str, dict[str, Any]] = {}
     for row in rows:

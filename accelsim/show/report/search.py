@@ -26,7 +26,7 @@ from accelsim.show.report import (
     within_limits,
 )
 from accelsim.show.report.mapping import nest_line
-from accelsim.show.table import Column, Part, Row, Table, bold, dim, heading, to_csv
+from accelsim.show.table import Column, Piece, Row, Table, bold, dim, heading, to_csv
 
 if TYPE_CHECKING:
     from accelsim.population.result import Census, Range
@@ -40,7 +40,7 @@ _ALWAYS = ("point", "energy_pj", "cycles", "edp_pj_cycles", "pj_per_mac", "utili
 NAMES = {"energy": "energy", "cycles": "cycles", "outer_words": "outer words"}
 
 
-def search_report(search: SearchResult) -> Iterator[Part]:
+def search_report(search: SearchResult) -> Iterator[Piece]:
     """What a search proved or saw; times are of this run, all else is the same for equal input and seed."""
     yield heading("Search", f"for the {_lowest(search)}")
     if search.certificate is not None:
@@ -85,7 +85,7 @@ def population_line(search: SearchResult, mappings: int, most_pj: float | None) 
     return text
 
 
-def ranked_report(search: SearchResult, most: int | None = None) -> Iterator[Part]:
+def ranked_report(search: SearchResult, most: int | None = None) -> Iterator[Piece]:
     """The best mappings in order, a row for each value of the objective, at most so many, with a loop nest of each."""
     if len(search.ranked) < 2 and search.within is None:
         return
@@ -126,7 +126,7 @@ def ranked_report(search: SearchResult, most: int | None = None) -> Iterator[Par
         yield f"{len(ties) - shown:,} more values are in result.json (-o DIR, --json)."
 
 
-def worth_report(search: SearchResult, rows: Sequence[Row]) -> Iterator[Part]:
+def worth_report(search: SearchResult, rows: Sequence[Row]) -> Iterator[Piece]:
     """How the optimum changes with half, a tenth more and twice of each part of the machine."""
     from accelsim.inputs.objective import Objective
 
@@ -153,7 +153,7 @@ def worth_report(search: SearchResult, rows: Sequence[Row]) -> Iterator[Part]:
         yield "Each is solved anew and proved. Empty: nothing changes. An access costs what it does now."
 
 
-def bound_report(about: Mapping[str, Any], rows: Sequence[Row]) -> Iterator[Part]:
+def bound_report(about: Mapping[str, Any], rows: Sequence[Row]) -> Iterator[Piece]:
     """The least cost over the sizes of a level: the smallest, the knees, and the one from which more is of no use."""
     goal = str(about["objective"])
     form = {"energy": lambda pj: energy(pj, 5), "cycles": count, "outer_words": count}[goal]
@@ -180,7 +180,7 @@ def bound_report(about: Mapping[str, Any], rows: Sequence[Row]) -> Iterator[Part
     yield f"All sizes: --csv or --json. An access costs what it does at {format_bits(8 * about['present_bytes'])}."
 
 
-def runs_report(what: str, varied: Sequence[str], rows: Sequence[Row], objective: str) -> Iterator[Part]:
+def runs_report(what: str, varied: Sequence[str], rows: Sequence[Row], objective: str) -> Iterator[Piece]:
     """Runs of the same layer or network beside each other, a row for each; `varied` is what differs between them.
 
     `objective` is empty where each run has its own.
@@ -215,7 +215,7 @@ def runs_report(what: str, varied: Sequence[str], rows: Sequence[Row], objective
 
 def families_report(
     machine: str, sizes: Sequence[Mapping[str, Any]], found: Sequence[tuple[str, FamilyResult]]
-) -> Iterator[Part]:
+) -> Iterator[Piece]:
     """One mapping for several sizes: for each layer its regret, the sizes with their own optima, and the mapping."""
     for name, family in found:
         yield bold(f"{name} on {machine}: one mapping for {len(sizes)} sizes")
@@ -267,7 +267,7 @@ NEST_KEY = dim(
 )
 
 
-def _rejections(sample: Sample) -> Iterator[Part]:
+def _rejections(sample: Sample) -> Iterator[Piece]:
     rejected = sample.seen - sample.valid
     if not rejected:
         return
@@ -291,7 +291,7 @@ def column_name(column: str) -> str:
     return NAMES.get(column) or f"words in {column.partition(':')[2]}"
 
 
-def front_report(front: FrontResult) -> Iterator[Part]:
+def front_report(front: FrontResult) -> Iterator[Piece]:
     """What is proved, and one row for each point."""
     first, columns = front.points[0], [column_name(column) for column in front.columns]
     head = f", Pareto front of {', '.join(columns[:-1])} and {columns[-1]}"
@@ -394,7 +394,7 @@ def sample_words(sample: UniformSample) -> str:
     return f"{sample.drawn:,} mappings{less} drawn uniformly"
 
 
-def census_report(census: Census) -> Iterator[Part]:
+def census_report(census: Census) -> Iterator[Piece]:
     """What a census tells; all is the same for equal input and seed, unless time ran out."""
     yield bold(f"{census.workload} on {census.architecture}")
     yield census_sentence(census)
@@ -423,7 +423,7 @@ def census_report(census: Census) -> Iterator[Part]:
     yield from _keeps(census)
 
 
-def _with_zeros(census: Census) -> Iterator[Part]:
+def _with_zeros(census: Census) -> Iterator[Piece]:
     """Costs of some mappings drawn with zeros left out, on a machine that does something about them."""
     from accelsim.population.result import zeros_rows
 
@@ -515,7 +515,7 @@ def _notes(ranges: Sequence[Range]) -> list[str]:
     return lines
 
 
-def _keeps(census: Census) -> Iterator[Part]:
+def _keeps(census: Census) -> Iterator[Piece]:
     if len(census.by_keep) < 2:
         return
     levels = [level.level for level in census.best.levels][1:]
@@ -538,7 +538,7 @@ def _keeps(census: Census) -> Iterator[Part]:
         yield f"and {choices}, together {large(sum(rest))} mappings ({percent(share)})"
 
 
-def censuses_report(censuses: Sequence[Census]) -> Iterator[Part]:
+def censuses_report(censuses: Sequence[Census]) -> Iterator[Piece]:
     """A line for each census; CSV has the ranges of each."""
     machines, layers = ({getattr(census, of) for census in censuses} for of in ("architecture", "workload"))
     names = [Column("layer", "workload")] if len(layers) > 1 else []

@@ -10,7 +10,7 @@ from typing import Any
 from accelsim.gpu.serve import GROUPS, OperatorTime, Request, Serving, front
 from accelsim.gpu.train import TrainingStep
 from accelsim.inputs.units import format_si
-from accelsim.show.table import Column, Part, Row, Table, dim, legend
+from accelsim.show.table import Column, Piece, Row, Table, dim, legend
 
 _MOST = 40
 """Points of a sweep from which only the front is shown."""
@@ -51,7 +51,7 @@ _OPERATORS = (
 )
 
 
-def serving_report(model: str, gpu: str, request: Request, point: Serving, mode: str) -> Iterator[Part]:
+def serving_report(model: str, gpu: str, request: Request, point: Serving, mode: str) -> Iterator[Piece]:
     """One split: times, rates, memory, energy, and the operators by their groups."""
     split, memory = point.split, point.memory
     yield f"{model} on {split.gpus} x {gpu}, {request.precision}; products {mode}"
@@ -97,7 +97,7 @@ _POINTS = (
 )  # fmt: skip
 
 
-def sweep_report(model: str, gpu: str, request: Request, points: Sequence[Serving], mode: str) -> Iterator[Part]:
+def sweep_report(model: str, gpu: str, request: Request, points: Sequence[Serving], mode: str) -> Iterator[Piece]:
     """Points of a sweep that fit, or of many the front; then how many do not."""
     fitting = [point for point in points if point.memory.fits]
     best = front(fitting)
@@ -174,7 +174,7 @@ _STEPS = (
 )
 
 
-def training_report(model: str, gpu: str, steps: Sequence[TrainingStep], mode: str) -> Iterator[Part]:
+def training_report(model: str, gpu: str, steps: Sequence[TrainingStep], mode: str) -> Iterator[Piece]:
     """A step of training with its parts, or several as rows; those that fit in memory."""
     if len(steps) > 1:
         fitting = [step for step in steps if step.memory.fits]
@@ -208,6 +208,6 @@ def training_report(model: str, gpu: str, steps: Sequence[TrainingStep], mode: s
     yield Table("operators", columns, groups, "Operators", "of a micro-batch through all stages, forward and backward")
 
 
-def _doubts(points: Sequence[Serving]) -> Iterator[Part]:
+def _doubts(points: Sequence[Serving]) -> Iterator[Piece]:
     if any(max(point.split.tp, point.split.ep, 2 * (point.split.pp > 1)) > _MEASURED for point in points):
         yield dim(f"collectives were measured up to {_MEASURED} GPUs, of one node; more, and other nodes, take longer")

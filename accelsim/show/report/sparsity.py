@@ -13,10 +13,10 @@ from accelsim.results.study import Figure, Study, errors_by_quantity
 from accelsim.search.zeros import BestWithZeros
 from accelsim.show.report import energy, gap_text, percent
 from accelsim.show.report.mapping import nest_line
-from accelsim.show.table import Column, Part, Table, bold, heading
+from accelsim.show.table import Column, Piece, Table, bold, heading
 
 
-def sparse_report(found: SparseResult | None) -> Iterator[Part]:
+def sparse_report(found: SparseResult | None) -> Iterator[Piece]:
     """Dense, effective and ineffectual work of a mapping side by side; nothing without a result."""
     if found is None:
         return
@@ -52,7 +52,7 @@ def sparse_report(found: SparseResult | None) -> Iterator[Part]:
     yield "Energy is relative to that of the dense words; what is in no column is not stored, or left out further out."
 
 
-def best_report(best: BestWithZeros | None) -> Iterator[Part]:
+def best_report(best: BestWithZeros | None) -> Iterator[Piece]:
     """The best mapping with zeros left out, and whether that is proved; nothing without one."""
     if best is None:
         return
@@ -67,7 +67,7 @@ def best_report(best: BestWithZeros | None) -> Iterator[Part]:
         yield nest_line(best.found.dense)
 
 
-def designs_report(study: Study) -> Iterator[Part]:
+def designs_report(study: Study) -> Iterator[Piece]:
     """Sparseloop's designs by folder: how many figures are equal, and the causes of all others."""
     from accelsim.importers.sparseloop import CAUSES, MASK, MEASURED
 

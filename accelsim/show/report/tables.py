@@ -17,7 +17,7 @@ from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.units import format_bits, format_energy, format_si
 from accelsim.model.limits import Stand, peak_macs_per_cycle, ports
 from accelsim.show.report import count, percent, share
-from accelsim.show.table import Column, Part, Row, Table, bold, heading, whole
+from accelsim.show.table import Column, Piece, Row, Table, bold, heading, whole
 
 if TYPE_CHECKING:
     from accelsim.designs.store import Explored, SweepProgress
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Rows = Sequence[Mapping[str, Any]]
 
 
-def energies_report(machine: str, rows: Rows, areas: Rows = (), peaks: Rows = ()) -> Iterator[Part]:
+def energies_report(machine: str, rows: Rows, areas: Rows = (), peaks: Rows = ()) -> Iterator[Piece]:
     """The energy of each action, how it came about, areas, and power with everything busy.
 
     `rows`, `areas` and `peaks` are those of `accelsim.inputs.machine_tables`: `energy_rows`, `area_rows`, `peak_rows`.
@@ -56,7 +56,7 @@ def energies_report(machine: str, rows: Rows, areas: Rows = (), peaks: Rows = ()
     yield from (f"[{number}] {text}" for number, text in enumerate(sources, 1))
 
 
-def _formulas(rows: Rows) -> Iterator[Part]:
+def _formulas(rows: Rows) -> Iterator[Piece]:
     """How each energy came about, actions of one formula together, and what counts as 0."""
     named: dict[tuple[str, str], list[str]] = {}
     for row in rows:
@@ -71,7 +71,7 @@ def _formulas(rows: Rows) -> Iterator[Part]:
         yield f"Not modelled, and so counted as 0: {', '.join(without)}."
 
 
-def _areas(areas: Rows, source: Column) -> Iterator[Part]:
+def _areas(areas: Rows, source: Column) -> Iterator[Piece]:
     """The area of each component and of all that have one."""
 
     def each(row: Row) -> str:
@@ -95,7 +95,7 @@ def _areas(areas: Rows, source: Column) -> Iterator[Part]:
     yield from (f"{row['component']}: {row['formula']}" for row in known if row["formula"])
 
 
-def _peaks(peaks: Rows) -> Iterator[Part]:
+def _peaks(peaks: Rows) -> Iterator[Piece]:
     """The power of each component with everything busy, that of all, and of all but the outermost level."""
     known = [row for row in peaks if row["power_w"] is not None]
     outermost = peaks[0]["component"]
@@ -115,13 +115,13 @@ def _peaks(peaks: Rows) -> Iterator[Part]:
         yield "A level whose bandwidth is not limited, and which the MACs do not ask, has no peak."
 
 
-def shipped_report(kind: str, rows: Rows) -> Iterator[Part]:
+def shipped_report(kind: str, rows: Rows) -> Iterator[Piece]:
     """What ships of one kind; rows have `name`, `about` and, for workloads, `layers` and `macs`."""
     sizes = (Column("layers", "layers"), Column("MACs", "macs", count)) if any("macs" in row for row in rows) else ()
     yield Table(kind, (Column("name", "name"), *sizes, Column("what it is", "about", fold=True)), rows, kind)
 
 
-def doctor_report(document: Mapping[str, Any]) -> Iterator[Part]:
+def doctor_report(document: Mapping[str, Any]) -> Iterator[Piece]:
     """Versions, what the extras need, and where results and compiled kernels are kept."""
     yield bold("accelsim {accelsim}, {python} on {system}, {cores} cores".format(**document))
     yield whole(document["package"])
@@ -180,7 +180,7 @@ _STANDS = (
 )
 
 
-def machine_roofline_report(architecture: Architecture, stands: Sequence[Stand], objective: str) -> Iterator[Part]:
+def machine_roofline_report(architecture: Architecture, stands: Sequence[Stand], objective: str) -> Iterator[Piece]:
     """The ports of a machine, and for each layer what the roof allows and what its mapping reaches."""
     peak, outer = peak_macs_per_cycle(architecture), architecture.levels[0].name
     clock = f", {format_si(2 * peak * architecture.clock_hz, 'OP/s')}" if architecture.clock_hz else ""
@@ -256,7 +256,7 @@ def sweep_progress(console: Console, sweep: Sweep) -> Iterator[Callable[[SweepPr
         yield tell
 
 
-def sweep_lines(about: Mapping[str, Any], rows: Sequence[Row], run: Explored | None) -> Iterator[Part]:
+def sweep_lines(about: Mapping[str, Any], rows: Sequence[Row], run: Explored | None) -> Iterator[Piece]:
     """What was explored and what became of the designs."""
     files = about["inputs"]
     networks = ", ".join(
@@ -294,7 +294,7 @@ def sweep_lines(about: Mapping[str, Any], rows: Sequence[Row], run: Explored | N
             yield f"no design is within the budget: the {what} {column.partition('_')[0]} is {least}"
 
 
-def _joint_lines(joint: Mapping[str, Any], rows: Sequence[Row]) -> Iterator[Part]:
+def _joint_lines(joint: Mapping[str, Any], rows: Sequence[Row]) -> Iterator[Piece]:
     """What is proved of a joint front, and how much was searched for it."""
     yield f"layers       {joint['layers_searched']:,} searched, {joint['layers_of_all_designs']:,} in all designs"
     left, every = joint["unproved"], joint["designs"]
@@ -326,7 +326,7 @@ def designs_table(about: Mapping[str, Any], rows: Sequence[Row], costs: Sequence
     return Table("designs", columns, ordered, most=_MOST)
 
 
-def designs_report(about: Mapping[str, Any], rows: Sequence[Row], *, chosen: bool) -> Iterator[Part]:
+def designs_report(about: Mapping[str, Any], rows: Sequence[Row], *, chosen: bool) -> Iterator[Piece]:
     """Designs that were chosen, or else all where they are few, or the front."""
     shown = list(rows) if chosen or len(rows) <= _MOST else [row for row in rows if row["front"]]
     if not shown or not (chosen or any(row["status"] == "mapped" for row in shown)):

@@ -14,7 +14,7 @@ from accelsim.gpu.calibration import LARGE_FLOP
 from accelsim.results.study import Study, errors_by_quantity, study_json
 from accelsim.results.verifying import Check
 from accelsim.show.report import objective_value
-from accelsim.show.table import Column, Part, Row, Table, bold, dim, heading, legend
+from accelsim.show.table import Column, Piece, Row, Table, bold, dim, heading, legend
 
 if TYPE_CHECKING:
     from accelsim.gpu.calibration import Calibration, Errors
@@ -27,7 +27,7 @@ MOST_FIGURES = 60
 """So many figures are printed one by one unless all are asked for."""
 
 
-def comparisons_report(cases: Sequence[CaseComparison]) -> Iterator[Part]:
+def comparisons_report(cases: Sequence[CaseComparison]) -> Iterator[Piece]:
     """Each record that was compared, those that were not with the reason, and how many are equal."""
     columns = (
         Column("case", "name", fold=True),
@@ -54,7 +54,7 @@ def _verdict(row: Row) -> Text:
     return Text(f"DIFFERS: {row['worst_what']}", style="bold red")
 
 
-def study_report(study: Study, *, every: bool = False) -> Iterator[Part]:
+def study_report(study: Study, *, every: bool = False) -> Iterator[Piece]:
     """Each figure beside the published one, or only those too far off if there are many, and the errors.
 
     CSV has every figure.
@@ -93,7 +93,7 @@ def study_report(study: Study, *, every: bool = False) -> Iterator[Part]:
     yield ""
 
 
-def _errors(study: Study) -> Iterator[Part]:
+def _errors(study: Study) -> Iterator[Piece]:
     rows = [{"study": study.name, **asdict(errors)} for errors in errors_by_quantity(study.figures)]
 
     def size(error: float) -> str:
@@ -142,7 +142,7 @@ _COLUMNS = (
 )
 
 
-def checks_report(name: str, checks: Sequence[Check]) -> Iterator[Part]:
+def checks_report(name: str, checks: Sequence[Check]) -> Iterator[Piece]:
     """One row for each thing that was checked."""
     yield bold(name)
     yield Table("checks", _COLUMNS, [asdict(check) for check in checks])
@@ -150,7 +150,7 @@ def checks_report(name: str, checks: Sequence[Check]) -> Iterator[Part]:
     yield ""
 
 
-def arena_report(document: Mapping[str, Any]) -> Iterator[Part]:
+def arena_report(document: Mapping[str, Any]) -> Iterator[Piece]:
     """Mappings of a submission to the arena, those that are wrong first, and how far each space is from our best."""
 
     def cost(key: str) -> Callable[[Row], str]:
@@ -232,7 +232,7 @@ def errors_table(errors: Mapping[str, Errors], title: str = "", note: str = "", 
     )
 
 
-def gemm_report(found: Sequence[GemmValidation], skipped: Sequence[str]) -> Iterator[Part]:
+def gemm_report(found: Sequence[GemmValidation], skipped: Sequence[str]) -> Iterator[Piece]:
     """The errors of each GPU, never of several together."""
     for case in found:
         about = case.about if case.measured.l2 == ROTATING else f"{case.about}; L2 {case.measured.l2} at the start"
@@ -275,7 +275,7 @@ _KERNELS = (
 )
 
 
-def kernels_errors_report(what: str, document: Mapping[str, Any]) -> Iterator[Part]:
+def kernels_errors_report(what: str, document: Mapping[str, Any]) -> Iterator[Piece]:
     """Errors of each kind, GPU and mode, ours beside the baselines'."""
     from accelsim.gpu.kernel_tables import MODES
 
@@ -336,7 +336,7 @@ def gemmini_json(
     return document
 
 
-def gemmini_report(document: Mapping[str, Any], *, every: bool = False) -> Iterator[Part]:
+def gemmini_report(document: Mapping[str, Any], *, every: bool = False) -> Iterator[Piece]:
     """Errors of each set of rows, best mappings, and all rows if these are asked for; CSV has them."""
     yield heading("Gemmini", "cycles of mappings beside those of its RTL")
     yield "Source: ucb-bar/dosa, commit a7a3239 (Hong et al., MICRO 2023), FireSim"
@@ -381,7 +381,7 @@ def tileflow_json(found: Sequence[FusedCycles]) -> dict[str, Any]:
     }
 
 
-def tileflow_report(document: Mapping[str, Any], *, every: bool = False) -> Iterator[Part]:
+def tileflow_report(document: Mapping[str, Any], *, every: bool = False) -> Iterator[Piece]:
     """Errors beside those that TileFlow's authors claim, and all rows if these are asked for; CSV has them."""
     yield heading("TileFlow", "cycles of two fused matrix products beside those of RTL")
     yield "Source: pku-liang/TileFlow, commit d72d278 (MICRO 2023, Fig. 7c)"
@@ -394,7 +394,7 @@ def tileflow_report(document: Mapping[str, Any], *, every: bool = False) -> Iter
     yield Table("rows", columns, document["rows"], shown=document["rows"] if every else [])
 
 
-def calibration_report(calibration: Calibration) -> Iterator[Part]:
+def calibration_report(calibration: Calibration) -> Iterator[Piece]:
     """The constants of a calibration and its errors."""
     columns = (Column("constant", "constant"), Column("value", "value", "{:.4g}".format))
     rows = [{"constant": name, "value": value} for name, value in calibration.values.items()]
