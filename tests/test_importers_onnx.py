@@ -210,7 +210,7 @@ def test_onnx__missing_is_said_with_what_to_install(monkeypatch, load):
 
 def test_import__takes_models_only(run, tmp_path):
     (tmp_path / "x.yaml").write_text("a: 1\n")
-    assert "not a file of timeloop, zigzag, accelforge" in run("import", tmp_path / "x.yaml")[2]
+    assert "not a file of timeloop, zigzag, stream, accelforge" in run("import", tmp_path / "x.yaml")[2]
     (tmp_path / "m.onnx").write_bytes(mobilenet_v2().SerializeToString())
     assert "this is a folder; name a file" in run("import", tmp_path / "m.onnx", "-o", tmp_path)[2]
     code, out, _ = run("import", tmp_path / "m.onnx")
