@@ -222,7 +222,7 @@ def demand(dim: FusedDim, tile: int, retained: tuple[bool, ...]) -> Demand:
     `tile`: points of the last layer's output in a step; divides the bound. `retained`: for each intermediate, whether
     the words that two tiles share stay; else they are computed again.
 
-    >>> rows = Rank("P", 8, (("P", 1), ("R", 1)), 10, 1)
+    >>> rows = TiedRank("P", 8, (("P", 1), ("R", 1)), 10, 1)
     >>> dim = FusedDim("P", 8, ("P", "P"), (rows,), (1,), (2,))
     >>> demand(dim, 4, (False,)).runs, demand(dim, 4, (True,)).runs
     (((5, 4), (5, 4)), ((5, 4), (3, 4)))
