@@ -94,6 +94,20 @@ def test_core__whose_memories_are_for_parts_of_its_array_takes_constraints_of_th
     assert json.loads(out)["proved"]
 
 
+def test_core__with_a_memory_of_the_off_chip_cores_name_keeps_it(chip, tmp_path):
+    path = tmp_path / "cores" / "array.yaml"
+    path.write_text(path.read_text().replace("buffer:", "dram:"))
+    levels = load_system({"system": read_foreign([chip]).system}).engines[0].machine.levels
+    assert [level.name for level in levels] == ["offchip_dram", "dram"]
+
+
+def test_import__without_a_hardware_file_says_what_one_has(run, tmp_path):
+    (tmp_path / "layers.yaml").write_text("- {id: 0}\n")
+    code, _, err = run("import", "--from", "stream", tmp_path / "layers.yaml")
+    assert code == 2
+    assert "layers.yaml: no hardware file of Stream, with `cores` and `offchip_core_id`" in err
+
+
 def test_map__takes_the_file_as_it_is(chip, run, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     code, out, err = run("map", chip, "conv1d", "--objective", "latency", "--json", "--no-cache")

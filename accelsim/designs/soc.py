@@ -1,7 +1,7 @@
 """Systems of several engines that share a memory: what each layer of a network costs on each, and who runs it.
 
 An engine is a machine or a GPU, and says which operations it can do. Each layer is mapped on each engine that can run
-it, by the exact mapper or by the model of GPUs, from the shared memory and back. `explore.assign` then chooses.
+it, by the exact mapper or by the model of GPUs, from the shared memory and back. `designs.assign` then chooses.
 """
 
 from __future__ import annotations

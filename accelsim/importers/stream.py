@@ -1,15 +1,15 @@
 """Stream's hardware files: cores in ZigZag's form and the links between them, as a system of engines.
 
-A core that computes is an engine. Below its memories stands that of the off-chip core, whose words come over the links
-on the way there: with the least of their bandwidths, and the energy of each. The cores of a bus are linked pairwise.
-Layers leave their outputs in the off-chip memory, so links between other cores carry nothing.
+A core that computes is an engine. Outside its memories stands that of the off-chip core, whose words come over the
+links on the way there: with the least of their bandwidths, and the energy of each. The cores of a bus are linked
+pairwise. Layers leave their outputs in the off-chip memory, so links between other cores carry nothing.
 """
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from accelsim.importers.onnx import operation_of
 from accelsim.importers.templates import read_document
 from accelsim.importers.values import figure, note_others, number, only, plain_name, tables, value, whole
 from accelsim.importers.zigzag import architecture_of, constraints_of, read_layers
+from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.units import listed, quoted
 
 _KEYS = {"name", "cores", "offchip_core_id", "unit_energy_cost", "core_connectivity", "core_memory_sharing"}
@@ -35,7 +36,8 @@ def convert(documents: Sequence[Document]) -> Foreign:
     Raises SpecError where a core is missing, is not of ZigZag's form, or no links lead from it to the off-chip core.
     """
     hardware = only([one.body for one in documents if isinstance(one.body, Map)], "hardware file")
-    assert hardware is not None
+    if hardware is None:
+        raise AccelsimError(f"{documents[0].path}: no hardware file of Stream, with `cores` and `offchip_core_id`")
     notes: list[Note] = []
     workload, layers, entries = read_layers(documents, notes)
     notes += [Note(entry.mark, "mapping", "a mapping is of one core, and is left out") for entry in entries[:1]]
@@ -48,36 +50,38 @@ def convert(documents: Sequence[Document]) -> Foreign:
     outer = value(cores[outside], "memories", Map)
     name = next(iter(outer), "")
     memory = value(outer, name, Map)
-    links = _links(hardware, notes)
+    links = _links(hardware, cores, notes)
     engines = []
-    for number_, core in cores.items():
+    for core_id, core in cores.items():
         array = value(core, "operational_array", Map)
-        if number_ == outside or 0 in _numbers(value(array, "sizes", Seq)):
+        if core_id == outside or 0 in _numbers(value(array, "sizes", Seq)):
             continue
-        if not nx.has_path(links, number_, outside):
-            raise refuse(names.where(str(number_)), f"no link leads from core {number_} to the off-chip core {outside}")
-        way = [links.edges[pair] for pair in itertools.pairwise(nx.shortest_path(links, number_, outside))]
+        if not nx.has_path(links, core_id, outside):
+            raise refuse(names.where(str(core_id)), f"no link leads from core {core_id} to the off-chip core {outside}")
+        way = [links.edges[pair] for pair in itertools.pairwise(nx.shortest_path(links, core_id, outside))]
         memories = value(core, "memories", Map)
-        memories[name] = _off_chip(memory, core, sum(link["pj_per_bit"] for link in way))
+        memories[f"offchip_{name}" if name in memories else name] = _off_chip(
+            memory, core, sum(link["pj_per_bit"] for link in way)
+        )
         architecture, places = architecture_of(core, layers, notes)
         outermost, most = architecture["levels"][0], min(link["bandwidth"] for link in way)
         for key in outermost.keys() & {"bandwidth", "read_bandwidth", "write_bandwidth"}:
             outermost[key] = f"{min(int(outermost[key].split()[0]), most)} bit/cycle"
         if any(place.apart for place in places.values()) and not layers:
-            what = f"constraints of core {number_} depend on the layers; name an ONNX model or ZigZag's workload too"
-            raise refuse(names.where(str(number_)), what)
-        engine: dict[str, Any] = {"name": f"core{number_}_{architecture['name']}"}
+            what = f"constraints of core {core_id} depend on the layers; name an ONNX model or ZigZag's workload too"
+            raise refuse(names.where(str(core_id)), what)
+        engine: dict[str, Any] = {"name": f"core{core_id}_{architecture['name']}"}
         engine["arch"] = {**architecture, "clock": f"{_CLOCK_HZ / 1e6:.0f} MHz"}
         if asked := constraints_of(architecture, places, (), layers, notes):
             engine["constraints"] = asked
         if "operator_types" in core:
             kinds = map(operation_of, map(str, value(core, "operator_types", Seq)))
-            engine["operations"] = dict.fromkeys(dict.fromkeys(kinds), 1)
+            engine["operations"] = dict.fromkeys(kinds, 1)
         engines.append(engine)
     if "core_memory_sharing" in hardware:
         notes.append(Note(hardware.where("core_memory_sharing"), "core_memory_sharing", _SHARED))
     notes.append(Note(hardware.mark, "clock", "Stream counts cycles; a clock of 1 GHz is taken"))
-    width = max(number(port, "bandwidth_max") for port in tables(value(memory, "ports", Seq)))
+    width = sum(number(port, "bandwidth_max") for port in tables(value(memory, "ports", Seq)))
     system = {"name": plain_name(value(hardware, "name", str, "stream")), "engines": engines}
     system["bandwidth"] = f"{width * _CLOCK_HZ / 8e9:.12g} GB/s"
     energies = "r_cost and w_cost of the memories, unit_energy of the arrays, and unit_energy_cost of the links."
@@ -97,10 +101,10 @@ def _core(names: Map, key: str) -> Map:
     return body
 
 
-def _links(hardware: Map, notes: list[Note]) -> nx.Graph:
+def _links(hardware: Map, cores: Iterable[int], notes: list[Note]) -> nx.Graph:
     """Cores with the widest link between each two; those that share their outermost memory are linked without limit."""
     graph = nx.Graph()
-    graph.add_nodes_from(map(int, value(hardware, "cores", Map)))
+    graph.add_nodes_from(cores)
     usual = figure(hardware, "unit_energy_cost") if "unit_energy_cost" in hardware else 0.0
     for link in tables(value(hardware, "core_connectivity", Seq)):
         note_others(link, {"type", "cores", "bandwidth", "unit_energy_cost"}, {}, notes)
