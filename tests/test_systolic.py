@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accelsim import load_architecture, load_workload, map_einsum
-from accelsim.importers.scalesim import DATAFLOWS, ScaleSimCase, evaluate_fold, gemm
+from accelsim.importers.scalesim_comparison import DATAFLOWS, ScaleSimCase, evaluate_fold, gemm
 from accelsim.inputs.architecture import Architecture, Axis, Compute, Level
 from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.errors import AccelsimError, SpecError

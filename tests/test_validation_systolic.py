@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from accelsim.importers.scalesim import _whole, read_cases, scalesim_study
+from accelsim.importers.scalesim_comparison import _whole, read_cases, scalesim_study
 from accelsim.inputs.errors import AccelsimError
 from validation.tpu import run_layer, tpu, tpu_study
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from accelsim.cli import BAD_INPUT, DIFFERS, DONE, add_forms, answer
-from accelsim.importers.scalesim import scalesim_study
+from accelsim.importers.scalesim_comparison import scalesim_study
 from accelsim.importers.timeloop_comparison import timeloop_study
 from accelsim.inputs.errors import AccelsimError
 from accelsim.results import refuse_directory, refuse_file, to_json, write_directory

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from accelsim.importers.scalesim import gemm
+from accelsim.importers.scalesim_comparison import gemm
 from accelsim.inputs.architecture import Architecture, Level, load_architecture
 from accelsim.inputs.energy import EnergyEntry, EnergyTable
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping

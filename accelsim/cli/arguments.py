@@ -319,12 +319,13 @@ def _add_files(command: AddCommand) -> None:
     made = command("import", "inspecting", about)
     made.epilog = (
         "Timeloop's files (v0.3, v0.4, parsed-processed-input.yaml, mappings, constraints, ERT and ART) are given "
-        "together, as Timeloop takes them, and so are those of ZigZag and AccelForge. A template reads files of the "
-        "folders of these files only; --set gives its variables values."
+        "together, as Timeloop takes them, and so are those of ZigZag, AccelForge, SCALE-Sim. A template reads files "
+        "of the folders of these files only; --set gives its variables values."
     )
     about = "one model (.onnx, .pt2 of torch.export.save), or files of one tool"
     add(made, "files", about, nargs="+", metavar="FILE")
-    add(made, "--from", "the files' tool", dest="tool", choices=("timeloop", "zigzag", "stream", "accelforge"))
+    tools = ("timeloop", "zigzag", "stream", "accelforge", "scalesim")
+    add(made, "--from", "the files' tool", dest="tool", choices=tools)
     _add_overrides(made)
     _add_sizes(made)
     add(made, "-o PATH", "file for the workload of a model, or folder (default: print)")

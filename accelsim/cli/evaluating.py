@@ -535,7 +535,7 @@ def validate_command(arguments: argparse.Namespace) -> int:
     from accelsim.cli.arguments import KERNELS
     from accelsim.cli.gpus import refuse, validate_gemm_command, validate_kernels_command
     from accelsim.importers.gemmini import best_of_layers, gemmini_errors, validate_gemmini
-    from accelsim.importers.scalesim import scalesim_study
+    from accelsim.importers.scalesim_comparison import scalesim_study
     from accelsim.importers.tileflow import validate_tileflow
     from accelsim.importers.timeloop_comparison import USUAL, timeloop_study, validate_timeloop
     from accelsim.show.report import validation as reports

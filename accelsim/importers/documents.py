@@ -1,12 +1,14 @@
-"""YAML files of other tools: tags, anchors and merge keys, with the place of each key; nothing in a file is run.
+"""Files of other tools, with the place of each key: YAML with tags, anchors and merge keys; sections; rows of cells.
 
-Plain scalars become numbers, truth values and nothing by YAML 1.2 (`1e-9` is a number, `NO` a word). `<<` merges a map,
-`<<<` merges it down to its innermost maps, as the front ends of Timeloop and AccelForge do. Names in templates of files
-that were included stand for what these files hold.
+Nothing in a file is run. Plain scalars of YAML become numbers, truth values and nothing by YAML 1.2 (`1e-9` is a
+number, `NO` a word). `<<` merges a map, `<<<` merges it down to its innermost maps, as the front ends of Timeloop and
+AccelForge do. Names in templates of files that were included stand for what these files hold.
 """
 
 from __future__ import annotations
 
+import configparser
+import csv
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -67,6 +69,41 @@ class Document:
 def refuse(mark: Mark, what: str, hint: str = "") -> SpecError:
     """One mistake at a place."""
     return SpecError([Problem(mark, what, hint)])
+
+
+def parse_sections(text: str, path: str) -> Document:
+    """Read `key: value` below `[section]`s: a map of maps of words, whose keys are in small letters."""
+    parser = configparser.ConfigParser(interpolation=None)
+    try:
+        parser.read_string(text, path)
+    except configparser.Error as error:
+        wrong = next(iter(getattr(error, "errors", ())), (getattr(error, "lineno", 1),))
+        raise refuse(Mark(path, wrong[0], 1), "expected `key: value`, below a `[section]`; each once") from None
+    body, section = Map(Mark(path, 1, 1)), Map(Mark(path, 1, 1))
+    for number, line in enumerate(text.splitlines(), 1):
+        name, key = line.strip()[1:-1], re.split("[:=]", line)[0].strip().lower()
+        if line.startswith("[") and name in parser:
+            section = Map(Mark(path, number, 1))
+            body[name], body.marks[name] = section, section.mark
+            section |= parser[name]
+        elif key in section:
+            section.marks[key] = Mark(path, number, 1)
+    return Document(path, body)
+
+
+def parse_rows(text: str, path: str) -> Document:
+    """Read lines of cells with commas between them, and perhaps one behind the last: a list of lists of words."""
+    rows = Seq(Mark(path, 1, 1))
+    lines = csv.reader(text.splitlines(), skipinitialspace=True)
+    try:
+        for cells in lines:
+            row = Seq(Mark(path, lines.line_num, 1))
+            row.extend(cell.strip() for cell in (cells[:-1] if cells and not cells[-1].strip() else cells))
+            if any(row):
+                rows.append(row)
+    except csv.Error as error:
+        raise refuse(Mark(path, lines.line_num, 1), f"not valid CSV: {error}") from None
+    return Document(path, rows)
 
 
 def parse(

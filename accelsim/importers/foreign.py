@@ -1,4 +1,4 @@
-"""Files of other tools as documents of accelsim's own kinds: Timeloop, ZigZag, Stream and AccelForge.
+"""Files of other tools as documents of accelsim's own kinds: Timeloop, ZigZag, Stream, AccelForge, SCALE-Sim.
 
 The kind is found from the content. Each kind has one module with a function `convert`; a note names what does not carry
 over, with its place.
@@ -34,6 +34,7 @@ KINDS = {
     "zigzag": "accelsim.importers.zigzag",
     "stream": "accelsim.importers.stream",
     "accelforge": "accelsim.importers.accelforge",
+    "scalesim": "accelsim.importers.scalesim",
 }
 """Module of each kind; its `convert(documents)` returns a `Foreign`."""
 _TIMELOOP_KEYS = {"problem", "mapper", "mapspace", "architecture_constraints", "mapspace_constraints", "components"}
@@ -158,12 +159,16 @@ def kind_of(document: Document) -> str | None:
     """Tool whose file this is; None where it is one of ours, or nobody's."""
     body = document.body
     if isinstance(body, Seq):
+        if all(isinstance(row, Seq) for row in body):
+            return "scalesim" if _are_layers(body[1:]) else None
         items = [set(item) for item in body if isinstance(item, Map)]
         return "zigzag" if items and all(item & _ZIGZAG_KEYS | item & {"name"} for item in items) else None
     if body is None:
         return None
     if "memories" in body:
         return "zigzag"
+    if "architecture_presets" in body:
+        return "scalesim"
     if {"cores", "offchip_core_id"} <= set(body):
         return "stream"
     if _holds(body, "arch", "storage"):
@@ -177,6 +182,11 @@ def kind_of(document: Document) -> str | None:
         body, "constraints", "targets"
     )
     return "timeloop" if timeloop else None
+
+
+def _are_layers(rows: Sequence[Seq]) -> bool:
+    """Whether rows are layers of SCALE-Sim: a name, and the sizes of a product (3) or a convolution (7)."""
+    return bool(rows) and all(len(row) > 3 and all(str(cell).isdigit() for cell in row[1:4]) for row in rows)
 
 
 def _holds(body: Map, key: str, *inside: str) -> bool:
@@ -218,9 +228,9 @@ def read_foreign(
     Parameters
     ----------
     paths : sequence of path
-        YAML files or templates; models (ONNX) where the tool takes them.
+        Files as the tool takes them: YAML or templates, `.cfg` and `.csv` of SCALE-Sim, models (ONNX).
     kind : str, optional
-        `timeloop`, `zigzag` or `accelforge`; default: found from the content.
+        one of `KINDS`; default: found from the content.
     variables : mapping of str to str, optional
         Names that templates leave open.
 

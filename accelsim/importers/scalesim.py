@@ -1,211 +1,156 @@
-"""Hold the cost model's systolic arrays against SCALE-Sim's cycles and SRAM accesses, case by case."""
+"""SCALE-Sim's configurations (`.cfg`) and topologies (`.csv`): a systolic array below three SRAMs, and its layers.
+
+Each SRAM holds one tensor and is double-buffered; with `InterfaceBandwidth: USER` each has an interface of that
+bandwidth to the DRAM. A dataflow says which tensor stays in the PEs, and what lies along rows and columns: window and
+filters (`ws`), pixels and filters (`os`), window and pixels (`is`). These are the dimensions that move all but one of
+the tensors, so the constraints name that one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping as Dict
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
-from accelsim.inputs.architecture import Architecture, Axis, Compute, Level
-from accelsim.inputs.energy import EnergyEntry, EnergyTable
-from accelsim.inputs.errors import AccelsimError
-from accelsim.inputs.level_features import Systolic
-from accelsim.inputs.library import read_table
-from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
-from accelsim.inputs.workload import ROLES, Einsum, Tensor
-from accelsim.model.evaluate import evaluate
-from accelsim.model.result import Result
-from accelsim.results.study import Figure, Study, reference_paths
+from accelsim.importers.documents import Document, Map, Seq, refuse
+from accelsim.importers.foreign import OWN_MODELS, Foreign, Note
+from accelsim.importers.values import file_stem, note_others, only, plain_name, value, whole
+from accelsim.inputs.units import listed, quoted
 
-USUAL = "golden/scalesim/cases.csv"
-"""Where the cases are in the folder of reference data."""
-DATAFLOWS = {"os": ("M", "N", "K"), "ws": ("K", "N", "M"), "is": ("K", "M", "N")}
-"""Dimension down the rows and along the columns of the array, and the one that streams through it."""
-HELD = {"os": "Outputs", "ws": "Weights", "is": "Inputs"}
-_SIZES = ("array_rows", "array_cols", "M", "N", "K")
-_COUNTS = ("total_cycles", "stall_cycles", "sram_ifmap_reads", "sram_filter_reads", "sram_ofmap_writes")
+STATIONARY = {"ws": "Weights", "os": "Outputs", "is": "Inputs"}
+_SHARED = {"ws": ("Outputs", "Inputs"), "os": ("Weights", "Inputs"), "is": ("Outputs", "Weights")}
+"""The tensor that the dimensions along the rows (y) and along the columns (x) do not move."""
+_BITS = 8
+"""Bits of a word: SCALE-Sim counts words of one byte, partial sums too (`single_layer_sim.py`, `word_size`)."""
+_CLOCK = "1 GHz"
+_SECTION = "architecture_presets"
+_SRAMS = {"Outputs": "ofmap", "Weights": "filter", "Inputs": "ifmap"}
+_KNOWN = {"arrayheight", "arraywidth", "dataflow", "bandwidth", *(f"{name}sramszkb" for name in _SRAMS.values())}
+_KNOWN |= {f"{name}offset" for name in _SRAMS.values()} | {"memorybanks", "readrequestbuffer", "writerequestbuffer"}
+_KNOWN |= {f"{name}srambankbandwidth" for name in ("ifmap", "filter")}
+_CONV = ("H", "W", "R", "S", "C", "K")
+_GEMM = ("M", "N", "K")
+_ENERGIES = f"{OWN_MODELS}, at 45 nm; SCALE-Sim's files have none."
 
 
-@dataclass(frozen=True, slots=True)
-class ScaleSimCase:
-    """One row of SCALE-Sim's results: a GEMM M x N x K on an array of rows x columns; counts by SCALE-Sim's names.
+def convert(documents: Sequence[Document]) -> Foreign:
+    """Turn a configuration, a topology, or both into documents of our kinds.
 
-    `where` is its file and line.
+    Raises SpecError where one lacks a size, or names a dataflow that SCALE-Sim has not.
     """
-
-    where: str
-    name: str
-    rows: int
-    columns: int
-    dataflow: str
-    bounds: Dict[str, int]
-    counts: Dict[str, int]
-
-
-def read_cases(path: Path) -> list[ScaleSimCase]:
-    """Read a table of cases (CSV); raises AccelsimError if it cannot be read, with every mistake and its line.
-
-    Its columns are `array_rows`, `array_cols`, `dataflow` (os, ws or is), `M`, `N`, `K`, `total_cycles`,
-    `stall_cycles`, `sram_ifmap_reads`, `sram_filter_reads` and `sram_ofmap_writes`; others are for names.
-    """
-    rows, wrong = read_table(path, ("dataflow", *_SIZES, *_COUNTS))
-    cases = []
-    for where, row in rows:
-        numbers = {}
-        for key in (*_SIZES, *_COUNTS):
-            value = _whole(row[key])
-            if value is None or (value < 1 and key in _SIZES):
-                wrong.append(f"{where}: {key}: expected a whole number{' from 1' * (key in _SIZES)}, got '{row[key]}'")
-            else:
-                numbers[key] = value
-        if row["dataflow"] not in DATAFLOWS:
-            wrong.append(f"{where}: dataflow: expected one of {', '.join(DATAFLOWS)}, got '{row['dataflow']}'")
-        elif len(numbers) == len(_SIZES) + len(_COUNTS):
-            name = "/".join(row[key] for key in ("set", "layer") if row.get(key)) or f"line {where.rpartition(':')[2]}"
-            size = f"{numbers['array_rows']}x{numbers['array_cols']}"
-            cases.append(
-                ScaleSimCase(
-                    where=where,
-                    name=f"{name} on {size} {row['dataflow']}",
-                    rows=numbers["array_rows"],
-                    columns=numbers["array_cols"],
-                    dataflow=row["dataflow"],
-                    bounds={dim: numbers[dim] for dim in "MNK"},
-                    counts={key: numbers[key] for key in _COUNTS},
-                )
-            )
-    if wrong:
-        raise AccelsimError("\n".join(wrong))
-    if not cases:
-        raise AccelsimError(f"{path}: holds no cases")
-    return cases
+    notes: list[Note] = []
+    hardware = only([one.body for one in documents if isinstance(one.body, Map)], "configuration")
+    topology = only([one.body for one in documents if isinstance(one.body, Seq)], "topology")
+    workload = None if topology is None else _workload(topology, notes)
+    if hardware is None:
+        return Foreign(workload=workload, notes=tuple(notes))
+    architecture, constraints = _machine(hardware, notes)
+    return Foreign(architecture, workload, None, constraints, _ENERGIES, tuple(notes))
 
 
-def _whole(text: str) -> int | None:
-    """Read a whole number, which may be written as 12.0."""
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return int(value) if value.is_integer() and 0 <= value < 1 << 62 else None
+def _machine(hardware: Map, notes: list[Note]) -> tuple[dict[str, Any], dict[str, Any]]:
+    presets = value(hardware, _SECTION, Map)
+    dataflow = value(presets, "dataflow", str)
+    if dataflow not in STATIONARY:
+        what = f"Dataflow: expected one of {listed(STATIONARY)}, got {quoted(dataflow)}"
+        raise refuse(presets.where("dataflow"), what)
+    limits = _bandwidths(hardware, presets)
+    held = STATIONARY[dataflow]
+    dram: dict[str, Any] = {"name": "DRAM", "class": "DRAM", "attributes": {"type": "DDR3"}, "word": f"{_BITS} bit"}
+    rows, columns = _whole(presets, "arrayheight"), _whole(presets, "arraywidth")
+    if limits:
+        dram["read_bandwidth"] = f"{limits['Inputs'] + limits['Weights']} words/cycle"
+        dram["write_bandwidth"] = f"{limits['Outputs']} words/cycle"
+    levels = [dram]
+    for role, name in _SRAMS.items():
+        level: dict[str, Any] = {"name": f"{name.capitalize()}SRAM", "class": "SRAM", "word": f"{_BITS} bit"}
+        level["size"] = f"{_whole(presets, f'{name}sramszkb')} KiB"
+        level |= {
+            "multiple_buffering": 2,
+            "keep": [role],
+            "bypass": [one for one in STATIONARY.values() if one != role],
+        }
+        if limits and role != "Outputs":
+            level["read_bandwidth"] = f"{max(rows, columns)} words/cycle"  # all that a side of the array takes
+            level["write_bandwidth"] = f"{limits[role]} words/cycle"
+        levels.append(level)
+    fanout = {"x": columns, "y": rows, "systolic": {"stationary": held}}
+    levels[-1]["fanout"] = fanout | {"energy": {"transfer": "0 pJ", "source": "SCALE-Sim's files do not say"}}
+    word = f"{_BITS} bit"
+    levels.append({"name": "PE", "class": "register", "word": word, "size": word, **_for(held)})
+    spatial = {axis: {"reuse": [role]} for axis, role in zip("yx", _SHARED[dataflow], strict=True)}
+    general = value(hardware, "general", Map, Map(hardware.mark))
+    architecture = {
+        "name": plain_name(value(general, "run_name", str, file_stem(hardware.mark))),
+        "technology": "45 nm",
+        "energy_table": "components",
+        "clock": _CLOCK,
+        "levels": levels,
+        "compute": {"name": "MAC", "class": "intmac", "attributes": {"bits": _BITS, "psums": 32}},
+    }
+    notes.append(Note(hardware.where(_SECTION), "clock", f"SCALE-Sim counts cycles; a clock of {_CLOCK} is taken"))
+    note_others(presets, _KNOWN, {}, notes)
+    sparsity = value(hardware, "sparsity", Map, Map(hardware.mark))
+    if str(sparsity.get("sparsitysupport")).lower() == "true":
+        notes.append(Note(sparsity.where("sparsitysupport"), "SparsitySupport", "is not carried over: all is dense"))
+    return architecture, {"levels": [{"level": levels[-2]["name"], "spatial": spatial}]}
 
 
-def evaluate_fold(case: ScaleSimCase) -> Result:
-    """Evaluate a case with the cost model, mapped as SCALE-Sim maps it.
-
-    The dimensions of what the PEs hold are spread over the whole array, with remainders where they do not divide; the
-    folds follow each other, and in each the third dimension streams through the array.
-    """
-    down, along, stream = DATAFLOWS[case.dataflow]
-    bounds = case.bounds
-    rows, columns = min(case.rows, bounds[down]), min(case.columns, bounds[along])
-    folds = (Loop(down, -(-bounds[down] // rows)), Loop(along, -(-bounds[along] // columns)))
-    whole = frozenset(ROLES)
-    mapping = Mapping(
-        (
-            LevelMapping(
-                "SRAM", (*folds, Loop(stream, bounds[stream])), (Loop(along, columns),), (Loop(down, rows),), whole
-            ),
-            LevelMapping("PE", keep=frozenset({HELD[case.dataflow]})),
-        ),
-        imperfect=frozenset(
-            loop.dim for loop, size in zip(folds, (rows, columns), strict=True) if loop.bound * size > bounds[loop.dim]
-        ),
-    )
-    return evaluate(systolic_array(case.rows, case.columns, HELD[case.dataflow]), gemm(bounds), mapping)
+def _for(role: str) -> dict[str, Any]:
+    return {"keep": [role], "bypass": [other for other in STATIONARY.values() if other != role]}
 
 
-def gemm(bounds: Dict[str, int], bits: int = 8, psum_bits: int = 32) -> Einsum:
-    """A matrix product O[m, n] = sum over k of I[m, k] * W[k, n]; the tensors are named by their roles."""
-    ranks = {"Inputs": "MK", "Weights": "KN", "Outputs": "MN"}
-    return Einsum(
-        "gemm",
-        bounds,
-        tuple(
-            Tensor(
-                role,
-                tuple(((dim, 1),) for dim in dims),
-                role,
-                bits,
-                psum_bits if role == "Outputs" else bits,
-                output=role == "Outputs",
-            )
-            for role, dims in ranks.items()
-        ),
-    )
+def _bandwidths(hardware: Map, presets: Map) -> dict[str, int]:
+    """Words a cycle between each SRAM and the DRAM; none where SCALE-Sim would work out what never stalls."""
+    run = value(hardware, "run_presets", Map, Map(hardware.mark))
+    mode = value(run, "interfacebandwidth", str, "CALC")
+    if mode not in ("USER", "CALC"):
+        raise refuse(run.where("interfacebandwidth"), f"InterfaceBandwidth: expected USER or CALC, got {quoted(mode)}")
+    if mode == "CALC":
+        return {}
+    usual = whole(value(presets, "bandwidth", str).split(",")[0], presets.where("bandwidth"))
+    layout = value(hardware, "layout", Map, presets)  # version 3 has it for each SRAM that is read
+    banks = {role: f"{name}srambankbandwidth" for role, name in _SRAMS.items()}
+    return {role: _whole(layout, key) if key in layout else usual for role, key in banks.items()}
 
 
-def systolic_array(rows: int, columns: int, held: str) -> Architecture:
-    """An array whose PEs hold one word of one tensor, below an SRAM without limits; energies are not looked at."""
-    array = Systolic(held)
-    pj = EnergyEntry(0.0, "energy is not compared")
-    entries = {(name, role, action): pj for name in ("SRAM", "PE") for role in ROLES for action in ("read", "write")}
-    return Architecture(
-        f"{rows}x{columns}",
-        (
-            Level(
-                "SRAM",
-                "SRAM",
-                keep=frozenset(ROLES),
-                x=Axis(columns, *array.shares("x")),
-                y=Axis(rows, *array.shares("y")),
-                systolic=array,
-            ),
-            Level("PE", "register", size_words=1, keep=frozenset({held}), bypass=frozenset(ROLES) - {held}),
-        ),
-        Compute(),
-        EnergyTable({**entries, ("MAC", "*", "compute"): pj}),
-    )
+def _whole(table: Map, key: str) -> int:
+    return whole(value(table, key, str), table.where(key))
 
 
-def scalesim_study(paths: Sequence[str | Path] = ()) -> Study:
-    """Compare cycles and SRAM accesses of every case; all must be equal.
-
-    Raises NoReferenceError if no path is given and the usual cases are absent; AccelsimError if a table cannot be read,
-    or a case is too large to count.
-    """
-    cases = [case for path in reference_paths(paths, USUAL) for case in read_cases(path)]
-    figures: list[Figure] = []
-    read_back = 0
-    for case in cases:
-        try:
-            result = evaluate_fold(case)
-        except AccelsimError as error:
-            raise AccelsimError(f"{case.where}: {error}") from None
-        figures += _figures(case, result)
-        read_back += next(t.total_reads for t in result.tensors if (t.level, t.tensor) == ("SRAM", "Outputs"))
-    return Study(
-        name="scalesim",
-        about="cycles and SRAM accesses of systolic arrays beside SCALE-Sim's",
-        source="SCALE-Sim 3.0.0 (PyPI), without stalls",
-        figures=tuple(figures),
-        notes=(
-            f"GEMMs, and convolutions as GEMMs: {len(cases):,}; sizes of array: "
-            f"{len({(case.rows, case.columns) for case in cases})}; each mapping is evaluated by the cost model, folds "
-            "with remainders",
-            "cycles: SCALE-Sim tells the index of the last cycle, here plus 1, without stalls",
-            "writes of an output-stationary array: SCALE-Sim adds folds x (rows + columns), here taken off again",
-            f"SCALE-Sim does not count the partial sums that are read back between folds; accelsim does: {read_back:,} "
-            "words in all",
-        ),
-    )
+def _workload(rows: Seq, notes: list[Note]) -> dict[str, Any]:
+    """Layers of a topology: convolutions of 7 sizes, or matrix products of 3; `N:M` at the end is the sparsity."""
+    strides = sum("stride" in cell.lower() for cell in rows[0]) or 1
+    layers: list[dict[str, Any]] = []
+    taken: dict[str, int] = {}
+    for row in rows[1:]:
+        given, sizes = plain_name(row[0]), row[1:]
+        taken[given] = taken.get(given, 0) + 1
+        name = given if taken[given] == 1 else f"{given}_{taken[given]}"
+        if ":" in sizes[-1]:
+            *sizes, ratio = sizes
+            if ratio != "1:1":
+                notes.append(Note(rows.mark, f"sparsity {ratio}", "is not carried over: all is dense", name))
+        numbers = [whole(cell, row.mark) for cell in sizes]
+        if len(numbers) == len(_GEMM):
+            layers.append({"name": name, "gemm": dict(zip(_GEMM, numbers, strict=True))})
+        elif len(numbers) in (len(_CONV) + 1, len(_CONV) + strides):
+            layers.append({"name": name, "conv": _conv(row, numbers)})
+        else:
+            what = f"expected {len(_GEMM)} sizes of a product, or {len(_CONV) + 1} of a convolution, got {len(numbers)}"
+            raise refuse(row.mark, what)
+    bits = dict.fromkeys((*STATIONARY.values(), "psums"), _BITS)
+    return {"name": file_stem(rows.mark), "bits": bits, "layers": layers}
 
 
-def _figures(case: ScaleSimCase, result: Result) -> list[Figure]:
-    sram = {t.tensor: t for t in result.tensors if t.level == "SRAM"}
-    writes = case.counts["sram_ofmap_writes"]
-    if case.dataflow == "os":
-        down, along, _ = DATAFLOWS["os"]
-        folds = -(-case.bounds[down] // case.rows) * -(-case.bounds[along] // case.columns)
-        writes -= folds * (case.rows + case.columns)
-    found = (
-        ("cycles", "", case.counts["total_cycles"] + 1 - case.counts["stall_cycles"], result.cycles),
-        ("SRAM reads of Inputs", "words", case.counts["sram_ifmap_reads"], sram["Inputs"].total_reads),
-        ("SRAM reads of Weights", "words", case.counts["sram_filter_reads"], sram["Weights"].total_reads),
-        ("SRAM writes of Outputs", "words", writes, sram["Outputs"].total_updates),
-    )
-    return [
-        Figure(case.name, quantity, unit, published, ours, 0.0, variant=case.dataflow)
-        for quantity, unit, published, ours in found
-    ]
+def _conv(row: Seq, numbers: Sequence[int]) -> dict[str, Any]:
+    """A convolution of an input that is padded already; `DP` in its name says that each channel has its own filters."""
+    sizes = dict(zip(_CONV, numbers, strict=False))
+    stride = (numbers[len(_CONV)], numbers[-1])
+    conv: dict[str, Any] = {"C": sizes["C"], "K": sizes["K"], "R": sizes["R"], "S": sizes["S"]}
+    if "DP" in row[0]:
+        conv |= {"K": sizes["K"] * sizes["C"], "groups": sizes["C"]}
+    for dim, whole_size, window, step in (("P", "H", "R", stride[0]), ("Q", "W", "S", stride[1])):
+        if sizes[window] > sizes[whole_size]:
+            raise refuse(row.mark, f"a filter of {sizes[window]} does not lie in an input of {sizes[whole_size]}")
+        conv[dim] = -(-(sizes[whole_size] - sizes[window] + step) // step)
+    return conv | ({"stride": list(stride)} if max(stride) > 1 else {})

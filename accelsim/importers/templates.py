@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from accelsim.importers.documents import Document, Map, Seq, parse, refuse
+from accelsim.importers.documents import Document, Map, Seq, parse, parse_rows, parse_sections, refuse
 from accelsim.inputs.errors import AccelsimError, Mark, SpecError
 from accelsim.inputs.library import MODELS, read_utf8
 from accelsim.inputs.units import quoted
@@ -67,7 +67,7 @@ class _Files:
 
 
 def read_document(path: str, folders: Mapping[Path, None], variables: Mapping[str, Any]) -> Document:
-    """Read a YAML file, as a template where it has `{{` or `{%`.
+    """Read a file by its ending; one of YAML as a template where it has `{{` or `{%`.
 
     A template may read files in and below the `folders`; `variables` are names that it uses. Raises SpecError if it is
     no YAML, stands for too much, or does what a file must not do; AccelsimError if it cannot be read, or is a template
@@ -75,6 +75,9 @@ def read_document(path: str, folders: Mapping[Path, None], variables: Mapping[st
     """
     if path.endswith(MODELS):
         return Document(path, None)
+    for ending, parse_text in ((".cfg", parse_sections), (".csv", parse_rows)):
+        if path.endswith(ending):
+            return parse_text(read_utf8(path), path)
     return _read(path, _Files(folders, []), variables)
 
 

@@ -16,7 +16,7 @@ from accelsim.fusion.chain import make_chain
 from accelsim.fusion.part import evaluate_part, held_by
 from accelsim.fusion.tiling import FusedLoop, FusedTiling, runs
 from accelsim.gpu.calibration import Errors, errors_of
-from accelsim.importers.scalesim import gemm, systolic_array
+from accelsim.importers.scalesim_comparison import gemm, systolic_array
 from accelsim.inputs.architecture import Architecture, Level
 from accelsim.inputs.energy import EnergyEntry, EnergyTable
 from accelsim.inputs.errors import AccelsimError

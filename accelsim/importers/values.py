@@ -20,6 +20,7 @@ from accelsim.inputs.workload import ROLES
 from accelsim.inputs.workload_reader import load_workload
 
 T = TypeVar("T")
+L = TypeVar("L", Map, Seq)
 _KINDS: dict[type, str] = {Map: "a map", Seq: "a list", str: "a word"}
 
 
@@ -161,8 +162,8 @@ def file_stem(mark: Mark) -> str:
     return plain_name(mark.file.rpartition("/")[2].rpartition(".")[0])
 
 
-def only(documents: list[Map], what: str) -> Map | None:
-    """The one map of a kind that the files hold, or None; several are refused."""
+def only(documents: list[L], what: str) -> L | None:
+    """The one map or list of a kind that the files hold, or None; several are refused."""
     if len(documents) > 1:
         raise refuse(documents[1].mark, f"a second {what}; the first stands in {documents[0].mark.file}")
     return documents[0] if documents else None

@@ -1,0 +1,157 @@
+"""SCALE-Sim's configurations and topologies: systolic arrays below three SRAMs, and the layers that run on them."""
+
+from __future__ import annotations
+
+import pytest
+
+from accelsim import load_architecture, load_constraints, load_workload, map_einsum
+from accelsim.importers.foreign import Foreign, read_foreign
+from accelsim.importers.scalesim_comparison import DATAFLOWS, read_cases
+from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
+from accelsim.model.evaluate import evaluate
+from tests.conftest import REPOSITORY
+
+CONFIGURATION = """[general]
+run_name = chip
+
+[architecture_presets]
+ArrayHeight:    %d
+ArrayWidth:     %d
+IfmapSramSzkB:    64
+FilterSramSzkB:   32
+OfmapSramSzkB:    16
+IfmapOffset:    0
+Dataflow : %s
+Bandwidth : 10, 20
+MemoryBanks: 1
+
+[run_presets]
+InterfaceBandwidth: %s
+"""
+HEAD = "Layer name, IFMAP Height, IFMAP Width, Filter Height, Filter Width, Channels, Num Filter, Strides,\n"
+
+
+@pytest.fixture
+def read(tmp_path):
+    """Read files by their names and texts, together."""
+
+    def of(**texts: str) -> Foreign:
+        paths = []
+        for name, text in texts.items():
+            paths.append(tmp_path / name.replace("_", "."))
+            paths[-1].write_text(text)
+        return read_foreign(paths)
+
+    return of
+
+
+def test_folds__take_the_cycles_of_scale_sim_and_satisfy_the_constraints(read):
+    seen = set()
+    for case in read_cases(REPOSITORY / "tests" / "golden" / "scalesim.csv"):
+        sizes = ",".join(str(case.bounds[dim]) for dim in "MNK")
+        made = read(
+            chip_cfg=CONFIGURATION % (case.rows, case.columns, case.dataflow, "CALC"),
+            layers_csv=f"Layer, M, N, K,\nproduct,{sizes},\n",
+        )
+        machine = load_architecture({"architecture": made.architecture})
+        layer = load_workload({"workload": made.workload}).layers[0]
+        down, along, stream = DATAFLOWS[case.dataflow]
+        rows, columns = min(case.rows, case.bounds[down]), min(case.columns, case.bounds[along])
+        folds = (Loop(down, -(-case.bounds[down] // rows)), Loop(along, -(-case.bounds[along] // columns)))
+        uneven = {
+            loop.dim
+            for loop, size in zip(folds, (rows, columns), strict=True)
+            if loop.bound * size > case.bounds[loop.dim]
+        }
+        nest = {"DRAM": (*folds, Loop(stream, case.bounds[stream]))}
+        spread = {"IfmapSRAM": ((Loop(along, columns),), (Loop(down, rows),))}
+        mapping = Mapping(
+            tuple(
+                LevelMapping(level.name, nest.get(level.name, ()), *spread.get(level.name, ((), ())), level.keep)
+                if index
+                else LevelMapping(level.name, nest[level.name], keep=frozenset({"Weights", "Inputs", "Outputs"}))
+                for index, level in enumerate(machine.levels)
+            ),
+            imperfect=frozenset(uneven),
+        )
+        constraints = load_constraints({"constraints": made.constraints}, machine, layer)
+        assert not constraints.broken_by(mapping, layer)
+        published = case.counts["total_cycles"] + 1 - case.counts["stall_cycles"]
+        assert evaluate(machine, layer, mapping).cycles == published
+        if not uneven:
+            best = map_einsum(machine, layer, constraints=constraints, objective="cycles").best
+            assert best.cycles <= published
+            seen.add(case.dataflow)
+    assert seen == {"os", "ws", "is"}
+
+
+def test_srams__hold_one_tensor_each_twice_and_share_no_interface(read):
+    machine = load_architecture({"architecture": read(a_cfg=CONFIGURATION % (8, 4, "os", "USER")).architecture})
+    dram, ofmap, weights, ifmap, pe = machine.levels
+    assert [level.keep for level in (ofmap, weights, ifmap)] == [{"Outputs"}, {"Weights"}, {"Inputs"}]
+    assert [level.size_words for level in (ofmap, weights, ifmap)] == [16 << 10, 32 << 10, 64 << 10]
+    assert {level.multiple_buffering for level in (ofmap, weights, ifmap)} == {2}
+    assert (dram.write_bandwidth, weights.write_bandwidth, ifmap.write_bandwidth) == (10, 10, 10)
+    assert (dram.read_bandwidth, ofmap.write_bandwidth, ifmap.read_bandwidth) == (20, None, 8)
+    assert (ifmap.x.size, ifmap.y.size, pe.keep) == (4, 8, {"Outputs"})
+
+
+def test_srams__of_version_3_have_interfaces_of_their_own(read):
+    text = CONFIGURATION % (8, 4, "ws", "USER")
+    machine = load_architecture(
+        {"architecture": read(a_cfg=text + "[layout]\nIfmapSRAMBankBandwidth : 7\n").architecture}
+    )
+    assert [level.write_bandwidth for level in machine.levels] == [10, None, 10, 7, None]
+
+
+def test_layers__are_convolutions_without_padding_products_or_one_for_each_channel(read):
+    rows = "conv,10,9,3,2,4,8,2,\nconv,10,9,3,2,4,8,1, 2:4,\n\n DP_1, 5, 5, 3, 3, 6, 2, 1,\n"
+    made = read(net_csv=HEAD + rows)
+    conv, again, depthwise = load_workload({"workload": made.workload}).layers
+    assert (conv.name, again.name, depthwise.name) == ("conv", "conv_2", "DP_1")
+    assert (conv.macs, again.macs) == (5 * 5 * 3 * 2 * 4 * 8, 8 * 8 * 3 * 2 * 4 * 8)  # ceil((10 - 3 + 2) / 2) rows
+    assert depthwise.macs == 3 * 3 * 3 * 3 * 6 * 2
+    assert [(note.key, note.of) for note in made.notes] == [("sparsity 2:4", "conv_2")]
+    two = HEAD.replace("Strides", "Stride height, Stride width") + "conv,9,9,3,3,1,1,2,3,\n"
+    (strided,) = load_workload({"workload": read(two_csv=two).workload}).layers
+    assert (strided.dims["P"], strided.dims["Q"]) == (4, 3)
+    (product,) = load_workload({"workload": read(mnk_csv="Layer,M,N,K,\nG,7,1,5,\n").workload}).layers
+    assert (dict(product.dims), product.tensors[0].bits) == ({"M": 7, "N": 1, "K": 5}, 8)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("a_cfg", CONFIGURATION % (8, 4, "rs", "CALC"), ":11:1: Dataflow: expected one of"),
+        ("a_cfg", CONFIGURATION % (8, 4, "ws", "MAX"), ":16:1: InterfaceBandwidth: expected USER or CALC"),
+        ("a_cfg", CONFIGURATION % (0, 4, "ws", "CALC"), ":5:1: expected a whole number from 1 on, got '0'"),
+        ("a_cfg", "[architecture_presets]\nArrayHeight: 8\nDataflow: ws\n", ":1:1: 'arraywidth' is missing"),
+        ("a_cfg", "ArrayHeight: 8\n", ":1:1: expected `key: value`, below a `[section]`"),
+        ("a_cfg", "[architecture_presets]\nDataflow: ws\nno key\n", ":3:1: expected `key: value`"),
+        ("a_csv", HEAD + "conv,2,9,3,2,4,8,2,\n", ":2:1: a filter of 3 does not lie in an input of 2"),
+        ("a_csv", HEAD + "conv,5,5,3,3,\n", ":2:1: expected 3 sizes of a product, or 7 of a convolution, got 4"),
+        ("a_csv", HEAD + "conv,5,5,3,3,4,8,x,\n", ":2:1: 'x' has no value"),
+        ("a_csv", HEAD + "conv,5,5,3,3,4,0,1,\n", ":2:1: expected a whole number from 1 on, got '0'"),
+        ("a_csv", "a,b\n1,2\n", "not a file of"),
+        ("a_csv", "", "not a file of"),
+    ],
+)
+def test_mistakes__have_their_place(read, name, text, says):
+    with pytest.raises(AccelsimError) as caught:
+        read(**{name: text})
+    assert says in str(caught.value)
+
+
+def test_command__maps_a_topology_on_a_configuration(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "chip.cfg").write_text(CONFIGURATION % (4, 4, "ws", "USER"))
+    (tmp_path / "net.csv").write_text("Layer,M,N,K,\none,8,4,4,\ntwo,16,4,8,\n")
+    code, out, err = run("map", "chip.cfg", "net.csv", "--objective", "cycles", "--quiet")
+    assert (code, "all 2 mapped layers are optimal (proved)" in out, "a clock of 1 GHz is taken" in err) == (
+        0,
+        True,
+        True,
+    )
+    code, _, err = run("map", "chip.cfg", "chip.csv")
+    assert (code, "chip.csv" in err) == (2, True)
