@@ -23,7 +23,7 @@ _CALIBRATION = (
     "constants that `accelsim calibrate` fitted, or `shipped` for those that come with accelsim (default: "
     "uncalibrated)",
 )
-_DECODER = ("MODEL", "a decoder: a file, or a name that `accelsim list decoders` shows")
+_DECODER = ("MODEL", "a decoder: a file, a name that `accelsim list decoders` shows, or Hugging Face's config.json")
 _PRECISION, _SKEW = "--precision NAME", "power by which tokens crowd on few experts"
 _LETTERS = "tn, nn, nt, tt, as in names of kernels: weights t (K is contiguous) or n (N is), then inputs n (K) or t (M)"
 

@@ -23,7 +23,7 @@ from accelsim.gpu.attention import attention_shapes, latent_shapes, time_attenti
 from accelsim.gpu.calibration import calibrate, mode_of
 from accelsim.gpu.catalogue import BYTES, Gpu, catalogue, load_gpu, may_be, packed
 from accelsim.gpu.collectives import collective_shapes, time_collective
-from accelsim.gpu.decoder import load_decoder
+from accelsim.gpu.decoder import Decoder, load_decoder
 from accelsim.gpu.fitted import KernelTimes
 from accelsim.gpu.gemm import LARGEST, Setup
 from accelsim.gpu.kernel import best_kernels, operator, time_operators
@@ -300,9 +300,16 @@ def gpu_collective_command(arguments: argparse.Namespace) -> int:
     return _operator_answer(arguments, gpu, f"{arguments.operation} of {arguments.gpus} GPUs", times)
 
 
+def _read_model(name: str) -> Decoder:
+    """Read a decoder; what its file says and no figure counts goes to stderr."""
+    decoder = load_decoder(name)
+    sys.stderr.write("".join(f"{line}\n" for line in decoder.left))
+    return decoder
+
+
 def gpu_serve_command(arguments: argparse.Namespace) -> int:
     """Say what a decoder serves on several GPUs, or what many splits of it do."""
-    gpu, decoder = load_gpu(arguments.gpu, arguments.mig), load_decoder(arguments.model)
+    gpu, decoder = load_gpu(arguments.gpu, arguments.mig), _read_model(arguments.model)
     request = Request(
         prompt=arguments.prompt,
         output=arguments.output_tokens,
@@ -354,7 +361,7 @@ def gpu_serve_command(arguments: argparse.Namespace) -> int:
 
 def gpu_train_command(arguments: argparse.Namespace) -> int:
     """Say what a training step of a decoder takes, or what many splits of it do."""
-    gpu, decoder = load_gpu(arguments.gpu, arguments.mig), load_decoder(arguments.model)
+    gpu, decoder = load_gpu(arguments.gpu, arguments.mig), _read_model(arguments.model)
     plans = [
         (
             Split(1, tp, pp, ep),

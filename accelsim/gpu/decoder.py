@@ -7,14 +7,16 @@ makes up the key-value cache; these widths say it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
+from accelsim.gpu.huggingface import is_configuration, read_configuration
 from accelsim.inputs import fields, library
 from accelsim.inputs.fields import Fields, Key, Keys, formed, keys_form
 from accelsim.inputs.forms import Form
-from accelsim.inputs.source import Node, Problems
+from accelsim.inputs.source import MapNode, Node, Problems, compose_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,8 @@ class Decoder:
     tied: bool
     experts: Experts | None
     latent_queries: int
+    left: tuple[str, ...] = ()
+    """What another tool's configuration says and no field here does, each with its place."""
 
     @property
     def dense_layers(self) -> int:
@@ -97,9 +101,10 @@ DECODER_FORM: Form = keys_form(_DECODER)
 
 
 def load_decoder(name_or_path: str | PathLike[str], overrides: Mapping[str, str] | None = None) -> Decoder:
-    """Read a decoder by its file, or by the name of one that ships.
+    """Read a decoder by its file, by the name of one that ships, or from a model of Hugging Face's Transformers.
 
-    Raises AccelsimError if there is no such file, SpecError with every mistake in it.
+    Of the latter it takes `config.json` or the folder that holds it. Raises AccelsimError if there is no such file,
+    SpecError with every mistake in it.
 
     Examples
     --------
@@ -108,7 +113,13 @@ def load_decoder(name_or_path: str | PathLike[str], overrides: Mapping[str, str]
     ('llama3_8b', 32, 128)
     """
     problems = Problems()
-    path = library.resolve(str(name_or_path), "decoders")
+    folder = Path(name_or_path)
+    path = library.resolve(folder / "config.json" if (folder / "config.json").is_file() else folder, "decoders")
+    root = compose_file(path, Problems()) if path.suffix == ".json" else None
+    if isinstance(root, MapNode) and is_configuration(root):
+        found = read_configuration(root, path, problems)
+        decoder = problems.result(read_decoder(found[0], problems) if found else None)
+        return replace(decoder, left=found[1] if found else ())
     document = fields.open_document(path, "decoder", overrides, problems)
     return problems.result(read_decoder(document.body, problems) if document else None)
 
