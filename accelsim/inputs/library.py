@@ -104,7 +104,8 @@ def _stem(name_or_path: str | PathLike[str], kind: str) -> str:
 
 
 _IMPORTERS = {".onnx": "accelsim.importers.onnx", ".pt2": "accelsim.importers.onnx"}
-"""Importer of files that end so: ONNX models, and programs that `torch.export.save` wrote."""
+_IMPORTERS["config.json"] = "accelsim.importers.decoders"
+"""Importer of files that end so: ONNX models, programs that `torch.export.save` wrote, Hugging Face's decoders."""
 MODELS = tuple(_IMPORTERS)
 """Endings of models that stand wherever a workload may."""
 

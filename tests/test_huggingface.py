@@ -1,4 +1,4 @@
-"""Configurations of Hugging Face's Transformers as decoders: the released ones are those that ship by other names."""
+"""Configurations of Hugging Face's Transformers as decoders and workloads: released ones are those that ship."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 
 from accelsim.gpu.decoder import load_decoder
 from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.workload_reader import load_workload
 
 LLAMA = {
     "model_type": "llama", "num_hidden_layers": 32, "hidden_size": 4096, "num_attention_heads": 32,
@@ -89,3 +90,40 @@ def test_mistakes__have_their_place(values, says, model):
     with pytest.raises(AccelsimError) as caught:
         load_decoder(model(values))
     assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(("ships", "sizes"), [("llama", {"seq": "64"}), ("llama_decode", {"seq": "1", "kv": "64"})])
+def test_workload__is_the_one_that_ships(ships, sizes, model):
+    shipped = load_workload(ships, {name: size for name, size in sizes.items() if size != "1"})
+    read = load_workload(model(LLAMA) / "config.json", sizes)
+    assert (read.layers, read.edges, read.yields) == (shipped.layers, shipped.edges, shipped.yields)
+
+
+@pytest.mark.parametrize("name", RELEASED)
+def test_workload__has_the_multiply_accumulates_of_its_decoder(name, model):
+    """All but attention and the router: a weight is used once by each token that meets it."""
+    read = load_workload(model(RELEASED[name]) / "config.json", {"seq": "512", "batch": "2"})
+    decoder = load_decoder(name)
+    products = [layer for layer in read.layers if layer.name not in ("attention_scores", "attention_context", "router")]
+    experts = decoder.experts
+    per_token = 3 if decoder.gated else 2
+    wide = decoder.ffn * decoder.dense_layers
+    if experts:
+        wide += experts.inter * (experts.top + experts.shared) * (decoder.layers - experts.dense_layers)
+    if decoder.latent_queries:
+        own = 7168 * 1536 + 1536 * 128 * 192 + 7168 * 576 + 512 * 128 * 256 + 128 * 128 * 7168
+    else:
+        own = 2 * decoder.hidden * decoder.head_size * (decoder.heads + decoder.kv_heads)
+    expected = decoder.hidden * (per_token * wide + decoder.vocabulary) + own * decoder.layers
+    assert sum(layer.macs * layer.repeat for layer in products) == 1024 * expected
+
+
+def test_workload__stands_wherever_one_may(model, run):
+    path = model(LLAMA | {"sliding_window": 512, "num_hidden_layers": 2}) / "config.json"
+    one = ("--layer", "attention_scores", "--sequence", 32, "--batch", 2)
+    code, out, _ = run("map", "two_level", path, *one, "--json")
+    assert (code, json.loads(out)["result"]["macs"]) == (0, 2 * 8 * 128 * 32 * 128)
+    code, out, err = run("import", path, "--set", "seq=1", "--set", "kv=16")
+    assert (code, "1 x 1 tokens, which see 16 each" in out, "sliding_window" in err) == (0, True, True)
+    code, _, err = run("import", path, "--set", "seq=0")
+    assert (code, "--set seq=0: expected a whole number from 1 on" in err) == (2, True)

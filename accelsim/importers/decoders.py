@@ -1,0 +1,110 @@
+"""Language models of Hugging Face's Transformers (`config.json`) as workloads: the matrix products of a step.
+
+`seq` tokens of each of `batch` sequences go through at once, and see `kv` tokens, themselves included: a prompt if both
+are equal, as they are unless `kv` is set, and decoding with seq=1. Soft-max, norms, rotation, gates and sums are left
+out, as in the workloads that ship. The query heads of a group are rows of one product. Tokens spread evenly over
+experts; each expert that gets one is a layer, and all are alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from os import PathLike
+from typing import Any
+
+import yaml
+
+from accelsim.gpu.attention import HEAD, LATENT, ROTARY
+from accelsim.gpu.decoder import Decoder, load_decoder
+from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.library import Imported, NodeNote
+
+_USUAL = {"batch": "1", "seq": "2048", "kv": "", "bits": "16"}
+
+
+def parameters(path: str | PathLike[str]) -> frozenset[str]:
+    """Names of the sizes that a configuration leaves open."""
+    return frozenset(_USUAL)
+
+
+def import_model(path: str | PathLike[str], sizes: Mapping[str, str]) -> Imported:
+    """Read a configuration as a workload; raises AccelsimError where it is no decoder's, or a size is no number."""
+    decoder = load_decoder(path)
+    given = {name: sizes.get(name, usual) for name, usual in _USUAL.items()}
+    given["kv"] = given["kv"] or given["seq"]
+    for name in ("batch", "seq", "kv"):
+        if not given[name].isdigit() or int(given[name]) < 1:
+            raise AccelsimError(f"--set {name}={given[name]}: expected a whole number from 1 on")
+    batch, seq, kv = (int(given[name]) for name in ("batch", "seq", "kv"))
+    body = {
+        "name": decoder.name,
+        "bits": dict.fromkeys(("Weights", "Inputs", "Outputs"), "$bits"),
+        "yields": {"tokens": batch * seq},
+        "layers": [*_attention(decoder, batch, seq, kv), *_feed_forward(decoder, batch * seq)],
+    }
+    text = yaml.dump({"workload": body}, sort_keys=False, default_flow_style=None, width=120)
+    head = f"# Imported from a configuration of {decoder.name}: {batch} x {seq} tokens, which see {kv} each.\n"
+    notes = tuple(NodeNote(line, "configuration", "left out", "no layer shows it") for line in decoder.left)
+    return Imported(f"{head}params: {{bits: 16}}\n{text}", notes)
+
+
+def _layer(name: str, repeat: int, sizes: dict[str, int], of: Any = None) -> dict[str, Any]:
+    fed = {} if of is None else {"from": of}
+    return {"name": name, "repeat": repeat, **fed, "gemm": sizes}
+
+
+def _product(rows: int, columns: int, depth: int) -> dict[str, int]:
+    return {"M": rows, "N": columns, "K": depth}
+
+
+def _attention(decoder: Decoder, batch: int, seq: int, kv: int) -> list[dict[str, Any]]:
+    """Products of attention, of keys and values as wide as a head, or of a latent vector (DeepSeek-V2, 2.1)."""
+    tokens, hidden, many = batch * seq, decoder.hidden, decoder.layers
+    groups, wide = decoder.kv_heads, decoder.head_size
+    key = value = wide
+    if decoder.latent_queries:
+        groups, key, value = decoder.heads, HEAD + ROTARY, HEAD
+        found = [
+            _layer("query_latent", many, _product(tokens, decoder.latent_queries, hidden)),
+            _layer("query", many, _product(tokens, decoder.heads * key, decoder.latent_queries), "query_latent"),
+            _layer("latent", many, _product(tokens, LATENT + ROTARY, hidden)),
+            _layer("key_value", many, _product(batch * kv, decoder.heads * (HEAD + value), LATENT)),
+        ]
+    else:
+        found = [_layer("query", many, _product(tokens, decoder.heads * wide, hidden))]
+        found += [_layer(name, many, _product(tokens, groups * wide, hidden)) for name in ("key", "value")]
+    fresh = kv == seq and not decoder.latent_queries
+    rows = decoder.heads // groups * seq
+    scores: Any = {"Inputs": "query", "Weights": "key"} if fresh else "query"
+    context: Any = {"Inputs": "attention_scores", "Weights": "value"} if fresh else "attention_scores"
+    both = {"B": batch, "H": groups, "M": rows}
+    return [
+        *found,
+        _layer("attention_scores", many, {**both, "N": kv, "K": key}, scores),
+        _layer("attention_context", many, {**both, "N": value, "K": kv}, context),
+        _layer("attention_output", many, _product(tokens, hidden, decoder.heads * value), "attention_context"),
+    ]
+
+
+def _feed_forward(decoder: Decoder, tokens: int) -> list[dict[str, Any]]:
+    """Products of the feed-forward networks, of the experts, and of the output layer for every token."""
+    found = []
+    first = "attention_output"
+    if decoder.ffn:
+        found += _network(decoder, decoder.dense_layers, tokens, decoder.ffn, "", first)
+    if experts := decoder.experts:
+        many = decoder.layers - experts.dense_layers
+        busy = min(experts.count, tokens * experts.top)
+        found += [_layer("router", many, _product(tokens, experts.count, decoder.hidden), first)]
+        rows = -(-tokens * experts.top // busy)
+        found += _network(decoder, many * busy, rows, experts.inter, "expert_", None)
+        if experts.shared:
+            found += _network(decoder, many, tokens, experts.inter * experts.shared, "shared_", first)
+    last = None if decoder.experts else "down"
+    return [*found, _layer("vocabulary", 1, _product(tokens, decoder.vocabulary, decoder.hidden), last)]
+
+
+def _network(decoder: Decoder, many: int, rows: int, width: int, of: str, fed: str | None) -> list[dict[str, Any]]:
+    names = (f"{of}gate", f"{of}up") if decoder.gated else (f"{of}up",)
+    found = [_layer(name, many, _product(rows, width, decoder.hidden), fed) for name in names]
+    return [*found, _layer(f"{of}down", many, _product(rows, decoder.hidden, width), f"{of}up")]
