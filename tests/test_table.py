@@ -155,3 +155,20 @@ def test_bad_path__is_one_line_and_exit_code_2(target, tmp_path, monkeypatch, ca
     assert out == ""
     assert len(err.splitlines()) == 1
     assert list(tmp_path.iterdir()) == [tmp_path / "file"]
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("attention_scores", ["attention_", "scores"]),
+        ("layer10/block2/conv1", ["layer10/", "block2/conv1"]),
+        ("convolutionofalllayers_x", ["convolutiono", "falllayers_x"]),
+        ("0.5 mm wire", ["0.5 mm wire"]),
+    ],
+)
+def test_first_column__breaks_between_the_parts_of_a_name(name, lines):
+    wide = Column("what comes beside it", lambda row: "x" * 60, unbroken=True)
+    console = Console(width=40, file=io.StringIO(), color_system=None)
+    print_parts(console, [Table("names", (Column("name", "name"), wide), [{"name": name}])])
+    told = console.file.getvalue().splitlines()[2:]
+    assert [line[:12].strip() for line in told] == lines

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -15,6 +16,7 @@ from typing import Any, TypeAlias
 
 from rich.box import Box
 from rich.console import Console
+from rich.containers import Lines
 from rich.table import Table as RichTable
 from rich.text import Text
 
@@ -86,6 +88,23 @@ def heading(text: str, note: str = "") -> Text:
     return Text("\n" + text, style="bold").append(f"  {note}" if note else "", style="not bold")
 
 
+class _Breakable(Text):
+    """A name that breaks behind blanks, `_`, `/` and `-`, and inside a word only where that is too long."""
+
+    def wrap(self, console: Console, width: int, **options: Any) -> Lines:
+        if options.get("no_wrap") or width < 1:
+            return super().wrap(console, width, **options)
+        offsets, begin = [], 0
+        for piece in re.finditer(r"[^\s_/-]*(?:[\s_/-]+|$)", self.plain):
+            if piece.end() - begin > width and piece.start() > begin:
+                begin = piece.start()
+                offsets.append(begin)
+            while len(piece.group().rstrip()) > width and piece.end() - begin > width:
+                begin += width
+                offsets.append(begin)
+        return self.divide(offsets)
+
+
 def bold(text: str) -> Text:
     """What a reader should see first."""
     return Text(text, style="bold")
@@ -133,7 +152,8 @@ def _print(console: Console, part: Table) -> None:
         made.add_column(part.bar_head, no_wrap=True, overflow="fold")
         cells = [[*cell, part.bar(row, room)] for cell, row in zip(cells, rows, strict=True)]
     for row in cells:
-        made.add_row(*row)
+        names = isinstance(row[0], str) and columns[0].left is not False
+        made.add_row(*([_Breakable(str(row[0])), *row[1:]] if names else row))
     if below:
         made.add_section()
     for row in below:
