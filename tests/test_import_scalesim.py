@@ -120,10 +120,51 @@ def test_layers__are_convolutions_without_padding_products_or_one_for_each_chann
     assert (dict(product.dims), product.tensors[0].bits) == ({"M": 7, "N": 1, "K": 5}, 8)
 
 
+def test_rows__may_have_headings_remarks_tabs_and_sizes_behind_the_usual_ones(read):
+    rows = "\n,,,,,,,,\nAlexnet,\nConv2_dw, 112, 112, 3, 3, 1, 1, 1,#dw\nConv11,28,28,1,1,256,256,1\n"
+    rows += "FC, 9, 9, 3, 3, 3, 8, 2, 2\n"
+    plain = load_workload({"workload": read(a_csv="\ufeff" + HEAD + rows).workload}).layers
+    assert [(each.name, each.macs) for each in plain] == [
+        ("Conv2_dw", 110 * 110 * 9), ("Conv11", 28 * 28 * 256 * 256), ("FC", 4 * 4 * 9 * 3 * 8),
+    ]  # fmt: skip
+    tabs = read(b_csv=(HEAD + rows).replace(", ", "\t").replace(",", "\t"))
+    assert load_workload({"workload": tabs.workload}).layers == plain
+    batch = read(c_csv=HEAD.replace("Strides", "Strides, Batch Size") + "Attention,8,8,1,1,4,2,2,3,\n")
+    (images,) = load_workload({"workload": batch.workload}).layers
+    assert (images.dims["N"], images.macs) == (3, 3 * 5 * 5 * 4 * 2)
+    heads = read(d_csv="Layer Name, M, N, K, Batch,\nscores, 3, 5, 16, 12,\nmixed, 3, 5, 16, 1:4,\n")
+    scores, mixed = load_workload({"workload": heads.workload}).layers
+    assert [scores.macs, mixed.macs, *({"B"} <= each.dims for each in scores.tensors)] == [12 * 240, 240, *[True] * 3]
+
+
+def test_keys_of_other_versions__are_read_or_said(read):
+    text = (CONFIGURATION % (8, 4, "ws", "USER")).replace("SramSzkB", "SramSz").replace("chip", '"chip"')
+    made = read(old_cfg=text + '[network_presets]\nTopologyCsvLoc: "./net.csv"\n')
+    assert (made.architecture["name"], made.architecture["levels"][2]["size"]) == ("chip", "32 KiB")
+    assert [str(note).partition("old.cfg")[2] for note in made.notes[1:]] == [
+        ":18:1: topologycsvloc: is not read from here; name that file too"
+    ]
+    text = CONFIGURATION % (8, 4, "ws", "USER") + "UseRamulatorTrace: True\nTimeLinearModel: False\n[layout]\n"
+    text += "FilterCustomLayout: True\nIfmapCustomLayout: False\nIfmapSRAMBankNum: 4\n[gpu]\nTensorCores: 32\n"
+    layout = "Layer name, IFMAP Height Intraline Factor, IFMAP Width Intraline Factor, x,\nConv1, 1, 2, 3,\n"
+    made = read(
+        a_cfg=text + "[sparsity]\nSparsitySupport : true\n", layout_csv=layout, net_csv="Layer,M,N,K\n1,2,3,4\n"
+    )
+    assert [note.key for note in made.notes if note.key != "clock"] == [
+        "layout", "useramulatortrace", "filtercustomlayout", "tensorcores", "sparsitysupport",
+    ]  # fmt: skip
+    assert len(made.workload["layers"]) == 1
+
+
 @pytest.mark.parametrize(
     ("name", "text", "says"),
     [
         ("a_cfg", CONFIGURATION % (8, 4, "rs", "CALC"), ":11:1: Dataflow: expected one of"),
+        (
+            "a_cfg",
+            (CONFIGURATION % (8, 4, "ws", "CALC")).replace("Dataflow : ws", ""),
+            ":4:1: Dataflow: expected one of ws",
+        ),
         ("a_cfg", CONFIGURATION % (8, 4, "ws", "MAX"), ":16:1: InterfaceBandwidth: expected USER or CALC"),
         ("a_cfg", CONFIGURATION % (0, 4, "ws", "CALC"), ":5:1: expected a whole number from 1 on, got '0'"),
         ("a_cfg", "[architecture_presets]\nArrayHeight: 8\nDataflow: ws\n", ":1:1: 'arraywidth' is missing"),
@@ -131,8 +172,11 @@ def test_layers__are_convolutions_without_padding_products_or_one_for_each_chann
         ("a_cfg", "[architecture_presets]\nDataflow: ws\nno key\n", ":3:1: expected `key: value`"),
         ("a_csv", HEAD + "conv,2,9,3,2,4,8,2,\n", ":2:1: a filter of 3 does not lie in an input of 2"),
         ("a_csv", HEAD + "conv,5,5,3,3,\n", ":2:1: expected 3 sizes of a product, or 7 of a convolution, got 4"),
-        ("a_csv", HEAD + "conv,5,5,3,3,4,8,x,\n", ":2:1: 'x' has no value"),
-        ("a_csv", HEAD + "conv,5,5,3,3,4,0,1,\n", ":2:1: expected a whole number from 1 on, got '0'"),
+        ("a_csv", HEAD + "conv,5,5,3,3,4,8,x,\n", ":2:1: conv: Strides: expected a whole number from 1 on, got 'x'"),
+        ("a_csv", HEAD + "conv,5,5,3,3,4,0,1,\n", ":2:1: conv: Num Filter: expected a whole number from 1 on, got '0'"),
+        ("a_csv", HEAD + "LSTM_gate,1,B,1,1,H,H,1,\n", ":2:1: LSTM_gate: IFMAP Width: expected a whole number"),
+        ("a_csv", HEAD + "FC, 1, 1, 1, ,1 2, 2, 1,\n", ":2:1: FC: Filter Width: expected a whole number"),
+        ("a_csv", "Layer,M,N,K\n1,2,3,4,5,6x\n", ":2:1: 1: a size: expected a whole number"),
         ("a_csv", "a,b\n1,2\n", "not a file of"),
         ("a_csv", "", "not a file of"),
     ],

@@ -388,6 +388,31 @@ def test_compute_unit__may_stand_before_the_storages_of_its_list(read):
     assert read(swapped).architecture == read(V03).architecture
 
 
+def test_networks__have_no_level_and_are_said(read):
+    """Classes that Timeloop's topology.hpp takes as networks, as Accelergy's exercises have them."""
+    lines = V03.splitlines(keepends=True)
+    at = next(index for index, line in enumerate(lines) if "name: Spad" in line)
+    noc = lines[at].split("- ")[0] + "- {name: NoC%d, class: %s, attributes: {datawidth: 64}}\n"
+    lines[at:at] = [noc % (0, "XY_NoC"), noc % (1, "SimpleMulticast")]
+    made = read("".join(lines), PROBLEM)
+    assert made.architecture == read(V03, PROBLEM).architecture
+    assert [str(note).partition(": ")[2] for note in made.notes if "NoC" in note.key] == [
+        f"NoC{number}: stores nothing; the energy of its wires is left out" for number in (0, 1)
+    ]
+    v04 = "  - !Component {name: DAC, class: SimpleMulticast, attributes: {depth_of_dac: 1}}\n"
+    lines = V04.splitlines(keepends=True)
+    at = next(index for index, line in enumerate(lines) if "name: Buffer" in line) - 1
+    added = read("".join([*lines[:at], v04, *lines[at:]]), PROBLEM)
+    assert added.architecture == read(V04, PROBLEM).architecture
+
+
+def test_words__have_the_older_names_too(read):
+    """`word_width` and `n_words`, as in Timeloop's buffer.cpp."""
+    old = V03.replace("word-bits", "word_width").replace("block-size", "n_words")
+    assert old != V03
+    assert read(old, PROBLEM).architecture == read(V03, PROBLEM).architecture
+
+
 def test_bandwidth__of_older_files_is_half_for_reads_and_half_for_writes(read):
     made = read(V03.replace("word-bits: 8}", "word-bits: 8, bandwidth: 20.0, read_bandwidth: 4}"), PROBLEM)
     main = load_architecture({"architecture": made.architecture}).levels[0]
@@ -492,6 +517,7 @@ arch:
         NATIVE,
         V03.replace("PE[0..5]", "PE").replace("meshX: 2}", "meshX: 2, instances: 6}"),
         V03.replace("depth: 16, width: 8, word_bits: 8", "size: 16 B, width: 8, word-bits: 8"),
+        V03.replace("depth: 16, width: 8, word_bits: 8, meshX: 2", "depth: 16, width: 8, word_width: 8"),
         V04.replace('name: Column\n    spatial: {meshX: "max(2, BITS // 4)"}', "name: Column[0..1]"),
         V04.replace('spatial: {meshX: "max(2, BITS // 4)"}', "attributes: {meshX: 2}"),
         V04.replace("- !Nothing", "- !Component {name: Idle, enabled: 1 > 2, class: SRAM}"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import configparser
 import csv
+import itertools
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -92,14 +93,16 @@ def parse_sections(text: str, path: str) -> Document:
 
 
 def parse_rows(text: str, path: str) -> Document:
-    """Read lines of cells with commas between them, and perhaps one behind the last: a list of lists of words."""
+    """Read lines of cells: a list of lists of words; empty ones at the end, and those behind `#`, are left out."""
     rows = Seq(Mark(path, 1, 1))
-    lines = csv.reader(text.splitlines(), skipinitialspace=True)
+    lines = csv.reader(text.splitlines(), delimiter="," if "," in text else "\t", skipinitialspace=True)
     try:
         for cells in lines:
             row = Seq(Mark(path, lines.line_num, 1))
-            row.extend(cell.strip() for cell in (cells[:-1] if cells and not cells[-1].strip() else cells))
-            if any(row):
+            row.extend(itertools.takewhile(lambda cell: not cell.startswith("#"), map(str.strip, cells)))
+            while row and not row[-1]:
+                row.pop()
+            if row:
                 rows.append(row)
     except csv.Error as error:
         raise refuse(Mark(path, lines.line_num, 1), f"not valid CSV: {error}") from None

@@ -160,7 +160,7 @@ def kind_of(document: Document) -> str | None:
     body = document.body
     if isinstance(body, Seq):
         if all(isinstance(row, Seq) for row in body):
-            return "scalesim" if _are_layers(body[1:]) else None
+            return "scalesim" if _are_layers(body) else None
         items = [set(item) for item in body if isinstance(item, Map)]
         return "zigzag" if items and all(item & _ZIGZAG_KEYS | item & {"name"} for item in items) else None
     if body is None:
@@ -175,7 +175,7 @@ def kind_of(document: Document) -> str | None:
         return "timeloop"
     if {"arch", "renames"} & set(body) or _holds(body, "workload", "einsums", "rank_sizes", "shape"):
         return "accelforge"
-    if _holds(body, "mapping", "nodes"):
+    if _holds(body, "mapping", "nodes") and "problem" not in body:
         return "accelforge"
     timeloop = bool(_TIMELOOP_KEYS & set(body)) or isinstance(body.get("mapping"), Seq)
     timeloop |= _holds(body, "architecture", "nodes", "subtree", "local", "storage") or _holds(
@@ -185,8 +185,9 @@ def kind_of(document: Document) -> str | None:
 
 
 def _are_layers(rows: Sequence[Seq]) -> bool:
-    """Whether rows are layers of SCALE-Sim: a name, and the sizes of a product (3) or a convolution (7)."""
-    return bool(rows) and all(len(row) > 3 and all(str(cell).isdigit() for cell in row[1:4]) for row in rows)
+    """Whether rows are layers of SCALE-Sim: a heading, and a name with the sizes of a product or a convolution."""
+    headed = bool(rows) and len(rows[0]) > 3 and rows[0][0].lower().startswith("layer")
+    return headed or any(len(row) > 3 and all(str(cell).isdigit() for cell in row[1:4]) for row in rows[1:])
 
 
 def _holds(body: Map, key: str, *inside: str) -> bool:

@@ -24,9 +24,20 @@ _BITS = 8
 _CLOCK = "1 GHz"
 _SECTION = "architecture_presets"
 _SRAMS = {"Outputs": "ofmap", "Weights": "filter", "Inputs": "ifmap"}
-_KNOWN = {"arrayheight", "arraywidth", "dataflow", "bandwidth", *(f"{name}sramszkb" for name in _SRAMS.values())}
-_KNOWN |= {f"{name}offset" for name in _SRAMS.values()} | {"memorybanks", "readrequestbuffer", "writerequestbuffer"}
-_KNOWN |= {f"{name}srambankbandwidth" for name in ("ifmap", "filter")}
+_KNOWN = {"run_name", "interfacebandwidth", "arrayheight", "arraywidth", "dataflow", "bandwidth", "memorybanks"}
+_KNOWN |= {"readrequestbuffer", "writerequestbuffer", "sparserep", "optimizedmapping", "blocksize"}
+_KNOWN |= {"randomnumbergeneratorseed", *(f"{name}{of}" for name in _SRAMS.values() for of in ("sramszkb", "sramsz"))}
+_KNOWN |= {f"{name}offset" for name in _SRAMS.values()}
+_KNOWN |= {f"{name}srambank{of}" for name in _SRAMS.values() for of in ("bandwidth", "num", "port")}
+_MEANS = {
+    "topologycsvloc": "is not read from here; name that file too",
+    "sparsitysupport": "is not carried over: all is dense",
+    "ifmapcustomlayout": "conflicts of banks are not modelled",
+    "filtercustomlayout": "conflicts of banks are not modelled",
+    "useramulatortrace": "delays of the DRAM are not modelled; its bandwidth is",
+    "timelinearmodel": "times are cycles over the clock, fitted to no chip",
+}
+"""What keys of a configuration mean that have no counterpart, unless they are false."""
 _CONV = ("H", "W", "R", "S", "C", "K")
 _GEMM = ("M", "N", "K")
 _ENERGIES = f"{OWN_MODELS}, at 45 nm; SCALE-Sim's files have none."
@@ -38,8 +49,11 @@ def convert(documents: Sequence[Document]) -> Foreign:
     Raises SpecError where one lacks a size, or names a dataflow that SCALE-Sim has not.
     """
     notes: list[Note] = []
+    tables = [one.body for one in documents if isinstance(one.body, Seq)]
+    layouts = [table for table in tables if any("intraline" in cell.lower() for cell in table[0])]
+    notes += [Note(table.mark, "layout", _MEANS["ifmapcustomlayout"]) for table in layouts]
     hardware = only([one.body for one in documents if isinstance(one.body, Map)], "configuration")
-    topology = only([one.body for one in documents if isinstance(one.body, Seq)], "topology")
+    topology = only([table for table in tables if table not in layouts], "topology")
     workload = None if topology is None else _workload(topology, notes)
     if hardware is None:
         return Foreign(workload=workload, notes=tuple(notes))
@@ -49,7 +63,7 @@ def convert(documents: Sequence[Document]) -> Foreign:
 
 def _machine(hardware: Map, notes: list[Note]) -> tuple[dict[str, Any], dict[str, Any]]:
     presets = value(hardware, _SECTION, Map)
-    dataflow = value(presets, "dataflow", str)
+    dataflow = value(presets, "dataflow", str, "")
     if dataflow not in STATIONARY:
         what = f"Dataflow: expected one of {listed(STATIONARY)}, got {quoted(dataflow)}"
         raise refuse(presets.where("dataflow"), what)
@@ -63,7 +77,8 @@ def _machine(hardware: Map, notes: list[Note]) -> tuple[dict[str, Any], dict[str
     levels = [dram]
     for role, name in _SRAMS.items():
         level: dict[str, Any] = {"name": f"{name.capitalize()}SRAM", "class": "SRAM", "word": f"{_BITS} bit"}
-        level["size"] = f"{_whole(presets, f'{name}sramszkb')} KiB"
+        first = f"{name}sramsz"  # its name in version 1, in KiB too
+        level["size"] = f"{_whole(presets, first if first in presets else f'{first}kb')} KiB"
         level |= {
             "multiple_buffering": 2,
             "keep": [role],
@@ -80,7 +95,7 @@ def _machine(hardware: Map, notes: list[Note]) -> tuple[dict[str, Any], dict[str
     spatial = {axis: {"reuse": [role]} for axis, role in zip("yx", _SHARED[dataflow], strict=True)}
     general = value(hardware, "general", Map, Map(hardware.mark))
     architecture = {
-        "name": plain_name(value(general, "run_name", str, file_stem(hardware.mark))),
+        "name": plain_name(value(general, "run_name", str, file_stem(hardware.mark)).strip('"')),
         "technology": "45 nm",
         "energy_table": "components",
         "clock": _CLOCK,
@@ -88,10 +103,9 @@ def _machine(hardware: Map, notes: list[Note]) -> tuple[dict[str, Any], dict[str
         "compute": {"name": "MAC", "class": "intmac", "attributes": {"bits": _BITS, "psums": 32}},
     }
     notes.append(Note(hardware.where(_SECTION), "clock", f"SCALE-Sim counts cycles; a clock of {_CLOCK} is taken"))
-    note_others(presets, _KNOWN, {}, notes)
-    sparsity = value(hardware, "sparsity", Map, Map(hardware.mark))
-    if str(sparsity.get("sparsitysupport")).lower() == "true":
-        notes.append(Note(sparsity.where("sparsitysupport"), "SparsitySupport", "is not carried over: all is dense"))
+    for section in hardware.values():
+        said = [key for key in section if str(section[key]).lower() == "false"]
+        note_others(section, _KNOWN.union(said), _MEANS, notes)
     return architecture, {"levels": [{"level": levels[-2]["name"], "spatial": spatial}]}
 
 
@@ -118,23 +132,29 @@ def _whole(table: Map, key: str) -> int:
 
 
 def _workload(rows: Seq, notes: list[Note]) -> dict[str, Any]:
-    """Layers of a topology: convolutions of 7 sizes, or matrix products of 3; `N:M` at the end is the sparsity."""
-    strides = sum("stride" in cell.lower() for cell in rows[0]) or 1
+    """Layers of a topology: convolutions of 7 sizes, or matrix products of 3, and perhaps more behind them."""
     layers: list[dict[str, Any]] = []
     taken: dict[str, int] = {}
     for row in rows[1:]:
         given, sizes = plain_name(row[0]), row[1:]
+        if not sizes:  # the name of the layers below
+            continue
         taken[given] = taken.get(given, 0) + 1
         name = given if taken[given] == 1 else f"{given}_{taken[given]}"
         if ":" in sizes[-1]:
             *sizes, ratio = sizes
             if ratio != "1:1":
                 notes.append(Note(rows.mark, f"sparsity {ratio}", "is not carried over: all is dense", name))
-        numbers = [whole(cell, row.mark) for cell in sizes]
-        if len(numbers) == len(_GEMM):
-            layers.append({"name": name, "gemm": dict(zip(_GEMM, numbers, strict=True))})
-        elif len(numbers) in (len(_CONV) + 1, len(_CONV) + strides):
-            layers.append({"name": name, "conv": _conv(row, numbers)})
+        for head, cell in zip([*rows[0][1:], *["a size"] * len(sizes)], sizes, strict=False):
+            if not cell.isdecimal() or int(cell) < 1:
+                raise refuse(row.mark, f"{row[0]}: {head}: expected a whole number from 1 on, got {quoted(cell)}")
+        numbers = [int(cell) for cell in sizes]
+        many = len(rows[0]) <= len(_CONV)  # products of one size, each of its own operands; no convolution
+        if len(numbers) == len(_GEMM) or (len(numbers) == len(_GEMM) + 1 and many):
+            layers.append({"name": name, "gemm": dict(zip((*_GEMM, "B"), numbers, strict=False))})
+        elif len(numbers) in (len(_CONV) + 1, len(_CONV) + 2):
+            images = "batch" in rows[0][-1].lower() and len(numbers) == len(rows[0]) - 1
+            layers.append({"name": name, "conv": _conv(row, numbers, images=images)})
         else:
             what = f"expected {len(_GEMM)} sizes of a product, or {len(_CONV) + 1} of a convolution, got {len(numbers)}"
             raise refuse(row.mark, what)
@@ -142,11 +162,15 @@ def _workload(rows: Seq, notes: list[Note]) -> dict[str, Any]:
     return {"name": file_stem(rows.mark), "bits": bits, "layers": layers}
 
 
-def _conv(row: Seq, numbers: Sequence[int]) -> dict[str, Any]:
-    """A convolution of an input that is padded already; `DP` in its name says that each channel has its own filters."""
+def _conv(row: Seq, numbers: Sequence[int], *, images: bool) -> dict[str, Any]:
+    """A convolution of an input that is padded already; `DP` in its name says that each channel has its own filters.
+
+    What stands behind the stride is the stride along columns, or the number of `images`.
+    """
     sizes = dict(zip(_CONV, numbers, strict=False))
-    stride = (numbers[len(_CONV)], numbers[-1])
-    conv: dict[str, Any] = {"C": sizes["C"], "K": sizes["K"], "R": sizes["R"], "S": sizes["S"]}
+    stride = (numbers[len(_CONV)], numbers[len(_CONV) if images else -1])
+    conv: dict[str, Any] = {"N": numbers[-1]} if images else {}
+    conv |= {"C": sizes["C"], "K": sizes["K"], "R": sizes["R"], "S": sizes["S"]}
     if "DP" in row[0]:
         conv |= {"K": sizes["K"] * sizes["C"], "groups": sizes["C"]}
     for dim, whole_size, window, step in (("P", "H", "R", stride[0]), ("Q", "W", "S", stride[1])):

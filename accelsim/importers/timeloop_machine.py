@@ -24,6 +24,8 @@ from accelsim.inputs.workload import ROLES
 _RANGE = re.compile(r"\[\s*(\d{1,12})\s*\.\.\s*(\d{1,12})\s*\]")
 _STORAGE = re.compile("dram|sram|regfile|register|buffer|storage", re.IGNORECASE)
 _COMPUTE = re.compile("mac|alu|compute|multiplier", re.IGNORECASE)
+_NETWORK = re.compile("NoC|Legacy|ReductionTree|SimpleMulticast")
+"""Classes that Timeloop (`topology.hpp`) takes as networks."""
 _LARGEST = 2**60
 _DEFAULTS = {"multiple_buffering": 1, "min_utilization": 0, "reduction_supported": True, "cluster_size": 1}
 _READ = {
@@ -39,7 +41,8 @@ _READ = {
 }
 _READ |= {"shared_bandwidth", "meshX", "meshY", "multiple_buffering", "technology", "global_cycle_seconds", "n_banks"}
 _READ |= {"type", "bandwidth", "multiplier_width", "adder_width", "instances", "size", "name", "class"}
-_SPELT = {"memory_depth": "depth", "memory_width": "width", "word_bits": "datawidth"}
+_SPELT = {"memory_depth": "depth", "memory_width": "width", "word_bits": "datawidth", "word_width": "datawidth"}
+_SPELT |= {"n_words": "block_size"}
 _SPELT |= {"data_storage_depth": "depth", "data_storage_width": "width"}
 _MOST_PARTS, _ROUNDS = 64, 8
 _MEANS = {
@@ -48,6 +51,7 @@ _MEANS = {
     "allow_overbooking": "tiles that exceed a capacity are not valid here",
     "reduction_supported": "partial sums are added wherever they meet",
     "has_power_gating": "leakage is that of all instances",
+    "network": "stores nothing; the energy of its wires is left out",
 }
 """What attributes would mean that have no counterpart; of others it is only said that they have none."""
 
@@ -132,7 +136,7 @@ class TimeloopMachine:
         if any(b % a for a, b in zip(here.mesh, below.mesh, strict=True)):
             sizes = [f"{x}x{y}" for x, y in (below.mesh, here.mesh)]
             what = f"{below.name} has {sizes[0]} instances, no multiple of the {sizes[1]} of {here.name}"
-            raise refuse(below.table.mark, what, "give meshX")
+            raise refuse(below.table.mark, what, f"give meshX, or name it before {here.name}")
         return below.mesh[0] // here.mesh[0], below.mesh[1] // here.mesh[1]
 
     def homes(self) -> dict[str, str]:
@@ -192,13 +196,17 @@ class _NodeReader:
 
     def tree(self, node: Map, counts: tuple[int, ...], inherited: dict[str, Value]) -> None:
         """Nodes of v0.3 and of parsed-processed-input.yaml: `subtree` and `local`, with a mesh for each component."""
-        for local in tables_under(node, "local"):
-            name, own = _ranged(local)
-            attributes = self.attributes(local, inherited)
+        rows = tables_under(node, "local")
+        found = [(_ranged(row)[1], self.attributes(row, inherited)) for row in rows]
+        meshes = {own: attributes["meshX"] for own, attributes in found if "meshX" in attributes}
+        for local, (own, attributes) in zip(rows, found, strict=True):
+            name = _ranged(local)[0]
+            if self.is_network(local, name):
+                continue
             given = value(local, "attributes", Map, local).get("instances")
             instances = math.prod(counts) * own if given is None else whole(given, local.mark)
             last = self.parts[-1].mesh if self.parts else (1, 1)
-            across = attributes.get("meshX", last[0] if math.prod(last) == instances else instances)
+            across = attributes.get("meshX", last[0] if math.prod(last) == instances else meshes.get(own, instances))
             if not isinstance(across, int | float) or across < 1 or instances % int(across):
                 what = f"{name}: meshX {quoted(str(across))} does not divide its {instances} instances"
                 raise refuse(local.mark, what)
@@ -245,7 +253,8 @@ class _NodeReader:
             attributes = self.attributes(node, inherited)
             fanout = self.spatial(node, attributes)
             fanout = (instances, 1) if fanout == (1, 1) else fanout
-            component = kind == "Component" or "class" in node
+            wires = self.is_network(node, name)
+            component = (kind == "Component" or "class" in node) and not wires
             if fanout != (1, 1):
                 alias = f"inter_{name}_spatial"
                 own = (name, alias) if component else (alias,)
@@ -257,13 +266,19 @@ class _NodeReader:
                 if parallel is not None:
                     self.parts[-1].siblings = parallel
                     parallel.append(self.parts[-1])
-            else:
+            elif not wires:
                 self.title = self.title or name
                 inherited |= {key: value for key, value in attributes.items() if key not in ("meshX", "meshY")}
             for target, constraint in self.constraints(node):
                 part = network if target == "spatial" else self.parts[-1] if component or network else None
                 if part is not None:
                     self.parts[-1].constraints.append((part, constraint))
+
+    def is_network(self, node: Map, name: str) -> bool:
+        """Whether a component is a network, which gets no level."""
+        if found := _NETWORK.search(str(node.get("class"))):
+            self.notes.append(Note(node.mark, name, _MEANS["network"]))
+        return found is not None
 
     def constraints(self, node: Map) -> Iterator[tuple[str, Map]]:
         """Constraints that stand at a node, with their type."""
@@ -477,7 +492,7 @@ def _compute(machine: TimeloopMachine, figures: Figures) -> dict[str, Any]:
         if energies.get("leak"):
             machine.notes.append(Note(part.table.mark, f"{part.name}.leak", "compute units have no leakage here"))
     else:
-        bits = int(part.number("multiplier_width") or part.number("datawidth") or 16)
+        bits = int(part.number("multiplier_width") or part.number("datawidth") or part.number("width") or 16)
         nearest = min((16, 32) if compute["class"] == "fpmac" else (4, 8, 16, 32), key=lambda width: abs(width - bits))
         compute["attributes"] = {"format": f"{'fp' if compute['class'] == 'fpmac' else 'int'}{nearest}"}
         if nearest != bits:
