@@ -118,6 +118,18 @@ def test_workload__has_the_multiply_accumulates_of_its_decoder(name, model):
     assert sum(layer.macs * layer.repeat for layer in products) == 1024 * expected
 
 
+def test_workload__of_latent_attention_has_as_many_scores_in_either_form(model):
+    """With a cache, queries go to the latent space: 576 words of a score, 512 of a value, of 192 and 128 before."""
+    path = model(RELEASED["deepseek_v3"]) / "config.json"
+    prompt, step = (load_workload(path, {"batch": "2", "seq": seq, "kv": "64"}) for seq in ("64", "1"))
+    macs = [{layer.name: layer.macs for layer in each.layers} for each in (prompt, step)]
+    for name, before, then in (("attention_scores", 192, 576), ("attention_context", 128, 512)):
+        assert macs[0][name] == 2 * 128 * 64 * 64 * before
+        assert macs[1][name] == 2 * 128 * 64 * then
+    assert macs[1]["query_to_latent"] == macs[1]["latent_to_value"] == 2 * 128 * 512 * 128
+    assert "key_value" not in macs[1]
+
+
 def test_workload__stands_wherever_one_may(model, run):
     path = model(LLAMA | {"sliding_window": 512, "num_hidden_layers": 2}) / "config.json"
     one = ("--layer", "attention_scores", "--sequence", 32, "--batch", 2)

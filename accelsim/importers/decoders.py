@@ -58,32 +58,56 @@ def _product(rows: int, columns: int, depth: int) -> dict[str, int]:
 
 
 def _attention(decoder: Decoder, batch: int, seq: int, kv: int) -> list[dict[str, Any]]:
-    """Products of attention, of keys and values as wide as a head, or of a latent vector (DeepSeek-V2, 2.1)."""
-    tokens, hidden, many = batch * seq, decoder.hidden, decoder.layers
-    groups, wide = decoder.kv_heads, decoder.head_size
-    key = value = wide
+    """Products of attention whose keys and values are as wide as a head."""
     if decoder.latent_queries:
-        groups, key, value = decoder.heads, HEAD + ROTARY, HEAD
-        found = [
-            _layer("query_latent", many, _product(tokens, decoder.latent_queries, hidden)),
-            _layer("query", many, _product(tokens, decoder.heads * key, decoder.latent_queries), "query_latent"),
-            _layer("latent", many, _product(tokens, LATENT + ROTARY, hidden)),
-            _layer("key_value", many, _product(batch * kv, decoder.heads * (HEAD + value), LATENT)),
-        ]
-    else:
-        found = [_layer("query", many, _product(tokens, decoder.heads * wide, hidden))]
-        found += [_layer(name, many, _product(tokens, groups * wide, hidden)) for name in ("key", "value")]
-    fresh = kv == seq and not decoder.latent_queries
-    rows = decoder.heads // groups * seq
+        return _latent_attention(decoder, batch, seq, kv)
+    tokens, many, groups, wide = batch * seq, decoder.layers, decoder.kv_heads, decoder.head_size
+    widths = {"query": decoder.heads * wide, "key": groups * wide, "value": groups * wide}
+    fresh = kv == seq
+    return [
+        *(_layer(name, many, _product(tokens, width, decoder.hidden)) for name, width in widths.items()),
+        *_both(many, batch, groups, decoder.heads // groups * seq, kv, wide, wide, fresh=fresh),
+        _layer("attention_output", many, _product(tokens, decoder.hidden, decoder.heads * wide), "attention_context"),
+    ]
+
+
+def _both(
+    many: int, batch: int, groups: int, rows: int, kv: int, key: int, value: int, *, fresh: bool
+) -> list[dict[str, Any]]:
+    """Products of queries and keys, and of these and values; `fresh`: all keys and values are of this step."""
+    sizes = {"B": batch, "H": groups, "M": rows}
     scores: Any = {"Inputs": "query", "Weights": "key"} if fresh else "query"
     context: Any = {"Inputs": "attention_scores", "Weights": "value"} if fresh else "attention_scores"
-    both = {"B": batch, "H": groups, "M": rows}
     return [
-        *found,
-        _layer("attention_scores", many, {**both, "N": kv, "K": key}, scores),
-        _layer("attention_context", many, {**both, "N": value, "K": kv}, context),
-        _layer("attention_output", many, _product(tokens, hidden, decoder.heads * value), "attention_context"),
+        _layer("attention_scores", many, {**sizes, "N": kv, "K": key}, scores),
+        _layer("attention_context", many, {**sizes, "N": value, "K": kv}, context),
     ]
+
+
+def _latent_attention(decoder: Decoder, batch: int, seq: int, kv: int) -> list[dict[str, Any]]:
+    """Products of attention over a latent vector (DeepSeek-V2, sections 2.1.2 and 2.1.3).
+
+    A prompt has the keys and values of each head made of the latent vectors; with a cache queries are turned into the
+    latent space instead, in which all heads share one key, and what comes back is turned into values.
+    """
+    tokens, heads, many, hidden = batch * seq, decoder.heads, decoder.layers, decoder.hidden
+    found = [
+        _layer("query_latent", many, _product(tokens, decoder.latent_queries, hidden)),
+        _layer("query", many, _product(tokens, heads * (HEAD + ROTARY), decoder.latent_queries), "query_latent"),
+        _layer("latent", many, _product(tokens, LATENT + ROTARY, hidden)),
+    ]
+    last = "attention_context"
+    if kv == seq:
+        found.append(_layer("key_value", many, _product(tokens, heads * 2 * HEAD, LATENT)))
+        found += _both(many, batch, heads, seq, kv, HEAD + ROTARY, HEAD, fresh=False)
+    else:
+        turned = {"H": heads, "M": tokens}
+        scores, context = _both(many, batch, 1, heads * seq, kv, LATENT + ROTARY, LATENT, fresh=False)
+        del scores["from"]
+        found += [_layer("query_to_latent", many, {**turned, "N": LATENT, "K": HEAD}), scores, context]
+        found.append(_layer("latent_to_value", many, {**turned, "N": HEAD, "K": LATENT}))
+        last = "latent_to_value"
+    return [*found, _layer("attention_output", many, _product(tokens, hidden, heads * HEAD), last)]
 
 
 def _feed_forward(decoder: Decoder, tokens: int) -> list[dict[str, Any]]:
