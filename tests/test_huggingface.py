@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
-from accelsim.gpu.decoder import load_decoder
+from accelsim.gpu.decoder import Decoder, load_decoder
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.workload_reader import load_workload
 
@@ -66,9 +66,134 @@ def test_families__have_what_their_configurations_do_not_say(model):
     assert (read.name, read.experts.shared, read.ffn) == ("Qwen2-57B-A14B", 2, 0)
 
 
+PUBLISHED = [
+    (3.884, "gemma3_text", 34, 2560, {"intermediate_size": 10240}),
+    (1.316, "gpt_neo", 24, 2048, {"num_heads": 16, "num_layers": 24, "intermediate_size": None, "vocab_size": 50257}),
+    (0.559, "bloom", 24, None, {"n_embed": 1024, "n_layer": 24, "n_head": 16, "vocab_size": 250880}),
+    (1.316, "opt", 24, 2048, {"num_attention_heads": 32, "ffn_dim": 8192, "vocab_size": 50272}),
+    (6.649, "mpt", None, None, {
+        "d_model": 4096, "n_heads": 32, "n_layers": 32, "expansion_ratio": 4, "vocab_size": 50432,
+        "attn_config": {"attn_impl": "torch", "alibi": True},
+    }),
+    (41.3, "falcon", 60, 8192, {
+        "num_attention_heads": 128, "num_kv_heads": 8, "multi_query": True, "new_decoder_architecture": True,
+        "vocab_size": 65024,
+    }),
+    (6.24, "chatglm", None, 4096, {
+        "num_layers": 28, "num_attention_heads": 32, "kv_channels": 128, "multi_query_attention": True,
+        "multi_query_group_num": 2, "ffn_hidden_size": 13696, "padded_vocab_size": 65024, "tie_word_embeddings": False,
+    }),
+    (3.03, "starcoder2", 30, 3072, {
+        "num_attention_heads": 24, "num_key_value_heads": 2, "intermediate_size": 12288, "vocab_size": 49152,
+    }),
+    (35.0, "cohere", 40, 8192, {
+        "num_attention_heads": 64, "num_key_value_heads": 64, "intermediate_size": 22528, "vocab_size": 256000,
+    }),
+    (4.19, "nemotron", 32, 3072, {
+        "num_attention_heads": 24, "num_key_value_heads": 8, "head_dim": 128, "intermediate_size": 9216,
+        "vocab_size": 256000, "tie_word_embeddings": False,
+    }),
+    (14.7, "phi3", 40, 5120, {
+        "num_attention_heads": 40, "num_key_value_heads": 10, "intermediate_size": 17920, "vocab_size": 100352,
+        "tie_word_embeddings": False,
+    }),
+    (6.92, "olmoe", 16, 2048, {
+        "num_attention_heads": 16, "intermediate_size": 1024, "num_experts": 64, "num_experts_per_tok": 8,
+        "vocab_size": 50304,
+    }),
+    (14.3, "qwen2_moe", 24, 2048, {
+        "num_attention_heads": 16, "intermediate_size": 5632, "moe_intermediate_size": 1408, "num_experts": 60,
+        "num_experts_per_tok": 4, "shared_expert_intermediate_size": 5632, "decoder_sparse_step": 1,
+        "mlp_only_layers": [], "vocab_size": 151936, "tie_word_embeddings": False,
+    }),
+    (131.6, "dbrx", None, None, {
+        "d_model": 6144, "n_heads": 48, "n_layers": 40, "vocab_size": 100352, "attn_config": {"kv_n_heads": 8},
+        "ffn_config": {"ffn_hidden_size": 10752, "moe_num_experts": 16, "moe_top_k": 4}, "tie_word_embeddings": False,
+    }),
+    (20.9, "gpt_oss", 24, 2880, {
+        "num_attention_heads": 64, "num_key_value_heads": 8, "head_dim": 64, "intermediate_size": 2880,
+        "num_local_experts": 32, "num_experts_per_tok": 4, "vocab_size": 201088,
+        "layer_types": ["sliding_attention", "full_attention"] * 12,
+    }),
+    (106.8, "glm4_moe", 46, 4096, {
+        "num_attention_heads": 96, "num_key_value_heads": 8, "head_dim": 128, "intermediate_size": 10944,
+        "moe_intermediate_size": 1408, "n_routed_experts": 128, "num_experts_per_tok": 8, "n_shared_experts": 1,
+        "first_k_dense_replace": 1, "num_nextn_predict_layers": 1, "vocab_size": 151552,
+    }),
+    (21.8, "ernie4_5_moe", 28, 2560, {
+        "num_attention_heads": 20, "num_key_value_heads": 4, "intermediate_size": 12288, "moe_intermediate_size": 1536,
+        "moe_num_experts": 64, "moe_k": 6, "moe_num_shared_experts": 2, "moe_layer_start_index": 1,
+        "moe_layer_interval": 1, "vocab_size": 103424,
+    }),
+    (15.7, "deepseek_v2", 27, 2048, {
+        "num_attention_heads": 16, "num_key_value_heads": 16, "intermediate_size": 10944, "moe_intermediate_size": 1408,
+        "n_routed_experts": 64, "num_experts_per_tok": 6, "n_shared_experts": 2, "first_k_dense_replace": 1,
+        "moe_layer_freq": 1, "q_lora_rank": None, "kv_lora_rank": 512, "qk_rope_head_dim": 64,
+        "qk_nope_head_dim": 128, "v_head_dim": 128, "vocab_size": 102400,
+    }),
+    (107.8, "llama4_text", 48, 5120, {
+        "num_attention_heads": 40, "num_key_value_heads": 8, "head_dim": 128, "intermediate_size": 8192,
+        "intermediate_size_mlp": 16384, "num_local_experts": 16, "num_experts_per_tok": 1,
+        "interleave_moe_layer_step": 1, "moe_layers": list(range(48)), "attention_chunk_size": 8192,
+        "vocab_size": 202048,
+    }),
+]  # fmt: skip
+
+
+def parameters(decoder: Decoder) -> int:
+    """Weights of all products, and the embedding; no norms, biases or learned positions."""
+    hidden, each = decoder.hidden, 3 if decoder.gated else 2
+    own = 2 * hidden * decoder.head_size * (decoder.heads + decoder.kv_heads)
+    if decoder.latent:
+        narrow = decoder.latent_queries
+        queries = narrow * (hidden + decoder.heads * 192) if narrow else hidden * decoder.heads * 192
+        own = queries + hidden * 576 + 512 * decoder.heads * 256 + decoder.heads * 128 * hidden
+    wide = decoder.ffn * decoder.dense_layers
+    if experts := decoder.experts:
+        wide += (experts.count + experts.shared) * experts.inter * (decoder.layers - experts.dense_layers)
+    return decoder.layers * own + each * hidden * wide + decoder.vocabulary * hidden * (1 if decoder.tied else 2)
+
+
+@pytest.mark.parametrize(
+    ("billions", "family", "layers", "hidden", "others"), PUBLISHED, ids=lambda each: str(each)[:12]
+)
+def test_released_models__have_the_parameters_that_are_published(billions, family, layers, hidden, others, model):
+    """Gemma 3 4B without its encoder of pictures; GLM-4.5 Air without its layer that predicts further tokens."""
+    sizes = {"num_hidden_layers": layers, "hidden_size": hidden, **others}
+    inner = {"model_type": family} | {key: size for key, size in sizes.items() if size is not None or key in others}
+    alone = load_decoder(model(inner))
+    assert parameters(alone) == pytest.approx(billions * 1e9, rel=0.005)
+    for key in ("text_config", "language_config"):
+        nested = load_decoder(model({"model_type": "sees", key: inner, "quantization_config": None}, key))
+        assert asdict(nested) | {"name": "", "left": ()} == asdict(alone) | {"name": "", "left": ()}
+
+
+def test_sizes_of_the_family__are_said(model):
+    inner = {"model_type": "gemma3_text", "num_hidden_layers": 34, "hidden_size": 2560, "intermediate_size": 10240}
+    left = load_decoder(model({"model_type": "gemma3", "text_config": inner})).left
+    assert [line.partition("config.json:1:1: ")[2] for line in left] == [
+        "num_attention_heads: is not there; 8, as gemma3_text has it",
+        "num_key_value_heads: is not there; 4, as gemma3_text has it",
+        "head_dim: is not there; 256, as gemma3_text has it",
+        "vocab_size: is not there; 262208, as gemma3_text has it",
+    ]
+
+
+def test_dense_layers__may_be_named_and_experts_absent(model):
+    first = RELEASED["qwen3_moe"] | {"mlp_only_layers": [0, 1]}
+    assert load_decoder(model(first, "first")).experts.dense_layers == 2
+    dense = PUBLISHED[-1][4] | {"model_type": "llama4_text", "num_hidden_layers": 48, "hidden_size": 5120}
+    read = load_decoder(model(dense | {"moe_layers": []}, "dense"))
+    assert (read.experts, read.ffn) == (None, 16384)
+    assert load_decoder(model(LLAMA | {"num_local_experts": 0}, "none")).experts is None
+
+
 def test_what_is_left_out__is_said_with_its_place(model, run):
     folder = model(
-        {"model_type": "gemma3", "text_config": LLAMA | {"model_type": "gemma3_text", "sliding_window": 512}}
+        {
+            "model_type": "gemma3",
+            "text_config": LLAMA | {"model_type": "gemma3_text", "sliding_window": 512, "head_dim": 128},
+        }
     )
     code, out, err = run("gpu", "serve", folder, "h100_sxm")
     assert (code, out.startswith("some-model on 1 x h100_sxm")) == (0, True)
@@ -80,9 +205,20 @@ def test_what_is_left_out__is_said_with_its_place(model, run):
     [
         ({"model_type": "mamba", "hidden_size": 768, "vocab_size": 50280}, ":1:1: no num_hidden_layers, n_layer"),
         (LLAMA | {"is_encoder_decoder": True}, "a model with an encoder; only decoders are read"),
+        (LLAMA | {"model_type": "roberta"}, "a model with an encoder; only decoders are read"),
+        (
+            LLAMA | {"layer_types": ["full_attention", "linear_attention"]},
+            "layer_types: layers of kind 'linear_attention'",
+        ),
+        (LLAMA | {"attn_type_list": [1, 0]}, "attn_type_list: layers of kind '0'"),
+        (LLAMA | {"full_attention_interval": 4}, ":15:30: full_attention_interval: layers of several kinds"),
+        (LLAMA | {"mlp_only_layers": [3]}, "layers without experts between others"),
         (LLAMA | {"num_hidden_layers": 0}, "config.json:3:24: num_hidden_layers: must be at least 1"),
         (LLAMA | {"decoder_sparse_step": 2}, "experts in some layers only"),
-        (LLAMA | {"kv_lora_rank": 512, "qk_rope_head_dim": 64}, "only latent attention with kv_lora_rank 512"),
+        (
+            LLAMA | {"kv_lora_rank": 512, "v_head_dim": 256},
+            ":16:17: v_head_dim: only latent attention with kv_lora_rank 512",
+        ),
         ({"layers": 3}, "unknown key 'layers'"),
     ],
 )
@@ -99,23 +235,23 @@ def test_workload__is_the_one_that_ships(ships, sizes, model):
     assert (read.layers, read.edges, read.yields) == (shipped.layers, shipped.edges, shipped.yields)
 
 
-@pytest.mark.parametrize("name", RELEASED)
+@pytest.mark.parametrize("name", [*RELEASED, "deepseek_v2"])
 def test_workload__has_the_multiply_accumulates_of_its_decoder(name, model):
     """All but attention and the router: a weight is used once by each token that meets it."""
-    read = load_workload(model(RELEASED[name]) / "config.json", {"seq": "512", "batch": "2"})
-    decoder = load_decoder(name)
+    folder = model(RELEASED.get(name) or PUBLISHED[-2][4] | {"model_type": name, "n_layer": 27, "n_embd": 2048})
+    read, decoder = load_workload(folder / "config.json", {"seq": "512", "batch": "2"}), load_decoder(folder)
     products = [layer for layer in read.layers if layer.name not in ("attention_scores", "attention_context", "router")]
-    experts = decoder.experts
-    per_token = 3 if decoder.gated else 2
-    wide = decoder.ffn * decoder.dense_layers
-    if experts:
-        wide += experts.inter * (experts.top + experts.shared) * (decoder.layers - experts.dense_layers)
-    if decoder.latent_queries:
-        own = 7168 * 1536 + 1536 * 128 * 192 + 7168 * 576 + 512 * 128 * 256 + 128 * 128 * 7168
-    else:
-        own = 2 * decoder.hidden * decoder.head_size * (decoder.heads + decoder.kv_heads)
-    expected = decoder.hidden * (per_token * wide + decoder.vocabulary) + own * decoder.layers
-    assert sum(layer.macs * layer.repeat for layer in products) == 1024 * expected
+    met = replace(decoder, tied=True)  # the output layer alone
+    if experts := decoder.experts:
+        met = replace(met, experts=replace(experts, count=experts.top))
+    assert sum(layer.macs * layer.repeat for layer in products) == 1024 * parameters(met)
+
+
+def test_serve__has_the_weights_of_latent_attention_without_latent_queries(model, run):
+    """DeepSeek-V2-Lite: 15.7e9 weights of 2 bytes."""
+    folder = model(PUBLISHED[-2][4] | {"model_type": "deepseek_v2", "n_layer": 27, "n_embd": 2048})
+    code, out, _ = run("gpu", "serve", folder, "h100_sxm")
+    assert (code, "weights 31.4 GB" in out, "query from latent" in out) == (0, True, False)
 
 
 def test_workload__of_latent_attention_has_as_many_scores_in_either_form(model):

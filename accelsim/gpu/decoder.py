@@ -32,7 +32,7 @@ class Experts:
 
 @dataclass(frozen=True, slots=True)
 class Decoder:
-    """A decoder of equal layers; `ffn` is 0 where experts stand in all of them, `latent_queries` without MLA."""
+    """A decoder of equal layers; `ffn` is 0 where all have experts, `latent_queries` where queries have no vector."""
 
     name: str
     layers: int
@@ -45,6 +45,7 @@ class Decoder:
     vocabulary: int
     tied: bool
     experts: Experts | None
+    latent: bool
     latent_queries: int
     left: tuple[str, ...] = ()
     """What another tool's configuration says and no field here does, each with its place."""
@@ -88,13 +89,13 @@ _DECODER: Keys = {
     "vocabulary": Key(fields.positive_int, "tokens that there are"),
     "tied": Key(fields.boolean, "whether the output layer has the weights of the embedding", "false"),
     "experts": Key(_experts, "a mixture of experts instead of the feed-forward network", "none"),
-    "latent_queries": Key(
-        fields.positive_int,
-        "width of the queries' latent vector, where attention is latent as in DeepSeek-V2 and -V3; that of keys and "
-        "values is 512, and 64 words have the position",
-        "attention is not latent",
-        "words",
+    "latent": Key(
+        fields.boolean,
+        "whether attention is latent as in DeepSeek-V2 and -V3: the vector of keys and values has 512 words, and 64 "
+        "more have the position",
+        "true with `latent_queries`",
     ),
+    "latent_queries": Key(fields.positive_int, "width of the queries' latent vector", "queries have none", "words"),
 }
 DECODER_FORM: Form = keys_form(_DECODER)
 """What may stand under `decoder`, as JSON Schema."""
@@ -150,4 +151,5 @@ def read_decoder(body: Node, problems: Problems) -> Decoder | None:
     values["gated"] = values["gated"] is not False
     values["tied"] = bool(values["tied"])
     values["latent_queries"] = values["latent_queries"] or 0
+    values["latent"] = bool(values["latent"] or values["latent_queries"])
     return Decoder(**values) if len(problems) == before else None

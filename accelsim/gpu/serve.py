@@ -152,7 +152,7 @@ def misfit(decoder: Decoder, split: Split) -> str:
     kv_heads = decoder.kv_heads
     if decoder.heads % tp:
         return f"--tp {tp} does not divide {decoder.heads} heads"
-    if not decoder.latent_queries and kv_heads % tp and tp % kv_heads:
+    if not decoder.latent and kv_heads % tp and tp % kv_heads:
         return f"--tp {tp} and {kv_heads} key-value heads: one must divide the other"
     if decoder.ffn % tp:
         return f"--tp {tp} does not divide ffn, {decoder.ffn}"
@@ -172,15 +172,18 @@ def misfit(decoder: Decoder, split: Split) -> str:
 def _products(decoder: Decoder, tp: int, *, absorbed: bool) -> list[tuple[str, int, int, int]]:
     """Products of the attention of a layer on one GPU: name, N, K and how many at once."""
     heads, hidden = decoder.heads // tp, decoder.hidden
-    if not decoder.latent_queries:
+    if not decoder.latent:
         wide = (heads + 2 * _kv_heads(decoder, tp)) * decoder.head_size
         return [("query, key, value", wide, hidden, 1), ("attention output", hidden, heads * decoder.head_size, 1)]
     own = [("key, value from latent", heads * 2 * HEAD, LATENT, 1)]
     if absorbed:
         own = [("query to latent", LATENT, HEAD, heads), ("value from latent", HEAD, LATENT, heads)]
+    queries = [("query", heads * (HEAD + ROTARY), hidden, 1)]
+    if decoder.latent_queries:
+        queries = [("query from latent", heads * (HEAD + ROTARY), decoder.latent_queries, 1)]
     return [
         ("to latent", decoder.latent_queries + LATENT + ROTARY, hidden, 1),
-        ("query from latent", heads * (HEAD + ROTARY), decoder.latent_queries, 1),
+        *queries,
         *own,
         ("attention output", hidden, heads * HEAD, 1),
     ]
@@ -203,7 +206,7 @@ def _shared_width(decoder: Decoder, tp: int) -> int:
 
 def _cache_words(decoder: Decoder, tp: int) -> int:
     """Words of the cache for a token, in each layer of a GPU."""
-    return LATENT + ROTARY if decoder.latent_queries else 2 * _kv_heads(decoder, tp) * decoder.head_size
+    return LATENT + ROTARY if decoder.latent else 2 * _kv_heads(decoder, tp) * decoder.head_size
 
 
 def steps_of(decoder: Decoder, request: Request, split: Split, sequences: int, *, prompts: bool) -> Step:
@@ -228,7 +231,7 @@ def steps_of(decoder: Decoder, request: Request, split: Split, sequences: int, *
     kind = "decode" if tokens == sequences else "attention"
     attention = Work(kind, (sequences, tokens // sequences, cached, heads, kv_heads))
     turned = (heads + kv_heads) * decoder.head_size
-    if decoder.latent_queries:
+    if decoder.latent:
         turned = (heads + 1) * ROTARY
     before = [
         *(product(*each) for each in _products(decoder, tp, absorbed=tokens == sequences)),

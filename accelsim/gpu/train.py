@@ -304,7 +304,7 @@ def flops_of(decoder: Decoder, sequence: int) -> float:
             if each.work.kind == "product":
                 total += many * each.count * 2 * math.prod(each.work.sizes)
             elif each.work.kind == "attention":
-                width = 2 * HEAD + ROTARY if decoder.latent_queries else 2 * decoder.head_size
+                width = 2 * HEAD + ROTARY if decoder.latent else 2 * decoder.head_size
                 total += many * decoder.heads * width * sequence * (sequence + 1)
             elif each.work.kind == "experts" and experts:
                 total += many * 2 * sequence * experts.top * (2 + decoder.gated) * decoder.hidden * experts.inter

@@ -127,7 +127,7 @@ class Pricing:
         return self._cost(PRODUCT, shapes, time_products(self.gpu, shapes, self._stack_of(PRODUCT)))
 
     def _attention(self, batch: Floats, tokens: Floats, cached: Floats, heads: Floats, kv_heads: Floats) -> _Cost:
-        one, latent = bool(tokens[0] == 1), self.decoder.latent_queries > 0
+        one, latent = bool(tokens[0] == 1), self.decoder.latent
         kind = (MLA_PREFILL, MLA_DECODE)[one] if latent else (PREFILL, DECODE)[one]
         shapes = (
             latent_shapes(

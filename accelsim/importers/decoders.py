@@ -59,7 +59,7 @@ def _product(rows: int, columns: int, depth: int) -> dict[str, int]:
 
 def _attention(decoder: Decoder, batch: int, seq: int, kv: int) -> list[dict[str, Any]]:
     """Products of attention whose keys and values are as wide as a head."""
-    if decoder.latent_queries:
+    if decoder.latent:
         return _latent_attention(decoder, batch, seq, kv)
     tokens, many, groups, wide = batch * seq, decoder.layers, decoder.kv_heads, decoder.head_size
     widths = {"query": decoder.heads * wide, "key": groups * wide, "value": groups * wide}
@@ -91,11 +91,12 @@ def _latent_attention(decoder: Decoder, batch: int, seq: int, kv: int) -> list[d
     latent space instead, in which all heads share one key, and what comes back is turned into values.
     """
     tokens, heads, many, hidden = batch * seq, decoder.heads, decoder.layers, decoder.hidden
-    found = [
-        _layer("query_latent", many, _product(tokens, decoder.latent_queries, hidden)),
-        _layer("query", many, _product(tokens, heads * (HEAD + ROTARY), decoder.latent_queries), "query_latent"),
-        _layer("latent", many, _product(tokens, LATENT + ROTARY, hidden)),
-    ]
+    narrow, wide = decoder.latent_queries, heads * (HEAD + ROTARY)
+    found = [_layer("query", many, _product(tokens, wide, hidden))]
+    if narrow:
+        found = [_layer("query_latent", many, _product(tokens, narrow, hidden))]
+        found.append(_layer("query", many, _product(tokens, wide, narrow), "query_latent"))
+    found.append(_layer("latent", many, _product(tokens, LATENT + ROTARY, hidden)))
     last = "attention_context"
     if kv == seq:
         found.append(_layer("key_value", many, _product(tokens, heads * 2 * HEAD, LATENT)))
