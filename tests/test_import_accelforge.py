@@ -403,6 +403,42 @@ workload:
     assert "16384 bit" in [level.get("size") for level in machine["levels"]]
 
 
+@pytest.mark.parametrize(
+    ("formula", "rates"),
+    [
+        ("max(read_latency, write_latency)", (None, 16, 32)),
+        ("max(read_actions / 1e9, write_actions / 2e9)", (None, 16, 32)),
+        ("read_actions / 1e9 + write_actions / 1e9", (16, None, None)),
+        ("(read_actions + write_actions) / 5e8", (8, None, None)),
+        ("read_latency + write_latency", (16, None, None)),  # the slower of both
+        ("0", (None, None, None)),
+        ("busy * 2", (16, None, None)),
+    ],
+)
+def test_total_latency__is_any_formula_of_calls_and_times(imported, formula, rates):
+    """As in AccelForge's course: 64 bit of an action are 8 words, and a cycle takes 2 ns."""
+    text = MACHINE.replace("max(a.n_calls / a.throughput for a in actions)", formula)
+    foreign = imported(text, GEMM)
+    buffer = machine_of(foreign).levels[1]
+    assert (buffer.bandwidth, buffer.read_bandwidth, buffer.write_bandwidth) == rates
+    wrong = "total_latency: 'busy' in 'busy * 2' has no value; the sum of its actions' times is taken"
+    assert (wrong in said(foreign)) == formula.startswith("busy")
+
+
+def test_clock__is_the_rate_that_a_formula_of_the_compute_unit_gives(imported):
+    text = MACHINE.replace("name: MAC\n", "name: MAC\n    total_latency: compute_actions / 2.5e8\n")
+    assert machine_of(imported(text, GEMM)).clock_hz == 2.5e8
+
+
+def test_network__has_no_level_and_is_said(imported):
+    text = MACHINE.replace(
+        "  - !Container", "  - !Network {name: NoC, actions: [{name: hops, energy: 5}]}\n  - !Container"
+    )
+    foreign = imported(text, GEMM)
+    assert foreign.architecture == imported(MACHINE, GEMM).architecture
+    assert "NoC: stores nothing; the energy of its hops is left out" in said(foreign)
+
+
 def test_container__was_a_fanout_once(imported):
     assert machine_of(imported(MACHINE.replace("!Container", "!Fanout"))) == machine_of(imported(MACHINE))
 

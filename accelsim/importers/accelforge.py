@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -64,7 +64,6 @@ from accelsim.model.evaluate import evaluate
 
 _UNLIMITED_BITS = 2**50
 _SUM, _MAX = "sum(a.n_calls / a.throughput for a in actions)", "max(a.n_calls / a.throughput for a in actions)"
-_LATENCIES = "max(read_latency, write_latency)"
 _CALLS = re.compile(r"(sum|max)\(a\.n_calls for a in actions\)(.*)")
 _NODE_KEYS = {"name", "size", "actions", "tensors", "spatial", "component_class", "leak_power", "total_latency", "area"}
 _NODE_KEYS |= {"extra_attributes_for_component_model", "enabled"}
@@ -72,6 +71,8 @@ _SPATIAL_KEYS = {"name", "fanout", "reuse", "may_reuse", "loop_bounds", "min_usa
 _LEFT = {"power_gateable": "instances that idle leak too"}
 _LEFT |= {"force_memory_hierarchy_order": "the order of the levels is that of the file"}
 _LEFT |= {"bits_per_value_scale": "values take the same room and energy here as elsewhere"}
+_LEFT |= {"constraints": "of an older form; write tensors and spatial at the node", "attributes": "of an older form"}
+_LEFT |= {"latency": "of an older form; write total_latency"}
 """Why keys that nothing here reads are left out, where that is known."""
 
 
@@ -106,7 +107,7 @@ def convert(documents: Sequence[Document]) -> Foreign:
     architecture, axes, modelled = None, list[_Axis](), list[str]()
     arch = _one(bodies, "arch")
     if arch is not None:
-        nodes = _nodes(arch)  # refused before anything of it is worked out
+        nodes = _nodes(arch, notes)  # refused before anything of it is worked out
         workload, layers = _of_one_unit(nodes, workload, layers, notes)
         nodes = _enabled(nodes, layers, notes)
         names = _variables([arch, *bodies], _widths(layers), nodes)
@@ -169,15 +170,17 @@ def _widths(layers: Sequence[Layer]) -> dict[str, Value]:
 # architecture
 
 
-def _nodes(arch: Map) -> list[Map]:
+def _nodes(arch: Map, notes: list[Note]) -> list[Map]:
     found: list[Map] = []
     for node in tables(value(arch, "nodes", Seq)):
         node.tag = node.tag.replace("!Fanout", "!Container")  # its name until 2026
         kind = node.tag.lstrip("!")
         if kind == "Hierarchical":
-            found += _nodes(node)
+            found += _nodes(node, notes)
         elif kind in ("Memory", "Container", "Compute", "Toll"):
             found.append(node)
+        elif kind == "Network":
+            notes.append(Note(node.mark, str(node.get("name")), "stores nothing; the energy of its hops is left out"))
         else:
             raise refuse(node.mark, f"!{kind}: accelsim's levels are a ladder of !Memory and !Container above !Compute")
     return found
@@ -312,27 +315,45 @@ def _rates(
     node: Map, actions: Sequence[str], names: Mapping[str, Value], notes: list[Note]
 ) -> tuple[dict[str, float], bool]:
     """Bits that actions of each kind move in a second (actions of a compute unit), and whether they share the time."""
-    tables_ = {str(action.get("name")): action for action in tables(value(node, "actions", Seq, Seq(node.mark)))}
+    given = {str(action.get("name")): action for action in tables(value(node, "actions", Seq, Seq(node.mark)))}
+    each_s = {name: _each_s(action, names) for name, action in given.items()}
     latency = str(node.get("total_latency", _SUM))
-    found = dict.fromkeys(actions, math.inf)
-    bits = {name: _bits(tables_.get(name, Map(node.mark)), names) for name in actions}
     calls = _CALLS.fullmatch(latency)
+    alone = {name: each_s.get(name, 0.0) for name in actions}
+    shared = latency != _MAX
     if calls:
-        each_s = as_number(f"1{calls[2]}", node.where("total_latency"), names)
-        found = {name: bits[name] / each_s if each_s else math.inf for name in actions}
-    elif latency in (_SUM, _MAX, _LATENCIES):
-        given = {name: not {"throughput", "latency"}.isdisjoint(tables_.get(name, {})) for name in actions}
-        for name in (name for name in actions if given[name]):
-            each_s = number(tables_[name], "latency", 0, names)
-            rate = 1 / each_s if each_s else math.inf
-            found[name] = bits[name] * number(tables_[name], "throughput", rate, names)
-        if not all(given.values()) and node.get("component_class", "Dummy") != "Dummy":
-            why = f"the rate of {node.get('name')} is that of a component model; it is unlimited here"
-            notes.append(Note(node.mark, "throughput", why))
-    elif latency != "0":
-        why = f"{latency}: no bandwidth; it is unlimited here"
-        notes.append(Note(node.where("total_latency"), "total_latency", why))
-    return found, latency not in (_MAX, _LATENCIES) and not (calls and calls[1] == "max")
+        alone = dict.fromkeys(actions, as_number(f"1{calls[2]}", node.where("total_latency"), names))
+        shared = calls[1] == "sum"
+    elif latency not in (_SUM, _MAX):
+        try:
+            alone = {name: _total_s(latency, each_s, {name}, names) for name in actions}
+            shared = _total_s(latency, each_s, set(actions), names) > max(alone.values())
+        except FormulaError as error:
+            notes.append(
+                Note(node.where("total_latency"), "total_latency", f"{error}; the sum of its actions' times is taken")
+            )
+    unsaid = any({"throughput", "latency"}.isdisjoint(given.get(name, {})) for name in actions)
+    if unsaid and not calls and node.get("component_class", "Dummy") != "Dummy":
+        why = f"the rate of {node.get('name')} is that of a component model; it is unlimited here"
+        notes.append(Note(node.mark, "throughput", why))
+    bits = {name: _bits(given.get(name, Map(node.mark)), names) for name in actions}
+    return {name: bits[name] / alone[name] if alone[name] else math.inf for name in actions}, shared
+
+
+def _each_s(action: Map, names: Mapping[str, Value]) -> float:
+    """Seconds of one action."""
+    latency = number(action, "latency", 0, names)
+    return 1 / number(action, "throughput", 1 / latency if latency else math.inf, names)
+
+
+def _total_s(formula: str, each_s: Mapping[str, float], called: Set[str], names: Mapping[str, Value]) -> float:
+    """Seconds of a component whose actions of some kinds are called once each."""
+    counts = {f"{name}_actions": int(name in called) for name in each_s}
+    times = {f"{name}_latency": each * (name in called) for name, each in each_s.items()}
+    found = work_out(formula, {**names, **counts, **times})
+    if not isinstance(found, int | float) or not 0 <= found < math.inf:
+        raise FormulaError(f"{quoted(formula)} is no time")
+    return float(found)
 
 
 def _bits(action: Map, names: Mapping[str, Value]) -> int:
@@ -616,7 +637,7 @@ def _export(documents: Sequence[Document], mapping: LoopNest) -> str:
     layers = [] if workload is None else read_workload(workload, _one(bodies, "renames"), notes)[1]
     if arch is None or len(layers) != 1:
         raise AccelsimError("a mapping of AccelForge needs its own architecture and its workload of one Einsum")
-    nodes = _enabled(_nodes(arch), layers, notes)
+    nodes = _enabled(_nodes(arch, notes), layers, notes)
     names = _variables([arch, *bodies], _widths(layers), nodes)
     axes = _architecture(arch, nodes, names, notes)[1]
     if mapping.imperfect or mapping.padded:

@@ -36,6 +36,7 @@ _RANGE = re.compile(r"(\d{1,9})\s*<=\s*(\w+)\s*<(=?)\s*(.+)")
 _ACCESS = re.compile(r"(\w+)\s*\[([^\]]*)\]")
 _EINSUM_KEYS = {"name", "einsum", "tensor_accesses", "renames", "is_copy_operation", "iteration_space_shape", "shape"}
 _EINSUM_KEYS |= {"n_instances"}
+_LEFT = dict.fromkeys(("map_op", "reduce_op"), "what it calculates; counted, and charged, as a multiply-accumulate")
 _WORKLOAD_KEYS = {"rank_sizes", "iteration_space_shape", "shape", "bits_per_value", "einsums", "version"}
 _WORKLOAD_KEYS |= {"persistent_tensors", "n_instances"}
 Sets = Mapping[str, frozenset[str]]
@@ -80,7 +81,7 @@ def read_workload(workload: Map, renames: Map | None, notes: list[Note]) -> tupl
     read = {name for each, _ in accesses for name, (_, output) in each.items() if not output}
     for tensors, item in accesses:
         table = item if isinstance(item, Map) else Map(workload.where("einsums"))
-        note_others(table, _EINSUM_KEYS, {}, notes)
+        note_others(table, _EINSUM_KEYS, _LEFT, notes)
         output = next(name for name, (_, out) in tensors.items() if out)
         name = plain_name(str(table.get("name", output)))
         dims = _dims(tensors, bounds | _bounds(table), sizes, table.mark)
