@@ -406,6 +406,44 @@ def test_networks__have_no_level_and_are_said(read):
     assert added.architecture == read(V04, PROBLEM).architecture
 
 
+def test_problem__may_have_sizes_of_variables(read):
+    """As the workloads of CiMLoop have them."""
+    problem = PROBLEM.replace("K: 4", "K: BITS // 2")
+    assert problem != PROBLEM
+    variables = "variables: {BATCH: 8, BITS: BATCH}\n"
+    assert read(problem, variables).workload["einsum"]["dims"] == read(PROBLEM).workload["einsum"]["dims"]
+    with pytest.raises(SpecError, match=r"K: 'BITS' in 'BITS // 2' has no value; name the file of its `variables` too"):
+        read(problem)
+
+
+def test_shape__may_stand_in_a_file_of_its_own(read):
+    """As in Timeloop's folder `problem-shapes`."""
+    shape = "shape:\n  name: gemm\n  dimensions: [M, N, K]\n  data-spaces:\n"
+    shape += "".join(
+        f"  - {{name: {name}, projection: {ranks}{', read-write: true' if name == 'Z' else ''}}}\n"
+        for name, ranks in (("A", "[[[M]], [[K]]]"), ("B", "[[[N]], [[K]]]"), ("Z", "[[[M]], [[N]]]"))
+    )
+    problem = "problem: {shape: gemm, M: 4, N: 6, K: 8}\n"
+    einsum = read(shape, problem).workload["einsum"]
+    assert (einsum["dims"], einsum["output"]) == ({"M": 4, "N": 6, "K": 8}, "Z")
+    with pytest.raises(SpecError, match="'gemm' is not known; name its file too"):
+        read(problem)
+    with pytest.raises(SpecError, match="no dimensions"):
+        read(shape.replace("[M, N, K]", "[]"), problem)
+
+
+def test_mapping__of_fused_einsums_is_refused(read):
+    with pytest.raises(SpecError, match=":1:1: mapping: one of several fused Einsums"):
+        read(V03, PROBLEM, "mapping: {type: fused, nodes: [{type: storage, target: 0}]}\n")
+
+
+def test_attributes__that_change_cycles_are_said_to(read):
+    scale = "update_fifo_depth: 2, per_dataspace_bandwidth_consumption_scale: {Weights: 2}, network_fill_latency: 3"
+    notes = [note.why for note in read(V04.replace("update_fifo_depth: 2", scale), PROBLEM).notes]
+    assert "a word of each tensor takes the same bandwidth" in notes
+    assert "delays of networks are not added to the cycles" in notes
+
+
 def test_words__have_the_older_names_too(read):
     """`word_width` and `n_words`, as in Timeloop's buffer.cpp."""
     old = V03.replace("word-bits", "word_width").replace("block-size", "n_words")

@@ -175,12 +175,12 @@ def kind_of(document: Document) -> str | None:
         return "timeloop"
     if {"arch", "renames"} & set(body) or _holds(body, "workload", "einsums", "rank_sizes", "shape"):
         return "accelforge"
-    if _holds(body, "mapping", "nodes") and "problem" not in body:
+    if _holds(body, "mapping", "nodes") and not _holds(body, "mapping", "type"):
         return "accelforge"
     timeloop = bool(_TIMELOOP_KEYS & set(body)) or isinstance(body.get("mapping"), Seq)
-    timeloop |= _holds(body, "architecture", "nodes", "subtree", "local", "storage") or _holds(
-        body, "constraints", "targets"
-    )
+    timeloop |= _holds(body, "architecture", "nodes", "subtree", "local", "storage")
+    timeloop |= _holds(body, "constraints", "targets") or _holds(body, "shape", "dimensions")
+    timeloop |= _holds(body, "mapping", "type")  # of LoopTree
     return "timeloop" if timeloop else None
 
 

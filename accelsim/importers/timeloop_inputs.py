@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from accelsim.importers.timeloop_machine import (
 from accelsim.importers.timeloop_sparse import read_densities, read_sparsity
 from accelsim.importers.values import (
     FormulaError,
+    as_number,
     file_stem,
     for_layers,
     largest_product,
@@ -37,7 +38,7 @@ from accelsim.importers.values import (
     whole,
     work_out,
 )
-from accelsim.inputs.errors import AccelsimError, Mark
+from accelsim.inputs.errors import AccelsimError, Mark, SpecError
 from accelsim.inputs.units import listed, quoted
 from accelsim.inputs.workload import ROLES
 
@@ -64,9 +65,12 @@ class ProblemShape:
     densities: dict[str, Any] = field(default_factory=dict)
 
 
-def read_shape(problem: Map, notes: list[Note]) -> ProblemShape:
-    """Read what stands under `problem`."""
+def read_shape(
+    problem: Map, notes: list[Note], variables: Mapping[str, Any] | None = None, shapes: Iterable[Map | Seq] = ()
+) -> ProblemShape:
+    """Read what stands under `problem`; sizes may be formulas of the variables, its shape one of `shapes` by name."""
     written, instance = problem.get("shape"), value(problem, "instance", Map, problem)
+    written = next((one for one in shapes if isinstance(one, Map) and one.get("name") == written), written)
     if isinstance(written, Map):
         names = [str(dim) for dim in value(written, "dimensions", Seq)]
         coefficients = {str(one.get("name")): one.get("default", 1) for one in tables_under(written, "coefficients")}
@@ -80,14 +84,16 @@ def read_shape(problem: Map, notes: list[Note]) -> ProblemShape:
         names, given = list("RSPQCKN"), [(name, ranks, name == "Outputs") for name, ranks in _CNN]
         coefficients = dict.fromkeys(("Wstride", "Hstride", "Wdilation", "Hdilation"), 1)
     else:
-        raise refuse(problem.where("shape"), f"problem.shape: {quoted(str(written))} is not known; write it out")
+        raise refuse(problem.where("shape"), f"problem.shape: {quoted(str(written))} is not known", "name its file too")
+    if not names:
+        raise refuse(problem.where("shape"), "problem.shape: no dimensions")
     shape = ProblemShape(str(written.get("name") or "") if isinstance(written, Map) else "cnn-layer")
     shape.name = plain_name(shape.name or Path(problem.mark.file).stem.split(".")[0])
     for dim in names:
-        shape.dims[dim] = _whole(instance, dim)
+        shape.dims[dim] = _whole(instance, dim, variables)
     for key, held in instance.items():
         if key in coefficients:
-            coefficients[key] = _whole(instance, key)
+            coefficients[key] = _whole(instance, key, variables)
         elif key in ("densities", "commonDensities") and held:
             shape.densities = read_densities(value(instance, key, Map), notes)
         elif key not in (*names, "shape", "version", "name", "type") and held and (held != 1 or "pad" in key):
@@ -113,10 +119,15 @@ def _of_no_shape(key: str, coefficients: Iterable[str]) -> str:
     return "is no dimension and no coefficient of the shape"
 
 
-def _whole(instance: Map, key: str) -> int:
+def _whole(instance: Map, key: str, variables: Mapping[str, Any] | None) -> int:
     if key not in instance:
         raise refuse(instance.mark, f"problem.instance: {key} is missing")
-    return whole(instance[key], instance.where(key))
+    where = instance.where(key)
+    try:
+        return whole(as_number(instance[key], where, variables), where)
+    except SpecError as error:
+        hint = "name the file of its `variables` too" if isinstance(instance[key], str) else ""
+        raise refuse(where, f"problem.instance: {key}: {error.problems[0].what}", hint) from None
 
 
 def _ranks(projection: Any) -> Iterable[Any]:
@@ -177,7 +188,7 @@ _KEEPING = ("bypass", "bypassing", "datatype", "dataspace")
 _OF_THE_MACHINE = "architecture_constraints"
 _OF_THE_MAPPER = ("constraints", "mapspace_constraints", "mapspace", "extra_mapping_constraints")
 _KEYS = {"architecture", "problem", "mapping", "variables", "ERT", "ART", _OF_THE_MACHINE, *_OF_THE_MAPPER}
-_KEYS |= {"sparse_optimizations"}
+_KEYS |= {"sparse_optimizations", "shape"}
 _UNREAD = {"globals", "version", "dumped_by_timeloop_front_end"}
 _KEYS |= _UNREAD
 _LEFT_OUT = {
@@ -262,7 +273,7 @@ def _shapes(found: dict[str, list[Map | Seq]], notes: list[Note]) -> list[Proble
     for body in found.get("problem", ()):
         if not isinstance(body, Map):
             raise refuse(body.mark, "expected a map of keys")
-        shape = read_shape(body, notes)
+        shape = read_shape(body, notes, _variables(found.get("variables", ())), found.get("shape", ()))
         first = shapes[0] if shapes else shape
         if shape.roles != first.roles:
             what = f"a problem with the tensors {listed(shape.tensors)}, after one with {listed(first.tensors)}"
@@ -291,6 +302,10 @@ def _by_key(documents: Sequence[Document], notes: list[Note]) -> dict[str, list[
                 if name not in _UNREAD and not isinstance(held, Map | Seq):
                     raise refuse(body.where(key), f"{key}: expected a map or a list")
                 found.setdefault(name, []).append(held)
+                if name == "mapping" and isinstance(held, Map) and held.get("type") == "fused":
+                    raise refuse(
+                        body.where(key), "mapping: one of several fused Einsums; `accelsim fuse` finds its own"
+                    )
                 if name in ("architecture", "mapping") and len(found[name]) > 1:
                     raise refuse(body.where(key), f"a second {key}, after that in {found[name][0].mark.file}")
     return found

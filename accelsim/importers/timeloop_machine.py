@@ -51,6 +51,9 @@ _MEANS = {
     "allow_overbooking": "tiles that exceed a capacity are not valid here",
     "reduction_supported": "partial sums are added wherever they meet",
     "has_power_gating": "leakage is that of all instances",
+    "per_dataspace_bandwidth_consumption_scale": "a word of each tensor takes the same bandwidth",
+    "network_fill_latency": "delays of networks are not added to the cycles",
+    "network_drain_latency": "delays of networks are not added to the cycles",
     "network": "stores nothing; the energy of its wires is left out",
 }
 """What attributes would mean that have no counterpart; of others it is only said that they have none."""
@@ -352,8 +355,8 @@ class _NodeReader:
         own = value(node, "attributes", Map, Map(node.mark))
         for key in own:
             spelt = _spelt(key)
-            held = attributes.get(spelt)
-            default = _DEFAULTS.get(spelt, held if held in (False, None, "") else object())
+            held = own[key] if isinstance(own[key], Map | Seq) else attributes.get(spelt)
+            default = _DEFAULTS.get(spelt, held if held in (False, None, "", {}, []) else object())
             of_zeros = "metadata" in key or "compression" in key
             if spelt not in _READ and not of_zeros and held != default:
                 why = _MEANS.get(spelt, "has no counterpart; it changes no count")
