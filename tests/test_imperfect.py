@@ -1,6 +1,6 @@
 """Remainders and padding in the search: the optimum is that of brute force, and what a mapping costs at least is so.
 
-`ACCELSIM_IMPERFECT_PROBLEMS`: how many random problems are looked at (default 60).
+`ACCELSIM_IMPERFECT_PROBLEMS`: how many random problems are looked at (default 90).
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from accelsim.search.mapper import map_einsum
 from tests.brute import check_points, identity, ragged_cost
 from tests.problems import problem, with_products
 
-PROBLEMS = int(os.environ.get("ACCELSIM_IMPERFECT_PROBLEMS", "60"))
+PROBLEMS = int(os.environ.get("ACCELSIM_IMPERFECT_PROBLEMS", "90"))
 GROUPS = 6
-MOST = 6000
-KNOWN = [543]
-"""Problems that a mistake was once found with: the best mapping spreads one dimension over both axes, 5 = 3 x 2."""
+MOST = 2500
+KNOWN = {543: 5715}
+"""A problem that a mistake was once found with, and its mappings: the best spreads 5 = 3 x 2 over both axes."""
 OBJECTIVES = {"energy": (1, 0), "edp": (1, 1), "cycles": (0, 1)}
 
 
@@ -127,11 +127,11 @@ class Walked:
         return found
 
 
-def walks(seeds: Iterable[int]) -> Iterator[Walked]:
+def walks(seeds: Iterable[int], most: int = MOST) -> Iterator[Walked]:
     """The problems among these that have few mappings with remainders."""
     for seed in seeds:
         architecture, einsum, imperfect = awkward(seed)
-        known = mappings(architecture, einsum, imperfect) if imperfect else None
+        known = mappings(architecture, einsum, imperfect, most=most) if imperfect else None
         if known is not None:
             yield Walked(seed, architecture, einsum, imperfect, known)
 
@@ -139,7 +139,8 @@ def walks(seeds: Iterable[int]) -> Iterator[Walked]:
 @pytest.fixture(scope="module", params=range(GROUPS))
 def walked(request) -> list[Walked]:
     """Every sixth problem, for all tests."""
-    return [*walks([*range(request.param, PROBLEMS, GROUPS), *KNOWN[request.param :: GROUPS]])]
+    found = [*walks(range(request.param, PROBLEMS, GROUPS))]
+    return found if request.param else [*found, *walks(KNOWN, max(KNOWN.values()))]
 
 
 def test_best_with_remainders__is_that_of_brute_force(walked):
@@ -256,7 +257,7 @@ def test_what_mappings_cost_at_least__they_cost():
 def test_best_with_remainders__has_the_products_that_constraints_ask_for(walked):
     """With the same brute force; every third time of the instances that loops use at least on an axis."""
     looked = posed = 0
-    for each in [*walked, *walks(range(PROBLEMS + walked[0].seed % GROUPS, 90, GROUPS))]:
+    for each in [*walked, *walks(range(PROBLEMS + walked[0].seed % GROUPS, 120, GROUPS))]:
         seed, architecture, einsum, imperfect = each.seed, each.architecture, each.einsum, each.imperfect
         wide = [level for level in architecture.levels if level.x.size > 2]
         if not wide:

@@ -38,6 +38,8 @@ from tests.test_imperfect import awkward, mappings
 
 CASES = int(os.environ.get("ACCELSIM_SYSTOLIC_CASES", "200"))
 PROBLEMS = int(os.environ.get("ACCELSIM_SYSTOLIC_PROBLEMS", "100"))
+FEW = 800
+"""Mappings of a problem with remainders, at most; each is counted by itself."""
 
 Case = tuple[Architecture, Einsum, Mapping]
 
@@ -303,12 +305,12 @@ def test_exact__equals_brute_force_with_ramps(group, streams):
 
 
 def check_remainders(make):
-    """The fastest mapping with remainders against brute force."""
+    """The fastest mapping with remainders against brute force, on many problems of few mappings."""
     looked = 0
-    for seed in range(PROBLEMS // 4):
+    for seed in range(PROBLEMS * 3 // 4):
         case = make(seed)
         awkward_einsum, imperfect = awkward(seed)[1:]
-        known = mappings(case[0], awkward_einsum, imperfect) if case and imperfect else None
+        known = mappings(case[0], awkward_einsum, imperfect, most=FEW) if case and imperfect else None
         if case is None or known is None:
             continue
         encoded = encode(case[0], awkward_einsum)
@@ -319,7 +321,7 @@ def check_remainders(make):
             assert found.certificate is not None
             assert found.certificate.proved, seed
             looked += 1
-    assert looked > PROBLEMS / 40
+    assert looked > PROBLEMS / 10
 
 
 @pytest.mark.parametrize("streams", [False, True])
