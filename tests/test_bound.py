@@ -48,7 +48,7 @@ def test_bound__says_what_half_and_twice_the_size_cost(run):
 
 def test_bound__is_written_as_a_table_and_a_picture(run, tmp_path):
     file, picture = tmp_path / "bound.csv", tmp_path / "bound.png"
-    code, out, _ = run("bound", "two_level", "depthwise", "--csv", file, "-o", picture)
+    code, out, _ = run("bound", "two_level", "depthwise", "--csv", file, "--plot", picture)
     rows = list(csv.DictReader(file.read_text().splitlines()))
 
     assert code == 0
@@ -75,6 +75,7 @@ def test_bound__with_double_buffers_counts_both():
         (("eyeriss", "conv", "--level", "L2"), "L2 is no level in eyeriss; levels with one: GLB"),
         (("eyeriss", "alexnet"), "alexnet has 8 layers; say which"),
         (("eyeriss", "conv", "--objective", "edp"), "invalid choice"),
+        (("eyeriss", "conv", "-o", "bound"), "bound: name a file that ends in .png or .svg"),
     ],
 )
 def test_bound__of_what_has_none_is_refused(arguments, said, run):

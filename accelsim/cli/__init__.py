@@ -127,6 +127,15 @@ def figure_kind(path: str | Path) -> str:
     return kind
 
 
+def picture(text: str) -> str:
+    """A file that a figure is drawn into."""
+    try:
+        figure_kind(text)
+    except AccelsimError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text
+
+
 def write_figure(path: str | Path, ax: Axes) -> None:
     """Write a figure as PNG or SVG, by the ending of its name."""
     from accelsim.results import write_directory
@@ -309,10 +318,16 @@ def add(
     kind: Callable[[str], Any] | None = None,
     **more: Any,
 ) -> None:
-    """Add an argument: `ARCH` is one by its place, `--top N` takes a value, `--quiet` none, and `-o` is `--output`."""
+    """Add an argument: `ARCH` is one by its place, `--top N` takes a value, `--quiet` none, and `-o` is `--output`.
+
+    Where `-o` is a picture, it is also `--plot`.
+    """
     flag, _, metavar = name.partition(" ")
-    names = ["-o", "--output"] if flag == "-o" else [flag if flag.startswith("-") else flag.lower()]
-    names = [_SHORT[flag], flag] if flag in _SHORT else names
+    names = [flag if flag.startswith("-") else flag.lower()]
+    if flag == "-o":
+        names += ["--output", "--plot"] if kind is picture else ["--output"]
+    elif flag in _SHORT:
+        names.insert(0, _SHORT[flag])
     if flag.isupper():
         metavar = flag
     if kind is not None:

@@ -464,7 +464,7 @@ def read_result(name: str) -> tuple[Path, dict[str, Any], Inputs]:
     """Find a result.json or a fusion.json, which a folder may hold, and read it and the files that it names."""
     path = Path(name)
     if not path.exists():
-        raise AccelsimError(f"{path}: no such file or folder; name what `map -o` or `fuse -o` wrote")
+        raise AccelsimError(f"{path}: no such file or folder; name what `map -o`, `eval -o` or `fuse -o` wrote")
     if path.is_dir():
         found_there = [path / name for name in _WRITTEN if (path / name).is_file()]
         if not found_there:

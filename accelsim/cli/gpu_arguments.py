@@ -94,7 +94,7 @@ def add_commands(command: AddCommand) -> None:
     _add_layout(made, "order in memory: " + _LETTERS, LAYOUTS)
     add(made, "--tile ROWSxCOLUMNS", "try this tile alone, such as 256x128, with K in one part", default="")
     add(made, "--sweep", "the dimension that the chart varies (default: n)", choices=("m", "n", "k"))
-    add(made, "-o FILE", "draw throughput over one dimension: FILE.png or FILE.svg")
+    add(made, "-o FILE", "draw throughput over one dimension: FILE.png or FILE.svg", cli.picture)
     add_forms(made)
 
     _add_operators(tasks)
@@ -230,7 +230,7 @@ def _add_serve(tasks: Any) -> None:
     about = "constants of products that `accelsim calibrate` fitted (default: those that ship, if they do)"
     add(made, "--calibration FILE", about)
     about = "draw the throughput of a sweep over the time per token: FILE.png or FILE.svg"
-    made.add_argument("-o", "--plot", metavar="FILE", dest="output", help=about)
+    made.add_argument("-o", "--plot", metavar="FILE", dest="output", help=about, type=cli.picture)
     add(made, "--html FILE", "write one page to open in a browser and explore, of a sweep")
     _add_stack(made)
 

@@ -15,7 +15,6 @@ from accelsim.cli import (
     NO_VALID_MAPPING,
     answer,
     complain,
-    figure_kind,
     make_console,
     print_json,
     show_status,
@@ -169,9 +168,7 @@ def explore_command(arguments: argparse.Namespace) -> int:
         if find_spec("plotly") is None:
             raise AccelsimError(NO_PLOTLY)
     if arguments.plot:
-        path = _sweep_picture(arguments, "")
-        figure_kind(path)
-        refuse_file(path, "front.png")
+        refuse_file(_sweep_picture(arguments, ""), "front.png")
     given = Path(arguments.sweep)
     explored = None
     if given.is_dir():

@@ -31,12 +31,14 @@ from accelsim.search.exact.mapper import (
     Watch,
     best_of,
     get_ready,
+    least_costs,
     none_valid,
     refuse_mismatch,
     result_of,
     why_none,
     widest,
 )
+from accelsim.search.exact.shapes import fewest_steps, make_grid
 from accelsim.search.exact.solve import Outcome, Solver
 from accelsim.search.exact.worth import Known
 from accelsim.search.mapper import tried_bounds, with_remainders
@@ -299,14 +301,20 @@ def front_of(
 
 @dataclass(frozen=True, slots=True)
 class _Ends:
-    """What the ends of a front of energy and cycles say: no point costs more than `known`, or less than `floor`."""
+    """What is known of a front of energy and cycles: no point costs more than `known`, or less than `floor`."""
 
     known: Known
     floor: tuple[float, float]
 
 
 def _ends(space: MapSpace, workers: int, watch: Watch) -> _Ends | None:
-    """Least energy, and least cycles, each with what it costs otherwise; None where one is not proved."""
+    """What a mapping says that none can be faster than, where a walk finds one; else both ends, if they are proved."""
+    most, (least_energy, cycles) = space.most, least_costs(space)
+    most[CYCLES] = min(most[CYCLES], max(fewest_steps(make_grid(space, widest=True)), math.ceil(cycles)))
+    walked = Descent(space, terms_of(LEAST_ENERGY), most=most, workers=workers).go(FIRST_WALKS)
+    if walked is not None and not asked():  # it beats all that takes more energy
+        most[CYCLES], most[ENERGY] = space.most[CYCLES], walked.column[ENERGY] * (1.0 + SURE)
+        return _Ends(Known(LEAST_ENERGY, math.inf, most), (least_energy, walked.column[CYCLES] * (1.0 - SURE)))
     spaces = Spaces.of(space)
     frugal = best_of(spaces, Aim(LEAST_ENERGY, space.most, workers, watch))
     if frugal.best is None or not frugal.certificate.proved or asked():
