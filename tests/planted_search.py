@@ -205,7 +205,7 @@ SEARCHED = (
         "test_dma.py::test_remainders__make_the_last_tile_smaller", plain=True),
     Mutant("bounds round up what a last tile may lack", "search/exact/remainders_kernel.py",
         "(times - 1) * each + 1)", "times * each)",
-        "test_dma.py::test_exact__equals_brute_force_with_engines_and_remainders"),
+        "test_dma.py::test_exact__lists_the_fastest_mappings_where_a_last_tile_has_fewer_rows"),
     # map space, constraints
     Mutant("a bound of the factor is one too many", "inputs/constraints.py",
         "f.low <= bound and (f.high is None or bound <= f.high)",

@@ -28,7 +28,9 @@ from accelsim.model.evaluate import evaluate
 from accelsim.population.counting import Nest
 from accelsim.population.extremes import largest_value
 from accelsim.population.sampling import CYCLES
-from tests.brute import truth
+from accelsim.search.exact.mapper import _mapping
+from accelsim.search.exact.solve import Solver
+from tests.brute import product, truth
 from tests.engine_oracle import walk_engines
 from tests.problems import MOST, problem
 from tests.strategies import cases, ragged_cases, with_engines
@@ -216,6 +218,24 @@ def test_exact__equals_brute_force_with_engines(group):
 
 def test_exact__equals_brute_force_with_engines_and_remainders():
     check_remainders(dma_problem)
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+def test_exact__lists_the_fastest_mappings_where_a_last_tile_has_fewer_rows(overlap):
+    """Twenty of them as of all 506, of which none is pruned: a bound that is too high would lose some."""
+    einsum, bits = replace(GEMM, dims={"M": 5, "N": 7, "K": 9}), GEMM.tensors[0].bits
+    outer, inner = at_glb(Dma(0, 4 * bits, {"Inputs": Fraction(10), "Weights": Fraction(10)}, overlap=overlap)).levels
+    machine = replace(two_levels(), levels=(outer, replace(inner, size_words=70)))
+    space = MapSpace(encode(machine, einsum), None, frozenset(einsum.dims))
+
+    def fastest(room: int) -> list[int]:
+        found = Solver(space, cycles=True).search(objective=product(0, 1), room=room).found
+        mappings = (_mapping(space, found.best, i) for i in range(int(found.many[0])))
+        return sorted(evaluate(machine, einsum, each).cycles for each in mappings)
+
+    every = fastest(2000)
+    assert len(every) == 506
+    assert fastest(20) == every[:20]
 
 
 def test_census__no_mapping_takes_more_cycles_than_its_limit():
