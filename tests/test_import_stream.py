@@ -101,6 +101,27 @@ def test_core__with_a_memory_of_the_off_chip_cores_name_keeps_it(chip, tmp_path)
     assert [level.name for level in levels] == ["offchip_dram", "dram"]
 
 
+def test_off_chip_core__of_older_versions_has_its_ports_by_name(chip):
+    new, path = read_foreign([chip]).system, chip.parent / "cores" / "offchip.yaml"
+    ports = "[" + ", ".join(["{fh: rw_port_1, tl: rw_port_1, fl: rw_port_1, th: rw_port_1}"] * 3) + "]"
+    older = f"r_bw: 64, w_bw: 64, r_port: 0, w_port: 0, rw_port: 1, min_r_granularity: 8, ports: {ports}"
+    path.write_text(path.read_text().replace(PORTS % 64, older + ", min_w_granularity: 8"))
+    assert read_foreign([chip]).system == new
+
+
+def test_dataflows__of_a_core_are_constraints_of_its_engine(chip):
+    path, gemm = chip.parent / "cores" / "array.yaml", chip.parent / "gemm.yaml"
+    path.write_text(path.read_text() + "dataflows: {D1: [K, 4]}\n")
+    gemm.write_text("""
+- {id: 0, operator_type: Gemm, equation: "O[b][k]+=I[b][c]*W[k][c]", dimension_relations: [], loop_dims: [B, K, C],
+   loop_sizes: [4, 8, 4], operand_precision: {W: 8, I: 8, O: 16, O_final: 8}, operand_source: {I: 0, W: 0}}
+""")
+    array, lanes = read_foreign([chip, gemm]).system["engines"]
+    (level,) = array["constraints"]["levels"]
+    assert level["spatial"]["x"] == {"only": ["K"], "factors": ["K=4"]}
+    assert "constraints" not in lanes
+
+
 def test_import__without_a_hardware_file_says_what_one_has(run, tmp_path):
     (tmp_path / "layers.yaml").write_text("- {id: 0}\n")
     code, _, err = run("import", "--from", "stream", tmp_path / "layers.yaml")

@@ -464,6 +464,28 @@ multipliers: {input_precision: [8, 8], multiplier_energy: 0.5, multiplier_area: 
     assert imported(old).architecture == imported(hardware(register("I2"), DRAM)).architecture
 
 
+def test_memory__whose_costs_cacti_finds_takes_the_component_models(imported):
+    costs = "r_cost: 1, w_cost: 2, "
+    small, large = (register(f"I{at}", auto_cost_extraction="True").replace(costs, "") for at in (1, 2))
+    foreign = imported(hardware(small, large.replace("size: 64", "size: 8192"), DRAM))
+    assert "accelsim's component models at 45 nm for reg_I2, reg_I1;" in foreign.energies
+    assert any(why.endswith("the costs of reg_I1; component models are taken") for why in said(foreign))
+    energy = machine_of(foreign).energy
+    cells = [energy.find(level, tensor, "read") for level, tensor in (("reg_I1", "Inputs"), ("reg_I2", "Weights"))]
+    assert 0 < cells[0].energy_pj < cells[1].energy_pj
+    assert energy.find("dram", "Inputs", "read").energy_pj == 16
+    assert energy.find("MAC", "*", "compute").energy_pj == 0.5
+
+
+def test_dataflows__of_a_core_constrain_layers_that_have_no_mapping(imported):
+    core = hardware(register("I2"), DRAM) + "dataflows: {D1: [K, 2], D2: [C, 2]}\nutilization: 0.8\n"
+    mapping = "- {name: default, spatial_mapping: {D1: [%s, 2], D2: [C, 2]}}\n"
+    found = imported(core, GEMM)
+    assert found.constraints == imported(hardware(register("I2"), DRAM), GEMM, mapping % "K").constraints
+    assert imported(core, GEMM, mapping % "B").constraints["levels"][0]["spatial"]["x"]["only"] == ["B"]
+    assert "utilization: the array is as busy as the loops have it" in said(found)
+
+
 def test_a_file_of_nobody_beside_hardware__is_named(imported):
     with pytest.raises(SpecError, match=r"1.yaml:1:1: neither hardware nor mapping nor workload of ZigZag"):
         imported(hardware(register("I2"), DRAM), "something: {else: 1}\n")

@@ -48,6 +48,7 @@ from accelsim.importers.values import (
     number,
     plain_name,
     size_bits,
+    storage_class,
     tables,
     value,
     whole,
@@ -448,7 +449,7 @@ def _model(component: str, size: float, *, first: bool) -> dict[str, Any]:
     kind = re.search(r"LPDDR4?|GDDR\d|DDR\d|HBM\d|HMC", component)
     if first or kind or "DRAM" in component:
         return {"class": "DRAM", "attributes": {"type": kind[0] if kind else "LPDDR4"}}
-    return {"class": "SRAM" if size >= 4096 else "regfile" if size >= 128 else "register"}
+    return {"class": storage_class(size)}
 
 
 # fanouts and constraints

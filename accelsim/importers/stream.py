@@ -20,7 +20,7 @@ from accelsim.importers.foreign import Foreign, Note
 from accelsim.importers.onnx import operation_of
 from accelsim.importers.templates import read_document
 from accelsim.importers.values import figure, note_others, number, only, plain_name, tables, value, whole
-from accelsim.importers.zigzag import architecture_of, constraints_of, read_layers
+from accelsim.importers.zigzag import architecture_of, constraints_of, entries_of, ports_of, read_layers
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.units import listed, quoted
 
@@ -72,7 +72,7 @@ def convert(documents: Sequence[Document]) -> Foreign:
             raise refuse(names.where(str(core_id)), what)
         engine: dict[str, Any] = {"name": f"core{core_id}_{architecture['name']}"}
         engine["arch"] = {**architecture, "clock": f"{_CLOCK_HZ / 1e6:.0f} MHz"}
-        if asked := constraints_of(architecture, places, (), layers, notes):
+        if asked := constraints_of(architecture, places, entries_of(core, ()) if layers else (), layers, notes):
             engine["constraints"] = asked
         if "operator_types" in core:
             kinds = map(operation_of, map(str, value(core, "operator_types", Seq)))
@@ -81,7 +81,7 @@ def convert(documents: Sequence[Document]) -> Foreign:
     if "core_memory_sharing" in hardware:
         notes.append(Note(hardware.where("core_memory_sharing"), "core_memory_sharing", _SHARED))
     notes.append(Note(hardware.mark, "clock", "Stream counts cycles; a clock of 1 GHz is taken"))
-    width = sum(number(port, "bandwidth_max") for port in tables(value(memory, "ports", Seq)))
+    width = sum(number(port, "bandwidth_max") for port in ports_of(memory))
     system = {"name": plain_name(value(hardware, "name", str, "stream")), "engines": engines}
     system["bandwidth"] = f"{width * _CLOCK_HZ / 8e9:.12g} GB/s"
     energies = "r_cost and w_cost of the memories, unit_energy of the arrays, and unit_energy_cost of the links."
@@ -127,7 +127,7 @@ def _off_chip(memory: Map, core: Map, pj_per_bit: float) -> Map:
     """The memory of the off-chip core as a core has it: for its whole array, its accesses with the energy of links."""
     found, served = Map(memory.mark), Seq(memory.mark)
     served.extend(value(value(core, "operational_array", Map), "dimensions", Seq))
-    width = max(number(port, "bandwidth_max") for port in tables(value(memory, "ports", Seq)))
+    width = max(number(port, "bandwidth_max") for port in ports_of(memory))
     found |= memory
     found |= {cost: figure(memory, cost) + pj_per_bit * width for cost in ("r_cost", "w_cost")}
     found["served_dimensions"] = served

@@ -16,7 +16,18 @@ from typing import Any
 
 from accelsim.importers.documents import Map, Seq, refuse
 from accelsim.importers.foreign import Note
-from accelsim.importers.values import FormulaError, Value, figure, plain_name, size_bits, tables, value, whole, work_out
+from accelsim.importers.values import (
+    FormulaError,
+    Value,
+    figure,
+    plain_name,
+    size_bits,
+    storage_class,
+    tables,
+    value,
+    whole,
+    work_out,
+)
 from accelsim.inputs.energy.estimators import COMPUTES
 from accelsim.inputs.units import quoted
 from accelsim.inputs.workload import ROLES
@@ -556,10 +567,8 @@ def _storage(part: Part) -> str:
     bits = (part.words or 0) * part.word_bits
     if "dram" in part.component.lower() or part.words is None:
         return "DRAM"
-    small = bits <= 4096
-    if re.search(r"reg|rf|spad|latch", part.component.lower()) and small:
-        return "regfile" if bits >= 128 else "register"
-    return "SRAM" if bits >= 4096 else "regfile" if bits >= 128 else "register"
+    small = bits <= 4096 and re.search(r"reg|rf|spad|latch", part.component.lower())
+    return storage_class(min(bits, 4095) if small else bits)
 
 
 def _technology(machine: TimeloopMachine, *, modelled: bool) -> dict[str, str]:

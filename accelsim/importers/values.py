@@ -102,6 +102,11 @@ def bare_level(name: str, word: str) -> dict[str, Any]:
     return {"name": name, "word": word, "class": "fanout", "bypass": [*ROLES], "energy": energy}
 
 
+def storage_class(bits: float) -> str:
+    """Component model of a memory on the chip, by its size."""
+    return "SRAM" if bits >= 4096 else "regfile" if bits >= 128 else "register"
+
+
 def without_loops(asked: list[dict[str, Any]], levels: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """Constraints in the order of the levels; those that store nothing have no loops in time, which change nothing."""
     names = [level["name"] for level in levels]

@@ -32,6 +32,7 @@ from accelsim.importers.values import (
     number,
     only,
     plain_name,
+    storage_class,
     tables,
     value,
     whole,
@@ -66,7 +67,13 @@ _LAYER_KEYS |= {"operand_precision", "operand_source", "loop_dim_size"}
 _MAPPING_KEYS = {"name", "spatial_mapping", "spatial_mapping_hint", "memory_operand_links", "temporal_ordering"}
 _WIDE = 2**40
 """Bits of a memory, and of its port, that limit nothing."""
-_LEFT = {"padding": "padded points count as ordinary points of the input"}
+_HARDWARE_KEYS = {"name", "type", "memories", "operational_array", "multipliers", "operator_types", "dataflows"}
+_LEFT = {
+    "padding": "padded points count as ordinary points of the input",
+    "core_allocation": "layers are not bound to cores here",
+    "operand_precision": "widths of words are those of the layers",
+    "utilization": "the array is as busy as the loops have it",
+}
 """Why keys that nothing here reads are left out, where that is known."""
 
 
@@ -114,9 +121,14 @@ def convert(documents: Sequence[Document]) -> Foreign:
     constraints = None
     if entries and architecture is None:
         notes.append(Note(entries[0].mark, "mapping", "needs the hardware file: its dimensions are those of the array"))
-    elif architecture is not None:
-        constraints = constraints_of(architecture, places, entries, layers, notes)
+    elif hardware is not None and architecture is not None:
+        constraints = constraints_of(architecture, places, entries_of(hardware, entries), layers, notes)
     energies = "r_cost and w_cost of the memories, and unit_energy of the array." if architecture else ""
+    modelled = [level["name"] for level in architecture["levels"] if "energy" not in level] if architecture else []
+    if modelled:
+        energies = (
+            f"accelsim's component models at 45 nm for {listed(modelled)}; r_cost, w_cost, unit_energy elsewhere."
+        )
     return Foreign(architecture, workload, None, constraints, energies, tuple(notes))
 
 
@@ -128,6 +140,15 @@ def read_layers(
     entries = [item for item in items if "equation" not in item]
     models = [document.path for document in documents if document.body is None]
     return *(_model(models[0], notes) if models else _workload(items, entries, notes)), entries
+
+
+def entries_of(hardware: Map, entries: Sequence[Map]) -> Sequence[Map]:
+    """Entries of a mapping; where there are none, what a core says itself of the loops on its array."""
+    if entries or "dataflows" not in hardware:
+        return entries
+    own = Map(hardware.where("dataflows"))
+    own |= {"name": "default", "spatial_mapping": hardware["dataflows"]}
+    return [own]
 
 
 def constraints_of(
@@ -149,6 +170,7 @@ def architecture_of(
 ) -> tuple[dict[str, Any], dict[str, _Place]]:
     """Architecture of a hardware file, and the place of each dimension of its array."""
     widths = {bits for layer in layers for bits in layer.bits.values()}
+    note_others(hardware, _HARDWARE_KEYS, _LEFT, notes)
     array = value(hardware, "multipliers" if "multipliers" in hardware else "operational_array", Map)
     note_others(array, _ARRAY_KEYS, _LEFT, notes)
     row = value(array, "sizes", Seq)
@@ -181,12 +203,22 @@ def architecture_of(
         notes.append(Note(array.where("unit_area"), "area", "areas have no unit in ZigZag and are left out"))
     why = "ZigZag charges no read of the innermost memories for an operand that stays the same; accelsim charges each"
     notes.append(Note(array.mark, "operational_array", why))
-    machine = {"name": plain_name(value(hardware, "name", str, "zigzag")), "levels": levels}
+    machine: dict[str, Any] = {"name": plain_name(value(hardware, "name", str, "zigzag"))}
+    unit: dict[str, Any] = {"class": "mac"}
+    if any("energy" not in level for level in levels):
+        machine |= {"technology": "45 nm", "clock": "1 GHz", "energy_table": "components"}
+        unit = {"class": "intmac", "attributes": {"bits": 8}}
+        for level in levels:
+            if level["class"] == "memory":
+                level["class"] = storage_class(int(level["size"].split()[0]))
+            if "fanout" in level:
+                level["fanout"]["energy"] = {"transfer": "0 pJ", "source": "ZigZag charges no wires"}
+    machine["levels"] = levels
     if array.get("is_imc"):
         return {**machine, "compute": _in_memory(array, levels, layers, notes)}, places
     of_mac = "multiplier_energy" if "multiplier_energy" in array else "unit_energy"
     energy = {"compute": _pj(figure(array, of_mac)), "source": "ZigZag"}
-    return {**machine, "compute": {"name": "MAC", "class": "mac", "energy": energy}}, places
+    return {**machine, "compute": {"name": "MAC", **unit, "energy": energy}}, places
 
 
 def _in_memory(
@@ -279,7 +311,7 @@ def _level(
 ) -> dict[str, Any]:
     """Level of so many memories together, without its fanout."""
     note_others(memory, _MEMORY_KEYS, _LEFT, notes)
-    ports = _ports(memory)
+    ports = ports_of(memory)
     steps = [whole(port.get("bandwidth_min", port.get("bandwidth_max")), port.mark) for port in ports]
     if not steps:
         raise refuse(memory.where("ports"), f"{name} has no port")
@@ -289,8 +321,10 @@ def _level(
         notes.append(Note(memory.where("ports"), "bandwidth_min", f"accesses of {name} are counted in {step} bit"))
     if number(memory, "latency", 1) > 1:
         notes.append(Note(memory.where("latency"), "latency", f"an access of {name} takes no time of its own"))
+    modelled = bool(memory.get("auto_cost_extraction")) and "r_cost" not in memory
     if memory.get("auto_cost_extraction"):
-        why = f"ZigZag lets CACTI find the costs of {name}; r_cost and w_cost of the file are taken"
+        taken = "component models are taken" if modelled else "r_cost and w_cost of the file are taken"
+        why = f"ZigZag lets CACTI find the costs of {name}; {taken}"
         notes.append(Note(memory.where("auto_cost_extraction"), "auto_cost_extraction", why))
     operands = _operands(memory)
     roles = [_ROLES[operand] for operand in operands]
@@ -302,10 +336,13 @@ def _level(
     if not first:
         level |= {"keep": roles, "bypass": [role for role in _ROLES.values() if role not in roles]}
         level |= {"drain_reads": True} if "O" in operands else {}
+    if modelled:
+        dram: dict[str, Any] = {"class": "DRAM", "attributes": {"type": "LPDDR4"}}
+        return level | (dram if first else {"class": storage_class(int(level["size"].split()[0]))})
     return {**level, "energy": {**_energies(memory, ports, operands, step), "source": "ZigZag"}}
 
 
-def _ports(memory: Map) -> list[Map]:
+def ports_of(memory: Map) -> list[Map]:
     """Ports of a memory; those of the older form have a name such as `r_port_1` and stand under each operand."""
     given = tables(value(memory, "ports", Seq))
     if "r_bw" not in memory:
