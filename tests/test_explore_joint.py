@@ -294,10 +294,14 @@ def test_explore_command__proves_a_joint_front_and_draws_it(folder, run):
     assert done == 0
     assert "front proved: no design of the 18 with any mapping beats it\n" in out
     assert Path("front_s.png").exists()
-    again, shown, _ = run("explore", "out", "--json")
+    again, shown, _ = run("explore", "out", "--json", "--html", "page.html")
     points = json.loads(shown)
+    best = [row["design"] for row in points["designs"] if row["front"]]
     assert again == 0
-    assert points["joint"]["points"] == sum(row["front"] for row in points["designs"])
+    assert points["joint"]["points"] == len(best)
+    page = Path("page.html").read_text()
+    assert "18 designs of " in page
+    assert f"{len(best)} points of {len(set(best))} designs on the front" in page
     done, out, _ = run("explore", "s.yaml", "-o", "near", "--workers", "1", "--joint", "--within", "0.1")
     assert "with any mapping beats it by more than 10 % in energy and time\n" in out
     done, _, err = run("explore", "s.yaml", "-o", "near", "--joint", "--within", "500%")

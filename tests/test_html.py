@@ -244,6 +244,8 @@ def test_search_report__shows_the_best_mapping():
     alone = search_report(an_exact_search(result), architecture, einsum)
     assert data_of(alone)["histogram"] is None
     assert "One cost against another" not in alone
+    assert "; energy is optimal (proved)." in text_of(alone)
+    assert "<b>bottleneck</b> <span>MAC (compute)</span>" in alone
     seen = search_report(a_search(result), architecture, einsum)
     assert energy(result.energy_pj) in text_of(seen)
     assert seen == search_report(replace(a_search(result), seconds=99.0), architecture, einsum)

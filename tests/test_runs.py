@@ -188,7 +188,9 @@ def test_compare__shows_each_difference_first_and_counts_what_is_equal(run, tmp_
     }
     assert differs == sorted(differs, reverse=True)
     assert energies == sorted(energies, reverse=True)
-    assert f"{differs.count(False)} of {len(differs)} figures are equal." in run("compare", a, b)[1]
+    text = run("compare", a, b)[1]
+    assert f"{differs.count(False)} of {len(differs)} figures are equal." in text
+    assert re.search(r"\nenergy +11\.982 mJ +12\.062 mJ.*\nutilization +28\.6 % +100 %", text, re.DOTALL)
 
 
 def test_compare__of_a_mapping_with_itself_has_no_difference(run):

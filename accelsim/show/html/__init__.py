@@ -30,7 +30,7 @@ from accelsim.search.result import FrontResult, SearchResult
 from accelsim.show.plots import figure_bytes
 from accelsim.show.plots.diagram import plot_mapping
 from accelsim.show.plots.search import axis_of, cells, same_value, two_costs, varied_values
-from accelsim.show.report import OTHER_COLOUR, energy, letters, tensor_colours
+from accelsim.show.report import OTHER_COLOUR, energy, letters, tensor_colours, verdict
 from accelsim.show.report.mapping import compute_used, headline, nest_levels
 from accelsim.show.report.search import census_report as report_on_census
 from accelsim.show.report.search import column_name, ranked_report
@@ -42,6 +42,8 @@ from accelsim.show.table import Column, Piece, Row, Table
 _LONG_NAME = 16
 """Letters of a name that may not fit into a line on a phone."""
 _BETWEEN_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=_)(?=[^_])")
+_FACT = re.compile(r"(\w+) {2,}(.+)")
+"""A line of a report that begins with what it is about."""
 
 
 def page(title: str, lead: str, sections: str, data: dict[str, Any], script: str = "report.js") -> str:
@@ -127,7 +129,9 @@ def written(parts: Iterable[Piece]) -> str:
             found.append(table(": ".join(filter(None, (part.title or part.name, part.note))), part))
         elif text := str(part).strip():
             tag = "h3" if str(part).startswith("\n") else "p"
-            found.append(f"<{tag}>{said(text)}</{tag}>")
+            line = f"<{tag}>{said(text)}</{tag}>"
+            fact = _FACT.fullmatch(str(part))
+            found.append(f'<p class="fact"><b>{fact[1]}</b> <span>{said(fact[2])}</span></p>' if fact else line)
     return "".join(found)
 
 
@@ -338,7 +342,8 @@ def search_report(search: SearchResult, architecture: Architecture, einsum: Eins
         section("reading", "How to read this page", frame("reading")),
     ]
     title = f"{einsum.name} mapped onto {architecture.name}"
-    lead = f"The best of the mappings looked at takes {energy(search.best.energy_pj)}."
+    goal = "EDP" if search.objective == "edp" else search.objective
+    lead = f"This mapping takes {energy(search.best.energy_pj)}; {goal} is {verdict(search)}."
     return page(title, lead, "".join(sections), data)
 
 
@@ -433,15 +438,20 @@ def sweep_report(rows: Rows, about: Mapping[str, Any]) -> str:
     listing = replace(designs_table(about, kept, costs), rows=kept, most=_LISTED)  # those of the front first
     listed = f"{len(rows):,}" if len(rows) <= _LISTED else f"The first {_LISTED:,} of {len(rows):,}"
     only = [f'<label>{escape(name)} <select id="only-{i}"></select></label>' for i, name in enumerate(varied)]
+    joint = bool(about.get("joint"))
+    dot, what = ("a design with one mapping of each layer", "points and designs") if joint else ("a design", "designs")
     sections = [
-        frame("sweep").replace("$only", " ".join(only)),
-        section("designs", "Designs", table(f"{listed} designs, those of the front first", listing)),
+        frame("sweep").replace("$only", " ".join(only)).replace("$dot", dot),
+        section("designs", "Designs", table(f"{listed} {what}, those of the front first", listing)),
     ]
-    mapped = sum(row["status"] == "mapped" for row in rows)
-    pruned = sum(row["status"] == "pruned" for row in rows)
+    status_of = {row["design"]: row["status"] for row in rows}
+    mapped, pruned = (sum(status == each for status in status_of.values()) for each in ("mapped", "pruned"))
+    on_front = (
+        f"{len(best):,} points of {len({row['design'] for row in best}):,} designs" if joint else f"{len(best):,}"
+    )
     lead = (
-        f"{len(rows):,} designs of {about['inputs']['architecture']['file']} for {', '.join(about['networks'])}: "
-        f"{mapped:,} mapped, {pruned:,} pruned, {len(best):,} on the front in {', '.join(about['objectives'])}"
+        f"{len(status_of):,} designs of {about['inputs']['architecture']['file']} for {', '.join(about['networks'])}: "
+        f"{mapped:,} mapped, {pruned:,} pruned, {on_front} on the front in {', '.join(about['objectives'])}"
         f"{': ' + '; '.join(least) if least else ''}."
     )
     if len(kept) < len(rows):

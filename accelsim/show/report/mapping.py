@@ -475,7 +475,7 @@ def differences_report(names: Sequence[str], rows: Sequence[Row]) -> Iterator[Pi
         text = kind == "loops"
         sides = [Column(side, partial(_figure, side=side), left=text, fold=text) for side in "ab"]
         over = [] if text else [Column("b / a", "ratio", lambda ratio: "" if ratio == 1 else f"{ratio:.4g}x")]
-        columns = (Column(kind, "what", unbroken=True), *sides, *over)
+        columns = (Column(kind, "what", lambda what: _TOTALS.get(what, what), unbroken=True), *sides, *over)
         yield Table(kind, columns, [row for row in rows if row["kind"] == kind], title, shown=mine)
     yield f"\n{sum(not row['differs'] for row in rows)} of {len(rows)} figures are equal."
 
@@ -489,10 +489,15 @@ _DIFFERENCES = {
 }
 
 
+_TOTALS = {"energy_pj": "energy", "edp": "EDP [pJ x cycle]", "outer_words": "outer words"}
+
+
 def _figure(row: Row, side: str) -> str | None:
     figure = row[side]
     if figure is None or isinstance(figure, str):
         return figure
+    if row["what"] == "utilization":
+        return percent(figure)
     if row["kind"] == "energy" or row["what"] == "energy_pj":
         return energy(figure, 5)
     return f"{figure:,}" if isinstance(figure, int) else f"{figure:,.6g}"
