@@ -101,6 +101,32 @@ def test_core__with_a_memory_of_the_off_chip_cores_name_keeps_it(chip, tmp_path)
     assert [level.name for level in levels] == ["offchip_dram", "dram"]
 
 
+def test_graph__of_an_older_file_links_each_core_with_the_off_chip_core(chip, run):
+    """A link is as wide as the memory, 64 bit a cycle, for 32 pJ; the core of operators on words multiplies nothing."""
+    graph = "graph: {type: 2d_mesh, nb_rows: 1, nb_cols: 1, bandwidth: 8, unit_energy_cost: 32, %s}\n"
+    special = "pooling_core_id: null, simd_core_id: 1, offchip_core_id: 2"
+    chip.write_text("name: chip\ncores: [array.yaml, lanes.yaml, offchip.yaml]\n" + graph % special)
+    lanes = chip.parent / "lanes.yaml"
+    lanes.write_text(lanes.read_text().replace("operator_types: [MaxPool, Relu, Gemm]\n", ""))
+    offchip = chip.parent / "cores" / "offchip.yaml"
+    offchip.write_text(offchip.read_text().replace("operational_array: {unit_", "multipliers: {multiplier_"))
+    array, words = load_system({"system": read_foreign([chip]).system}).engines
+    assert "multiply_add" in array.operations
+    assert {"add", "max", "activate"} < set(words.operations)
+    assert "multiply_add" not in words.operations
+    outermost, energy = array.machine.levels[0], array.machine.energy
+    assert (outermost.name, outermost.bandwidth * outermost.word_bits) == ("dram", 64)
+    pj = energy.find("dram", "Inputs", "read").energy_pj
+    assert pj == pytest.approx((1 + 32 / 64) * outermost.word_bits * outermost.block_size, rel=1e-12)
+    (chip.parent / "gemm.yaml").write_text("workload: {name: g, gemm: {M: 4, N: 8, K: 4}}\n")
+    code, out, err = run("map", chip, chip.parent / "gemm.yaml", "--no-cache")
+    assert code == 0, err
+    assert "core0_array" in out
+    chip.write_text(chip.read_text().replace("offchip_core_id: 2", "offchip_core_id: 7"))
+    with pytest.raises(AccelsimError, match=r"chip.yaml:3:.*: there is no core 7; cores: 0, 1, 2"):
+        read_foreign([chip])
+
+
 def test_off_chip_core__of_older_versions_has_its_ports_by_name(chip):
     new, path = read_foreign([chip]).system, chip.parent / "cores" / "offchip.yaml"
     ports = "[" + ", ".join(["{fh: rw_port_1, tl: rw_port_1, fl: rw_port_1, th: rw_port_1}"] * 3) + "]"

@@ -312,7 +312,10 @@ def is_system(name_or_path: str) -> bool:
     """Whether a command's argument names a system of engines: a file with the key `system` or of Stream, or a name."""
     path = library.find(name_or_path, "systems") or library.find(name_or_path, "arch")
     try:
-        return path is not None and re.search(r"^(system|offchip_core_id):", read_utf8(path), re.MULTILINE) is not None
+        return (
+            path is not None
+            and re.search(r"^(system|[^#\n]*\boffchip_core_id):", read_utf8(path), re.MULTILINE) is not None
+        )
     except Unreadable:
         return False
 

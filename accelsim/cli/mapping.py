@@ -107,7 +107,9 @@ def _map_on_system(arguments: argparse.Namespace) -> int:
         if getattr(arguments, name, None):
             raise AccelsimError(f"--{name}: not for a system of engines, whose layers are mapped whole and assigned")
     if arguments.more:
-        raise AccelsimError(f"{arguments.more[0]}: a system takes one workload")
+        raise AccelsimError(
+            f"{arguments.more[0]}: a system takes one workload, and finds the engine of each layer itself"
+        )
     path = str(library.find(arguments.arch, "systems") or arguments.arch)
     converted = convert_foreign((path, arguments.workload))
     workload = read_workload(arguments, str(converted.get(path, {}).get("workload", arguments.workload)))

@@ -37,6 +37,8 @@ KINDS = {
     "scalesim": "accelsim.importers.scalesim",
 }
 """Module of each kind; its `convert(documents)` returns a `Foreign`."""
+GRAPHS = ("graph", "2d_mesh", "bus")
+"""What Stream's older hardware files have the links between cores under."""
 _TIMELOOP_KEYS = {"problem", "mapper", "mapspace", "architecture_constraints", "mapspace_constraints", "components"}
 _TIMELOOP_KEYS |= {"compound_components", "ERT", "ART", "sparse_optimizations"}
 _ZIGZAG_KEYS = {"operational_array", "memories", "operator_type", "operator_types", "loop_dim_size", "spatial_mapping"}
@@ -169,7 +171,7 @@ def kind_of(document: Document) -> str | None:
         return "zigzag"
     if "architecture_presets" in body:
         return "scalesim"
-    if {"cores", "offchip_core_id"} <= set(body):
+    if "cores" in body and ("offchip_core_id" in body or any(_holds(body, key, "offchip_core_id") for key in GRAPHS)):
         return "stream"
     if _holds(body, "arch", "storage"):
         return "timeloop"

@@ -2,7 +2,8 @@
 
 A core that computes is an engine. Outside its memories stands that of the off-chip core, whose words come over the
 links on the way there: with the least of their bandwidths, and the energy of each. The cores of a bus are linked
-pairwise. Layers leave their outputs in the off-chip memory, so links between other cores carry nothing.
+pairwise. Layers leave their outputs in the off-chip memory, so links between other cores carry nothing. In the `graph`
+of older files, each core has a link to the off-chip core, as wide as the memory there.
 """
 
 from __future__ import annotations
@@ -16,15 +17,19 @@ from typing import Any
 import networkx as nx
 
 from accelsim.importers.documents import Document, Map, Seq, refuse
-from accelsim.importers.foreign import Foreign, Note
+from accelsim.importers.foreign import GRAPHS, Foreign, Note
 from accelsim.importers.onnx import operation_of
 from accelsim.importers.templates import read_document
 from accelsim.importers.values import figure, note_others, number, only, plain_name, tables, value, whole
-from accelsim.importers.zigzag import architecture_of, constraints_of, entries_of, ports_of, read_layers
+from accelsim.importers.zigzag import architecture_of, array_of, constraints_of, entries_of, ports_of, read_layers
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.units import listed, quoted
+from accelsim.inputs.workload import OPERATIONS
 
 _KEYS = {"name", "cores", "offchip_core_id", "unit_energy_cost", "core_connectivity", "core_memory_sharing"}
+_GRAPH_KEYS = {"type", "nb_rows", "nb_cols", "bandwidth", "unit_energy_cost", "offchip_core_id"}
+_SPECIAL = {"pooling_core_id": ("max", "add"), "simd_core_id": OPERATIONS[1:]}
+"""Cores of older files that do what the others do not."""
 _CLOCK_HZ = 1e9
 _SHARED = "cores that share their outermost memory have one each here"
 _LEFT = {"core_coordinates": "links say what lies beside what", "bandwidth": "ports reach what the core's file says"}
@@ -41,19 +46,21 @@ def convert(documents: Sequence[Document]) -> Foreign:
     notes: list[Note] = []
     workload, layers, entries = read_layers(documents, notes)
     notes += [Note(entry.mark, "mapping", "a mapping is of one core, and is left out") for entry in entries[:1]]
-    note_others(hardware, _KEYS, _LEFT, notes)
-    names = value(hardware, "cores", Map)
+    graph = next((value(hardware, key, Map) for key in GRAPHS if key in hardware), hardware)
+    note_others(hardware, {*_KEYS, *GRAPHS}, _LEFT, notes)
+    names = value(hardware, "cores", Map) if graph is hardware else _numbered(value(hardware, "cores", Seq))
     cores = {whole(key, names.where(key), 0): _core(names, key) for key in names}
-    outside = whole(hardware["offchip_core_id"], hardware.where("offchip_core_id"), 0)
+    outside = whole(graph["offchip_core_id"], graph.where("offchip_core_id"), 0)
     if outside not in cores:
-        raise refuse(hardware.where("offchip_core_id"), f"there is no core {outside}; cores: {listed(map(str, cores))}")
+        raise refuse(graph.where("offchip_core_id"), f"there is no core {outside}; cores: {listed(map(str, cores))}")
     outer = value(cores[outside], "memories", Map)
     name = next(iter(outer), "")
     memory = value(outer, name, Map)
-    links = _links(hardware, cores, notes)
+    width = sum(number(port, "bandwidth_max") for port in ports_of(memory))
+    links = _links(hardware, cores, notes) if graph is hardware else _star(graph, cores, outside, memory, notes)
     engines = []
     for core_id, core in cores.items():
-        array = value(core, "operational_array", Map)
+        array = array_of(core)
         if core_id == outside or 0 in _numbers(value(array, "sizes", Seq)):
             continue
         if not nx.has_path(links, core_id, outside):
@@ -77,15 +84,24 @@ def convert(documents: Sequence[Document]) -> Foreign:
         if "operator_types" in core:
             kinds = map(operation_of, map(str, value(core, "operator_types", Seq)))
             engine["operations"] = dict.fromkeys(kinds, 1)
+        elif named := _SPECIAL.keys() & graph.keys():
+            does = next((_SPECIAL[key] for key in named if graph[key] == core_id), ("multiply_add",))
+            engine["operations"] = dict.fromkeys(does, 1)
         engines.append(engine)
     if "core_memory_sharing" in hardware:
         notes.append(Note(hardware.where("core_memory_sharing"), "core_memory_sharing", _SHARED))
     notes.append(Note(hardware.mark, "clock", "Stream counts cycles; a clock of 1 GHz is taken"))
-    width = sum(number(port, "bandwidth_max") for port in ports_of(memory))
     system = {"name": plain_name(value(hardware, "name", str, "stream")), "engines": engines}
     system["bandwidth"] = f"{width * _CLOCK_HZ / 8e9:.12g} GB/s"
     energies = "r_cost and w_cost of the memories, unit_energy of the arrays, and unit_energy_cost of the links."
     return Foreign(workload=workload, system=system, energies=energies, notes=tuple(dict.fromkeys(notes)))
+
+
+def _numbered(names: Seq) -> Map:
+    """Files of the cores by number, of an older file that lists them."""
+    found = Map(names.mark)
+    found |= {str(core_id): name for core_id, name in enumerate(names)}
+    return found
 
 
 def _core(names: Map, key: str) -> Map:
@@ -96,7 +112,7 @@ def _core(names: Map, key: str) -> Map:
     if not found:
         raise refuse(mark, f"there is no file {quoted(given)} beside this one, nor in its folder cores")
     body = read_document(str(found[0]), {found[0].resolve().parent: None}, {}).body
-    if not isinstance(body, Map) or "operational_array" not in body:
+    if not isinstance(body, Map) or not body.keys() & {"operational_array", "multipliers"}:
         raise refuse(mark, f"{given} is no core in ZigZag's form, with memories and an operational_array")
     return body
 
@@ -119,6 +135,15 @@ def _links(hardware: Map, cores: Iterable[int], notes: list[Note]) -> nx.Graph:
     return graph
 
 
+def _star(graph: Map, cores: Iterable[int], outside: int, memory: Map, notes: list[Note]) -> nx.Graph:
+    """Links of an older file that lead to the off-chip core."""
+    note_others(graph, _GRAPH_KEYS | _SPECIAL.keys(), {}, notes)
+    links, width = nx.Graph(), max(number(port, "bandwidth_max") for port in ports_of(memory))
+    pairs = ((core_id, outside) for core_id in cores if core_id != outside)
+    links.add_edges_from(pairs, bandwidth=width, pj_per_bit=figure(graph, "unit_energy_cost") / width)
+    return links
+
+
 def _numbers(row: Seq) -> list[int]:
     return [whole(each, row.mark, 0) for each in row]
 
@@ -126,7 +151,7 @@ def _numbers(row: Seq) -> list[int]:
 def _off_chip(memory: Map, core: Map, pj_per_bit: float) -> Map:
     """The memory of the off-chip core as a core has it: for its whole array, its accesses with the energy of links."""
     found, served = Map(memory.mark), Seq(memory.mark)
-    served.extend(value(value(core, "operational_array", Map), "dimensions", Seq))
+    served.extend(value(array_of(core), "dimensions", Seq))
     width = max(number(port, "bandwidth_max") for port in ports_of(memory))
     found |= memory
     found |= {cost: figure(memory, cost) + pj_per_bit * width for cost in ("r_cost", "w_cost")}

@@ -113,6 +113,8 @@ def _of_no_shape(key: str, coefficients: Iterable[str]) -> str:
     """Why a value of an instance is left out, of which its shape has no dimension and no coefficient."""
     if "pad" in key:
         return "padded points count as ordinary points"
+    if key == "bitwidths":  # of Timeloop with quantization
+        return "an element is one word of each level, of the bits that the machine says"
     named = {name.lower(): name for name in coefficients}
     if key.lower() in named:
         return f"is no coefficient of the shape, which has its default; did you mean '{named[key.lower()]}'?"

@@ -142,6 +142,11 @@ def read_layers(
     return *(_model(models[0], notes) if models else _workload(items, entries, notes)), entries
 
 
+def array_of(hardware: Map) -> Map:
+    """The array of a core, under its older name or its newer one."""
+    return value(hardware, "multipliers" if "multipliers" in hardware else "operational_array", Map)
+
+
 def entries_of(hardware: Map, entries: Sequence[Map]) -> Sequence[Map]:
     """Entries of a mapping; where there are none, what a core says itself of the loops on its array."""
     if entries or "dataflows" not in hardware:
@@ -171,7 +176,7 @@ def architecture_of(
     """Architecture of a hardware file, and the place of each dimension of its array."""
     widths = {bits for layer in layers for bits in layer.bits.values()}
     note_others(hardware, _HARDWARE_KEYS, _LEFT, notes)
-    array = value(hardware, "multipliers" if "multipliers" in hardware else "operational_array", Map)
+    array = array_of(hardware)
     note_others(array, _ARRAY_KEYS, _LEFT, notes)
     row = value(array, "sizes", Seq)
     sizes = {str(dim): whole(size, row.mark) for dim, size in zip(value(array, "dimensions", Seq), row, strict=False)}
