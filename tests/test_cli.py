@@ -528,3 +528,12 @@ def test_names__are_all_there():
     assert set(accelsim.__all__) <= set(dir(accelsim))
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         accelsim.nothing  # noqa: B018
+
+
+def test_map__says_once_why_no_mapping_of_several_layers_is_valid(run, searches, tmp_path):
+    (tmp_path / "small.yaml").write_text(SMALL_NETWORK)
+    for number, name in enumerate(("fc5", "fc6", "fc7", "fc8")):
+        searches.outcomes[name] = NoValidMapping(f"none of {number} is valid\nPE needs 2 B, has 1 B")
+    code, _, err = run("map", "eyeriss", tmp_path / "small.yaml")
+    said = "fc5: none of 0 is valid\nPE needs 2 B, has 1 B\nnor, for the same reason: fc6, fc7, fc8\n"
+    assert (code, err) == (1, said)

@@ -197,5 +197,6 @@ def test_command__maps_a_topology_on_a_configuration(run, tmp_path, monkeypatch)
         True,
         True,
     )
+    assert run("map", "chip.cfg", "depthwise", "--quiet")[0] == 0  # of 16 bit, of which a PE holds one word too
     code, _, err = run("map", "chip.cfg", "chip.csv")
     assert (code, "chip.csv" in err) == (2, True)

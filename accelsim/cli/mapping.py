@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
@@ -49,6 +49,7 @@ from accelsim.cli.inputs import (
 from accelsim.inputs import library
 from accelsim.inputs.errors import AccelsimError, NoValidMapping
 from accelsim.inputs.library import file_name
+from accelsim.inputs.units import listed
 from accelsim.inputs.workload import Einsum
 from accelsim.results import refuse_page, to_json, write_directory
 from accelsim.results.cache import MapOptions, ResultCache, content_hash, machine_content, map_with_cache
@@ -417,12 +418,28 @@ def _map_network(inputs: Inputs, arguments: argparse.Namespace) -> int:
         return {"result.json": to_json(document).encode()}
 
     answer(arguments, document, report, files=written)
-    for outcome in outcomes:
-        if outcome.search is None:
-            complain(f"{outcome.einsum.name}: {outcome.why_not}")
+    _say_why_not(outcomes)
     if interrupted:
         return INTERRUPTED
     return NO_VALID_MAPPING if any(outcome.search is None for outcome in outcomes) else DONE
+
+
+_NAMED = 3
+"""Layers that are named behind one that is not mapped either."""
+
+
+def _say_why_not(outcomes: Iterable[LayerOutcome]) -> None:
+    """Say why layers are not mapped; of those with one reason the first in full, the others by name."""
+    groups: dict[str, list[LayerOutcome]] = {}
+    for outcome in outcomes:
+        if outcome.search is None:
+            groups.setdefault(outcome.why_not.partition("\n")[2] or outcome.why_not, []).append(outcome)
+    for first, *others in groups.values():
+        complain(f"{first.einsum.name}: {first.why_not}")
+        names = [outcome.einsum.name for outcome in others]
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        if names:
+            complain(f"nor, for the same reason: {listed(names[:_NAMED])}{more}")
 
 
 def map_layers(inputs: Inputs, arguments: argparse.Namespace, options: MapOptions) -> Iterator[LayerOutcome]:

@@ -21,6 +21,8 @@ _SHARED = {"ws": ("Outputs", "Inputs"), "os": ("Weights", "Inputs"), "is": ("Out
 """The tensor that the dimensions along the rows (y) and along the columns (x) do not move."""
 _BITS = 8
 """Bits of a word: SCALE-Sim counts words of one byte, partial sums too (`single_layer_sim.py`, `word_size`)."""
+_ONE_WORD = "32 bit"
+"""Room of a PE: one word, also of layers with wider ones, and of 32-bit sums."""
 _CLOCK = "1 GHz"
 _SECTION = "architecture_presets"
 _SRAMS = {"Outputs": "ofmap", "Weights": "filter", "Inputs": "ifmap"}
@@ -90,8 +92,8 @@ def _machine(hardware: Map, notes: list[Note]) -> tuple[dict[str, Any], dict[str
         levels.append(level)
     fanout = {"x": columns, "y": rows, "systolic": {"stationary": held}}
     levels[-1]["fanout"] = fanout | {"energy": {"transfer": "0 pJ", "source": "SCALE-Sim's files do not say"}}
-    word = f"{_BITS} bit"
-    levels.append({"name": "PE", "class": "register", "word": word, "size": word, **_for(held)})
+    register = {"name": "PE", "class": "register", "attributes": {"size": f"{_BITS} bit", "width": f"{_BITS} bit"}}
+    levels.append(register | {"word": _ONE_WORD, "size": _ONE_WORD, **_for(held)})
     spatial = {axis: {"reuse": [role]} for axis, role in zip("yx", _SHARED[dataflow], strict=True)}
     general = value(hardware, "general", Map, Map(hardware.mark))
     architecture = {
