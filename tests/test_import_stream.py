@@ -127,6 +127,23 @@ def test_graph__of_an_older_file_links_each_core_with_the_off_chip_core(chip, ru
         read_foreign([chip])
 
 
+def test_off_chip_core__that_is_a_file_is_linked_with_each_core(chip, run):
+    older = "name: chip\ncores: {0: array.yaml, 1: lanes.yaml}\noffchip_core: offchip.yaml\n"
+    chip.write_text(older + "core_connectivity:\n- 0, 1\nbandwidth: 32\nunit_energy_cost: 32\n")
+    engines = load_system({"system": read_foreign([chip]).system}).engines
+    assert [engine.name for engine in engines] == ["core0_array", "core1_lanes"]
+    for engine in engines:
+        outermost, energy = engine.machine.levels[0], engine.machine.energy
+        pj = energy.find("dram", "Inputs", "read").energy_pj
+        assert pj == pytest.approx((1 + 32 / 64) * outermost.word_bits * outermost.block_size, rel=1e-12)
+    (chip.parent / "gemm.yaml").write_text("workload: {name: g, gemm: {M: 4, N: 8, K: 4}}\n")
+    code, _, err = run("map", chip, chip.parent / "gemm.yaml", "--no-cache")
+    assert code == 0, err
+    chip.write_text(chip.read_text().replace("offchip_core: off", "offchip_core: gone"))
+    with pytest.raises(AccelsimError, match=r"chip.yaml:3:1: there is no file 'gonechip.yaml' beside this one"):
+        read_foreign([chip])
+
+
 def test_off_chip_core__of_older_versions_has_its_ports_by_name(chip):
     new, path = read_foreign([chip]).system, chip.parent / "cores" / "offchip.yaml"
     ports = "[" + ", ".join(["{fh: rw_port_1, tl: rw_port_1, fl: rw_port_1, th: rw_port_1}"] * 3) + "]"

@@ -314,7 +314,7 @@ def is_system(name_or_path: str) -> bool:
     try:
         return (
             path is not None
-            and re.search(r"^(system|[^#\n]*\boffchip_core_id):", read_utf8(path), re.MULTILINE) is not None
+            and re.search(r"^(system|[^#\n]*\boffchip_core(_id)?):", read_utf8(path), re.MULTILINE) is not None
         )
     except Unreadable:
         return False

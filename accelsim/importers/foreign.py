@@ -171,7 +171,8 @@ def kind_of(document: Document) -> str | None:
         return "zigzag"
     if "architecture_presets" in body:
         return "scalesim"
-    if "cores" in body and ("offchip_core_id" in body or any(_holds(body, key, "offchip_core_id") for key in GRAPHS)):
+    outside = {"offchip_core_id", "offchip_core"} & set(body)
+    if "cores" in body and (outside or any(_holds(body, key, "offchip_core_id") for key in GRAPHS)):
         return "stream"
     if _holds(body, "arch", "storage"):
         return "timeloop"

@@ -2,8 +2,8 @@
 
 A core that computes is an engine. Outside its memories stands that of the off-chip core, whose words come over the
 links on the way there: with the least of their bandwidths, and the energy of each. The cores of a bus are linked
-pairwise. Layers leave their outputs in the off-chip memory, so links between other cores carry nothing. In the `graph`
-of older files, each core has a link to the off-chip core, as wide as the memory there.
+pairwise. Layers leave their outputs in the off-chip memory, so links between other cores carry nothing. In older
+files, with a `graph` or an `offchip_core`, each core has a link to the off-chip core, as wide as the memory there.
 """
 
 from __future__ import annotations
@@ -27,12 +27,14 @@ from accelsim.inputs.units import listed, quoted
 from accelsim.inputs.workload import OPERATIONS
 
 _KEYS = {"name", "cores", "offchip_core_id", "unit_energy_cost", "core_connectivity", "core_memory_sharing"}
+_KEYS |= {"offchip_core", *GRAPHS}
 _GRAPH_KEYS = {"type", "nb_rows", "nb_cols", "bandwidth", "unit_energy_cost", "offchip_core_id"}
 _SPECIAL = {"pooling_core_id": ("max", "add"), "simd_core_id": OPERATIONS[1:]}
 """Cores of older files that do what the others do not."""
 _CLOCK_HZ = 1e9
 _SHARED = "cores that share their outermost memory have one each here"
 _LEFT = {"core_coordinates": "links say what lies beside what", "bandwidth": "ports reach what the core's file says"}
+_LEFT["technology_node"] = "energies are those of the cores' files"
 
 
 def convert(documents: Sequence[Document]) -> Foreign:
@@ -47,17 +49,24 @@ def convert(documents: Sequence[Document]) -> Foreign:
     workload, layers, entries = read_layers(documents, notes)
     notes += [Note(entry.mark, "mapping", "a mapping is of one core, and is left out") for entry in entries[:1]]
     graph = next((value(hardware, key, Map) for key in GRAPHS if key in hardware), hardware)
-    note_others(hardware, {*_KEYS, *GRAPHS}, _LEFT, notes)
+    note_others(hardware, _KEYS, _LEFT, notes)
+    if graph is not hardware:
+        note_others(graph, _GRAPH_KEYS | _SPECIAL.keys(), {}, notes)
     names = value(hardware, "cores", Map) if graph is hardware else _numbered(value(hardware, "cores", Seq))
     cores = {whole(key, names.where(key), 0): _core(names, key) for key in names}
-    outside = whole(graph["offchip_core_id"], graph.where("offchip_core_id"), 0)
+    if older := "offchip_core" in hardware:
+        outside = max(cores, default=0) + 1
+        cores[outside] = _core(hardware, "offchip_core")
+    else:
+        outside = whole(graph["offchip_core_id"], graph.where("offchip_core_id"), 0)
     if outside not in cores:
         raise refuse(graph.where("offchip_core_id"), f"there is no core {outside}; cores: {listed(map(str, cores))}")
     outer = value(cores[outside], "memories", Map)
     name = next(iter(outer), "")
     memory = value(outer, name, Map)
     width = sum(number(port, "bandwidth_max") for port in ports_of(memory))
-    links = _links(hardware, cores, notes) if graph is hardware else _star(graph, cores, outside, memory, notes)
+    older |= graph is not hardware
+    links = _star(graph, cores, outside, memory) if older else _links(hardware, cores, notes)
     engines = []
     for core_id, core in cores.items():
         array = array_of(core)
@@ -135,9 +144,8 @@ def _links(hardware: Map, cores: Iterable[int], notes: list[Note]) -> nx.Graph:
     return graph
 
 
-def _star(graph: Map, cores: Iterable[int], outside: int, memory: Map, notes: list[Note]) -> nx.Graph:
+def _star(graph: Map, cores: Iterable[int], outside: int, memory: Map) -> nx.Graph:
     """Links of an older file that lead to the off-chip core."""
-    note_others(graph, _GRAPH_KEYS | _SPECIAL.keys(), {}, notes)
     links, width = nx.Graph(), max(number(port, "bandwidth_max") for port in ports_of(memory))
     pairs = ((core_id, outside) for core_id in cores if core_id != outside)
     links.add_edges_from(pairs, bandwidth=width, pj_per_bit=figure(graph, "unit_energy_cost") / width)
