@@ -739,6 +739,15 @@ def test_examples__import_through_their_template(design):
 
 
 @needs_files
+def test_constraints_of_a_machine__that_fit_no_layer_of_another_tool_are_left_out_on_demand(run):
+    machine = EXAMPLES / "eyeriss_like" / "arch.yaml"
+    code, _, err = run("map", machine, "conv1d")
+    assert code == 2
+    assert f"`--constraints none` leaves out what {machine} asks of mappings" in err
+    assert run("map", machine, "conv1d", "--constraints", "none")[0] == 0
+
+
+@needs_files
 @pytest.mark.parametrize("exercise", [path.name for path in sorted((TUTORIAL / "timeloop").glob("*"))] or ["none"])
 def test_tutorials__import_as_a_user_gives_them(exercise):
     folder = TUTORIAL / "timeloop" / exercise

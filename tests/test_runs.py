@@ -41,6 +41,8 @@ def test_machines_and_objectives__are_rows_of_every_combination(run):
 def test_constraints__may_be_none(run):
     found = rows(run, "eyeriss", "conv", "--constraints", "eyeriss_weight_stationary,none", "--seconds", "60")
     assert found[0]["energy_pj"] > found[1]["energy_pj"]
+    code, out, _ = run("map", "eyeriss", "conv", "--constraints", "none", "--json", "--quiet")
+    assert (code, json.loads(out)["result"]["energy_pj"]) == (0, found[1]["energy_pj"])
 
 
 def test_networks__are_rows_with_the_sum_of_their_layers(run, tmp_path):

@@ -164,9 +164,7 @@ def _add_map(made: argparse.ArgumentParser) -> None:
     _add_overrides(made, "override a parameter of the input files, or try several values, such as glb=64KiB,128KiB")
     add(made, "--layer NAME", "map this layer only")
     _add_sizes(made, cli.sizes, "; several such as 1,8,64: a row for each")
-    about = (
-        "what the mapping must look like besides being valid; several between commas (`none`: no such): a row for each"
-    )
+    about = "what the mapping must look like besides being valid; several between commas: a row for each; none: nothing"
     add(made, "--constraints FILE", about)
     about = "energy (default), cycles, outer_words, edp, several such as energy,cycles, a product such as "
     about += "'energy^2*cycles', or a weighted sum such "

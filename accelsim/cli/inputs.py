@@ -199,7 +199,9 @@ def _given(arguments: argparse.Namespace) -> tuple[dict[str, str], dict[str, str
     names = {kind: getattr(arguments, attribute or kind, None) for kind, attribute in attributes.items()}
     given = {kind: name for kind, name in names.items() if name is not None}
     overrides, variables = apart(read_overrides(arguments), [*given.values(), *arguments.more])
-    if "constraints" in vars(arguments) and "constraints" not in given:
+    if given.get("constraints") == "none":
+        given.pop("constraints")
+    elif "constraints" in vars(arguments) and "constraints" not in given:
         converted = convert_foreign(tuple(dict.fromkeys([*given.values(), *arguments.more])), variables)
         asking = next((name for name, kept in converted.items() if "constraints" in kept), None)
         given |= {} if asking is None else {"constraints": asking}
@@ -274,7 +276,14 @@ def read_layer_constraints(inputs: Inputs, einsum: Einsum) -> Constraints | None
     found = Constraints()
     if "constraints" in inputs.paths:
         names = [layer.name for layer in inputs.workload.layers]
-        found = load_constraints(inputs.paths["constraints"], inputs.architecture, einsum, inputs.overrides, names)
+        path, machine = inputs.paths["constraints"], inputs.given["architecture"]
+        try:
+            found = load_constraints(path, inputs.architecture, einsum, inputs.overrides, names)
+        except SpecError as error:
+            if inputs.given["constraints"] != machine:
+                raise
+            hint = f"`--constraints none` leaves out what {machine} asks of mappings"
+            raise SpecError([*error.problems[:-1], replace(error.problems[-1], hint=hint)]) from None
     return replace(found, limits=(*found.limits, *map(Limit.parse, inputs.limits)))
 
 

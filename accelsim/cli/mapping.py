@@ -165,7 +165,6 @@ def _variants(arguments: argparse.Namespace) -> list[Variant]:
     for choice in product(*several.values(), *swept.values()):
         own = dict(zip([*several, *swept], choice, strict=True))
         changed = {name: own[name] for name in several}
-        changed |= {"constraints": None} if own.get("constraints") == "none" else {}
         overrides = [(name, own.get(name, text) if name in swept else text) for name, text in arguments.overrides]
         found.append((own, argparse.Namespace(**{**vars(arguments), **changed, "overrides": overrides})))
     return found

@@ -111,7 +111,7 @@ def _term(text: str, part: str) -> tuple[float, float, float, float]:
         if match is None or not 0 < number < math.inf or (match[2] and match[2] not in _PRODUCTS):
             hint = near_miss(match[2], _PRODUCTS) if match and match[2] else ""
             raise AccelsimError(
-                f"objective '{text}' is unknown; {hint + '; ' if hint else ''}write {listed(_PRODUCTS)}, a "
+                f"objective '{text}' is unknown; {hint + ' ' if hint else ''}write {listed(_PRODUCTS)}, a "
                 "product such as energy^2*cycles, or a weighted sum such as energy + 0.5*cycles"
             )
         if match[1]:

@@ -55,14 +55,14 @@ def large(number: int) -> str:
 def percent(share: float) -> str:
     """Share (0..1) in percent to three digits; only the whole says 100 %.
 
-    >>> percent(0.9746), percent(0.99999), percent(1.0), percent(1e-7)
-    ('97.5 %', '>99.9 %', '100 %', '<0.001 %')
+    >>> percent(0.9746), percent(0.99999), percent(1.0), percent(1e-7), percent(24.912)
+    ('97.5 %', '>99.9 %', '100 %', '<0.001 %', '2,491 %')
     """
     if 0.9995 <= share < 1:
         return ">99.9 %"
     if 0 < share < 1e-5:
         return "<0.001 %"
-    return f"{100 * share:.3g} %"
+    return f"{100 * share:.3g} %" if share < 9.995 else f"{100 * share:,.0f} %"
 
 
 def share(part: float) -> str:
@@ -205,7 +205,7 @@ def gap_text(gap: float | None) -> str:
     if gap < 1e-5:
         return "<0.001 %"
     unit = 10.0 ** (math.floor(math.log10(gap)) - 2)
-    return f"{100 * math.ceil(round(gap / unit, 6)) * unit:.3g} %"
+    return percent(math.ceil(round(gap / unit, 6)) * unit)
 
 
 def verdict(search: SearchResult) -> str:
