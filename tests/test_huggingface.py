@@ -70,6 +70,7 @@ PUBLISHED = [
     (3.884, "gemma3_text", 34, 2560, {"intermediate_size": 10240}),
     (1.316, "gpt_neo", 24, 2048, {"num_heads": 16, "num_layers": 24, "intermediate_size": None, "vocab_size": 50257}),
     (0.559, "bloom", 24, None, {"n_embed": 1024, "n_layer": 24, "n_head": 16, "vocab_size": 250880}),
+    (7.721, "qwen", 32, 4096, {"num_attention_heads": 32, "intermediate_size": 22016, "vocab_size": 151936}),
     (1.316, "opt", 24, 2048, {"num_attention_heads": 32, "ffn_dim": 8192, "vocab_size": 50272}),
     (6.649, "mpt", None, None, {
         "d_model": 4096, "n_heads": 32, "n_layers": 32, "expansion_ratio": 4, "vocab_size": 50432,
@@ -210,6 +211,7 @@ def test_what_is_left_out__is_said_with_its_place(model, run):
             LLAMA | {"layer_types": ["full_attention", "linear_attention"]},
             "layer_types: layers of kind 'linear_attention'",
         ),
+        (LLAMA | {"word_embed_proj_dim": 512}, "word_embed_proj_dim: words of another width than the layers"),
         (LLAMA | {"attn_type_list": [1, 0]}, "attn_type_list: layers of kind '0'"),
         (LLAMA | {"full_attention_interval": 4}, ":15:30: full_attention_interval: layers of several kinds"),
         (LLAMA | {"mlp_only_layers": [3]}, "layers without experts between others"),

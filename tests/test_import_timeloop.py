@@ -449,6 +449,15 @@ def test_words__have_the_older_names_too(read):
     old = V03.replace("word-bits", "word_width").replace("block-size", "n_words")
     assert old != V03
     assert read(old, PROBLEM).architecture == read(V03, PROBLEM).architecture
+    formula = V03.replace(
+        "width: 64, block-size: 8, word-bits: 8", "word_width: 8, n_words: 8, width: word_width*n_words"
+    )
+    assert read(formula, PROBLEM).architecture == read(V03, PROBLEM).architecture
+
+
+def test_subtree__of_accelergys_version_2_may_be_a_map(read):
+    lines = V03.replace("  - name: system\n", "    name: system\n").replace("    - name: chip\n", "      name: chip\n")
+    assert read(lines, PROBLEM).architecture == read(V03, PROBLEM).architecture
 
 
 def test_bandwidth__of_older_files_is_half_for_reads_and_half_for_writes(read):

@@ -122,6 +122,12 @@ def read_configuration(root: MapNode, path: Path, problems: Problems) -> tuple[N
             return None
         body = {key: node for key, node in body.items() if key not in ("kv_heads", "head_size")}
         body["latent"] = _said(given["kv_lora_rank"], True)
+    wide = _text(body.get("ffn"))
+    if family == "qwen" and wide.isdigit():  # both of its first products together
+        body["ffn"] = _said(body["ffn"], int(wide) // 2)
+    if _text(given.get("word_embed_proj_dim", body["hidden"])) != _text(body["hidden"]):  # OPT 350M
+        problems.add(given["word_embed_proj_dim"], "word_embed_proj_dim: words of another width than the layers")
+        return None
     if _text(given.get("use_sliding_window")) == "false":
         given.pop("sliding_window", None)
     other_than = {key: given[key] for key in _OTHERWISE if key in given and _text(given[key]) != "0"}

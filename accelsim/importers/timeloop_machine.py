@@ -172,7 +172,7 @@ def read_machine(body: Map, variables: Mapping[str, Value]) -> TimeloopMachine:
     """Parts of what stands under `architecture`."""
     notes: list[Note] = []
     reader = _NodeReader(dict(variables), notes)
-    if isinstance(body.get("subtree"), Seq):
+    if isinstance(body.get("subtree"), Seq | Map):
         reader.tree(body, (), dict(variables))
     elif isinstance(body.get("nodes"), Seq):
         reader.nodes(body["nodes"], dict(variables))
@@ -229,7 +229,8 @@ class _NodeReader:
             self.add(local, name, attributes, (int(across), instances // int(across)), network=network)
             for _, constraint in self.constraints(local):
                 self.parts[-1].constraints.append((self.parts[-1], constraint))
-        below = tables_under(node, "subtree")
+        only = node.get("subtree")
+        below = [only] if isinstance(only, Map) else tables_under(node, "subtree")
         if len(below) > 1:
             names = " and ".join(str(one.get("name", "?")) for one in below)
             raise refuse(below[1].mark, f"the tree forks into {names}; a machine here is one line of levels")
@@ -325,7 +326,9 @@ class _NodeReader:
         for _ in range(_ROUNDS):  # as often as one may wait for another
             before = dict(values)
             for key, text in texts.items():
-                names = {name: value for name, value in values.items() if name != key}
+                older = {old: values[new] for old, new in _SPELT.items() if new in values.keys() - {key}}
+                others = {name: value for name, value in values.items() if name != key}
+                names = {**older, **self.variables, **others}
                 values[key] = self.value(text, names | ({key: inherited[key]} if key in inherited else {}))
             if values == before:
                 break
