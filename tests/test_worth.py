@@ -12,7 +12,7 @@ from accelsim import Budget, load_architecture, load_workload, map_einsum
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.mapping import Mapping
-from accelsim.inputs.objective import LEAST_EDP, LEAST_ENERGY, Objective
+from accelsim.inputs.objective import FASTEST, LEAST_EDP, LEAST_ENERGY, Objective
 from accelsim.inputs.workload import Einsum
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
@@ -21,6 +21,7 @@ from accelsim.search.exact.solve import Solver
 from accelsim.search.exact.worth import Known
 from tests.brute import Truth, truth
 from tests.problems import problem
+from tests.test_fills import overlap_problem
 
 MOST = 4_000
 FREE = np.full(3, np.inf)
@@ -70,7 +71,7 @@ def dropped(
 ) -> int:
     """How many states the tables drop, none of them on a mapping of at most some value."""
     solver = Solver(
-        MapSpace(encode(*case[:2]), case[2]), cycles=objective is LEAST_EDP, known=Known(objective, most, FREE)
+        MapSpace(encode(*case[:2]), case[2]), cycles=objective is not LEAST_ENERGY, known=Known(objective, most, FREE)
     )
     if solver.coarse and seed % 2:  # and tables that tell copies of the output apart
         solver._fill_tables(None, fine=True)
@@ -91,6 +92,18 @@ def test_worthless_states__are_on_no_mapping_that_is_looked_for(group):
             objective: Objective = (LEAST_ENERGY, LEAST_EDP)[seed // 4 % 2]
             values = np.sort(known.worth(objective))
             many += dropped(seed, case, known, objective, float(values[int(SHARES[seed % 3] * (len(values) - 1))]))
+    assert many > 1000
+
+
+@pytest.mark.parametrize("group", range(4))
+def test_worthless_states__of_machines_that_wait_are_on_no_mapping_that_is_fast_enough(group):
+    many = 0
+    for seed in range(group, 400, 4):
+        case = overlap_problem(seed)
+        known = truth(*case, MOST) if case else None
+        if case is not None and known is not None and known.valid:
+            cycles = np.sort(known.worth(FASTEST))
+            many += dropped(seed, case, known, FASTEST, float(cycles[int(SHARES[seed % 3] * (len(cycles) - 1))]))
     assert many > 1000
 
 

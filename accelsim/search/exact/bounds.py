@@ -93,7 +93,9 @@ class BoundsMaker:
         corners: bool | None,
         worth: Worth | None,
         most_bytes: int,
+        once: Floats | None = None,
     ) -> None:
+        self.once = once
         self.grid, self.most_spreads, self.deadline, self.most_bytes = grid, spreads, deadline, most_bytes
         self.encoded = grid.space.encoded
         self.c = self.encoded.constants
@@ -242,7 +244,9 @@ class BoundsMaker:
         found = {1}
         for options in self.grid.options[level:]:
             found = {a * b for a in found for b in set(options.spread.tolist())} or found
-        edges = sorted(found, reverse=True)
+        further_out = math.prod(int(np.max(each.spread, initial=1)) for each in self.grid.options[:level])
+        few = min(max(found), self.grid.least_used / further_out)
+        edges = sorted((spread for spread in found if spread >= few), reverse=True)
         if len(edges) > self.most_spreads:
             kept = edges[: max(1, self.most_spreads // 2)]
             rest = edges[len(kept) :]
@@ -363,7 +367,8 @@ class BoundsMaker:
     def _costs_anything(self, level: int, contexts: list[Context]) -> Bools:
         """Whether traffic further in costs anything; cycles of the outermost port end where nothing comes from it."""
         pj = self.pj
-        further = bool(pj[level + 1 :].any() or pj[level, :, BY_TRANSFER:].any())
+        waits = self.once is not None and bool(self.once[level + 1 :].any())
+        further = waits or bool(pj[level + 1 :].any() or pj[level, :, BY_TRANSFER:].any())
         passing = [
             any(pj[above, t].any() or pj[above:level, t, BY_TRANSFER:].any() for t, above in enumerate(context.parents))
             for context in contexts
@@ -505,6 +510,7 @@ class BoundsMaker:
             shared=np.array([context.shares for context in contexts]),
             fixed=self._fixed(level),
             shares=np.array([self._shares(level, context) for context in contexts]),
+            once=np.array([self._once(level, context) for context in contexts]),
             target=target,
             passing=passing,
             near=np.divide(1.0, 1.0 - least, out=np.zeros_like(least), where=least < 1.0),
@@ -566,6 +572,12 @@ class BoundsMaker:
             found.append(float(near + share * (far + seen)))
         found[self.c.output[0]] += self._coming_back(level, context.parents[self.c.output[0]])
         return found
+
+    def _once(self, level: int, context: Context) -> Floats:
+        """What all else waits for once at the next level; see `Spreading`."""
+        if self.once is None or level == self.levels - 1 or not self.once[level + 1].any():
+            return np.zeros((0, 4))
+        return np.array([self.once[level + 1, parent, t] for t, parent in enumerate(context.parents)])
 
     def _nearest(self, parent: int, level: int) -> int:
         """The nearest network outside a level, up to the parent, that has several children; else the outermost."""
@@ -663,6 +675,7 @@ def _only(spreading: Spreading, contexts: Bools) -> Spreading:
         parent=p.parent[contexts],
         shared=p.shared[contexts],
         shares=p.shares[contexts],
+        once=p.once[contexts],
         elided=p.elided[contexts],
         held=p.held[contexts],
         tight=p.tight[contexts],
@@ -701,6 +714,7 @@ def make_bounds(
     keep: bool = True,
     worth: Worth | None = None,
     most_bytes: int | None = None,
+    once: Floats | None = None,
 ) -> Bounds:
     """Fill the cost-to-go tables of a map space.
 
@@ -724,6 +738,8 @@ def make_bounds(
         What mappings may cost; states that only others go through are infinite. Default: all are filled.
     most_bytes : int, optional
         Memory that the tables may take; default: `MOST_BYTES`.
+    once : float64[L, L, T, 4], optional
+        What all else waits for once besides, as `mixed.Waits.once`.
 
     Returns
     -------
@@ -737,12 +753,12 @@ def make_bounds(
         If they would take more than `most_bytes`.
     """
     most_bytes = MOST_BYTES if most_bytes is None else most_bytes
-    maker, kept = BoundsMaker(grid, spreads, pj, deadline, fine, corners, worth, most_bytes), _kept.get()
-    if kept is None or not keep or worth is not None:
+    maker, kept = BoundsMaker(grid, spreads, pj, deadline, fine, corners, worth, most_bytes, once), _kept.get()
+    if kept is None or not keep or worth is not None or once is not None:
         return maker.make()
     space = grid.space
     constants = tuple(array.tobytes() for array in space.encoded.constants)
-    asked = (grid.widest, spreads, pj.tobytes(), fine, corners)
+    asked = (grid.least_used, spreads, pj.tobytes(), fine, corners)
     key = (constants, space.encoded.dims, space.constraints, space.imperfect, asked)
     if key not in kept:
         kept[key] = maker.make()

@@ -17,7 +17,7 @@ from accelsim.model.limits import different_sums
 from accelsim.search.exact.mixed import LimitedPort, MixedBounds
 from accelsim.search.exact.node import CostTables
 from accelsim.search.exact.orders import HALO_REUSE, NONE, STATIONARY, Places, candidate_orders, dominating
-from accelsim.search.exact.shapes import Options, make_options, pick_options
+from accelsim.search.exact.shapes import Options, make_options, pick_busy, pick_options
 from accelsim.search.exact.tables import Bounds
 
 
@@ -45,7 +45,8 @@ def make_cost_tables(
     levels, tensors = len(c.fanout), len(encoded.tensors)
     options: Sequence[Options] = grid.options
     if every:
-        options = [make_options(space, grid.shapes, level, every=True, widest=grid.widest) for level in range(levels)]
+        options = [make_options(space, grid.shapes, level, every=True) for level in range(levels)]
+        options = pick_busy(options, grid.least_used)
     edges = np.ones((levels + 1, max(len(table.edges) for table in bounds.around)))
     spreads = np.ones(levels + 1, np.int64)
     context = np.full((levels, 2 * (2 * levels) ** tensors), -1, np.int64)
@@ -88,6 +89,7 @@ def make_cost_tables(
         mixed=np.zeros((0, 0)),
         price=np.zeros((0, 0)),
         with_energy=np.zeros(0, np.bool_),
+        computing=np.zeros(0),
         words=np.zeros(1, np.int64),
         waits=np.zeros(1, np.int64),
         around=bounds.around_at,
@@ -165,6 +167,7 @@ def with_mixed(
         mixed=np.stack([_for_each_spread(each.bounds, bounds) for each in mixed]),
         price=np.array([each.price for each in mixed]).reshape(len(mixed), len(ports)),
         with_energy=np.array([each.with_energy for each in mixed], np.bool_),
+        computing=np.array([each.computing for each in mixed]),
         words=np.array([words is not None], np.int64),
         waits=np.array([waits is not None], np.int64),
         elided=np.array([each.elided for each in costs]),

@@ -19,6 +19,7 @@ from accelsim.search.exact.node_kernel import (
     least_array_cycles,
     least_port_cycles,
     most_instances,
+    waited_port_cycles,
 )
 from accelsim.search.exact.remainders_kernel import cost_remainders
 from accelsim.search.exact.shapes import Shapes
@@ -65,6 +66,7 @@ def bound_of(
         if c.array[PE] >= 0 and not goal.energy_only[0]:
             cycles = least_array_cycles(c, shapes, node, s, level, inside, g.edges[level, b], cycles)
         first = base + b * total + shape
+        computing = cycles
         cycles += float(node.waits[level])
         if g.waits[0] and not goal.energy_only[0]:
             k = g.mixed.shape[0] - 1
@@ -94,16 +96,20 @@ def bound_of(
             least = mixed(g, node, s, g.mixed[k], level, inside, first, pieces) - counted_off(
                 c, g, node, s, level, k + 1
             )
-            price = 0.0
+            price, off = 0.0, 0.0
             for p in range(g.ports.shape[0]):
                 if g.price[k, p] > 0.0:
                     least += g.price[k, p] * known_port_cycles(c, g, node, s, level, p)
                     price += g.price[k, p] * most_instances(g, s, level, g.ports[p, 0])
+                    if node.waits[level] > 0:
+                        off += g.price[k, p] * waited_port_cycles(c, g, node, s, level, p)
             if g.with_energy[k]:
                 least += node.energy[level]
                 value = max(value, _value_at_price(goal, found, node, energy, cycles, least, price, most))
             else:
-                cycles = max(cycles, np.ceil(least / price * (1.0 - SURE)))
+                least += g.computing[k] * computing - off
+                least = np.ceil(least / (price + g.computing[k]) * (1.0 - SURE) - SURE)
+                cycles = max(cycles, float(node.waits[level]) + least)
                 value = _value_or_beaten(goal, found, node, energy, cycles) if cycles <= most else np.inf
             k += 1
         best = min(best, value)

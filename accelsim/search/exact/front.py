@@ -310,7 +310,7 @@ class _Ends:
 def _ends(space: MapSpace, workers: int, watch: Watch) -> _Ends | None:
     """What a mapping says that none can be faster than, where a walk finds one; else both ends, if they are proved."""
     most, (least_energy, cycles) = space.most, least_costs(space)
-    most[CYCLES] = min(most[CYCLES], max(fewest_steps(make_grid(space, widest=True)), math.ceil(cycles)))
+    most[CYCLES] = min(most[CYCLES], max(fewest_steps(make_grid(space)), math.ceil(cycles)))
     walked = Descent(space, terms_of(LEAST_ENERGY), most=most, workers=workers).go(FIRST_WALKS)
     if walked is not None and not asked():  # it beats all that takes more energy
         most[CYCLES], most[ENERGY] = space.most[CYCLES], walked.column[ENERGY] * (1.0 + SURE)

@@ -249,6 +249,11 @@ def make_goal(
     )
 
 
+def counts_energy(goal: Goal) -> bool:
+    """Whether energy makes a difference to what is asked for."""
+    return bool(goal.terms[:, 1 + ENERGY].any()) or goal.kind[0] == FRONT
+
+
 def revalued(found: Incumbents, objective: Objective) -> Incumbents:
     """Mappings that a search found with what they are worth to another one, which counts its own work."""
     many = int(found.many[0])

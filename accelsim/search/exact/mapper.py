@@ -25,7 +25,7 @@ from accelsim.search.descent_kernel import walk
 from accelsim.search.exact.branch_kernel import explore, root_bounds
 from accelsim.search.exact.cost_tables import least_cycles, needed_words
 from accelsim.search.exact.incumbents import SURE, WITHIN, Incumbents, make_incumbents
-from accelsim.search.exact.shapes import fewest_steps, make_grid
+from accelsim.search.exact.shapes import fewest_steps, make_grid, quick_enough
 from accelsim.search.exact.solve import Outcome, Solver
 from accelsim.search.exact.worth import Known, least_inside, narrow_energies
 from accelsim.search.result import MOST_TIES, Certificate, SearchResult
@@ -350,8 +350,9 @@ def widest(spaces: Spaces, aim: Aim) -> Solved | None:
     deadline = aim.watch.deadline
     try:
         most = aim.most.copy()
-        grid = make_grid(space, widest=True)
+        grid = make_grid(space)
         least_cycles = fewest_steps(grid)
+        grid = quick_enough(grid, least_cycles)
         most[CYCLES] = min(least_cycles, most[CYCLES])
         walked = Descent(space, terms_of(LEAST_ENERGY), most=most, workers=aim.workers).go(FIRST_WALKS, deadline)
         limit = math.inf if walked is None else walked.value

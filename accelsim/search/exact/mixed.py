@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from accelsim.model.encode import NONE_OVERLAPS, Floats
+from accelsim.model.encode import ALL_OVERLAP, NONE_OVERLAPS, PE, ROWS, Floats
 from accelsim.model.kernel import BY_READ, BY_UPDATE, BY_WRITE
 from accelsim.search.exact.bounds import make_bounds
 from accelsim.search.exact.shapes import Grid
@@ -43,11 +43,14 @@ class MixedBounds:
     price : tuple of float
         For each port, of a cycle of one instance.
     with_energy : bool
+    computing : float
+        The price of a cycle of the compute units.
     """
 
     bounds: Bounds
     price: tuple[float, ...]
     with_energy: bool = False
+    computing: float = 0.0
 
 
 def count_words(grid: Grid) -> Floats:
@@ -74,15 +77,41 @@ def limited_ports(grid: Grid) -> list[LimitedPort]:
     return found
 
 
-def count_waits(grid: Grid) -> Floats:
-    """Cycles that all else waits for, at least, for each action of an element: float64[L, T, 4].
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """Cycles that all else waits for, at least.
 
-    They are those at the port of the level that fills another. They count where all levels further in that may keep the
-    tensor wait, and one surely keeps it; of all instances that there can be, each has a share.
+    Attributes
+    ----------
+    each : float64[L, T, 5]
+        Of each action of an element, like `LimitedPort.cycles`.
+    once : float64[L, L, T, 4]
+        Of a first fill, or a last drain: for each level and the one that the tensor comes from, cycles for each element
+        of the tile; for each that children share, at the port of the other level; what the preload of a systolic array
+        takes of these; and the price of a cycle.
+    """
+
+    each: Floats
+    once: Floats
+
+    def at_outermost(self, price: float) -> Waits:
+        """The same with a price for what is read or written at the outermost level."""
+        each, once = self.each.copy(), self.once.copy()
+        each[0] *= price
+        once[:, 0, :, 3] *= price
+        return Waits(each, once)
+
+
+def count_waits(grid: Grid) -> Waits:
+    """Count what all else waits for, at least.
+
+    Each word counts where all levels further in that may keep the tensor wait, and one surely keeps it, at the port of
+    the level that fills another; of all instances that there can be, each has a share. Else first fills and last drains
+    count.
     """
     space = grid.space
-    c, found = space.encoded.constants, np.zeros_like(space.encoded.constants.energy)
-    may, instances = space.may_keep, 1.0
+    c, each = space.encoded.constants, np.zeros_like(space.encoded.constants.energy)
+    may, instances, once = space.may_keep, 1.0, _count_firsts(grid)
     for level in range(len(may) - 1):
         inside = may[level + 1 :]
         waits = (~inside | (c.overlap[level + 1 :] == NONE_OVERLAPS)[:, None]).all(axis=0)
@@ -90,15 +119,33 @@ def count_waits(grid: Grid) -> Floats:
         for port, actions in enumerate(((BY_READ, BY_UPDATE), (BY_READ,), (BY_UPDATE,))):
             words, per = c.bandwidth[c.nodes[level, 0], port]
             for action in actions if words else ():
-                each = c.word_parts[level].min(axis=1) * waits * (per / words / instances)
-                found[level, :, action] = np.maximum(found[level, :, action], each)
+                cycles = c.word_parts[level].min(axis=1) * waits * (per / words / instances)
+                each[level, :, action] = np.maximum(each[level, :, action], cycles)
+        once[:, level, each[level].any(axis=1), 3] = 0.0
         instances *= float(np.max(grid.options[level].spread, initial=1))
+    return Waits(each, once)
+
+
+def _count_firsts(grid: Grid) -> Floats:
+    """`Waits.once` where each tile that does not overlap waits for its first fill or last drain."""
+    c = grid.space.encoded.constants
+    levels, tensors = c.word_parts.shape[:2]
+    found = np.zeros((levels, levels, tensors, 4))
+    for level, t in np.ndindex(levels, tensors):
+        words, ports = float(c.word_parts[level, t].min()), c.bandwidth[c.nodes[level, 0]].tolist()
+        both, read, written = (words * per / rate if rate else 0.0 for rate, per in ports)
+        inputs, outputs = (max(both, written), max(both, read)), (max(both, read), max(both, written))
+        found[level, :, t, 0], found[:, level, t, 1] = outputs if t == c.output[0] else inputs
+        found[:, level, t, 3] = float(words > 0.0)  # in a fused chain some tensors never leave a level
+        if c.stationary[t] and c.array[PE] <= level < c.nodes[c.array[PE], 1]:
+            found[level, :, t, 2] = float(c.array[ROWS])
+    found[c.overlap == ALL_OVERLAP] = 0.0
     return found
 
 
-def many_mixed(ports: list[LimitedPort]) -> int:
+def many_mixed(ports: list[LimitedPort], with_energy: bool) -> int:
     """How many tables there are of ports, and of ports and energy mixed; see `mix_bounds`."""
-    return max(0, 3 * len(ports) - 1)
+    return max(0, (2 + with_energy) * len(ports) - 1)
 
 
 def mix_bounds(
@@ -108,6 +155,7 @@ def mix_bounds(
     deadline: float | None,
     *,
     fine: bool,
+    with_energy: bool,
     worth: Worth | None = None,
     most_bytes: int,
 ) -> list[MixedBounds]:
@@ -120,6 +168,8 @@ def mix_bounds(
     bounds : Bounds
         Tables of energy.
     ports : list of LimitedPort
+    with_energy : bool
+        Whether there are those of energy.
     spreads, deadline, fine, worth, most_bytes
         As for `make_bounds`; there are both corners.
     """
@@ -128,19 +178,21 @@ def mix_bounds(
     widest = np.cumprod([1.0, *(float(np.max(options.spread, initial=1)) for options in grid.options)])
     each = [1.0 / float(widest[port.level]) for port in ports]  # of all cycles, what an instance has of them at least
 
-    def mix(price: tuple[float, ...], with_energy: bool = False) -> MixedBounds:
+    def mix(price: tuple[float, ...], and_energy: bool = False) -> MixedBounds:
         costs = sum((p * port.cycles for p, port in zip(price, ports, strict=True)), np.zeros_like(bounds.pj))
         found = make_bounds(
-            grid, spreads, costs + bounds.pj * with_energy, deadline, fine=fine, corners=True, keep=False, worth=worth,
+            grid, spreads, costs + bounds.pj * and_energy, deadline, fine=fine, corners=True, keep=False, worth=worth,
             most_bytes=most_bytes,
         )  # fmt: skip
-        return MixedBounds(found, price, with_energy)
+        return MixedBounds(found, price, and_energy)
 
     def only(at: int, price: float) -> tuple[float, ...]:
         return tuple(price * (k == at) for k in range(count))
 
     found = [mix(only(k, each[k])) for k in range(count)]
     found += [mix(tuple(map(sum, zip(only(0, each[0]), only(k, each[k]), strict=True)))) for k in range(1, count)]
+    if not with_energy:
+        return found
     macs, mac_cycles = float(encoded.einsum.macs), float(encoded.constants.mac_cycles[0])
     energy = macs * float(encoded.constants.mac[0]) + bounds.around[0].values[0, 0, 0].min(axis=1)
     cycles = macs * mac_cycles / bounds.around[0].edges
@@ -149,5 +201,5 @@ def mix_bounds(
     products = energy * cycles
     best = int(np.argmin(products))
     if 0.0 < products[best] < math.inf:
-        found += [mix(only(k, float(energy[best] / cycles[best]) * each[k]), with_energy=True) for k in range(count)]
+        found += [mix(only(k, float(energy[best] / cycles[best]) * each[k]), and_energy=True) for k in range(count)]
     return found

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from accelsim.model.detail import INSIDE, Detail
 from accelsim.model.encode import Bools, Constants, Floats, Ints
 from accelsim.model.jit import inline, jit
 from accelsim.model.kernel import distinct
+from accelsim.search.exact.incumbents import SURE
 from accelsim.search.exact.orders import HALO_REUSE, NONE, STATIONARY
 
 if TYPE_CHECKING:
@@ -97,9 +100,10 @@ class Spreading(NamedTuple):
     storage nodes of the same level further out, -1 if it may not; tiles : int64[*], shapes that it may hold; parent
     : int64[C, T], the level that each tensor comes from; shared : float64[C, T], what is assumed of the share that
     networks further out leave of its reads or updates; fixed : float64[T], shares : float64[C, T], cost of a word
-    that crosses the network, and of one that its parent reads or takes in; target : int64[C, K, 2, 2**W], contexts
-    inside, tight or not, the W tensors that pass the next level sharing the least or the most; passing : int64[K,
-    W], these tensors, -1 after the last; near : float64[C, K, W], one over how far the least share assumed inside
+    that crosses the network, and of one that its parent reads or takes in; once : float64[C, T, 4], or without
+    tensors, what all else waits for once, as `mixed.Waits.once`; target : int64[C, K, 2, 2**W], contexts inside,
+    tight or not, the W tensors that pass the next level sharing the least or the most; passing : int64[K, W], these
+    tensors, -1 after the last; near : float64[C, K, W], one over how far the least share assumed inside
     is from all; status : int64[Q, T]; loose : bool[1]; elided : float64[C], what the output's words cost that are
     not fetched because no older value is there, for each copy of the output at the next level; copies, inner_copies
     : float64[A], float64[A'], copies of the output at this level and at the next that tables tell apart; copy_costs
@@ -120,6 +124,7 @@ class Spreading(NamedTuple):
     shared: Floats
     fixed: Floats
     shares: Floats
+    once: Floats
     target: Ints
     passing: Ints
     near: Floats
@@ -257,7 +262,7 @@ def sweep_network(
                     groups = distinct(c, s, scratch.x, scratch.y, level, t, flags[0], flags[1])
                     scratch.share[t] = float(groups) / float(options.spread[o])
             _steps_of_windows(c, shapes, p, tile, mid, innermost, scratch)
-            _sweep_contexts(c, options, p, pj, o, tiles[at], around, pairs, wanted, inside, out, scratch)
+            _sweep_contexts(c, shapes, options, p, pj, o, tiles[at], around, pairs, wanted, inside, out, scratch)
 
 
 @inline
@@ -307,8 +312,21 @@ def _list_pairs(p: Spreading, tile: int, live: Bools, innermost: bool, output: i
 
 
 @inline
+def _first_cycles(
+    shapes: Shapes, options: Options, p: Spreading, o: int, tile: int, m: int, t: int, scratch: NetworkScratch
+) -> float:
+    """Cycles of the first fill or the last drain of a tensor at the next level, at least."""
+    words = float(shapes.box[t, tile])
+    groups = float(options.spread[o]) * scratch.share[t]
+    slower = max(p.once[m, t, 0], p.once[m, t, 1] * groups)
+    cycles = np.ceil(words * max(0.0, slower - p.once[m, t, 2]) * (1.0 - SURE))
+    return float(cycles * p.once[m, t, 3])
+
+
+@inline
 def _sweep_contexts(
     c: Constants,
+    shapes: Shapes,
     options: Options,
     p: Spreading,
     pj: Floats,
@@ -352,8 +370,11 @@ def _sweep_contexts(
             ways *= 2
             scratch.weight[w] = p.near[m, k, w] * (1.0 - p.shared[m, t] * scratch.share[t])
         cost, further, last = scratch.cost, scratch.further, scratch.last
+        waiting = 0.0
+        for t in range(p.once.shape[1]):
+            waiting += _first_cycles(shapes, options, p, o, tile, m, t, scratch) if p.keeps[k, t] else 0.0
         for q in range(cost.shape[0]):
-            cost[q] = 0.0
+            cost[q] = waiting
         for t in range(tensors):
             each = scratch.each[t]
             for q in range(cost.shape[0] if each != 0.0 else 0):

@@ -16,7 +16,8 @@ class CostTables(NamedTuple):
 
     in_time : bool[L, D, N]; values : float64[*], all tables, one after the other; ports : int64[P, 2], level and number
     of ports; mixed : float64[M, *], more tables like `values`, of port cycles of all instances together, each at its
-    price : float64[M, P], and of energy too where with_energy : bool[M] says so, [pJ], else [cycles]; words : int64[1],
+    price : float64[M, P], and of energy too where with_energy : bool[M] says so, [pJ], else [cycles], to which those of
+    the compute units are added at a price, computing : float64[M]; words : int64[1],
     1 if the first of these is of units of words at the outermost level instead, waits : int64[1], 1 if the last one is
     of cycles that all else waits for; around, inside : int64[L], where the
     tables of a level begin; edges : float64[L + 1, B], spreads of each table, the last repeated; spreads : int64[L +
@@ -47,6 +48,7 @@ class CostTables(NamedTuple):
     mixed: Floats
     price: Floats
     with_energy: Bools
+    computing: Floats
     words: Ints
     waits: Ints
     around: Ints

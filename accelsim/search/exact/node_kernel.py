@@ -92,11 +92,22 @@ def most_instances(g: CostTables, s: Detail, level: int, lv: int) -> float:
 @inline
 def known_port_cycles(c: Constants, g: CostTables, node: SearchNode, s: Detail, level: int, p: int) -> float:
     """Cycles of a port for the traffic known so far, of all instances together."""
-    lv, port, words = g.ports[p, 0], g.ports[p, 1], 0
-    if port != BY_WRITTEN:
-        words += node.read[level, lv]
-    if port != BY_READS:
-        words += node.written[level, lv]
+    lv = g.ports[p, 0]
+    return float(_all_port_cycles(c, g, s, level, p, node.read[level, lv], node.written[level, lv]))
+
+
+@inline
+def waited_port_cycles(c: Constants, g: CostTables, node: SearchNode, s: Detail, level: int, p: int) -> float:
+    """As `known_port_cycles`, of that traffic which all else waits for, at most."""
+    off = node.waited[level, g.ports[p, 0]]
+    return float(_all_port_cycles(c, g, s, level, p, off[0], off[1]))
+
+
+@inline
+def _all_port_cycles(c: Constants, g: CostTables, s: Detail, level: int, p: int, read: int, written: int) -> float:
+    """Cycles of a port for words of each instance, of all instances together."""
+    lv, port = g.ports[p, 0], g.ports[p, 1]
+    words = (read if port != BY_WRITTEN else 0) + (written if port != BY_READS else 0)
     rate = float(c.bandwidth[lv, port, 1]) / float(c.bandwidth[lv, port, 0])
     return float(words) * rate * float(s.level[min(level, lv), USED])
 

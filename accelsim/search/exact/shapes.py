@@ -7,7 +7,8 @@ T = tensors, L = levels, O = options of a network.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -19,6 +20,8 @@ from accelsim.mapspace.space import MapSpace, Slot
 from accelsim.model.encode import ON_X, ON_Y, Bools, Floats, Ints
 from accelsim.model.jit import inline
 
+NEARLY = 1e-9
+"""Relative: as many compute units in use, but for rounding."""
 MOST_PAIRS = 20_000_000
 """Pairs of bounds on two axes that are looked at, at most."""
 MOST_SHAPES = 1_000_000
@@ -105,15 +108,15 @@ class Grid:
         Whether the temporal block of a level may have a loop of this bound.
     options : tuple of Options
         For each network, those that some mapping with the least traffic uses.
-    widest : bool
-        Only those of them that use as many children as possible.
+    least_used : float
+        Only those of them that let so many compute units be in use, if the other networks use as many as possible.
     """
 
     space: MapSpace
     shapes: Shapes
     in_time: Bools
     options: tuple[Options, ...]
-    widest: bool
+    least_used: float = 0.0
 
 
 def size_numbers(shapes: Shapes) -> Ints:
@@ -315,15 +318,13 @@ def _tuples(space: MapSpace, slot: Slot, size: int) -> Ints:
     return bounds
 
 
-def make_options(space: MapSpace, shapes: Shapes, level: int, every: bool, widest: bool = False) -> Options:
+def make_options(space: MapSpace, shapes: Shapes, level: int, every: bool) -> Options:
     """List the ways to spread over the network below a level.
 
     Parameters
     ----------
     every : bool
         List those too that spread the same over the axes in a way that no tensor gains from.
-    widest : bool
-        List only those that use as many children as possible.
     """
     from accelsim.search.exact.network_kernel import pick_splits
 
@@ -346,8 +347,7 @@ def make_options(space: MapSpace, shapes: Shapes, level: int, every: bool, wides
     pair = pair[:kept]
     pair = pair[pair[:, 0] >= 0]
     chosen_x, chosen_y = x[pair[:, 0]], y[pair[:, 1]]
-    found = _describe(space, shapes, level, chosen_x, chosen_y)
-    return pick_options(found, np.flatnonzero(found.spread == found.spread.max(initial=0))) if widest else found
+    return _describe(space, shapes, level, chosen_x, chosen_y)
 
 
 def _axes_alike(space: MapSpace, level: int) -> bool:
@@ -424,8 +424,8 @@ def _describe(space: MapSpace, shapes: Shapes, level: int, x: Ints, y: Ints) -> 
     return Options(x, y, index.astype(np.int64), spread, shares[0], shares[1], windowed, apart)
 
 
-def make_grid(space: MapSpace, widest: bool = False) -> Grid:
-    """Lay out shapes, temporal factors and the options of each network, or only the widest of these."""
+def make_grid(space: MapSpace) -> Grid:
+    """Lay out shapes, temporal factors and the options of each network."""
     shapes = make_shapes(space)
     levels = len(space.encoded.architecture.levels)
     in_time = np.zeros((levels, *shapes.factor.shape), np.bool_)
@@ -433,11 +433,32 @@ def make_grid(space: MapSpace, widest: bool = False) -> Grid:
         for d, dim in enumerate(space.encoded.dims):
             allowed = space.allowed(Slot(level), dim)
             in_time[level, d] = [int(factor) in allowed for factor in shapes.factor[d]]
-    options = tuple(make_options(space, shapes, level, every=False, widest=widest) for level in range(levels))
-    return Grid(space, shapes, in_time, options, widest)
+    options = tuple(make_options(space, shapes, level, every=False) for level in range(levels))
+    return Grid(space, shapes, in_time, options)
+
+
+def quick_enough(grid: Grid, most_cycles: float) -> Grid:
+    """The same without ways to spread that leave so few compute units in use that these take more cycles."""
+    least = fewest_steps(grid)
+    used = _computing(grid) / max(most_cycles, least) * (1.0 - NEARLY)
+    return replace(grid, options=pick_busy(grid.options, used), least_used=used)
+
+
+def pick_busy(options: Sequence[Options], used: float) -> tuple[Options, ...]:
+    """The options of each network that let so many compute units be in use, with the widest ones of the others."""
+    most = [int(each.spread.max(initial=1)) for each in options]
+    least = [used * widest / math.prod(most) for widest in most]
+    return tuple(
+        pick_options(each, np.flatnonzero(each.spread >= few)) for each, few in zip(options, least, strict=True)
+    )
 
 
 def fewest_steps(grid: Grid) -> int:
     """Cycles that the compute units take at least, if as many as possible are in use."""
-    used = math.prod(int(options.spread.max(initial=1)) for options in grid.options)
-    return -(-grid.space.encoded.einsum.macs * int(grid.space.encoded.constants.mac_cycles[0]) // used)
+    return -(-_computing(grid) // math.prod(int(options.spread.max(initial=1)) for options in grid.options))
+
+
+def _computing(grid: Grid) -> int:
+    """Cycles that one compute unit alone would take."""
+    encoded = grid.space.encoded
+    return encoded.einsum.macs * int(encoded.constants.mac_cycles[0])

@@ -9,7 +9,7 @@ import math
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Timer
 from typing import TypedDict
 
@@ -38,15 +38,24 @@ from accelsim.search.exact.incumbents import (
     WITHIN,
     Goal,
     Incumbents,
+    counts_energy,
     make_goal,
     make_incumbents,
     merge,
     revalued,
 )
 from accelsim.search.exact.memo_kernel import Memo, make_memo
-from accelsim.search.exact.mixed import MixedBounds, count_waits, count_words, limited_ports, many_mixed, mix_bounds
+from accelsim.search.exact.mixed import (
+    LimitedPort,
+    MixedBounds,
+    count_waits,
+    count_words,
+    limited_ports,
+    many_mixed,
+    mix_bounds,
+)
 from accelsim.search.exact.node import CostTables, SearchNode
-from accelsim.search.exact.shapes import Grid, make_grid
+from accelsim.search.exact.shapes import Grid, make_grid, quick_enough
 from accelsim.search.exact.tables import Bounds
 from accelsim.search.exact.worth import SLACK, Known, States, Worth, narrow_energies
 from accelsim.search.stopping import asked, heeding
@@ -70,9 +79,10 @@ SPREADS, MORE_SPREADS, FEW_SHAPES = 3, 5, 8192
 SMALL_TABLES, MUCH = 2048, 0.02
 """Tables of more tile shapes tell copies of the output apart at once, if those of one copy would count off more than
 this share of the energy of the best mapping known."""
-NODES_AN_ENTRY = 0.05
+NODES_AN_ENTRY, SOONER = 0.05, 0.2
 """After so many nodes for each entry of the finer tables these are made: the search has taken about as long as they
-take then. They tell copies of the output apart; and there are some of each port, and of ports and energy mixed."""
+take then. They tell copies of the output apart; and there are some of each port, and of ports and energy mixed, which
+come sooner where all else waits for fills or drains: ports then decide on the fastest mappings."""
 MOST_MIXED = 50_000_000
 """Entries that the tables of ports may have, at most."""
 MEMO = 1 << 18
@@ -172,12 +182,18 @@ class Solver:
         every = every or _may_slide_in_array(space)
         self.space, self.workers, self.known = space, workers, known
         self.grid = grid or make_grid(space)
+        self.most_cycles = math.inf
+        if cycles and known is not None:
+            self.most_cycles = known.most_cycles(certain_energy(space, self.grid.options, needed_words(space)))
+            self.grid = quick_enough(self.grid, self.most_cycles)
         few = self.grid.shapes.total <= FEW_SHAPES
         self.spreads = 1 if not cycles else MORE_SPREADS if few else SPREADS
         self.ports = limited_ports(self.grid) if cycles else []
         self.counts_words, self.every = words, every
         ragged = bool(self.grid.shapes.ragged.any())
-        self.waits = count_waits(self.grid) if cycles and not ragged else np.zeros(1)
+        waits = cycles and not ragged and space.encoded.constants.overlap.any()
+        self.waits = count_waits(self.grid) if waits else None
+        self.weights = self._weigh_ports()
         self.corners = True if ragged or every or cycles else None
         self.memory = bounds.MOST_BYTES if memory is None else memory
         fine = not ragged and self._counts_off_much()
@@ -209,36 +225,55 @@ class Solver:
         left = self.memory - (self.bounds.values.nbytes + self.tables.mixed.nbytes if again else 0)
         energies = narrow_energies(self.space.encoded.constants)
         outer = [port for port in self.ports if port.level == 0][:1]
+        many = 1 + len(outer) * len(self.weights) + self.counts_words + (self.waits is not None)
         states: States = self.bounds.states if again else {}
+        self.waiting = None
+        if self.waits is not None:
+            self.waiting = make_bounds(
+                self.grid, self.spreads, self.waits.each, deadline, fine=fine, corners=True,
+                worth=self._worth_waits(states), most_bytes=left // many, once=self.waits.once,
+            )  # fmt: skip
+            states = self.waiting.states
         self.bounds: Bounds = make_bounds(
             self.grid, self.spreads, energies, deadline, fine=fine, corners=self.corners,
-            worth=self._worth_energy(states),
-            most_bytes=left // (1 + len(outer) + self.counts_words),  # the search has others laid out like these
+            worth=self._worth_energy(states), most_bytes=left // many,  # the search has others laid out like these
         )  # fmt: skip
         left -= self.bounds.values.nbytes
-        mixed = [
-            make_bounds(
-                self.grid, 1, port.cycles, deadline, fine=fine, corners=True,
-                worth=self._worth_cycles(self.bounds.states), most_bytes=left,
-            )
-            for port in outer  # where cycles count there are both corners
-        ]  # fmt: skip
-        ports = [MixedBounds(each, (1.0,)) for each in mixed]
+        self.outer = [self._weigh(weight, port, deadline, fine, left) for port in outer for weight in self.weights]
         self.words = None
         if self.counts_words:
             kind, worth = TableOptions(fine=fine, corners=self.bounds.corners), self._worth_anything()
             self.words = make_bounds(
                 self.grid, 1, count_words(self.grid), deadline, **kind, worth=worth, most_bytes=left
             )
-        self.waiting = None
-        if self.waits.any():
-            self.waiting = make_bounds(
-                self.grid, self.spreads, self.waits, deadline, fine=fine, corners=True, worth=self._worth_anything(),
-                most_bytes=left,
-            )  # fmt: skip
         self.tables: CostTables = make_cost_tables(
-            self.bounds, outer, ports, self.words, self.waiting, every=self.every
+            self.bounds, outer, self.outer, self.words, self.waiting, every=self.every
         )
+
+    def _weigh_ports(self) -> list[float]:
+        """Weights of the outermost port against the compute units in tables of both; docs/exact.md, fills that wait."""
+        if self.waits is None or self.most_cycles == math.inf:
+            return [1.0]
+        longer = max(0.0, self.most_cycles / least_cycles(self.space, needed_words(self.space)) - 1.0)
+        return [1.0, longer / (1.0 + longer)]
+
+    def _weigh(self, weight: float, port: LimitedPort, deadline: float | None, fine: bool, left: int) -> MixedBounds:
+        """Make a table of the outermost port, and of what all else waits for."""
+        costs, once, spreads = weight * port.cycles, None, 1
+        if self.waits is not None:
+            waits = self.waits.at_outermost(1.0 - weight)
+            costs, once, spreads = costs + waits.each, waits.once, self.spreads
+        found = make_bounds(
+            self.grid, spreads, costs, deadline, fine=fine, corners=True, once=once, most_bytes=left,
+            worth=self._worth_cycles(self.bounds.states) if weight == 1.0 else self._worth_anything(),
+        )  # fmt: skip  # where cycles count there are both corners
+        return MixedBounds(found, (weight,), computing=1.0 - weight)
+
+    def _worth_waits(self, states: States) -> Worth | None:
+        """What all else may wait for in mappings that are looked for [cycles]."""
+        if self.known is None:
+            return None
+        return Worth(lambda least: self.most_cycles - least, 0.0, needed_words(self.space), states)
 
     def _worth_energy(self, states: States) -> Worth | None:
         """What mappings that are looked for take in energy besides what all take [pJ]."""
@@ -254,9 +289,7 @@ class Solver:
         """What mappings that are looked for take in cycles of the outermost port."""
         if self.known is None:
             return None
-        needed = needed_words(self.space)
-        most = self.known.most_cycles(certain_energy(self.space, self.grid.options, needed))
-        return Worth(lambda _: most, 0.0, needed, states)
+        return Worth(lambda _: self.most_cycles, 0.0, needed_words(self.space), states)
 
     def _worth_anything(self) -> Worth | None:
         """The states that are worth filling in the tables of energy, whatever else they cost."""
@@ -439,9 +472,12 @@ class Solver:
             else:
                 self.mixes = False
                 mixed = mix_bounds(
-                    self.bounds, self.ports, self.spreads, deadline, fine=self.fine, worth=self._worth_anything(),
-                    most_bytes=self.memory,
+                    self.bounds, self.ports, self.spreads, deadline, fine=self.fine,
+                    with_energy=counts_energy(goal), worth=self._worth_anything(), most_bytes=self.memory,
                 )  # fmt: skip
+                if self.waits is not None:
+                    others = (0.0,) * (len(self.ports) - 1)
+                    mixed = [*(replace(each, price=each.price + others) for each in self.outer), *mixed]
                 self.tables = with_mixed(self.tables, self.bounds, self.ports, mixed, self.words, self.waiting)
         except TablesTooLarge:
             self.bounds, self.words, self.waiting, self.tables = before
@@ -533,14 +569,14 @@ class Solver:
 
     def _coarse_nodes(self, goal: Goal) -> int:
         """Nodes after which finer tables may pay, if the search can begin again; each are made once."""
-        entries, mixed = self.bounds.values.size, many_mixed(self.ports) * self.bounds.values.size
+        entries, mixed = self.bounds.values.size, many_mixed(self.ports, counts_energy(goal)) * self.bounds.values.size
         both = 2 * mixed * self.bounds.values.itemsize  # the tables, and where the search has them
         if goal.kind[0] == WITHIN:
             return NO_END
         if self.coarse:
             return self.refined_at + int(NODES_AN_ENTRY * 2 * entries)
         if self.mixes and not goal.energy_only[0] and mixed <= MOST_MIXED and both <= self.memory:
-            return self.refined_at + int(NODES_AN_ENTRY * mixed)
+            return self.refined_at + int(NODES_AN_ENTRY * (1.0 if self.waits is None else SOONER) * mixed)
         return NO_END
 
     def _copy_of(self, total: Incumbents) -> Incumbents:
