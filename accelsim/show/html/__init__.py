@@ -117,7 +117,8 @@ def table(caption: str, shown: Table) -> str:
 
 def _cell(column: Column, row: Row) -> str:
     raw = row.get(column.value) if isinstance(column.value, str) else None
-    kind = f' class="number" data-value="{raw!r}"' if isinstance(raw, int | float) else ""
+    text = ' class="long"' if column.fold else ""
+    kind = f' class="number" data-value="{raw!r}"' if isinstance(raw, int | float) else text
     return f"<td{kind}>{said(str(column.cell(row)))}</td>"
 
 
