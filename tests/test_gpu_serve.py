@@ -338,6 +338,7 @@ def test_page__of_a_sweep_has_each_point_that_fits(tmp_path, capsys):
     file = tmp_path / "sweep.html"
     words = ["gpu", "serve", "llama", "h100", "--batch", "1,64,2048", "--tp", "1,2"]
     assert cli.main([*words, "--html", str(file), "--json"]) == 0
+    assert "Each dot is one way to serve. Rings" in file.read_text(encoding="utf-8")
     points = [point for point in json.loads(capsys.readouterr().out)["points"] if point["fits"]]
     data = json.loads(re.search(r'id="data">(.*?)</script>', file.read_text(encoding="utf-8"))[1])
     names = [parameter["name"] for parameter in data["parameters"]]

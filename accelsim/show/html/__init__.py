@@ -90,6 +90,12 @@ def frame(name: str) -> str:
     return found[1] if found else ""
 
 
+def sweep_frames(parameters: Iterable[str], dot: str) -> str:
+    """Charts of the points of a sweep over some parameters; `dot` says what a point is."""
+    only = (f'<label>{escape(name)} <select id="only-{at}"></select></label>' for at, name in enumerate(parameters))
+    return frame("sweep").replace("$only", " ".join(only)).replace("$dot", dot)
+
+
 def _file(name: str) -> str:
     return (files("accelsim.show.html") / name).read_text(encoding="utf-8")
 
@@ -438,11 +444,12 @@ def sweep_report(rows: Rows, about: Mapping[str, Any]) -> str:
     ]
     listing = replace(designs_table(about, kept, costs), rows=kept, most=_LISTED)  # those of the front first
     listed = f"{len(rows):,}" if len(rows) <= _LISTED else f"The first {_LISTED:,} of {len(rows):,}"
-    only = [f'<label>{escape(name)} <select id="only-{i}"></select></label>' for i, name in enumerate(varied)]
     joint = bool(about.get("joint"))
     dot, what = ("a design with one mapping of each layer", "points and designs") if joint else ("a design", "designs")
     sections = [
-        frame("sweep").replace("$only", " ".join(only)).replace("$dot", dot),
+        sweep_frames(
+            varied, f"{dot}; triangles are bounds of designs that a finished one beats, which were not mapped"
+        ),
         section("designs", "Designs", table(f"{listed} {what}, those of the front first", listing)),
     ]
     status_of = {row["design"]: row["status"] for row in rows}

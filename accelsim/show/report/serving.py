@@ -152,9 +152,8 @@ def serving_page(model: str, gpu: str, request: Request, points: Sequence[Servin
         "objectives": list(_COSTS)[:3],
         **{"across": "token_s", "up": "tokens_per_s_gpu", "designs": designs, "flags": True},
     }
-    only = " ".join(f'<label>{name} <select id="only-{at}"></select></label>' for at, name in enumerate(varied))
     shown = html.table("points that fit in memory", Table("points", (Column("design", "design"), *_POINTS), rows))
-    sections = html.frame("sweep").replace("$only", only) + html.section("designs", "Points", shown)
+    sections = html.sweep_frames(varied, "one way to serve") + html.section("designs", "Points", shown)
     lead = str(next(sweep_report(model, gpu, request, points, mode)))
     return html.page(f"{model} on {gpu}", lead, sections, data, "explore.js")
 
