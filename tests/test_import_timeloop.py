@@ -460,6 +460,27 @@ def test_subtree__of_accelergys_version_2_may_be_a_map(read):
     assert read(lines, PROBLEM).architecture == read(V03, PROBLEM).architecture
 
 
+def test_formats__of_tensors_that_pass_a_level_by_are_left_out(read):
+    ranks = "ranks: [{format: B, metadata-word-bits: 1}]"
+    zeros = f"""
+sparse_optimizations:
+  targets:
+  - name: Buffer
+    representation-format: {{data-spaces: [{{name: Weights, {ranks}}}, {{name: Inputs, {ranks}}}]}}
+    action-optimization: [{{type: position-skipping, target: Weights, condition-on: []}}]
+"""
+    passing = (
+        "architecture_constraints: {targets: [{target: Buffer, type: bypass, keep: [Inputs], bypass: [Weights]}]}\n"
+    )
+    whole, found = read(V03, PROBLEM, zeros), read(V03, PROBLEM, zeros, passing)
+    kept = [made.architecture["levels"][1] for made in (whole, found)]
+    assert [list(level["formats"]) for level in kept] == [["Weights", "Inputs"], ["Inputs"]]
+    assert ["position_skipping" in level for level in kept] == [True, False]
+    assert [note.why for note in found.notes] == ["formats of Weights, which pass by, are left out"]
+    assert kept[1]["energy"]["metadata_read"] == "0 pJ"  # the file gives no storage for it
+    load_architecture({"architecture": found.architecture})
+
+
 def test_bandwidth__of_older_files_is_half_for_reads_and_half_for_writes(read):
     made = read(V03.replace("word-bits: 8}", "word-bits: 8, bandwidth: 20.0, read_bandwidth: 4}"), PROBLEM)
     main = load_architecture({"architecture": made.architecture}).levels[0]

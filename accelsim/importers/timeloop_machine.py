@@ -29,7 +29,7 @@ from accelsim.importers.values import (
     work_out,
 )
 from accelsim.inputs.energy.estimators import COMPUTES
-from accelsim.inputs.units import quoted
+from accelsim.inputs.units import listed, quoted
 from accelsim.inputs.workload import ROLES
 
 _RANGE = re.compile(r"\[\s*(\d{1,12})\s*\.\.\s*(\d{1,12})\s*\]")
@@ -461,7 +461,7 @@ def architecture(
             for key, roles in zip(("keep", "bypass"), kept.get(part.name, ([], [])), strict=True):
                 if roles and len(levels) > 1 and not part.network:
                     levels[-1][key] = roles
-            _add_zeros(levels[-1], zeros.get(part.name, {}))
+            _add_zeros(levels[-1], _of_stored(levels[-1], zeros.get(part.name, {}), part, machine.notes))
         across, down = machine.fanout(index)
         if (across, down) != (1, 1):
             wires = {"transfer": "0 pJ", "source": "Timeloop charges no wires unless asked to"}
@@ -488,11 +488,23 @@ def architecture(
     return {**document, "levels": levels, "compute": compute}
 
 
+def _of_stored(level: Mapping[str, Any], zeros: Mapping[str, Any], part: Part, notes: list[Note]) -> Mapping[str, Any]:
+    """What a level does about zeros, but for formats of tensors that pass it by."""
+    forms, packed = zeros.get("formats", {}), zeros.get("position_skipping", ())
+    absent = [role for role in level.get("bypass", ()) if role in forms or role in packed]
+    if not absent:
+        return zeros
+    notes.append(Note(part.table.mark, part.name, f"formats of {listed(absent)}, which pass by, are left out"))
+    kept = {**zeros, "formats": {role: form for role, form in forms.items() if role not in absent}}
+    kept["position_skipping"] = [role for role in packed if role not in absent]
+    return {key: held for key, held in kept.items() if held}
+
+
 def _add_zeros(part: dict[str, Any], zeros: Mapping[str, Any]) -> None:
     """Add what a part does about zeros; energies go beside those that it has."""
     energies = {**part.get("energy", {}), **zeros.get("energy", {})}
     part |= {key: held for key, held in zeros.items() if key != "energy"}
-    if zeros.get("energy") and "energy" in part:
+    if "energy" in part or "source" in zeros.get("energy", ()):
         part["energy"] = energies
 
 

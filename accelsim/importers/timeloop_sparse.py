@@ -176,6 +176,9 @@ def _storage(part: Part, keys: Mapping[str, Any], figures: Figures, *, compute: 
         found["metadata"] |= {"depth": int(depth)} if depth else {}
         needed += METADATA_ACTIONS[:2]
         energies = energies if width else {key: pj for key, pj in energies.items() if "metadata" not in key}
+        if not (width or figures.energies):
+            free = dict.fromkeys(METADATA_ACTIONS[:2], "0 pJ")
+            found["energy"] = {**free, "source": "the file gives no storage of metadata"}
     if not figures.energies:
         return found
     if "idle" in energies:
