@@ -245,6 +245,9 @@ def test_search_report__shows_the_best_mapping():
     assert data_of(alone)["histogram"] is None
     assert "One cost against another" not in alone
     assert "; energy is optimal (proved)." in text_of(alone)
+    assert "; cycles are optimal (proved)." in text_of(
+        search_report(an_exact_search(result, "cycles"), architecture, einsum)
+    )
     assert "<b>bottleneck</b> <span>MAC (compute)</span>" in alone
     seen = search_report(a_search(result), architecture, einsum)
     assert energy(result.energy_pj) in text_of(seen)

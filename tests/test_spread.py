@@ -97,8 +97,9 @@ def test_several__a_line_each(run):
     machines = run("spread", "two_level,eyeriss", "conv1d", *QUICK)[1]
 
     assert code == 0
-    assert out.startswith("on two_level")
+    assert out.startswith("All mappings on two_level\n")
     assert all(f"\nconv{n} " in out for n in range(1, 6))
+    assert machines.startswith("All mappings of conv1d\n")
     assert "two_level" in machines
     assert "eyeriss" in machines
 

@@ -30,7 +30,7 @@ from accelsim.search.result import FrontResult, SearchResult
 from accelsim.show.plots import figure_bytes
 from accelsim.show.plots.diagram import plot_mapping
 from accelsim.show.plots.search import axis_of, cells, same_value, two_costs, varied_values
-from accelsim.show.report import OTHER_COLOUR, energy, letters, tensor_colours, verdict
+from accelsim.show.report import OTHER_COLOUR, energy, goal_verdict, letters, tensor_colours
 from accelsim.show.report.mapping import compute_used, headline, nest_levels
 from accelsim.show.report.search import census_report as report_on_census
 from accelsim.show.report.search import column_name, ranked_report
@@ -349,8 +349,7 @@ def search_report(search: SearchResult, architecture: Architecture, einsum: Eins
         section("reading", "How to read this page", frame("reading")),
     ]
     title = f"{einsum.name} mapped onto {architecture.name}"
-    goal = "EDP" if search.objective == "edp" else search.objective
-    lead = f"This mapping takes {energy(search.best.energy_pj)}; {goal} is {verdict(search)}."
+    lead = f"This mapping takes {energy(search.best.energy_pj)}; {goal_verdict(search)}."
     return page(title, lead, "".join(sections), data)
 
 

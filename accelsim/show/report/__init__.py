@@ -217,6 +217,12 @@ def verdict(search: SearchResult) -> str:
     return short_verdict(certificate) + within_limits(search.limits)
 
 
+def goal_verdict(search: SearchResult) -> str:
+    """What is known, after the name of what was made small: `energy is optimal (proved)`."""
+    goal = "EDP" if search.objective == "edp" else search.objective
+    return f"{goal} {'are' if goal in ('cycles', 'outer_words') else 'is'} {verdict(search)}"
+
+
 def short_verdict(certificate: Certificate) -> str:
     """`optimal (proved)`, or how near the optimum is at worst."""
     if certificate.proved:

@@ -21,6 +21,7 @@ from accelsim.show.report import (
     count,
     energy,
     energy_scale,
+    goal_verdict,
     in_scale,
     letters,
     percent,
@@ -28,7 +29,6 @@ from accelsim.show.report import (
     split_bar,
     tensor_colours,
     times,
-    verdict,
 )
 from accelsim.show.table import Column, Piece, Row, Table, bold, dim, heading
 
@@ -218,9 +218,8 @@ def headline(result: Result, architecture: Architecture, search: SearchResult | 
     what = "compute" if result.bottleneck == result.compute else "bandwidth"
     yield Text(f"{'bottleneck':<12} ").append(result.bottleneck, style="bold").append(f" ({what})")
     if search is not None:
-        objective = "EDP" if search.objective == "edp" else search.objective
         kept = f", from the cache ({search.kept})" if search.kept else ""
-        yield f"{'certificate':<12} {objective} is {verdict(search)}{kept}"
+        yield f"{'certificate':<12} {goal_verdict(search)}{kept}"
 
 
 def _trade(result: Result, other: SearchResult) -> Iterator[Piece]:

@@ -543,8 +543,8 @@ def censuses_report(censuses: Sequence[Census]) -> Iterator[Piece]:
     machines, layers = ({getattr(census, of) for census in censuses} for of in ("architecture", "workload"))
     names = [Column("layer", "workload")] if len(layers) > 1 else []
     names += [Column("machine", "architecture")] if len(machines) > 1 else []
-    shared = [f"on {machine}" for machine in machines if len(machines) == 1] or [f"{layer}" for layer in layers]
-    yield bold(shared[0] if len(names) == 1 else "")
+    shared = [f" on {machine}" for machine in machines if len(machines) == 1] or [f" of {layer}" for layer in layers]
+    yield bold(f"All mappings{shared[0] if len(names) == 1 else ''}")
     numbers = (
         Column("mappings", "mappings", large),
         Column("spread", "spread", times),
