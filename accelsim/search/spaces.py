@@ -143,7 +143,7 @@ def trim(mapping: Mapping, bounds: dict[str, int]) -> Mapping:
 
 
 DRAWS = 2000
-"""Mappings that are looked at in search of the nearest miss; a tenth where what none can meet is known already."""
+"""Mappings that are looked at in search of the nearest miss; about a third of a second."""
 
 
 def diagnose(space: MapSpace, key: np.uint64, *, proved: bool) -> list[str]:
@@ -165,8 +165,7 @@ def diagnose(space: MapSpace, key: np.uint64, *, proved: bool) -> list[str]:
     RuntimeError
         If a mapping that is drawn is valid though the search proved that none is.
     """
-    certain = out_of_reach(space)
-    return [*certain, *_nearest_miss(space, key, DRAWS // 10 if certain else DRAWS, proved)]
+    return [*out_of_reach(space), *_nearest_miss(space, key, proved)]
 
 
 @lru_cache(maxsize=4)
@@ -251,15 +250,15 @@ def _missed(space: MapSpace, mapping: Mapping) -> float:
     return found
 
 
-def _nearest_miss(space: MapSpace, key: np.uint64, draws: int, proved: bool) -> list[str]:
-    """Describe that of some drawn mappings that breaks its limits by the smallest factor (the product of all)."""
+def _nearest_miss(space: MapSpace, key: np.uint64, proved: bool) -> list[str]:
+    """Describe the drawn mapping that breaks its limits by the smallest factor (the product of all)."""
     from accelsim.mapspace.kernel import draw_many
 
-    batch = empty_batch(space.encoded, draws)
+    batch = empty_batch(space.encoded, DRAWS)
     draw_many(space.arrays, key, 0, batch)
     least = Fraction(space.constraints.min_utilization)
     best: tuple[float, Result] | None = None
-    for b in range(draws):
+    for b in range(DRAWS):
         result = evaluate_encoded(space.encoded, decode_mapping(space.encoded, batch, b))
         factor = math.prod(violation.factor for violation in result.violations)
         factor *= max(1.0, float(result.cycles * least / space.ideal_cycles)) * _missed(space, result.mapping)
@@ -274,5 +273,5 @@ def _nearest_miss(space: MapSpace, key: np.uint64, draws: int, proved: bool) -> 
     if not missing and proved:
         raise RuntimeError(f"the search found no valid mapping, but this one is valid: {best[1].mapping}")
     if not missing:
-        return [f"of {draws:,} mappings drawn after the search at least one is valid; let the search look at more"]
-    return [f"nearest miss of {draws:,} looked at: {'; '.join(missing)}"]
+        return [f"of {DRAWS:,} mappings drawn after the search at least one is valid; let the search look at more"]
+    return [f"nearest miss of {DRAWS:,} looked at: {'; '.join(missing)}"]
