@@ -261,6 +261,32 @@ def test_tables__bound_the_orders_of_any_mapping_from_below(group, monkeypatch):
             assert same(float(outcome.found.value[0]), alone.best(*power)), seed
 
 
+def test_tables__charge_sums_of_parts_their_width(monkeypatch):
+    """Where networks split a reduction, all sums are wide, also those that each instance takes in but once.
+
+    So with all factors fixed the tables leave nothing open: 8 registers, each with one product of 32 bits an output.
+    """
+    monkeypatch.setattr(solve, "NODES_AN_ENTRY", -1.0)
+    pj = {"read": "2 pJ", "write": "2 pJ", "source": "test"}
+    levels = [
+        {"name": "DRAM", "class": "DRAM", "word": "8 bit", "fanout": {"x": 8}, "energy": pj},
+        {"name": "RF", "class": "regfile", "size": "4 B", "word": "8 bit", "keep": ["Outputs"], "energy": pj},
+    ]
+    compute = {"name": "MAC", "class": "intmac", "energy": {"compute": "1 pJ", "source": "test"}}
+    machine = load_architecture({"architecture": {"name": "split", "levels": levels, "compute": compute}})
+    bits = {"Weights": 8, "Inputs": 8, "Outputs": 8, "psums": 32}
+    layer = {"name": "wide", "gemm": {"M": 2, "N": 3, "K": 8}, "bits": bits}
+    (einsum,) = load_workload({"workload": {"name": "wide", "layers": [layer]}}).layers
+    split = Constraints((LevelConstraint("DRAM", x=Block((Factor("K", 8, 8),))),))
+    best = map_einsum(machine, einsum, constraints=split).best
+    assert best.mapping.levels[1].keep == {"Outputs"}
+
+    factors = pinned((machine, einsum, split), best.mapping)
+    outcome = Solver(MapSpace(encode(machine, einsum), factors)).search(objective=product(1.0, 0.0))
+
+    assert same(outcome.root_bound, best.energy_pj)
+
+
 def with_costly_networks(machine: Architecture) -> Architecture:
     """The same machine where next to nothing but networks takes energy, and words of sums that come back most of it."""
     entries = {key: replace(entry, energy_pj=0.01) for key, entry in machine.energy.entries.items()}

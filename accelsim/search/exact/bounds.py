@@ -39,6 +39,8 @@ MOST_SPREAD_TILES = 30_000_000
 IN_ONE_GO = 1_000_000
 """Entries of a table that are filled before the clock is looked at first; then as many as take a tenth of a second."""
 LOOK_SECONDS = 0.1
+AT_ONCE = 500_000
+"""Entries of a table around a network that are filled together: few enough to stay in the processor's caches."""
 MOST_COARSE = 4_000_000
 """Entries of coarse tables with both corners of the shares that networks leave; larger ones take the lower corner."""
 MOST_BYTES = 2 << 30
@@ -184,10 +186,11 @@ class BoundsMaker:
         whole = 0.0 if self.c.windowed[t] else float(self.c.whole[t])
         pj = self.pj[:, t] * whole
         narrow = 1.0 - 1.0 / self.wider
-        self.bounds.elided = pj[:, BY_READ] + pj[:, BY_UPDATE] * narrow
+        self.bounds.elided, self.bounds.narrow = pj[:, BY_READ].copy(), pj[:, BY_UPDATE] * narrow
         self.entering = pj[:, BY_RETURN].copy()
         self.entering[:-1] += pj[1:, BY_WRITE] + self.bounds.elided[1:]
-        self.entering[:-1] += np.where(self.c.drain[1:], pj[1:, BY_READ] * narrow[1:], 0.0)
+        self.finished = np.zeros(self.levels)
+        self.finished[:-1] = self.bounds.narrow[1:] + np.where(self.c.drain[1:], pj[1:, BY_READ] * narrow[1:], 0.0)
         costs = np.zeros(self.levels + 1)
         for level in range(self.levels - 1, -1, -1):
             innermost = level == self.levels - 1
@@ -286,41 +289,16 @@ class BoundsMaker:
         for level in range(self.levels - 1, -1, -1):
             around = bounds.around[level]
             costs = self._costs_anything(level, contexts[level])
-            spreading = _only(bounds.networks[level], costs)
-            tiles = spreading.tiles
+            tiles = bounds.networks[level].tiles
             if level < self.levels - 1 and live.any():
                 tiles = tiles[live[:, tiles].any(axis=0)]
-            copies, edges = len(around.copies), len(around.edges)
-            out = np.full((self.shapes.total, int(costs.sum()), copies, edges, len(around.statuses)), np.inf)
-            inner = [0]
-            if level < self.levels - 1:
-                reduced = (self.reduce(statuses, level + 1, False) for statuses in around.statuses)
-                inner = [further.statuses.index(statuses) for statuses in reduced]
-            inside = np.ascontiguousarray(further.values[:, inner].transpose(4, 0, 2, 3, 1))
-            entries = len(self.grid.options[level].spread) * math.prod(out.shape[1:])
-            wanted = self._wanted("around", level, contexts[level])[costs]
-            scratch = self._scratch(level, spreading.held.size)
-            first, go = 0, max(1, IN_ONE_GO // max(1, entries))
-            while first < len(tiles):
-                begun = self._look_at_clock()
-                sweep_network(
-                    self.c,
-                    self.shapes,
-                    self.most[level],
-                    self.grid.options[level],
-                    spreading,
-                    self.pj,
-                    tiles[first : first + go],
-                    np.ascontiguousarray(live.T),
-                    np.ascontiguousarray(wanted.T),
-                    inside,
-                    out,
-                    make_detail(self.encoded),
-                    scratch,
-                )
-                first += go
-                go *= 4 if time.monotonic() - begun < LOOK_SECONDS / 4 else 1
-            around.values[costs] = out.transpose(1, 4, 2, 3, 0)
+            inside = np.ascontiguousarray(further.values[..., tiles].transpose(4, 0, 2, 3, 1))
+            inside = inside.reshape(*inside.shape[:2], math.prod(inside.shape[2:]))
+            live = np.ascontiguousarray(live.T)
+            many = max(1, AT_ONCE // around.values[0].size)
+            rows = np.flatnonzero(costs)
+            for first in range(0, len(rows), many):
+                self._fill_around(level, around, rows[first : first + many], tiles, inside, live)
             around.values[~costs] = 0.0
             live = self._sift("around", level, around, costs)
             if level:
@@ -328,6 +306,42 @@ class BoundsMaker:
                 self._fill_inside(level, around, further, costs, live)
                 live = self._sift("inside", level, further, costs)
         return bounds
+
+    def _fill_around(self, level: int, around: CostTable, rows: Ints, tiles: Ints, inside: Floats, live: Bools) -> None:
+        """Cost to go around the network of a level in some contexts: the best way to spread and keep, and what follows.
+
+        Parameters
+        ----------
+        rows : int64[*]
+        tiles, inside, live
+            As for `sweep_network`.
+        """
+        spreading = _only(self.bounds.networks[level], rows)
+        copies, edges = len(around.copies), len(around.edges)
+        out = np.full((self.shapes.total, len(rows), copies, edges, len(around.statuses)), np.inf)
+        entries = len(self.grid.options[level].spread) * math.prod(out.shape[1:])
+        wanted = np.ascontiguousarray(self._wanted("around", level, around.contexts)[rows].T)
+        scratch = self._scratch(level, spreading.held.size)
+        first, go = 0, max(1, IN_ONE_GO // max(1, entries))
+        while first < len(tiles):
+            begun = self._look_at_clock()
+            sweep_network(
+                self.c,
+                self.shapes,
+                self.most[level],
+                self.grid.options[level],
+                spreading,
+                tiles[first : first + go],
+                live,
+                wanted,
+                inside[first : first + go],
+                out,
+                make_detail(self.encoded),
+                scratch,
+            )
+            first += go
+            go *= 4 if time.monotonic() - begun < LOOK_SECONDS / 4 else 1
+        around.values[rows] = out.transpose(1, 4, 2, 3, 0)
 
     def _sift(self, kind: str, level: int, table: CostTable, costs: Bools) -> Bools:
         """Drop states that are not worth filling; returns bool[C, S], where some are left."""
@@ -421,6 +435,7 @@ class BoundsMaker:
 
     def _scratch(self, level: int, pairs: int) -> NetworkScratch:
         dims, statuses = len(self.encoded.dims), len(self.around_statuses[level])
+        inner = 1 if level == self.levels - 1 else len(self.inside_statuses[level + 1])
         return NetworkScratch(
             tile=np.zeros(dims, np.int64),
             mid=np.zeros(dims, np.int64),
@@ -430,7 +445,7 @@ class BoundsMaker:
             each=np.zeros(self.tensors),
             share=np.zeros(self.tensors),
             factor=np.zeros((self.tensors, statuses)),
-            weight=np.zeros(self.tensors),
+            weight=np.zeros(1 << self.tensors),
             slide=np.zeros(dims),
             copies=np.zeros(2),
             chord=np.zeros(2),
@@ -438,8 +453,7 @@ class BoundsMaker:
             pair=np.zeros((pairs, 3), np.int64),
             slot=np.zeros(len(self.edges[level + 1]), np.int64),
             cost=np.zeros(statuses),
-            further=np.zeros(statuses),
-            last=np.zeros(statuses),
+            further=np.zeros(len(self.copies[level + 1]) * len(self.edges[level + 1]) * inner),
         )
 
     def _plan(self, level: int, contexts: list[Context]) -> tuple[Spreading, list[Context]]:
@@ -515,8 +529,10 @@ class BoundsMaker:
             passing=passing,
             near=np.divide(1.0, 1.0 - least, out=np.zeros_like(least), where=least < 1.0),
             status=np.array(self.around_statuses[level], np.int64),
+            inner=np.array(self._inner_statuses(level), np.int64),
             loose=np.array([self.bounds.structure.loose]),
             elided=np.array([self._elided(level, context) for context in contexts]),
+            finished=self.finished[level : level + 1],
             copy_costs=self.bounds.copy_costs[level + 1 : level + 2],
             copies=self.copies[level],
             inner_copies=self.copies[level + 1],
@@ -524,6 +540,13 @@ class BoundsMaker:
             inner_edges=self.edges[level + 1],
         )
         return spreading, inner
+
+    def _inner_statuses(self, level: int) -> list[int]:
+        """Numbers of the statuses around the network of a level at the next tiles."""
+        if level == self.levels - 1:
+            return [0] * len(self.around_statuses[level])
+        known = self.inside_statuses[level + 1]
+        return [known.index(self.reduce(statuses, level + 1, False)) for statuses in self.around_statuses[level]]
 
     def _held(self, level: int, contexts: list[Context], keeps: Bools) -> Ints:
         """What a level holds in each context with what its next node keeps too, by number of the latter: int64[C, K].
@@ -668,7 +691,7 @@ class BoundsMaker:
         return found
 
 
-def _only(spreading: Spreading, contexts: Bools) -> Spreading:
+def _only(spreading: Spreading, contexts: Ints) -> Spreading:
     """The same network for some contexts only."""
     p = spreading
     return p._replace(

@@ -126,6 +126,7 @@ def make_cost_tables(
         most=space.most,
         start=np.array([certain]),
         elided=bounds.elided[None],
+        narrow=bounds.narrow[None],
         copies=np.array([(len(table.copies), table.copies[-1]) for table in bounds.around]),
         copy_costs=bounds.copy_costs[None],
         widest=np.array([float(np.max(options.spread, initial=1)) for options in grid.options]),
@@ -162,22 +163,26 @@ def with_mixed(
     mixed = [*([MixedBounds(words, unpriced)] if words else []), *mixed]
     mixed += [MixedBounds(waits, unpriced)] if waits else []
     costs = [bounds, *(each.bounds for each in mixed)]
+    tables = np.zeros((len(mixed), len(bounds.values)))
+    for table, each in zip(tables, mixed, strict=True):
+        _lay_for_each_spread(each.bounds, bounds, table)
     return cost_tables._replace(
         ports=np.array([[port.level, port.number] for port in ports], np.int64).reshape(-1, 2),
-        mixed=np.stack([_for_each_spread(each.bounds, bounds) for each in mixed]),
+        mixed=tables,
         price=np.array([each.price for each in mixed]).reshape(len(mixed), len(ports)),
         with_energy=np.array([each.with_energy for each in mixed], np.bool_),
         computing=np.array([each.computing for each in mixed]),
         words=np.array([words is not None], np.int64),
         waits=np.array([waits is not None], np.int64),
         elided=np.array([each.elided for each in costs]),
+        narrow=np.array([each.narrow for each in costs]),
         copy_costs=np.array([each.copy_costs for each in costs]),
     )
 
 
-def _for_each_spread(port: Bounds, bounds: Bounds) -> Floats:
-    """Tables that may tell no spreads apart and lack what they found worthless, laid out as others."""
-    found, first = np.zeros(len(bounds.values)), 0
+def _lay_for_each_spread(port: Bounds, bounds: Bounds, found: Floats) -> None:
+    """Lay tables that may tell no spreads apart and lack what they found worthless out as others."""
+    first = 0
     for table, like in zip((*port.around, *port.inside), (*bounds.around, *bounds.inside), strict=True):
         values = found[first : first + like.values.size].reshape(like.values.shape)
         number = {context: at for at, context in enumerate(table.contexts)}
@@ -188,7 +193,6 @@ def _for_each_spread(port: Bounds, bounds: Bounds) -> Floats:
             elif table.values[at].any():
                 row[:] = table.values[at]
         first += like.values.size
-    return found
 
 
 def _orders(bounds: Bounds, every: bool) -> tuple[Ints, Ints]:

@@ -173,7 +173,8 @@ def settled_energy(c: Constants, g: CostTables, node: SearchNode, s: Detail, lev
 def counted_off(c: Constants, g: CostTables, node: SearchNode, s: Detail, level: int, cost: int) -> float:
     """What is counted too much for reads of an output without an older value: energy (0), or as `CostTables.mixed`."""
     parent = node.parent[level, c.output[0]]
-    found = float(s.level[parent, PARTS_APART]) * g.elided[cost, parent]
+    copies = s.level[parent, PARTS_APART]
+    found = float(copies) * g.elided[cost, parent] + (g.narrow[cost, parent] if copies == 1 else 0.0)
     if g.copies[level, 0] == 1.0:
         found += float(s.level[level, PARTS_APART] - 1) * g.copy_costs[cost, level]
     return float(found)

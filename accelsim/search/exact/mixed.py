@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 
@@ -145,7 +146,8 @@ def _count_firsts(grid: Grid) -> Floats:
 
 def many_mixed(ports: list[LimitedPort], with_energy: bool) -> int:
     """How many tables there are of ports, and of ports and energy mixed; see `mix_bounds`."""
-    return max(0, (2 + with_energy) * len(ports) - 1)
+    count = len(ports)
+    return count + math.comb(count, 2) + count * with_energy
 
 
 def mix_bounds(
@@ -159,7 +161,7 @@ def mix_bounds(
     worth: Worth | None = None,
     most_bytes: int,
 ) -> list[MixedBounds]:
-    """Fill tables of each port, of the outermost port and each other one, and of energy and each port.
+    """Fill tables of each port, of each two ports, and of energy and each port.
 
     With energy, cycles have the price at which both weigh the same where their product is least.
 
@@ -190,7 +192,10 @@ def mix_bounds(
         return tuple(price * (k == at) for k in range(count))
 
     found = [mix(only(k, each[k])) for k in range(count)]
-    found += [mix(tuple(map(sum, zip(only(0, each[0]), only(k, each[k]), strict=True)))) for k in range(1, count)]
+    found += [
+        mix(tuple(map(sum, zip(only(j, each[j]), only(k, each[k]), strict=True))))
+        for j, k in itertools.combinations(range(count), 2)
+    ]
     if not with_energy:
         return found
     macs, mac_cycles = float(encoded.einsum.macs), float(encoded.constants.mac_cycles[0])

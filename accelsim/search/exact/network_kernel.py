@@ -1,7 +1,8 @@
 """The sweep over a network that fills cost-to-go tables, and splits over its axes; compiled.
 
 Axis letters: D = dimensions, S = shapes, T = tensors, O = options, C = contexts of a table, A = copies, B = spreads,
-K = choices of what the next level keeps, Q = statuses, W = tensors that pass the next level.
+K = choices of what the next level keeps, Q = statuses around the network, Q' = those at the next tiles, W = tensors
+that pass the next level.
 """
 
 from __future__ import annotations
@@ -104,11 +105,12 @@ class Spreading(NamedTuple):
     tensors, what all else waits for once, as `mixed.Waits.once`; target : int64[C, K, 2, 2**W], contexts inside,
     tight or not, the W tensors that pass the next level sharing the least or the most; passing : int64[K, W], these
     tensors, -1 after the last; near : float64[C, K, W], one over how far the least share assumed inside
-    is from all; status : int64[Q, T]; loose : bool[1]; elided : float64[C], what the output's words cost that are
-    not fetched because no older value is there, for each copy of the output at the next level; copies, inner_copies
-    : float64[A], float64[A'], copies of the output at this level and at the next that tables tell apart; copy_costs
-    : float64[1], what further in each further copy saves at most, if they are not told apart there; edges :
-    float64[B], spreads inside up to this, for the tables of this level; inner_edges : float64[B'].
+    is from all; status : int64[Q, T]; inner : int64[Q], their numbers at the next tiles; loose : bool[1]; elided :
+    float64[C], what the output's words cost that are not fetched because no older value is there, for each copy of the
+    output at the next level; finished : float64[1], what its updates cost less there if they are finished words, of one
+    copy; copies, inner_copies : float64[A], float64[A'], copies of the output at this level and at the next that tables
+    tell apart; copy_costs : float64[1], what further in each further copy saves at most, if they are not told apart
+    there; edges : float64[B], spreads inside up to this, for the tables of this level; inner_edges : float64[B'].
     """
 
     level: Ints
@@ -129,8 +131,10 @@ class Spreading(NamedTuple):
     passing: Ints
     near: Floats
     status: Ints
+    inner: Ints
     loose: Bools
     elided: Floats
+    finished: Floats
     copy_costs: Floats
     copies: Floats
     inner_copies: Floats
@@ -142,8 +146,8 @@ class NetworkScratch(NamedTuple):
     """Scratch space of `sweep_network`.
 
     tile, mid : int64[D]; x, y : int64[L, D]; words, each : float64[T]; share : float64[T]; factor : float64[T, Q];
-    weight : float64[W]; copies, chord, saved : float64[A]; pair : int64[*, 3]; slot :
-    int64[B]; cost, further, last : float64[Q].
+    weight : float64[2**T]; copies, chord, saved : float64[A]; pair : int64[*, 3]; slot : int64[B]; cost : float64[Q];
+    further : float64[A' * B' * Q'].
     """
 
     tile: Ints
@@ -163,7 +167,6 @@ class NetworkScratch(NamedTuple):
     slot: Ints
     cost: Floats
     further: Floats
-    last: Floats
 
 
 @inline
@@ -193,7 +196,6 @@ def sweep_network(
     most: Ints,
     options: Options,
     p: Spreading,
-    pj: Floats,
     tiles: Ints,
     live: Bools,
     wanted: Bools,
@@ -208,16 +210,14 @@ def sweep_network(
     ----------
     most : int64[D]
         How many sizes of each dimension can fit the level.
-    pj : float64[L, T, 4]
-        Least energy of an element's action [pJ].
     tiles : int64[*]
         Shapes that the next level may hold.
     live : bool[S, C']
         Where `inside` may be finite; of the innermost network not read.
     wanted : bool[S, C]
         Which shapes are to be looked at.
-    inside : float64[S, C', A', B', Q]
-        By the statuses around the network.
+    inside : float64[*, C', A' * B' * Q']
+        At the tiles, by the statuses there.
     out : float64[S, C, A, B, Q]
         Lowered.
     """
@@ -262,7 +262,7 @@ def sweep_network(
                     groups = distinct(c, s, scratch.x, scratch.y, level, t, flags[0], flags[1])
                     scratch.share[t] = float(groups) / float(options.spread[o])
             _steps_of_windows(c, shapes, p, tile, mid, innermost, scratch)
-            _sweep_contexts(c, shapes, options, p, pj, o, tiles[at], around, pairs, wanted, inside, out, scratch)
+            _sweep_contexts(c, shapes, options, p, o, tiles[at], around, pairs, wanted, inside[at], out, scratch)
 
 
 @inline
@@ -329,7 +329,6 @@ def _sweep_contexts(
     shapes: Shapes,
     options: Options,
     p: Spreading,
-    pj: Floats,
     o: int,
     tile: int,
     around: int,
@@ -343,6 +342,8 @@ def _sweep_contexts(
     levels, tensors = c.fanout.shape[0], c.whole.shape[0]
     innermost = level == levels - 1
     many, several = p.copies.shape[0], p.inner_copies.shape[0] > 1
+    edges = p.inner_edges.shape[0]
+    inner = scratch.further.shape[0] // (p.inner_copies.shape[0] * edges)  # statuses inside
     for a in range(many):
         scratch.copies[a] = p.copies[a] * options.apart[o]
         more = scratch.copies[a] - 1.0
@@ -353,7 +354,8 @@ def _sweep_contexts(
         while p.edges[scratch.slot[b]] < 0.999999 * spread:
             scratch.slot[b] += 1
     for number in range(pairs):
-        m, k, tight, elided = scratch.pair[number, 0], scratch.pair[number, 1], scratch.pair[number, 2], 0.0
+        m, k, tight = scratch.pair[number, 0], scratch.pair[number, 1], scratch.pair[number, 2]
+        elided, finished = 0.0, 0.0
         if not wanted[around, m] or (innermost and p.reduced[around] < p.complete[m]):
             continue
         for t in range(tensors):
@@ -361,16 +363,19 @@ def _sweep_contexts(
             if innermost or p.keeps[k, t]:
                 scratch.each[t] = scratch.words[t] * (p.fixed[t] + p.shares[m, t] * scratch.share[t])
         if innermost or p.keeps[k, output]:
-            elided = p.elided[m]
+            elided, finished = p.elided[m], p.finished[0]
         ways = 1
+        scratch.weight[0] = 1.0
         for w in range(p.passing.shape[1]):
             t = p.passing[k, w]
             if t < 0:
                 break
+            low = p.near[m, k, w] * (1.0 - p.shared[m, t] * scratch.share[t])
+            for way in range(ways):
+                scratch.weight[ways + way] = scratch.weight[way] * low
+                scratch.weight[way] *= 1.0 - low
             ways *= 2
-            scratch.weight[w] = p.near[m, k, w] * (1.0 - p.shared[m, t] * scratch.share[t])
-        cost, further, last = scratch.cost, scratch.further, scratch.last
-        waiting = 0.0
+        cost, further, waiting = scratch.cost, scratch.further, 0.0
         for t in range(p.once.shape[1]):
             waiting += _first_cycles(shapes, options, p, o, tile, m, t, scratch) if p.keeps[k, t] else 0.0
         for q in range(cost.shape[0]):
@@ -379,23 +384,21 @@ def _sweep_contexts(
             each = scratch.each[t]
             for q in range(cost.shape[0] if each != 0.0 else 0):
                 cost[q] += scratch.factor[t, q] * each
-        for b in range(p.inner_edges.shape[0]):
-            for q in range(cost.shape[0]):
-                further[q], last[q] = cost[q], 0.0
-            for way in range(0 if innermost else ways):
-                share = 1.0
-                for w in range(p.passing.shape[1]):
-                    if (1 << w) < ways:
-                        share *= scratch.weight[w] if way >> w & 1 else 1.0 - scratch.weight[w]
-                if share > 0.0:
-                    entry = inside[tile, p.target[m, k, tight, way]]
-                    for q in range(cost.shape[0]):
-                        further[q] += share * entry[0, b, q]
-                    for q in range(cost.shape[0] if several else 0):
-                        last[q] += share * (entry[1, b, q] - entry[0, b, q])
+        for lane in range(further.shape[0]):
+            further[lane] = 0.0
+        for way in range(0 if innermost else ways):
+            share = scratch.weight[way]
+            if share > 0.0:
+                entry = inside[p.target[m, k, tight, way]]
+                for lane in range(further.shape[0]):
+                    further[lane] += share * entry[lane]
+        for b in range(edges):
             for a in range(many):
                 less, chord = scratch.copies[a] * elided + scratch.saved[a], scratch.chord[a]
-                row = out[around, m, a, scratch.slot[b]]
+                less += finished if scratch.copies[a] == 1.0 else 0.0
+                row, first = out[around, m, a, scratch.slot[b]], b * inner
+                last = first + edges * inner if several else first
                 for q in range(cost.shape[0]):
-                    found = further[q] + chord * last[q] - less
+                    low, high = further[first + p.inner[q]], further[last + p.inner[q]]
+                    found = cost[q] + low + chord * (high - low) - less
                     row[q] = found if found < row[q] else row[q]

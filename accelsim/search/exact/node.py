@@ -35,11 +35,12 @@ class CostTables(NamedTuple):
     : as these, all orders where all are wanted, else empty; partner : int64[D]; window : int64[1]; macs : float64[1];
     most : float64[3], energy, cycles and outer words that are allowed; start : float64[1], energy that every mapping
     has; elided : float64[1 + M, L], what it costs to read the whole output at a level once, in energy and as `mixed`;
-    copies : float64[L, 2], how many numbers of copies of the output the tables of a level tell apart (1 or 2), and
-    the larger one; copy_costs : float64[1 + M, L + 1], what the tables further in count off at most for each further
-    copy, if there is one number; widest : float64[L], children in use below a level at most; needed : int64[T],
-    different words that the multiply-accumulates ask for; deepest : int64[T], innermost level that may keep it;
-    least_inside : float64[L + 1, T], least share that networks from a level inwards leave.
+    narrow : as this, what updates that are finished words cost less; copies : float64[L, 2], how many numbers of copies
+    of the output the tables of a level tell apart (1 or 2), and the larger one; copy_costs : float64[1 + M, L + 1],
+    what the tables further in count off at most for each further copy, if there is one number; widest : float64[L],
+    children in use below a level at most; needed : int64[T], different words that the multiply-accumulates ask for;
+    deepest : int64[T], innermost level that may keep it; least_inside : float64[L + 1, T], least share that networks
+    from a level inwards leave.
     """
 
     in_time: Bools
@@ -85,6 +86,7 @@ class CostTables(NamedTuple):
     most: Floats
     start: Floats
     elided: Floats
+    narrow: Floats
     copies: Floats
     copy_costs: Floats
     widest: Floats

@@ -91,6 +91,8 @@ class Bounds:
         Least share of reads that networks leave, for level, parent and tensor.
     elided : float64[L]
         What it costs to read the whole output at a level once.
+    narrow : float64[L]
+        What updates of the whole output cost less at a level if each word comes once, finished and narrow.
     copy_costs : float64[L + 1]
         What the tables further in than a boundary count off at most for each further copy of the output there.
     states : States
@@ -116,6 +118,7 @@ class Bounds:
     deepest: list[int] = field(default_factory=list)
     least_inside: Floats = field(default_factory=lambda: np.zeros((0, 0)))
     elided: Floats = field(default_factory=lambda: np.zeros(0))
+    narrow: Floats = field(default_factory=lambda: np.zeros(0))
     copy_costs: Floats = field(default_factory=lambda: np.zeros(0))
     states: States = field(default_factory=dict)
     numbers: list[dict[Statuses, tuple[int, int]]] = field(default_factory=list)
@@ -249,12 +252,14 @@ class Sieve:
     def _least_completion(self, table: CostTable, lanes: Floats, level: int, parents: Parents) -> Floats:
         """Cost to go for any number of copies of the output: float64[B, *], from float64[A, B, *]."""
         parent = parents[self.output]
-        elided, most = float(self.bounds.elided[parent]), float(self.most_copies[parent])
+        elided = float(self.bounds.elided[parent])
+        one = elided + float(self.bounds.narrow[parent])
+        most = max(one, elided * float(self.most_copies[parent]))
         if len(table.copies) == 1:
             more = float(self.most_copies[level] - 1.0) * float(self.bounds.copy_costs[level])
-            return np.asarray(lanes[0] - more - elided * most)
-        share = (most - 1.0) / float(table.copies[-1] - 1.0)  # between the lanes the cost to go is the chord
+            return np.asarray(lanes[0] - more - most)
+        share = float((self.most_copies[parent] - 1.0) / (table.copies[-1] - 1.0))  # the chord lies between the lanes
         chord = np.full(lanes[0].shape, math.inf)
         finite = np.isfinite(lanes[0])
         chord[finite] = lanes[0][finite] + share * (lanes[1][finite] - lanes[0][finite])
-        return np.asarray(np.minimum(lanes[0] - elided, np.minimum(chord, lanes[1]) - elided * most))
+        return np.asarray(np.minimum(lanes[0] - one, np.minimum(chord, lanes[1]) - most))
