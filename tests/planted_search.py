@@ -154,7 +154,7 @@ SEARCHED = (
     Mutant("wide partial sums fit always", "model/kernel.py",
         "return _fit_partial_sums(c, keep, s) if c.two_widths[0] else VALID, energy, cycles",
         "return VALID, energy, cycles",
-        "test_kernel.py::test_kernel__equals_the_executed_nest", plain=True),
+        "test_evaluate.py::test_violations__are_empty_exactly_where_the_kernel_says_valid", plain=True),
     Mutant("half of a double buffer is all of it", "inputs/architecture.py",
         "role: words // self.multiple_buffering for role", "role: words for role",
         "test_kernel.py::test_kernel__equals_the_executed_nest", plain=True),
