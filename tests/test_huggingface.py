@@ -222,6 +222,11 @@ def test_what_is_left_out__is_said_with_its_place(model, run):
             ":16:17: v_head_dim: only latent attention with kv_lora_rank 512",
         ),
         ({"layers": 3}, "unknown key 'layers'"),
+        (RELEASED["mixtral"] | {"moe_intermediate_size": 0}, "moe_intermediate_size: must be at least 1, got 0"),
+        (RELEASED["mixtral"] | {"num_local_experts": [8]}, "num_local_experts: expected a whole number, got a list"),
+        (RELEASED["mixtral"] | {"shared_intermediate_size": 9, "intermediate_size": 0}, "must be at least 1, got 0"),
+        (RELEASED["gpt2"] | {"n_embd": "²"}, "n_embd: expected a whole number, got '²'"),
+        (RELEASED["gpt2"] | {"n_embd": int("9" * 4000)}, "is too large"),
     ],
 )
 def test_mistakes__have_their_place(values, says, model):
@@ -275,5 +280,8 @@ def test_workload__stands_wherever_one_may(model, run):
     assert (code, json.loads(out)["result"]["macs"]) == (0, 2 * 8 * 128 * 32 * 128)
     code, out, err = run("import", path, "--set", "seq=1", "--set", "kv=16")
     assert (code, "1 x 1 tokens, which see 16 each" in out, "sliding_window" in err) == (0, True, True)
-    code, _, err = run("import", path, "--set", "seq=0")
-    assert (code, "--set seq=0: expected a whole number from 1 on" in err) == (2, True)
+    for wrong in ("0", "²", "1e3", "9" * 5000):
+        code, _, err = run("import", path, "--set", f"seq={wrong}")
+        assert (code, f"--set seq={wrong}: expected a whole number from 1 on" in err) == (2, True)
+    code, _, err = run("import", path, "--set", "seq=100", "--set", "kv=10")
+    assert (code, "--set kv=10: the 100 tokens of a step see themselves too; write at least 100" in err) == (2, True)

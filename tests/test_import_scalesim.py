@@ -177,8 +177,12 @@ def test_keys_of_other_versions__are_read_or_said(read):
         ("a_csv", HEAD + "LSTM_gate,1,B,1,1,H,H,1,\n", ":2:1: LSTM_gate: IFMAP Width: expected a whole number"),
         ("a_csv", HEAD + "FC, 1, 1, 1, ,1 2, 2, 1,\n", ":2:1: FC: Filter Width: expected a whole number"),
         ("a_csv", "Layer,M,N,K\n1,2,3,4,5,6x\n", ":2:1: 1: a size: expected a whole number"),
-        ("a_csv", "a,b\n1,2\n", "not a file of"),
-        ("a_csv", "", "not a file of"),
+        ("a_csv", "a,b\n1,2\n", ":2:1: expected 3 sizes of a product, or 7 of a convolution, got 1"),
+        ("a_csv", "Layer name;M;N;K\nG;1;2;3\n", ":1:1: no layers below the first line"),
+        ("a_csv", HEAD, ":1:1: no layers below the first line"),
+        ("a_csv", "", ":1:1: the file is empty"),
+        ("a_cfg", "", ":1:1: 'architecture_presets' is missing"),
+        ("a_cfg", "[general]\na: 1\n[general]\na: 2\n", ":3:1: expected `key: value`, below a `[section]`; each once"),
     ],
 )
 def test_mistakes__have_their_place(read, name, text, says):
@@ -198,5 +202,13 @@ def test_command__maps_a_topology_on_a_configuration(run, tmp_path, monkeypatch)
         True,
     )
     assert run("map", "chip.cfg", "depthwise", "--quiet")[0] == 0  # of 16 bit, of which a PE holds one word too
+    (tmp_path / "semi.csv").write_text("Layer;M;N;K\none;8;4;4\n")
+    code, _, err = run("map", "systolic", "semi.csv")
+    assert (code, err.startswith("semi.csv:1:1: no layers below the first line; each is a name and 3 sizes")) == (
+        2,
+        True,
+    )
+    (tmp_path / "rows.yaml").write_text("[[1, 2, 3, 4], [a, 1, 2, 3]]\n")
+    assert run("map", "rows.yaml", "conv")[0] == 2  # YAML, and no topology
     code, _, err = run("map", "chip.cfg", "chip.csv")
     assert (code, "chip.csv" in err) == (2, True)

@@ -233,7 +233,7 @@ def convert_foreign(names: tuple[str, ...], variables: tuple[tuple[str, str], ..
     folder = user_cache() / "imported" / hashlib.sha256(b"".join(texts.values())).hexdigest()[:16]
     kept = {path.stem: path for path in write_directory(folder, texts)}
     energies = f"Energies: {made.energies}\n" if made.energies else ""
-    sys.stderr.write(energies + note_lines(made.notes, _NAMED))
+    sys.stderr.write(energies + note_lines(made.notes, NAMED))
     return dict.fromkeys(foreign, kept)
 
 
@@ -351,8 +351,8 @@ def open_cache(arguments: argparse.Namespace) -> ResultCache | None:
     return ResultCache(default_folder(), complain)
 
 
-_NAMED = 3
-"""Nodes of a kind that are named where all of them would be too many lines."""
+NAMED = 3
+"""Nodes or layers of a kind that are named where all of them would be too many lines."""
 
 
 def note_dense(machine: Architecture) -> None:
@@ -368,7 +368,6 @@ def print_notes(notes: Iterable[NodeNote]) -> None:
     for note in notes:
         groups.setdefault((note.operator, note.done, note.why), []).append(note.node)
     for (operator, done, why), nodes in groups.items():
-        more = f" and {len(nodes) - _NAMED} more" if len(nodes) > _NAMED else ""
-        sys.stderr.write(f"{operator} {done}: {why}: {', '.join(nodes[:_NAMED])}{more}\n")
-    if any(len(nodes) > _NAMED for nodes in groups.values()):
+        sys.stderr.write(f"{operator} {done}: {why}: {listed(nodes, NAMED)}\n")
+    if any(len(nodes) > NAMED for nodes in groups.values()):
         sys.stderr.write("`accelsim import` names every node\n")

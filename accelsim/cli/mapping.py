@@ -25,6 +25,7 @@ from accelsim.cli import (
 )
 from accelsim.cli.gpu_arguments import refuse_gpu_options
 from accelsim.cli.inputs import (
+    NAMED,
     SIZES,
     Inputs,
     apart,
@@ -423,10 +424,6 @@ def _map_network(inputs: Inputs, arguments: argparse.Namespace) -> int:
     return NO_VALID_MAPPING if any(outcome.search is None for outcome in outcomes) else DONE
 
 
-_NAMED = 3
-"""Layers that are named behind one that is not mapped either."""
-
-
 def _say_why_not(outcomes: Iterable[LayerOutcome]) -> None:
     """Say why layers are not mapped; of those with one reason the first in full, the others by name."""
     groups: dict[str, list[LayerOutcome]] = {}
@@ -435,10 +432,8 @@ def _say_why_not(outcomes: Iterable[LayerOutcome]) -> None:
             groups.setdefault(outcome.why_not.partition("\n")[2] or outcome.why_not, []).append(outcome)
     for first, *others in groups.values():
         complain(f"{first.einsum.name}: {first.why_not}")
-        names = [outcome.einsum.name for outcome in others]
-        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        if names:
-            complain(f"nor, for the same reason: {listed(names[:_NAMED])}{more}")
+        if others:
+            complain(f"nor, for the same reason: {listed((each.einsum.name for each in others), NAMED)}")
 
 
 def map_layers(inputs: Inputs, arguments: argparse.Namespace, options: MapOptions) -> Iterator[LayerOutcome]:

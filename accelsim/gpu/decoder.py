@@ -119,8 +119,8 @@ def load_decoder(name_or_path: str | PathLike[str], overrides: Mapping[str, str]
     root = compose_file(path, Problems()) if path.suffix == ".json" else None
     if isinstance(root, MapNode) and is_configuration(root):
         found = read_configuration(root, path, problems)
-        decoder = problems.result(read_decoder(found[0], problems) if found else None)
-        return replace(decoder, left=found[1] if found else ())
+        body, left = problems.result(found)
+        return replace(problems.result(read_decoder(body, problems)), left=left)
     document = fields.open_document(path, "decoder", overrides, problems)
     return problems.result(read_decoder(document.body, problems) if document else None)
 

@@ -111,9 +111,9 @@ def read_configuration(root: MapNode, path: Path, problems: Problems) -> tuple[N
         body["experts"] = MapNode(experts["count"].mark, "", experts, {key: each.mark for key, each in experts.items()})
     if experts and _text(experts.get("dense_layers")) in ("", "0"):
         body.pop("ffn", None)
-    elif "ffn" not in body and _text(body["hidden"]).isdigit():
-        times = _text(given.get("expansion_ratio"))
-        body["ffn"] = _said(body["hidden"], int(times if times.isdigit() else _QUARTERS) * int(_text(body["hidden"])))
+    elif "ffn" not in body and _size(body["hidden"]):
+        times = _size(given.get("expansion_ratio")) or _QUARTERS
+        body["ffn"] = _said(body["hidden"], times * _size(body["hidden"]))
     if "kv_lora_rank" in given:
         other = next((key for key, size in _LATENT.items() if _text(given.get(key, _said(root, size))) != size), None)
         if other is not None:
@@ -122,9 +122,8 @@ def read_configuration(root: MapNode, path: Path, problems: Problems) -> tuple[N
             return None
         body = {key: node for key, node in body.items() if key not in ("kv_heads", "head_size")}
         body["latent"] = _said(given["kv_lora_rank"], True)
-    wide = _text(body.get("ffn"))
-    if family == "qwen" and wide.isdigit():  # both of its first products together
-        body["ffn"] = _said(body["ffn"], int(wide) // 2)
+    if family == "qwen" and "ffn" in body:  # both of its first products together
+        body["ffn"] = _said(body["ffn"], _size(body["ffn"]) // 2)
     if _text(given.get("word_embed_proj_dim", body["hidden"])) != _text(body["hidden"]):  # OPT 350M
         problems.add(given["word_embed_proj_dim"], "word_embed_proj_dim: words of another width than the layers")
         return None
@@ -155,11 +154,11 @@ def _experts(given: Mapping[str, Node], family: str) -> dict[str, Node]:
     """What a configuration says of experts; nothing where it has none."""
     found = _under(given, _EXPERTS)
     none = "moe_layers" in given and not _items(given["moe_layers"])  # Llama 4 names those that have experts
-    if none or _text(found.get("count")) in ("", "0"):
+    if none or "count" not in found or _text(found["count"]) == "0":
         return {}
     wide = next((given[key] for key in _SHARED if key in given), None)
     if wide is not None:
-        found["shared"] = _said(wide, _ratio(_text(wide), found.get("inter")))
+        found["shared"] = _said(wide, max(1, _size(wide) // (_size(found.get("inter")) or 1)))
     if family == "llama4_text":
         found["shared"] = _said(found["count"], 1)
     if dense := _items(given.get("mlp_only_layers")):
@@ -187,6 +186,7 @@ def _under(given: Mapping[str, Node], names: Mapping[str, tuple[str, ...]]) -> d
     return {key: replace(given[name], path=name) for key, name in found.items() if name is not None}
 
 
-def _ratio(width: str, of: Node | None) -> int:
-    """How many experts are as wide as all the shared ones together."""
-    return max(1, int(width) // int(_text(of))) if width.isdigit() and _text(of).isdigit() else 1
+def _size(node: Node | None) -> int:
+    """A whole number, or 0 where there is none or one that is too large; `read_decoder` reports that."""
+    text = _text(node)
+    return int(text) if text.isdecimal() and len(text) < 19 else 0

@@ -8,6 +8,7 @@ experts; each expert that gets one is a layer, and all are alike.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from os import PathLike
 from typing import Any
@@ -19,6 +20,7 @@ from accelsim.gpu.decoder import Decoder, load_decoder
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.library import Imported, NodeNote
 
+_SIZE = re.compile("[1-9][0-9]{0,17}")
 _USUAL = {"batch": "1", "seq": "2048", "kv": "", "bits": "16"}
 
 
@@ -33,9 +35,11 @@ def import_model(path: str | PathLike[str], sizes: Mapping[str, str]) -> Importe
     given = {name: sizes.get(name, usual) for name, usual in _USUAL.items()}
     given["kv"] = given["kv"] or given["seq"]
     for name in ("batch", "seq", "kv"):
-        if not given[name].isdigit() or int(given[name]) < 1:
+        if not _SIZE.fullmatch(given[name]):
             raise AccelsimError(f"--set {name}={given[name]}: expected a whole number from 1 on")
     batch, seq, kv = (int(given[name]) for name in ("batch", "seq", "kv"))
+    if kv < seq:
+        raise AccelsimError(f"--set kv={kv}: the {seq} tokens of a step see themselves too; write at least {seq}")
     body = {
         "name": decoder.name,
         "bits": dict.fromkeys(("Weights", "Inputs", "Outputs"), "$bits"),

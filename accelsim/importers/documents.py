@@ -106,7 +106,13 @@ def parse_rows(text: str, path: str) -> Document:
                 rows.append(row)
     except csv.Error as error:
         raise refuse(Mark(path, lines.line_num, 1), f"not valid CSV: {error}") from None
+    if not rows:
+        raise refuse(rows.mark, "the file is empty")
     return Document(path, rows)
+
+
+BY_ENDING = {".cfg": parse_sections, ".csv": parse_rows}
+"""How files with these endings are read, which are all SCALE-Sim's; others are YAML."""
 
 
 def parse(

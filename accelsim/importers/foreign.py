@@ -6,7 +6,6 @@ over, with its place.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -16,7 +15,7 @@ from typing import Any, cast
 
 import yaml
 
-from accelsim.importers.documents import Document, Map, Seq
+from accelsim.importers.documents import BY_ENDING, Document, Map, Seq
 from accelsim.importers.templates import read_document
 from accelsim.inputs.architecture import Architecture, load_architecture
 from accelsim.inputs.errors import AccelsimError, Mark, SpecError
@@ -64,7 +63,7 @@ class Note:
         return f"{self.mark}: {self.key}: {self.why}"
 
 
-def note_lines(notes: Iterable[Note], most: int = sys.maxsize) -> str:
+def note_lines(notes: Iterable[Note], most: int | None = None) -> str:
     """Lines of notes, with at most so many names in each."""
     groups: dict[str, list[str]] = {}
     for note in notes:
@@ -72,8 +71,7 @@ def note_lines(notes: Iterable[Note], most: int = sys.maxsize) -> str:
     lines = []
     for text, named in groups.items():
         names = list(dict.fromkeys(filter(None, named)))
-        more = f" and {len(names) - most} more" if len(names) > most else ""
-        lines.append(f"{text}{': ' if names else ''}{listed(names[:most])}{more}\n")
+        lines.append(f"{text}{': ' if names else ''}{listed(names, most)}\n")
     return "".join(lines)
 
 
@@ -160,17 +158,15 @@ def _read(document: Mapping[str, Any]) -> LoopNest:
 def kind_of(document: Document) -> str | None:
     """Tool whose file this is; None where it is one of ours, or nobody's."""
     body = document.body
+    if document.path.endswith(tuple(BY_ENDING)):
+        return "scalesim"
     if isinstance(body, Seq):
-        if all(isinstance(row, Seq) for row in body):
-            return "scalesim" if _are_layers(body) else None
         items = [set(item) for item in body if isinstance(item, Map)]
         return "zigzag" if items and all(item & _ZIGZAG_KEYS | item & {"name"} for item in items) else None
     if body is None:
         return None
     if "memories" in body:
         return "zigzag"
-    if "architecture_presets" in body:
-        return "scalesim"
     outside = {"offchip_core_id", "offchip_core"} & set(body)
     if "cores" in body and (outside or any(_holds(body, key, "offchip_core_id") for key in GRAPHS)):
         return "stream"
@@ -187,12 +183,6 @@ def kind_of(document: Document) -> str | None:
     return "timeloop" if timeloop else None
 
 
-def _are_layers(rows: Sequence[Seq]) -> bool:
-    """Whether rows are layers of SCALE-Sim: a heading, and a name with the sizes of a product or a convolution."""
-    headed = bool(rows) and len(rows[0]) > 3 and rows[0][0].lower().startswith("layer")
-    return headed or any(len(row) > 3 and all(str(cell).isdigit() for cell in row[1:4]) for row in rows[1:])
-
-
 def _holds(body: Map, key: str, *inside: str) -> bool:
     """Whether a map stands under a key that has one of some keys."""
     value = body.get(key)
@@ -201,6 +191,8 @@ def _holds(body: Map, key: str, *inside: str) -> bool:
 
 def tool_of(path: str) -> str | None:
     """Tool whose file this is, `template` of one to be worked out first; None of ours and of what is unreadable."""
+    if path.endswith(tuple(BY_ENDING)):
+        return "scalesim"
     try:
         text = read_utf8(path)
         if "{{" in text or "{%" in text:

@@ -81,11 +81,7 @@ def _machine(hardware: Map, notes: list[Note]) -> tuple[dict[str, Any], dict[str
         level: dict[str, Any] = {"name": f"{name.capitalize()}SRAM", "class": "SRAM", "word": f"{_BITS} bit"}
         first = f"{name}sramsz"  # its name in version 1, in KiB too
         level["size"] = f"{_whole(presets, first if first in presets else f'{first}kb')} KiB"
-        level |= {
-            "multiple_buffering": 2,
-            "keep": [role],
-            "bypass": [one for one in STATIONARY.values() if one != role],
-        }
+        level |= {"multiple_buffering": 2, **_for(role)}
         if limits and role != "Outputs":
             level["read_bandwidth"] = f"{max(rows, columns)} words/cycle"  # all that a side of the array takes
             level["write_bandwidth"] = f"{limits[role]} words/cycle"
@@ -160,6 +156,9 @@ def _workload(rows: Seq, notes: list[Note]) -> dict[str, Any]:
         else:
             what = f"expected {len(_GEMM)} sizes of a product, or {len(_CONV) + 1} of a convolution, got {len(numbers)}"
             raise refuse(row.mark, what)
+    if not layers:
+        what = "no layers below the first line; each is a name and 3 sizes of a product or 7 of a convolution"
+        raise refuse(rows.mark, what, "commas stand between them")
     bits = dict.fromkeys((*STATIONARY.values(), "psums"), _BITS)
     return {"name": file_stem(rows.mark), "bits": bits, "layers": layers}
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from accelsim.importers.documents import Document, Map, Seq, parse, parse_rows, parse_sections, refuse
+from accelsim.importers.documents import BY_ENDING, Document, Map, Seq, parse, refuse
 from accelsim.inputs.errors import AccelsimError, Mark, SpecError
 from accelsim.inputs.library import MODELS, read_utf8
 from accelsim.inputs.units import quoted
@@ -75,9 +75,8 @@ def read_document(path: str, folders: Mapping[Path, None], variables: Mapping[st
     """
     if path.endswith(MODELS):
         return Document(path, None)
-    for ending, parse_text in ((".cfg", parse_sections), (".csv", parse_rows)):
-        if path.endswith(ending):
-            return parse_text(read_utf8(path), path)
+    if path.endswith(tuple(BY_ENDING)):
+        return BY_ENDING[path[-4:]](read_utf8(path), path)
     return _read(path, _Files(folders, []), variables)
 
 

@@ -103,8 +103,10 @@ def _stem(name_or_path: str | PathLike[str], kind: str) -> str:
     return text.removeprefix("./").removeprefix(f"{kind}/")
 
 
-_IMPORTERS = {".onnx": "accelsim.importers.onnx", ".pt2": "accelsim.importers.onnx"}
-_IMPORTERS["config.json"] = "accelsim.importers.decoders"
+_IMPORTERS = {
+    **dict.fromkeys((".onnx", ".pt2"), "accelsim.importers.onnx"),
+    "config.json": "accelsim.importers.decoders",
+}
 """Importer of files that end so: ONNX models, programs that `torch.export.save` wrote, Hugging Face's decoders."""
 MODELS = tuple(_IMPORTERS)
 """Endings of models that stand wherever a workload may."""

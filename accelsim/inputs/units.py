@@ -128,9 +128,16 @@ def repeated(words: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(word for at, word in enumerate(words) if word in words[:at]))
 
 
-def listed(words: Iterable[str]) -> str:
-    """Words in a row, for a message."""
-    return ", ".join(words)
+def listed(words: Iterable[str], most: int | None = None) -> str:
+    """Words in a row, for a message; those beyond so many are counted.
+
+    >>> listed("abc"), listed("abc", 2)
+    ('a, b, c', 'a, b and 1 more')
+    """
+    several = [*words]
+    shown = several[:most]
+    more = f" and {len(several) - len(shown)} more" if len(shown) < len(several) else ""
+    return f"{', '.join(shown)}{more}"
 
 
 def quoted(text: str) -> str:
