@@ -96,7 +96,7 @@ MUTANTS = (
     Mutant("break-even on the wrong side", "show/plots/sparsity.py",
         "if first <= second else (low, middle)", "if first > second else (low, middle)",
         "test_plots_sparsity.py::test_break_evens__are_those_by_hand"),
-    Mutant("compression without metadata", "importers/sparseloop.py",
+    Mutant("compression without metadata", "../validation/sparseloop_designs.py",
         ' * word + one.bits.get(("actual", action), 0.0)', " * word",
         "test_validation_sparseloop.py::test_eyeriss__compression_rates_are_those_of_table_7"),
     Mutant("a dense proof stands for zeros", "search/zeros.py",

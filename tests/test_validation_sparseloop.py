@@ -6,16 +6,11 @@ import json
 
 import pytest
 
-from accelsim.importers.sparseloop import (
-    MASK,
-    ROUNDED,
-    figures,
-    find_designs,
-    replay,
-    sparseloop_study,
-)
 from accelsim.importers.timeloop_replay import read_statistics
 from accelsim.inputs.errors import AccelsimError
+from accelsim.results.study import Figure, Study
+from validation.sparseloop import main, measured_table, plot_measured_cycles, plot_speedups, speedup_table
+from validation.sparseloop_designs import MASK, ROUNDED, figures, find_designs, replay, sparseloop_study
 
 
 @pytest.fixture
@@ -72,17 +67,15 @@ def test_eyeriss__compression_rates_are_those_of_table_7(shared):
     assert all(abs(row.error) < 1e-5 for row in rates.values())
 
 
-def test_validate__prints_counts_and_causes(run, tutorials):
-    code, out, _ = run("validate", "sparseloop", tutorials / "02.2.1-spMspM")
-    assert code == 0
-    assert "ref_outputs" in out
-    code, out, _ = run("validate", "sparseloop", tutorials / "01.2.3-SCDU-dot-product", "--json")
-    (study,) = json.loads(out)["studies"]
-    assert code == 0
+def test_main__prints_counts_and_causes(capsys, tutorials):
+    assert main([str(tutorials / "02.2.1-spMspM")]) == 0
+    assert "ref_outputs" in capsys.readouterr().out
+    assert main([str(tutorials / "01.2.3-SCDU-dot-product"), "--json"]) == 0
+    (study,) = json.loads(capsys.readouterr().out)["studies"]
     assert all(row["agrees"] for row in study["figures"])
 
 
-def test_designs__what_is_missing_is_told(tmp_path, run):
+def test_designs__what_is_missing_is_told(tmp_path, capsys):
     with pytest.raises(AccelsimError, match="no such file or folder"):
         find_designs([tmp_path / "none"])
     with pytest.raises(AccelsimError, match=r"holds no \*\.stats\.txt"):
@@ -92,10 +85,40 @@ def test_designs__what_is_missing_is_told(tmp_path, run):
     statistics.write_text("Cycles: 4\n")
     with pytest.raises(AccelsimError, match="no architecture and no workload and no mapping lies beside"):
         replay(find_designs([tmp_path / "design"])[0])
-    code, out, _ = run("validate", "sparseloop", tmp_path / "design")
-    assert (code, "not compared" in out) == (1, True)
+    assert main([str(tmp_path / "design"), "-o", str(tmp_path / "out")]) == 1
+    assert "not compared" in capsys.readouterr().out
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["validation.json"]
+    assert main([str(tmp_path / "none")]) == 2
 
 
 def test_statistics__are_told_from_other_files():
     with pytest.raises(AccelsimError, match="no line `Cycles: …` in it"):
         read_statistics("nothing\n", "x.stats.txt")
+
+
+def study():
+    """Two cores on two layers, and one layer that was measured."""
+    case = "fig15/WD-0.5/{}/{}-RF2x-24-bandwidth/output/x.stats.txt: all"
+    cycles = {("M1", "TC"): (100, 100), ("M1", "STC"): (50, 40), ("M2", "TC"): (90, 90), ("M2", "STC"): (45, 45)}
+    figures = [Figure(case.format(*key), "cycles", "", theirs, ours, 0.0) for key, (ours, theirs) in cycles.items()]
+    figures += [
+        Figure("fig12/L07/uniform: all", "cycles of the RTL", "", 110.0, ours, None, variant)
+        for variant, ours in (("accelsim", 100.0), ("Sparseloop", 105.0))
+    ]
+    return Study("sparseloop", "about", "source", tuple(figures))
+
+
+def test_speedups__are_means_over_layers():
+    """2 and 2 for us; 2.5 and 2 for Sparseloop, whose geometric mean is 2.236."""
+    rows = {row["core"]: row for row in speedup_table(study())}
+    assert (rows["STC"]["accelsim"], rows["STC"]["layers"]) == (pytest.approx(2.0), 2)
+    assert rows["STC"]["Sparseloop"] == pytest.approx(5**0.5)
+
+
+def test_measured_cycles__stand_beside_both():
+    assert measured_table(study()) == [{"layer": "L07", "measured": 110.0, "accelsim": 100.0, "Sparseloop": 105.0}]
+
+
+def test_plots__say_their_units():
+    assert plot_measured_cycles(study()).get_xlabel() == "cycles"
+    assert plot_speedups(study()).get_xlabel() == "speedup over the dense core"

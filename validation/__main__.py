@@ -21,6 +21,7 @@ from validation.eyeriss import eyeriss_study
 from validation.eyeriss_isca import eyeriss_isca_study
 from validation.nvdla import nvdla_study
 from validation.plot_study import plot_study
+from validation.sparseloop import published_study
 from validation.sram import sram_study
 from validation.tpu import tpu_study
 
@@ -32,6 +33,7 @@ STUDIES: dict[str, Callable[[], Study]] = {
     "eyeriss": eyeriss_study,
     "eyeriss_isca": eyeriss_isca_study,
     "scalesim": scalesim_study,
+    "sparseloop": published_study,
     "tpu": tpu_study,
 }
 """Studies by name."""

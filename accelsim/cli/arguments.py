@@ -367,14 +367,14 @@ def _add_files(command: AddCommand) -> None:
 
 
 def _add_validate(made: argparse.ArgumentParser) -> None:
-    about = "timeloop, sparseloop, scalesim: their records; gemmini, tileflow: cycles of RTL; else: times of kernels"
-    choices = ("timeloop", "sparseloop", "scalesim", "gemmini", "tileflow", "gemm", *KERNELS)
+    about = "timeloop, scalesim: their records; gemmini, tileflow: cycles of RTL; else: times of kernels"
+    choices = ("timeloop", "scalesim", "gemmini", "tileflow", "gemm", *KERNELS)
     add(made, "WHAT", about, choices=choices)
     add(made, "paths", "records, or folders of them, instead of the usual ones", nargs="*", metavar="PATH")
     add(made, "--every", "print every figure, however many there are")
     about = "gemmini: our best mapping of each tuned layer too, searched for SECONDS each"
     add(made, "--best SECONDS", about, cli.seconds)
-    add(made, "-o DIR", "gemmini, tileflow, gemm, sparseloop: write JSON, plots and, but for sparseloop, the report")
+    add(made, "-o DIR", "gemmini, tileflow, gemm: write the report, JSON and plots")
     add_forms(made)
     group = made.add_argument_group("gemm", "measured against predicted times of matrix products on a GPU")
     add(group, "--gpu GPU", "the GPU that was measured (default: what the table says)")

@@ -56,7 +56,7 @@ from accelsim.results import (
     write_directory,
 )
 from accelsim.results.output import evaluation_json, read_mapping_json
-from accelsim.results.study import Study, difference_rows, reference_paths, study_json
+from accelsim.results.study import difference_rows, reference_paths, study_json
 from accelsim.results.verifying import Check, Task, compare, refuse_other_forms, same_version, verify_layer, verify_rest
 from accelsim.search.mapper import map_einsum
 from accelsim.search.stopping import Budget
@@ -517,19 +517,6 @@ def _files_of_rtl(name: str, document: Mapping[str, Any], report: Callable[[], I
     return {**files, **figure_files("cycles", plot)}
 
 
-def _files_of_sparseloop(study: Study, document: Mapping[str, Any]) -> dict[str, bytes]:
-    """Contents of the folder by name: all figures as JSON, and plots of what the designs have of figures 12 and 15."""
-    from accelsim.show.plots import figure_files
-    from accelsim.show.plots import sparsity as plots
-
-    files = {"validation.json": to_json(document).encode()}
-    if plots.measured_table(study):
-        files |= figure_files("cycles", plots.plot_measured_cycles(study))
-    if plots.speedup_table(study):
-        files |= figure_files("speedups", plots.plot_speedups(study))
-    return files
-
-
 def validate_command(arguments: argparse.Namespace) -> int:
     """Compare records; 1 if a figure is further off than it may be for no known reason, or there is none."""
     from accelsim.cli.arguments import KERNELS
@@ -560,22 +547,12 @@ def validate_command(arguments: argparse.Namespace) -> int:
         rtl = partial(_files_of_rtl, "TileFlow", document, lambda: reports.tileflow_report(document))
         answer(arguments, document, lambda: reports.tileflow_report(document, every=every), files=rtl)
         return DONE
-    if what != "sparseloop":
-        refuse(arguments, what, output=None)
+    refuse(arguments, what, output=None)
     if what == "timeloop" and not (arguments.json or arguments.csv):  # record by record
         cases = validate_timeloop(reference_paths(arguments.paths, USUAL))
         print_report(reports.comparisons_report(cases))
         compared = any(case.compared for case in cases)
         return DONE if compared and all(case.equal for case in cases) else DIFFERS
-    if what == "sparseloop":
-        from accelsim.importers.sparseloop import USUAL_DESIGNS, sparseloop_study
-        from accelsim.show.report.sparsity import designs_report
-
-        study = sparseloop_study(reference_paths(arguments.paths, USUAL_DESIGNS))
-        document = {"studies": [study_json(study)]}
-        pictures = partial(_files_of_sparseloop, study, document)
-        answer(arguments, document, lambda: (reports.study_report if every else designs_report)(study), files=pictures)
-        return DIFFERS if study.unexplained or not study.figures else DONE
     study = (timeloop_study if what == "timeloop" else scalesim_study)(arguments.paths)
     answer(arguments, {"studies": [study_json(study)]}, lambda: reports.study_report(study, every=every))
     return DIFFERS if study.unexplained or not study.figures else DONE

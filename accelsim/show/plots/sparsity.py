@@ -1,11 +1,8 @@
-"""Plots about zeros: energy over density for each format, and cycles and speedups beside those of Sparseloop."""
+"""Plots about zeros: energy over density for each format."""
 
 from __future__ import annotations
 
 import itertools
-import math
-import re
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -17,7 +14,6 @@ from accelsim.inputs.sparsity import Format, RankFormat
 from accelsim.inputs.workload import Einsum
 from accelsim.model.result import Result
 from accelsim.model.sparsity.evaluate import evaluate_sparse
-from accelsim.results.study import Study
 from accelsim.show import plots as style
 
 if TYPE_CHECKING:
@@ -25,7 +21,7 @@ if TYPE_CHECKING:
 
 FORMATS = {"uncompressed": None, "bitmask": "B", "coordinates": "CP", "run lengths": "RLE"}
 """Formats that are compared, each as the only rank."""
-_COLOURS = dict(zip((*FORMATS, "more"), ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9"), strict=True))
+_COLOURS = dict(zip(FORMATS, ("#0072B2", "#E69F00", "#009E73", "#CC79A7"), strict=True))
 _DENSITIES = [*(share / 100 for share in range(1, 10)), *(share / 20 for share in range(2, 21))]
 _EXACT = 1e-4
 """Densities are told apart by so much where two formats take the same energy."""
@@ -109,70 +105,4 @@ def plot_formats(architecture: Architecture, einsum: Einsum, dense: Result, ax: 
         ax.set_xlabel(f"words of {rows[0]['role']} that are not zero")
         ax.set_ylabel("energy [pJ/MAC]")
         style.put_title(ax, f"{einsum.name} on {architecture.name}", "the best dense mapping", legend=True)
-    return ax
-
-
-def measured_table(study: Study) -> list[dict[str, Any]]:
-    """Rows of `plot_measured_cycles`: cycles that were measured of a layer, ours, and those of Sparseloop."""
-    rows: dict[str, dict[str, Any]] = {}
-    for figure in study.figures:
-        if figure.variant:
-            layer = re.findall(r"L\d+", figure.case)[-1]
-            rows.setdefault(layer, {"layer": layer, "measured": figure.published})[figure.variant] = figure.ours
-    return [rows[layer] for layer in sorted(rows)]
-
-
-def plot_measured_cycles(study: Study, ax: Axes | None = None) -> Axes:
-    """Draw the cycles of each layer: measured, ours and Sparseloop's (its figure 12)."""
-    rows = measured_table(study)
-    series = {name: [row[key] for row in rows] for name, key in (("measured", "measured"), *_OURS)}
-    return _bars([row["layer"] for row in rows], series, "cycles", "PE of Eyeriss v2", ax)
-
-
-_OURS = (("accelsim", "accelsim"), ("Sparseloop", "Sparseloop"))
-_DESIGN = re.compile(r"WD-([\d.]+)/([^/]+)/((?:D?S?TC)[^/]*?)-RF2x-24-bandwidth([^/]*)/")
-
-
-def speedup_table(study: Study) -> list[dict[str, Any]]:
-    """Rows of `plot_speedups`: how often faster a sparse tensor core is than the dense one, as a mean over layers.
-
-    `accelsim` and `Sparseloop` are geometric means over the layers that both cores have at a density of weights.
-    """
-    cycles: dict[tuple[str, str], dict[str, tuple[float, float]]] = {}
-    for figure in study.figures:
-        name = _DESIGN.search(figure.case)
-        if name and figure.quantity == "cycles":
-            cycles.setdefault((name[1], name[2]), {})[name[3] + name[4]] = figure.ours, figure.published
-    logs: dict[tuple[str, str], list[tuple[float, float]]] = {}
-    for (share, _), cores in cycles.items():
-        for core, each in cores.items() if "TC" in cores else ():
-            pair = [math.log(dense / own) for dense, own in zip(cores["TC"], each, strict=True)]
-            logs.setdefault((core, share), []).append((pair[0], pair[1]))
-    rows = []
-    for (core, share), found in sorted(logs.items(), key=lambda item: (-float(item[0][1]), item[0][0])):
-        ours, theirs = (math.exp(sum(one) / len(found)) for one in zip(*found, strict=True))
-        about: dict[str, Any] = {"core": core, "weights": float(share), "layers": len(found)}
-        rows.append({**about, "accelsim": ours, "Sparseloop": theirs})
-    return rows
-
-
-def plot_speedups(study: Study, ax: Axes | None = None) -> Axes:
-    """Draw how often faster sparse tensor cores are than the dense one, by density of weights (figure 15)."""
-    rows = [row for row in speedup_table(study) if row["core"] != "TC"]
-    names = [f"{row['core'].replace('_', ' ')}, {100 * row['weights']:.3g} %" for row in rows]
-    series = {name: [row[key] for row in rows] for name, key in _OURS}
-    return _bars(names, series, "speedup over the dense core", "Tensor cores, by weights that are not zero", ax)
-
-
-def _bars(names: Sequence[str], series: Mapping[str, Sequence[float]], unit: str, title: str, ax: Axes | None) -> Axes:
-    """Draw a row of horizontal bars for each name."""
-    with style.drawing(ax, 1.4 + 0.14 * len(names) * (1 + len(series))) as ax:
-        thick = 0.84 / len(series)
-        for place, ((name, values), colour) in enumerate(zip(series.items(), _COLOURS.values(), strict=False)):
-            at = [row + (place - (len(series) - 1) / 2) * thick for row in range(len(names))]
-            ax.barh(at, values, thick, color=colour, label=name)
-        style.rows_down(ax, names)
-        ax.set_xlabel(unit)
-        style.short_ticks(ax.xaxis)
-        style.put_title(ax, title, legend=True)
     return ax

@@ -1,19 +1,16 @@
-"""Reports about zeros: what they save of a mapping, and Sparseloop's designs beside its own figures."""
+"""Reports about zeros: what they save of a mapping, and the best mapping with them left out."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
 from rich.text import Text
 
 from accelsim.model.sparsity.result import SparseResult
-from accelsim.results.study import Figure, Study, errors_by_quantity
 from accelsim.search.zeros import BestWithZeros
 from accelsim.show.report import energy, gap_text, percent
 from accelsim.show.report.mapping import nest_line
-from accelsim.show.table import Column, Piece, Table, bold, heading
+from accelsim.show.table import Column, Piece, Table, heading
 
 
 def sparse_report(found: SparseResult | None) -> Iterator[Piece]:
@@ -65,61 +62,3 @@ def best_report(best: BestWithZeros | None) -> Iterator[Piece]:
         known = f"at most {gap_text(best.gap)} above the best" if best.bound else "not proved"
         yield f"{cost}: {known}, because {best.why}\n"
         yield nest_line(best.found.dense)
-
-
-def designs_report(study: Study) -> Iterator[Piece]:
-    """Sparseloop's designs by folder: how many figures are equal, and the causes of all others."""
-    from accelsim.importers.sparseloop import CAUSES, MASK, MEASURED
-
-    yield heading(f"{study.name}: {study.about}")
-    yield f"Source: {study.source}"
-    columns = (
-        Column("designs of", "folder", fold=True),
-        Column("designs", "designs"),
-        Column("figures", "figures"),
-        Column("equal", "equal"),
-        Column("with a cause", "named"),
-        Column("without", "unknown"),
-        Column("worst cycles", "cycles", lambda error: f"{error:+.2%}"),
-    )
-    judged = [figure for figure in study.figures if figure.tolerance is not None]
-    yield Table("designs", columns, _folders(judged, MASK))
-    found = Counter(cause for figure in judged for cause in figure.why.split(", ") if cause)
-    yield ""
-    rows = [{"cause": cause, "figures": many, "meaning": CAUSES[cause]} for cause, many in found.most_common()]
-    causes = (
-        Column("cause", "cause"),
-        Column("figures", "figures"),
-        Column("what it is", "meaning", left=True, fold=True),
-    )
-    yield Table("causes", causes, rows)
-    yield ""
-    measured = [figure for figure in study.figures if figure.quantity == MEASURED]
-    for errors in errors_by_quantity(measured):
-        what = f"{errors.count} designs, {MEASURED}: {errors.mean:.2%} off on average, {errors.worst:.2%} at most"
-        yield f"{errors.variant}: {what}"
-    for figure in (figure for figure in judged if figure.agrees is False and not figure.explained):
-        yield bold(f"{figure.case}, {figure.quantity}: {figure.ours:,.10g}, not {figure.published:,.10g}")
-    yield from (f"- {note}" for note in study.notes)
-
-
-def _folders(figures: list[Figure], absent: str) -> list[dict[str, Any]]:
-    """Counts by the first folder of a design's name; cycles with the cause `absent` are not judged."""
-    groups: dict[str, list[Figure]] = {}
-    for figure in figures:
-        groups.setdefault(figure.case.partition(": ")[0].partition("/")[0], []).append(figure)
-    rows = []
-    for folder, members in groups.items():
-        cycles = [figure.error for figure in members if figure.quantity == "cycles" and figure.why != absent]
-        rows.append(
-            {
-                "folder": folder,
-                "designs": len({figure.case.partition(": ")[0] for figure in members}),
-                "figures": len(members),
-                "equal": sum(bool(figure.agrees) for figure in members),
-                "named": sum(figure.agrees is False and figure.explained for figure in members),
-                "unknown": sum(figure.agrees is False and not figure.explained for figure in members),
-                "cycles": max(cycles, key=abs, default=0.0),
-            }
-        )
-    return rows

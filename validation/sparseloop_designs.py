@@ -30,8 +30,6 @@ from accelsim.model.sparsity.savings import unit_bits
 from accelsim.results.study import Figure, Study
 
 _WORDS = re.compile(r"\d+\.\d+|[A-Za-z]+\d*|\d+")
-USUAL_DESIGNS = "foreign/sparseloop"
-"""Where the designs are in the folder of reference data."""
 _UP = 7
 """Folders above the statistics in which the inputs may lie."""
 
