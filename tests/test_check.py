@@ -42,9 +42,9 @@ conv.yaml:6:98: layers[2].conv.padding[0]: must be at least 0, got -1
 conv.yaml:7:43: layers[3].conv.H: the output would be empty: the kernel spans 5 points and the padded input has 4
 conv.yaml:8:14: layers[4].name: two layers are named 'empty', first at line 7
 conv.yaml:8:29: layers[4].repeat: must be at least 1, got 0
-conv.yaml:8:38: layers[4].gemm: 'K' is missing
+conv.yaml:8:38: layers[4].gemm: 'K' is missing: the reduction
 conv.yaml:8:57: layers[4].gemm.pass: expected one of forward, input_gradient, weight_gradient, got 'backward'
-conv.yaml:9:7: layers[5]: 'name' is missing
+conv.yaml:9:7: layers[5]: 'name' is missing: its name, different from all others
 conv.yaml:9:7: layers[5]: expected one of conv, gemm, einsum; got conv and gemm
 conv.yaml:10:7: layers[6]: expected one of conv, gemm, einsum; got none
 conv.yaml:10:36: layers[6].bits.Weights: expected a whole number, got '8 bit'; write 8
@@ -75,7 +75,7 @@ energy_missing.yaml:7:12: compute: no energy for 'compute' here, and the energy 
     "energy_table": r"""
 energy_table.yaml:4:21: entries[0].tecnology: unknown key; did you mean 'technology'?
 energy_table.yaml:5:30: entries[1].energy.raed: unknown key; did you mean 'read'?
-energy_table.yaml:6:7: entries[2]: 'source' is missing
+energy_table.yaml:6:7: entries[2]: 'source' is missing: where the entry comes from
 energy_table.yaml:6:37: entries[2].energy.read.Weight: unknown key; did you mean 'Weights'?
 energy_table.yaml:7:7: entries[3]: expected a mapping with the keys class, technology, attributes, energy, area, source, got 'DRAM'
 """,
@@ -94,7 +94,7 @@ levels.yaml:18:23: levels[2].size.Weights: '1 bit' is less than one word of 16 b
 levels.yaml:21:18: levels[2].bandwidth: '1 GB/s' is per second, but the architecture has no clock; add `clock: 1 GHz`, or write it per cycle
 levels.yaml:21:18: levels[2].bandwidth: stands beside 'read_bandwidth'; write `bandwidth`, or `read_bandwidth` and `write_bandwidth`
 levels.yaml:23:19: levels[2].block_size: must be at least 1, got 0
-levels.yaml:24:19: levels[2].fanout.x: 'size' is missing
+levels.yaml:24:19: levels[2].fanout.x: 'size' is missing: instances along the axis
 levels.yaml:24:31: levels[2].fanout.x.multicast: expected true or false, got 'maybe'
 levels.yaml:24:42: levels[2].fanout.y: must be at least 1, got -3
 levels.yaml:26:19: compute.name: a level is named 'DRAM' too
@@ -105,7 +105,7 @@ mapping_form.yaml:4:17: levels[0].temporal: two loops over M stand in one block;
 mapping_form.yaml:4:18: levels[0].temporal[0]: expected a loop like K=4, got 'K4'
 mapping_form.yaml:4:22: levels[0].temporal[1]: the bound of a loop is at least 1, got 'C=0'
 mapping_form.yaml:5:7: levels[0].spacial: unknown key; did you mean 'spatial'?
-mapping_form.yaml:6:7: levels[1]: 'level' is missing
+mapping_form.yaml:6:7: levels[1]: 'level' is missing: name of the level
 mapping_form.yaml:6:17: levels[1].temporal: expected a list, got 'K=2'
 mapping_form.yaml:7:28: levels[2].spatial: expected a mapping with the keys x, y, got a list
 mapping_form.yaml:7:41: levels[2].keep: 'Weights' is listed twice

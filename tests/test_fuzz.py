@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -203,3 +204,49 @@ def test_machines__with_banks_of_nothing_have_no_estimate(run, tmp_path, old, ne
     code, _, complained = run("check", tmp_path / "a.yaml")
     assert code == 2
     assert said in complained
+
+
+FREE = """
+architecture:
+  name: free
+  clock: 1 GHz
+  levels:
+    - {name: DRAM, class: DRAM, word: 8 bit, bandwidth: 8 GB/s, energy: {read: 0 pJ, write: 0 pJ}}
+    - {name: Buf, class: SRAM, word: 8 bit, size: 1 KiB, energy: {read: 0 pJ, write: 0 pJ}, fanout: {x: 4}}
+  compute: {name: MAC, class: intmac, energy: {compute: 0 pJ}}
+"""
+PRODUCTS = """
+workload:
+  name: products
+  layers:
+    - {name: a, gemm: {M: 8, N: 4, K: 4}, bits: {Inputs: 8, Weights: 8, Outputs: 8}}
+    - {name: b, gemm: {M: 8, N: 2, K: 4}, bits: {Inputs: 8, Weights: 8, Outputs: 8}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        (("map", "--layer", "a", "-o", "out"), 0),
+        (("map", "--layer", "a", "-O", "edp", "--top", "3", "--why"), 0),
+        (("map", "--layer", "a", "--imperfect", "--uneven"), 0),
+        (("map", "--html", "a.html", "--layer", "a"), 0),
+        (("map", "--layer", "a", "--pareto", "energy,cycles"), 0),
+        (("map",), 0),
+        (("fuse", "-o", "fused"), 0),
+        (("spread", "--layer", "a"), 0),
+        (("spread", "--layer", "a", "--html", "b.html"), 2),
+        (("bound", "--layer", "a"), 0),
+        (("bound", "--layer", "a", "-o", "bound.png"), 2),
+        (("roofline",), 0),
+    ],
+)
+def test_machines__that_cost_no_energy_are_mapped_and_shown(run, tmp_path, monkeypatch, command, code):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "free.yaml").write_text(FREE)
+    (tmp_path / "products.yaml").write_text(PRODUCTS)
+    name, *options = command
+    ended, printed, complained = run(name, "free.yaml", "products.yaml", *options)
+    assert ended == code
+    assert not re.search(r"\bnan\b|\binf\b|internal error", printed + complained)
+    assert code == 0 or "0 pJ" in complained or "nothing to draw" in complained

@@ -82,6 +82,12 @@ def said(foreign) -> list[str]:
     return [f"{note.key}: {note.why}" for note in foreign.notes]
 
 
+def test_size__of_a_formula_over_widths_says_for_which_values_it_is(imported):
+    note = "size: of Register is worked out for values of 8 bit; import it with a workload that has others"
+    assert note in said(imported(MACHINE))
+    assert note not in said(imported(MACHINE, GEMM))
+
+
 def test_memory__is_a_level_in_words_and_cycles_of_the_compute_units(imported):
     """At 500 MHz, 8 Gbit/s are 2 words of 8 bit a cycle; 2 mW are 4 pJ a cycle; 64 pJ for 64 bit are 8 pJ a word."""
     foreign = imported(MACHINE, GEMM)

@@ -256,12 +256,12 @@ def test_fields__collect_every_problem_sorted_by_place():
     root = compose("v:\n  b: x\n  a: -1\n  bandwith: 3\n  c: [1, q, 0]\n  d: yes\n")
     readers = {"name": fields.name, "a": fields.count, "b": fields.positive_int, "bandwidth": fields.positive_int}
     readers |= {"c": fields.list_of(fields.positive_int), "d": fields.boolean}
-    v = Fields(root.entries["v"], problems, {key: Key(read, "") for key, read in readers.items()})
+    v = Fields(root.entries["v"], problems, {key: Key(read, "what it is") for key, read in readers.items()})
     assert [v.value(key, 0) for key in ("name", "a", "b", "c", "d")] == [0, 0, 0, [1], 0]
     with pytest.raises(SpecError) as error:
         problems.result(1)
     assert str(error.value).splitlines() == [
-        "f.yaml:2:3: 'name' is missing",
+        "f.yaml:2:3: 'name' is missing: what it is",
         "f.yaml:2:6: b: expected a whole number, got 'x'",
         "f.yaml:3:6: a: must be at least 0, got -1",
         "f.yaml:4:3: bandwith: unknown key; did you mean 'bandwidth'?",

@@ -135,3 +135,20 @@ def test_attention__passes_every_word_on():
         producer = layers[edge.producer]
         assert math.prod(tensor.box(layers[edge.consumer].dims)) == producer.output.words(producer.dims)
     assert len(network.edges) == 9
+
+
+def test_bits__one_number_is_that_of_all_tensors(tmp_path):
+    short, long = (tmp_path / name for name in ("short.yaml", "long.yaml"))
+    short.write_text("workload: {name: w, gemm: {M: 4, N: 4, K: 4}, bits: 8}")
+    long.write_text("workload: {name: w, gemm: {M: 4, N: 4, K: 4}, bits: {Inputs: 8, Weights: 8, Outputs: 8}}")
+    assert load_workload(short).layers == load_workload(long).layers
+    assert [tensor.bits for tensor in load_workload(short).layers[0].tensors] == [8, 8, 8]
+
+
+def test_bits__of_a_layer_go_before_the_number_of_the_workload(tmp_path):
+    path = tmp_path / "w.yaml"
+    path.write_text(
+        "workload: {name: w, bits: 8, layers: [{name: a, gemm: {M: 4, N: 4, K: 4}, bits: {Weights: 4, psums: 32}}]}"
+    )
+    bits = {tensor.role: (tensor.bits, tensor.psum_bits) for tensor in load_workload(path).layers[0].tensors}
+    assert bits == {"Inputs": (8, 8), "Weights": (4, 4), "Outputs": (8, 32)}

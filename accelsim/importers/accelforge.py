@@ -113,6 +113,9 @@ def convert(documents: Sequence[Document]) -> Foreign:
         nodes = _enabled(nodes, layers, notes)
         names = _variables([arch, *bodies], _widths(layers), nodes)
         architecture, axes, modelled = _architecture(arch, nodes, names, notes)
+        sized = [node for node in nodes if not layers and "bits_per_value" in str(node.get("size"))]
+        what = f"of {{}} is worked out for values of {BITS} bit; import it with a workload that has others"
+        notes += [Note(node.where("size"), "size", what.format(node.get("name"))) for node in sized]
     constraints = _constraints(axes, layers, architecture, notes)
     mapping = None
     asked = _one(bodies, "mapping")

@@ -220,7 +220,7 @@ class Fields:
         """Value of a key as it is declared; the default stands in where it is left out, or wrong."""
         declared = self.keys[key]
         if declared.required and key not in self.entries and self.readable:
-            self.problems.add(self.node, f"'{key}' is missing")
+            self.problems.add(self.node, f"'{key}' is missing: {declared.meaning}")
         return self.optional(key, declared.read, default)
 
     def optional(self, key: str, read: Reader[T], default: T) -> T:

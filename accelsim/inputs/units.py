@@ -6,6 +6,7 @@ Sizes are in bits, rates in bits or words a second or cycle, frequencies in Hz, 
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -273,6 +274,17 @@ def format_bits(bits: int) -> str:
             return f"{_digits(value, 4)} {unit}"
         value /= 1024
     return f"{_digits(value, 4)} TiB"
+
+
+def ratio(value: float, of: float) -> float:
+    """How many times a value is another one, both from 0 on: 1 if both are 0, infinite if only the other one is.
+
+    >>> ratio(3.0, 2.0), ratio(0.0, 0.0), ratio(1.0, 0.0)
+    (1.5, 1.0, inf)
+    """
+    if of == 0:
+        return math.inf if value > 0 else 1.0
+    return value / of
 
 
 def format_si(value: float, unit: str, digits: int = 3) -> str:

@@ -157,12 +157,24 @@ def _windows(consumer: Einsum, tensor: Tensor) -> dict[int, tuple[int, int]]:
     return found
 
 
+_BITS = fields.mapping_of(fields.positive_int)
+
+
+@fields.formed(forms.either(fields.form_of(fields.positive_int), fields.form_of(_BITS)))
+def _bits(node: Node, problems: Problems) -> dict[str, int] | None:
+    """Read one width of all tensors, or widths by role or tensor."""
+    if isinstance(node, MapNode):
+        return _BITS(node, problems)
+    width = fields.positive_int(node, problems)
+    return None if width is None else dict.fromkeys(ROLES, width)
+
+
 _FORMS = einsum_keys(ROLES)
 _MORE: Keys = {
     "repeat": Key(fields.positive_int, "how often the network has this layer", "1"),
     "bits": Key(
-        fields.mapping_of(fields.positive_int),
-        "bits of a word, by role or tensor, and `psums` of partial sums",
+        _bits,
+        "bits of a word, of all tensors or by role or tensor, and `psums` of partial sums",
         "16",
         "bit",
     ),

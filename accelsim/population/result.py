@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from accelsim.inputs.units import ratio
 from accelsim.model.result import Result
 from accelsim.population.sampling import Interval, UniformSample
 from accelsim.results import Provenance, provenance_json
@@ -42,7 +43,7 @@ class Range:
     @property
     def ratio(self) -> float:
         """Largest value found over the smallest one found."""
-        return self.highest / self.lowest
+        return ratio(self.highest, self.lowest)
 
     @property
     def lowest_proved(self) -> bool:

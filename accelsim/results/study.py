@@ -16,7 +16,7 @@ from typing import Any
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.errors import AccelsimError, NoValidMapping
 from accelsim.inputs.objective import Objective
-from accelsim.inputs.units import format_bits
+from accelsim.inputs.units import format_bits, ratio
 from accelsim.inputs.workload import Einsum
 from accelsim.model.result import Result
 from accelsim.search.result import FrontResult, SearchResult
@@ -271,8 +271,8 @@ def bound_rows(front: FrontResult, architecture: Architecture, einsum: Einsum) -
                 "words": int(held),
                 "size_bytes": -(-int(held) * level.word_bits * level.multiple_buffering // 8),
                 front.columns[0]: value,
-                "halving": None if half is None else half / value - 1,
-                "doubling": (twice or value) / value - 1,
+                "halving": None if half is None else ratio(half, value) - 1,
+                "doubling": ratio(value if twice is None else twice, value) - 1,
                 "whole": whole,
                 "knee": False,
             }

@@ -17,6 +17,7 @@ from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.objective import Objective
+from accelsim.inputs.units import ratio
 from accelsim.inputs.workload import Einsum
 from accelsim.model.evaluate import evaluate
 from accelsim.model.result import Result
@@ -158,7 +159,7 @@ def map_family(
             found = search(einsums[top], share)
             ranked, stop = found.ranked, found.stop
         for result in ranked:
-            own = goal.of(result) / least[top] - 1.0
+            own = ratio(goal.of(result), least[top]) - 1.0
             if best is not None and own >= best[0]:
                 break
             if str(result.mapping) not in tried:
@@ -166,7 +167,7 @@ def map_family(
                 best = _better(architecture, einsums, top, result, least, goal, best)
         if share and stop == "exhausted":
             complete = found.within is not None and found.within[1] <= len(ranked)
-            reached = share if complete else goal.of(ranked[-1]) / least[top] - 1.0
+            reached = share if complete else ratio(goal.of(ranked[-1]), least[top]) - 1.0
             bound = max(bound, min(reached, best[0] if best else reached))
             stop = "exhausted" if complete else "room"
         if stop != "exhausted" or (best is not None and share and best[0] <= bound + 1e-12):
@@ -196,7 +197,7 @@ def _better(
         if cost is None:
             return best
         costs.append(cost)
-        regret = max(regret, goal.of(cost) / least[number] - 1.0)
+        regret = max(regret, ratio(goal.of(cost), least[number]) - 1.0)
         if best is not None and regret >= best[0]:
             return best
     return regret, result, tuple(costs)

@@ -116,7 +116,7 @@ def best_with_zeros(
             best = min([best, *_counted(architecture, einsum, ranked)], key=rank)
             last = ranked[-1]
             least = goal.of(last) * relaxed.cycle ** powers[1] if len(ranked) == many else math.inf
-            leaks = sum(level.leak_pj for level in last.levels) / last.energy_pj
+            leaks = sum(level.leak_pj for level in last.levels) / (last.energy_pj or 1.0)
             one_cycle = (powers[0] * leaks + powers[1]) / (last.cycles * relaxed.cycle)
             if rank(best) <= (False, least * (1.0 + one_cycle + _ROUNDING)):
                 break

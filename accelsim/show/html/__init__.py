@@ -28,6 +28,7 @@ from accelsim.population.result import Census
 from accelsim.results import NO_PLOTLY
 from accelsim.search.result import FrontResult, SearchResult
 from accelsim.show.plots import figure_bytes
+from accelsim.show.plots.census import refuse_zero_energy
 from accelsim.show.plots.diagram import plot_mapping
 from accelsim.show.plots.search import axis_of, cells, same_value, two_costs, varied_values
 from accelsim.show.report import OTHER_COLOUR, energy, goal_verdict, letters, tensor_colours
@@ -163,6 +164,7 @@ class Chosen:
 
 def energy_edges(census: Census) -> Floats:
     """Edges of the bins, log10 of energy [pJ], float64[BINS + 1]; every mapping known lies between them."""
+    refuse_zero_energy(census)
     found = census.range_of("energy")
     low, high = np.log10([found.lowest, found.highest])
     room = max(1e-9, 0.02 - (high - low))
@@ -171,7 +173,8 @@ def energy_edges(census: Census) -> Floats:
 
 def bin_of(energy_pj: Floats, edges: Floats) -> Ints:
     """Bin of each energy."""
-    return np.clip(np.searchsorted(edges, np.log10(energy_pj), side="right") - 1, 0, len(edges) - 2)
+    logs = np.log10(np.maximum(energy_pj, np.finfo(np.float64).tiny))  # what costs nothing lies in the first one
+    return np.clip(np.searchsorted(edges, logs, side="right") - 1, 0, len(edges) - 2)
 
 
 def chosen(census: Census, drawn: int) -> list[Chosen]:

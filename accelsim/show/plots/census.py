@@ -238,6 +238,8 @@ def plot_compare(censuses: Sequence[Census], ax: Axes | None = None) -> Axes:
     """
     with style.drawing(ax, 1.3 + 0.6 * len(censuses)) as ax:
         rows = compare_table(censuses)
+        for census in censuses:
+            refuse_zero_energy(census)
         low, high = min(row["lowest"] for row in rows), max(row["highest"] for row in rows)
         ax.set_xscale("log")
         decades = math.log10(high / low) if high > low else 1.0

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
 
+from accelsim.inputs.units import ratio
 from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.model.result import Result
 from accelsim.show import plots as style
@@ -50,7 +51,7 @@ def plot_energy(result: Result, ax: Axes | None = None) -> Axes:
         crowded = max(map(len, "\n".join(names).split("\n"))) * len(names) > 14 * style.width_in(ax)
         ax.set_xticks(range(len(names)), names, rotation=30 if crowded else 0, ha="right" if crowded else "center")
         ax.grid(axis="x", visible=False)
-        ax.set_ylim(0, 1.08 * max(top for top, _ in shares))
+        ax.set_ylim(0, 1.08 * max((top for top, _ in shares), default=1.0))
         ax.set_xlabel(style.wrapped(ax, "component, outermost first; above each bar its share of the energy"))
         ax.set_ylabel("energy [pJ/MAC]")
         style.put_title(ax, f"{result.workload} on {result.architecture}: {result.pj_per_mac:.4g} pJ/MAC", legend=True)
@@ -347,7 +348,7 @@ def _draw_energy(
     ax: Axes, spent: Mapping[float, Sequence[Mapping[str, float]]], width: float, colours: Mapping[str, str]
 ) -> None:
     """Draw stacked bars of energy [pJ by component]: by how far they stand beside 0, 1, 2 …, those of each place."""
-    scale, unit = energy_scale(max(sum(bar.values()) for bars in spent.values() for bar in bars))
+    scale, unit = energy_scale(max((sum(bar.values()) for bars in spent.values() for bar in bars), default=0.0))
     for shift, bars in spent.items():
         begin = [0.0] * len(bars)
         for component, colour in colours.items():
@@ -430,7 +431,7 @@ def plot_fusion(found: FusionResult, ax: Axes | None = None) -> Axes:
         below.set_ylabel("outer words")
         short_ticks(below.yaxis)
         _frame_bars(below, chains, most=4, rotation=0 if len(chains) <= 4 else 90)
-        gain = found.unfused.energy_pj / found.totals.energy_pj
+        gain = ratio(found.unfused.energy_pj, found.totals.energy_pj)
         what = f"left unfused, right fused; gain in energy {times(gain)} in all"
         left_out = len(found.fused) - len(_drawn(found)) if found.fused else 0
         chosen = [f"{len(chains)} of {len(found.fused)} chains drawn: those that save most"] if left_out else []

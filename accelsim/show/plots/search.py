@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.patheffects import withStroke
 
+from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.expression import quantity
 from accelsim.inputs.units import format_bits, si_scale
 from accelsim.search.result import FrontResult
@@ -337,7 +338,9 @@ def plot_bound(about: Mapping[str, Any], rows: Rows, ax: Axes | None = None) -> 
     """Draw the least cost over the size of a level as steps, with its knees named and the present size marked."""
     with style.drawing(ax) as ax:
         goal = str(about["objective"])
-        rows = [row for row in rows if row["size_bytes"]]
+        rows = [row for row in rows if row["size_bytes"] and row[goal]]
+        if not rows:
+            raise AccelsimError("{objective} is the same for every size of {level}: nothing to draw".format(**about))
         values = [row[goal] for row in rows]
         label, scale = axis_of({"energy": "energy_pj"}.get(goal, goal), values) if goal != "outer_words" else (
             "words at the outermost level", 1.0)  # fmt: skip

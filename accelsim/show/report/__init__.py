@@ -316,8 +316,9 @@ def _now(state: SearchProgress, objective: str) -> str:
 
 def _best(state: SearchProgress, objective: str) -> str:
     """The best mapping so far, and what is proved of it."""
-    best = f"best {objective_value(objective, state.best or math.inf)}"
+    value = math.inf if state.best is None else state.best
+    best = f"best {objective_value(objective, value)}"
     if state.bound is None:
         return best
-    gap = max(0.0, (state.best or math.inf) / state.bound - 1) if state.bound > 0 else math.inf
+    gap = max(0.0, value / state.bound - 1) if state.bound > 0 else math.inf
     return f"{best}, bound {objective_value(objective, state.bound)}, gap {gap_text(gap)}"

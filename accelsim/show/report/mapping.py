@@ -12,7 +12,7 @@ from rich.text import Text
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.mapping import LevelMapping, last_passes
 from accelsim.inputs.nodes import level_nodes
-from accelsim.inputs.units import format_bits, format_si, listed
+from accelsim.inputs.units import format_bits, format_si, listed, ratio
 from accelsim.inputs.workload import Einsum
 from accelsim.model.result import LevelResult, Result
 from accelsim.search.result import SearchResult
@@ -224,7 +224,7 @@ def headline(result: Result, architecture: Architecture, search: SearchResult | 
 
 def _trade(result: Result, other: SearchResult) -> Iterator[Piece]:
     """What the optimum of cycles costs instead of that of energy, or the other way round."""
-    more, faster = other.best.energy_pj / result.energy_pj - 1, result.cycles / other.best.cycles
+    more, faster = ratio(other.best.energy_pj, result.energy_pj) - 1, result.cycles / other.best.cycles
     if abs(more) < _SOME_WAITING and abs(faster - 1) < _SOME_WAITING:
         return
     sooner = f"{times(faster)} faster" if faster >= 1 else f"{times(1 / faster)} the cycles"
@@ -338,6 +338,8 @@ def _energy(result: Result, einsum: Einsum) -> Iterator[Piece]:
     letter = {**letters(tensors), "": _OTHER}
     colour = {**tensor_colours(tensors, einsum.output.name), "": OTHER_COLOUR}
     rows = result.energy_by_tensor_rows()
+    if not rows:  # nothing costs anything
+        return
     spent: dict[str, dict[str, float]] = {row["component"]: dict.fromkeys(letter, 0.0) for row in rows}
     for row in rows:
         spent[row["component"]][row["tensor"]] = row["energy_pj"]
@@ -346,7 +348,7 @@ def _energy(result: Result, einsum: Einsum) -> Iterator[Piece]:
 
     def bar(row: Row, room: int) -> Text:
         found = Text()
-        cells = round(max(0, min(40, room)) / max(each["sum"] for each in sums) * row["sum"])
+        cells = round(max(0, min(40, room)) / (max(each["sum"] for each in sums) or 1.0) * row["sum"])
         for name, width in zip(letter, split_bar(list(row["parts"].values()), cells), strict=True):
             found.append(letter[name] * width, style=colour[name])
         return found
@@ -358,7 +360,7 @@ def _energy(result: Result, einsum: Einsum) -> Iterator[Piece]:
         Column("component", "component"),
         *map(part, letter),
         Column("sum", lambda row: in_scale(row["sum"], scale)),
-        Column("share", lambda row: share(row["sum"] / result.energy_pj)),
+        Column("share", lambda row: share(row["sum"] / (result.energy_pj or 1.0))),
     )
     total = ["sum", *(in_scale(part, scale) for part in totals.values()), in_scale(result.energy_pj, scale), "100 %"]
     last = ["share", *(share(part / result.energy_pj) if part else "" for part in totals.values()), "", ""]

@@ -15,7 +15,7 @@ from accelsim.fusion.chain import Shortcut
 from accelsim.fusion.result import ChainResult, FusedPart, FusionResult, Segment
 from accelsim.fusion.tiling import Room
 from accelsim.inputs.objective import Objective
-from accelsim.inputs.units import format_bits, format_si, listed
+from accelsim.inputs.units import format_bits, format_si, listed, ratio
 from accelsim.results.network import LayerOutcome, alike_layers, network_totals, rows_of_layers
 from accelsim.results.network import layer_rows as shares_of_layers
 from accelsim.show.report import count, energy, gap_text, objective_value, percent, share, times
@@ -183,7 +183,7 @@ def brief(found: FusionResult) -> Iterator[Piece]:
 
 
 def _gain(of: str) -> Column:
-    return Column("gain", lambda row: times(row["unfused"][of] / row["fused"][of]) if "unfused" in row else "")
+    return Column("gain", lambda row: times(ratio(row["unfused"][of], row["fused"][of])) if "unfused" in row else "")
 
 
 _FUSION_COLUMNS = (
@@ -235,7 +235,7 @@ def _verdict(found: FusionResult) -> str:
     chains = f"{found.chains} chain{'' if found.chains == 1 else 's'} looked at, {found.solved} parts mapped"
     proof, goal, product = found.certificate, Objective.parse(found.objective), ""
     if not goal.alone:  # it is no column of the table
-        gain = goal.value(found.unfused.energy_pj, found.unfused.cycles) / proof.value
+        gain = ratio(goal.value(found.unfused.energy_pj, found.unfused.cycles), proof.value)
         product = f"{objective_value(found.objective, proof.value)}, gain {times(gain)}, "
     known = "optimal (proved)" if proof.proved else f"within {gap_text(proof.gap)} of optimal"
     return f"total {found.objective}: {product}{known}; {chains}"
@@ -264,7 +264,7 @@ def _chain(segment: Segment) -> Iterator[Piece]:
     more = f" (+{len(segment.alike)})" if segment.alike else ""
     before, after = segment.unfused, found.totals
     steps = f"{found.tiling.steps} step{'' if found.tiling.steps == 1 else 's'} at {found.tiling.level}"
-    gains = times(before.energy_pj / after.energy_pj), times(before.cycles / after.cycles)
+    gains = times(ratio(before.energy_pj, after.energy_pj)), times(before.cycles / after.cycles)
     yield heading(found.chain.name + more, f"{steps}; gain {gains[0]} in energy, {gains[1]} in cycles")
     for line in nest_lines(found):
         yield Text(line, no_wrap=True, overflow="ellipsis")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from accelsim import __version__
 from accelsim.inputs.mapping import dump_mapping
-from accelsim.inputs.units import format_bits, printable
+from accelsim.inputs.units import format_bits, printable, ratio
 from accelsim.model.result import Result
 from accelsim.results import Provenance, to_json
 from accelsim.search.result import MOST_TIES, FrontResult, Sample, SearchResult
@@ -80,8 +80,8 @@ def work_line(nodes: int, evaluated: int, table_bytes: int) -> str:
 def population_line(search: SearchResult, mappings: int, most_pj: float | None) -> str:
     """How many valid mappings there are, and how much [pJ] the worst may need (`accelsim spread` tells more)."""
     text = f"{large(mappings)} mappings are valid"
-    if most_pj is not None:
-        text += f"; none needs more than {times(most_pj / search.best.energy_pj)} the energy of this one"
+    if most_pj:
+        text += f"; none needs more than {times(ratio(most_pj, search.best.energy_pj))} the energy of this one"
     return text
 
 
@@ -100,7 +100,7 @@ def ranked_report(search: SearchResult, most: int | None = None) -> Iterator[Pie
         note = f"{partial}{search.within[1]:,} are within {within} of the best {search.objective}"
     least = goal.of(search.best)
     rows = [
-        {"rank": rank, "value": goal.of(each), "over_best": goal.of(each) / least - 1, **cost_row(each)}
+        {"rank": rank, "value": goal.of(each), "over_best": ratio(goal.of(each), least) - 1, **cost_row(each)}
         for rank, equal in enumerate(ties, 1)
         for each in equal
     ]
@@ -136,7 +136,7 @@ def worth_report(search: SearchResult, rows: Sequence[Row]) -> Iterator[Piece]:
         def cell(row: Row) -> str:
             if row[key] is None:
                 return "no mapping"
-            share = row[key] / before - 1
+            share = ratio(row[key], before) - 1
             return "" if abs(share) < 5e-5 else times(1 + share) if share >= 1 else f"{100 * share:+.2g} %"
 
         return cell
@@ -191,7 +191,7 @@ def runs_report(what: str, varied: Sequence[str], rows: Sequence[Row], objective
     def over(row: Row) -> str:
         if row["value"] is None or not least:
             return ""
-        return "best" if row["value"] <= least * (1 + 1e-12) else f"+{gap_text(row['value'] / least - 1)}"
+        return "best" if row["value"] <= least * (1 + 1e-12) else f"+{gap_text(ratio(row['value'], least) - 1)}"
 
     def said(row: Row) -> str:
         return "no valid mapping" if row["no_valid_mapping"] else "" if row["proved"] else "not proved"
@@ -377,7 +377,7 @@ def census_sentence(census: Census) -> str:
     about = "" if census.exact else "about "
     most = ""
     if found.lowest_bound > 0 and found.highest_bound > found.highest * 1.0005:
-        most = f" (at most {times(found.highest_bound / found.lowest_bound)})"
+        most = f" (at most {times(ratio(found.highest_bound, found.lowest_bound))})"
     parts = [f"{about}{large(census.mappings)} valid mappings", f"energy spread {times(found.ratio)}{most}"]
     for near in census.near:
         where = f"within {100 * near.share:.3g} %" if near.share else "optimal"

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
+from accelsim.inputs.units import ratio
 from accelsim.model.sparsity.result import SparseResult
 from accelsim.search.zeros import BestWithZeros
 from accelsim.show.report import energy, gap_text, percent
@@ -22,7 +23,7 @@ def sparse_report(found: SparseResult | None) -> Iterator[Piece]:
     for violation in found.violations:
         yield Text(f"INVALID: {violation}", style="bold red")
     rows = [
-        ("energy", energy(dense.energy_pj, 6), energy(found.energy_pj, 6), found.energy_pj / dense.energy_pj),
+        ("energy", energy(dense.energy_pj, 6), energy(found.energy_pj, 6), ratio(found.energy_pj, dense.energy_pj)),
         ("cycles", f"{dense.cycles:,}", f"{found.cycles:,}", found.cycles / dense.cycles),
         ("MACs", f"{compute.dense:,}", f"{compute.actual:,.0f}", compute.actual / compute.dense),
     ]
