@@ -101,6 +101,11 @@ def answer(
         raise failed
 
 
+def taken(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:
+    """Some of the arguments by their names, for a function that calls them so too."""
+    return {name: getattr(arguments, name) for name in names}
+
+
 def print_json(document: Mapping[str, Any]) -> None:
     """Print a document as JSON."""
     from accelsim.results import to_json

@@ -499,7 +499,16 @@ def _changed(inputs: Inputs, document: Mapping[str, Any]) -> list[str]:
     return [f"{path}: {what} (sha256 {now[:12]}, was {was[:12]})" for path, (now, was) in hashes.items() if now != was]
 
 
-def _files_of_rtl(name: str, document: Mapping[str, Any], report: Callable[[], Iterable[Piece]]) -> dict[str, bytes]:
+def _answer_rtl(
+    arguments: argparse.Namespace, name: str, document: dict[str, Any], report: Callable[..., Iterable[Piece]]
+) -> int:
+    """Print cycles beside those of a machine's RTL."""
+    files = partial(_files_of_rtl, name, document, report)
+    answer(arguments, document, lambda: report(document, every=arguments.every), files=files)
+    return DONE
+
+
+def _files_of_rtl(name: str, document: Mapping[str, Any], report: Callable[..., Iterable[Piece]]) -> dict[str, bytes]:
     """Contents of the folder by name: the report as a page, its figures as JSON, and a plot of all rows by kind."""
     import numpy as np
 
@@ -512,7 +521,8 @@ def _files_of_rtl(name: str, document: Mapping[str, Any], report: Callable[[], I
         kinds.setdefault(row.get("name", "").rstrip("0123456789"), []).append((row["measured"], row["cycles"]))
     pairs = {kind: np.array(rows, np.float64).T for kind, rows in sorted(kinds.items())}
     plot = plot_measured(f"{name}'s RTL", {kind: (pair[0], pair[1]) for kind, pair in pairs.items()}, "cycles")
-    page = f"# Cycles beside those of {name}'s RTL\n\n![predicted over measured](cycles.svg)\n\n{page_text(report())}"
+    head = f"# Cycles beside those of {name}'s RTL\n\n![predicted over measured](cycles.svg)"
+    page = f"{head}\n\n{page_text(report(document))}"
     files = {"validation.md": page.encode(), "validation.json": to_json(document).encode()}
     return {**files, **figure_files("cycles", plot)}
 
@@ -521,7 +531,7 @@ def validate_command(arguments: argparse.Namespace) -> int:
     """Compare records; 1 if a figure is further off than it may be for no known reason, or there is none."""
     from accelsim.cli.arguments import KERNELS
     from accelsim.cli.gpus import refuse, validate_gemm_command, validate_kernels_command
-    from accelsim.importers.gemmini import best_of_layers, gemmini_errors, validate_gemmini
+    from accelsim.importers.gemmini import best_of_layers, validate_gemmini
     from accelsim.importers.scalesim_comparison import scalesim_study
     from accelsim.importers.tileflow import validate_tileflow
     from accelsim.importers.timeloop_comparison import USUAL, timeloop_study, validate_timeloop
@@ -537,16 +547,11 @@ def validate_command(arguments: argparse.Namespace) -> int:
     if what == "gemmini":
         found = validate_gemmini(arguments.paths)
         best = best_of_layers(found, arguments.best) if arguments.best else ()
-        document = reports.gemmini_json(found, gemmini_errors(found), best)
-        rtl = partial(_files_of_rtl, "Gemmini", document, lambda: reports.gemmini_report(document))
-        answer(arguments, document, lambda: reports.gemmini_report(document, every=every), files=rtl)
-        return DONE
+        return _answer_rtl(arguments, "Gemmini", reports.gemmini_json(found, best), reports.gemmini_report)
     refuse(arguments, what, best=None)
     if what == "tileflow":
         document = reports.tileflow_json(validate_tileflow(arguments.paths))
-        rtl = partial(_files_of_rtl, "TileFlow", document, lambda: reports.tileflow_report(document))
-        answer(arguments, document, lambda: reports.tileflow_report(document, every=every), files=rtl)
-        return DONE
+        return _answer_rtl(arguments, "TileFlow", document, reports.tileflow_report)
     refuse(arguments, what, output=None)
     if what == "timeloop" and not (arguments.json or arguments.csv):  # record by record
         cases = validate_timeloop(reference_paths(arguments.paths, USUAL))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from accelsim.cli import DONE, answer
+from accelsim.cli import DONE, answer, taken
 from accelsim.cli.inputs import find_layer, read_workload
 from accelsim.gpu import ATTENTION, LAYOUTS, PASS_LAYOUTS, PASSES
 from accelsim.gpu.advice import advise, points, ridges, sweep
@@ -238,29 +238,13 @@ def gpu_attention_command(arguments: argparse.Namespace) -> int:
     """Time fused attention."""
     gpu = load_gpu(arguments.gpu, arguments.mig)
     query, cache = word_bytes(arguments.dtype), word_bytes(arguments.cache_dtype or arguments.dtype)
-    decode = arguments.tokens == 1
+    decode, sizes = arguments.tokens == 1, taken(arguments, "batch", "tokens", "heads", "cached")
     if arguments.latent:
         refuse(arguments, "latent attention", kv_heads=None, window=0, head_size=128)
-        shapes = latent_shapes(
-            batch=arguments.batch,
-            tokens=arguments.tokens,
-            heads=arguments.heads,
-            cached=arguments.cached,
-            absorbed=decode,
-            cache_bytes=cache,
-        )
+        shapes = latent_shapes(**sizes, absorbed=decode, cache_bytes=cache)
     else:
-        shapes = attention_shapes(
-            batch=arguments.batch,
-            tokens=arguments.tokens,
-            heads=arguments.heads,
-            kv_heads=arguments.kv_heads or arguments.heads,
-            head_size=arguments.head_size,
-            cached=arguments.cached,
-            window=arguments.window,
-            query_bytes=query,
-            cache_bytes=cache,
-        )
+        sizes |= taken(arguments, "head_size", "window") | {"kv_heads": arguments.kv_heads or arguments.heads}
+        shapes = attention_shapes(**sizes, query_bytes=query, cache_bytes=cache)
     times = time_attention(gpu, shapes, latent=arguments.latent, stack=arguments.stack)
     what = f"{'latent ' if arguments.latent else ''}attention, {'decode' if decode else 'prefill'}"
     return _operator_answer(arguments, gpu, what, times)
@@ -269,17 +253,8 @@ def gpu_attention_command(arguments: argparse.Namespace) -> int:
 def gpu_moe_command(arguments: argparse.Namespace) -> int:
     """Time a mixture of experts."""
     gpu = load_gpu(arguments.gpu, arguments.mig)
-    shapes = experts_shapes(
-        arguments.precision,
-        tokens=arguments.tokens,
-        hidden=arguments.hidden,
-        inter=arguments.inter,
-        experts=arguments.experts,
-        top=arguments.top,
-        ranks=arguments.ep,
-        skew=arguments.skew,
-        gated=1 if arguments.plain else 2,
-    )
+    sizes = taken(arguments, "tokens", "hidden", "inter", "experts", "top", "skew")
+    shapes = experts_shapes(arguments.precision, **sizes, ranks=arguments.ep, gated=1 if arguments.plain else 2)
     times = time_experts(gpu, shapes, arguments.stack)
     return _operator_answer(arguments, gpu, f"experts in {arguments.precision}", times)
 
@@ -311,19 +286,16 @@ def gpu_serve_command(arguments: argparse.Namespace) -> int:
     """Say what a decoder serves on several GPUs, or what many splits of it do."""
     gpu, decoder = load_gpu(arguments.gpu, arguments.mig), _read_model(arguments.model)
     request = Request(
-        prompt=arguments.prompt,
+        **taken(arguments, "prompt", "skew", "step_tokens", "prefix"),
         output=arguments.output_tokens,
         precision=PRECISIONS[precision_of(arguments.precision)].name,
         cache_bytes=word_bytes(arguments.cache_dtype),
-        skew=arguments.skew,
-        step_tokens=arguments.step_tokens,
-        prefix=arguments.prefix,
     )
     if request.fresh < 1:
         raise AccelsimError(
             f"--prefix {request.prefix}: a prompt of {request.prompt} tokens must have more; raise --prompt"
         )
-    lists = (dict.fromkeys(getattr(arguments, name)) for name in ("tp", "pp", "ep", "batch"))
+    lists = map(dict.fromkeys, taken(arguments, "tp", "pp", "ep", "batch").values())
     every = [Split(batch, tp, pp, ep) for tp, pp, ep, batch in itertools.product(*lists)]
     if arguments.output and len(every) == 1:
         raise AccelsimError("-o draws a sweep; give several --batch or --tp, such as --batch 1,4,16,64")
@@ -362,25 +334,14 @@ def gpu_serve_command(arguments: argparse.Namespace) -> int:
 def gpu_train_command(arguments: argparse.Namespace) -> int:
     """Say what a training step of a decoder takes, or what many splits of it do."""
     gpu, decoder = load_gpu(arguments.gpu, arguments.mig), _read_model(arguments.model)
+    alike = taken(arguments, "sequence", "recompute", "skew")
+    alike |= {"sharded": arguments.shard, "overlap": not arguments.no_overlap}
+    alike |= {"network_bytes_per_s": arguments.network * 1e9}
+    alike |= {"precision": PRECISIONS[precision_of(arguments.precision)].name}
+    lists = map(dict.fromkeys, taken(arguments, "tp", "pp", "ep", "dp", "batch", "micro").values())
     plans = [
-        (
-            Split(1, tp, pp, ep),
-            Training(
-                batch=batch,
-                sequence=arguments.sequence,
-                micro=micro,
-                dp=dp,
-                sharded=arguments.shard,
-                recompute=arguments.recompute,
-                overlap=not arguments.no_overlap,
-                network_bytes_per_s=arguments.network * 1e9,
-                precision=PRECISIONS[precision_of(arguments.precision)].name,
-                skew=arguments.skew,
-            ),
-        )
-        for tp, pp, ep, dp, batch, micro in itertools.product(
-            *(dict.fromkeys(getattr(arguments, name)) for name in ("tp", "pp", "ep", "dp", "batch", "micro"))
-        )
+        (Split(1, tp, pp, ep), Training(batch=batch, micro=micro, dp=dp, **alike))
+        for tp, pp, ep, dp, batch, micro in itertools.product(*lists)
     ]
     possible = [plan for plan in plans if not misfit_of(decoder, *plan)]
     if not possible:
@@ -439,14 +400,8 @@ def validate_gemm_command(arguments: argparse.Namespace) -> int:
     if all(is_kernel_table(path) for path in arguments.paths):
         refuse(arguments, "tables of stacks' kernels", mig=None, calibration=None, dtype=None, output=None)
         return validate_kernels_command(arguments)
-    found, skipped = validate_gemm(
-        arguments.paths,
-        gpu=arguments.gpu,
-        mig=arguments.mig,
-        calibration=arguments.calibration,
-        number_format=arguments.dtype,
-        l2=arguments.l2,
-    )
+    about = taken(arguments, "gpu", "mig", "calibration", "l2")
+    found, skipped = validate_gemm(arguments.paths, number_format=arguments.dtype, **about)
     rows = [
         {
             "gpu": case.gpu.name,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -79,7 +80,7 @@ def design_rows(explored: Explored) -> list[dict[str, Any]]:
         row = {"design": record.design.number, **parameter_cells(explored.sweep, record), "status": record.status}
         row |= {"reason": record.reason, "front": record.design.number in best, "area_um2": record.area_um2}
         if record.totals is not None:
-            row |= _totals(record.totals)
+            row |= totals_row(record.totals)
         if record.bounds and record.load is not None:
             pairs = list(zip(record.load.weights, record.bounds, strict=True))
             row["bound_energy_pj"] = sum(weight * bound.energy_pj for weight, bound in pairs)
@@ -87,19 +88,14 @@ def design_rows(explored: Explored) -> list[dict[str, Any]]:
         own = [each for each in points if each.record is record]
         for number, each in enumerate(own):
             place = {"front": True, "point": number, "choices": json.dumps(each.choice)}
-            rows.append({**row, **_totals(each.totals), **place})
+            rows.append({**row, **totals_row(each.totals), **place})
         rows += [] if own else [row]
     return rows
 
 
-def _totals(totals: DesignTotals) -> dict[str, float | None]:
-    return {
-        "energy_pj": totals.energy_pj,
-        "cycles": totals.cycles,
-        "time_s": totals.time_s,
-        "edp_pj_cycles": totals.objective("edp"),
-        "power_w": totals.power_w,
-    }
+def totals_row(totals: DesignTotals) -> dict[str, float | None]:
+    """What a design costs, as columns."""
+    return {**asdict(totals), "edp_pj_cycles": totals.objective("edp")}
 
 
 def _joint_result_rows(explored: Explored, joint: Joint) -> list[dict[str, Any]]:

@@ -212,17 +212,9 @@ def _result_row(result: Any) -> WorkRow:
     parts: dict[str, float] = {}
     for row in result.energy_rows():
         parts[row["component"]] = parts.get(row["component"], 0.0) + row["energy_pj"]
-    return {
-        "status": "mapped",
-        "reason": "",
-        "macs": result.macs,
-        "energy_pj": result.energy_pj,
-        "cycles": result.cycles,
-        "utilization": result.utilization,
-        "bottleneck": result.bottleneck,
-        "outer_words": result.outer_words,
-        "energy_by_component": json.dumps(parts),
-    }
+    names = ("macs", "energy_pj", "cycles", "utilization", "bottleneck", "outer_words")
+    costs = {name: getattr(result, name) for name in names}
+    return {"status": "mapped", "reason": "", **costs, "energy_by_component": json.dumps(parts)}
 
 
 def _bounded(mapper: Mapper, architecture: Architecture, einsum: Einsum) -> WorkRow:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -143,6 +143,10 @@ def zeros_rows(census: Census) -> list[dict[str, Any]]:
     return rows
 
 
+_TOTALS = ("architecture", "workload", "macs", "space_size", "mappings", "exact", "fully_used", "stop")
+_ENDS = ("lowest", "highest")
+
+
 def census_json(census: Census, provenance: Provenance) -> dict[str, Any]:
     """Numbers of a census."""
     sample = census.sample
@@ -158,29 +162,20 @@ def census_json(census: Census, provenance: Provenance) -> dict[str, Any]:
         }
     return {
         "provenance": provenance_json(provenance),
-        "architecture": census.architecture,
-        "workload": census.workload,
-        "macs": census.macs,
-        "space_size": census.space_size,
-        "mappings": census.mappings,
-        "exact": census.exact,
-        "fully_used": census.fully_used,
-        "stop": census.stop,
+        **{name: getattr(census, name) for name in _TOTALS},
         "with_zeros": zeros_rows(census),
         "ranges": {
             found.column: {
-                "lowest": found.lowest,
-                "lowest_bound": found.lowest_bound,
-                "lowest_proved": found.lowest_proved,
-                "highest": found.highest,
-                "highest_bound": found.highest_bound,
-                "highest_proved": found.highest_proved,
-                "lowest_mapping": mapping_json(found.lowest_mapping.mapping),
-                "highest_mapping": mapping_json(found.highest_mapping.mapping),
+                **{
+                    f"{end}{what}": getattr(found, f"{end}{what}")
+                    for end in _ENDS
+                    for what in ("", "_bound", "_proved")
+                },
+                **{f"{end}_mapping": mapping_json(getattr(found, f"{end}_mapping").mapping) for end in _ENDS},
             }
             for found in census.ranges
         },
-        "near": [{"share": near.share, "mappings": near.mappings, "complete": near.complete} for near in census.near],
+        "near": [asdict(near) for near in census.near],
         "by_keep": [
             {"keep": [sorted(kept) for kept in keeps], "mappings": mappings} for keeps, mappings in census.by_keep
         ],
@@ -198,5 +193,4 @@ def census_json(census: Census, provenance: Provenance) -> dict[str, Any]:
 
 def _interval_json(interval: Interval) -> dict[str, Any]:
     """An estimate with its 95 % confidence interval; an end that the sample does not tell is null."""
-    ends = {"value": interval.value, "low": interval.low, "high": interval.high}
-    return {name: value if math.isfinite(value) else None for name, value in ends.items()}
+    return {name: value if math.isfinite(value) else None for name, value in asdict(interval).items()}

@@ -20,7 +20,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
@@ -166,17 +166,10 @@ def map_with_cache(
         architecture,
         einsum,
         constraints=constraints,
-        objective=options.objective,
-        method=options.method,
-        top=options.top,
-        within=options.within,
-        uneven=options.uneven,
-        imperfect=options.imperfect,
-        pad=options.pad,
         budget=budget,
-        seed=options.seed,
         workers=workers,
         on_progress=on_progress,
+        **asdict(options),
     )
     certificate = search.certificate
     if cache is not None and search.stop == "exhausted" and certificate is not None and certificate.proved:

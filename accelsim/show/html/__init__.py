@@ -323,12 +323,10 @@ def census_report(census: Census, architecture: Architecture, einsum: Einsum) ->
         "front": "energy and cycles",
     }
     title = f"All mappings of {einsum.name} onto {architecture.name}"
-    sections = section("figures", "In numbers", written(report_on_census(census))) + _explorer(spread=True)
-    sections += _machine(architecture, census.best)
-    sections += section("reading", "How to read this page", frame("reading") + frame("sample"))
     about = "" if census.exact else "About "
     lead = f"{about}{census.mappings:,} of the {census.space_size:,} mappings that the constraints allow are valid."
-    return page(title, lead, sections, data)
+    charts = _explorer(spread=True) + _machine(architecture, census.best)
+    return page(title, lead, _sections(report_on_census(census), charts, frame("sample")), data)
 
 
 def search_report(search: SearchResult, architecture: Architecture, einsum: Einsum, zeros: Sequence[Piece] = ()) -> str:
@@ -342,18 +340,12 @@ def search_report(search: SearchResult, architecture: Architecture, einsum: Eins
         "complete_front": False,
         "front": "energy and cycles",
     }
-    sections = [
-        section(
-            "figures", "In numbers", written([*headline(search.best, architecture, search), *ranked_report(search)])
-        ),
-        *([section("zeros", "Zeros", written(zeros))] if zeros else []),
-        _explorer(spread=False, many=len(shown) > 1),
-        _machine(architecture, search.best),
-        section("reading", "How to read this page", frame("reading")),
-    ]
+    charts = section("zeros", "Zeros", written(zeros)) if zeros else ""
+    charts += _explorer(spread=False, many=len(shown) > 1) + _machine(architecture, search.best)
+    figures = [*headline(search.best, architecture, search), *ranked_report(search)]
     title = f"{einsum.name} mapped onto {architecture.name}"
     lead = f"This mapping takes {energy(search.best.energy_pj)}; {goal_verdict(search)}."
-    return page(title, lead, "".join(sections), data)
+    return page(title, lead, _sections(figures, charts), data)
 
 
 def front_report(front: FrontResult, architecture: Architecture, einsum: Einsum) -> str:
@@ -372,15 +364,16 @@ def front_report(front: FrontResult, architecture: Architecture, einsum: Einsum)
         "complete_front": front.stop == "exhausted" and len(mappings) == len(front.points),
         "front": f"{', '.join(columns[:-1])} and {columns[-1]}",
     }
-    sections = [
-        section("figures", "In numbers", written(listed)),
-        _explorer(spread=False),
-        _machine(architecture, least),
-        section("reading", "How to read this page", frame("reading")),
-    ]
     proved = "no other mapping beats one of these (proved)" if front.stop == "exhausted" else "others may beat these"
     lead = f"{len(front.points):,} mappings, compared in {data['front']}: {proved}."
-    return page(f"Front of {einsum.name} on {architecture.name}", lead, "".join(sections), data)
+    charts = _explorer(spread=False) + _machine(architecture, least)
+    return page(f"Front of {einsum.name} on {architecture.name}", lead, _sections(listed, charts), data)
+
+
+def _sections(figures: Iterable[Piece], charts: str, more: str = "") -> str:
+    """Sections of a page about mappings: figures, charts, and how to read both."""
+    reading = section("reading", "How to read this page", frame("reading") + more)
+    return section("figures", "In numbers", written(figures)) + charts + reading
 
 
 def _mappings(

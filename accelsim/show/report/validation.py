@@ -19,7 +19,7 @@ from accelsim.show.table import Column, Piece, Row, Table, bold, dim, heading, l
 if TYPE_CHECKING:
     from accelsim.gpu.calibration import Calibration, Errors
     from accelsim.gpu.validation import GemmValidation
-    from accelsim.importers.gemmini import BestOfLayer, CycleErrors, GemminiCycles
+    from accelsim.importers.gemmini import BestOfLayer, GemminiCycles
     from accelsim.importers.tileflow import FusedCycles
     from accelsim.importers.timeloop_comparison import CaseComparison
 
@@ -302,12 +302,12 @@ _CYCLES = (
 )
 
 
-def gemmini_json(
-    found: Sequence[GemminiCycles], errors: Sequence[CycleErrors], best: Sequence[BestOfLayer] = ()
-) -> dict[str, Any]:
+def gemmini_json(found: Sequence[GemminiCycles], best: Sequence[BestOfLayer] = ()) -> dict[str, Any]:
     """Errors of each set of rows, every row with where its time goes, and the best mappings that were looked for."""
+    from accelsim.importers.gemmini import gemmini_errors
+
     document: dict[str, Any] = {
-        "errors": [{"of": each.rows, **each.errors.as_row(), "near": each.near} for each in errors],
+        "errors": [{"of": each.rows, **each.errors.as_row(), "near": each.near} for each in gemmini_errors(found)],
         "rows": [
             {
                 "name": each.row.name,
