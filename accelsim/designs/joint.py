@@ -53,7 +53,7 @@ def strength(architecture: Architecture) -> tuple[str, tuple[float, ...]]:
     amounts: list[float] = []
     bare: list[Level] = []
     for level in architecture.levels:
-        rates = (level.bandwidth, level.read_bandwidth, level.write_bandwidth)
+        rates = (level.bandwidth, level.read_bandwidth, level.write_bandwidth, level.network_bandwidth)
         parts = sorted((level.partition_words or {}).items())
         amounts += [math.inf if each is None else float(each) for each in (level.size_words, *rates)]
         amounts += [float(words) for _, words in parts] + [level.x.size, level.y.size]
@@ -61,7 +61,7 @@ def strength(architecture: Architecture) -> tuple[str, tuple[float, ...]]:
         bare.append(
             replace(
                 level, size_words=None, partition_words=none, bandwidth=None, read_bandwidth=None,
-                write_bandwidth=None,
+                write_bandwidth=None, network_bandwidth=None,
                 x=level.x if fixed else replace(level.x, size=1), y=level.y if fixed else replace(level.y, size=1),
             )
         )  # fmt: skip

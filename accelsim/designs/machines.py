@@ -126,7 +126,10 @@ def energy_alone(architecture: Architecture, mapper: Mapper) -> bool:
 
 def unlimited(architecture: Architecture) -> Architecture:
     """The machine without limits of bandwidth."""
-    free = (replace(level, bandwidth=None, read_bandwidth=None, write_bandwidth=None) for level in architecture.levels)
+    free = (
+        replace(level, bandwidth=None, read_bandwidth=None, write_bandwidth=None, network_bandwidth=None)
+        for level in architecture.levels
+    )
     return replace(architecture, levels=tuple(free))
 
 

@@ -290,7 +290,7 @@ class PartLimits:
         moved = [n * each for n, each in zip(touched, self.outer, strict=True)]
         written = next(n for n, tensor in zip(moved, part.tensors, strict=True) if tensor.output)
         cycles = math.ceil(part.macs * self.cycles * (1 - 1e-12))
-        for words, (rate, time) in zip((sum(moved), sum(moved) - written, written), self.port, strict=True):
+        for words, (rate, time) in zip((sum(moved), sum(moved) - written, written, sum(moved)), self.port, strict=True):
             cycles = max(cycles, -(-words * time // rate) if rate else 0)
         energy = part.macs * self.each + sum(n * each for n, each in zip(touched, self.words, strict=True))
         return (energy + self.leak * cycles) * (1 - 1e-11), cycles

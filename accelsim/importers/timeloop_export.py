@@ -389,6 +389,8 @@ def _unsaid(architecture: Architecture, einsum: Einsum) -> Iterator[str]:
             architecture.energy.find(f"{level.name} network", role, "transfer") for role in ROLES
         ):
             yield f"transfer to a single child (below {level.name})"
+        if level.network_bandwidth is not None:
+            yield f"bandwidth of a network (below {level.name})"
         if level.drain_reads:
             yield f"read that drains a tile (drain_reads of {level.name})"
         if level.partition_words and any(rate is not None for rate in rates):

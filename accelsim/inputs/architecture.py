@@ -75,14 +75,14 @@ class Level:
     """One storage level; sizes and bandwidths are those of one instance.
 
     An element of b bits takes `ceil(b / word_bits)` words, or the share of these in `compression` (by role; 1 where it
-    is left out), unless it is a partial sum. `size_words` is shared by all tensors; `partition_words` (by
-    role) replaces it where each has its own; both None means unlimited. In the outermost level all tensors of a layer
-    must fit at once. Bandwidths are in words a cycle; None means
-    unlimited. `tensors` is not None only for a storage node of an uneven mapping (`inputs.nodes`), which may keep
-    no others; the nodes of a level are neighbours of one name and share its size and bandwidth. `systolic` is not
-    None if the fanout is a systolic array, whose PEs are the next level. `burst_bits`, of the outermost level, is what
-    it moves at least at a time; it changes no cycles and no energy. `dma` is not None if an engine moves the tiles.
-    `overlap` is one of `OVERLAPS`.
+    is left out), unless it is a partial sum. `size_words` is shared by all tensors; `partition_words` (by role)
+    replaces it where each has its own; both None means unlimited. In the outermost level all tensors of a layer must
+    fit at once. Bandwidths are in words a cycle; None means unlimited; `network_bandwidth` is that of the network below
+    one instance, for all words that enter and leave it there. `tensors` is not None only for a storage node of an
+    uneven mapping (`inputs.nodes`), which may keep no others; the nodes of a level are neighbours of one name and share
+    its size and bandwidth. `systolic` is not None if the fanout is a systolic array, whose PEs are the next level.
+    `burst_bits`, of the outermost level, is what it moves at least at a time; it changes no cycles and no energy. `dma`
+    is not None if an engine moves the tiles. `overlap` is one of `OVERLAPS`.
     """
 
     name: str
@@ -95,6 +95,7 @@ class Level:
     bandwidth: Fraction | None = None
     read_bandwidth: Fraction | None = None
     write_bandwidth: Fraction | None = None
+    network_bandwidth: Fraction | None = None
     keep: frozenset[str] = frozenset()
     bypass: frozenset[str] = frozenset()
     x: Axis = field(default_factory=Axis)
@@ -109,7 +110,7 @@ class Level:
     sparsity: LevelSparsity | None = None
 
     def __post_init__(self) -> None:
-        for name in ("bandwidth", "read_bandwidth", "write_bandwidth"):
+        for name in ("bandwidth", "read_bandwidth", "write_bandwidth", "network_bandwidth"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, decimal(getattr(self, name)))
         object.__setattr__(self, "compression", {role: decimal(share) for role, share in self.compression.items()})
@@ -273,6 +274,7 @@ _FANOUT: Keys = {
     "x": Key(_EITHER_AXIS, "columns: a count, or a mapping", "1"),
     "y": Key(_EITHER_AXIS, "rows: a count, or a mapping", "1"),
     **_NETWORK,
+    "bandwidth": Key(fields.rate, "of the network of one instance, for all words in and out of it", "unlimited", RATES),
     "systolic": SYSTOLIC,
     **COMPONENT,
     "class": Key(fields.name, "component class of the network, such as a wire", "none"),
@@ -479,6 +481,10 @@ def _level(level: Fields, name: str, machine: _Machine, *, first: bool) -> Level
         bypass |= frozenset(ROLES) - partition_words.keys()
     array = read_systolic(level)
     efficiency: Fraction = level.value("efficiency", Fraction(1))
+    fanout = level.get("fanout")
+    between = Fields(fanout, Problems(), _FANOUT) if isinstance(fanout, MapNode) else None
+    if between is not None:
+        between.problems = level.problems  # its keys are reported with the axes
     read = Level(
         name=name,
         component=component,
@@ -488,6 +494,7 @@ def _level(level: Fields, name: str, machine: _Machine, *, first: bool) -> Level
         bandwidth=_bandwidth(level, "bandwidth", word_bits, machine, efficiency),
         read_bandwidth=_bandwidth(level, "read_bandwidth", word_bits, machine, efficiency),
         write_bandwidth=_bandwidth(level, "write_bandwidth", word_bits, machine, efficiency),
+        network_bandwidth=_bandwidth(between, "bandwidth", word_bits, machine, Fraction(1)) if between else None,
         keep=keep,
         bypass=bypass,
         x=_axis(level, "x", array),
@@ -514,11 +521,8 @@ def _level(level: Fields, name: str, machine: _Machine, *, first: bool) -> Level
         own = with_metadata(level, own, machine.estimator, part, read.sparsity)
     network = f"{name} network"
     part = machine.part(network, _NETWORK_ACTIONS, dict.fromkeys((*_NETWORK_ACTIONS, *_OWN_NETWORK_ACTIONS), word_bits))
-    fanout = level.get("fanout")
     across = ComponentFigures()
-    if isinstance(fanout, MapNode):
-        between = Fields(fanout, Problems(), _FANOUT)  # its keys are reported with the axes
-        between.problems = level.problems
+    if between is not None:
         across = read_component(between, machine.estimator, part, _OWN_NETWORK_ACTIONS)
     if len(level.problems) == before:
         machine.energies.update({(name, *key): entry for key, entry in own.energies.items()})

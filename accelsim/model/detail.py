@@ -11,7 +11,7 @@ import numpy as np
 
 from accelsim.model.encode import Bools, Encoded, Floats, Ints
 
-TILE, READS, FILLS, UPDATES, TRANSFERS, PARTIAL, DOWN, UP = range(8)
+TILE, READS, FILLS, UPDATES, TRANSFERS, PARTIAL, DOWN, UP, PASSING = range(9)
 INSIDE, BEFORE, SPREAD = range(3)
 TIMES, LAST = BEFORE, SPREAD
 STEPS, VISITS, USED, PARTS_APART, LOOPS, READ, WRITTEN, CYCLES, LEAVING = range(9)
@@ -24,9 +24,10 @@ class Detail(NamedTuple):
 
     What belongs together is one array, so that compiled code finds it with one index; the properties name its parts.
 
-    at : int64[L, T, 8], of a tensor at a level: TILE [words]; READS, FILLS, UPDATES [words an instance]; TRANSFERS,
+    at : int64[L, T, 9], of a tensor at a level: TILE [words]; READS, FILLS, UPDATES [words an instance]; TRANSFERS,
     words over the network below for each child; PARTIAL, 1 if the level holds partial sums; DOWN and UP, children of
-    the network below whose words are distinct, downwards and upwards. place : int64[L+1, D, 3], of a dimension at a
+    the network below whose words are distinct, downwards and upwards; PASSING, words between an instance and the
+    network below, both ways, but for those that all else waits for. place : int64[L+1, D, 3], of a dimension at a
     level (last: compute): INSIDE, size of its tile; BEFORE, product of all temporal bounds outside a place of the
     order; SPREAD, spatial bound; of compute, where loops leave remainders, of the level whose engine was looked at
     last: TIMES, tiles of its first instance along the dimension, and LAST, the size of the last one. level :
@@ -78,7 +79,7 @@ def make_detail(encoded: Encoded) -> Detail:
             if along.sum() > 2 or (along.sum() > 1 and t == c.output[0]):
                 reach = max(reach, 1 + int((c.factor[t] * (c.bounds - 1))[along].sum()))
     detail = Detail(
-        at=np.zeros((levels, tensors, 8), np.int64),
+        at=np.zeros((levels, tensors, 9), np.int64),
         place=np.ones((levels + 1, dims, 3), np.int64),
         level=np.zeros((levels + 1, 15), np.int64),
         energy=np.zeros((levels, tensors, 4), np.float64),

@@ -44,6 +44,8 @@ all and for the first tile [cycles]."""
 NO_ENGINE, OVERLAPS, WAITS = range(3)
 TIME, ON_X, ON_Y, TILE_SIZES, TILE_WORDS = range(5)
 """What constraints bound: products of loops in time or on an axis or of sizes of a tile, or words of one tensor."""
+NETWORK = 3
+"""Port of the last node of a level: the network below."""
 ALL_OVERLAP, STEADY_OVERLAPS, NONE_OVERLAPS = range(3)
 """As `Level.overlap`."""
 
@@ -56,24 +58,22 @@ class Constants(NamedTuple):
     places hold too; terms : int64[T], how many dimensions move a tensor; term : int64[T, D], these dimensions, those of
     one rank together; term_factor : int64[T, D], their coefficients; term_opens : bool[T, D], the first of its rank;
     whole : int64[T], words of the tensor; windowed : bool[T], some rank has two or more dimensions; output : int64[1],
-    index of the output; role : int64[T]; fanout : int64[L, 2] for x, y; asked :
-    int64[R, 4 + D], what constraints ask for: level, TIME or following, the least and the most that a product may be,
-    and which dimensions are in it (of TILE_WORDS: which tensor, in the first of these); multicast :
-    bool[L, 2, T]; reduction : bool[L, 2]; capacity : int64[L] [units], -1 unlimited; partition : int64[L, 3] [units] by
-    role, -1 unlimited; partitioned : bool[L];
+    index of the output; role : int64[T]; fanout : int64[L, 2] for x, y; asked : int64[R, 4 + D], what constraints ask
+    for: level, TIME or following, the least and the most that a product may be, and which dimensions are in it (of
+    TILE_WORDS: which tensor, in the first of these); multicast : bool[L, 2, T]; reduction : bool[L, 2]; capacity :
+    int64[L] [units], -1 unlimited; partition : int64[L, 3] [units] by role, -1 unlimited; partitioned : bool[L];
     word_parts : int64[L, T, 2], units an element takes, finished and as a partial sum; two_widths : bool[1], whether
     these differ anywhere; block : int64[L] [units an access]; block_shift : int64[L], its logarithm, -1 if it is no
-    power of two; bandwidth : int64[L, 3, 2], units and cycles of the shared, read and write port, 0 if unlimited;
-    limited : bool[L], any of them limited; drain : bool[L]; energy : float64[L, T, 5] [pJ] of read, write, update (an
-    access), transfer (a word) and return (a partial sum that comes back); transfers : bool[L], these cost energy;
-    leak : float64[L] [pJ a cycle and instance]; mac : float64[1] [pJ]; mac_cycles : int64[1]; nodes : int64[L, 2],
-    first and end of the storage nodes of a level;
-    array : int64[8], PE and following of a systolic array; stationary : bool[T], held in its PEs; most_held :
-    int64[T], words of it that a PE has room for, -1 unlimited; already : int64[L], units that a level holds
-    beforehand and that do not pass its write port; outer_units : int64[1], units of a storage word of the outermost
-    level; dma : int64[L, T + 1, 5], of each tensor and, last, of the DMA engine
-    itself: ROW and following, or KIND and following; empty if no level has one; overlap : int64[L], of fills and
-    drains: ALL_OVERLAP, STEADY_OVERLAPS or NONE_OVERLAPS.
+    power of two; bandwidth : int64[L, 4, 2], units and cycles of the shared, read and write port and of the network
+    below, 0 if unlimited; limited : bool[L], any of them limited; drain : bool[L]; energy : float64[L, T, 5] [pJ] of
+    read, write, update (an access), transfer (a word) and return (a partial sum that comes back); transfers : bool[L],
+    these cost energy or time; leak : float64[L] [pJ a cycle and instance]; mac : float64[1] [pJ]; mac_cycles :
+    int64[1]; nodes : int64[L, 2], first and end of the storage nodes of a level; array : int64[8], PE and following of
+    a systolic array; stationary : bool[T], held in its PEs; most_held : int64[T], words of it that a PE has room for,
+    -1 unlimited; already : int64[L], units that a level holds beforehand and that do not pass its write port;
+    outer_units : int64[1], units of a storage word of the outermost level; dma : int64[L, T + 1, 5], of each tensor
+    and, last, of the DMA engine itself: ROW and following, or KIND and following; empty if no level has one; overlap :
+    int64[L], of fills and drains: ALL_OVERLAP, STEADY_OVERLAPS or NONE_OVERLAPS.
 
     A unit is a storage word of the level; where it compresses, one of `Encoded.units_per_word` equal parts of a word,
     so that compressed elements too take whole units.
@@ -220,7 +220,7 @@ def encode(architecture: Architecture, einsum: Einsum) -> Encoded:
         limited=(bandwidth[:, :, 0] > 0).sum(axis=1) > 0,
         drain=np.array([level.drain_reads for level in levels], np.bool_),
         energy=energy,
-        transfers=(energy[:, :, 3:] > 0).sum(axis=(1, 2)) > 0,
+        transfers=(energy[:, :, 3:] > 0).any(axis=(1, 2)) | (bandwidth[:, NETWORK, 0] > 0),
         leak=leak,
         mac=np.array([architecture.energy.energy_pj(architecture.compute.name, "*", "compute")], np.float64),
         mac_cycles=np.array([architecture.compute.cycles_per_mac], np.int64),
@@ -248,17 +248,19 @@ def _room(level: Level, role: str, units_per_word: int) -> int:
 
 def _bandwidth(architecture: Architecture, units: Sequence[int]) -> Ints:
     """Units and cycles of each port, so that n units take `ceil(n * cycles / units)` cycles; 0 units: unlimited."""
-    bandwidth = np.zeros((len(architecture.levels), 3, 2), np.int64)
-    for index in first_nodes(architecture.levels)[:-1]:
+    bandwidth = np.zeros((len(architecture.levels), 4, 2), np.int64)
+    for index, last in itertools.pairwise(first_nodes(architecture.levels)):
         level = architecture.levels[index]
-        for port, rate in enumerate((level.bandwidth, level.read_bandwidth, level.write_bandwidth)):
+        rates = level.bandwidth, level.read_bandwidth, level.write_bandwidth, level.network_bandwidth
+        for port, rate in enumerate(rates):
+            node = last - 1 if port == NETWORK else index
             if rate is not None:
                 scaled = Fraction(rate) * units[index]
                 if max(scaled.numerator, scaled.denominator) >= SAFE:
                     raise AccelsimError(
                         f"level {level.name}: bandwidth {rate} words a cycle has too many digits; round it"
                     )
-                bandwidth[index, port] = scaled.numerator, scaled.denominator
+                bandwidth[node, port] = scaled.numerator, scaled.denominator
     return bandwidth
 
 

@@ -21,6 +21,7 @@ from accelsim.model.detail import (
     INSIDE,
     LEAVING,
     PARTIAL,
+    PASSING,
     READS,
     SPREAD,
     STEPS,
@@ -34,7 +35,7 @@ from accelsim.model.detail import (
     make_detail,
 )
 from accelsim.model.encode import Encoded, encode, encode_mappings
-from accelsim.model.ramps import array_ramps, level_moves, tile_fills
+from accelsim.model.ramps import array_ramps, level_moves, network_cycles, passing_units, tile_fills
 from accelsim.model.result import LevelResult, Result, TensorAtLevel, TensorBursts, TensorOnNetwork, Violation
 from accelsim.model.windows import tile_moves
 
@@ -82,11 +83,11 @@ def result_of(encoded: Encoded, mapping: Mapping, counted: Counted) -> Result:
     """What a mapping comes to that was counted."""
     architecture, einsum = encoded.architecture, encoded.einsum
     ragged = leaves_remainder(mapping, einsum.dims)
-    s, first = counted.s, first_nodes(architecture.levels)
+    c, s, first = encoded.constants, counted.s, first_nodes(architecture.levels)
     at_level = at_levels(encoded, counted)
     on_network = [_on_network(encoded, counted, end - 1, t) for end in first[1:] for t in range(len(encoded.tensors))]
     levels = []
-    for node in first[:-1]:
+    for node, end in itertools.pairwise(first):
         level = architecture.levels[node]
         kept = [t for t in at_level if t.level == level.name]
         levels.append(
@@ -98,6 +99,7 @@ def result_of(encoded: Encoded, mapping: Mapping, counted: Counted) -> Result:
                 capacity_words=sum(level.rooms.values()) if level.rooms else None,
                 word_bits=level.word_bits,
                 cycles=int(s.level[node, CYCLES]),
+                network_cycles=network_cycles.plain()(c, end - 1, passing_units.plain()(c, s, counted.keep, end - 1)),
                 leak_pj=float(s.leak[node]),
             )
         )
@@ -197,6 +199,7 @@ def _on_network(encoded: Encoded, counted: Counted, network: int, t: int) -> Ten
         children=int(s.level[network + 1, USED] // s.level[network, USED]),
         distinct=int(s.at[network, t, DOWN]),
         distinct_up=int(s.at[network, t, UP]) if output else 0,
+        passing=int(s.at[network, t, PASSING]),
         transfers=int(s.at[network, t, TRANSFERS]),
         total_transfers=int(counted.every[network, t, -1]),
         energy_pj=float(s.energy[network, t, -1]),

@@ -19,6 +19,7 @@ from accelsim.model.detail import (
     LOOPS,
     PARTIAL,
     PARTS_APART,
+    PASSING,
     READ,
     READS,
     SPREAD,
@@ -34,6 +35,7 @@ from accelsim.model.detail import (
 )
 from accelsim.model.encode import (
     ALL_OVERLAP,
+    NETWORK,
     ON_X,
     ON_Y,
     PE,
@@ -47,7 +49,15 @@ from accelsim.model.encode import (
     Ints,
 )
 from accelsim.model.jit import inline, jit
-from accelsim.model.ramps import count_moves, held_cycles, port_cycles, waiting_cycles, with_engines
+from accelsim.model.ramps import (
+    count_moves,
+    held_cycles,
+    network_cycles,
+    passing_units,
+    port_cycles,
+    waiting_cycles,
+    with_engines,
+)
 from accelsim.model.windows import distinct_windows, seen_windows, words_into
 
 VALID, FANOUT_X, FANOUT_Y, CAPACITY, PARTITION, UTILIZATION, ASKED = range(7)
@@ -275,6 +285,7 @@ def _move_input(
         if s.level[lv + 1, USED] > s.level[lv, USED]:
             s.at[lv, t, DOWN] = distinct(c, s, x, y, lv, t, c.multicast[lv, 0, t], c.multicast[lv, 1, t])
             down *= s.at[lv, t, DOWN]
+        s.at[lv, t, PASSING] = down
         if keep[lv, t]:
             reads = down
             down = 0
@@ -312,6 +323,7 @@ def _move_output(
             up *= s.at[lv, t, UP]
             for d in range(dims):
                 seen *= s.place[lv, d, SPREAD] if c.relevant[t, d] else 1
+        s.at[lv, t, PASSING] = up + down
         if not keep[lv, t]:
             continue
         if windowed:
@@ -362,6 +374,8 @@ def cost(
             needed = port_cycles(c, lv, s.level[lv, READ], s.level[lv, WRITTEN], cycles, every)
             cycles = max(cycles, needed)
             s.level[lv, CYCLES] = needed
+            if c.bandwidth[lv, NETWORK, 0] > 0:
+                cycles = max(cycles, network_cycles(c, lv, passing_units(c, s, keep, lv)))
     s.level[levels, CYCLES] = cycles = cycles + waiting
     if c.dma.shape[0] > 0:
         for lv in range(1, levels):

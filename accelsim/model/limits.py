@@ -52,7 +52,7 @@ def layer_limits(architecture: Architecture, einsum: Einsum) -> Limits:
     compulsory = [touched_words(einsum, tensor) * int(c.word_parts[0, t, 0]) for t, tensor in enumerate(einsum.tensors)]
     written = compulsory[int(c.output[0])]
     cycles = -(-macs * int(c.mac_cycles[0]) // architecture.macs)
-    for port, words in enumerate((sum(compulsory), sum(compulsory) - written, written)):
+    for port, words in enumerate((sum(compulsory), sum(compulsory) - written, written, sum(compulsory))):
         each, time = (int(value) for value in c.bandwidth[0, port])
         if each:
             cycles = max(cycles, -(-words * time // each))

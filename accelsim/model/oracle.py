@@ -98,7 +98,8 @@ class OracleCounts:
     `levels[l][tensor]` holds the counts of every level that keeps the tensor; `steps` is the number of steps in which
     a compute unit acts; `used[l]` the instances used at each level (last: compute units); `transfers[l][tensor]` the
     words that cross the network below level l, in total over its children, down and up, and `returns[l][tensor]` those
-    of them that are partial sums on their way back.
+    of them that are partial sums on their way back. `passing[l][tensor]` are words between each instance of level l and
+    that network, both ways, words that children share counted once.
     """
 
     steps: int
@@ -106,6 +107,7 @@ class OracleCounts:
     levels: list[dict[str, TensorCounts]]
     transfers: list[dict[str, int]]
     returns: list[dict[str, int]]
+    passing: list[dict[str, dict[Coordinate, int]]]
     fails: list[str] = field(default_factory=list)
 
 
@@ -282,6 +284,7 @@ def execute(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> Ora
     used = [len(tile.instances()) for tile in tiles_of(einsum, mapping, einsum.output)]
     counts: list[dict[str, TensorCounts]] = [{} for _ in range(levels)]
     transfers, returns = ([{tensor.name: 0 for tensor in einsum.tensors} for _ in range(levels)] for _ in range(2))
+    passing: list[dict[str, dict[Coordinate, int]]] = [{} for _ in range(levels)]
     for tensor in einsum.tensors:
         tiles = tiles_of(einsum, mapping, tensor)
         keeps = [index for index in range(levels) if tensor.name in mapping.levels[index].keep]
@@ -290,8 +293,8 @@ def execute(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> Ora
             largest = max(len(step.entering) for step in walk_tile(tiles[index]))
             counts[index][tensor.name] = TensorCounts(largest, {**none}, {**none}, {**none}, {**none})
         for parent, child in itertools.pairwise([*keeps, levels]):
-            _count_link(Sharing(architecture, tiles, parent, child), tensor, counts, transfers, returns)
-    result = OracleCounts(len(acting_steps(einsum, nest_loops(mapping))), used, counts, transfers, returns)
+            _count_link(Sharing(architecture, tiles, parent, child), tensor, counts, transfers, returns, passing)
+    result = OracleCounts(len(acting_steps(einsum, nest_loops(mapping))), used, counts, transfers, returns, passing)
     result.fails = _fails(architecture, einsum, mapping, result)
     return result
 
@@ -320,6 +323,7 @@ def _count_link(
     counts: list[dict[str, TensorCounts]],
     transfers: list[dict[str, int]],
     returns: list[dict[str, int]],
+    passing: list[dict[str, dict[Coordinate, int]]],
 ) -> None:
     """Walk the tiles of the child and book what they make its parent and itself do.
 
@@ -331,6 +335,8 @@ def _count_link(
     held: dict[Coordinate, dict[int, tuple[Coordinate, Hashable]]] = {}
     seen_above: defaultdict[Coordinate, set[Point]] = defaultdict(set)
     seen_here: defaultdict[Coordinate, set[Point]] = defaultdict(set)
+    for level in range(parent, child):
+        passing[level][tensor.name] = dict.fromkeys(sharing.tiles[level].instances(), 0)
     for steps in in_time(walk_tile(tile)):
         down: defaultdict[tuple[int, tuple[Coordinate, Hashable]], set[Point]] = defaultdict(set)
         up: defaultdict[tuple[int, tuple[Coordinate, Hashable]], set[Point]] = defaultdict(set)
@@ -353,6 +359,9 @@ def _count_link(
         for (level, _), words in itertools.chain(down.items(), up.items()):
             if level > parent:
                 transfers[level - 1][tensor.name] += len(words)
+        for (level, (instance, _)), words in itertools.chain(down.items(), up.items()):
+            if level < child:
+                passing[level][tensor.name][instance] += len(words)
         for (level, _), words in down.items():
             if level > parent and tensor.output:
                 returns[level - 1][tensor.name] += len(words)

@@ -25,6 +25,7 @@ from accelsim.model.detail import (
     MOVED_OUT,
     PARTIAL,
     PARTS_APART,
+    PASSING,
     READ,
     READS,
     STEPS,
@@ -39,13 +40,15 @@ from accelsim.model.detail import (
 )
 from accelsim.model.detail import DOWN as DISTINCT_DOWN
 from accelsim.model.detail import UP as DISTINCT_UP
-from accelsim.model.encode import ISSUE, KIND, PE, STREAM, WAITS, Encoded, encode_mappings
+from accelsim.model.encode import ISSUE, KIND, NETWORK, PE, STREAM, WAITS, Encoded, encode_mappings
 from accelsim.model.kernel import BY_RETURN, BY_TRANSFER, BY_UPDATE, distinct, fit
 from accelsim.model.nest_sums import ALL, DOWN, FIRST, UP, Choice, Instances, NestSums, Operand, operand_of
 from accelsim.model.ramps import (
     array_ramps,
     count_ragged_moves,
     first_tiles,
+    network_cycles,
+    passing_units,
     port_cycles_of,
     ragged_short_cycles,
     tile_cycles,
@@ -158,6 +161,7 @@ class _Model:
         for kind, which, shares in ways if operand.tensor.output else ways[:1]:
             below, above = (self.moved(operand, near, child, kind, ALL) for near in (network + 1, network))
             self.s.at[network, t, TRANSFERS] += self.moved(operand, network + 1, child, kind, FIRST)
+            self.s.at[network, t, PASSING] += self.moved(operand, network, child, kind, FIRST)
             groups = int(distinct.plain()(c, self.s, self.x, self.y, network, t, *shares[network]))
             self.s.at[network, t, which] = groups
             children = self.used[network + 1] // self.used[network]
@@ -189,6 +193,9 @@ class _Model:
             needed = port_cycles_of(self.machine[first], self.read[first] + waited[0], self.written[first] + waited[1])
             self.s.level[first, CYCLES] = needed
             cycles = max(cycles, needed)
+        for network in np.flatnonzero(c.bandwidth[:, NETWORK, 0]).tolist():
+            passing = passing_units.plain()(c, self.s, self.keep, network)
+            cycles = max(cycles, network_cycles.plain()(c, network, passing))
         self.s.level[-1, CYCLES] = cycles = cycles + waiting
         if len(c.dma):
             cycles = self.with_engines(cycles)

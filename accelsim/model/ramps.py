@@ -26,6 +26,7 @@ from accelsim.model.detail import (
     MOVED_IN,
     MOVED_OUT,
     PARTIAL,
+    PASSING,
     READ,
     READS,
     SHORT,
@@ -50,6 +51,7 @@ from accelsim.model.encode import (
     LEAST_FIRST,
     LINE,
     LINE_UNITS,
+    NETWORK,
     NO_ENGINE,
     NONE_OVERLAPS,
     PE,
@@ -74,6 +76,8 @@ if TYPE_CHECKING:
 
 WHOLE_TILES = np.int64(0)
 """Along no dimension a last tile; functions would compile anew for each plain integer."""
+FALLING, RISING = np.int64(DOWN), np.int64(UP)
+"""Ways over a network, as arguments."""
 
 
 @inline
@@ -346,12 +350,53 @@ def port_cycles(c: Constants, lv: int, read: int, written: int, cycles: int, eve
     return needed
 
 
+@inline
+def network_cycles(c: Constants, lv: int, units: int) -> int:
+    """Cycles that the network below a level needs for so much in and out of it; 0 if it is not limited."""
+    rate = c.bandwidth[lv, NETWORK, 0]
+    return int(-(-units * c.bandwidth[lv, NETWORK, 1] // rate)) if rate > 0 else 0
+
+
+@jit
+def passing_units(c: Constants, s: Detail, keep: Bools, lv: int) -> int:
+    """What passes between an instance and the network below it, of all tensors [units].
+
+    Of a tensor that the level does not keep, the words are partial sums where they are at the level that does.
+    """
+    units = 0
+    for t in range(keep.shape[1]):
+        parent = lv
+        while not keep[parent, t]:
+            parent -= 1
+        units += s.at[lv, t, PASSING] * c.word_parts[lv, t, s.at[parent, t, PARTIAL]]
+    return units
+
+
+@jit
+def _across(c: Constants, s: Detail, parent: int, lv: int, t: int, words: int, way: int) -> int:
+    """Cycles that so many words of each tile take on the slowest network between two levels, DOWN or UP."""
+    longest, partial = 0, s.at[parent, t, PARTIAL]
+    for between in range(lv - 1, parent - 1, -1):
+        words *= s.at[between, t, way]
+        longest = max(longest, network_cycles(c, between, words * c.word_parts[between, t, partial]))
+    return longest
+
+
+@inline
+def _take_off_networks(s: Detail, parent: int, lv: int, t: int, way: int, every: bool) -> None:
+    """Take the words of a tensor that all else waits for off the networks between two levels."""
+    words = s.at[lv, t, TILE]
+    for between in range(lv - 1, parent - 1, -1):
+        words *= s.at[between, t, way]
+        s.at[between, t, PASSING] -= s.at[between, t, PASSING] if every else words
+
+
 @jit
 def transfer_cycles(c: Constants, s: Detail, keep: Bools, lv: int, t: int, wait: bool) -> tuple[int, int, int, int]:
     """Cycles of the first fill, all fills, the last drain and all drains of a tile, one after the other.
 
-    A transfer takes as long as the slower of both sides. With `wait`, the words of those that do not overlap are taken
-    off the ports of both.
+    A transfer takes as long as the slower of both sides, or a network between. With `wait`, the words of those that do
+    not overlap are taken off the ports of both, and off these networks.
     """
     parent, groups = lv - 1, 1
     while not keep[parent, t]:
@@ -371,9 +416,13 @@ def transfer_cycles(c: Constants, s: Detail, keep: Bools, lv: int, t: int, wait:
         back = min(reads, groups * s.at[lv, t, FILLS] * outer)  # the others are older values that stay there
         last = max(_port(c, here, tile, 0), _port(c, above, 0, outer_tile))
         into = max(_port(c, here, 0, fills), _port(c, above, back, 0))
-        out = max(_port(c, here, leaving, 0), _port(c, above, 0, updates)) + _port(c, above, reads - back, 0)
+        out = max(_port(c, here, leaving, 0), _port(c, above, 0, updates))
+        last = max(last, _across(c, s, parent, lv, t, s.at[lv, t, TILE], RISING))
+        into = max(into, _across(c, s, parent, lv, t, s.at[lv, t, FILLS], FALLING))
+        out = max(out, _across(c, s, parent, lv, t, s.level[lv, LEAVING], RISING)) + _port(c, above, reads - back, 0)
         if wait:
             every = c.overlap[lv] == NONE_OVERLAPS
+            _take_off_networks(s, parent, lv, t, RISING, every)
             s.level[here, WRITTEN] -= fills if every else 0
             s.level[above, READ] -= reads if every else 0
             s.level[above, WRITTEN] -= updates if every else outer_tile
@@ -382,11 +431,14 @@ def transfer_cycles(c: Constants, s: Detail, keep: Bools, lv: int, t: int, wait:
         return 0, into, last, out
     first = max(_port(c, here, 0, tile), _port(c, above, outer_tile, 0))
     into = max(_port(c, here, 0, fills), _port(c, above, reads, 0))
+    first = max(first, _across(c, s, parent, lv, t, s.at[lv, t, TILE], FALLING))
+    into = max(into, _across(c, s, parent, lv, t, s.at[lv, t, FILLS], FALLING))
     if c.stationary[t] and c.array[PE] <= lv < c.nodes[c.array[PE], 1]:  # the preload of the array is a ramp of its own
         first = max(0, first - c.array[ROWS] * s.at[lv, t, TILE])
         into = max(0, into - c.array[ROWS] * s.at[lv, t, FILLS])
     elif wait:
         every = c.overlap[lv] == NONE_OVERLAPS
+        _take_off_networks(s, parent, lv, t, FALLING, every)
         s.level[here, WRITTEN] -= fills if every else tile
         s.level[above, READ] -= reads if every else outer_tile
     return first, into, 0, 0

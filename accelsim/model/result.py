@@ -111,6 +111,8 @@ class TensorOnNetwork:
         Children whose words differ: reads of the instance above for each word that every child takes (1 to `children`).
     distinct_up : int
         The same upwards: partial sums that arrive after spatial reduction; 0 for a tensor that is not written.
+    passing : int
+        Words between one instance above and the network, both ways, but for those that all else waits for.
     transfers : int
         Words in or out of one child; of the busiest where loops leave remainders.
     total_transfers : int
@@ -126,6 +128,7 @@ class TensorOnNetwork:
     children: int
     distinct: int
     distinct_up: int
+    passing: int
     transfers: int
     total_transfers: int
     energy_pj: float
@@ -139,7 +142,7 @@ class LevelResult:
 
     `used_words` and `capacity_words` (None: unlimited) count storage words of one instance, the former rounded up where
     tensors are compressed; `cycles` is what its ports need besides the fills and drains that all else
-    waits for.
+    waits for, and `network_cycles` what the network below one instance needs (0: unlimited).
     """
 
     level: str
@@ -149,6 +152,7 @@ class LevelResult:
     capacity_words: int | None
     word_bits: int
     cycles: int
+    network_cycles: int
     leak_pj: float
 
 
@@ -244,8 +248,8 @@ class Result:
     ramps : tuple of Ramp
         Cycles before, between and after these that a systolic array costs, one by one.
     cycles : int
-        The largest of every level's cycles, and of compute cycles with ramps; and what fills, drains and DMA engines
-        add to it.
+        The largest of every level's and network's cycles, and of compute cycles with ramps; and what fills, drains and
+        DMA engines add to it.
     fills : tuple of Fills
         Of each tensor at each level but the outermost.
     bursts : tuple of TensorBursts
@@ -342,7 +346,10 @@ class Result:
 
     @property
     def bottleneck(self) -> str:
-        """The component whose cycles are the total: the compute units, or the outermost level that needs as long."""
+        """The component whose cycles are the total: the compute units, or the outermost level that needs as long.
+
+        The network below a level comes after it.
+        """
         least = self.overlapped_cycles
         if self.cycles > least:
             most = max(self.time_rows(), key=lambda row: row["cycles"])
@@ -350,12 +357,20 @@ class Result:
                 return str(most["component"])
         if self.busy_cycles == least:
             return self.compute
-        return next(level.level for level in self.levels if level.cycles == least)
+        return next(name for name, cycles in self._port_cycles() if cycles == least)
+
+    def _port_cycles(self) -> list[tuple[str, int]]:
+        """Cycles of the ports of each level and of the network below it, if that is limited; outermost first."""
+        found = []
+        for level in self.levels:
+            found.append((level.level, level.cycles))
+            found += [(f"{level.level} network", level.network_cycles)] if level.network_cycles else []
+        return found
 
     @property
     def overlapped_cycles(self) -> int:
-        """Cycles of all that overlaps: the compute units with ramps, or the port that needs longest."""
-        return max(self.busy_cycles, *(level.cycles for level in self.levels))
+        """Cycles of all that overlaps: the compute units with ramps, or the port or network that needs longest."""
+        return max(self.busy_cycles, *(cycles for _, cycles in self._port_cycles()))
 
     @property
     def slowest_engine(self) -> Moves | None:
@@ -371,7 +386,7 @@ class Result:
         computing = self.overlapped_cycles
         found = [(self.compute, "computing", self.compute_cycles)]
         found += [(self.compute, ramp.what, ramp.cycles) for ramp in self.ramps]
-        slowest = next((level.level for level in self.levels if level.cycles == computing), "")
+        slowest = next((name for name, cycles in self._port_cycles() if cycles == computing), "")
         found.append((slowest, "ports", computing - self.busy_cycles))
         waits: dict[tuple[str, str], int] = {}
         for each in self.fills:
@@ -436,9 +451,10 @@ class Result:
     def cycle_rows(self) -> list[Dict[str, Any]]:
         """Cycles that each component needs, outermost first, their share of the total, and which one is the bottleneck.
 
-        A level whose bandwidth is unlimited needs none. Those of the compute units are with ramps.
+        A level whose bandwidth is unlimited needs none, and a network is left out where it is. Those of the compute
+        units are with ramps.
         """
-        needed = [(level.level, level.cycles) for level in self.levels] + [(self.compute, self.busy_cycles)]
+        needed = [*self._port_cycles(), (self.compute, self.busy_cycles)]
         bottleneck = self.bottleneck
         return [
             {"component": name, "cycles": cycles, "share": cycles / self.cycles, "bottleneck": name == bottleneck}

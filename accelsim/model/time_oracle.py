@@ -112,7 +112,8 @@ class _Clock:
 
 
 _Ports = defaultdict[tuple[str, str], Fraction]
-"""Words by level, and by `read` or `write`, that move while the compute units work."""
+"""Words by level, and by `read`, `write` or `network`, that move while the compute units work."""
+_ByGroup = defaultdict[tuple[Coordinate, Hashable], set[Point]]
 
 
 def walk_fills(
@@ -121,10 +122,10 @@ def walk_fills(
     """Run a mapping tile by tile: its cycles, and those of all transfers of each tensor one after the other.
 
     In a step, the words that leave the tiles of a tensor at a level go up in all instances at once, then those that
-    enter come down; each transfer takes as long as the slower side. Where the level above adds the words that arrive
-    to older ones, which do not come back, these are read after that. While a transfer takes place that does not
-    overlap, all else stands still; all others share the ports with what the compute units ask for. These work through
-    the steps, with those that a systolic array needs besides.
+    enter come down; each transfer takes as long as the slower side, or the slowest network between. Where the level
+    above adds the words that arrive to older ones, which do not come back, these are read after that. While a transfer
+    takes place that does not overlap, all else stands still; all others share the ports with what the compute units ask
+    for. These work through the steps, with those that a systolic array needs besides.
 
     Parameters
     ----------
@@ -143,16 +144,20 @@ def walk_fills(
         words = {index: _element(mapping, levels[index], tensor, counts, index) for index in keeps}
         for parent, child in itertools.pairwise(keeps):
             clock = _Clock()
-            _walk_link(architecture, einsum, mapping, tensor, (parent, child), words, clock, ports)
+            widths = _network_widths(architecture, mapping, tensor, counts, (parent, child))
+            _walk_link(architecture, einsum, mapping, tensor, (parent, child), words, widths, clock, ports)
             times = map(math.ceil, (clock.first_fill, clock.fills, clock.last_drain, clock.drains))
             found[child, number] = Fills(levels[child].name, tensor.name, levels[child].overlap, *times)
         last, asked = keeps[-1], counts.levels[keeps[-1]][tensor.name]
         ports[levels[last].name, "read"] += (asked.reads - max(asked.drained.values())) * words[last]
         ports[levels[last].name, "write"] += asked.updates * words[last]
+        for network, width in _network_widths(architecture, mapping, tensor, counts, (last, len(levels))).items():
+            ports[levels[network].name, "network"] += max(counts.passing[network][tensor.name].values()) * width
     cycles = counts.steps * architecture.compute.cycles_per_mac if array is None else array.cycles
     for level in levels:
         read, written = ports[level.name, "read"], ports[level.name, "write"]
-        rates = (level.read_bandwidth, read), (level.write_bandwidth, written), (level.bandwidth, read + written)
+        rates = [(level.read_bandwidth, read), (level.write_bandwidth, written), (level.bandwidth, read + written)]
+        rates.append((level.network_bandwidth, ports[level.name, "network"]))
         cycles = max(cycles, *(0 if rate is None else math.ceil(words / rate) for rate, words in rates))
     fills = tuple(found[at] for at in sorted(found))
     return cycles + sum(each for one in fills for _, each in one.waiting), fills
@@ -164,6 +169,20 @@ def _element(mapping: Mapping, level: Level, tensor: Tensor, counts: OracleCount
     return level.element_words(tensor, partial=partial)
 
 
+def _network_widths(
+    architecture: Architecture, mapping: Mapping, tensor: Tensor, counts: OracleCounts, link: tuple[int, int]
+) -> dict[int, int | Fraction]:
+    """Words of an element on each network with a limit between two levels, by the level above it."""
+    levels, (parent, child) = architecture.levels, link
+    partial = holds_partial_sums(mapping, tensor, levels[parent].name, counts.levels[parent][tensor.name])
+    return {
+        index: levels[index].element_words(tensor, partial=partial)
+        for index in range(parent, child)
+        if levels[index].network_bandwidth is not None
+        and (index + 1 == len(levels) or levels[index + 1].name != levels[index].name)
+    }
+
+
 def _walk_link(
     architecture: Architecture,
     einsum: Einsum,
@@ -171,6 +190,7 @@ def _walk_link(
     tensor: Tensor,
     link: tuple[int, int],
     words: dict[int, int | Fraction],
+    widths: dict[int, int | Fraction],
     clock: _Clock,
     ports: _Ports,
 ) -> None:
@@ -179,7 +199,7 @@ def _walk_link(
     above, here = architecture.levels[parent], architecture.levels[child]
     around = [level for level in architecture.levels[:child] if level.name != here.name][-1]
     sharing = Sharing(architecture, tiles_of(einsum, mapping, tensor), parent, child)
-    held: dict[Coordinate, tuple[Coordinate, Hashable]] = {}
+    held: dict[Coordinate, dict[int, tuple[Coordinate, Hashable]]] = {}
     seen_here: defaultdict[Coordinate, set[Point]] = defaultdict(set)
     seen_above: defaultdict[Coordinate, set[Point]] = defaultdict(set)
     older: defaultdict[Coordinate, int] = defaultdict(int)
@@ -188,32 +208,40 @@ def _walk_link(
         shifts = around.y.size
     last, stepwise = Fraction(), list(in_time(walk_tile(sharing.tiles[child])))
     for number, steps in enumerate(stepwise):
-        up: defaultdict[tuple[Coordinate, Hashable], set[Point]] = defaultdict(set)
-        down: defaultdict[tuple[Coordinate, Hashable], set[Point]] = defaultdict(set)
+        up: defaultdict[int, _ByGroup] = defaultdict(lambda: defaultdict(set))
+        inwards: defaultdict[int, _ByGroup] = defaultdict(lambda: defaultdict(set))
+        down: _ByGroup = defaultdict(set)
         coming = {step.instance: _coming(tensor, step, seen_here) for step in steps}
         for step in steps:
             if tensor.output and step.instance in held:
-                up[held[step.instance]] |= step.leaving
+                for index, key in held[step.instance].items():
+                    up[index][key] |= step.leaving
             if step.entering:
-                held[step.instance] = sharing.keys(step.indices, step.instance, "spatial_reduction")[parent]
+                held[step.instance] = sharing.keys(step.indices, step.instance, "spatial_reduction")
+                for index, key in sharing.keys(step.indices, step.instance, "multicast").items():
+                    inwards[index][key] |= coming[step.instance]
                 kind = "spatial_reduction" if tensor.output else "multicast"
                 down[sharing.keys(step.indices, step.instance, kind)[parent]] |= coming[step.instance]
-        for (instance, _), arrived in up.items():
+        out, into = ({index: _most(by[index]) * width for index, width in widths.items()} for by in (up, inwards))
+        for (instance, _), arrived in up[parent].items():
             older[instance] += len(arrived & seen_above[instance])
             seen_above[instance] |= arrived
         if tensor.output:
             leaving = max(len(step.leaving) for step in steps) * words[child]
-            last = max(_time(leaving, here, "read"), _time(_most(up) * words[parent], above, "write"))
+            last = max(_time(leaving, here, "read"), _time(_most(up[parent]) * words[parent], above, "write"))
+            last = max(last, _across(architecture, out))
             clock.drains += last
             if here.overlap == "all" or (here.overlap == "steady" and number < len(stepwise) - 1):
                 ports[here.name, "read"] += leaving if here.drain_reads else 0
-                ports[above.name, "write"] += _most(up) * words[parent]
+                ports[above.name, "write"] += _most(up[parent]) * words[parent]
+                _note(architecture, out, ports)
         enter = max(len(each) for each in coming.values())
         taken = max(_time(enter * words[child], here, "write"), _time(_most(down) * words[parent], above, "read"))
-        taken = max(Fraction(), taken - shifts * enter)
+        taken = max(Fraction(), max(taken, _across(architecture, into)) - shifts * enter)
         if here.overlap == "all" or (here.overlap == "steady" and number > 0) or shifts:
             ports[here.name, "write"] += enter * words[child]
             ports[above.name, "read"] += _most(down) * words[parent]
+            _note(architecture, into, ports)
         clock.fills += taken
         clock.first_fill += taken if number == 0 else 0
         if tensor.output:
@@ -233,6 +261,18 @@ def _coming(tensor: Tensor, step: OracleStep, seen: defaultdict[Coordinate, set[
     found = step.entering & seen[step.instance]
     seen[step.instance] |= step.entering
     return found
+
+
+def _across(architecture: Architecture, moved: dict[int, int | Fraction]) -> Fraction:
+    """Cycles that words take on the slowest of some networks, by the level above each."""
+    rates = {index: architecture.levels[index].network_bandwidth for index in moved}
+    return max((moved[index] / rate for index, rate in rates.items() if rate is not None), default=Fraction())
+
+
+def _note(architecture: Architecture, moved: dict[int, int | Fraction], ports: _Ports) -> None:
+    """Note what passes some networks while the compute units work."""
+    for index, words in moved.items():
+        ports[architecture.levels[index].name, "network"] += words
 
 
 def _most(by_group: dict[tuple[Coordinate, Hashable], set[Point]]) -> int:

@@ -16,6 +16,7 @@ from accelsim.model.encode import (
     BUFFERED,
     ISSUE,
     LINE_UNITS,
+    NETWORK,
     PE,
     ROW_UNITS,
     ROWS,
@@ -133,7 +134,7 @@ def word_rows(nest: Nest) -> list[ChargeRow]:
 
 
 def cycle_rows(nest: Nest) -> list[ChargeRow]:
-    """Cycles of the compute units, of a systolic array with its ramps, and of each limited port."""
+    """Cycles of the compute units, of a systolic array with its ramps, and of each limited port or network."""
     encoded, none = nest.space.encoded, _nothing(nest)
     c, rows = encoded.constants, []
     steps = none._replace(mac=float(c.mac_cycles[0] * c.array[SHORTEST]), instance=len(c.fanout))
@@ -158,6 +159,8 @@ def cycle_rows(nest: Nest) -> list[ChargeRow]:
         words[nodes] = c.word_parts[nodes].max(axis=2)
         read, write = port in (READ_WRITE, READ), port in (READ_WRITE, WRITE)
         charges = none._replace(read=words * read, fill=words * write, update=words * write, instance=int(lv))
+        if port == NETWORK:  # each child takes all words for itself, at most
+            charges = none._replace(transfer=words, back=words[:, c.output[0]], instance=int(lv))
         rows.append(ChargeRow(charges, float(c.bandwidth[lv, port, 1]) / float(c.bandwidth[lv, port, 0]), whole=True))
     waits = _waits_at_most(encoded)
     return [row._replace(more=row.more + waits) for row in rows] if waits else rows

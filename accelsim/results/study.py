@@ -213,7 +213,7 @@ def parts_of(architecture: Architecture) -> Iterator[tuple[str, str, dict[float,
         for role, words in sizes.items():
             larger = {share: at(i, partition_words={**sizes, role: part(words, share)}) for share in SHARES}
             yield f"{level.name} size, {role}", format_bits(words * level.word_bits), larger
-        for key in ("bandwidth", "read_bandwidth", "write_bandwidth"):
+        for key in ("bandwidth", "read_bandwidth", "write_bandwidth", "network_bandwidth"):
             rate = getattr(level, key)
             if rate is not None:
                 faster = {share: at(i, **{key: rate * Fraction(str(share))}) for share in SHARES}

@@ -82,6 +82,9 @@ class _Sparse:
                 part = "systolic array" if level.systolic else "dma" if level.dma else f"overlap: {level.overlap}"
                 why = f"{level.name} has a {part}, whose cycles depend on each word"
                 raise AccelsimError(f"{why}; zeros save nothing there that is known")
+            if level.network_bandwidth is not None:
+                why = f"the `bandwidth` of the fanout of {level.name} does not know which words zeros spare"
+                raise AccelsimError(f"{why}; leave it out, or limit the ports")
 
         waiting = [level.name for level in self.machine.levels if own(level).imbalance]
         if len(set(waiting)) > 1:

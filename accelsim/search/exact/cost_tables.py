@@ -310,7 +310,9 @@ def least_outer_words(space: MapSpace, needed: Ints) -> tuple[int, int]:
 def _least_outer_cycles(space: MapSpace, needed: Ints) -> float:
     """Cycles that the ports of the outermost level take at least."""
     read, written = least_outer_words(space, needed)
-    ports = zip((read + written, read, written), space.encoded.constants.bandwidth[0].tolist(), strict=True)
+    ports = zip(
+        (read + written, read, written, read + written), space.encoded.constants.bandwidth[0].tolist(), strict=True
+    )
     return max((moved * part / rate for moved, (rate, part) in ports if rate > 0), default=0.0)
 
 

@@ -76,7 +76,7 @@ def make_memo(c: Constants, places: int, *, timed: bool = False, words: bool = F
     """
     rounds_up = (c.word_parts % c.block[:, None, None] != 0).any(axis=(1, 2))
     ports = np.flatnonzero(c.limited | ((np.arange(len(c.block)) == 0) & words))
-    counts = len(c.whole) + 1 + timed * (1 + 2 * len(ports))
+    counts = len(c.whole) + 1 + timed * (1 + 3 * len(ports))
     return Memo(
         key=np.zeros((places, 2), np.uint64),
         worth=np.zeros((places, 2)),
@@ -193,7 +193,7 @@ def _count(c: Constants, g: CostTables, memo: Memo, node: SearchNode, s: Detail,
 
     These are, for each tensor, the loops outside its tile that leave it in place (negative); and the words held at the
     last level, if the next one shares its room. Where cycles make a difference, these are also the fills of the
-    output's parent, and the words of ports, as far as they are known.
+    output's parent, and the words of ports and networks, as far as they are known.
     """
     tensors, levels = c.whole.shape[0], c.fanout.shape[0]
     for t in range(tensors):
@@ -206,8 +206,9 @@ def _count(c: Constants, g: CostTables, memo: Memo, node: SearchNode, s: Detail,
         parent, at = node.parent[level, c.output[0]], tensors + 1
         memo.counted[at] = node.fills[parent, c.output[0]] if parent > 0 else 0
         for k in range(memo.ports.shape[0]):
-            memo.counted[at + 1 + 2 * k] = node.read[level, memo.ports[k]]
-            memo.counted[at + 2 + 2 * k] = node.written[level, memo.ports[k]]
+            memo.counted[at + 1 + 3 * k] = node.read[level, memo.ports[k]]
+            memo.counted[at + 2 + 3 * k] = node.written[level, memo.ports[k]]
+            memo.counted[at + 3 + 3 * k] = node.passing[level, memo.ports[k]]
 
 
 @jit
@@ -233,7 +234,8 @@ def beaten_before(c: Constants, g: CostTables, memo: Memo, node: SearchNode, s: 
     for t in range(tensors):
         parent = node.parent[level, t]
         _mix(key, c.nodes[parent, 0])
-        if memo.rounds_up[parent] or (timed and c.limited[c.nodes[parent, 0]]):
+        limited = c.limited[c.nodes[parent, 0]] or c.limited[c.nodes[parent, 1] - 1]
+        if memo.rounds_up[parent] or (timed and limited):
             _mix(key, s.level[parent, USED])
         if c.nodes[parent, 1] <= level:
             _share_of_reads(c, s, key, c.nodes[parent, 1] - 1, level, t, UP if t == output else DOWN)

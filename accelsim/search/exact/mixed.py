@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from accelsim.model.encode import ALL_OVERLAP, NONE_OVERLAPS, PE, ROWS, Floats
-from accelsim.model.kernel import BY_READ, BY_UPDATE, BY_WRITE
+from accelsim.model.encode import ALL_OVERLAP, NETWORK, NONE_OVERLAPS, PE, ROWS, Floats
+from accelsim.model.kernel import BY_READ, BY_RETURN, BY_TRANSFER, BY_UPDATE, BY_WRITE
 from accelsim.search.exact.bounds import make_bounds
 from accelsim.search.exact.shapes import Grid
 from accelsim.search.exact.tables import Bounds
@@ -23,7 +23,7 @@ class LimitedPort:
     Attributes
     ----------
     level, number : int
-        Its level, and 0: of all words, 1: of reads, 2: of fills and updates.
+        Its level, and 0: of all words, 1: of reads, 2: of fills and updates, 3: of the network below.
     cycles : float64[L, T, 4]
         What an element's actions take, like `narrow_energies`.
     """
@@ -64,18 +64,41 @@ def count_words(grid: Grid) -> Floats:
 
 
 def limited_ports(grid: Grid) -> list[LimitedPort]:
-    """All ports that have a limit, from the outermost level inwards."""
+    """All ports that have a limit, and networks where nothing waits, from the outermost level inwards."""
     c = grid.space.encoded.constants
     found = []
     for level, port in np.argwhere(c.bandwidth[:, :, 0] > 0).tolist():
         nodes = slice(int(c.nodes[level, 0]), int(c.nodes[level, 1]))  # whose words the port carries
         cycles = np.zeros_like(c.energy)
+        if port == NETWORK:
+            if not c.overlap.any():
+                found.append(LimitedPort(level, port, _passing_cycles(grid, level, nodes.start)))
+            continue
         for action in ((BY_READ, BY_WRITE, BY_UPDATE), (BY_READ,), (BY_WRITE, BY_UPDATE))[port]:
             words, per = c.bandwidth[level, port]
             cycles[nodes, :, action] = c.word_parts[nodes].min(axis=2) * (per / words)
         if nodes.start == level:
             found.append(LimitedPort(level, port, cycles))
     return found
+
+
+def _passing_cycles(grid: Grid, level: int, first: int) -> Floats:
+    """What an element's actions take on the network below a level, at least; `first` : the level's first node.
+
+    Of a tensor that the level may keep, its reads there, or updates. One that passes the level crosses the network
+    outside it, too.
+    """
+    c, cycles = grid.space.encoded.constants, np.zeros_like(grid.space.encoded.constants.energy)
+    may, output = np.asarray(grid.space.may_keep[first : level + 1].any(axis=0)), int(c.output[0])
+    words, per = c.bandwidth[level, NETWORK]
+    each = c.word_parts[level].min(axis=1) * (per / words)
+    cycles[first : level + 1, :, BY_READ] = each * may
+    cycles[first : level + 1, output] = 0.0
+    cycles[first : level + 1, output, BY_UPDATE] = each[output] * may[output]
+    if first > 0:
+        cycles[first - 1, :, BY_TRANSFER] = each * ~may
+        cycles[first - 1, output, BY_RETURN] = each[output] * ~may[output]
+    return cycles
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +156,7 @@ def _count_firsts(grid: Grid) -> Floats:
     levels, tensors = c.word_parts.shape[:2]
     found = np.zeros((levels, levels, tensors, 4))
     for level, t in np.ndindex(levels, tensors):
-        words, ports = float(c.word_parts[level, t].min()), c.bandwidth[c.nodes[level, 0]].tolist()
+        words, ports = float(c.word_parts[level, t].min()), c.bandwidth[c.nodes[level, 0], :NETWORK].tolist()
         both, read, written = (words * per / rate if rate else 0.0 for rate, per in ports)
         inputs, outputs = (max(both, written), max(both, read)), (max(both, read), max(both, written))
         found[level, :, t, 0], found[:, level, t, 1] = outputs if t == c.output[0] else inputs

@@ -30,10 +30,29 @@ from accelsim.model.detail import (
     WRITTEN,
     Detail,
 )
-from accelsim.model.encode import ALL_OVERLAP, FITTING, PE, STREAM, STREAMED, TIME, UNLIMITED, Bools, Constants, Ints
+from accelsim.model.encode import (
+    ALL_OVERLAP,
+    FITTING,
+    NETWORK,
+    PE,
+    STREAM,
+    STREAMED,
+    TIME,
+    UNLIMITED,
+    Bools,
+    Constants,
+    Ints,
+)
 from accelsim.model.jit import inline, jit
 from accelsim.model.kernel import BY_READ, BY_RETURN, BY_TRANSFER, BY_UPDATE, BY_WRITE, distinct
-from accelsim.model.ramps import array_cycles, count_moves, instruction_cycles, port_cycles, waiting_cycles
+from accelsim.model.ramps import (
+    array_cycles,
+    count_moves,
+    instruction_cycles,
+    network_cycles,
+    port_cycles,
+    waiting_cycles,
+)
 from accelsim.model.windows import seen_windows, tiles_into, words_into
 from accelsim.search.exact.blocks import grain_of, reach_of, way_on
 from accelsim.search.exact.incumbents import SURE
@@ -60,10 +79,10 @@ def least_port_cycles(c: Constants, g: CostTables, node: SearchNode, s: Detail, 
     for lv in range(min(level + 1, levels)):
         if not c.limited[lv]:
             continue
-        read, written = node.read[level, lv], node.written[level, lv]
+        read, written, passing = node.read[level, lv], node.written[level, lv], node.passing[level, lv]
         for t in range(c.whole.shape[0]):
             parent = node.parent[level, t]
-            if level == levels or c.nodes[parent, 0] != lv:
+            if level == levels or c.nodes[parent, 0] != c.nodes[lv, 0]:
                 continue
             words = g.needed[t] if lv == 0 else 0
             if g.deepest[t] <= level:
@@ -71,12 +90,15 @@ def least_port_cycles(c: Constants, g: CostTables, node: SearchNode, s: Detail, 
                 asked = g.macs[0] / float(s.level[lv, USED]) * share
                 words = max(words, int(asked * (1.0 - SURE)))
             words *= min(c.word_parts[lv, t, 0], c.word_parts[lv, t, 1])
+            passing += words
             if t == c.output[0]:
                 written += words
             else:
                 read += words
         waits, off = node.waits[level], node.waited[level, lv]
         cycles = max(cycles, waits + port_cycles(c, lv, read - off[0], written - off[1], cycles - waits, False))
+        if waits == 0:
+            cycles = max(cycles, network_cycles(c, lv, passing))
     return cycles
 
 
@@ -93,6 +115,8 @@ def most_instances(g: CostTables, s: Detail, level: int, lv: int) -> float:
 def known_port_cycles(c: Constants, g: CostTables, node: SearchNode, s: Detail, level: int, p: int) -> float:
     """Cycles of a port for the traffic known so far, of all instances together."""
     lv = g.ports[p, 0]
+    if g.ports[p, 1] == NETWORK:
+        return float(_all_port_cycles(c, g, s, level, p, node.passing[level, lv], 0))
     return float(_all_port_cycles(c, g, s, level, p, node.read[level, lv], node.written[level, lv]))
 
 
@@ -315,6 +339,7 @@ def flow(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, child: int, 
     energy = node.energy[child - 1]
     for lv in range(levels):
         node.read[child, lv], node.written[child, lv] = node.read[child - 1, lv], node.written[child - 1, lv]
+        node.passing[child, lv] = node.passing[child - 1, lv]
     for t in range(tensors):
         above = node.parent[child - 1, t]
         if child < levels and not keep[child, t]:
@@ -325,6 +350,7 @@ def flow(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, child: int, 
             for lv in range(child - 1, above - 1, -1):
                 energy += float(down) * float(s.level[lv + 1, USED]) * c.energy[lv, t, BY_TRANSFER]
                 down *= s.at[lv, t, DOWN]
+                node.passing[child, lv] += down * c.word_parts[lv, t, 0]
             part = c.word_parts[above, t, 0]
             energy += _charge(c, s, above, t, down, part, BY_READ)
             node.read[child, c.nodes[above, 0]] += down * part
@@ -346,6 +372,7 @@ def flow(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, child: int, 
             energy += across * float(s.level[lv + 1, USED])
             down *= s.at[lv, t, DOWN]
             up *= s.at[lv, t, UP]
+            node.passing[child, lv] += (up + down) * min(c.word_parts[lv, t, 0], c.word_parts[lv, t, 1])
             for d in range(c.relevant.shape[1]):
                 seen *= s.place[lv, d, SPREAD] if c.relevant[t, d] else 1
         if c.windowed[t]:
@@ -572,7 +599,7 @@ def begin_root(c: Constants, g: CostTables, node: SearchNode, s: Detail) -> None
     levels, tensors = c.fanout.shape[0], c.whole.shape[0]
     node.energy[0] = g.start[0]
     for lv in range(levels):
-        node.read[0, lv], node.written[0, lv] = 0, -c.already[lv]
+        node.read[0, lv], node.written[0, lv], node.passing[0, lv] = 0, -c.already[lv], 0
     node.held[0], node.tight[0] = 0, False
     for t in range(tensors):
         node.parent[0, t], node.share[0, t] = 0, 1.0

@@ -18,6 +18,7 @@ from accelsim.model.ramps import (
     WHOLE_TILES,
     array_cycles,
     first_tiles,
+    network_cycles,
     note_moves,
     port_cycles,
     ragged_short_cycles,
@@ -46,6 +47,7 @@ def flow_at_least(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, chi
     energy = node.energy[child - 1]
     for lv in range(levels):
         node.read[child, lv], node.written[child, lv] = node.read[child - 1, lv], node.written[child - 1, lv]
+        node.passing[child, lv] = node.passing[child - 1, lv]
     for t in range(tensors):
         above = node.parent[child - 1, t]
         if child < levels and not keep[child, t]:
@@ -56,6 +58,7 @@ def flow_at_least(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, chi
             for lv in range(child - 1, above - 1, -1):
                 energy += down * c.energy[lv, t, BY_TRANSFER]
                 down *= _share(s, lv, t, DOWN)
+                _pass_at_least(c, node, s, child, lv, t, down)
             energy += _charge_at_least(c, node, s, child, above, t, down, READING, PASSING)
             if child < levels:
                 energy += _charge_at_least(c, node, s, child, child, t, words, WRITING, PASSING)
@@ -67,6 +70,7 @@ def flow_at_least(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, chi
             energy += up * c.energy[lv, t, BY_TRANSFER] + down * c.energy[lv, t, BY_RETURN]
             down *= _share(s, lv, t, DOWN)
             up *= _share(s, lv, t, UP)
+            _pass_at_least(c, node, s, child, lv, t, up + down)
         reads = 0.0 if c.windowed[t] else max(0.0, up - _seen(c, s, above, t))
         fills = 0.0
         if above > 0:
@@ -149,6 +153,13 @@ def _moved_at_least(c: Constants, shapes: Shapes, s: Detail, lv: int, t: int) ->
 def _share(s: Detail, lv: int, t: int, way: int) -> float:
     """Share of the children of a network whose words are distinct."""
     return float(s.at[lv, t, way] * s.level[lv, USED]) / float(s.level[lv + 1, USED])
+
+
+@inline
+def _pass_at_least(c: Constants, node: SearchNode, s: Detail, child: int, lv: int, t: int, words: float) -> None:
+    """Note so many elements between all instances of a level and the network below them."""
+    part = float(min(c.word_parts[lv, t, 0], c.word_parts[lv, t, 1]))
+    node.passing[child, lv] += int(words / float(s.level[lv, USED]) * part * (1.0 - SURE))
 
 
 @inline
@@ -460,7 +471,7 @@ def cost_remainders(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, f
         for lv in range(levels - 1, -1, -1):
             node.span[lv, d] = node.span[lv + 1, d] * m.temporal[0, lv, d] * m.x[0, lv, d] * m.y[0, lv, d]
     for lv in range(levels):
-        node.read[levels, lv], node.written[levels, lv] = 0, 0
+        node.read[levels, lv], node.written[levels, lv], node.passing[levels, lv] = 0, 0, 0
     energy = shapes.macs[0] * float(c.mac[0])
     for t in range(c.whole.shape[0]):
         child, partial_inside = levels, 0
@@ -481,6 +492,7 @@ def cost_remainders(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, f
     for lv in range(levels):
         if c.limited[lv]:
             cycles = max(cycles, port_cycles(c, lv, node.read[levels, lv], node.written[levels, lv], cycles, False))
+            cycles = max(cycles, network_cycles(c, lv, node.passing[levels, lv]))
     if c.dma.shape[0] > 0:
         cycles = with_ragged_engines(c, m.temporal[0], m.x[0], m.y[0], m.keep[0], full, cycles)
     for lv in range(levels):
@@ -517,6 +529,8 @@ def _cost_input(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, t: in
             energy += float(_words(c, shapes, node, s, child, t, lv + 1, SHARED_DOWN, ALL)) * float(
                 c.energy[lv, t, BY_TRANSFER]
             )
+            one = _words(c, shapes, node, s, child, t, lv, SHARED_DOWN, BUSIEST)
+            node.passing[levels, lv] += one * c.word_parts[lv, t, 0]
     if child < levels:
         words = _words(c, shapes, node, s, child, t, child, OWN, ALL)
         one = _words(c, shapes, node, s, child, t, child, OWN, BUSIEST)
@@ -567,6 +581,8 @@ def _cost_output(
             down = _words(c, shapes, node, s, child, t, lv + 1, SHARED_DOWN, ALL)
             down -= down if c.windowed[t] else _first_words(c, node, child, lv + 1, t, SHARED_DOWN, ALL)
             energy += float(up) * float(c.energy[lv, t, BY_TRANSFER]) + float(down) * float(c.energy[lv, t, BY_RETURN])
+            one = _words(c, shapes, node, s, child, t, lv, SHARED_UP, BUSIEST)
+            node.passing[levels, lv] += one * c.word_parts[lv, t, partial]
     if child < levels:
         up = _words(c, shapes, node, s, child, t, child, OWN, ALL)
         one = _words(c, shapes, node, s, child, t, child, OWN, BUSIEST)

@@ -312,6 +312,7 @@ class Solver:
             energy=np.zeros(levels + 1),
             read=np.zeros((levels + 1, levels), np.int64),
             written=np.zeros((levels + 1, levels), np.int64),
+            passing=np.zeros((levels + 1, levels), np.int64),
             waits=np.zeros(levels + 1, np.int64),
             waited=np.zeros((levels + 1, levels, 2), np.int64),
             fills=np.zeros((levels + 1, tensors), np.int64),
