@@ -10,18 +10,18 @@ import pytest
 
 from accelsim.cli import main as cli
 from accelsim.gpu.catalogue import catalogue, load_gpu
-from accelsim.gpu.fitted import Fitted, FittedSet, predict, shipped, sources
+from accelsim.gpu.fitted import Fitted, FittedSet, predict, shipped, sources, time_kernels
 from accelsim.gpu.kernel_tables import OPERATORS, is_kernel_table, read_kernels
 from accelsim.gpu.quantised import (
     EXPERTS,
     PRECISIONS,
+    SCALING,
     experts_shapes,
     loads_of,
     pass_shapes,
     product_shapes,
     time_experts,
     time_products,
-    time_quantise,
 )
 from accelsim.inputs.errors import AccelsimError
 
@@ -84,7 +84,7 @@ def test_times__grow_with_work_on_each_gpu(gpu):
     for times in (
         time_experts(gpu, experts_shapes(["fp8"] * 10, **{**MIXTURE, "tokens": sizes})),
         time_products(gpu, product_shapes(gpu, ["nvfp4"] * 10, [1024] * 10, 4096, sizes)),
-        time_quantise(gpu, pass_shapes(sizes, 8192, scaling=True), scaling=True),
+        time_kernels(SCALING, gpu, pass_shapes(sizes, 8192, scaling=True)),
     ):
         assert all(after >= before for before, after in itertools.pairwise(times.time_us.tolist()))
         assert np.sum(list(times.parts_us.values()), axis=0) == pytest.approx(times.time_us)

@@ -127,6 +127,10 @@ def _open(path: str | PathLike[str], overrides: Mapping[str, str], problems: Pro
     return open_document(path, "workload", overrides, problems, model.import_model(path, overrides).text)
 
 
+_READERS = {"gpu": read_gpu, "decoder": read_decoder, "energy_table": read_energy_table}
+"""Readers of files that stand by themselves."""
+
+
 def check_files(paths: Sequence[str | PathLike[str]], overrides: Mapping[str, str] | None = None) -> list[Problem]:
     """Read files of any kind and return every mistake in them, by file and line.
 
@@ -158,16 +162,12 @@ def check_files(paths: Sequence[str | PathLike[str]], overrides: Mapping[str, st
             architectures.append(read_architecture(document.body, document.path, problems))
         elif document.kind == "workload":
             workloads.append(read_workload(document.body, problems))
-        elif document.kind == "gpu":
-            read_gpu(document.body, problems)
-        elif document.kind == "decoder":
-            read_decoder(document.body, problems)
+        elif document.kind in _READERS:
+            _READERS[document.kind](document.body, problems)
         elif document.kind == "system":
             from accelsim.designs.soc import read_system
 
             read_system(document.body, Path(document.path), problems)
-        elif document.kind == "energy_table":
-            read_energy_table(document.body, problems)
         elif document.kind == "sweep":
             from accelsim.designs.checking import File
             from accelsim.designs.sweep import read_sweep

@@ -28,10 +28,8 @@ from accelsim.cli.inputs import (
     NAMED,
     SIZES,
     Inputs,
-    apart,
     check_constraints,
     convert_foreign,
-    find_files,
     find_layer,
     is_gpu,
     is_system,
@@ -42,8 +40,6 @@ from accelsim.cli.inputs import (
     print_notes,
     read_inputs,
     read_layer_constraints,
-    read_machine,
-    read_overrides,
     read_workload,
     split,
 )
@@ -61,8 +57,6 @@ from accelsim.show.report import search_progress
 from accelsim.show.report.mapping import headline, result_report
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from accelsim.inputs.architecture import Architecture
     from accelsim.model.result import Result
     from accelsim.model.sparsity.result import SparseResult
@@ -196,15 +190,11 @@ def _map_several(variants: Sequence[Variant], arguments: argparse.Namespace) -> 
     first = every[0][1]
     what, varied = (first.layer or first.workload).name, list(variants[0][0])
     objective = map_options(variants[0][1]).objective if "objective" not in varied else ""
-
-    def figure() -> Axes:
-        from accelsim.show.plots.search import plot_runs
-
-        return plot_runs(rows, varied, what, objective)
-
     written = []
     if arguments.plot and rows:
-        write_figure(arguments.plot, figure())
+        from accelsim.show.plots.search import plot_runs
+
+        write_figure(arguments.plot, plot_runs(rows, varied, what, objective))
         written.append(arguments.plot)
     document = {"workload": what, "varied": varied, "runs": rows}
     answer(arguments, document, lambda: runs_report(what, varied, rows, objective), *written)
@@ -567,10 +557,7 @@ def fuse_command(arguments: argparse.Namespace) -> int:
     from accelsim.inputs.machine_tables import energy_rows
     from accelsim.show.report.network import brief, fusion_report
 
-    given = {"architecture": arguments.arch, "workload": arguments.workload}
-    overrides, variables = apart(read_overrides(arguments), given.values())
-    paths = find_files(given, variables)
-    inputs = Inputs(given, paths, overrides, *read_machine(paths, overrides), None)
+    inputs = read_inputs(argparse.Namespace(**vars(arguments), layer=None))
     note_dense(inputs.architecture)
     if not arguments.quiet:
         print_notes(inputs.workload.notes)

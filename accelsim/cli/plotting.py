@@ -319,7 +319,7 @@ def _plot_architecture(arguments: argparse.Namespace) -> Picture:
 
 def _plot_layer(arguments: argparse.Namespace) -> Picture:
     """Draw mappings of one layer on one machine: one, those of a search, a front, or all valid ones."""
-    from accelsim.show.plots import census, diagram, result, search, time
+    from accelsim.show.plots import census, diagram, result, search, sparsity, time
 
     kind, inputs = arguments.kind, read_inputs(arguments)
     layer, machine = one_layer(inputs, arguments), inputs.architecture
@@ -327,13 +327,13 @@ def _plot_layer(arguments: argparse.Namespace) -> Picture:
     name = file_name(kind, *over, machine.name, layer.name)
     if kind in _OF_A_CENSUS:
         found = take_census(arguments, inputs, layer)
-        if kind == "histogram":
-            return _picture(name, census.histogram_table, census.plot_histogram, found)
-        if kind == "within":
-            return _picture(name, census.within_table, census.plot_within, found)
-        if kind == "stacks":
-            return _picture(name, result.stacks_table, result.plot_stacks, census.best_median_worst(found))
-        return _picture(name, census.density_table, census.plot_density, found, *over)
+        of_census: dict[str, tuple[Any, ...]] = {
+            "histogram": (census.histogram_table, census.plot_histogram, found),
+            "within": (census.within_table, census.plot_within, found),
+            "density": (census.density_table, census.plot_density, found, *over),
+            "stacks": (result.stacks_table, result.plot_stacks, census.best_median_worst(found)),
+        }
+        return _picture(name, *of_census[kind])
     if kind == "front":
         return _picture(
             name, search.front_table, search.plot_front, search_front(inputs, layer, arguments, MapOptions())
@@ -344,17 +344,15 @@ def _plot_layer(arguments: argparse.Namespace) -> Picture:
             raise NoValidMapping(f"{inputs.paths['mapping']}: not valid: {'; '.join(map(str, mapped.violations))}")
     else:
         mapped = _best(arguments, inputs, layer).best
-    if kind == "energy":
-        return _picture(name, result.energy_table, result.plot_energy, mapped)
-    if kind == "reuse":
-        return _picture(name, result.reuse_table, result.plot_reuse, mapped, layer)
-    if kind == "formats":
-        from accelsim.show.plots import sparsity
-
-        return _picture(name, sparsity.formats_table, sparsity.plot_formats, machine, layer, mapped)
-    if kind == "time":
-        return _picture(name, time.time_table, time.plot_time, mapped, layer)
-    return Picture(name, diagram.mapping_table(mapped), lambda ax: diagram.plot_mapping(mapped, machine, ax))
+    if kind == "mapping":
+        return Picture(name, diagram.mapping_table(mapped), lambda ax: diagram.plot_mapping(mapped, machine, ax))
+    of_mapping: dict[str, tuple[Any, ...]] = {
+        "energy": (result.energy_table, result.plot_energy, mapped),
+        "reuse": (result.reuse_table, result.plot_reuse, mapped, layer),
+        "formats": (sparsity.formats_table, sparsity.plot_formats, machine, layer, mapped),
+        "time": (time.time_table, time.plot_time, mapped, layer),
+    }
+    return _picture(name, *of_mapping[kind])
 
 
 def _best(arguments: argparse.Namespace, inputs: Inputs, layer: Einsum) -> SearchResult:

@@ -473,10 +473,7 @@ def system_json(found: SystemResult) -> dict[str, Any]:
     return {
         "system": found.system.name,
         "workload": found.workload.name,
-        "objective": found.objective,
-        "proved": found.proved,
-        "gap": found.gap,
-        "energy_pj": found.energy_pj,
+        **{name: getattr(found, name) for name in ("objective", "proved", "gap", "energy_pj")},
         "seconds": found.assignment.value if found.objective != "energy" else None,
         "busy_s": found.busy_s(),
         "crossing_bits": found.crossing_bits,

@@ -329,14 +329,6 @@ def time_products(gpu: Gpu, shapes: Shapes, stack: str = "") -> KernelTimes:
     return time_kernels(PRODUCT, gpu, shapes, stack)
 
 
-def time_quantise(gpu: Gpu, shapes: Shapes, *, scaling: bool, stack: str = "") -> KernelTimes:
-    """Time of a pass that finds scales, or applies them [us].
-
-    Raises AccelsimError if no such stack was measured.
-    """
-    return time_kernels(SCALING if scaling else SCALES, gpu, shapes, stack)
-
-
 def time_experts(gpu: Gpu, shapes: Shapes, stack: str = "") -> KernelTimes:
     """Time of both products of a mixture of experts, with the activation and the moves between [us].
 

@@ -128,14 +128,21 @@ POINT = record(**_POINT)
 """One mapping among several: what it costs, and its loops."""
 _NEAR = record(share=NUMBER, mappings=COUNT)
 _BUDGET = record(mappings=or_null(SOME), seconds=or_null(NUMBER))
+_ASKED = {
+    "budget": at(lambda _: {}, _BUDGET),
+    "stop": word(*STOPS),
+    "uneven": TRUTH,
+    **dict.fromkeys(("imperfect", "padded", "limits"), rows(TEXT)),
+    "space_size": SOME,
+}
+"""What a search was asked, why it ended, and how many mappings there are."""
+_WORK = dict.fromkeys(("nodes", "evaluated", "table_bytes"), COUNT)
 CERTIFICATE = record(
     value=NUMBER,
     bound=NUMBER,
     gap=at(lambda found: found.gap if math.isfinite(found.gap) else None, or_null(NUMBER)),
     proved=TRUTH,
-    nodes=COUNT,
-    evaluated=COUNT,
-    table_bytes=COUNT,
+    **_WORK,
 )
 """What a search proves; the gap is null while the bound is 0, so that none is known."""
 
@@ -146,13 +153,7 @@ SEARCH = record(
     objective=TEXT,
     method=word("exact", "exhaustive", "random"),
     seed=at(lambda search: search.seed if search.method == "random" else None, or_null(COUNT)),
-    budget=at(lambda _: {}, _BUDGET),
-    stop=word(*STOPS),
-    uneven=TRUTH,
-    imperfect=rows(TEXT),
-    padded=rows(TEXT),
-    limits=rows(TEXT),
-    space_size=SOME,
+    **_ASKED,
     certificate=or_null(CERTIFICATE),
     within=or_null(JsonKind(_NEAR.form, lambda within: {"share": within[0], "mappings": within[1]})),
     ranked=at(lambda search: _ranked(search), rows(record(value=NUMBER, **_POINT))),
@@ -163,16 +164,8 @@ FRONT = record(
     architecture=at(lambda front: front.points[0].architecture, TEXT),
     layer=at(lambda front: front.points[0].workload, TEXT),
     columns=rows(TEXT),
-    budget=at(lambda _: {}, _BUDGET),
-    stop=word(*STOPS),
-    uneven=TRUTH,
-    imperfect=rows(TEXT),
-    padded=rows(TEXT),
-    limits=rows(TEXT),
-    space_size=SOME,
-    nodes=COUNT,
-    evaluated=COUNT,
-    table_bytes=COUNT,
+    **_ASKED,
+    **_WORK,
     points=at(
         lambda front: [
             {"values": list(values), **POINT.write(result)}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import PurePath
@@ -118,6 +118,11 @@ def dim(text: str) -> Text:
 def whole(text: str) -> Text:
     """A line that is never broken, such as one with a path."""
     return Text(text, no_wrap=True, overflow="ignore")
+
+
+def facts(found: Mapping[str, str], wide: int = 12) -> Iterator[str]:
+    """A line for each of some facts, whose names are so many letters wide."""
+    return (f"{name:<{wide}} {text}" for name, text in found.items())
 
 
 def legend(columns: Iterable[Column]) -> Text:

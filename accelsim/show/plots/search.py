@@ -75,14 +75,10 @@ def plot_front(front: FrontResult, ax: Axes | None = None) -> Axes:
 
 def _front_axes(front: FrontResult) -> list[int]:
     """Columns in the order of y, x and colour: energy goes up where it is one, cycles to the right."""
-    rest = list(range(len(front.columns)))
-    y = next(i for i in rest if front.columns[i] != "cycles")
-    if "energy" in front.columns:
-        y = front.columns.index("energy")
-    rest.remove(y)
-    x = front.columns.index("cycles") if "cycles" in front.columns else rest[0]
-    rest.remove(x)
-    return [y, x, *rest]
+    order = sorted(range(len(front.columns)), key=lambda i: front.columns[i] != "energy")
+    cycles = [i for i in order if front.columns[i] == "cycles"]
+    y, *rest = [i for i in order if i not in cycles]
+    return [y, *cycles, *rest]
 
 
 def _draw_line(ax: Axes, across: list[float], up: list[float], *, corner: bool) -> None:

@@ -18,7 +18,7 @@ from accelsim.gpu.profile import Compared, ProfiledKernel, tile_in
 from accelsim.inputs.errors import Problem
 from accelsim.inputs.units import format_bits, format_si, listed
 from accelsim.show.report import percent
-from accelsim.show.table import Column, Piece, Row, Table, dim, heading, legend
+from accelsim.show.table import Column, Piece, Row, Table, dim, facts, heading, legend
 
 _MOST = 8
 _DOUBT = {
@@ -109,19 +109,19 @@ def gpu_report(gpu: Gpu) -> Iterator[Piece]:
     """One GPU: its figures, where they come from, and which are doubtful."""
     capability = ".".join(map(str, gpu.compute_capability))
     yield heading(f"{gpu.name}: {gpu.chip}, {gpu.generation}, compute capability {capability}")
-    figures = (
-        ("SMs", str(gpu.sms)),
-        ("clock", f"{gpu.boost_hz / 1e6:.0f} MHz boost, {gpu.tensor_hz / 1e6:.0f} MHz for tensor peaks"),
-        ("memory", f"{_bytes(gpu.memory_bytes)} {gpu.memory_type}, {_rate(gpu.dram_bytes_per_s)}"),
-        ("L2", f"{_size(gpu.l2_bytes)}, {_rate(gpu.l2_bytes_per_s)}"),
-        ("SM", f"{_size(gpu.smem_bytes)} shared memory ({_size(gpu.smem_per_block_bytes)} a block), "
-               f"{gpu.registers} registers, {gpu.warps} warps, {gpu.blocks} blocks"),
-        ("NVLink", _rate(gpu.nvlink_bytes_per_s) if gpu.nvlink_bytes_per_s else "none"),
-        ("TDP", f"{gpu.tdp_w:.3g} W"),
-        ("MIG", listed(f"{p.name} ({p.sms} SMs, {p.memory_eighths}/8 memory)" for p in gpu.mig.values()) or "none"),
-        ("devices", listed(gpu.devices) or "none"),
-    )  # fmt: skip
-    yield from (f"{name:<8} {text}" for name, text in figures)
+    figures = {
+        "SMs": str(gpu.sms),
+        "clock": f"{gpu.boost_hz / 1e6:.0f} MHz boost, {gpu.tensor_hz / 1e6:.0f} MHz for tensor peaks",
+        "memory": f"{_bytes(gpu.memory_bytes)} {gpu.memory_type}, {_rate(gpu.dram_bytes_per_s)}",
+        "L2": f"{_size(gpu.l2_bytes)}, {_rate(gpu.l2_bytes_per_s)}",
+        "SM": f"{_size(gpu.smem_bytes)} shared memory ({_size(gpu.smem_per_block_bytes)} a block), "
+        f"{gpu.registers} registers, {gpu.warps} warps, {gpu.blocks} blocks",
+        "NVLink": _rate(gpu.nvlink_bytes_per_s) if gpu.nvlink_bytes_per_s else "none",
+        "TDP": f"{gpu.tdp_w:.3g} W",
+        "MIG": listed(f"{p.name} ({p.sms} SMs, {p.memory_eighths}/8 memory)" for p in gpu.mig.values()) or "none",
+        "devices": listed(gpu.devices) or "none",
+    }
+    yield from facts(figures, 8)
     yield ""
     rows = [
         {
@@ -202,7 +202,7 @@ def kernel_report(kernel: Kernel, *, quiet: bool = False) -> Iterator[Piece]:
         "energy": f"{format_si(kernel.energy_j, 'J')} at {kernel.power_w:.0f} W of board power",
         "bottleneck": kernel.bottleneck,
     }
-    yield from (f"{name:<11} {text}" for name, text in lines.items())
+    yield from facts(lines, 11)
     if quiet:
         return
     parts = [{"part": name, "time_us": time_us} for name, time_us in kernel.parts_us.items() if time_us > 0]
@@ -306,7 +306,7 @@ def memory_bound_report(document: Mapping[str, Any]) -> Iterator[Piece]:
         "traffic": f"DRAM {_bytes(document['dram_bytes'])} at {_rate(document['bytes_per_s'])}",
         "intensity": f"{document['intensity']:.4g} FLOP/B",
     }
-    yield from (f"{name:<11} {text}" for name, text in lines.items())
+    yield from facts(lines, 11)
 
 
 def advice_json(advice: Advice) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 from accelsim.gpu.serve import GROUPS, OperatorTime, Request, Serving, front
 from accelsim.gpu.train import TrainingStep
 from accelsim.inputs.units import format_si
-from accelsim.show.table import Column, Piece, Row, Table, dim, legend
+from accelsim.show.table import Column, Piece, Row, Table, dim, facts, legend
 
 _MOST = 40
 """Points of a sweep from which only the front is shown."""
@@ -61,9 +61,8 @@ def serving_report(model: str, gpu: str, request: Request, point: Serving, mode:
     )
     until = f" to {_seconds(point.first_token_s)}" if point.first_token_s > point.prompt_s else ""
     steps = f"{until}: all prompts arrive at once, {point.step_sequences} in a step"
-    yield from (
-        f"{name:<12} {text}"
-        for name, text in {
+    yield from facts(
+        {
             "serves": f"{sequences}, {split.text}",
             "first token": f"{_seconds(point.prompt_s)}{steps}",
             "each token": f"{_seconds(point.token_s)}, or {1 / point.token_s:,.1f} tokens/s of a sequence",
@@ -71,7 +70,7 @@ def serving_report(model: str, gpu: str, request: Request, point: Serving, mode:
             "memory": f"{format_si(memory.total, 'B')} of a GPU's {format_si(memory.room, 'B')} for a stack: "
             f"{memory.text}",
             "energy": f"{format_si(point.energy_j, 'J')} a token, prompts too, at {point.power_w:.0f} W of a GPU",
-        }.items()
+        }
     )
     rows = [_operator(part.name, [part], point) for part in point.operators]
     groups = {group: [part for part in point.operators if part.group == group] for group in GROUPS}
@@ -187,16 +186,15 @@ def training_report(model: str, gpu: str, steps: Sequence[TrainingStep], mode: s
     training, memory = step.training, step.memory
     tokens = training.batch * training.sequence
     yield f"{model} on {step.gpus} x {gpu}, {training.precision}; products {mode}"
-    yield from (
-        f"{name:<12} {text}"
-        for name, text in {
+    yield from facts(
+        {
             "trains": f"{training.batch} sequences of {training.sequence} tokens, {step.split.text} dp {training.dp}, "
             f"{training.micro} in a micro-batch",
             "step": f"{_seconds(step.step_s)}, {step.utilization:.1%} of the peak",
             "throughput": f"{step.tokens_per_s:,.0f} tokens/s, {step.tokens_per_s / step.gpus:,.0f} of a GPU",
             "memory": f"{format_si(memory.total, 'B')} of a GPU's {format_si(memory.room, 'B')}: {memory.text}",
             "energy": f"{format_si(step.energy_j, 'J')}, {format_si(step.energy_j / tokens, 'J')} a token",
-        }.items()
+        }
     )
     parts = [{"name": name, "s": s, "share": s / step.step_s} for name, s in step.parts_s.items()]
     columns = (Column("part", "name"), Column("time", "s", _seconds), Column("", "share", "{:.1%}".format))
