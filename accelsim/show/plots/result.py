@@ -137,7 +137,7 @@ def _draw_bars(
     for stack in _stacks(rows, components, colours):
         ax.barh(range(len(components)), stack.length, 0.7, stack.begin, color=stack.colour)
     shares = _shares(rows, components)
-    most = max(top for top, _ in shares)
+    most = max((top for top, _ in shares), default=1.0)
     for index, (top, share) in enumerate(shares):
         ax.annotate(share, (top, index), (2, 0), textcoords="offset points", va="center", fontsize="small")
     ax.set_xlim(0, most / (1 - min(0.6, _PERCENT / letters)))

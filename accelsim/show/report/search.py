@@ -80,8 +80,8 @@ def work_line(nodes: int, evaluated: int, table_bytes: int) -> str:
 def population_line(search: SearchResult, mappings: int, most_pj: float | None) -> str:
     """How many valid mappings there are, and how much [pJ] the worst may need (`accelsim spread` tells more)."""
     text = f"{large(mappings)} mappings are valid"
-    if most_pj:
-        text += f"; none needs more than {times(ratio(most_pj, search.best.energy_pj))} the energy of this one"
+    if most_pj and search.best.energy_pj > 0:
+        text += f"; none needs more than {times(most_pj / search.best.energy_pj)} the energy of this one"
     return text
 
 
