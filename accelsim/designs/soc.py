@@ -105,7 +105,6 @@ class SystemResult:
     why_not: Mapping[tuple[str, str], str]
     assignment: Assignment
     gap: float
-    energy_pj: float
     crossing_bits: float
 
     @property
@@ -113,17 +112,24 @@ class SystemResult:
         """Whether no assignment, with any mappings, is better."""
         return self.gap == 0.0
 
+    def runs(self, layer: int) -> list[tuple[str, int, LayerCost]]:
+        """Engines that run a layer, how often, and what a run costs there."""
+        engines = zip(self.system.engines, self.assignment.runs[layer].tolist(), self.costs[layer], strict=True)
+        return [(engine.name, many, cost) for engine, many, cost in engines if many and cost is not None]
+
+    @property
+    def energy_pj(self) -> float:
+        """Energy of one run of the network, and of what crosses between engines."""
+        energy = sum(many * cost.energy_pj for at in range(len(self.costs)) for _, many, cost in self.runs(at))
+        return energy + self.crossing_bits * self.system.crossing_pj_per_bit
+
     def busy_s(self) -> dict[str, float]:
         """Time for which each engine works on one run of the network [s]."""
-        runs = self.assignment.runs
-        return {
-            engine.name: sum(
-                int(runs[at, e]) * cost.seconds
-                for at, row in enumerate(self.costs)
-                if (cost := row[e]) is not None and runs[at, e]
-            )
-            for e, engine in enumerate(self.system.engines)
-        }
+        found: dict[str, float] = dict.fromkeys((engine.name for engine in self.system.engines), 0)
+        for at in range(len(self.costs)):
+            for name, many, cost in self.runs(at):
+                found[name] += many * cost.seconds
+        return found
 
 
 @fields.formed(forms.text(quantity_pattern(["pJ/bit", "fJ/bit", "nJ/bit"])))
@@ -336,26 +342,10 @@ def map_on_system(
     if any(cost is not None and cost != _at_least(cost) for row in rows for cost in row):
         lower = [tuple(cost and _at_least(cost) for cost in row) for row in rows]
         least = solve(_costs(system, workload, lower))
-    engines = [int(row.argmax()) for row in assignment.runs]
-    energy = sum(
-        int(assignment.runs[at, e]) * cost.energy_pj
-        for at, row in enumerate(rows)
-        for e, cost in enumerate(row)
-        if cost is not None and assignment.runs[at, e]
-    )
-    crossing = costs.crossing_bits(engines)
+    crossing = costs.crossing_bits([int(row.argmax()) for row in assignment.runs])
     gap = max(0.0, assignment.value / least.bound - 1.0) if least.bound > 0 else 0.0
-    return SystemResult(
-        system,
-        workload,
-        objective,
-        tuple(rows),
-        why,
-        assignment,
-        gap if gap > _TOLERANCE else 0.0,
-        energy + crossing * system.crossing_pj_per_bit,
-        crossing,
-    )
+    gap = gap if gap > _TOLERANCE else 0.0
+    return SystemResult(system, workload, objective, tuple(rows), why, assignment, gap, crossing)
 
 
 def _constraints(asked: Path | Node, machine: Architecture, einsum: Einsum) -> Constraints:
@@ -485,20 +475,18 @@ def layer_rows(found: SystemResult) -> list[dict[str, Any]]:
     """For each layer its runs on each engine, what they cost there, and what they would cost on the others."""
     rows = []
     for at, (layer, costs) in enumerate(zip(found.workload.layers, found.costs, strict=True)):
-        runs = found.assignment.runs[at]
-        engines = {engine.name: int(runs[e]) for e, engine in enumerate(found.system.engines) if runs[e]}
+        runs = found.runs(at)
         by_engine = {
             engine.name: None if cost is None else {"energy_pj": cost.energy_pj, "seconds": cost.seconds}
             for engine, cost in zip(found.system.engines, costs, strict=True)
         }
-        here = [(int(n), cost) for n, cost in zip(runs, costs, strict=True) if n and cost is not None]
         rows.append(
             {
                 "layer": layer.name,
                 "operation": layer.operation,
-                "runs": engines,
-                "energy_pj": sum(n * cost.energy_pj for n, cost in here),
-                "seconds": sum(n * cost.seconds for n, cost in here),
+                "runs": {name: many for name, many, _ in runs},
+                "energy_pj": sum(many * cost.energy_pj for _, many, cost in runs),
+                "seconds": sum(many * cost.seconds for _, many, cost in runs),
                 "start_s": found.assignment.starts[at] if found.assignment.starts else None,
                 "of_one_run": by_engine,
             }

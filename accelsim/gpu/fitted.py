@@ -337,10 +337,9 @@ _FASTEST = 0.05
 """Share of the rows that are faster than that."""
 
 
-def fit_sets(kind: OperatorKind, rows: Rows, common: Constants | None = None) -> Fitted:
-    """Fit the constants of a kind to the rows that are not held out.
+def fit_sets(kind: OperatorKind, rows: Rows) -> Fitted:
+    """Fit the constants of a kind to the rows that are not held out; sets of fewer than 40 rows are left out.
 
-    `common`: what those of all rows are near; by default where each begins. Sets of fewer than 40 rows are left out.
     Raises AccelsimError if SciPy is not installed, or there are too few rows.
     """
     rows = rows.take(~rows.held)
@@ -356,7 +355,7 @@ def fit_sets(kind: OperatorKind, rows: Rows, common: Constants | None = None) ->
         """Fit a set near the first one of several that there is."""
         if members.sum() < _LEAST_ROWS:
             return
-        prior = next((found[other].values for other in near if other in found), common or start)
+        prior = next((found[other].values for other in near if other in found), start)
         own = rows.take(members)
         gpus = tuple(rows.gpus[which].name for which in np.unique(own.which).tolist())
         weight = _PRIOR_WEIGHT if key[2] in families else _WIDE_PRIOR_WEIGHT
@@ -413,37 +412,10 @@ def _fit(kind: OperatorKind, rows: Rows, prior: Constants, prior_weight: float) 
 FILE = Path(__file__).with_name("kernels.json")
 
 
-def to_json(kinds: Mapping[str, tuple[Fitted, Mapping[str, str]]], about: Mapping[str, str]) -> str:
-    """Text of the file of constants, a set a line; with each kind the table that it was fitted to."""
-    lines = ["{", *(f" {json.dumps(name)}: {json.dumps(text)}," for name, text in about.items()), ' "kinds": {']
-    for name, (fitted, source) in kinds.items():
-        constants = list(fitted.sets[0].values)
-        head = ", ".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in source.items())
-        lines += [
-            f"  {json.dumps(name)}: {{{head}, {json.dumps('constants')}: {json.dumps(constants)}, ",
-            '   "sets": [',
-        ]
-        lines += [
-            "    "
-            + json.dumps([one.stack, one.variant, one.family, one.gpus, one.rows, list(one.values.values())])
-            + ","
-            for one in fitted.sets
-        ]
-        lines[-1] = lines[-1].removesuffix(",")
-        lines.append("   ]},")
-    lines[-1] = lines[-1].removesuffix(",")
-    return "\n".join([*lines, " }", "}"]) + "\n"
-
-
 @cache
 def _shipped() -> Mapping[str, Any]:
     kinds: Mapping[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))["kinds"]
     return kinds
-
-
-def shipped_kinds() -> list[str]:
-    """Names of the kinds whose constants come with accelsim."""
-    return list(_shipped())
 
 
 def sources(kind: str) -> Mapping[str, str]:

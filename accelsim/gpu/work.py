@@ -42,7 +42,6 @@ from accelsim.gpu.quantised import (
 
 WIDE = 2.0
 """Bytes of a word of activations, and of what is not quantised: embedding, output layer, routing."""
-_KINDS = (PREFILL, DECODE, MLA_PREFILL, MLA_DECODE, EXPERTS, PRODUCT, NCCL, ONE_SHOT)
 _Cost = tuple[Floats, Floats, Floats]
 """Time [us], time of the operations at the peak [us], and DRAM bytes."""
 

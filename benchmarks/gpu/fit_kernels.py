@@ -10,10 +10,12 @@ errors. With `--only`, kinds whose table has another name keep what the file has
 from __future__ import annotations
 
 import argparse
+import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
-from accelsim.gpu.fitted import FILE, fit_sets, roofline_of, shipped, shipped_kinds, sources, to_json
+from accelsim.gpu.fitted import FILE, Fitted, fit_sets, roofline_of, shipped, sources
 from accelsim.gpu.kernel_tables import read_kernels
 
 ABOUT = {
@@ -23,13 +25,39 @@ ABOUT = {
 }
 
 
+def to_json(kinds: Mapping[str, tuple[Fitted, Mapping[str, str]]], about: Mapping[str, str]) -> str:
+    """Text of the file of constants, a set a line; with each kind the table that it was fitted to."""
+    lines = ["{", *(f" {json.dumps(name)}: {json.dumps(text)}," for name, text in about.items()), ' "kinds": {']
+    for name, (fitted, source) in kinds.items():
+        constants = list(fitted.sets[0].values)
+        head = ", ".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in source.items())
+        lines += [
+            f"  {json.dumps(name)}: {{{head}, {json.dumps('constants')}: {json.dumps(constants)}, ",
+            '   "sets": [',
+        ]
+        lines += [
+            "    "
+            + json.dumps([one.stack, one.variant, one.family, one.gpus, one.rows, list(one.values.values())])
+            + ","
+            for one in fitted.sets
+        ]
+        lines[-1] = lines[-1].removesuffix(",")
+        lines.append("   ]},")
+    lines[-1] = lines[-1].removesuffix(",")
+    return "\n".join([*lines, " }", "}"]) + "\n"
+
+
 def main() -> None:
     """Fit and write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", default="")
     arguments = parser.parse_args()
-    kinds = {name: (shipped(name), sources(name)) for name in shipped_kinds()} if arguments.only else {}
+    kinds = (
+        {name: (shipped(name), sources(name)) for name in json.loads(FILE.read_text())["kinds"]}
+        if arguments.only
+        else {}
+    )
     for path in sorted(arguments.folder.glob("*.csv")):
         for table in read_kernels(path) if arguments.only in path.name else []:
             for kind in (table.kind, roofline_of(table.kind)):
