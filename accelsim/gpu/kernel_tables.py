@@ -65,15 +65,16 @@ def _word_bytes(words: Sequence[str]) -> Floats:
     return np.array([BYTES[format_of(word) or "bf16"] for word in words])
 
 
+_SIZES = {"batch": "batch_size", "tokens": "isl", "heads": "num_heads", "cached": "step"}
+"""Columns of the sizes that all attention has."""
+
+
 def _attention(_: Gpu, numbers: Numbers, words: Words) -> Shapes:
     shared = numbers["num_key_value_heads"]
     return attention_shapes(
-        batch=numbers["batch_size"],
-        tokens=numbers["isl"],
-        heads=numbers["num_heads"],
+        **{size: numbers[column] for size, column in _SIZES.items()},
         kv_heads=np.where(shared > 0, shared, numbers["num_heads"]),
         head_size=numbers["head_dim"],
-        cached=numbers["step"],
         window=numbers["window_size"],
         query_bytes=_word_bytes(words["attn_dtype"]),
         cache_bytes=_word_bytes(words["kv_cache_dtype"]),
@@ -82,14 +83,8 @@ def _attention(_: Gpu, numbers: Numbers, words: Words) -> Shapes:
 
 def _latent(absorbed: bool) -> Builder:
     def shapes(_: Gpu, numbers: Numbers, words: Words) -> Shapes:
-        return latent_shapes(
-            batch=numbers["batch_size"],
-            tokens=numbers["isl"],
-            heads=numbers["num_heads"],
-            cached=numbers["step"],
-            absorbed=absorbed,
-            cache_bytes=_word_bytes(words["kv_cache_dtype"]),
-        )
+        sizes = {size: numbers[column] for size, column in _SIZES.items()}
+        return latent_shapes(**sizes, absorbed=absorbed, cache_bytes=_word_bytes(words["kv_cache_dtype"]))
 
     return shapes
 

@@ -128,21 +128,11 @@ class Pricing:
     def _attention(self, batch: Floats, tokens: Floats, cached: Floats, heads: Floats, kv_heads: Floats) -> _Cost:
         one, latent = bool(tokens[0] == 1), self.decoder.latent
         kind = (MLA_PREFILL, MLA_DECODE)[one] if latent else (PREFILL, DECODE)[one]
-        shapes = (
-            latent_shapes(
-                batch=batch, tokens=tokens, heads=heads, cached=cached, absorbed=one, cache_bytes=self.cache_bytes
-            )
-            if latent
-            else attention_shapes(
-                batch=batch,
-                tokens=tokens,
-                heads=heads,
-                kv_heads=kv_heads,
-                head_size=self.decoder.head_size,
-                cached=cached,
-                cache_bytes=self.cache_bytes,
-            )
-        )
+        sizes = {"batch": batch, "tokens": tokens, "heads": heads, "cached": cached, "cache_bytes": self.cache_bytes}
+        if latent:
+            shapes = latent_shapes(**sizes, absorbed=one)
+        else:
+            shapes = attention_shapes(**sizes, kv_heads=kv_heads, head_size=self.decoder.head_size)
         times = time_attention(self.gpu, shapes, latent=latent, stack=self._stack_of(kind))
         return self._cost(kind, shapes, times)
 
