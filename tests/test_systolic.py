@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 from dataclasses import replace
@@ -14,12 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accelsim import load_architecture, load_workload, map_einsum
-from accelsim.importers.scalesim_comparison import DATAFLOWS, ScaleSimCase, evaluate_fold, gemm
+from accelsim.importers.scalesim_comparison import DATAFLOWS, HELD, ScaleSimCase, evaluate_fold, gemm, systolic_array
 from accelsim.inputs.architecture import Architecture, Axis, Compute, Level
-from accelsim.inputs.constraints import Constraints
+from accelsim.inputs.constraints import Block, Constraints, LevelConstraint
 from accelsim.inputs.errors import AccelsimError, SpecError
 from accelsim.inputs.level_features import Instruction, Systolic
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
+from accelsim.inputs.objective import Objective
 from accelsim.inputs.workload import ROLES, Einsum, Tensor
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
@@ -30,6 +32,7 @@ from accelsim.population.counting import Nest
 from accelsim.population.extremes import largest_value
 from accelsim.population.sampling import CYCLES
 from accelsim.results.explain import same_as_walked
+from accelsim.search.exact.solve import Solver
 from tests.brute import ragged_cost, truth
 from tests.problems import MOST, problem
 from tests.strategies import cases, energy_table, ragged_case
@@ -197,6 +200,49 @@ def test_folds__are_scale_sims(dataflow):
         assert evaluate_fold(case).cycles == folds * (preload + case.rows + case.columns - 2 + stream)
 
 
+FASTEST = Objective.parse("cycles")
+
+
+@pytest.mark.parametrize("dataflow", DATAFLOWS)
+def test_bound__has_all_folds_where_loops_leave_remainders(dataflow):
+    """Each fold takes skew and rows again; there are as many as pieces of rows times pieces of columns."""
+    rng, more = random.Random(11), 0
+    for _ in range(20):
+        bounds = {dim: rng.randint(1, 17) for dim in "MNK"}
+        case = ScaleSimCase("", "", rng.randint(1, 5), rng.randint(1, 5), dataflow, bounds, {})
+        along = zip("yx", DATAFLOWS[dataflow], strict=False)
+        axes = {axis: Block(only=frozenset({dim})) for axis, dim in along}
+        machine = systolic_array(case.rows, case.columns, HELD[dataflow])
+        constraints = Constraints((LevelConstraint(machine.levels[0].name, **axes),))
+        space = MapSpace(encode(machine, gemm(bounds)), constraints, frozenset("MNK"))
+
+        bound = Solver(space, cycles=True).search(objective=FASTEST).root_bound
+
+        assert bound == evaluate_fold(case).cycles
+        down, across = (bounds[dim] for dim in DATAFLOWS[dataflow][:2])
+        more += -(-down // case.rows) * -(-across // case.columns) > -(-down * across // (case.rows * case.columns))
+    assert more > 5
+
+
+def test_bound__lets_words_of_a_window_stay_where_loops_go_back_as_far_as_one_steps():
+    """A convolution whose inputs stay, on all small arrays: the bound at the root is that of brute force, mostly."""
+    equal = looked = 0
+    for p, r, stride, x, y in itertools.product((4, 6), (2, 3), (1, 2), (1, 2, 4), (1, 2, 3)):
+        ranks = ((("P", stride), ("R", 1)),), ((("R", 1),),), ((("P", 1),),)
+        tensors = tuple(
+            Tensor(role, rank, role, output=role == "Outputs")
+            for role, rank in zip(("Inputs", "Weights", "Outputs"), ranks, strict=True)
+        )
+        machine, einsum = hand("Inputs", x=Axis(x), y=Axis(y)), Einsum("conv", {"P": p, "R": r}, tensors)
+        known = truth(machine, einsum, Constraints(), MOST)
+        assert known is not None
+        bound = Solver(MapSpace(encode(machine, einsum)), cycles=True).search(objective=FASTEST).root_bound
+        assert bound <= known.best(0.0, 1.0)
+        equal += bound == known.best(0.0, 1.0)
+        looked += 1
+    assert equal > looked / 2
+
+
 def test_machine__that_cannot_hold_it_is_refused():
     """The PEs must keep what stays in place, and there is one array."""
     einsum, mapping = matmul(5, 3, 8, "Weights", "K=2 M=5")
@@ -320,6 +366,9 @@ def check_remainders(make):
             assert found.best.cycles == min(cycles), seed
             assert found.certificate is not None
             assert found.certificate.proved, seed
+            space = MapSpace(encoded, None, frozenset(imperfect))
+            no_slower = Solver(space, cycles=True).search(objective=FASTEST, limit=min(cycles))
+            assert no_slower.found.many[0], seed  # no bound on the way is above it
             looked += 1
     assert looked > PROBLEMS / 10
 

@@ -12,13 +12,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from accelsim.mapspace.space import MapSpace
-from accelsim.model.encode import STREAM, Bools, Floats, Ints
+from accelsim.model.encode import STREAM, Bools, Constants, Floats, Ints
 from accelsim.model.limits import different_sums
 from accelsim.search.exact.mixed import LimitedPort, MixedBounds
 from accelsim.search.exact.node import CostTables
 from accelsim.search.exact.orders import HALO_REUSE, NONE, STATIONARY, Places, candidate_orders, dominating
 from accelsim.search.exact.shapes import Options, make_options, pick_busy, pick_options
 from accelsim.search.exact.tables import Bounds
+
+MOST_IN_TURN = 500_000
+"""Pairs of ways to spread over two networks that are looked at, at most, for what compute units do in turn."""
 
 
 def make_cost_tables(
@@ -133,6 +136,7 @@ def make_cost_tables(
         needed=needed,
         deepest=np.array(bounds.deepest, np.int64),
         least_inside=bounds.least_inside,
+        in_turn=_in_turn(space, grid.options),
     )
     return with_mixed(cost_tables, bounds, ports, mixed, words, waits) if mixed or words or waits else cost_tables
 
@@ -251,6 +255,61 @@ def _merges(bounds: Bounds, every: bool) -> Bools:
     levels = range(len(space.encoded.architecture.levels))
     streams = space.encoded.constants.array[STREAM] >= 0  # by the loops at its array
     return np.array([within, within and not streams and structure.window < 0 and all(map(space.is_unbound, levels))])
+
+
+def _in_turn(space: MapSpace, options: Sequence[Options]) -> Floats:
+    """What one compute unit asks for in turn at least, and its steps; see `CostTables` and docs/exact.md, section 6."""
+    c, levels = space.encoded.constants, len(options)
+    found = np.zeros((levels + 1, len(c.relevant) + 1))
+    if not (space.imperfect or (c.stationary & c.windowed & (c.most_held == 1)).any()):
+        return found
+    wide = [level for level, each in enumerate(options) if each.spread.max(initial=1) > 1]
+    alone = len(wide) == 1
+    left = c.bounds[None, :]  # indices of each dimension, for each way to spread further in
+    share = np.full((len(c.rank), 1), 0.5)
+    for level in range(levels - 1, -1, -1):
+        spreads = options[level].x * options[level].y
+        spreads = spreads if alone else -_least_rows(-spreads)
+        if len(left) * len(spreads) > MOST_IN_TURN:
+            break
+        left = (-(left[:, None] // -spreads)).reshape(-1, left.shape[1])
+        left = left if alone else _least_rows(left)
+        if alone and level == wide[0]:
+            share = np.array([_moving_share(c, t, spreads) for t in range(len(c.rank))])
+        found[level, -1] = left.prod(axis=1).min()
+        for t, ranks in enumerate(c.rank):
+            moves = c.relevant[t]
+            words = np.ones(len(left))
+            for rank in set(ranks[moves].tolist()):
+                words *= left[:, moves & (ranks == rank)].max(axis=1)
+            if c.most_held[t] == 1:
+                words = np.maximum(words, share[t] * left[:, moves].prod(axis=1))
+            found[level, t] = words.min()
+    return found
+
+
+def _moving_share(c: Constants, t: int, spreads: Ints) -> Floats:
+    """Of the steps that may move a tensor's word in a compute unit, how many do at least, for ways to spread alone.
+
+    Half of them, where the loops inside one on the rank of a window may go back as far as it steps; else all.
+    """
+    share = np.ones(len(spreads))
+    if (np.bincount(c.rank[t][c.relevant[t]]) > 2).any():
+        return share / 2
+    for d, e in itertools.permutations(np.flatnonzero(c.relevant[t]).tolist(), 2):
+        if c.rank[t, d] == c.rank[t, e]:
+            turns, rest = np.divmod(c.factor[t, d] * spreads[:, d], c.factor[t, e] * spreads[:, e])
+            share[(rest == 0) & (turns >= 1) & (turns * spreads[:, e] < c.bounds[e])] = 0.5
+    return share
+
+
+def _least_rows(rows: Ints) -> Ints:
+    """Those of some rows of numbers that no other is as small as everywhere."""
+    rest, kept = np.unique(rows, axis=0), list[Ints]()
+    while len(rest):  # in lexical order: none is as small as the first
+        kept.append(rest[0])
+        rest = rest[(rest < rest[0]).any(axis=1)]
+    return np.array(kept)
 
 
 def _by_spread(stride: Ints, options: Options) -> Ints:

@@ -52,7 +52,10 @@ def bound_of(
     spreads, total = g.spreads[level], shapes.box.shape[1]
     least_cycles = 0 if goal.energy_only[0] else least_port_cycles(c, g, node, s, level)
     best, most = np.inf, g.most[CYCLES]
-    steps = g.macs[0] * float(c.mac_cycles[0]) / float(s.level[level, USED])
+    used = float(s.level[level, USED])
+    steps = max(g.macs[0] / used, node.steps[level]) * float(c.mac_cycles[0])
+    last = c.whole.shape[0]
+    least_steps = g.in_turn[level, last] / used * float(c.mac_cycles[0])
     settled = settled_energy(c, g, node, s, level)
     enough, units = np.inf, node.read[level, 0] + node.written[level, 0]
     node.column[WORDS] = 0.0  # where they count there is a table
@@ -62,9 +65,9 @@ def bound_of(
         if goal.kind[0] == BEST and found.many[0] == found.value.shape[0]:
             enough = min(enough, found.value[found.many[0] - 1])
     for b in range(spreads):
-        cycles = np.ceil(steps / g.edges[level, b] * (1.0 - SURE))
+        cycles = np.ceil(max(steps / g.edges[level, b], least_steps) * (1.0 - SURE))
         if c.array[PE] >= 0 and not goal.energy_only[0]:
-            cycles = least_array_cycles(c, shapes, node, s, level, inside, g.edges[level, b], cycles)
+            cycles = least_array_cycles(c, shapes, g, node, s, level, inside, g.edges[level, b], cycles)
         first = base + b * total + shape
         computing = cycles
         cycles += float(node.waits[level])

@@ -433,8 +433,8 @@ def least_costs(space: MapSpace) -> tuple[float, float]:
     macs, needed = space.encoded.einsum.macs, needed_words(space)
     least = [[1.0 / (fanout[0] * fanout[1])] * len(needed) for fanout in c.fanout.tolist()]
     moved = least_inside(space, narrow_energies(c), needed, space.may_keep, least)[0, 0].sum()
-    cycles = least_cycles(space, needed)
-    return (macs * float(c.mac[0]) + float(moved)) * (1 - NEARLY), cycles * (1 - NEARLY)
+    cycles = math.ceil(least_cycles(space, needed) * (1 - NEARLY))
+    return (macs * float(c.mac[0]) + float(moved)) * (1 - NEARLY), cycles
 
 
 def _floor(space: MapSpace, objective: Objective) -> float:

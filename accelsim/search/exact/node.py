@@ -40,7 +40,9 @@ class CostTables(NamedTuple):
     what the tables further in count off at most for each further copy, if there is one number; widest : float64[L],
     children in use below a level at most; needed : int64[T], different words that the multiply-accumulates ask for;
     deepest : int64[T], innermost level that may keep it; least_inside : float64[L + 1, T], least share that networks
-    from a level inwards leave.
+    from a level inwards leave; in_turn : float64[L + 1, T + 1], words of each
+    tensor that one compute unit asks for in turn at least, and its steps, if only networks from a level inwards spread;
+    0 but with remainders, or where a PE of an array holds a word of a window.
     """
 
     in_time: Bools
@@ -93,6 +95,7 @@ class CostTables(NamedTuple):
     needed: Ints
     deepest: Ints
     least_inside: Floats
+    in_turn: Floats
 
 
 class SearchNode(NamedTuple):
@@ -111,7 +114,9 @@ class SearchNode(NamedTuple):
     : float64[4], what counts of it or at least of all its completions; failed : int64[L, *, 2T + 1], groups down and up
     of each tensor, and what is kept, of tiles that led to nothing, many_failed : int64[L] of them; free : bool[L, D],
     temporal loops that are stepped through, where words are counted with remainders; span : int64[L + 1, D], what the
-    loops from a level inwards cover.
+    loops from a level inwards cover; steps : float64[L + 1], held_in_turn : float64[L + 1, T], where dimensions leave
+    remainders: steps of the first compute unit and words that its PE holds, if it did all inside a tile in turn; first
+    : float64[D], how many indices of each dimension these are.
     """
 
     mapping: Batch
@@ -150,3 +155,6 @@ class SearchNode(NamedTuple):
     many_failed: Ints
     free: Bools
     span: Ints
+    first: Floats
+    steps: Floats
+    held_in_turn: Floats

@@ -140,6 +140,7 @@ def _all_port_cycles(c: Constants, g: CostTables, s: Detail, level: int, p: int,
 def least_array_cycles(
     c: Constants,
     shapes: Shapes,
+    g: CostTables,
     node: SearchNode,
     s: Detail,
     level: int,
@@ -163,7 +164,7 @@ def least_array_cycles(
     for t in range(c.whole.shape[0]):
         if c.stationary[t]:
             held += 1
-            total += _least_tiles(c, shapes, node, s, level, inside, spread, t)
+            total += _least_tiles(c, shapes, g, node, s, level, inside, spread, t)
     if c.array[STREAM] >= 0:
         rows, d = c.array[FITTING], c.array[STREAM]
         if d < c.bounds.shape[0] and shapes.ragged[d]:
@@ -174,16 +175,28 @@ def least_array_cycles(
 
 @jit
 def _least_tiles(
-    c: Constants, shapes: Shapes, node: SearchNode, s: Detail, level: int, inside: int, spread: float, t: int
+    c: Constants,
+    shapes: Shapes,
+    g: CostTables,
+    node: SearchNode,
+    s: Detail,
+    level: int,
+    inside: int,
+    spread: float,
+    t: int,
 ) -> int:
-    """How often what the PEs hold of a tensor changes at least; 1 where remainders make it hard to say."""
+    """How often what the PEs hold of a tensor changes at least."""
     m, share = node.mapping, 0.5 if c.windowed[t] else 1.0
-    for d in range(c.relevant.shape[1]):
-        if shapes.ragged[d]:
-            return 1
+    words = g.in_turn[level, t] / float(s.level[level, USED])
+    if shapes.moving.shape[1] > 0:  # there may be remainders
+        words = max(words, node.held_in_turn[level, t] / (spread if level < c.array[PE] else 1.0))
+    least = max(1, int(np.ceil(words / float(c.most_held[t]) * (1.0 - SURE))))
+    if shapes.moving.shape[1] > 0:
+        return least
     tiles = tiles_into(c, m.temporal[0], m.order[0], s, min(level, c.array[PE]), t)
     if level >= c.array[PE]:
         return int(tiles)
+    tiles = max(tiles, least)
     around, moving, words, below = float(s.level[level, STEPS]), 1.0, 1.0, 1.0
     all_around = around
     for d in range(c.relevant.shape[1]):

@@ -92,6 +92,43 @@ def flow_at_least(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, chi
     node.energy[child] = energy
     if child < levels and c.dma.shape[0] > 0 and c.dma[child, tensors, KIND] != NO_ENGINE:
         _moves_at_least(c, shapes, node, s, child)
+    _first_at_least(c, shapes, node, s, child)
+
+
+@jit
+def _first_at_least(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, child: int) -> None:
+    """Steps of the first compute unit, and words that its PE holds in turn, if all inside a tile were done in turn."""
+    node.steps[child] = 1.0
+    for d in range(c.bounds.shape[0]):
+        spread = 1
+        for lv in range(child):
+            spread *= s.place[lv, d, SPREAD]
+        node.first[d] = float(-(-c.bounds[d] // spread))
+        node.steps[child] *= node.first[d]
+    for t in range(c.whole.shape[0] if c.array[PE] >= 0 else 0):
+        if not c.stationary[t]:
+            continue
+        if child > c.array[PE]:
+            node.held_in_turn[child, t] = node.held_in_turn[child - 1, t]
+            continue
+        words, all_words, skips = 1.0, 1, False
+        for d in range(c.bounds.shape[0]):
+            if not c.relevant[t, d]:
+                continue
+            most, first_of_rank = node.first[d], True
+            for e in range(c.bounds.shape[0]):
+                if c.relevant[t, e] and c.rank[t, e] == c.rank[t, d]:
+                    first_of_rank &= d <= e
+                    most = max(most, node.first[e])
+            words *= most if first_of_rank else 1.0
+            all_words *= shapes.size[d, node.tile[child, d]]
+            skips |= c.factor[t, d] > 1
+        if not (c.windowed[t] or skips):
+            kept, s.at[child, t, TILE] = s.at[child, t, TILE], all_words
+            entering = _words_at_least(c, shapes, node, s, child, t) / float(s.level[child, USED])
+            s.at[child, t, TILE] = kept
+            words = max(words, entering)
+        node.held_in_turn[child, t] = words
 
 
 @jit

@@ -340,6 +340,9 @@ class Solver:
             many_failed=np.zeros(levels, np.int64),
             free=np.zeros((levels, dims), np.bool_),
             span=np.ones((levels + 1, dims), np.int64),
+            first=np.zeros(dims),
+            steps=np.zeros(levels + 1),
+            held_in_turn=np.zeros((levels + 1, tensors)),
         )
 
     def search(
