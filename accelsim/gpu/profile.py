@@ -188,27 +188,22 @@ class _ProfileRow:
         """Place of the row."""
         return self.table.mark(self.row)
 
-    def number(self, name: str, problems: Problems) -> float | None:
+    def number(self, name: str, problems: Problems, least: int = 0) -> float | None:
         """Number in a cell, or None with the mistake reported."""
         cell = self.cells[name]
-        if _NUMBER.fullmatch(cell) and math.isfinite(value := float(cell.replace(",", ""))):
+        value = float(cell.replace(",", "")) if _NUMBER.fullmatch(cell) else math.inf
+        if least <= value < math.inf:
             return value
         hint = "write a point for decimals, and commas between thousands alone" if "," in cell else ""
+        low, hint = (least, "leave out kernels that did not run") if value < least else (0, hint)
         written = self.table.head.cells[list(self.cells).index(name)]
-        problems.add(self.place(name), f"{written}: expected a number of at least 0, got {quoted(cell)}", hint)
+        problems.add(self.place(name), f"{written}: expected a number of at least {low}, got {quoted(cell)}", hint)
         return None
 
     def runs(self, name: str, problems: Problems) -> int | None:
         """How often something ran, or None with the mistake reported."""
-        value = self.number(name, problems)
-        if value is None or value >= 1:
-            return None if value is None else int(value)
-        written = self.table.head.cells[list(self.cells).index(name)]
-        hint = "leave out kernels that did not run"
-        problems.add(
-            self.place(name), f"{written}: expected a number of at least 1, got {quoted(self.cells[name])}", hint
-        )
-        return None
+        value = self.number(name, problems, 1)
+        return None if value is None else int(value)
 
     def place(self, name: str) -> Mark:
         """Place of a cell."""

@@ -54,9 +54,7 @@ def refuse_page(file: str | os.PathLike[str], layer: Einsum | None) -> None:
 
 def write_page(file: str | os.PathLike[str], page: str) -> Path:
     """Write a page as a whole or not at all."""
-    path = Path(file)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return _write(path, page.encode())
+    return write_directory(Path(file).parent, {Path(file).name: page.encode()})[0]
 
 
 def write_directory(directory: str | os.PathLike[str], files: Mapping[str, bytes]) -> list[Path]:
