@@ -187,3 +187,35 @@ def test_front__stopped_before_its_bounds_are_there_has_mappings_and_their_value
     for point, values in zip(found.points, found.values, strict=True):
         assert point.valid
         assert values == (point.energy_pj, point.cycles, next(e.used_words for e in point.levels if e.level == "GLB"))
+
+
+def test_remainders__are_evaluated_while_there_is_time(monkeypatch):
+    """Time is up when the search has listed what costs least: no more is evaluated, and the list bounds the rest."""
+    architecture, gemm = load_architecture("nvdla"), load_workload("gemm").layers[0]
+    einsum = dataclasses.replace(gemm, dims=dict(zip(gemm.dims, (7, 31, 61), strict=True)))
+    mapper.get_ready(encode(architecture, einsum), frozenset(einsum.dims))
+    now, listed, evaluated = [1.0], [], []
+    search, evaluate = Solver.search, mapper._evaluate
+
+    def late(solver, **options):
+        outcome = search(solver, **options)
+        if solver.space.imperfect:
+            listed.extend(outcome.found.value[: int(outcome.found.many[0])].tolist())
+            now[0] += 100.0
+        return outcome
+
+    def counted(*what):
+        evaluated.extend(listed[:1])
+        return evaluate(*what)
+
+    monkeypatch.setattr(mapper.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(Solver, "search", late)
+    monkeypatch.setattr(mapper, "_evaluate", counted)
+
+    found = map_einsum(architecture, einsum, imperfect="all", objective="edp", budget=Budget(seconds=50), workers=1)
+
+    assert len(listed) > 1
+    assert not evaluated
+    assert found.stop == "timeout"
+    assert found.certificate.bound == pytest.approx(min(listed[0], found.certificate.value))
+    assert found.certificate.bound <= found.certificate.value

@@ -412,6 +412,9 @@ def _seek_remainders(space: MapSpace, solver: Solver, aim: Aim, solved: Solved) 
         )
         solved.add(outcome)
         for i in range(int(outcome.found.many[0])):
+            if solved.best is not None and watch.end is not None and time.monotonic() > watch.end:
+                solved.stop, outcome.bound = "timeout", min(outcome.bound, float(outcome.found.value[i]))
+                break
             result = _evaluate(space, outcome.found.best, i)
             value = goal.of(result)
             if value < float(outcome.found.value[i]) * (1 - 1e-9):
@@ -422,7 +425,7 @@ def _seek_remainders(space: MapSpace, solver: Solver, aim: Aim, solved: Solved) 
             limit = solved.value * (1 + SURE * solved.walked)  # see `_seek`
             if result.valid and (value < solved.value or value <= limit) and aim.allows(result):
                 solved.best, solved.value, solved.walked = result, value, False
-        if outcome.stop != "exhausted" or outcome.bound >= solved.value * (1 - SURE):
+        if solved.stop != "exhausted" or outcome.bound >= solved.value * (1 - SURE):
             break
     solved.bound = min(solved.bound, outcome.bound)
 

@@ -243,9 +243,9 @@ def most_resting(tiles: int, spread: int, outer: tuple[int, ...] = ()) -> int:
     >>> most_resting(5, 2), most_resting(5, 2, (2,))
     (1, 3)
     """
-    passes, most = -(-tiles // spread), 0
+    passes, most, resting = -(-tiles // spread), 0, resting_tiles.plain()
     for outside in {-(-passes // bound) for bound in range(2, passes + 1)}:
-        most = max(most, int(resting_tiles(tiles, spread, -(-passes // outside))))
+        most = max(most, resting(tiles, spread, -(-passes // outside)))
     for at, size in enumerate(outer):
         for factor in range(2, min(size, passes) + 1):
             if factor == -(-passes // -(-passes // factor)):  # no longer than its number of passes needs
