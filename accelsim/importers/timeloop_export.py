@@ -389,6 +389,8 @@ def _unsaid(architecture: Architecture, einsum: Einsum) -> Iterator[str]:
             architecture.energy.find(f"{level.name} network", role, "transfer") for role in ROLES
         ):
             yield f"transfer to a single child (below {level.name})"
+        if level.link_transfers:
+            yield f"link transfers that may be left out (below {level.name})"
         if level.network_bandwidth is not None:
             yield f"bandwidth of a network (below {level.name})"
         if level.drain_reads:

@@ -78,11 +78,12 @@ class Level:
     is left out), unless it is a partial sum. `size_words` is shared by all tensors; `partition_words` (by role)
     replaces it where each has its own; both None means unlimited. In the outermost level all tensors of a layer must
     fit at once. Bandwidths are in words a cycle; None means unlimited; `network_bandwidth` is that of the network below
-    one instance, for all words that enter and leave it there. `tensors` is not None only for a storage node of an
-    uneven mapping (`inputs.nodes`), which may keep no others; the nodes of a level are neighbours of one name and share
-    its size and bandwidth. `systolic` is not None if the fanout is a systolic array, whose PEs are the next level.
-    `burst_bits`, of the outermost level, is what it moves at least at a time; it changes no cycles and no energy. `dma`
-    is not None if an engine moves the tiles. `overlap` is one of `OVERLAPS`.
+    one instance, for all words that enter and leave it there. With `link_transfers` its children pass words of inputs
+    on to their neighbours. `tensors` is not None only for a storage node of an uneven mapping (`inputs.nodes`), which
+    may keep no others; the nodes of a level are neighbours of one name and share its size and bandwidth. `systolic` is
+    not None if the fanout is a systolic array, whose PEs are the next level. `burst_bits`, of the outermost level, is
+    what it moves at least at a time; it changes no cycles and no energy. `dma` is not None if an engine moves the
+    tiles. `overlap` is one of `OVERLAPS`.
     """
 
     name: str
@@ -96,6 +97,7 @@ class Level:
     read_bandwidth: Fraction | None = None
     write_bandwidth: Fraction | None = None
     network_bandwidth: Fraction | None = None
+    link_transfers: bool = False
     keep: frozenset[str] = frozenset()
     bypass: frozenset[str] = frozenset()
     x: Axis = field(default_factory=Axis)
@@ -275,6 +277,7 @@ _FANOUT: Keys = {
     "y": Key(_EITHER_AXIS, "rows: a count, or a mapping", "1"),
     **_NETWORK,
     "bandwidth": Key(fields.rate, "of the network of one instance, for all words in and out of it", "unlimited", RATES),
+    "link_transfers": Key(fields.boolean, "a child takes words from the neighbour that took them in before", "false"),
     "systolic": SYSTOLIC,
     **COMPONENT,
     "class": Key(fields.name, "component class of the network, such as a wire", "none"),
@@ -451,6 +454,7 @@ def _levels(top: Fields, machine: _Machine) -> list[Level]:
     for index, item in enumerate(node.items):
         level = Fields(item, top.problems, _LEVEL)
         levels.append(_level(level, level.once(lines, "levels"), machine, first=index == 0))
+    _check_links(levels, [item for item in node.items if isinstance(item, MapNode)], top.problems)
     check_systolic(levels, [item for item in node.items if isinstance(item, MapNode)], top.problems)
     return levels
 
@@ -495,6 +499,7 @@ def _level(level: Fields, name: str, machine: _Machine, *, first: bool) -> Level
         read_bandwidth=_bandwidth(level, "read_bandwidth", word_bits, machine, efficiency),
         write_bandwidth=_bandwidth(level, "write_bandwidth", word_bits, machine, efficiency),
         network_bandwidth=_bandwidth(between, "bandwidth", word_bits, machine, Fraction(1)) if between else None,
+        link_transfers=between.value("link_transfers", False) if between else False,
         keep=keep,
         bypass=bypass,
         x=_axis(level, "x", array),
@@ -646,6 +651,20 @@ def _check_needed(part: Fields, name: str, needed: list[tuple[str, str]], machin
         if action == "transfer":
             hint = "give the `fanout` a `class` (wire, network), or `energy: {transfer: 0 pJ, source: …}`"
         part.problems.add(part.node, what, hint)
+
+
+def _check_links(levels: Sequence[Level], nodes: Sequence[MapNode], problems: Problems) -> None:
+    """Report link transfers of a systolic array, which passes all on, and into tiles whose moves take time alone."""
+    for index, level in enumerate(levels if len(nodes) == len(levels) else ()):
+        inside = levels[index + 1] if index + 1 < len(levels) else None
+        if not level.link_transfers:
+            continue
+        fanout = nodes[index].entries["fanout"]
+        if level.systolic is not None:
+            problems.add(fanout, "a systolic array passes all operands on already", "leave `link_transfers` out")
+        elif inside is not None and (inside.overlap != "all" or inside.dma is not None):
+            key = "dma" if inside.dma is not None else "overlap"
+            problems.add(fanout, f"`link_transfers` beside the `{key}` of {inside.name}", "leave one of them out")
 
 
 def check_systolic(levels: Sequence[Level], nodes: Sequence[MapNode], problems: Problems) -> None:

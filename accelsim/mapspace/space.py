@@ -34,6 +34,7 @@ from accelsim.model.encode import (
     Floats,
     Ints,
 )
+from accelsim.model.evaluate import refuse_linked_remainders
 
 MAX_ROWS = 20_000_000
 
@@ -97,6 +98,8 @@ class MapSpace:
         self.constraints = self.constraints.settled(encoded.architecture, encoded.einsum)
         self.encoded = encoded
         self.imperfect = imperfect
+        if imperfect:
+            refuse_linked_remainders(encoded.architecture.levels)
         levels = encoded.architecture.levels
         if rows := self._asked_rows():
             self.encoded = replace(encoded, constants=encoded.constants._replace(asked=np.array(rows, np.int64)))

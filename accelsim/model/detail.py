@@ -11,7 +11,7 @@ import numpy as np
 
 from accelsim.model.encode import Bools, Encoded, Floats, Ints
 
-TILE, READS, FILLS, UPDATES, TRANSFERS, PARTIAL, DOWN, UP, PASSING = range(9)
+TILE, READS, FILLS, UPDATES, TRANSFERS, PARTIAL, DOWN, UP, PASSING, LINKED, GIVERS = range(11)
 INSIDE, BEFORE, SPREAD = range(3)
 TIMES, LAST = BEFORE, SPREAD
 STEPS, VISITS, USED, PARTS_APART, LOOPS, READ, WRITTEN, CYCLES, LEAVING = range(9)
@@ -24,23 +24,24 @@ class Detail(NamedTuple):
 
     What belongs together is one array, so that compiled code finds it with one index; the properties name its parts.
 
-    at : int64[L, T, 9], of a tensor at a level: TILE [words]; READS, FILLS, UPDATES [words an instance]; TRANSFERS,
+    at : int64[L, T, 11], of a tensor at a level: TILE [words]; READS, FILLS, UPDATES [words an instance]; TRANSFERS,
     words over the network below for each child; PARTIAL, 1 if the level holds partial sums; DOWN and UP, children of
     the network below whose words are distinct, downwards and upwards; PASSING, words between an instance and the
-    network below, both ways, but for those that all else waits for. place : int64[L+1, D, 3], of a dimension at a
-    level (last: compute): INSIDE, size of its tile; BEFORE, product of all temporal bounds outside a place of the
-    order; SPREAD, spatial bound; of compute, where loops leave remainders, of the level whose engine was looked at
-    last: TIMES, tiles of its first instance along the dimension, and LAST, the size of the last one. level :
-    int64[L+1, 15]: STEPS, product of all temporal bounds of the levels outside; VISITS, of those that move the output;
-    USED, instances in use; PARTS_APART, how many of them hold parts of one sum; LOOPS, temporal loops of bound > 1;
-    READ, WRITTEN [storage words an instance], summed over tensors, but for those that all else waits for; CYCLES (of
-    compute: with all but DMA engines); LEAVING, words of the output that leave an instance upwards; of a DMA engine:
-    MOVED_IN, MOVED_FIRST, MOVED_OUT [cycles] of all tiles of inputs, of the first ones, and of all outputs, TURNS, how
-    often tiles come in, USES, how many times longer all computing is than that on the last tile, and LATE, cycles that
-    it ends later than its first tile and computing, one after the other. energy : float64[L, T, 4] [pJ, all
-    instances]; leak : float64[L]; reach : bool[W], marks for unions of windows; array : int64[4], of what a systolic
-    array holds in place: TILES, how often it changes; WORDS that enter a PE in all, and FIRST, in its first tile; and
-    SHORT, cycles that short instructions waste.
+    network below, both ways, but for those that all else waits for; LINKED, words that an instance passes on to its
+    neighbour, and GIVERS, instances that do. place : int64[L+1, D, 3], of a dimension at a level (last: compute):
+    INSIDE, size of its tile; BEFORE, product of all temporal bounds outside a place of the order; SPREAD, spatial
+    bound; of compute, where loops leave remainders, of the level whose engine was looked at last: TIMES, tiles of its
+    first instance along the dimension, and LAST, the size of the last one. level : int64[L+1, 15]: STEPS, product of
+    all temporal bounds of the levels outside; VISITS, of those that move the output; USED, instances in use;
+    PARTS_APART, how many of them hold parts of one sum; LOOPS, temporal loops of bound > 1; READ, WRITTEN [storage
+    words an instance], summed over tensors, but for those that all else waits for; CYCLES (of compute: with all but DMA
+    engines); LEAVING, words of the output that leave an instance upwards; of a DMA engine: MOVED_IN, MOVED_FIRST,
+    MOVED_OUT [cycles] of all tiles of inputs, of the first ones, and of all outputs, TURNS, how often tiles come in,
+    USES, how many times longer all computing is than that on the last tile, and LATE, cycles that it ends later than
+    its first tile and computing, one after the other. energy : float64[L, T, 4] [pJ, all instances]; leak : float64[L];
+    reach : bool[W], marks for unions of windows; array : int64[4], of what a systolic array holds in place: TILES, how
+    often it changes; WORDS that enter a PE in all, and FIRST, in its first tile; and SHORT, cycles that short
+    instructions waste.
     """
 
     at: Ints
@@ -79,7 +80,7 @@ def make_detail(encoded: Encoded) -> Detail:
             if along.sum() > 2 or (along.sum() > 1 and t == c.output[0]):
                 reach = max(reach, 1 + int((c.factor[t] * (c.bounds - 1))[along].sum()))
     detail = Detail(
-        at=np.zeros((levels, tensors, 9), np.int64),
+        at=np.zeros((levels, tensors, 11), np.int64),
         place=np.ones((levels + 1, dims, 3), np.int64),
         level=np.zeros((levels + 1, 15), np.int64),
         energy=np.zeros((levels, tensors, 4), np.float64),

@@ -67,13 +67,14 @@ class Constants(NamedTuple):
     power of two; bandwidth : int64[L, 4, 2], units and cycles of the shared, read and write port and of the network
     below, 0 if unlimited; limited : bool[L], any of them limited; drain : bool[L]; energy : float64[L, T, 5] [pJ] of
     read, write, update (an access), transfer (a word) and return (a partial sum that comes back); transfers : bool[L],
-    these cost energy or time; leak : float64[L] [pJ a cycle and instance]; mac : float64[1] [pJ]; mac_cycles :
-    int64[1]; nodes : int64[L, 2], first and end of the storage nodes of a level; array : int64[8], PE and following of
-    a systolic array; stationary : bool[T], held in its PEs; most_held : int64[T], words of it that a PE has room for,
-    -1 unlimited; already : int64[L], units that a level holds beforehand and that do not pass its write port;
-    outer_units : int64[1], units of a storage word of the outermost level; dma : int64[L, T + 1, 5], of each tensor
-    and, last, of the DMA engine itself: ROW and following, or KIND and following; empty if no level has one; overlap :
-    int64[L], of fills and drains: ALL_OVERLAP, STEADY_OVERLAPS or NONE_OVERLAPS.
+    these cost energy or time; links : bool[L], children pass words on to their neighbours; leak : float64[L] [pJ a
+    cycle and instance]; mac : float64[1] [pJ]; mac_cycles : int64[1]; nodes : int64[L, 2], first and end of the storage
+    nodes of a level; array : int64[8], PE and following of a systolic array; stationary : bool[T], held in its PEs;
+    most_held : int64[T], words of it that a PE has room for, -1 unlimited; already : int64[L], units that a level holds
+    beforehand and that do not pass its write port; outer_units : int64[1], units of a storage word of the outermost
+    level; dma : int64[L, T + 1, 5], of each tensor and, last, of the DMA engine itself: ROW and following, or KIND and
+    following; empty if no level has one; overlap : int64[L], of fills and drains: ALL_OVERLAP, STEADY_OVERLAPS or
+    NONE_OVERLAPS.
 
     A unit is a storage word of the level; where it compresses, one of `Encoded.units_per_word` equal parts of a word,
     so that compressed elements too take whole units.
@@ -108,6 +109,7 @@ class Constants(NamedTuple):
     drain: Bools
     energy: Floats
     transfers: Bools
+    links: Bools
     leak: Floats
     mac: Floats
     mac_cycles: Ints
@@ -221,6 +223,8 @@ def encode(architecture: Architecture, einsum: Einsum) -> Encoded:
         drain=np.array([level.drain_reads for level in levels], np.bool_),
         energy=energy,
         transfers=(energy[:, :, 3:] > 0).any(axis=(1, 2)) | (bandwidth[:, NETWORK, 0] > 0),
+        links=np.array([level.link_transfers for level in levels])
+        & np.isin(np.arange(1, len(levels) + 1), first_nodes(levels)),
         leak=leak,
         mac=np.array([architecture.energy.energy_pj(architecture.compute.name, "*", "compute")], np.float64),
         mac_cycles=np.array([architecture.compute.cycles_per_mac], np.int64),

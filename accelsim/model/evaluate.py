@@ -18,8 +18,10 @@ from accelsim.inputs.workload import ROLES, Einsum, pad, shared_rank
 from accelsim.model.detail import (
     CYCLES,
     DOWN,
+    GIVERS,
     INSIDE,
     LEAVING,
+    LINKED,
     PARTIAL,
     PASSING,
     READS,
@@ -74,6 +76,7 @@ def evaluate_encoded(encoded: Encoded, mapping: Mapping) -> Result:
         return result_of(encoded, mapping, _count_whole(encoded, mapping))
     from accelsim.model.ragged import count_ragged
 
+    refuse_linked_remainders(encoded.architecture.levels)
     nodes = zip(encoded.architecture.levels, encoded.constants.nodes.tolist(), strict=True)
     refuse_uneven_remainders(level for level, (first, end) in nodes if end - first > 1)
     return result_of(encoded, mapping, count_ragged(encoded, mapping))
@@ -142,6 +145,14 @@ def refuse_uneven_remainders(levels: Iterable[Level]) -> None:
             raise AccelsimError(f"{why}; use loops that leave no remainder, pad the bounds, or map evenly")
 
 
+def refuse_linked_remainders(levels: Iterable[Level]) -> None:
+    """Raise if a network of these levels has link transfers."""
+    for level in levels:
+        if level.link_transfers:
+            why = f"link transfers below level {level.name} are counted where no loop leaves a remainder"
+            raise AccelsimError(f"{why}; pad the bounds, or leave `link_transfers` out")
+
+
 def _count_whole(encoded: Encoded, mapping: Mapping) -> Counted:
     """Count a mapping whose loops leave no remainder: all instances count alike."""
     from accelsim.model.kernel import evaluate_many
@@ -152,9 +163,14 @@ def _count_whole(encoded: Encoded, mapping: Mapping) -> Counted:
     evaluate_many.once(c, batch, s, True, status, energy, cycles)
     used, output = s.level[:, USED], c.output[0]
     every = s.at[:, :, READS : TRANSFERS + 1] * used[:-1, None, None]
+    every[:, :, 0] -= s.at[:, :, LINKED] * (used[:-1, None] - s.at[:, :, GIVERS])
     every[:, :, -1] = s.at[:, :, TRANSFERS] * used[1:, None]
     shared = (used[1:] // used[:-1])[:, None, None] / s.at[:, :, DOWN : UP + 1]
     shared[:, np.arange(len(encoded.tensors)) != output, 1] = 1.0
+    for level, t in np.argwhere(s.at[:, :, LINKED]).tolist():
+        network = int(c.nodes[level, 0]) - 1
+        linked = s.at[level, t, LINKED] * s.at[level, t, GIVERS]
+        shared[network, t, 0] = (every[network, t, -1] - linked) / (s.at[network, t, PASSING] * used[network])
     return Counted(keep, s, every, shared, float(energy[0]), int(cycles[0]))
 
 
@@ -199,6 +215,7 @@ def _on_network(encoded: Encoded, counted: Counted, network: int, t: int) -> Ten
         children=int(s.level[network + 1, USED] // s.level[network, USED]),
         distinct=int(s.at[network, t, DOWN]),
         distinct_up=int(s.at[network, t, UP]) if output else 0,
+        link_transfers=_linked(encoded, s, network, t),
         passing=int(s.at[network, t, PASSING]),
         transfers=int(s.at[network, t, TRANSFERS]),
         total_transfers=int(counted.every[network, t, -1]),
@@ -206,6 +223,13 @@ def _on_network(encoded: Encoded, counted: Counted, network: int, t: int) -> Ten
         multicast=multicast,
         spatial_reduction=spatial_reduction,
     )
+
+
+def _linked(encoded: Encoded, s: Detail, network: int, t: int) -> int:
+    """Words of a tensor that all children of a network take from their neighbours."""
+    nodes = encoded.constants.nodes[network + 1 : network + 2, 1]
+    inside = s.at[network + 1 : int(nodes[0]) if len(nodes) else 0, t]
+    return int((inside[:, LINKED] * inside[:, GIVERS]).sum())
 
 
 def _refuse_misfit(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> None:

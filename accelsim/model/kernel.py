@@ -14,8 +14,10 @@ from accelsim.model.detail import (
     CYCLES,
     DOWN,
     FILLS,
+    GIVERS,
     INSIDE,
     LEAVING,
+    LINKED,
     LOOPS,
     PARTIAL,
     PARTS_APART,
@@ -58,7 +60,7 @@ from accelsim.model.ramps import (
     waiting_cycles,
     with_engines,
 )
-from accelsim.model.windows import distinct_windows, seen_windows, words_into
+from accelsim.model.windows import distinct_windows, link_words, seen_windows, words_into
 
 VALID, FANOUT_X, FANOUT_Y, CAPACITY, PARTITION, UTILIZATION, ASKED = range(7)
 RULES = 8
@@ -232,6 +234,44 @@ def _walk_loops(c: Constants, temporal: Ints, order: Ints, s: Detail) -> None:
 
 
 @jit
+def link_transfers(c: Constants, temporal: Ints, order: Ints, x: Ints, y: Ints, s: Detail, lv: int, t: int) -> int:
+    """Count the words of a tile of an input that come from a neighbour; returns the groups that read all others.
+
+    They pass along x, or else along y, where one dimension alone is spread over the axis.
+    """
+    network = c.nodes[lv, 0] - 1
+    s.at[lv, t, LINKED], s.at[lv, t, GIVERS] = 0, 0
+    if not c.windowed[t]:
+        return 0
+    for axis in range(2):
+        d, size = -1, 1
+        for e in range(c.relevant.shape[1]):
+            bound = y[network, e] if axis else x[network, e]
+            if bound > 1:
+                d, size = e if size == 1 else -1, size * bound
+        if d < 0 or not c.relevant[t, d]:
+            continue
+        apart = c.factor[t, d] * s.place[network + 1, d, INSIDE] * (1 if axis else y[network, d])
+        s.at[lv, t, LINKED] = link_words(c, temporal, order, s, lv, t, c.rank[t, d], apart)
+        if s.at[lv, t, LINKED] > 0:
+            s.at[lv, t, GIVERS] = s.level[lv, USED] // size * (size - 1)
+            shares_x, shares_y = c.multicast[network, 0, t] and axis == 1, c.multicast[network, 1, t] and axis == 0
+            return int(distinct(c, s, x, y, network, t, shares_x, shares_y) // size)
+    return 0
+
+
+@jit
+def _spare_links(c: Constants, s: Detail, lv: int, t: int, reads: int, every: bool) -> float:
+    """Energy [pJ] that `_account` charges too much where some instances alone pass words on to their neighbours."""
+    part, block = c.word_parts[lv, t, 0], c.block[lv]
+    more = _ceil_div(reads * part, block) - _ceil_div((reads - s.at[lv, t, LINKED]) * part, block)
+    spared = float(more) * float(s.level[lv, USED] - s.at[lv, t, GIVERS]) * c.energy[lv, t, BY_READ]
+    if every:
+        s.energy[lv, t, BY_READ] -= spared
+    return spared
+
+
+@jit
 def _account(
     c: Constants, s: Detail, lv: int, t: int, reads: int, fills: int, updates: int, partial: int, every: bool
 ) -> float:
@@ -278,20 +318,27 @@ def _move_input(
 ) -> float:
     """Reads, fills and transfers of a tensor that is only read, from the compute units outwards; their energy [pJ]."""
     energy = 0.0
-    down = int(s.level[temporal.shape[0], STEPS])
+    down, linked, groups = int(s.level[temporal.shape[0], STEPS]), 0, 0
     for lv in range(temporal.shape[0] - 1, -1, -1):
         energy += _account_transfers(c, s, lv, t, down, 0, every)
         s.at[lv, t, DOWN] = 1
         if s.level[lv + 1, USED] > s.level[lv, USED]:
             s.at[lv, t, DOWN] = distinct(c, s, x, y, lv, t, c.multicast[lv, 0, t], c.multicast[lv, 1, t])
-            down *= s.at[lv, t, DOWN]
+            down = down * s.at[lv, t, DOWN] - linked * (s.at[lv, t, DOWN] - groups)
+            linked = 0
         s.at[lv, t, PASSING] = down
         if keep[lv, t]:
             reads = down
             down = 0
             if lv > 0:
                 down = words_into(c, temporal, order, s, lv, t)
+                if c.links[c.nodes[lv, 0] - 1]:
+                    groups = link_transfers(c, temporal, order, x, y, s, lv, t)
+                    linked = s.at[lv, t, LINKED]
+                    reads += linked
             energy += _account(c, s, lv, t, reads, down, 0, 0, every)
+            if linked > 0:
+                energy -= _spare_links(c, s, lv, t, reads, every)
     return energy
 
 

@@ -236,6 +236,7 @@ class Sharing:
 
     def __init__(self, architecture: Architecture, tiles: list[Tile], parent: int, child: int) -> None:
         self.architecture, self.tiles, self.parent, self.child = architecture, tiles, parent, child
+        self.network = max((k for k in range(child) if not _same_level(architecture, k, child)), default=-1)
 
     def keys(self, step: tuple[int, ...], instance: Coordinate, kind: str) -> dict[int, tuple[Coordinate, Hashable]]:
         """For each level from the parent to the child, what all that share words on the networks inside it have alike.
@@ -257,6 +258,38 @@ class Sharing:
             above = sum(tile.loops[k].level < network for k in tile.space)
             keys[network] = (instance[:above], alike)
         return keys
+
+
+def _same_level(architecture: Architecture, one: int, other: int) -> bool:
+    """Whether two storage nodes are of one level."""
+    levels = architecture.levels
+    return other < len(levels) and levels[one].name == levels[other].name
+
+
+def _links(sharing: Sharing, tensor: Tensor) -> dict[tuple[int, Coordinate], Coordinate]:
+    """Which neighbour an instance takes the words of an input from in a step, if the network above has link transfers.
+
+    That is the next one along an axis that one loop is spread over, if it took in the same words in the step before:
+    along x, or along y if none can along x.
+    """
+    tile, network = sharing.tiles[sharing.child], sharing.network
+    if tile.compute or tensor.output or not sharing.architecture.levels[network].link_transfers:
+        return {}
+    for axis in "xy":
+        found: dict[tuple[int, Coordinate], Coordinate] = {}
+        spread = [n for n, k in enumerate(tile.space) if tile.loops[k].level == network and tile.loops[k].axis == axis]
+        spread = [n for n in spread if tile.loops[tile.space[n]].bound > 1]
+        before: dict[Coordinate, frozenset[Point]] = {}
+        for time, steps in enumerate(in_time(walk_tile(tile)) if len(spread) == 1 else ()):
+            for step in steps:
+                at = step.instance
+                neighbour = tuple(place + (n == spread[0]) for n, place in enumerate(at))
+                if step.entering and before.get(neighbour) == step.entering:
+                    found[time, at] = neighbour
+            before = {step.instance: step.entering for step in steps}
+        if found:
+            return found
+    return {}
 
 
 def _shares(axis: Axis, kind: str, tensor: Tensor) -> bool:
@@ -335,9 +368,10 @@ def _count_link(
     held: dict[Coordinate, dict[int, tuple[Coordinate, Hashable]]] = {}
     seen_above: defaultdict[Coordinate, set[Point]] = defaultdict(set)
     seen_here: defaultdict[Coordinate, set[Point]] = defaultdict(set)
+    linked = _links(sharing, tensor)
     for level in range(parent, child):
         passing[level][tensor.name] = dict.fromkeys(sharing.tiles[level].instances(), 0)
-    for steps in in_time(walk_tile(tile)):
+    for time, steps in enumerate(in_time(walk_tile(tile))):
         down: defaultdict[tuple[int, tuple[Coordinate, Hashable]], set[Point]] = defaultdict(set)
         up: defaultdict[tuple[int, tuple[Coordinate, Hashable]], set[Point]] = defaultdict(set)
         for step in steps:
@@ -347,10 +381,14 @@ def _count_link(
                 seen_here[step.instance] |= step.entering
                 for level, key in held.get(step.instance, {}).items():
                     up[level, key] |= step.leaving
+            giver = linked.get((time, step.instance))
+            if giver is not None and here is not None:
+                here.read[giver] += len(coming)
             if step.entering:
                 held[step.instance] = sharing.keys(step.indices, step.instance, "spatial_reduction")
                 for level, key in sharing.keys(step.indices, step.instance, "multicast").items():
-                    down[level, key] |= coming
+                    if giver is None or level > sharing.network:
+                        down[level, key] |= coming
             if here is not None:
                 here.filled[step.instance] += len(coming)
                 if tensor.output and sharing.architecture.levels[child].drain_reads:

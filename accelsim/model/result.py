@@ -111,6 +111,8 @@ class TensorOnNetwork:
         Children whose words differ: reads of the instance above for each word that every child takes (1 to `children`).
     distinct_up : int
         The same upwards: partial sums that arrive after spatial reduction; 0 for a tensor that is not written.
+    link_transfers : int
+        Words that all children take from their neighbours.
     passing : int
         Words between one instance above and the network, both ways, but for those that all else waits for.
     transfers : int
@@ -128,6 +130,7 @@ class TensorOnNetwork:
     children: int
     distinct: int
     distinct_up: int
+    link_transfers: int
     passing: int
     transfers: int
     total_transfers: int

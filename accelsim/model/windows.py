@@ -180,6 +180,42 @@ def tile_moves(
     return 1, 0, 0, 1, 1
 
 
+@jit
+def link_words(c: Constants, temporal: Ints, order: Ints, s: Detail, level: int, t: int, rank: int, apart: int) -> int:
+    """Words into a tile that its neighbour, whose tile lies `apart` along a rank, took in in the step before.
+
+    The last step before each one is that of the innermost loop, unless it begins anew. So this loop must move the tile
+    along the rank. Its steps are alike; the first of each run follows one of a loop further out: a whole box, a step as
+    its own, or none.
+    """
+    found, begun, step, steps, back, new, extent = 0, 0, 0, 0, 0, 0, 1
+    for lv in range(level - 1, -1, -1):
+        for j in range(s.level[lv, LOOPS] - 1, -1, -1):
+            d, bound, before = order[lv, j], temporal[lv, order[lv, j]], s.place[lv, j, BEFORE]
+            if not c.relevant[t, d] and step > 0:
+                continue
+            if not c.relevant[t, d] or c.rank[t, d] != rank:
+                return int(s.at[level, t, TILE] // extent * new * (found + begun))
+            far = c.factor[t, d] * s.place[lv + 1, d, INSIDE] * s.place[lv, d, SPREAD]
+            if step == 0:
+                for k in range(c.terms[t]):
+                    if c.rank[t, c.term[t, k]] == rank:
+                        extent += c.factor[t, c.term[t, k]] * (s.place[level, c.term[t, k], INSIDE] - 1)
+                step, new = far, min(extent, far)
+                if step == apart:
+                    found, begun = before * (bound - 2), before if new == extent else 0
+            else:
+                steps = (bound - 1) * before
+                if step == apart and far - back == step:
+                    found += steps + (0 if new == extent else steps)
+                elif step == apart and far == back:
+                    begun -= steps if new == extent else 0
+                elif step != apart and far - back == apart and new == extent:
+                    found += steps
+            back += far * (bound - 1)
+    return int(s.at[level, t, TILE] // extent * new * (found + begun))
+
+
 @inline
 def words_into(c: Constants, temporal: Ints, order: Ints, s: Detail, level: int, t: int) -> int:
     """Words that enter one instance's tile."""

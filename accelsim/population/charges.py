@@ -118,6 +118,8 @@ def energy_rows(nest: Nest) -> list[ChargeRow]:
             read=charges.read + pj * part.read,
             fill=charges.fill + pj * part.fill,
             update=charges.update + pj * part.update,
+            transfer=charges.transfer + pj * part.transfer,
+            back=charges.back + pj * part.back,
             change=charges.change + pj * part.change,
             mac=charges.mac + pj * part.mac,
         )
@@ -201,7 +203,7 @@ class Charged:
     def __init__(self, nest: Nest, charges: Charges) -> None:
         encoded, dims = nest.space.encoded, len(nest.sizes)
         c = encoded.constants
-        self.nest, self.charges, self.drain = nest, charges, c.drain
+        self.nest, self.charges, self.drain, self.links = nest, charges, c.drain, c.links[c.nodes[:, 0] - 1]
         self.output = int(c.output[0])
         self.first = 0.0 if c.windowed[self.output] else float(c.bounds[c.relevant[self.output]].prod())
         self.macs = float(encoded.einsum.macs)
@@ -225,7 +227,8 @@ class Charged:
 
     def fill(self, lv: int, t: int) -> float:
         """What each word that enters a tile is charged at the level that keeps it."""
-        drained = self.charges.read[lv, t] if t == self.output and self.drain[lv] else 0.0
+        again = self.drain[lv] if t == self.output else self.links[lv]
+        drained = self.charges.read[lv, t] if again else 0.0
         return float(self.charges.fill[lv, t] + drained)
 
     def come_first(self, parent: int, lv: int) -> float:

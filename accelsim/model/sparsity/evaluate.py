@@ -82,9 +82,10 @@ class _Sparse:
                 part = "systolic array" if level.systolic else "dma" if level.dma else f"overlap: {level.overlap}"
                 why = f"{level.name} has a {part}, whose cycles depend on each word"
                 raise AccelsimError(f"{why}; zeros save nothing there that is known")
-            if level.network_bandwidth is not None:
-                why = f"the `bandwidth` of the fanout of {level.name} does not know which words zeros spare"
-                raise AccelsimError(f"{why}; leave it out, or limit the ports")
+            if level.network_bandwidth is not None or level.link_transfers:
+                key = "bandwidth" if level.network_bandwidth is not None else "link_transfers"
+                why = f"the `{key}` of the fanout of {level.name} does not know which words zeros spare"
+                raise AccelsimError(f"{why}; leave it out")
 
         waiting = [level.name for level in self.machine.levels if own(level).imbalance]
         if len(set(waiting)) > 1:

@@ -237,6 +237,8 @@ class BoundsMaker:
         for bounds, on in ((options.x, flags[0]), (options.y, flags[1])):
             if on and wide.any():
                 share[wide] /= bounds[wide][:, self.c.relevant[t]].prod(axis=1)
+        if self.c.links[level] and self.c.windowed[t] and not output:
+            share = 1.0 / options.spread
         return float(share.min(initial=1.0))
 
     def _edges(self, level: int) -> Floats:

@@ -237,6 +237,9 @@ def beaten_before(c: Constants, g: CostTables, memo: Memo, node: SearchNode, s: 
         limited = c.limited[c.nodes[parent, 0]] or c.limited[c.nodes[parent, 1] - 1]
         if memo.rounds_up[parent] or (timed and limited):
             _mix(key, s.level[parent, USED])
+        if parent > 0 and c.links[c.nodes[parent, 0] - 1]:
+            _mix(key, node.linked[parent, t])
+            _mix(key, node.givers[parent, t])
         if c.nodes[parent, 1] <= level:
             _share_of_reads(c, s, key, c.nodes[parent, 1] - 1, level, t, UP if t == output else DOWN)
         if g.deepest[t] > level and c.windowed[t]:

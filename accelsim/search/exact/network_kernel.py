@@ -261,6 +261,8 @@ def sweep_network(
                     flags = c.reduction[level] if t == output else c.multicast[level, :, t]
                     groups = distinct(c, s, scratch.x, scratch.y, level, t, flags[0], flags[1])
                     scratch.share[t] = float(groups) / float(options.spread[o])
+                if c.links[level] and c.windowed[t] and t != output:  # all but one may take words from a neighbour
+                    scratch.share[t] = 1.0 / float(options.spread[o])
             _steps_of_windows(c, shapes, p, tile, mid, innermost, scratch)
             _sweep_contexts(c, shapes, options, p, o, tiles[at], around, pairs, wanted, inside[at], out, scratch)
 

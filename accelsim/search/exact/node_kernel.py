@@ -13,8 +13,10 @@ from accelsim.model.detail import (
     BEFORE,
     DOWN,
     FILLS,
+    GIVERS,
     INSIDE,
     LEAVING,
+    LINKED,
     LOOPS,
     PARTIAL,
     PARTS_APART,
@@ -44,7 +46,7 @@ from accelsim.model.encode import (
     Ints,
 )
 from accelsim.model.jit import inline, jit
-from accelsim.model.kernel import BY_READ, BY_RETURN, BY_TRANSFER, BY_UPDATE, BY_WRITE, distinct
+from accelsim.model.kernel import BY_READ, BY_RETURN, BY_TRANSFER, BY_UPDATE, BY_WRITE, distinct, link_transfers
 from accelsim.model.ramps import (
     array_cycles,
     count_moves,
@@ -360,12 +362,24 @@ def flow(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, child: int, 
         words = s.level[levels, STEPS] if child == levels else words_into(c, temporal, order, s, child, t)
         down = words
         if t != c.output[0]:
+            linked, groups = 0, 0
+            if child < levels and c.links[c.nodes[child, 0] - 1]:
+                groups = link_transfers(c, temporal, order, m.x[0], m.y[0], s, child, t)
+                linked = s.at[child, t, LINKED]
+                node.linked[child, t], node.givers[child, t] = linked, s.at[child, t, GIVERS]
             for lv in range(child - 1, above - 1, -1):
                 energy += float(down) * float(s.level[lv + 1, USED]) * c.energy[lv, t, BY_TRANSFER]
-                down *= s.at[lv, t, DOWN]
+                if s.level[lv + 1, USED] > s.level[lv, USED]:
+                    down = down * s.at[lv, t, DOWN] - linked * (s.at[lv, t, DOWN] - groups)
+                    linked = 0
                 node.passing[child, lv] += down * c.word_parts[lv, t, 0]
             part = c.word_parts[above, t, 0]
             energy += _charge(c, s, above, t, down, part, BY_READ)
+            if above > 0 and c.links[c.nodes[above, 0] - 1] and node.linked[above, t] > 0:
+                givers = float(node.givers[above, t]) / float(s.level[above, USED])
+                more = _charge(c, s, above, t, down + node.linked[above, t], part, BY_READ)
+                energy += givers * (more - _charge(c, s, above, t, down, part, BY_READ))
+                down += node.linked[above, t]
             node.read[child, c.nodes[above, 0]] += down * part
             if child < levels:
                 s.at[above, t, READS], s.at[child, t, FILLS] = down, words

@@ -179,7 +179,7 @@ class Solver:
         deadline: float | None = None,
         memory: int | None = None,
     ) -> None:
-        every = every or _may_slide_in_array(space)
+        every = every or _may_slide_in_array(space) or bool(space.encoded.constants.links.any())
         self.space, self.workers, self.known = space, workers, known
         self.grid = grid or make_grid(space)
         self.most_cycles = math.inf
@@ -313,6 +313,8 @@ class Solver:
             read=np.zeros((levels + 1, levels), np.int64),
             written=np.zeros((levels + 1, levels), np.int64),
             passing=np.zeros((levels + 1, levels), np.int64),
+            linked=np.zeros((levels, tensors), np.int64),
+            givers=np.zeros((levels, tensors), np.int64),
             waits=np.zeros(levels + 1, np.int64),
             waited=np.zeros((levels + 1, levels, 2), np.int64),
             fills=np.zeros((levels + 1, tensors), np.int64),

@@ -324,6 +324,9 @@ def _movement(result: Result, architecture: Architecture, einsum: Einsum) -> Ite
     note = f"words of {'the busiest' if result.ragged else 'one'} instance; energy of all xN in use"
     yield Table("movement", columns, movement_rows(result, architecture, einsum), "Data movement", note)
     yield dim("Multicast, (spatial) reduction: children below that share one read, one update.")
+    passed = [f"{n.link_transfers:,} of {n.tensor} below {n.level}" for n in result.networks if n.link_transfers]
+    if passed:
+        yield dim(f"Words that children take from their neighbours: {', '.join(passed)}. These read them for that.")
     stored = [f"{t.level} {percent(float(t.compression))} of {t.tensor}" for t in result.tensors if t.compression != 1]
     if stored:
         yield dim(
