@@ -42,6 +42,7 @@ from accelsim.population.counting import Nest, count_mappings
 from accelsim.results.cache import MapOptions, content_key
 from accelsim.results.output import result_json
 from accelsim.results.verifying import verify
+from accelsim.search import spaces
 from accelsim.search.exact.front import map_front
 from accelsim.search.mapper import map_einsum
 from accelsim.search.spaces import diagnose
@@ -388,6 +389,14 @@ def test_impossible_tile__is_told_with_the_limit_and_the_nearest_miss(tmp_path):
     assert "SPAD (Inputs) needs at least 348 B (for P=56, R=3, S=3), has 24 B" in said
     assert "SPAD (Outputs) needs at least 112 B (for P=56, R=3, S=3), has 48 B" in said
     assert "nearest miss" in said
+
+
+def test_nearest_miss__is_not_looked_for_among_too_many_factorisations(tmp_path, monkeypatch):
+    monkeypatch.setattr(spaces, "MOST_ROWS", 10)
+    constraints = read(tmp_path, "constraints: {levels: [{level: SPAD, temporal: {factors: [S=3, R=3, P=56]}}]}")
+
+    with pytest.raises(NoValidMapping, match="too many factorisations to draw from"):
+        map_einsum(load_architecture("eyeriss"), load_workload("conv").layers[0], constraints=constraints)
 
 
 def test_least_use_of_an_axis__is_a_share_of_its_instances(tmp_path):

@@ -142,8 +142,9 @@ def trim(mapping: Mapping, bounds: dict[str, int]) -> Mapping:
     return Mapping(tuple(levels), imperfect=more)
 
 
-DRAWS = 2000
-"""Mappings that are looked at in search of the nearest miss; about a third of a second."""
+DRAWS, MOST_ROWS = 2000, 300_000
+"""Mappings that are looked at in search of the nearest miss, about a third of a second; and factorisations of all
+dimensions that there may be to draw from, half a second."""
 
 
 def diagnose(space: MapSpace, key: np.uint64, *, proved: bool) -> list[str]:
@@ -254,6 +255,8 @@ def _nearest_miss(space: MapSpace, key: np.uint64, proved: bool) -> list[str]:
     """Describe the drawn mapping that breaks its limits by the smallest factor (the product of all)."""
     from accelsim.mapspace.kernel import draw_many
 
+    if sum(sum(counts.values()) for counts in space.counts) > MOST_ROWS:
+        return ["too many factorisations to draw from: the nearest miss is not looked for"]
     batch = empty_batch(space.encoded, DRAWS)
     draw_many(space.arrays, key, 0, batch)
     least = Fraction(space.constraints.min_utilization)

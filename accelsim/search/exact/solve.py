@@ -57,7 +57,7 @@ from accelsim.search.exact.mixed import (
 from accelsim.search.exact.node import CostTables, SearchNode
 from accelsim.search.exact.shapes import Grid, make_grid, quick_enough
 from accelsim.search.exact.tables import Bounds
-from accelsim.search.exact.worth import SLACK, Known, States, Worth, narrow_energies
+from accelsim.search.exact.worth import SLACK, Known, States, Worth, first_energies, narrow_energies
 from accelsim.search.stopping import asked, heeding
 from accelsim.search.value_kernel import CYCLES, WORDS
 
@@ -79,6 +79,9 @@ SPREADS, MORE_SPREADS, FEW_SHAPES = 3, 5, 8192
 SMALL_TABLES, MUCH = 2048, 0.02
 """Tables of more tile shapes tell copies of the output apart at once, if those of one copy would count off more than
 this share of the energy of the best mapping known."""
+FAR_MORE, ONCE_AN_ENTRY, MOST_ONCE = 10.0, 2.0, 8_000_000
+"""If they would count off more than so many times that energy, in the first tables no word of the output comes back;
+after so many nodes for each of their entries, or so many nodes, the others are made."""
 NODES_AN_ENTRY, SOONER = 0.05, 0.2
 """After so many nodes for each entry of the finer tables these are made: the search has taken about as long as they
 take then. They tell copies of the output apart; and there are some of each port, and of ports and energy mixed, which
@@ -196,7 +199,9 @@ class Solver:
         self.weights = self._weigh_ports()
         self.corners = True if ragged or every or cycles else None
         self.memory = bounds.MOST_BYTES if memory is None else memory
-        fine = not ragged and self._counts_off_much()
+        counted_off = 0.0 if ragged else self._counted_off()
+        self.once = counted_off > FAR_MORE
+        fine = not self.once and counted_off > MUCH and self.grid.shapes.total > SMALL_TABLES
         try:
             self._fill_tables(deadline, fine=fine)
         except TablesTooLarge:
@@ -206,24 +211,24 @@ class Solver:
             fine = False
             self._fill_tables(deadline, fine=fine)
         apart = any(len(each) > 1 for each in copies_apart(self.grid, self.bounds.deepest))
-        self.coarse = not ragged and not fine and (apart or not self.bounds.corners)
+        self.coarse = not ragged and not fine and (apart or self.once or not self.bounds.corners)
         self.fine, self.mixes = fine, not ragged and bool(self.ports)
         self.stop = np.array([0, NO_END], np.int64)
         self.most_nodes, self.refined_at = NO_END, 0
         self.interrupted = False
 
-    def _counts_off_much(self) -> bool:
-        """Whether tables of one copy of the output would say little, because others may save much."""
-        if self.known is None or self.grid.shapes.total <= SMALL_TABLES:
-            return False
+    def _counted_off(self) -> float:
+        """Of the energy of the best mapping known, what copies of the output may save at most in tables of one copy."""
+        if self.known is None:
+            return 0.0
         most = self.known.most_energy(least_cycles(self.space, needed_words(self.space)))
-        pj = narrow_energies(self.space.encoded.constants)
-        return bool(bounds.most_counted_off(self.grid, pj) > MUCH * most)
+        return bounds.most_counted_off(self.grid, narrow_energies(self.space.encoded.constants)) / most
 
     def _fill_tables(self, deadline: float | None, *, fine: bool, again: bool = False) -> None:
         """Make the tables of energy, of the outermost port, and of words there if these count."""
         left = self.memory - (self.bounds.values.nbytes + self.tables.mixed.nbytes if again else 0)
-        energies = narrow_energies(self.space.encoded.constants)
+        c = self.space.encoded.constants
+        energies = first_energies(c) if self.once else narrow_energies(c)
         outer = [port for port in self.ports if port.level == 0][:1]
         many = 1 + len(outer) * len(self.weights) + self.counts_words + (self.waits is not None)
         states: States = self.bounds.states if again else {}
@@ -472,7 +477,7 @@ class Solver:
         most, before = self.tables.most, (self.bounds, self.words, self.waiting, self.tables)
         try:
             if self.coarse:
-                self.coarse = False
+                self.coarse = self.once = False
                 self._fill_tables(deadline, fine=True, again=True)
                 self.fine = True
             else:
@@ -580,7 +585,8 @@ class Solver:
         if goal.kind[0] == WITHIN:
             return NO_END
         if self.coarse:
-            return self.refined_at + int(NODES_AN_ENTRY * 2 * entries)
+            nodes = min(ONCE_AN_ENTRY * entries, MOST_ONCE) if self.once else NODES_AN_ENTRY * 2 * entries
+            return self.refined_at + int(nodes)
         if self.mixes and not goal.energy_only[0] and mixed <= MOST_MIXED and both <= self.memory:
             return self.refined_at + int(NODES_AN_ENTRY * (1.0 if self.waits is None else SOONER) * mixed)
         return NO_END

@@ -16,7 +16,7 @@ import numpy as np
 from accelsim.inputs.objective import Objective
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import Bools, Constants, Floats, Ints
-from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE
+from accelsim.model.kernel import BY_READ, BY_RETURN, BY_TRANSFER, BY_UPDATE, BY_WRITE
 from accelsim.search.exact.shapes import Grid, size_numbers
 from accelsim.search.value_kernel import CYCLES, ENERGY
 
@@ -104,6 +104,13 @@ def narrow_energies(c: Constants) -> Floats:
     pj = c.energy.copy()
     pj[:, :, :BY_TRANSFER] *= (c.word_parts.min(axis=2) / c.block[:, None])[:, :, None]
     return pj
+
+
+def first_energies(c: Constants) -> Floats:
+    """As `narrow_energies`, without what words of the output cost that come back: as if each came once."""
+    energies = narrow_energies(c).copy()
+    energies[:, c.output[0], [BY_READ, BY_WRITE, BY_RETURN]] = 0.0
+    return energies
 
 
 def least_outside(grid: Grid, pj: Floats, needed: Ints) -> Floats:
