@@ -12,13 +12,15 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence, Set
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from accelsim.importers.accelforge_arrays import (
     SCALES,
+    AccelForgeMachine,
+    SpatialAxis,
+    actions_of,
     add_toll,
     array_clock,
     array_names,
@@ -27,10 +29,8 @@ from accelsim.importers.accelforge_arrays import (
     outside,
     refuse_unknown,
     signed_histograms,
-    slices_side_by_side,
     store_slices,
     stores,
-    usage_scale,
 )
 from accelsim.importers.accelforge_workload import BITS, ROLE_NAMES, Layer, members, read_workload
 from accelsim.importers.documents import Document, Map, Seq, parse, refuse
@@ -44,9 +44,10 @@ from accelsim.importers.values import (
     figure,
     file_stem,
     for_layers,
+    inner,
     note_others,
-    number,
     plain_name,
+    rows,
     size_bits,
     storage_class,
     tables,
@@ -77,21 +78,6 @@ _LEFT |= {"latency": "of an older form; write total_latency"}
 """Why keys that nothing here reads are left out, where that is known."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Axis:
-    """One axis of a fanout: where it stands, the node and the level that have it, which of two it is, and how wide.
-
-    `least`: instances that are to be used, if loops can.
-    """
-
-    table: Map
-    node: str
-    level: str
-    axis: str
-    size: int
-    least: int
-
-
 def convert(documents: Sequence[Document]) -> Foreign:
     """Turn files of AccelForge into documents of our kinds.
 
@@ -105,14 +91,15 @@ def convert(documents: Sequence[Document]) -> Foreign:
     found = _one(of_layers, "workload")
     if found is not None:
         workload, layers = read_workload(found, _one(of_layers, "renames"), notes)
-    architecture, axes, modelled = None, list[_Axis](), list[str]()
+    architecture, axes, modelled = None, list[SpatialAxis](), list[str]()
     arch = _one(bodies, "arch")
     if arch is not None:
         nodes = _nodes(arch, notes)  # refused before anything of it is worked out
         workload, layers = _of_one_unit(nodes, workload, layers, notes)
         nodes = _enabled(nodes, layers, notes)
-        names = _variables([arch, *bodies], _widths(layers), nodes)
-        architecture, axes, modelled = _architecture(arch, nodes, names, notes)
+        machine = AccelForgeMachine(_variables([arch, *bodies], _widths(layers), nodes), notes)
+        architecture, axes = _architecture(arch, nodes, machine), machine.axes
+        modelled = [part["name"] for part in (*architecture["levels"], architecture["compute"]) if "energy" not in part]
         sized = [node for node in nodes if not layers and "bits_per_value" in str(node.get("size"))]
         what = f"of {{}} is worked out for values of {BITS} bit; import it with a workload that has others"
         notes += [Note(node.where("size"), "size", what.format(node.get("name"))) for node in sized]
@@ -138,7 +125,7 @@ def _one(bodies: Sequence[Map], key: str) -> Map | None:
 def _variables(bodies: Iterable[Map], names: Mapping[str, Value], nodes: Sequence[Map]) -> dict[str, Value]:
     """Numbers of `variables` beside other names; one that cannot be worked out has no value."""
     found: dict[str, Value] = {"inf": math.inf, **names}
-    written = [pair for body in bodies for pair in value(body, "variables", Map, Map(body.mark)).items()]
+    written = [pair for body in bodies for pair in inner(body, "variables").items()]
     found |= signed_histograms(dict(written))
     keys = {key for key, _ in written} | found.keys()
     found |= {key: text for key, text in written if str(text).isidentifier() and str(text) not in keys}  # words
@@ -230,28 +217,18 @@ def _enabled(nodes: Sequence[Map], layers: Sequence[Layer], notes: list[Note]) -
     return found
 
 
-def _architecture(
-    arch: Map, nodes: Sequence[Map], names: Mapping[str, Value], notes: list[Note]
-) -> tuple[dict[str, Any], list[_Axis], list[str]]:
-    """Architecture, the axes of its fanouts, and the components whose energies are modelled."""
-    note_others(arch, {"nodes", "variables", "extra_attributes_for_all_component_models"}, _LEFT, notes)
-    tags = [node.tag for node in nodes]
+def _architecture(arch: Map, nodes: Sequence[Map], machine: AccelForgeMachine) -> dict[str, Any]:
+    """Architecture of some nodes; the machine takes up its levels and the axes of its fanouts."""
+    note_others(arch, {"nodes", "variables", "extra_attributes_for_all_component_models"}, _LEFT, machine.notes)
+    tags, levels, kept = [node.tag for node in nodes], machine.levels, machine.kept
     arrays = "!Toll" in tags
     if (tags[:1] != ["!Memory"] and not arrays) or tags[-1:] != ["!Compute"] or tags.count("!Compute") > 1:
         raise refuse(arch.where("nodes"), "expected a !Memory first, and one !Compute as the last node")
-    clock_hz, slices = array_clock(nodes, names, notes)
-    clock_hz = clock_hz or _clock_hz(nodes[-1], names, notes)
-    widths = {whole(names[f"{role}.bits_per_value"], arch.mark) for role in ROLE_NAMES}
-    word = math.gcd(8, *widths)
-    levels: list[dict[str, Any]] = []
-    axes: list[_Axis] = []
-    kept = {name: frozenset(ROLE_NAMES) for name in ("All", "Tensors")}
-    kept |= {name: frozenset[str]() for name in ("Nothing", "Intermediates")}
-    kept |= {role: frozenset({role}) for role in ROLE_NAMES}
-    kept |= {"Inputs": frozenset({"input", "weight"}), "Outputs": kept["output"], "Persistent": kept["weight"]}
-    kept["Above"] = frozenset()
+    clock_hz, slices = array_clock(nodes, machine)
+    clock_hz = clock_hz or _clock_hz(nodes[-1], machine)
+    machine.word = math.gcd(8, *{whole(machine.bits(role, arch.mark), arch.mark) for role in ROLE_NAMES})
     if arrays:
-        levels += outside(nodes, kept, word, notes)
+        levels += outside(nodes[0], machine)
     unknown = [node for node in nodes if arrays and not is_modelled(node)]
     if unknown:
         raise refuse_unknown(unknown)
@@ -259,68 +236,68 @@ def _architecture(
     for node in nodes:
         read = SCALES | {"leak_power_scale"} if node.tag in ("!Memory", "!Toll") else set()
         read |= {"direction", "throughput_scale"} if arrays else set()
-        note_others(node, _NODE_KEYS | read, _LEFT, notes)
+        note_others(node, _NODE_KEYS | read, _LEFT, machine.notes)
         name = plain_name(value(node, "name", str))
-        axes += _fanout(node, name, levels, axes, names, notes)
-        side_by_side *= slices_side_by_side(node, names)
+        side_by_side *= _fanout(node, name, machine)
+        machine.clock_hz = clock_hz / side_by_side
         if node.tag == "!Toll":
-            add_toll(node, name, levels, kept, names, word, clock_hz / side_by_side)
+            add_toll(node, name, machine)
         if node.tag == "!Memory":
-            level = _level(node, name, word, clock_hz / side_by_side, names, kept, notes, first=not levels)
+            level = _level(node, name, machine)
             kept["Above"] |= kept[name]
-            levels.append(level if stores(node, level, kept) else bare_level(name, level["word"]))
+            levels.append(level if stores(node, level, machine) else bare_level(name, level["word"]))
     close_tolls(levels)
-    compute = _compute(nodes[-1], clock_hz, names, notes)
+    machine.clock_hz = clock_hz
+    compute = _compute(nodes[-1], machine)
     compute |= {"cycles_per_mac": slices} if slices > 1 else {}
-    modelled = [part["name"] for part in (*levels, compute) if "energy" not in part]
     document: dict[str, Any] = {"name": file_stem(arch.mark)}
     document["clock"] = f"{clock_hz:.12g} Hz"
-    if modelled:
-        shared = value(arch, "extra_attributes_for_all_component_models", Map, Map(arch.mark))
-        node_nm = number(shared, "tech_node", 45e-9, names) * 1e9
+    if any("energy" not in part for part in (*levels, compute)):
+        shared = inner(arch, "extra_attributes_for_all_component_models")
+        node_nm = machine.number(shared, "tech_node", 45e-9) * 1e9
         document |= {"technology": f"{node_nm:g} nm", "energy_table": "components"}
         if "tech_node" not in shared:
-            notes.append(Note(arch.mark, "tech_node", "no technology node is given; 45 nm is taken"))
-        note_others(shared, shared.keys() if arrays else {"tech_node"}, {}, notes)
+            machine.notes.append(Note(arch.mark, "tech_node", "no technology node is given; 45 nm is taken"))
+        note_others(shared, shared.keys() if arrays else {"tech_node"}, {}, machine.notes)
         for level in levels:
             if "fanout" in level and "energy" not in level["fanout"]:
                 level["fanout"]["energy"] = {"transfer": "0 pJ", "source": "AccelForge charges no wires here"}
-    return {**document, "levels": levels, "compute": compute}, axes, modelled
+    return {**document, "levels": levels, "compute": compute}
 
 
-def _compute(node: Map, clock_hz: float, names: Mapping[str, Value], notes: list[Note]) -> dict[str, Any]:
-    attributes = value(node, "extra_attributes_for_component_model", Map, Map(node.mark))
+def _compute(node: Map, machine: AccelForgeMachine) -> dict[str, Any]:
+    attributes = inner(node, "extra_attributes_for_component_model")
     bits = min(max(whole(attributes.get("multiplier_width", 8), node.mark), 4), 32)
     kind: dict[str, Any] = {"class": "intmac", "attributes": {"bits": bits}}
     if "fp" in str(node.get("component_class")).lower():
         kind = {"class": "fpmac", "attributes": {"format": "fp32"}}
-    energies = _energies(node, ("compute",), 1, clock_hz, names)
-    if energies is not None and energies.pop("leak") != "0 pJ":
-        notes.append(Note(node.where("leak_power"), "leak_power", "compute units have no leakage in accelsim"))
-    area = {"area": _area(node, names)} if "area" in node else {}
-    return {"name": plain_name(value(node, "name", str)), **kind, **({"energy": energies} if energies else {}), **area}
+    energies = _energies(node, ("compute",), 1, machine)
+    if energies.get("leak", "0 pJ") != "0 pJ":
+        machine.notes.append(Note(node.where("leak_power"), "leak_power", "compute units have no leakage in accelsim"))
+    energies.pop("leak", None)
+    name = plain_name(value(node, "name", str))
+    return {"name": name, **kind, **({"energy": energies} if energies else {}), **_area(node, machine)}
 
 
-def _area(node: Map, names: Mapping[str, Value]) -> str:
-    """Area of a component, which AccelForge has in square metres."""
-    return f"{number(node, 'area', None, names) * 1e12:.12g} um2"
+def _area(node: Map, machine: AccelForgeMachine) -> dict[str, str]:
+    """Area of a component, if it has one, which AccelForge has in square metres."""
+    return {"area": f"{machine.number(node, 'area') * 1e12:.12g} um2"} if "area" in node else {}
 
 
-def _clock_hz(compute: Map, names: Mapping[str, Value], notes: list[Note]) -> float:
+def _clock_hz(compute: Map, machine: AccelForgeMachine) -> float:
     """Rate of the compute units: a cycle is one of their actions."""
-    rates, _ = _rates(compute, ("compute",), names, notes)
+    rates, _ = _rates(compute, ("compute",), machine)
     if not 0 < rates["compute"] < math.inf:
-        notes.append(Note(compute.mark, "throughput", "the compute units have no rate; a clock of 1 GHz is taken"))
+        why = "the compute units have no rate; a clock of 1 GHz is taken"
+        machine.notes.append(Note(compute.mark, "throughput", why))
         return 1e9
     return rates["compute"]
 
 
-def _rates(
-    node: Map, actions: Sequence[str], names: Mapping[str, Value], notes: list[Note]
-) -> tuple[dict[str, float], bool]:
+def _rates(node: Map, actions: Sequence[str], machine: AccelForgeMachine) -> tuple[dict[str, float], bool]:
     """Bits that actions of each kind move in a second (actions of a compute unit), and whether they share the time."""
-    given = {str(action.get("name")): action for action in tables(value(node, "actions", Seq, Seq(node.mark)))}
-    each_s = {name: _each_s(action, names) for name, action in given.items()}
+    given, names = actions_of(node), machine.names
+    each_s = {name: _each_s(action, machine) for name, action in given.items()}
     latency = str(node.get("total_latency", _SUM))
     calls = _CALLS.fullmatch(latency)
     alone = {name: each_s.get(name, 0.0) for name in actions}
@@ -333,21 +310,20 @@ def _rates(
             alone = {name: _total_s(latency, each_s, {name}, names) for name in actions}
             shared = _total_s(latency, each_s, set(actions), names) > max(alone.values())
         except FormulaError as error:
-            notes.append(
-                Note(node.where("total_latency"), "total_latency", f"{error}; the sum of its actions' times is taken")
-            )
+            why = f"{error}; the sum of its actions' times is taken"
+            machine.notes.append(Note(node.where("total_latency"), "total_latency", why))
     unsaid = any({"throughput", "latency"}.isdisjoint(given.get(name, {})) for name in actions)
     if unsaid and not calls and node.get("component_class", "Dummy") != "Dummy":
         why = f"the rate of {node.get('name')} is that of a component model; it is unlimited here"
-        notes.append(Note(node.mark, "throughput", why))
-    bits = {name: _bits(given.get(name, Map(node.mark)), names) for name in actions}
+        machine.notes.append(Note(node.mark, "throughput", why))
+    bits = {name: _bits(given.get(name, Map(node.mark)), machine) for name in actions}
     return {name: bits[name] / alone[name] if alone[name] else math.inf for name in actions}, shared
 
 
-def _each_s(action: Map, names: Mapping[str, Value]) -> float:
+def _each_s(action: Map, machine: AccelForgeMachine) -> float:
     """Seconds of one action."""
-    latency = number(action, "latency", 0, names)
-    return 1 / number(action, "throughput", 1 / latency if latency else math.inf, names)
+    latency = machine.number(action, "latency", 0)
+    return 1 / machine.number(action, "throughput", 1 / latency if latency else math.inf)
 
 
 def _total_s(formula: str, each_s: Mapping[str, float], called: Set[str], names: Mapping[str, Value]) -> float:
@@ -360,62 +336,49 @@ def _total_s(formula: str, each_s: Mapping[str, float], called: Set[str], names:
     return float(found)
 
 
-def _bits(action: Map, names: Mapping[str, Value]) -> int:
-    return whole(number(action, "bits_per_action", 1, names), action.mark)
+def _bits(action: Map, machine: AccelForgeMachine) -> int:
+    return whole(machine.number(action, "bits_per_action", 1), action.mark)
 
 
-def _energies(
-    node: Map, actions: Sequence[str], bits: int, clock_hz: float, names: Mapping[str, Value]
-) -> dict[str, str] | None:
-    """Energies of actions that move `bits`; None where a component model has to give them."""
+def _energies(node: Map, actions: Sequence[str], bits: int, machine: AccelForgeMachine) -> dict[str, str]:
+    """Energies of actions that move `bits`; none where a component model has to give them."""
     found: dict[str, str] = {}
-    given = {str(action.get("name")): action for action in tables(value(node, "actions", Seq, Seq(node.mark)))}
-    dummy = node.get("component_class") == "Dummy"
+    given = actions_of(node)
     for name in actions:
-        action = given.get(name)
-        if action is not None and "energy" in action:
-            joule = figure(action, "energy", names) / _bits(action, names)
+        action = given.get(name, Map(node.mark))
+        if "energy" in action:
+            joule = figure(action, "energy", machine.names) / _bits(action, machine)
             found[name] = f"{joule * bits * 1e12:.12g} pJ"
-        elif dummy:
+        elif node.get("component_class") == "Dummy":
             found[name] = "0 pJ"
         else:
-            return None
-    watt = figure(node, "leak_power", names) if "leak_power" in node else 0.0
-    watt *= number(node, "leak_power_scale", 1, names)
-    return {**found, "leak": f"{watt / clock_hz * 1e12:.12g} pJ", "source": "AccelForge"}
+            return {}
+    watt = figure(node, "leak_power", machine.names) if "leak_power" in node else 0.0
+    watt *= machine.number(node, "leak_power_scale", 1)
+    return {**found, "leak": f"{watt / machine.clock_hz * 1e12:.12g} pJ", "source": "AccelForge"}
 
 
-def _level(
-    node: Map,
-    name: str,
-    word: int,
-    clock_hz: float,
-    names: Mapping[str, Value],
-    kept: dict[str, frozenset[str]],
-    notes: list[Note],
-    *,
-    first: bool,
-) -> dict[str, Any]:
-    """Level of a memory, without its fanout; `kept` takes up what it keeps, under its name."""
+def _level(node: Map, name: str, machine: AccelForgeMachine) -> dict[str, Any]:
+    """Level of a memory, without its fanout; the machine takes up what it keeps, under its name."""
+    word, notes, first = machine.word, machine.notes, not machine.levels
     level: dict[str, Any] = {"name": name, "word": f"{word} bit"}
-    size = _size(node, names)
+    size = _size(node, machine.names)
     if size > _UNLIMITED_BITS and not first:
         notes.append(Note(node.where("size"), "size", f"{name} is unlimited; {_UNLIMITED_BITS} bit stand for it"))
     if size <= _UNLIMITED_BITS or not first:
         level["size"] = f"{max(word, int(min(size, _UNLIMITED_BITS)))} bit"
-    tensors = value(node, "tensors", Map, Map(node.mark))
+    tensors = inner(node, "tensors")
     note_others(tensors, ("keep", "may_keep", "no_refetch_from_above", "no_resend_to_below"), _LEFT, notes)
-    default = "Nothing" if "keep" in tensors else "All"
-    keep = members(tensors.get("keep", "Nothing"), kept, tensors.where("keep"))
-    may = members(tensors.get("may_keep", default), kept, tensors.where("may_keep"))
-    kept[name] = keep
+    keep = machine.members(tensors, "keep")
+    may = machine.members(tensors, "may_keep", "Nothing" if "keep" in tensors else "All")
+    machine.kept[name] = keep
     if not first:
         level["keep"] = [role for short, role in ROLE_NAMES.items() if short in keep]
         level["bypass"] = [role for short, role in ROLE_NAMES.items() if short not in keep | may]
         level["drain_reads"] = True
     elif (keep | may) != frozenset(ROLE_NAMES):
         raise refuse(tensors.mark, f"{name} does not keep all tensors; accelsim's outermost level does")
-    rates, shared = _rates(node, ("read", "write"), names, notes)
+    rates, shared = _rates(node, ("read", "write"), machine)
     slower = min(rates.values())
     if shared and math.isfinite(slower):
         level["bandwidth"] = f"{slower:.12g} bit/s"
@@ -425,17 +388,17 @@ def _level(
     elif not shared and math.isfinite(slower):
         fast = max(rate for rate in rates.values() if math.isfinite(rate))
         level |= {f"{key}_bandwidth": f"{min(rate, fast):.12g} bit/s" for key, rate in rates.items()}
-    energies = _energies(node, ("read", "write"), word, clock_hz, names)
-    if energies is not None:
+    energies = _energies(node, ("read", "write"), word, machine)
+    if energies:
         level["energy"] = energies
     else:  # its accesses are as wide as they are here
-        widths = [_bits(action, names) for action in tables(value(node, "actions", Seq, Seq(node.mark)))]
+        widths = [_bits(action, machine) for action in rows(node, "actions")]
         level["block_size"] = max([1, *(width // word for width in widths)])
-        extra = value(node, "extra_attributes_for_component_model", Map, Map(node.mark))
+        extra = inner(node, "extra_attributes_for_component_model")
         note_others(extra, (), {"n_banks": "energies are those of one bank"}, notes)
-    level |= {"area": _area(node, names)} if "area" in node else {}
+    level |= _area(node, machine)
     if not SCALES.isdisjoint(node.keys()):
-        store_slices(node, level, names, kept, notes)
+        store_slices(node, level, machine)
     return {**level, **_model(str(node.get("component_class", "")).upper(), size, first=first)}
 
 
@@ -458,43 +421,41 @@ def _model(component: str, size: float, *, first: bool) -> dict[str, Any]:
 # fanouts and constraints
 
 
-def _fanout(
-    node: Map,
-    name: str,
-    levels: list[dict[str, Any]],
-    axes: Sequence[_Axis],
-    names: Mapping[str, Value],
-    notes: list[Note],
-) -> list[_Axis]:
-    """Add what is spatial at a node to the fanout of the level above it; a third axis takes a level of its own."""
-    found: list[_Axis] = []
-    for spatial in tables(value(node, "spatial", Seq, Seq(node.mark))):
+def _fanout(node: Map, name: str, machine: AccelForgeMachine) -> float:
+    """Add what is spatial at a node to the fanout of the level above it; a third axis takes a level of its own.
+
+    Returns how many instances below the node hold the slices of one word together.
+    """
+    levels, scales = machine.levels, list[float]()
+    for spatial in rows(node, "spatial"):
         if not levels:
             raise refuse(spatial.mark, f"{name} has several instances, and no memory stands above it")
-        place = len([axis for axis in (*axes, *found) if axis.level == levels[-1]["name"]])
+        place = len([axis for axis in machine.axes if axis.level == levels[-1]["name"]])
         if place == 2:
             levels.append(bare_level(f"{name}-{plain_name(value(spatial, 'name', str))}", levels[-1]["word"]))
-        above = levels[-1]
+        above, axis = levels[-1], "xy"[place % 2]
         fanout = above.setdefault("fanout", {})
-        axis = "xy"[place % 2]
-        size = whole(as_number(spatial.get("fanout"), spatial.where("fanout"), names), spatial.where("fanout"))
-        size = max(1, int(size // usage_scale(spatial, names)))
+        where = spatial.where("fanout")
+        size = whole(as_number(spatial.get("fanout"), where, machine.names), where)
+        scales.append(machine.usage_scale(spatial))
+        size = max(1, int(size // scales[-1]))
         made: dict[str, Any] = {"size": size}
-        note_others(spatial, _SPATIAL_KEYS, _LEFT, notes)
+        note_others(spatial, _SPATIAL_KEYS, _LEFT, machine.notes)
         reused = re.split(r"[\s|]+", str(spatial.get("may_reuse", "All")))
         if reused == ["Nothing"] or set(reused) <= set(ROLE_NAMES):
             made["multicast"] = [role for name, role in ROLE_NAMES.items() if name in reused]
             made["spatial_reduction"] = "output" in reused
         elif reused != ["All"]:
-            notes.append(Note(spatial.where("may_reuse"), "may_reuse", "all tensors are multicast and reduced"))
+            why = "all tensors are multicast and reduced"
+            machine.notes.append(Note(spatial.where("may_reuse"), "may_reuse", why))
         fanout[axis] = made
-        share = number(spatial, "min_usage", 0, names)
-        found.append(_Axis(spatial, name, above["name"], axis, size, math.ceil(share * size)))
-    return found
+        least = math.ceil(machine.number(spatial, "min_usage", 0) * size)
+        machine.axes.append(SpatialAxis(spatial, name, above["name"], axis, size, least))
+    return math.prod(scales)
 
 
 def _constraints(
-    axes: Sequence[_Axis], layers: Sequence[Layer], architecture: Mapping[str, Any] | None, notes: list[Note]
+    axes: Sequence[SpatialAxis], layers: Sequence[Layer], architecture: Mapping[str, Any] | None, notes: list[Note]
 ) -> dict[str, Any] | None:
     """Constraints of the axes, for each layer."""
     asking = [axis for axis in axes if {"reuse", "loop_bounds", "min_usage"} & axis.table.keys()]
@@ -507,7 +468,7 @@ def _constraints(
     return without_loops(asked, architecture["levels"] if architecture else ())
 
 
-def _axis_constraints(axes: Sequence[_Axis], layer: Layer, notes: list[Note]) -> list[dict[str, Any]]:
+def _axis_constraints(axes: Sequence[SpatialAxis], layer: Layer, notes: list[Note]) -> list[dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for axis in axes:
         allowed = set(layer.dims)
@@ -522,7 +483,7 @@ def _axis_constraints(axes: Sequence[_Axis], layer: Layer, notes: list[Note]) ->
             for name, tensors in layer.sets.items()
             if name != "All"
         }
-        for bound in tables(value(axis.table, "loop_bounds", Seq, Seq(axis.table.mark))):
+        for bound in rows(axis.table, "loop_bounds"):
             which = members(bound.get("expression", "Nothing"), {**of_tensors, **dims}, bound.mark)
             sign, most = str(bound.get("operator")), whole(bound.get("value"), bound.where("value"))
             together, sign = sign.startswith("product"), sign.removeprefix("product")
@@ -577,7 +538,7 @@ def _products(bounds: tuple[tuple[int, tuple[int, ...]], ...], rooms: tuple[int,
 def _mapping(
     mapping: Map,
     architecture: Mapping[str, Any] | None,
-    axes: Sequence[_Axis],
+    axes: Sequence[SpatialAxis],
     layers: Sequence[Layer],
     notes: list[Note],
 ) -> dict[str, Any] | None:
@@ -642,8 +603,8 @@ def _export(documents: Sequence[Document], mapping: LoopNest) -> str:
     if arch is None or len(layers) != 1:
         raise AccelsimError("a mapping of AccelForge needs its own architecture and its workload of one Einsum")
     nodes = _enabled(_nodes(arch, notes), layers, notes)
-    names = _variables([arch, *bodies], _widths(layers), nodes)
-    axes = _architecture(arch, nodes, names, notes)[1]
+    machine = AccelForgeMachine(_variables([arch, *bodies], _widths(layers), nodes), notes)
+    _architecture(arch, nodes, machine)
     if mapping.imperfect or mapping.padded:
         raise AccelsimError("AccelForge has no form for loops with remainders or padded bounds here")
     written = {plain_name(value(node, "name", str)): value(node, "name", str) for node in nodes}
@@ -658,7 +619,7 @@ def _export(documents: Sequence[Document], mapping: LoopNest) -> str:
         for place, loop in [*(("", loop) for loop in node.temporal), *spread]:
             left[loop.dim] //= loop.bound
             made: dict[str, Any] = {"rank_variable": loop.dim, "tile_shape": left[loop.dim]}
-            of = [axis for axis in axes if (axis.level, axis.axis) == (node.level, place)]
+            of = [axis for axis in machine.axes if (axis.level, axis.axis) == (node.level, place)]
             if place and len(of) != 1:
                 raise AccelsimError(f"{loop} of {node.level} on {place} stands for several of AccelForge's fanouts")
             more = {"name": str(of[0].table.get("name")), "component": of[0].node} if place else {}
@@ -668,8 +629,8 @@ def _export(documents: Sequence[Document], mapping: LoopNest) -> str:
     text = yaml_text({"mapping": {"nodes": found}})
     again = convert([*documents, parse(text, "mapping.yaml")])
     if not again.lacks():
-        machine, layer, nest = again.loaded()
-        each = [evaluate(machine, layer, one) for one in (mapping, nest)]
+        ours, layer, nest = again.loaded()
+        each = [evaluate(ours, layer, one) for one in (mapping, nest)]
         if len({(one.energy_pj, one.cycles) for one in each}) == 1:
             return text
     raise AccelsimError("AccelForge has no form for this mapping: what it reads is another one")

@@ -12,13 +12,14 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 from accelsim.importers.accelforge_workload import ROLE_NAMES, members
 from accelsim.importers.documents import Map, Seq, refuse
 from accelsim.importers.foreign import Note
-from accelsim.importers.values import Value, as_number, bare_level, figure, number, tables, value
-from accelsim.inputs.errors import SpecError
+from accelsim.importers.values import Value, as_number, bare_level, figure, inner, number, rows
+from accelsim.inputs.errors import Mark, SpecError
 from accelsim.inputs.units import listed, quoted
 
 SCALES = {"actions_scale", "bits_per_value", "values_per_action", "energy_scale"}
@@ -32,6 +33,70 @@ _ARRAY = ("_ARRAY_COLUMNS", "_ARRAY_ROWS")
 _SOURCE = "AccelForge"
 
 
+@dataclass(frozen=True, slots=True)
+class SpatialAxis:
+    """One axis of a fanout: where it stands, the node and the level that have it, which of two it is, and how wide.
+
+    `least`: instances that are to be used, if loops can.
+    """
+
+    table: Map
+    node: str
+    level: str
+    axis: str
+    size: int
+    least: int
+
+
+def _named_sets() -> dict[str, frozenset[str]]:
+    every, none = frozenset(ROLE_NAMES), frozenset[str]()
+    sets = {"All": every, "Tensors": every, "Nothing": none, "Intermediates": none}
+    sets |= {role: frozenset({role}) for role in ROLE_NAMES}
+    sets |= {"Inputs": frozenset({"input", "weight"}), "Outputs": sets["output"], "Persistent": sets["weight"]}
+    return sets | {"Above": none}
+
+
+@dataclass
+class AccelForgeMachine:
+    """A machine that is read: values of names in formulas, and its levels and the axes of their fanouts so far.
+
+    `word` are the bits of a word; `clock_hz` is the rate by which an instance leaks; `kept` are sets of roles by name:
+    those of AccelForge, and what each memory keeps.
+    """
+
+    names: Mapping[str, Value]
+    notes: list[Note]
+    word: int = 8
+    clock_hz: float = 1.0
+    kept: dict[str, frozenset[str]] = field(default_factory=_named_sets)
+    levels: list[dict[str, Any]] = field(default_factory=list)
+    axes: list[SpatialAxis] = field(default_factory=list)
+
+    def number(self, table: Map, key: str, default: float | None = None) -> float | int:
+        """Number under a key, or of the formula that stands there."""
+        return number(table, key, default, self.names)
+
+    def members(self, tensors: Map, key: str, default: str = "Nothing") -> frozenset[str]:
+        """Roles of the set under a key."""
+        return members(tensors.get(key, default), self.kept, tensors.where(key))
+
+    def bits(self, role: str, mark: Mark) -> float:
+        """Bits of a word of a role."""
+        return as_number(self.names[f"{role}.bits_per_value"], mark)
+
+    def usage_scale(self, spatial: Map) -> float:
+        """Instances of an axis that one word takes."""
+        scale = self.number(spatial, "usage_scale", 1)
+        if scale < 1:
+            raise refuse(spatial.where("usage_scale"), f"expected a number from 1 on, got {scale:g}")
+        return scale
+
+
+def actions_of(node: Map) -> dict[str, Map]:
+    """Actions of a node by name."""
+    return {str(action.get("name")): action for action in rows(node, "actions")}
+
+
 def array_names(nodes: Sequence[Map], names: Mapping[str, Value]) -> dict[str, Value]:
     """Sizes of the array as formulas ask for them: what shares inputs, outputs, all of it, and each node's fanout.
 
@@ -41,7 +106,7 @@ def array_names(nodes: Sequence[Map], names: Mapping[str, Value]) -> dict[str, V
     found: dict[str, Value] = {}
     for node in nodes:
         fanout: float | None = 1
-        for spatial in tables(value(node, "spatial", Seq, Seq(node.mark))):
+        for spatial in rows(node, "spatial"):
             size: float | None = None
             with suppress(SpecError):
                 size = as_number(spatial.get("fanout"), spatial.where("fanout"), names)
@@ -90,24 +155,9 @@ def _listed(node: ast.expr) -> list[Any]:
     raise ValueError("no list, or a long one")
 
 
-def usage_scale(spatial: Map, names: Mapping[str, Value]) -> float:
-    """Instances of an axis that one word takes."""
-    scale = number(spatial, "usage_scale", 1, names)
-    if scale < 1:
-        raise refuse(spatial.where("usage_scale"), f"expected a number from 1 on, got {scale:g}")
-    return scale
-
-
-def slices_side_by_side(node: Map, names: Mapping[str, Value]) -> float:
-    """Instances below a node that hold the slices of one word together."""
-    spatial = tables(value(node, "spatial", Seq, Seq(node.mark)))
-    return math.prod(usage_scale(each, names) for each in spatial)
-
-
 def is_modelled(node: Map) -> bool:
     """Whether the energies of a part stand in the file, or accelsim has a model of it."""
-    actions = tables(value(node, "actions", Seq, Seq(node.mark)))
-    given = {str(action.get("name")) for action in actions if "energy" in action}
+    given = {name for name, action in actions_of(node).items() if "energy" in action}
     if node.tag not in _ACTIONS or given >= _ACTIONS[node.tag]:
         return True
     return re.search(_KNOWN[node.tag], str(node.get("component_class", "")), re.IGNORECASE) is not None
@@ -120,71 +170,59 @@ def refuse_unknown(nodes: Sequence[Map]) -> SpecError:
     return refuse(nodes[0].mark, what, "write them, as in `actions: [{name: read, energy: 2e-12}]`, in J")
 
 
-def outside(
-    nodes: Sequence[Map], kept: Mapping[str, frozenset[str]], word: int, notes: list[Note]
-) -> list[dict[str, Any]]:
-    """Outermost level for words that no memory of the file keeps for all: they come from there for nothing."""
-    first = nodes[0]
-    if first.tag == "!Memory":
-        tensors = value(first, "tensors", Map, Map(first.mark))
-        if members(tensors.get("keep", "Nothing"), kept, first.mark) == frozenset(ROLE_NAMES):
-            return []
+def outside(first: Map, machine: AccelForgeMachine) -> list[dict[str, Any]]:
+    """Outermost level for words that the first node does not keep for all: they come from there for nothing."""
+    keep = inner(first, "tensors").get("keep", "Nothing") if first.tag == "!Memory" else "Nothing"
+    if members(keep, machine.kept, first.mark) == machine.kept["All"]:
+        return []
     why = "what the file keeps nowhere comes from, and goes to, a level Outside that costs nothing"
-    notes.append(Note(first.mark, str(first.get("name")), why))
+    machine.notes.append(Note(first.mark, str(first.get("name")), why))
     energy = dict.fromkeys(("read", "write", "leak"), "0 pJ") | {"source": _SOURCE}
     kind = {"class": "DRAM", "attributes": {"type": "LPDDR4"}, "area": "0 um2"}
-    return [{"name": "Outside", **kind, "word": f"{word} bit", "energy": energy}]
+    return [{"name": "Outside", **kind, "word": f"{machine.word} bit", "energy": energy}]
 
 
-def stored_bits(node: Map, role: str, names: Mapping[str, Value]) -> float:
+def stored_bits(node: Map, role: str, machine: AccelForgeMachine) -> float:
     """Bits of a word of a role in one part."""
-    table = value(node, "bits_per_value", Map, Map(node.mark))
-    bits = number(table, role, as_number(names[f"{role}.bits_per_value"], node.mark), names)
+    table = inner(node, "bits_per_value")
+    bits = machine.number(table, role, machine.bits(role, node.mark))
     if bits <= 0:
         raise refuse(table.where(role), f"expected more than 0 bit, got {bits:g}")
     return bits
 
 
-def per_value_joule(node: Map, action: str, role: str, names: Mapping[str, Value]) -> float:
+def per_value_joule(node: Map, action: str, role: str, machine: AccelForgeMachine) -> float:
     """Energy [J] of an action for one whole word of a role."""
-    actions = {str(each.get("name")): each for each in tables(value(node, "actions", Seq, Seq(node.mark)))}
-    if "energy" not in actions.get(action, {}):
+    given = actions_of(node).get(action, Map(node.mark))
+    if "energy" not in given:
         return 0.0  # a dummy
-    table = value(node, "values_per_action", Map, Map(node.mark))
-    at_once = number(table, role, number(table, "All", 0, names), names)
-    bits = number(actions[action], "bits_per_action", 1, names)
-    many = 1 / at_once if at_once else stored_bits(node, role, names) / bits
-    scales = math.prod(number(node, key, 1, names) for key in ("actions_scale", "energy_scale"))
-    return figure(actions[action], "energy", names) * many * scales
+    table = inner(node, "values_per_action")
+    at_once = machine.number(table, role, machine.number(table, "All", 0))
+    bits = machine.number(given, "bits_per_action", 1)
+    many = 1 / at_once if at_once else stored_bits(node, role, machine) / bits
+    scales = math.prod(machine.number(node, key, 1) for key in ("actions_scale", "energy_scale"))
+    return figure(given, "energy", machine.names) * many * scales
 
 
-def add_toll(
-    node: Map,
-    name: str,
-    levels: list[dict[str, Any]],
-    kept: Mapping[str, frozenset[str]],
-    names: Mapping[str, Value],
-    word: int,
-    clock_hz: float,
-) -> None:
+def add_toll(node: Map, name: str, machine: AccelForgeMachine) -> None:
     """Add what passes a part to the network above a level that keeps nothing; several parts in a row share one."""
+    levels = machine.levels
     alone = levels[-1].get("tolls") and "fanout" not in levels[-1]
     above = levels[-2] if alone else levels[-1]
     if not alone:
-        levels.append(bare_level(name, f"{word} bit"))
+        levels.append(bare_level(name, f"{machine.word} bit"))
     here = levels[-1]
     here["tolls"] = [*here.get("tolls", []), name]
     here["name"] = "-".join(here["tolls"])
     passing = above.setdefault("fanout", {}).setdefault("passing", {})
-    table = value(node, "tensors", Map, Map(node.mark))
-    for short in members(table.get("keep", "Nothing"), kept, table.where("keep")):
-        way = _direction(node, short, kept)
-        joule = per_value_joule(node, "read", short, names)
+    for short in machine.members(inner(node, "tensors"), "keep"):
+        way = _direction(node, short, machine.kept)
+        joule = per_value_joule(node, "read", short, machine)
         down, up = "down" in way, "up" in way
         for key, used in ((short, up if short == "output" else down), ("return", down and short == "output")):
             passing[key] = passing.get(key, 0.0) + (joule if used else 0.0)
-    watt = number(node, "leak_power", 0, names) * number(node, "leak_power_scale", 1, names)
-    here["leak_pj"] = here.get("leak_pj", 0.0) + watt / clock_hz * 1e12
+    watt = machine.number(node, "leak_power", 0) * machine.number(node, "leak_power_scale", 1)
+    here["leak_pj"] = here.get("leak_pj", 0.0) + watt / machine.clock_hz * 1e12
 
 
 def _direction(node: Map, role: str, kept: Mapping[str, frozenset[str]]) -> str:
@@ -211,48 +249,39 @@ def close_tolls(levels: Sequence[dict[str, Any]]) -> None:
             level["energy"] = {"leak": f"{leak:.12g} pJ", "source": _SOURCE}
 
 
-def store_slices(
-    node: Map,
-    level: dict[str, Any],
-    names: Mapping[str, Value],
-    kept: Mapping[str, frozenset[str]],
-    notes: list[Note],
-) -> None:
+def store_slices(node: Map, level: dict[str, Any], machine: AccelForgeMachine) -> None:
     """Energies and size of a memory that takes words apart, for words as wide as they are elsewhere."""
     shorts = [short for short, role in ROLE_NAMES.items() if role not in level.get("bypass", ())]
-    word = int(level["word"].split()[0])
-    bits = {short: as_number(names[f"{short}.bits_per_value"], node.mark) for short in shorts}
-    wider = {bits[short] / stored_bits(node, short, names) for short in shorts}
+    bits = {short: machine.bits(short, node.mark) for short in shorts}
+    wider = {bits[short] / stored_bits(node, short, machine) for short in shorts}
     if "size" in level:
         level["size"] = f"{int(int(level['size'].split()[0]) * min(wider, default=1.0))} bit"
     if "energy" not in level:
         why = "energies are those of component models, for words as wide as elsewhere"
-        notes += [Note(node.where(key), key, why) for key in sorted(SCALES & node.keys())]
+        machine.notes += [Note(node.where(key), key, why) for key in sorted(SCALES & node.keys())]
         return
     for action in ("read", "write"):
-        pj = {short: per_value_joule(node, action, short, names) * word / bits[short] * 1e12 for short in shorts}
-        level["energy"][action] = {ROLE_NAMES[short]: f"{each:.12g} pJ" for short, each in pj.items()}
-    tensors = value(node, "tensors", Map, Map(node.mark))
-    once = members(tensors.get("no_refetch_from_above", "Nothing"), kept, tensors.where("no_refetch_from_above"))
-    for short in sorted(once - kept["Above"]):
+        each = {short: per_value_joule(node, action, short, machine) * machine.word / bits[short] for short in shorts}
+        level["energy"][action] = {ROLE_NAMES[short]: f"{joule * 1e12:.12g} pJ" for short, joule in each.items()}
+    tensors = inner(node, "tensors")
+    for short in sorted(machine.members(tensors, "no_refetch_from_above") - machine.kept["Above"]):
         level["energy"]["write"][ROLE_NAMES[short]] = "0 pJ"
         why = f"{ROLE_NAMES[short]} lie in {level['name']} beforehand: writing them costs nothing"
-        notes.append(Note(tensors.where("no_refetch_from_above"), "no_refetch_from_above", why))
+        machine.notes.append(Note(tensors.where("no_refetch_from_above"), "no_refetch_from_above", why))
 
 
-def stores(node: Map, level: Mapping[str, Any], kept: Mapping[str, frozenset[str]]) -> bool:
+def stores(node: Map, level: Mapping[str, Any], machine: AccelForgeMachine) -> bool:
     """Whether a memory sends any word twice; one that does not is a place that words pass together."""
-    tensors = value(node, "tensors", Map, Map(node.mark))
-    once = members(tensors.get("no_resend_to_below", "Nothing"), kept, tensors.where("no_resend_to_below"))
+    once = machine.members(inner(node, "tensors"), "no_resend_to_below")
     return not {ROLE_NAMES[short] for short in once} >= set(level.get("keep", ROLE_NAMES.values()))
 
 
-def array_clock(nodes: Sequence[Map], names: Mapping[str, Value], notes: list[Note]) -> tuple[float | None, int]:
+def array_clock(nodes: Sequence[Map], machine: AccelForgeMachine) -> tuple[float | None, int]:
     """Rate at which an array takes slices of its inputs [Hz], if the file says so, and slices of an input."""
     cells = [node for node in nodes if node.tag == "!Memory" and "actions_scale" in node]
-    if all(node.tag != "!Toll" for node in nodes) or not cells or "cycle_period" not in names:
+    if all(node.tag != "!Toll" for node in nodes) or not cells or "cycle_period" not in machine.names:
         return None, 1
     cell = cells[-1]
-    slices = number(cell, "actions_scale", 1, names) / number(cell, "throughput_scale", 1, names)
-    notes.append(Note(cell.mark, str(cell.get("name")), "takes one slice of its inputs in each cycle_period"))
-    return 1 / as_number("cycle_period", cell.mark, names), max(1, math.ceil(slices))
+    slices = machine.number(cell, "actions_scale", 1) / machine.number(cell, "throughput_scale", 1)
+    machine.notes.append(Note(cell.mark, str(cell.get("name")), "takes one slice of its inputs in each cycle_period"))
+    return 1 / as_number("cycle_period", cell.mark, machine.names), max(1, math.ceil(slices))

@@ -18,8 +18,10 @@ from accelsim.importers.values import (
     UnknownNameError,
     checked_workload,
     file_stem,
+    inner,
     note_others,
     plain_name,
+    rows,
     tables,
     value,
     whole,
@@ -68,7 +70,7 @@ def members(text: object, sets: Sets, mark: Mark) -> frozenset[str]:
 def read_workload(workload: Map, renames: Map | None, notes: list[Note]) -> tuple[dict[str, Any], list[Layer]]:
     """Workload, and what the other files need of its layers."""
     note_others(workload, _WORKLOAD_KEYS, {}, notes)
-    ranks = value(workload, "rank_sizes", Map, Map(workload.mark))
+    ranks = inner(workload, "rank_sizes")
     sizes = {rank: whole(ranks[rank], ranks.where(rank)) for rank in ranks}
     bounds = _bounds(workload)
     written: list[dict[str, Any]] = []
@@ -186,12 +188,12 @@ def _sets(
     sets = {"All": everything, "Inputs": inputs, "Outputs": everything - inputs, "Nothing": frozenset[str]()}
     sets |= {"Intermediates": everything & between, "Persistent": frozenset(), "Tensors": everything}
     sets |= {name: frozenset({name}) for name in tensors}
-    own = value(einsum, "renames", Map, Map(einsum.mark))
+    own = inner(einsum, "renames")
     for name, source in own.items():
         sets[name] = members(source, sets, own.where(name))
     rules = value(renames, "einsums", Seq, Seq(renames.mark)) if renames is not None else []
     for rule in (rule for rule in rules if isinstance(rule, Map) and rule.get("name") == "default"):
-        for access in tables(value(rule, "tensor_accesses", Seq, Seq(rule.mark))):
+        for access in rows(rule, "tensor_accesses"):
             name = value(access, "name", str)
             if name not in sets:
                 sets[name] = members(access.get("source", "Nothing"), sets, access.mark)
@@ -203,12 +205,12 @@ def _sets(
 
 def _bits(workload: Map, einsum: Map, sets: Sets) -> dict[str, int]:
     """Width of each tensor: of the workload, and of the Einsum's own accesses."""
-    widths = value(workload, "bits_per_value", Map, Map(workload.mark))
+    widths = inner(workload, "bits_per_value")
     found = dict.fromkeys(sets["All"], BITS)
     for key, width in widths.items():
         mark = widths.where(key)
         found |= dict.fromkeys(members(key, sets, mark), whole(width, mark))
-    for access in tables(value(einsum, "tensor_accesses", Seq, Seq(einsum.mark))):
+    for access in rows(einsum, "tensor_accesses"):
         if "bits_per_value" in access:
             found[value(access, "name", str)] = whole(access["bits_per_value"], access.where("bits_per_value"))
     return {name: found[name] for name in sorted(found)}

@@ -13,7 +13,7 @@ from typing import Any
 
 from accelsim.importers.documents import Document, Map, Seq, refuse
 from accelsim.importers.foreign import OWN_MODELS, Foreign, Note
-from accelsim.importers.values import file_stem, note_others, only, plain_name, value, whole
+from accelsim.importers.values import file_stem, inner, note_others, only, plain_name, value, whole
 from accelsim.inputs.units import listed, quoted
 
 STATIONARY = {"ws": "Weights", "os": "Outputs", "is": "Inputs"}
@@ -91,7 +91,7 @@ def _machine(hardware: Map, notes: list[Note]) -> tuple[dict[str, Any], dict[str
     register = {"name": "PE", "class": "register", "attributes": {"size": f"{_BITS} bit", "width": f"{_BITS} bit"}}
     levels.append(register | {"word": _ONE_WORD, "size": _ONE_WORD, **_for(held)})
     spatial = {axis: {"reuse": [role]} for axis, role in zip("yx", _SHARED[dataflow], strict=True)}
-    general = value(hardware, "general", Map, Map(hardware.mark))
+    general = inner(hardware, "general")
     architecture = {
         "name": plain_name(value(general, "run_name", str, file_stem(hardware.mark)).strip('"')),
         "technology": "45 nm",
@@ -113,7 +113,7 @@ def _for(role: str) -> dict[str, Any]:
 
 def _bandwidths(hardware: Map, presets: Map) -> dict[str, int]:
     """Words a cycle between each SRAM and the DRAM; none where SCALE-Sim would work out what never stalls."""
-    run = value(hardware, "run_presets", Map, Map(hardware.mark))
+    run = inner(hardware, "run_presets")
     mode = value(run, "interfacebandwidth", str, "CALC")
     if mode not in ("USER", "CALC"):
         raise refuse(run.where("interfacebandwidth"), f"InterfaceBandwidth: expected USER or CALC, got {quoted(mode)}")

@@ -32,6 +32,7 @@ from accelsim.importers.values import (
     as_number,
     file_stem,
     for_layers,
+    inner,
     largest_product,
     plain_name,
     value,
@@ -352,10 +353,10 @@ def _listed(given: Map | Seq) -> Iterator[Map]:
             raise refuse(given.mark, "expected a list of directives, each a map with a target")
         if "constraints" not in table:
             yield table
-        for inner in tables_under(table, "constraints"):
-            attributes = value(inner, "attributes", Map, Map(inner.mark))
-            one = Map(inner.mark)
-            one |= {"target": table.get("name"), "type": inner.get("type")} | attributes
+        for own in tables_under(table, "constraints"):
+            attributes = inner(own, "attributes")
+            one = Map(own.mark)
+            one |= {"target": table.get("name"), "type": own.get("type")} | attributes
             one.marks |= attributes.marks
             yield one
 

@@ -20,6 +20,7 @@ from accelsim.importers.values import (
     FormulaError,
     Value,
     figure,
+    inner,
     plain_name,
     size_bits,
     storage_class,
@@ -297,7 +298,7 @@ class _NodeReader:
 
     def constraints(self, node: Map) -> Iterator[tuple[str, Map]]:
         """Constraints that stand at a node, with their type."""
-        for kind, written in value(node, "constraints", Map, Map(node.mark)).items():
+        for kind, written in inner(node, "constraints").items():
             if isinstance(written, Map) and written:
                 constraint = Map(written.mark)
                 constraint.update(written)
@@ -307,7 +308,7 @@ class _NodeReader:
 
     def spatial(self, node: Map, attributes: Mapping[str, Value]) -> tuple[int, int]:
         """Fanout into a node."""
-        mesh = value(node, "spatial", Map, value(node, "attributes", Map, Map(node.mark)))
+        mesh = value(node, "spatial", Map, inner(node, "attributes"))
         sizes = []
         for key in ("meshX", "meshY"):
             written = mesh.get(key, 1)
@@ -319,7 +320,7 @@ class _NodeReader:
 
     def attributes(self, node: Map, inherited: Mapping[str, Value]) -> dict[str, Value]:
         """Attributes of a node as values; one may be computed from others."""
-        own = value(node, "attributes", Map, Map(node.mark))
+        own = inner(node, "attributes")
         values: dict[str, Value] = dict(inherited)
         texts = {_spelt(key): value for key, value in own.items()}
         values.update(texts)
@@ -366,7 +367,7 @@ class _NodeReader:
 
     def leave_out(self, node: Map, name: str, attributes: Mapping[str, Value]) -> None:
         """Note what of a component has no counterpart."""
-        own = value(node, "attributes", Map, Map(node.mark))
+        own = inner(node, "attributes")
         for key in own:
             spelt = _spelt(key)
             held = own[key] if isinstance(own[key], Map | Seq) else attributes.get(spelt)

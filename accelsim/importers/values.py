@@ -36,11 +36,20 @@ def value(table: Map, key: str, kind: type[T], default: T | None = None) -> T:
     return found
 
 
+def inner(table: Map, key: str) -> Map:
+    """Map under a key; an empty one where it is missing."""
+    return value(table, key, Map, Map(table.mark))
+
+
+def rows(table: Map, key: str) -> list[Map]:
+    """Maps of the list under a key; none where it is missing."""
+    return tables(value(table, key, Seq, Seq(table.mark)))
+
+
 def number(table: Map, key: str, default: float | None = None, names: Mapping[str, Value] | None = None) -> float | int:
     """Number under a key, or of the formula that stands there."""
     found = table.get(key)
-    if found is None and default is not None:
-        return default
+    found = default if found is None else found
     if found is None:
         raise refuse(table.where(key), f"'{key}' is missing")
     return as_number(found, table.where(key), names)

@@ -28,6 +28,7 @@ from accelsim.importers.values import (
     figure,
     file_stem,
     for_layers,
+    inner,
     note_others,
     number,
     only,
@@ -287,9 +288,9 @@ def _ladder(memories: Map, dims: list[str], notes: list[Note]) -> list[tuple[str
         whole_array.extend(dims)
         outermost["served_dimensions"] = whole_array
     ladder = [listed_first[0], *sorted(listed_first[1:], key=lambda each: -len(_served(each[1])))]
-    for (outer, above), (inner, below) in itertools.combinations(ladder, 2):
+    for (outer, above), (lower, below) in itertools.combinations(ladder, 2):
         if not _served(below) <= _served(above) and set(_operands(below)) & set(_operands(above)):
-            what = f"{outer} is shared along {listed(sorted(_served(above)))} and {inner} along "
+            what = f"{outer} is shared along {listed(sorted(_served(above)))} and {lower} along "
             what += f"{listed(sorted(_served(below)))}, and both hold {listed(_operands(below))}"
             raise refuse(below.where("served_dimensions"), what)
     for operand in _ROLES:
@@ -451,9 +452,9 @@ def _workload(
         name, operator = names[id(layer)], value(layer, "operator_type", str, "")
         found = (name, str(layer.get("name", "")), str(layer.get("id", "")), operator)
         entry = _entry(entries, found)
-        links = {str(a): str(b) for a, b in value(entry, "memory_operand_links", Map, Map(layer.mark)).items()}
+        links = {str(a): str(b) for a, b in inner(entry, "memory_operand_links").items()}
         einsum, bits = _einsum(layer, _LINKS | links, notes)
-        sources = value(layer, "operand_source", Map, Map(layer.mark))
+        sources = inner(layer, "operand_source")
         feeds = {tensor: by_id.get(str(source), name) for tensor, source in sources.items() if tensor in bits}
         feeds = {tensor: source for tensor, source in feeds.items() if source != name}
         written.append({"name": name, **({"from": feeds} if feeds else {}), "einsum": einsum, "bits": bits})
@@ -475,7 +476,7 @@ def _entry(entries: Sequence[Map], names: Sequence[str]) -> Map:
 
 
 def _einsum(layer: Map, links: Mapping[str, str], notes: list[Note]) -> tuple[dict[str, Any], dict[str, int]]:
-    given = value(layer, "loop_dim_size", Map, Map(layer.mark))
+    given = inner(layer, "loop_dim_size")
     if not given:
         row = value(layer, "loop_sizes", Seq)
         given |= zip(map(str, value(layer, "loop_dims", Seq)), row, strict=False)
@@ -487,7 +488,7 @@ def _einsum(layer: Map, links: Mapping[str, str], notes: list[Note]) -> tuple[di
             what = f"{quoted(str(relation))} is no sum of dimensions, such as ix=2*ox+1*fx"
             raise refuse(layer.where("dimension_relations"), what)
         sums[left] = right.upper()
-    widths = value(layer, "operand_precision", Map, Map(layer.mark))
+    widths = inner(layer, "operand_precision")
     equation = value(layer, "equation", str)
     tensors = dict(re.findall(r"(\w+)((?:\s*\[\s*\w+\s*\])+)", equation))
     output = equation.split("[")[0].strip()
@@ -537,8 +538,8 @@ def _layer_constraints(
     levels: Sequence[str],
     notes: list[Note],
 ) -> list[dict[str, Any]]:
-    spatial = value(entry, "spatial_mapping", Map, Map(entry.mark))
-    hints = value(entry, "spatial_mapping_hint", Map, Map(entry.mark))
+    spatial = inner(entry, "spatial_mapping")
+    hints = inner(entry, "spatial_mapping_hint")
     for array_dim in [*spatial, *(dim for dim in hints if dim not in spatial)]:
         if array_dim not in places:
             mark = (spatial if array_dim in spatial else hints).where(array_dim)
