@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from accelsim.inputs import fields, forms
 from accelsim.inputs.fields import Fields, Formed, Key, Keys, formed, keys_form, node_of
 from accelsim.inputs.source import BadNode, ListNode, MapNode, Node, Problems, ScalarNode, describe
 from accelsim.inputs.units import listed, near_miss, quoted
+from accelsim.inputs.workload import Tensor
 
 RankTerms = tuple[tuple[str, int], ...]
 _PASSES = ("forward", "input_gradient", "weight_gradient")
@@ -22,23 +22,12 @@ _SUM = rf"{_TERM.pattern}(?:\+{_TERM.pattern})*"
 _PSUMS = "psums"
 
 
-class RawTensor(NamedTuple):
-    """One tensor of an Einsum, as written."""
-
-    name: str
-    ranks: tuple[RankTerms, ...]
-    role: str
+Shape = tuple[dict[str, int], tuple[Tensor, ...]]
+"""Bounds of the dimensions, and the operands, whose widths the layer says."""
 
 
-class Shape(NamedTuple):
-    """Bounds of the dimensions, and the operands."""
-
-    dims: dict[str, int]
-    operands: tuple[RawTensor, ...]
-
-
-def _plain(name: str, dims: Iterable[str], role: str) -> RawTensor:
-    return RawTensor(name, tuple(((dim, 1),) for dim in dims), role)
+def _plain(name: str, dims: Iterable[str], role: str) -> Tensor:
+    return Tensor(name, tuple(((dim, 1),) for dim in dims), role)
 
 
 def _pair(least: int) -> Formed[tuple[int, int]]:
@@ -133,8 +122,8 @@ def read_conv(node: Node, problems: Problems) -> Shape | None:
     rows = (("P", stride[0]), ("R", dilation[0]))
     columns = (("Q", stride[1]), ("S", dilation[1]))
     weights = _plain("Weights", (*group, "K", "C", "R", "S"), "Weights")
-    inputs = RawTensor("Inputs", (*outer, rows, columns), "Inputs")
-    return Shape(dims, (weights, inputs, _plain("Outputs", ("N", *group, "K", "P", "Q"), "Outputs")))
+    inputs = Tensor("Inputs", (*outer, rows, columns), "Inputs")
+    return dims, (weights, inputs, _plain("Outputs", ("N", *group, "K", "P", "Q"), "Outputs"))
 
 
 def read_gemm(node: Node, problems: Problems) -> Shape | None:
@@ -147,14 +136,13 @@ def read_gemm(node: Node, problems: Problems) -> Shape | None:
     if len(problems) > before or not gemm.readable:
         return None
     mk, kn, mn = ((*batch, *dims_of) for dims_of in ("MK", "KN", "MN"))
-    if training_pass == "input_gradient":
-        reads = (_plain("OutputGradients", mn, "Inputs"), _plain("Weights", kn, "Weights"))
-        return Shape(dims, (*reads, _plain("InputGradients", mk, "Outputs")))
-    if training_pass == "weight_gradient":
-        reads = (_plain("Inputs", mk, "Inputs"), _plain("OutputGradients", mn, "Weights"))
-        return Shape(dims, (*reads, _plain("WeightGradients", kn, "Outputs")))
-    reads = (_plain("Inputs", mk, "Inputs"), _plain("Weights", kn, "Weights"))
-    return Shape(dims, (*reads, _plain("Outputs", mn, "Outputs")))
+    operands = {
+        "forward": (("Inputs", mk), ("Weights", kn), ("Outputs", mn)),
+        "input_gradient": (("OutputGradients", mn), ("Weights", kn), ("InputGradients", mk)),
+        "weight_gradient": (("Inputs", mk), ("OutputGradients", mn), ("WeightGradients", kn)),
+    }[training_pass]
+    roles = ("Inputs", "Weights", "Outputs")
+    return dims, tuple(_plain(*operand, role) for operand, role in zip(operands, roles, strict=True))
 
 
 def read_einsum(node: Node, problems: Problems, roles: Sequence[str]) -> Shape | None:
@@ -189,7 +177,7 @@ def read_einsum(node: Node, problems: Problems, roles: Sequence[str]) -> Shape |
     if len(problems) > before:
         return None
     role = {tensor: given.get(tensor, tensor if tensor in roles else "Inputs") for tensor in read} | {output: "Outputs"}
-    return Shape(dims, tuple(RawTensor(tensor, its_ranks, role[tensor]) for tensor, its_ranks in read.items()))
+    return dims, tuple(Tensor(tensor, its_ranks, role[tensor]) for tensor, its_ranks in read.items())
 
 
 def _einsum_keys(roles: Sequence[str]) -> Keys:

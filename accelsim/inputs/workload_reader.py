@@ -6,10 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
+from typing import Any
 
 from accelsim.inputs import fields, forms
 from accelsim.inputs.density_reader import DENSITIES, Read, density_of
-from accelsim.inputs.einsum import RawTensor, einsum_keys, read_conv, read_einsum, read_gemm
+from accelsim.inputs.einsum import einsum_keys, read_conv, read_einsum, read_gemm
 from accelsim.inputs.fields import Fields, Formed, Key, Keys, Source, keys_form
 from accelsim.inputs.forms import Form
 from accelsim.inputs.library import Imported, importer
@@ -312,42 +313,40 @@ def _layer(
         shape = read_conv(node, problems) if given[0] == "conv" else read_gemm(node, problems)
     if shape is None or len(problems) > before:
         return None
-    for dim in sorted(whole - shape.dims.keys()):
-        hint = near_miss(dim, shape.dims, "dimensions")
+    dims, operands = shape
+    for dim in sorted(whole - dims.keys()):
+        hint = near_miss(dim, dims, "dimensions")
         problems.add(layer.entries["whole"], f"{quoted(dim)} is no dimension of {title}", hint)
-    tensors = tuple(_tensor(operand, bits, outer_bits) for operand in shape.operands)
     own: dict[str, Read] = layer.value("densities", {})
-    tables = [own, outer_densities] if own is not outer_densities else [own]
-    tensors = tuple(_with_density(tensor, shape.dims, tables, problems) for tensor in tensors)
+    tensors = tuple(_with_widths(operand, bits, outer_bits) for operand in operands)
+    densities = [_nearest(tensor, own, outer_densities) for tensor in tensors]
+    tensors = tuple(
+        tensor if read is None else replace(tensor, density=density_of(tensor, dims, read, problems))
+        for tensor, read in zip(tensors, densities, strict=True)
+    )
     for tensor in tensors:
         if tensor.psum_bits < tensor.bits:
             what = f"partial sums of {tensor.psum_bits} bit are narrower than {tensor.name} of {tensor.bits} bit"
             problems.add(layer.entries.get("bits", layer.node), what, f"write psums: {tensor.bits} or more in `bits`")
     operation = layer.value("operation", OPERATIONS[0])
-    found = Einsum(title, shape.dims, tensors, repeat, whole=whole, operation=operation)
-    words = {f"words of {tensor.name}": tensor.words(shape.dims) for tensor in tensors}
+    found = Einsum(title, dims, tensors, repeat, whole=whole, operation=operation)
+    words = {f"words of {tensor.name}": tensor.words(dims) for tensor in tensors}
     what, many = max({"multiply-accumulates": found.macs, **words}.items(), key=lambda each: each[1])
     if many >= LARGEST:
         problems.add(node, f"2**{many.bit_length() - 1} {what} are too many to count: 2**62 are", "split the layer")
     return found
 
 
-def _tensor(operand: RawTensor, bits: Mapping[str, int], outer_bits: Mapping[str, int]) -> Tensor:
-    """Tensor of an operand with its width: by name before role, the layer's before the workload's."""
-    name, ranks, role = operand
-    widths = (table[key] for table in (bits, outer_bits) for key in (name, role) if key in table)
-    width = next(widths, _DEFAULT_BITS)
-    output = role == "Outputs"
+def _nearest(tensor: Tensor, *tables: Mapping[str, Any]) -> Any:
+    """What tables say of a tensor, or None: by name before role, the layer's before the workload's."""
+    return next((table[key] for table in tables for key in (tensor.name, tensor.role) if key in table), None)
+
+
+def _with_widths(operand: Tensor, bits: Mapping[str, int], outer_bits: Mapping[str, int]) -> Tensor:
+    """Operand with its widths, those of partial sums too."""
+    width, output = _nearest(operand, bits, outer_bits) or _DEFAULT_BITS, operand.role == "Outputs"
     psum_bits = bits.get("psums", outer_bits.get("psums", width)) if output else width
-    return Tensor(name, ranks, role, width, psum_bits, output)
-
-
-def _with_density(
-    tensor: Tensor, dims: Mapping[str, int], tables: Sequence[Mapping[str, Read]], problems: Problems
-) -> Tensor:
-    """Give a tensor its density: by name before role, the layer's before the workload's."""
-    read = next((table[key] for table in tables for key in (tensor.name, tensor.role) if key in table), None)
-    return tensor if read is None else replace(tensor, density=density_of(tensor, dims, read, problems))
+    return replace(operand, bits=width, psum_bits=psum_bits, output=output)
 
 
 def _check_bits(owner: Fields, layers: list[Einsum | None]) -> None:
