@@ -328,10 +328,16 @@ def read_component(
     """Energies [pJ] of a level, a network or the compute units by (role, action), and area: own, else found.
 
     `part` is written with class, technology, attributes, energy and area; `as_part` is the rest of it as the estimator,
-    that of the architecture, sees it. No estimator gives energies of the actions in `own_only`.
+    that of the architecture, sees it. No estimator gives energies of the actions in `own_only`. The source of what
+    stands in the file itself is by default its file and line.
     """
-    own = read_own_energies(part.get("energy"), (*as_part.actions, *own_only), as_part.bits, part.problems)
-    area = _own_area(part)
+    own: dict[tuple[str, str], EnergyEntry] = {}
+    node, actions = part.get("energy"), (*as_part.actions, *own_only)
+    if node is not None and not part.problems.unreadable(node):
+        energy = Fields(node, part.problems, own_energy_keys(actions))
+        own = _in_pj(read_energies(energy, actions), as_part.bits, energy.value("source", _place(node)))
+    node, area_um2 = part.get("area"), part.optional("area", fields.area_um2, -1.0)
+    area = None if node is None or area_um2 < 0 else AreaEntry(area_um2, _place(node))
     component = part.get("class")
     if estimator is None or not isinstance(component, ScalarNode):
         return ComponentFigures(own, area)
@@ -353,37 +359,20 @@ def read_component(
     return ComponentFigures(own | inherited, area or found.area)
 
 
-def _own_area(part: Fields) -> AreaEntry | None:
-    node = part.get("area")
-    area_um2 = part.value("area", -1.0) if node is not None else -1.0
-    if node is None or area_um2 < 0:
-        return None
-    return AreaEntry(area_um2, f"{Path(node.mark.file).name}:{node.mark.line}")
-
-
-def read_own_energies(
-    node: Node | None, actions: tuple[str, ...], bits: Mapping[str, int], problems: Problems
-) -> dict[tuple[str, str], EnergyEntry]:
-    """Energies [pJ] that stand at a component itself; their source is by default the file and line."""
-    if node is None or problems.unreadable(node):
-        return {}
-    energy = Fields(node, problems, own_energy_keys(actions))
-    source = energy.value("source", f"{Path(node.mark.file).name}:{node.mark.line}")
-    return _in_pj(read_energies(energy, actions), bits, source)
+def _place(node: Node) -> str:
+    """File and line of a value that is its own source."""
+    return f"{Path(node.mark.file).name}:{node.mark.line}"
 
 
 def _in_pj(
     energies: Mapping[tuple[str, str], Energy], bits: Mapping[str, int], source: str
 ) -> dict[tuple[str, str], EnergyEntry]:
-    return {
-        key: EnergyEntry(energy.of_action_pj(bits.get(key[1], 0)), source, _formula(energy, bits.get(key[1], 0)))
-        for key, energy in energies.items()
-    }
-
-
-def _formula(energy: Energy, bits: int) -> str:
-    """How an energy of a table came about; empty where it is as given."""
-    return f"{float(energy.pj):g} pJ/bit x {bits} bit" if energy.per_bit else ""
+    found = {}
+    for key, energy in energies.items():
+        moved = bits.get(key[1], 0)
+        formula = f"{float(energy.pj):g} pJ/bit x {moved} bit" if energy.per_bit else ""
+        found[key] = EnergyEntry(energy.of_action_pj(moved), source, formula)
+    return found
 
 
 def _own_attributes(part: Fields) -> dict[str, str]:

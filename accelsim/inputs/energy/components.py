@@ -39,21 +39,8 @@ from accelsim.inputs.energy.estimate import (
 from accelsim.inputs.units import QuantityError, listed, near_miss, parse_length_mm, parse_positive_size_bits
 
 T = TypeVar("T")
-CLASSES: Mapping[str, tuple[str, ...]] = {
-    "DRAM": ("type",),
-    "SRAM": ("size", "width", "banks"),
-    "regfile": ("size", "width"),
-    "register": ("size", "width"),
-    "intmac": ("format", "bits", "psums"),
-    "fpmac": ("format", "bits", "psums"),
-    "adder": ("format",),
-    "wire": ("length",),
-    "network": ("hops", "length"),
-}
-"""Classes of components, and the attributes that their models look at."""
+_LEVEL, _UNITS, _FANOUT = "a level", "the compute units", "a fanout"
 _OWN = ("size", "word", "block_size")
-_STORES = ("DRAM", "SRAM", "regfile", "register")
-_COMPUTES = ("intmac", "fpmac", "adder")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,16 +71,15 @@ class ComponentModels:
 
 def _check(part: Component) -> None:
     """Refuse a class without a model, in the wrong place, or an attribute that its model does not know."""
-    known = CLASSES.get(part.component)
-    if known is None:
-        hint = near_miss(part.component, CLASSES, "classes")
+    if part.component not in _MODELS:
+        hint = near_miss(part.component, _MODELS, "classes")
         raise NoEstimateError(f"no component model for the class '{part.component}'", hint)
-    kind: tuple[str, ...] = _STORES if "read" in part.actions or "leak" in part.actions else _COMPUTES
-    place = "a level" if kind is _STORES else "the compute units"
-    if "transfer" in part.actions:
-        kind, place = ("wire", "network"), "a fanout"
-    if part.actions and part.component not in kind:
-        raise NoEstimateError(f"the class '{part.component}' is none of {place}", f"classes here: {listed(kind)}")
+    place = _LEVEL if "read" in part.actions or "leak" in part.actions else _UNITS
+    place = _FANOUT if "transfer" in part.actions else place
+    its_place, known, _ = _MODELS[part.component]
+    if part.actions and its_place != place:
+        kind = listed(name for name, (where, _, _) in _MODELS.items() if where == place)
+        raise NoEstimateError(f"the class '{part.component}' is none of {place}", f"classes here: {kind}")
     for name in part.attributes:
         if name not in known and name not in _OWN:
             hint = near_miss(name, known, "attributes")
@@ -148,18 +134,7 @@ def _area(estimates: list[Estimate]) -> AreaEntry | None:
 
 
 def _estimate(part: Component) -> Estimate:
-    models: Mapping[str, Callable[[Component], Estimate]] = {
-        "DRAM": lambda part: dram(part.attributes.get("type", ""), _access(part)),
-        "SRAM": _sram,
-        "regfile": lambda part: register_file(_node(part), _size(part), _access(part)),
-        "register": lambda part: register(_node(part), _size(part), _access(part)),
-        "intmac": _mac,
-        "fpmac": _mac,
-        "adder": lambda part: adder(_node(part), part.attributes.get("format", "int32")),
-        "wire": lambda part: wire(_node(part), _length(part), part.bits["transfer"]),
-        "network": lambda part: network(_node(part), _number(part, "hops"), _length(part), part.bits["transfer"]),
-    }
-    return models[part.component](part)
+    return _MODELS[part.component][2](part)
 
 
 def _sram(part: Component) -> Estimate:
@@ -189,6 +164,10 @@ def _mac(part: Component) -> Estimate:
         raise NoEstimateError(f"'{operand}' is no format of the class '{part.component}'", f"formats: {formats}")
     psum = part.attributes.get("psums", wide)
     return mac(_node(part), operand, f"{kind}{psum}" if psum.isdigit() else psum)
+
+
+def _network(part: Component) -> Estimate:
+    return network(_node(part), _number(part, "hops"), _length(part), part.bits["transfer"])
 
 
 def _node(part: Component) -> float:
@@ -231,6 +210,22 @@ def _number(part: Component, name: str) -> float:
     return float(text)
 
 
+_MODELS: Mapping[str, tuple[str, tuple[str, ...], Callable[[Component], Estimate]]] = {
+    "DRAM": (_LEVEL, ("type",), lambda part: dram(part.attributes.get("type", ""), _access(part))),
+    "SRAM": (_LEVEL, ("size", "width", "banks"), _sram),
+    "regfile": (_LEVEL, ("size", "width"), lambda part: register_file(_node(part), _size(part), _access(part))),
+    "register": (_LEVEL, ("size", "width"), lambda part: register(_node(part), _size(part), _access(part))),
+    "intmac": (_UNITS, ("format", "bits", "psums"), _mac),
+    "fpmac": (_UNITS, ("format", "bits", "psums"), _mac),
+    "adder": (
+        _UNITS,
+        ("format",),
+        lambda part: adder(_node(part), part.attributes.get("format", "int32")),
+    ),
+    "wire": (_FANOUT, ("length",), lambda part: wire(_node(part), _length(part), part.bits["transfer"])),
+    "network": (_FANOUT, ("hops", "length"), _network),
+}
+"""Of each class of components where it stands, the attributes that its model looks at, and the model."""
 SOURCE = "CACTI 7 (as in hwcomponents-cacti 1.0.40; RAM, one bank, one read-write port, itrs-lstp), interpolated"
 QUANTITIES = ("read_pJ", "write_pJ", "leak_mW", "area_mm2", "access_ns", "cycle_ns")
 LEAST_ROWS = 64

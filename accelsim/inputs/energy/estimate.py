@@ -78,16 +78,10 @@ def table_rows(text: str) -> list[dict[str, str]]:
 @cache
 def all_published() -> tuple[Published, ...]:
     """Every published value, in the order of the file."""
+    rows = data_rows("published.csv")
+    nodes = [float(row.pop("node_nm") or 0) or None for row in rows]
     return tuple(
-        Published(
-            row["what"],
-            float(row["node_nm"]) if row["node_nm"] else None,
-            float(row["value"]),
-            row["unit"],
-            row["mark"],
-            row["source"],
-        )
-        for row in data_rows("published.csv")
+        Published(node_nm=node, value=float(row.pop("value")), **row) for row, node in zip(rows, nodes, strict=True)
     )
 
 
@@ -177,13 +171,8 @@ WIDTHS = (4, 32)
 """Integers of these widths and all between."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Operation:
-    """Energy [pJ] or area [um2] of one operation at one node; `note` says what was derived."""
-
-    value: float
-    note: str
-    sources: tuple[str, ...]
+Points = tuple[dict[float, float], str, tuple[str, ...]]
+"""Values by node of an operation, what was derived, and the sources."""
 
 
 def mac(node_nm: float, operand: str, psum: str) -> Estimate:
@@ -214,15 +203,20 @@ def _area(parts: tuple[tuple[str, str], ...], node_nm: float) -> Value | None:
 
 
 def _sum(parts: tuple[tuple[str, str], ...], node_nm: float, unit: str) -> Value:
-    found = [(what, _operation(*what, node_nm, unit)) for what in parts]
-    terms = [f"{' '.join(what)} {each.value:.4g} {unit}{each.note}" for what, each in found]
-    sources = dict.fromkeys(source for _, each in found for source in each.sources)
-    value = sum(each.value for _, each in found)
-    return Value(value, f"{' + '.join(terms)} at {node_nm:g} nm", "; ".join(sources))
+    values, terms, sources = [], [], dict[str, None]()
+    for form, operation in parts:
+        value, note, cited = _operation(form, operation, node_nm, unit)
+        values.append(value)
+        terms.append(f"{form} {operation} {value:.4g} {unit}{note}")
+        sources |= dict.fromkeys(cited)
+    return Value(sum(values), f"{' + '.join(terms)} at {node_nm:g} nm", "; ".join(sources))
 
 
-def _operation(form: str, operation: str, node_nm: float, unit: str) -> _Operation:
-    """One operation at a node: between published nodes interpolated, beyond them scaled."""
+def _operation(form: str, operation: str, node_nm: float, unit: str) -> tuple[float, str, tuple[str, ...]]:
+    """Energy [pJ] or area [um2] of an operation at a node: between published nodes interpolated, beyond them scaled.
+
+    Beside it what was derived, and the sources.
+    """
     match = re.fullmatch(r"int([0-9]+)", form)
     if match and WIDTHS[0] <= int(match[1]) <= WIDTHS[1]:
         points, note, sources = _integers(int(match[1]), operation, unit)
@@ -235,13 +229,13 @@ def _operation(form: str, operation: str, node_nm: float, unit: str) -> _Operati
         raise NoEstimateError(f"no published value [{unit}] for {form} {operation}")
     nodes = sorted(points)
     if nodes[0] <= node_nm <= nodes[-1]:
-        return _Operation(through(points, node_nm), note, sources)
+        return through(points, node_nm), note, sources
     end = nodes[0] if node_nm < nodes[0] else nodes[-1]
     factor = (area_factor if unit == "um2" else energy_factor)(end, node_nm)
-    return _Operation(points[end] * factor, f"{note} (scaled from {end:g} nm)", (*sources, SOURCE))
+    return points[end] * factor, f"{note} (scaled from {end:g} nm)", (*sources, SOURCE)
 
 
-def _integers(bits: int, operation: str, unit: str) -> tuple[dict[float, float], str, tuple[str, ...]]:
+def _integers(bits: int, operation: str, unit: str) -> Points:
     """Values by node of an integer operation; an unpublished width lies on the line through those published."""
     entries = [entry for width in (8, 16, 32) for entry in published(f"int{width} {operation}", unit)]
     at: dict[float, dict[float, Published]] = {}
@@ -254,7 +248,7 @@ def _integers(bits: int, operation: str, unit: str) -> tuple[dict[float, float],
     return points, note, tuple(dict.fromkeys(entry.cited for entry in entries))
 
 
-def _floats(form: str, operation: str, unit: str) -> tuple[dict[float, float], str, tuple[str, ...]]:
+def _floats(form: str, operation: str, unit: str) -> Points:
     """Values by node of a floating-point operation.
 
     tf32 multiplies significands of 11 bits like fp16 and adds like fp32. bf16 was published at one node; elsewhere it

@@ -115,20 +115,12 @@ _ACTIONS: Mapping[str, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class _ErtRow:
-    """One action of a component, with its arguments, if any: energy [pJ]."""
-
-    energy_pj: float
-    arguments: str
-
-
-@dataclass(frozen=True, slots=True)
 class _ReferenceTable:
-    """Rows of a component by action, or its area [um2]."""
+    """Rows of a component by action, each an energy [pJ] and its arguments, or its area [um2]."""
 
     place: str
     line: int
-    actions: Mapping[str, list[_ErtRow]] = field(default_factory=dict)
+    actions: Mapping[str, list[tuple[float, str]]] = field(default_factory=dict)
     area_um2: float | None = None
 
     @property
@@ -139,9 +131,9 @@ class _ReferenceTable:
 
 @dataclass(frozen=True, slots=True)
 class Accelergy:
-    """An ERT, and an ART where there is one."""
+    """An ERT, whose file's name is its own, and an ART where there is one."""
 
-    ert: str
+    name: str
     tables: tuple[_ReferenceTable, ...]
     art: str
     areas: tuple[_ReferenceTable, ...]
@@ -150,48 +142,39 @@ class Accelergy:
     requested: set[str] = field(default_factory=set)
     complete: ClassVar[bool] = False
 
-    @property
-    def name(self) -> str:
-        """File of the ERT."""
-        return self.ert
-
     def find(self, part: Component) -> ComponentFigures:
         """Energies and area of the component of that name."""
         self.requested.add(part.name)
         network = "transfer" in part.actions
         called = self.rename.get(part.name, part.component if network else part.name)
         try:
-            table, area = _one(self.tables, called, self.ert), _one(self.areas, called, self.art)
+            table, area = _one(self.tables, called, self.name), _one(self.areas, called, self.art)
         except AccelsimError as error:
-            return ComponentFigures(
-                problems=((str(error), f"write `rename: {{{part.name}: …}}` with the whole place"),)
-            )
+            hint = f"write `rename: {{{part.name}: …}}` with the whole place"
+            return ComponentFigures(problems=((str(error), hint),))
+        if table is None and part.actions:
+            names = [table.name for table in self.tables]
+            hint = near_miss(called, names) or f"components there: {listed(dict.fromkeys(names))}."
+            what = f"{self.name} has no component '{called}'"
+            return ComponentFigures(problems=((what, f"{hint} Or write `rename`"),))
         if table is None:
-            return self._unknown(part, called)
+            return ComponentFigures()
         self.matched.add(table.place)
         energies = {}
         for action in part.actions:
-            entry = _entry(table, action, self.ert)
+            entry = _entry(table, action, self.name)
             if entry is not None:
                 energies["*", action] = entry
-        source = f"{self.art}: {called}"
-        return ComponentFigures(
-            energies, None if area is None or area.area_um2 is None else AreaEntry(area.area_um2, source)
-        )
-
-    def _unknown(self, part: Component, called: str) -> ComponentFigures:
-        if not part.actions:
-            return ComponentFigures()
-        names = [table.name for table in self.tables]
-        hint = near_miss(called, names) or f"components there: {listed(dict.fromkeys(names))}."
-        return ComponentFigures(problems=((f"{self.ert} has no component '{called}'", f"{hint} Or write `rename`"),))
+        if area is None or area.area_um2 is None:
+            return ComponentFigures(energies)
+        return ComponentFigures(energies, AreaEntry(area.area_um2, f"{self.art}: {called}"))
 
     def notes(self) -> tuple[str, ...]:
         """Components of the ERT that no part of the machine is called like, and what `rename` says of no part."""
         rest = [table.place for table in self.tables if table.place not in self.matched]
         idle = [name for name in self.rename if name not in self.requested]
         return (
-            *([f"{self.ert}: not matched with any part of the machine: {listed(rest)}"] if rest else ()),
+            *([f"{self.name}: not matched with any part of the machine: {listed(rest)}"] if rest else ()),
             *([f"`rename`: no part of the machine is called {listed(idle)}"] if idle else ()),
         )
 
@@ -215,9 +198,9 @@ def _entry(table: _ReferenceTable, action: str, file: str) -> EnergyEntry | None
     if called is None:
         return None
     rows = table.actions[called]
-    largest = max(rows, key=lambda row: row.energy_pj)
-    formula = f"{called}{largest.arguments}, the largest of {len(rows)}" if len(rows) > 1 else called
-    return EnergyEntry(largest.energy_pj, f"{file}:{table.line}", formula)
+    energy_pj, arguments = max(rows, key=lambda row: row[0])
+    formula = f"{called}{arguments}, the largest of {len(rows)}" if len(rows) > 1 else called
+    return EnergyEntry(energy_pj, f"{file}:{table.line}", formula)
 
 
 def read_accelergy(ert: Path, art: Path | None, rename: Mapping[str, str], problems: Problems) -> Accelergy | None:
@@ -261,7 +244,7 @@ def _table(node: Node, kind: str, problems: Problems) -> _ReferenceTable | None:
     if not isinstance(actions, ListNode):
         problems.add(node, "expected a list of `actions`")
         return None
-    rows: dict[str, list[_ErtRow]] = {}
+    rows: dict[str, list[tuple[float, str]]] = {}
     for action in actions.items:
         called = action.entries.get("name") if isinstance(action, MapNode) else None
         if not isinstance(action, MapNode) or not isinstance(called, ScalarNode):
@@ -269,7 +252,7 @@ def _table(node: Node, kind: str, problems: Problems) -> _ReferenceTable | None:
             continue
         energy_pj = _number(action.entries.get("energy"), action, "energy", problems)
         if energy_pj is not None:
-            rows.setdefault(called.text, []).append(_ErtRow(energy_pj, _arguments(action.entries.get("arguments"))))
+            rows.setdefault(called.text, []).append((energy_pj, _arguments(action.entries.get("arguments"))))
     return _ReferenceTable(name.text, node.mark.line, rows)
 
 
@@ -331,11 +314,7 @@ class Hwcomponents:
                 continue
             called = {"update": "write"}.get(action, action)
             if action == "compute":
-                called = (
-                    str(compute_action)
-                    if compute_action
-                    else next((name for name in COMPUTES if name in known), called)
-                )
+                called = str(compute_action or next((name for name in COMPUTES if name in known), called))
             if called not in known:
                 raise AccelsimError(f"its model has no action '{called}', only {listed(known)}")
             pj = float(getattr(model, called)().energy) * 1e12
