@@ -57,6 +57,9 @@ OVERLAPS = ("all", "steady", "none")
 """What of the fills and drains of a level overlaps with computing; in a steady state all but the first and last."""
 
 
+_BANDWIDTHS = ("bandwidth", "read_bandwidth", "write_bandwidth")
+
+
 @dataclass(frozen=True, slots=True)
 class Axis:
     """One axis of a fanout and its network; `multicast` of all tensors, none, or those of some roles."""
@@ -112,7 +115,7 @@ class Level:
     sparsity: LevelSparsity | None = None
 
     def __post_init__(self) -> None:
-        for name in ("bandwidth", "read_bandwidth", "write_bandwidth", "network_bandwidth"):
+        for name in (*_BANDWIDTHS, "network_bandwidth"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, decimal(getattr(self, name)))
         object.__setattr__(self, "compression", {role: decimal(share) for role, share in self.compression.items()})
@@ -376,6 +379,11 @@ class _Machine:
         clock_hz = None if self.clock_hz is None else float(self.clock_hz)
         return Component(name, "", self.technology, {}, actions, bits, {}, clock_hz)
 
+    def take(self, name: str, figures: ComponentFigures) -> None:
+        """Take up what a part of that name costs."""
+        self.energies.update({(name, *key): entry for key, entry in figures.energies.items()})
+        self.areas.update({name: figures.area} if figures.area else {})
+
 
 def load_architecture(
     source: Source, overrides: Mapping[str, str] | None = None, estimator: Estimator | None = None
@@ -464,7 +472,7 @@ def _level(level: Fields, name: str, machine: _Machine, *, first: bool) -> Level
     before = len(level.problems)
     component = level.value("class", "")
     word_bits = level.value("word", 1)
-    plain = {key: level.value(key, getattr(_STANDARD, key)) for key in LEVEL_ATTRIBUTES}
+    plain: dict[str, Any] = {key: level.value(key, getattr(_STANDARD, key)) for key in LEVEL_ATTRIBUTES}
     keep: frozenset[str] = level.value("keep", frozenset())
     bypass: frozenset[str] = level.value("bypass", frozenset())
     if keep & bypass:
@@ -485,6 +493,7 @@ def _level(level: Fields, name: str, machine: _Machine, *, first: bool) -> Level
         bypass |= frozenset(ROLES) - partition_words.keys()
     array = read_systolic(level)
     efficiency: Fraction = level.value("efficiency", Fraction(1))
+    plain |= {key: _bandwidth(level, key, word_bits, machine, efficiency) for key in _BANDWIDTHS}
     fanout = level.get("fanout")
     between = Fields(fanout, Problems(), _FANOUT) if isinstance(fanout, MapNode) else None
     if between is not None:
@@ -495,9 +504,6 @@ def _level(level: Fields, name: str, machine: _Machine, *, first: bool) -> Level
         word_bits=word_bits,
         size_words=size_words,
         partition_words=partition_words,
-        bandwidth=_bandwidth(level, "bandwidth", word_bits, machine, efficiency),
-        read_bandwidth=_bandwidth(level, "read_bandwidth", word_bits, machine, efficiency),
-        write_bandwidth=_bandwidth(level, "write_bandwidth", word_bits, machine, efficiency),
         network_bandwidth=_bandwidth(between, "bandwidth", word_bits, machine, Fraction(1)) if between else None,
         link_transfers=between.value("link_transfers", False) if between else False,
         keep=keep,
@@ -530,9 +536,8 @@ def _level(level: Fields, name: str, machine: _Machine, *, first: bool) -> Level
     if between is not None:
         across = read_component(between, machine.estimator, part, _OWN_NETWORK_ACTIONS)
     if len(level.problems) == before:
-        machine.energies.update({(name, *key): entry for key, entry in own.energies.items()})
-        machine.energies.update({(network, *key): entry for key, entry in across.energies.items()})
-        machine.areas.update({name: own.area} if own.area else {})
+        machine.take(name, own)
+        machine.take(network, replace(across, area=None))
         written = energy.entries if isinstance(energy := level.get("energy"), MapNode) else {}
         if any(action not in written or entry.formula for (_, action), entry in own.energies.items()):
             machine.sized[name] = _granules(read)
@@ -628,8 +633,7 @@ def _compute(node: Node, machine: _Machine, level_names: set[str], problems: Pro
     own = read_component(compute, machine.estimator, machine.part(name, _COMPUTE_ACTIONS, {}), COMPUTE_ACTIONS)
     sparsity = read_compute_sparsity(compute)
     if len(problems) == before and compute.readable:
-        machine.energies.update({(name, *key): entry for key, entry in own.energies.items()})
-        machine.areas.update({name: own.area} if own.area else {})
+        machine.take(name, own)
         _check_needed(compute, name, [("*", "compute")], machine)
     return Compute(name, component, cycles_per_mac, compute.value("holds", frozenset()), sparsity)
 

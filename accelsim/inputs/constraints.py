@@ -183,8 +183,8 @@ class Constraints:
         for index, asked in enumerate(of_layer):
             if asked.level in [other.level for other in of_layer[:index]]:
                 wrong.append(f"constraints of {asked.level}: the level is given twice")
-            for mistake in _mistakes(asked, architecture, einsum):
-                wrong.append(f"constraints of {asked.level}: {mistake.what}; {mistake.hint}".removesuffix("; "))
+            for _, what, hint in _mistakes(asked, architecture, einsum):
+                wrong.append(f"constraints of {asked.level}: {what}; {hint}".removesuffix("; "))
         if wrong:
             raise AccelsimError("\n".join(wrong))
 
@@ -382,16 +382,9 @@ def _limit(node: Node, problems: Problems) -> Limit | None:
 
 def _level(level: Fields) -> LevelConstraint:
     spatial = level.inner("spatial", _SPATIAL)
-    found = LevelConstraint(
-        level.value("level", ""),
-        level.value("keep", frozenset()),
-        level.value("bypass", frozenset()),
-        _block(level, "temporal", _TEMPORAL),
-        _block(spatial, "x", _AXIS),
-        _block(spatial, "y", _AXIS),
-        *_tile(level),
-        level.value("layers", frozenset()),
-    )
+    keep, bypass, layers = (level.value(key, frozenset[str]()) for key in ("keep", "bypass", "layers"))
+    blocks = _block(level, "temporal", _TEMPORAL), _block(spatial, "x", _AXIS), _block(spatial, "y", _AXIS)
+    found = LevelConstraint(level.value("level", ""), keep, bypass, *blocks, *_tile(level), layers)
     for name in sorted(found.keep & found.bypass):
         level.problems.add(level.entries["bypass"], f"'{name}' is both kept and bypassed", "take it out of one list")
     return found
@@ -539,52 +532,45 @@ CONSTRAINTS_FORM: Form = keys_form(_TOP)
 """What may stand under `constraints`, as JSON Schema."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Mistake:
-    """What a level's constraints get wrong, and under which key: `temporal`, `x`, `y` or one of the level."""
+def _mistakes(asked: LevelConstraint, architecture: Architecture, einsum: Einsum) -> Iterator[tuple[str, str, str]]:
+    """Find levels, tensors and dimensions that do not exist, and tensors that a level may not keep or bypass.
 
-    key: str
-    what: str
-    hint: str = ""
-
-
-def _mistakes(asked: LevelConstraint, architecture: Architecture, einsum: Einsum) -> Iterator[_Mistake]:
-    """Find levels, tensors and dimensions that do not exist, and tensors that a level may not keep or bypass."""
+    Of each mistake under which key it stands (`temporal`, `x`, `y` or one of the level), what it is, and a hint.
+    """
     machine = next((level for level in architecture.levels if level.name == asked.level), None)
     if machine is None:
         names = list(dict.fromkeys(level.name for level in architecture.levels))
-        yield _Mistake("level", *unknown("level", asked.level, names, architecture.name))
+        yield "level", *unknown("level", asked.level, names, architecture.name)
         return
     roles = {tensor.name: tensor.role for tensor in einsum.tensors}
     always = ROLES if machine is architecture.levels[0] else machine.keep
     for key, names in (("keep", sorted(asked.keep)), ("bypass", sorted(asked.bypass))):
         for name in names:
             if name not in roles:
-                yield _Mistake(key, *unknown("tensor", name, roles, einsum.name))
+                yield key, *unknown("tensor", name, roles, einsum.name)
             elif key == "keep" and roles[name] in machine.bypass:
-                yield _Mistake(key, f"'{name}' cannot be kept: {machine.name} never keeps it")
+                yield key, f"'{name}' cannot be kept: {machine.name} never keeps it", ""
             elif key == "bypass" and roles[name] in always:
-                yield _Mistake(key, f"'{name}' cannot be bypassed: {machine.name} always keeps it")
+                yield key, f"'{name}' cannot be bypassed: {machine.name} always keeps it", ""
     for product in asked.words:
         if product.names[0] not in roles:
-            yield _Mistake("tile", *unknown("tensor", product.names[0], roles, einsum.name))
+            yield "tile", *unknown("tensor", product.names[0], roles, einsum.name)
     for key, block in {**asked.blocks, "tile": Block(products=asked.sizes)}.items():
         known = dict.fromkeys([*ROLES, *roles])
         for name in sorted(block.reuse - known.keys()):
-            yield _Mistake(key, f"'{name}' is no tensor of {einsum.name}", near_miss(name, known, "roles and tensors"))
+            yield key, f"'{name}' is no tensor of {einsum.name}", near_miss(name, known, "roles and tensors")
         named = [*(f.dim for f in block.factors), *sorted(block.only or ()), *block.outer, *block.inner]
         for dim in dict.fromkeys([*named, *(name for product in block.products for name in product.names)]):
             if dim not in einsum.dims:
-                yield _Mistake(key, *unknown("dimension", dim, einsum.dims, einsum.name))
+                yield key, *unknown("dimension", dim, einsum.dims, einsum.name)
 
 
 def _check_level(level: Fields, found: LevelConstraint, architecture: Architecture, einsum: Einsum) -> None:
     """Report what speaks of unknown levels, dimensions and tensors, and what the architecture or a bound rules out."""
     spatial = level.get("spatial")
     entries = {**level.entries, **(spatial.entries if isinstance(spatial, MapNode) else {})}
-    for mistake in _mistakes(found, architecture, einsum):
-        if found.level:  # one that is missing is reported already
-            level.problems.add(entries[mistake.key], mistake.what, mistake.hint)
+    for key, what, hint in _mistakes(found, architecture, einsum) if found.level else ():  # no level: reported already
+        level.problems.add(entries[key], what, hint)
     machine = next((each for each in architecture.levels if each.name == found.level), None)
     if machine is not None:
         for key, block in found.blocks.items():

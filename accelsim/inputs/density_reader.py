@@ -16,7 +16,6 @@ from accelsim.inputs.workload import Tensor
 if TYPE_CHECKING:
     from accelsim.inputs.density import Density, Measured
 
-_DISTRIBUTIONS = ("uniform", "fixed_structured", "n_of_m", "banded", "measured")
 _TAKES = {
     "uniform": ("density",),
     "fixed_structured": ("density",),
@@ -25,7 +24,7 @@ _TAKES = {
     "measured": ("file",),
 }
 _DENSITY: Keys = {
-    "distribution": Key(fields.one_of(_DISTRIBUTIONS, "a distribution"), f"one of {', '.join(_DISTRIBUTIONS)}"),
+    "distribution": Key(fields.one_of(_TAKES, "a distribution"), f"one of {listed(_TAKES)}"),
     "density": Key(fields.share, "share of the words that are not zero", "given otherwise", "0 to 1"),
     "n": Key(fields.count, "words of a block that are not zero", "of n_of_m"),
     "m": Key(fields.positive_int, "words of a block", "of n_of_m"),

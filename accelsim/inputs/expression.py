@@ -48,8 +48,11 @@ _TOKEN = re.compile(
     r"|\$?(?P<name>[A-Za-z_][A-Za-z0-9_]*(?:[.:][A-Za-z0-9_]+)*)|(?P<text>'[^']*'|\"[^\"]*\")"
     r"|(?P<sign>//|==|!=|<=|>=|[-+*/%()<>]))"
 )
-_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
-    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge
+_COMPARE = ("==", "!=", "<", "<=", ">", ">=")
+_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
+    "//": lambda a, b: Fraction(a // b), "%": operator.mod,
 }  # fmt: skip
 _DEEPEST = 40
 
@@ -121,7 +124,8 @@ def parse(text: str, kinds: Mapping[str, str]) -> Expression:
     """
     reader = _TokenReader(text, kinds)
     tree, kind = reader.either(0)
-    reader.finish()
+    if reader.tokens[reader.at][0] != "end":
+        raise reader.wrong(f"{quoted(reader.tokens[reader.at][1])} is not expected there")
     return Expression(text, kind, frozenset(reader.used), tree)
 
 
@@ -168,12 +172,6 @@ class _TokenReader:
     def wrong(self, what: str, hint: str = "", back: int = 0) -> ExpressionError:
         """Mistake at the present token, or at one before."""
         return ExpressionError(what, self.tokens[max(0, self.at - back)][3], hint)
-
-    def finish(self) -> None:
-        """Report what is left over."""
-        kind, word, _, _ = self.tokens[self.at]
-        if kind != "end":
-            raise self.wrong(f"{quoted(word)} is not expected there")
 
     def either(self, depth: int) -> tuple[tuple[Any, ...], str]:
         if depth > _DEEPEST:
@@ -273,27 +271,22 @@ class _TokenReader:
 
 
 def _worked_out(tree: tuple[Any, ...], values: Mapping[str, Value]) -> Any:
-    what = tree[0]
+    what, *parts = tree
     if what == "value":
-        return tree[1]
+        return parts[0]
     if what == "name":
-        return values[tree[1]]
+        return values[parts[0]]
     if what == "not":
-        return not _worked_out(tree[1], values)
-    if what == "and":
-        return all(_worked_out(part, values) for part in tree[1:])
-    if what == "or":
-        return any(_worked_out(part, values) for part in tree[1:])
+        return not _worked_out(parts[0], values)
+    if what in ("and", "or"):
+        return (all if what == "and" else any)(_worked_out(part, values) for part in parts)
     if what == "compare":
-        found = [_worked_out(part, values) for part in tree[2:]]
-        return all(_COMPARE[sign](a, b) for sign, a, b in zip(tree[1], found, found[1:], strict=False))
-    left, right = _worked_out(tree[1], values), _worked_out(tree[2], values)
+        found = [_worked_out(part, values) for part in parts[1:]]
+        return all(_OPERATORS[sign](a, b) for sign, a, b in zip(parts[0], found, found[1:], strict=False))
+    left, right = _worked_out(parts[0], values), _worked_out(parts[1], values)
     if what in ("/", "//", "%") and right == 0:
         raise ExpressionError("divides by zero")
-    done = {
-        "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
-        "//": lambda a, b: Fraction(a // b), "%": operator.mod,
-    }[what](left, right)  # fmt: skip
+    done = _OPERATORS[what](left, right)
     if max(abs(done.numerator), done.denominator) >= LARGEST**4:
         raise ExpressionError("the result is too large")
     return done

@@ -230,26 +230,26 @@ class Fields:
         return default if value is None else value
 
 
-@formed(forms.text())
-def text(node: Node, problems: Problems) -> str | None:
-    """Read any text, as one line."""
-    if not isinstance(node, ScalarNode) or not node.text.strip():
-        problems.add(node, f"expected text, got {describe(node)}")
-        return None
-    return printable(" ".join(node.text.split()))
+def scalar(form: Form, of: Callable[[str], T | None], expected: str, hint: str = "") -> Formed[T]:
+    """Reader of a text of which `of` makes the value, or None where it is not what is expected."""
+
+    def read(node: Node, problems: Problems) -> T | None:
+        value = of(node.text) if isinstance(node, ScalarNode) else None
+        if value is None:
+            problems.add(node, f"expected {expected}, got {describe(node)}", hint)
+        return value
+
+    return Formed(read, form)
+
+
+text = scalar(forms.text(), lambda text: printable(" ".join(text.split())) or None, "text")
+"""Any text, as one line."""
 
 
 def word(pattern: re.Pattern[str], noun: str, hint: str, of: Callable[[str], T]) -> Formed[T]:
     """Reader of a text of a pattern, of which `of` makes the value."""
-
-    @formed(forms.text(forms.whole(pattern.pattern)))
-    def read(node: Node, problems: Problems) -> T | None:
-        if not isinstance(node, ScalarNode) or not pattern.fullmatch(node.text):
-            problems.add(node, f"expected {noun}, got {describe(node)}", hint)
-            return None
-        return of(node.text)
-
-    return read
+    form = forms.text(forms.whole(pattern.pattern))
+    return scalar(form, lambda text: of(text) if pattern.fullmatch(text) else None, noun, hint)
 
 
 name = word(_NAME, "a name", "use letters, digits and _ . / + -", str)
@@ -289,24 +289,19 @@ positive_int = at_least(1)
 count = at_least(0)
 
 
-@formed(forms.boolean(_TRUTH))
-def boolean(node: Node, problems: Problems) -> bool | None:
-    """Read `true` or `false`, as in YAML 1.2."""
-    if isinstance(node, ScalarNode) and node.text in _TRUTH:
-        return node.text.lower() == "true"
-    problems.add(node, f"expected true or false, got {describe(node)}")
-    return None
+boolean = scalar(
+    forms.boolean(_TRUTH), lambda text: text.lower() == "true" if text in _TRUTH else None, "true or false"
+)
+"""`true` or `false`, as in YAML 1.2."""
 
 
-@formed(forms.fraction(0, 1))
-def share(node: Node, problems: Problems) -> Fraction | None:
-    """Read a share above 0, at most 1, exactly."""
-    text = node.text if isinstance(node, ScalarNode) else ""
+def _share(text: str) -> Fraction | None:
     value = Fraction(text) if re.fullmatch(r"[0-9]{0,3}\.?[0-9]{1,12}", text) else Fraction(0)
-    if not 0 < value <= 1:
-        problems.add(node, f"expected a share above 0, at most 1, got {describe(node)}", "such as 0.8")
-        return None
-    return value
+    return value if 0 < value <= 1 else None
+
+
+share = scalar(forms.fraction(0, 1), _share, "a share above 0, at most 1", "such as 0.8")
+"""A share above 0, at most 1, exactly."""
 
 
 def one_of(choices: Iterable[str], noun: str = "") -> Formed[str]:

@@ -331,15 +331,10 @@ def _check_loops(
             shown = product if product < 10**18 else "more than 10^18"
             what = f"the loops over {dim} multiply to {shown}, but {dim} is {bound} in {einsum.name}"
             place = found[dim][0][1].mark if found[dim] else node.mark
-            problems.add(BadNode(place, node.path), what, _remainder_hint(einsum, dim) if product > bound else "")
-
-
-def _remainder_hint(einsum: Einsum, dim: str) -> str:
-    """Say what lets loops cover more than the bound of a dimension."""
-    rank = shared_rank(einsum, dim)
-    if rank is None:
-        return f"`imperfect: [{dim}]` allows a remainder"
-    return f"`padded: [{dim}=…]` rounds the bound up; it shares the rank {rank}, which allows no remainder"
+            rank = shared_rank(einsum, dim)
+            hint = f"`padded: [{dim}=…]` rounds the bound up; it shares the rank {rank}, which allows no remainder"
+            hint = hint if rank is not None else f"`imperfect: [{dim}]` allows a remainder"
+            problems.add(BadNode(place, node.path), what, hint if product > bound else "")
 
 
 def _places(read: Sequence[LevelMapping], index: int) -> tuple[list[LevelMapping], frozenset[str]]:

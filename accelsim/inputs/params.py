@@ -210,12 +210,9 @@ def unknown_overrides(overrides: Mapping[str, str], paths: Iterable[str | PathLi
         return []
     known = sorted(frozenset[str]().union(*map(parameter_names, paths)))
     groups = {name[:i] for name in known for i, c in enumerate(name) if c == "."}
+    usual = f"parameters: {listed(known[:12])}" if known else "the files have no `params`"
     return [
-        Problem(
-            Mark("--set", line, 1),
-            f"{name}: no file defines this parameter",
-            near_miss(name, known) or (f"parameters: {listed(known[:12])}" if known else "the files have no `params`"),
-        )
+        Problem(Mark("--set", line, 1), f"{name}: no file defines this parameter", near_miss(name, known) or usual)
         for line, name in enumerate(overrides, 1)
         if name not in known and name not in groups
     ]
