@@ -11,7 +11,7 @@ import configparser
 import csv
 import itertools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -38,9 +38,11 @@ _KNOWN_TAGS = {f"{_STANDARD}{tag}" for tag in ("str", "int", "float", "bool", "n
 class Map(dict[str, Any]):
     """A map of a file: where it begins, where each key stands, and its tag, such as `!Component`."""
 
-    def __init__(self, mark: Mark, tag: str = "") -> None:
-        super().__init__()
-        self.mark, self.tag, self.marks = mark, tag, dict[str, Mark]()
+    def __init__(
+        self, mark: Mark, tag: str = "", held: Mapping[str, Any] | None = None, marks: Mapping[str, Mark] | None = None
+    ) -> None:
+        super().__init__(held or {})
+        self.mark, self.tag, self.marks = mark, tag, dict(marks or {})
 
     def where(self, key: str) -> Mark:
         """Place of a key, or of the map where it has none of that name."""
@@ -50,8 +52,8 @@ class Map(dict[str, Any]):
 class Seq(list[Any]):
     """A list of a file: where it begins, and its tag."""
 
-    def __init__(self, mark: Mark, tag: str = "") -> None:
-        super().__init__()
+    def __init__(self, mark: Mark, tag: str = "", held: Iterable[Any] = ()) -> None:
+        super().__init__(held)
         self.mark, self.tag = mark, tag
 
 
@@ -84,9 +86,8 @@ def parse_sections(text: str, path: str) -> Document:
     for number, line in enumerate(text.splitlines(), 1):
         name, key = line.strip()[1:-1], re.split("[:=]", line)[0].strip().lower()
         if line.startswith("[") and name in parser:
-            section = Map(Mark(path, number, 1))
+            section = Map(Mark(path, number, 1), held=parser[name])
             body[name], body.marks[name] = section, section.mark
-            section |= parser[name]
         elif key in section:
             section.marks[key] = Mark(path, number, 1)
     return Document(path, body)
@@ -98,8 +99,8 @@ def parse_rows(text: str, path: str) -> Document:
     lines = csv.reader(text.splitlines(), delimiter="," if "," in text else "\t", skipinitialspace=True)
     try:
         for cells in lines:
-            row = Seq(Mark(path, lines.line_num, 1))
-            row.extend(itertools.takewhile(lambda cell: not cell.startswith("#"), map(str.strip, cells)))
+            shown = itertools.takewhile(lambda cell: not cell.startswith("#"), map(str.strip, cells))
+            row = Seq(Mark(path, lines.line_num, 1), held=shown)
             while row and not row[-1]:
                 row.pop()
             if row:
@@ -266,8 +267,7 @@ class _DocumentBuilder:
         inside = walk(value)
         self.sizes[id(value)], self.depths[id(value)] = len(inside), max(depth for _, depth in inside)
         if isinstance(value, Seq):
-            row = Seq(value.mark, INCLUDED)
-            row.extend(value)
+            row = Seq(value.mark, INCLUDED, value)
             self.sizes[id(row)], self.depths[id(row)] = self.sizes[id(value)], self.depths[id(value)]
             self.anchors[f"\0{len(self.anchors)}"] = row  # keeps it alive: ids of what is gone are given again
             return row
@@ -321,8 +321,5 @@ def _add(table: Map, base: Map, deep: bool) -> None:
         if key not in table:
             table[key], table.marks[key] = value, base.where(key)
         elif deep and isinstance(own, Map) and isinstance(value, Map):
-            copy = Map(own.mark, own.tag)
-            copy.update(own)
-            copy.marks = dict(own.marks)
-            _add(copy, value, deep)
-            table[key] = copy
+            table[key] = Map(own.mark, own.tag, own, own.marks)
+            _add(table[key], value, deep)

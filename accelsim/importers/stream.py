@@ -52,7 +52,10 @@ def convert(documents: Sequence[Document]) -> Foreign:
     note_others(hardware, _KEYS, _LEFT, notes)
     if graph is not hardware:
         note_others(graph, _GRAPH_KEYS | _SPECIAL.keys(), {}, notes)
-    names = value(hardware, "cores", Map) if graph is hardware else _numbered(value(hardware, "cores", Seq))
+    if graph is not hardware:  # an older file lists the cores
+        given = value(hardware, "cores", Seq)
+        hardware["cores"] = Map(given.mark, held={str(core_id): name for core_id, name in enumerate(given)})
+    names = value(hardware, "cores", Map)
     cores = {whole(key, names.where(key), 0): _core(names, key) for key in names}
     if older := "offchip_core" in hardware:
         outside = max(cores, default=0) + 1
@@ -106,13 +109,6 @@ def convert(documents: Sequence[Document]) -> Foreign:
     return Foreign(workload=workload, system=system, energies=energies, notes=tuple(dict.fromkeys(notes)))
 
 
-def _numbered(names: Seq) -> Map:
-    """Files of the cores by number, of an older file that lists them."""
-    found = Map(names.mark)
-    found |= {str(core_id): name for core_id, name in enumerate(names)}
-    return found
-
-
 def _core(names: Map, key: str) -> Map:
     """The file of a core, in the folder `cores` or beside the hardware file."""
     mark, given = names.where(key), value(names, key, str)
@@ -158,10 +154,7 @@ def _numbers(row: Seq) -> list[int]:
 
 def _off_chip(memory: Map, core: Map, pj_per_bit: float) -> Map:
     """The memory of the off-chip core as a core has it: for its whole array, its accesses with the energy of links."""
-    found, served = Map(memory.mark), Seq(memory.mark)
-    served.extend(value(array_of(core), "dimensions", Seq))
+    served = Seq(memory.mark, held=value(array_of(core), "dimensions", Seq))
     width = max(number(port, "bandwidth_max") for port in ports_of(memory))
-    found |= memory
-    found |= {cost: figure(memory, cost) + pj_per_bit * width for cost in ("r_cost", "w_cost")}
-    found["served_dimensions"] = served
-    return found
+    costs = {cost: figure(memory, cost) + pj_per_bit * width for cost in ("r_cost", "w_cost")}
+    return Map(memory.mark, held={**memory, **costs, "served_dimensions": served})

@@ -43,14 +43,11 @@ from accelsim.inputs.errors import AccelsimError, Mark, SpecError
 from accelsim.inputs.units import listed, quoted
 from accelsim.inputs.workload import ROLES
 
-_CNN: tuple[tuple[str, tuple[tuple[tuple[str, ...], ...], ...]], ...] = (
-    ("Weights", ((("C",),), (("K",),), (("R",),), (("S",),))),
-    (
-        "Inputs",
-        ((("N",),), (("C",),), (("R", "Wdilation"), ("P", "Wstride")), (("S", "Hdilation"), ("Q", "Hstride"))),
-    ),
-    ("Outputs", ((("N",),), (("K",),), (("Q",),), (("P",),))),
-)
+_CNN = {
+    "Weights": "C, K, R, S",
+    "Inputs": "N, C, R * Wdilation + P * Wstride, S * Hdilation + Q * Hstride",
+    "Outputs": "N, K, Q, P",
+}
 """Timeloop's own shape `cnn-layer`."""
 
 
@@ -82,7 +79,7 @@ def read_shape(
             for one in spaces
         ]
     elif str(written) in ("cnn-layer", "cnn_layer", "None"):
-        names, given = list("RSPQCKN"), [(name, ranks, name == "Outputs") for name, ranks in _CNN]
+        names, given = list("RSPQCKN"), [(name, ranks, name == "Outputs") for name, ranks in _CNN.items()]
         coefficients = dict.fromkeys(("Wstride", "Hstride", "Wdilation", "Hdilation"), 1)
     else:
         raise refuse(problem.where("shape"), f"problem.shape: {quoted(str(written))} is not known", "name its file too")
@@ -137,14 +134,14 @@ def _ranks(projection: Any) -> Iterable[Any]:
     """Ranks of a projection; a text such as `[C, P + R]` is taken apart."""
     if isinstance(projection, str):
         return projection.strip("[] ").split(",")
-    return projection if isinstance(projection, list | tuple) else ()
+    return projection if isinstance(projection, list) else ()
 
 
 def _rank(rank: Any, dims: dict[str, int], coefficients: dict[str, Any], mark: Mark) -> str:
     """A rank as a sum of dimensions with factors."""
     found = []
-    for term in [rank] if isinstance(rank, str) else rank if isinstance(rank, list | tuple) else [None]:
-        name, *factors = term if isinstance(term, list | tuple) and term else [term]
+    for term in [rank] if isinstance(rank, str) else rank if isinstance(rank, list) else [None]:
+        name, *factors = term if isinstance(term, list) and term else [term]
         for sum_ in str(name).split("+"):
             parts = [part.strip() for part in sum_.split("*")]
             word = next((part for part in parts if part in dims), sum_.strip())
@@ -237,7 +234,9 @@ def convert(documents: Sequence[Document]) -> Foreign:
     notes: list[Note] = []
     found = _by_key(documents, notes)
     shapes = _shapes(found, notes)
-    body = _table(found, "architecture")
+    body = found["architecture"][0] if "architecture" in found else None
+    if isinstance(body, Seq):
+        raise refuse(body.mark, "expected a map of keys")
     if body is None:
         asks = next((key for key in ("mapping", _OF_THE_MACHINE, *_OF_THE_MAPPER) if key in found), None)
         if asks is not None:
@@ -321,15 +320,6 @@ def _energies(machine: TimeloopMachine, figures: Figures) -> str:
     return f"the ERT {figures.source}" + (f"; of {listed(missing)} accelsim's own models" if missing else "")
 
 
-def _table(found: dict[str, list[Map | Seq]], key: str) -> Map | None:
-    """The map under a key that the files have once, if they have it."""
-    for body in found.get(key, ()):
-        if isinstance(body, Map):
-            return body
-        raise refuse(body.mark, "expected a map of keys")
-    return None
-
-
 def _variables(bodies: Iterable[Map | Seq]) -> dict[str, Any]:
     """Names that formulas use: variables in their order, each perhaps a formula of those before."""
     values: dict[str, Any] = {}
@@ -355,10 +345,8 @@ def _listed(given: Map | Seq) -> Iterator[Map]:
             yield table
         for own in tables_under(table, "constraints"):
             attributes = inner(own, "attributes")
-            one = Map(own.mark)
-            one |= {"target": table.get("name"), "type": own.get("type")} | attributes
-            one.marks |= attributes.marks
-            yield one
+            made = {"target": table.get("name"), "type": own.get("type")} | attributes
+            yield Map(own.mark, held=made, marks=attributes.marks)
 
 
 def _maximized(table: Map) -> Iterator[str]:
@@ -480,9 +468,8 @@ class _Upon:
         for part in self.machine.parts[:-1]:
             own = keeping.get(part.name, ([], []))[0]
             others = [keeping[other.name][0] for other in part.siblings if other is not part and other.name in keeping]
-            made = Map(part.table.mark)
-            made["bypass"] = [name for kept in others for name in kept if name not in own]
-            found.append(_Directive(made, "bypass", part, {}, [], None))
+            made = {"bypass": [name for kept in others for name in kept if name not in own]}
+            found.append(_Directive(Map(part.table.mark, held=made), "bypass", part, {}, [], None))
         return found
 
     def keeping(self, given: list[_Directive]) -> dict[str, tuple[list[str], list[str]]]:

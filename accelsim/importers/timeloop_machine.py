@@ -40,19 +40,9 @@ _NETWORK = re.compile("NoC|Legacy|ReductionTree|SimpleMulticast")
 """Classes that Timeloop (`topology.hpp`) takes as networks."""
 _LARGEST = 2**60
 _DEFAULTS = {"multiple_buffering": 1, "min_utilization": 0, "reduction_supported": True, "cluster_size": 1}
-_READ = {
-    "depth",
-    "width",
-    "datawidth",
-    "block_size",
-    "entries",
-    "sizeKB",
-    "read_bandwidth",
-    "write_bandwidth",
-    "bandwidth",
-}
-_READ |= {"shared_bandwidth", "meshX", "meshY", "multiple_buffering", "technology", "global_cycle_seconds", "n_banks"}
-_READ |= {"type", "bandwidth", "multiplier_width", "adder_width", "instances", "size", "name", "class"}
+_READ = {"depth", "width", "datawidth", "block_size", "entries", "sizeKB", "n_banks", "type", "instances", "size"}
+_READ |= {"bandwidth", "read_bandwidth", "write_bandwidth", "shared_bandwidth", "meshX", "meshY", "multiple_buffering"}
+_READ |= {"technology", "global_cycle_seconds", "multiplier_width", "adder_width", "name", "class"}
 _SPELT = {"memory_depth": "depth", "memory_width": "width", "word_bits": "datawidth", "word_width": "datawidth"}
 _SPELT |= {"n_words": "block_size"}
 _SPELT |= {"data_storage_depth": "depth", "data_storage_width": "width"}
@@ -245,13 +235,10 @@ class _NodeReader:
         nodes = [*reversed(tables_under(body, "storage")), value(body, "arithmetic", Map)]
         local = Seq(body.mark)
         for node in nodes:
-            made = Map(node.mark)
-            made |= {"name": node.get("name", "MAC"), "class": node.get("class", node.get("technology", "storage"))}
-            made["attributes"] = node
-            local.append(made)
-        whole_machine = Map(body.mark)
-        whole_machine["local"] = local
-        self.tree(whole_machine, (), {})
+            kind = node.get("class", node.get("technology", "storage"))
+            made = {"name": node.get("name", "MAC"), "class": kind, "attributes": node}
+            local.append(Map(node.mark, held=made))
+        self.tree(Map(body.mark, held={"local": local}), (), {})
 
     def nodes(self, nodes: Seq, inherited: dict[str, Value], parallel: list[Part] | None = None) -> None:
         """Nodes of v0.4; a container's mesh and attributes hold for all nodes after it."""
@@ -300,11 +287,7 @@ class _NodeReader:
         """Constraints that stand at a node, with their type."""
         for kind, written in inner(node, "constraints").items():
             if isinstance(written, Map) and written:
-                constraint = Map(written.mark)
-                constraint.update(written)
-                constraint.marks = written.marks
-                constraint["type"] = kind
-                yield kind, constraint
+                yield kind, Map(written.mark, held={**written, "type": kind}, marks=written.marks)
 
     def spatial(self, node: Map, attributes: Mapping[str, Value]) -> tuple[int, int]:
         """Fanout into a node."""
@@ -529,7 +512,7 @@ def _compute(machine: TimeloopMachine, figures: Figures) -> dict[str, Any]:
             why = f"{bits} bit have no model; that of {nearest} bit is taken"
             machine.notes.append(Note(part.table.mark, part.name, why))
     if part.name in figures.areas:
-        compute["area"] = f"{_decimal(figures.areas[part.name])} um2"
+        compute["area"] = f"{plain_decimal(figures.areas[part.name])} um2"
     return compute
 
 
@@ -559,7 +542,7 @@ def _level(machine: TimeloopMachine, part: Part, figures: Figures, *, modelled: 
     for key in ("shared_bandwidth", "read_bandwidth", "write_bandwidth"):
         rate = part.number(key) or (0 if key == "shared_bandwidth" else both / 2)  # Timeloop's buffer.cpp halves it
         if rate:
-            level[key.removeprefix("shared_")] = f"{_decimal(rate)} words/cycle"
+            level[key.removeprefix("shared_")] = f"{plain_decimal(rate)} words/cycle"
     for key, other in itertools.permutations(("read_bandwidth", "write_bandwidth")):
         if key in level:
             level.setdefault(other, _UNLIMITED)
@@ -574,7 +557,7 @@ def _level(machine: TimeloopMachine, part: Part, figures: Figures, *, modelled: 
     elif level["class"] == "DRAM":
         level["attributes"] = {"type": str(part.attributes.get("type") or "LPDDR4")}
     if part.name in figures.areas:
-        level["area"] = f"{_decimal(figures.areas[part.name])} um2"
+        level["area"] = f"{plain_decimal(figures.areas[part.name])} um2"
     return level
 
 
@@ -596,7 +579,7 @@ def _technology(machine: TimeloopMachine, *, modelled: bool) -> dict[str, str]:
         if size and "technology" not in found:
             found["technology"] = f"{size[1]} nm"
         if isinstance(period, int | float) and 1e-12 <= period <= 1 and "clock" not in found:
-            found["clock"] = f"{_decimal(round(1e-6 / period, 6))} MHz"
+            found["clock"] = f"{plain_decimal(round(1e-6 / period, 6))} MHz"
     if not modelled:
         return found
     if "technology" not in found:
@@ -607,13 +590,13 @@ def _technology(machine: TimeloopMachine, *, modelled: bool) -> dict[str, str]:
 
 
 def _pj(value: float) -> str:
-    return f"{_decimal(value)} pJ"
+    return f"{plain_decimal(value)} pJ"
 
 
-def _decimal(value: float) -> str:
+def plain_decimal(value: object) -> str:
     """A number without an exponent.
 
-    >>> _decimal(2048.0), _decimal(7.972e-06)
+    >>> plain_decimal(2048.0), plain_decimal(7.972e-06)
     ('2048', '0.000007972')
     """
-    return f"{Decimal(repr(value)).normalize():f}"
+    return f"{Decimal(str(value)).normalize():f}"

@@ -9,7 +9,7 @@ from typing import Any
 
 from accelsim.importers.documents import Map, Seq, refuse
 from accelsim.importers.foreign import Note
-from accelsim.importers.timeloop_machine import Figures, Part, TimeloopMachine, plain, tables_under
+from accelsim.importers.timeloop_machine import Figures, Part, TimeloopMachine, plain, plain_decimal, tables_under
 from accelsim.inputs.architecture import Level
 from accelsim.inputs.energy import EnergyTable
 from accelsim.inputs.sparsity import FORMATS, METADATA_ACTIONS, STORAGE_ACTIONS, ComputeSparsity, RankFormat
@@ -38,7 +38,7 @@ def read_densities(written: Map, notes: list[Note]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, held in written.items():
         if not isinstance(held, Map):
-            share = _share(held)
+            share = plain_decimal(held)
             if share != "1":
                 found[name] = {"distribution": "fixed_structured", "density": share}
             continue
@@ -49,13 +49,9 @@ def read_densities(written: Map, notes: list[Note]) -> dict[str, Any]:
         elif known is None or held.get("density") is None:
             why = "a file of measured densities is not among the files" if "file" in " ".join(held) else "is not known"
             notes.append(Note(written.where(name), f"density of {name}, {kind}", f"{why}; no word of it is zero here"))
-        elif _share(held["density"]) != "1":
-            found[name] = {"distribution": known, "density": _share(held["density"])}
+        elif plain_decimal(held["density"]) != "1":
+            found[name] = {"distribution": known, "density": plain_decimal(held["density"])}
     return found
-
-
-def _share(written: Any) -> str:
-    return f"{Decimal(str(written)).normalize():f}"
 
 
 def read_sparsity(

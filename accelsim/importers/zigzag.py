@@ -152,9 +152,7 @@ def entries_of(hardware: Map, entries: Sequence[Map]) -> Sequence[Map]:
     """Entries of a mapping; where there are none, what a core says itself of the loops on its array."""
     if entries or "dataflows" not in hardware:
         return entries
-    own = Map(hardware.where("dataflows"))
-    own |= {"name": "default", "spatial_mapping": hardware["dataflows"]}
-    return [own]
+    return [Map(hardware.where("dataflows"), held={"name": "default", "spatial_mapping": hardware["dataflows"]})]
 
 
 def constraints_of(
@@ -254,15 +252,10 @@ def _in_memory(
 
 def _outside(mark: Mark, dims: list[str]) -> Map:
     """Memory of all operands that costs nothing, for a core of a chip or an array alone."""
-    found, operands, served, port = Map(mark), Seq(mark), Seq(mark), Map(mark)
-    operands.extend(_ROLES)
-    served.extend(dims)
-    port |= {"type": "read_write", "bandwidth_max": _WIDE, "bandwidth_min": 8}
-    ports = Seq(mark)
-    ports.append(port)
-    found |= {"size": _WIDE, "r_cost": 0, "w_cost": 0, "operands": operands}
-    found |= {"served_dimensions": served, "ports": ports}
-    return found
+    port = Map(mark, held={"type": "read_write", "bandwidth_max": _WIDE, "bandwidth_min": 8})
+    found: dict[str, Any] = {"size": _WIDE, "r_cost": 0, "w_cost": 0, "operands": Seq(mark, held=_ROLES)}
+    found |= {"served_dimensions": Seq(mark, held=dims), "ports": Seq(mark, held=[port])}
+    return Map(mark, held=found)
 
 
 def _served(memory: Map) -> set[str]:
@@ -284,9 +277,7 @@ def _ladder(memories: Map, dims: list[str], notes: list[Note]) -> list[tuple[str
         mark = outermost.where("served_dimensions")
         why = f"one {name} stands for those along {listed(sorted(set(dims) - _served(outermost)))}"
         notes.append(Note(mark, "served_dimensions", why))
-        whole_array = Seq(mark)
-        whole_array.extend(dims)
-        outermost["served_dimensions"] = whole_array
+        outermost["served_dimensions"] = Seq(mark, held=dims)
     ladder = [listed_first[0], *sorted(listed_first[1:], key=lambda each: -len(_served(each[1])))]
     for (outer, above), (lower, below) in itertools.combinations(ladder, 2):
         if not _served(below) <= _served(above) and set(_operands(below)) & set(_operands(above)):
@@ -411,23 +402,17 @@ def _model(path: str, notes: list[Note]) -> tuple[dict[str, Any], list[_Layer]]:
     """Workload of an ONNX model; its layers that are no convolution or product share no dimensions with mappings."""
     model = importer(path)
     assert model is not None
-    imported = model.import_model(path, {})
-    notes += [
-        Note(Mark(path, 1, 1), each.operator, f"is {each.done}: {each.why}", each.node) for each in imported.notes
-    ]
-    notes.append(Note(Mark(path, 1, 1), "bits", "8 for each tensor and 16 for partial sums, as ZigZag takes them"))
+    imported, mark = model.import_model(path, {}), Mark(path, 1, 1)
+    notes += [Note(mark, each.operator, f"is {each.done}: {each.why}", each.node) for each in imported.notes]
+    notes.append(Note(mark, "bits", "8 for each tensor and 16 for partial sums, as ZigZag takes them"))
     body = yaml.safe_load(imported.text)["workload"] | {"bits": _ONNX_BITS}
     read = load_workload({"workload": body}).layers
-    return body, [
-        _Layer(
-            (each.name,),
-            each.dims if "P" in each.dims or {"M", "N"} <= each.dims.keys() else {},
-            _ONNX_BITS,
-            _of_role(each.tensors),
-            _ONNX_DIMS if "P" in each.dims else _GEMM_DIMS,
-        )
-        for each in read
-    ]
+    layers = []
+    for each in read:
+        dims = each.dims if "P" in each.dims or {"M", "N"} <= each.dims.keys() else {}
+        ours = _ONNX_DIMS if "P" in each.dims else _GEMM_DIMS
+        layers.append(_Layer((each.name,), dims, _ONNX_BITS, _of_role(each.tensors), ours))
+    return body, layers
 
 
 def _of_role(tensors: Iterable[Tensor]) -> dict[str, frozenset[str]]:
@@ -444,7 +429,8 @@ def _workload(
     layers = [item for item in items if "equation" in item]
     if not layers:
         return None, []
-    names = {id(layer): _layer_name(layer, index) for index, layer in enumerate(layers)}
+    usual = [f"{layer.get('operator_type', 'layer')}_{layer.get('id', at)}" for at, layer in enumerate(layers)]
+    names = {id(layer): plain_name(str(layer.get("name") or name)) for layer, name in zip(layers, usual, strict=True)}
     by_id = {str(layer.get("id")): names[id(layer)] for layer in layers}
     written, known = list[dict[str, Any]](), []
     for layer in layers:
@@ -462,11 +448,6 @@ def _workload(
     body = checked_workload({"name": file_stem(layers[0].mark), "layers": written}, layers[0].mark, notes)
     read = load_workload({"workload": body}).layers
     return body, [replace(layer, of_role=_of_role(each.tensors)) for layer, each in zip(known, read, strict=True)]
-
-
-def _layer_name(layer: Map, index: int) -> str:
-    given = str(layer.get("name") or f"{layer.get('operator_type', 'layer')}_{layer.get('id', index)}")
-    return plain_name(given)
 
 
 def _entry(entries: Sequence[Map], names: Sequence[str]) -> Map:
@@ -521,14 +502,12 @@ def _constraints(
     for other in entries:
         note_others(other, _MAPPING_KEYS, _LEFT, notes)
     said = list[Note]()
-    asked = for_layers(
-        [
-            (each.names[0], _layer_constraints(_entry(entries, each.names), each, places, levels, said))
-            for each in layers or [_Layer()]
-        ]
-    )
+    asked = [
+        (each.names[0], _layer_constraints(_entry(entries, each.names), each, places, levels, said))
+        for each in layers or [_Layer()]
+    ]
     notes += dict.fromkeys(said)
-    return asked
+    return for_layers(asked)
 
 
 def _layer_constraints(
@@ -540,16 +519,17 @@ def _layer_constraints(
 ) -> list[dict[str, Any]]:
     spatial = inner(entry, "spatial_mapping")
     hints = inner(entry, "spatial_mapping_hint")
-    for array_dim in [*spatial, *(dim for dim in hints if dim not in spatial)]:
+    written = {dim: (table.where(dim), table[dim]) for table in (hints, spatial) for dim in table}
+    for array_dim in dict.fromkeys([*spatial, *hints]):
         if array_dim not in places:
-            mark = (spatial if array_dim in spatial else hints).where(array_dim)
-            notes.append(Note(mark, array_dim, "is no dimension of the array"))
+            notes.append(Note(written[array_dim][0], array_dim, "is no dimension of the array"))
     found: dict[str, dict[str, Any]] = {}
     for place in dict.fromkeys(places.values()):
         block: dict[str, Any] | None = {"only": [], "factors": []}
         for array_dim in (dim for dim, its in places.items() if its == place):
-            asked = _axis(array_dim, places[array_dim].size, spatial, hints, layer, notes)
-            asked = _words_of_their_own(asked, array_dim, places[array_dim], layer, entry.mark, notes)
+            at = places[array_dim]
+            asked = _axis(array_dim, at.size, *written[array_dim], layer, notes) if array_dim in written else None
+            asked = _words_of_their_own(asked, array_dim, at, layer, entry.mark, notes)
             block = {key: [*block[key], *asked[key]] for key in block} if block and asked else None
         if block is not None:
             axis = {key: items for key, items in block.items() if items or key == "only"}
@@ -560,21 +540,14 @@ def _layer_constraints(
     return [{"level": level, **found[level]} for level in levels if level in found]
 
 
-def _axis(
-    array_dim: str,
-    array_size: int,
-    spatial: Map,
-    hints: Map,
-    layer: _Layer,
-    notes: list[Note],
-) -> dict[str, list[str]] | None:
-    """Loops that an entry allows along a dimension of the array; None where it, or the layer, leaves them free."""
-    table = spatial if array_dim in spatial else hints
-    if array_dim not in table:
-        return None
-    mark = table.where(array_dim)
-    found: dict[str, list[str]] = {"only": [], "factors": []}
-    for dim, size in _pairs(table[array_dim]):
+_Loops = dict[str, list[str]]
+"""Dimensions that may have a loop along a dimension of the array, and bounds of these loops."""
+
+
+def _axis(array_dim: str, array_size: int, mark: Mark, written: Any, layer: _Layer, notes: list[Note]) -> _Loops | None:
+    """Loops that an entry allows along a dimension of the array; None where the layer leaves them free."""
+    found: _Loops = {"only": [], "factors": []}
+    for dim, size in _pairs(written):
         dim = layer.ours.get(dim, dim)
         if dim not in layer.dims:
             if size != "1":
@@ -585,24 +558,17 @@ def _axis(
         found["only"].append(dim)
         if size:
             most, bound = min(array_size, whole(size, mark)), layer.dims[dim]
-            fits = bound % most == 0
-            found["factors"].append(
-                f"{dim}={bound if bound < most else most}" if fits or bound < most else f"{dim}<={most}"
-            )
-            if not fits and bound > most:
+            pads = bound > most and bound % most > 0
+            found["factors"].append(f"{dim}{'<=' if pads else '='}{min(bound, most)}")
+            if pads:
                 why = f"{most} does not divide {dim} = {bound}, where ZigZag pads it; up to {most} are allowed"
                 notes.append(Note(mark, array_dim, why))
-    return found if found["only"] or not any(size != "1" for _, size in _pairs(table[array_dim])) else None
+    return found if found["only"] or all(size == "1" for _, size in _pairs(written)) else None
 
 
 def _words_of_their_own(
-    asked: dict[str, list[str]] | None,
-    array_dim: str,
-    place: _Place,
-    layer: _Layer,
-    mark: Mark,
-    notes: list[Note],
-) -> dict[str, list[str]] | None:
+    asked: _Loops | None, array_dim: str, place: _Place, layer: _Layer, mark: Mark, notes: list[Note]
+) -> _Loops | None:
     """Take out loops that do not give each place along a dimension of the array words of its own, where it has to."""
     if not place.apart or not layer.of_role:
         return asked
