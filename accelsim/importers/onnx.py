@@ -67,17 +67,17 @@ def operation_of(operator: str) -> str:
 
 @dataclass(slots=True)
 class _Import:
-    """A model on its way to a workload: layers so far, and which of them compute each tensor of the model."""
+    """A model on its way to a workload: layers so far, and which of them compute each tensor of the model.
+
+    A layer has the keys of a workload file, in their order; what is empty is not written.
+    """
 
     shapes: OnnxShapes
-    layers: list[tuple[str, str, dict[str, Any], dict[str, list[str]]]] = field(default_factory=list)
+    layers: list[dict[str, Any]] = field(default_factory=list)
     notes: list[NodeNote] = field(default_factory=list)
     made: dict[str, list[str]] = field(default_factory=dict)
     active: set[str] = field(default_factory=set)
     outputs: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    whole: dict[str, list[str]] = field(default_factory=dict)
-    operations: dict[str, str] = field(default_factory=dict)
-    densities: dict[str, float] = field(default_factory=dict)
 
     def note(self, node: Any, done: str, why: str) -> None:
         """Say what was done with a node."""
@@ -93,22 +93,20 @@ class _Import:
             name, number = f"{raw}{part}_{number}", number + 1
         window = node.op_type in _WINDOWS
         sources = {tensor: self.made[source] for tensor, source in inputs.items() if self._feeds(source, window)}
-        self.layers.append((name, form, keys, sources))
-        share = self.shapes.density(weights)
-        if share is not None and 0 < share < 1:
-            self.densities[name] = share
-        operation = operation_of(node.op_type)
-        if operation != "multiply_add":
-            self.operations[name] = operation
+        share = self.shapes.density(weights) or 0
+        densities = {"Weights": f"{share:.6g}"} if 0 < share < 1 else {}
+        operation = operation_of(node.op_type).replace("multiply_add", "")
+        layer: dict[str, Any] = {"name": name, "from": sources, "whole": [], "operation": operation}
+        self.layers.append({**layer, form: keys, "densities": densities})
         self.made[node.output[0]] = [name]
-        self.outputs[name] = self.shapes.of(node.output[0]) or ()
+        self.outputs[name] = self.shapes.of.get(node.output[0]) or ()
 
     def _feeds(self, tensor: str, window: bool) -> bool:
         """Whether some layers make a tensor, all of it and nothing else; for a window, also in this shape."""
         made = [self.outputs[name] for name in self.made.get(tensor, ())]
         if not made or sum(map(math.prod, made)) != self.shapes.words(tensor):
             return False
-        return not window or all(shape[2:] == self.shapes.get(tensor)[2:] for shape in made)
+        return not window or all(shape[2:] == self.shapes.of[tensor][2:] for shape in made)
 
     def pass_on(self, node: Any, source: str) -> None:
         """Let what computes a tensor also stand for what a node makes of it."""
@@ -156,7 +154,7 @@ def _import_node(work: _Import, node: Any) -> None:
         work.note(
             node, "skipped", "it selects, repeats or pads words, which moves none here; what reads it has no edge"
         )
-    elif any(work.shapes.of(name) is None for name in known if kind in _MAKERS):
+    elif any(work.shapes.of.get(name) is None for name in known if kind in _MAKERS):
         work.note(node, "skipped", "its shapes are not known, even after shape inference")
     elif kind in _FOLDED or (kind in _ELEMENTWISE and _operands(work, node) == [data]):
         work.pass_on(node, data)
@@ -175,7 +173,7 @@ def _import_node(work: _Import, node: Any) -> None:
 
 
 def _after(work: _Import, tensor: str, kinds: Sequence[str]) -> bool:
-    maker = work.shapes.maker(tensor)
+    maker = work.shapes.makers.get(tensor)
     return maker is not None and maker.op_type in kinds
 
 
@@ -189,11 +187,11 @@ def _operands(work: _Import, node: Any) -> list[str]:
 
 def _conv(work: _Import, node: Any) -> None:
     shapes, attributes = work.shapes, work.shapes.attributes(node)
-    x, w, y = (_as_image(shapes.get(name)) for name in (node.input[0], node.input[1], node.output[0]))
+    x, w, y = (_as_image(shapes.of[name]) for name in (node.input[0], node.input[1], node.output[0]))
     if x is None or w is None or y is None:
         work.note(node, "skipped", "only convolutions over one or two axes are counted")
         return
-    stride, dilation = (_pair(attributes.get(key), len(shapes.get(node.input[0]))) for key in ("strides", "dilations"))
+    stride, dilation = (_pair(attributes.get(key), len(shapes.of[node.input[0]])) for key in ("strides", "dilations"))
     keys: dict[str, Any] = {"N": y[0], "K": y[1], "C": x[1], "P": y[2], "Q": y[3], "R": w[2], "S": w[3]}
     keys |= {key: list(pair) for key, pair in (("stride", stride), ("dilation", dilation)) if pair != (1, 1)}
     groups = attributes.get("group", 1)
@@ -203,13 +201,11 @@ def _conv(work: _Import, node: Any) -> None:
 
 def _conv_transpose(work: _Import, node: Any) -> None:
     shapes, attributes = work.shapes, work.shapes.attributes(node)
-    x, w = (_as_image(shapes.get(name)) for name in node.input[:2])
+    x, w = (_as_image(shapes.of[name]) for name in node.input[:2])
     if x is None or w is None:
         work.note(node, "skipped", "only convolutions over one or two axes are counted")
         return
-    (sh, sw), (dh, dw) = (
-        _pair(attributes.get(key), len(shapes.get(node.input[0]))) for key in ("strides", "dilations")
-    )
+    (sh, sw), (dh, dw) = (_pair(attributes.get(key), len(shapes.of[node.input[0]])) for key in ("strides", "dilations"))
     groups = attributes.get("group", 1)
     dims = {"N": x[0], "G": groups, "K": w[1], "C": x[1] // groups, "P": x[2], "Q": x[3], "R": w[2], "S": w[3]}
     tensors = {
@@ -219,20 +215,20 @@ def _conv_transpose(work: _Import, node: Any) -> None:
     }
     work.add(node, "einsum", _einsum(dims, tensors), {"Inputs": node.input[0]}, weights=node.input[1])
     size = [sh * (x[2] - 1) + dh * (w[2] - 1) + 1, sw * (x[3] - 1) + dw * (w[3] - 1) + 1]
-    if size != (_as_image(shapes.get(node.output[0])) or [])[2:]:
+    if size != (_as_image(shapes.of[node.output[0]]) or [])[2:]:
         work.made.pop(node.output[0])
         work.note(node, "approximated", "its output is counted before padding is cut off; what reads it has no edge")
 
 
 def _gemm(work: _Import, node: Any) -> None:
-    attributes, a, b = work.shapes.attributes(node), *(work.shapes.get(name) for name in node.input[:2])
+    attributes, a, b = work.shapes.attributes(node), *(work.shapes.of[name] for name in node.input[:2])
     m, k = a[::-1] if attributes.get("transA") else a
     n = b[0] if attributes.get("transB") else b[1]
     _product(work, node, node.input[:2], {"M": m, "N": n, "K": k})
 
 
 def _matmul(work: _Import, node: Any) -> None:
-    a, b = (list(work.shapes.get(name)) for name in node.input[:2])
+    a, b = (list(work.shapes.of[name]) for name in node.input[:2])
     a, b = a if len(a) > 1 else [1, *a], b if len(b) > 1 else [*b, 1]
     m, k, n = a[-2], a[-1], b[-1]
     left, right = a[:-2], b[:-2]
@@ -251,12 +247,8 @@ def _matmul(work: _Import, node: Any) -> None:
             work.note(node, "counted", why)
             return
         outer = {"B": math.prod(batch[:-1])} if len(batch) > 1 else {}
-        work.add(
-            node,
-            "gemm",
-            outer | {"H": batch[-1], "M": m, "N": n, "K": k},
-            dict(zip(("Inputs", "Weights"), names, strict=True)),
-        )
+        keys = outer | {"H": batch[-1], "M": m, "N": n, "K": k}
+        work.add(node, "gemm", keys, dict(zip(("Inputs", "Weights"), names, strict=True)))
         if math.prod(left) < math.prod(batch) or math.prod(right) < math.prod(batch):
             work.note(node, "approximated", "an operand that all of the batch share is counted once for each of it")
 
@@ -276,12 +268,12 @@ def _shared_heads(shapes: OnnxShapes, name: str, batch: Sequence[int]) -> tuple[
 
     The pattern is [b, h, s, d] to [b, h, 1, s, d], expanded to [b, h, r, s, d], reshaped to [b, h*r, s, d].
     """
-    node = shapes.maker(name)
+    node = shapes.makers.get(name)
     while node is not None and node.op_type in ("Reshape", "Transpose", "Cast", "Identity"):
-        node = shapes.maker(node.input[0])
+        node = shapes.makers.get(node.input[0])
     if node is None or node.op_type != "Expand":
         return 1, name
-    before, after = shapes.of(node.input[0]), shapes.of(node.output[0])
+    before, after = shapes.of.get(node.input[0]), shapes.of.get(node.output[0])
     if before is None or after is None or len(before) != 5 or len(after) != 5:
         return 1, name
     same = all(x == y for axis, (x, y) in enumerate(zip(before, after, strict=True)) if axis != 2)
@@ -292,8 +284,8 @@ def _shared_heads(shapes: OnnxShapes, name: str, batch: Sequence[int]) -> tuple[
 
 def _attention(work: _Import, node: Any) -> None:
     """The two products of the operator Attention; the soft-max between them is left out."""
-    attributes, (q, k, v) = work.shapes.attributes(node), (work.shapes.get(name) for name in node.input[:3])
-    past = work.shapes.of(node.input[4]) if len(node.input) > 4 and node.input[4] else None
+    attributes, (q, k, v) = work.shapes.attributes(node), (work.shapes.of[name] for name in node.input[:3])
+    past = work.shapes.of.get(node.input[4]) if len(node.input) > 4 and node.input[4] else None
     if len(q) == 3:
         heads, shared = attributes["q_num_heads"], attributes["kv_num_heads"]
         tokens, width, wide, keys = q[1], q[2] // heads, v[2] // shared, k[1]
@@ -306,17 +298,17 @@ def _attention(work: _Import, node: Any) -> None:
     work.add(node, "gemm", outer | {"N": keys, "K": width}, {"Inputs": node.input[0], **from_cache}, "_scores")
     from_cache = {} if past else {"Weights": node.input[2]}
     work.add(node, "gemm", outer | {"N": wide, "K": keys}, from_cache, "_context")
-    work.layers[-1][3]["Inputs"] = [work.layers[-2][0]]
+    work.layers[-1]["from"]["Inputs"] = [work.layers[-2]["name"]]
     work.note(node, "approximated", "two products, in full; soft-max, mask and scaling between them are left out")
 
 
 def _pool(work: _Import, node: Any) -> None:
     shapes, attributes = work.shapes, work.shapes.attributes(node)
-    y = _as_image(shapes.get(node.output[0]))
+    y = _as_image(shapes.of[node.output[0]])
     if y is None:
         work.note(node, "skipped", "only pooling over one or two axes is counted")
         return
-    axes = len(shapes.get(node.input[0]))
+    axes = len(shapes.of[node.input[0]])
     (r, s), (sh, sw), (dh, dw) = (_pair(attributes.get(k), axes) for k in ("kernel_shape", "strides", "dilations"))
     dims = {"N": y[0], "C": y[1], "P": y[2], "Q": y[3], "R": r, "S": s}
     inputs = ["N", "C", f"{sh}*P + {dh}*R", f"{sw}*Q + {dw}*S"]
@@ -354,7 +346,7 @@ def _together(work: _Import, node: Any) -> frozenset[int]:
 
     Of a soft-max its own, of the norm of a layer those from its own to the last, of most others all but the first.
     """
-    axes = len(work.shapes.get(node.output[0]))
+    axes = len(work.shapes.of[node.output[0]])
     if node.op_type == "BatchNormalization":
         return frozenset()
     own = work.shapes.attributes(node).get("axis", -1) % axes
@@ -365,7 +357,7 @@ def _together(work: _Import, node: Any) -> frozenset[int]:
 
 def _each_word(work: _Import, node: Any, operands: Sequence[str], together: frozenset[int] = frozenset()) -> None:
     """Add a layer that reads a word of each operand for each word of its output; `together`: axes needed at once."""
-    shape = work.shapes.get(node.output[0])
+    shape = work.shapes.of[node.output[0]]
     dims = dict(zip("NCPQ", shape, strict=True)) if len(shape) == 4 else {"M": math.prod(shape)}
     last = len(shape) - 1
     if last in (1, 2):  # rows, such as tokens, and their words, as products of matrices have them
@@ -376,7 +368,7 @@ def _each_word(work: _Import, node: Any, operands: Sequence[str], together: froz
     whole = [dim for axis, dim in enumerate(dims) if axis in together] if len(dims) > 1 else list(dims)
     work.add(node, "einsum", _einsum(dims, tensors), dict(zip(names, operands, strict=True)))
     if together:
-        work.whole[work.layers[-1][0]] = whole
+        work.layers[-1]["whole"] = whole
 
 
 def _einsum(dims: Mapping[str, int], tensors: Mapping[str, Any]) -> dict[str, Any]:
@@ -418,13 +410,9 @@ def _write(path: Path, work: _Import) -> str:
     lines += ["  bits: {Weights: $bits, Inputs: $bits, Outputs: $bits}"]
     lines += [f"  yields: {{{what}: {many}}}" for what, many in work.shapes.yields.items()]
     lines.append("  layers:")
-    for layer, form, keys, sources in work.layers:
-        fed = {tensor: names[0] if len(names) == 1 else names for tensor, names in sources.items()}
-        origin = "" if not fed else f"from: {_flow(fed)}, "
-        origin += f"whole: {_flow(work.whole[layer])}, " if layer in work.whole else ""
-        origin += f"operation: {work.operations[layer]}, " if layer in work.operations else ""
-        own = f", densities: {{Weights: {work.densities[layer]:.6g}}}" if layer in work.densities else ""
-        lines.append(f"    - {{name: {_flow(layer)}, {origin}{form}: {_flow(keys)}{own}}}")
+    for layer in work.layers:
+        fed = {tensor: names[0] if len(names) == 1 else names for tensor, names in layer["from"].items()}
+        lines.append(f"    - {_flow({key: held for key, held in {**layer, 'from': fed}.items() if held})}")
     return "\n".join(lines) + "\n"
 
 

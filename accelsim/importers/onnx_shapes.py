@@ -33,30 +33,21 @@ _MOST_NUMBERS = 1024
 
 @dataclass(frozen=True, slots=True)
 class OnnxShapes:
-    """A model's nodes in the order in which they run, and the shape of each tensor that is known."""
+    """A model's nodes in the order in which they run, the shapes of tensors as far as they are known, and their makers.
+
+    No node makes inputs and constants.
+    """
 
     nodes: tuple[Any, ...]
     inputs: tuple[str, ...]
-    shapes: Mapping[str, tuple[int, ...]]
+    of: Mapping[str, tuple[int, ...]]
     makers: Mapping[str, Any]
     yields: Mapping[str, int]
     nonzero: Mapping[str, float]
 
-    def of(self, name: str) -> tuple[int, ...] | None:
-        """Shape of a tensor, or None if it is not known."""
-        return self.shapes.get(name)
-
-    def get(self, name: str) -> tuple[int, ...]:
-        """Shape of a tensor that is known."""
-        return self.shapes[name]
-
     def words(self, name: str) -> int:
         """Words of a tensor; 0 if they are not known."""
-        return math.prod(self.shapes[name]) if name in self.shapes else 0
-
-    def maker(self, name: str) -> Any | None:
-        """Node that makes a tensor; None for inputs and constants."""
-        return self.makers.get(name)
+        return math.prod(self.of[name]) if name in self.of else 0
 
     def density(self, name: str) -> float | None:
         """Share of the words of a constant that are not zero, through nodes that keep them; None if it is not known."""
@@ -82,7 +73,9 @@ def read_model(path: str | PathLike[str], sizes: Mapping[str, str]) -> OnnxShape
     constants = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
     inputs = [value for value in graph.input if value.name not in constants]
     _set_sizes(path, inputs, sizes)
-    nonzero = _nonzero(path, graph.initializer, onnx) if _counts_zeros(path, sizes) else {}
+    if sizes.get("densities", "false") not in ("true", "false"):
+        raise AccelsimError(f"{path}: densities={sizes['densities']}: expected true or false")
+    nonzero = _nonzero(path, graph.initializer, onnx) if sizes.get("densities") == "true" else {}
     for tensor in graph.initializer:  # shapes follow from few numbers; weights would be copied to and fro
         if math.prod(tensor.dims) > _MOST_NUMBERS:
             tensor.ClearField("raw_data")
@@ -105,14 +98,6 @@ def read_model(path: str | PathLike[str], sizes: Mapping[str, str]) -> OnnxShape
             )
     makers = {output: node for node in graph.node for output in node.output if output}
     return OnnxShapes(tuple(graph.node), tuple(v.name for v in inputs), found, makers, _yields(inputs, found), nonzero)
-
-
-def _counts_zeros(path: str | PathLike[str], sizes: Mapping[str, str]) -> bool:
-    """Whether `densities=true` asks for the zeros of the weights."""
-    asked = sizes.get("densities", "false")
-    if asked not in ("true", "false"):
-        raise AccelsimError(f"{path}: densities={asked}: expected true or false")
-    return asked == "true"
 
 
 def _nonzero(path: str | PathLike[str], tensors: Any, onnx: Any) -> dict[str, float]:
