@@ -58,7 +58,6 @@ from accelsim.importers.values import (
 )
 from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.errors import AccelsimError
-from accelsim.inputs.mapping import Mapping as LoopNest
 from accelsim.inputs.mapping import load_mapping
 from accelsim.inputs.units import listed, quoted
 from accelsim.inputs.workload_reader import load_workload
@@ -592,11 +591,19 @@ def _mapping(
     return {"levels": found}
 
 
-def _export(documents: Sequence[Document], mapping: LoopNest) -> str:
-    """Write a mapping as AccelForge has it, for its own architecture and its workload of one Einsum.
+def export_accelforge(paths: Sequence[str], mapping: str, variables: Mapping[str, str]) -> str:
+    """Mapping of accelsim as one of AccelForge, for its own files of a machine and of one Einsum.
 
     Raises AccelsimError if there is no such architecture or workload, or AccelForge has no form for the mapping.
     """
+    made = read_foreign(paths, "accelforge", variables)
+    if made.architecture is None or made.workload is None:
+        raise AccelsimError("expected AccelForge's own files of an architecture and a workload, and then the mapping")
+    ours = load_architecture({"architecture": made.architecture})
+    nest = load_mapping(mapping, ours, load_workload({"workload": made.workload}).layers[0])
+    folders = dict.fromkeys(Path(path).resolve().parent for path in paths)
+    values = {name: variable_value(text) for name, text in variables.items()}
+    documents = [read_document(path, folders, values) for path in paths]
     bodies, notes = [one.body for one in documents if isinstance(one.body, Map)], list[Note]()
     arch, workload = _one(bodies, "arch"), _one(bodies, "workload")
     layers = [] if workload is None else read_workload(workload, _one(bodies, "renames"), notes)[1]
@@ -605,11 +612,11 @@ def _export(documents: Sequence[Document], mapping: LoopNest) -> str:
     nodes = _enabled(_nodes(arch, notes), layers, notes)
     machine = AccelForgeMachine(_variables([arch, *bodies], _widths(layers), nodes), notes)
     _architecture(arch, nodes, machine)
-    if mapping.imperfect or mapping.padded:
+    if nest.imperfect or nest.padded:
         raise AccelsimError("AccelForge has no form for loops with remainders or padded bounds here")
     written = {plain_name(value(node, "name", str)): value(node, "name", str) for node in nodes}
     left, found, before = dict(layers[0].dims), list[Tagged](), False
-    for node in mapping.levels:
+    for node in nest.levels:
         if not node.keep and node.temporal and not before:
             raise AccelsimError(f"AccelForge has no place for loops of {node.level}, which keeps nothing")
         if node.keep:
@@ -618,33 +625,19 @@ def _export(documents: Sequence[Document], mapping: LoopNest) -> str:
         spread = [(axis, loop) for axis, loops in (("x", node.x), ("y", node.y)) for loop in loops]
         for place, loop in [*(("", loop) for loop in node.temporal), *spread]:
             left[loop.dim] //= loop.bound
-            made: dict[str, Any] = {"rank_variable": loop.dim, "tile_shape": left[loop.dim]}
+            loops: dict[str, Any] = {"rank_variable": loop.dim, "tile_shape": left[loop.dim]}
             of = [axis for axis in machine.axes if (axis.level, axis.axis) == (node.level, place)]
             if place and len(of) != 1:
                 raise AccelsimError(f"{loop} of {node.level} on {place} stands for several of AccelForge's fanouts")
             more = {"name": str(of[0].table.get("name")), "component": of[0].node} if place else {}
-            found.append(Tagged("!Spatial" if place else "!Temporal", {**made, **more}))
+            found.append(Tagged("!Spatial" if place else "!Temporal", {**loops, **more}))
         before = bool(spread)
     found.append(Tagged("!Compute", {"einsum": layers[0].name, "component": str(nodes[-1].get("name"))}))
     text = yaml_text({"mapping": {"nodes": found}})
     again = convert([*documents, parse(text, "mapping.yaml")])
     if not again.lacks():
-        ours, layer, nest = again.loaded()
-        each = [evaluate(ours, layer, one) for one in (mapping, nest)]
+        ours, layer, theirs = again.loaded()
+        each = [evaluate(ours, layer, one) for one in (nest, theirs)]
         if len({(one.energy_pj, one.cycles) for one in each}) == 1:
             return text
     raise AccelsimError("AccelForge has no form for this mapping: what it reads is another one")
-
-
-def export_accelforge(paths: Sequence[str], mapping: str, variables: Mapping[str, str]) -> str:
-    """Mapping of accelsim as one of AccelForge, for its own files of a machine and of one Einsum."""
-    made = read_foreign(paths, "accelforge", variables)
-    if made.architecture is None or made.workload is None:
-        raise AccelsimError("expected AccelForge's own files of an architecture and a workload, and then the mapping")
-    machine = load_architecture({"architecture": made.architecture})
-    layer = load_workload({"workload": made.workload}).layers[0]
-    folders = dict.fromkeys(Path(path).resolve().parent for path in paths)
-    documents = [
-        read_document(path, folders, {name: variable_value(text) for name, text in variables.items()}) for path in paths
-    ]
-    return _export(documents, load_mapping(mapping, machine, layer))

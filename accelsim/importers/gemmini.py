@@ -182,16 +182,15 @@ def _nest(row: GemminiRow) -> tuple[Einsum, Mapping]:
         _fill_the_array(_size_of_array(row), bounds, spread, outer, inner)
     padded = {dim: outer[dim] * inner[dim] * spread.get(dim, 1) for dim in _DIMS}
     x, y = (tuple(Loop(dim, spread[dim]) for dim in over if spread.get(dim, 1) > 1) for over in "KC")
-    mapping = Mapping(
-        (
-            LevelMapping("DRAM", _some(dict.fromkeys(order), outer), keep=frozenset({"Weights", "Inputs", "Outputs"})),
-            LevelMapping("Scratchpad", keep=frozenset({"Weights", "Inputs"})),
-            LevelMapping("Accumulator", _some(_INSIDE, inner), x, y, frozenset({"Outputs"})),
-            LevelMapping("PE", keep=frozenset({"Weights"})),
-        ),
-        padded=tuple(Loop(dim, padded[dim]) for dim in _DIMS if padded[dim] > bounds[dim]),
+    levels = (
+        LevelMapping("DRAM", _some(dict.fromkeys(order), outer), keep=frozenset({"Weights", "Inputs", "Outputs"})),
+        LevelMapping("Scratchpad", keep=frozenset({"Weights", "Inputs"})),
+        LevelMapping("Accumulator", _some(_INSIDE, inner), x, y, frozenset({"Outputs"})),
+        LevelMapping("PE", keep=frozenset({"Weights"})),
     )
-    return layer(bounds, (row.numbers["Wstride"], row.numbers["Hstride"]), row.numbers["Wdilation"]), mapping
+    larger = tuple(Loop(dim, padded[dim]) for dim in _DIMS if padded[dim] > bounds[dim])
+    einsum = layer(bounds, (row.numbers["Wstride"], row.numbers["Hstride"]), row.numbers["Wdilation"])
+    return einsum, Mapping(levels, padded=larger)
 
 
 def _fill_the_array(
@@ -224,15 +223,8 @@ def layer(bounds: Dict[str, int], strides: tuple[int, int] = (1, 1), dilation: i
     width, height = (("P", w), ("R", dilation)), (("Q", h), ("S", dilation))
     inputs = ((("N", 1),), height, width, (("C", 1),))
     weights, outputs = (tuple(((dim, 1),) for dim in dims) for dims in ("SRCK", "NQPK"))
-    return Einsum(
-        "layer",
-        bounds,
-        (
-            Tensor("Weights", weights, "Weights", 8, 8),
-            Tensor("Inputs", inputs, "Inputs", 8, 8),
-            Tensor("Outputs", outputs, "Outputs", 8, 32, output=True),
-        ),
-    )
+    operands = Tensor("Weights", weights, "Weights", 8, 8), Tensor("Inputs", inputs, "Inputs", 8, 8)
+    return Einsum("layer", bounds, (*operands, Tensor("Outputs", outputs, "Outputs", 8, 32, output=True)))
 
 
 def validate_gemmini(paths: Sequence[str | Path] = ()) -> list[GemminiCycles]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping as Dict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from accelsim.inputs.architecture import Architecture, Axis, Compute, Level
@@ -63,18 +63,10 @@ def read_cases(path: Path) -> list[ScaleSimCase]:
             wrong.append(f"{where}: dataflow: expected one of {', '.join(DATAFLOWS)}, got '{row['dataflow']}'")
         elif len(numbers) == len(_SIZES) + len(_COUNTS):
             name = "/".join(row[key] for key in ("set", "layer") if row.get(key)) or f"line {where.rpartition(':')[2]}"
-            size = f"{numbers['array_rows']}x{numbers['array_cols']}"
-            cases.append(
-                ScaleSimCase(
-                    where=where,
-                    name=f"{name} on {size} {row['dataflow']}",
-                    rows=numbers["array_rows"],
-                    columns=numbers["array_cols"],
-                    dataflow=row["dataflow"],
-                    bounds={dim: numbers[dim] for dim in "MNK"},
-                    counts={key: numbers[key] for key in _COUNTS},
-                )
-            )
+            size, dataflow = (numbers["array_rows"], numbers["array_cols"]), row["dataflow"]
+            name = f"{name} on {size[0]}x{size[1]} {dataflow}"
+            bounds, counts = {dim: numbers[dim] for dim in "MNK"}, {key: numbers[key] for key in _COUNTS}
+            cases.append(ScaleSimCase(where, name, *size, dataflow, bounds, counts))
     if wrong:
         raise AccelsimError("\n".join(wrong))
     if not cases:
@@ -101,57 +93,32 @@ def evaluate_fold(case: ScaleSimCase) -> Result:
     bounds = case.bounds
     rows, columns = min(case.rows, bounds[down]), min(case.columns, bounds[along])
     folds = (Loop(down, -(-bounds[down] // rows)), Loop(along, -(-bounds[along] // columns)))
-    whole = frozenset(ROLES)
-    mapping = Mapping(
-        (
-            LevelMapping(
-                "SRAM", (*folds, Loop(stream, bounds[stream])), (Loop(along, columns),), (Loop(down, rows),), whole
-            ),
-            LevelMapping("PE", keep=frozenset({HELD[case.dataflow]})),
-        ),
-        imperfect=frozenset(
-            loop.dim for loop, size in zip(folds, (rows, columns), strict=True) if loop.bound * size > bounds[loop.dim]
-        ),
-    )
+    x, y, whole = (Loop(along, columns),), (Loop(down, rows),), frozenset(ROLES)
+    sram = LevelMapping("SRAM", (*folds, Loop(stream, bounds[stream])), x, y, whole)
+    pe = LevelMapping("PE", keep=frozenset({HELD[case.dataflow]}))
+    imperfect = [down] * (folds[0].bound * rows > bounds[down]) + [along] * (folds[1].bound * columns > bounds[along])
+    mapping = Mapping((sram, pe), imperfect=frozenset(imperfect))
     return evaluate(systolic_array(case.rows, case.columns, HELD[case.dataflow]), gemm(bounds), mapping)
 
 
 def gemm(bounds: Dict[str, int], bits: int = 8, psum_bits: int = 32) -> Einsum:
     """A matrix product O[m, n] = sum over k of I[m, k] * W[k, n]; the tensors are named by their roles."""
     ranks = {"Inputs": "MK", "Weights": "KN", "Outputs": "MN"}
-    return Einsum(
-        "gemm",
-        bounds,
-        tuple(
-            Tensor(
-                role,
-                tuple(((dim, 1),) for dim in dims),
-                role,
-                bits,
-                psum_bits if role == "Outputs" else bits,
-                output=role == "Outputs",
-            )
-            for role, dims in ranks.items()
-        ),
-    )
+    tensors = [Tensor(role, tuple(((dim, 1),) for dim in dims), role, bits, bits) for role, dims in ranks.items()]
+    tensors[-1] = replace(tensors[-1], psum_bits=psum_bits, output=True)
+    return Einsum("gemm", bounds, tuple(tensors))
 
 
 def systolic_array(rows: int, columns: int, held: str) -> Architecture:
     """An array whose PEs hold one word of one tensor, below an SRAM without limits; energies are not looked at."""
     array = Systolic(held)
+    x, y = (Axis(size, *array.shares(axis)) for axis, size in (("x", columns), ("y", rows)))
     pj = EnergyEntry(0.0, "energy is not compared")
     entries = {(name, role, action): pj for name in ("SRAM", "PE") for role in ROLES for action in ("read", "write")}
     return Architecture(
         f"{rows}x{columns}",
         (
-            Level(
-                "SRAM",
-                "SRAM",
-                keep=frozenset(ROLES),
-                x=Axis(columns, *array.shares("x")),
-                y=Axis(rows, *array.shares("y")),
-                systolic=array,
-            ),
+            Level("SRAM", "SRAM", keep=frozenset(ROLES), x=x, y=y, systolic=array),
             Level("PE", "register", size_words=1, keep=frozenset({held}), bypass=frozenset(ROLES) - {held}),
         ),
         Compute(),

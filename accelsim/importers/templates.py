@@ -272,17 +272,13 @@ def _is_items(call: nodes.Call) -> bool:
     return isinstance(found, nodes.Getattr) and found.attr == "items" and isinstance(found.node, nodes.Name)
 
 
-def _is_known(call: nodes.Call) -> bool:
-    from jinja2 import nodes
-
-    return isinstance(call.node, nodes.Name) and call.node.name in _FUNCTIONS
-
-
 def _check(tree: nodes.Node, path: str) -> None:
     """Refuse what a template of an input file has no need of."""
     from jinja2 import nodes
 
-    items = [node.node for node in tree.find_all(nodes.Call) if _is_items(node)]
+    calls = list(tree.find_all(nodes.Call))
+    items = [node.node for node in calls if _is_items(node)]
+    known = [node for node in calls if isinstance(node.node, nodes.Name) and node.node.name in _FUNCTIONS]
     bounded: list[nodes.Node | None] = [node.target for node in tree.find_all(nodes.For)]
     bounded += [node.node for node in tree.find_all(nodes.Filter) if node.name in ("min", "max")]
     lists: list[nodes.List | nodes.Tuple] = [*tree.find_all(nodes.List), *tree.find_all(nodes.Tuple)]
@@ -291,7 +287,7 @@ def _check(tree: nodes.Node, path: str) -> None:
         what = ""
         if isinstance(node, nodes.Getattr | nodes.Getitem) and node not in items:
             what = "reaches for an attribute or an item"
-        elif isinstance(node, nodes.Call) and not (_is_items(node) or _is_known(node)):
+        elif isinstance(node, nodes.Call) and not _is_items(node) and node not in known:
             what = "calls something"
         elif isinstance(node, nodes.Filter) and node.name not in _FILTERS:
             what = f"uses the filter {node.name}"

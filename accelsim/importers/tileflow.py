@@ -125,13 +125,8 @@ def _mapping(einsum: Einsum) -> Mapping:
     d = einsum.dims
     nest = (Loop("M", d["M"] // PES), Loop("K", d["K"] // PES), Loop("N", d["N"]))
     every = frozenset(ROLES)
-    return Mapping(
-        (
-            LevelMapping("Memory", keep=every),
-            LevelMapping("SRAM", nest, (Loop("M", PES),), (Loop("K", PES),), every),
-            LevelMapping("PE", keep=frozenset({"Inputs"})),
-        )
-    )
+    cache = LevelMapping("SRAM", nest, (Loop("M", PES),), (Loop("K", PES),), every)
+    return Mapping((LevelMapping("Memory", keep=every), cache, LevelMapping("PE", keep=frozenset({"Inputs"}))))
 
 
 def validate_tileflow(paths: Sequence[str | Path] = ()) -> list[FusedCycles]:

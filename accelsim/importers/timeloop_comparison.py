@@ -216,16 +216,9 @@ def timeloop_study(paths: Sequence[str | Path] = ()) -> Study:
         about="counts, energy and cycles of the cost model beside Timeloop's, record by record",
         source="NVlabs/timeloop, commit 4cf6d4c, classic analysis",
         figures=tuple(
-            Figure(
-                case=case.name,
-                quantity="equal quantities",
-                unit="",
-                published=case.quantities,
-                ours=case.quantities - case.different,
-                tolerance=0.0,
-                why=case.worst_what,
-            )
+            Figure(case.name, "equal quantities", "", many, many - case.different, 0.0, why=case.worst_what)
             for case in compared
+            for many in [case.quantities]
         ),
         notes=(
             f"{sum(case.quantities for case in compared):,} quantities of {len(compared)} records",
@@ -244,7 +237,7 @@ def _compare(case: TimeloopCase | CaseComparison) -> CaseComparison:
 
 
 def _compare_read(case: TimeloopCase) -> CaseComparison:
-    reason = _excluded(case.record)
+    reason, flags = _excluded(case.record), case.record.get("flags", {})
     linked = (replace(level, link_transfers=True) for level in case.architecture.levels)
     result = evaluate(replace(case.architecture, levels=tuple(linked)), case.einsum, case.mapping)
     if "error" in case.record:
@@ -253,14 +246,12 @@ def _compare_read(case: TimeloopCase) -> CaseComparison:
         quantities = list(_quantities(case, result, {}))
     wrong = [quantity for quantity in quantities if not _same(quantity)]
     counts = "whole execution"
-    if wrong and "error" not in case.record and case.record.get("flags", {}).get(SIMULATED) is not True:
-        counts, quantities = (
-            TWO_ITERATIONS,
-            list(_quantities(case, result, default_counts(case.einsum, case.mapping, result))),
-        )
+    if wrong and "error" not in case.record and flags.get(SIMULATED) is not True:
+        counts, default = TWO_ITERATIONS, default_counts(case.einsum, case.mapping, result)
+        quantities = list(_quantities(case, result, default))
         wrong = [quantity for quantity in quantities if not _same(quantity)]
     worst = max(wrong, key=_difference, default=("", 0.0, 0.0))
-    if not reason and wrong and case.record.get("flags", {}).get("refmodel_agrees") is False:
+    if not reason and wrong and flags.get("refmodel_agrees") is False:
         reason = f"marked as Timeloop's own rounding: {worst[0]} is {worst[1]:.15g}, truncated to {worst[2]:.15g}"
     if reason:
         return CaseComparison(case.name, False, reason, equal=True)
@@ -492,17 +483,8 @@ def multicast_groups(mapping: Mapping, tensor: Tensor, network: int) -> Counter[
     """
     inside = products(loop for level in mapping.levels[network + 1 :] for loop in level.loops)
     spread = products((*mapping.levels[network].x, *mapping.levels[network].y))
-    children = itertools.product(*(range(bound) for bound in spread.values()))
-    offsets = Counter(
-        tuple(
-            sum(
-                factor * place * inside.get(dim, 1)
-                for dim, place in zip(spread, child, strict=True)
-                for other, factor in rank
-                if other == dim
-            )
-            for rank in tensor.ranks
-        )
-        for child in children
-    )
+    offsets = Counter[tuple[int, ...]]()
+    for child in itertools.product(*map(range, spread.values())):
+        place = {dim: at * inside.get(dim, 1) for dim, at in zip(spread, child, strict=True)}
+        offsets[tuple(sum(factor * place.get(dim, 0) for dim, factor in rank) for rank in tensor.ranks)] += 1
     return Counter(offsets.values())
