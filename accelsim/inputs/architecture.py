@@ -477,19 +477,15 @@ def _level(level: Fields, name: str, machine: _Machine, *, first: bool) -> Level
     bypass: frozenset[str] = level.value("bypass", frozenset())
     if keep & bypass:
         both = ", ".join(sorted(keep & bypass))
-        level.problems.add(
-            level.entries["bypass"], f"{both}: both kept and bypassed", "take it out of one of the lists"
-        )
+        level.wrong("bypass", f"{both}: both kept and bypassed", "take it out of one of the lists")
     if first and bypass:
-        level.problems.add(level.entries["bypass"], "the first level keeps everything", "leave `bypass` out")
+        level.wrong("bypass", "the first level keeps everything", "leave `bypass` out")
     if first:
         keep, bypass = frozenset(ROLES), frozenset()
     size_words, partition_words = _size(level, word_bits, first=first, stores_nothing=bypass == frozenset(ROLES))
     if partition_words is not None:
         for role in sorted(keep - partition_words.keys()):
-            level.problems.add(
-                level.entries["size"], f"{role} is kept but has no partition", f"add `{role}: …` to the size"
-            )
+            level.wrong("size", f"{role} is kept but has no partition", f"add `{role}: …` to the size")
         bypass |= frozenset(ROLES) - partition_words.keys()
     array = read_systolic(level)
     efficiency: Fraction = level.value("efficiency", Fraction(1))
@@ -518,10 +514,10 @@ def _level(level: Fields, name: str, machine: _Machine, *, first: bool) -> Level
         **plain,
     )
     if not first and "burst" in level:
-        level.problems.add(level.entries["burst"], "bursts are counted at the first level only", "leave `burst` out")
+        level.wrong("burst", "bursts are counted at the first level only", "leave `burst` out")
     if "overlap" in level and (first or "dma" in level):
         why = "nothing fills the first level" if first else "its `dma` says what overlaps"
-        level.problems.add(level.entries["overlap"], why, "leave `overlap` out")
+        level.wrong("overlap", why, "leave `overlap` out")
     _check_bandwidths(level)
     bits = dict.fromkeys(("read", "write", "update"), word_bits * read.block_size)
     needed = [(role, action) for role in ROLES if role not in read.bypass for action in ("read", "write")]
@@ -592,15 +588,13 @@ def _bandwidth(level: Fields, key: str, word_bits: int, machine: _Machine, effic
 def _check_bandwidths(level: Fields) -> None:
     given = [key for key in ("read_bandwidth", "write_bandwidth") if key in level]
     if "efficiency" in level and not given and "bandwidth" not in level:
-        level.problems.add(level.entries["efficiency"], "stands without a bandwidth", "add `bandwidth: …`")
+        level.wrong("efficiency", "stands without a bandwidth", "add `bandwidth: …`")
     if "bandwidth" in level and given:
         what = f"stands beside '{given[0]}'"
-        level.problems.add(
-            level.entries["bandwidth"], what, "write `bandwidth`, or `read_bandwidth` and `write_bandwidth`"
-        )
+        level.wrong("bandwidth", what, "write `bandwidth`, or `read_bandwidth` and `write_bandwidth`")
     elif len(given) == 1:
         other = "write_bandwidth" if given[0] == "read_bandwidth" else "read_bandwidth"
-        level.problems.add(level.entries[given[0]], f"'{other}' is missing beside it")
+        level.wrong(given[0], f"'{other}' is missing beside it")
 
 
 def _axis(level: Fields, key: str, array: Systolic | None) -> Axis:

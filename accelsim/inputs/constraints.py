@@ -328,10 +328,10 @@ def read_constraints(
         level = Fields(item, problems, _LEVEL)
         found = _level(level)
         for name in sorted(found.layers - set(layers or found.layers)):
-            problems.add(level.entries["layers"], f"there is no layer '{name}'", near_miss(name, layers, "layers"))
+            level.wrong("layers", f"there is no layer '{name}'", near_miss(name, layers, "layers"))
         same = [other.layers for other in read if other.level == found.level and found.level]
         if any(not found.layers or not other or found.layers & other for other in same):
-            problems.add(level.entries["level"], f"level '{found.level}' is given twice")
+            level.wrong("level", f"level '{found.level}' is given twice")
         if einsum is not None and not _of_layer([found], einsum):
             continue
         if architecture is not None and einsum is not None:
@@ -386,7 +386,7 @@ def _level(level: Fields) -> LevelConstraint:
     blocks = _block(level, "temporal", _TEMPORAL), _block(spatial, "x", _AXIS), _block(spatial, "y", _AXIS)
     found = LevelConstraint(level.value("level", ""), keep, bypass, *blocks, *_tile(level), layers)
     for name in sorted(found.keep & found.bypass):
-        level.problems.add(level.entries["bypass"], f"'{name}' is both kept and bypassed", "take it out of one list")
+        level.wrong("bypass", f"'{name}' is both kept and bypassed", "take it out of one list")
     return found
 
 
@@ -432,9 +432,9 @@ def _block(owner: Fields, key: str, keys: Keys) -> Block:
     for dim in dict.fromkeys(f.dim for f in factors):
         low, high = _bounds(dim, factors)
         if high is not None and low > high:
-            block.problems.add(block.entries["factors"], f"{dim} would have to be at least {low} and at most {high}")
+            block.wrong("factors", f"{dim} would have to be at least {low} and at most {high}")
         if low > 1 and only is not None and dim not in only:
-            block.problems.add(block.entries["factors"], f"{dim} needs a loop here, but 'only' does not list it")
+            block.wrong("factors", f"{dim} needs a loop here, but 'only' does not list it")
     products = tuple(each for each in asked if isinstance(each, Product))
     return Block(tuple(factors), only, outer, inner, products, 1, share, block.value("reuse", frozenset()))
 

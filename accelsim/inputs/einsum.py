@@ -97,7 +97,7 @@ def read_conv(node: Node, problems: Problems) -> Shape | None:
     groups = conv.value("groups", 1)
     for dim in "KC":
         if size[dim] % groups:
-            problems.add(conv.entries["groups"], f"{groups} groups do not divide {dim} = {size[dim]}")
+            conv.wrong("groups", f"{groups} groups do not divide {dim} = {size[dim]}")
     given = [key for key in "PQHW" if key in conv]
     extents = [conv.value(key, 1) for key in given]
     if conv.readable and tuple(given) not in _SIZES:
@@ -111,7 +111,7 @@ def read_conv(node: Node, problems: Problems) -> Shape | None:
             span = 1 + dilation[axis] * (size[kernel] - 1)
             if span > padded:
                 what = f"the output would be empty: the kernel spans {span} points and the padded input has {padded}"
-                problems.add(conv.entries[key], what)
+                conv.wrong(key, what)
             extents[axis] = (padded - span) // stride[axis] + 1
     if len(problems) > before:
         return None
@@ -157,7 +157,7 @@ def read_einsum(node: Node, problems: Problems, roles: Sequence[str]) -> Shape |
     written = tensors.entries if isinstance(tensors, MapNode) else ranks
     if output and written and output not in written:
         hint = near_miss(output, written, "tensors")
-        problems.add(einsum.entries["output"], f"{quoted(output)} is not one of the tensors", hint)
+        einsum.wrong("output", f"{quoted(output)} is not one of the tensors", hint)
     if len(problems) > before or not einsum.readable:
         bounds = einsum.get("dims")
         named = dict.fromkeys(bounds.entries, 1) if isinstance(bounds, MapNode) else {}
@@ -165,7 +165,7 @@ def read_einsum(node: Node, problems: Problems, roles: Sequence[str]) -> Shape |
             _ranks(rank_node, named, problems)
         return None
     if len(ranks) == 1:
-        problems.add(einsum.entries["tensors"], "expected the output and at least one input")
+        einsum.wrong("tensors", "expected the output and at least one input")
     _check_roles(einsum, output, ranks, given)
     read = {tensor: _ranks(rank_node, dims, problems) for tensor, rank_node in ranks.items()}
     if len(problems) > before:

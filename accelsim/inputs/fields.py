@@ -200,6 +200,10 @@ class Fields:
         """Node of a key, or None where it is left out."""
         return self.entries.get(key)
 
+    def wrong(self, key: str, what: str, hint: str = "") -> None:
+        """Report a mistake at the value of a key."""
+        self.problems.add(self.entries[key], what, hint)
+
     def inner(self, key: str, keys: Keys) -> Fields:
         """Keys of the mapping that stands under a key; no entries where it is left out."""
         node = self.entries.get(key)
@@ -211,7 +215,7 @@ class Fields:
         """Read a `name` that none of the others, which are in `lines`, has."""
         name = self.value("name", "")
         if name in lines:
-            self.problems.add(self.entries["name"], f"two {what} are named '{name}', first at line {lines[name]}")
+            self.wrong("name", f"two {what} are named '{name}', first at line {lines[name]}")
         elif name:
             lines[name] = self.entries["name"].mark.line
         return name

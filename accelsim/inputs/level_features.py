@@ -174,12 +174,12 @@ def read_dma(level: Fields, bypass: Iterable[str], *, first: bool) -> Dma | None
     for key, of, keys in (("row_cycles", "row", _ROW_CYCLES), ("line_cycles", "line", _LINE_CYCLES)):
         times[key] = values_by_role(engine, key, keys, bypass)
         if key in engine and of not in engine:
-            problems.add(engine.entries[key], f"'{of}' is missing beside it", f"add `{of}: 16 B`")
+            engine.wrong(key, f"'{of}' is missing beside it", f"add `{of}: 16 B`")
         if of in engine and key not in engine:
-            problems.add(engine.entries[of], f"'{key}' is missing beside it", f"add `{key}: {{Weights: 1}}`")
+            engine.wrong(of, f"'{key}' is missing beside it", f"add `{key}: {{Weights: 1}}`")
         if overlap and "Outputs" in times[key]:
             what = "outputs leave when a tile is computed, which a `dma` that overlaps does not wait for"
-            problems.add(engine.entries[key], what, "write `overlap: false`, or take Outputs out")
+            engine.wrong(key, what, "write `overlap: false`, or take Outputs out")
     along: Mapping[str, str] = values_by_role(engine, "along", _ALONG, bypass)
     if len(problems) > before:
         return None

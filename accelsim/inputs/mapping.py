@@ -200,9 +200,7 @@ def _loops(block: Fields, key: str) -> tuple[Loop, ...]:
     empty: list[Loop] = []
     loops = block.value(key, empty)
     for dim in repeated([loop.dim for loop in loops]):
-        block.problems.add(
-            block.entries[key], f"two loops over {dim} stand in one block", "write one with their product"
-        )
+        block.wrong(key, f"two loops over {dim} stand in one block", "write one with their product")
     return tuple(loops)
 
 

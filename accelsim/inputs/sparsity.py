@@ -281,5 +281,5 @@ def read_compute_sparsity(compute: Fields) -> ComputeSparsity | None:
     )
     if found.intersection is not None and not found.skipping:
         what = "an intersection finds operands to skip, and none are skipped"
-        compute.problems.add(compute.entries["intersection"], what, "add `skipping: true`, or leave it out")
+        compute.wrong("intersection", what, "add `skipping: true`, or leave it out")
     return found if found.gating or found.skipping else None
