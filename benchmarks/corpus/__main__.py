@@ -49,6 +49,8 @@ OTHERS = (
     *("zigzag/hardware/tesla_npu_like", "zigzag/hardware/tpu_like", "accelforge/arches/eyeriss"),
     *("accelforge/arches/nvdla", "accelforge/arches/simple", "accelforge/arches/snowcat"),
 )
+NARROW, SUMS = dict.fromkeys(("Inputs", "Weights", "Outputs"), 8), {"psums": 32}
+"""Words of 8 bits, which the machines of other tools are made for, and partial sums that are wider."""
 WIDE = ("free5", "free8", "cpu_simd", "tensor_core", "tetris")
 """Machines of `machines/` whose words have more than 8 bits."""
 GOALS = ("energy", "cycles", "edp", "front")
@@ -79,34 +81,32 @@ class Row:
     """Answer after `LONG` over the best known."""
 
 
-def machines(folder: Path) -> Iterator[tuple[str, Architecture, bool]]:
-    """Machines by name, and whether layers have words of 8 bits and sums of 32."""
+def machines(folder: Path) -> Iterator[tuple[str, Architecture, dict[str, int]]]:
+    """Machines by name, and the bits of words of their layers."""
     for name in SHIPPED:
-        yield name, load_architecture(name), False
+        yield name, load_architecture(name), {}
     for name in SHIPPED[:7]:
-        yield f"{name}@int8", load_architecture(name), True
+        yield f"{name}@int8", load_architecture(name), NARROW | SUMS
     for path in sorted((HERE / "machines").glob("*.yaml")):
-        yield path.stem, load_architecture(path), path.stem not in WIDE
+        yield path.stem, load_architecture(path), {} if path.stem in WIDE else NARROW | SUMS
     for seed in LADDERS:
-        yield f"ladder{seed}", load_architecture({"architecture": _ladder(seed)}), bool(seed % 2)
+        yield f"ladder{seed}", load_architecture({"architecture": _ladder(seed)}), NARROW | SUMS if seed % 2 else {}
     for place in OTHERS:
         if (FOREIGN / place).with_suffix(".yaml").is_file():
             name = place.replace("/hardware", "").replace("/arches", "").replace("/", "_")
             with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
                 command.main(["import", f"{FOREIGN / place}.yaml", "-o", str(folder / name)])
-            yield name, load_architecture(folder / name / "architecture.yaml"), False
+            yield name, load_architecture(folder / name / "architecture.yaml"), NARROW
 
 
 def _ladder(seed: int) -> dict[str, object]:
     return dict(yaml.safe_load(ladder(seed))["architecture"])
 
 
-def layers(int8: bool) -> Workload:
-    """The twelve layers."""
+def layers(bits: dict[str, int]) -> Workload:
+    """The twelve layers, with words of so many bits."""
     read = yaml.safe_load((HERE / "layers.yaml").read_text())
-    for layer in read["workload"]["layers"] if int8 else ():
-        roles = layer["einsum"]["tensors"] if "einsum" in layer else ("Weights", "Inputs", "Outputs")
-        layer["bits"] = {**dict.fromkeys(roles, 8), "psums": 32}
+    read["workload"]["bits"] = bits
     return load_workload(read)
 
 
@@ -192,7 +192,7 @@ def main() -> int:
     known, rows, lost = kept(), [], []
     with tempfile.TemporaryDirectory() as folder:
         named = (
-            (name, machine, layer) for name, machine, int8 in machines(Path(folder)) for layer in layers(int8).layers
+            (name, machine, layer) for name, machine, bits in machines(Path(folder)) for layer in layers(bits).layers
         )
         problems = [(*each, goal) for each in named for goal in GOALS]
         warm = {goal: solve(problems[0][1], problems[0][2], goal, LONG) for goal in arguments.goals}

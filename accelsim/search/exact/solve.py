@@ -84,8 +84,9 @@ FAR_MORE, ONCE_AN_ENTRY, MOST_ONCE = 10.0, 2.0, 8_000_000
 after so many nodes for each of their entries, or so many nodes, the others are made."""
 NODES_AN_ENTRY, SOONER = 0.05, 0.2
 """After so many nodes for each entry of the finer tables these are made: the search has taken about as long as they
-take then. They tell copies of the output apart; and there are some of each port, and of ports and energy mixed, which
-come sooner where all else waits for fills or drains: ports then decide on the fastest mappings."""
+take then. They have both corners, which large ones have sooner, for the lower one says little of networks that are
+bypassed; then they tell copies of the output apart. At last there are some of each port, and of ports and energy mixed,
+which come sooner where all else waits for fills or drains: ports then decide on the fastest mappings."""
 MOST_MIXED = 50_000_000
 """Entries that the tables of ports may have, at most."""
 MEMO = 1 << 18
@@ -210,8 +211,8 @@ class Solver:
             self.spreads = 1
             fine = False
             self._fill_tables(deadline, fine=fine)
-        apart = any(len(each) > 1 for each in copies_apart(self.grid, self.bounds.deepest))
-        self.coarse = not ragged and not fine and (apart or self.once or not self.bounds.corners)
+        self.apart = any(len(each) > 1 for each in copies_apart(self.grid, self.bounds.deepest))
+        self.coarse = not ragged and not fine and (self.apart or self.once or not self.bounds.corners)
         self.fine, self.mixes = fine, not ragged and bool(self.ports)
         self.stop = np.array([0, NO_END], np.int64)
         self.most_nodes, self.refined_at = NO_END, 0
@@ -473,13 +474,14 @@ class Solver:
         return ""
 
     def _refine(self, goal: Goal, deadline: float | None) -> None:
-        """Make tables that tell copies of the output apart; then those of all ports, and of ports and energy mixed."""
+        """Make tables of both corners; then some that tell copies of the output apart; then those of ports mixed."""
         most, before = self.tables.most, (self.bounds, self.words, self.waiting, self.tables)
         try:
             if self.coarse:
-                self.coarse = self.once = False
-                self._fill_tables(deadline, fine=True, again=True)
-                self.fine = True
+                fine = self.once or self.bounds.corners
+                self.coarse, self.once, self.corners = self.apart and not fine, False, True
+                self._fill_tables(deadline, fine=fine, again=True)
+                self.fine = fine
             else:
                 self.mixes = False
                 mixed = mix_bounds(
@@ -491,6 +493,7 @@ class Solver:
                     mixed = [*(replace(each, price=each.price + others) for each in self.outer), *mixed]
                 self.tables = with_mixed(self.tables, self.bounds, self.ports, mixed, self.words, self.waiting)
         except TablesTooLarge:
+            self.coarse = False  # all further ones are larger
             self.bounds, self.words, self.waiting, self.tables = before
         self.limit(most)
 
@@ -585,7 +588,9 @@ class Solver:
         if goal.kind[0] == WITHIN:
             return NO_END
         if self.coarse:
-            nodes = min(ONCE_AN_ENTRY * entries, MOST_ONCE) if self.once else NODES_AN_ENTRY * 2 * entries
+            nodes = NODES_AN_ENTRY * 2 * (1.0 if self.bounds.corners else SOONER) * entries
+            if self.once:
+                nodes = min(ONCE_AN_ENTRY * entries, MOST_ONCE)
             return self.refined_at + int(nodes)
         if self.mixes and not goal.energy_only[0] and mixed <= MOST_MIXED and both <= self.memory:
             return self.refined_at + int(NODES_AN_ENTRY * (1.0 if self.waits is None else SOONER) * mixed)
