@@ -186,7 +186,7 @@ SEARCHED = (
         "test_link_transfers.py::test_links__of_sliding_windows_equal_the_executed_nest", plain=True),
     Mutant("classes of orders with link transfers", "search/exact/solve.py",
         " or bool(space.encoded.constants.links.any())", "",
-        "test_link_transfers.py::test_exact__equals_brute_force_with_links"),
+        "test_link_transfers.py::test_exact__looks_at_orders_that_are_best_with_links_alone"),
     Mutant("a shared port moves reads alone", "model/ramps.py",
         "(read + written, read, written)[port]", "(read, read, written)[port]",
         "test_evaluate.py::test_cycles__are_those_of_the_busiest_port", plain=True),

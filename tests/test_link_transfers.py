@@ -25,7 +25,8 @@ from accelsim.model.oracle import execute
 from accelsim.population.counting import Nest
 from accelsim.population.extremes import largest_value
 from accelsim.population.sampling import CYCLES, ENERGY
-from tests.brute import truth
+from accelsim.search.exact.solve import Solver
+from tests.brute import product, truth
 from tests.problems import MOST
 from tests.strategies import cases, energy_table
 from tests.test_compression import two_levels
@@ -131,6 +132,15 @@ def link_problem(seed):
 @pytest.mark.parametrize("group", range(3))
 def test_exact__equals_brute_force_with_links(group):
     check_problems(link_problem, range(group, PROBLEMS, 3))
+
+
+@pytest.mark.parametrize("seed", [78, 510])
+def test_exact__looks_at_orders_that_are_best_with_links_alone(seed):
+    case = link_problem(seed)
+    known = truth(*case, MOST)
+    assert known is not None
+    found = Solver(MapSpace(encode(case[0], case[1]), case[2])).search(objective=product(1.0, 0.0))
+    assert float(found.found.value[0]) == pytest.approx(known.best(1.0, 0.0), rel=1e-9)
 
 
 def test_census__no_mapping_takes_more_than_its_limit_with_links():
