@@ -17,6 +17,7 @@ import numpy as np
 
 from accelsim.inputs.errors import TablesTooLarge
 from accelsim.inputs.objective import LEAST_ENERGY, Objective
+from accelsim.inputs.units import ratio
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.detail import make_detail
 from accelsim.model.encode import Floats, Ints, empty_batch
@@ -223,7 +224,7 @@ class Solver:
         if self.known is None:
             return 0.0
         most = self.known.most_energy(least_cycles(self.space, needed_words(self.space)))
-        return bounds.most_counted_off(self.grid, narrow_energies(self.space.encoded.constants)) / most
+        return ratio(bounds.most_counted_off(self.grid, narrow_energies(self.space.encoded.constants)), most)
 
     def _fill_tables(self, deadline: float | None, *, fine: bool, again: bool = False) -> None:
         """Make the tables of energy, of the outermost port, and of words there if these count."""
