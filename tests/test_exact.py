@@ -36,7 +36,7 @@ from accelsim.search.exact.front import _undominated, map_front
 from accelsim.search.exact.incumbents import BEST, SURE, WITHIN, make_goal, make_incumbents
 from accelsim.search.exact.shapes import make_grid
 from accelsim.search.exact.solve import Solver
-from accelsim.search.exact.worth import narrow_energies
+from accelsim.search.exact.worth import Known, narrow_energies
 from accelsim.search.mapper import map_einsum
 from accelsim.search.stopping import Budget
 from tests.brute import Truth, check_points, product, truth
@@ -234,6 +234,24 @@ def pinned(case: Problem, mapping: Mapping) -> Constraints:
             for own in mapping.levels
         )
     )
+
+
+def check_fastest(case: Problem, seed: int) -> bool:
+    """No bound at the root exceeds the fastest mapping, nor the fastest order of one's factors; is any valid?."""
+    known = truth(*case, MOST)
+    if known is None or not known.valid:
+        return False
+    mapping, fast = known.mapping(int(np.random.default_rng(seed).integers(known.valid))), product(0.0, 1.0)
+    for constraints in (case[2], pinned(case, mapping)):
+        alone = truth(case[0], case[1], constraints, MOST)
+        assert alone is not None
+        fastest = alone.best(0.0, 1.0)
+        space = MapSpace(encode(case[0], case[1]), constraints)
+        solver = Solver(space, cycles=True, known=Known(fast, fastest, np.full(3, np.inf)))
+        outcome = solver.search(objective=fast, limit=fastest)
+        assert outcome.root_bound <= fastest * (1 + 1e-9), seed
+        assert float(outcome.found.value[0]) == fastest, seed
+    return True
 
 
 @pytest.mark.parametrize("group", range(10))

@@ -13,7 +13,6 @@ from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,7 +21,6 @@ from accelsim import load_architecture, load_mapping, load_workload
 from accelsim.inputs.architecture import OVERLAPS, Axis
 from accelsim.inputs.errors import SpecError
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
-from accelsim.inputs.objective import FASTEST
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.model.evaluate import evaluate
@@ -33,12 +31,11 @@ from accelsim.population.extremes import largest_value
 from accelsim.population.sampling import CYCLES
 from accelsim.search.exact import solve
 from accelsim.search.exact.solve import Solver
-from accelsim.search.exact.worth import Known
 from tests.brute import product, truth
 from tests.problems import MOST, problem
 from tests.strategies import cases, ragged_case, with_overlaps
 from tests.test_compression import AT_ONCE, EVERY, GEMM, compressed, two_levels
-from tests.test_exact import pinned
+from tests.test_exact import check_fastest
 from tests.test_systolic import check_problems, check_remainders, with_array
 
 CASES = int(os.environ.get("ACCELSIM_FILL_CASES", "1000"))
@@ -203,20 +200,7 @@ def test_tables__bound_what_all_else_waits_for_from_below(group, monkeypatch):
     looked = 0
     for seed in range(group, 2 * PROBLEMS, 4):
         case = overlap_problem(seed)
-        known = truth(*case, MOST) if case else None
-        if case is None or known is None or not known.valid:
-            continue
-        mapping = known.mapping(int(np.random.default_rng(seed).integers(known.valid)))
-        for constraints in (case[2], pinned(case, mapping)):
-            alone = truth(case[0], case[1], constraints, MOST)
-            assert alone is not None
-            fastest = alone.best(0.0, 1.0)
-            space = MapSpace(encode(case[0], case[1]), constraints)
-            solver = Solver(space, cycles=True, known=Known(FASTEST, fastest, np.full(3, np.inf)))
-            outcome = solver.search(objective=FASTEST, limit=fastest)
-            assert outcome.root_bound <= fastest * (1 + 1e-9), seed
-            assert float(outcome.found.value[0]) == fastest, seed
-        looked += 1
+        looked += case is not None and check_fastest(case, seed)
     assert looked > PROBLEMS // 8
 
 

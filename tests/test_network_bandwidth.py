@@ -8,7 +8,6 @@ import random
 from dataclasses import replace
 from fractions import Fraction
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,7 +17,6 @@ from accelsim.inputs.architecture import Architecture, Axis
 from accelsim.inputs.errors import SpecError
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.nodes import arrange_for, first_nodes
-from accelsim.inputs.objective import FASTEST
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.model.oracle import execute
@@ -27,13 +25,11 @@ from accelsim.population.counting import Nest
 from accelsim.population.extremes import largest_value
 from accelsim.population.sampling import CYCLES, ENERGY
 from accelsim.search.exact import solve
-from accelsim.search.exact.solve import Solver
-from accelsim.search.exact.worth import Known
 from tests.brute import truth
 from tests.problems import MOST, problem
 from tests.strategies import cases, ragged_cases, with_overlaps
 from tests.test_compression import EVERY, GEMM, compressed, two_levels
-from tests.test_exact import pinned
+from tests.test_exact import check_fastest
 from tests.test_systolic import check_problems, check_remainders
 
 CASES = int(os.environ.get("ACCELSIM_NETWORK_CASES", "300"))
@@ -159,20 +155,7 @@ def test_tables__bound_the_cycles_of_networks_from_below(group, monkeypatch):
     """No bound at the root exceeds the fastest mapping, nor the fastest order of any mapping's factors."""
     monkeypatch.setattr(solve, "NODES_AN_ENTRY", -1.0)
     for seed in range(group, PROBLEMS, 2):
-        case = network_problem(seed)
-        known = truth(*case, MOST)
-        if known is None or not known.valid:
-            continue
-        mapping = known.mapping(int(np.random.default_rng(seed).integers(known.valid)))
-        for constraints in (case[2], pinned(case, mapping)):
-            alone = truth(case[0], case[1], constraints, MOST)
-            assert alone is not None
-            fastest = alone.best(0.0, 1.0)
-            space = MapSpace(encode(case[0], case[1]), constraints)
-            solver = Solver(space, cycles=True, known=Known(FASTEST, fastest, np.full(3, np.inf)))
-            outcome = solver.search(objective=FASTEST, limit=fastest)
-            assert outcome.root_bound <= fastest * (1 + 1e-9), seed
-            assert float(outcome.found.value[0]) == fastest, seed
+        check_fastest(network_problem(seed), seed)
 
 
 def test_census__no_mapping_takes_more_than_its_limit():

@@ -50,7 +50,8 @@ def bound_of(
     """
     base = g.inside[level] if inside else g.around[level]
     spreads, total = g.spreads[level], shapes.box.shape[1]
-    least_cycles = 0 if goal.energy_only[0] else least_port_cycles(c, g, node, s, level)
+    rate = leak_in_a_cycle(c, s, level)
+    least_cycles = 0 if goal.energy_only[0] and rate == 0.0 else least_port_cycles(c, g, node, s, level)
     best, most = np.inf, g.most[CYCLES]
     used = float(s.level[level, USED])
     steps = max(g.macs[0] / used, node.steps[level]) * float(c.mac_cycles[0])
@@ -85,6 +86,8 @@ def bound_of(
         energy = settled + mixed(g, node, s, g.values, level, inside, first, pieces)
         if not energy < np.inf:
             continue
+        if rate > 0.0:  # beyond what all mappings leak
+            energy += max(0.0, rate * cycles * (1.0 - SURE) - (g.start[0] - g.macs[0] * c.mac[0]))
         energy, cycles = max(energy, node.energy[level], goal.floor[0]), max(cycles, goal.floor[1])
         if g.words[0]:
             more = mixed(g, node, s, g.mixed[0], level, inside, first, pieces) - counted_off(c, g, node, s, level, ONE)
@@ -117,6 +120,15 @@ def bound_of(
             k += 1
         best = min(best, value)
     return float(best)
+
+
+@inline
+def leak_in_a_cycle(c: Constants, s: Detail, level: int) -> float:
+    """Energy that leaks in a cycle at least [pJ], from the instances in use outside a boundary, and as many inside."""
+    rate = 0.0
+    for lv in range(c.leak.shape[0]):
+        rate += c.leak[lv] * float(s.level[min(level, lv), USED])
+    return rate
 
 
 @inline
