@@ -22,7 +22,7 @@ from accelsim.inputs.constraints import Block, Constraints, LevelConstraint, Pro
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.objective import Objective
 from accelsim.inputs.workload import Einsum
-from accelsim.model.detail import PARTIAL, READ, TILE, WRITTEN, Detail, make_detail
+from accelsim.model.detail import FILLS, PARTIAL, READS, TILE, UPDATES, Detail, make_detail
 from accelsim.model.encode import (
     Batch,
     Bools,
@@ -478,7 +478,10 @@ def _evaluate(
             status[m, k], energy[m, k], cycles[m, k] = evaluate_one(
                 c, loops[0, n], order[m], loops[1, n], loops[2, n], keeps[k], s, False
             )
-            outer[m, k] = s.level[0, READ] + s.level[0, WRITTEN]
+            for t in range(keeps.shape[2]):
+                moved = s.at[0, t, READS] + s.at[0, t, FILLS] + s.at[0, t, UPDATES]
+                outer[m, k] += moved * c.word_parts[0, t, s.at[0, t, PARTIAL]]
+            outer[m, k] = -(-outer[m, k] // c.outer_units[0])
             for lv in range(keeps.shape[1]):
                 for t in range(keeps.shape[2]):
                     if keeps[k, lv, t]:

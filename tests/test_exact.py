@@ -237,7 +237,7 @@ def pinned(case: Problem, mapping: Mapping) -> Constraints:
 
 
 def check_fastest(case: Problem, seed: int) -> bool:
-    """No bound at the root exceeds the fastest mapping, nor the fastest order of one's factors; is any valid?."""
+    """Whether any mapping is valid; no bound at the root exceeds the fastest one, nor that of one's factors alone."""
     known = truth(*case, MOST)
     if known is None or not known.valid:
         return False

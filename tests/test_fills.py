@@ -31,6 +31,7 @@ from accelsim.population.extremes import largest_value
 from accelsim.population.sampling import CYCLES
 from accelsim.search.exact import solve
 from accelsim.search.exact.solve import Solver
+from accelsim.search.mapper import map_einsum
 from tests.brute import product, truth
 from tests.problems import MOST, problem
 from tests.strategies import cases, ragged_case, with_overlaps
@@ -207,6 +208,19 @@ def test_tables__bound_what_all_else_waits_for_from_below(group, monkeypatch):
 @pytest.mark.parametrize("group", range(4))
 def test_exact__equals_brute_force_with_fills_that_wait(group):
     check_problems(overlap_problem, range(group, PROBLEMS, 4))
+
+
+def test_fewest_outer_words__hold_those_that_all_else_waits_for():
+    looked = 0
+    for seed in range(24):
+        case = overlap_problem(seed)
+        known = truth(*case, MOST) if case else None
+        if case is None or known is None or not known.valid:
+            continue
+        found = map_einsum(*case[:2], constraints=case[2], objective="outer_words", workers=1)
+        assert found.certificate.value == found.best.outer_words == known.outer_words.min(), seed
+        looked += 1
+    assert looked > 12
 
 
 def test_census__no_mapping_takes_more_cycles_than_its_limit():

@@ -13,11 +13,20 @@ from typing import NamedTuple
 import numpy as np
 
 from accelsim.mapspace.kernel import begin_stream, next_number
-from accelsim.model.detail import PARTIAL, READ, STEPS, TILE, WRITTEN, Detail
+from accelsim.model.detail import PARTIAL, STEPS, TILE, Detail
 from accelsim.model.encode import UNLIMITED, Batch, Bools, Constants, Floats, Ints
 from accelsim.model.jit import jit
 from accelsim.model.kernel import VALID, asked_value, cost, fit
-from accelsim.search.value_kernel import CAPACITY, CYCLES, ENERGY, WORDS, outer_words, value_of, within_limits
+from accelsim.search.value_kernel import (
+    CAPACITY,
+    CYCLES,
+    ENERGY,
+    WORDS,
+    moved_units,
+    outer_words,
+    value_of,
+    within_limits,
+)
 
 CURRENT, CHANGED, BEST = range(3)
 """Rows of a walk's mappings."""
@@ -237,7 +246,7 @@ def _judge(c: Constants, g: Choices, w: Walk, row: int, s: Detail) -> float:
         if keep[level, t]:
             held += s.at[level, t, TILE] * c.word_parts[level, t, s.at[level, t, PARTIAL]]
     column = w.column[row]
-    words = outer_words(c, s.level[0, READ] + s.level[0, WRITTEN])
+    words = outer_words(c, moved_units(c, s))
     column[ENERGY], column[CYCLES], column[WORDS], column[CAPACITY] = energy, cycles, words, held
     value = value_of(g.terms, column[ENERGY], column[CYCLES], column[WORDS], column[CAPACITY])
     goal = math.log(max(value, TINY))

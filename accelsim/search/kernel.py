@@ -11,11 +11,11 @@ import numpy as np
 
 from accelsim.mapspace.kernel import draw, gather_order, keep_required, place_row
 from accelsim.mapspace.space import SpaceArrays
-from accelsim.model.detail import READ, WRITTEN, Detail
+from accelsim.model.detail import Detail
 from accelsim.model.encode import Batch, Bools, Constants, Encoded, Floats, Ints, empty_batch
 from accelsim.model.jit import jit
 from accelsim.model.kernel import RULES, UTILIZATION, VALID, cost, evaluate_one, fit
-from accelsim.search.value_kernel import outer_words, value_of, within_limits
+from accelsim.search.value_kernel import moved_units, outer_words, value_of, within_limits
 
 POLL = 512
 
@@ -76,7 +76,7 @@ def search_draws(
             return i
         draw(space, key, first + i, temporal, order, x, y, keep)
         status, energy, cycles = evaluate_one(c, temporal, order, x, y, keep, s, False)
-        words = outer_words(c, s.level[0, READ] + s.level[0, WRITTEN])
+        words = outer_words(c, moved_units(c, s))
         if status == VALID and not within_limits(space.most, energy, float(cycles), words):
             status = UTILIZATION
         books.tally[status] += 1
@@ -166,7 +166,7 @@ def search_all(
                 return seen
             seen += 1
             status, energy, cycles = cost(c, temporal, order, x, y, keep, s, False)
-            words = outer_words(c, s.level[0, READ] + s.level[0, WRITTEN])
+            words = outer_words(c, moved_units(c, s))
             if status == VALID and not within_limits(space.most, energy, float(cycles), words):
                 status = UTILIZATION
             books.tally[status] += 1

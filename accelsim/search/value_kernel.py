@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from accelsim.inputs.objective import FASTEST, LEAST_EDP, LEAST_ENERGY, Objective
+from accelsim.model.detail import FILLS, PARTIAL, READS, UPDATES, Detail
 from accelsim.model.encode import Constants, Floats
 from accelsim.model.jit import inline
 
@@ -33,6 +34,16 @@ def terms_of(objective: Objective) -> Floats:
 def outer_words(c: Constants, units: int) -> float:
     """Storage words of so many units of the outermost level; the last one counts whole."""
     return float(max(0, -(-units // c.outer_units[0])))
+
+
+@inline
+def moved_units(c: Constants, s: Detail) -> int:
+    """Units that a mapping moves at the outermost level, with those that all else waits for."""
+    units = 0
+    for t in range(c.whole.shape[0]):
+        part = c.word_parts[0, t, s.at[0, t, PARTIAL]]
+        units += (s.at[0, t, READS] + s.at[0, t, FILLS] + s.at[0, t, UPDATES]) * part
+    return units
 
 
 @inline

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from accelsim.model.detail import PARTIAL, PARTS_APART, READS, TILE, USED, Detail
+from accelsim.model.detail import PARTIAL, PARTS_APART, TILE, USED, Detail
 from accelsim.model.encode import PE, Batch, Bools, Constants, Floats
 from accelsim.model.jit import inline, jit
 from accelsim.model.kernel import VALID, evaluate_many, fit
@@ -23,7 +23,17 @@ from accelsim.search.exact.node_kernel import (
 )
 from accelsim.search.exact.remainders_kernel import cost_remainders
 from accelsim.search.exact.shapes import Shapes
-from accelsim.search.value_kernel import CAPACITY, CYCLES, ENERGY, WORDS, outer_words, term_of, value_of, within_limits
+from accelsim.search.value_kernel import (
+    CAPACITY,
+    CYCLES,
+    ENERGY,
+    WORDS,
+    moved_units,
+    outer_words,
+    term_of,
+    value_of,
+    within_limits,
+)
 
 NOT_ANYWAY: np.bool_ = np.bool_(False)
 AROUND, WITHIN_TILE, ONE, OF_ENERGY = np.int64(0), np.int64(1), np.int64(1), np.int64(0)
@@ -304,16 +314,13 @@ def settle(
     parts = node.energy[levels] - g.start[0] + g.macs[0] * c.mac[0]
     if abs(without_leak - parts) > 1e-9 * abs(energy) and ragged is None:
         found.tally[3] += 1
-    words, held = 0, 0
+    held = 0
     for t in range(c.whole.shape[0]):
-        words += (full.at[0, t, READS] + full.at[0, t, READS + 1] + full.at[0, t, READS + 2]) * c.word_parts[
-            0, t, full.at[0, t, PARTIAL]
-        ]
         for lv in range(c.nodes[goal.level[0], 0], c.nodes[goal.level[0], 1]):
             if m.keep[0, lv, t]:
                 held += full.at[lv, t, TILE] * c.word_parts[lv, t, full.at[lv, t, PARTIAL]]
     node.column[ENERGY], node.column[CYCLES] = energy, float(cycles)
-    node.column[WORDS], node.column[CAPACITY] = outer_words(c, words), float(held)
+    node.column[WORDS], node.column[CAPACITY] = outer_words(c, moved_units(c, full)), float(held)
     if within_limits(g.most, energy, node.column[CYCLES], node.column[WORDS]):
         enter(goal, found, m, node.column)
 
