@@ -421,7 +421,7 @@ MUTANTS = (
         "if rows[at][1] not in seen:", "if True:",
         "test_exact_stopped.py::test_lists__of_many_waves_hold_each_mapping_once"),
     Mutant("nodes are compared whatever their networks share", "search/exact/memo_kernel.py",
-        "_share_of_reads(c, s, key, c.nodes[parent, 1] - 1, level, t, UP if t == output else DOWN)", "pass",
+        "_share_of_reads(c, node, s, key, c.nodes[parent, 1] - 1, level, t, UP if t == output else DOWN)", "pass",
         "test_exact.py::test_memo__drops_nodes_and_changes_no_optimum"),
     Mutant("instances that are idle at last fetch their tiles again", "search/exact/shapes.py",
         "return int(left if left <= spread else max(0, 2 * spread - left))", "return int(left == 1)",

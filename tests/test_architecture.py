@@ -180,7 +180,7 @@ def test_bandwidth__is_exact(load, rate, clock, word):
         ({"glb": "size: 1 KiB, fanout: {multicast: yes}"}, "fanout.multicast: expected true or false, got 'yes'"),
         (
             {"glb": "size: 1 KiB, fanout: {energy: {read: 1 pJ}}"},
-            "fanout.energy.read: unknown key; keys: transfer, return, source",
+            "fanout.energy.read: unknown key; keys: transfer, return, hop, source",
         ),
         ({"dram": "size: {Inputs: 1 GiB}"}, "levels[0].size: Outputs is kept but has no partition"),
         ({"dram": "bypass: [Inputs]"}, "levels[0].bypass: the first level keeps everything"),

@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+from fractions import Fraction
 
 import pytest
 from hypothesis import given
@@ -436,13 +437,88 @@ def test_clock__is_the_rate_that_a_formula_of_the_compute_unit_gives(imported):
     assert machine_of(imported(text, GEMM)).clock_hz == 2.5e8
 
 
-def test_network__has_no_level_and_is_said(imported):
-    text = MACHINE.replace(
-        "  - !Container", "  - !Network {name: NoC, actions: [{name: hops, energy: 5}]}\n  - !Container"
-    )
+NETWORK = "  - !Network {name: NoC, bits_per_action: 4, actions: [{name: hop, energy: 1e-12, throughput: 3e9}]}\n"
+MAPPED = """
+mapping:
+  nodes:
+  - !Storage {component: Main, tensors: [A, B, Out]}
+  - !Storage {component: Buffer, tensors: [A, Out]}
+  - !Spatial {rank_variable: n, tile_shape: 8, component: PE, name: columns}
+  - !Spatial {rank_variable: m, tile_shape: 4, component: PE, name: rows}
+  - !Storage {component: Register, tensors: [B]}
+  - !Temporal {rank_variable: m, tile_shape: 2}
+  - !Temporal {rank_variable: n, tile_shape: 1}
+  - !Temporal {rank_variable: k, tile_shape: 1}
+  - !Compute {einsum: Out, component: MAC}
+"""
+
+
+def test_network__has_energies_of_links_and_a_rate(imported):
+    """A hop of 4 bits takes 1 pJ, so one of 8 bits 2 pJ, and one of an output of 16 bits 4 pJ; of 12 bits/ns."""
+    foreign = imported(MACHINE.replace("  - !Container", NETWORK + "  - !Container"), GEMM)
+    fanout = foreign.architecture["levels"][1]["fanout"]
+    assert fanout["energy"]["hop"] == {"Weights": "2 pJ", "Inputs": "2 pJ", "Outputs": "4 pJ"}
+    assert machine_of(foreign).levels[1].network_bandwidth == Fraction(12, 8) / Fraction(1, 2)
+    rate = "is that of all words below an instance together; AccelForge's is that of the busiest link"
+    assert f"throughput of NoC: {rate}" in said(foreign)
+
+
+def test_network__below_a_fanout_is_a_level_of_its_own(imported):
+    text = MACHINE.replace("  - !Memory\n    name: Register", NETWORK + "  - !Memory\n    name: Register")
+    levels = machine_of(imported(text.replace("component_class: Dummy", "spatial: [{name: z, fanout: 3}]"))).levels
+    assert [(level.name, level.fanout) for level in levels] == [("Main", 1), ("Buffer", 8), ("NoC", 3), ("Register", 1)]
+
+
+def test_network__that_is_a_switch_charges_each_child_once(imported):
+    text = MACHINE.replace("  - !Container", NETWORK.replace("bits_", "topology: all_to_all, bits_") + "  - !Container")
     foreign = imported(text, GEMM)
-    assert foreign.architecture == imported(MACHINE, GEMM).architecture
-    assert "NoC: stores nothing; the energy of its hops is left out" in said(foreign)
+    assert foreign.architecture["levels"][1]["fanout"]["energy"]["transfer"]["Inputs"] == "2 pJ"
+    where = "each child is one hop away; to AccelForge, one of them is where the words come from"
+    assert f"topology: {where}" in said(foreign)
+
+
+def test_mapping__finds_the_axis_of_the_component_that_it_names(imported):
+    """Both the PEs and what lies below the register call an axis `rows`."""
+    text = MACHINE.replace("name: MAC\n", "name: MAC\n    spatial: [{name: rows, fanout: 2}]\n")
+    spread = "\n  - !Spatial {rank_variable: m, tile_shape: 1, component: MAC, name: rows}\n  - !Compute"
+    foreign = imported(text, GEMM, MAPPED.replace("\n  - !Compute", spread))
+    assert [level.get("spatial") for level in foreign.mapping["levels"]] == [
+        None,
+        {"x": ["n=4"], "y": ["m=2"]},
+        {"x": ["m=2"]},
+    ]
+
+
+def test_memory__that_may_keep_what_no_other_must_is_a_level(imported):
+    foreign = imported(MACHINE.replace("keep: input | output, may_keep: ~Main", "keep: ~Main, may_keep: All"), GEMM)
+    buffer = machine_of(foreign).levels[1]
+    assert (buffer.keep, buffer.bypass, buffer.size_words) == (frozenset(), frozenset(), 1024)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "energy"),
+    [
+        ("bits_per_action: wide}", "bits_per_action: wide, energy_scale: 3}", "24 pJ"),
+        ("size: 1024 * 8", "size: 1024 * 8\n    energy_scale: 3", "24 pJ"),
+        (", bits_per_action: wide", "", "512 pJ"),
+        ("size: 1024 * 8", "size: 1024 * 8\n    bits_per_action: 32", "8 pJ"),
+        (", bits_per_action: wide}", "}", "512 pJ"),
+        ("bits_per_action: wide}", "values_per_action: {A: 4}}", "16 pJ"),
+        ("size: 1024 * 8", "size: 1024 * 8\n    bits_per_value: {All: 4}", "4 pJ"),
+    ],
+)
+def test_actions__have_what_the_node_says_of_all_and_their_scales(imported, old, new, energy):
+    """Of an input of 8 bits; without any, 64 pJ of 64 bits are 8 pJ of a word."""
+    read = imported(MACHINE.replace(old, new, 1), GEMM).architecture["levels"][1]["energy"]["read"]
+    assert (read["Inputs"] if isinstance(read, dict) else read) == energy
+
+
+def test_compute__has_its_scales_and_keys_of_actions_that_nobody_reads_are_told(imported):
+    text = MACHINE.replace("name: MAC\n", "name: MAC\n    energy_scale: 3\n    throughput_scale: 2\n")
+    foreign = imported(text.replace("throughput: 5e8}", "throughput: 5e8, area: 3}"), GEMM)
+    assert foreign.architecture["compute"]["energy"]["compute"] == "3 pJ"
+    assert machine_of(foreign).clock_hz == 1e9
+    assert "area: is not read" in said(foreign)
 
 
 def test_container__was_a_fanout_once(imported):

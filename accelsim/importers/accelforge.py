@@ -28,8 +28,10 @@ from accelsim.importers.accelforge_arrays import (
     is_modelled,
     outside,
     refuse_unknown,
+    settle_actions,
     signed_histograms,
     store_slices,
+    stored_bits,
     stores,
 )
 from accelsim.importers.accelforge_workload import BITS, ROLE_NAMES, Layer, members, read_workload
@@ -97,6 +99,7 @@ def convert(documents: Sequence[Document]) -> Foreign:
         workload, layers = _of_one_unit(nodes, workload, layers, notes)
         nodes = _enabled(nodes, layers, notes)
         machine = AccelForgeMachine(_variables([arch, *bodies], _widths(layers), nodes), notes)
+        machine.kept |= _tensor_sets(layers, machine.kept.keys())
         architecture, axes = _architecture(arch, nodes, machine), machine.axes
         modelled = [part["name"] for part in (*architecture["levels"], architecture["compute"]) if "energy" not in part]
         sized = [node for node in nodes if not layers and "bits_per_value" in str(node.get("size"))]
@@ -157,6 +160,16 @@ def _widths(layers: Sequence[Layer]) -> dict[str, Value]:
     return names
 
 
+def _tensor_sets(layers: Sequence[Layer], taken: Set[str]) -> dict[str, frozenset[str]]:
+    """The role of each tensor that has the same one in all layers, but for names that are taken."""
+    found: dict[str, set[str]] = {}
+    for layer in layers:
+        for short in ROLE_NAMES:
+            for name in layer.sets.get(short, ()):
+                found.setdefault(name, set()).add(short)
+    return {name: frozenset(roles) for name, roles in found.items() if len(roles) == 1 and name not in taken}
+
+
 # architecture
 
 
@@ -167,10 +180,8 @@ def _nodes(arch: Map, notes: list[Note]) -> list[Map]:
         kind = node.tag.lstrip("!")
         if kind == "Hierarchical":
             found += _nodes(node, notes)
-        elif kind in ("Memory", "Container", "Compute", "Toll"):
+        elif kind in ("Memory", "Container", "Compute", "Toll", "Network"):
             found.append(node)
-        elif kind == "Network":
-            notes.append(Note(node.mark, str(node.get("name")), "stores nothing; the energy of its hops is left out"))
         else:
             raise refuse(node.mark, f"!{kind}: accelsim's levels are a ladder of !Memory and !Container above !Compute")
     return found
@@ -221,6 +232,8 @@ def _architecture(arch: Map, nodes: Sequence[Map], machine: AccelForgeMachine) -
     note_others(arch, {"nodes", "variables", "extra_attributes_for_all_component_models"}, _LEFT, machine.notes)
     tags, levels, kept = [node.tag for node in nodes], machine.levels, machine.kept
     arrays = "!Toll" in tags
+    for node in nodes:
+        settle_actions(node, machine, arrays=arrays)
     if (tags[:1] != ["!Memory"] and not arrays) or tags[-1:] != ["!Compute"] or tags.count("!Compute") > 1:
         raise refuse(arch.where("nodes"), "expected a !Memory first, and one !Compute as the last node")
     clock_hz, slices = array_clock(nodes, machine)
@@ -232,13 +245,24 @@ def _architecture(arch: Map, nodes: Sequence[Map], machine: AccelForgeMachine) -
     if unknown:
         raise refuse_unknown(unknown)
     side_by_side = 1.0  # instances for each that words are counted for: all of them leak
+    network: dict[str, Any] = {}  # what the next fanout has
     for node in nodes:
-        read = SCALES | {"leak_power_scale"} if node.tag in ("!Memory", "!Toll") else set()
-        read |= {"direction", "throughput_scale"} if arrays else set()
+        read = {"bits_per_action", "energy_scale", "throughput_scale"}
+        read |= SCALES | {"leak_power_scale"} if node.tag in ("!Memory", "!Toll") else set()
+        read |= {"direction"} if arrays else set()
+        read |= {"topology", "bits_per_value"} if node.tag == "!Network" else set()
         note_others(node, _NODE_KEYS | read, _LEFT, machine.notes)
         name = plain_name(value(node, "name", str))
+        if node.tag == "!Network":
+            network = _network(node, machine)
+            levels += [bare_level(name, levels[-1]["word"])] if levels and "fanout" in levels[-1] else []
+            continue
+        above = max(0, len(levels) - 1)
         side_by_side *= _fanout(node, name, machine)
         machine.clock_hz = clock_hz / side_by_side
+        for fanout in (level["fanout"] for level in levels[above:] if "fanout" in level):
+            fanout |= network
+        network = network if node.tag == "!Container" else {}
         if node.tag == "!Toll":
             add_toll(node, name, machine)
         if node.tag == "!Memory":
@@ -396,7 +420,7 @@ def _level(node: Map, name: str, machine: AccelForgeMachine) -> dict[str, Any]:
         extra = inner(node, "extra_attributes_for_component_model")
         note_others(extra, (), {"n_banks": "energies are those of one bank"}, notes)
     level |= _area(node, machine)
-    if not SCALES.isdisjoint(node.keys()):
+    if any(not SCALES.isdisjoint(part) for part in (node, *rows(node, "actions"))):
         store_slices(node, level, machine)
     return {**level, **_model(str(node.get("component_class", "")).upper(), size, first=first)}
 
@@ -451,6 +475,34 @@ def _fanout(node: Map, name: str, machine: AccelForgeMachine) -> float:
         least = math.ceil(machine.number(spatial, "min_usage", 0) * size)
         machine.axes.append(SpatialAxis(spatial, name, above["name"], axis, size, least))
     return math.prod(scales)
+
+
+def _network(node: Map, machine: AccelForgeMachine) -> dict[str, Any]:
+    """Energy and rate of the network that a fanout is: those of its links, or of a switch between all children."""
+    actions = actions_of(node)
+    hop = actions.get("hop", actions.get("hops", Map(node.mark)))
+    if "energy" not in hop:
+        why = "its hops cost nothing here: write their energy, `actions: [{name: hop, energy: 1e-12}]`, in J"
+        machine.notes.append(Note(node.mark, str(node.get("name")), why))
+    bits = machine.number(hop, "bits_per_action", 1)
+    joule = figure(hop, "energy", machine.names) if "energy" in hop else 0.0
+    each = {
+        role: f"{joule / bits * stored_bits(node, short, machine) * 1e12:.12g} pJ" for short, role in ROLE_NAMES.items()
+    }
+    energy: dict[str, Any] = {"transfer": "0 pJ", "hop": each, "source": "AccelForge"}
+    if node.get("topology") == "all_to_all":
+        energy = {"transfer": each, "source": "AccelForge"}
+        why = "each child is one hop away; to AccelForge, one of them is where the words come from"
+        machine.notes.append(Note(node.where("topology"), "topology", why))
+    rate = machine.number(hop, "throughput", math.inf)
+    if machine.number(hop, "latency", 0) or "total_latency" in node:
+        why = "is left out: words of a route follow one another at the rate of the network"
+        machine.notes.append(Note(node.mark, f"latency of {node.get('name')}", why))
+    if not 0 < rate < math.inf:
+        return {"energy": energy}
+    why = "is that of all words below an instance together; AccelForge's is that of the busiest link"
+    machine.notes.append(Note(node.mark, f"throughput of {node.get('name')}", why))
+    return {"energy": energy, "bandwidth": f"{rate * bits:.12g} bit/s"}
 
 
 def _constraints(
@@ -582,7 +634,8 @@ def _mapping(
                 found += [{"level": levels[inside], "keep": []}] if "spatial" in found[-1] else []
                 found[-1].setdefault("temporal", []).append(f"{dim}={bound}")
                 continue
-            place = next((axis for axis in axes if str(node.get("name")) == str(axis.table.get("name"))), None)
+            of = [axis for axis in axes if str(node.get("name")) == str(axis.table.get("name"))]
+            place = next((axis for axis in of if node.get("component", axis.node) == axis.node), None)
             if place is None or place.level != found[-1]["level"]:
                 notes.append(Note(node.mark, dim, "is spread where the machine has no fanout; the mapping is left out"))
                 return None
@@ -611,6 +664,7 @@ def export_accelforge(paths: Sequence[str], mapping: str, variables: Mapping[str
         raise AccelsimError("a mapping of AccelForge needs its own architecture and its workload of one Einsum")
     nodes = _enabled(_nodes(arch, notes), layers, notes)
     machine = AccelForgeMachine(_variables([arch, *bodies], _widths(layers), nodes), notes)
+    machine.kept |= _tensor_sets(layers, machine.kept.keys())
     _architecture(arch, nodes, machine)
     if nest.imperfect or nest.padded:
         raise AccelsimError("AccelForge has no form for loops with remainders or padded bounds here")

@@ -18,7 +18,7 @@ from typing import Any
 from accelsim.importers.accelforge_workload import ROLE_NAMES, members
 from accelsim.importers.documents import Map, Seq, refuse
 from accelsim.importers.foreign import Note
-from accelsim.importers.values import Value, as_number, bare_level, figure, inner, number, rows
+from accelsim.importers.values import Value, as_number, bare_level, figure, inner, note_others, number, rows
 from accelsim.inputs.errors import Mark, SpecError
 from accelsim.inputs.units import listed, quoted
 
@@ -27,6 +27,7 @@ SCALES = {"actions_scale", "bits_per_value", "values_per_action", "energy_scale"
 _ACTIONS = {"!Toll": {"read"}, "!Memory": {"read", "write"}, "!Compute": {"compute"}}
 _KNOWN = {"!Toll": "dummy", "!Memory": "dummy|dram|hbm|ddr|sram|buffer", "!Compute": "dummy|mac|multiplier"}
 """Component classes that accelsim has models for, or that cost nothing."""
+_ACTION_KEYS = {"name", "energy", "throughput", "latency", "bits_per_action", "values_per_action"}
 _MOST_BINS = 2**16
 _BOTH = "up_and_down"
 _ARRAY = ("_ARRAY_COLUMNS", "_ARRAY_ROWS")
@@ -182,10 +183,35 @@ def outside(first: Map, machine: AccelForgeMachine) -> list[dict[str, Any]]:
     return [{"name": "Outside", **kind, "word": f"{machine.word} bit", "energy": energy}]
 
 
+def settle_actions(node: Map, machine: AccelForgeMachine, *, arrays: bool) -> None:
+    """Give each action of a node what the node says of all of them, and the scales to its energy and rate.
+
+    What `arrays` and memories say of energies and rates as a whole belongs to their words instead.
+    """
+    of_node = {"energy": node.tag in ("!Compute", "!Network"), "throughput": not arrays}
+    for action in rows(node, "actions"):
+        if "bits_per_action" in node:
+            action.setdefault("bits_per_action", node["bits_per_action"])
+        for key, whole in of_node.items():
+            scales = [part[f"{key}_scale"] for part in (action, node)[: 1 + whole] if f"{key}_scale" in part]
+            if key in action and scales:
+                action[key] = " * ".join(f"({factor})" for factor in (action[key], *scales))
+                action.pop(f"{key}_scale", None)
+        note_others(action, _ACTION_KEYS, {}, machine.notes)
+
+
+def _of_role(table: Map, role: str, machine: AccelForgeMachine, default: float) -> float:
+    """Number for a role in a table by sets of tensors: under its own name, or the first set that has it."""
+    for text in sorted(table, key=lambda text: (text != role, text == "All")):
+        if role in members(text, machine.kept, table.where(text)):
+            return machine.number(table, text)
+    return default
+
+
 def stored_bits(node: Map, role: str, machine: AccelForgeMachine) -> float:
     """Bits of a word of a role in one part."""
     table = inner(node, "bits_per_value")
-    bits = machine.number(table, role, machine.bits(role, node.mark))
+    bits = _of_role(table, role, machine, machine.bits(role, node.mark))
     if bits <= 0:
         raise refuse(table.where(role), f"expected more than 0 bit, got {bits:g}")
     return bits
@@ -196,8 +222,8 @@ def per_value_joule(node: Map, action: str, role: str, machine: AccelForgeMachin
     given = actions_of(node).get(action, Map(node.mark))
     if "energy" not in given:
         return 0.0  # a dummy
-    table = inner(node, "values_per_action")
-    at_once = machine.number(table, role, machine.number(table, "All", 0))
+    tables = (inner(part, "values_per_action") for part in (given, node))
+    at_once = next((many for table in tables if (many := _of_role(table, role, machine, 0))), 0)
     bits = machine.number(given, "bits_per_action", 1)
     many = 1 / at_once if at_once else stored_bits(node, role, machine) / bits
     scales = math.prod(machine.number(node, key, 1) for key in ("actions_scale", "energy_scale"))
@@ -273,7 +299,7 @@ def store_slices(node: Map, level: dict[str, Any], machine: AccelForgeMachine) -
 def stores(node: Map, level: Mapping[str, Any], machine: AccelForgeMachine) -> bool:
     """Whether a memory sends any word twice; one that does not is a place that words pass together."""
     once = machine.members(inner(node, "tensors"), "no_resend_to_below")
-    return not {ROLE_NAMES[short] for short in once} >= set(level.get("keep", ROLE_NAMES.values()))
+    return not {ROLE_NAMES[short] for short in once} >= set(ROLE_NAMES.values()) - set(level.get("bypass", ()))
 
 
 def array_clock(nodes: Sequence[Map], machine: AccelForgeMachine) -> tuple[float | None, int]:

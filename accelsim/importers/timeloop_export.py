@@ -391,6 +391,8 @@ def _unsaid(architecture: Architecture, einsum: Einsum) -> Iterator[str]:
             yield f"transfer to a single child (below {level.name})"
         if level.link_transfers:
             yield f"link transfers that may be left out (below {level.name})"
+        if architecture.has_hops(level):
+            yield f"energy of a hop (below {level.name})"
         if level.network_bandwidth is not None:
             yield f"bandwidth of a network (below {level.name})"
         if level.drain_reads:

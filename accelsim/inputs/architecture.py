@@ -227,6 +227,11 @@ class Architecture:
         each = (decimal(self.areas[name].area_um2) * self.instances(index) for index, name in enumerate(names))
         return float(sum(each))
 
+    def has_hops(self, level: Level) -> bool:
+        """Whether words on the network below a level cost energy by the links that they pass."""
+        links = [self.energy.find(f"{level.name} network", role, "hop") for role in ROLES]
+        return any(link is not None and link.energy_pj > 0.0 for link in links)
+
     def instances(self, index: int) -> int:
         """Instances of level `index` (len(levels): of the compute units) in the whole machine."""
         return math.prod(level.fanout for level in self.levels[:index])
@@ -240,7 +245,7 @@ class Architecture:
 _STORAGE_ACTIONS = ("read", "write", "update", "leak")
 _COMPUTE_ACTIONS = ("compute",)
 _NETWORK_ACTIONS = ("transfer",)
-_OWN_NETWORK_ACTIONS = ("return",)
+_OWN_NETWORK_ACTIONS = ("return", "hop")
 """Energies that no estimator gives."""
 _ROLES = fields.set_of(fields.one_of(ROLES, "a role"))
 _PARTITIONS = by_role(fields.positive_size_bits, "capacity of one instance for the partition", "bypassed", SIZES)
@@ -660,6 +665,8 @@ def _check_links(levels: Sequence[Level], nodes: Sequence[MapNode], problems: Pr
         fanout = nodes[index].entries["fanout"]
         if level.systolic is not None:
             problems.add(fanout, "a systolic array passes all operands on already", "leave `link_transfers` out")
+        elif isinstance(fanout, MapNode) and "hop" in getattr(fanout.entries.get("energy"), "entries", ()):
+            problems.add(fanout, "`link_transfers` beside the energy of a `hop`", "leave one of them out")
         elif inside is not None and (inside.overlap != "all" or inside.dma is not None):
             key = "dma" if inside.dma is not None else "overlap"
             problems.add(fanout, f"`link_transfers` beside the `{key}` of {inside.name}", "leave one of them out")

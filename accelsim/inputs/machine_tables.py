@@ -34,6 +34,8 @@ def energy_rows(architecture: Architecture) -> list[dict[str, Any]]:
         rows += _by_role(architecture, f"{level.name} network", ROLES, "transfer", (1, level.word_bits))
         if architecture.energy.find(f"{level.name} network", "Outputs", "return"):
             rows += _by_role(architecture, f"{level.name} network", ["Outputs"], "return", (1, level.word_bits))
+        if architecture.has_hops(level):
+            rows += _by_role(architecture, f"{level.name} network", ROLES, "hop", (1, level.word_bits))
     return rows + _by_role(architecture, architecture.compute.name, [], "compute", (None, None))
 
 

@@ -99,7 +99,7 @@ class MapSpace:
         self.encoded = encoded
         self.imperfect = imperfect
         if imperfect:
-            refuse_linked_remainders(encoded.architecture.levels)
+            refuse_linked_remainders(encoded.architecture)
         levels = encoded.architecture.levels
         if rows := self._asked_rows():
             self.encoded = replace(encoded, constants=encoded.constants._replace(asked=np.array(rows, np.int64)))

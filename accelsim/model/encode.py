@@ -66,15 +66,15 @@ class Constants(NamedTuple):
     these differ anywhere; block : int64[L] [units an access]; block_shift : int64[L], its logarithm, -1 if it is no
     power of two; bandwidth : int64[L, 4, 2], units and cycles of the shared, read and write port and of the network
     below, 0 if unlimited; limited : bool[L], any of them limited; drain : bool[L]; energy : float64[L, T, 5] [pJ] of
-    read, write, update (an access), transfer (a word) and return (a partial sum that comes back); transfers : bool[L],
-    these cost energy or time; links : bool[L], children pass words on to their neighbours; leak : float64[L] [pJ a
-    cycle and instance]; mac : float64[1] [pJ]; mac_cycles : int64[1]; nodes : int64[L, 2], first and end of the storage
-    nodes of a level; array : int64[8], PE and following of a systolic array; stationary : bool[T], held in its PEs;
-    most_held : int64[T], words of it that a PE has room for, -1 unlimited; already : int64[L], units that a level holds
-    beforehand and that do not pass its write port; outer_units : int64[1], units of a storage word of the outermost
-    level; dma : int64[L, T + 1, 5], of each tensor and, last, of the DMA engine itself: ROW and following, or KIND and
-    following; empty if no level has one; overlap : int64[L], of fills and drains: ALL_OVERLAP, STEADY_OVERLAPS or
-    NONE_OVERLAPS.
+    read, write, update (an access), transfer (a word) and return (a partial sum that comes back); hop : float64[L, T]
+    [pJ], of a word over a link of a mesh; transfers : bool[L], any of these three costs energy, or time; links :
+    bool[L], children pass words on to their neighbours; leak : float64[L] [pJ a cycle and instance]; mac : float64[1]
+    [pJ]; mac_cycles : int64[1]; nodes : int64[L, 2], first and end of the storage nodes of a level; array : int64[8],
+    PE and following of a systolic array; stationary : bool[T], held in its PEs; most_held : int64[T], words of it that
+    a PE has room for, -1 unlimited; already : int64[L], units that a level holds beforehand and that do not pass its
+    write port; outer_units : int64[1], units of a storage word of the outermost level; dma : int64[L, T + 1, 5], of
+    each tensor and, last, of the DMA engine itself: ROW and following, or KIND and following; empty if no level has
+    one; overlap : int64[L], of fills and drains: ALL_OVERLAP, STEADY_OVERLAPS or NONE_OVERLAPS.
 
     A unit is a storage word of the level; where it compresses, one of `Encoded.units_per_word` equal parts of a word,
     so that compressed elements too take whole units.
@@ -108,6 +108,7 @@ class Constants(NamedTuple):
     limited: Bools
     drain: Bools
     energy: Floats
+    hop: Floats
     transfers: Bools
     links: Bools
     leak: Floats
@@ -190,7 +191,7 @@ def encode(architecture: Architecture, einsum: Einsum) -> Encoded:
     overlap = np.array([OVERLAP_KINDS.index(level.overlap) for level in levels], np.int64)
     moved = int(parts.max()) * (4 + 3 * int(np.count_nonzero(overlap)))
     _refuse_overflow(architecture, einsum, moved, int(bandwidth[:, :, 1].max(initial=1)), ramp)
-    energy, leak = _energies(architecture, tensors)
+    energy, leak, hop = _energies(architecture, tensors)
     constants = Constants(
         bounds=np.array([einsum.dims[dim] for dim in dims], np.int64),
         relevant=relevant,
@@ -222,7 +223,8 @@ def encode(architecture: Architecture, einsum: Einsum) -> Encoded:
         limited=(bandwidth[:, :, 0] > 0).sum(axis=1) > 0,
         drain=np.array([level.drain_reads for level in levels], np.bool_),
         energy=energy,
-        transfers=(energy[:, :, 3:] > 0).any(axis=(1, 2)) | (bandwidth[:, NETWORK, 0] > 0),
+        hop=hop,
+        transfers=(energy[:, :, 3:] > 0).any(axis=(1, 2)) | (hop > 0).any(axis=1) | (bandwidth[:, NETWORK, 0] > 0),
         links=np.array([level.link_transfers for level in levels])
         & np.isin(np.arange(1, len(levels) + 1), first_nodes(levels)),
         leak=leak,
@@ -268,8 +270,9 @@ def _bandwidth(architecture: Architecture, units: Sequence[int]) -> Ints:
     return bandwidth
 
 
-def _energies(architecture: Architecture, tensors: Sequence[Tensor]) -> tuple[Floats, Floats]:
+def _energies(architecture: Architecture, tensors: Sequence[Tensor]) -> tuple[Floats, Floats, Floats]:
     energy = np.zeros((len(architecture.levels), len(tensors), 5), np.float64)
+    hop = np.zeros(energy.shape[:2], np.float64)
     leak = np.zeros(len(architecture.levels), np.float64)
     table, first = architecture.energy, first_nodes(architecture.levels)
     for index, level in enumerate(architecture.levels):
@@ -280,11 +283,13 @@ def _energies(architecture: Architecture, tensors: Sequence[Tensor]) -> tuple[Fl
             back = table.find(f"{level.name} network", tensor.role, "return") if tensor.output else None
             energy[index, t, 3] = transfer.energy_pj if transfer else 0.0
             energy[index, t, 4] = back.energy_pj if back and index + 1 in first else energy[index, t, 3]
+            link = table.find(f"{level.name} network", tensor.role, "hop") if index + 1 in first else None
+            hop[index, t] = link.energy_pj if link else 0.0
             if tensor.role in level.bypass:
                 continue
             for action, name in enumerate(("read", "write", "update")):
                 energy[index, t, action] = table.energy_pj(level.name, tensor.role, name)
-    return energy, leak
+    return energy, leak, hop
 
 
 def _array(

@@ -76,7 +76,7 @@ def evaluate_encoded(encoded: Encoded, mapping: Mapping) -> Result:
         return result_of(encoded, mapping, _count_whole(encoded, mapping))
     from accelsim.model.ragged import count_ragged
 
-    refuse_linked_remainders(encoded.architecture.levels)
+    refuse_linked_remainders(encoded.architecture)
     nodes = zip(encoded.architecture.levels, encoded.constants.nodes.tolist(), strict=True)
     refuse_uneven_remainders(level for level, (first, end) in nodes if end - first > 1)
     return result_of(encoded, mapping, count_ragged(encoded, mapping))
@@ -145,12 +145,14 @@ def refuse_uneven_remainders(levels: Iterable[Level]) -> None:
             raise AccelsimError(f"{why}; use loops that leave no remainder, pad the bounds, or map evenly")
 
 
-def refuse_linked_remainders(levels: Iterable[Level]) -> None:
-    """Raise if a network of these levels has link transfers."""
-    for level in levels:
-        if level.link_transfers:
-            why = f"link transfers below level {level.name} are counted where no loop leaves a remainder"
-            raise AccelsimError(f"{why}; pad the bounds, or leave `link_transfers` out")
+def refuse_linked_remainders(architecture: Architecture) -> None:
+    """Raise if a network of a machine has link transfers, or a mesh energies of its links."""
+    for level in architecture.levels:
+        hops = architecture.has_hops(level)
+        if level.link_transfers or hops:
+            what = "hops" if hops else "link transfers"
+            why = f"{what} below level {level.name} are counted where no loop leaves a remainder"
+            raise AccelsimError(f"{why}; pad the bounds, or leave `{'hop' if hops else 'link_transfers'}` out")
 
 
 def _count_whole(encoded: Encoded, mapping: Mapping) -> Counted:

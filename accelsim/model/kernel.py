@@ -300,13 +300,47 @@ def _account(
 
 
 @inline
-def _account_transfers(c: Constants, s: Detail, lv: int, t: int, words: int, back: int, every: bool) -> float:
+def _along(many: int, apart: int) -> int:
+    """Links along a line from its first child to the last one of each group of neighbours that share words."""
+    each = many // apart
+    return each * (apart * (apart - 1) // 2) + apart * (each - 1)
+
+
+@jit
+def mesh_links(c: Constants, x: Ints, y: Ints, lv: int, t: int, shares_x: bool, shares_y: bool) -> int:
+    """Links of the mesh below an instance, in all, that a word of each child passes, along x and then along y.
+
+    Those that share words, at equal indices of all loops that move the tensor, stand side by side.
+    """
+    many_x, many_y, apart_x, apart_y = 1, 1, 1, 1
+    for d in range(c.relevant.shape[1]):
+        many_x *= x[lv, d]
+        many_y *= y[lv, d]
+        apart_x *= x[lv, d] if c.relevant[t, d] or not shares_x else 1
+        apart_y *= y[lv, d] if c.relevant[t, d] or not shares_y else 1
+    return apart_y * _along(many_x, apart_x) + many_x * _along(many_y, apart_y)
+
+
+@jit
+def mesh_energy(c: Constants, s: Detail, x: Ints, y: Ints, lv: int, t: int, words: int, back: int) -> float:
+    """Energy [pJ] of the links below a level, for the words of each child (`back`: partial sums that return)."""
+    if c.hop[lv, t] == 0.0:
+        return 0.0
+    down = mesh_links(c, x, y, lv, t, c.multicast[lv, 0, t], c.multicast[lv, 1, t])
+    up = mesh_links(c, x, y, lv, t, c.reduction[lv, 0], c.reduction[lv, 1]) if t == c.output[0] else down
+    return float(words * up + back * down) * float(s.level[lv, USED]) * float(c.hop[lv, t])
+
+
+@inline
+def _account_transfers(
+    c: Constants, s: Detail, x: Ints, y: Ints, lv: int, t: int, words: int, back: int, every: bool
+) -> float:
     """Enter what crosses the network below a level for each child (`back`: partial sums that return); their energy."""
     s.at[lv, t, TRANSFERS] = words + back
     if not c.transfers[lv]:
         return 0.0
     energy = float(words) * c.energy[lv, t, BY_TRANSFER] + float(back) * c.energy[lv, t, BY_RETURN]
-    energy *= float(s.level[lv + 1, USED])
+    energy = energy * float(s.level[lv + 1, USED]) + mesh_energy(c, s, x, y, lv, t, words, back)
     if every:
         s.energy[lv, t, BY_TRANSFER] = energy
     return energy
@@ -320,7 +354,7 @@ def _move_input(
     energy = 0.0
     down, linked, groups = int(s.level[temporal.shape[0], STEPS]), 0, 0
     for lv in range(temporal.shape[0] - 1, -1, -1):
-        energy += _account_transfers(c, s, lv, t, down, 0, every)
+        energy += _account_transfers(c, s, x, y, lv, t, down, 0, every)
         s.at[lv, t, DOWN] = 1
         if s.level[lv + 1, USED] > s.level[lv, USED]:
             s.at[lv, t, DOWN] = distinct(c, s, x, y, lv, t, c.multicast[lv, 0, t], c.multicast[lv, 1, t])
@@ -360,7 +394,7 @@ def _move_output(
     seen = seen_windows(c, temporal, s, levels, levels, t) if windowed else s.level[levels, VISITS]
     down = up - seen
     for lv in range(levels - 1, -1, -1):
-        energy += _account_transfers(c, s, lv, t, up, down, every)
+        energy += _account_transfers(c, s, x, y, lv, t, up, down, every)
         s.at[lv, t, DOWN] = 1
         s.at[lv, t, UP] = 1
         if s.level[lv + 1, USED] > s.level[lv, USED]:

@@ -99,7 +99,8 @@ class OracleCounts:
     a compute unit acts; `used[l]` the instances used at each level (last: compute units); `transfers[l][tensor]` the
     words that cross the network below level l, in total over its children, down and up, and `returns[l][tensor]` those
     of them that are partial sums on their way back. `passing[l][tensor]` are words between each instance of level l and
-    that network, both ways, words that children share counted once.
+    that network, both ways, words that children share counted once. `hops[l][tensor]` are the links of a mesh that all
+    of them pass there.
     """
 
     steps: int
@@ -108,6 +109,7 @@ class OracleCounts:
     transfers: list[dict[str, int]]
     returns: list[dict[str, int]]
     passing: list[dict[str, dict[Coordinate, int]]]
+    hops: list[dict[str, int]]
     fails: list[str] = field(default_factory=list)
 
 
@@ -316,7 +318,8 @@ def execute(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> Ora
     levels = len(mapping.levels)
     used = [len(tile.instances()) for tile in tiles_of(einsum, mapping, einsum.output)]
     counts: list[dict[str, TensorCounts]] = [{} for _ in range(levels)]
-    transfers, returns = ([{tensor.name: 0 for tensor in einsum.tensors} for _ in range(levels)] for _ in range(2))
+    none_yet = ([{tensor.name: 0 for tensor in einsum.tensors} for _ in range(levels)] for _ in range(3))
+    transfers, returns, hops = none_yet
     passing: list[dict[str, dict[Coordinate, int]]] = [{} for _ in range(levels)]
     for tensor in einsum.tensors:
         tiles = tiles_of(einsum, mapping, tensor)
@@ -326,8 +329,9 @@ def execute(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> Ora
             largest = max(len(step.entering) for step in walk_tile(tiles[index]))
             counts[index][tensor.name] = TensorCounts(largest, {**none}, {**none}, {**none}, {**none})
         for parent, child in itertools.pairwise([*keeps, levels]):
-            _count_link(Sharing(architecture, tiles, parent, child), tensor, counts, transfers, returns, passing)
-    result = OracleCounts(len(acting_steps(einsum, nest_loops(mapping))), used, counts, transfers, returns, passing)
+            _count_link(Sharing(architecture, tiles, parent, child), tensor, counts, transfers, returns, passing, hops)
+    steps = len(acting_steps(einsum, nest_loops(mapping)))
+    result = OracleCounts(steps, used, counts, transfers, returns, passing, hops)
     result.fails = _fails(architecture, einsum, mapping, result)
     return result
 
@@ -357,6 +361,7 @@ def _count_link(
     transfers: list[dict[str, int]],
     returns: list[dict[str, int]],
     passing: list[dict[str, dict[Coordinate, int]]],
+    hops: list[dict[str, int]],
 ) -> None:
     """Walk the tiles of the child and book what they make its parent and itself do.
 
@@ -400,6 +405,12 @@ def _count_link(
         for (level, (instance, _)), words in itertools.chain(down.items(), up.items()):
             if level < child:
                 passing[level][tensor.name][instance] += len(words)
+        for kind, moved in (("multicast", down), ("spatial_reduction", up)):
+            for network in range(parent, child):
+                into: defaultdict[Coordinate, int] = defaultdict(int)
+                for (level, (instance, _)), words in moved.items():
+                    into[instance] += len(words) if level == network + 1 else 0
+                hops[network][tensor.name] += _links_passed(sharing, network, tensor, kind, into)
         for (level, _), words in down.items():
             if level > parent and tensor.output:
                 returns[level - 1][tensor.name] += len(words)
@@ -411,6 +422,39 @@ def _count_link(
                 above.updated[instance] += len(words)
                 above.read[instance] += len(words & seen_above[instance])
                 seen_above[instance] |= words
+
+
+def _links_passed(sharing: Sharing, network: int, tensor: Tensor, kind: str, into: dict[Coordinate, int]) -> int:
+    """Links of the mesh below a level that words to or from its children pass in one step.
+
+    Those of one child go along the row of the parent, and then along the column. Children that share words, where all
+    loops that move the tensor are at one index, stand side by side, and a word passes each link once for all of them.
+    """
+    tile, level = sharing.tiles[network + 1], sharing.architecture.levels[network]
+    moves = {dim for rank in tensor.ranks for dim, _ in rank}
+    links: defaultdict[tuple[Coordinate, Coordinate], set[tuple[str, int, int]]] = defaultdict(set)
+    words: dict[tuple[Coordinate, Coordinate], int] = {}
+    for instance, count in into.items():
+        if not count:
+            continue
+        apart: Coordinate = ()
+        at: dict[str, int] = {}
+        for axis in "xy":
+            spread = [
+                (loop.dim not in moves and _shares(getattr(level, axis), kind, tensor), loop.bound, index)
+                for loop, index in zip((tile.loops[k] for k in tile.space), instance, strict=True)
+                if (loop.level, loop.axis) == (network, axis)
+            ]
+            at[axis] = 0
+            for _, bound, index in sorted(spread, key=lambda loop: loop[0]):
+                at[axis] = at[axis] * bound + index
+            apart += tuple(index for shared, _, index in spread if not shared)
+        above = sum(tile.loops[k].level < network for k in tile.space)
+        group = instance[:above], apart
+        links[group] |= {("x", column, 0) for column in range(at["x"])}
+        links[group] |= {("y", at["x"], row) for row in range(at["y"])}
+        words[group] = max(words.get(group, 0), count)
+    return sum(count * len(links[group]) for group, count in words.items())
 
 
 def _fails(architecture: Architecture, einsum: Einsum, mapping: Mapping, result: OracleCounts) -> list[str]:

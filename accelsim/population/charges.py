@@ -96,12 +96,13 @@ def energy_rows(nest: Nest) -> list[ChargeRow]:
     encoded = nest.space.encoded
     c, parts = encoded.constants, encoded.constants.word_parts.max(axis=2)
     instances = np.array([encoded.architecture.instances(level) for level in range(len(parts))])
+    hops = c.hop * (c.fanout.sum(axis=1) - 2)[:, None]  # no child is further away
     charges = _nothing(nest)._replace(
         read=c.energy[:, :, BY_READ] * parts / c.block[:, None],
         fill=c.energy[:, :, BY_WRITE] * parts / c.block[:, None],
         update=c.energy[:, :, BY_UPDATE] * parts / c.block[:, None],
-        transfer=c.energy[:, :, BY_TRANSFER],
-        back=c.energy[:, c.output[0], BY_RETURN],
+        transfer=c.energy[:, :, BY_TRANSFER] + hops,
+        back=c.energy[:, c.output[0], BY_RETURN] + hops[:, c.output[0]],
         access=c.block[:, None] / parts,
         unasked=(c.block[:, None] - 1) / parts,
         instances=instances,

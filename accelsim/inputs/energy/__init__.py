@@ -25,8 +25,8 @@ from accelsim.inputs.units import (
 from accelsim.inputs.workload import ROLES
 
 _ACTIONS = ("read", "write", "update", "leak", "compute")
-_PER_BIT = ("read", "write", "update", "transfer", "return")
-_BY_ROLE = ("read", "write", "update", "transfer")
+_PER_BIT = ("read", "write", "update", "transfer", "return", "hop")
+_BY_ROLE = ("read", "write", "update", "transfer", "hop")
 Written = dict[tuple[str, str], Energy]
 
 
@@ -208,6 +208,7 @@ _OF_ACCESSES = {
     "write": "an access that fills",
     "update": "an access that takes a result from below",
     "transfer": "an element to or from one child",
+    "hop": "an element over one link of a mesh",
 }
 
 

@@ -82,8 +82,12 @@ class _Sparse:
                 part = "systolic array" if level.systolic else "dma" if level.dma else f"overlap: {level.overlap}"
                 why = f"{level.name} has a {part}, whose cycles depend on each word"
                 raise AccelsimError(f"{why}; zeros save nothing there that is known")
-            if level.network_bandwidth is not None or level.link_transfers:
-                key = "bandwidth" if level.network_bandwidth is not None else "link_transfers"
+            keys = {
+                "bandwidth": level.network_bandwidth is not None,
+                "link_transfers": level.link_transfers,
+                "hop": self.machine.has_hops(level),
+            }
+            for key in (key for key, used in keys.items() if used):
                 why = f"the `{key}` of the fanout of {level.name} does not know which words zeros spare"
                 raise AccelsimError(f"{why}; leave it out")
 

@@ -323,7 +323,7 @@ def _stands_further_out(
 def _note_failed(c: Constants, node: SearchNode, s: Detail, level: int, choice: int) -> None:
     """Note how a tile that leads to nothing is spread: what shares no more leads to nothing either."""
     at, tensors = node.many_failed[level], c.whole.shape[0]
-    if at == node.failed.shape[1] or c.links[level]:  # neighbours may pass more on where less is shared
+    if at == node.failed.shape[1] or c.links[level] or c.hop[level].any():  # which may cost less where less is shared
         return
     for t in range(tensors):
         node.failed[level, at, 2 * t], node.failed[level, at, 2 * t + 1] = s.at[level, t, DOWN], s.at[level, t, UP]

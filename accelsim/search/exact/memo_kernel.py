@@ -31,7 +31,7 @@ from accelsim.model.detail import (
 )
 from accelsim.model.encode import ALL_OVERLAP, KIND, NO_ENGINE, PE, STREAM, UNLIMITED, Bools, Constants, Floats, Ints
 from accelsim.model.jit import inline, jit
-from accelsim.model.kernel import BY_WRITE
+from accelsim.model.kernel import BY_WRITE, mesh_links
 from accelsim.model.windows import tiles_into, words_into
 from accelsim.search.exact.node import CostTables, SearchNode
 from accelsim.search.exact.node_kernel import has_no_loops
@@ -103,7 +103,9 @@ def _mix(key: Ints, value: int) -> None:
 
 
 @jit
-def _share_of_reads(c: Constants, s: Detail, key: Ints, parent: int, level: int, t: int, side: int) -> None:
+def _share_of_reads(
+    c: Constants, node: SearchNode, s: Detail, key: Ints, parent: int, level: int, t: int, side: int
+) -> None:
     """Add which share of the words of a tensor its parent reads for a level further in, and those of networks."""
     groups, children = 1, 1
     for lv in range(parent, level):
@@ -112,6 +114,10 @@ def _share_of_reads(c: Constants, s: Detail, key: Ints, parent: int, level: int,
         if c.transfers.any():
             for each in (s.at[lv, t, DOWN], s.at[lv, t, UP], s.level[lv + 1, USED]):
                 _mix(key, each)
+        if c.hop[lv, t] > 0.0:
+            x, y, used = node.mapping.x[0], node.mapping.y[0], s.level[lv, USED]
+            _mix(key, used * mesh_links(c, x, y, lv, t, c.multicast[lv, 0, t], c.multicast[lv, 1, t]))
+            _mix(key, used * mesh_links(c, x, y, lv, t, c.reduction[lv, 0], c.reduction[lv, 1]))
     a, b = groups, children
     while b:
         a, b = b, a % b
@@ -241,7 +247,7 @@ def beaten_before(c: Constants, g: CostTables, memo: Memo, node: SearchNode, s: 
             _mix(key, node.linked[parent, t])
             _mix(key, node.givers[parent, t])
         if c.nodes[parent, 1] <= level:
-            _share_of_reads(c, s, key, c.nodes[parent, 1] - 1, level, t, UP if t == output else DOWN)
+            _share_of_reads(c, node, s, key, c.nodes[parent, 1] - 1, level, t, UP if t == output else DOWN)
         if g.deepest[t] > level and c.windowed[t]:
             _slides(c, node, s, key, level, t)
         if timed and c.array[PE] >= 0 and c.stationary[t]:

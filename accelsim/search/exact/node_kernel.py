@@ -46,7 +46,16 @@ from accelsim.model.encode import (
     Ints,
 )
 from accelsim.model.jit import inline, jit
-from accelsim.model.kernel import BY_READ, BY_RETURN, BY_TRANSFER, BY_UPDATE, BY_WRITE, distinct, link_transfers
+from accelsim.model.kernel import (
+    BY_READ,
+    BY_RETURN,
+    BY_TRANSFER,
+    BY_UPDATE,
+    BY_WRITE,
+    distinct,
+    link_transfers,
+    mesh_energy,
+)
 from accelsim.model.ramps import (
     array_cycles,
     count_moves,
@@ -369,6 +378,7 @@ def flow(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, child: int, 
                 node.linked[child, t], node.givers[child, t] = linked, s.at[child, t, GIVERS]
             for lv in range(child - 1, above - 1, -1):
                 energy += float(down) * float(s.level[lv + 1, USED]) * c.energy[lv, t, BY_TRANSFER]
+                energy += mesh_energy(c, s, m.x[0], m.y[0], lv, t, down, 0)
                 if s.level[lv + 1, USED] > s.level[lv, USED]:
                     down = down * s.at[lv, t, DOWN] - linked * (s.at[lv, t, DOWN] - groups)
                     linked = 0
@@ -396,7 +406,7 @@ def flow(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, child: int, 
         node.fills[child, t], node.moved[child, t] = down, up
         for lv in range(child - 1, above - 1, -1):
             across = float(up) * c.energy[lv, t, BY_TRANSFER] + float(down) * c.energy[lv, t, BY_RETURN]
-            energy += across * float(s.level[lv + 1, USED])
+            energy += across * float(s.level[lv + 1, USED]) + mesh_energy(c, s, m.x[0], m.y[0], lv, t, up, down)
             down *= s.at[lv, t, DOWN]
             up *= s.at[lv, t, UP]
             node.passing[child, lv] += (up + down) * min(c.word_parts[lv, t, 0], c.word_parts[lv, t, 1])

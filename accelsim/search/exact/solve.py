@@ -184,7 +184,8 @@ class Solver:
         deadline: float | None = None,
         memory: int | None = None,
     ) -> None:
-        every = every or _may_slide_in_array(space) or bool(space.encoded.constants.links.any())
+        c = space.encoded.constants
+        every = every or _may_slide_in_array(space) or bool(c.links.any() or c.hop.any())
         self.space, self.workers, self.known = space, workers, known
         self.grid = grid or make_grid(space)
         self.most_cycles = math.inf

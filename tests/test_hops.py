@@ -1,0 +1,145 @@
+"""Energy of the links that words pass on a mesh, against the oracle that executes the nest; optima by brute force."""
+
+from __future__ import annotations
+
+import os
+import random
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from accelsim import evaluate, load_architecture, load_mapping, load_workload, map_einsum
+from accelsim.inputs.energy import EnergyEntry, EnergyTable
+from accelsim.inputs.errors import AccelsimError, SpecError
+from accelsim.inputs.workload import ROLES
+from accelsim.mapspace.space import MapSpace
+from accelsim.model.encode import encode
+from accelsim.model.oracle import execute
+from accelsim.population.counting import Nest
+from accelsim.population.extremes import largest_value
+from accelsim.population.sampling import ENERGY
+from tests.brute import truth
+from tests.problems import MOST, plain
+from tests.strategies import cases
+from tests.test_systolic import check_problems
+
+CASES = int(os.environ.get("ACCELSIM_HOP_CASES", "300"))
+PROBLEMS = int(os.environ.get("ACCELSIM_HOP_PROBLEMS", "100"))
+
+
+def with_hops(machine, rng):
+    """The machine with meshes, whose links cost mostly something, by role."""
+    hops = {
+        (f"{level.name} network", role, "hop"): EnergyEntry(rng.choice([0.0, 0.5, 3.0, 40.0]), "test")
+        for level in machine.levels
+        for role in ROLES
+    }
+    return replace(machine, energy=EnergyTable({**machine.energy.entries, **hops}))
+
+
+@settings(max_examples=CASES)
+@given(cases(), st.randoms(use_true_random=True))
+def test_hops__cost_what_the_executed_nest_passes(case, rng):
+    machine, einsum, mapping = with_hops(case[0], rng), *case[1:]
+    result, walked = evaluate(machine, einsum, mapping), execute(machine, einsum, mapping)
+    without = {(n.level, n.tensor): n.energy_pj for n in evaluate(case[0], einsum, mapping).networks}
+    roles = {tensor.name: tensor.role for tensor in einsum.tensors}
+    names = [level.level for level in mapping.levels]
+    hops, total = 0.0, evaluate(case[0], einsum, mapping).energy_pj
+    for network in result.networks:
+        hop = machine.energy.energy_pj(f"{network.level} network", roles[network.tensor], "hop")
+        last = len(names) - 1 - names[::-1].index(network.level)
+        passed = walked.hops[last][network.tensor] * hop
+        assert network.energy_pj == pytest.approx(without[network.level, network.tensor] + passed, rel=1e-12)
+        hops += passed
+    assert result.energy_pj == pytest.approx(total + hops, rel=1e-12)
+
+
+def hop_problem(seed):
+    """A random problem on meshes."""
+    machine, einsum, constraints = plain(seed, MOST // 4)
+    return with_hops(machine, random.Random(seed)), einsum, constraints
+
+
+@pytest.mark.parametrize("group", range(4))
+def test_exact__equals_brute_force_with_hops(group):
+    check_problems(hop_problem, range(group, PROBLEMS, 4))
+
+
+def test_census__no_mapping_takes_more_than_its_limit_with_hops():
+    for seed in range(0, PROBLEMS, 8):
+        machine, einsum, constraints = hop_problem(seed)
+        known = truth(machine, einsum, constraints, MOST)
+        if known is not None and known.valid:
+            limit = largest_value(Nest(MapSpace(encode(machine, einsum), constraints)), ENERGY).bound
+            assert known.energy_pj.max() <= limit * (1 + 1e-9), seed
+
+
+MACHINE = """architecture:
+  name: mesh
+  levels:
+    - name: GLB
+      class: SRAM
+      word: 8 bit
+      energy: {read: 0 pJ, write: 0 pJ, source: test}
+      fanout: {x: 4, y: 4, energy: {hop: 0.125 pJ/bit, source: test}}
+    - {name: PE, class: regfile, size: 64 B, word: 8 bit, energy: {read: 0 pJ, write: 0 pJ, source: test}}
+  compute: {class: intmac, energy: {compute: 0 pJ, source: test}}
+"""
+GEMM = "workload: {name: gemm, bits: {Weights: 8, Inputs: 8, Outputs: 8}, gemm: {M: 4, N: 1, K: 4}}"
+MAPPING = """mapping:
+  levels:
+    - {level: GLB, temporal: [], spatial: {x: [M=4], y: [K=4]}}
+    - {level: PE, keep: [Weights, Inputs, Outputs]}
+"""
+
+
+def files(tmp_path, *changes):
+    text = MACHINE
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    paths = [tmp_path / name for name in ("mesh.yaml", "gemm.yaml", "mapping.yaml")]
+    for path, content in zip(paths, (text, GEMM, MAPPING), strict=True):
+        path.write_text(content)
+    return paths
+
+
+def test_eval__counts_each_link_once_for_all_that_share_a_word(run, tmp_path):
+    """Outputs M along x, sums K along y, one pJ a link.
+
+    Weights[K]: four words pass 3 links of the row, then 0 + 1 + 2 + 3 in each of 4 columns: 4 * 3 + 4 * 6 = 36.
+    Inputs[M, K]: columns 0 to 3 get 4 words each, over 0 + 1 + 2 + 3 links: 24; then as the weights: 24 + 24 = 48.
+    Outputs[M]: sums meet in each column, over 3 links: 12; then one sum of each column goes 0 + 1 + 2 + 3 links: 18.
+    """
+    arch, layer, mapping = files(tmp_path)
+    machine, einsum = load_architecture(arch), load_workload(layer).layers[0]
+    result = evaluate(machine, einsum, load_mapping(mapping, machine, einsum))
+    found = {n.tensor: n.energy_pj for n in result.networks if n.level == "GLB"}
+    assert found == {"Weights": 36.0, "Inputs": 48.0, "Outputs": 18.0}
+    assert run("map", arch, layer, "-o", tmp_path / "out")[0] == 0
+    code, out, _ = run("eval", arch, layer, mapping)
+    assert code == 0
+    assert "102 pJ" in out
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "wanted"),
+    [
+        ("0.125 pJ/bit", "2 mm", "mesh.yaml:8:42: levels[0].fanout.energy.hop: "),
+        ("y: 4,", "y: 4, link_transfers: true,", "mesh.yaml:8:15: levels[0].fanout: `link_transfers` beside"),
+        ("hop:", "hops:", "mesh.yaml:8:37: levels[0].fanout.energy.hops: unknown key; did you mean 'hop'?"),
+    ],
+)
+def test_key__mistakes_are_told_with_their_places(tmp_path, old, new, wanted):
+    with pytest.raises(SpecError) as raised:
+        load_architecture(files(tmp_path, (old, new))[0])
+    assert wanted in str(raised.value)
+
+
+def test_remainders__are_refused(tmp_path):
+    arch, layer, _ = files(tmp_path)
+    with pytest.raises(AccelsimError, match="hops below level GLB are counted where no loop leaves a remainder"):
+        map_einsum(load_architecture(arch), load_workload(layer).layers[0], imperfect="all")
