@@ -22,7 +22,8 @@ from accelsim.population.extremes import largest_value
 from accelsim.population.sampling import ENERGY
 from tests.brute import truth
 from tests.problems import MOST, plain
-from tests.strategies import cases
+from tests.strategies import cases, ragged_case
+from tests.test_nodes import POWERS, check_best
 from tests.test_systolic import check_problems
 
 CASES = int(os.environ.get("ACCELSIM_HOP_CASES", "300"))
@@ -39,15 +40,14 @@ def with_hops(machine, rng):
     return replace(machine, energy=EnergyTable({**machine.energy.entries, **hops}))
 
 
-@settings(max_examples=CASES)
-@given(cases(), st.randoms(use_true_random=True))
-def test_hops__cost_what_the_executed_nest_passes(case, rng):
-    machine, einsum, mapping = with_hops(case[0], rng), *case[1:]
+def check_hops(plain_machine, einsum, mapping, rng):
+    """Compare what each network costs, and all, with the links that the executed nest passes."""
+    machine = with_hops(plain_machine, rng)
     result, walked = evaluate(machine, einsum, mapping), execute(machine, einsum, mapping)
-    without = {(n.level, n.tensor): n.energy_pj for n in evaluate(case[0], einsum, mapping).networks}
+    without = {(n.level, n.tensor): n.energy_pj for n in evaluate(plain_machine, einsum, mapping).networks}
     roles = {tensor.name: tensor.role for tensor in einsum.tensors}
     names = [level.level for level in mapping.levels]
-    hops, total = 0.0, evaluate(case[0], einsum, mapping).energy_pj
+    hops, total = 0.0, evaluate(plain_machine, einsum, mapping).energy_pj
     for network in result.networks:
         hop = machine.energy.energy_pj(f"{network.level} network", roles[network.tensor], "hop")
         last = len(names) - 1 - names[::-1].index(network.level)
@@ -55,6 +55,24 @@ def test_hops__cost_what_the_executed_nest_passes(case, rng):
         assert network.energy_pj == pytest.approx(without[network.level, network.tensor] + passed, rel=1e-12)
         hops += passed
     assert result.energy_pj == pytest.approx(total + hops, rel=1e-12)
+
+
+@settings(max_examples=CASES)
+@given(cases(), st.randoms(use_true_random=True))
+def test_hops__cost_what_the_executed_nest_passes(case, rng):
+    check_hops(*case, rng)
+
+
+@settings(max_examples=CASES)
+@given(st.randoms(use_true_random=True))
+def test_hops__of_uneven_mappings_cost_what_the_executed_nest_passes(rng):
+    """The mappings of `ragged_case`, of bounds that leave no remainder."""
+    machine, einsum, mapping = ragged_case(rng)
+    bounds = dict.fromkeys(einsum.dims, 1)
+    for loop in (loop for level in mapping.levels for loop in (*level.temporal, *level.x, *level.y)):
+        bounds[loop.dim] *= loop.bound
+    einsum, mapping = replace(einsum, dims=bounds), replace(mapping, imperfect=frozenset())
+    check_hops(machine, einsum, mapping, rng)
 
 
 def hop_problem(seed):
@@ -66,6 +84,14 @@ def hop_problem(seed):
 @pytest.mark.parametrize("group", range(4))
 def test_exact__equals_brute_force_with_hops(group):
     check_problems(hop_problem, range(group, PROBLEMS, 4))
+
+
+def test_best_uneven_mapping__is_that_of_brute_force_with_hops():
+    objectives = [[list(POWERS)[seed % 3]] for seed in range(PROBLEMS // 4)]
+    found = (
+        check_best(*each, slower=lambda machine, _, rng: with_hops(machine, rng)) for each in enumerate(objectives)
+    )
+    assert sum(found) > 0
 
 
 def test_census__no_mapping_takes_more_than_its_limit_with_hops():
@@ -130,6 +156,12 @@ def test_eval__counts_each_link_once_for_all_that_share_a_word(run, tmp_path):
     [
         ("0.125 pJ/bit", "2 mm", "mesh.yaml:8:42: levels[0].fanout.energy.hop: "),
         ("y: 4,", "y: 4, link_transfers: true,", "mesh.yaml:8:15: levels[0].fanout: `link_transfers` beside"),
+        (
+            "y: 4,",
+            "y: 4, systolic: {stationary: Weights},",
+            "mesh.yaml:8:75: levels[0].fanout.energy.hop: in a systolic",
+        ),
+        ("0.125 pJ/bit", "-1 pJ", "mesh.yaml:8:42: levels[0].fanout.energy.hop: '-1 pJ' is negative"),
         ("hop:", "hops:", "mesh.yaml:8:37: levels[0].fanout.energy.hops: unknown key; did you mean 'hop'?"),
     ],
 )
@@ -137,6 +169,16 @@ def test_key__mistakes_are_told_with_their_places(tmp_path, old, new, wanted):
     with pytest.raises(SpecError) as raised:
         load_architecture(files(tmp_path, (old, new))[0])
     assert wanted in str(raised.value)
+
+
+def test_fanout__with_hops_needs_no_transfer(tmp_path):
+    models = ("architecture:", "architecture:\n  clock: 1 GHz\n  energy_table: components\n  technology: 45 nm")
+    sized = ("class: SRAM", "class: SRAM\n      size: 1 KiB")
+    energies = load_architecture(files(tmp_path, models, sized)[0]).energy
+    assert energies.find("GLB network", "Inputs", "transfer") is None
+    assert energies.energy_pj("GLB network", "Inputs", "hop") == 1.0
+    with pytest.raises(SpecError, match="no energy for 'transfer' of Weights and Outputs here"):
+        load_architecture(files(tmp_path, models, sized, ("0.125 pJ/bit", "{Inputs: 1 pJ}"))[0])
 
 
 def test_remainders__are_refused(tmp_path):

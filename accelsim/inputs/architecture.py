@@ -545,7 +545,9 @@ def _level(level: Fields, name: str, machine: _Machine, *, first: bool) -> Level
         _check_needed(level, name, [*needed, *needed_energies(read.sparsity)], machine)
         if machine.estimator is not None and machine.estimator.complete:
             _check_needed(level, name, [("*", "leak")] if needed else [], machine)
-            _check_needed(level, network, [(role, "transfer") for role in ROLES] * (read.fanout > 1), machine)
+            links = {role for role, action in across.energies if action == "hop"}
+            moved = [(role, "transfer") for role in ROLES if links.isdisjoint({role, "*"})]
+            _check_needed(level, network, moved * (read.fanout > 1), machine)
     return read
 
 
@@ -657,15 +659,19 @@ def _check_needed(part: Fields, name: str, needed: list[tuple[str, str]], machin
 
 
 def _check_links(levels: Sequence[Level], nodes: Sequence[MapNode], problems: Problems) -> None:
-    """Report link transfers of a systolic array, which passes all on, and into tiles whose moves take time alone."""
+    """Report links in a systolic array, which passes all on, and transfers over them into tiles that wait alone."""
     for index, level in enumerate(levels if len(nodes) == len(levels) else ()):
         inside = levels[index + 1] if index + 1 < len(levels) else None
-        if not level.link_transfers:
+        fanout = nodes[index].entries.get("fanout")
+        hop = getattr(getattr(fanout, "entries", {}).get("energy"), "entries", {}).get("hop")
+        if level.systolic is not None and hop is not None:
+            what = "in a systolic array each PE takes words from its neighbour"
+            problems.add(hop, what, "write `transfer`, the energy of a word that a PE takes in")
+        if not level.link_transfers or fanout is None:
             continue
-        fanout = nodes[index].entries["fanout"]
         if level.systolic is not None:
             problems.add(fanout, "a systolic array passes all operands on already", "leave `link_transfers` out")
-        elif isinstance(fanout, MapNode) and "hop" in getattr(fanout.entries.get("energy"), "entries", ()):
+        elif hop is not None:
             problems.add(fanout, "`link_transfers` beside the energy of a `hop`", "leave one of them out")
         elif inside is not None and (inside.overlap != "all" or inside.dma is not None):
             key = "dma" if inside.dma is not None else "overlap"

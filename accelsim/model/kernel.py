@@ -328,7 +328,7 @@ def mesh_energy(c: Constants, s: Detail, x: Ints, y: Ints, lv: int, t: int, word
         return 0.0
     down = mesh_links(c, x, y, lv, t, c.multicast[lv, 0, t], c.multicast[lv, 1, t])
     up = mesh_links(c, x, y, lv, t, c.reduction[lv, 0], c.reduction[lv, 1]) if t == c.output[0] else down
-    return float(words * up + back * down) * float(s.level[lv, USED]) * float(c.hop[lv, t])
+    return (float(words) * float(up) + float(back) * float(down)) * float(s.level[lv, USED]) * float(c.hop[lv, t])
 
 
 @inline

@@ -35,6 +35,8 @@ def energies_report(machine: str, rows: Rows, areas: Rows = (), peaks: Rows = ()
     yield "read, write, update: an access; transfer: a word; compute: a MAC; leak: a cycle and instance\n"
     if any(row["action"] == "return" for row in rows):
         yield "return: a partial sum that comes back over a network\n"
+    if any(row["action"] == "hop" for row in rows):
+        yield "hop: a word over one link of a mesh\n"
     sources = list(dict.fromkeys(row["source"] for row in (*rows, *areas) if row["source"]))
     source = Column("source", "source", lambda text: f"[{sources.index(text) + 1}]")
     columns = (
