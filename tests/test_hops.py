@@ -177,7 +177,7 @@ def test_fanout__with_hops_needs_no_transfer(tmp_path):
     energies = load_architecture(files(tmp_path, models, sized)[0]).energy
     assert energies.find("GLB network", "Inputs", "transfer") is None
     assert energies.energy_pj("GLB network", "Inputs", "hop") == 1.0
-    with pytest.raises(SpecError, match="no energy for 'transfer' of Weights and Outputs here"):
+    with pytest.raises(SpecError, match="no energy for 'transfer' of Weights, Outputs here"):
         load_architecture(files(tmp_path, models, sized, ("0.125 pJ/bit", "{Inputs: 1 pJ}"))[0])
 
 
