@@ -307,10 +307,9 @@ def test_instructions__of_few_rows_take_as_long_as_others():
     assert evaluate(machine, einsum, replace(mapping, levels=(ragged, loops), imperfect=frozenset({"M"}))).cycles == 32
 
 
-def systolic_problem(seed: int, streams: bool = False) -> tuple[Architecture, Einsum, Constraints] | None:
-    """A random problem with an array around one of the levels that must keep a tensor."""
-    machine, einsum, constraints = problem(seed)
-    rng, roles = random.Random(seed), {tensor.role for tensor in einsum.tensors}
+def arrayed(machine: Architecture, einsum: Einsum, rng: random.Random, streams: bool = False) -> Architecture | None:
+    """The machine with an array around one of the levels that must keep a tensor; None if none does."""
+    roles = {tensor.role for tensor in einsum.tensors}
     where = [(pe, role) for pe, level in enumerate(machine.levels) if pe for role in sorted(level.keep & roles)]
     if not where:
         return None
@@ -318,7 +317,14 @@ def systolic_problem(seed: int, streams: bool = False) -> tuple[Architecture, Ei
     levels = list(machine.levels)
     array = Systolic(role, rng.random() < 0.4, some_instruction(einsum, rng) if streams else None)
     levels[pe - 1] = replace(levels[pe - 1], systolic=array)
-    return replace(machine, levels=tuple(levels)), einsum, constraints
+    return replace(machine, levels=tuple(levels))
+
+
+def systolic_problem(seed: int, streams: bool = False) -> tuple[Architecture, Einsum, Constraints] | None:
+    """A random problem with an array."""
+    machine, einsum, constraints = problem(seed)
+    array = arrayed(machine, einsum, random.Random(seed), streams)
+    return None if array is None else (array, einsum, constraints)
 
 
 def check_problems(make, seeds):
