@@ -202,6 +202,28 @@ def test_load_architecture__refuses(load, keys, message):
     assert message in str(error.value)
 
 
+def test_class__is_needed_only_to_find_energies_by(tmp_path):
+    path = tmp_path / "a.yaml"
+    path.write_text(
+        "architecture:\n"
+        "  name: a\n"
+        "  levels: [{name: DRAM, word: 8 bit, energy: {read: 1 pJ, write: 2 pJ}}]\n"
+        "  compute: {energy: {compute: 3 pJ}}\n"
+    )
+    machine = load_architecture(path)
+    assert machine.energy.energy_pj("DRAM", "Inputs", "update") == 2.0
+    assert machine.energy.energy_pj("MAC", "*", "compute") == 3.0
+    path.write_text(
+        "architecture:\n  name: a\n  energy_table: eyeriss_isca2016\n"
+        "  levels: [{name: DRAM, word: 8 bit, energy: {read: 1 pJ}}]\n  compute: {}\n"
+    )
+    with pytest.raises(SpecError) as error:
+        load_architecture(path)
+    why = "here, and no `class` to find it by in the energy table 'eyeriss_isca2016'; add `class: …`, or `energy: "
+    assert f"a.yaml:4:12: levels[0]: no energy for 'write' {why}{{write: … pJ}}`" in str(error.value)
+    assert f"a.yaml:5:12: compute: no energy for 'compute' {why}{{compute: … pJ}}`" in str(error.value)
+
+
 @pytest.mark.parametrize(
     ("body", "message"),
     [

@@ -469,6 +469,29 @@ def test_network__below_a_fanout_is_a_level_of_its_own(imported):
     assert [(level.name, level.fanout) for level in levels] == [("Main", 1), ("Buffer", 8), ("NoC", 3), ("Register", 1)]
 
 
+def test_network__may_have_the_fanout_itself(imported):
+    text = MACHINE.replace(
+        "!Container\n    name: PE", "!Network\n    name: PE\n    actions: [{name: hop, energy: 1e-12}]"
+    )
+    fanout = imported(text, GEMM).architecture["levels"][1]["fanout"]
+    assert (fanout["x"]["size"], fanout["y"]["size"]) == (4, 2)
+    assert fanout["energy"]["hop"]["Outputs"] == "16 pJ"
+
+
+def test_network__of_parts_side_by_side_is_refused(imported):
+    text = MACHINE.replace("!Container\n    name: PE", "!Network\n    name: PE\n    nodes: []")
+    with pytest.raises(SpecError, match="parts side by side on a network; write them one below the other"):
+        imported(text, GEMM)
+
+
+def test_actions__that_are_not_read_are_told(imported):
+    text = MACHINE.replace(
+        "{name: compute, energy: 1e-12, throughput: 5e8}", "{name: add, energy: 1}, {name: max, energy: 1}"
+    )
+    foreign = imported(text, GEMM)
+    assert {f"{name}: is not read: actions of a !Compute are compute" for name in ("add", "max")} <= {*said(foreign)}
+
+
 def test_network__that_is_a_switch_charges_each_child_once(imported):
     text = MACHINE.replace("  - !Container", NETWORK.replace("bits_", "topology: all_to_all, bits_") + "  - !Container")
     foreign = imported(text, GEMM)

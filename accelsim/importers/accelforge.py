@@ -180,6 +180,8 @@ def _nodes(arch: Map, notes: list[Note]) -> list[Map]:
         kind = node.tag.lstrip("!")
         if kind == "Hierarchical":
             found += _nodes(node, notes)
+        elif kind == "Network" and "nodes" in node:
+            raise refuse(node.where("nodes"), "parts side by side on a network; write them one below the other")
         elif kind in ("Memory", "Container", "Compute", "Toll", "Network"):
             found.append(node)
         else:
@@ -256,7 +258,8 @@ def _architecture(arch: Map, nodes: Sequence[Map], machine: AccelForgeMachine) -
         if node.tag == "!Network":
             network = _network(node, machine)
             levels += [bare_level(name, levels[-1]["word"])] if levels and "fanout" in levels[-1] else []
-            continue
+            if "spatial" not in node:
+                continue
         above = max(0, len(levels) - 1)
         side_by_side *= _fanout(node, name, machine)
         machine.clock_hz = clock_hz / side_by_side

@@ -198,6 +198,9 @@ def settle_actions(node: Map, machine: AccelForgeMachine, *, arrays: bool) -> No
                 action[key] = " * ".join(f"({factor})" for factor in (action[key], *scales))
                 action.pop(f"{key}_scale", None)
         note_others(action, _ACTION_KEYS, {}, machine.notes)
+        if str(action.get("name")) not in _ACTIONS.get(node.tag, {"hop", "hops"}):
+            why = f"is not read: actions of a {node.tag} are {listed(sorted(_ACTIONS.get(node.tag, {'hop'})))}"
+            machine.notes.append(Note(action.mark, str(action.get("name")), why))
 
 
 def _of_role(table: Map, role: str, machine: AccelForgeMachine, default: float) -> float:

@@ -475,7 +475,7 @@ def _levels(top: Fields, machine: _Machine) -> list[Level]:
 def _level(level: Fields, name: str, machine: _Machine, *, first: bool) -> Level:
     """Read a level of that name; after a report the value that stands in is of no importance."""
     before = len(level.problems)
-    component = level.value("class", "")
+    component = level.value("class", "storage")
     word_bits = level.value("word", 1)
     plain: dict[str, Any] = {key: level.value(key, getattr(_STANDARD, key)) for key in LEVEL_ATTRIBUTES}
     keep: frozenset[str] = level.value("keep", frozenset())
@@ -627,7 +627,7 @@ def _compute(node: Node, machine: _Machine, level_names: set[str], problems: Pro
     before = len(problems)
     compute = Fields(node, problems, _COMPUTE)
     name = compute.value("name", "MAC")
-    component = compute.value("class", "")
+    component = compute.value("class", "mac")
     cycles_per_mac = compute.value("cycles_per_mac", 1)
     if name in level_names:
         problems.add(compute.get("name") or node, f"a level is named '{name}' too")
@@ -650,8 +650,11 @@ def _check_needed(part: Fields, name: str, needed: list[tuple[str, str]], machin
         whose = "" if roles in (["*"], list(ROLES)) else f" of {listed(roles)}"
         estimator = machine.estimator
         why = f"the energy table '{estimator.name}' has none either" if estimator else "there is no energy table"
-        what = f"no energy for '{action}'{whose} here, and {why}"
         hint = f"add `energy: {{{action}: … pJ}}`"
+        if estimator and "class" not in part:
+            why = f"no `class` to find it by in the energy table '{estimator.name}'"
+            hint = f"add `class: …`, or `energy: {{{action}: … pJ}}`"
+        what = f"no energy for '{action}'{whose} here, and {why}"
         hint += "" if estimator else ", or `energy_table: components` to the architecture for estimates of all parts"
         if action == "transfer":
             hint = "give the `fanout` a `class` (wire, network), or `energy: {transfer: 0 pJ, source: …}`"

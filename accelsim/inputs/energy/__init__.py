@@ -236,7 +236,11 @@ def own_energy_keys(actions: Iterable[str], default: str = "from the energy tabl
 
 
 COMPONENT: Keys = {
-    "class": Key(fields.name, "component class in the energy table, such as DRAM, SRAM, regfile, intmac"),
+    "class": Key(
+        fields.name,
+        "component class in the energy table, such as DRAM, SRAM, regfile, intmac",
+        "none: its energies stand at it",
+    ),
     "attributes": Key(
         read_attributes, "free attributes that choose the entry of the energy table, such as `{type: LPDDR4}`", "none"
     ),
