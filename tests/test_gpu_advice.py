@@ -106,6 +106,28 @@ def test_read_profile__plain_tables_and_raw_pages(tmp_path):
     raw.write_text(head + '"","","us","Mbyte","Kbyte"\n"0","gemm","12.5","3","500"\n')
     (kernel,) = read_profile(raw)
     assert (kernel.time_us, kernel.dram_bytes) == (12.5, 3.5e6)
+    raw.write_text(head + '"","","us","Mbyte","Kbyte"\n"0","gemm","12.5","n/a","500"\n"1","gemv","n/a","3","500"\n')
+    gemm, gemv = read_profile(raw)
+    assert (gemm.time_us, gemm.dram_bytes, gemv.time_us, gemv.dram_bytes) == (12.5, None, None, 3.5e6)
+
+
+@pytest.mark.parametrize(
+    ("head", "row", "grid"),
+    [
+        ("Total Time (ns),Instances,Avg (ns),Med (ns),GridXYZ,BlockXYZ,Name", "40,2,20,9000, 24   2  1,128 1 1,", 48),
+        ("Time (%),Instances,Avg (ns),Med (ns),Category,Operation", "99,2,20,9000,CUDA_KERNEL,", 0),
+        ("PID,Count,QCount,TMed (ns),QMed (ns),KAvg (ns),KMed (ns),API Name,Kernel Name", "1,2,2,70,5,20,9000,run,", 0),
+    ],
+)
+def test_read_profile__reports_of_nsight_systems_by_kernel(tmp_path, capsys, head, row, grid):
+    """cuda_gpu_kern_gb_sum, cuda_gpu_sum and cuda_kern_exec_sum; 128 x 3072 has 2 x 24 tiles of 64 x 128."""
+    path = tmp_path / "sum.csv"
+    name = "ampere_fp16_s16816gemm_fp16_64x128_tn"
+    path.write_text(f"{head}\n{row}{name}\n")
+    (kernel,) = read_profile(path)
+    assert (kernel.name, kernel.time_us, kernel.runs, kernel.grid) == (name, 9.0, 2, grid)
+    assert cli.main(["gpu", "compare", str(path), "--gpu", "a100", "--workload", "bert_base"]) == 0
+    assert ("feed_forward_1" in capsys.readouterr().out) == (grid > 0)
 
 
 RAW, UNITS = "ID,Kernel Name,gpu__time_duration.sum,dram__bytes.sum\n", ",,us,Mbyte\n"

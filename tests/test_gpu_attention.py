@@ -112,7 +112,7 @@ def test_time_attention__more_work_takes_no_less_time(size, decode):
 def test_time_attention__is_sensible_on_each_gpu_that_ships(gpu):
     """Long prompts stay below the peak, and long caches below the bandwidth of DRAM with a fifth more."""
     if not can_fuse(gpu, "bf16"):
-        with pytest.raises(AccelsimError, match="does not compute in 'bf16'"):
+        with pytest.raises(AccelsimError, match="measured on tensor cores"):
             time_attention(gpu, shapes())
         return
     prompt = shapes(batch=8, tokens=16384, heads=32)
@@ -131,9 +131,12 @@ def test_time_attention__is_sensible_on_each_gpu_that_ships(gpu):
 def test_time_attention__parts_add_up_and_labels_say_where_constants_are_from():
     times = time_attention(load_gpu("h200"), shapes(batch=[1, 64], cached=2048), stack="vllm")
     assert np.sum(list(times.parts_us.values()), axis=0) == pytest.approx(times.time_us)
-    assert times.label.startswith("not calibrated on h200_sxm: constants of")
+    assert times.label.startswith("not calibrated for one head on h200_sxm: constants of")  # FA3: too few such rows
     assert "h100_sxm" in times.label
-    assert time_attention(H100, shapes(), stack="VLLM/vllm_flash_attn_fa3").calibrated
+    assert time_attention(H100, shapes(heads=32, kv_heads=8), stack="VLLM/vllm_flash_attn_fa3").calibrated
+    assert time_attention(load_gpu("h100", "1g.10gb"), shapes()).label.startswith("not calibrated on h100_sxm:1g.10gb")
+    narrow = time_attention(load_gpu("a100"), shapes(heads=32, kv_heads=8, cached=2048, cache_bytes=1.0))
+    assert narrow.label.startswith("not calibrated for FP8 cache on a100_sxm_80gb: constants of")  # none was measured
     assert "TRTLLM/torch_flow" in time_attention(H100, shapes()).label  # measured most
     assert "all stacks" in time_attention(load_gpu("rtx_pro_6000"), shapes()).label
 
@@ -369,6 +372,8 @@ def test_validate__command_prints_a_line_of_each_mode(tmp_path, capsys):
         "roofline",
         "nearest",
     }
+    assert cli.main(["validate", "attention", str(path), "--gpu", "l40s"]) == 2
+    assert "no row to compare of l40s" in capsys.readouterr().err
 
 
 def test_gpu_attention__prints_what_it_is_made_of(capsys):
@@ -390,7 +395,8 @@ def test_gpu_attention__prints_what_it_is_made_of(capsys):
         (["attention", "h100", "--heads", "6", "--kv-heads", "4"], "kv_heads must divide heads"),
         (["attention", "h100", "--heads", "6", "--latent", "--kv-heads", "2"], "--kv-heads: not for latent attention"),
         (["attention", "h100", "--heads", "6", "--dtype", "int4"], "bf16, fp16, fp8"),
-        (["attention", "p100", "--heads", "6"], "formats: "),
+        (["attention", "p100", "--heads", "6"], "measured on tensor cores, which it has none of"),
+        (["attention", "a100", "--heads", "6", "--dtype", "fp8"], "it does not compute in fp8"),
         (["attention", "h1000", "--heads", "6"], "no GPU of that name"),
     ],
 )

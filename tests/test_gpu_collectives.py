@@ -95,6 +95,8 @@ def test_gpu_collective__prints_what_it_is_made_of(capsys):
         cli.main(["gpu", "collective", "h200", "all_reduce", "--size", "8 KiB", "--one-shot", "--stack", "vllm"]) == 0
     )
     assert "not calibrated on h200_sxm" in capsys.readouterr().out
+    assert cli.main(["gpu", "collective", "h100", "all_reduce", "--size", "1 GB", "--gpus", "16"]) == 0
+    assert "of at most 8 GPUs" in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize(

@@ -154,7 +154,6 @@ def test_commands__print_what_they_are_made_of(capsys):
         ("moe h100 --tokens 8 --hidden 64 --inter 64 --experts 4 --top 5", "top must be at most the number of experts"),
         ("moe h100 --tokens 8 --hidden 64 --inter 64 --experts 4 --top 2 --ep 8", "ranks must be at most"),
         ("moe h100 --tokens 8 --hidden 64 --inter 64 --experts 4 --top 2 --skew nan", "skew must be a number, got nan"),
-        ("product v100 64 64 64", "does not compute in 'bf16'"),
     ],
 )
 def test_commands__bad_input_ends_with_2(words, message, capsys):

@@ -247,6 +247,14 @@ def test_command__sweeps_and_draws_the_front(capsys, tmp_path):
     assert (tmp_path / "front.png").stat().st_size > 10_000
 
 
+@pytest.mark.parametrize("words", ["serve llama v100 --tp 1,3,4", "train gpt2 t4 --dp 8 --batch 8,9 --micro 1"])
+def test_command__before_ampere_computes_in_fp16_and_names_what_is_left_out(words, capsys):
+    assert cli.main(["gpu", *words.split()]) == 0
+    said = capsys.readouterr().err
+    assert "does not compute in bf16: fp16 instead" in said
+    assert said.count("left out: --") == 1
+
+
 def test_command__refuses_what_does_not_fit(capsys):
     assert cli.main(["gpu", "serve", "llama_70b", "h100", "--batch", "4"]) == 1
     assert "it fits with --tp 4" in capsys.readouterr().err
@@ -258,7 +266,7 @@ def test_command__refuses_what_does_not_fit(capsys):
         ("llama h100 --tp 3", "does not divide 32 heads"),
         ("llama h100 --tp 0", "at least 1"),
         ("llamas h100", "did you mean 'llama'"),
-        ("llama v100", "does not compute in 'bf16'"),
+        ("llama p100", "measured on tensor cores"),
         ("llama h100 --precision fp7", "no precision 'fp7'"),
         ("llama h100 --stack nothing", "no stack 'nothing'"),
         ("llama h100 -o front.png", "-o draws a sweep"),

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from accelsim.gpu import ATTENTION, LAYOUTS, PASS_LAYOUTS, PASSES
 from accelsim.gpu.advice import advise, points, ridges, sweep
 from accelsim.gpu.attention import attention_shapes, latent_shapes, time_attention, word_bytes
 from accelsim.gpu.calibration import calibrate, mode_of
-from accelsim.gpu.catalogue import BYTES, Gpu, catalogue, load_gpu, may_be, packed
+from accelsim.gpu.catalogue import BYTES, Gpu, catalogue, load_gpu, may_be, packed, wide_format
 from accelsim.gpu.collectives import collective_shapes, time_collective
 from accelsim.gpu.decoder import Decoder, load_decoder
 from accelsim.gpu.fitted import KernelTimes
@@ -64,6 +64,7 @@ _ALIGNED = 8
 """A coarser sweep takes multiples of this, so that it is no sample of the odd sizes alone."""
 _MOST_LINES = 5
 """Layers that are named as left out."""
+_Plan = TypeVar("_Plan")
 _FOREIGN = (
     *("constraints", "limit", "objective", "top", "within", "uneven"),
     *("imperfect", "pad", "pareto", "mappings", "seed", "html"),
@@ -275,16 +276,30 @@ def gpu_collective_command(arguments: argparse.Namespace) -> int:
     return _operator_answer(arguments, gpu, f"{arguments.operation} of {arguments.gpus} GPUs", times)
 
 
-def _read_model(name: str) -> Decoder:
-    """Read a decoder; what its file says and no figure counts goes to stderr."""
-    decoder = load_decoder(name)
-    sys.stderr.write("".join(f"{line}\n" for line in decoder.left))
+def _read_model(name: str, gpu: Gpu) -> Decoder:
+    """Read a decoder; what its file says and no figure counts goes to stderr, and so does a GPU without BF16."""
+    decoder, wide = load_decoder(name), wide_format(gpu)
+    narrower = [] if wide == "bf16" else [f"{gpu.name} does not compute in bf16: {wide} instead"]
+    sys.stderr.write("".join(f"{line}\n" for line in (*decoder.left, *narrower)))
     return decoder
+
+
+def _possible(every: Sequence[_Plan], misfits: Sequence[str], decoder: Decoder) -> list[_Plan]:
+    """Plans that a decoder can be split by; why others cannot goes to stderr.
+
+    Raises AccelsimError if it can be split by none.
+    """
+    found = [plan for plan, why in zip(every, misfits, strict=True) if not why]
+    if not found:
+        raise AccelsimError(f"{decoder.name}: {misfits[0]}")
+    sys.stderr.write("".join(f"left out: {why}\n" for why in dict.fromkeys(misfits) if why))
+    return found
 
 
 def gpu_serve_command(arguments: argparse.Namespace) -> int:
     """Say what a decoder serves on several GPUs, or what many splits of it do."""
-    gpu, decoder = load_gpu(arguments.gpu, arguments.mig), _read_model(arguments.model)
+    gpu = load_gpu(arguments.gpu, arguments.mig)
+    decoder = _read_model(arguments.model, gpu)
     request = Request(
         **taken(arguments, "prompt", "skew", "step_tokens", "prefix"),
         output=arguments.output_tokens,
@@ -301,9 +316,7 @@ def gpu_serve_command(arguments: argparse.Namespace) -> int:
         raise AccelsimError("-o draws a sweep; give several --batch or --tp, such as --batch 1,4,16,64")
     if arguments.html and len(every) == 1:
         raise AccelsimError("--html shows a sweep; give several --batch or --tp, such as --batch 1,4,16,64")
-    splits = [split for split in every if not misfit(decoder, split)]
-    if not splits:
-        raise AccelsimError(f"{decoder.name}: {misfit(decoder, every[0])}")
+    splits = _possible(every, [misfit(decoder, split) for split in every], decoder)
     mode = serving_mode(gpu, arguments.calibration)
     points = serve(gpu, decoder, request, splits, mode, arguments.stack)
     fitting = [point for point in points if point.memory.fits]
@@ -333,7 +346,8 @@ def gpu_serve_command(arguments: argparse.Namespace) -> int:
 
 def gpu_train_command(arguments: argparse.Namespace) -> int:
     """Say what a training step of a decoder takes, or what many splits of it do."""
-    gpu, decoder = load_gpu(arguments.gpu, arguments.mig), _read_model(arguments.model)
+    gpu = load_gpu(arguments.gpu, arguments.mig)
+    decoder = _read_model(arguments.model, gpu)
     alike = taken(arguments, "sequence", "recompute", "skew")
     alike |= {"sharded": arguments.shard, "overlap": not arguments.no_overlap}
     alike |= {"network_bytes_per_s": arguments.network * 1e9}
@@ -343,9 +357,7 @@ def gpu_train_command(arguments: argparse.Namespace) -> int:
         (Split(1, tp, pp, ep), Training(batch=batch, micro=micro, dp=dp, **alike))
         for tp, pp, ep, dp, batch, micro in itertools.product(*lists)
     ]
-    possible = [plan for plan in plans if not misfit_of(decoder, *plan)]
-    if not possible:
-        raise AccelsimError(f"{decoder.name}: {misfit_of(decoder, *plans[0])}")
+    possible = _possible(plans, [misfit_of(decoder, *plan) for plan in plans], decoder)
     mode = serving_mode(gpu, arguments.calibration)
     steps = train(gpu, decoder, possible, mode, arguments.stack)
     fitting = [step for step in steps if step.memory.fits]

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from accelsim.gpu.catalogue import BYTES, Gpu, number_format
+from accelsim.gpu.catalogue import BYTES, Gpu, no_format, number_format, wide_format
 from accelsim.gpu.constants import Floats
 from accelsim.gpu.fitted import (
     Constant,
@@ -115,14 +115,9 @@ def _bytes(shapes: Shapes) -> tuple[Floats, Floats]:
     return moved, shapes["batch"] * seen * shapes["kv_heads"] * shapes["cache_words"] * shapes["cache_bytes"]
 
 
-def _wide_flops(gpu: Gpu) -> float:
-    """Peak in 16 bit [FLOP/s]: BF16, or FP16 where there is no BF16."""
-    return gpu.flops("fp16" if "bf16" not in gpu.operations_per_sm_cycle and "fp16" in gpu.mma else "bf16")
-
-
 def _peak(gpu: Gpu, bytes_of_word: Floats) -> Floats:
     """Peak [FLOP/us]."""
-    wide = _wide_flops(gpu)
+    wide = gpu.flops(wide_format(gpu))
     narrow = gpu.flops("fp8") if "fp8" in gpu.operations_per_sm_cycle else wide
     peak: Floats = np.where(bytes_of_word < 2, narrow, wide) * 1e-6
     return peak
@@ -165,7 +160,7 @@ def _prefill_parts(gpu: Gpu, shapes: Shapes, constants: Constants) -> Parts:
     of_queries, of_cache = ("fp8_math", "fp8_cache") if operand_path(gpu) == "async" else ("fp8_mma", "fp8_mma")
     slower = np.where(shapes["cache_bytes"] < 2, constants[of_cache], 1.0)
     slower = np.where(shapes["query_bytes"] < 2, constants[of_queries], slower)
-    rate = _wide_flops(gpu) / gpu.sms * 1e-6 * constants["math"]
+    rate = gpu.flops(wide_format(gpu)) / gpu.sms * 1e-6 * constants["math"]
     products = 2 * rows * (shapes["head_size"] + shapes["value_size"]) / rate * slower
     exponentials = rows * (constants["exponential"] / (_EXPONENTIALS * cycles))
     key = np.maximum(products, exponentials) + constants["shown"] * np.minimum(products, exponentials)
@@ -230,7 +225,7 @@ def _decode_parts(gpu: Gpu, shapes: Shapes, constants: Constants) -> Parts:
     memory = cold / (gpu.dram_bytes_per_s * 1e-6 * constants["memory"])
     memory = memory + (once * again - cold) / (gpu.l2_bytes_per_s * 1e-6 * constants["l2"])
     both = shapes["head_size"] + shapes["value_size"]
-    rate = _wide_flops(gpu) / gpu.sms * 1e-6 * constants["math"]
+    rate = gpu.flops(wide_format(gpu)) / gpu.sms * 1e-6 * constants["math"]
     key = np.maximum(row / (_SM_BYTES * cycles), 2 * np.maximum(group, _ROWS) * both / rate)
     blocks = batch * shapes["kv_heads"] * again
     parts = np.maximum(1.0, np.minimum(gpu.sms / blocks, seen / constants["part_keys"]))
@@ -325,8 +320,13 @@ def latent_shapes(
 def time_attention(gpu: Gpu, shapes: Shapes, *, latent: bool = False, stack: str = "") -> KernelTimes:
     """Time of fused attention [us]: decode where each sequence has one new token, else prefill.
 
-    Raises AccelsimError if some of the shapes are decode and others prefill, or no such stack was measured.
+    Raises AccelsimError if some of the shapes are decode and others prefill, the GPU does not multiply in their format
+    on tensor cores, or no such stack was measured.
     """
+    if not can_fuse(gpu, "fp16"):
+        raise AccelsimError(f"{gpu.name}: fused attention is measured on tensor cores, which it has none of")
+    if (shapes["query_bytes"] < BYTES["fp16"]).any() and "fp8" not in gpu.operations_per_sm_cycle:
+        raise AccelsimError(f"{no_format(gpu, 'fp8')}; only the cache may be in it")
     one = shapes["tokens"] == 1
     if one.any() and not one.all():
         raise AccelsimError("tokens: some sequences have one new token and others more; time them apart")

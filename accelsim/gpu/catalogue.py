@@ -186,6 +186,11 @@ def format_hint(text: str) -> str:
     return near_miss(text, FORMATS) or f"formats: {listed(FORMATS)}"
 
 
+def wide_format(gpu: Gpu) -> str:
+    """Format of 16 bit that a GPU computes in: BF16, or FP16 before Ampere, or FP32 where it has neither."""
+    return next((name for name in ("bf16", "fp16") if name in gpu.operations_per_sm_cycle), "fp32")
+
+
 def no_format(gpu: Gpu, text: str, otherwise: str = "say --dtype, or ") -> str:
     """Say why rows of a GPU whose number format is written so are not predicted, and what else to do."""
     if text in FORMATS:

@@ -7,6 +7,7 @@ of an all-gather, what each begins with of the others; of a word (`word_bytes`);
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,8 @@ OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 _PCIE_GB_PER_S = {"pascal": 15.75, "volta": 15.75, "turing": 15.75, "ampere": 31.5, "ada": 31.5}
 _PCIE_5_GB_PER_S = 63.0
 """Rate of 16 lanes in one direction (PCI-SIG): generation 3, 4, and 5 from Hopper on."""
+_MEASURED_GPUS = 8
+"""Most GPUs in the tables of measured collectives."""
 _IN_SWITCH = 9
 """Compute capability from which NVSwitch adds up (NVLink SHARP, NVIDIA Hopper white paper)."""
 _LEAST_IN_SWITCH, _LEAST_WORD = 8, 2.0
@@ -173,4 +176,6 @@ def time_collective(gpu: Gpu, shapes: Shapes, *, one_shot: bool = False, stack: 
         raise AccelsimError(f"{gpu.name}: slices of GPUs have no links to others; leave --mig out")
     if one_shot and shapes["operation"].any():
         raise AccelsimError("one-shot kernels are measured of all_reduce alone")
-    return time_kernels(ONE_SHOT if one_shot else NCCL, gpu, shapes, stack)
+    times = time_kernels(ONE_SHOT if one_shot else NCCL, gpu, shapes, stack)
+    many = (shapes["gpus"] > _MEASURED_GPUS).any()
+    return replace(times, label=f"{times.label}, of at most {_MEASURED_GPUS} GPUs") if many else times

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accelsim.gpu.calibration import fit_positive
-from accelsim.gpu.catalogue import Gpu
+from accelsim.gpu.catalogue import Gpu, wide_format
 from accelsim.gpu.constants import Floats, compute_class
 from accelsim.inputs.errors import AccelsimError
 
@@ -50,7 +50,7 @@ def operand_path(gpu: Gpu) -> str:
     FlashAttention-2 and CUTLASS's kernels for compute capability 8 run on `mma`, FlashAttention-3 and warp-specialised
     ones, which load by TMA, on `async`.
     """
-    return compute_class(gpu, next((name for name in ("bf16", "fp16") if name in gpu.operations_per_sm_cycle), "fp32"))
+    return compute_class(gpu, wide_format(gpu))
 
 
 def link_of(gpu: Gpu) -> str:
@@ -268,7 +268,7 @@ class KernelTimes:
     time_us: Floats
     parts_us: Parts
     label: str
-    calibrated: bool  # on this very GPU
+    calibrated: bool  # on this very GPU, not a slice of it, by such kernels
 
 
 def time_kernels(kind: OperatorKind, gpu: Gpu, shapes: Shapes, stack: str = "") -> KernelTimes:
@@ -284,10 +284,12 @@ def time_kernels(kind: OperatorKind, gpu: Gpu, shapes: Shapes, stack: str = "") 
             at = variants == variant
             for name, us in kind.parts(gpu, {key: size[at] for key, size in shapes.items()}, found.values).items():
                 times.setdefault(name, np.zeros(len(variants)))[at] = us
-    measured = all(found.gpus == (gpu.name.partition(":")[0],) for found in sets)
-    how = "calibrated: " if measured else f"not calibrated on {gpu.name}: constants of "
+    known = [found.gpus == (gpu.name,) and found.variant == name for name, found in zip(names, sets, strict=True)]
+    other = [name for name, found in zip(names, sets, strict=True) if found.variant != name]
+    kernels = f" for {' and '.join(other)}" if any(other) else ""
+    how = "calibrated: " if all(known) else f"not calibrated{kernels} on {gpu.name}: constants of "
     label = how + "; ".join(dict.fromkeys(found.text for found in sets))
-    return KernelTimes(np.sum(list(times.values()), axis=0), times, label, measured)
+    return KernelTimes(np.sum(list(times.values()), axis=0), times, label, all(known))
 
 
 @cache

@@ -31,7 +31,7 @@ from accelsim.gpu.quantised import (
     pass_shapes,
     product_shapes,
 )
-from accelsim.inputs.errors import Mark
+from accelsim.inputs.errors import AccelsimError, Mark
 from accelsim.inputs.library import hash_file
 from accelsim.inputs.source import Problems, read_text
 from accelsim.inputs.units import listed, quoted
@@ -333,14 +333,20 @@ def validate_kernels(
 ) -> tuple[list[KernelErrors], list[str]]:
     """Errors of predicted times of kernels, by kind, GPU and what was known of it; and what was not compared.
 
-    Raises SpecError with every mistake in the tables, and AccelsimError if SciPy is not installed.
+    Raises SpecError with every mistake in the tables, and AccelsimError if no row can be compared, or SciPy is not
+    installed.
     """
+    only = gpu and load_gpu(gpu).name
     tables = [table for path in paths for table in read_kernels(path, command)]
     found: list[KernelErrors] = []
     for kind in {table.kind.name: table.kind for table in tables}.values():
         own = [table for table in tables if table.kind is kind]
         known = {table.sha256 for table in own} == {sources(kind.name).get("sha256")}
-        found += _validated(kind, joined([table.rows for table in own]), known, gpu and load_gpu(gpu).name)
+        found += _validated(kind, joined([table.rows for table in own]), known, only)
+    if not found:
+        there = listed(sorted({device.name for table in tables for device in table.rows.gpus}))
+        hint = "of GPUs that accelsim's constants were fitted to, rows that a hash holds out are compared"
+        raise AccelsimError(f"no row to compare{f' of {only}' if only else ''}; {hint}; the tables have {there}")
     return found, list(dict.fromkeys(note for table in tables for note in table.notes))
 
 

@@ -44,6 +44,10 @@ _DRAM_METRICS = ("dram_bytes_sum", "dram_bytes_read_sum", "dram_bytes_write_sum"
 """Metrics by `plain_name`: `gpu__time_duration.sum` and so on; others, such as cycles, are of no use here."""
 _NUMBER = re.compile(r"(?i)(?:\d+|\d{1,3}(?:,\d{3})+)(?:\.\d*)?(?:e[+-]?\d+)?|\.\d+")
 """Numbers as Nsight writes them, some with commas between thousands."""
+_NOT_COLLECTED = ("", "n/a")
+"""What Nsight Compute writes for a metric that it did not collect of a kernel."""
+_SYSTEMS_NAMES = ("kernel_name", "name", "operation")
+"""Columns in which reports of Nsight Systems have the kernel."""
 _SHAPE = re.compile(r"(?i)(?:\bm\s*=\s*(\d+)\W+n\s*=\s*(\d+)\W+k\s*=\s*(\d+)|\b(\d+)x(\d+)x(\d+)\b)")
 
 
@@ -129,11 +133,11 @@ class ProfiledKernel:
 def read_profile(path: str | PathLike[str]) -> list[ProfiledKernel]:
     """Read a profile; its head line says what it is.
 
-    Nsight Systems: `nsys stats --report cuda_gpu_kern_sum` (earlier `gpukernsum`), `nvtx_kern_sum` (`nvtxkernsum`) or
-    `cuda_gpu_trace` (`gputrace`), `--format csv`. Nsight Compute: `ncu --csv`, long (a row for each metric), with
-    `--print-summary` (the same, of several runs) or with `--page raw` (a column for each). Else a table with M, N, K
-    and a time. Lines before the head line, as `ncu` prints them, are skipped. Runs of one kernel in one range with one
-    grid are one kernel; its time is their average.
+    Nsight Systems: `nsys stats --report cuda_gpu_kern_sum` (earlier `gpukernsum`; `cuda_gpu_kern_gb_sum` has grids),
+    `cuda_gpu_sum`, `cuda_kern_exec_sum`, `nvtx_kern_sum` (`nvtxkernsum`) or `cuda_gpu_trace` (`gputrace`), as CSV.
+    Nsight Compute: `ncu --csv`, long (a row for each metric), with `--print-summary` (the same, of several runs) or
+    with `--page raw` (a column for each). Else a table with M, N, K and a time. Lines before the head line, as `ncu`
+    prints them, are skipped. Runs of one kernel in one range with one grid are one kernel; its time is their average.
 
     Raises SpecError if it is none of these, or a number in it cannot be read; says where.
     """
@@ -160,7 +164,8 @@ def shape_in(text: str) -> tuple[int, int, int] | None:
 def _read(text: str, file: str, problems: Problems) -> list[ProfiledKernel] | None:
     table = find_table(text, file, _is_head)
     if table is None:
-        hint = "expected an export of Nsight Systems or Nsight Compute, or a table with M, N, K and time_us"
+        hint = "expected `nsys stats --report nvtx_kern_sum --format csv`, or another export of its kernels; "
+        hint += "`ncu --nvtx --csv`; or a table with M, N, K and time_us"
         problems.add(Mark(file, 1, 1), "no head line of a profile", hint)
         return None
     read = _reader(table.names)
@@ -218,7 +223,7 @@ def _reader(
         return _compute_long
     if "kernel_name" in head and any(name in head for name in _TIME_METRICS):
         return _compute_wide
-    if {"kernel_name", "name"} & set(head) and _time_of_systems(head) and not _has_sizes(head):
+    if set(_SYSTEMS_NAMES) & set(head) and _time_of_systems(head) and not _has_sizes(head):
         return _systems
     if {"name", "grdx"} <= set(head) and _duration(head):
         return _trace
@@ -235,25 +240,33 @@ def _has_sizes(names: Sequence[str]) -> bool:
 
 
 def _time_of_systems(head: Sequence[str]) -> str:
-    """Column of the time of a run in Nsight Systems: the median where it is there; or nothing."""
-    found = (cell for name in ("med", "avg", "average") for cell in head if cell.split("_")[0] == name)
+    """Column of the time of a run in Nsight Systems: the median where it is there; or nothing. `k`: of the kernel."""
+    names = ("med", "kmed", "avg", "kavg", "average")
+    found = (cell for name in names for cell in head if cell.split("_")[0] == name)
     return next(found, "")
 
 
 def _systems(head: Sequence[str], rows: Iterable[_ProfileRow], problems: Problems) -> list[ProfiledKernel]:
     """Sums of Nsight Systems, by kernel or by NVTX range and kernel."""
     time = _time_of_systems(head)
-    count = next((cell for cell in ("kern_inst", "instances", "num_calls") if cell in head), "")
+    count = next((cell for cell in ("kern_inst", "instances", "num_calls", "count") if cell in head), "")
+    kernel = next(name for name in _SYSTEMS_NAMES if name in head)
     found = []
     for row in rows:
         value = _run_us(row, time, problems)
         runs = row.runs(count, problems) if count else 1
         ranges = row.runs("nvtx_inst", problems) if "nvtx_inst" in head else 0
         within = row.cells.get("nvtx_range", "").lstrip(":")
-        name = row.cells.get("kernel_name") or row.cells.get("name", "")
+        grid = _blocks(row.cells.get("gridxyz", ""))
         if value is not None and runs is not None and ranges is not None:
-            found.append(_named(name, within, value, row.where, runs=runs, ranges=ranges))
+            found.append(_named(row.cells[kernel], within, value, row.where, runs=runs, ranges=ranges, grid=grid))
     return found
+
+
+def _blocks(cell: str) -> int:
+    """Blocks of a grid such as `(32, 16, 1)` or `32 16 1`; 0 where there is none."""
+    sides = re.findall("[0-9]+", cell)
+    return math.prod(map(int, sides)) if sides else 0
 
 
 def _duration(head: Sequence[str]) -> str:
@@ -328,7 +341,7 @@ def _compute_long(head: Sequence[str], rows: Iterable[_ProfileRow], problems: Pr
         kernel = _untimed(row, problems)
         key = (kernel.range, *(row.cells.get(name, "") for name in same))
         kernel = found.setdefault(key, kernel)
-        if metric not in (*_TIME_METRICS, *_DRAM_METRICS):
+        if metric not in (*_TIME_METRICS, *_DRAM_METRICS) or row.cells[value_column] in _NOT_COLLECTED:
             continue
         value = row.number(value_column, problems)
         factor = _factor(metric, row.cells.get("metric_unit", ""), row.where, problems)
@@ -347,7 +360,7 @@ def _compute_wide(head: Sequence[str], rows: Iterable[_ProfileRow], problems: Pr
             continue
         kernel = _untimed(row, problems)
         for metric, factor in factors.items():
-            value = row.number(metric, problems) if row.cells[metric] else None
+            value = None if row.cells[metric] in _NOT_COLLECTED else row.number(metric, problems)
             if value is not None:
                 kernel = _with_metric(kernel, metric, value * factor)
         found.append(kernel)
@@ -377,8 +390,7 @@ def _untimed(row: _ProfileRow, problems: Problems) -> ProfiledKernel:
     cells = [value for name, value in row.cells.items() if "nvtx" in name or "range" in name]
     within = next((cell for cell in reversed(cells) if cell), "").split("/")[-1].strip('":')
     runs = row.runs("invocations", problems) if "invocations" in row.cells else 1
-    blocks = [int(size) for size in re.findall("[0-9]+", row.cells.get("grid_size", ""))]
-    grid = math.prod(blocks) if blocks else 0
+    grid = _blocks(row.cells.get("grid_size", ""))
     return _named(row.cells["kernel_name"], within, None, row.where, runs=runs or 1, grid=grid)
 
 

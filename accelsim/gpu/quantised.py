@@ -58,7 +58,7 @@ PRECISIONS = (
     Precision("w4afp8", 0.5 + 2 / 128, 1.0, "fp8", "weights in INT4, 128 to a scale, inputs in FP8"),
 )
 _OTHER_NAMES = {"sq": "int8", "bfloat16": "bf16", "fp16": "bf16", "float16": "bf16"}
-_WIDER = {"fp4": "fp8", "fp8": "bf16", "int8": "bf16"}
+_WIDER = {"fp4": "fp8", "fp8": "bf16", "int8": "bf16", "bf16": "fp16"}
 _STEP = 128.0
 """Columns of a tile of a grouped product."""
 _TILES = (16.0, 128.0)

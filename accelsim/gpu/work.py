@@ -21,7 +21,7 @@ from accelsim.gpu.attention import (
     time_attention,
 )
 from accelsim.gpu.calibration import FOLDER, SHIPPED, Mode, mode_of
-from accelsim.gpu.catalogue import Gpu
+from accelsim.gpu.catalogue import Gpu, wide_format
 from accelsim.gpu.collectives import NCCL, ONE_SHOT, OPERATIONS, collective_shapes, time_collective
 from accelsim.gpu.constants import Floats, board_power_w, compute_class
 from accelsim.gpu.decoder import Decoder
@@ -60,8 +60,9 @@ Prices = Mapping[Work, tuple[float, float]]
 
 def serving_mode(gpu: Gpu, calibration: str | None = None) -> Mode:
     """Constants of products in 16 bit: a file of `calibrate`, or what ships for the GPU, or uncalibrated ones."""
-    ships = (FOLDER / f"{gpu.name.partition(':')[0]}_{compute_class(gpu, 'bf16')}.json").is_file()
-    return mode_of(gpu, "bf16", calibration or (SHIPPED if ships else None))
+    wide = wide_format(gpu)
+    ships = (FOLDER / f"{gpu.name.partition(':')[0]}_{compute_class(gpu, wide)}.json").is_file()
+    return mode_of(gpu, wide, calibration or (SHIPPED if ships else None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,7 @@ class Pricing:
         found = prices[kind](*np.array([work.sizes for work in works], dtype=np.float64).T)
         precision = PRECISIONS[precision_of(self.precision)]
         narrow = kind in ("narrow product", "experts")
-        number_format = multiplied_in(self.gpu, precision) if narrow else "bf16"
+        number_format = multiplied_in(self.gpu, precision) if narrow else wide_format(self.gpu)
         for work, time_us, operations_us, moved in zip(works, *(each.tolist() for each in found), strict=True):
             flops = operations_us * 1e-6 * self.gpu.flops(number_format)
             power_w = board_power_w(self.gpu, number_format, self.mode.constants, flops, moved, time_us)
@@ -117,9 +118,9 @@ class Pricing:
         return np.maximum(times.time_us, moving_us), operations_us, moving_us * self.gpu.dram_bytes_per_s * 1e-6
 
     def _product(self, m: Floats, n: Floats, k: Floats, batch: Floats) -> _Cost:
-        gemms = Gemms.of(m, n, k, batch)
-        times = time_gemms(self.gpu, gemms, "bf16", self.mode.constants, Setup("cold"))
-        return times.time_us, gemms.flops / self.gpu.flops("bf16") * 1e6, times.dram_bytes
+        gemms, wide = Gemms.of(m, n, k, batch), wide_format(self.gpu)
+        times = time_gemms(self.gpu, gemms, wide, self.mode.constants, Setup("cold"))
+        return times.time_us, gemms.flops / self.gpu.flops(wide) * 1e6, times.dram_bytes
 
     def _narrow(self, m: Floats, n: Floats, k: Floats, _: Floats) -> _Cost:
         shapes = product_shapes(self.gpu, self.precision, m, n, k)

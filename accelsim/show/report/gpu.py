@@ -60,7 +60,7 @@ def _size(size_bytes: int) -> str:
 
 
 def _four(value: float) -> str:
-    return f"{value:.4g}"
+    return f"{value:.4g}" if value < 1e4 else f"{value:.0f}"
 
 
 def gpu_row(gpu: Gpu) -> dict[str, Any]:
@@ -117,7 +117,7 @@ def gpu_report(gpu: Gpu) -> Iterator[Piece]:
         "SM": f"{_size(gpu.smem_bytes)} shared memory ({_size(gpu.smem_per_block_bytes)} a block), "
         f"{gpu.registers} registers, {gpu.warps} warps, {gpu.blocks} blocks",
         "NVLink": _rate(gpu.nvlink_bytes_per_s) if gpu.nvlink_bytes_per_s else "none",
-        "TDP": f"{gpu.tdp_w:.3g} W",
+        "TDP": f"{gpu.tdp_w:.0f} W",
         "MIG": listed(f"{p.name} ({p.sms} SMs, {p.memory_eighths}/8 memory)" for p in gpu.mig.values()) or "none",
         "devices": listed(gpu.devices) or "none",
     }
