@@ -469,6 +469,75 @@ def test_network__below_a_fanout_is_a_level_of_its_own(imported):
     assert [(level.name, level.fanout) for level in levels] == [("Main", 1), ("Buffer", 8), ("NoC", 3), ("Register", 1)]
 
 
+MESH = """
+arch:
+  nodes:
+  - !Memory
+    name: Main
+    size: inf
+    leak_power: 0
+    tensors: {keep: All}
+    actions: [{name: read, energy: 0, throughput: .inf}, {name: write, energy: 0, throughput: .inf}]
+  - !Network
+    name: NoC
+    bits_per_action: 4
+    actions: [{name: hop, energy: 1, throughput: 1e9, latency: 0}]
+  - !Memory
+    name: Reg
+    size: inf
+    leak_power: 0
+    tensors: {keep: All}
+    actions: [{name: read, energy: 0, throughput: .inf}, {name: write, energy: 0, throughput: .inf}]
+    spatial: [{name: X, fanout: 8}, {name: Y, fanout: 4}]
+  - !Compute
+    name: MAC
+    actions: [{name: compute, energy: 0, throughput: 1e9}]
+workload:
+  iteration_space_shape: {m: 0 <= m < 8, n: 0 <= n < 32, k: 0 <= k < 16}
+  bits_per_value: {All: 8}
+  einsums:
+  - name: Out
+    tensor_accesses:
+    - {name: A, projection: [m, k]}
+    - {name: B, projection: [k, n]}
+    - {name: Out, projection: [m, n], output: True}
+    renames: {weight: B, input: A, output: Out}
+mapping:
+  nodes:
+  - !Storage {component: Main, tensors: [A, B, Out]}
+  - !Spatial {rank_variable: m, tile_shape: 1, component: Reg, name: X}
+  - !Spatial {rank_variable: k, tile_shape: 4, component: Reg, name: Y}
+  - !Storage {component: Reg, tensors: [A, B, Out]}
+  - !Temporal {rank_variable: n, tile_shape: 1}
+  - !Temporal {rank_variable: k, tile_shape: 1}
+  - !Compute {einsum: Out, component: MAC}
+"""
+TWO_ON_Y = """
+  - !Spatial {rank_variable: n, tile_shape: 4, component: Reg, name: X}
+  - !Spatial {rank_variable: m, tile_shape: 4, component: Reg, name: Y}
+  - !Spatial {rank_variable: k, tile_shape: 8, component: Reg, name: Y}
+  - !Storage {component: Reg, tensors: [A, B, Out]}
+  - !Temporal {rank_variable: m, tile_shape: 1}
+"""
+
+
+def test_network__costs_what_accelforge_counts(imported):
+    """AccelForge 1.0.467 (`evaluate_mapping`) has the first energies [J].
+
+    With two loops on Y, it counts 6656 for B where the loop of m, whose children share B, is the outer one, and 5632
+    where it is the inner one; for Out it is the other way round, 2816 and 3328.
+    """
+    a, b = MESH.index("\n  - !Spatial"), MESH.index("  - !Temporal {rank_variable: n")
+    two = MESH[:a] + TWO_ON_Y + MESH[b:]
+    for text, energies in ((MESH, (1280, 19456, 3328)), (two, (4864, 5632, 2816))):
+        foreign = imported(text)
+        machine = machine_of(foreign)
+        layer = layers_of(foreign)[0]
+        result = evaluate(machine, layer, load_mapping({"mapping": foreign.mapping}, machine, layer))
+        found = {n.tensor: n.energy_pj for n in result.networks if n.level == "Main"}
+        assert found == dict(zip(("A", "B", "Out"), (joule * 1e12 for joule in energies), strict=True))
+
+
 def test_network__may_have_the_fanout_itself(imported):
     text = MACHINE.replace(
         "!Container\n    name: PE", "!Network\n    name: PE\n    actions: [{name: hop, energy: 1e-12}]"

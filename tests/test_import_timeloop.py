@@ -416,6 +416,89 @@ def test_problem__may_have_sizes_of_variables(read):
         read(problem)
 
 
+CIM = {
+    "top.yaml.jinja2": """
+{{add_to_path(cwd() ~ '/include/')}}
+architecture:
+  version: 0.4
+  nodes:
+  - !Hierarchical
+    nodes: {{include('macro/arch.yaml', 'architecture.nodes')}}
+variables:
+- {version: 0.4}
+- {{include('macro/variables.yaml', 'variables')}}
+- {{include('common.yaml', 'variables')}}
+problem:
+  version: 0.4
+  instance: {X: BITS, C: 4, M: 8}
+  shape:
+    dimensions: [X, C, M]
+    data_spaces:
+    - {name: Weights, projection: [[[C]], [[M]]]}
+    - {name: Inputs, projection: [[[C]], [[X]]]}
+    - {name: Outputs, projection: [[[M]]], read_write: true}
+""",
+    "macro/arch.yaml": """
+{{include_text('defines.yaml')}}
+architecture:
+  nodes:
+  - !Component {name: DRAM, class: DRAM, attributes: {type: LPDDR4, width: 64, datawidth: 8, depth: INF}, <<<: *weights}
+  - !Component {name: nothing, class: dummy_storage, attributes: {width: 8, datawidth: 8, depth: 1}, <<<: *none}
+  {{placeholder | default('') | indent(2)}}
+  - !ArrayContainer
+    name: column
+    spatial: {meshX: 4}
+    constraints: {spatial: {factors_only: [("X=" + str(BITS_PER_SLICE)), C<4]}}
+  - !Component
+    name: adc
+    class: dummy_storage
+    subclass: adc
+    attributes: {width: 8, datawidth: 8, depth: 2}
+  - !Component {name: mac, class: intmac, attributes: {multiplier_width: 8}}
+""",
+    "macro/variables.yaml": "variables: {version: 0.4, BITS: 8, GLOBAL_CYCLE_SECONDS: 1e-7, TECHNOLOGY: 65}\n",
+    "include/common.yaml": """
+variables:
+  version: 0.4
+  BITS_PER_SLICE: min(spec.variables.get("DAC_RESOLUTION", 2), BITS)
+  INF: 4294967295
+""",
+    "include/defines.yaml": """
+ignored:
+- &weights {constraints: {dataspace: {keep_only: [Weights]}}}
+- &none {constraints: {dataspace: {keep_only: []}}}
+""",
+    "ERT.yaml": """
+ERT:
+  version: 0.4
+  tables:
+  - {name: "top.DRAM[1..1]", actions: [{name: read, energy: 512}, {name: write, energy: 512}]}
+  - {name: "top.nothing[1..1]", actions: [{name: read, energy: 0}, {name: write, energy: 0}]}
+  - {name: "top.adc[1..4]", actions: [{name: read, energy: 0.5}, {name: write, energy: 0.25}]}
+  - {name: "top.mac[1..4]", actions: [{name: compute, energy: 0}]}
+""",
+}
+"""A machine in the form of CiMLoop: files that include others by a common path, and formulas of its variables."""
+
+
+def test_template__of_cimloop_is_read_with_the_energies_of_a_run(tmp_path):
+    for name, text in CIM.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    with pytest.raises(
+        SpecError, match=r"arch.yaml:12:5: no energies of adc \(adc\); accelsim has no models of such parts"
+    ):
+        read_foreign([tmp_path / "top.yaml.jinja2"])
+    foreign = read_foreign([tmp_path / "top.yaml.jinja2", tmp_path / "ERT.yaml"])
+    machine, layer, *_ = loaded(foreign)
+    assert (machine.clock_hz, layer.dims) == (1e7, {"X": 8, "C": 4, "M": 8})
+    assert machine.levels[1].bypass == {"Weights", "Inputs", "Outputs"}
+    assert machine.energy.energy_pj("adc", "Outputs", "write") == 0.25
+    assert foreign.constraints["levels"][0]["spatial"]["x"]["factors"] == ["X=2", "C<=3", "M=1"]
+    why = "is the first level, which keeps everything here; it charges Inputs, Outputs too"
+    assert f"DRAM: {why}" in [f"{note.key}: {note.why}" for note in foreign.notes]
+
+
 def test_shape__may_stand_in_a_file_of_its_own(read):
     """As in Timeloop's folder `problem-shapes`."""
     shape = "shape:\n  name: gemm\n  dimensions: [M, N, K]\n  data-spaces:\n"

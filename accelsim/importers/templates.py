@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 NO_JINJA = "jinja2 is not installed, and reading templates needs it; `pip install 'accelsim[import]'`"
 _MOST_TEXT, _LONGEST, _MOST_FILES, _MOST_STEPS, _DEEPEST = 1 << 20, 1 << 16, 300, 300, 10
 _FILTERS = {"default", "d", "int", "float", "string", "lower", "upper", "round", "abs", "min", "max", "length"}
+_FILTERS |= {"indent"}
 _FUNCTIONS = {"include", "include_all", "include_text", "add_to_path", "cwd", "path_exists", "find_path", "range"}
 _FUNCTIONS |= {"min", "max", "dict", "_claim", "_join"}
 _NODES = {"Template", "Output", "TemplateData", "Name", "Const", "If", "For", "Assign", "Filter", "Test", "Compare"}
@@ -158,7 +159,7 @@ def _environment(path: str, files: _Files) -> SandboxedEnvironment:
         return file
 
     def held(context: Any, file: Path, key: str) -> Any:
-        rendered = read_document(str(file), files.folders, _names(context))
+        rendered = _read(str(file), _Files(files.folders, files.search, depth=files.depth), _names(context))
         value: Any = rendered.body
         for part in filter(None, str(key).split(".")):
             if not isinstance(value, Map) or part not in value:

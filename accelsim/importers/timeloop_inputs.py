@@ -35,6 +35,7 @@ from accelsim.importers.values import (
     inner,
     largest_product,
     plain_name,
+    tables,
     value,
     whole,
     work_out,
@@ -323,8 +324,8 @@ def _energies(machine: TimeloopMachine, figures: Figures) -> str:
 def _variables(bodies: Iterable[Map | Seq]) -> dict[str, Any]:
     """Names that formulas use: variables in their order, each perhaps a formula of those before."""
     values: dict[str, Any] = {}
-    for body in bodies:
-        for key, written in body.items() if isinstance(body, Map) else ():
+    for table in (table for body in bodies for table in (tables(body) if isinstance(body, Seq) else [body])):
+        for key, written in table.items():
             try:
                 values[key] = work_out(written, values) if isinstance(written, str) else written
             except FormulaError:
@@ -483,7 +484,7 @@ class _Upon:
             keep += [name for name in (*self._tensors(one.table, "keep", one.part), *only) if name not in keep]
             keep += [name for name in self.shape.tensors if but and name not in (*but, *keep)]
             bypass += [name for name in (*self._tensors(one.table, "bypass", one.part), *but) if name not in bypass]
-            bypass += [name for name in self.shape.tensors if only and name not in (*only, *bypass)]
+            bypass += [name for name in self.shape.tensors if "keep_only" in one.table and name not in (*only, *bypass)]
         return found
 
     def _tensors(self, table: Map, key: str, part: Part) -> list[str]:

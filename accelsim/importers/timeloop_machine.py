@@ -35,6 +35,7 @@ from accelsim.inputs.workload import ROLES
 
 _RANGE = re.compile(r"\[\s*(\d{1,12})\s*\.\.\s*(\d{1,12})\s*\]")
 _STORAGE = re.compile("dram|sram|regfile|register|buffer|storage", re.IGNORECASE)
+_SMALL = re.compile("reg|rf|spad|latch", re.IGNORECASE)
 _COMPUTE = re.compile("mac|alu|compute|multiplier", re.IGNORECASE)
 _NETWORK = re.compile("NoC|Legacy|ReductionTree|SimpleMulticast")
 """Classes that Timeloop (`topology.hpp`) takes as networks."""
@@ -186,6 +187,12 @@ def read_machine(body: Map, variables: Mapping[str, Value]) -> TimeloopMachine:
     return TimeloopMachine(reader.title or "timeloop", parts, notes)
 
 
+def _is_odd(part: Part) -> bool:
+    """Whether a part is no memory and no unit of arithmetic, such as a converter."""
+    kind = part.component.partition(" ")[2]  # the subclass
+    return bool(kind) and not any(known.search(kind) for known in (_STORAGE, _COMPUTE, _SMALL))
+
+
 def _stores(part: Part) -> bool:
     return bool(_STORAGE.search(part.component) and {"depth", "entries", "sizeKB"} & part.attributes.keys())
 
@@ -218,7 +225,7 @@ class _NodeReader:
             empty = [attributes.get(key) for key in ("depth", "entries")]
             network = local.get("class") == "dummy_storage" or 0 in empty
             self.add(local, name, attributes, (int(across), instances // int(across)), network=network)
-            for _, constraint in self.constraints(local):
+            for _, constraint in self.constraints(local, attributes):
                 self.parts[-1].constraints.append((self.parts[-1], constraint))
         only = node.get("subtree")
         below = [only] if isinstance(only, Map) else tables_under(node, "subtree")
@@ -243,7 +250,7 @@ class _NodeReader:
     def nodes(self, nodes: Seq, inherited: dict[str, Value], parallel: list[Part] | None = None) -> None:
         """Nodes of v0.4; a container's mesh and attributes hold for all nodes after it."""
         for node in tables(nodes):
-            kind = node.tag.lstrip("!")
+            kind = node.tag.lstrip("!").removeprefix("Array")  # of CiMLoop
             if kind == "Nothing" or not self.value(node.get("enabled", True), inherited):
                 continue
             if kind in ("Parallel", "Hierarchical", "Pipelined"):
@@ -272,7 +279,7 @@ class _NodeReader:
             elif not wires:
                 self.title = self.title or name
                 inherited |= {key: value for key, value in attributes.items() if key not in ("meshX", "meshY")}
-            for target, constraint in self.constraints(node):
+            for target, constraint in self.constraints(node, attributes):
                 part = network if target == "spatial" else self.parts[-1] if component or network else None
                 if part is not None:
                     self.parts[-1].constraints.append((part, constraint))
@@ -283,11 +290,19 @@ class _NodeReader:
             self.notes.append(Note(node.mark, name, _MEANS["network"]))
         return found is not None
 
-    def constraints(self, node: Map) -> Iterator[tuple[str, Map]]:
-        """Constraints that stand at a node, with their type."""
+    def constraints(self, node: Map, attributes: Mapping[str, Value]) -> Iterator[tuple[str, Map]]:
+        """Constraints that stand at a node, with their type; some are formulas, such as `("Y=" + str(bits))`."""
+        names = {f"attributes.{key}": value for key, value in attributes.items()}
         for kind, written in inner(node, "constraints").items():
             if isinstance(written, Map) and written:
-                yield kind, Map(written.mark, held={**written, "type": kind}, marks=written.marks)
+                held = {**written, "type": kind}
+                for key, asked in written.items():
+                    if isinstance(asked, Seq):
+                        formulas = [self.value(one, names) if str(one).startswith("(") else one for one in asked]
+                        held[key] = Seq(asked.mark, asked.tag, formulas)
+                    elif str(asked).startswith("attributes."):
+                        held[key] = self.value(asked, names)
+                yield kind, Map(written.mark, held=held, marks=written.marks)
 
     def spatial(self, node: Map, attributes: Mapping[str, Value]) -> tuple[int, int]:
         """Fanout into a node."""
@@ -438,6 +453,12 @@ def architecture(
     """
     homes = machine.homes()
     modelled = bool(unknown(machine, figures))
+    odd = [part for part in machine.parts if part.name in unknown(machine, figures) and _is_odd(part)]
+    if odd:
+        what = f"no energies of {listed(f'{part.name} ({part.component.split()[-1]})' for part in odd)}"
+        raise refuse(
+            odd[0].table.mark, what, "accelsim has no models of such parts; name the ERT of a run of Timeloop too"
+        )
     levels: list[dict[str, Any]] = []
     for index, part in enumerate(machine.parts[:-1]):
         if homes[part.name] == part.name:
@@ -445,6 +466,9 @@ def architecture(
             for key, roles in zip(("keep", "bypass"), kept.get(part.name, ([], [])), strict=True):
                 if roles and len(levels) > 1 and not part.network:
                     levels[-1][key] = roles
+                elif roles and key == "bypass" and len(levels) == 1:
+                    why = f"is the first level, which keeps everything here; it charges {listed(roles)} too"
+                    machine.notes.append(Note(part.table.mark, part.name, why))
             _add_zeros(levels[-1], _of_stored(levels[-1], zeros.get(part.name, {}), part, machine.notes))
         across, down = machine.fanout(index)
         if (across, down) != (1, 1):
@@ -566,7 +590,7 @@ def _storage(part: Part) -> str:
     bits = (part.words or 0) * part.word_bits
     if "dram" in part.component.lower() or part.words is None:
         return "DRAM"
-    small = bits <= 4096 and re.search(r"reg|rf|spad|latch", part.component.lower())
+    small = bits <= 4096 and _SMALL.search(part.component)
     return storage_class(min(bits, 4095) if small else bits)
 
 
@@ -574,8 +598,9 @@ def _technology(machine: TimeloopMachine, *, modelled: bool) -> dict[str, str]:
     """Node and clock of the innermost part that has them; models need some."""
     found: dict[str, str] = {}
     for part in reversed(machine.parts):
-        node, period = part.attributes.get("technology"), part.attributes.get("global_cycle_seconds")
-        size = re.fullmatch(r"([0-9.]+)\s*nm", str(node))
+        node = part.attributes.get("technology", part.attributes.get("TECHNOLOGY"))  # the latter of CiMLoop
+        period = part.attributes.get("global_cycle_seconds", part.attributes.get("GLOBAL_CYCLE_SECONDS"))
+        size = re.fullmatch(r"([0-9.]+)\s*(nm)?", str(node))
         if size and "technology" not in found:
             found["technology"] = f"{size[1]} nm"
         if isinstance(period, int | float) and 1e-12 <= period <= 1 and "clock" not in found:

@@ -195,6 +195,7 @@ _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "min": min, "max": max, "ceil": math.ceil, "floor": math.floor, "round": round, "log2": math.log2,
     "log10": math.log10, "log": math.log, "sqrt": math.sqrt, "abs": abs, "int": int, "float": float,
+    "str": str,
 }  # fmt: skip
 
 
@@ -263,6 +264,10 @@ def _value(node: ast.expr, names: Mapping[str, Value], text: str) -> Any:
             return frozenset[str]().union(*map(of, items))
         case ast.Call() if ast.unparse(node) in names:
             return names[ast.unparse(node)]
+        case ast.Call(ast.Attribute(attr="get") as get, [ast.Constant(str() as name), default], []) if (
+            ast.unparse(get).removeprefix("spec.") == "variables.get"
+        ):
+            return names[name] if name in names else of(default)
         case ast.Call(ast.Name("len"), [inside], []):
             return len(of(inside))
         case ast.Call(ast.Name(name), arguments, []) if name in _FUNCTIONS:
@@ -280,6 +285,8 @@ def _bounded(calculate: Callable[..., Any], left: Any, right: Any) -> Any:
     """Result of an operation whose operands and result stay small."""
     if isinstance(left, frozenset) and isinstance(right, frozenset):
         return calculate(left, right)
+    if calculate is operator.add and isinstance(left, str) and isinstance(right, str):
+        return (left + right)[:_LONGEST]
     if calculate is operator.pow and abs(_number(right)) > _HIGHEST_EXPONENT:
         raise ValueError(f"an exponent above {_HIGHEST_EXPONENT}")
     value = calculate(_number(left), _number(right))
