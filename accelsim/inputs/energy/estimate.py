@@ -20,7 +20,7 @@ from functools import cache
 from importlib.resources import files
 
 from accelsim.inputs.errors import HintedError
-from accelsim.inputs.units import listed, near_miss
+from accelsim.inputs.units import listed
 
 
 class NoEstimateError(HintedError):
@@ -289,8 +289,7 @@ def dram(kind: str, bits: int) -> Estimate:
     if not entries:
         kinds = dram_kinds()
         what = f"no published energy for the DRAM type '{kind}'" if kind else "'type' of the DRAM is missing"
-        hint = near_miss(kind, kinds) or f"types: {listed(kinds)}."
-        raise NoEstimateError(what, f"{hint} Or give `energy` with its source")
+        raise NoEstimateError(what, f"types: {listed(kinds)}. Or give `energy` with its source")
     (entry,) = entries
     value = Value(entry.value * bits, f"{entry.value:g} pJ/bit x {bits} bit", entry.cited)
     none = Value(0.0, "0 mW beside the energy of a bit", NO_BACKGROUND)
