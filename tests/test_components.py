@@ -208,7 +208,7 @@ def test_mac__refuses_formats_without_a_source(operand):
 def test_dram__is_for_a_bit_and_refuses_unknown_kinds():
     assert {kind: dram(kind, 64).pj["read"].value for kind in ("LPDDR4", "DDR3")} == {"LPDDR4": 512, "DDR3": 4480}
     assert len(dram_kinds()) == 10
-    with pytest.raises(NoEstimateError, match="no published energy for the DRAM type 'HBM2e'; types: .*HBM2, "):
+    with pytest.raises(NoEstimateError, match=r"no published energy for the DRAM type 'HBM2e'; types: .*HBM2, "):
         dram("HBM2e", 64)
 
 
