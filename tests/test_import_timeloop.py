@@ -499,6 +499,20 @@ def test_template__of_cimloop_is_read_with_the_energies_of_a_run(tmp_path):
     assert f"DRAM: {why}" in [f"{note.key}: {note.why}" for note in foreign.notes]
 
 
+def test_v04__has_older_names_and_storages_without_room(read):
+    """As `arch_spec_examples` of its front end: `!Element`, and a dummy of depth 0 that joins two networks."""
+    older = V04.replace("!Component", "!Element")
+    assert older != V04
+    assert read(older, PROBLEM).architecture == read(V04, PROBLEM).architecture
+    dummy = "  - !Component {name: dummy, class: dummy_storage, attributes: {depth: 0, width: 16, datawidth: 16}}\n"
+    lines = V04.splitlines(keepends=True)
+    at = next(index for index, line in enumerate(lines) if "!Container" in line and index > 5)
+    added = read("".join([*lines[:at], dummy, *lines[at:]]), PROBLEM)
+    assert [level["name"] for level in added.architecture["levels"] if "dummy" in level["name"]] == []
+    with pytest.raises(SpecError, match="expected a map of keys, of one Einsum; name several in files of their own"):
+        read("problem: [{shape: {name: one}}]\n")
+
+
 def test_shape__may_stand_in_a_file_of_its_own(read):
     """As in Timeloop's folder `problem-shapes`."""
     shape = "shape:\n  name: gemm\n  dimensions: [M, N, K]\n  data-spaces:\n"

@@ -275,7 +275,8 @@ def _shapes(found: dict[str, list[Map | Seq]], notes: list[Note]) -> list[Proble
     shapes = list[ProblemShape]()
     for body in found.get("problem", ()):
         if not isinstance(body, Map):
-            raise refuse(body.mark, "expected a map of keys")
+            what = "expected a map of keys, of one Einsum"
+            raise refuse(body.mark, what, "name several in files of their own; `accelsim fuse` finds its own mapping")
         shape = read_shape(body, notes, _variables(found.get("variables", ())), found.get("shape", ()))
         first = shapes[0] if shapes else shape
         if shape.roles != first.roles:

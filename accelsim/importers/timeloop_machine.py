@@ -193,6 +193,10 @@ def _is_odd(part: Part) -> bool:
     return bool(kind) and not any(known.search(kind) for known in (_STORAGE, _COMPUTE, _SMALL))
 
 
+def _is_empty(attributes: Mapping[str, Value]) -> bool:
+    return 0 in (attributes.get("depth"), attributes.get("entries"))
+
+
 def _stores(part: Part) -> bool:
     return bool(_STORAGE.search(part.component) and {"depth", "entries", "sizeKB"} & part.attributes.keys())
 
@@ -222,8 +226,7 @@ class _NodeReader:
             if not isinstance(across, int | float) or across < 1 or instances % int(across):
                 what = f"{name}: meshX {quoted(str(across))} does not divide its {instances} instances"
                 raise refuse(local.mark, what)
-            empty = [attributes.get(key) for key in ("depth", "entries")]
-            network = local.get("class") == "dummy_storage" or 0 in empty
+            network = local.get("class") == "dummy_storage" or _is_empty(attributes)
             self.add(local, name, attributes, (int(across), instances // int(across)), network=network)
             for _, constraint in self.constraints(local, attributes):
                 self.parts[-1].constraints.append((self.parts[-1], constraint))
@@ -251,6 +254,7 @@ class _NodeReader:
         """Nodes of v0.4; a container's mesh and attributes hold for all nodes after it."""
         for node in tables(nodes):
             kind = node.tag.lstrip("!").removeprefix("Array")  # of CiMLoop
+            kind = "Component" if kind == "Element" else kind  # its name before v0.4
             if kind == "Nothing" or not self.value(node.get("enabled", True), inherited):
                 continue
             if kind in ("Parallel", "Hierarchical", "Pipelined"):
@@ -272,7 +276,7 @@ class _NodeReader:
                 self.mesh = (self.mesh[0] * fanout[0], self.mesh[1] * fanout[1])
             network = self.parts[-1] if fanout != (1, 1) else None
             if component:
-                self.add(node, name, attributes, self.mesh)
+                self.add(node, name, attributes, self.mesh, network=_is_empty(attributes))
                 if parallel is not None:
                     self.parts[-1].siblings = parallel
                     parallel.append(self.parts[-1])
