@@ -212,8 +212,11 @@ def _asked(architecture: Architecture, constraints: Constraints) -> list[LevelCo
     """What is asked of each level, or of each of its storage nodes: nothing of an axis that lies below another node."""
     names = [level.name for level in architecture.levels]
     asked = [constraints.of(name) for name in names]
-    registers, none = architecture.compute.operands, Block(only=frozenset())
-    asked = [replace(each, temporal=none) if each.level == registers else each for each in asked]
+    registers, no_loop = architecture.compute.operands, frozenset[str]()
+    asked = [
+        replace(each, temporal=replace(each.temporal, only=no_loop)) if each.level == registers else each
+        for each in asked
+    ]
     return [
         replace(each, x=Block(), y=Block()) if name == inner else each
         for each, name, inner in zip(asked, names, [*names[1:], ""], strict=True)
