@@ -441,5 +441,8 @@ SEARCHED = (
     Mutant("a mapping below what is proved is an answer", "population/census.py",
         "if self.bounds[column] > low * (1 + 1e-9):", "if False:",
         "test_known.py::test_prove__a_mapping_below_what_is_proved_is_no_answer"),
+    Mutant("loops that spread take words off a network with a limit", "population/extremes.py",
+        "elif self.charges.instance >= 0 and self.charges.mac > 0.0:", "elif self.charges.instance >= 0:",
+        "test_combined.py::test_census__limits_networks_to_compute_units_that_keep_little"),
 )
 # fmt: on

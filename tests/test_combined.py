@@ -144,6 +144,15 @@ def test_searches__equal_brute_force(group):
     assert looked > PROBLEMS / GROUPS * 0.4
 
 
+@pytest.mark.parametrize("seed", [20721, 21528])
+def test_census__limits_networks_to_compute_units_that_keep_little(seed):
+    """All words cross a network with a limit for good, and loops that spread inside it take none of them away."""
+    _, case = case_of(seed)
+    known = truth(*case, MOST)
+    assert known is not None
+    check_others(case, known)
+
+
 def test_remainders__equal_brute_force():
     looked = 0
     for seed in range(FIRST, FIRST + PROBLEMS):

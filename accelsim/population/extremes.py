@@ -280,7 +280,7 @@ class WorstSearch:
                 states.sums[:, -1] /= bound
         if self.charges.instance > slot.level:
             states.sums /= bound[:, None]
-        elif self.charges.instance >= 0:
+        elif self.charges.instance >= 0 and self.charges.mac > 0.0:  # so far nothing else is charged for good
             states.sums[:, VALUE] /= bound
 
     def _repeat_over(self, states: _PartialStates, slot: Slot, d: int, bound: Ints) -> None:
