@@ -6,10 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelsim import evaluate, load_workload
+from accelsim import evaluate, load_workload, map_einsum
+from accelsim.designs.soc import _doing
 from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.energy import EnergyEntry, EnergyTable, spelt
 from accelsim.inputs.errors import AccelsimError, SpecError
+from accelsim.inputs.machine_tables import energy_rows
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from tests.conftest import load_energy_table
 
@@ -192,3 +194,51 @@ def test_load_architecture__reports_the_mistakes_of_its_table(tmp_path, energies
 def test_spelt__makes_equal_sizes_equal(size):
     assert spelt(f"{size} KiB") == spelt(f"{size * 1024} B") == f"{size * 8192} bit"
     assert spelt(str(size)) == str(size)
+
+
+FORMATS = """architecture:
+  name: a
+  levels:
+    - {name: DRAM, word: 4 bit, energy: {read: 1 pJ, write: 1 pJ}}
+    - {name: BUF, size: 64 B, word: 4 bit, energy: {read: 1 pJ, write: 1 pJ}}
+  compute: {energy: {compute: {8 bit: 0.25 pJ, 4 bit: 0.125 pJ, 16 bit: 1 pJ}, source: test}}
+"""
+LAYERS = """workload:
+  name: mixed
+  layers:
+    - {name: four, bits: 4, gemm: {M: 4, N: 2, K: 4}}
+    - {name: eight, bits: {Weights: 4, Inputs: 8, Outputs: 16}, gemm: {M: 4, N: 2, K: 4}}
+    - {name: twelve, bits: {Weights: 12, Inputs: 4, Outputs: 4}, gemm: {M: 4, N: 2, K: 4}}
+    - {name: wide, bits: 17, gemm: {M: 4, N: 2, K: 4}}
+"""
+
+
+def test_compute__takes_the_energy_of_the_narrowest_format_that_holds_the_widest_input(tmp_path):
+    (tmp_path / "a.yaml").write_text(FORMATS)
+    (tmp_path / "w.yaml").write_text(LAYERS)
+    machine, layers = load_architecture(tmp_path / "a.yaml"), load_workload(tmp_path / "w.yaml").layers
+    costs = [map_einsum(machine, layer).best.compute_pj for layer in layers[:3]]
+    assert costs == [32 * 0.125, 32 * 0.25, 32 * 1.0]
+    assert [row["role"] for row in energy_rows(machine) if row["action"] == "compute"] == ["4 bit", "8 bit", "16 bit"]
+    assert _doing(machine, 3).mac_pj(layers[1]) == 0.75
+    with pytest.raises(
+        AccelsimError, match="wide: MAC has no energy of a multiply-accumulate of operands of 17 bit, only"
+    ):
+        map_einsum(machine, layers[3])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("8 bit:", "8:", "a.yaml:6:32: compute.energy.compute: '8' has no unit; write it like '128 KiB' or '16 bit'"),
+        ("8 bit:", "2 B:", "a.yaml:6:63: compute.energy.compute: a second energy for 16 bit"),
+        ("0.25 pJ", "-1 pJ", "a.yaml:6:39: compute.energy.compute.8 bit: '-1 pJ' is negative"),
+        ("0.25 pJ", "1 pJ/bit", "a.yaml:6:39: compute.energy.compute.8 bit: 'compute' has no energy per bit"),
+        ("{8 bit: 0.25 pJ, 4 bit: 0.125 pJ, 16 bit: 1 pJ}", "{}", "a.yaml:6:31: compute.energy.compute: expected an"),
+    ],
+)
+def test_compute__refuses_formats(tmp_path, old, new, message):
+    (tmp_path / "a.yaml").write_text(FORMATS.replace(old, new))
+    with pytest.raises(SpecError) as error:
+        load_architecture(tmp_path / "a.yaml")
+    assert message in str(error.value)

@@ -440,8 +440,8 @@ def _doing(machine: Architecture, many: int) -> Architecture:
         return machine
     compute = machine.compute
     table = dict(machine.energy.entries)
-    one = table[compute.name, "*", "compute"]
-    table[compute.name, "*", "compute"] = EnergyEntry(one.energy_pj * many, f"{many} x: {one.source}")
+    for key in [key for key in table if key[::2] == (compute.name, "compute")]:
+        table[key] = EnergyEntry(table[key].energy_pj * many, f"{many} x: {table[key].source}")
     slower = replace(compute, cycles_per_mac=compute.cycles_per_mac * many)
     return replace(machine, compute=slower, energy=EnergyTable(table))
 

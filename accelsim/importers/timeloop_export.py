@@ -323,7 +323,7 @@ def _energies(architecture: Architecture, stores: Sequence[_Store], einsum: Eins
         if store.containers and transfer is not None:
             tables.append(_row(architecture, list(store.containers)[-1], {"transfer": transfer.energy_pj}))
     compute = architecture.compute.name
-    actions = {"compute": entries.energy_pj(compute, "*", "compute")}
+    actions = {"compute": architecture.mac_pj(einsum)}
     actions |= written_energies(entries, compute, COMPUTE_ACTIONS)
     return [*tables, _row(architecture, compute, actions)]
 

@@ -51,7 +51,7 @@ from accelsim.inputs.sparsity import (
     with_metadata,
 )
 from accelsim.inputs.units import RATES, SIZES, Rate, decimal, listed
-from accelsim.inputs.workload import ROLES, Tensor
+from accelsim.inputs.workload import ROLES, Einsum, Tensor
 
 OVERLAPS = ("all", "steady", "none")
 """What of the fills and drains of a level overlaps with computing; in a steady state all but the first and last."""
@@ -226,6 +226,16 @@ class Architecture:
             return None
         each = (decimal(self.areas[name].area_um2) * self.instances(index) for index, name in enumerate(names))
         return float(sum(each))
+
+    def mac_pj(self, einsum: Einsum) -> float:
+        """Energy [pJ] of a multiply-accumulate of a layer: that of the narrowest operands that hold its widest one."""
+        name, bits = self.compute.name, max((each.bits for each in einsum.tensors if not each.output), default=0)
+        widths = self.energy.formats(name)
+        width = next((width for width in widths if width >= bits), None)
+        if widths and width is None:
+            what = f"{einsum.name}: {name} has no energy of a multiply-accumulate of operands of {bits} bit"
+            raise AccelsimError(f"{what}, only of {listed(map(str, widths))} bit; add `{bits} bit: … pJ`")
+        return self.energy.energy_pj(name, f"{width} bit", "compute")
 
     def has_hops(self, level: Level) -> bool:
         """Whether words on the network below a level cost energy by the links that they pass."""

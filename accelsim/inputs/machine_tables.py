@@ -36,7 +36,9 @@ def energy_rows(architecture: Architecture) -> list[dict[str, Any]]:
             rows += _by_role(architecture, f"{level.name} network", ["Outputs"], "return", (1, level.word_bits))
         if architecture.has_hops(level):
             rows += _by_role(architecture, f"{level.name} network", ROLES, "hop", (1, level.word_bits))
-    return rows + _by_role(architecture, architecture.compute.name, [], "compute", (None, None))
+    compute = architecture.compute.name
+    widths = [f"{bits} bit" for bits in architecture.energy.formats(compute)]
+    return rows + _by_role(architecture, compute, widths, "compute", (None, None))
 
 
 def _by_role(

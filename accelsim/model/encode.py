@@ -228,7 +228,7 @@ def encode(architecture: Architecture, einsum: Einsum) -> Encoded:
         links=np.array([level.link_transfers for level in levels])
         & np.isin(np.arange(1, len(levels) + 1), first_nodes(levels)),
         leak=leak,
-        mac=np.array([architecture.energy.energy_pj(architecture.compute.name, "*", "compute")], np.float64),
+        mac=np.array([architecture.mac_pj(einsum)], np.float64),
         mac_cycles=np.array([architecture.compute.cycles_per_mac], np.int64),
         nodes=np.array([(a, b) for a, b in itertools.pairwise(first_nodes(levels)) for _ in range(a, b)], np.int64),
         array=array,

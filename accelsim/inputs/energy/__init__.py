@@ -18,8 +18,10 @@ from accelsim.inputs.units import (
     ENERGIES,
     ENERGY_RATE_UNITS,
     ENERGY_UNITS,
+    SIZE_UNITS,
     Energy,
     QuantityError,
+    parse_positive_size_bits,
     parse_size_bits,
 )
 from accelsim.inputs.workload import ROLES
@@ -62,6 +64,11 @@ class EnergyTable:
         names = (action, "write") if action == "update" else (action,)
         keys = [(component, r, name) for name in names for r in (role, "*")]
         return next((self.entries[key] for key in keys if key in self.entries), None)
+
+    def formats(self, component: str) -> list[int]:
+        """Widths of operands [bit] of which a multiply-accumulate has an energy of its own, narrowest first."""
+        own = (role for name, role, action in self.entries if (name, action) == (component, "compute") and role != "*")
+        return sorted(int(role.removesuffix(" bit")) for role in own)
 
     def energy_pj(self, component: str, role: str, action: str) -> float:
         """Energy [pJ] of an action; a missing entry is an error, never zero."""
@@ -219,9 +226,12 @@ def energy_key(action: str, default: str = "from the energy table") -> Key:
         return Key(node_of(units), "energy that leaks in a cycle, of one instance", "none", "pJ")
     if action == "return":
         return Key(node_of(units), "energy of a partial sum that comes back to one child", "as `transfer`", ENERGIES)
+    if action == "compute":
+        what = "energy of a multiply-accumulate; one value, or one by the bits of its operands"
+        widths = forms.named(units, forms.quantity(SIZE_UNITS))
+        return Key(node_of(forms.either(units, widths)), what, default, ENERGIES)
     if action not in _OF_ACCESSES:
-        of = "a multiply-accumulate" if action == "compute" else f"a {action.replace('_', ' ')}"
-        return Key(node_of(units), f"energy of {of}", default if action == "compute" else "none", ENERGIES)
+        return Key(node_of(units), f"energy of a {action.replace('_', ' ')}", "none", ENERGIES)
     what = f"energy of {_OF_ACCESSES[action]}"
     default = "as `write`" if action == "update" else default
     roles = by_role(node_of(units), f"{what},", default, ENERGIES)
@@ -307,10 +317,30 @@ def read_energies(energy: Fields, actions: Iterable[str]) -> Written:
         if isinstance(node, MapNode) and action in _BY_ROLE:
             by_role = Fields(node, energy.problems, ROLES)
             values = {(role, action): _energy(by_role.get(role), action, energy.problems) for role in ROLES}
+        elif isinstance(node, MapNode) and action == "compute":
+            values = _by_width(node, energy.problems)
         else:
             values = {("*", action): _energy(node, action, energy.problems)}
         found |= {key: value for key, value in values.items() if value is not None}
     return found
+
+
+def _by_width(node: MapNode, problems: Problems) -> dict[tuple[str, str], Energy | None]:
+    """Read energies of multiply-accumulates by the width of their operands; that of the widest stands for all."""
+    found: dict[int, Energy | None] = {}
+    for key, each in node.entries.items():
+        try:
+            bits = parse_positive_size_bits(key)
+        except QuantityError as error:
+            problems.add(node.key_marks[key], f"{node.path}: {error.what}", error.hint)
+            continue
+        if bits in found:
+            problems.add(node.key_marks[key], f"{node.path}: a second energy for {bits} bit")
+        found[bits] = _energy(each, "compute", problems)
+    if not node.entries:
+        problems.add(node, "expected an energy, or one for each width such as `8 bit`, got an empty mapping")
+    widest = {("*", "compute"): found[max(found)]} if found else {}
+    return {**{(f"{bits} bit", "compute"): value for bits, value in found.items()}, **widest}
 
 
 def _energy(node: Node | None, action: str, problems: Problems) -> Energy | None:

@@ -220,7 +220,8 @@ class _Relax:
         cycle, energy_pj = min(each for each, _ in work), min(each for _, each in work)
         if not cycle:
             raise AccelsimError("a tensor has no word that is not zero")
-        self.entries[self.old.compute.name, "*", "compute"] = EnergyEntry(energy_pj, _SOURCE)
+        for key in [key for key in self.entries if key[::2] == (self.old.compute.name, "compute")]:
+            self.entries[key] = EnergyEntry(energy_pj, _SOURCE)
         return cycle
 
     def _work(self, kinds: Sequence[str]) -> tuple[float, float]:
@@ -247,7 +248,7 @@ class _Relax:
             there = self.density[tensor.name] / (1.0 - empty[tensor.name]) if empty[tensor.name] < 1 else 1.0
             given.append((min(1.0, there), self._may_be_located(tensor)))
         shares, name = compute_shares(given, sparse), self.old.compute.name
-        full = self.old.energy.energy_pj(name, "*", "compute")
+        full = self.old.mac_pj(self.einsum)
         gated = min(full, first_energy(self.old, name, COMPUTE_ENERGY["gated"]))
         skipped = min(gated, first_energy(self.old, name, COMPUTE_ENERGY["skipped"]))
         energy = count * (shares.actual * full + shares.gated * gated + shares.skipped * skipped) + stopped * gated
