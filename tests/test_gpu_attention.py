@@ -15,6 +15,7 @@ from accelsim.cli import main as cli
 from accelsim.gpu.attention import (
     DECODE,
     KEYS,
+    MLA_DECODE,
     PREFILL,
     attention_shapes,
     can_fuse,
@@ -271,6 +272,37 @@ def test_fit_sets__an_unseen_family_has_the_constants_of_the_stack_on_its_path()
         new = rows_of([load_gpu(name)], DECODE, made, start | {"launch_us": of_path[path]})
         assert found.of(new.gpus[0], "A/a").family == path
         assert predict(DECODE, new, found) == pytest.approx(new.time_us, rel=0.1)
+
+
+def test_fit_sets__rows_faster_than_their_bytes_serve_their_own_family_alone():
+    """An eighth of the A100's rows take half as long as DRAM needs for them: the cache that they read was another."""
+    pytest.importorskip("scipy")
+    made = shapes(batch=np.tile([1, 2, 4, 8, 16, 32, 64, 128], 50), heads=32, tokens=1, cached=8192)
+    start = {name: one.start for name, one in DECODE.constants.items()}
+    known = [rows_of([load_gpu(name)], DECODE, made, start) for name in ("h100", "a100")]
+    least_us = made["batch"] * 8193 * 8 * 256 * 2 / 2039e9 * 1e6
+    much = made["batch"] == 128
+    known[1] = replace(known[1], time_us=np.where(much, least_us / 2, known[1].time_us))
+    found = {one.family: one for one in fit_sets(DECODE, joined(known)).sets}
+    fitted, wrong = (~known[1].held).sum(), (much & ~known[1].held).sum()
+    assert (found["ampere 8"].rows, found["mma"].rows) == (fitted, fitted - wrong)
+    assert found[""].rows == fitted - wrong + (~known[0].held).sum()
+    assert found["mma"].values["memory"] == pytest.approx(start["memory"], rel=0.05)
+
+
+def test_decode__latent_heads_share_a_tile_of_64_where_operands_come_from_registers():
+    """As many cycles on an A100 and an L40S where shared memory is what all wait for; on an H100 only heads count."""
+    constants = {name: one.start for name, one in MLA_DECODE.constants.items()} | {"smem": 9.0, "part_keys": 1e6}
+    cycles = {}
+    for name in ("a100", "l40s", "h100"):
+        gpu = load_gpu(name)
+        made = latent_shapes(batch=1, tokens=1, heads=[1, 64, 128], cached=8192, absorbed=True)
+        one, many, twice = MLA_DECODE.parts(gpu, made, constants)["keys and values"].tolist()
+        cycles[name] = one * gpu.boost_hz * 1e-6 / 8193
+        assert (many == pytest.approx(one, rel=1e-3)) == (name != "h100")
+        assert twice == pytest.approx(many, rel=1e-3) or name == "h100"  # two blocks on two SMs
+    assert cycles["a100"] == pytest.approx(9 * 64 / 16 * (576 + 512) * 2 / 128, rel=0.01)
+    assert cycles["l40s"] == pytest.approx(cycles["a100"], rel=0.01)
 
 
 def test_prefill__in_fp8_gains_where_operands_come_from_shared_memory():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -84,6 +85,16 @@ def test_shipped__errors_of_held_out_rows(shared, name):
         rows = table.rows.take(table.rows.held)
         error = np.abs(predict(table.kind, rows, shipped(table.kind.name)) / rows.time_us - 1)
         assert all(np.median(error[rows.which == at]) < REACH[name] for at in range(len(rows.gpus)))
+
+
+def test_nccl__launches_are_cycles():
+    """At 1.7 GHz a launch is what the constant says; at 0.85 GHz it takes twice as long, and hops take the same."""
+    constants = {name: one.start for name, one in NCCL.constants.items()}
+    made = collective_shapes("all_gather", 8, 1024)
+    for clock in (1.7e9, 0.85e9):
+        parts = NCCL.parts(replace(load_gpu("h100"), boost_hz=clock), made, constants)
+        assert parts["launch"] == pytest.approx(constants["launch_us"] * 1.7e9 / clock)
+        assert parts["steps"] == pytest.approx(7 * constants["hop_us"])
 
 
 def test_gpu_collective__prints_what_it_is_made_of(capsys):

@@ -15,13 +15,12 @@ from accelsim.gpu.kernel_tables import OPERATORS, is_kernel_table, read_kernels
 from accelsim.gpu.quantised import (
     EXPERTS,
     PRECISIONS,
+    PRODUCT,
     SCALING,
     experts_shapes,
     loads_of,
     pass_shapes,
     product_shapes,
-    time_experts,
-    time_products,
 )
 from accelsim.inputs.errors import AccelsimError
 
@@ -82,8 +81,8 @@ def test_times__grow_with_work_on_each_gpu(gpu):
         return
     sizes = [2**power for power in range(5, 15)]
     for times in (
-        time_experts(gpu, experts_shapes(["fp8"] * 10, **{**MIXTURE, "tokens": sizes})),
-        time_products(gpu, product_shapes(gpu, ["nvfp4"] * 10, [1024] * 10, 4096, sizes)),
+        time_kernels(EXPERTS, gpu, experts_shapes(["fp8"] * 10, **{**MIXTURE, "tokens": sizes})),
+        time_kernels(PRODUCT, gpu, product_shapes(gpu, ["nvfp4"] * 10, [1024] * 10, 4096, sizes)),
         time_kernels(SCALING, gpu, pass_shapes(sizes, 8192, scaling=True)),
     ):
         assert all(after >= before for before, after in itertools.pairwise(times.time_us.tolist()))
@@ -92,9 +91,10 @@ def test_times__grow_with_work_on_each_gpu(gpu):
 
 def test_experts__crowded_tokens_read_fewer_weights_and_shared_experts_take_less():
     few = {**MIXTURE, "tokens": 32}
-    even, crowded = (time_experts(H100, experts_shapes("bf16", **few, skew=skew), "trtllm") for skew in (0.0, 1.2))
+    skewed = [experts_shapes("bf16", **few, skew=skew) for skew in (0.0, 1.2)]
+    even, crowded = (time_kernels(EXPERTS, H100, made, "trtllm") for made in skewed)
     assert crowded.parts_us["products"][0] < even.parts_us["products"][0]
-    alone, shared = (time_experts(H100, experts_shapes("bf16", **MIXTURE, ranks=n), "trtllm") for n in (1, 8))
+    alone, shared = (time_kernels(EXPERTS, H100, experts_shapes("bf16", **MIXTURE, ranks=n), "trtllm") for n in (1, 8))
     assert shared.time_us[0] < alone.time_us[0] / 3
 
 

@@ -24,7 +24,7 @@ from accelsim.gpu.calibration import calibrate, mode_of
 from accelsim.gpu.catalogue import BYTES, Gpu, catalogue, load_gpu, may_be, packed, wide_format
 from accelsim.gpu.collectives import collective_shapes, time_collective
 from accelsim.gpu.decoder import Decoder, load_decoder
-from accelsim.gpu.fitted import KernelTimes
+from accelsim.gpu.fitted import KernelTimes, time_kernels
 from accelsim.gpu.gemm import LARGEST, Setup
 from accelsim.gpu.kernel import best_kernels, operator, time_operators
 from accelsim.gpu.kernel_tables import is_kernel_table, validate_kernels
@@ -32,7 +32,7 @@ from accelsim.gpu.measured import read_measured
 from accelsim.gpu.memory import too_large
 from accelsim.gpu.network import gemms_of, network_kernels, product_of, turned
 from accelsim.gpu.profile import compare_profile, kernels_of, read_profile
-from accelsim.gpu.quantised import PRECISIONS, experts_shapes, precision_of, product_shapes, time_experts, time_products
+from accelsim.gpu.quantised import EXPERTS, PRECISIONS, PRODUCT, experts_shapes, precision_of, product_shapes
 from accelsim.gpu.serve import Request, Split, front, misfit, refusal, serve
 from accelsim.gpu.train import Training, lacking, misfit_of, train
 from accelsim.gpu.validation import GemmValidation, validate_gemm
@@ -256,7 +256,7 @@ def gpu_moe_command(arguments: argparse.Namespace) -> int:
     gpu = load_gpu(arguments.gpu, arguments.mig)
     sizes = taken(arguments, "tokens", "hidden", "inter", "experts", "top", "skew")
     shapes = experts_shapes(arguments.precision, **sizes, ranks=arguments.ep, gated=1 if arguments.plain else 2)
-    times = time_experts(gpu, shapes, arguments.stack)
+    times = time_kernels(EXPERTS, gpu, shapes, arguments.stack)
     return _operator_answer(arguments, gpu, f"experts in {arguments.precision}", times)
 
 
@@ -264,7 +264,7 @@ def gpu_product_command(arguments: argparse.Namespace) -> int:
     """Time a product in a narrow format."""
     gpu = load_gpu(arguments.gpu, arguments.mig)
     shapes = product_shapes(gpu, arguments.precision, arguments.m, arguments.n, arguments.k)
-    times = time_products(gpu, shapes, arguments.stack)
+    times = time_kernels(PRODUCT, gpu, shapes, arguments.stack)
     return _operator_answer(arguments, gpu, f"product in {arguments.precision}", times)
 
 

@@ -9,6 +9,7 @@ those after it too.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy as np
 from accelsim.gpu.catalogue import BYTES, Gpu, no_format, number_format, wide_format
 from accelsim.gpu.constants import Floats
 from accelsim.gpu.fitted import (
+    CLOCK,
     Constant,
     Constants,
     KernelTimes,
@@ -40,12 +42,19 @@ _EXPONENTIALS = 16.0
 """Exponentials of an SM and cycle (CUDA programming guide, throughput of special functions)."""
 _SM_BYTES = 64.0
 """Bytes that an SM takes from L2 in a cycle (NVIDIA A100 white paper)."""
+_SHARED_BYTES = 128.0
+"""Bytes that the shared memory of an SM gives in a cycle (CUDA programming guide)."""
 _ROWS = 16.0
 """Rows of the narrowest tile of a tensor core, which the query heads of a key-value head share."""
+_LATENT_ROWS = 64.0
+"""Rows of a block of latent attention where operands come from registers: an A100 and an L40S take as long for 64 heads
+as for one, and twice as long for 128 (measured rows)."""
+_TOGETHER = 4.0
+"""Norm of the times of multiply-adds and shared memory, as in the model of products."""
 _WIDE = 32.0
 """Query heads of a key-value head above which some stacks take another kernel (TensorRT-LLM, XQA)."""
 _MOVED = 2.0
-"""Bytes of a word of the result; also of Q before it is quantised."""
+"""Bytes of a word of the result and of operands in registers; also of Q before it is quantised."""
 
 
 def queries_of(gpu: Gpu, shapes: Shapes) -> Floats:
@@ -130,9 +139,6 @@ def _least(gpu: Gpu, shapes: Shapes) -> tuple[Floats, Floats]:
     return operations / _peak(gpu, shapes["query_bytes"]), (own + cache) / (gpu.dram_bytes_per_s * 1e-6)
 
 
-_CLOCK = 1.7e9
-"""Clock [Hz] at which fixed times are: a chain of dependent instructions and loads takes cycles."""
-
 _PREFILL = {
     "launch_us": Constant(6.0, 0.5, 60.0, "launches, and what no size changes; at 1.7 GHz, as all that is fixed here"),
     "math": Constant(0.7, 0.05, 1.5, "share of the BF16 peak"),
@@ -154,7 +160,7 @@ _PREFILL = {
 def _prefill_parts(gpu: Gpu, shapes: Shapes, constants: Constants) -> Parts:
     """Tiles over SMs, the longest last; then the passes over Q, K, V and the result."""
     tokens, cycles = shapes["tokens"], gpu.boost_hz * 1e-6
-    fixed = _CLOCK / gpu.boost_hz
+    fixed = CLOCK / gpu.boost_hz
     count, keys, last = tiles_of(gpu, shapes)
     rows = np.minimum(queries_of(gpu, shapes), np.ceil(tokens / _ROWS) * _ROWS)
     of_queries, of_cache = ("fp8_math", "fp8_cache") if operand_path(gpu) == "async" else ("fp8_mma", "fp8_mma")
@@ -198,6 +204,7 @@ _DECODE = {
     "block_us": Constant(1.0, 0.01, 20.0, "start and end of a block"),
     "head_us": Constant(0.02, 0.0005, 5.0, "of each query head that an SM has"),
     "math": Constant(0.3, 0.003, 2.0, "share of the BF16 peak"),
+    "smem": Constant(1.5, 0.05, 10.0, "cycles of shared memory for operands in registers, of those at 128 B a cycle"),
     "part_keys": Constant(256.0, 16.0, 1e6, "fewest keys of a part"),
     "imbalance": Constant(0.5, 0.01, 1.0, "share of the last round's idle SMs that counts"),
     "own_reads": Constant(0.05, 0.001, 1.0, "how far query heads read K and V themselves: many, or with a window"),
@@ -211,12 +218,17 @@ _DECODE = {
 def _decode_parts(gpu: Gpu, shapes: Shapes, constants: Constants) -> Parts:
     """Keys split over SMs where heads are few: an SM's loads and products, beside what DRAM and L2 take for all."""
     batch, cycles = shapes["batch"], gpu.boost_hz * 1e-6
-    slower = _CLOCK / gpu.boost_hz
+    slower = CLOCK / gpu.boost_hz
     seen = shapes["cached"] + shapes["tokens"]
     window = shapes["window"]
     seen = np.where(window > 0, np.minimum(seen, window), seen)
     group = shapes["heads"] / shapes["kv_heads"]
     again = 1 + (group - 1) * np.where((window > 0) | (group > _WIDE), constants["own_reads"], 0)
+    rows, both, fill = np.maximum(group, _ROWS), shapes["head_size"] + shapes["value_size"], np.zeros_like(group)
+    if operand_path(gpu) == "mma":  # each 16 rows read keys and values from shared memory for themselves
+        latent = shapes["cache_words"] < both
+        again, rows = np.where(latent, np.ceil(group / _LATENT_ROWS), again), np.where(latent, _LATENT_ROWS, rows)
+        fill = constants["smem"] * rows / _ROWS * both * _MOVED / (_SHARED_BYTES * cycles)
     row = shapes["cache_words"] * shapes["cache_bytes"]
     cache = batch * shapes["kv_heads"] * seen * row
     own, _ = _bytes(shapes)
@@ -224,9 +236,9 @@ def _decode_parts(gpu: Gpu, shapes: Shapes, constants: Constants) -> Parts:
     cold = once * gone(gpu, once, constants["residency"]) * (1 + (again - 1) * constants["dram_reads"])
     memory = cold / (gpu.dram_bytes_per_s * 1e-6 * constants["memory"])
     memory = memory + (once * again - cold) / (gpu.l2_bytes_per_s * 1e-6 * constants["l2"])
-    both = shapes["head_size"] + shapes["value_size"]
     rate = gpu.flops(wide_format(gpu)) / gpu.sms * 1e-6 * constants["math"]
-    key = np.maximum(row / (_SM_BYTES * cycles), 2 * np.maximum(group, _ROWS) * both / rate)
+    products = ((2 * rows * both / rate) ** _TOGETHER + fill**_TOGETHER) ** (1 / _TOGETHER)
+    key = np.maximum(row / (_SM_BYTES * cycles), products)
     blocks = batch * shapes["kv_heads"] * again
     parts = np.maximum(1.0, np.minimum(gpu.sms / blocks, seen / constants["part_keys"]))
     used = blocks * parts / gpu.sms
@@ -259,10 +271,12 @@ def _decode_variant(shapes: Shapes) -> Names:
     return names
 
 
-PREFILL = OperatorKind("attention prefill", _PREFILL, _prefill_parts, _least, _prefill_variant, operand_path)
-DECODE = OperatorKind("attention decode", _DECODE, _decode_parts, _least, _decode_variant, operand_path)
-MLA_PREFILL = OperatorKind("latent attention prefill", _PREFILL, _prefill_parts, _least, _prefill_variant, operand_path)
-MLA_DECODE = OperatorKind("latent attention decode", _DECODE, _decode_parts, _least, _decode_variant, operand_path)
+_kind = partial(OperatorKind, least=_least, path=operand_path, compulsory=True)
+PREFILL = _kind("attention prefill", _PREFILL, _prefill_parts, variant=_prefill_variant)
+DECODE = _kind("attention decode", _DECODE, _decode_parts, variant=_decode_variant)
+MLA_PREFILL = _kind("latent attention prefill", _PREFILL, _prefill_parts, variant=_prefill_variant)
+_LATENT_DECODE = _DECODE | {"math": Constant(0.8, 0.003, 2.0, _DECODE["math"].meaning)}
+MLA_DECODE = _kind("latent attention decode", _LATENT_DECODE, _decode_parts, variant=_decode_variant)
 LATENT, ROTARY, HEAD = 512, 64, 128
 """Words of DeepSeek's latent vector, of the part of a key with its position, and of a head without it (DeepSeek-V2)."""
 _LEAST = {

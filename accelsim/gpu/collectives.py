@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from accelsim.gpu.catalogue import Gpu
 from accelsim.gpu.constants import Floats
 from accelsim.gpu.fitted import (
+    CLOCK,
     Constant,
     Constants,
     KernelTimes,
@@ -71,7 +72,7 @@ def sent_of(shapes: Shapes) -> tuple[Floats, Floats]:
 
 
 _RING = {
-    "launch_us": Constant(5.0, 0.5, 60.0, "a message of a byte, without its steps"),
+    "launch_us": Constant(5.0, 0.5, 60.0, "a message of a byte, without its steps; at 1.7 GHz"),
     "hop_us": Constant(1.0, 0.05, 10.0, "a step, flags written with the data (LL and LL128 of NCCL)"),
     "flagged": Constant(0.2, 0.01, 1.0, "share of the link that such data has"),
     "simple_us": Constant(8.0, 0.3, 100.0, "what the simple protocol takes longer to begin"),
@@ -86,6 +87,7 @@ _RING = {
 _ONE_SHOT = {
     "floor_us": Constant(3.0, 0.3, 200.0, "least time, as of a launch without a CUDA graph"),
     **_RING,
+    "launch_us": Constant(5.0, 0.5, 60.0, "a message of a byte, without its steps"),
     "one_shot": Constant(0.4, 0.02, 1.2, "share of the link where each GPU reads all others' data"),
     "two_shot": Constant(0.4, 0.02, 1.2, "share of it where each adds up a part, which the others then read"),
     "two_shot_us": Constant(1.0, 0.05, 20.0, "what the second phase takes beside its data"),
@@ -116,7 +118,8 @@ def _ring(gpu: Gpu, shapes: Shapes, constants: Constants) -> tuple[Floats, Float
 
 def _nccl_parts(gpu: Gpu, shapes: Shapes, constants: Constants) -> Parts:
     steps, data, _ = _ring(gpu, shapes, constants)
-    return {"launch": np.full_like(steps, constants["launch_us"]), "steps": steps, "data": data}
+    launch = constants["launch_us"] * CLOCK / gpu.boost_hz
+    return {"launch": np.full_like(steps, launch), "steps": steps, "data": data}
 
 
 def _one_shot_parts(gpu: Gpu, shapes: Shapes, constants: Constants) -> Parts:

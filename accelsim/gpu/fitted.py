@@ -78,6 +78,9 @@ class OperatorKind:
         Name of the kernel that a stack takes for a shape, str[P]; constants are fitted for each.
     path : callable
         What decides which kernels libraries have for a GPU; families of one path are nearer to each other.
+    compulsory : bool
+        Whether no kernel can do without the bytes of `least`. Rows that take less than those beyond L2 do at the
+        bandwidth of the data sheet moved others than they say; constants for GPUs of other families leave them out.
     """
 
     name: str
@@ -86,8 +89,11 @@ class OperatorKind:
     least: Callable[[Gpu, Shapes], tuple[Floats, Floats]]
     variant: Callable[[Shapes], Names]
     path: Callable[[Gpu], str] = one_path
+    compulsory: bool = False
 
 
+CLOCK = 1.7e9
+"""Clock [Hz] at which fixed times are: a chain of dependent instructions and loads takes cycles."""
 _SHARPNESS = 3.0
 """How suddenly data no longer stays in L2, as in the model of products."""
 
@@ -351,10 +357,11 @@ def fit_sets(kind: OperatorKind, rows: Rows) -> Fitted:
     found: dict[tuple[str, str, str], FittedSet] = {}
     variants, families = kind.variant(rows.shapes), rows.families
     paths = np.array([kind.path(gpu) for gpu in rows.gpus])[rows.which]
-    everything = np.ones(len(rows), dtype=bool)
+    everything, possible = np.ones(len(rows), dtype=bool), _possible(kind, rows)
 
     def add(key: tuple[str, str, str], members: NDArray[np.bool_], *near: tuple[str, str, str]) -> None:
         """Fit a set near the first one of several that there is."""
+        members = members if key[2] in families else members & possible
         if members.sum() < _LEAST_ROWS:
             return
         prior = next((found[other].values for other in near if other in found), start)
@@ -369,8 +376,8 @@ def fit_sets(kind: OperatorKind, rows: Rows) -> Fitted:
         for places in (paths, families) if not stack.startswith("/") else ():
             for name in sorted(set(places[members].tolist()) - {""}):
                 at = members & (places == name)
-                near = ((stack, "", name), (stack, variant, str(paths[at][0])), (stack, variant, ""))
-                add((stack, variant, name), at, *near)
+                wider = ((stack, variant, str(paths[at][0])), (stack, variant, ""))
+                add((stack, variant, name), at, (stack, "", name), *(wider if stack or places is families else ()))
 
     levels("", "", everything, "")
     libraries = np.array([library_of(stack) for stack in rows.stack.tolist()])
@@ -386,6 +393,16 @@ def fit_sets(kind: OperatorKind, rows: Rows) -> Fitted:
         for variant in kernels if len(kernels) > 1 else []:
             levels(stack, variant, of_stack & (variants == variant), stack)
     return Fitted(tuple(found.values()))
+
+
+def _possible(kind: OperatorKind, rows: Rows) -> NDArray[np.bool_]:
+    """Rows that take as long as their compulsory bytes, less what L2 holds, do at the bandwidth of the data sheet."""
+    found = np.ones(len(rows), dtype=bool)
+    for which, gpu in enumerate(rows.gpus) if kind.compulsory else ():
+        at = np.flatnonzero(rows.which == which)
+        _, moving_us = kind.least(gpu, {name: sizes[at] for name, sizes in rows.shapes.items()})
+        found[at] = rows.time_us[at] >= moving_us - gpu.l2_bytes / gpu.dram_bytes_per_s * 1e6
+    return found
 
 
 def _fit(kind: OperatorKind, rows: Rows, prior: Constants, prior_weight: float) -> dict[str, float]:

@@ -19,7 +19,6 @@ from accelsim.gpu.constants import COMMON, Floats, compute_class
 from accelsim.gpu.fitted import (
     Constant,
     Constants,
-    KernelTimes,
     Names,
     OperatorKind,
     Parts,
@@ -27,7 +26,6 @@ from accelsim.gpu.fitted import (
     gone,
     one_variant,
     shapes_of,
-    time_kernels,
 )
 from accelsim.gpu.gemm import Gemms, time_gemms
 from accelsim.inputs.errors import AccelsimError
@@ -319,19 +317,3 @@ def experts_shapes(
     if not ((found["skew"] >= 0) & (found["skew"] <= 10)).all():
         raise AccelsimError("skew must be a number from 0 (equal shares) to 10")
     return found
-
-
-def time_products(gpu: Gpu, shapes: Shapes, stack: str = "") -> KernelTimes:
-    """Time of products in narrow formats [us], quantising their inputs where the stack does.
-
-    Raises AccelsimError if no such stack was measured.
-    """
-    return time_kernels(PRODUCT, gpu, shapes, stack)
-
-
-def time_experts(gpu: Gpu, shapes: Shapes, stack: str = "") -> KernelTimes:
-    """Time of both products of a mixture of experts, with the activation and the moves between [us].
-
-    Raises AccelsimError if no such stack was measured.
-    """
-    return time_kernels(EXPERTS, gpu, shapes, stack)

@@ -25,7 +25,7 @@ from accelsim.gpu.catalogue import Gpu, wide_format
 from accelsim.gpu.collectives import NCCL, ONE_SHOT, OPERATIONS, collective_shapes, time_collective
 from accelsim.gpu.constants import Floats, board_power_w, compute_class
 from accelsim.gpu.decoder import Decoder
-from accelsim.gpu.fitted import KernelTimes, OperatorKind, Shapes, shipped
+from accelsim.gpu.fitted import KernelTimes, OperatorKind, Shapes, shipped, time_kernels
 from accelsim.gpu.gemm import Gemms, Setup, time_gemms
 from accelsim.gpu.kernel import time_operators
 from accelsim.gpu.quantised import (
@@ -36,8 +36,6 @@ from accelsim.gpu.quantised import (
     multiplied_in,
     precision_of,
     product_shapes,
-    time_experts,
-    time_products,
 )
 
 WIDE = 2.0
@@ -124,7 +122,7 @@ class Pricing:
 
     def _narrow(self, m: Floats, n: Floats, k: Floats, _: Floats) -> _Cost:
         shapes = product_shapes(self.gpu, self.precision, m, n, k)
-        return self._cost(PRODUCT, shapes, time_products(self.gpu, shapes, self._stack_of(PRODUCT)))
+        return self._cost(PRODUCT, shapes, time_kernels(PRODUCT, self.gpu, shapes, self._stack_of(PRODUCT)))
 
     def _attention(self, batch: Floats, tokens: Floats, cached: Floats, heads: Floats, kv_heads: Floats) -> _Cost:
         one, latent = bool(tokens[0] == 1), self.decoder.latent
@@ -151,7 +149,7 @@ class Pricing:
             skew=self.skew,
             gated=1 + self.decoder.gated,
         )
-        return self._cost(EXPERTS, shapes, time_experts(self.gpu, shapes, self._stack_of(EXPERTS)))
+        return self._cost(EXPERTS, shapes, time_kernels(EXPERTS, self.gpu, shapes, self._stack_of(EXPERTS)))
 
     def _move(self, words: Floats) -> _Cost:
         time_us = time_operators(self.gpu, "relu", words / 2, WIDE, self.mode.constants)
