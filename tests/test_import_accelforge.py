@@ -786,16 +786,22 @@ def test_arrays_that_compute_in_memory__cost_what_they_cost_in_accelforge(shared
     assert found.best.cycles / float(machine.clock_hz) == pytest.approx(seconds, rel=1e-6)
 
 
-@pytest.mark.parametrize("name", ["isaac_isca_2016", "albireo_isca_2021"])
-def test_arrays__of_many_axes_are_filled_by_the_layer_that_is_sized_for_them(shared, tmp_path, name):
-    """Each part costs 1 pJ; the layer of the file has work for every multiplier in one go."""
+@pytest.mark.parametrize(("name", "energy_pj"), [("isaac_isca_2016", 2.2016e6), ("albireo_isca_2021", None)])
+def test_arrays__of_many_axes_are_filled_by_the_layer_that_is_sized_for_them(shared, tmp_path, name, energy_pj):
+    """Each action of a part costs 1 pJ; the layer of the file has work for every multiplier in one go.
+
+    AccelForge 1.0.467 finds the same energy for its ISAAC, part by part: its input buffer is full beforehand, results stay
+    in its output buffer, and a dummy memory is written and read once for each word that passes.
+    """
     shutil.copytree(shared / "foreign/accelforge/arches/compute_in_memory", tmp_path / "arches")
     path = tmp_path / "arches" / f"{name}.yaml"
+    text = re.sub(r"\n    (energy|leak_power)_scale: [^\n]*", "", path.read_text())
     own = r"\1    actions: [{name: read, energy: 1e-12}, {name: write, energy: 1e-12}]\n"
-    path.write_text(re.sub(r"(- !(?:Toll|Memory)[^\n]*\n    name: \w+[^\n]*\n)", own, path.read_text()))
+    path.write_text(re.sub(r"(- !(?:Toll|Memory)[^\n]*\n    name: \w+[^\n]*\n)", own, text))
     foreign = read_foreign([path])
     machine, (layer,) = machine_of(foreign), layers_of(foreign)
     constraints = load_constraints({"constraints": foreign.constraints}, machine, layer)
     found = map_einsum(machine, layer, constraints=constraints)
     assert found.certificate.proved
+    assert energy_pj is None or found.best.energy_pj == pytest.approx(energy_pj, rel=1e-9)
     assert found.best.compute_used == machine.macs

@@ -24,12 +24,14 @@ from accelsim.importers.accelforge_arrays import (
     add_toll,
     array_clock,
     array_names,
+    charge_passing,
     close_tolls,
     is_modelled,
     outside,
     refuse_unknown,
     settle_actions,
     signed_histograms,
+    start_full,
     store_slices,
     stored_bits,
     stores,
@@ -271,8 +273,13 @@ def _architecture(arch: Map, nodes: Sequence[Map], machine: AccelForgeMachine) -
         if node.tag == "!Memory":
             level = _level(node, name, machine)
             kept["Above"] |= kept[name]
-            levels.append(level if stores(node, level, machine) else bare_level(name, level["word"]))
+            if levels and not stores(node, level, machine):  # it passes words on, each once
+                charge_passing(node, levels[-1], ("read", "write"), machine)
+                level = bare_level(name, level["word"])
+            levels.append(level)
     close_tolls(levels)
+    if levels[0]["name"] == "Outside":
+        start_full(levels[1:])
     machine.clock_hz = clock_hz
     compute = _compute(nodes[-1], machine)
     compute |= {"cycles_per_mac": slices} if slices > 1 else {}

@@ -183,6 +183,21 @@ def outside(first: Map, machine: AccelForgeMachine) -> list[dict[str, Any]]:
     return [{"name": "Outside", **kind, "word": f"{machine.word} bit", "energy": energy}]
 
 
+def start_full(levels: Sequence[dict[str, Any]]) -> None:
+    """Let words lie in the outermost part that keeps them, and results stay there: bringing them costs nothing."""
+    before: set[str] = set()
+    for level in levels:
+        energy, stored = level.get("energy", {}), set(ROLE_NAMES.values()) - set(level.get("bypass", ()))
+        fresh = set(level.get("keep", ())) - before
+        before |= stored
+        if fresh and "write" in energy:
+            write = energy["write"] if isinstance(energy["write"], dict) else dict.fromkeys(stored, energy["write"])
+            if "Outputs" in fresh:
+                energy["update"] = {"Outputs": write["Outputs"]}
+                level["drain_reads"] = False
+            energy["write"] = {role: "0 pJ" if role in fresh else each for role, each in write.items()}
+
+
 def settle_actions(node: Map, machine: AccelForgeMachine, *, arrays: bool) -> None:
     """Give each action of a node what the node says of all of them, and the scales to its energy and rate.
 
@@ -243,15 +258,20 @@ def add_toll(node: Map, name: str, machine: AccelForgeMachine) -> None:
     here = levels[-1]
     here["tolls"] = [*here.get("tolls", []), name]
     here["name"] = "-".join(here["tolls"])
+    charge_passing(node, above, ("read",), machine)
+    watt = machine.number(node, "leak_power", 0) * machine.number(node, "leak_power_scale", 1)
+    here["leak_pj"] = here.get("leak_pj", 0.0) + watt / machine.clock_hz * 1e12
+
+
+def charge_passing(node: Map, above: dict[str, Any], actions: Sequence[str], machine: AccelForgeMachine) -> None:
+    """Add the energies of some actions, of each word that passes a part, to the network above it."""
     passing = above.setdefault("fanout", {}).setdefault("passing", {})
     for short in machine.members(inner(node, "tensors"), "keep"):
         way = _direction(node, short, machine.kept)
-        joule = per_value_joule(node, "read", short, machine)
+        joule = sum(per_value_joule(node, action, short, machine) for action in actions)
         down, up = "down" in way, "up" in way
         for key, used in ((short, up if short == "output" else down), ("return", down and short == "output")):
             passing[key] = passing.get(key, 0.0) + (joule if used else 0.0)
-    watt = machine.number(node, "leak_power", 0) * machine.number(node, "leak_power_scale", 1)
-    here["leak_pj"] = here.get("leak_pj", 0.0) + watt / machine.clock_hz * 1e12
 
 
 def _direction(node: Map, role: str, kept: Mapping[str, frozenset[str]]) -> str:
