@@ -790,8 +790,8 @@ def test_arrays_that_compute_in_memory__cost_what_they_cost_in_accelforge(shared
 def test_arrays__of_many_axes_are_filled_by_the_layer_that_is_sized_for_them(shared, tmp_path, name, energy_pj):
     """Each action of a part costs 1 pJ; the layer of the file has work for every multiplier in one go.
 
-    AccelForge 1.0.467 finds the same energy for its ISAAC, part by part: its input buffer is full beforehand, results stay
-    in its output buffer, and a dummy memory is written and read once for each word that passes.
+    AccelForge 1.0.467 finds the same energy for its ISAAC, part by part: its input buffer is full beforehand, results
+    stay in its output buffer, and a dummy memory is written and read once for each word that passes.
     """
     shutil.copytree(shared / "foreign/accelforge/arches/compute_in_memory", tmp_path / "arches")
     path = tmp_path / "arches" / f"{name}.yaml"
