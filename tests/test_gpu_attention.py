@@ -317,6 +317,18 @@ def test_prefill__in_fp8_gains_where_operands_come_from_shared_memory():
         assert slower > 1.5 * usual == 1.5 * same
 
 
+def test_prefill__blackwell_ultra_has_twice_the_exponentials():
+    """Where exponentials are what all wait for, a tile takes half as long; where products are, as long."""
+    made, ultra = shapes(tokens=128, cached=2**17), replace(B200, compute_capability=(10, 3))
+    constants = {name: one.start for name, one in PREFILL.constants.items()}
+    constants |= {"shown": 1e-9, "step_us": 1e-9, "tile_us": 1e-9}
+    for exponential, ratio in ((8.0, 2.0), (0.01, 1.0)):
+        usual, new = (
+            PREFILL.parts(gpu, made, constants | {"exponential": exponential})["tiles"][0] for gpu in (B200, ultra)
+        )
+        assert usual == pytest.approx(ratio * new, rel=1e-3)
+
+
 def test_gone__an_l2_of_two_partitions_holds_half():
     """An H100 has 50 MiB in two partitions, an L40S 96 MiB in one: half of what is moved stays at 25 and 96 MiB."""
     for gpu, size in ((H100, 25.0), (load_gpu("l40s"), 96.0), (load_gpu("v100_pcie"), 6.0)):

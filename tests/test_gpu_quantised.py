@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -111,6 +112,23 @@ def test_fitted__prefers_the_kernel_of_the_variant():
     assert found.of(load_gpu("a100"), "s", "fp8").values["x"] == 2
     assert found.of(load_gpu("a100")).values["x"] == 3
     assert found.of(load_gpu("l40s"), None, "fp8").values["x"] == 4
+
+
+@pytest.mark.parametrize(
+    ("kind", "made"),
+    [
+        (EXPERTS, experts_shapes("bf16", **MIXTURE)),
+        (PRODUCT, product_shapes(H100, "fp8", 4096, 4096, 4096)),
+        (SCALING, pass_shapes(4096, 4096, scaling=True)),
+    ],
+    ids=lambda part: getattr(part, "name", ""),
+)
+def test_launches__are_cycles(kind, made):
+    """At 1.7 GHz constants are what they say; at 0.85 GHz a launch takes twice as long."""
+    constants = {name: one.start for name, one in kind.constants.items()}
+    slow, usual = (kind.parts(replace(H100, boost_hz=clock), made, constants)["launch"] for clock in (0.85e9, 1.7e9))
+    assert slow == pytest.approx(2 * usual)
+    assert usual == pytest.approx(constants["launch_us"] + constants.get("expert_us", 0) * 128)
 
 
 REACH = {"moe": 0.2, "gemm_low_precision": 0.14, "quantize": 0.11, "scale_matrix": 0.08}

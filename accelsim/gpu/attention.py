@@ -38,8 +38,9 @@ KEYS = 128.0
 QUERIES, PAIRED_QUERIES = 128.0, 256.0
 """Queries of a block's tile: FlashAttention-2 and -3; on tcgen05 a block alternates between two such tiles."""
 _ALL = 2.0**60
-_EXPONENTIALS = 16.0
-"""Exponentials of an SM and cycle (CUDA programming guide, throughput of special functions)."""
+_EXPONENTIALS, _ULTRA = 16.0, (10, 3)
+"""Exponentials of an SM and cycle (CUDA programming guide, throughput of special functions), and the compute capability
+that has twice as many (NVIDIA, "Making Softmax More Efficient with NVIDIA Blackwell Ultra", 2026)."""
 _SM_BYTES = 64.0
 """Bytes that an SM takes from L2 in a cycle (NVIDIA A100 white paper)."""
 _SHARED_BYTES = 128.0
@@ -168,7 +169,8 @@ def _prefill_parts(gpu: Gpu, shapes: Shapes, constants: Constants) -> Parts:
     slower = np.where(shapes["query_bytes"] < 2, constants[of_queries], slower)
     rate = gpu.flops(wide_format(gpu)) / gpu.sms * 1e-6 * constants["math"]
     products = 2 * rows * (shapes["head_size"] + shapes["value_size"]) / rate * slower
-    exponentials = rows * (constants["exponential"] / (_EXPONENTIALS * cycles))
+    special = _EXPONENTIALS * (2 if gpu.compute_capability == _ULTRA else 1)
+    exponentials = rows * (constants["exponential"] / (special * cycles))
     key = np.maximum(products, exponentials) + constants["shown"] * np.minimum(products, exponentials)
     key = key + fixed * constants["step_us"] / KEYS
     blocks = count * shapes["batch"] * shapes["heads"]

@@ -18,7 +18,7 @@ from accelsim.inputs import fields, forms, library
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.fields import Fields, Formed, Key, Keys, formed, keys_form
 from accelsim.inputs.forms import Form
-from accelsim.inputs.source import BadNode, MapNode, Node, Problems, ScalarNode, describe
+from accelsim.inputs.source import BadNode, MapNode, Node, Problems
 from accelsim.inputs.units import SIZES, Rate, listed, near_miss, quoted
 
 FORMATS = (
@@ -209,13 +209,11 @@ _ABOVE_0 = r"^(?!0*(\.0*)?$)[0-9]{1,12}(\.[0-9]{0,9})?$"
 GENERATIONS = ("pascal", "volta", "turing", "ampere", "ada", "hopper", "blackwell")
 
 
-@formed(forms.either({"type": "number", "exclusiveMinimum": 0}, forms.scalar({"type": "string", "pattern": _ABOVE_0})))
-def _number(node: Node, problems: Problems) -> float | None:
-    """Read a number above 0, in quotes too."""
-    if isinstance(node, ScalarNode) and re.match(_ABOVE_0, node.text):
-        return float(node.text)
-    problems.add(node, f"expected a number above 0, got {describe(node)}")
-    return None
+_number = fields.scalar(
+    forms.either({"type": "number", "exclusiveMinimum": 0}, forms.scalar({"type": "string", "pattern": _ABOVE_0})),
+    lambda text: float(text) if re.match(_ABOVE_0, text) else None,
+    "a number above 0",
+)
 
 
 def _matched(
@@ -223,14 +221,11 @@ def _matched(
 ) -> Formed[T]:
     """Reader of a text of which a pattern matches the whole."""
 
-    def read(node: Node, problems: Problems) -> T | None:
-        match = pattern.fullmatch(node.text.strip()) if isinstance(node, ScalarNode) else None
-        value = value_of(match) if match else None
-        if value is None:
-            problems.add(node, f"expected {what}, got {describe(node)}", hint)
-        return value
+    def value(text: str) -> T | None:
+        match = pattern.fullmatch(text.strip())
+        return value_of(match) if match else None
 
-    return Formed(read, forms.pattern(pattern))
+    return fields.scalar(forms.pattern(pattern), value, what, hint)
 
 
 def _shape(match: re.Match[str]) -> tuple[int, int, int] | None:

@@ -36,7 +36,7 @@ OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 _PCIE_GB_PER_S = {"pascal": 15.75, "volta": 15.75, "turing": 15.75, "ampere": 31.5, "ada": 31.5}
 _PCIE_5_GB_PER_S = 63.0
 """Rate of 16 lanes in one direction (PCI-SIG): generation 3, 4, and 5 from Hopper on."""
-_MEASURED_GPUS = 8
+MEASURED_GPUS = 8
 """Most GPUs in the tables of measured collectives."""
 _IN_SWITCH = 9
 """Compute capability from which NVSwitch adds up (NVLink SHARP, NVIDIA Hopper white paper)."""
@@ -180,5 +180,5 @@ def time_collective(gpu: Gpu, shapes: Shapes, *, one_shot: bool = False, stack: 
     if one_shot and shapes["operation"].any():
         raise AccelsimError("one-shot kernels are measured of all_reduce alone")
     times = time_kernels(ONE_SHOT if one_shot else NCCL, gpu, shapes, stack)
-    many = (shapes["gpus"] > _MEASURED_GPUS).any()
-    return replace(times, label=f"{times.label}, of at most {_MEASURED_GPUS} GPUs") if many else times
+    many = (shapes["gpus"] > MEASURED_GPUS).any()
+    return replace(times, label=f"{times.label}, of at most {MEASURED_GPUS} GPUs") if many else times

@@ -17,6 +17,7 @@ import numpy as np
 from accelsim.gpu.catalogue import Gpu
 from accelsim.gpu.constants import COMMON, Floats, compute_class
 from accelsim.gpu.fitted import (
+    CLOCK,
     Constant,
     Constants,
     Names,
@@ -117,7 +118,7 @@ def _variant(shapes: Shapes) -> Names:
 
 _PRODUCT = {
     "floor_us": Constant(3.0, 0.3, 500.0, "least time, as of launches without a CUDA graph"),
-    "launch_us": Constant(6.0, 0.5, 60.0, "launches, and what no size changes"),
+    "launch_us": Constant(6.0, 0.5, 60.0, "launches, and what no size changes; at 1.7 GHz"),
     "product": Constant(1.0, 0.2, 4.0, "time of the product, of what the model of tilings says"),
     "quantise": Constant(0.5, 0.01, 30.0, "time of quantising the inputs, of moving them through DRAM"),
 }
@@ -129,8 +130,9 @@ def _product_parts(gpu: Gpu, shapes: Shapes, constants: Constants) -> Parts:
     product = constants["product"] * shapes["product_us"]
     moved = np.where(inputs < _RESULT, shapes["m"] * shapes["k"] * (_RESULT + inputs), 0.0)
     quantise = constants["quantise"] * moved / (gpu.dram_bytes_per_s * 1e-6)
-    waited = np.maximum(constants["floor_us"] - constants["launch_us"] - product - quantise, 0)
-    return {"launch": constants["launch_us"] + waited, "product": product, "quantise": quantise}
+    launch = constants["launch_us"] * CLOCK / gpu.boost_hz
+    waited = np.maximum(constants["floor_us"] - launch - product - quantise, 0)
+    return {"launch": launch + waited, "product": product, "quantise": quantise}
 
 
 def _product_least(gpu: Gpu, shapes: Shapes) -> tuple[Floats, Floats]:
@@ -141,7 +143,7 @@ def _product_least(gpu: Gpu, shapes: Shapes) -> tuple[Floats, Floats]:
 
 
 _PASS = {
-    "launch_us": Constant(2.0, 0.1, 60.0, "launches, and what no size changes"),
+    "launch_us": Constant(2.0, 0.1, 60.0, "launches, and what no size changes; at 1.7 GHz"),
     "memory": Constant(0.7, 0.02, 1.5, "share of the bandwidth of DRAM"),
     "sm_bytes": Constant(20.0, 0.2, 100.0, "bytes that an SM moves in a cycle"),
     "residency": Constant(1.0, 0.05, 10.0, "share of L2 that data of the run before may fill"),
@@ -153,7 +155,7 @@ def _pass_parts(gpu: Gpu, shapes: Shapes, constants: Constants) -> Parts:
     moved = shapes["m"] * shapes["k"] * shapes["bytes"]
     cold = gone(gpu, moved, constants["residency"]) / (gpu.dram_bytes_per_s * 1e-6 * constants["memory"])
     memory = moved * (cold + 1 / (gpu.sms * gpu.boost_hz * 1e-6 * constants["sm_bytes"]))
-    return {"launch": np.full_like(memory, constants["launch_us"]), "memory": memory}
+    return {"launch": np.full_like(memory, constants["launch_us"] * CLOCK / gpu.boost_hz), "memory": memory}
 
 
 def _pass_least(gpu: Gpu, shapes: Shapes) -> tuple[Floats, Floats]:
@@ -192,8 +194,8 @@ def loads_of(shapes: Shapes) -> tuple[Floats, Floats, Floats]:
 
 
 _EXPERTS = {
-    "launch_us": Constant(15.0, 0.5, 200.0, "launches, and what no size changes"),
-    "expert_us": Constant(0.02, 0.001, 5.0, "of each expert of the rank"),
+    "launch_us": Constant(15.0, 0.5, 200.0, "launches, and what no size changes; at 1.7 GHz"),
+    "expert_us": Constant(0.02, 0.001, 5.0, "of each expert of the rank; at 1.7 GHz"),
     "math": Constant(0.6, 0.02, 1.5, "share of the peak"),
     "memory": Constant(0.7, 0.1, 1.3, "share of the bandwidth of DRAM at which weights are read"),
     "moves": Constant(1.5, 0.05, 30.0, "how often activations are moved, of once through DRAM"),
@@ -241,7 +243,7 @@ def _experts_parts(gpu: Gpu, shapes: Shapes, constants: Constants) -> Parts:
     memory = read * gone(gpu, read, constants["residency"]) / (dram * constants["memory"])
     moved = rows * (2 * hidden + inter * (gated + 1)) * _RESULT + shapes["tokens"] * hidden * 2 * _RESULT
     return {
-        "launch": constants["launch_us"] + constants["expert_us"] * own,
+        "launch": (constants["launch_us"] + constants["expert_us"] * own) * CLOCK / gpu.boost_hz,
         "products": np.hypot(products, memory),
         "activations": moved * constants["moves"] / dram,
     }

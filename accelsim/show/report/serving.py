@@ -7,6 +7,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
+from accelsim.gpu.collectives import MEASURED_GPUS
 from accelsim.gpu.serve import GROUPS, OperatorTime, Request, Serving, front
 from accelsim.gpu.train import TrainingStep
 from accelsim.inputs.units import format_si
@@ -14,8 +15,6 @@ from accelsim.show.table import Column, Piece, Row, Table, dim, facts, legend
 
 _MOST = 40
 """Points of a sweep from which only the front is shown."""
-_MEASURED = 8
-"""GPUs up to which collectives were measured."""
 
 
 def _seconds(value: float) -> str:
@@ -206,5 +205,5 @@ def training_report(model: str, gpu: str, steps: Sequence[TrainingStep], mode: s
 
 
 def _doubts(points: Sequence[Serving]) -> Iterator[Piece]:
-    if any(max(point.split.tp, point.split.ep, 2 * (point.split.pp > 1)) > _MEASURED for point in points):
-        yield dim(f"collectives were measured up to {_MEASURED} GPUs, of one node; more, and other nodes, take longer")
+    if any(max(point.split.tp, point.split.ep, 2 * (point.split.pp > 1)) > MEASURED_GPUS for point in points):
+        yield dim(f"collectives were measured up to {MEASURED_GPUS} GPUs, of one node; more, and other nodes, take longer")
