@@ -236,7 +236,8 @@ def test_command__prints_one_split_and_its_operators(capsys):
     assert row["tokens_per_s_gpu"] == row["tokens_per_s"] / 8
     assert cli.main(words) == 0
     out = capsys.readouterr().out
-    for text in ("first token", "each token", "energy", "query, key, value", "all_reduce", "collectives", "calibrated"):
+    own = "attention prefill: calibrated: "
+    for text in ("first token", "each token", "energy", "query, key, value", "all_reduce", "collectives", "NCCL: ", own):
         assert text in out
 
 

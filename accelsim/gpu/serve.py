@@ -127,6 +127,8 @@ class Serving:
         Of all GPUs for an output token, prompts too.
     operators : tuple of OperatorTime
         Of a step of prompts, `prompt_s`, and of one of tokens, `token_s`.
+    kernels : dict of str to str
+        By kind of kernel, the stack whose it is and the GPUs that its constants were fitted to.
     """
 
     split: Split
@@ -139,6 +141,7 @@ class Serving:
     energy_j: float
     power_w: float
     operators: tuple[OperatorTime, ...]
+    kernels: Mapping[str, str]
 
     @property
     def tokens_per_s_gpu(self) -> float:
@@ -352,8 +355,10 @@ def serve(
             raise AccelsimError(f"{decoder.name}: {why}")
     plans = [_plan(decoder, request, split) for split in splits]
     every = {each.work for plan in plans for _, step in plan for place in step.values() for each in place}
-    costs = Pricing(gpu, decoder, mode, stack, request.precision, request.cache_bytes, request.skew).costs(every)
-    return tuple(_serving(gpu, decoder, request, *pair, costs) for pair in zip(splits, plans, strict=True))
+    pricing = Pricing(gpu, decoder, mode, stack, request.precision, request.cache_bytes, request.skew)
+    costs = pricing.costs(every)
+    pairs = zip(splits, plans, strict=True)
+    return tuple(_serving(gpu, decoder, request, *pair, costs, pricing.kernels) for pair in pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -388,7 +393,13 @@ def timed(decoder: Decoder, split: Split, runs: int, step: Step, costs: Prices) 
 
 
 def _serving(
-    gpu: Gpu, decoder: Decoder, request: Request, split: Split, plan: Sequence[tuple[int, Step]], costs: Prices
+    gpu: Gpu,
+    decoder: Decoder,
+    request: Request,
+    split: Split,
+    plan: Sequence[tuple[int, Step]],
+    costs: Prices,
+    kernels: Mapping[str, str],
 ) -> Serving:
     steps = [timed(decoder, split, *pair, costs) for pair in plan]
     *prompts, token = steps
@@ -415,6 +426,7 @@ def _serving(
         energy_j=energy_j / made,
         power_w=energy_j / total_us * 1e6 / split.gpus,
         operators=tuple(sorted(parts, key=lambda part: GROUPS.index(part.group))),
+        kernels=kernels,
     )
 
 

@@ -90,6 +90,8 @@ class TrainingStep:
         Forward and backward of a micro-batch through all stages, by `GROUPS` of operators.
     utilization : float
         Operations of the model, none twice, of the peak of all GPUs in the format of the products.
+    kernels : dict of str to str
+        By kind of kernel, the stack whose it is and the GPUs that its constants were fitted to.
     """
 
     split: Split
@@ -102,6 +104,7 @@ class TrainingStep:
     tokens_per_s: float
     utilization: float
     energy_j: float
+    kernels: Mapping[str, str]
 
     @property
     def gpus(self) -> int:
@@ -135,8 +138,9 @@ def train(
         steps.append((forward, backward, _ends(gpu, decoder, split, training)))
     every = {each.work for *both, ends in steps for step in (*both, ends) for place in step.values() for each in place}
     one = plans[0][1]
-    costs = Pricing(gpu, decoder, mode, stack, one.precision, WIDE, one.skew).costs(every)
-    return tuple(_step(gpu, decoder, *plan, *step, costs) for plan, step in zip(plans, steps, strict=True))
+    pricing = Pricing(gpu, decoder, mode, stack, one.precision, WIDE, one.skew)
+    costs, pairs = pricing.costs(every), zip(plans, steps, strict=True)
+    return tuple(_step(gpu, decoder, *plan, *step, costs, pricing.kernels) for plan, step in pairs)
 
 
 _LAYERS = ("dense", "sparse")
@@ -241,6 +245,7 @@ def _step(
     backward: Step,
     ends: Step,
     costs: Prices,
+    kernels: Mapping[str, str],
 ) -> TrainingStep:
     runs = training.batch // (training.micro * training.dp * split.copies)
     there, back = (timed(decoder, split, runs, step, costs) for step in (forward, backward))
@@ -279,6 +284,7 @@ def _step(
         tokens_per_s=tokens / step_us * 1e6,
         utilization=flops / (step_us * 1e-6 * gpus * gpu.flops(number_format)),
         energy_j=energy * gpus / split.pp,
+        kernels=kernels,
     )
 
 

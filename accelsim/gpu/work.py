@@ -7,7 +7,7 @@ of all ranks, inter, ranks)`; passes over words `(words,)`; collectives `(operat
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -68,6 +68,7 @@ class Pricing:
     """How work is timed: on which GPU, of which decoder, in which formats, with whose kernels where they are measured.
 
     `time_operators` with `relu` stands for every pass over words: it reads one and writes one for each element.
+    `kernels`: by kind, what the constants of those that were timed were fitted to.
     """
 
     gpu: Gpu
@@ -77,6 +78,7 @@ class Pricing:
     precision: str
     cache_bytes: float
     skew: float
+    kernels: dict[str, str] = field(default_factory=dict)
 
     def costs(self, every: Iterable[Work]) -> dict[Work, tuple[float, float]]:
         """Time [us] and energy [J] of each; raises AccelsimError if a size is too large, or nothing is of the stack."""
@@ -112,6 +114,7 @@ class Pricing:
 
     def _cost(self, kind: OperatorKind, shapes: Shapes, times: KernelTimes) -> _Cost:
         """Measured loops find some weights and caches in L2; between two uses in a decoder all other layers pass."""
+        self.kernels[kind.name] = times.label
         operations_us, moving_us = kind.least(self.gpu, shapes)
         return np.maximum(times.time_us, moving_us), operations_us, moving_us * self.gpu.dram_bytes_per_s * 1e-6
 
@@ -162,6 +165,7 @@ class Pricing:
             at = (operation == 0) == one_shot
             if at.any():
                 shapes = collective_shapes([OPERATIONS[int(index)] for index in operation[at]], gpus[at], size[at])
-                stack = self._stack_of(ONE_SHOT if one_shot else NCCL)
-                time_us[at] = time_collective(self.gpu, shapes, one_shot=one_shot, stack=stack).time_us
+                kind = ONE_SHOT if one_shot else NCCL
+                times = time_collective(self.gpu, shapes, one_shot=one_shot, stack=self._stack_of(kind))
+                time_us[at], self.kernels[kind.name] = times.time_us, times.label
         return time_us, np.zeros_like(size), 2 * size

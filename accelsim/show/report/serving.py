@@ -77,6 +77,7 @@ def serving_report(model: str, gpu: str, request: Request, point: Serving, mode:
     note = "of one step of prompts, and of one output token in the middle of the output"
     yield Table("operators", _OPERATORS, rows, "Operators", note, below=sums)
     yield from _doubts([point])
+    yield from _kernels(point)
 
 
 _POINTS = (
@@ -109,6 +110,7 @@ def sweep_report(model: str, gpu: str, request: Request, points: Sequence[Servin
     yield f"\n{shown}" + (f"; {more} more do not fit in memory" if more else "")
     yield legend(_POINTS)
     yield from _doubts(fitting)
+    yield from _kernels(points[0])
 
 
 def training_row(step: TrainingStep) -> dict[str, Any]:
@@ -180,6 +182,7 @@ def training_report(model: str, gpu: str, steps: Sequence[TrainingStep], mode: s
         yield Table("steps", _STEPS, [training_row(step) for step in fitting])
         more = len(steps) - len(fitting)
         yield legend(_STEPS).append(f"; {more} more do not fit in memory" if more else "")
+        yield from _kernels(steps[0])
         return
     (step,) = steps
     training, memory = step.training, step.memory
@@ -202,8 +205,15 @@ def training_report(model: str, gpu: str, steps: Sequence[TrainingStep], mode: s
     whole = sum(step.groups_s.values())
     groups = [{"name": name, "s": s, "share": s / whole} for name, s in step.groups_s.items()]
     yield Table("operators", columns, groups, "Operators", "of a micro-batch through all stages, forward and backward")
+    yield from _kernels(step)
 
 
 def _doubts(points: Sequence[Serving]) -> Iterator[Piece]:
     if any(max(point.split.tp, point.split.ep, 2 * (point.split.pp > 1)) > MEASURED_GPUS for point in points):
-        yield dim(f"collectives were measured up to {MEASURED_GPUS} GPUs, of one node; more, and other nodes, take longer")
+        known = f"collectives were measured up to {MEASURED_GPUS} GPUs, of one node"
+        yield dim(f"{known}; more, and other nodes, take longer")
+
+
+def _kernels(found: Serving | TrainingStep) -> Iterator[Piece]:
+    """Whose kernels were timed."""
+    yield from (dim(f"{kind}: {label}") for kind, label in sorted(found.kernels.items()))
