@@ -354,7 +354,7 @@ def serve(
         if why := misfit(decoder, split):
             raise AccelsimError(f"{decoder.name}: {why}")
     plans = [_plan(decoder, request, split) for split in splits]
-    every = {each.work for plan in plans for _, step in plan for place in step.values() for each in place}
+    every = dict.fromkeys(each.work for plan in plans for _, step in plan for place in step.values() for each in place)
     pricing = Pricing(gpu, decoder, mode, stack, request.precision, request.cache_bytes, request.skew)
     costs = pricing.costs(every)
     pairs = zip(splits, plans, strict=True)

@@ -136,7 +136,8 @@ def train(
         if training.recompute:
             backward = {at: [*forward[at], *each] if at in _LAYERS else each for at, each in backward.items()}
         steps.append((forward, backward, _ends(gpu, decoder, split, training)))
-    every = {each.work for *both, ends in steps for step in (*both, ends) for place in step.values() for each in place}
+    of_steps = (place for both in steps for step in both for place in step.values())
+    every = dict.fromkeys(each.work for place in of_steps for each in place)
     one = plans[0][1]
     pricing = Pricing(gpu, decoder, mode, stack, one.precision, WIDE, one.skew)
     costs, pairs = pricing.costs(every), zip(plans, steps, strict=True)
