@@ -9,6 +9,7 @@ those after it too.
 
 from __future__ import annotations
 
+import itertools
 from functools import partial
 from typing import Any
 
@@ -140,6 +141,11 @@ def _least(gpu: Gpu, shapes: Shapes) -> tuple[Floats, Floats]:
     return operations / _peak(gpu, shapes["query_bytes"]), (own + cache) / (gpu.dram_bytes_per_s * 1e-6)
 
 
+def _names(*choices: tuple[str, ...]) -> Names:
+    """Names of kernels that stacks have apart, the last choice first."""
+    return np.array([" ".join(filter(None, each)) for each in itertools.product(*choices)])
+
+
 _PREFILL = {
     "launch_us": Constant(6.0, 0.5, 60.0, "launches, and what no size changes; at 1.7 GHz, as all that is fixed here"),
     "math": Constant(0.7, 0.05, 1.5, "share of the BF16 peak"),
@@ -187,9 +193,7 @@ def _prefill_parts(gpu: Gpu, shapes: Shapes, constants: Constants) -> Parts:
     }
 
 
-_PREFILL_NAMES = np.array(
-    [f"{narrow}{window}".strip() for narrow in ("", "FP8 cache", "FP8") for window in ("", " window")]
-)
+_PREFILL_NAMES = _names(("", "FP8 cache", "FP8"), ("", "window"))
 
 
 def _prefill_variant(shapes: Shapes) -> Names:
@@ -255,14 +259,7 @@ def _decode_parts(gpu: Gpu, shapes: Shapes, constants: Constants) -> Parts:
     }
 
 
-_DECODE_NAMES = np.array(
-    [
-        " ".join(filter(None, (narrow, heads, window)))
-        for narrow in ("", "FP8 cache")
-        for heads in ("", "one head", "many heads")
-        for window in ("", "window")
-    ]
-)
+_DECODE_NAMES = _names(("", "FP8 cache"), ("", "one head", "many heads"), ("", "window"))
 
 
 def _decode_variant(shapes: Shapes) -> Names:

@@ -53,8 +53,8 @@ class Kernel:
         Interval that four fifths of kernels are expected in; None in formats in which no kernel was measured.
     flops, dram_bytes, l2_bytes, least_bytes : float
         Wanted operations; traffic; and bytes of all tensors, each once.
-    energy_j, power_w : float
-        Of one run, and of the board while it repeats.
+    power_w : float
+        Of the board while the kernel repeats.
     tilings : int
         How many were compared: the whole space.
     others : tuple of (str, float)
@@ -88,7 +88,6 @@ class Kernel:
     dram_bytes: float
     l2_bytes: float
     least_bytes: float
-    energy_j: float
     power_w: float
     tilings: int
     others: tuple[tuple[str, float], ...] = ()
@@ -98,6 +97,11 @@ class Kernel:
     def tflops(self) -> float:
         """Operations that are wanted, over the time [TFLOPS]."""
         return self.flops / self.time_us * 1e-6
+
+    @property
+    def energy_j(self) -> float:
+        """Of one run."""
+        return self.power_w * self.time_us * 1e-6
 
 
 def wave_efficiency(blocks: int, slots: int) -> float:
@@ -247,7 +251,6 @@ def _kernel(
         low_us=None if low is None else time_us * low,
         high_us=None if high is None else time_us * high,
         dram_bytes=dram_bytes,
-        energy_j=power_w * time_us * 1e-6,
         power_w=power_w,
         tensor_cores=number_format in gpu.mma,
     )

@@ -161,7 +161,6 @@ OPERATORS = {
     ),
 }
 """By `op_name`, a word behind which tells those of one name apart."""
-COMMANDS = tuple(dict.fromkeys(operator.command for operator in OPERATORS.values()))
 _NEEDED = ("gpu", "op_name", "time_us")
 
 

@@ -123,7 +123,6 @@ def turned(gpu: Gpu, kernel: Kernel, einsum: Einsum, mode: Mode) -> Kernel:
     time_us = float(time_operators(gpu, "relu", words, width, mode.constants).sum())
     moved = 2 * width * float(words.sum())
     power_w = board_power_w(gpu, kernel.number_format, mode.constants, 0.0, moved, time_us)
-    energy_j = kernel.energy_j + power_w * time_us * 1e-6
     low, high = (None if bound is None else bound + time_us for bound in (kernel.low_us, kernel.high_us))
     return replace(
         kernel,
@@ -133,8 +132,7 @@ def turned(gpu: Gpu, kernel: Kernel, einsum: Einsum, mode: Mode) -> Kernel:
         parts_us={**kernel.parts_us, "turn": time_us},
         others=tuple((name, other_us + time_us) for name, other_us in kernel.others),
         dram_bytes=kernel.dram_bytes + moved,
-        energy_j=energy_j,
-        power_w=energy_j / (kernel.time_us + time_us) * 1e6,
+        power_w=(kernel.power_w * kernel.time_us + power_w * time_us) / (kernel.time_us + time_us),
     )
 
 
@@ -260,6 +258,5 @@ def attention_kernel(
         tilings=1,
         time_us=time_us,
         dram_bytes=moved,
-        energy_j=power_w * time_us * 1e-6,
         power_w=power_w,
     )

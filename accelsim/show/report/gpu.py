@@ -165,7 +165,7 @@ def kernel_row(kernel: Kernel, repeat: int = 1) -> dict[str, Any]:
     """Kernel as a plain row."""
     row = dataclasses.asdict(kernel)
     row["others"] = [{"tiling": name, "time_us": time_us} for name, time_us in kernel.others]
-    return {**row, "tflops": kernel.tflops, "repeat": repeat}
+    return {**row, "tflops": kernel.tflops, "energy_j": kernel.energy_j, "repeat": repeat}
 
 
 def _interval(kernel: Kernel) -> str:
