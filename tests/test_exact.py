@@ -392,6 +392,23 @@ def test_tables__cost_no_more_for_still_than_for_anything_else(group):
     assert windows > 5
 
 
+def test_tables__are_the_same_however_many_are_filled_together(monkeypatch):
+    """One, some or all contexts of a level, of which some lack room for partial sums."""
+    many = 0
+    for seed in range(150):
+        machine, einsum, constraints = problem(seed)
+        space = MapSpace(encode(machine, einsum), constraints)
+        values = []
+        for together in (1, 16, 1000):
+            monkeypatch.setattr(bounds, "IN_A_ROW", together)
+            found = bounds.make_bounds(make_grid(space), 3, narrow_energies(space.encoded.constants), fine=True)
+            values.append(found.values)
+        many += max(len(table.contexts) for table in found.inside) > 4
+
+        assert all(np.array_equal(values[0], each) for each in values), seed
+    assert many > 5
+
+
 def test_candidates__of_a_gemm_keep_one_tensor_in_place_each():
     structure = orders.Structure((frozenset({1}), frozenset({2}), frozenset({0})), -1, (-1,) * 3, 3, False)
 

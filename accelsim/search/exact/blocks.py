@@ -69,7 +69,7 @@ def sweep_block(
     live: Bools,
     wanted: Bools,
     reduced: Floats,
-    complete: Floats,
+    complete: float,
     inside: Floats,
     out: Floats,
     offsets: Ints,
@@ -87,21 +87,22 @@ def sweep_block(
     moves : int64[D, *, 2]
         Indices outside and inside, in an order in which taking the smaller of the two values leaves the smallest of all
         allowed insides; inside -1: no longer allowed as it is. -1 after the last.
-    live, wanted : bool[N, S]
+    live, wanted : bool[S]
         Where `inside` may be finite, and which tiles are to be looked at.
     reduced : float64[S]
         How much of the reduction a tile covers.
-    complete : float64[N]
+    complete : float
         How much it must, so that no loop outside it adds to sums that the output's parent has no room for; 0 where it
         has: sums then stay further in until they are finished.
-    inside : float64[Q, N, S]
-        Cost to go inside the block, for each status, in N tables.
-    out : float64[N, S]
+    inside : float64[Q, S * N]
+        Cost to go inside the block, for each status, in N tables, which lie next to each other for each shape.
+    out : float64[S * N]
         Lowered.
-    offsets, values : int64[S], float64[S]
+    offsets, values : int64[S], float64[S * N]
         Scratch space.
     """
-    size = _rest_of_lattice(shapes, most, block.counted, offsets)
+    lanes = out.shape[0] // live.shape[0]
+    size, run = _rest_of_lattice(shapes, most, block.counted, offsets)
     rounds = 1
     for k in range(block.counted.shape[0]):
         many = 0
@@ -131,7 +132,10 @@ def sweep_block(
                 other_low = shapes.size[d, low]
             if d == block.pair[2]:
                 come_high = shapes.size[d, high]
-        if not possible:
+        may_add = complete == 0.0 or block.first[0]
+        if not possible or (adds and not may_add):
+            continue
+        if not (_any_of(live, offsets, size, run, start) and _any_of(wanted, offsets, size, run, end)):
             continue
         between, tails = FETCH, 1 << FETCH
         if block.pair[0] >= 0:
@@ -142,30 +146,50 @@ def sweep_block(
             middle = tail if block.pair[0] >= 0 and block.bound[block.pair[1]] == 1 else between
             if block.pair[0] >= 0 and not _differs(block, middle, tail):
                 continue
-            for n in range(out.shape[0]):
-                if not (_any_of(live[n], offsets, size, start) and _any_of(wanted[n], offsets, size, end)):
-                    continue
-                may_add = complete[n] == 0.0 or block.first[0]
-                if adds and not may_add:
-                    continue
-                _mix(block, inside[:, n], offsets, size, start, values, middle, tail)
-                if may_add:
-                    _take_least(most, moves, block.counted, block.adding, values, size)
-                for at in range(size if complete[n] > 0.0 and not moves_output else 0):
-                    if reduced[end + offsets[at]] < complete[n]:
-                        out[n, end + offsets[at]] = min(out[n, end + offsets[at]], values[at])
-                _take_least(most, moves, block.counted, block.moving, values, size)
-                for at in range(size):
-                    if reduced[end + offsets[at]] >= complete[n]:
-                        out[n, end + offsets[at]] = min(out[n, end + offsets[at]], values[at])
+            _mix(block, inside, offsets, size, run * lanes, start, lanes, values, middle, tail)
+            if may_add:
+                _take_least(most, moves, block.counted, block.adding, values, size * run, lanes)
+            if complete > 0.0 and not moves_output:
+                _lower(out, values, offsets, size, run, end, lanes, reduced, 0.0, complete)
+            _take_least(most, moves, block.counted, block.moving, values, size * run, lanes)
+            _lower(out, values, offsets, size, run, end, lanes, reduced, complete, np.inf)
 
 
 @inline
-def _any_of(chosen: Bools, offsets: Ints, size: int, start: int) -> bool:
+def _lower(
+    out: Floats,
+    values: Floats,
+    offsets: Ints,
+    size: int,
+    run: int,
+    end: int,
+    lanes: int,
+    reduced: Floats,
+    low: float,
+    high: float,
+) -> None:
+    """Lower the cost to go of tiles that cover so much of the reduction: from `low` to below `high`."""
+    every = low == 0.0 and high == np.inf
+    one = every and run * lanes == 1
+    for at in range(size if one else 0):  # as below, without slices
+        out[end + offsets[at]] = min(out[end + offsets[at]], values[at])
+    for at in range(0 if one else size):
+        first = end + offsets[at]
+        for k in range(1 if every else run):
+            count = run * lanes if every else lanes
+            if every or low <= reduced[first + k] < high:
+                row = out[(first + k) * lanes : (first + k) * lanes + count]
+                found = values[(at * run + k) * lanes : (at * run + k) * lanes + count]
+                for lane in range(count):
+                    row[lane] = min(row[lane], found[lane])
+
+
+@inline
+def _any_of(chosen: Bools, offsets: Ints, size: int, run: int, start: int) -> bool:
     """Whether any of some shapes is chosen."""
     found, at = False, 0
-    while at < size and not found:
-        found = bool(chosen[start + offsets[at]])
+    while at < size * run and not found:
+        found = bool(chosen[start + offsets[at // run] + at % run])
         at += 1
     return found
 
@@ -230,17 +254,27 @@ def _differs(block: BlockSweep, between: int, tail: int) -> bool:
 
 
 @inline
-def _rest_of_lattice(shapes: Shapes, most: Ints, counted: Ints, offsets: Ints) -> int:
-    """List the shapes of all dimensions that are not counted, as differences of shape numbers; returns how many."""
-    size = 1
+def _rest_of_lattice(shapes: Shapes, most: Ints, counted: Ints, offsets: Ints) -> tuple[int, int]:
+    """List the shapes of all dimensions that are not counted, as differences of shape numbers.
+
+    Returns
+    -------
+    tuple of int
+        How many runs of shapes that lie next to each other there are, and how long these are.
+    """
+    size, run = 1, 1
     offsets[0] = 0
     for d in range(shapes.sizes.shape[0] - 1, -1, -1):
-        if not _among(counted, d):
-            for i in range(1, most[d]):
-                for at in range(size):
-                    offsets[i * size + at] = offsets[at] + i * shapes.stride[d]
-            size *= most[d]
-    return size
+        if _among(counted, d):
+            continue
+        if size == 1 and run == shapes.stride[d]:
+            run *= most[d]
+            continue
+        for i in range(1, most[d]):
+            for at in range(size):
+                offsets[i * size + at] = offsets[at] + i * shapes.stride[d]
+        size *= most[d]
+    return size, run
 
 
 @inline
@@ -253,12 +287,19 @@ def _among(items: Ints, item: int) -> bool:
 
 @inline
 def _mix(
-    block: BlockSweep, inside: Floats, offsets: Ints, size: int, start: int, values: Floats, between: int, tail: int
+    block: BlockSweep,
+    inside: Floats,
+    offsets: Ints,
+    size: int,
+    count: int,
+    start: int,
+    lanes: int,
+    values: Floats,
+    between: int,
+    tail: int,
 ) -> None:
     """Cost to go inside the block, mixed from the pure statuses by their shares."""
-    for at in range(size):
-        values[at] = 0.0
-    before = 1.0
+    before, first = 1.0, True
     for i in range(block.term.shape[0]):
         share = 0.0
         if i < block.term.shape[0] - 1:
@@ -272,14 +313,20 @@ def _mix(
         if weight > 0.0:
             way = between if block.phase[i] == BETWEEN else tail if block.phase[i] == TAIL else FETCH
             table = inside[block.term[i, way]]
-            for at in range(size):
-                values[at] += weight * table[start + offsets[at]]
+            for at in range(size if count == 1 else 0):  # as below, without slices
+                values[at] = weight * table[start + offsets[at]] + (0.0 if first else values[at])
+            for at in range(size if count > 1 else 0):
+                begin = (start + offsets[at]) * lanes
+                some, row = table[begin : begin + count], values[at * count : (at + 1) * count]
+                for lane in range(count):
+                    row[lane] = weight * some[lane] + (0.0 if first else row[lane])
+            first = False
 
 
 @inline
-def _take_least(most: Ints, moves: Ints, counted: Ints, swept: Ints, values: Floats, size: int) -> None:
+def _take_least(most: Ints, moves: Ints, counted: Ints, swept: Ints, values: Floats, size: int, lanes: int) -> None:
     """For each outer tile the least value of its inner tiles, one swept dimension after the other."""
-    stride = 1
+    stride, size = lanes, size * lanes
     for d in range(most.shape[0] - 1, -1, -1):
         if _among(counted, d):
             continue
@@ -289,14 +336,14 @@ def _take_least(most: Ints, moves: Ints, counted: Ints, swept: Ints, values: Flo
                 for m in range(moves.shape[1]):
                     if moves[d, m, 0] < 0:
                         break
-                    row, other = base + moves[d, m, 0] * stride, base + moves[d, m, 1] * stride
+                    first, other = base + moves[d, m, 0] * stride, base + moves[d, m, 1] * stride
+                    row = values[first : first + stride]
                     if moves[d, m, 1] < 0:
-                        for at in range(row, row + stride):
-                            values[at] = np.inf
+                        row[:] = np.inf
                     else:
+                        further = values[other : other + stride]
                         for at in range(stride):
-                            if values[other + at] < values[row + at]:
-                                values[row + at] = values[other + at]
+                            row[at] = min(row[at], further[at])
         stride *= count
 
 

@@ -36,6 +36,8 @@ from accelsim.search.stopping import asked
 
 MOST_SPREAD_TILES = 30_000_000
 """Pairs of a tile and a way to spread it, where some dimensions may leave remainders, at most."""
+IN_A_ROW = 16
+"""Tables that a sweep over temporal blocks fills together, which lie next to each other for each shape."""
 IN_ONE_GO = 1_000_000
 """Entries of a table that are filled before the clock is looked at first; then as many as take a tenth of a second."""
 LOOK_SECONDS = 0.1
@@ -626,54 +628,58 @@ class BoundsMaker:
     def _fill_inside(self, level: int, around: CostTable, table: CostTable, costs: Bools, live: Bools) -> None:
         """Cost to go at the tiles of a level: its best temporal block, and what follows."""
         pairs, moves = steps_in_time(self.grid, level, self.most[level])
-        offsets, values = np.zeros(self.shapes.total, np.int64), np.zeros(self.shapes.total)
+        offsets = np.zeros(self.shapes.total, np.int64)
         further = self.around_statuses[level]
-        blocks: dict[tuple[bytes, ...], tuple[BlockSweep, list[int]]] = {}  # each class, and for which statuses
+        known: dict[tuple[bytes, ...], tuple[BlockSweep, list[int]]] = {}  # each class, and for which statuses
         for q, each in enumerate(table.statuses):
             for block in blocks_in_time(
                 self.grid, self.bounds.structure, level, each, further, lambda after: self.reduce(after, level, True)
             ):
-                blocks.setdefault(tuple(array.tobytes() for array in block), (block, []))[1].append(q)
+                known.setdefault(tuple(array.tobytes() for array in block), (block, []))[1].append(q)
+        blocks: dict[tuple[int, ...], list[BlockSweep]] = {}
+        for block, which in known.values():
+            blocks.setdefault(tuple(which), []).append(block)
         wanted = self._wanted("inside", level, table.contexts)
         rows = np.flatnonzero(costs & live.any(axis=1) & wanted.any(axis=1))
         table.values[~costs] = 0.0
         table.values[np.setdiff1d(np.flatnonzero(costs), rows)] = np.inf
-        tables = (live, wanted, np.array([self._complete(level, context) for context in table.contexts]))
+        complete = np.array([self._complete(level, context) for context in table.contexts])
         lanes = len(around.copies) * len(around.edges)
-        many = max(1, IN_ONE_GO // (len(table.statuses) * lanes * self.shapes.total))
-        space = np.empty((len(table.statuses) + 1, min(many, len(rows)) * lanes, self.shapes.total))
-        for first in range(0, len(rows), many):
-            some = rows[first : first + many]
-            inner = np.moveaxis(around.values[some], 1, 0).reshape(len(further), -1, self.shapes.total)
-            inner = np.ascontiguousarray(inner)
-            some_live, some_wanted, some_complete = (np.repeat(each[some], lanes, axis=0) for each in tables)
-            found, both = space[:-1, : inner.shape[1]], space[-1, : inner.shape[1]]
-            found[:] = np.inf
-            for block, users in blocks.values():
-                self._look_at_clock()
-                swept = found[users[0]] if len(users) == 1 else both
-                both[:] = np.inf
-                sweep_block(
-                    self.shapes,
-                    self.most[level],
-                    pairs,
-                    moves,
-                    block,
-                    some_live,
-                    some_wanted,
-                    self.reduced,
-                    some_complete,
-                    inner,
-                    swept,
-                    offsets,
-                    values,
-                )
-                for q in users if len(users) > 1 else ():
-                    np.minimum(found[q], swept, out=found[q])
-            np.minimum(found, found[0], out=found)
-            for q, p in self._gaps_that_close(table.statuses):
-                np.minimum(found[q], found[p], out=found[q])
-            table.values[some] = np.moveaxis(found.reshape(len(found), len(some), *table.values.shape[2:]), 0, 1)
+        many = max(1, IN_A_ROW // lanes)
+        for covered in np.unique(complete[rows]).tolist():
+            same = rows[complete[rows] == covered]
+            for first in range(0, len(same), many):
+                some = same[first : first + many]
+                inner = around.values[some].transpose(1, 4, 0, 2, 3).reshape(len(further), -1)
+                found = np.full((len(table.statuses), inner.shape[1]), np.inf)
+                swept, values = np.empty((2, inner.shape[1]))
+                some_live, some_wanted = live[some].any(axis=0), wanted[some].any(axis=0)
+                for users, alike in blocks.items():
+                    self._look_at_clock()
+                    swept[:] = np.inf
+                    for block in alike:
+                        sweep_block(
+                            self.shapes,
+                            self.most[level],
+                            pairs,
+                            moves,
+                            block,
+                            some_live,
+                            some_wanted,
+                            self.reduced,
+                            covered,
+                            inner,
+                            swept,
+                            offsets,
+                            values,
+                        )
+                    for q in users:
+                        np.minimum(found[q], swept, out=found[q])
+                np.minimum(found, found[0], out=found)
+                for q, p in self._gaps_that_close(table.statuses):
+                    np.minimum(found[q], found[p], out=found[q])
+                found = found.reshape(len(found), self.shapes.total, len(some), *table.values.shape[2:4])
+                table.values[some] = found.transpose(2, 0, 3, 4, 1)
 
     def _gaps_that_close(self, statuses: list[Statuses]) -> list[tuple[int, int]]:
         """Pairs of numbers: a window that stays in place, and one that loops further in may bring back to its place.

@@ -59,6 +59,7 @@ def next_block(
 ) -> bool:
     """Go to the next temporal block of a level that may lead to something better."""
     all_orders = g.every_orders.shape[0] > 0
+    by_innermost = level > 0 and goal.energy_only[0] and g.spreads[level] == 1
     while True:
         row = node.cursor[level, ORDER]
         if row < 0:
@@ -71,7 +72,7 @@ def next_block(
                     return False
                 node.cursor[level, BEGUN] = 1
             node.mix[0], node.mix_weight[0] = g.still[level], 1.0
-            if level > 0 and goal.energy_only[0] and g.spreads[level] == 1:
+            if by_innermost:
                 mask = _next_affordable(c, shapes, g, goal, found, node, s, level)
                 if mask < 0:
                     return False
@@ -102,8 +103,22 @@ def next_block(
             continue
         node.cursor[level, ORDER] = row + 1
         orders = g.every_orders if all_orders else g.orders
+        if by_innermost and not all_orders:
+            d = _innermost_loop(node, level, orders[row])
+            if d >= 0 and not passes(goal, found, node.by_innermost[level, d]):
+                continue
         if passes(goal, found, _block_bound(c, shapes, g, goal, found, node, s, level, row, orders)):
             return True
+
+
+@inline
+def _innermost_loop(node: SearchNode, level: int, order: Ints) -> int:
+    """Dimension of the innermost loop of a block in some order; -1 if it has none."""
+    temporal = node.mapping.temporal[0, level]
+    j = temporal.shape[0] - 1
+    while j >= 0 and temporal[order[j]] == 1:
+        j -= 1
+    return int(order[j]) if j >= 0 else -1
 
 
 @jit
@@ -126,9 +141,14 @@ def _next_affordable(
             mask = int(lay_bounds(shapes, node, level))
             if mask == 0:
                 return mask
-            energy = settled + mixed_by_innermost(c, g, node, s, level, mask, first)
+            least, by_innermost = np.inf, node.by_innermost[level]
+            mixed_by_innermost(c, g, node, s, level, mask, first)
             node.mix[0], node.mix_weight[0] = g.still[level], 1.0
-            if passes(goal, found, value_of(goal.terms, energy, 0.0, 0.0, 0.0) if energy < np.inf else energy):
+            for d in range(by_innermost.shape[0]):
+                energy = settled + by_innermost[d]
+                value = value_of(goal.terms, energy, 0.0, 0.0, 0.0) if energy < np.inf else np.inf
+                by_innermost[d], least = value, min(least, value)
+            if passes(goal, found, least):
                 return mask
         if not next_mid(c, shapes, g, node, level, False):
             return -1

@@ -233,6 +233,8 @@ def mixed_by_innermost(
 ) -> float:
     """Cost to go of a node at least, whatever the order of the loops of its block: the least over the innermost one.
 
+    `SearchNode.by_innermost` has what each loop leads to, infinite for dimensions without a loop.
+
     Words of the tensors that this loop does not move are still until loops that do must follow in the block; a window
     that it moves slides until its loop ends, and is taken to be still from then on. Uses up `mix` and `mix_weight`.
 
@@ -245,6 +247,7 @@ def mixed_by_innermost(
     """
     bounds, best = node.mapping.temporal[0, level], np.inf
     for d in range(bounds.shape[0]):
+        node.by_innermost[level, d] = np.inf
         if not mask >> d & 1:
             continue
         moved, new = 1.0, 0.0  # least shares of steps that move what d does not, and that do not slide the window
@@ -266,7 +269,8 @@ def mixed_by_innermost(
             if weight > 0.0:
                 node.mix[sets], node.mix_weight[sets] = g.innermost[level, d, k], weight
                 sets += 1
-        best = min(best, mixed(g, node, s, g.values, level, AROUND, first, sets))
+        node.by_innermost[level, d] = mixed(g, node, s, g.values, level, AROUND, first, sets)
+        best = min(best, node.by_innermost[level, d])
     return float(best)
 
 

@@ -108,15 +108,16 @@ class SearchNode(NamedTuple):
     each level, at most; fills, moved : int64[L + 1, T]; charged : float64[L + 1, T], energy charged beforehand; held :
     int64[L + 1], words held; tight : bool[L + 1], whether the output's parent has no room for partial sums; cursor :
     int64[L, 8], what is next at each level; context : int64[L + 1, 2**T]; weight : float64[L + 1, 2**T]; lower :
-    float64[T]; mix : int64[*]; mix_weight : float64[*]; within : int64[L, *], within_weight : float64[L, *], the same
-    at tiles of the next level after the block of a level, and how many these are, within_sets : int64[L], 0 if it
-    depends on the tile; piece : int64[T, P]; piece_end : float64[T, P]; pieces : int64[T]; status, cycles : int64[1];
-    pj : float64[1], of a whole mapping; column : float64[4], what counts of it or at least of all its completions;
-    failed : int64[L, *, 2T + 1], groups down and up of each tensor, and what is kept, of tiles that led to nothing,
-    many_failed : int64[L] of them; free : bool[L, D], temporal loops that are stepped through, where words are counted
-    with remainders; span : int64[L + 1, D], what the loops from a level inwards cover; steps : float64[L + 1],
-    held_in_turn : float64[L + 1, T], where dimensions leave remainders: steps of the first compute unit and words that
-    its PE holds, if it did all inside a tile in turn; first : float64[D], how many indices of each dimension these are.
+    float64[T]; mix : int64[*]; mix_weight : float64[*]; within : int64[L, *], within_weight : float64[L, *], the
+    same at tiles of the next level after the block of a level, and how many these are, within_sets : int64[L], 0 if
+    it depends on the tile; by_innermost : float64[L, D], see `mixed_by_innermost`; piece : int64[T, P]; piece_end :
+    float64[T, P]; pieces : int64[T]; status, cycles : int64[1]; pj : float64[1], of a whole mapping; column :
+    float64[4], what counts of it or at least of all its completions; failed : int64[L, *, 2T + 1], groups down and
+    up of each tensor, and what is kept, of tiles that led to nothing, many_failed : int64[L] of them; free :
+    bool[L, D], temporal loops that are stepped through, where words are counted with remainders; span : int64[L +
+    1, D], what the loops from a level inwards cover; steps : float64[L + 1], held_in_turn : float64[L + 1, T],
+    where dimensions leave remainders: steps of the first compute unit and words that its PE holds, if it did all
+    inside a tile in turn; first : float64[D], how many indices of each dimension these are.
     """
 
     mapping: Batch
@@ -146,6 +147,7 @@ class SearchNode(NamedTuple):
     within: Ints
     within_weight: Floats
     within_sets: Ints
+    by_innermost: Floats
     piece: Ints
     piece_end: Floats
     pieces: Ints

@@ -339,6 +339,7 @@ class Solver:
             within=np.zeros((levels, pieces * tensors), np.int64),
             within_weight=np.zeros((levels, pieces * tensors)),
             within_sets=np.zeros(levels, np.int64),
+            by_innermost=np.zeros((levels, dims)),
             piece=np.zeros((tensors, pieces), np.int64),
             piece_end=np.zeros((tensors, pieces)),
             pieces=np.zeros(tensors, np.int64),
