@@ -538,6 +538,17 @@ def test_network__costs_what_accelforge_counts(imported):
         assert found == dict(zip(("A", "B", "Out"), (joule * 1e12 for joule in energies), strict=True))
 
 
+def test_network__has_the_optimum_of_accelforge(imported):
+    """AccelForge 1.0.467 (`map_workload_to_arch` for energy): 221440 J, of which 3328 J on the mesh."""
+    text = MESH[: MESH.index("mapping:")].replace("name: read, energy: 0", "name: read, energy: 3")
+    text = text.replace("name: write, energy: 0", "name: write, energy: 3").replace("0 <= n < 32", "0 <= n < 16")
+    foreign = imported(text.replace("name: Reg\n    size: inf", "name: Reg\n    size: 256"))
+    found = map_einsum(machine_of(foreign), layers_of(foreign)[0], uneven=True)
+    assert found.certificate.proved
+    assert found.best.energy_pj == pytest.approx(221440e12, rel=1e-12)
+    assert sum(n.energy_pj for n in found.best.networks) == pytest.approx(3328e12, rel=1e-12)
+
+
 def test_network__may_have_the_fanout_itself(imported):
     text = MACHINE.replace(
         "!Container\n    name: PE", "!Network\n    name: PE\n    actions: [{name: hop, energy: 1e-12}]"
