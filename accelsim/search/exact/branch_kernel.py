@@ -14,6 +14,7 @@ from accelsim.search.exact.estimate_kernel import (
     AROUND,
     ONE,
     WITHIN_TILE,
+    beside_outermost,
     bound_of,
     mixed,
     mixed_by_innermost,
@@ -137,6 +138,8 @@ def _next_affordable(
         found.tally[0] += 1
         first = g.around[level] + shape_of(shapes, node.mid[level])
         energy = settled + mixed(g, node, s, g.values, level, AROUND, first, ONE)
+        if g.beside[0]:
+            energy = max(energy, beside_outermost(c, g, node, s, level, AROUND, first, ONE))
         if passes(goal, found, value_of(goal.terms, energy, 0.0, 0.0, 0.0) if energy < np.inf else energy):
             mask = int(lay_bounds(shapes, node, level))
             if mask == 0:
@@ -391,7 +394,9 @@ def root_bounds(
             continue
         quick = -np.inf
         if goal.energy_only[0] and g.spreads[ROOT] == 1 and mask != 0:
-            quick = settled + mixed_by_innermost(c, g, node, s, ROOT, mask, g.around[ROOT] + shape)
+            first_entry = g.around[ROOT] + shape
+            least_beside = beside_outermost(c, g, node, s, ROOT, AROUND, first_entry, ONE) if g.beside[0] else 0.0
+            quick = max(least_beside, settled + mixed_by_innermost(c, g, node, s, ROOT, mask, first_entry))
             quick = value_of(goal.terms, max(quick, goal.floor[0]), 0.0, 0.0, 0.0) if quick < np.inf else np.inf
         if quick < least:
             for row in range(g.order_first[0, mask], g.order_first[0, mask + 1]):

@@ -19,6 +19,7 @@ from accelsim.search.exact.node import CostTables
 from accelsim.search.exact.orders import HALO_REUSE, NONE, STATIONARY, Places, candidate_orders, dominating
 from accelsim.search.exact.shapes import Options, make_options, pick_busy, pick_options
 from accelsim.search.exact.tables import Bounds
+from accelsim.search.exact.worth import least_outermost, narrow_energies
 
 MOST_IN_TURN = 500_000
 """Pairs of ways to spread over two networks that are looked at, at most, for what compute units do in turn."""
@@ -94,7 +95,9 @@ def make_cost_tables(
         with_energy=np.zeros(0, np.bool_),
         computing=np.zeros(0),
         words=np.zeros(1, np.int64),
+        beside=np.zeros(1, np.int64),
         waits=np.zeros(1, np.int64),
+        once=least_outermost(c, narrow_energies(c), needed),
         around=bounds.around_at,
         inside=bounds.inside_at,
         edges=edges,
@@ -138,7 +141,7 @@ def make_cost_tables(
         least_inside=bounds.least_inside,
         in_turn=_in_turn(space, grid.options),
     )
-    return with_mixed(cost_tables, bounds, ports, mixed, words, waits) if mixed or words or waits else cost_tables
+    return with_mixed(cost_tables, bounds, ports, mixed, words, waits, None) if mixed or words or waits else cost_tables
 
 
 def with_mixed(
@@ -148,6 +151,7 @@ def with_mixed(
     mixed: list[MixedBounds],
     words: Bounds | None,
     waits: Bounds | None,
+    beside: Bounds | None,
 ) -> CostTables:
     """The same with other tables of ports, of words at the outermost level, and of what all else waits for.
 
@@ -162,9 +166,11 @@ def with_mixed(
         Tables of units of words at the outermost level.
     waits : Bounds or None
         Tables of cycles that all else waits for.
+    beside : Bounds or None
+        Tables of energy without what is read or written at the outermost level.
     """
     unpriced = (0.0,) * len(ports)
-    mixed = [*([MixedBounds(words, unpriced)] if words else []), *mixed]
+    mixed = [*(MixedBounds(each, unpriced) for each in (words, beside) if each), *mixed]
     mixed += [MixedBounds(waits, unpriced)] if waits else []
     costs = [bounds, *(each.bounds for each in mixed)]
     tables = np.zeros((len(mixed), len(bounds.values)))
@@ -177,6 +183,7 @@ def with_mixed(
         with_energy=np.array([each.with_energy for each in mixed], np.bool_),
         computing=np.array([each.computing for each in mixed]),
         words=np.array([words is not None], np.int64),
+        beside=np.array([beside is not None], np.int64),
         waits=np.array([waits is not None], np.int64),
         elided=np.array([each.elided for each in costs]),
         narrow=np.array([each.narrow for each in costs]),

@@ -94,6 +94,8 @@ def bound_of(
         if cycles > most:
             continue
         energy = settled + mixed(g, node, s, g.values, level, inside, first, pieces)
+        if g.beside[0]:
+            energy = max(energy, beside_outermost(c, g, node, s, level, inside, first, pieces))
         if not energy < np.inf:
             continue
         if rate > 0.0:  # beyond what all mappings leak
@@ -107,7 +109,7 @@ def bound_of(
         if not within_limits(g.most, energy * (1.0 - SURE), cycles, node.column[WORDS]):
             continue
         value = _value_or_beaten(goal, found, node, energy, cycles)
-        k, tables = g.words[0], 0 if goal.energy_only[0] else g.mixed.shape[0] - g.waits[0]
+        k, tables = g.words[0] + g.beside[0], 0 if goal.energy_only[0] else g.mixed.shape[0] - g.waits[0]
         while k < tables and value < best and value <= enough:  # else what ports need makes no difference
             least = mixed(g, node, s, g.mixed[k], level, inside, first, pieces) - counted_off(
                 c, g, node, s, level, k + 1
@@ -192,6 +194,19 @@ def _value_at_price(
 def settled_energy(c: Constants, g: CostTables, node: SearchNode, s: Detail, level: int) -> float:
     """Energy of all that a node settles, less what the table of energy counts too much inside it [pJ]."""
     return float(node.energy[level] - counted_off(c, g, node, s, level, OF_ENERGY))
+
+
+@inline
+def beside_outermost(
+    c: Constants, g: CostTables, node: SearchNode, s: Detail, level: int, inside: int, first: int, pieces: int
+) -> float:
+    """Energy of a node at least, where each word that is yet to pass the outermost level passes it once [pJ]."""
+    k = g.words[0]
+    energy = node.energy[level] - counted_off(c, g, node, s, level, k + 1)
+    for t in range(g.once.shape[0]):
+        if node.parent[level, t] == 0:
+            energy += g.once[t]
+    return float(energy + mixed(g, node, s, g.mixed[k], level, inside, first, pieces))
 
 
 @inline

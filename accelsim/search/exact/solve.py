@@ -58,7 +58,15 @@ from accelsim.search.exact.mixed import (
 from accelsim.search.exact.node import CostTables, SearchNode
 from accelsim.search.exact.shapes import Grid, make_grid, quick_enough
 from accelsim.search.exact.tables import Bounds
-from accelsim.search.exact.worth import SLACK, Known, States, Worth, first_energies, narrow_energies
+from accelsim.search.exact.worth import (
+    SLACK,
+    Known,
+    States,
+    Worth,
+    first_energies,
+    inside_outermost,
+    narrow_energies,
+)
 from accelsim.search.stopping import asked, heeding
 from accelsim.search.value_kernel import CYCLES, WORDS
 
@@ -215,7 +223,8 @@ class Solver:
             self._fill_tables(deadline, fine=fine)
         self.apart = any(len(each) > 1 for each in copies_apart(self.grid, self.bounds.deepest))
         self.coarse = not ragged and not fine and (self.apart or self.once or not self.bounds.corners)
-        self.fine, self.mixes = fine, not ragged and bool(self.ports)
+        self.fine, self.mixes, self.lacks_beside = fine, not ragged and bool(self.ports), not ragged
+        self.beside: Bounds | None = None
         self.stop = np.array([0, NO_END], np.int64)
         self.most_nodes, self.refined_at = NO_END, 0
         self.interrupted = False
@@ -248,6 +257,7 @@ class Solver:
         )  # fmt: skip
         left -= self.bounds.values.nbytes
         self.outer = [self._weigh(weight, port, deadline, fine, left) for port in outer for weight in self.weights]
+        self.outer_ports = outer
         self.words = None
         if self.counts_words:
             kind, worth = TableOptions(fine=fine, corners=self.bounds.corners), self._worth_anything()
@@ -283,15 +293,15 @@ class Solver:
             return None
         return Worth(lambda least: self.most_cycles - least, 0.0, needed_words(self.space), states)
 
-    def _worth_energy(self, states: States) -> Worth | None:
-        """What mappings that are looked for take in energy besides what all take [pJ]."""
+    def _worth_energy(self, states: States, outermost: float = 0.0) -> Worth | None:
+        """What mappings that are looked for take in energy besides what all take, and at the outermost level [pJ]."""
         known = self.known
         if known is None:
             return None
         needed = needed_words(self.space)
         least = least_cycles(self.space, needed) * (1.0 - SLACK)
         certain = certain_energy(self.space, self.grid.options, needed)
-        return Worth(lambda cycles: known.most_energy(max(cycles, least)), certain, needed, states)
+        return Worth(lambda cycles: known.most_energy(max(cycles, least)) - outermost, certain, needed, states)
 
     def _worth_cycles(self, states: States) -> Worth | None:
         """What mappings that are looked for take in cycles of the outermost port."""
@@ -415,7 +425,7 @@ class Solver:
             stop = self._go_through(goal, outcome, begin, values, limit, deadline, tell)
         while stop == FINER:
             try:
-                self._refine(goal, deadline)
+                self._refine(goal, total, deadline)
                 self.refined_at = int(total.tally[0])
                 begin, values = self._roots(goal, total)
                 least = float(values[0]) if len(values) else math.inf
@@ -476,8 +486,8 @@ class Solver:
                 break
         return ""
 
-    def _refine(self, goal: Goal, deadline: float | None) -> None:
-        """Make tables of both corners; then some that tell copies of the output apart; then those of ports mixed."""
+    def _refine(self, goal: Goal, total: Incumbents, deadline: float | None) -> None:
+        """Make tables of both corners; that tell copies apart; without the outermost level; of ports mixed; in turn."""
         most, before = self.tables.most, (self.bounds, self.words, self.waiting, self.tables)
         try:
             if self.coarse:
@@ -485,6 +495,9 @@ class Solver:
                 self.coarse, self.once, self.corners = self.apart and not fine, False, True
                 self._fill_tables(deadline, fine=fine, again=True)
                 self.fine = fine
+            elif self.lacks_beside and counts_energy(goal):
+                self.lacks_beside = False
+                self._set_beside(goal, total, deadline)
             else:
                 self.mixes = False
                 mixed = mix_bounds(
@@ -494,11 +507,33 @@ class Solver:
                 if self.waits is not None:
                     others = (0.0,) * (len(self.ports) - 1)
                     mixed = [*(replace(each, price=each.price + others) for each in self.outer), *mixed]
-                self.tables = with_mixed(self.tables, self.bounds, self.ports, mixed, self.words, self.waiting)
+                self.tables = with_mixed(
+                    self.tables, self.bounds, self.ports, mixed, self.words, self.waiting, self.beside
+                )
         except TablesTooLarge:
             self.coarse = False  # all further ones are larger
             self.bounds, self.words, self.waiting, self.tables = before
         self.limit(most)
+
+    def _set_beside(self, goal: Goal, total: Incumbents, deadline: float | None) -> None:
+        """Make tables without the outermost level, and use them if they raise the bounds at the root."""
+        costs = inside_outermost(narrow_energies(self.space.encoded.constants))
+        found = make_bounds(
+            self.grid, self.spreads, costs, deadline, fine=self.fine, corners=self.bounds.corners,
+            worth=self._worth_energy(self.bounds.states, float(self.tables.once.sum())),
+            most_bytes=self.memory - self.bounds.values.nbytes - self.tables.mixed.nbytes,
+        )  # fmt: skip
+        before, floor = self.tables, goal.floor.copy()
+        goal.floor[:] = 0.0
+        known = self._roots(goal, total)[1]
+        self.tables = with_mixed(
+            self.tables, self.bounds, self.outer_ports, self.outer, self.words, self.waiting, found
+        )
+        if self._roots(goal, total)[1][:1].sum() > known[:1].sum() * (1.0 + SLACK):
+            self.beside = found
+        else:
+            self.tables = before
+        goal.floor[:] = floor
 
     def _rounds(self, kind: int, least: float, limit: float) -> list[float]:
         """Limits of the rounds of a search."""
@@ -595,6 +630,8 @@ class Solver:
             if self.once:
                 nodes = min(ONCE_AN_ENTRY * entries, MOST_ONCE)
             return self.refined_at + int(nodes)
+        if self.lacks_beside and counts_energy(goal):
+            return self.refined_at + int(SOONER * NODES_AN_ENTRY * entries)
         if self.mixes and not goal.energy_only[0] and mixed <= MOST_MIXED and both <= self.memory:
             return self.refined_at + int(NODES_AN_ENTRY * (1.0 if self.waits is None else SOONER) * mixed)
         return NO_END

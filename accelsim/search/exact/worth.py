@@ -113,6 +113,21 @@ def first_energies(c: Constants) -> Floats:
     return energies
 
 
+def least_outermost(c: Constants, pj: Floats, needed: Ints) -> Floats:
+    """Cost of a tensor's words at the outermost level at least: each that is needed once: float64[T]."""
+    found = needed * pj[0, :, BY_READ]
+    output = int(c.output[0])
+    found[output] = 0.0 if c.already.any() else needed[output] * pj[0, output, BY_UPDATE]
+    return np.asarray(found)
+
+
+def inside_outermost(pj: Floats) -> Floats:
+    """The same costs but for what is read or written at the outermost level: float64[L, T, 5]."""
+    found = pj.copy()
+    found[0, :, :BY_TRANSFER] = 0.0
+    return found
+
+
 def least_outside(grid: Grid, pj: Floats, needed: Ints) -> Floats:
     """Cost outside a boundary at least, by the level that each tensor comes from there: float64[L, T].
 
