@@ -172,6 +172,7 @@ def test_exact__equals_brute_force(group, monkeypatch):
     """In most groups with finer tables at once, or with those that only some large spaces begin with."""
     if group % 6 == 0:
         monkeypatch.setattr(solve, "NODES_AN_ENTRY", -1.0)
+        monkeypatch.setattr(solve, "MANY_NODES", -1)
     if group % 3 == 1:
         monkeypatch.setattr(solve, "FAR_MORE", -1.0)
         monkeypatch.setattr(solve, "MOST_ONCE", -1 if group % 2 else solve.MOST_ONCE)
@@ -262,6 +263,7 @@ def test_tables__bound_the_orders_of_any_mapping_from_below(group, monkeypatch):
     come back.
     """
     monkeypatch.setattr(solve, "NODES_AN_ENTRY", -1.0)  # tables of all ports and prices
+    monkeypatch.setattr(solve, "MANY_NODES", -1)
     if group % 3 == 1:
         monkeypatch.setattr(solve, "FAR_MORE", -1.0)
     if group % 2:
@@ -291,6 +293,7 @@ def test_tables__charge_sums_of_parts_their_width(monkeypatch):
     So with all factors fixed the tables leave nothing open: 8 registers, each with one product of 32 bits an output.
     """
     monkeypatch.setattr(solve, "NODES_AN_ENTRY", -1.0)
+    monkeypatch.setattr(solve, "MANY_NODES", -1)
     pj = {"read": "2 pJ", "write": "2 pJ", "source": "test"}
     levels = [
         {"name": "DRAM", "class": "DRAM", "word": "8 bit", "fanout": {"x": 8}, "energy": pj},

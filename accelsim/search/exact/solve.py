@@ -96,6 +96,8 @@ NODES_AN_ENTRY, SOONER = 0.05, 0.2
 take then. They have both corners, which large ones have sooner, for the lower one says little of networks that are
 bypassed; then they tell copies of the output apart. At last there are some of each port, and of ports and energy mixed,
 which come sooner where all else waits for fills or drains: ports then decide on the fastest mappings."""
+MANY_NODES = 100_000
+"""The last table of energy, without the outermost level, is made after no fewer nodes in each piece of a wave."""
 MOST_MIXED = 50_000_000
 """Entries that the tables of ports may have, at most."""
 MEMO = 1 << 18
@@ -224,7 +226,6 @@ class Solver:
         self.apart = any(len(each) > 1 for each in copies_apart(self.grid, self.bounds.deepest))
         self.coarse = not ragged and not fine and (self.apart or self.once or not self.bounds.corners)
         self.fine, self.mixes, self.lacks_beside = fine, not ragged and bool(self.ports), not ragged
-        self.beside: Bounds | None = None
         self.stop = np.array([0, NO_END], np.int64)
         self.most_nodes, self.refined_at = NO_END, 0
         self.interrupted = False
@@ -257,7 +258,7 @@ class Solver:
         )  # fmt: skip
         left -= self.bounds.values.nbytes
         self.outer = [self._weigh(weight, port, deadline, fine, left) for port in outer for weight in self.weights]
-        self.outer_ports = outer
+        self.priced = (outer, self.outer)
         self.words = None
         if self.counts_words:
             kind, worth = TableOptions(fine=fine, corners=self.bounds.corners), self._worth_anything()
@@ -495,7 +496,7 @@ class Solver:
                 self.coarse, self.once, self.corners = self.apart and not fine, False, True
                 self._fill_tables(deadline, fine=fine, again=True)
                 self.fine = fine
-            elif self.lacks_beside and counts_energy(goal):
+            elif not self._may_mix(goal):
                 self.lacks_beside = False
                 self._set_beside(goal, total, deadline)
             else:
@@ -507,9 +508,8 @@ class Solver:
                 if self.waits is not None:
                     others = (0.0,) * (len(self.ports) - 1)
                     mixed = [*(replace(each, price=each.price + others) for each in self.outer), *mixed]
-                self.tables = with_mixed(
-                    self.tables, self.bounds, self.ports, mixed, self.words, self.waiting, self.beside
-                )
+                self.tables = with_mixed(self.tables, self.bounds, self.ports, mixed, self.words, self.waiting, None)
+                self.priced = (self.ports, mixed)
         except TablesTooLarge:
             self.coarse = False  # all further ones are larger
             self.bounds, self.words, self.waiting, self.tables = before
@@ -526,12 +526,8 @@ class Solver:
         before, floor = self.tables, goal.floor.copy()
         goal.floor[:] = 0.0
         known = self._roots(goal, total)[1]
-        self.tables = with_mixed(
-            self.tables, self.bounds, self.outer_ports, self.outer, self.words, self.waiting, found
-        )
-        if self._roots(goal, total)[1][:1].sum() > known[:1].sum() * (1.0 + SLACK):
-            self.beside = found
-        else:
+        self.tables = with_mixed(self.tables, self.bounds, *self.priced, self.words, self.waiting, found)
+        if self._roots(goal, total)[1][:1].sum() <= known[:1].sum() * (1.0 + SLACK):
             self.tables = before
         goal.floor[:] = floor
 
@@ -621,8 +617,7 @@ class Solver:
 
     def _coarse_nodes(self, goal: Goal) -> int:
         """Nodes after which finer tables may pay, if the search can begin again; each are made once."""
-        entries, mixed = self.bounds.values.size, many_mixed(self.ports, counts_energy(goal)) * self.bounds.values.size
-        both = 2 * mixed * self.bounds.values.itemsize  # the tables, and where the search has them
+        entries = self.bounds.values.size
         if goal.kind[0] == WITHIN:
             return NO_END
         if self.coarse:
@@ -630,11 +625,18 @@ class Solver:
             if self.once:
                 nodes = min(ONCE_AN_ENTRY * entries, MOST_ONCE)
             return self.refined_at + int(nodes)
-        if self.lacks_beside and counts_energy(goal):
-            return self.refined_at + int(SOONER * NODES_AN_ENTRY * entries)
-        if self.mixes and not goal.energy_only[0] and mixed <= MOST_MIXED and both <= self.memory:
+        if self._may_mix(goal):
+            mixed = many_mixed(self.ports, counts_energy(goal)) * entries
             return self.refined_at + int(NODES_AN_ENTRY * (1.0 if self.waits is None else SOONER) * mixed)
+        if self.lacks_beside and counts_energy(goal):
+            return self.refined_at + max(MANY_NODES, int(NODES_AN_ENTRY * entries))
         return NO_END
+
+    def _may_mix(self, goal: Goal) -> bool:
+        """Whether tables of ports mixed are still to be made, and small enough."""
+        entries = many_mixed(self.ports, counts_energy(goal)) * self.bounds.values.size
+        both = 2 * entries * self.bounds.values.itemsize  # the tables, and where the search has them
+        return self.mixes and not goal.energy_only[0] and entries <= MOST_MIXED and both <= self.memory
 
     def _copy_of(self, total: Incumbents) -> Incumbents:
         """An empty tally with what was found so far, for one piece of a round."""
