@@ -20,7 +20,7 @@ from accelsim.inputs.objective import LEAST_ENERGY, Objective
 from accelsim.inputs.units import ratio
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.detail import make_detail
-from accelsim.model.encode import Floats, Ints, empty_batch
+from accelsim.model.encode import KIND, OVERLAPS, Floats, Ints, empty_batch
 from accelsim.search.exact import bounds
 from accelsim.search.exact.bounds import copies_apart, make_bounds
 from accelsim.search.exact.branch_kernel import explore, root_bounds
@@ -151,6 +151,12 @@ def _may_slide_in_array(space: MapSpace) -> bool:
     return bool((c.stationary & c.windowed & (c.most_held != 1)).any())
 
 
+def _order_of_tiles_counts(space: MapSpace) -> bool:
+    """Whether engines move tiles of several sizes while others are used: then it counts which are neighbours."""
+    dma = space.encoded.constants.dma
+    return bool(space.imperfect and dma.size and (dma[:, -1, KIND] == OVERLAPS).any())
+
+
 class Solver:
     """Branch and bound over one map space.
 
@@ -195,7 +201,8 @@ class Solver:
         memory: int | None = None,
     ) -> None:
         c = space.encoded.constants
-        every = every or _may_slide_in_array(space) or bool(c.links.any() or c.hop.any())
+        every = every or _may_slide_in_array(space) or _order_of_tiles_counts(space)
+        every = every or bool(c.links.any() or c.hop.any())
         self.space, self.workers, self.known = space, workers, known
         self.grid = grid or make_grid(space)
         self.most_cycles = math.inf
@@ -488,7 +495,7 @@ class Solver:
         return ""
 
     def _refine(self, goal: Goal, total: Incumbents, deadline: float | None) -> None:
-        """Make tables of both corners; that tell copies apart; without the outermost level; of ports mixed; in turn."""
+        """Make tables of both corners; that tell copies apart; of ports mixed; without the outermost level; in turn."""
         most, before = self.tables.most, (self.bounds, self.words, self.waiting, self.tables)
         try:
             if self.coarse:
