@@ -362,13 +362,12 @@ def _without_rest(read: list[LevelConstraint], architecture: Architecture) -> li
     return settled
 
 
-@formed(forms.fraction(0, 1))
-def _share(node: Node, problems: Problems) -> Fraction | None:
-    value = parse_decimal(node.text) if isinstance(node, ScalarNode) else None
-    if value is None or not 0 <= value <= 1:
-        problems.add(node, f"expected a fraction from 0 to 1, got {describe(node)}")
-        return None
-    return value
+def _fraction(text: str) -> Fraction | None:
+    value = parse_decimal(text)
+    return value if value is not None and 0 <= value <= 1 else None
+
+
+_share = fields.scalar(forms.fraction(0, 1), _fraction, "a fraction from 0 to 1")
 
 
 @formed(forms.pattern(LIMIT))

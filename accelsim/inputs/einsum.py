@@ -6,13 +6,13 @@ A rank of an operand is a sum of `(dimension, coefficient)` terms; the operand w
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from accelsim.inputs import fields, forms
 from accelsim.inputs.fields import Fields, Formed, Key, Keys, formed, keys_form, node_of
 from accelsim.inputs.source import BadNode, ListNode, MapNode, Node, Problems, ScalarNode, describe
 from accelsim.inputs.units import listed, near_miss, quoted
-from accelsim.inputs.workload import Tensor
+from accelsim.inputs.workload import ROLES, Tensor
 
 RankTerms = tuple[tuple[str, int], ...]
 _PASSES = ("forward", "input_gradient", "weight_gradient")
@@ -76,14 +76,41 @@ _GEMM: Keys = {
 }
 
 
-def einsum_keys(roles: Sequence[str]) -> Keys:
-    """Key of each way to write an Einsum."""
-    sizes, one = [{"required": list(pair)} for pair in _SIZES], "one of `conv`, `gemm`, `einsum`"
-    return {
-        "conv": Key(node_of({**keys_form(_CONV), "oneOf": sizes}), "a convolution", one),
-        "gemm": Key(node_of(keys_form(_GEMM)), "`Outputs[M,N] = Inputs[M,K] x Weights[K,N]`", one),
-        "einsum": Key(node_of(keys_form(_einsum_keys(roles))), "any Einsum", one),
-    }
+def _named(read: Formed[dict[str, fields.T]]) -> Formed[dict[str, fields.T]]:
+    """Reader of a mapping whose keys name dimensions or tensors."""
+    names = {"pattern": forms.whole(fields.IDENTIFIER.pattern), "not": {"enum": [_PSUMS]}}
+
+    @formed({**read.form, "propertyNames": names})
+    def read_named(node: Node, problems: Problems) -> dict[str, fields.T] | None:
+        for key, mark in node.key_marks.items() if isinstance(node, MapNode) else ():
+            if not fields.IDENTIFIER.fullmatch(key):
+                problems.add(BadNode(mark, node.path), f"{quoted(key)} cannot be a name", "use letters, digits and _")
+            elif key == _PSUMS:
+                problems.add(BadNode(mark, node.path), "'psums' stands for partial sums", "choose another name")
+        return read(node, problems)
+
+    return read_named
+
+
+_ranks_form = forms.sequence(forms.scalar({"type": "string", "pattern": forms.whole(_SUM)}))
+_EINSUM: Keys = {
+    "dims": Key(_named(fields.mapping_of(fields.positive_int)), "bounds of the dimensions"),
+    "tensors": Key(_named(fields.mapping_of(node_of(_ranks_form))), "ranks of each tensor, such as `[C, 2*P + R]`"),
+    "output": Key(fields.identifier, "the tensor that is written"),
+    "roles": Key(
+        fields.mapping_of(fields.one_of(ROLES, "a role")),
+        "role of each tensor whose name is none: `Weights`, `Inputs`, `Outputs`",
+        "Inputs",
+    ),
+}
+_ONE = "one of `conv`, `gemm`, `einsum`"
+_EITHER_SIZES = [{"required": list(pair)} for pair in _SIZES]
+EINSUM_KEYS: Keys = {
+    "conv": Key(node_of({**keys_form(_CONV), "oneOf": _EITHER_SIZES}), "a convolution", _ONE),
+    "gemm": Key(node_of(keys_form(_GEMM)), "`Outputs[M,N] = Inputs[M,K] x Weights[K,N]`", _ONE),
+    "einsum": Key(node_of(keys_form(_EINSUM)), "any Einsum", _ONE),
+}
+"""Key of each way to write an Einsum."""
 
 
 def read_conv(node: Node, problems: Problems) -> Shape | None:
@@ -145,10 +172,10 @@ def read_gemm(node: Node, problems: Problems) -> Shape | None:
     return dims, tuple(_plain(*operand, role) for operand, role in zip(operands, roles, strict=True))
 
 
-def read_einsum(node: Node, problems: Problems, roles: Sequence[str]) -> Shape | None:
+def read_einsum(node: Node, problems: Problems) -> Shape | None:
     """Read an Einsum that is written out, or return None with every mistake reported."""
     before = len(problems)
-    einsum = Fields(node, problems, _einsum_keys(roles))
+    einsum = Fields(node, problems, _EINSUM)
     dims: dict[str, int] = einsum.value("dims", {})
     ranks: dict[str, Node] = einsum.value("tensors", {})
     output = einsum.value("output", "")
@@ -176,38 +203,8 @@ def read_einsum(node: Node, problems: Problems, roles: Sequence[str]) -> Shape |
             problems.add(_key(einsum.entries["dims"], dim), "no tensor uses this dimension", "leave it out")
     if len(problems) > before:
         return None
-    role = {tensor: given.get(tensor, tensor if tensor in roles else "Inputs") for tensor in read} | {output: "Outputs"}
+    role = {tensor: given.get(tensor, tensor if tensor in ROLES else "Inputs") for tensor in read} | {output: "Outputs"}
     return dims, tuple(Tensor(tensor, its_ranks, role[tensor]) for tensor, its_ranks in read.items())
-
-
-def _einsum_keys(roles: Sequence[str]) -> Keys:
-    ranks = forms.sequence(forms.scalar({"type": "string", "pattern": forms.whole(_SUM)}))
-    return {
-        "dims": Key(_named(fields.mapping_of(fields.positive_int)), "bounds of the dimensions"),
-        "tensors": Key(_named(fields.mapping_of(node_of(ranks))), "ranks of each tensor, such as `[C, 2*P + R]`"),
-        "output": Key(fields.identifier, "the tensor that is written"),
-        "roles": Key(
-            fields.mapping_of(fields.one_of(roles, "a role")),
-            "role of each tensor whose name is none: `Weights`, `Inputs`, `Outputs`",
-            "Inputs",
-        ),
-    }
-
-
-def _named(read: Formed[dict[str, fields.T]]) -> Formed[dict[str, fields.T]]:
-    """Reader of a mapping whose keys name dimensions or tensors."""
-    names = {"pattern": forms.whole(fields.IDENTIFIER.pattern), "not": {"enum": [_PSUMS]}}
-
-    @formed({**read.form, "propertyNames": names})
-    def read_named(node: Node, problems: Problems) -> dict[str, fields.T] | None:
-        for key, mark in node.key_marks.items() if isinstance(node, MapNode) else ():
-            if not fields.IDENTIFIER.fullmatch(key):
-                problems.add(BadNode(mark, node.path), f"{quoted(key)} cannot be a name", "use letters, digits and _")
-            elif key == _PSUMS:
-                problems.add(BadNode(mark, node.path), "'psums' stands for partial sums", "choose another name")
-        return read(node, problems)
-
-    return read_named
 
 
 def _key(node: Node, key: str) -> BadNode:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from accelsim.inputs.architecture import Architecture, Level
+from accelsim.inputs.energy import EnergyEntry
 from accelsim.inputs.workload import ROLES
 
 
@@ -45,19 +46,12 @@ def _by_role(
     architecture: Architecture, component: str, roles: Sequence[str], action: str, sizes: tuple[int | None, int | None]
 ) -> list[dict[str, Any]]:
     """Rows of one action, one for each group of roles with equal entries; no roles: one entry for all."""
-    found = {role: architecture.energy.find(component, role, action) for role in roles or ["*"]}
-    groups: list[list[str]] = []
-    for role, entry in found.items():
-        same = next((group for group in groups if found[group[0]] == entry), None)
-        if same is None:
-            groups.append([role])
-        else:
-            same.append(role)
-    rows = []
-    for group in groups:
-        entry = found[group[0]]
+    groups: dict[EnergyEntry | None, list[str]] = {}
+    for role in roles or ["*"]:
+        groups.setdefault(architecture.energy.find(component, role, action), []).append(role)
+    rows, (words, bits) = [], sizes
+    for entry, group in groups.items():
         energy_pj = None if entry is None else entry.energy_pj
-        words, bits = sizes
         rows.append(
             {
                 "component": component,

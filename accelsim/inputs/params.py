@@ -189,19 +189,19 @@ def parameter_names(path: str | PathLike[str]) -> frozenset[str]:
     model = importer(path)
     if model is not None:
         return model.parameters(path)
-    unreported = Problems()
-    root = compose_file(path, unreported)
-    return frozenset(_definitions(root, unreported)[0]) if isinstance(root, MapNode) else frozenset()
+    return frozenset(_defined(path))
 
 
 def parameter_values(path: str | PathLike[str]) -> dict[str, str]:
     """Parameters of a file that have one value each, as it is written; none if the file cannot be read."""
+    written = {name: node.text for name, node in _defined(path).items() if isinstance(node, ScalarNode)}
+    return {name: text for name, text in written.items() if not _USE.search(text)}
+
+
+def _defined(path: str | PathLike[str]) -> dict[str, Node]:
     unreported = Problems()
     root = compose_file(path, unreported)
-    found = _definitions(root, unreported)[0] if isinstance(root, MapNode) else {}
-    return {
-        name: node.text for name, node in found.items() if isinstance(node, ScalarNode) and not _USE.search(node.text)
-    }
+    return _definitions(root, unreported)[0] if isinstance(root, MapNode) else {}
 
 
 def unknown_overrides(overrides: Mapping[str, str], paths: Iterable[str | PathLike[str]]) -> list[Problem]:

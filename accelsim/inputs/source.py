@@ -173,18 +173,14 @@ def compose_text(text: str, file: str, problems: Problems) -> Node | None:
 @lru_cache(maxsize=64)
 def _compose(text: str, file: str) -> tuple[Node | None, tuple[Problem, ...]]:
     """Nodes of a text, which nobody changes, and its mistakes; a file of many designs is composed once."""
-    problems = Problems()
-    return _composed(text, file, problems), tuple(problems.found)
-
-
-def _composed(text: str, file: str, problems: Problems) -> Node | None:
-    start = Mark(file, 1, 1)
+    problems, start = Problems(), Mark(file, 1, 1)
+    found: Node | None = None
     try:
         root = _compose_quickly(text, file) or yaml.compose(text, Loader=yaml.BaseLoader)
         if root is None:
             problems.add(start, "the file is empty")
-            return None
-        return _Conversion(file, problems).node(root, "", 0)
+        else:
+            found = _Conversion(file, problems).node(root, "", 0)
     except yaml.MarkedYAMLError as error:
         problems.found.append(syntax_problem(error, file))
     except yaml.reader.ReaderError as error:
@@ -193,7 +189,7 @@ def _composed(text: str, file: str, problems: Problems) -> Node | None:
         problems.add(start, "nested too deeply")
     except (yaml.YAMLError, ValueError, OverflowError, IndexError) as error:  # PyYAML lets "\UFFFFFFFF" reach chr()
         problems.add(start, f"not valid YAML: {error}")
-    return None
+    return found, tuple(problems.found)
 
 
 def _compose_quickly(text: str, file: str) -> yaml.Node | None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from accelsim.inputs import fields, forms
 from accelsim.inputs.density_reader import DENSITIES, Read, density_of
-from accelsim.inputs.einsum import einsum_keys, read_conv, read_einsum, read_gemm
+from accelsim.inputs.einsum import EINSUM_KEYS, read_conv, read_einsum, read_gemm
 from accelsim.inputs.fields import Fields, Formed, Key, Keys, Source, keys_form
 from accelsim.inputs.forms import Form
 from accelsim.inputs.library import Imported, importer
@@ -170,7 +170,7 @@ def _bits(node: Node, problems: Problems) -> dict[str, int] | None:
     return None if width is None else dict.fromkeys(ROLES, width)
 
 
-_FORMS = einsum_keys(ROLES)
+_READERS = {"conv": read_conv, "gemm": read_gemm, "einsum": read_einsum}
 _MORE: Keys = {
     "repeat": Key(fields.positive_int, "how often the network has this layer", "1"),
     "bits": Key(
@@ -194,14 +194,14 @@ _MORE: Keys = {
 _LAYER: Keys = {
     "name": Key(fields.name, "its name, different from all others"),
     "from": Key(read_from, "layers whose outputs its inputs are, by tensor where it has several", "none"),
-    **_FORMS,
+    **EINSUM_KEYS,
     **_MORE,
 }
-_ONE_FORM = [{"required": [name]} for name in _FORMS]
+_ONE_FORM = [{"required": [name]} for name in EINSUM_KEYS]
 _layers_of = fields.items_of({**keys_form(_LAYER), "oneOf": _ONE_FORM}, "layers", least=1)
 _TOP: Keys = {
     "name": Key(fields.name, "its name"),
-    **_FORMS,
+    **EINSUM_KEYS,
     "layers": Key(_layers_of, "layers in the order in which they run", "one Einsum"),
     **_MORE,
     "yields": Key(fields.mapping_of(fields.positive_int), "what one run gives, such as `{frames: $batch}`", "none"),
@@ -270,7 +270,7 @@ def _layers(
     top: Fields, bits: Mapping[str, int], densities: Mapping[str, Read]
 ) -> tuple[list[Einsum | None], list[Feed]]:
     problems = top.problems
-    for key in (*_FORMS, "repeat", "whole", "operation"):
+    for key in (*EINSUM_KEYS, "repeat", "whole", "operation"):
         if key in top:
             problems.add(top.entries[key], "stands beside 'layers'", f"put `{key}` into a layer")
     node: ListNode | None = top.value("layers", None)
@@ -301,16 +301,13 @@ def _layer(
     before = len(problems)
     repeat = layer.value("repeat", 1)
     whole: frozenset[str] = layer.value("whole", frozenset())
-    given = [key for key in _FORMS if key in layer]
+    given = [key for key in EINSUM_KEYS if key in layer]
     if layer.readable and len(given) != 1:
-        problems.add(layer.node, f"expected one of {listed(_FORMS)}; got {' and '.join(given) or 'none'}")
+        problems.add(layer.node, f"expected one of {listed(EINSUM_KEYS)}; got {' and '.join(given) or 'none'}")
     if len(given) != 1:
         return None
     node = layer.entries[given[0]]
-    if given[0] == "einsum":
-        shape = read_einsum(node, problems, ROLES)
-    else:
-        shape = read_conv(node, problems) if given[0] == "conv" else read_gemm(node, problems)
+    shape = _READERS[given[0]](node, problems)
     if shape is None or len(problems) > before:
         return None
     dims, operands = shape

@@ -93,13 +93,12 @@ def _partitioned(part: Component) -> ComponentFigures:
     for role, bits in part.partitions.items():
         estimate = _estimate(replace(part, attributes={**part.attributes, "size": f"{bits} bit"}))
         estimates.append(estimate)
-        leaking = {key: entry for key, entry in _entries(part, estimate, role).items() if key[1] == "leak"}
-        energies |= {key: entry for key, entry in _entries(part, estimate, role).items() if key not in leaking}
-        for (_, action), entry in leaking.items():
-            before = energies.get(("*", action))
-            formula = entry.formula if before is None else f"{before.formula} + {entry.formula}"
-            pj = entry.energy_pj + (before.energy_pj if before else 0.0)
-            energies["*", action] = EnergyEntry(pj, entry.source, formula)
+        for (_, action), entry in _entries(part, estimate, role).items():
+            key = ("*" if action == "leak" else role, action)
+            if before := energies.get(key):  # all of them leak
+                formula = f"{before.formula} + {entry.formula}"
+                entry = EnergyEntry(before.energy_pj + entry.energy_pj, entry.source, formula)
+            energies[key] = entry
     return ComponentFigures(energies, _area(estimates))
 
 
@@ -217,11 +216,7 @@ _MODELS: Mapping[str, tuple[str, tuple[str, ...], Callable[[Component], Estimate
     "register": (_LEVEL, ("size", "width"), lambda part: register(_node(part), _size(part), _access(part))),
     "intmac": (_UNITS, ("format", "bits", "psums"), _mac),
     "fpmac": (_UNITS, ("format", "bits", "psums"), _mac),
-    "adder": (
-        _UNITS,
-        ("format",),
-        lambda part: adder(_node(part), part.attributes.get("format", "int32")),
-    ),
+    "adder": (_UNITS, ("format",), lambda part: adder(_node(part), part.attributes.get("format", "int32"))),
     "wire": (_FANOUT, ("length",), lambda part: wire(_node(part), _length(part), part.bits["transfer"])),
     "network": (_FANOUT, ("hops", "length"), _network),
 }
