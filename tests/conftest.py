@@ -71,7 +71,7 @@ def _own_cache(monkeypatch, tmp_path_factory):
 @pytest.fixture(autouse=True)
 def _few_draws(monkeypatch):
     """Few mappings are looked at for the nearest miss, which is told wherever no mapping is valid."""
-    monkeypatch.setattr("accelsim.search.spaces.DRAWS", 100)
+    monkeypatch.setattr("accelsim.search.spaces.DRAWS", 20)
 
 
 @pytest.fixture

@@ -258,7 +258,7 @@ def test_nearest_miss__that_is_valid_contradicts_the_proof():
     with pytest.raises(RuntimeError, match="found no valid mapping, but this one is valid"):
         diagnose(space, np.uint64(0), proved=True)
     assert diagnose(space, np.uint64(0), proved=False) == [
-        "of 100 mappings drawn after the search at least one is valid; let the search look at more"
+        "of 20 mappings drawn after the search at least one is valid; let the search look at more"
     ]
 
 

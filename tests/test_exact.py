@@ -522,18 +522,16 @@ def test_best_mapping__has_the_products_that_constraints_ask_for(group):
         known = truth(machine, einsum, constraints, MOST) if constraints != free else None
         if known is None:
             continue
-        for objective, powers in (("energy", (1.0, 0.0)), ("cycles", (0.0, 1.0)), ("edp", (1.0, 1.0))):
-            asked = {"constraints": constraints, "objective": objective, "workers": 1}
-            if not known.valid:
-                with pytest.raises(NoValidMapping):
-                    map_einsum(machine, einsum, **asked)
-                continue
-            found = map_einsum(machine, einsum, **asked)
-            assert math.isclose(found.certificate.value, known.best(*powers), rel_tol=1e-9), (seed, objective)
-            assert found.certificate.proved
-            assert not constraints.broken_by(found.best.mapping, einsum)
+        objective, powers = (("energy", (1.0, 0.0)), ("cycles", (0.0, 1.0)), ("edp", (1.0, 1.0)))[seed // 8 % 3]
+        asked = {"constraints": constraints, "objective": objective, "workers": 1}
         if not known.valid:
+            with pytest.raises(NoValidMapping):
+                map_einsum(machine, einsum, **asked)
             continue
+        found = map_einsum(machine, einsum, **asked)
+        assert math.isclose(found.certificate.value, known.best(*powers), rel_tol=1e-9), (seed, objective)
+        assert found.certificate.proved
+        assert not constraints.broken_by(found.best.mapping, einsum)
         every = map_einsum(machine, einsum, constraints=constraints, method="exhaustive")
         assert every.sample.valid == known.valid, seed
         front = map_front(machine, einsum, constraints=constraints)

@@ -71,15 +71,20 @@ def evaluate(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> Re
 
 def evaluate_encoded(encoded: Encoded, mapping: Mapping) -> Result:
     """Evaluate one mapping on an encoded machine, with the mapping's storage nodes, and Einsum; see `evaluate`."""
+    return result_of(encoded, mapping, count(encoded, mapping))
+
+
+def count(encoded: Encoded, mapping: Mapping) -> Counted:
+    """Count what a mapping moves; raises as `evaluate`."""
     _refuse_misfit(encoded.architecture, encoded.einsum, mapping)
     if not leaves_remainder(mapping, encoded.einsum.dims):
-        return result_of(encoded, mapping, _count_whole(encoded, mapping))
+        return _count_whole(encoded, mapping)
     from accelsim.model.ragged import count_ragged
 
     refuse_linked_remainders(encoded.architecture)
     nodes = zip(encoded.architecture.levels, encoded.constants.nodes.tolist(), strict=True)
     refuse_uneven_remainders(level for level, (first, end) in nodes if end - first > 1)
-    return result_of(encoded, mapping, count_ragged(encoded, mapping))
+    return count_ragged(encoded, mapping)
 
 
 def result_of(encoded: Encoded, mapping: Mapping, counted: Counted) -> Result:

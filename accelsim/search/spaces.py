@@ -27,8 +27,7 @@ from accelsim.inputs.workload import ROLES, Einsum, padded_einsums, rounded_boun
 from accelsim.mapspace.factors import divisors, least_factor
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import decode_mapping, empty_batch, encode
-from accelsim.model.evaluate import evaluate_encoded
-from accelsim.model.result import Result
+from accelsim.model.evaluate import at_levels, count, evaluate_encoded, result_of, violations
 
 
 class Spaces:
@@ -260,21 +259,26 @@ def _nearest_miss(space: MapSpace, key: np.uint64, proved: bool) -> list[str]:
     batch = empty_batch(space.encoded, DRAWS)
     draw_many(space.arrays, key, 0, batch)
     least = Fraction(space.constraints.min_utilization)
-    best: tuple[float, Result] | None = None
+    smallest, nearest = math.inf, None
     for b in range(DRAWS):
-        result = evaluate_encoded(space.encoded, decode_mapping(space.encoded, batch, b))
-        factor = math.prod(violation.factor for violation in result.violations)
-        factor *= max(1.0, float(result.cycles * least / space.ideal_cycles)) * _missed(space, result.mapping)
-        factor *= math.prod(max(1.0, limit.exceeded_by(costs_of(result))) for limit in space.constraints.limits)
-        if best is None or factor < best[0]:
-            best = factor, result
-    if best is None or not math.isfinite(best[0]):
+        mapping = decode_mapping(space.encoded, batch, b)
+        counted = count(space.encoded, mapping)
+        broken = violations(space.encoded, mapping, at_levels(space.encoded, counted))
+        factor = math.prod(violation.factor for violation in broken) * _missed(space, mapping)
+        factor *= max(1.0, float(counted.cycles * least / space.ideal_cycles))
+        if factor < smallest and space.constraints.limits:
+            costs = costs_of(result_of(space.encoded, mapping, counted))
+            factor *= math.prod(max(1.0, limit.exceeded_by(costs)) for limit in space.constraints.limits)
+        if factor < smallest:
+            smallest, nearest = factor, mapping
+    if nearest is None:
         return []
-    missing = [str(violation) for violation in best[1].violations]
-    missing += space.constraints.broken_by_costs(costs_of(best[1]), space.ideal_cycles)
-    missing += space.constraints.broken_by(best[1].mapping, space.encoded.einsum)
+    best = evaluate_encoded(space.encoded, nearest)
+    missing = [str(violation) for violation in best.violations]
+    missing += space.constraints.broken_by_costs(costs_of(best), space.ideal_cycles)
+    missing += space.constraints.broken_by(best.mapping, space.encoded.einsum)
     if not missing and proved:
-        raise RuntimeError(f"the search found no valid mapping, but this one is valid: {best[1].mapping}")
+        raise RuntimeError(f"the search found no valid mapping, but this one is valid: {best.mapping}")
     if not missing:
         return [f"of {DRAWS:,} mappings drawn after the search at least one is valid; let the search look at more"]
     return [f"nearest miss of {DRAWS:,} looked at: {'; '.join(missing)}"]

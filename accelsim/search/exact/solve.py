@@ -591,7 +591,7 @@ class Solver:
     ) -> str:
         """Look through some root shapes; returns why it ended early, or nothing."""
         first, stop = 0, ""
-        memos = self._memos(goal, len(total.value))
+        memos: list[Memo] = []
         size = len(begin) if self.grid.shapes.total <= SMALL else FIRST_WAVE
         with ThreadPoolExecutor(self.workers) as pool:
             while first < len(begin) and not stop:
@@ -606,6 +606,7 @@ class Solver:
                     break
                 parts = [self._copy_of(total) for _ in range(pieces)]
                 rows = [slice(first + k, last, pieces) for k in range(pieces)]
+                memos += [self._make_memo(goal, len(total.value)) for _ in range(pieces - len(memos))]
                 jobs = [
                     pool.submit(self._explore, goal, part, begin[row], values[row], memo)
                     for part, row, memo in zip(parts, rows, memos, strict=False)
@@ -656,8 +657,8 @@ class Solver:
             mine[rows] = other[rows]
         return part
 
-    def _memos(self, goal: Goal, room: int) -> list[Memo]:
-        """A memo for each piece of a wave, of nodes that the whole round has looked through."""
+    def _make_memo(self, goal: Goal, room: int) -> Memo:
+        """A memo for one piece of each wave, of nodes that a whole round looks through."""
         c = self.space.encoded.constants
         grouped = (c.nodes[:, 1] - c.nodes[:, 0] > 1).any()
         useless = (
@@ -669,7 +670,7 @@ class Solver:
         )
         timed = not goal.energy_only[0] or bool(c.leak.any())
         words = self.words is not None
-        return [make_memo(c, 0 if useless else MEMO, timed=timed, words=words) for _ in range(PIECES)]
+        return make_memo(c, 0 if useless else MEMO, timed=timed, words=words)
 
     def _explore(self, goal: Goal, part: Incumbents, begin: Ints, values: Floats, memo: Memo) -> None:
         encoded = self.space.encoded
