@@ -87,6 +87,7 @@ def test_check__compiles_and_draws_nothing():
         (["mpa", "systolic", "conv"], "did you mean 'map'?"),
         (["map", "systolic", "conv", "--mapings", "3"], "did you mean '--mappings'?"),
         (["map", "systolic", "conv", "--mapings=3"], "did you mean '--mappings'?"),
+        (["validate", "gemmini", "--plot", "a.png"], "`accelsim validate --help` lists them"),
         (["map", "systolic"], "required: WORKLOAD"),
         (["map", "systolic", "conv", "--seed", "x"], "at least 0, got 'x'"),
         (["map", "systolic", "conv", "--mappings", "0"], "at least 1, got '0'"),

@@ -104,14 +104,14 @@ class Energy:
 
 
 def near_miss(word: str, words: Iterable[str], what: str = "") -> str:
-    """Hint that names the known word closest to a misspelt one, or all as `what`, or nothing.
+    """Hint that names the known word closest to a misspelt one, or all as `what`, or nothing; dashes in front count not.
 
     >>> near_miss("bandwith", ["bandwidth", "size"]), near_miss("q", ["bandwidth", "size"], "keys")
     ("did you mean 'bandwidth'?", 'keys: bandwidth, size')
     """
     known = list(words)
-    folded = {name.casefold(): name for name in reversed(known)}
-    close = difflib.get_close_matches(word.casefold()[:100], folded, n=1, cutoff=0.6)
+    folded = {name.casefold().lstrip("-"): name for name in reversed(known)}
+    close = difflib.get_close_matches(word.casefold().lstrip("-")[:100], folded, n=1, cutoff=0.6)
     return f"did you mean '{folded[close[0]]}'?" if close else f"{what}: {listed(known)}" if what else ""
 
 
