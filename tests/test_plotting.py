@@ -7,7 +7,7 @@ import json
 import pytest
 from reports import row_stationary
 
-from accelsim.cli import arguments, plotting
+from accelsim.cli import arguments
 from accelsim.cli import main as cli
 from accelsim.show.plots.diagram import mapping_table
 
@@ -27,10 +27,6 @@ def run(capsys, tmp_path, monkeypatch):
         return code, captured.out, captured.err
 
     return call
-
-
-def test_plot__kinds_are_those_that_can_be_drawn():
-    assert set(arguments.PLOTS) == set(plotting._MAKERS)
 
 
 @pytest.mark.parametrize("kind", arguments.PLOTS)

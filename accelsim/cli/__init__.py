@@ -101,6 +101,13 @@ def answer(
         raise failed
 
 
+def refuse(arguments: argparse.Namespace, why: str, *names: str) -> None:
+    """Raise AccelsimError where one of some options is given that means nothing here."""
+    for name in names:
+        if getattr(arguments, name, None) != arguments.parser.get_default(name):
+            raise AccelsimError(f"--{name.removeprefix('training_').replace('_', '-')}: {why}")
+
+
 def taken(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:
     """Some of the arguments by their names, for a function that calls them so too."""
     return {name: getattr(arguments, name) for name in names}

@@ -20,8 +20,10 @@ from accelsim.cli import (
     make_console,
     print_json,
     print_report,
+    refuse,
     show_status,
 )
+from accelsim.cli.gpu_arguments import refuse_gpu_options
 from accelsim.cli.inputs import (
     Inputs,
     find_files,
@@ -34,6 +36,7 @@ from accelsim.cli.inputs import (
     read_machine,
     read_overrides,
 )
+from accelsim.cli.mapping import map_every_layer
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.constraints import load_constraints
 from accelsim.inputs.errors import AccelsimError, NoValidMapping, SpecError
@@ -46,6 +49,7 @@ from accelsim.inputs.workload import Einsum
 from accelsim.model.evaluate import evaluate
 from accelsim.model.limits import Stand, peak_macs_per_cycle, stand
 from accelsim.model.result import Result
+from accelsim.model.sparsity import sparse_result
 from accelsim.results import (
     InputFile,
     Provenance,
@@ -55,28 +59,30 @@ from accelsim.results import (
     to_json,
     write_directory,
 )
+from accelsim.results.cache import MapOptions
+from accelsim.results.explain import explain, explanation_json, refuse_large
 from accelsim.results.output import evaluation_json, read_mapping_json
 from accelsim.results.study import difference_rows, reference_paths, study_json
 from accelsim.results.verifying import Check, Task, compare, refuse_other_forms, same_version, verify_layer, verify_rest
 from accelsim.search.mapper import map_einsum
 from accelsim.search.stopping import Budget
 from accelsim.show.report import large, search_progress
+from accelsim.show.report.explain import explanation_report
+from accelsim.show.report.mapping import differences_report, layers_report, result_report
+from accelsim.show.report.search import layer_files
+from accelsim.show.report.sparsity import sparse_report
+from accelsim.show.report.tables import machine_roofline_report, port_rows, stand_row
+from accelsim.show.table import Column, Piece, Table, bold, page_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from accelsim.importers.foreign import Foreign
     from accelsim.importers.timeloop_replay import Difference
-    from accelsim.show.table import Piece
 
 
 def eval_command(arguments: argparse.Namespace) -> int:
     """Evaluate one mapping."""
-    from accelsim.model.sparsity import sparse_result
-    from accelsim.show.report.mapping import result_report
-    from accelsim.show.report.search import layer_files
-    from accelsim.show.report.sparsity import sparse_report
-
     inputs = read_inputs(arguments)
     layer = one_layer(inputs, arguments)
     mapping = load_mapping(inputs.paths["mapping"], inputs.architecture, layer, inputs.overrides)
@@ -95,9 +101,6 @@ def eval_command(arguments: argparse.Namespace) -> int:
 
 def explain_command(arguments: argparse.Namespace) -> int:
     """Walk a small loop nest and show what each step moves."""
-    from accelsim.results.explain import explain, explanation_json, refuse_large
-    from accelsim.show.report.explain import explanation_report
-
     inputs = read_inputs(arguments)
     layer, machine = one_layer(inputs, arguments), inputs.architecture
     if "mapping" in inputs.paths:
@@ -121,18 +124,12 @@ def explain_command(arguments: argparse.Namespace) -> int:
 
 def roofline_command(arguments: argparse.Namespace) -> int:
     """Show where the layers of workloads stand under the roofline of a machine."""
-    from accelsim.show.report.tables import machine_roofline_report, port_rows, stand_row
-
     if is_gpu(arguments.arch):
-        if arguments.objective or arguments.constraints:
-            name = "--objective" if arguments.objective else "--constraints"
-            raise AccelsimError(f"{name}: {arguments.arch} is a GPU, whose fastest kernels are shown")
+        refuse(arguments, f"{arguments.arch} is a GPU, whose fastest kernels are shown", "objective", "constraints")
         from accelsim.cli.gpus import gpu_roofline
 
         return gpu_roofline(arguments)
-    if arguments.mig or arguments.calibration or arguments.dtype:
-        name = "--mig" if arguments.mig else "--calibration" if arguments.calibration else "--dtype"
-        raise AccelsimError(f"{name}: {arguments.arch} is no GPU; `accelsim gpus` shows those that ship")
+    refuse_gpu_options(arguments)
     objective = "energy" if arguments.objective is None else arguments.objective
     machine, stands = _stands(arguments, objective)
 
@@ -150,9 +147,6 @@ def roofline_command(arguments: argparse.Namespace) -> int:
 
 def _stands(arguments: argparse.Namespace, objective: str) -> tuple[Architecture, list[Stand]]:
     """Map the layers of each workload, and say where they stand."""
-    from accelsim.cli.mapping import map_every_layer
-    from accelsim.results.cache import MapOptions
-
     every = [
         read_inputs(argparse.Namespace(**{**vars(arguments), "workload": name, "layer": None}))
         for name in arguments.workloads
@@ -282,7 +276,6 @@ def _replayed(
 ) -> Iterator[Piece]:
     """Figures of Timeloop that differ from ours, and our best mapping under the same constraints."""
     from accelsim.importers.timeloop_replay import CAUSES
-    from accelsim.show.table import Column, Table, bold
 
     equal = sum(not row.cause for row in rows)
     columns = (
@@ -311,8 +304,6 @@ def _replayed(
 
 def compare_command(arguments: argparse.Namespace) -> int:
     """Show two results, or two mappings of one layer, beside each other; differences first."""
-    from accelsim.show.report.mapping import differences_report, layers_report
-
     *machine, a, b = arguments.files if len(arguments.files) in (2, 4) else ["", "", ""]
     if not a:
         many = len(arguments.files)
@@ -514,7 +505,6 @@ def _files_of_rtl(name: str, document: Mapping[str, Any], report: Callable[..., 
 
     from accelsim.show.plots import figure_files
     from accelsim.show.plots.diagram import plot_measured
-    from accelsim.show.table import page_text
 
     kinds: dict[str, list[tuple[int, int]]] = {}
     for row in document["rows"]:
@@ -530,7 +520,7 @@ def _files_of_rtl(name: str, document: Mapping[str, Any], report: Callable[..., 
 def validate_command(arguments: argparse.Namespace) -> int:
     """Compare records; 1 if a figure is further off than it may be for no known reason, or there is none."""
     from accelsim.cli.arguments import KERNELS
-    from accelsim.cli.gpus import refuse, validate_gemm_command, validate_kernels_command
+    from accelsim.cli.gpus import validate_gemm_command, validate_kernels_command
     from accelsim.importers.gemmini import best_of_layers, validate_gemmini
     from accelsim.importers.scalesim_comparison import scalesim_study
     from accelsim.importers.tileflow import validate_tileflow
@@ -538,21 +528,22 @@ def validate_command(arguments: argparse.Namespace) -> int:
     from accelsim.show.report import validation as reports
 
     what, every = arguments.what, arguments.every
+    why = f"not for {what}; leave it out"
     if what == "gemm":
-        refuse(arguments, what, best=None)
+        refuse(arguments, why, "best")
         return validate_gemm_command(arguments)
     if what in KERNELS:
-        refuse(arguments, what, best=None, output=None, mig=None, calibration=None, dtype=None)
+        refuse(arguments, why, "best", "output", "mig", "calibration", "dtype")
         return validate_kernels_command(arguments)
     if what == "gemmini":
         found = validate_gemmini(arguments.paths)
         best = best_of_layers(found, arguments.best) if arguments.best else ()
         return _answer_rtl(arguments, "Gemmini", reports.gemmini_json(found, best), reports.gemmini_report)
-    refuse(arguments, what, best=None)
+    refuse(arguments, why, "best")
     if what == "tileflow":
         document = reports.tileflow_json(validate_tileflow(arguments.paths))
         return _answer_rtl(arguments, "TileFlow", document, reports.tileflow_report)
-    refuse(arguments, what, output=None)
+    refuse(arguments, why, "output")
     if what == "timeloop" and not (arguments.json or arguments.csv):  # record by record
         cases = validate_timeloop(reference_paths(arguments.paths, USUAL))
         print_report(reports.comparisons_report(cases))

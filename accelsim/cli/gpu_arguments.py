@@ -9,7 +9,6 @@ from typing import Any
 from accelsim import cli
 from accelsim.cli import Made, add, add_forms, make_command
 from accelsim.gpu import ATTENTION, L2_STATES, LAYOUTS, LIBRARIES, PASSES
-from accelsim.inputs.errors import AccelsimError
 
 AddCommand = Callable[[str, str, str], argparse.ArgumentParser]
 L2_OF_TABLE = "what L2 held where the column l2 does not say it (default: rotating)"
@@ -44,11 +43,10 @@ def add_map_options(made: argparse.ArgumentParser) -> None:
 
 
 def refuse_gpu_options(arguments: argparse.Namespace) -> None:
-    """Refuse options that mean nothing on a machine that is no GPU; raises AccelsimError if there is one."""
-    for name in ("mig", "calibration", "dtype", "l2", "training_pass", "attention", "layout", "library"):
-        if getattr(arguments, name) != arguments.parser.get_default(name):
-            option = name.removeprefix("training_")
-            raise AccelsimError(f"--{option}: {arguments.arch} is no GPU; `accelsim gpus` shows those that ship")
+    """Raise AccelsimError where an option is given that means nothing on a machine that is no GPU."""
+    why = f"{arguments.arch} is no GPU; `accelsim gpus` shows those that ship"
+    names = ("mig", "calibration", "dtype", "l2", "training_pass", "attention", "layout", "library")
+    cli.refuse(arguments, why, *names)
 
 
 def add_prediction(made: Made, dtype: str = "number format (default: fp16)", l2: str = _L2) -> None:

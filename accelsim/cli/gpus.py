@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from accelsim.cli import DONE, answer, taken
+from accelsim.cli import DONE, answer, refuse, taken
 from accelsim.cli.inputs import find_layer, read_workload
 from accelsim.gpu import ATTENTION, LAYOUTS, PASS_LAYOUTS, PASSES
 from accelsim.gpu.advice import advise, points, ridges, sweep
@@ -93,9 +93,7 @@ def gpus_command(arguments: argparse.Namespace) -> int:
 
 def map_on_gpu(arguments: argparse.Namespace) -> int:
     """Choose the fastest kernel tiling of each layer on a GPU."""
-    for name in _FOREIGN:
-        if getattr(arguments, name, None):
-            raise AccelsimError(f"--{name}: not for a GPU, whose kernel tilings are few; all are compared, by time")
+    refuse(arguments, "not for a GPU, whose kernel tilings are few; all are compared, by time", *_FOREIGN)
     gpu = load_gpu(arguments.arch, arguments.mig)
     workload = read_workload(arguments, arguments.workload)
     layer = find_layer(workload, arguments.layer, arguments.workload)
@@ -241,7 +239,7 @@ def gpu_attention_command(arguments: argparse.Namespace) -> int:
     query, cache = word_bytes(arguments.dtype), word_bytes(arguments.cache_dtype or arguments.dtype)
     decode, sizes = arguments.tokens == 1, taken(arguments, "batch", "tokens", "heads", "cached")
     if arguments.latent:
-        refuse(arguments, "latent attention", kv_heads=None, window=0, head_size=128)
+        refuse(arguments, "not for latent attention; leave it out", "kv_heads", "window", "head_size")
         shapes = latent_shapes(**sizes, absorbed=decode, cache_bytes=cache)
     else:
         sizes |= taken(arguments, "head_size", "window") | {"kv_heads": arguments.kv_heads or arguments.heads}
@@ -372,7 +370,14 @@ def gpu_train_command(arguments: argparse.Namespace) -> int:
 
 def _operator_answer(arguments: argparse.Namespace, gpu: Gpu, what: str, times: KernelTimes) -> int:
     """Print the time of one operator, what it is made of, and what its constants were fitted to."""
-    document = reports.operator_json(gpu, what, times)
+    parts = {name: float(values[0]) for name, values in times.parts_us.items()}
+    document: dict[str, Any] = {
+        "gpu": gpu.name,
+        "operator": what,
+        "mode": times.label,
+        "time_us": float(times.time_us[0]),
+    }
+    document |= {"parts_us": parts}
     answer(arguments, document, lambda: reports.operator_report(document))
     return DONE
 
@@ -408,9 +413,10 @@ def validate_gemm_command(arguments: argparse.Namespace) -> int:
     """Hold predicted times of matrix products against measured ones."""
     if not arguments.paths:
         raise AccelsimError("say what was measured: accelsim validate gemm MEASURED.csv")
-    refuse(arguments, "gemm", every=False)
+    refuse(arguments, "not for gemm; leave it out", "every")
     if all(is_kernel_table(path) for path in arguments.paths):
-        refuse(arguments, "tables of stacks' kernels", mig=None, calibration=None, dtype=None, output=None)
+        why = "not for tables of stacks' kernels; leave it out"
+        refuse(arguments, why, "mig", "calibration", "dtype", "output")
         return validate_kernels_command(arguments)
     about = taken(arguments, "gpu", "mig", "calibration", "l2")
     found, skipped = validate_gemm(arguments.paths, number_format=arguments.dtype, **about)
@@ -461,10 +467,3 @@ def _files(found: Sequence[GemmValidation], skipped: Sequence[str], document: Ma
     text = page_text(gemm_report(found, skipped))
     page = "\n".join(["# Predicted beside measured times of matrix products", "", *plots, "", text])
     return {"validation.md": page.encode(), **files}
-
-
-def refuse(arguments: argparse.Namespace, what: str, **usual: str | float | None) -> None:
-    """Refuse options that a study has not."""
-    for name, value in usual.items():
-        if getattr(arguments, name) != value:
-            raise AccelsimError(f"--{name.replace('_', '-')}: not for {what}; leave it out")

@@ -20,6 +20,7 @@ from accelsim.cli import (
     answer,
     complain,
     make_console,
+    refuse,
     show_status,
     write_figure,
 )
@@ -99,9 +100,9 @@ def _map_on_system(arguments: argparse.Namespace) -> int:
     from accelsim.inputs.architecture import Architecture
     from accelsim.show.report.network import system_report, system_verdict
 
-    for name in ("constraints", "limit", "top", "within", "uneven", "imperfect", "pad", "pareto", "mappings", "html"):
-        if getattr(arguments, name, None):
-            raise AccelsimError(f"--{name}: not for a system of engines, whose layers are mapped whole and assigned")
+    why = "not for a system of engines, whose layers are mapped whole and assigned"
+    names = ("constraints", "limit", "top", "within", "uneven", "imperfect", "pad", "pareto", "mappings", "html")
+    refuse(arguments, why, *names)
     if arguments.more:
         raise AccelsimError(
             f"{arguments.more[0]}: a system takes one workload, and finds the engine of each layer itself"
@@ -170,9 +171,8 @@ def _map_several(variants: Sequence[Variant], arguments: argparse.Namespace) -> 
     from accelsim.results.network import run_row
     from accelsim.show.report.search import runs_report
 
-    for name in ("output", "html", "pareto", "top", "within", "why"):
-        if getattr(arguments, name):
-            raise AccelsimError(f"--{name}: not for several machines, values, constraints or objectives at once")
+    why = "not for several machines, values, constraints or objectives at once"
+    refuse(arguments, why, "output", "html", "pareto", "top", "within", "why")
     if any(is_gpu(each.arch) or is_system(each.arch) for _, each in variants):
         raise AccelsimError(f"{arguments.arch}: GPUs and systems are mapped one at a time")
     every = [(own, read_inputs(each), each) for own, each in variants]
@@ -211,9 +211,8 @@ def _map_families(variants: Sequence[Variant], arguments: argparse.Namespace) ->
     from accelsim.search.family import map_family
     from accelsim.show.report.search import families_report
 
-    for name in ("output", "html", "pareto", "top", "within", "why", "plot", "uneven", "imperfect", "pad", "mappings"):
-        if getattr(arguments, name):
-            raise AccelsimError(f"--{name.replace('_', '-')}: not with --one-mapping")
+    names = ("output", "html", "pareto", "top", "within", "why", "plot", "uneven", "imperfect", "pad", "mappings")
+    refuse(arguments, "not with --one-mapping", *names)
     if any(is_gpu(each.arch) or is_system(each.arch) for _, each in variants):
         raise AccelsimError(f"{arguments.arch}: GPUs and systems have no mappings of families")
     every = [read_inputs(each) for _, each in variants]

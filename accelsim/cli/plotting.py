@@ -39,24 +39,24 @@ from accelsim.inputs.library import file_name
 from accelsim.inputs.mapping import load_mapping
 from accelsim.inputs.workload import Einsum
 from accelsim.model.evaluate import evaluate
+from accelsim.population.result import Census, census_json
 from accelsim.results import NO_PLOTLY, refuse_directory, refuse_file, refuse_page, to_json, write_directory, write_page
 from accelsim.results.cache import MapOptions
+from accelsim.results.study import bound_rows, with_room
+from accelsim.search.result import SearchResult
 from accelsim.search.stopping import Budget, answering, asked
+from accelsim.show.report.search import bound_report, census_report, censuses_report
+from accelsim.show.report.tables import designs_report, sweep_lines, sweep_progress
+from accelsim.show.table import Piece
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from accelsim.designs.store import Explored
-    from accelsim.population.result import Census
-    from accelsim.search.result import SearchResult
-    from accelsim.show.table import Piece
 
 
 def spread_command(arguments: argparse.Namespace) -> int:
     """Take the census of each layer on each machine."""
-    from accelsim.population.result import census_json
-    from accelsim.show.report.search import census_report, censuses_report
-
     machines = read_machines(arguments)
     for inputs in machines:
         check_constraints(inputs)
@@ -119,9 +119,7 @@ def take_census(arguments: argparse.Namespace, inputs: Inputs, einsum: Einsum) -
 
 def bound_command(arguments: argparse.Namespace) -> int:
     """Show the least that a layer costs for each size of a buffer."""
-    from accelsim.results.study import bound_rows, with_room
     from accelsim.search.exact.front import map_front
-    from accelsim.show.report.search import bound_report
 
     inputs = read_inputs(arguments)
     layer, machine = one_layer(inputs, arguments), inputs.architecture
@@ -158,7 +156,6 @@ def explore_command(arguments: argparse.Namespace) -> int:
     """Run or resume a sweep, and show its designs; of a folder show what is there."""
     from accelsim.designs.store import refuse_without_pyarrow
     from accelsim.designs.tables import ABOUT, DESIGNS, read_about, read_designs, stale, where
-    from accelsim.show.report.tables import designs_report, sweep_lines
 
     refuse_without_pyarrow()
     if arguments.picture and not arguments.plot:
@@ -213,7 +210,6 @@ def _run(arguments: argparse.Namespace) -> Explored:
     from accelsim.designs.run import explore
     from accelsim.designs.sweep import load_sweep
     from accelsim.designs.tables import where
-    from accelsim.show.report.tables import sweep_progress
 
     if library.find(arguments.sweep, "sweeps") is None:
         library.resolve(arguments.sweep, "sweeps")
@@ -240,7 +236,7 @@ def _sweep_picture(arguments: argparse.Namespace, name: str) -> Path:
 
 
 _FORMATS = (".png", ".svg")
-_OF_A_CENSUS = ("histogram", "density", "within", "stacks", "compare")
+_OF_A_CENSUS = ("histogram", "density", "within", "stacks")
 
 
 class Picture(NamedTuple):
@@ -255,7 +251,7 @@ def plot_command(arguments: argparse.Namespace) -> int:
     """Draw one picture and write it."""
     _refuse_options(arguments)
     _refuse_target(arguments.output)
-    picture = _MAKERS[arguments.kind](arguments)
+    picture = _drawn(arguments)
     if asked():  # what an interrupted search found is no picture of the best
         raise KeyboardInterrupt
     written = [] if arguments.json and not arguments.output else _write(picture, arguments.width, arguments.output)
@@ -310,19 +306,30 @@ def _picture(name: str, table: Callable[..., list[dict[str, Any]]], plot: Callab
     return Picture(name, table(*of), lambda ax: plot(*of, ax=ax))
 
 
-def _plot_architecture(arguments: argparse.Namespace) -> Picture:
-    from accelsim.show.plots.diagram import architecture_table, plot_architecture
+def _drawn(arguments: argparse.Namespace) -> Picture:
+    """What is asked for: a machine, a network, several map spaces, or mappings of one layer on one machine."""
+    from accelsim.show.plots import diagram, result
 
-    machine, _, _ = read_machine_alone(arguments)
-    return _picture(file_name(arguments.kind, machine.name), architecture_table, plot_architecture, machine)
+    kind = arguments.kind
+    if kind == "compare":
+        return _plot_compare(arguments)
+    if kind == "architecture":
+        machine, _, _ = read_machine_alone(arguments)
+        return _picture(file_name(kind, machine.name), diagram.architecture_table, diagram.plot_architecture, machine)
+    inputs = read_inputs(arguments)
+    if kind == "network":
+        results = [(einsum.repeat, best) for einsum, best in map_every_layer(inputs, arguments, MapOptions())]
+        names = inputs.workload.name, inputs.architecture.name
+        name = file_name(kind, names[1], names[0])
+        return Picture(name, result.network_table(results), lambda ax: result.plot_network(*names, results, ax))
+    return _plot_layer(arguments, inputs)
 
 
-def _plot_layer(arguments: argparse.Namespace) -> Picture:
+def _plot_layer(arguments: argparse.Namespace, inputs: Inputs) -> Picture:
     """Draw mappings of one layer on one machine: one, those of a search, a front, or all valid ones."""
     from accelsim.show.plots import census, diagram, result, search, sparsity, time
 
-    kind, inputs = arguments.kind, read_inputs(arguments)
-    layer, machine = one_layer(inputs, arguments), inputs.architecture
+    kind, layer, machine = arguments.kind, one_layer(inputs, arguments), inputs.architecture
     over = [arguments.over or "cycles"] if kind == "density" else []
     name = file_name(kind, *over, machine.name, layer.name)
     if kind in _OF_A_CENSUS:
@@ -335,9 +342,8 @@ def _plot_layer(arguments: argparse.Namespace) -> Picture:
         }
         return _picture(name, *of_census[kind])
     if kind == "front":
-        return _picture(
-            name, search.front_table, search.plot_front, search_front(inputs, layer, arguments, MapOptions())
-        )
+        front = search_front(inputs, layer, arguments, MapOptions())
+        return _picture(name, search.front_table, search.plot_front, front)
     if "mapping" in inputs.paths:
         mapped = evaluate(machine, layer, load_mapping(inputs.paths["mapping"], machine, layer, inputs.overrides))
         if not mapped.valid:
@@ -381,25 +387,6 @@ def _plot_compare(arguments: argparse.Namespace) -> Picture:
     return _picture(name, compare_table, plot_compare, censuses)
 
 
-def _plot_network(arguments: argparse.Namespace) -> Picture:
-    """Draw energy and cycles of each layer of a network, mapped for the lowest energy."""
-    from accelsim.show.plots.result import network_table, plot_network
-
-    inputs = read_inputs(arguments)
-    results = [(einsum.repeat, best) for einsum, best in map_every_layer(inputs, arguments, MapOptions())]
-    names = inputs.workload.name, inputs.architecture.name
-    name = file_name(arguments.kind, names[1], names[0])
-    return Picture(name, network_table(results), lambda ax: plot_network(*names, results, ax))
-
-
 def _one_or_count(names: list[str], what: str) -> str:
     different = list(dict.fromkeys(names))
     return different[0] if len(different) == 1 else f"{len(different)}_{what}"
-
-
-_MAKERS: dict[str, Callable[[argparse.Namespace], Picture]] = {
-    "architecture": _plot_architecture,
-    **dict.fromkeys(("mapping", "energy", "reuse", "time", "front", "formats", *_OF_A_CENSUS), _plot_layer),
-    "compare": _plot_compare,
-    "network": _plot_network,
-}

@@ -37,7 +37,7 @@ from accelsim.designs.machines import (
     random_designs,
     work_key,
 )
-from accelsim.designs.sweep import Sweep, suited_objective
+from accelsim.designs.sweep import COLUMNS, Sweep, suited_objective
 from accelsim.designs.work import Item, Plan, WorkRow, differs
 from accelsim.inputs.errors import AccelsimError, Problem, SpecError, Unreadable
 from accelsim.inputs.library import MOST_MODEL_BYTES, read_file
@@ -61,21 +61,18 @@ class DesignTotals:
     power_w: float | None
     area_um2: float | None
 
+    @property
+    def edp_pj_cycles(self) -> float:
+        """Energy-delay product [pJ x cycle]."""
+        return self.energy_pj * self.cycles
+
     def objective(self, name: str) -> float:
         """Value of an objective; raises AccelsimError if the machine does not tell it."""
-        if name == "edp":
-            return self.energy_pj * self.cycles
-        value = {
-            "energy": self.energy_pj, "cycles": self.cycles, "time": self.time_s, "power": self.power_w,
-            "area": self.area_um2,
-        }[name]  # fmt: skip
+        value: float | None = getattr(self, COLUMNS[name])
+        if value is None and name == "area":
+            raise AccelsimError("the architecture tells no area; write `area: …`, a formula of the parameters")
         if value is None:
-            missing = (
-                "area; write `area: …`, a formula of the parameters"
-                if name == "area"
-                else f"clock, and {name} needs one"
-            )
-            raise AccelsimError(f"the architecture tells no {missing}")
+            raise AccelsimError(f"the architecture tells no clock, and {name} needs one")
         return value
 
 

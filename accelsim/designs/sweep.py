@@ -124,14 +124,14 @@ def entries_of(node: Node | None) -> Mapping[str, Node]:
     return node.entries if isinstance(node, MapNode) else {}
 
 
-OBJECTIVES = ("energy", "cycles", "time", "edp", "power", "area")
-"""What a design may be judged by; the smaller the better."""
 STRATEGIES = ("grid", "random", "optuna")
 COLUMNS = {
     "energy": "energy_pj", "cycles": "cycles", "time": "time_s", "edp": "edp_pj_cycles", "power": "power_w",
     "area": "area_um2",
 }  # fmt: skip
 """Column of the table of designs for each objective."""
+OBJECTIVES = tuple(COLUMNS)
+"""What a design may be judged by; the smaller the better."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -314,15 +314,6 @@ def si_scale(largest: float, unit: str) -> tuple[float, str]:
     return scale, f"{prefix.strip()}{unit}"
 
 
-def format_energy(energy_pj: float) -> str:
-    """Energy [pJ] for people.
-
-    >>> format_energy(1.234e6)
-    '1.23 uJ'
-    """
-    return format_si(energy_pj * 1e-12, "J")
-
-
 def _digits(value: float, digits: int) -> str:
     """Write a number with so many significant digits and no exponent."""
     rounded = float(f"{value:.{digits}g}")

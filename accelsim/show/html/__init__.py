@@ -304,24 +304,19 @@ def census_report(census: Census, architecture: Architecture, einsum: Einsum) ->
 
     >>> Path("gemm.html").write_text(census_report(census, machine, layer))  # doctest: +SKIP
     """
-    edges = energy_edges(census)
+    edges, shown = energy_edges(census), chosen(census, DRAWN)
     counts = np.bincount(bin_of(census.sample.energy_pj, edges), minlength=len(edges) - 1)
-    shown = _mappings(chosen(census, DRAWN), architecture, einsum, edges)
-    data = {
-        **machine_data(architecture, einsum),
-        "histogram": {
-            "edges": [rounded(10.0**edge, 8) for edge in edges.tolist()],
-            "counts": counts.tolist(),
-            "of": len(census.sample),
-            "marks": [
-                [f"lowest{_known(census.range_of('energy').lowest_proved)}", rounded(census.best.energy_pj)],
-                ["median", rounded(census.sample.quantile("energy", 0.5).value)],
-            ],
-        },
-        "mappings": shown,
-        "complete_front": census.front.stop == "exhausted" and len(shown) >= len(census.front.points),
-        "front": "energy and cycles",
+    histogram = {
+        "edges": [rounded(10.0**edge, 8) for edge in edges.tolist()],
+        "counts": counts.tolist(),
+        "of": len(census.sample),
+        "marks": [
+            [f"lowest{_known(census.range_of('energy').lowest_proved)}", rounded(census.best.energy_pj)],
+            ["median", rounded(census.sample.quantile("energy", 0.5).value)],
+        ],
     }
+    data = _data(shown, architecture, einsum, edges, histogram=histogram)
+    data["complete_front"] = census.front.stop == "exhausted" and len(data["mappings"]) >= len(census.front.points)
     title = f"All mappings of {einsum.name} onto {architecture.name}"
     about = "" if census.exact else "About "
     lead = f"{about}{census.mappings:,} of the {census.space_size:,} mappings that the constraints allow are valid."
@@ -333,19 +328,12 @@ def search_report(search: SearchResult, architecture: Architecture, einsum: Eins
     """Write a page on what a search found: see `census_report`; `zeros` is what a report says of them."""
     shown = [Chosen("best", "best", search.best)]
     shown += [Chosen(f"rank {rank}", "named", found) for rank, (found, *_) in enumerate(search.ties[1:_RANKED], 2)]
-    data = {
-        **machine_data(architecture, einsum),
-        "histogram": None,
-        "mappings": _mappings(shown, architecture, einsum, _ONE_BIN),
-        "complete_front": False,
-        "front": "energy and cycles",
-    }
     charts = section("zeros", "Zeros", written(zeros)) if zeros else ""
     charts += _explorer(spread=False, many=len(shown) > 1) + _machine(architecture, search.best)
     figures = [*headline(search.best, architecture, search), *ranked_report(search)]
     title = f"{einsum.name} mapped onto {architecture.name}"
     lead = f"This mapping takes {energy(search.best.energy_pj)}; {goal_verdict(search)}."
-    return page(title, lead, _sections(figures, charts), data)
+    return page(title, lead, _sections(figures, charts), _data(shown, architecture, einsum))
 
 
 def front_report(front: FrontResult, architecture: Architecture, einsum: Einsum) -> str:
@@ -354,16 +342,10 @@ def front_report(front: FrontResult, architecture: Architecture, einsum: Einsum)
     shown = [Chosen(f"front {number}", "front", point) for number, point in enumerate(front.points, 1)]
     shown.sort(key=lambda each: each.result is not least)
     shown[0] = replace(shown[0], label=f"lowest energy of the front, {shown[0].label}")
-    mappings = _mappings(shown, architecture, einsum, _ONE_BIN)
     columns = [column_name(name) for name in front.columns]
+    data = _data(shown, architecture, einsum, front=f"{', '.join(columns[:-1])} and {columns[-1]}")
+    data["complete_front"] = front.stop == "exhausted" and len(data["mappings"]) == len(front.points)
     listed = [replace(part, most=len(part.rows)) for part in report_on_front(front) if isinstance(part, Table)]
-    data = {
-        **machine_data(architecture, einsum),
-        "histogram": None,
-        "mappings": mappings,
-        "complete_front": front.stop == "exhausted" and len(mappings) == len(front.points),
-        "front": f"{', '.join(columns[:-1])} and {columns[-1]}",
-    }
     proved = "no other mapping beats one of these (proved)" if front.stop == "exhausted" else "others may beat these"
     lead = f"{len(front.points):,} mappings, compared in {data['front']}: {proved}."
     charts = _explorer(spread=False) + _machine(architecture, least)
@@ -376,10 +358,16 @@ def _sections(figures: Iterable[Piece], charts: str, more: str = "") -> str:
     return section("figures", "In numbers", written(figures)) + charts + reading
 
 
-def _mappings(
-    shown: Sequence[Chosen], architecture: Architecture, einsum: Einsum, edges: Floats
-) -> list[dict[str, Any]]:
-    """Data of the mappings to show, as many as there is room for."""
+def _data(
+    shown: Sequence[Chosen],
+    architecture: Architecture,
+    einsum: Einsum,
+    edges: Floats = _ONE_BIN,
+    *,
+    histogram: Mapping[str, Any] | None = None,
+    front: str = "energy and cycles",
+) -> dict[str, Any]:
+    """What the script of a page about mappings draws: the machine, and as many of the mappings as there is room for."""
     bins = bin_of(np.array([each.result.energy_pj for each in shown]), edges).tolist()
     found: list[dict[str, Any]] = []
     size = 0
@@ -390,7 +378,8 @@ def _mappings(
         if size > DATA_BYTES:
             break
         found.append(data)
-    return found
+    head = {**machine_data(architecture, einsum), "histogram": histogram}
+    return {**head, "mappings": found, "complete_front": False, "front": front}
 
 
 def _explorer(*, spread: bool, many: bool = True) -> str:

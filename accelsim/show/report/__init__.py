@@ -87,6 +87,15 @@ def times(factor: float) -> str:
     return f"{factor:.3g}x" if factor < 1000 else f"{factor:,.0f}x"
 
 
+def change(share: float) -> str:
+    """Relative change for people; empty where there is none.
+
+    >>> change(0.0), change(-0.123), change(1.5)
+    ('', '-12 %', '2.5x')
+    """
+    return "" if abs(share) < 5e-5 else times(1 + share) if share >= 1 else f"{100 * share:+.2g} %"
+
+
 def energy(energy_pj: float, digits: int = 4) -> str:
     """Energy [pJ] for people, to so many digits.
 
@@ -208,19 +217,15 @@ def gap_text(gap: float | None) -> str:
     return percent(math.ceil(round(gap / unit, 6)) * unit)
 
 
-def verdict(search: SearchResult) -> str:
-    """Say what is known about the best mapping, in a few words."""
-    certificate = search.certificate
-    if certificate is None:
-        seen = f" of {search.sample.seen:,} seen" if search.sample else ""
-        return f"the best{seen}, not a proved optimum"
-    return short_verdict(certificate) + within_limits(search.limits)
-
-
 def goal_verdict(search: SearchResult) -> str:
-    """What is known, after the name of what was made small: `energy is optimal (proved)`."""
+    """What is known of the best mapping, after the name of what was made small: `energy is optimal (proved)`."""
     goal = "EDP" if search.objective == "edp" else search.objective
-    return f"{goal} {'are' if goal in ('cycles', 'outer_words') else 'is'} {verdict(search)}"
+    if search.certificate is None:
+        seen = f" of {search.sample.seen:,} seen" if search.sample else ""
+        known = f"the best{seen}, not a proved optimum"
+    else:
+        known = short_verdict(search.certificate) + within_limits(search.limits)
+    return f"{goal} {'are' if goal in ('cycles', 'outer_words') else 'is'} {known}"
 
 
 def short_verdict(certificate: Certificate) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,6 @@ import numpy as np
 from accelsim.gpu.advice import HIGH, Advice, Point, Ridge
 from accelsim.gpu.calibration import far_off
 from accelsim.gpu.catalogue import FORMATS, VECTOR_FORMATS, Gpu
-from accelsim.gpu.fitted import KernelTimes
 from accelsim.gpu.kernel import FUSED, Kernel
 from accelsim.gpu.profile import Compared, ProfiledKernel, tile_in
 from accelsim.inputs.errors import Problem
@@ -39,20 +39,12 @@ _WHAT = {
 }
 
 
-def _us(time_us: float) -> str:
-    return format_si(time_us * 1e-6, "s", 4)
+def _us(time_us: float, digits: int = 4) -> str:
+    return format_si(time_us * 1e-6, "s", digits)
 
 
-def _us3(time_us: float) -> str:
-    return format_si(time_us * 1e-6, "s")
-
-
-def _bytes(size_bytes: float) -> str:
-    return format_si(size_bytes, "B")
-
-
-def _rate(bytes_per_s: float) -> str:
-    return format_si(bytes_per_s, "B/s", 4)
+_us3 = partial(_us, digits=3)
+_bytes, _rate = partial(format_si, unit="B"), partial(format_si, unit="B/s", digits=4)
 
 
 def _size(size_bytes: int) -> str:
@@ -223,13 +215,8 @@ def _tile(row: Row, mark: str = "/") -> str:
     return f"{row['tile']}{mark}{row['split']}" if row["split"] > 1 else str(row["tile"])
 
 
-def _layer_label(row: Row) -> str:
-    repeat = f" x{row['repeat']}" if row["repeat"] > 1 else ""
-    return f"{row['name']}{repeat}"
-
-
 _KERNELS = (
-    Column("layer", _layer_label, unbroken=True),
+    Column("layer", lambda row: row["name"] + (f" x{row['repeat']}" if row["repeat"] > 1 else ""), unbroken=True),
     Column(
         "M x N x K", lambda row: "{m}x{n}x{k}".format(**row) + (f" x{row['batch']}" if row["batch"] > 1 else "")
     ),
@@ -272,18 +259,6 @@ def totals(kernels: Sequence[Kernel], repeats: Sequence[int]) -> Mapping[str, fl
     return {"time_us": time_us, "flops": flops, "energy_j": energy_j, **rates}
 
 
-def operator_json(gpu: Gpu, what: str, times: KernelTimes) -> dict[str, Any]:
-    """Time of an operator and its parts, and what its constants were fitted to."""
-    parts = {name: float(values[0]) for name, values in times.parts_us.items()}
-    return {
-        "gpu": gpu.name,
-        "operator": what,
-        "mode": times.label,
-        "time_us": float(times.time_us[0]),
-        "parts_us": parts,
-    }
-
-
 def operator_report(document: Mapping[str, Any]) -> Iterator[Piece]:
     """Time of an operator, with a line for each of its parts."""
     yield heading(document["operator"], f"on {document['gpu']}: {_us3(document['time_us'])}")
@@ -298,8 +273,7 @@ def operator_report(document: Mapping[str, Any]) -> Iterator[Piece]:
 
 def memory_bound_report(document: Mapping[str, Any]) -> Iterator[Piece]:
     """An operator that moves more than it computes."""
-    what = f"{document['operator']} on {document['gpu']}: {document['elements']:,} elements in {document['dtype']}"
-    yield what
+    yield f"{document['operator']} on {document['gpu']}: {document['elements']:,} elements in {document['dtype']}"
     lines = {
         "mode": document["mode"],
         "time": _us(document["time_us"]),

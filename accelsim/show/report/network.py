@@ -18,7 +18,7 @@ from accelsim.inputs.objective import Objective
 from accelsim.inputs.units import format_bits, format_si, listed, ratio
 from accelsim.results.network import LayerOutcome, alike_layers, network_totals, rows_of_layers
 from accelsim.results.network import layer_rows as shares_of_layers
-from accelsim.show.report import count, energy, gap_text, objective_value, percent, share, times
+from accelsim.show.report import count, energy, gap_text, objective_value, percent, share, short_verdict, times
 from accelsim.show.report.mapping import nest_line
 from accelsim.show.table import Column, Piece, Row, Table, bold, dim, heading
 
@@ -237,8 +237,7 @@ def _verdict(found: FusionResult) -> str:
     if not goal.alone:  # it is no column of the table
         gain = ratio(goal.value(found.unfused.energy_pj, found.unfused.cycles), proof.value)
         product = f"{objective_value(found.objective, proof.value)}, gain {times(gain)}, "
-    known = "optimal (proved)" if proof.proved else f"within {gap_text(proof.gap)} of optimal"
-    return f"total {found.objective}: {product}{known}; {chains}"
+    return f"total {found.objective}: {product}{short_verdict(proof)}; {chains}"
 
 
 def _notes(found: FusionResult) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from accelsim.results import Provenance, to_json
 from accelsim.search.result import MOST_TIES, FrontResult, Sample, SearchResult
 from accelsim.show.report import (
     STOPS,
+    change,
     count,
     energy,
     gap_text,
@@ -100,7 +101,13 @@ def ranked_report(search: SearchResult, most: int | None = None) -> Iterator[Pie
         note = f"{partial}{search.within[1]:,} are within {within} of the best {search.objective}"
     least = goal.of(search.best)
     rows = [
-        {"rank": rank, "value": goal.of(each), "over_best": ratio(goal.of(each), least) - 1, **cost_row(each)}
+        {
+            "rank": rank,
+            "value": goal.of(each),
+            "over_best": ratio(goal.of(each), least) - 1,
+            **{name: getattr(each, name) for name in ("energy_pj", "cycles", "utilization")},
+            "loop_nest": nest_line(each),
+        }
         for rank, equal in enumerate(ties, 1)
         for each in equal
     ]
@@ -132,22 +139,14 @@ def worth_report(search: SearchResult, rows: Sequence[Row]) -> Iterator[Piece]:
 
     value = Objective.parse(search.objective).of(search.best)
 
-    def change(key: str, before: float) -> Callable[[Row], str]:
-        def cell(row: Row) -> str:
-            if row[key] is None:
-                return "no mapping"
-            share = ratio(row[key], before) - 1
-            return "" if abs(share) < 5e-5 else times(1 + share) if share >= 1 else f"{100 * share:+.2g} %"
-
-        return cell
+    def changed(head: str, key: str, before: float) -> Column:
+        return Column(head, lambda row: "no mapping" if row[key] is None else change(ratio(row[key], before) - 1))
 
     columns = [Column("part", "part", unbroken=True), Column("now", "present")]
-    columns += [
-        Column(head, change(f"x{share}_value", value)) for head, share in (("half", 0.5), ("+10 %", 1.1), ("twice", 2))
-    ]
+    columns += [changed(head, f"x{by}_value", value) for head, by in (("half", 0.5), ("+10 %", 1.1), ("twice", 2))]
     for name, before in (("energy_pj", search.best.energy_pj), ("cycles", search.best.cycles)):
         if search.objective not in (name, name.removesuffix("_pj")):
-            columns.append(Column(f"{name.removesuffix('_pj')}, twice", change(f"x2_{name}", before)))
+            columns.append(changed(f"{name.removesuffix('_pj')}, twice", f"x2_{name}", before))
     yield Table("worth", columns, rows, "What it depends on", f"the {_lowest(search)} with less or more of a part")
     if rows and all(row[key] for row in rows for key in row if key.endswith("proved") and row[key] is not None):
         yield "Each is solved anew and proved. Empty: nothing changes. An access costs what it does now."
@@ -157,10 +156,6 @@ def bound_report(about: Mapping[str, Any], rows: Sequence[Row]) -> Iterator[Piec
     """The least cost over the sizes of a level: the smallest, the knees, and the one from which more is of no use."""
     goal = str(about["objective"])
     form = {"energy": lambda pj: energy(pj, 5), "cycles": count, "outer_words": count}[goal]
-
-    def change(value: float) -> str:
-        return "" if abs(value) < 5e-5 else times(1 + value) if value >= 1 else f"{100 * value:+.2g} %"
-
     present = next((row for row in reversed(rows) if row["size_bytes"] <= about["present_bytes"]), None)
     columns = (
         Column("size", lambda row: format_bits(8 * row["size_bytes"])),
@@ -227,7 +222,7 @@ def families_report(
         columns = (
             *(Column(key, key, left=True) for key in sizes[0]),
             *COSTS[:2],
-            Column("over its own optimum", lambda row: signed_gap(row["more"])),
+            Column("over its own optimum", "more", lambda more: "" if abs(more) < 5e-9 else f"{100 * more:+.3g} %"),
         )
         yield Table("sizes", columns, rows)
         worst = ", ".join(f"{key}={value}" for key, value in sizes[ratios.index(max(ratios))].items())
@@ -237,17 +232,6 @@ def families_report(
         at = f" at {worst}" if family.regret > 0 else ""
         yield f"regret       {100 * family.regret:.3g} % of {family.objective}{at} ({proof})"
         yield f"mapping      {nest_line(family.largest)}"
-
-
-def signed_gap(share: float) -> str:
-    """A difference in percent; below half a millionth there is none."""
-    return "" if abs(share) < 5e-9 else f"{100 * share:+.3g} %"
-
-
-def cost_row(result: Result) -> dict[str, Any]:
-    """What one mapping among several costs, and its loop nest on one line."""
-    costs = {"energy_pj": result.energy_pj, "cycles": result.cycles, "utilization": result.utilization}
-    return {**costs, "loop_nest": nest_line(result)}
 
 
 COSTS = (
@@ -334,11 +318,11 @@ def layer_files(
 
     Where a search lists several mappings, `mappings/` holds one of each value, by rank.
     """
-    from accelsim.show.plots import figure_bytes
+    from accelsim.show.plots import figure_files
     from accelsim.show.plots.result import plot_energy
 
     files = {"mapping.yaml": mapping_text(result, provenance).encode(), "result.json": to_json(document).encode()}
-    files |= {f"energy.{kind}": content for kind, content in figure_bytes(plot_energy(result)).items()}
+    files |= figure_files("energy", plot_energy(result))
     if search is not None and len(search.ranked) > 1:
         files |= _mapping_files([equal[0] for equal in search.ties], provenance)
     return files
@@ -346,14 +330,13 @@ def layer_files(
 
 def front_files(front: FrontResult, provenance: Provenance, document: Mapping[str, Any]) -> dict[str, bytes]:
     """Contents of the folder of a Pareto front by name: table, JSON document, figure, and the mapping of each point."""
-    from accelsim.show.plots import figure_bytes
+    from accelsim.show.plots import figure_files
     from accelsim.show.plots.search import plot_front
 
     mappings = _mapping_files(front.points, provenance)
     rows = [{**row, "mapping": name} for row, name in zip(front.rows(), mappings, strict=True)]
     files = {"front.csv": to_csv(rows).encode(), "result.json": to_json(document).encode()}
-    files |= {f"front.{kind}": content for kind, content in figure_bytes(plot_front(front)).items()}
-    return files | mappings
+    return files | figure_files("front", plot_front(front)) | mappings
 
 
 def _mapping_files(results: Sequence[Result], provenance: Provenance) -> dict[str, bytes]:
@@ -430,21 +413,14 @@ def _with_zeros(census: Census) -> Iterator[Piece]:
     rows = zeros_rows(census)
     if not rows:
         return
-
-    def figure(key: str) -> Callable[[Row], str]:
-        return lambda row: energy(row[key]) if row["column"] == "energy_pj" else count(round(row[key]))
-
-    names = {
-        "lowest": "smallest",
-        "p25": "25 %",
-        "median": "median",
-        "mean": "mean",
-        "p75": "75 %",
-        "highest": "largest",
-    }
     columns = (
-        Column("", lambda row: {"energy_pj": "energy"}.get(row["column"], row["column"])),
-        *(Column(name, figure(key)) for key, name in names.items()),
+        Column("", "column", lambda name: name.removesuffix("_pj")),
+        _figure("smallest", "lowest"),
+        _figure("25 %", "p25"),
+        _figure("median", "median"),
+        _figure("mean", "mean"),
+        _figure("75 %", "p75"),
+        _figure("largest", "highest"),
     )
     note = f"of {rows[0]['mappings']:,} of the mappings drawn; all other numbers count every word"
     yield Table("with_zeros", columns, rows, "With zeros left out", note)
@@ -475,7 +451,7 @@ def _range_rows(census: Census) -> list[dict[str, Any]]:
 
 def _figure(head: str, key: str) -> Column:
     def cell(row: Row) -> str:
-        return energy(row[key]) if row["column"] == "energy" else count(round(row[key]))
+        return energy(row[key]) if row["column"] in ("energy", "energy_pj") else count(round(row[key]))
 
     return Column(head, cell)
 

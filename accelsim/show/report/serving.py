@@ -17,8 +17,7 @@ _MOST = 40
 """Points of a sweep from which only the front is shown."""
 
 
-def _seconds(value: float) -> str:
-    return format_si(value, "s")
+_seconds, _bytes = partial(format_si, unit="s"), partial(format_si, unit="B")
 
 
 def _us(value: float) -> str:
@@ -66,8 +65,7 @@ def serving_report(model: str, gpu: str, request: Request, point: Serving, mode:
             "first token": f"{_seconds(point.prompt_s)}{steps}",
             "each token": f"{_seconds(point.token_s)}, or {1 / point.token_s:,.1f} tokens/s of a sequence",
             "throughput": f"{point.tokens_per_s:,.0f} tokens/s, {point.tokens_per_s_gpu:,.0f} of a GPU",
-            "memory": f"{format_si(memory.total, 'B')} of a GPU's {format_si(memory.room, 'B')} for a stack: "
-            f"{memory.text}",
+            "memory": f"{_bytes(memory.total)} of a GPU's {_bytes(memory.room)} for a stack: {memory.text}",
             "energy": f"{format_si(point.energy_j, 'J')} a token, prompts too, at {point.power_w:.0f} W of a GPU",
         }
     )
@@ -90,7 +88,7 @@ _POINTS = (
     Column("tokens/s", "tokens_per_s", "{:,.0f}".format),
     Column("of a GPU", "tokens_per_s_gpu", "{:,.0f}".format),
     Column("memory", lambda row: sum(row["memory"][name] for name in ("weights", "cache", "activations")),
-           lambda size: format_si(size, "B")),
+           _bytes),
     Column("energy", "energy_j", lambda energy: format_si(energy, "J"), "of all GPUs for an output token"),
     Column("front", "front", lambda on_it: "*" if on_it else "", "none has more tokens/s of a GPU and a faster token"),
 )  # fmt: skip
@@ -169,7 +167,7 @@ _STEPS = (
     Column("tokens/s", "tokens_per_s", "{:,.0f}".format),
     Column("of a GPU", "tokens_per_s_gpu", "{:,.0f}".format),
     Column("peak", "utilization", "{:.1%}".format, "operations of the model, of the peak of all GPUs"),
-    Column("memory", "memory_bytes", lambda size: format_si(size, "B")),
+    Column("memory", "memory_bytes", _bytes),
 )
 
 
@@ -194,7 +192,7 @@ def training_report(model: str, gpu: str, steps: Sequence[TrainingStep], mode: s
             f"{training.micro} in a micro-batch",
             "step": f"{_seconds(step.step_s)}, {step.utilization:.1%} of the peak",
             "throughput": f"{step.tokens_per_s:,.0f} tokens/s, {step.tokens_per_s / step.gpus:,.0f} of a GPU",
-            "memory": f"{format_si(memory.total, 'B')} of a GPU's {format_si(memory.room, 'B')}: {memory.text}",
+            "memory": f"{_bytes(memory.total)} of a GPU's {_bytes(memory.room)}: {memory.text}",
             "energy": f"{format_si(step.energy_j, 'J')}, {format_si(step.energy_j / tokens, 'J')} a token",
         }
     )

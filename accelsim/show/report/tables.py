@@ -14,9 +14,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from accelsim.inputs.architecture import Architecture
-from accelsim.inputs.units import format_bits, format_energy, format_si
+from accelsim.inputs.units import format_bits, format_si
 from accelsim.model.limits import Stand, peak_macs_per_cycle, ports
-from accelsim.show.report import count, percent, share
+from accelsim.show.report import count, energy, percent, share
 from accelsim.show.table import Column, Piece, Row, Table, bold, heading, whole
 
 if TYPE_CHECKING:
@@ -223,7 +223,7 @@ def said(name: str, value: float | None) -> str:
     if value is None or not math.isfinite(value):
         return ""
     if name == "energy_pj":
-        return format_energy(value)
+        return energy(value, 3)
     if name == "cycles":
         return f"{value:,.10g}"
     if name == "area_um2":
