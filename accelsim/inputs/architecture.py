@@ -477,8 +477,10 @@ def _levels(top: Fields, machine: _Machine) -> list[Level]:
     for index, item in enumerate(node.items):
         level = Fields(item, top.problems, _LEVEL)
         levels.append(_level(level, level.once(lines, "levels"), machine, first=index == 0))
-    _check_links(levels, [item for item in node.items if isinstance(item, MapNode)], top.problems)
-    check_systolic(levels, [item for item in node.items if isinstance(item, MapNode)], top.problems)
+    nodes = [item for item in node.items if isinstance(item, MapNode)]
+    if len(nodes) == len(levels):
+        _check_links(levels, nodes, top.problems)
+        _check_systolic(levels, nodes, top.problems)
     return levels
 
 
@@ -502,25 +504,22 @@ def _level(level: Fields, name: str, machine: _Machine, *, first: bool) -> Level
         for role in sorted(keep - partition_words.keys()):
             level.wrong("size", f"{role} is kept but has no partition", f"add `{role}: …` to the size")
         bypass |= frozenset(ROLES) - partition_words.keys()
-    array = read_systolic(level)
+    fanout = level.inner("fanout", _FANOUT)
+    array = read_systolic(fanout)
     efficiency: Fraction = level.value("efficiency", Fraction(1))
     plain |= {key: _bandwidth(level, key, word_bits, machine, efficiency) for key in _BANDWIDTHS}
-    fanout = level.get("fanout")
-    between = Fields(fanout, Problems(), _FANOUT) if isinstance(fanout, MapNode) else None
-    if between is not None:
-        between.problems = level.problems  # its keys are reported with the axes
     read = Level(
         name=name,
         component=component,
         word_bits=word_bits,
         size_words=size_words,
         partition_words=partition_words,
-        network_bandwidth=_bandwidth(between, "bandwidth", word_bits, machine, Fraction(1)) if between else None,
-        link_transfers=between.value("link_transfers", False) if between else False,
+        network_bandwidth=_bandwidth(fanout, "bandwidth", word_bits, machine, Fraction(1)),
+        link_transfers=fanout.value("link_transfers", False),
         keep=keep,
         bypass=bypass,
-        x=_axis(level, "x", array),
-        y=_axis(level, "y", array),
+        x=_axis(fanout, "x", array),
+        y=_axis(fanout, "y", array),
         systolic=array,
         compression=read_compression(level, bypass),
         burst_bits=level.value("burst", 0) or None,
@@ -543,9 +542,7 @@ def _level(level: Fields, name: str, machine: _Machine, *, first: bool) -> Level
         own = with_metadata(level, own, machine.estimator, part, read.sparsity)
     network = f"{name} network"
     part = machine.part(network, _NETWORK_ACTIONS, dict.fromkeys((*_NETWORK_ACTIONS, *_OWN_NETWORK_ACTIONS), word_bits))
-    across = ComponentFigures()
-    if between is not None:
-        across = read_component(between, machine.estimator, part, _OWN_NETWORK_ACTIONS)
+    across = read_component(fanout, machine.estimator, part, _OWN_NETWORK_ACTIONS)
     if len(level.problems) == before:
         machine.take(name, own)
         machine.take(network, replace(across, area=None))
@@ -614,21 +611,14 @@ def _check_bandwidths(level: Fields) -> None:
         level.wrong(given[0], f"'{other}' is missing beside it")
 
 
-def _axis(level: Fields, key: str, array: Systolic | None) -> Axis:
+def _axis(fanout: Fields, key: str, array: Systolic | None) -> Axis:
     """Read one axis of the fanout; what it does not say of its network, the fanout says for both."""
-    node = level.get("fanout")
-    if node is None or level.problems.unreadable(node):
-        return Axis()
-    quiet = level.problems if key == "x" else Problems()  # what both axes share is reported once
-    fanout = Fields(node, quiet, _FANOUT)
     usual: tuple[Any, ...] = (True, True) if array is None else array.shares(key)
     shared = [fanout.value(name, default) for name, default in zip(_NETWORK, usual, strict=True)]
-    axis_node = fanout.get(key)
-    if axis_node is None or level.problems.unreadable(axis_node):
-        return Axis(1, *shared)
-    if not isinstance(axis_node, MapNode):
-        return Axis(fields.positive_int(axis_node, level.problems) or 1, *shared)
-    axis = Fields(axis_node, level.problems, _AXIS)
+    node = fanout.get(key)
+    if not isinstance(node, MapNode):
+        return Axis(fanout.optional(key, fields.positive_int, 1), *shared)
+    axis = Fields(node, fanout.problems, _AXIS)
     own = [axis.value(name, default) for name, default in zip(_NETWORK, shared, strict=True)]
     return Axis(axis.value("size", 1), *own)
 
@@ -673,7 +663,7 @@ def _check_needed(part: Fields, name: str, needed: list[tuple[str, str]], machin
 
 def _check_links(levels: Sequence[Level], nodes: Sequence[MapNode], problems: Problems) -> None:
     """Report links in a systolic array, which passes all on, and transfers over them into tiles that wait alone."""
-    for index, level in enumerate(levels if len(nodes) == len(levels) else ()):
+    for index, level in enumerate(levels):
         inside = levels[index + 1] if index + 1 < len(levels) else None
         fanout = nodes[index].entries.get("fanout")
         hop = getattr(getattr(fanout, "entries", {}).get("energy"), "entries", {}).get("hop")
@@ -691,10 +681,10 @@ def _check_links(levels: Sequence[Level], nodes: Sequence[MapNode], problems: Pr
             problems.add(fanout, f"`link_transfers` beside the `{key}` of {inside.name}", "leave one of them out")
 
 
-def check_systolic(levels: Sequence[Level], nodes: Sequence[MapNode], problems: Problems) -> None:
+def _check_systolic(levels: Sequence[Level], nodes: Sequence[MapNode], problems: Problems) -> None:
     """Report a systolic array whose PEs hold nothing, or a second one."""
     arrays = [(index, level.systolic) for index, level in enumerate(levels) if level.systolic is not None]
-    for index, array in arrays if len(nodes) == len(levels) else ():
+    for index, array in arrays:
         fanout, role = nodes[index].entries["fanout"], array.stationary
         inside = levels[index + 1] if index + 1 < len(levels) else None
         if index != arrays[0][0]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from accelsim.inputs import fields, forms
 from accelsim.inputs.fields import Fields, Key, Keys, by_role, formed, keys_form, node_of
-from accelsim.inputs.source import MapNode, Node, Problems, ScalarNode, describe
+from accelsim.inputs.source import Node, Problems, ScalarNode, describe
 from accelsim.inputs.units import SIZES
 from accelsim.inputs.workload import ROLES
 
@@ -108,13 +108,9 @@ SYSTOLIC = Key(node_of(keys_form(_ARRAY_KEYS)), "the fanout is a systolic array 
 """The key `systolic` of a fanout."""
 
 
-def read_systolic(level: Fields) -> Systolic | None:
-    """Read the systolic array that the fanout may be."""
-    fanout = level.get("fanout")
-    node = fanout.entries.get("systolic") if isinstance(fanout, MapNode) else None
-    if node is None:
-        return None
-    array = Fields(node, level.problems, _ARRAY_KEYS)
+def read_systolic(fanout: Fields) -> Systolic | None:
+    """Read the systolic array that a fanout may be."""
+    array = fanout.inner("systolic", _ARRAY_KEYS)
     role = array.value("stationary", "")
     instruction = None
     if "instruction" in array:
