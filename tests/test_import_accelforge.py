@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelsim import load_architecture, load_constraints, load_mapping, load_workload, map_einsum
-from accelsim.importers.accelforge import _products
 from accelsim.importers.foreign import read_foreign
+from accelsim.importers.values import axis_products
 from accelsim.inputs.architecture import Axis
 from accelsim.inputs.errors import SpecError
 from accelsim.model.evaluate import evaluate
@@ -295,7 +295,7 @@ def test_products__are_those_of_all_ways_to_lay_loops_on_axes(bounds):
         products = tuple(math.prod(each[axis] for each in chosen) for axis in (0, 1))
         if lies and products[0] <= rooms[0] and products[1] <= rooms[1]:
             expected.add(products)
-    assert _products(tuple(bounds), rooms) == expected
+    assert axis_products(tuple(bounds), rooms) == expected
 
 
 def test_components__without_energies_are_modelled_and_named(imported):

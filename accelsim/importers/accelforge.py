@@ -12,7 +12,6 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence, Set
 from contextlib import suppress
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +35,8 @@ from accelsim.importers.accelforge_arrays import (
     stored_bits,
     stores,
 )
-from accelsim.importers.accelforge_workload import BITS, ROLE_NAMES, Layer, members, read_workload
+from accelsim.importers.accelforge_loops import constraints_of, mapping_of
+from accelsim.importers.accelforge_workload import BITS, ROLE_NAMES, Layer, read_workload
 from accelsim.importers.documents import Document, Map, Seq, parse, refuse
 from accelsim.importers.foreign import Foreign, Note, Tagged, read_foreign, variable_value, yaml_text
 from accelsim.importers.templates import read_document
@@ -47,9 +47,9 @@ from accelsim.importers.values import (
     bare_level,
     figure,
     file_stem,
-    for_layers,
     inner,
     note_others,
+    pj_text,
     plain_name,
     rows,
     size_bits,
@@ -57,7 +57,6 @@ from accelsim.importers.values import (
     tables,
     value,
     whole,
-    without_loops,
     work_out,
 )
 from accelsim.inputs.architecture import load_architecture
@@ -107,11 +106,11 @@ def convert(documents: Sequence[Document]) -> Foreign:
         sized = [node for node in nodes if not layers and "bits_per_value" in str(node.get("size"))]
         what = f"of {{}} is worked out for values of {BITS} bit; import it with a workload that has others"
         notes += [Note(node.where("size"), "size", what.format(node.get("name"))) for node in sized]
-    constraints = _constraints(axes, layers, architecture, notes)
+    constraints = constraints_of(axes, layers, architecture, notes)
     mapping = None
     asked = _one(bodies, "mapping")
     if asked is not None:
-        mapping = _mapping(asked, architecture, axes, layers, notes)
+        mapping = mapping_of(asked, architecture, axes, layers, notes)
     energies = "the actions of the components." if architecture else ""
     if modelled:
         energies = f"accelsim's component models for {listed(modelled)}; the actions of all other components."
@@ -381,14 +380,14 @@ def _energies(node: Map, actions: Sequence[str], bits: int, machine: AccelForgeM
         action = given.get(name, Map(node.mark))
         if "energy" in action:
             joule = figure(action, "energy", machine.names) / _bits(action, machine)
-            found[name] = f"{joule * bits * 1e12:.12g} pJ"
+            found[name] = pj_text(joule * bits * 1e12)
         elif node.get("component_class") == "Dummy":
             found[name] = "0 pJ"
         else:
             return {}
     watt = figure(node, "leak_power", machine.names) if "leak_power" in node else 0.0
     watt *= machine.number(node, "leak_power_scale", 1)
-    return {**found, "leak": f"{watt / machine.clock_hz * 1e12:.12g} pJ", "source": "AccelForge"}
+    return {**found, "leak": pj_text(watt / machine.clock_hz * 1e12), "source": "AccelForge"}
 
 
 def _level(node: Map, name: str, machine: AccelForgeMachine) -> dict[str, Any]:
@@ -451,7 +450,7 @@ def _model(component: str, size: float, *, first: bool) -> dict[str, Any]:
     return {"class": storage_class(size)}
 
 
-# fanouts and constraints
+# fanouts
 
 
 def _fanout(node: Map, name: str, machine: AccelForgeMachine) -> float:
@@ -470,8 +469,11 @@ def _fanout(node: Map, name: str, machine: AccelForgeMachine) -> float:
         fanout = above.setdefault("fanout", {})
         where = spatial.where("fanout")
         size = whole(as_number(spatial.get("fanout"), where, machine.names), where)
-        scales.append(machine.usage_scale(spatial))
-        size = max(1, int(size // scales[-1]))
+        scale = machine.number(spatial, "usage_scale", 1)  # instances of the axis that one word takes
+        if scale < 1:
+            raise refuse(spatial.where("usage_scale"), f"expected a number from 1 on, got {scale:g}")
+        scales.append(scale)
+        size = max(1, int(size // scale))
         made: dict[str, Any] = {"size": size}
         note_others(spatial, _SPATIAL_KEYS, _LEFT, machine.notes)
         reused = re.split(r"[\s|]+", str(spatial.get("may_reuse", "All")))
@@ -496,9 +498,8 @@ def _network(node: Map, machine: AccelForgeMachine) -> dict[str, Any]:
         machine.notes.append(Note(node.mark, str(node.get("name")), why))
     bits = machine.number(hop, "bits_per_action", 1)
     joule = figure(hop, "energy", machine.names) if "energy" in hop else 0.0
-    each = {
-        role: f"{joule / bits * stored_bits(node, short, machine) * 1e12:.12g} pJ" for short, role in ROLE_NAMES.items()
-    }
+    stored = {role: stored_bits(node, short, machine) for short, role in ROLE_NAMES.items()}
+    each = {role: pj_text(joule / bits * of_role * 1e12) for role, of_role in stored.items()}
     energy: dict[str, Any] = {"transfer": "0 pJ", "hop": each, "source": "AccelForge"}
     if node.get("topology") == "all_to_all":
         energy = {"transfer": each, "source": "AccelForge"}
@@ -513,145 +514,6 @@ def _network(node: Map, machine: AccelForgeMachine) -> dict[str, Any]:
     why = "is that of all words below an instance together; AccelForge's is that of the busiest link"
     machine.notes.append(Note(node.mark, f"throughput of {node.get('name')}", why))
     return {"energy": energy, "bandwidth": f"{rate * bits:.12g} bit/s"}
-
-
-def _constraints(
-    axes: Sequence[SpatialAxis], layers: Sequence[Layer], architecture: Mapping[str, Any] | None, notes: list[Note]
-) -> dict[str, Any] | None:
-    """Constraints of the axes, for each layer."""
-    asking = [axis for axis in axes if {"reuse", "loop_bounds", "min_usage"} & axis.table.keys()]
-    if asking and not layers:
-        why = "allows other dimensions in each layer; import it with a workload to have constraints"
-        notes += [Note(axis.table.mark, str(axis.table.get("name")), why) for axis in asking]
-    said = list[Note]()
-    asked = for_layers([(layer.name, _axis_constraints(asking, layer, said)) for layer in layers] if asking else [])
-    notes += dict.fromkeys(said)
-    return without_loops(asked, architecture["levels"] if architecture else ())
-
-
-def _axis_constraints(axes: Sequence[SpatialAxis], layer: Layer, notes: list[Note]) -> list[dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
-    for axis in axes:
-        allowed = set(layer.dims)
-        factors: list[str] = []
-        if "reuse" in axis.table:
-            reused = members(axis.table["reuse"], layer.sets, axis.table.where("reuse"))
-            allowed -= {dim for name in reused for dim in layer.tensors[name]}
-        ranks = {dim.upper(): frozenset({dim}) for dim in layer.dims}  # `P` is the rank of `p`
-        dims = ranks | {dim: frozenset({dim}) for dim in layer.dims} | {"All": frozenset(layer.dims)}
-        of_tensors = {
-            name: frozenset(dim for tensor in tensors for dim in layer.tensors[tensor])
-            for name, tensors in layer.sets.items()
-            if name != "All"
-        }
-        for bound in rows(axis.table, "loop_bounds"):
-            which = members(bound.get("expression", "Nothing"), {**of_tensors, **dims}, bound.mark)
-            sign, most = str(bound.get("operator")), whole(bound.get("value"), bound.where("value"))
-            together, sign = sign.startswith("product"), sign.removeprefix("product")
-            most += {"<": -1, ">": 1}.get(sign, 0)
-            sign = {"<": "<=", ">": ">=", "==": "="}.get(sign, sign)
-            if sign in ("=", "<=") and most == 1:
-                allowed -= which
-            elif sign not in ("=", "<=", ">="):
-                notes.append(Note(bound.mark, "loop_bounds", f"{quoted(sign)} is no constraint of loops"))
-            elif together and which:
-                factors.append(f"{'*'.join(sorted(which))}{sign}{most}")
-            else:
-                factors += [f"{dim}{sign}{most}" for dim in sorted(which)]
-        at = found.setdefault(axis.level, {}).setdefault(axis.axis, {"only": sorted(allowed)})
-        at["only"] = sorted(set(at["only"]) & allowed)
-        if factors:
-            at["factors"] = [*at.get("factors", []), *factors]
-    used = [(axis, found[axis.level][axis.axis]) for axis in axes if axis.least > 1]
-    used = [(axis, at) for axis, at in used if at["only"]]
-    bounds = [
-        (size, tuple(i for i, (_, at) in enumerate(used) if dim in at["only"])) for dim, size in layer.dims.items()
-    ]
-    reached = _products(tuple(bounds), tuple(axis.size for axis, _ in used))
-    for index, (axis, at) in enumerate(used):
-        least = min(axis.least, max(products[index] for products in reached))
-        reached = {products for products in reached if products[index] >= least}
-        if least > 1:
-            at["factors"] = [*at.get("factors", []), f"{'*'.join(at['only'])}>={least}"]
-    return [{"level": level, "spatial": spatial} for level, spatial in found.items()]
-
-
-@lru_cache
-def _products(bounds: tuple[tuple[int, tuple[int, ...]], ...], rooms: tuple[int, ...]) -> set[tuple[int, ...]]:
-    """Instances that loops can use of each axis at once; each bound has the axes that its loops may lie on."""
-    reached = {(1,) * len(rooms)}
-    for bound, axes in bounds:
-        states = {(products, bound) for products in reached}
-        for axis in axes:
-            states = {
-                ((*products[:axis], products[axis] * factor, *products[axis + 1 :]), left // factor)
-                for products, left in states
-                for factor in range(1, min(left, rooms[axis] // products[axis]) + 1)
-                if left % factor == 0
-            }
-        reached = {products for products, _ in states}
-    return reached
-
-
-# mapping
-
-
-def _mapping(
-    mapping: Map,
-    architecture: Mapping[str, Any] | None,
-    axes: Sequence[SpatialAxis],
-    layers: Sequence[Layer],
-    notes: list[Note],
-) -> dict[str, Any] | None:
-    """Mapping of one Einsum; None with the reason noted."""
-    nodes = tables(value(mapping, "nodes", Seq))
-    why = ""
-    if any(node.tag in ("!Sequential", "!Pipeline", "!Nested") for node in nodes):
-        why = "holds several Einsums; a mapping here is of one"
-    elif architecture is None or len(layers) != 1:
-        why = "needs the architecture and the workload of one Einsum beside it"
-    if why or architecture is None:
-        notes.append(Note(mapping.mark, "mapping", why))
-        return None
-    levels = [level["name"] for level in architecture["levels"]]
-    left = dict(layers[0].dims)
-    found: list[dict[str, Any]] = []
-    for node in nodes:
-        if node.tag == "!Storage":
-            name = plain_name(value(node, "component", str))
-            if name not in levels or (found and levels.index(name) < levels.index(found[-1]["level"])):
-                notes.append(
-                    Note(node.mark, name, "storage is not in the order of the levels; the mapping is left out")
-                )
-                return None
-            skipped = levels[levels.index(found[-1]["level"]) + 1 if found else 0 : levels.index(name)]
-            found += [{"level": level, "keep": []} for level in skipped]
-            if not found or found[-1]["level"] != name or "temporal" in found[-1] or "spatial" in found[-1]:
-                found.append({"level": name, "keep": []})
-            found[-1]["keep"] += list(map(str, value(node, "tensors", Seq)))
-        elif node.tag in ("!Temporal", "!Spatial"):
-            dim = value(node, "rank_variable", str)
-            tile = whole(node.get("tile_shape", 1), node.where("tile_shape"))
-            if dim not in left or left[dim] % tile or not found:
-                notes.append(Note(node.mark, dim, "is no loop of this Einsum that divides it; the mapping is left out"))
-                return None
-            bound, left[dim] = left[dim] // tile, tile
-            if node.tag == "!Temporal":
-                inside = levels.index(found[-1]["level"]) + 1
-                if "spatial" in found[-1] and inside == len(levels):
-                    notes.append(Note(node.mark, dim, "is a loop inside the last fanout; the mapping is left out"))
-                    return None
-                found += [{"level": levels[inside], "keep": []}] if "spatial" in found[-1] else []
-                found[-1].setdefault("temporal", []).append(f"{dim}={bound}")
-                continue
-            of = [axis for axis in axes if str(node.get("name")) == str(axis.table.get("name"))]
-            place = next((axis for axis in of if node.get("component", axis.node) == axis.node), None)
-            if place is None or place.level != found[-1]["level"]:
-                notes.append(Note(node.mark, dim, "is spread where the machine has no fanout; the mapping is left out"))
-                return None
-            found[-1].setdefault("spatial", {}).setdefault(place.axis, []).append(f"{dim}={bound}")
-    found += [{"level": level, "keep": []} for level in levels[levels.index(found[-1]["level"]) + 1 :] if found]
-    return {"levels": found}
 
 
 def export_accelforge(paths: Sequence[str], mapping: str, variables: Mapping[str, str]) -> str:

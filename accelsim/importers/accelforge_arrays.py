@@ -18,7 +18,7 @@ from typing import Any
 from accelsim.importers.accelforge_workload import ROLE_NAMES, members
 from accelsim.importers.documents import Map, Seq, refuse
 from accelsim.importers.foreign import Note
-from accelsim.importers.values import Value, as_number, bare_level, figure, inner, note_others, number, rows
+from accelsim.importers.values import Value, as_number, bare_level, figure, inner, note_others, number, pj_text, rows
 from accelsim.inputs.errors import Mark, SpecError
 from accelsim.inputs.units import listed, quoted
 
@@ -84,13 +84,6 @@ class AccelForgeMachine:
     def bits(self, role: str, mark: Mark) -> float:
         """Bits of a word of a role."""
         return as_number(self.names[f"{role}.bits_per_value"], mark)
-
-    def usage_scale(self, spatial: Map) -> float:
-        """Instances of an axis that one word takes."""
-        scale = self.number(spatial, "usage_scale", 1)
-        if scale < 1:
-            raise refuse(spatial.where("usage_scale"), f"expected a number from 1 on, got {scale:g}")
-        return scale
 
 
 def actions_of(node: Map) -> dict[str, Map]:
@@ -290,12 +283,12 @@ def close_tolls(levels: Sequence[dict[str, Any]]) -> None:
         passing = level.get("fanout", {}).pop("passing", None)
         if passing is not None:
             joule = {ROLE_NAMES[short]: passing.get(short, 0.0) for short in ROLE_NAMES}
-            energy: dict[str, Any] = {"transfer": {role: f"{each * 1e12:.12g} pJ" for role, each in joule.items()}}
-            energy |= {"return": f"{passing.get('return', 0.0) * 1e12:.12g} pJ", "source": _SOURCE}
-            level["fanout"]["energy"] = energy
+            energy: dict[str, Any] = {"transfer": {role: pj_text(each * 1e12) for role, each in joule.items()}}
+            returned = pj_text(passing.get("return", 0.0) * 1e12)
+            level["fanout"]["energy"] = energy | {"return": returned, "source": _SOURCE}
         leak = level.pop("leak_pj", 0.0)
         if level.pop("tolls", None):
-            level["energy"] = {"leak": f"{leak:.12g} pJ", "source": _SOURCE}
+            level["energy"] = {"leak": pj_text(leak), "source": _SOURCE}
 
 
 def store_slices(node: Map, level: dict[str, Any], machine: AccelForgeMachine) -> None:
@@ -311,7 +304,7 @@ def store_slices(node: Map, level: dict[str, Any], machine: AccelForgeMachine) -
         return
     for action in ("read", "write"):
         each = {short: per_value_joule(node, action, short, machine) * machine.word / bits[short] for short in shorts}
-        level["energy"][action] = {ROLE_NAMES[short]: f"{joule * 1e12:.12g} pJ" for short, joule in each.items()}
+        level["energy"][action] = {ROLE_NAMES[short]: pj_text(joule * 1e12) for short, joule in each.items()}
     tensors = inner(node, "tensors")
     for short in sorted(machine.members(tensors, "no_refetch_from_above") - machine.kept["Above"]):
         level["energy"]["write"][ROLE_NAMES[short]] = "0 pJ"

@@ -76,9 +76,8 @@ def read_workload(workload: Map, renames: Map | None, notes: list[Note]) -> tupl
     written: list[dict[str, Any]] = []
     layers: list[Layer] = []
     made: dict[str, str] = {}
-    accesses = [
-        (_accesses(item, getattr(item, "mark", workload.mark)), item) for item in value(workload, "einsums", Seq)
-    ]
+    einsums = value(workload, "einsums", Seq)
+    accesses = [(_accesses(item, getattr(item, "mark", workload.mark)), item) for item in einsums]
     outputs = {name for each, _ in accesses for name, (_, output) in each.items() if output}
     read = {name for each, _ in accesses for name, (_, output) in each.items() if not output}
     for tensors, item in accesses:

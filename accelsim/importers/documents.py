@@ -137,10 +137,7 @@ class _DocumentBuilder:
     """Makes maps and lists of YAML's events, without recursion and not more than is read later."""
 
     def __init__(
-        self,
-        place: Callable[[int], tuple[str, int]],
-        included: Mapping[str, Any],
-        include: Callable[[str], Any] | None,
+        self, place: Callable[[int], tuple[str, int]], included: Mapping[str, Any], include: Callable[[str], Any] | None
     ) -> None:
         self.place, self.included, self.include = place, included, include
         self.open: list[Map | Seq] = []

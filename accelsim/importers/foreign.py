@@ -7,6 +7,7 @@ over, with its place.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import import_module
 from os import PathLike
@@ -206,11 +207,9 @@ def refuse_broken(path: str) -> None:
     """Raise if a file is no YAML at all."""
     try:
         read_document(path, {Path(path).resolve().parent: None}, {})
-    except SpecError as error:
-        if any("not valid YAML" in problem.what for problem in error.problems):
+    except AccelsimError as error:
+        if isinstance(error, SpecError) and any("not valid YAML" in problem.what for problem in error.problems):
             raise
-    except AccelsimError:
-        pass
 
 
 def read_foreign(
@@ -283,8 +282,6 @@ def variable_value(text: str) -> Any:
     if text in ("true", "false", "True", "False"):
         return text.lower() == "true"
     for number in (int, float):
-        try:
+        with suppress(ValueError):
             return number(text)
-        except ValueError:
-            continue
     return text

@@ -28,33 +28,29 @@ _FOLDED = (
     *("Celu", "Softplus", "Softsign", "Tanh", "Erf", "Gelu", "Exp", "Log", "Sqrt", "Reciprocal", "Neg", "Abs", "Sin"),
     *("Cos", "Floor", "Ceil", "Round", "Sign", "QuantizeLinear", "DequantizeLinear", "ThresholdedRelu", "Not", "IsNaN"),
 )
-_ELEMENTWISE = (
-    *("Add", "Sub", "Mul", "Div", "Pow", "Min", "Max", "Sum", "Mean", "Where", "Mod", "And", "Or", "Xor", "Equal"),
-    *("Less", "Greater", "LessOrEqual", "GreaterOrEqual", "BitShift"),
-)
-_LAYER_NORMS = ("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization")
-_ONE_PASS = (
-    *_LAYER_NORMS,
-    *("GroupNormalization", "InstanceNormalization", "MeanVarianceNormalization", "LpNormalization", "LRN"),
-    *("BatchNormalization", "Softmax", "LogSoftmax", "RotaryEmbedding", "CumSum"),
-)
-_POOLS = ("MaxPool", "AveragePool", "LpPool")
-_WINDOWS = ("Conv", "ConvTranspose", *_POOLS)
-_REDUCTIONS = (
-    *("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool", "ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin"),
-    *("ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSumExp", "ArgMax", "ArgMin"),
-)
-_OPERATIONS = {
-    **dict.fromkeys(("MaxPool", "GlobalMaxPool", "ReduceMax", "ReduceMin", "ArgMax", "ArgMin", "Max", "Min"), "max"),
-    **dict.fromkeys(("AveragePool", "GlobalAveragePool", "ReduceMean", "ReduceSum", "ReduceL1", "CumSum"), "add"),
+_ELEMENTWISE = {
     **dict.fromkeys(("Add", "Sub", "Sum", "Mean"), "add"),
-    **dict.fromkeys(("Mul", "RotaryEmbedding", "LpPool", "GlobalLpPool", "ReduceL2", "ReduceProd"), "multiply"),
     **dict.fromkeys(("Div", "Mod"), "divide"),
-    **dict.fromkeys(("Softmax", "LogSoftmax", "ReduceLogSumExp"), "softmax"),
-    **dict.fromkeys((*_LAYER_NORMS, "BatchNormalization", "GroupNormalization"), "normalize"),
-    **dict.fromkeys(("InstanceNormalization", "MeanVarianceNormalization", "LpNormalization", "LRN"), "normalize"),
-    **dict.fromkeys(("Conv", "ConvTranspose", "Gemm", "MatMul", "Attention"), "multiply_add"),
+    **dict.fromkeys(("Max", "Min"), "max"),
+    **dict.fromkeys(("Pow", "Where", "And", "Or", "Xor", "Equal", "Less", "Greater", "BitShift"), "activate"),
+    **{"Mul": "multiply", "LessOrEqual": "activate", "GreaterOrEqual": "activate"},
 }
+_LAYER_NORMS = ("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization")
+_NORMS = (*_LAYER_NORMS, "BatchNormalization", "GroupNormalization", "InstanceNormalization", "LpNormalization", "LRN")
+_ONE_PASS = {
+    **dict.fromkeys((*_NORMS, "MeanVarianceNormalization"), "normalize"),
+    **{"Softmax": "softmax", "LogSoftmax": "softmax", "RotaryEmbedding": "multiply", "CumSum": "add"},
+}
+_POOLS = {"MaxPool": "max", "AveragePool": "add", "LpPool": "multiply"}
+_WINDOWS = ("Conv", "ConvTranspose", *_POOLS)
+_REDUCTIONS = {
+    **dict.fromkeys(("GlobalMaxPool", "ReduceMax", "ReduceMin", "ArgMax", "ArgMin"), "max"),
+    **dict.fromkeys(("GlobalAveragePool", "ReduceMean", "ReduceSum", "ReduceL1"), "add"),
+    **dict.fromkeys(("GlobalLpPool", "ReduceL2", "ReduceProd"), "multiply"),
+    **{"ReduceLogSumExp": "softmax", "ReduceSumSquare": "activate"},
+}
+_PRODUCTS = dict.fromkeys(("Conv", "ConvTranspose", "Gemm", "MatMul", "Attention"), "multiply_add")
+_OPERATIONS = {**_PRODUCTS, **_ELEMENTWISE, **_ONE_PASS, **_POOLS, **_REDUCTIONS}
 """What a node does at each point."""
 _PARTS = ("Split", "Slice", "Gather", "GatherElements", "GatherND", "Expand", "Tile", "Pad", "Resize", "Upsample")
 _ONE_PASS_WHY = "counted as one pass over its input: each word is read once and written once"
@@ -151,18 +147,16 @@ def _import_node(work: _Import, node: Any) -> None:
             work.made[node.output[0]] = [name for each in several for name in each]
         work.note(node, "skipped", "its inputs stand side by side, which moves no words here")
     elif kind in _PARTS:
-        work.note(
-            node, "skipped", "it selects, repeats or pads words, which moves none here; what reads it has no edge"
-        )
+        why = "it selects, repeats or pads words, which moves none here; what reads it has no edge"
+        work.note(node, "skipped", why)
     elif any(work.shapes.of.get(name) is None for name in known if kind in _MAKERS):
         work.note(node, "skipped", "its shapes are not known, even after shape inference")
     elif kind in _FOLDED or (kind in _ELEMENTWISE and _operands(work, node) == [data]):
         work.pass_on(node, data)
-        done = "folded" if work.made.get(data) else "skipped"
-        why = (
-            "it changes words on their way out of the layer before" if done == "folded" else "no layer makes its input"
-        )
-        work.note(node, done, why)
+        if work.made.get(data):
+            work.note(node, "folded", "it changes words on their way out of the layer before")
+        else:
+            work.note(node, "skipped", "no layer makes its input")
     elif kind == "BatchNormalization" and _after(work, data, ("Conv", "ConvTranspose", "Gemm")):
         work.pass_on(node, data)
         work.note(node, "folded", "scale and shift become part of the weights before it")
@@ -180,9 +174,8 @@ def _after(work: _Import, tensor: str, kinds: Sequence[str]) -> bool:
 def _operands(work: _Import, node: Any) -> list[str]:
     """Inputs of an element-wise node that are as large as its output; smaller ones are biases, scales and masks."""
     words = work.shapes.words(node.output[0])
-    return [n for n in dict.fromkeys(node.input) if n in work.active and work.shapes.words(n) == words] or [
-        next(name for name in node.input if name in work.active)
-    ]
+    given = [name for name in dict.fromkeys(node.input) if name in work.active]
+    return [name for name in given if work.shapes.words(name) == words] or given[:1]
 
 
 def _conv(work: _Import, node: Any) -> None:
@@ -402,9 +395,8 @@ _MAKERS = {
 def _write(path: Path, work: _Import) -> str:
     """Workload file with all layers, and a comment for each node that is not counted as it is."""
     name = re.sub(r"[^A-Za-z0-9_]+", "_", path.stem).strip("_") or "model"
-    lines = [
-        f"# Imported from {printable(path.name)}. Every tensor has words of $bits bits, whatever the model stores."
-    ]
+    about = "Every tensor has words of $bits bits, whatever the model stores."
+    lines = [f"# Imported from {printable(path.name)}. {about}"]
     lines += [f"# {printable(str(note))}" for note in work.notes]
     lines += ["params: {bits: 16}", "workload:", f"  name: {name}"]
     lines += ["  bits: {Weights: $bits, Inputs: $bits, Outputs: $bits}"]

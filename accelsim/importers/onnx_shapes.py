@@ -93,9 +93,8 @@ def read_model(path: str | PathLike[str], sizes: Mapping[str, str]) -> OnnxShape
             found[value.name] = tuple(dims)
     for name, shape in found.items():
         if max(shape, default=0) > _LARGEST:
-            raise AccelsimError(
-                f"{path}: the tensor {printable(name)} has the shape {shape}; {_LARGEST} is the largest size"
-            )
+            what = f"the tensor {printable(name)} has the shape {shape}; {_LARGEST} is the largest size"
+            raise AccelsimError(f"{path}: {what}")
     makers = {output: node for node in graph.node for output in node.output if output}
     return OnnxShapes(tuple(graph.node), tuple(v.name for v in inputs), found, makers, _yields(inputs, found), nonzero)
 
@@ -202,10 +201,9 @@ def _set_sizes(path: str | PathLike[str], inputs: list[Any], sizes: Mapping[str,
                 dim.dim_value = int(size)
     if missing:
         names = list(dict.fromkeys(missing))
-        raise AccelsimError(
-            f"{path}: the model leaves open how large {listed(names)} {'is' if len(names) == 1 else 'are'}; "
-            f"write {' '.join(f'--set {name}=N' for name in names)} (or --batch N, --sequence N)"
-        )
+        what = f"the model leaves open how large {listed(names)} {'is' if len(names) == 1 else 'are'}"
+        hint = f"write {' '.join(f'--set {name}=N' for name in names)} (or --batch N, --sequence N)"
+        raise AccelsimError(f"{path}: {what}; {hint}")
 
 
 def _yields(inputs: list[Any], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:

@@ -53,9 +53,8 @@ def workload_from_torch(module: Any, inputs: tuple[Any, ...], *, name: str | Non
     except Exception as error:  # torch raises errors of many kinds for what it cannot trace
         raise AccelsimError(f"torch.export cannot export the module: {_first(error)}") from None
     with tempfile.TemporaryDirectory() as folder:
-        return load_workload(
-            _as_onnx(torch, program, Path(folder) / f"{file_name(name or type(module).__name__)}.onnx")
-        )
+        path = Path(folder) / f"{file_name(name or type(module).__name__)}.onnx"
+        return load_workload(_as_onnx(torch, program, path))
 
 
 def read_program(path: str | PathLike[str]) -> Any:

@@ -50,9 +50,8 @@ def convert(documents: Sequence[Document]) -> Foreign:
     notes += [Note(entry.mark, "mapping", "a mapping is of one core, and is left out") for entry in entries[:1]]
     graph = next((value(hardware, key, Map) for key in GRAPHS if key in hardware), hardware)
     note_others(hardware, _KEYS, _LEFT, notes)
-    if graph is not hardware:
-        note_others(graph, _GRAPH_KEYS | _SPECIAL.keys(), {}, notes)
     if graph is not hardware:  # an older file lists the cores
+        note_others(graph, _GRAPH_KEYS | _SPECIAL.keys(), {}, notes)
         given = value(hardware, "cores", Seq)
         hardware["cores"] = Map(given.mark, held={str(core_id): name for core_id, name in enumerate(given)})
     names = value(hardware, "cores", Map)
@@ -79,9 +78,8 @@ def convert(documents: Sequence[Document]) -> Foreign:
             raise refuse(names.where(str(core_id)), f"no link leads from core {core_id} to the off-chip core {outside}")
         way = [links.edges[pair] for pair in itertools.pairwise(nx.shortest_path(links, core_id, outside))]
         memories = value(core, "memories", Map)
-        memories[f"offchip_{name}" if name in memories else name] = _off_chip(
-            memory, core, sum(link["pj_per_bit"] for link in way)
-        )
+        pj_per_bit = sum(link["pj_per_bit"] for link in way)
+        memories[f"offchip_{name}" if name in memories else name] = _off_chip(memory, core, pj_per_bit)
         architecture, places = architecture_of(core, layers, notes)
         outermost, most = architecture["levels"][0], min(link["bandwidth"] for link in way)
         for key in outermost.keys() & {"bandwidth", "read_bandwidth", "write_bandwidth"}:

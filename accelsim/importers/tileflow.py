@@ -143,7 +143,8 @@ def tileflow_errors(found: Sequence[FusedCycles]) -> Dict[str, Errors]:
     sets: dict[str, list[FusedCycles]] = {"all": list(found)}
     for each in found:
         sets.setdefault(f"tiles of {each.row.rows:>3} rows", []).append(each)
-    pairs = {
-        name: np.array([(each.cycles, each.row.measured) for each in rows], np.float64).T for name, rows in sets.items()
-    }
-    return {name: errors_of(ours, real, np.zeros(len(ours))) for name, (ours, real) in sorted(pairs.items())}
+    errors = {}
+    for name, rows in sorted(sets.items()):
+        ours, real = np.array([(each.cycles, each.row.measured) for each in rows], np.float64).T
+        errors[name] = errors_of(ours, real, np.zeros(len(ours)))
+    return errors

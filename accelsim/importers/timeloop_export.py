@@ -26,10 +26,8 @@ from accelsim.inputs.units import listed
 from accelsim.inputs.workload import ROLES, Einsum, pad
 from accelsim.model.evaluate import evaluate
 
-ARCHITECTURE, PROBLEM, MAPPING, ERT, ART = (
-    f"{name}.yaml" for name in ("architecture", "problem", "mapping", "ERT", "ART")
-)
-CLASSIC = "v0.3/mapping.yaml"
+ARCHITECTURE, PROBLEM, MAPPING = "architecture.yaml", "problem.yaml", "mapping.yaml"
+ERT, ART, CLASSIC = "ERT.yaml", "ART.yaml", "v0.3/mapping.yaml"
 _DIGITS = 8
 """Of a bandwidth that is no short decimal: with more of them counts could pass 64 bit."""
 _SAME = 1e-9
@@ -103,22 +101,18 @@ def export_timeloop(architecture: Architecture, einsum: Einsum, mapping: Mapping
     notes = [f"{loop.dim} is padded from {einsum.dims[loop.dim]} to {loop.bound}" for loop in mapping.padded]
     notes += _same_figures(architecture, padded, replace(mapping, padded=()), files)
     if mapping.imperfect:
-        notes.append(
-            f"{listed(sorted(mapping.imperfect))}: Timeloop's own counts are wrong where loops leave remainders"
-        )
+        why = "Timeloop's own counts are wrong where loops leave remainders"
+        notes.append(f"{listed(sorted(mapping.imperfect))}: {why}")
     return Export(files, tuple(notes))
 
 
 def _refuse_forms(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> None:
     """Refuse what no file of Timeloop says."""
     names = [level.name for level in architecture.levels]
-    if [level.level for level in mapping.levels] != names or any(
-        each.tensors is not None for each in architecture.levels
-    ):
-        raise AccelsimError(
-            "the mapping is uneven: a level keeps tensors at loops of their own, and Timeloop's keep all at one; "
-            "map again without --uneven"
-        )
+    uneven = any(each.tensors is not None for each in architecture.levels)
+    if uneven or [level.level for level in mapping.levels] != names:
+        what = "the mapping is uneven: a level keeps tensors at loops of their own, and Timeloop's keep all at one"
+        raise AccelsimError(f"{what}; map again without --uneven")
     for name in (*names, architecture.compute.name, *einsum.dims):
         if "." in name:
             raise AccelsimError(f"{name}: names in Timeloop's files have no point")
@@ -352,15 +346,13 @@ def _same_figures(architecture: Architecture, einsum: Einsum, mapping: Mapping, 
         raise AccelsimError(f"the mapping is not valid: {ours.violations[0]}")
     unsaid = list(_unsaid(architecture, einsum))
     nodes = zip(architecture.levels, mapping.levels, strict=True)
-    unsaid += [
-        f"dimension on both axes of a fanout ({level.name})" for level, node in nodes if not _on_axes(level, node)
-    ]
+    both = [level.name for level, node in nodes if not _on_axes(level, node)]
+    unsaid += [f"dimension on both axes of a fanout ({name})" for name in both]
     if theirs.cycles != ours.cycles or not math.isclose(theirs.energy_pj, ours.energy_pj, rel_tol=_SAME):
         figures = f"{theirs.energy_pj:,.10g} pJ in {theirs.cycles:,} cycles"
         figures += f" instead of {ours.energy_pj:,.10g} pJ in {ours.cycles:,}"
-        raise AccelsimError(
-            f"Timeloop would count {figures}, because it has no {' and no '.join(unsaid) or 'form for it'}"
-        )
+        why = f"it has no {' and no '.join(unsaid) or 'form for it'}"
+        raise AccelsimError(f"Timeloop would count {figures}, because {why}")
     notes = [f"Timeloop has no {what}; it changes nothing here" for what in unsaid]
     wires = sum(network.energy_pj for network in ours.networks)
     if wires:
@@ -385,9 +377,8 @@ def _unsaid(architecture: Architecture, einsum: Einsum) -> Iterator[str]:
         rates = [getattr(level, key) for key in _RATES.values()]
         if any(rate is not None and Fraction(Decimal(repr(_not_below(rate)))) != rate for rate in rates):
             yield f"bandwidth of more than {_DIGITS} digits ({level.name})"
-        if level.fanout == 1 and any(
-            architecture.energy.find(f"{level.name} network", role, "transfer") for role in ROLES
-        ):
+        network = f"{level.name} network"
+        if level.fanout == 1 and any(architecture.energy.find(network, role, "transfer") for role in ROLES):
             yield f"transfer to a single child (below {level.name})"
         if level.link_transfers:
             yield f"link transfers that may be left out (below {level.name})"

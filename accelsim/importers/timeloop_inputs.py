@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from accelsim.importers.documents import Document, Map, Seq, refuse
@@ -23,175 +22,32 @@ from accelsim.importers.timeloop_machine import (
     plain,
     read_figures,
     read_machine,
-    tables_under,
     unknown,
 )
-from accelsim.importers.timeloop_sparse import read_densities, read_sparsity
+from accelsim.importers.timeloop_problem import ProblemShape, read_shape, workload
+from accelsim.importers.timeloop_sparse import read_sparsity
 from accelsim.importers.values import (
     FormulaError,
-    as_number,
+    axis_products,
     file_stem,
     for_layers,
     inner,
-    largest_product,
-    plain_name,
+    rows,
     tables,
-    value,
     whole,
     work_out,
 )
-from accelsim.inputs.errors import AccelsimError, Mark, SpecError
+from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.units import listed, quoted
 from accelsim.inputs.workload import ROLES
-
-_CNN = {
-    "Weights": "C, K, R, S",
-    "Inputs": "N, C, R * Wdilation + P * Wstride, S * Hdilation + Q * Hstride",
-    "Outputs": "N, K, Q, P",
-}
-"""Timeloop's own shape `cnn-layer`."""
-
-
-@dataclass
-class ProblemShape:
-    """Dimensions with their bounds, and of each tensor its ranks, its role and whether it is the output."""
-
-    name: str = ""
-    dims: dict[str, int] = field(default_factory=dict)
-    tensors: dict[str, list[str]] = field(default_factory=dict)
-    roles: dict[str, str] = field(default_factory=dict)
-    output: str = ""
-    densities: dict[str, Any] = field(default_factory=dict)
-
-
-def read_shape(
-    problem: Map, notes: list[Note], variables: Mapping[str, Any] | None = None, shapes: Iterable[Map | Seq] = ()
-) -> ProblemShape:
-    """Read what stands under `problem`; sizes may be formulas of the variables, its shape one of `shapes` by name."""
-    written, instance = problem.get("shape"), value(problem, "instance", Map, problem)
-    written = next((one for one in shapes if isinstance(one, Map) and one.get("name") == written), written)
-    if isinstance(written, Map):
-        names = [str(dim) for dim in value(written, "dimensions", Seq)]
-        coefficients = {str(one.get("name")): one.get("default", 1) for one in tables_under(written, "coefficients")}
-        spelt = next((key for key in ("data-spaces", "dataSpaces") if key in written), "data_spaces")
-        spaces = tables_under(written, spelt)
-        given = [
-            (str(one.get("name")), one.get("projection"), one.get("read_write", one.get("read-write")))
-            for one in spaces
-        ]
-    elif str(written) in ("cnn-layer", "cnn_layer", "None"):
-        names, given = list("RSPQCKN"), [(name, ranks, name == "Outputs") for name, ranks in _CNN.items()]
-        coefficients = dict.fromkeys(("Wstride", "Hstride", "Wdilation", "Hdilation"), 1)
-    else:
-        raise refuse(problem.where("shape"), f"problem.shape: {quoted(str(written))} is not known", "name its file too")
-    if not names:
-        raise refuse(problem.where("shape"), "problem.shape: no dimensions")
-    shape = ProblemShape(str(written.get("name") or "") if isinstance(written, Map) else "cnn-layer")
-    shape.name = plain_name(shape.name or Path(problem.mark.file).stem.split(".")[0])
-    for dim in names:
-        shape.dims[dim] = _whole(instance, dim, variables)
-    for key, held in instance.items():
-        if key in coefficients:
-            coefficients[key] = _whole(instance, key, variables)
-        elif key in ("densities", "commonDensities") and held:
-            shape.densities = read_densities(value(instance, key, Map), notes)
-        elif key not in (*names, "shape", "version", "name", "type") and held and (held != 1 or "pad" in key):
-            notes.append(Note(instance.where(key), f"problem.{key} = {held}", _of_no_shape(key, coefficients)))
-    for name, projection, output in given:
-        where = problem.where("shape")
-        shape.tensors[name] = [_rank(rank, shape.dims, coefficients, where) for rank in _ranks(projection)]
-        if output:
-            shape.output = name
-    if not shape.output:
-        raise refuse(problem.where("shape"), "problem.shape: no data space has `read_write: true`")
-    shape.roles = _roles(shape)
-    return shape
-
-
-def _of_no_shape(key: str, coefficients: Iterable[str]) -> str:
-    """Why a value of an instance is left out, of which its shape has no dimension and no coefficient."""
-    if "pad" in key:
-        return "padded points count as ordinary points"
-    if key == "bitwidths":  # of Timeloop with quantization
-        return "an element is one word of each level, of the bits that the machine says"
-    named = {name.lower(): name for name in coefficients}
-    if key.lower() in named:
-        return f"is no coefficient of the shape, which has its default; did you mean '{named[key.lower()]}'?"
-    return "is no dimension and no coefficient of the shape"
-
-
-def _whole(instance: Map, key: str, variables: Mapping[str, Any] | None) -> int:
-    if key not in instance:
-        raise refuse(instance.mark, f"problem.instance: {key} is missing")
-    where = instance.where(key)
-    try:
-        return whole(as_number(instance[key], where, variables), where)
-    except SpecError as error:
-        hint = "name the file of its `variables` too" if isinstance(instance[key], str) else ""
-        raise refuse(where, f"problem.instance: {key}: {error.problems[0].what}", hint) from None
-
-
-def _ranks(projection: Any) -> Iterable[Any]:
-    """Ranks of a projection; a text such as `[C, P + R]` is taken apart."""
-    if isinstance(projection, str):
-        return projection.strip("[] ").split(",")
-    return projection if isinstance(projection, list) else ()
-
-
-def _rank(rank: Any, dims: dict[str, int], coefficients: dict[str, Any], mark: Mark) -> str:
-    """A rank as a sum of dimensions with factors."""
-    found = []
-    for term in [rank] if isinstance(rank, str) else rank if isinstance(rank, list) else [None]:
-        name, *factors = term if isinstance(term, list) and term else [term]
-        for sum_ in str(name).split("+"):
-            parts = [part.strip() for part in sum_.split("*")]
-            word = next((part for part in parts if part in dims), sum_.strip())
-            if word not in dims:
-                raise refuse(mark, f"problem.shape: {quoted(word)} is no dimension; there are {listed(dims)}")
-            parts.remove(word)
-            scale = math.prod(whole(coefficients.get(str(factor), factor), mark) for factor in (*factors, *parts))
-            found.append(f"{scale}*{word}" if scale != 1 else word)
-    return " + ".join(found)
-
-
-def _roles(shape: ProblemShape) -> dict[str, str]:
-    """Role of each tensor: by its name, the output, or of the others the first roles that are free."""
-    roles = {name: name for name in shape.tensors if name in ROLES and (name == "Outputs") == (name == shape.output)}
-    roles[shape.output] = "Outputs"
-    for name in shape.tensors:
-        free = [role for role in ("Inputs", "Weights") if role not in roles.values()]
-        roles.setdefault(name, free[0] if free else "Inputs")
-    return roles
-
-
-def workload(shapes: Sequence[ProblemShape], machine: TimeloopMachine | None, notes: list[Note]) -> dict[str, Any]:
-    """Document of one problem, or of several as layers; an element has the bits of the machine's smallest word."""
-    stores = [part for part in machine.parts[:-1] if not part.network] if machine else []
-    widths = sorted({part.word_bits for part in stores}) or [16]
-    if machine and len(widths) > 1:
-        why = f"an element is one word at each level, of {listed(map(str, widths))} bits; its bits here are the fewest"
-        notes.append(Note(stores[0].table.mark, "datawidth", why))
-    layers = []
-    for shape in shapes:
-        einsum: dict[str, Any] = {"dims": shape.dims, "tensors": shape.tensors, "output": shape.output}
-        densities = {name: shape.densities[name] for name in shape.tensors if name in shape.densities}
-        named = {name: role for name, role in shape.roles.items() if name != role and name != shape.output}
-        layer = {"einsum": einsum | ({"roles": named} if named else {})}
-        layers.append({"name": shape.name, **layer, **({"densities": densities} if densities else {})})
-    bits = dict.fromkeys((*ROLES, "psums"), widths[0])
-    if len(layers) == 1:
-        return {"name": layers[0].pop("name"), "bits": bits, **layers[0]}
-    return {"name": "problems", "bits": bits, "layers": layers}
-
 
 _FACTOR = re.compile(r"([A-Za-z_][A-Za-z0-9_]*?)\s*(<=|>=|==|=|<|>|)\s*(\d+)(?:,(\d+))?(?![A-Za-z0-9_]|\s*[<>=])")
 _KEEPING = ("bypass", "bypassing", "datatype", "dataspace")
 _OF_THE_MACHINE = "architecture_constraints"
 _OF_THE_MAPPER = ("constraints", "mapspace_constraints", "mapspace", "extra_mapping_constraints")
-_KEYS = {"architecture", "problem", "mapping", "variables", "ERT", "ART", _OF_THE_MACHINE, *_OF_THE_MAPPER}
-_KEYS |= {"sparse_optimizations", "shape"}
 _UNREAD = {"globals", "version", "dumped_by_timeloop_front_end"}
-_KEYS |= _UNREAD
+_KEYS = {"architecture", "problem", "mapping", "variables", "ERT", "ART", _OF_THE_MACHINE, *_OF_THE_MAPPER, *_UNREAD}
+_KEYS |= {"sparse_optimizations", "shape"}
 _LEFT_OUT = {
     "mapper": "how Timeloop's mapper searches; accelsim's search is exact, and --objective says what it makes small",
     "components": "compound components of Accelergy are not estimated; energies are those named above",
@@ -220,14 +76,6 @@ class _Directive:
     permutation: list[str]
     split: int | None
     imperfect: frozenset[str] = frozenset()
-
-    def on_axis(self, axis: str) -> Iterator[str]:
-        """Dimensions with a factor that lie on an axis."""
-        at = {dim: place for place, dim in enumerate(self.permutation)}
-        for dim in self.factors:
-            y = self.split is not None and at.get(dim, 0) >= self.split
-            if y == (axis == "y"):
-                yield dim
 
 
 def convert(documents: Sequence[Document]) -> Foreign:
@@ -307,9 +155,8 @@ def _by_key(documents: Sequence[Document], notes: list[Note]) -> dict[str, list[
                     raise refuse(body.where(key), f"{key}: expected a map or a list")
                 found.setdefault(name, []).append(held)
                 if name == "mapping" and isinstance(held, Map) and held.get("type") == "fused":
-                    raise refuse(
-                        body.where(key), "mapping: one of several fused Einsums; `accelsim fuse` finds its own"
-                    )
+                    what = "mapping: one of several fused Einsums; `accelsim fuse` finds its own"
+                    raise refuse(body.where(key), what)
                 if name in ("architecture", "mapping") and len(found[name]) > 1:
                     raise refuse(body.where(key), f"a second {key}, after that in {found[name][0].mark.file}")
     return found
@@ -336,26 +183,27 @@ def _variables(bodies: Iterable[Map | Seq]) -> dict[str, Any]:
 
 def _listed(given: Map | Seq) -> Iterator[Map]:
     """Directives as they stand in a list, under a name that is chosen, or under the targets that they are of."""
-    rows: Any = given
+    asked: Any = given
     if isinstance(given, Map):
-        rows = given.get("targets", given.get("constraints"))
-        rows = given.get(f"constraints_{rows}", rows) if isinstance(rows, str) else rows
-    for table in rows if isinstance(rows, Seq) else [rows] if rows else []:
+        asked = given.get("targets", given.get("constraints"))
+        asked = given.get(f"constraints_{asked}", asked) if isinstance(asked, str) else asked
+    for table in asked if isinstance(asked, Seq) else [asked] if asked else []:
         if not isinstance(table, Map):
             raise refuse(given.mark, "expected a list of directives, each a map with a target")
         if "constraints" not in table:
             yield table
-        for own in tables_under(table, "constraints"):
+        for own in rows(table, "constraints"):
             attributes = inner(own, "attributes")
             made = {"target": table.get("name"), "type": own.get("type")} | attributes
             yield Map(own.mark, held=made, marks=attributes.marks)
 
 
-def _maximized(table: Map) -> Iterator[str]:
-    """Dimensions whose loops are to be the largest."""
+def _maximized(table: Map) -> list[list[str]]:
+    """Groups of dimensions whose loops are to be the largest, one after the other."""
     written = table.get("maximize_dims")
-    for group in written if isinstance(written, list) else ():
-        yield from map(str, group if isinstance(group, list) else [group])
+    if not isinstance(written, list) or not written:
+        return []
+    return [list(map(str, group)) for group in (written if isinstance(written[0], list) else [written])]
 
 
 def _names(rank: str) -> list[str]:
@@ -369,6 +217,7 @@ class _Upon:
     def __init__(self, machine: TimeloopMachine, shape: ProblemShape, notes: list[Note]) -> None:
         self.machine, self.shape, self.notes = machine, shape, notes
         self.homes = machine.homes()
+        self.networks = {part.name for part in machine.parts if part.network}
 
     def own(self, given: Iterable[Map | Seq]) -> list[_Directive]:
         """Directives of the machine: beside its parts, and in files of their own."""
@@ -417,15 +266,12 @@ class _Upon:
             for dim in self.shape.dims if of else ():
                 if (dim in of) == key.startswith("no"):
                     if factors.setdefault(dim, ("=", 1)) not in (("=", 1), ("<=", factors[dim][1])):
-                        raise refuse(
-                            table.where(key), f"{part.name}: {key} leaves {dim} no loop, and factors ask for one"
-                        )
+                        what = f"{part.name}: {key} leaves {dim} no loop, and factors ask for one"
+                        raise refuse(table.where(key), what)
                     factors[dim] = ("=", 1)
         split = table.get("split")
-        return _Directive(
-            table, kind, part, factors, self._permutation(table),
-            split if isinstance(split, int) else None, imperfect,
-        )  # fmt: skip
+        split = split if isinstance(split, int) else None
+        return _Directive(table, kind, part, factors, self._permutation(table), split, imperfect)
 
     def _factors(self, table: Map, key: str = "factors") -> tuple[dict[str, tuple[str, int]], frozenset[str]]:
         written = table.get(key) or ""
@@ -436,9 +282,8 @@ class _Upon:
         rest = set()
         for name, sign, bound, last in _FACTOR.findall(text):
             if self.shape.dims and name not in self.shape.dims:
-                raise refuse(
-                    table.where(key), f"{key}: {quoted(name)} is no dimension; there are {listed(self.shape.dims)}"
-                )
+                what = f"{quoted(name)} is no dimension; there are {listed(self.shape.dims)}"
+                raise refuse(table.where(key), f"{key}: {what}")
             one = {"<": -1, ">": 1}.get(sign, 0)
             found[name] = (sign.replace("==", "=") + "=" * bool(one) or "=", int(bound) + one)
             if found[name][1] < (sign.strip("=") != ""):
@@ -528,9 +373,8 @@ class _Upon:
         keeping = self.keeping(own) | self.keeping(given)
         for name, level in levels.items():
             keep, bypass = keeping.get(name, ([], []))
-            level["keep"] = (
-                [] if self._network(name) else [t for t in self.shape.tensors if t in keep or t not in bypass]
-            )
+            kept = [t for t in self.shape.tensors if t in keep or t not in bypass]
+            level["keep"] = [] if name in self.networks else kept
         levels[next(iter(levels))]["keep"] = list(self.shape.tensors)
         imperfect = set().union(*(one.imperfect for one in given))
         for one in sorted(given, key=lambda one: self.machine.parts.index(one.part)):
@@ -541,24 +385,22 @@ class _Upon:
                 order = [*(dim for dim in bounds if dim not in order), *order]
                 level.setdefault("temporal", []).extend(f"{dim}={bounds[dim]}" for dim in order if bounds[dim] > 1)
             elif one.kind == "spatial":
-                axes = {axis: [f"{dim}={bounds[dim]}" for dim in one.on_axis(axis) if bounds[dim] > 1] for axis in "xy"}
-                for axis, loops in axes.items():
+                at = {dim: place for place, dim in enumerate(one.permutation)}
+                on_y = {dim for dim in bounds if one.split is not None and at.get(dim, 0) >= one.split}
+                for axis, dims_here in (("x", bounds.keys() - on_y), ("y", on_y)):
+                    loops = [f"{dim}={bound}" for dim, bound in bounds.items() if dim in dims_here and bound > 1]
                     if loops:
                         level.setdefault("spatial", {}).setdefault(axis, []).extend(loops)
         document: dict[str, Any] = {"imperfect": sorted(imperfect)} if imperfect else {}
         keys = ("level", "keep", "temporal", "spatial")
-        return document | {
-            "levels": [{key: one[key] for key in keys if one.get(key) or key == "keep"} for one in levels.values()]
-        }
-
-    def _network(self, name: str) -> bool:
-        return any(part.name == name and part.network for part in self.machine.parts)
+        found = [{key: one[key] for key in keys if one.get(key) or key == "keep"} for one in levels.values()]
+        return document | {"levels": found}
 
     def constraints(self, own: list[_Directive], asked: list[_Directive]) -> list[dict[str, Any]]:
         """Constraints of the levels: loops that the machine and the mapper's files ask for, and what these keep."""
         levels: dict[str, dict[str, Any]] = {}
         for name, (keep, bypass) in self.keeping(asked).items():
-            if not self._network(name):
+            if name not in self.networks:
                 level = levels.setdefault(name, {"level": name})
                 level |= ({"keep": keep} if keep else {}) | ({"bypass": bypass} if bypass else {})
         every = [*own, *(one for one in asked if one not in own)]
@@ -582,11 +424,10 @@ class _Upon:
         for dim in dims:
             sign, bound = one.factors[dim]
             if bound == 0:
-                self.notes.append(
-                    Note(one.table.where("factors"), f"{one.part.name}: {dim}=0", "the rest is not asked for")
-                )
+                where = one.table.where("factors")
+                self.notes.append(Note(where, f"{one.part.name}: {dim}=0", "the rest is not asked for"))
             elif self.shape.dims.get(dim, 2) > 1:
-                if dim in self.shape.dims and (sign == "=" and self.shape.dims[dim] % bound):
+                if sign == "=" and self.shape.dims.get(dim, bound) % bound:
                     what = f"{one.part.name}: {dim}={bound} does not divide {dim} = {self.shape.dims[dim]}"
                     raise refuse(one.table.where("factors"), what)
                 written.append(f"{dim}{sign}{bound}")
@@ -594,13 +435,13 @@ class _Upon:
 
     def _maximize(self, one: _Directive, block: dict[str, Any], room: int | None, given: Sequence[_Directive]) -> None:
         """Ask of groups of dimensions, one after the other, for the largest product of loops that there is room for."""
-        written = one.table.get("maximize_dims")
-        if not isinstance(written, list) or not written:
+        groups = _maximized(one.table)
+        if not groups:
             return
         capacity = one.table.get("maximize_dims_capacity")
         room = whole(capacity, one.table.where("maximize_dims_capacity")) if capacity is not None else room
-        groups = [list(map(str, group)) for group in (written if isinstance(written[0], list) else [written])]
-        where, several = one.table.where("maximize_dims"), [dim for other in given for dim in _maximized(other.table)]
+        several = [dim for other in given for group in _maximized(other.table) for dim in group]
+        where = one.table.where("maximize_dims")
         wrong = [dim for group in groups for dim in group if dim not in self.shape.dims]
         why = "the axis is free here, and products hold for one axis" if room is None else ""
         why = f"{listed(wrong)} is no dimension" if wrong else why
@@ -616,7 +457,7 @@ class _Upon:
                 fixed = (each.factors.get(dim, ("=", 1)) for each in given if each.kind in ("temporal", "spatial"))
                 fixes = math.prod(bound for sign, bound in fixed if sign == "=" and bound)
                 left.append(self.shape.dims[dim] // fixes)
-            most = largest_product(left, max(1, room))
+            most = max(axis_products(tuple((bound, (0,)) for bound in left), (max(1, room),)))[0]
             block.setdefault("factors", []).append(f"{'*'.join(group)}={most}")
             room //= most
 

@@ -10,7 +10,6 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +18,12 @@ from accelsim.importers.foreign import Note
 from accelsim.importers.values import (
     FormulaError,
     Value,
+    exact_pj,
     figure,
     inner,
+    plain_decimal,
     plain_name,
+    rows,
     size_bits,
     storage_class,
     tables,
@@ -45,8 +47,7 @@ _READ = {"depth", "width", "datawidth", "block_size", "entries", "sizeKB", "n_ba
 _READ |= {"bandwidth", "read_bandwidth", "write_bandwidth", "shared_bandwidth", "meshX", "meshY", "multiple_buffering"}
 _READ |= {"technology", "global_cycle_seconds", "multiplier_width", "adder_width", "name", "class"}
 _SPELT = {"memory_depth": "depth", "memory_width": "width", "word_bits": "datawidth", "word_width": "datawidth"}
-_SPELT |= {"n_words": "block_size"}
-_SPELT |= {"data_storage_depth": "depth", "data_storage_width": "width"}
+_SPELT |= {"n_words": "block_size", "data_storage_depth": "depth", "data_storage_width": "width"}
 _MOST_PARTS, _ROUNDS = 64, 8
 _MEANS = {
     "cluster_size": "an access serves a cluster of instances: each has its share of the energy, as if all were used",
@@ -149,9 +150,8 @@ class TimeloopMachine:
         """Level that holds the loops of each part: itself, or the one whose fanout a network is."""
         homes: dict[str, str] = {}
         for index, part in enumerate(self.parts[:-1]):
-            above = self.parts[index - 1] if index else None
-            folded = part.network and above is not None and self.fanout(index - 1) == (1, 1)
-            homes[part.name] = homes[above.name] if folded and above is not None else part.name
+            folded = part.network and index > 0 and self.fanout(index - 1) == (1, 1)
+            homes[part.name] = homes[self.parts[index - 1].name] if folded else part.name
         return homes
 
 
@@ -212,10 +212,10 @@ class _NodeReader:
 
     def tree(self, node: Map, counts: tuple[int, ...], inherited: dict[str, Value]) -> None:
         """Nodes of v0.3 and of parsed-processed-input.yaml: `subtree` and `local`, with a mesh for each component."""
-        rows = tables_under(node, "local")
-        found = [(_ranged(row)[1], self.attributes(row, inherited)) for row in rows]
+        parts = rows(node, "local")
+        found = [(_ranged(part)[1], self.attributes(part, inherited)) for part in parts]
         meshes = {own: attributes["meshX"] for own, attributes in found if "meshX" in attributes}
-        for local, (own, attributes) in zip(rows, found, strict=True):
+        for local, (own, attributes) in zip(parts, found, strict=True):
             name = _ranged(local)[0]
             if self.is_network(local, name):
                 continue
@@ -231,7 +231,7 @@ class _NodeReader:
             for _, constraint in self.constraints(local, attributes):
                 self.parts[-1].constraints.append((self.parts[-1], constraint))
         only = node.get("subtree")
-        below = [only] if isinstance(only, Map) else tables_under(node, "subtree")
+        below = [only] if isinstance(only, Map) else rows(node, "subtree")
         if len(below) > 1:
             names = " and ".join(str(one.get("name", "?")) for one in below)
             raise refuse(below[1].mark, f"the tree forks into {names}; a machine here is one line of levels")
@@ -242,7 +242,7 @@ class _NodeReader:
 
     def storages(self, body: Map) -> None:
         """Levels of Timeloop's first files: `storage`, innermost first, and `arithmetic`, with their attributes."""
-        nodes = [*reversed(tables_under(body, "storage")), value(body, "arithmetic", Map)]
+        nodes = [*reversed(rows(body, "storage")), value(body, "arithmetic", Map)]
         local = Seq(body.mark)
         for node in nodes:
             kind = node.get("class", node.get("technology", "storage"))
@@ -340,9 +340,8 @@ class _NodeReader:
     def value(self, written: Any, names: Mapping[str, Value]) -> Value:
         """A number, or what a formula of attributes and variables comes to; other words stay."""
         if not isinstance(written, str):
-            return (
-                written if isinstance(written, int) or (isinstance(written, float) and math.isfinite(written)) else None
-            )
+            finite = isinstance(written, int) or (isinstance(written, float) and math.isfinite(written))
+            return written if finite else None
         try:
             return work_out(written, {**self.variables, **names})
         except FormulaError:
@@ -380,14 +379,6 @@ class _NodeReader:
                 self.notes.append(Note(own.where(key), f"{name}.{key} = {held}", why))
         if node.get("power_gated_at"):
             self.notes.append(Note(node.where("power_gated_at"), f"{name}.power_gated_at", _MEANS["has_power_gating"]))
-
-
-def tables_under(node: Map, key: str) -> list[Map]:
-    """Maps in the list under a key; none where it is missing."""
-    found = node.get(key)
-    if found is not None and not isinstance(found, Seq):
-        raise refuse(node.where(key), f"{key}: expected a list")
-    return tables(found or Seq(node.mark))
 
 
 def _ranged(node: Map) -> tuple[str, int]:
@@ -430,11 +421,11 @@ def read_figures(references: Sequence[tuple[str, Map | Seq]]) -> Figures:
     energies: dict[str, dict[str, float]] = {}
     areas: dict[str, float] = {}
     for kind, body in references:
-        for table in tables_under(body, "tables") if isinstance(body, Map) else ():
+        for table in rows(body, "tables") if isinstance(body, Map) else ():
             name = plain(value(table, "name", str))
             if kind == "ART":
                 areas[name] = figure(table, "area")
-            for action in tables_under(table, "actions"):
+            for action in rows(table, "actions"):
                 known = energies.setdefault(name, {})
                 key = str(action.get("name"))
                 for name_here in ("read", "write") if key == "access" else (key,):
@@ -456,13 +447,12 @@ def architecture(
     Where the ERT has not every part, the component models of accelsim give the others their energies.
     """
     homes = machine.homes()
-    modelled = bool(unknown(machine, figures))
-    odd = [part for part in machine.parts if part.name in unknown(machine, figures) and _is_odd(part)]
+    missing = unknown(machine, figures)
+    modelled, odd = bool(missing), [part for part in machine.parts if part.name in missing and _is_odd(part)]
     if odd:
         what = f"no energies of {listed(f'{part.name} ({part.component.split()[-1]})' for part in odd)}"
-        raise refuse(
-            odd[0].table.mark, what, "accelsim has no models of such parts; name the ERT of a run of Timeloop too"
-        )
+        hint = "accelsim has no models of such parts; name the ERT of a run of Timeloop too"
+        raise refuse(odd[0].table.mark, what, hint)
     levels: list[dict[str, Any]] = []
     for index, part in enumerate(machine.parts[:-1]):
         if homes[part.name] == part.name:
@@ -479,7 +469,7 @@ def architecture(
             wires = {"transfer": "0 pJ", "source": "Timeloop charges no wires unless asked to"}
             transfer = figures.energies.get(part.name, {}).get("transfer")
             if transfer is not None:
-                wires = {"transfer": _pj(transfer), "source": figures.source}
+                wires = {"transfer": exact_pj(transfer), "source": figures.source}
             charged = modelled or transfer is not None
             fanout: dict[str, Any] = {"x": across, "y": down} | ({"energy": wires} if charged else {})
             if part.unshared:
@@ -487,11 +477,8 @@ def architecture(
                 fanout |= {"spatial_reduction": "Outputs" not in part.unshared}
             levels[-1]["fanout"] = fanout
     why = "a network of its own, as each of two containers in a row is; one fanout with x and y may share more reads"
-    machine.notes += [
-        Note(part.table.mark, part.name, why)
-        for part in machine.parts
-        if part.network and homes[part.name] == part.name
-    ]
+    alone = [part for part in machine.parts if part.network and homes[part.name] == part.name]
+    machine.notes += [Note(part.table.mark, part.name, why) for part in alone]
     document = {"name": plain_name(machine.name), **_technology(machine, modelled=modelled)}
     if modelled:
         document["energy_table"] = "components"
@@ -523,19 +510,18 @@ def _add_zeros(part: dict[str, Any], zeros: Mapping[str, Any]) -> None:
 def _compute(machine: TimeloopMachine, figures: Figures) -> dict[str, Any]:
     part = machine.parts[-1]
     energies = figures.energies.get(part.name)
-    compute: dict[str, Any] = {"name": part.name, "class": "intmac"}
-    if re.search(r"fp|float", part.component.lower()):
-        compute["class"] = "fpmac"
+    floats = re.search(r"fp|float", part.component.lower()) is not None
+    compute: dict[str, Any] = {"name": part.name, "class": "fpmac" if floats else "intmac"}
     if energies:
         action = next((name for name in COMPUTES if name in energies), None)
         action = action or max((key for key in energies if key != "leak"), key=lambda key: energies[key])
-        compute["energy"] = {"compute": _pj(energies[action]), "source": figures.source}
+        compute["energy"] = {"compute": exact_pj(energies[action]), "source": figures.source}
         if energies.get("leak"):
             machine.notes.append(Note(part.table.mark, f"{part.name}.leak", "compute units have no leakage here"))
     else:
         bits = int(part.number("multiplier_width") or part.number("datawidth") or part.number("width") or 16)
-        nearest = min((16, 32) if compute["class"] == "fpmac" else (4, 8, 16, 32), key=lambda width: abs(width - bits))
-        compute["attributes"] = {"format": f"{'fp' if compute['class'] == 'fpmac' else 'int'}{nearest}"}
+        nearest = min((16, 32) if floats else (4, 8, 16, 32), key=lambda width: abs(width - bits))
+        compute["attributes"] = {"format": f"{'fp' if floats else 'int'}{nearest}"}
         if nearest != bits:
             why = f"{bits} bit have no model; that of {nearest} bit is taken"
             machine.notes.append(Note(part.table.mark, part.name, why))
@@ -575,11 +561,8 @@ def _level(machine: TimeloopMachine, part: Part, figures: Figures, *, modelled: 
         if key in level:
             level.setdefault(other, _UNLIMITED)
     if "read" in energies:
-        actions = {
-            key: _pj(energies[key] / part.cluster_size)
-            for key in ("read", "write", "update", "leak")
-            if key in energies
-        }
+        charged = [key for key in ("read", "write", "update", "leak") if key in energies]
+        actions = {key: exact_pj(energies[key] / part.cluster_size) for key in charged}
         others = {"write": actions["read"], **({"leak": "0 pJ"} if modelled else {})}
         level["energy"] = {**others, **actions, "source": figures.source}
     elif level["class"] == "DRAM":
@@ -612,20 +595,6 @@ def _technology(machine: TimeloopMachine, *, modelled: bool) -> dict[str, str]:
     if not modelled:
         return found
     if "technology" not in found:
-        machine.notes.append(
-            Note(machine.parts[0].table.mark, "technology", f"no node is given; {_TECHNOLOGY} is assumed")
-        )
+        why = f"no node is given; {_TECHNOLOGY} is assumed"
+        machine.notes.append(Note(machine.parts[0].table.mark, "technology", why))
     return {"technology": found.get("technology", _TECHNOLOGY), "clock": found.get("clock", "1 GHz")}
-
-
-def _pj(value: float) -> str:
-    return f"{plain_decimal(value)} pJ"
-
-
-def plain_decimal(value: object) -> str:
-    """A number without an exponent.
-
-    >>> plain_decimal(2048.0), plain_decimal(7.972e-06)
-    ('2048', '0.000007972')
-    """
-    return f"{Decimal(str(value)).normalize():f}"

@@ -9,7 +9,8 @@ from typing import Any
 
 from accelsim.importers.documents import Map, Seq, refuse
 from accelsim.importers.foreign import Note
-from accelsim.importers.timeloop_machine import Figures, Part, TimeloopMachine, plain, plain_decimal, tables_under
+from accelsim.importers.timeloop_machine import Figures, Part, TimeloopMachine, plain
+from accelsim.importers.values import plain_decimal, rows
 from accelsim.inputs.architecture import Level
 from accelsim.inputs.energy import EnergyTable
 from accelsim.inputs.sparsity import FORMATS, METADATA_ACTIONS, STORAGE_ACTIONS, ComputeSparsity, RankFormat
@@ -64,7 +65,7 @@ def read_sparsity(
     own = {part.name: part.table.get("sparse_optimizations") for part in machine.parts}
     asked = {name: [written] if isinstance(written, Map) else [] for name, written in own.items()}
     for body in given:
-        for target in tables_under(body, "targets") if isinstance(body, Map) else ():
+        for target in rows(body, "targets") if isinstance(body, Map) else ():
             part = machine.part(str(target.get("name")))
             if part is None:
                 names = listed(one.name for one in machine.parts)
@@ -91,7 +92,7 @@ def _keys(table: Map, part: Part, roles: Mapping[str, str], notes: list[Note]) -
         if name in ("representation_format", "compression") and isinstance(held, Map):
             found["formats"] = _formats(held, part, roles)
         elif name == "action_optimization":
-            for one in tables_under(table, key):
+            for one in rows(table, key):
                 kind = str(one.get("type", "")).replace("-", "_")
                 kind = "spatial_skipping" if kind in _SPATIAL else kind
                 if kind == "position_skipping":
@@ -103,11 +104,11 @@ def _keys(table: Map, part: Part, roles: Mapping[str, str], notes: list[Note]) -
                     continue
                 if kind not in (*_SAVINGS, "spatial_skipping"):
                     raise refuse(one.where("type"), f"{part.name}: {quoted(kind)} is no optimization of accesses")
-                options = tables_under(one, "options") or [one]
+                options = rows(one, "options") or [one]
                 choices = [_choice(option, part, roles) for option in options]
                 found.setdefault(kind, []).append(choices[0] if len(choices) == 1 else {"options": choices})
         elif name == "compute_optimization":
-            kinds = {str(one.get("type", "")).replace("-", "_") for one in tables_under(table, key)}
+            kinds = {str(one.get("type", "")).replace("-", "_") for one in rows(table, key)}
             found |= {"gating": True} if kinds & {"gating", "gate_on_zero_operand"} else {}
             found |= {"skipping": True} if kinds & {"skipping", "skip_on_not_aligned_operands"} else {}
         elif name != "name":
@@ -129,12 +130,12 @@ def _choice(option: Map, part: Part, roles: Mapping[str, str]) -> dict[str, Any]
 def _formats(written: Map, part: Part, roles: Mapping[str, str]) -> dict[str, Any]:
     spelt = next((key for key in written if key.replace("-", "_") == "data_spaces"), "data_spaces")
     found = {}
-    for space in tables_under(written, spelt):
+    for space in rows(written, spelt):
         if space.get("name") not in roles:
             what = f"{part.name}: {quoted(str(space.get('name')))} is no tensor; there are {listed(roles)}"
             raise refuse(space.where("name"), what)
         order = next((str(held) for key, held in space.items() if "application" in key), "outer-to-inner")
-        ranks = [_rank(rank, part) for rank in tables_under(space, "ranks")]
+        ranks = [_rank(rank, part) for rank in rows(space, "ranks")]
         found[roles[space["name"]]] = {"ranks": ranks, "order": order.replace("-", "_")}
     return {role: found[role] for role in ROLES if role in found}
 
@@ -148,9 +149,8 @@ def _rank(written: Map, part: Part) -> dict[str, Any]:
     found: dict[str, Any] = {"format": kind}
     lists = keys.get("flattened_rankIDs")
     if lists is not None:
-        found["flattened"] = sorted(
-            {str(dim) for each in lists for dim in (each if isinstance(each, list) else [each])}
-        )
+        flat = [dim for each in lists for dim in (each if isinstance(each, list) else [each])]
+        found["flattened"] = sorted(set(map(str, flat)))
     for theirs, ours in (("metadata_word_bits", "metadata_bits"), ("payload_word_bits", "payload_bits")):
         if keys.get(theirs) is not None:
             found[ours] = int(keys[theirs])

@@ -10,6 +10,8 @@ import math
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from accelsim.importers.documents import Map, Seq, refuse
@@ -92,6 +94,25 @@ def size_bits(text: str, mark: Mark) -> int:
         raise refuse(mark, error.what, error.hint) from None
 
 
+def pj_text(energy_pj: float) -> str:
+    """Energy as our files have it."""
+    return f"{energy_pj:.12g} pJ"
+
+
+def exact_pj(energy_pj: float) -> str:
+    """Energy with all its digits."""
+    return f"{plain_decimal(energy_pj)} pJ"
+
+
+def plain_decimal(number: object) -> str:
+    """A number without an exponent.
+
+    >>> plain_decimal(2048.0), plain_decimal(7.972e-06)
+    ('2048', '0.000007972')
+    """
+    return f"{Decimal(str(number)).normalize():f}"
+
+
 def tables(row: Seq) -> list[Map]:
     """Maps of a list; refused where it holds something else."""
     for each in row:
@@ -125,17 +146,25 @@ def without_loops(asked: list[dict[str, Any]], levels: Sequence[Mapping[str, Any
     return {"levels": sorted(found, key=lambda level: names.index(level["level"]))} if found else None
 
 
-def largest_product(bounds: Iterable[int], room: int) -> int:
-    """The largest product of divisors of some bounds, one of each, that there is room for.
+@lru_cache
+def axis_products(bounds: tuple[tuple[int, tuple[int, ...]], ...], rooms: tuple[int, ...]) -> set[tuple[int, ...]]:
+    """Instances that loops can use of each axis at once; each bound has the axes that its loops may lie on.
 
-    >>> largest_product((6, 10), 14)
-    12
+    >>> max(axis_products(((6, (0,)), (10, (0,))), (14,)))
+    (12,)
     """
-    reached = {1}
-    for bound in bounds:
-        factors = [factor for factor in range(1, min(bound, room) + 1) if bound % factor == 0]
-        reached |= {many * factor for many in reached for factor in factors if many * factor <= room}
-    return max(reached)
+    reached = {(1,) * len(rooms)}
+    for bound, axes in bounds:
+        states = {(products, bound) for products in reached}
+        for axis in axes:
+            states = {
+                ((*products[:axis], products[axis] * factor, *products[axis + 1 :]), left // factor)
+                for products, left in states
+                for factor in range(1, min(left, rooms[axis] // products[axis]) + 1)
+                if left % factor == 0
+            }
+        reached = {products for products, _ in states}
+    return reached
 
 
 def note_others(table: Map, known: Iterable[str], why: Mapping[str, str], notes: list[Note]) -> None:

@@ -32,6 +32,7 @@ from accelsim.importers.values import (
     note_others,
     number,
     only,
+    pj_text,
     plain_name,
     storage_class,
     tables,
@@ -55,14 +56,11 @@ _GEMM_DIMS = {"B": "B", "H": "H", "D": "M", "K": "N", "C": "K"}
 _ONNX_BITS = {"Weights": 8, "Inputs": 8, "Outputs": 8, "psums": 16}
 _ACTIONS = {"read": "tl", "write": "fh", "update": "fl"}
 """To the lower level, from the higher and from the lower one; `th`, to the higher one, is a drain."""
-_ARRAY_KEYS = {"multiplier_energy", "multiplier_area", "unit_energy", "unit_area", "dimensions", "sizes"}
-_ARRAY_KEYS |= IMC_KEYS
+_ARRAY_KEYS = {"multiplier_energy", "multiplier_area", "unit_energy", "unit_area", *IMC_KEYS}
 _MEMORY_KEYS = {"size", "r_cost", "w_cost", "area", "latency", "operands", "ports", "served_dimensions", "mem_type"}
-_MEMORY_KEYS |= {"auto_cost_extraction", "force_double_buffering"}
+_MEMORY_KEYS |= {"auto_cost_extraction", "force_double_buffering", "min_r_granularity", "min_w_granularity"}
 _KINDS = {"r": "read", "w": "write", "rw": "read_write"}
-_MEMORY_KEYS |= {"min_r_granularity", "min_w_granularity"} | {
-    f"{kind}_{of}" for kind in _KINDS for of in ("bw", "port")
-}
+_MEMORY_KEYS |= {f"{kind}_{of}" for kind in _KINDS for of in ("bw", "port")}
 _LAYER_KEYS = {"id", "name", "operator_type", "equation", "dimension_relations", "loop_dims", "loop_sizes"}
 _LAYER_KEYS |= {"operand_precision", "operand_source", "loop_dim_size"}
 _MAPPING_KEYS = {"name", "spatial_mapping", "spatial_mapping_hint", "memory_operand_links", "temporal_ordering"}
@@ -127,9 +125,8 @@ def convert(documents: Sequence[Document]) -> Foreign:
     energies = "r_cost and w_cost of the memories, and unit_energy of the array." if architecture else ""
     modelled = [level["name"] for level in architecture["levels"] if "energy" not in level] if architecture else []
     if modelled:
-        energies = (
-            f"accelsim's component models at 45 nm for {listed(modelled)}; r_cost, w_cost, unit_energy elsewhere."
-        )
+        energies = f"accelsim's component models at 45 nm for {listed(modelled)}"
+        energies += "; r_cost, w_cost, unit_energy elsewhere."
     return Foreign(architecture, workload, None, constraints, energies, tuple(notes))
 
 
@@ -221,7 +218,7 @@ def architecture_of(
     if array.get("is_imc"):
         return {**machine, "compute": _in_memory(array, levels, layers, notes)}, places
     of_mac = "multiplier_energy" if "multiplier_energy" in array else "unit_energy"
-    energy = {"compute": _pj(figure(array, of_mac)), "source": "ZigZag"}
+    energy = {"compute": pj_text(figure(array, of_mac)), "source": "ZigZag"}
     return {**machine, "compute": {"name": "MAC", **unit, "energy": energy}}, places
 
 
@@ -244,9 +241,9 @@ def _in_memory(
         before = energies.get(action, energies[fallback])
         roles = before if isinstance(before, dict) else dict.fromkeys(level.get("keep", _ROLES.values()), before)
         roles = {one: text for one, text in roles.items() if action != "update" or one == "Outputs"}
-        roles[role] = _pj(float(roles[role].split()[0]) + each_pj * access / bits)
+        roles[role] = pj_text(float(roles[role].split()[0]) + each_pj * access / bits)
         energies[action] = roles if len(roles) > 1 or action == "update" else roles[role]
-    energy = {"compute": _pj(costs.mac_pj), "source": "ZigZag's model of compute in memory"}
+    energy = {"compute": pj_text(costs.mac_pj), "source": "ZigZag's model of compute in memory"}
     return {"name": "MAC", "class": "mac", "cycles_per_mac": costs.cycles, "energy": energy}
 
 
@@ -267,9 +264,8 @@ def _ladder(memories: Map, dims: list[str], notes: list[Note]) -> list[tuple[str
     listed_first = [(name, value(memories, name, Map)) for name in reversed(memories)]
     for _, memory in listed_first:
         for dim in sorted(_served(memory) - set(dims)):
-            raise refuse(
-                memory.where("served_dimensions"), f"{quoted(dim)} is no dimension of the array: {listed(dims)}"
-            )
+            what = f"{quoted(dim)} is no dimension of the array: {listed(dims)}"
+            raise refuse(memory.where("served_dimensions"), what)
     if not listed_first:
         raise refuse(memories.mark, "there is no memory")
     name, outermost = listed_first[0]
@@ -380,7 +376,7 @@ def _energies(memory: Map, ports: Sequence[Map], operands: Sequence[str], step: 
         of_role: dict[str, str] = {}
         for operand in operands if action != "update" else ["O"] * ("O" in operands):
             used = [port for port in ports if (operand, way) in _allocated(port)] or list(ports)
-            of_role[_ROLES[operand]] = _pj(cost * step / whole(used[0].get("bandwidth_max"), used[0].mark))
+            of_role[_ROLES[operand]] = pj_text(cost * step / whole(used[0].get("bandwidth_max"), used[0].mark))
         same = len(set(of_role.values())) == 1
         found |= {action: next(iter(of_role.values())) if same else of_role} if of_role else {}
     if found.get("update") == found["write"]:
@@ -392,10 +388,6 @@ def _allocated(port: Map) -> set[tuple[str, str]]:
     """Operands and ways of a port, as in `I1, tl`."""
     pairs = [re.split(r"\s*,\s*", str(each).strip()) for each in value(port, "allocation", Seq, Seq(port.mark))]
     return {(pair[0], pair[1]) for pair in pairs if len(pair) == 2}
-
-
-def _pj(energy: float) -> str:
-    return f"{energy:.12g} pJ"
 
 
 def _model(path: str, notes: list[Note]) -> tuple[dict[str, Any], list[_Layer]]:
@@ -511,11 +503,7 @@ def _constraints(
 
 
 def _layer_constraints(
-    entry: Map,
-    layer: _Layer,
-    places: Mapping[str, _Place],
-    levels: Sequence[str],
-    notes: list[Note],
+    entry: Map, layer: _Layer, places: Mapping[str, _Place], levels: Sequence[str], notes: list[Note]
 ) -> list[dict[str, Any]]:
     spatial = inner(entry, "spatial_mapping")
     hints = inner(entry, "spatial_mapping_hint")

@@ -75,9 +75,8 @@ def in_memory(array: Map, notes: list[Note]) -> InMemory:
         each = at_once * _ADDER_PJ * (rows * (weight_bits + 1) - (weight_bits + depth + 1)) / rows
         driven, sum_bits = 0.0, depth
         summed = at_once * _MULTIPLIER_PJ * weight_bits * rows + _placed_pj(at_once, weight_bits + depth)
-        what = (
-            "adder trees by the share of rows in use; columns out of use cost nothing, where ZigZag has multipliers run"
-        )
+        what = "adder trees by the share of rows in use"
+        what += "; columns out of use cost nothing, where ZigZag has multipliers run"
     if steps > 1:
         summed += (_ADDER_PJ + _FLIP_FLOP_PJ) * (bits + sum_bits + weight_bits)
     why = f"ZigZag's model of {kind} arrays, for each input, sum and MAC; {what}; no precharge of several words' cells"

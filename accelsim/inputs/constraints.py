@@ -296,10 +296,8 @@ def load_constraints(
         With every mistake in the file and its place; what contradicts the architecture or itself is one.
     """
     problems = Problems()
-    document = fields.open_source(source, "constraints", overrides, problems)
-    return problems.result(
-        read_constraints(document.body, problems, architecture, einsum, layers) if document else None
-    )
+    opened = fields.open_source(source, "constraints", overrides, problems)
+    return problems.result(read_constraints(opened.body, problems, architecture, einsum, layers) if opened else None)
 
 
 def _of_layer(levels: Sequence[LevelConstraint], einsum: Einsum) -> list[LevelConstraint]:

@@ -223,10 +223,8 @@ def _check_roles(einsum: Fields, output: str, ranks: Mapping[str, Node], given: 
         elif tensor != output and role == "Outputs":
             einsum.problems.add(where, f"is not the output, which is {quoted(output)}", "give it Weights or Inputs")
     if "Outputs" in ranks and output != "Outputs" and "Outputs" not in given:
-        where = _key(einsum.entries["tensors"], "Outputs")
-        einsum.problems.add(
-            where, f"is not the output, which is {quoted(output)}", "name it otherwise or give its role"
-        )
+        where, what = _key(einsum.entries["tensors"], "Outputs"), f"is not the output, which is {quoted(output)}"
+        einsum.problems.add(where, what, "name it otherwise or give its role")
 
 
 def _ranks(node: Node, dims: Mapping[str, int], problems: Problems) -> tuple[RankTerms, ...]:
@@ -243,9 +241,8 @@ def _ranks(node: Node, dims: Mapping[str, int], problems: Problems) -> tuple[Ran
             if dim not in dims:
                 problems.add(item, f"dimension {quoted(dim)} is not defined", near_miss(dim, dims, "dimensions"))
             elif dim in seen:
-                problems.add(
-                    item, f"dimension {quoted(dim)} stands twice in this tensor", "it may stand in one rank only"
-                )
+                what = f"dimension {quoted(dim)} stands twice in this tensor"
+                problems.add(item, what, "it may stand in one rank only")
             seen.add(dim)
     return tuple(ranks)
 

@@ -154,10 +154,9 @@ class _TokenReader:
                 at = position + len(text[position:]) - len(text[position:].lstrip())
                 raise ExpressionError(f"cannot read {quoted(text[at:end])}", at, hint)
             kind = next(name for name in ("number", "name", "text", "sign") if match[name] is not None)
-            word = match[kind]
-            self.tokens.append(
-                ("sign" if word in ("and", "or", "not") else kind, word, match["unit"] or "", match.start(kind))
-            )
+            word, start = match[kind], match.start(kind)
+            kind = "sign" if word in ("and", "or", "not") else kind
+            self.tokens.append((kind, word, match["unit"] or "", start))
             position = match.end()
         self.tokens.append(("end", "", "", end))
 

@@ -139,6 +139,5 @@ def _busy(architecture: Architecture, index: int) -> tuple[float | None, str]:
 def _dearest(architecture: Architecture, level: Level, actions: Sequence[str]) -> float:
     """Energy [pJ] of an access, the most that any tensor or action takes."""
     kept = [role for role in ROLES if role not in level.bypass]
-    return max(
-        (architecture.energy.energy_pj(level.name, role, action) for role in kept for action in actions), default=0
-    )
+    energy = architecture.energy
+    return max((energy.energy_pj(level.name, role, action) for role in kept for action in actions), default=0)

@@ -105,10 +105,7 @@ MAPPING_FORM: Form = keys_form(_TOP)
 
 
 def load_mapping(
-    source: Source,
-    architecture: Architecture,
-    einsum: Einsum,
-    overrides: StringMap[str, str] | None = None,
+    source: Source, architecture: Architecture, einsum: Einsum, overrides: StringMap[str, str] | None = None
 ) -> Mapping:
     """Read a mapping and check that it is one of this Einsum onto this architecture.
 

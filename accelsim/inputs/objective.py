@@ -91,9 +91,8 @@ class Objective:
         """
         weight, energy, cycles, words = self.terms[0]
         if len(self.terms) > 1 or weight != 1.0 or words:
-            raise AccelsimError(
-                f"objective '{self.name}': here it is energy, cycles, edp, or a product such as energy^2*cycles"
-            )
+            what = "here it is energy, cycles, edp, or a product such as energy^2*cycles"
+            raise AccelsimError(f"objective '{self.name}': {what}")
         return energy, cycles
 
 
@@ -120,9 +119,8 @@ def _term(text: str, part: str) -> tuple[float, float, float, float]:
             powers[name] += number
             counted = True
     if not counted:
-        raise AccelsimError(
-            f"objective '{text}': {quoted(part.strip())} is a number alone; multiply it with a quantity"
-        )
+        what = f"{quoted(part.strip())} is a number alone; multiply it with a quantity"
+        raise AccelsimError(f"objective '{text}': {what}")
     if sum(powers.values()) > MOST_POWER or not 0 < weight < math.inf:
         raise AccelsimError(f"objective '{text}': the powers may add up to {MOST_POWER:g}, these are larger")
     return (weight, powers["energy"], powers["cycles"], powers["outer_words"])

@@ -266,19 +266,16 @@ def with_metadata(
     if sparsity.depth is not None:
         attributes["size"] = f"{sparsity.width * sparsity.depth} bit"
     bits = dict.fromkeys(("read", "write"), sparsity.width)
-    storage = replace(
-        part, component=component.text, attributes=attributes, actions=("read", "write"), bits=bits, partitions={}
-    )
-    found = estimator.find(storage).energies
+    storage = replace(part, component=component.text, attributes=attributes, partitions={})
+    found = estimator.find(replace(storage, actions=("read", "write"), bits=bits)).energies
     of = {name: found.get(("*", name.removeprefix("metadata_"))) for name in missing}
     return replace(own, energies={**own.energies, **{("*", name): entry for name, entry in of.items() if entry}})
 
 
 def read_compute_sparsity(compute: Fields) -> ComputeSparsity | None:
     """Read what the compute units do with zeros; None: nothing."""
-    found = ComputeSparsity(
-        compute.value("gating", False), compute.value("skipping", False), compute.value("intersection", None)
-    )
+    gating, skipping = compute.value("gating", False), compute.value("skipping", False)
+    found = ComputeSparsity(gating, skipping, compute.value("intersection", None))
     if found.intersection is not None and not found.skipping:
         what = "an intersection finds operands to skip, and none are skipped"
         compute.wrong("intersection", what, "add `skipping: true`, or leave it out")

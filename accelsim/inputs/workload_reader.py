@@ -173,12 +173,7 @@ def _bits(node: Node, problems: Problems) -> dict[str, int] | None:
 _READERS = {"conv": read_conv, "gemm": read_gemm, "einsum": read_einsum}
 _MORE: Keys = {
     "repeat": Key(fields.positive_int, "how often the network has this layer", "1"),
-    "bits": Key(
-        _bits,
-        "bits of a word, of all tensors or by role or tensor, and `psums` of partial sums",
-        "16",
-        "bit",
-    ),
+    "bits": Key(_bits, "bits of a word, of all tensors or by role or tensor, and `psums` of partial sums", "16", "bit"),
     "whole": Key(
         fields.set_of(fields.identifier),
         "dimensions along which all words are needed at once, such as the keys of a soft-max",

@@ -381,9 +381,8 @@ def read_component(
     technology = part.value("technology", as_part.technology)
     if len(part.problems) > before:
         return ComponentFigures(own, area)
-    requested = replace(
-        as_part, component=component.text, technology=technology, attributes={**_own_attributes(part), **attributes}
-    )
+    attributes = {**_own_attributes(part), **attributes}
+    requested = replace(as_part, component=component.text, technology=technology, attributes=attributes)
     given = {action for _, action in own}
     if "write" in given:  # an update is as the write that stands beside it, not as the table's update
         given.add("update")
@@ -412,10 +411,9 @@ def _in_pj(
 
 def _own_attributes(part: Fields) -> dict[str, str]:
     """Size, word and block size as attributes; a partitioned size is the sum of its partitions."""
-    found = {
-        key: spelt(node.text) for key in ("size", "word", "block_size") if isinstance(node := part.get(key), ScalarNode)
-    }
-    size = part.get("size")
+    given = {key: part.get(key) for key in ("size", "word", "block_size")}
+    found = {key: spelt(node.text) for key, node in given.items() if isinstance(node, ScalarNode)}
+    size = given["size"]
     if isinstance(size, MapNode):
         quiet = Problems()  # a wrong size is reported where the level is read
         partitions = [fields.size_bits(node, quiet) for node in size.entries.values()]

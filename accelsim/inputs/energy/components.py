@@ -279,9 +279,8 @@ def interpolated(quantity: str, place: Place, grid: Grid | None = None) -> float
 def _around(places: Sequence[float], place: float, what: str, unit: str) -> tuple[float, float]:
     """Neighbours of a place on an axis; twice the same where it is one of the grid."""
     if not places[0] <= place <= places[-1]:
-        raise NoEstimateError(
-            f"{what} {place:g} {unit} is outside the CACTI grid, {places[0]:g} to {places[-1]:g} {unit}"
-        )
+        grid = f"the CACTI grid, {places[0]:g} to {places[-1]:g} {unit}"
+        raise NoEstimateError(f"{what} {place:g} {unit} is outside {grid}")
     return max(p for p in places if p <= place), min(p for p in places if p >= place)
 
 
@@ -309,15 +308,12 @@ REACH = 0.75
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """A buffer as it is built: its node, its whole size and the width of one access.
+    """A buffer as it is built.
 
     One access opens one of the `banks`, or where it is wider than a bank can be, one in each of `slices` side by side.
     `bank_kib` and `bank_bit` are the size and width of one of these, as charged.
     """
 
-    node_nm: float
-    size_kib: float
-    width_bit: float
     banks: int
     slices: int
     bank_kib: float
@@ -332,7 +328,7 @@ class Buffer:
         return f"one bank of {bank}" if count == 1 else f"{count} banks of {bank}{side}"
 
 
-def buffer(node_nm: float, size_kib: float, width_bit: float, banks: int | None = None) -> Buffer:
+def buffer(size_kib: float, width_bit: float, banks: int | None = None) -> Buffer:
     """Build a buffer of banks that the grid holds.
 
     An access wider than the widest bank opens several side by side. Without `banks`, there are as few as keep each
@@ -350,7 +346,7 @@ def buffer(node_nm: float, size_kib: float, width_bit: float, banks: int | None 
         what = f"a bank of {exact:g} KiB is outside the CACTI grid, which ends at {sizes[-1]:g} KiB"
         raise NoEstimateError(what, f"write `banks: {least}` or more, or leave it out")
     bank_kib = max(exact, sizes[0], bank_bit * LEAST_ROWS / 8192)
-    return Buffer(node_nm, size_kib, width_bit, count, slices, bank_kib, bank_bit)
+    return Buffer(count, slices, bank_kib, bank_bit)
 
 
 def sram(node_nm: float, size_kib: float, width_bit: float, banks: int | None = None) -> Estimate:
@@ -363,7 +359,7 @@ def sram(node_nm: float, size_kib: float, width_bit: float, banks: int | None = 
     >>> sram(45, 64, 64).pj["read"].value
     25.8695
     """
-    built = buffer(node_nm, size_kib, width_bit, banks)
+    built = buffer(size_kib, width_bit, banks)
     node = max(node_nm, min(axes(cacti_grid())[0]))
     place = (node, built.bank_kib, built.bank_bit)
     count = built.banks * built.slices
@@ -371,35 +367,27 @@ def sram(node_nm: float, size_kib: float, width_bit: float, banks: int | None = 
     ratio = node_nm / node
     energy, leak, area = (math.sqrt(ratio), math.sqrt(ratio) * 0.79, ratio) if shrunk else (1.0, 1.0, 1.0)
     area_mm2 = count * interpolated("area_mm2", place) * area
-    wire_pj, wire = _wires(built, area_mm2)
+    wire_pj, wire = 0.0, ""
+    if built.banks > 1:
+        length = REACH * math.sqrt(area_mm2)
+        bits = width_bit + math.ceil(math.log2(size_kib * 8192 / width_bit))
+        wire_pj = wire_pj_per_bit(node_nm, length) * bits
+        wire = f" + {wire_pj:.4g} pJ of wires ({bits:g} bits with the address, {length:.3g} mm)"
     how = f"{built.words} at {node:g} nm"
     source = f"{SOURCE}; {SHRINK_SOURCE}" if shrunk else SOURCE
+    with_wires = f"{source}; {WIRE_SOURCE}" if wire else source
     by_energy, by_leak, by_area = (f" x {factor:.4g} to {node_nm:g} nm" * shrunk for factor in (energy, leak, area))
     pj = {}
     for action in ("read", "write"):
         bank = interpolated(f"{action}_pJ", place)
         times = f"{built.slices} x " * (built.slices > 1)
         formula = f"{times}{bank:.5g} pJ{by_energy}{wire}: {how}"
-        pj[action] = Value(
-            built.slices * bank * energy + wire_pj, formula, f"{source}; {WIRE_SOURCE}" if wire else source
-        )
-    each = interpolated("leak_mW", place)
+        pj[action] = Value(built.slices * bank * energy + wire_pj, formula, with_wires)
+    leak_mw, each = interpolated("leak_mW", place), interpolated("area_mm2", place)
     times = f"{count} x " * (count > 1)
-    leakage = Value(count * each * leak, f"{times}{each:.4g} mW{by_leak}: {how}", source)
-    each = interpolated("area_mm2", place)
+    leakage = Value(count * leak_mw * leak, f"{times}{leak_mw:.4g} mW{by_leak}: {how}", source)
     whole = Value(area_mm2 * 1e6, f"{times}{each:.4g} mm2{by_area}: {how}", source)
     return Estimate(pj, leakage, whole)
-
-
-def _wires(built: Buffer, area_mm2: float) -> tuple[float, str]:
-    """Energy [pJ] of the wires to a bank for one access, and how it came about."""
-    if built.banks == 1:
-        return 0.0, ""
-    length = REACH * math.sqrt(area_mm2)
-    address = math.ceil(math.log2(built.size_kib * 8192 / built.width_bit))
-    bits = built.width_bit + address
-    pj = wire_pj_per_bit(built.node_nm, length) * bits
-    return pj, f" + {pj:.4g} pJ of wires ({bits:g} bits with the address, {length:.3g} mm)"
 
 
 INTERPOLATION_ERROR = (

@@ -15,6 +15,7 @@ import csv
 import math
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
@@ -78,11 +79,11 @@ def table_rows(text: str) -> list[dict[str, str]]:
 @cache
 def all_published() -> tuple[Published, ...]:
     """Every published value, in the order of the file."""
-    rows = data_rows("published.csv")
-    nodes = [float(row.pop("node_nm") or 0) or None for row in rows]
-    return tuple(
-        Published(node_nm=node, value=float(row.pop("value")), **row) for row, node in zip(rows, nodes, strict=True)
-    )
+    found = []
+    for row in data_rows("published.csv"):
+        node_nm, value = float(row.pop("node_nm") or 0) or None, float(row.pop("value"))
+        found.append(Published(node_nm=node_nm, value=value, **row))
+    return tuple(found)
 
 
 def published(what: str, unit: str) -> tuple[Published, ...]:
@@ -184,22 +185,20 @@ def mac(node_nm: float, operand: str, psum: str) -> Estimate:
     >>> round(mac(45, "int8", "int32").pj["compute"].value, 3)
     0.3
     """
-    parts = ((operand, "multiply"), (psum, "add"))
-    return Estimate({"compute": _sum(parts, node_nm, "pJ")}, None, _area(parts, node_nm))
+    return _arithmetic(((operand, "multiply"), (psum, "add")), node_nm)
 
 
 def adder(node_nm: float, operand: str) -> Estimate:
     """Estimate a unit that adds two operands."""
-    parts = ((operand, "add"),)
-    return Estimate({"compute": _sum(parts, node_nm, "pJ")}, None, _area(parts, node_nm))
+    return _arithmetic(((operand, "add"),), node_nm)
 
 
-def _area(parts: tuple[tuple[str, str], ...], node_nm: float) -> Value | None:
-    """Area of a unit, or None where no area of one of its parts was published."""
-    try:
-        return _sum(parts, node_nm, "um2")
-    except NoEstimateError:
-        return None
+def _arithmetic(parts: tuple[tuple[str, str], ...], node_nm: float) -> Estimate:
+    """Estimate a unit; its area is None where none of one of its parts was published."""
+    energy, area = _sum(parts, node_nm, "pJ"), None
+    with suppress(NoEstimateError):
+        area = _sum(parts, node_nm, "um2")
+    return Estimate({"compute": energy}, None, area)
 
 
 def _sum(parts: tuple[tuple[str, str], ...], node_nm: float, unit: str) -> Value:
@@ -337,10 +336,8 @@ def register_file(node_nm: float, size_bit: float, bits: int) -> Estimate:
     value = Value(bits * each * factor, f"{bits} bit x {each:.4g} pJ/bit for {size_b:g} B{least}{scaled}", source)
     plain = register(node_nm, size_bit, bits)
     if plain.pj["read"].value > value.value:
-        at_least = plain.pj["read"]
-        value = replace(
-            at_least, formula=f"{at_least.formula}: that of registers, more than {value.value:.3g} pJ by size"
-        )
+        why = f"that of registers, more than {value.value:.3g} pJ by size"
+        value = replace(plain.pj["read"], formula=f"{plain.pj['read'].formula}: {why}")
     return replace(plain, pj={"read": value, "write": value})
 
 

@@ -18,6 +18,7 @@ import math
 import re
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -334,9 +335,8 @@ def open_hwcomponents() -> Hwcomponents:
         from hwcomponents import get_model
     except (ImportError, SyntaxError):
         needs = "" if sys.version_info >= (3, 12) else "; it needs Python 3.12 or newer"
-        raise AccelsimError(
-            f"hwcomponents is not installed{needs}: `pip install 'accelsim[hwcomponents]'`, or use `components`"
-        ) from None
+        hint = "`pip install 'accelsim[hwcomponents]'`, or use `components`"
+        raise AccelsimError(f"hwcomponents is not installed{needs}: {hint}") from None
     return Hwcomponents(get_model, version("hwcomponents"))
 
 
@@ -350,9 +350,8 @@ def _reason(error: Exception) -> str:
 
 def _attributes(part: Component) -> dict[str, Any]:
     """Attributes as the models take them: sizes in bits, numbers as numbers, the node in metres."""
-    found: dict[str, Any] = {
-        key: _plain(text) for key, text in part.attributes.items() if key not in ("word", "block_size")
-    }
+    given = {key: text for key, text in part.attributes.items() if key not in ("word", "block_size")}
+    found: dict[str, Any] = {key: _plain(text) for key, text in given.items()}
     if part.technology and "tech_node" not in found:
         found["tech_node"] = float(part.technology.removesuffix(" nm")) / 1e9
     access = next((bits for bits in part.bits.values() if bits), None)
@@ -362,13 +361,7 @@ def _attributes(part: Component) -> dict[str, Any]:
 
 
 def _plain(text: str) -> Any:
-    try:
-        return parse_size_bits(text)
-    except QuantityError:
-        pass
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
+    for read in (parse_size_bits, int, float):
+        with suppress(ValueError, QuantityError):
+            return read(text)
     return text

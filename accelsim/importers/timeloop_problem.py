@@ -1,0 +1,154 @@
+"""Timeloop's problems, v0.3 and v0.4: shapes with their bounds, as Einsums; several problems are layers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from accelsim.importers.documents import Map, Seq, refuse
+from accelsim.importers.foreign import Note
+from accelsim.importers.timeloop_machine import TimeloopMachine
+from accelsim.importers.timeloop_sparse import read_densities
+from accelsim.importers.values import as_number, plain_name, rows, value, whole
+from accelsim.inputs.errors import Mark, SpecError
+from accelsim.inputs.units import listed, quoted
+from accelsim.inputs.workload import ROLES
+
+_CNN = {
+    "Weights": "C, K, R, S",
+    "Inputs": "N, C, R * Wdilation + P * Wstride, S * Hdilation + Q * Hstride",
+    "Outputs": "N, K, Q, P",
+}
+"""Timeloop's own shape `cnn-layer`."""
+
+
+@dataclass
+class ProblemShape:
+    """Dimensions with their bounds, and of each tensor its ranks, its role and whether it is the output."""
+
+    name: str = ""
+    dims: dict[str, int] = field(default_factory=dict)
+    tensors: dict[str, list[str]] = field(default_factory=dict)
+    roles: dict[str, str] = field(default_factory=dict)
+    output: str = ""
+    densities: dict[str, Any] = field(default_factory=dict)
+
+
+def read_shape(
+    problem: Map, notes: list[Note], variables: Mapping[str, Any] | None = None, shapes: Iterable[Map | Seq] = ()
+) -> ProblemShape:
+    """Read what stands under `problem`; sizes may be formulas of the variables, its shape one of `shapes` by name."""
+    written, instance = problem.get("shape"), value(problem, "instance", Map, problem)
+    written = next((one for one in shapes if isinstance(one, Map) and one.get("name") == written), written)
+    if isinstance(written, Map):
+        names = [str(dim) for dim in value(written, "dimensions", Seq)]
+        coefficients = {str(one.get("name")): one.get("default", 1) for one in rows(written, "coefficients")}
+        spelt = next((key for key in ("data-spaces", "dataSpaces") if key in written), "data_spaces")
+        keys = [(one, "read_write" if "read_write" in one else "read-write") for one in rows(written, spelt)]
+        given = [(str(one.get("name")), one.get("projection"), one.get(key)) for one, key in keys]
+    elif str(written) in ("cnn-layer", "cnn_layer", "None"):
+        names, given = list("RSPQCKN"), [(name, ranks, name == "Outputs") for name, ranks in _CNN.items()]
+        coefficients = dict.fromkeys(("Wstride", "Hstride", "Wdilation", "Hdilation"), 1)
+    else:
+        raise refuse(problem.where("shape"), f"problem.shape: {quoted(str(written))} is not known", "name its file too")
+    if not names:
+        raise refuse(problem.where("shape"), "problem.shape: no dimensions")
+    shape = ProblemShape(str(written.get("name") or "") if isinstance(written, Map) else "cnn-layer")
+    shape.name = plain_name(shape.name or Path(problem.mark.file).stem.split(".")[0])
+    for dim in names:
+        shape.dims[dim] = _whole(instance, dim, variables)
+    for key, held in instance.items():
+        if key in coefficients:
+            coefficients[key] = _whole(instance, key, variables)
+        elif key in ("densities", "commonDensities") and held:
+            shape.densities = read_densities(value(instance, key, Map), notes)
+        elif key not in (*names, "shape", "version", "name", "type") and held and (held != 1 or "pad" in key):
+            notes.append(Note(instance.where(key), f"problem.{key} = {held}", _of_no_shape(key, coefficients)))
+    for name, projection, output in given:
+        where = problem.where("shape")
+        shape.tensors[name] = [_rank(rank, shape.dims, coefficients, where) for rank in _ranks(projection)]
+        if output:
+            shape.output = name
+    if not shape.output:
+        raise refuse(problem.where("shape"), "problem.shape: no data space has `read_write: true`")
+    shape.roles = _roles(shape)
+    return shape
+
+
+def _of_no_shape(key: str, coefficients: Iterable[str]) -> str:
+    """Why a value of an instance is left out, of which its shape has no dimension and no coefficient."""
+    if "pad" in key:
+        return "padded points count as ordinary points"
+    if key == "bitwidths":  # of Timeloop with quantization
+        return "an element is one word of each level, of the bits that the machine says"
+    named = {name.lower(): name for name in coefficients}
+    if key.lower() in named:
+        return f"is no coefficient of the shape, which has its default; did you mean '{named[key.lower()]}'?"
+    return "is no dimension and no coefficient of the shape"
+
+
+def _whole(instance: Map, key: str, variables: Mapping[str, Any] | None) -> int:
+    if key not in instance:
+        raise refuse(instance.mark, f"problem.instance: {key} is missing")
+    where = instance.where(key)
+    try:
+        return whole(as_number(instance[key], where, variables), where)
+    except SpecError as error:
+        hint = "name the file of its `variables` too" if isinstance(instance[key], str) else ""
+        raise refuse(where, f"problem.instance: {key}: {error.problems[0].what}", hint) from None
+
+
+def _ranks(projection: Any) -> Iterable[Any]:
+    """Ranks of a projection; a text such as `[C, P + R]` is taken apart."""
+    if isinstance(projection, str):
+        return projection.strip("[] ").split(",")
+    return projection if isinstance(projection, list) else ()
+
+
+def _rank(rank: Any, dims: dict[str, int], coefficients: dict[str, Any], mark: Mark) -> str:
+    """A rank as a sum of dimensions with factors."""
+    found = []
+    for term in [rank] if isinstance(rank, str) else rank if isinstance(rank, list) else [None]:
+        name, *factors = term if isinstance(term, list) and term else [term]
+        for sum_ in str(name).split("+"):
+            parts = [part.strip() for part in sum_.split("*")]
+            word = next((part for part in parts if part in dims), sum_.strip())
+            if word not in dims:
+                raise refuse(mark, f"problem.shape: {quoted(word)} is no dimension; there are {listed(dims)}")
+            parts.remove(word)
+            scale = math.prod(whole(coefficients.get(str(factor), factor), mark) for factor in (*factors, *parts))
+            found.append(f"{scale}*{word}" if scale != 1 else word)
+    return " + ".join(found)
+
+
+def _roles(shape: ProblemShape) -> dict[str, str]:
+    """Role of each tensor: by its name, the output, or of the others the first roles that are free."""
+    roles = {name: name for name in shape.tensors if name in ROLES and (name == "Outputs") == (name == shape.output)}
+    roles[shape.output] = "Outputs"
+    for name in shape.tensors:
+        free = [role for role in ("Inputs", "Weights") if role not in roles.values()]
+        roles.setdefault(name, free[0] if free else "Inputs")
+    return roles
+
+
+def workload(shapes: Sequence[ProblemShape], machine: TimeloopMachine | None, notes: list[Note]) -> dict[str, Any]:
+    """Document of one problem, or of several as layers; an element has the bits of the machine's smallest word."""
+    stores = [part for part in machine.parts[:-1] if not part.network] if machine else []
+    widths = sorted({part.word_bits for part in stores}) or [16]
+    if machine and len(widths) > 1:
+        why = f"an element is one word at each level, of {listed(map(str, widths))} bits; its bits here are the fewest"
+        notes.append(Note(stores[0].table.mark, "datawidth", why))
+    layers = []
+    for shape in shapes:
+        einsum: dict[str, Any] = {"dims": shape.dims, "tensors": shape.tensors, "output": shape.output}
+        densities = {name: shape.densities[name] for name in shape.tensors if name in shape.densities}
+        named = {name: role for name, role in shape.roles.items() if name != role and name != shape.output}
+        layer = {"einsum": einsum | ({"roles": named} if named else {})}
+        layers.append({"name": shape.name, **layer, **({"densities": densities} if densities else {})})
+    bits = dict.fromkeys((*ROLES, "psums"), widths[0])
+    if len(layers) == 1:
+        return {"name": layers[0].pop("name"), "bits": bits, **layers[0]}
+    return {"name": "problems", "bits": bits, "layers": layers}
