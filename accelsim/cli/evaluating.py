@@ -11,18 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from accelsim.cli import (
-    DIFFERS,
-    DONE,
-    NO_VALID_MAPPING,
-    answer,
-    complain,
-    make_console,
-    print_json,
-    print_report,
-    refuse,
-    show_status,
-)
+from accelsim import cli
 from accelsim.cli.gpu_arguments import refuse_gpu_options
 from accelsim.cli.inputs import (
     Inputs,
@@ -90,13 +79,13 @@ def eval_command(arguments: argparse.Namespace) -> int:
     sparse = sparse_result(inputs.architecture, layer, result)
     provenance = make_provenance("eval", inputs, arguments)
     document = evaluation_json(result, provenance, machine_json(inputs.architecture), sparse)
-    answer(
+    cli.answer(
         arguments,
         document,
         lambda: itertools.chain(result_report(result, inputs.architecture, layer), sparse_report(sparse)),
         files=lambda: layer_files(result, None, provenance, document),
     )
-    return DONE if (result if sparse is None else sparse).valid else NO_VALID_MAPPING
+    return cli.DONE if (result if sparse is None else sparse).valid else cli.NO_VALID_MAPPING
 
 
 def explain_command(arguments: argparse.Namespace) -> int:
@@ -116,16 +105,16 @@ def explain_command(arguments: argparse.Namespace) -> int:
     )
     if arguments.json:
         provenance = provenance_json(make_provenance("explain", inputs, arguments))
-        print_json({**provenance, "mapping_from": origin, **explanation_json(explanation)})
+        cli.print_json({**provenance, "mapping_from": origin, **explanation_json(explanation)})
     else:
-        print_report(explanation_report(explanation, origin))
-    return DONE if explanation.same and explanation.result.valid else NO_VALID_MAPPING
+        cli.print_report(explanation_report(explanation, origin))
+    return cli.DONE if explanation.same and explanation.result.valid else cli.NO_VALID_MAPPING
 
 
 def roofline_command(arguments: argparse.Namespace) -> int:
     """Show where the layers of workloads stand under the roofline of a machine."""
     if is_gpu(arguments.arch):
-        refuse(arguments, f"{arguments.arch} is a GPU, whose fastest kernels are shown", "objective", "constraints")
+        cli.refuse(arguments, f"{arguments.arch} is a GPU, whose fastest kernels are shown", "objective", "constraints")
         from accelsim.cli.gpus import gpu_roofline
 
         return gpu_roofline(arguments)
@@ -141,8 +130,8 @@ def roofline_command(arguments: argparse.Namespace) -> int:
     peak = peak_macs_per_cycle(machine)
     document = {"architecture": machine.name, "objective": objective, "peak_macs_per_cycle": peak}
     document |= {"ports": port_rows(machine), "layers": [stand_row(stand, peak) for stand in stands]}
-    answer(arguments, document, lambda: machine_roofline_report(machine, stands, objective), figure=figure)
-    return DONE
+    cli.answer(arguments, document, lambda: machine_roofline_report(machine, stands, objective), figure=figure)
+    return cli.DONE
 
 
 def _stands(arguments: argparse.Namespace, objective: str) -> tuple[Architecture, list[Stand]]:
@@ -171,7 +160,7 @@ def export_command(arguments: argparse.Namespace) -> int:
         text = export_accelforge(arguments.files[:-1], arguments.files[-1], read_overrides(arguments))
         for path in write_directory(arguments.output, {"mapping.yaml": text.encode()}):
             sys.stdout.write(f"{path}\n")
-        return DONE
+        return cli.DONE
     if len(arguments.files) == 1:
         architecture, layer, mapping, beside = _of_result(arguments)
     elif len(arguments.files) == 3:
@@ -190,7 +179,7 @@ def export_command(arguments: argparse.Namespace) -> int:
     for path in write_directory(folder, {name: text.encode() for name, text in made.files.items()}):
         sys.stdout.write(f"{path}\n")
     sys.stdout.write("".join(f"{note}\n" for note in made.notes))
-    return DONE
+    return cli.DONE
 
 
 def _of_result(arguments: argparse.Namespace) -> tuple[Architecture, Einsum, LoopNest, Path]:
@@ -263,8 +252,8 @@ def replay_command(arguments: argparse.Namespace) -> int:
         "holding": holding,
     }
     title = f"{einsum.name} on {architecture.name}"
-    answer(arguments, document, lambda: _replayed(rows, title, foreign, optimum, holding))
-    return DIFFERS if any(row.cause == UNEXPLAINED for row in rows) else DONE
+    cli.answer(arguments, document, lambda: _replayed(rows, title, foreign, optimum, holding))
+    return cli.DIFFERS if any(row.cause == UNEXPLAINED for row in rows) else cli.DONE
 
 
 def _replayed(
@@ -314,14 +303,14 @@ def compare_command(arguments: argparse.Namespace) -> int:
     names, both = [a, b], [name for name in sides[0] if name in sides[1]]
     if len(sides[0]) == len(sides[1]) == 1:
         rows = difference_rows(*(next(iter(side.values())) for side in sides))
-        answer(arguments, {"a": a, "b": b, "figures": rows}, lambda: differences_report(names, rows))
-        return DONE
+        cli.answer(arguments, {"a": a, "b": b, "figures": rows}, lambda: differences_report(names, rows))
+        return cli.DONE
     if not both:
         raise AccelsimError(f"{a} and {b} have no layer in common; --layer chooses one of each")
     layers = [{"layer": name, **_costs(sides[0][name], "a"), **_costs(sides[1][name], "b")} for name in both]
     layers.sort(key=lambda row: -abs(row["energy_pj_b"] - row["energy_pj_a"]))
-    answer(arguments, {"a": a, "b": b, "layers": layers}, lambda: layers_report(names, layers))
-    return DONE
+    cli.answer(arguments, {"a": a, "b": b, "layers": layers}, lambda: layers_report(names, layers))
+    return cli.DONE
 
 
 def _costs(result: Result, side: str) -> dict[str, Any]:
@@ -358,8 +347,8 @@ def arena_verify_command(arguments: argparse.Namespace) -> int:
     from accelsim.show.report.validation import arena_report
 
     document = arena_json(arguments.submission)
-    answer(arguments, document, lambda: arena_report(document))
-    return DIFFERS if any(row["wrong"] for row in document["mappings"]) else DONE
+    cli.answer(arguments, document, lambda: arena_report(document))
+    return cli.DIFFERS if any(row["wrong"] for row in document["mappings"]) else cli.DONE
 
 
 _WRITTEN = ("result.json", "fusion.json")
@@ -373,10 +362,10 @@ def verify_command(arguments: argparse.Namespace) -> int:
     _, document, inputs = read_result(arguments.result)
     changed = _changed(inputs, document)
     for line in changed:
-        complain(line)
+        cli.complain(line)
     if changed and not arguments.force:
-        complain("nothing was checked; --force goes on with the files as they are now")
-        return DIFFERS
+        cli.complain("nothing was checked; --force goes on with the files as they are now")
+        return cli.DIFFERS
     try:
         found = (_verify_fusion if "fusion" in document else _verify_layers)(inputs, document, arguments)
     except SpecError:
@@ -385,8 +374,8 @@ def verify_command(arguments: argparse.Namespace) -> int:
         raise AccelsimError(f"{arguments.result}: {error}") from None
     checks = [check for _, several in found for check in several]
     parts = [part for name, several in found for part in checks_report(name, several)]
-    print_report([*parts, verdict_line(checks)])
-    return DIFFERS if any(check.agrees is False for check in checks) else DONE
+    cli.print_report([*parts, verdict_line(checks)])
+    return cli.DIFFERS if any(check.agrees is False for check in checks) else cli.DONE
 
 
 def _verify_fusion(
@@ -396,7 +385,7 @@ def _verify_fusion(
 
     try:
         Objective.parse(document["fusion"]["objective"])
-        with show_status("reading") as on_progress:
+        with cli.show_status("reading") as on_progress:
             found = verify_fusion(
                 document,
                 inputs.architecture,
@@ -428,7 +417,7 @@ def _verify_layers(
     for entry, layer in zip(entries, layers, strict=False):
         constraints = read_layer_constraints(inputs, layer)
         objective = entry["search"]["objective"] if "search" in entry else ""
-        with search_progress(make_console(stderr=True), layer.name, objective) as on_progress:
+        with search_progress(cli.make_console(stderr=True), layer.name, objective) as on_progress:
             task = Task(machine, layer, constraints, budget, arguments.workers, on_progress, same)
             checks, search = verify_layer(entry, task)
         found.append((f"{layer.name} on {machine.name}", checks))
@@ -495,8 +484,8 @@ def _answer_rtl(
 ) -> int:
     """Print cycles beside those of a machine's RTL."""
     files = partial(_files_of_rtl, name, document, report)
-    answer(arguments, document, lambda: report(document, every=arguments.every), files=files)
-    return DONE
+    cli.answer(arguments, document, lambda: report(document, every=arguments.every), files=files)
+    return cli.DONE
 
 
 def _files_of_rtl(name: str, document: Mapping[str, Any], report: Callable[..., Iterable[Piece]]) -> dict[str, bytes]:
@@ -530,25 +519,25 @@ def validate_command(arguments: argparse.Namespace) -> int:
     what, every = arguments.what, arguments.every
     why = f"not for {what}; leave it out"
     if what == "gemm":
-        refuse(arguments, why, "best")
+        cli.refuse(arguments, why, "best")
         return validate_gemm_command(arguments)
     if what in KERNELS:
-        refuse(arguments, why, "best", "output", "mig", "calibration", "dtype")
+        cli.refuse(arguments, why, "best", "output", "mig", "calibration", "dtype")
         return validate_kernels_command(arguments)
     if what == "gemmini":
         found = validate_gemmini(arguments.paths)
         best = best_of_layers(found, arguments.best) if arguments.best else ()
         return _answer_rtl(arguments, "Gemmini", reports.gemmini_json(found, best), reports.gemmini_report)
-    refuse(arguments, why, "best")
+    cli.refuse(arguments, why, "best")
     if what == "tileflow":
         document = reports.tileflow_json(validate_tileflow(arguments.paths))
         return _answer_rtl(arguments, "TileFlow", document, reports.tileflow_report)
-    refuse(arguments, why, "output")
+    cli.refuse(arguments, why, "output")
     if what == "timeloop" and not (arguments.json or arguments.csv):  # record by record
         cases = validate_timeloop(reference_paths(arguments.paths, USUAL))
-        print_report(reports.comparisons_report(cases))
+        cli.print_report(reports.comparisons_report(cases))
         compared = any(case.compared for case in cases)
-        return DONE if compared and all(case.equal for case in cases) else DIFFERS
+        return cli.DONE if compared and all(case.equal for case in cases) else cli.DIFFERS
     study = (timeloop_study if what == "timeloop" else scalesim_study)(arguments.paths)
-    answer(arguments, {"studies": [study_json(study)]}, lambda: reports.study_report(study, every=every))
-    return DIFFERS if study.unexplained or not study.figures else DONE
+    cli.answer(arguments, {"studies": [study_json(study)]}, lambda: reports.study_report(study, every=every))
+    return cli.DIFFERS if study.unexplained or not study.figures else cli.DONE

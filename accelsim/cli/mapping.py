@@ -13,17 +13,7 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from accelsim.cli import (
-    DONE,
-    INTERRUPTED,
-    NO_VALID_MAPPING,
-    answer,
-    complain,
-    make_console,
-    refuse,
-    show_status,
-    write_figure,
-)
+from accelsim import cli
 from accelsim.cli.gpu_arguments import refuse_gpu_options
 from accelsim.cli.inputs import (
     NAMED,
@@ -102,7 +92,7 @@ def _map_on_system(arguments: argparse.Namespace) -> int:
 
     why = "not for a system of engines, whose layers are mapped whole and assigned"
     names = ("constraints", "limit", "top", "within", "uneven", "imperfect", "pad", "pareto", "mappings", "html")
-    refuse(arguments, why, *names)
+    cli.refuse(arguments, why, *names)
     if arguments.more:
         raise AccelsimError(
             f"{arguments.more[0]}: a system takes one workload, and finds the engine of each layer itself"
@@ -119,7 +109,7 @@ def _map_on_system(arguments: argparse.Namespace) -> int:
     for engine in system.engines:
         if isinstance(engine.machine, Architecture):
             note_dense(engine.machine)
-    with show_status("reading", quiet=arguments.quiet) as status:
+    with cli.show_status("reading", quiet=arguments.quiet) as status:
         tell = None if status is None else lambda what: status(Progress(what=what))
         found = map_on_system(
             system,
@@ -132,14 +122,14 @@ def _map_on_system(arguments: argparse.Namespace) -> int:
         )
     answering()
     document = system_json(found)
-    answer(
+    cli.answer(
         arguments,
         document,
         lambda: system_report(found),
         files=lambda: {"system.json": to_json(document).encode()},
         brief=system_verdict(found) if arguments.quiet else None,
     )
-    return DONE
+    return cli.DONE
 
 
 _BETWEEN = re.compile(r",(?![^\[{(]*[\]})])")
@@ -172,7 +162,7 @@ def _map_several(variants: Sequence[Variant], arguments: argparse.Namespace) -> 
     from accelsim.show.report.search import runs_report
 
     why = "not for several machines, values, constraints or objectives at once"
-    refuse(arguments, why, "output", "html", "pareto", "top", "within", "why")
+    cli.refuse(arguments, why, "output", "html", "pareto", "top", "within", "why")
     if any(is_gpu(each.arch) or is_system(each.arch) for _, each in variants):
         raise AccelsimError(f"{arguments.arch}: GPUs and systems are mapped one at a time")
     every = [(own, read_inputs(each), each) for own, each in variants]
@@ -194,16 +184,16 @@ def _map_several(variants: Sequence[Variant], arguments: argparse.Namespace) -> 
     if arguments.plot and rows:
         from accelsim.show.plots.search import plot_runs
 
-        write_figure(arguments.plot, plot_runs(rows, varied, what, objective))
+        cli.write_figure(arguments.plot, plot_runs(rows, varied, what, objective))
         written.append(arguments.plot)
     document = {"workload": what, "varied": varied, "runs": rows}
-    answer(arguments, document, lambda: runs_report(what, varied, rows, objective), *written)
+    cli.answer(arguments, document, lambda: runs_report(what, varied, rows, objective), *written)
     for row in rows:
         if row["no_valid_mapping"]:
-            complain(f"{', '.join(str(row[name]) for name in varied)}: {row['no_valid_mapping']}")
+            cli.complain(f"{', '.join(str(row[name]) for name in varied)}: {row['no_valid_mapping']}")
     if len(rows) < len(variants):
-        return INTERRUPTED
-    return NO_VALID_MAPPING if any(row["no_valid_mapping"] for row in rows) else DONE
+        return cli.INTERRUPTED
+    return cli.NO_VALID_MAPPING if any(row["no_valid_mapping"] for row in rows) else cli.DONE
 
 
 def _map_families(variants: Sequence[Variant], arguments: argparse.Namespace) -> int:
@@ -212,7 +202,7 @@ def _map_families(variants: Sequence[Variant], arguments: argparse.Namespace) ->
     from accelsim.show.report.search import families_report
 
     names = ("output", "html", "pareto", "top", "within", "why", "plot", "uneven", "imperfect", "pad", "mappings")
-    refuse(arguments, "not with --one-mapping", *names)
+    cli.refuse(arguments, "not with --one-mapping", *names)
     if any(is_gpu(each.arch) or is_system(each.arch) for _, each in variants):
         raise AccelsimError(f"{arguments.arch}: GPUs and systems have no mappings of families")
     every = [read_inputs(each) for _, each in variants]
@@ -224,7 +214,7 @@ def _map_families(variants: Sequence[Variant], arguments: argparse.Namespace) ->
     chosen = [each.workload.layers if each.layer is None else (each.layer,) for each in every]
     if len({tuple(layer.name for layer in layers) for layers in chosen}) > 1:
         raise AccelsimError("--one-mapping: the layers are others from size to size")
-    console, found = make_console(stderr=True, quiet=arguments.quiet), []
+    console, found = cli.make_console(stderr=True, quiet=arguments.quiet), []
     for shapes in zip(*chosen, strict=True):
         with search_progress(console, shapes[0].name, options.objective) as on_progress:
             family = map_family(
@@ -238,8 +228,8 @@ def _map_families(variants: Sequence[Variant], arguments: argparse.Namespace) ->
     sizes = [own for own, _ in variants]
     document = {"machine": first.architecture.name, "objective": options.objective, "sizes": sizes}
     document["layers"] = [{"layer": name, **family_json(family)} for name, family in found]
-    answer(arguments, document, lambda: families_report(first.architecture.name, sizes, found))
-    return INTERRUPTED if found[-1][1].stop == "interrupted" else DONE
+    cli.answer(arguments, document, lambda: families_report(first.architecture.name, sizes, found))
+    return cli.INTERRUPTED if found[-1][1].stop == "interrupted" else cli.DONE
 
 
 def _map_layer(inputs: Inputs, layer: Einsum, arguments: argparse.Namespace) -> int:
@@ -307,8 +297,8 @@ def _map_layer(inputs: Inputs, layer: Einsum, arguments: argparse.Namespace) -> 
 
     brief = headline(search.best, inputs.architecture, search) if arguments.quiet else None
     shown = (lambda: {**document(), "worth": worth}) if arguments.why else document
-    answer(arguments, shown, report, files=files, page=page, brief=brief)
-    return INTERRUPTED if search.stop == "interrupted" else DONE
+    cli.answer(arguments, shown, report, files=files, page=page, brief=brief)
+    return cli.INTERRUPTED if search.stop == "interrupted" else cli.DONE
 
 
 _QUICK_SPACE, _QUICK_NODES = 3e14, 50_000
@@ -356,14 +346,14 @@ def _map_front(inputs: Inputs, arguments: argparse.Namespace) -> int:
 
         return html.front_report(front, inputs.architecture, layer)
 
-    answer(
+    cli.answer(
         arguments,
         document,
         lambda: front_report(front),
         files=lambda: front_files(front, provenance, document),
         page=page,
     )
-    return INTERRUPTED if front.stop == "interrupted" else DONE
+    return cli.INTERRUPTED if front.stop == "interrupted" else cli.DONE
 
 
 def _map_network(inputs: Inputs, arguments: argparse.Namespace) -> int:
@@ -406,11 +396,11 @@ def _map_network(inputs: Inputs, arguments: argparse.Namespace) -> int:
             raise full[0]
         return {"result.json": to_json(document).encode()}
 
-    answer(arguments, document, report, files=written)
+    cli.answer(arguments, document, report, files=written)
     _say_why_not(outcomes)
     if interrupted:
-        return INTERRUPTED
-    return NO_VALID_MAPPING if any(outcome.search is None for outcome in outcomes) else DONE
+        return cli.INTERRUPTED
+    return cli.NO_VALID_MAPPING if any(outcome.search is None for outcome in outcomes) else cli.DONE
 
 
 def _say_why_not(outcomes: Iterable[LayerOutcome]) -> None:
@@ -420,9 +410,9 @@ def _say_why_not(outcomes: Iterable[LayerOutcome]) -> None:
         if outcome.search is None:
             groups.setdefault(outcome.why_not.partition("\n")[2] or outcome.why_not, []).append(outcome)
     for first, *others in groups.values():
-        complain(f"{first.einsum.name}: {first.why_not}")
+        cli.complain(f"{first.einsum.name}: {first.why_not}")
         if others:
-            complain(f"nor, for the same reason: {listed((each.einsum.name for each in others), NAMED)}")
+            cli.complain(f"nor, for the same reason: {listed((each.einsum.name for each in others), NAMED)}")
 
 
 def map_layers(inputs: Inputs, arguments: argparse.Namespace, options: MapOptions) -> Iterator[LayerOutcome]:
@@ -446,7 +436,7 @@ def search_with_zeros(
     """Search for the best mapping of a layer with zeros left out, with progress where a terminal shows it."""
     from accelsim.search.zeros import best_with_zeros
 
-    console = make_console(stderr=True, quiet=arguments.quiet)
+    console = cli.make_console(stderr=True, quiet=arguments.quiet)
     with search_progress(console, f"{einsum.name} with zeros", search.objective) as on_progress:
         constraints, workers = read_layer_constraints(inputs, einsum), arguments.workers
         return best_with_zeros(
@@ -477,7 +467,7 @@ def search_front(
     from accelsim.search.exact.front import map_front
 
     constraints = read_layer_constraints(inputs, einsum)
-    with search_progress(make_console(stderr=True, quiet=arguments.quiet), einsum.name) as on_progress:
+    with search_progress(cli.make_console(stderr=True, quiet=arguments.quiet), einsum.name) as on_progress:
         return map_front(
             inputs.architecture,
             einsum,
@@ -500,9 +490,9 @@ def search_layer(
     cache: ResultCache | None,
     what: str,
 ) -> SearchResult:
-    """Search the map space of one layer or take the answer kept, with progress where a terminal shows it."""
+    """Search the map space of one layer or take the cli.answer kept, with progress where a terminal shows it."""
     constraints = read_layer_constraints(inputs, einsum)
-    console = make_console(stderr=True, quiet=arguments.quiet)
+    console = cli.make_console(stderr=True, quiet=arguments.quiet)
     with search_progress(console, what, options.objective) as on_progress:
         return map_with_cache(
             inputs.architecture,
@@ -560,7 +550,7 @@ def fuse_command(arguments: argparse.Namespace) -> int:
     note_dense(inputs.architecture)
     if not arguments.quiet:
         print_notes(inputs.workload.notes)
-    with show_status("reading", quiet=arguments.quiet) as on_progress:
+    with cli.show_status("reading", quiet=arguments.quiet) as on_progress:
         found = fuse(
             inputs.architecture,
             inputs.workload,
@@ -583,5 +573,5 @@ def fuse_command(arguments: argparse.Namespace) -> int:
         return {"fusion.json": to_json(document).encode(), **figure_files("fusion", plot_fusion(found))}
 
     report = brief if arguments.quiet else fusion_report
-    answer(arguments, document, lambda: report(found), files=files)
-    return INTERRUPTED if found.stop == "interrupted" else DONE
+    cli.answer(arguments, document, lambda: report(found), files=files)
+    return cli.INTERRUPTED if found.stop == "interrupted" else cli.DONE

@@ -9,17 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from accelsim.cli import (
-    DONE,
-    INTERRUPTED,
-    NO_VALID_MAPPING,
-    answer,
-    complain,
-    make_console,
-    print_json,
-    show_status,
-    write_figure,
-)
+from accelsim import cli
 from accelsim.cli.inputs import (
     Inputs,
     check_constraints,
@@ -84,7 +74,7 @@ def spread_command(arguments: argparse.Namespace) -> int:
 
         return html.census_report(found[0], layers[0][0].architecture, layers[0][1])
 
-    answer(
+    cli.answer(
         arguments,
         document,
         lambda: census_report(found[0]) if len(found) == 1 else censuses_report(found),
@@ -92,10 +82,10 @@ def spread_command(arguments: argparse.Namespace) -> int:
         page=page,
     )
     for line in missing:
-        complain(line)
+        cli.complain(line)
     if found[-1].stop == "interrupted":
-        return INTERRUPTED
-    return NO_VALID_MAPPING if missing else DONE
+        return cli.INTERRUPTED
+    return cli.NO_VALID_MAPPING if missing else cli.DONE
 
 
 def take_census(arguments: argparse.Namespace, inputs: Inputs, einsum: Einsum) -> Census:
@@ -103,7 +93,7 @@ def take_census(arguments: argparse.Namespace, inputs: Inputs, einsum: Einsum) -
     from accelsim.population.census import census
 
     what = f"{einsum.name} on {inputs.architecture.name}"
-    with show_status(what, f"{what}: ", quiet=arguments.quiet) as on_progress:
+    with cli.show_status(what, f"{what}: ", quiet=arguments.quiet) as on_progress:
         return census(
             inputs.architecture,
             einsum,
@@ -126,7 +116,7 @@ def bound_command(arguments: argparse.Namespace) -> int:
     sized = [level.name for level in machine.levels[1:] if level.size_words is not None]
     level = arguments.level or next(iter(sized), "")
     roomy = with_room(machine, level, layer)
-    with show_status(layer.name, f"{layer.name}: ", quiet=arguments.quiet) as on_progress:
+    with cli.show_status(layer.name, f"{layer.name}: ", quiet=arguments.quiet) as on_progress:
         front = map_front(
             roomy,
             layer,
@@ -148,8 +138,8 @@ def bound_command(arguments: argparse.Namespace) -> int:
 
         return plot_bound(names, rows)
 
-    answer(arguments, {**names, "sizes": rows}, lambda: bound_report(names, rows), figure=figure)
-    return INTERRUPTED if front.stop == "interrupted" else DONE
+    cli.answer(arguments, {**names, "sizes": rows}, lambda: bound_report(names, rows), figure=figure)
+    return cli.INTERRUPTED if front.stop == "interrupted" else cli.DONE
 
 
 def explore_command(arguments: argparse.Namespace) -> int:
@@ -198,12 +188,12 @@ def explore_command(arguments: argparse.Namespace) -> int:
         from accelsim.show.plots.search import PLOTTED
 
         written.append(str(_sweep_picture(arguments, about["name"])))
-        write_figure(written[-1], PLOTTED[arguments.plot](shown, about))
+        cli.write_figure(written[-1], PLOTTED[arguments.plot](shown, about))
     brief = sweep_lines(about, rows, explored) if arguments.quiet else None
-    answer(arguments, {**about, "designs": shown}, report, *written, brief=brief)
+    cli.answer(arguments, {**about, "designs": shown}, report, *written, brief=brief)
     if explored is not None and explored.stop == "interrupted":
-        return INTERRUPTED
-    return DONE if any(row["status"] == "mapped" for row in rows) else NO_VALID_MAPPING
+        return cli.INTERRUPTED
+    return cli.DONE if any(row["status"] == "mapped" for row in rows) else cli.NO_VALID_MAPPING
 
 
 def _run(arguments: argparse.Namespace) -> Explored:
@@ -218,7 +208,7 @@ def _run(arguments: argparse.Namespace) -> Explored:
         where([], arguments.where, {each.name: each.values for each in sweep.parameters})
     folder = Path(arguments.output or f"{file_name(sweep.name)}_results")
     refuse_directory(folder)
-    console = make_console(stderr=True, quiet=arguments.quiet)
+    console = cli.make_console(stderr=True, quiet=arguments.quiet)
     with sweep_progress(console, sweep) as on_progress:
         return explore(
             sweep,
@@ -227,7 +217,7 @@ def _run(arguments: argparse.Namespace) -> Explored:
             scheduler=arguments.scheduler,
             on_progress=on_progress,
             on_cluster=lambda link: console.print(f"Dask dashboard: {link}", soft_wrap=True),
-            on_trouble=complain,
+            on_trouble=cli.complain,
         )
 
 
@@ -256,10 +246,10 @@ def plot_command(arguments: argparse.Namespace) -> int:
         raise KeyboardInterrupt
     written = [] if arguments.json and not arguments.output else _write(picture, arguments.width, arguments.output)
     if arguments.json:
-        print_json({"kind": arguments.kind, "files": [str(path) for path in written], "rows": picture.rows})
+        cli.print_json({"kind": arguments.kind, "files": [str(path) for path in written], "rows": picture.rows})
     else:
         sys.stdout.write("".join(f"Written to {path}\n" for path in written))
-    return DONE
+    return cli.DONE
 
 
 def _refuse_options(arguments: argparse.Namespace) -> None:

@@ -32,6 +32,7 @@ from accelsim.inputs import expression
 from accelsim.inputs.errors import AccelsimError, Unreadable
 from accelsim.inputs.expression import ExpressionError, Value
 from accelsim.inputs.library import hash_file, read_json
+from accelsim.results import output_schema as form
 from accelsim.results import to_json
 
 DESIGNS, RESULTS, SECONDS, ABOUT = "designs.parquet", "results.parquet", "seconds.parquet", "sweep.json"
@@ -51,6 +52,17 @@ _RESULT = {
 _POINT = {"point": "int", "choices": "text", "choice": "int"}
 """Columns of a joint front: a point of a design with the numbers of its mappings, a layer each; such a number."""
 _AGAIN = "start the sweep again to write it"
+_INPUTS = form.named(form.record(file=form.TEXT, sha256=form.TEXT))
+_ABOUT = form.record(
+    name=form.TEXT,
+    inputs=form.JsonKind({**_INPUTS.form, "required": ["architecture"]}),
+    objectives=form.rows(form.TEXT),
+    columns=form.JsonKind({**form.rows(form.word(*COLUMNS.values())).form, "minItems": 1}),
+    parameters=form.named(form.rows(form.TEXT)),
+    networks=form.named(form.NUMBER),
+    per=form.or_null(form.TEXT),
+)
+"""What the tables need of what `about` says."""
 _SECOND = {"design": "int", "network": "text", "layer": "text", "seconds": "float"}
 
 
@@ -225,30 +237,9 @@ def read_about(folder: str | PathLike[str]) -> dict[str, Any]:
         found = read_json(path)
     except Unreadable as error:
         raise AccelsimError(f"{error}; {_AGAIN}") from None
-    if not _says_a_sweep(found):
+    if form.misfits({**_ABOUT.form, "additionalProperties": True}, found):
         raise AccelsimError(f"{path}: this does not say what a sweep is; {_AGAIN}")
     return dict(found)
-
-
-def _says_a_sweep(found: object) -> bool:
-    """Whether a document has all that `about` says, each of its kind."""
-    match found:
-        case {
-            "name": str(),
-            "inputs": {"architecture": {"file": str()}},
-            "objectives": list(objectives),
-            "columns": [_, *_] as columns,
-            "parameters": dict(parameters),
-            "networks": dict(networks),
-            "per": str() | None,
-        }:
-            texts = [objectives, columns, *parameters.values()]
-            return (
-                all(isinstance(each, list) and all(isinstance(text, str) for text in each) for each in texts)
-                and set(columns) <= set(COLUMNS.values())
-                and all(type(weight) in (int, float) for weight in networks.values())
-            )
-    return False
 
 
 def stale(folder: str | PathLike[str]) -> str:

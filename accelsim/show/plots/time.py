@@ -71,17 +71,13 @@ def timeline_table(result: Result, einsum: Einsum, tiles: int | None = FIRST_TIL
     starts = [at - use for at in used[2:]]
 
     def instant(done: Fraction) -> Fraction | None:
-        return _instant(done * count, starts, use)
+        """When this share of all tiles is used, None if that is not shown; a tile ends before the wait for the next."""
+        tile = max(0, math.ceil(done * count) - 1)
+        return starts[tile] + (done * count - tile) * use if tile < len(starts) else None
 
     pauses = [pause for other in others for pause in _pauses(other, result, einsum, instant)]
     pauses += [pause for each in result.fills for pause in _waits(each, result, einsum, count, instant)]
     return _stopped(events, sorted(pauses, key=lambda pause: (pause[0], "drain" not in pause[3])))
-
-
-def _instant(tiles: Fraction, starts: Sequence[Fraction], use: Fraction) -> Fraction | None:
-    """When so many tiles are used; None if that is not shown. The end of a tile is before the wait for the next."""
-    tile = max(0, math.ceil(tiles) - 1)
-    return starts[tile] + (tiles - tile) * use if tile < len(starts) else None
 
 
 def _pauses(
