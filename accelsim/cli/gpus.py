@@ -335,9 +335,7 @@ def gpu_serve_command(arguments: argparse.Namespace) -> int:
             return serving_report(*told, points[0], mode.text)
         return sweep_report(*told, points, mode.text)
 
-    def page() -> str:
-        return serving_page(*told, points, mode.text)
-
+    page = partial(serving_page, *told, points, mode.text)
     answer(arguments, {**head, "points": rows}, report, figure=figure, page=page)
     return DONE
 

@@ -74,19 +74,17 @@ def _range(given: Fields) -> list[str]:
         return []
     (low, kind, unit), (high, high_kind, _), (width, width_kind, _) = ends[0], ends[1], move
     if by[0] == "step" and width_kind != kind:
-        problems.add(
-            given.entries["step"], f"is {expression.named(width_kind)}, and 'from' is {expression.named(kind)}"
-        )
+        given.wrong("step", f"is {expression.named(width_kind)}, and 'from' is {expression.named(kind)}")
     if by[0] == "factor" and (width_kind != expression.NUMBER or width <= 1):
-        problems.add(given.entries["factor"], "is no number above 1")
+        given.wrong("factor", "is no number above 1")
     if by[0] == "step" and width <= 0:
-        problems.add(given.entries["step"], "is not above 0")
+        given.wrong("step", "is not above 0")
     if by[0] == "factor" and low <= 0:
-        problems.add(given.entries["from"], "is not above 0, and a factor leads nowhere")
+        given.wrong("from", "is not above 0, and a factor leads nowhere")
     if kind != high_kind:
-        problems.add(given.entries["to"], f"is {expression.named(high_kind)}, and 'from' is {expression.named(kind)}")
+        given.wrong("to", f"is {expression.named(high_kind)}, and 'from' is {expression.named(kind)}")
     elif high < low:
-        problems.add(given.entries["to"], "is less than 'from'")
+        given.wrong("to", "is less than 'from'")
     if len(problems) > before:
         return []
     scale, _ = expression.quantity(f"1 {unit}")
@@ -97,7 +95,7 @@ def _range(given: Fields) -> list[str]:
         text = _decimal(value / scale)
         if text is None or len(found) >= MOST:
             what = f"has more than {MOST} values" if text else "leads to a value with endlessly many digits"
-            problems.add(given.entries[by[0]], what, "list the values")
+            given.wrong(by[0], what, "list the values")
             return []
         found.append(f"{text} {unit}".strip())
         value = value + width if by[0] == "step" else value * width
@@ -171,15 +169,10 @@ def constant_values(architecture: File, fixed: Mapping[str, str], networks: Sequ
     return {**alike, **parameter_values(architecture.path), **fixed}
 
 
-def read_networks(node: Node | None, beside: Path, problems: Problems, keys: Keys) -> list[Network]:
+def read_networks(items: Iterable[Node], beside: Path, problems: Problems, keys: Keys) -> list[Network]:
     """Read the workloads of a sweep, each with every mistake in its own file."""
-    if node is None or problems.unreadable(node):
-        return []
-    if not isinstance(node, ListNode) or not node.items:
-        problems.add(node, f"expected a list of workloads, got {describe(node)}", "such as [resnet50]")
-        return []
     found: list[Network] = []
-    for item in node.items:
+    for item in items:
         network = _network(item, beside, problems, keys)
         if network is not None and network.name in [other.name for other in found]:
             problems.add(item, f"two workloads are named {quoted(network.name)}")

@@ -27,7 +27,7 @@ from accelsim.inputs.constraints import Constraints, load_constraints, read_cons
 from accelsim.inputs.energy import EnergyEntry, EnergyTable
 from accelsim.inputs.errors import AccelsimError, NoValidMapping, SpecError
 from accelsim.inputs.fields import Fields, Key, Keys, keys_form, node_of
-from accelsim.inputs.source import ListNode, MapNode, Node, Problems, ScalarNode, describe
+from accelsim.inputs.source import ListNode, MapNode, Node, Problems
 from accelsim.inputs.units import RATES, QuantityError, Rate, listed, parse_energy, quantity_pattern
 from accelsim.inputs.workload import OPERATIONS, Einsum, Workload, sliced
 from accelsim.model.limits import LevelPort, least_bytes
@@ -41,18 +41,10 @@ OBJECTIVES = ("energy", "latency", "throughput")
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """One engine of a system.
+    """One engine of a system: its machine and, of a GPU, the `number_format` of its products.
 
-    Attributes
-    ----------
-    name : str
-    machine : Architecture or Gpu
-    number_format : str
-        Of a GPU's products.
-    operations : mapping of str to int
-        What it can do, and how many operations of its units a point takes.
-    constraints : Path or Node, optional
-        What mappings on a machine must look like: a file, or what stands in that of the system.
+    `operations`: what it can do, and how many operations of its units a point takes. `constraints`: what mappings on a
+    machine must look like, of a file, or what stands in that of the system.
     """
 
     name: str
@@ -132,18 +124,16 @@ class SystemResult:
         return found
 
 
-@fields.formed(forms.text(quantity_pattern(["pJ/bit", "fJ/bit", "nJ/bit"])))
-def _pj_per_bit(node: Node, problems: Problems) -> float | None:
+def _of_a_bit(text: str) -> float | None:
     try:
-        energy = parse_energy(node.text if isinstance(node, ScalarNode) else "")
+        energy = parse_energy(text)
     except QuantityError:
-        energy = None
-    if energy is None or not energy.per_bit:
-        problems.add(node, f"expected an energy of a bit, got {describe(node)}", "such as '0.5 pJ/bit'")
         return None
-    return float(energy.pj)
+    return float(energy.pj) if energy.per_bit else None
 
 
+_PER_BIT = forms.text(quantity_pattern(["pJ/bit", "fJ/bit", "nJ/bit"]))
+_pj_per_bit = fields.scalar(_PER_BIT, _of_a_bit, "an energy of a bit", "such as '0.5 pJ/bit'")
 _GIVEN = node_of(forms.either(fields.text.form, {"type": "object"}))
 _ENGINE: Keys = {
     "name": Key(fields.name, "its name, different from all others"),
@@ -170,7 +160,7 @@ _TOP: Keys = {
     "name": Key(fields.name, "its name"),
     "bandwidth": Key(fields.rate, "of the memory that the engines share", "unlimited", "GB/s"),
     "crossing": Key(node_of(keys_form(_CROSSING)), "what words cost that go from one engine to another", "nothing"),
-    "engines": Key(node_of(forms.sequence(keys_form(_ENGINE), least=1)), "the engines"),
+    "engines": Key(fields.items_of(keys_form(_ENGINE), "engines", least=1), "the engines"),
 }
 SYSTEM_FORM = keys_form(_TOP)
 """What may stand under `system`, as JSON Schema."""
@@ -194,23 +184,14 @@ def read_system(body: Node, path: Path, problems: Problems) -> System | None:
     before = len(problems)
     top = Fields(body, problems, _TOP)
     name, shared = top.value("name", ""), _per_second(top, "bandwidth")
-    node = top.get("crossing")
-    crossing = Fields(node, problems, _CROSSING) if node is not None else None
-    pj = float(crossing.value("energy", 0.0)) if crossing else 0.0
-    across = _per_second(crossing, "bandwidth") if crossing else None
-    engines: list[Engine] = []
-    listed_engines = top.get("engines")
-    if not isinstance(listed_engines, ListNode) or not listed_engines.items:
-        problems.add(listed_engines or body, f"expected a list of engines, got {describe(listed_engines or body)}")
-        return None
-    for item in listed_engines.items:
-        engine = _engine(Fields(item, problems, _ENGINE), path, problems)
-        if engine is not None and engine.name in [other.name for other in engines]:
-            problems.add(item, f"two engines are named '{engine.name}'")
-        engines += [engine] if engine is not None else []
+    crossing = top.inner("crossing", _CROSSING)
+    pj, across = float(crossing.value("energy", 0.0)), _per_second(crossing, "bandwidth")
+    node: ListNode | None = top.value("engines", None)
+    lines: dict[str, int] = {}
+    engines = [_engine(Fields(item, problems, _ENGINE), lines, path) for item in node.items] if node else []
     if len(problems) > before or not top.readable:
         return None
-    return System(name, tuple(engines), None if shared is None else shared / 8, pj, across)
+    return System(name, tuple(filter(None, engines)), None if shared is None else shared / 8, pj, across)
 
 
 def _per_second(owner: Fields, key: str) -> float | None:
@@ -219,26 +200,26 @@ def _per_second(owner: Fields, key: str) -> float | None:
     if rate is None:
         return None
     if rate.unit != "bit" or rate.time != "s":
-        owner.problems.add(owner.entries[key], "must be in bytes or bits a second", "write it like '204.8 GB/s'")
+        owner.wrong(key, "must be in bytes or bits a second", "write it like '204.8 GB/s'")
         return None
     return float(Fraction(rate.amount))
 
 
-def _engine(engine: Fields, path: Path, problems: Problems) -> Engine | None:
-    before = len(problems)
-    name, arch, gpu = engine.value("name", ""), engine.get("arch"), engine.value("gpu", "")
+def _engine(engine: Fields, lines: dict[str, int], path: Path) -> Engine | None:
+    problems, before = engine.problems, len(engine.problems)
+    name, arch, gpu = engine.once(lines, "engines"), engine.get("arch"), engine.value("gpu", "")
     if bool(arch) == bool(gpu):
         problems.add(engine.node, "an engine is one of a machine and a GPU", "write `arch: FILE` or `gpu: NAME`")
         return None
     usual = dict.fromkeys(OPERATIONS if arch else OPERATIONS[:1], 1)
     operations: dict[str, int] = engine.value("operations", usual)
     for word in sorted(operations.keys() - set(OPERATIONS)):
-        problems.add(engine.entries["operations"], f"'{word}' is no operation", f"operations: {listed(OPERATIONS)}")
+        engine.wrong("operations", f"'{word}' is no operation", f"operations: {listed(OPERATIONS)}")
     for key in ("set", "constraints"):
         if key in engine and gpu:
-            problems.add(engine.entries[key], "is for a machine, not for a GPU", f"leave `{key}` out")
+            engine.wrong(key, "is for a machine, not for a GPU", f"leave `{key}` out")
     if "dtype" in engine and arch:
-        problems.add(engine.entries["dtype"], "a machine takes words as wide as the layers have them", "leave it out")
+        engine.wrong("dtype", "a machine takes words as wide as the layers have them", "leave it out")
     if len(problems) > before:
         return None
     try:
@@ -255,10 +236,10 @@ def _engine(engine: Fields, path: Path, problems: Problems) -> Engine | None:
         problems.found.extend(error.problems)
         return None
     except AccelsimError as error:
-        problems.add(engine.entries["gpu" if gpu else "arch"], str(error))
+        engine.wrong("gpu" if gpu else "arch", str(error))
         return None
     if machine.clock_hz is None:
-        problems.add(engine.entries["arch"], f"{machine.name} has no clock, so that its cycles are no seconds")
+        engine.wrong("arch", f"{machine.name} has no clock, so that its cycles are no seconds")
         return None
     if len(problems) > before:
         return None
@@ -281,7 +262,7 @@ def _machine(engine: Fields, path: Path, problems: Problems) -> Architecture | N
     node = engine.entries["arch"]
     if isinstance(node, MapNode):
         if "set" in engine:
-            problems.add(engine.entries["set"], "is for a machine of a file", "write the values where they stand")
+            engine.wrong("set", "is for a machine of a file", "write the values where they stand")
         return read_architecture(node, path, problems)
     given = fields.text(node, problems)
     found = find_file(given, "arch", node, path, problems) if given else None

@@ -6,6 +6,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from os import PathLike
 from pathlib import Path
 
@@ -22,48 +23,27 @@ from accelsim.inputs.params import parameter_names
 from accelsim.inputs.source import ListNode, MapNode, Node, Problems, ScalarNode, describe
 from accelsim.inputs.units import AREA_UNITS, AREAS, listed, near_miss, quoted
 
-
-@formed(forms.text())
-def _one_value(node: Node, problems: Problems) -> str | None:
-    if isinstance(node, ScalarNode) and not node.empty:
-        return node.text.strip()
-    problems.add(node, f"expected one value, got {describe(node)}")
-    return None
-
-
-SETTINGS = fields.mapping_of(_one_value)
+SETTINGS = fields.mapping_of(fields.scalar(forms.text(), lambda text: text.strip() or None, "one value"))
 """Reader of parameters with one value each."""
+
+
+def _above_zero(kind: str, text: str) -> float | None:
+    """Number or quantity of a kind, above 0, in its base unit."""
+    value, found = expression.quantity(text)
+    return float(value) if found == kind and isinstance(value, Fraction) and value > 0 else None
 
 
 def _most(kind: str, example: str, known: Iterable[str]) -> Formed[float]:
     """Reader of a budget, such as an area, in its base unit."""
-
-    @formed(forms.quantity(known))
-    def read(node: Node, problems: Problems) -> float | None:
-        value, found = expression.quantity(node.text) if isinstance(node, ScalarNode) else ("", "")
-        if found == kind and isinstance(value, Fraction) and value > 0:
-            return float(value)
-        what = f"expected {expression.named(kind)} above 0, got {describe(node)}"
-        problems.add(node, what, f"write it like '{example}'")
-        return None
-
-    return read
+    expected, hint = f"{expression.named(kind)} above 0", f"write it like '{example}'"
+    return fields.scalar(forms.quantity(known), partial(_above_zero, kind), expected, hint)
 
 
+positive = fields.scalar(forms.fraction(0, 1e9), partial(_above_zero, expression.NUMBER), "a number above 0")
 BUDGETS: Keys = {
     "area": Key(_most("area", "5 mm2", AREA_UNITS), "designs above it are not mapped", "none", AREAS),
     "power": Key(_most("power", "300 mW", POWER_UNITS), "designs above it are not on the front", "none", "mW, W"),
 }
-
-
-def read_conditions(node: Node | None, kinds: Mapping[str, str], problems: Problems) -> list[Expression]:
-    """Read the conditions of a sweep; those with a mistake, which is reported, are left out."""
-    if node is None or problems.unreadable(node):
-        return []
-    if not isinstance(node, ListNode):
-        problems.add(node, f"expected a list of conditions, got {describe(node)}")
-        return []
-    return [found for item in node.items if (found := read_expression(item, kinds, problems)) is not None]
 
 
 def read_expression(
@@ -106,16 +86,6 @@ def dims(node: Node, problems: Problems) -> str | tuple[str, ...] | None:
     if isinstance(node, ListNode) and all(isinstance(item, ScalarNode) for item in node.items):
         return tuple(item.text for item in node.items if isinstance(item, ScalarNode))
     problems.add(node, f"expected a list of dimensions, or all, got {describe(node)}")
-    return None
-
-
-@formed(forms.fraction(0, 1e9))
-def positive(node: Node, problems: Problems) -> float | None:
-    """Read a number above 0."""
-    value, kind = expression.quantity(node.text) if isinstance(node, ScalarNode) else ("", "")
-    if kind == expression.NUMBER and isinstance(value, Fraction) and value > 0:
-        return float(value)
-    problems.add(node, f"expected a number above 0, got {describe(node)}")
     return None
 
 
@@ -198,18 +168,20 @@ _MAPPER: Keys = {
     "seconds": Key(positive, "limit of the search of each layer", "none", "s"),
     "constraints": Key(fields.text, "a file of constraints for all layers", "none"),
 }
-_WORKLOADS = forms.sequence(forms.either(fields.text.form, keys_form(_NETWORK)), least=1)
+_WORKLOADS = fields.items_of(forms.either(fields.text.form, keys_form(_NETWORK)), "workloads", least=1)
 _TOP: Keys = {
     "name": Key(fields.name, "name of the sweep, its plots and its folder", "that of the file"),
     "architecture": Key(fields.text, "a shipped name, or a path relative to the sweep file"),
     "set": Key(SETTINGS, "parameters of the architecture that are the same in all designs", "none"),
-    "workloads": Key(node_of(_WORKLOADS), "names or paths of workloads, or mappings"),
+    "workloads": Key(_WORKLOADS, "names or paths of workloads, or mappings"),
     "parameters": Key(
         node_of(forms.named(checking.VALUES_FORM)),
         "parameters of the architecture or of workloads: a list of values each, or a range",
     ),
     "conditions": Key(
-        node_of(forms.sequence(forms.text())), "only designs for which all hold, such as `pe.x * pe.y <= 256`", "none"
+        fields.items_of(forms.text(), "conditions"),
+        "only designs for which all hold, such as `pe.x * pe.y <= 256`",
+        "none",
     ),
     "area": Key(
         node_of(forms.text()), "area of a design as a formula of its parameters", "what the architecture tells", AREAS
@@ -266,9 +238,8 @@ def read_sweep(
     named = top.value("name", file.path.stem)
     given = top.value("architecture", "")
     architecture = checking.find_architecture(given, top.get("architecture"), file.path, problems) if given else None
-    networks = checking.read_networks(top.get("workloads"), file.path, problems, _NETWORK) if "workloads" in top else []
-    if top.readable and "workloads" not in top:
-        problems.add(body, "'workloads' is missing")
+    workloads: ListNode | None = top.value("workloads", None)
+    networks = checking.read_networks(workloads.items if workloads else (), file.path, problems, _NETWORK)
     parameters = _parameters(top)
     fixed: dict[str, str] = top.value("set", {})
     _refuse_unknown(top, architecture, networks, parameters, fixed)
@@ -276,13 +247,13 @@ def read_sweep(
     kinds = {name: expression.quantity(text)[1] for name, text in constants.items()}
     kinds |= {parameter.name: parameter.kind for parameter in parameters}
     sure = len(problems) == before  # a mistake in a name is reported once
-    conditions = read_conditions(top.get("conditions"), kinds, problems) if sure else []
+    written: ListNode | None = top.value("conditions", None)
+    several = [read_expression(item, kinds, problems) for item in written.items] if written and sure else []
     own = parameter_names(architecture.path) if architecture is not None else frozenset()
     of_machine = {name: kind for name, kind in kinds.items() if name in own}
     area = read_expression(top.get("area"), of_machine, problems, area=True) if sure else None
-    limits = top.get("budgets")
-    budgets = None if limits is None or problems.unreadable(limits) else Fields(limits, problems, BUDGETS)
-    most_area, most_power = (budgets.value(key, math.inf) if budgets else math.inf for key in BUDGETS)
+    budgets = top.inner("budgets", BUDGETS)
+    most_area, most_power = (budgets.value(key, math.inf) for key in BUDGETS)
     objectives: frozenset[str] = top.value("objectives", frozenset({"energy", "cycles"}))
     node = top.get("objectives")
     if isinstance(node, ListNode) and not node.items:
@@ -293,16 +264,12 @@ def read_sweep(
     strategy = top.value("strategy", "grid")
     designs: int | None = top.value("designs", 0) or None
     if strategy == "grid" and designs is not None:
-        problems.add(
-            top.entries["designs"], "a grid has as many designs as its values make", "write `strategy: random`"
-        )
+        top.wrong("designs", "a grid has as many designs as its values make", "write `strategy: random`")
     if strategy != "grid" and designs is None and "designs" not in top:
         problems.add(top.get("strategy") or body, f"'designs' is missing beside 'strategy: {strategy}'", "say how many")
     prune = top.value("prune", False)
     if prune and "power" in objectives:
-        problems.add(
-            top.entries["prune"], "no bound of the power is known before mapping", "leave `power` or `prune` out"
-        )
+        top.wrong("prune", "no bound of the power is known before mapping", "leave `power` or `prune` out")
     joint = top.value("joint", False) or joint
     share = float(top.value("within", 0.0)) if within is None else within
     if share > 1:
@@ -322,7 +289,7 @@ def read_sweep(
         return None
     return Sweep(
         name=named, file=file, architecture=architecture, fixed=fixed, constants=constants, networks=tuple(networks),
-        parameters=tuple(parameters), conditions=tuple(conditions), area=area, most_area_um2=most_area,
+        parameters=tuple(parameters), conditions=tuple(filter(None, several)), area=area, most_area_um2=most_area,
         most_power_w=most_power, objectives=tuple(o for o in OBJECTIVES if o in objectives), per=per, strategy=strategy,
         designs=designs, seed=top.value("seed", 0), prune=prune, joint=joint, within=share,
         wave=top.value("wave", WAVE), mapper=mapper, places=_places(top),
@@ -347,7 +314,7 @@ def _refuse_not_joint(
         top.problems.add(top.get("objectives") or body, "a joint front needs more than the area", "add `energy`")
     if strategy == "optuna":
         what = "a joint front is of a grid, or of a random choice of it"
-        top.problems.add(top.entries["strategy"], what, "write `strategy: random`, or leave `joint` out")
+        top.wrong("strategy", what, "write `strategy: random`, or leave `joint` out")
 
 
 def _places(top: Fields) -> dict[str, Mark]:
@@ -408,7 +375,7 @@ def _refuse_unknown(
     for network in networks:
         for name in sorted(network.overrides.keys() & {parameter.name for parameter in parameters}):
             what = f"{quoted(name)} is set for {network.name}, and stands under 'parameters' too"
-            top.problems.add(top.entries["workloads"], what)
+            top.wrong("workloads", what)
 
 
 def suited_objective(objectives: Collection[str]) -> str:
@@ -419,15 +386,12 @@ def suited_objective(objectives: Collection[str]) -> str:
 
 def _mapper(top: Fields, objectives: frozenset[str], beside: Path) -> Mapper:
     """Read what the mapper is asked; by default it makes small what the designs are judged by."""
-    default, node = suited_objective(objectives), top.get("map")
-    if node is None or top.problems.unreadable(node):
-        return Mapper(default)
-    requested = Fields(node, top.problems, _MAPPER)
-    objective = requested.value("objective", default)
+    requested = top.inner("map", _MAPPER)
+    objective = requested.value("objective", suited_objective(objectives))
     try:
         Objective.parse(objective)
     except AccelsimError as error:
-        top.problems.add(requested.entries["objective"], str(error))
+        requested.wrong("objective", str(error))
     seconds: float = requested.value("seconds", 0.0)
     given = requested.value("constraints", "")
     file = find_file(given, "constraints", requested.get("constraints"), beside, top.problems) if given else None

@@ -22,7 +22,7 @@ from accelsim.inputs.library import read_json, root
 from accelsim.inputs.mapping import MAPPING_FORM, leaves_remainder, read_mapping
 from accelsim.inputs.mapping import Mapping as LoopNest
 from accelsim.inputs.objective import Objective
-from accelsim.inputs.source import ListNode, Node, Problems, ScalarNode, compose_file, describe
+from accelsim.inputs.source import ListNode, Node, Problems, compose_file
 from accelsim.inputs.units import near_miss, parse_decimal
 from accelsim.inputs.workload import Einsum
 from accelsim.inputs.workload_reader import load_workload
@@ -126,14 +126,12 @@ class Verdict:
         return self.verdict in ("INVALID", "BEATS THE PROOF")
 
 
-@fields.formed({"type": "number"})
-def _number(node: Node, problems: Problems) -> float | None:
-    value = parse_decimal(node.text) if isinstance(node, ScalarNode) else None
-    if value is None:
-        problems.add(node, f"expected a number, got {describe(node)}")
+def _decimal(text: str) -> float | None:
+    value = parse_decimal(text)
     return None if value is None else float(value)
 
 
+_number = fields.scalar({"type": "number"}, _decimal, "a number")
 _ENTRY: Keys = {
     "problem": Key(fields.name, "a problem of the arena, such as `eyeriss/conv_3x3/energy`"),
     "space": Key(fields.one_of(SPACES), "the space that the mapping is of"),
