@@ -44,21 +44,12 @@ class EngineCosts:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """Runs of each layer on each engine, what that comes to, and what nothing falls below.
+    """Runs of each layer on each engine, what that comes to, and what nothing falls below."""
 
-    Attributes
-    ----------
-    runs : int64[L, E]
-    value, bound : float
-        Energy [pJ], or time [s] of a run or between two runs.
-    starts : tuple of float
-        When each layer starts [s], for latency.
-    """
-
-    runs: Ints
-    value: float
+    runs: Ints  # int64[L, E]
+    value: float  # energy [pJ], or time [s] of a run or between two runs
     bound: float
-    starts: tuple[float, ...] = ()
+    starts: tuple[float, ...] = ()  # when each layer starts [s], for latency
 
 
 def _on(engines: Sequence[int], costs: EngineCosts) -> Ints:

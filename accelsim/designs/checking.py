@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Context, Decimal, Inexact, localcontext
 from fractions import Fraction
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from accelsim.inputs import expression, fields, forms, library
 from accelsim.inputs.architecture import Architecture, load_architecture
 from accelsim.inputs.errors import AccelsimError, Problem, SpecError
 from accelsim.inputs.expression import Value
-from accelsim.inputs.fields import Fields, Key, Keys, keys_form, node_of
+from accelsim.inputs.fields import Fields, Key, Keys, keys_form
 from accelsim.inputs.forms import Form
 from accelsim.inputs.library import MODELS
 from accelsim.inputs.params import parameter_names, parameter_values, unknown_overrides
@@ -24,7 +25,15 @@ from accelsim.inputs.units import listed, near_miss, quoted
 from accelsim.inputs.workload import Einsum, Workload
 from accelsim.inputs.workload_reader import load_workload
 
-_VALUE, _OF = node_of(forms.text()), "that of the parameter"
+
+def _with_unit(text: str) -> tuple[Fraction, str, str] | None:
+    """Value of a quantity in its base unit, its kind, and the unit as written."""
+    value, kind = expression.quantity(text)
+    return (value, kind, expression.unit_of(text)) if isinstance(value, Fraction) else None
+
+
+_VALUE = fields.scalar(forms.text(), _with_unit, "a number, with its unit", "such as 4, or 32 KiB")
+_OF = "that of the parameter"
 _RANGE: Keys = {
     "from": Key(_VALUE, "first value of a range", unit=_OF),
     "to": Key(_VALUE, "largest value of a range", unit=_OF),
@@ -64,12 +73,12 @@ def read_values(node: Node, problems: Problems) -> list[str]:
 
 def _range(given: Fields) -> list[str]:
     problems, before = given.problems, len(given.problems)
-    ends = [_number(given, key) for key in ("from", "to")]
+    ends = [given.value(key, None) for key in ("from", "to")]
     by = [key for key in ("step", "factor") if key in given]
     if len(by) != 1:
         problems.add(given.node, "a range has a 'step' or a 'factor'", "such as {from: 1, to: 8, factor: 2}")
         return []
-    move = _number(given, by[0])
+    move = given.value(by[0], None)
     if ends[0] is None or ends[1] is None or move is None or len(problems) > before:
         return []
     (low, kind, unit), (high, high_kind, _), (width, width_kind, _) = ends[0], ends[1], move
@@ -102,34 +111,17 @@ def _range(given: Fields) -> list[str]:
     return found
 
 
-def _number(given: Fields, key: str) -> tuple[Fraction, str, str] | None:
-    """Value of an entry in its base unit, its kind, and the unit as written."""
-    node = given.get(key)
-    if node is None:
-        given.problems.add(given.node, f"'{key}' is missing")
-        return None
-    if given.problems.unreadable(node):
-        return None
-    text = node.text if isinstance(node, ScalarNode) else ""
-    value, kind = expression.quantity(text)
-    if not isinstance(value, Fraction):
-        given.problems.add(node, f"expected a number, with its unit, got {describe(node)}", "such as 4, or 32 KiB")
-        return None
-    return value, kind, expression.unit_of(text)
-
-
 def _decimal(value: Fraction) -> str | None:
     """Write a number exactly, or return None where its digits do not end.
 
     >>> _decimal(Fraction(1, 8)), _decimal(Fraction(12)), _decimal(Fraction(1, 3))
     ('0.125', '12', None)
     """
-    for digits in range(19):
-        if (value * 10**digits).denominator == 1:
-            whole = str(abs(int(value * 10**digits))).rjust(digits + 1, "0")
-            sign = "-" if value < 0 else ""
-            return sign + (f"{whole[:-digits]}.{whole[-digits:]}" if digits else whole)
-    return None
+    try:
+        with localcontext(Context(prec=60, traps=[Inexact])):
+            return f"{Decimal(value.numerator) / value.denominator:f}"
+    except Inexact:
+        return None
 
 
 def find_file(given: str, kind: str, node: Node | None, beside: Path, problems: Problems) -> File | None:

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from accelsim.designs.machines import Load, Machine
+from accelsim.designs.machines import Load, Machine, unlimited
 from accelsim.designs.pool import Workers
 from accelsim.designs.store import POLL_SECONDS, Explored, Joint, JointPoint, Record, SweepRun
 from accelsim.designs.work import FRONT
@@ -58,14 +58,9 @@ def strength(architecture: Architecture) -> tuple[str, tuple[float, ...]]:
         amounts += [math.inf if each is None else float(each) for each in (level.size_words, *rates)]
         amounts += [float(words) for _, words in parts] + [level.x.size, level.y.size]
         none = None if level.partition_words is None else dict.fromkeys(level.partition_words, 0)
-        bare.append(
-            replace(
-                level, size_words=None, partition_words=none, bandwidth=None, read_bandwidth=None,
-                write_bandwidth=None, network_bandwidth=None,
-                x=level.x if fixed else replace(level.x, size=1), y=level.y if fixed else replace(level.y, size=1),
-            )
-        )  # fmt: skip
-    rest = replace(architecture, levels=tuple(bare), sized={}, areas={})
+        x, y = (level.x, level.y) if fixed else (replace(level.x, size=1), replace(level.y, size=1))
+        bare.append(replace(level, size_words=None, partition_words=none, x=x, y=y))
+    rest = unlimited(replace(architecture, levels=tuple(bare), sized={}, areas={}))
     return content_hash(machine_content(rest)), tuple(amounts)
 
 

@@ -375,10 +375,7 @@ class Joint:
 class Explored:
     """What a run of a sweep leaves: each design that is finished, by its number, and why it ended.
 
-    Attributes
-    ----------
-    rows : list of dict
-        One for each design, as `designs.parquet` has them, ready for `accelsim.to_pandas`.
+    `rows` has one row for each design, as `designs.parquet` has them, ready for `accelsim.to_pandas`.
     """
 
     sweep: Sweep

@@ -265,24 +265,16 @@ def verify_rest(
     """
     made = {**document, **provenance_json(provenance), **machine_json(architecture), "accelsim": document["accelsim"]}
     if "layers" in document:
-        outcomes = [
-            network.LayerOutcome(
-                layer, search, entry.get("no_valid_mapping", ""), layer_limits(architecture, layer), _zeros_of(entry)
-            )
-            for layer, search, entry in zip(workload.layers, found, document["layers"], strict=False)
-        ]
+        outcomes = []
+        for layer, search, entry in zip(workload.layers, found, document["layers"], strict=False):
+            why_not, limits = entry.get("no_valid_mapping", ""), layer_limits(architecture, layer)
+            zeros = {key: entry[key] for key in ("sparse", "sparse_best") if key in entry}  # `verify_layer` compares it
+            outcomes.append(network.LayerOutcome(layer, search, why_not, limits, zeros))
         pairs = zip(document["layers"], network.network_rows(outcomes), strict=True)
         made |= {"workload": workload.name, "architecture": architecture.name}
-        made |= {
-            "total": network.network_totals(outcomes, workload.yields),
-            "layers": [{**old, **row} for old, row in pairs],
-        }
+        made |= {"total": network.network_totals(outcomes, workload.yields)}
+        made |= {"layers": [{**old, **row} for old, row in pairs]}
     return compare("origin, sums, energy table and area", dict(document), made)
-
-
-def _zeros_of(document: Mapping[str, Any]) -> dict[str, Any]:
-    """What a document says of zeros, which `verify_layer` compares."""
-    return {key: document[key] for key in ("sparse", "sparse_best") if key in document}
 
 
 def _check_zeros(task: Task, document: Mapping[str, Any], result: Result) -> Iterator[Check]:
