@@ -20,6 +20,7 @@ import accelsim
 import accelsim.search.mapper
 from accelsim.cli import main as cli
 from accelsim.cli.mapping import layer_folders
+from accelsim.importers.timeloop_comparison import CaseComparison
 from accelsim.inputs import library
 from accelsim.inputs.errors import NoValidMapping
 
@@ -465,16 +466,20 @@ def test_list__names_every_file_that_ships(run, kind):
 
 
 def test_validate__equal_records_end_with_0(run, monkeypatch):
-    from test_report import Case
-
-    found = [Case("a"), Case("b", compared=False, reason="imperfect factors")]
+    skipped = CaseComparison("b", compared=False, reason="imperfect factors", equal=True)
+    found = [CaseComparison("a", True, "", 12, equal=True, counts="whole execution"), skipped]
     monkeypatch.setattr("accelsim.importers.timeloop_comparison.validate_timeloop", lambda paths: found)
     code, out, _ = run("validate", "timeloop", "x")
     assert code == 0
-    assert "1 of 2 records compared (12 quantities): 1 equal, 0 different; 1 not compared" in out
-    found.append(Case("c", worst_what="cycles: ours 1, Timeloop's 2", worst_difference=0.5, equal=False))
-    assert run("validate", "timeloop", "x")[0] == 1
-    found[:] = [Case("b", compared=False, reason="imperfect factors")]
+    assert re.search(r"^a +equal quantities +whole execution +12 +12 +\+0.00 %$", out, re.MULTILINE)
+    assert "- 12 quantities of 1 of 2 records compared\n- not compared: b: imperfect factors\n" in out
+    found.append(CaseComparison("c", True, "", 12, 1, "cycles: ours 1, Timeloop's 2", 0.5))
+    code, out, _ = run("validate", "timeloop", "x")
+    assert (code, "c, equal quantities: cycles: ours 1, Timeloop's 2" in out) == (1, True)
+    found[2] = CaseComparison("d", compared=False, reason="cannot be read: no energies")
+    code, out, _ = run("validate", "timeloop", "x")
+    assert (code, "d, records that can be read: cannot be read: no energies" in out) == (1, True)
+    found[:] = [skipped]
     assert run("validate", "timeloop", "x")[0] == 1
 
 

@@ -37,25 +37,11 @@ from accelsim.show.report.mapping import headline, result_report
 from accelsim.show.report.network import network_report
 from accelsim.show.report.search import front_report, ranked_report, search_report
 from accelsim.show.report.tables import energies_report
-from accelsim.show.report.validation import checks_report, comparisons_report, verdict_line
+from accelsim.show.report.validation import checks_report, verdict_line
 from accelsim.show.table import Column, print_parts, print_table, rich_table
 
 GOLDEN = Path(__file__).parent / "golden"
 ARCHITECTURES = [path.stem for path in shipped("arch")]
-
-
-@dataclass
-class Case:
-    """A record that `validate` compared."""
-
-    name: str
-    compared: bool = True
-    reason: str = ""
-    quantities: int = 12
-    worst_what: str = ""
-    worst_difference: float = 0.0
-    equal: bool = True
-    counts: str = "whole execution"
 
 
 @dataclass
@@ -175,15 +161,6 @@ def test_energies__golden():
     rows, peaks = energy_rows(architecture), peak_rows(architecture)
     text = printed(energies_report(architecture.name, rows, peaks=peaks))
     check_golden("energies", text)
-
-
-def test_comparisons__golden():
-    cases = [
-        Case("equal"),
-        Case("skipped", compared=False, reason="imperfect factors"),
-        Case("wrong", worst_what="GLB Weights reads: ours 12, Timeloop's 13", worst_difference=1 / 13, equal=False),
-    ]
-    check_golden("comparisons", printed(comparisons_report(cases)))
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)

@@ -51,7 +51,7 @@ from accelsim.results import (
 from accelsim.results.cache import MapOptions
 from accelsim.results.explain import explain, explanation_json, refuse_large
 from accelsim.results.output import evaluation_json, read_mapping_json
-from accelsim.results.study import difference_rows, reference_paths, study_json
+from accelsim.results.study import difference_rows, study_json
 from accelsim.results.verifying import Check, Task, compare, refuse_other_forms, same_version, verify_layer, verify_rest
 from accelsim.search.mapper import map_einsum
 from accelsim.search.stopping import Budget
@@ -513,7 +513,7 @@ def validate_command(arguments: argparse.Namespace) -> int:
     from accelsim.importers.gemmini import best_of_layers, validate_gemmini
     from accelsim.importers.scalesim_comparison import scalesim_study
     from accelsim.importers.tileflow import validate_tileflow
-    from accelsim.importers.timeloop_comparison import USUAL, timeloop_study, validate_timeloop
+    from accelsim.importers.timeloop_comparison import timeloop_study
     from accelsim.show.report import validation as reports
 
     what, every = arguments.what, arguments.every
@@ -533,11 +533,6 @@ def validate_command(arguments: argparse.Namespace) -> int:
         document = reports.tileflow_json(validate_tileflow(arguments.paths))
         return _answer_rtl(arguments, "TileFlow", document, reports.tileflow_report)
     cli.refuse(arguments, why, "output")
-    if what == "timeloop" and not (arguments.json or arguments.csv):  # record by record
-        cases = validate_timeloop(reference_paths(arguments.paths, USUAL))
-        cli.print_report(reports.comparisons_report(cases))
-        compared = any(case.compared for case in cases)
-        return cli.DONE if compared and all(case.equal for case in cases) else cli.DIFFERS
     study = (timeloop_study if what == "timeloop" else scalesim_study)(arguments.paths)
     cli.answer(arguments, {"studies": [study_json(study)]}, lambda: reports.study_report(study, every=every))
     return cli.DIFFERS if study.unexplained or not study.figures else cli.DONE

@@ -22,6 +22,7 @@ from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.library import read_json, read_utf8
 from accelsim.inputs.mapping import Mapping, products
+from accelsim.inputs.units import listed
 from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.model.evaluate import evaluate
 from accelsim.model.result import Result
@@ -204,25 +205,30 @@ def validate_timeloop(paths: Sequence[str | Path]) -> list[CaseComparison]:
 
 
 def timeloop_study(paths: Sequence[str | Path] = ()) -> Study:
-    """Compare Timeloop's records; of each, how many quantities are equal.
+    """Compare Timeloop's records; of each, how many quantities are equal, and whether it can be read.
 
     Raises NoReferenceError if no path is given and the usual records are absent.
     """
     cases = validate_timeloop(reference_paths(paths, USUAL))
-    compared = [case for case in cases if case.compared]
-    excluded = Counter(case.reason for case in cases if not case.compared)
+    figures, excluded = [], dict[str, list[str]]()
+    for case in cases:
+        if case.compared:
+            many, equal = case.quantities, case.quantities - case.different
+            figures.append(Figure(case.name, "equal quantities", "", many, equal, 0.0, case.counts, case.worst_what))
+        elif case.equal:
+            excluded.setdefault(case.reason, []).append(case.name)
+        else:
+            figures.append(Figure(case.name, "records that can be read", "", 1, 0, 0.0, why=case.reason))
+    compared = sum(case.compared for case in cases)
+    left = (f"not compared: {listed(names)}: {reason}" for reason, names in sorted(excluded.items()))
     return Study(
         name="timeloop",
         about="counts, energy and cycles of the cost model beside Timeloop's, record by record",
         source="NVlabs/timeloop, commit 4cf6d4c, classic analysis",
-        figures=tuple(
-            Figure(case.name, "equal quantities", "", many, many - case.different, 0.0, why=case.worst_what)
-            for case in compared
-            for many in [case.quantities]
-        ),
+        figures=tuple(figures),
         notes=(
-            f"{sum(case.quantities for case in compared):,} quantities of {len(compared)} records",
-            *(f"not compared: {count} of {len(cases)} records: {reason}" for reason, count in sorted(excluded.items())),
+            f"{sum(case.quantities for case in cases):,} quantities of {compared} of {len(cases)} records compared",
+            *left,
         ),
     )
 

@@ -21,37 +21,9 @@ if TYPE_CHECKING:
     from accelsim.gpu.validation import GemmValidation
     from accelsim.importers.gemmini import BestOfLayer, GemminiCycles
     from accelsim.importers.tileflow import FusedCycles
-    from accelsim.importers.timeloop_comparison import CaseComparison
 
 MOST_FIGURES = 60
 """So many figures are printed one by one unless all are asked for."""
-
-
-def comparisons_report(cases: Sequence[CaseComparison]) -> Iterator[Piece]:
-    """Each record that was compared, those that were not with the reason, and how many are equal."""
-    columns = (
-        Column("case", "name", fold=True),
-        Column("quantities", lambda row: row["quantities"] if row["compared"] else None),
-        Column("largest difference", lambda row: f"{row['worst_difference']:.2g}" if row["compared"] else None),
-        Column("verdict", lambda row: row, _verdict, fold=True),
-    )
-    yield Table("cases", columns, [asdict(case) for case in cases])
-    compared = [case for case in cases if case.compared]
-    different = sum(not case.equal for case in compared)
-    quantities = sum(case.quantities for case in compared)
-    yield ""
-    yield bold(
-        f"{len(compared)} of {len(cases)} records compared ({quantities:,} quantities): "
-        f"{len(compared) - different} equal, {different} different; {len(cases) - len(compared)} not compared"
-    )
-
-
-def _verdict(row: Row) -> Text:
-    if not row["compared"]:
-        return Text(f"not compared: {row['reason']}", style="dim" if row["equal"] else "bold red")
-    if row["equal"]:
-        return Text(f"equal ({row['counts']})" if row["counts"] else "equal")
-    return Text(f"DIFFERS: {row['worst_what']}", style="bold red")
 
 
 def study_report(study: Study, *, every: bool = False) -> Iterator[Piece]:
