@@ -104,7 +104,7 @@ class Energy:
 
 
 def near_miss(word: str, words: Iterable[str], what: str = "") -> str:
-    """Hint that names the known word closest to a misspelt one, or all as `what`, or nothing; leading dashes are left out.
+    """Hint that names the known word closest to a misspelt one, or all as `what`; dashes in front do not count.
 
     >>> near_miss("bandwith", ["bandwidth", "size"]), near_miss("q", ["bandwidth", "size"], "keys")
     ("did you mean 'bandwidth'?", 'keys: bandwidth, size')
