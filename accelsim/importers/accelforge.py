@@ -12,7 +12,6 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence, Set
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from accelsim.importers.accelforge_arrays import (
@@ -38,8 +37,7 @@ from accelsim.importers.accelforge_arrays import (
 from accelsim.importers.accelforge_loops import constraints_of, mapping_of
 from accelsim.importers.accelforge_workload import BITS, ROLE_NAMES, Layer, read_workload
 from accelsim.importers.documents import Document, Map, Seq, parse, refuse
-from accelsim.importers.foreign import Foreign, Note, Tagged, read_foreign, variable_value, yaml_text
-from accelsim.importers.templates import read_document
+from accelsim.importers.foreign import Foreign, Note, Tagged, read_documents, read_foreign, yaml_text
 from accelsim.importers.values import (
     FormulaError,
     Value,
@@ -88,33 +86,41 @@ def convert(documents: Sequence[Document]) -> Foreign:
     """
     notes: list[Note] = []
     bodies = [document.body for document in documents if isinstance(document.body, Map)]
+    workload, layers, machine, architecture = _read(bodies, notes)
+    axes = machine.axes if machine else []
+    constraints = constraints_of(axes, layers, architecture, notes)
+    asked = _one(bodies, "mapping")
+    mapping = None if asked is None else mapping_of(asked, architecture, axes, layers, notes)
+    energies = ""
+    if architecture:
+        energies = "the actions of the components."
+        parts = (*architecture["levels"], architecture["compute"])
+        if modelled := [part["name"] for part in parts if "energy" not in part]:
+            energies = f"accelsim's component models for {listed(modelled)}; the actions of all other components."
+    return Foreign(architecture, workload, mapping, constraints, energies, tuple(notes))
+
+
+def _read(
+    bodies: Sequence[Map], notes: list[Note]
+) -> tuple[dict[str, Any] | None, list[Layer], AccelForgeMachine | None, dict[str, Any] | None]:
+    """Workload and its layers, and machine and its architecture, as far as the files have them."""
     workload, layers = None, list[Layer]()
     of_layers = _without_own_workload(bodies, notes)
-    found = _one(of_layers, "workload")
+    found, arch = _one(of_layers, "workload"), _one(bodies, "arch")
     if found is not None:
         workload, layers = read_workload(found, _one(of_layers, "renames"), notes)
-    architecture, axes, modelled = None, list[SpatialAxis](), list[str]()
-    arch = _one(bodies, "arch")
-    if arch is not None:
-        nodes = _nodes(arch, notes)  # refused before anything of it is worked out
-        workload, layers = _of_one_unit(nodes, workload, layers, notes)
-        nodes = _enabled(nodes, layers, notes)
-        machine = AccelForgeMachine(_variables([arch, *bodies], _widths(layers), nodes), notes)
-        machine.kept |= _tensor_sets(layers, machine.kept.keys())
-        architecture, axes = _architecture(arch, nodes, machine), machine.axes
-        modelled = [part["name"] for part in (*architecture["levels"], architecture["compute"]) if "energy" not in part]
-        sized = [node for node in nodes if not layers and "bits_per_value" in str(node.get("size"))]
-        what = f"of {{}} is worked out for values of {BITS} bit; import it with a workload that has others"
-        notes += [Note(node.where("size"), "size", what.format(node.get("name"))) for node in sized]
-    constraints = constraints_of(axes, layers, architecture, notes)
-    mapping = None
-    asked = _one(bodies, "mapping")
-    if asked is not None:
-        mapping = mapping_of(asked, architecture, axes, layers, notes)
-    energies = "the actions of the components." if architecture else ""
-    if modelled:
-        energies = f"accelsim's component models for {listed(modelled)}; the actions of all other components."
-    return Foreign(architecture, workload, mapping, constraints, energies, tuple(notes))
+    if arch is None:
+        return workload, layers, None, None
+    nodes = _nodes(arch, notes)  # refused before anything of it is worked out
+    workload, layers = _of_one_unit(nodes, workload, layers, notes)
+    nodes = _enabled(nodes, layers, notes)
+    machine = AccelForgeMachine(_variables([arch, *bodies], _widths(layers), nodes), notes, nodes)
+    machine.kept |= _tensor_sets(layers, machine.kept.keys())
+    architecture = _architecture(arch, machine)
+    sized = [node for node in nodes if not layers and "bits_per_value" in str(node.get("size"))]
+    what = f"of {{}} is worked out for values of {BITS} bit; import it with a workload that has others"
+    notes += [Note(node.where("size"), "size", what.format(node.get("name"))) for node in sized]
+    return workload, layers, machine, architecture
 
 
 def _one(bodies: Sequence[Map], key: str) -> Map | None:
@@ -230,10 +236,11 @@ def _enabled(nodes: Sequence[Map], layers: Sequence[Layer], notes: list[Note]) -
     return found
 
 
-def _architecture(arch: Map, nodes: Sequence[Map], machine: AccelForgeMachine) -> dict[str, Any]:
-    """Architecture of some nodes; the machine takes up its levels and the axes of its fanouts."""
+def _architecture(arch: Map, machine: AccelForgeMachine) -> dict[str, Any]:
+    """Architecture of a machine, which takes up its levels and the axes of its fanouts."""
     note_others(arch, {"nodes", "variables", "extra_attributes_for_all_component_models"}, _LEFT, machine.notes)
-    tags, levels, kept = [node.tag for node in nodes], machine.levels, machine.kept
+    nodes, levels, kept = machine.nodes, machine.levels, machine.kept
+    tags = [node.tag for node in nodes]
     arrays = "!Toll" in tags
     for node in nodes:
         settle_actions(node, machine, arrays=arrays)
@@ -526,21 +533,13 @@ def export_accelforge(paths: Sequence[str], mapping: str, variables: Mapping[str
         raise AccelsimError("expected AccelForge's own files of an architecture and a workload, and then the mapping")
     ours = load_architecture({"architecture": made.architecture})
     nest = load_mapping(mapping, ours, load_workload({"workload": made.workload}).layers[0])
-    folders = dict.fromkeys(Path(path).resolve().parent for path in paths)
-    values = {name: variable_value(text) for name, text in variables.items()}
-    documents = [read_document(path, folders, values) for path in paths]
-    bodies, notes = [one.body for one in documents if isinstance(one.body, Map)], list[Note]()
-    arch, workload = _one(bodies, "arch"), _one(bodies, "workload")
-    layers = [] if workload is None else read_workload(workload, _one(bodies, "renames"), notes)[1]
-    if arch is None or len(layers) != 1:
+    bodies = [document.body for document in read_documents(paths, variables) if isinstance(document.body, Map)]
+    _, layers, machine, _ = _read(bodies, [])
+    if machine is None or len(layers) != 1:
         raise AccelsimError("a mapping of AccelForge needs its own architecture and its workload of one Einsum")
-    nodes = _enabled(_nodes(arch, notes), layers, notes)
-    machine = AccelForgeMachine(_variables([arch, *bodies], _widths(layers), nodes), notes)
-    machine.kept |= _tensor_sets(layers, machine.kept.keys())
-    _architecture(arch, nodes, machine)
     if nest.imperfect or nest.padded:
         raise AccelsimError("AccelForge has no form for loops with remainders or padded bounds here")
-    written = {plain_name(value(node, "name", str)): value(node, "name", str) for node in nodes}
+    written = {plain_name(value(node, "name", str)): value(node, "name", str) for node in machine.nodes}
     left, found, before = dict(layers[0].dims), list[Tagged](), False
     for node in nest.levels:
         if not node.keep and node.temporal and not before:
@@ -558,9 +557,9 @@ def export_accelforge(paths: Sequence[str], mapping: str, variables: Mapping[str
             more = {"name": str(of[0].table.get("name")), "component": of[0].node} if place else {}
             found.append(Tagged("!Spatial" if place else "!Temporal", {**loops, **more}))
         before = bool(spread)
-    found.append(Tagged("!Compute", {"einsum": layers[0].name, "component": str(nodes[-1].get("name"))}))
+    found.append(Tagged("!Compute", {"einsum": layers[0].name, "component": str(machine.nodes[-1].get("name"))}))
     text = yaml_text({"mapping": {"nodes": found}})
-    again = convert([*documents, parse(text, "mapping.yaml")])
+    again = convert([*read_documents(paths, variables), parse(text, "mapping.yaml")])
     if not again.lacks():
         ours, layer, theirs = again.loaded()
         each = [evaluate(ours, layer, one) for one in (nest, theirs)]

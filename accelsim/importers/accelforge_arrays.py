@@ -59,7 +59,7 @@ def _named_sets() -> dict[str, frozenset[str]]:
 
 @dataclass
 class AccelForgeMachine:
-    """A machine that is read: values of names in formulas, and its levels and the axes of their fanouts so far.
+    """A machine that is read: values of names in formulas, its nodes, its levels and the axes of their fanouts so far.
 
     `word` are the bits of a word; `clock_hz` is the rate by which an instance leaks; `kept` are sets of roles by name:
     those of AccelForge, and what each memory keeps.
@@ -67,6 +67,7 @@ class AccelForgeMachine:
 
     names: Mapping[str, Value]
     notes: list[Note]
+    nodes: Sequence[Map]
     word: int = 8
     clock_hz: float = 1.0
     kept: dict[str, frozenset[str]] = field(default_factory=_named_sets)

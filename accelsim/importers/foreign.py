@@ -235,9 +235,7 @@ def read_foreign(
         What of them could be converted, and what could not.
     """
     names = [str(path) for path in paths]
-    folders = dict.fromkeys(Path(name).resolve().parent for name in names)
-    values = {name: variable_value(text) for name, text in (variables or {}).items()}
-    documents = [read_document(name, folders, values) for name in names]
+    documents = read_documents(names, variables or {})
     if kind is None:
         found = {document.path: kind_of(document) for document in documents if not document.path.endswith(MODELS)}
         kinds = sorted(set(filter(None, found.values())))
@@ -277,7 +275,14 @@ def _check(made: Foreign, documents: Sequence[Document]) -> None:
             raise AccelsimError(f"{where}: no valid {kind} comes of it: {wrong}") from None
 
 
-def variable_value(text: str) -> Any:
+def read_documents(paths: Sequence[str], variables: Mapping[str, str]) -> list[Document]:
+    """Read files that may include what stands in and below each other's folders."""
+    folders = dict.fromkeys(Path(path).resolve().parent for path in paths)
+    values = {name: _variable_value(text) for name, text in variables.items()}
+    return [read_document(path, folders, values) for path in paths]
+
+
+def _variable_value(text: str) -> Any:
     """Value of a variable as it is written: a number, a truth value, or a word."""
     if text in ("true", "false", "True", "False"):
         return text.lower() == "true"

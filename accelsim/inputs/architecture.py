@@ -15,29 +15,33 @@ from accelsim.inputs.energy import (
     AREA,
     COMPONENT,
     AreaEntry,
-    Component,
-    ComponentFigures,
     EnergyEntry,
     EnergyTable,
     Estimator,
+    PartFigures,
     own_energy_keys,
     read_component,
 )
 from accelsim.inputs.energy.estimators import ESTIMATOR_FORM, read_estimator
 from accelsim.inputs.errors import AccelsimError
-from accelsim.inputs.fields import Fields, Key, Keys, Source, by_role, formed, keys_form, node_of
+from accelsim.inputs.fields import Fields, Key, Keys, Source, formed, keys_form, node_of
 from accelsim.inputs.forms import Form
 from accelsim.inputs.level_features import (
+    BANDWIDTHS,
     COMPRESSION,
     DMA,
+    SIZE,
     SYSTOLIC,
     Dma,
     Systolic,
+    read_bandwidth,
+    read_bandwidths,
     read_compression,
     read_dma,
+    read_size,
     read_systolic,
 )
-from accelsim.inputs.source import ListNode, MapNode, Node, Problems, describe
+from accelsim.inputs.source import ListNode, MapNode, Node, Problems
 from accelsim.inputs.sparsity import (
     COMPUTE_ACTIONS,
     COMPUTE_SPARSITY,
@@ -50,14 +54,11 @@ from accelsim.inputs.sparsity import (
     read_sparsity,
     with_metadata,
 )
-from accelsim.inputs.units import RATES, SIZES, Rate, decimal, listed
+from accelsim.inputs.units import RATES, SIZES, decimal, listed
 from accelsim.inputs.workload import ROLES, Einsum, Tensor
 
 OVERLAPS = ("all", "steady", "none")
 """What of the fills and drains of a level overlaps with computing; in a steady state all but the first and last."""
-
-
-_BANDWIDTHS = ("bandwidth", "read_bandwidth", "write_bandwidth")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,7 @@ class Level:
     sparsity: LevelSparsity | None = None
 
     def __post_init__(self) -> None:
-        for name in (*_BANDWIDTHS, "network_bandwidth"):
+        for name in (*BANDWIDTHS, "network_bandwidth"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, decimal(getattr(self, name)))
         object.__setattr__(self, "compression", {role: decimal(share) for role, share in self.compression.items()})
@@ -258,8 +259,6 @@ _NETWORK_ACTIONS = ("transfer",)
 _OWN_NETWORK_ACTIONS = ("return", "hop")
 """Energies that no estimator gives."""
 _ROLES = fields.set_of(fields.one_of(ROLES, "a role"))
-_PARTITIONS = by_role(fields.positive_size_bits, "capacity of one instance for the partition", "bypassed", SIZES)
-_SIZE = node_of(forms.either(fields.positive_size_bits.form, keys_form(_PARTITIONS)))
 
 
 @formed(forms.either(fields.boolean.form, _ROLES.form))
@@ -310,9 +309,7 @@ _COMPUTE_ENERGIES = own_energy_keys((*_COMPUTE_ACTIONS, *COMPUTE_ACTIONS))
 _LEVEL: Keys = {
     "name": Key(fields.name, "its name, different from all others"),
     **COMPONENT,
-    "size": Key(
-        _SIZE, "capacity of one instance: shared, or by role", "required; unlimited for the first level", SIZES
-    ),
+    "size": Key(SIZE, "capacity of one instance: shared, or by role", "required; unlimited for the first level", SIZES),
     "word": Key(
         fields.positive_size_bits, "storage granule: an element of b bits takes ceil(b / word) words", unit=SIZES
     ),
@@ -374,30 +371,6 @@ _TOP: Keys = {
 ARCHITECTURE_FORM: Form = keys_form(_TOP)
 """What may stand under `architecture`, as JSON Schema."""
 _STANDARD = Level("", "")
-_Energies = dict[tuple[str, str, str], EnergyEntry]
-
-
-@dataclass(frozen=True, slots=True)
-class _Machine:
-    """What every level needs to know of the architecture around it; the last three take up what is read."""
-
-    clock_hz: Fraction | None
-    technology: str
-    estimator: Estimator | None
-    estimator_given: bool
-    energies: _Energies
-    areas: dict[str, AreaEntry]
-    sized: dict[str, Granules]
-
-    def part(self, name: str, actions: tuple[str, ...], bits: Mapping[str, int]) -> Component:
-        """Component of this machine; the class and the rest of it stand in the file."""
-        clock_hz = None if self.clock_hz is None else float(self.clock_hz)
-        return Component(name, "", self.technology, {}, actions, bits, {}, clock_hz)
-
-    def take(self, name: str, figures: ComponentFigures) -> None:
-        """Take up what a part of that name costs."""
-        self.energies.update({(name, *key): entry for key, entry in figures.energies.items()})
-        self.areas.update({name: figures.area} if figures.area else {})
 
 
 def load_architecture(
@@ -444,7 +417,7 @@ def read_architecture(
     if ("technology" in top and not technology) or ("clock" in top and not clock_hz):
         estimator = None  # what cannot be read is reported already, and is not missing
     some_clock = clock_hz or (Fraction(1) if "clock" in top else None)
-    machine = _Machine(some_clock, technology, estimator, "energy_table" in top, {}, {}, {})
+    machine = PartFigures(some_clock, technology, estimator, "energy_table" in top)
     levels = _levels(top, machine)
     sliced = top.inner("slices", _SLICES)
     compute = Compute()
@@ -468,7 +441,7 @@ def read_architecture(
     )
 
 
-def _levels(top: Fields, machine: _Machine) -> list[Level]:
+def _levels(top: Fields, machine: PartFigures) -> list[Level]:
     node: ListNode | None = top.value("levels", None)
     if node is None:
         return []
@@ -484,7 +457,7 @@ def _levels(top: Fields, machine: _Machine) -> list[Level]:
     return levels
 
 
-def _level(level: Fields, name: str, machine: _Machine, *, first: bool) -> Level:
+def _level(level: Fields, name: str, machine: PartFigures, *, first: bool) -> Level:
     """Read a level of that name; after a report the value that stands in is of no importance."""
     before = len(level.problems)
     component = level.value("class", "storage")
@@ -499,22 +472,21 @@ def _level(level: Fields, name: str, machine: _Machine, *, first: bool) -> Level
         level.wrong("bypass", "the first level keeps everything", "leave `bypass` out")
     if first:
         keep, bypass = frozenset(ROLES), frozenset()
-    size_words, partition_words = _size(level, word_bits, first=first, stores_nothing=bypass == frozenset(ROLES))
+    size_words, partition_words = read_size(level, word_bits, first=first, stores_nothing=bypass == frozenset(ROLES))
     if partition_words is not None:
         for role in sorted(keep - partition_words.keys()):
             level.wrong("size", f"{role} is kept but has no partition", f"add `{role}: …` to the size")
         bypass |= frozenset(ROLES) - partition_words.keys()
     fanout = level.inner("fanout", _FANOUT)
     array = read_systolic(fanout)
-    efficiency: Fraction = level.value("efficiency", Fraction(1))
-    plain |= {key: _bandwidth(level, key, word_bits, machine, efficiency) for key in _BANDWIDTHS}
+    plain |= read_bandwidths(level, word_bits, machine.clock_hz)
     read = Level(
         name=name,
         component=component,
         word_bits=word_bits,
         size_words=size_words,
         partition_words=partition_words,
-        network_bandwidth=_bandwidth(fanout, "bandwidth", word_bits, machine, Fraction(1)),
+        network_bandwidth=read_bandwidth(fanout, "bandwidth", word_bits, machine.clock_hz),
         link_transfers=fanout.value("link_transfers", False),
         keep=keep,
         bypass=bypass,
@@ -532,7 +504,6 @@ def _level(level: Fields, name: str, machine: _Machine, *, first: bool) -> Level
     if "overlap" in level and (first or "dma" in level):
         why = "nothing fills the first level" if first else "its `dma` says what overlaps"
         level.wrong("overlap", why, "leave `overlap` out")
-    _check_bandwidths(level)
     bits = dict.fromkeys(("read", "write", "update"), word_bits * read.block_size)
     needed = [(role, action) for role in ROLES if role not in read.bypass for action in ("read", "write")]
     partitions = {role: words * word_bits for role, words in (partition_words or {}).items()}
@@ -549,66 +520,13 @@ def _level(level: Fields, name: str, machine: _Machine, *, first: bool) -> Level
         written = energy.entries if isinstance(energy := level.get("energy"), MapNode) else {}
         if any(action not in written or entry.formula for (_, action), entry in own.energies.items()):
             machine.sized[name] = _granules(read)
-        _check_needed(level, name, [*needed, *needed_energies(read.sparsity)], machine)
+        machine.check(level, name, [*needed, *needed_energies(read.sparsity)])
         if machine.estimator is not None and machine.estimator.complete:
-            _check_needed(level, name, [("*", "leak")] if needed else [], machine)
+            machine.check(level, name, [("*", "leak")] if needed else [])
             links = {role for role, action in across.energies if action == "hop"}
             moved = [(role, "transfer") for role in ROLES if links.isdisjoint({role, "*"})]
-            _check_needed(level, network, moved * (read.fanout > 1), machine)
+            machine.check(level, network, moved * (read.fanout > 1))
     return read
-
-
-def _size(
-    level: Fields, word_bits: int, *, first: bool, stores_nothing: bool
-) -> tuple[int | None, dict[str, int] | None]:
-    """Capacity [words] shared by all tensors, or by role; a level that stores nothing needs none."""
-    node = level.get("size")
-    if node is None and not first and level.readable and not stores_nothing:
-        hint = "only the first level may be unlimited: the list begins with the outermost"
-        level.problems.add(level.node, "'size' is missing", hint)
-    if node is None or level.problems.unreadable(node):
-        return None, None
-    if not isinstance(node, MapNode):
-        return _words(node, word_bits, level.problems), None
-    partitions = Fields(node, level.problems, _PARTITIONS)
-    if not node.entries:
-        level.problems.add(node, "expected a size, or one for each role, got an empty mapping")
-    sizes = {role: _words(partitions.entries[role], word_bits, level.problems) for role in ROLES if role in partitions}
-    return None, {role: words for role, words in sizes.items() if words is not None}
-
-
-def _words(node: Node, word_bits: int, problems: Problems) -> int | None:
-    bits = None if problems.unreadable(node) else fields.positive_size_bits(node, problems)
-    if bits is not None and bits < word_bits:
-        problems.add(node, f"{describe(node)} is less than one word of {word_bits} bit")
-        return None
-    return None if bits is None else bits // word_bits
-
-
-def _bandwidth(level: Fields, key: str, word_bits: int, machine: _Machine, efficiency: Fraction) -> Fraction | None:
-    """Bandwidth that one instance reaches [words/cycle]."""
-    node = level.get(key)
-    rate: Rate | None = level.value(key, None)
-    if node is None or rate is None:
-        return None
-    words = rate.words_per_cycle(word_bits, machine.clock_hz)
-    if words is None:
-        what = f"{describe(node)} is per second, but the architecture has no clock"
-        level.problems.add(node, what, "add `clock: 1 GHz`, or write it per cycle")
-        return None
-    return words * efficiency
-
-
-def _check_bandwidths(level: Fields) -> None:
-    given = [key for key in ("read_bandwidth", "write_bandwidth") if key in level]
-    if "efficiency" in level and not given and "bandwidth" not in level:
-        level.wrong("efficiency", "stands without a bandwidth", "add `bandwidth: …`")
-    if "bandwidth" in level and given:
-        what = f"stands beside '{given[0]}'"
-        level.wrong("bandwidth", what, "write `bandwidth`, or `read_bandwidth` and `write_bandwidth`")
-    elif len(given) == 1:
-        other = "write_bandwidth" if given[0] == "read_bandwidth" else "read_bandwidth"
-        level.wrong(given[0], f"'{other}' is missing beside it")
 
 
 def _axis(fanout: Fields, key: str, array: Systolic | None) -> Axis:
@@ -623,7 +541,7 @@ def _axis(fanout: Fields, key: str, array: Systolic | None) -> Axis:
     return Axis(axis.value("size", 1), *own)
 
 
-def _compute(node: Node, machine: _Machine, level_names: set[str], problems: Problems) -> Compute:
+def _compute(node: Node, machine: PartFigures, level_names: set[str], problems: Problems) -> Compute:
     before = len(problems)
     compute = Fields(node, problems, _COMPUTE)
     name = compute.value("name", "MAC")
@@ -635,30 +553,8 @@ def _compute(node: Node, machine: _Machine, level_names: set[str], problems: Pro
     sparsity = read_compute_sparsity(compute)
     if len(problems) == before and compute.readable:
         machine.take(name, own)
-        _check_needed(compute, name, [("*", "compute")], machine)
+        machine.check(compute, name, [("*", "compute")])
     return Compute(name, component, cycles_per_mac, compute.value("holds", frozenset()), sparsity)
-
-
-def _check_needed(part: Fields, name: str, needed: list[tuple[str, str]], machine: _Machine) -> None:
-    """Report each action that needs an energy and has none."""
-    if machine.estimator_given and machine.estimator is None:  # it could not be read, which is reported already
-        return
-    table = EnergyTable(machine.energies)
-    missing = [(role, action) for role, action in needed if table.find(name, role, action) is None]
-    for action in dict.fromkeys(action for _, action in missing):
-        roles = [role for role, its_action in missing if its_action == action]
-        whose = "" if roles in (["*"], list(ROLES)) else f" of {listed(roles)}"
-        estimator = machine.estimator
-        why = f"the energy table '{estimator.name}' has none either" if estimator else "there is no energy table"
-        hint = f"add `energy: {{{action}: … pJ}}`"
-        if estimator and "class" not in part:
-            why = f"no `class` to find it by in the energy table '{estimator.name}'"
-            hint = f"add `class: …`, or `energy: {{{action}: … pJ}}`"
-        what = f"no energy for '{action}'{whose} here, and {why}"
-        hint += "" if estimator else ", or `energy_table: components` to the architecture for estimates of all parts"
-        if action == "transfer":
-            hint = "give the `fanout` a `class` (wire, network), or `energy: {transfer: 0 pJ, source: …}`"
-        part.problems.add(part.node, what, hint)
 
 
 def _check_links(levels: Sequence[Level], nodes: Sequence[MapNode], problems: Problems) -> None:

@@ -1,4 +1,6 @@
-"""Compression of what a storage level holds: the share of the raw bits that is left, by role of the tensor.
+"""Sizes and bandwidths of a level.
+
+Compression of what a storage level holds: the share of the raw bits that is left, by role of the tensor.
 
 Systolic arrays in an architecture: a fanout whose instances pass operands and partial sums to their neighbours.
 
@@ -15,10 +17,14 @@ from typing import Any
 
 from accelsim.inputs import fields, forms
 from accelsim.inputs.fields import Fields, Key, Keys, by_role, formed, keys_form, node_of
-from accelsim.inputs.source import Node, Problems, ScalarNode, describe
-from accelsim.inputs.units import SIZES
+from accelsim.inputs.source import MapNode, Node, Problems, ScalarNode, describe
+from accelsim.inputs.units import SIZES, Rate
 from accelsim.inputs.workload import ROLES
 
+BANDWIDTHS = ("bandwidth", "read_bandwidth", "write_bandwidth")
+_PARTITIONS = by_role(fields.positive_size_bits, "capacity of one instance for the partition", "bypassed", SIZES)
+SIZE = node_of(forms.either(fields.positive_size_bits.form, keys_form(_PARTITIONS)))
+"""Reader of the key `size` of a level."""
 _DIGITS = 4
 """After the point, at most: traffic is counted in whole multiples of the smallest unit, and 64 bits are to hold it."""
 
@@ -189,3 +195,59 @@ def values_by_role(owner: Fields, key: str, keys: Keys, bypass: Iterable[str]) -
         owner.problems.add(read.entries[role], f"{role} is never stored here", "take it out, or out of `bypass`")
     values = {role: read.value(role, None) for role in ROLES if role in read}
     return {role: value for role, value in values.items() if value is not None}
+
+
+def read_size(
+    level: Fields, word_bits: int, *, first: bool, stores_nothing: bool
+) -> tuple[int | None, dict[str, int] | None]:
+    """Capacity [words] shared by all tensors, or by role; a level that stores nothing needs none."""
+    node = level.get("size")
+    if node is None and not first and level.readable and not stores_nothing:
+        hint = "only the first level may be unlimited: the list begins with the outermost"
+        level.problems.add(level.node, "'size' is missing", hint)
+    if node is None or level.problems.unreadable(node):
+        return None, None
+    if not isinstance(node, MapNode):
+        return _words(node, word_bits, level.problems), None
+    partitions = Fields(node, level.problems, _PARTITIONS)
+    if not node.entries:
+        level.problems.add(node, "expected a size, or one for each role, got an empty mapping")
+    sizes = {role: _words(partitions.entries[role], word_bits, level.problems) for role in ROLES if role in partitions}
+    return None, {role: words for role, words in sizes.items() if words is not None}
+
+
+def _words(node: Node, word_bits: int, problems: Problems) -> int | None:
+    bits = None if problems.unreadable(node) else fields.positive_size_bits(node, problems)
+    if bits is not None and bits < word_bits:
+        problems.add(node, f"{describe(node)} is less than one word of {word_bits} bit")
+        return None
+    return None if bits is None else bits // word_bits
+
+
+def read_bandwidth(level: Fields, key: str, word_bits: int, clock_hz: Fraction | None) -> Fraction | None:
+    """Bandwidth of one instance [words/cycle]."""
+    node = level.get(key)
+    rate: Rate | None = level.value(key, None)
+    if node is None or rate is None:
+        return None
+    words = rate.words_per_cycle(word_bits, clock_hz)
+    if words is None:
+        what = f"{describe(node)} is per second, but the architecture has no clock"
+        level.problems.add(node, what, "add `clock: 1 GHz`, or write it per cycle")
+    return words
+
+
+def read_bandwidths(level: Fields, word_bits: int, clock_hz: Fraction | None) -> dict[str, Fraction | None]:
+    """Bandwidths that one instance reaches [words/cycle], by key."""
+    efficiency: Fraction = level.value("efficiency", Fraction(1))
+    rates = {key: read_bandwidth(level, key, word_bits, clock_hz) for key in BANDWIDTHS}
+    given = [key for key in ("read_bandwidth", "write_bandwidth") if key in level]
+    if "efficiency" in level and not given and "bandwidth" not in level:
+        level.wrong("efficiency", "stands without a bandwidth", "add `bandwidth: …`")
+    if "bandwidth" in level and given:
+        what = f"stands beside '{given[0]}'"
+        level.wrong("bandwidth", what, "write `bandwidth`, or `read_bandwidth` and `write_bandwidth`")
+    elif len(given) == 1:
+        other = "write_bandwidth" if given[0] == "read_bandwidth" else "read_bandwidth"
+        level.wrong(given[0], f"'{other}' is missing beside it")
+    return {key: None if rate is None else rate * efficiency for key, rate in rates.items()}

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 from accelsim.inputs import fields, forms
 from accelsim.inputs.errors import AccelsimError
@@ -21,6 +22,7 @@ from accelsim.inputs.units import (
     SIZE_UNITS,
     Energy,
     QuantityError,
+    listed,
     parse_positive_size_bits,
     parse_size_bits,
 )
@@ -419,3 +421,50 @@ def _own_attributes(part: Fields) -> dict[str, str]:
         partitions = [fields.size_bits(node, quiet) for node in size.entries.values()]
         found["size"] = f"{sum(bits or 0 for bits in partitions)} bit"
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class PartFigures:
+    """What the parts of a machine must know to find their energies, and what they cost as far as they are read.
+
+    `given`: the machine names an estimator, perhaps one that could not be read. `sized` are sizes that energies are of.
+    """
+
+    clock_hz: Fraction | None
+    technology: str
+    estimator: Estimator | None
+    given: bool
+    energies: dict[tuple[str, str, str], EnergyEntry] = field(default_factory=dict)
+    areas: dict[str, AreaEntry] = field(default_factory=dict)
+    sized: dict[str, Any] = field(default_factory=dict)
+
+    def part(self, name: str, actions: tuple[str, ...], bits: Mapping[str, int]) -> Component:
+        """Component of this machine; the class and the rest of it stand in the file."""
+        clock_hz = None if self.clock_hz is None else float(self.clock_hz)
+        return Component(name, "", self.technology, {}, actions, bits, {}, clock_hz)
+
+    def take(self, name: str, figures: ComponentFigures) -> None:
+        """Take up what a part of that name costs."""
+        self.energies.update({(name, *key): entry for key, entry in figures.energies.items()})
+        self.areas.update({name: figures.area} if figures.area else {})
+
+    def check(self, part: Fields, name: str, needed: list[tuple[str, str]]) -> None:
+        """Report each action that needs an energy and has none."""
+        if self.given and self.estimator is None:  # it could not be read, which is reported already
+            return
+        table, estimator = EnergyTable(self.energies), self.estimator
+        missing = [(role, action) for role, action in needed if table.find(name, role, action) is None]
+        for action in dict.fromkeys(action for _, action in missing):
+            roles = [role for role, its_action in missing if its_action == action]
+            whose = "" if roles in (["*"], list(ROLES)) else f" of {listed(roles)}"
+            why = f"the energy table '{estimator.name}' has none either" if estimator else "there is no energy table"
+            hint = f"add `energy: {{{action}: … pJ}}`"
+            if estimator and "class" not in part:
+                why = f"no `class` to find it by in the energy table '{estimator.name}'"
+                hint = f"add `class: …`, or `energy: {{{action}: … pJ}}`"
+            what = f"no energy for '{action}'{whose} here, and {why}"
+            if not estimator:
+                hint += ", or `energy_table: components` to the architecture for estimates of all parts"
+            if action == "transfer":
+                hint = "give the `fanout` a `class` (wire, network), or `energy: {transfer: 0 pJ, source: …}`"
+            part.problems.add(part.node, what, hint)
