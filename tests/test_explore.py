@@ -33,7 +33,7 @@ from accelsim.designs.work import BOUND, EVALUATE, MAP_FREE, Item, Plan, _bounde
 from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.errors import AccelsimError, SpecError
 from accelsim.model.limits import layer_limits
-from accelsim.show.html import sweep_report
+from accelsim.show.html import said, sweep_report
 from accelsim.show.plots import search as plots
 from sweeps import GRID, sweep_of, tables
 
@@ -310,7 +310,8 @@ def test_design_at__counts_the_last_parameter_fastest(folder):
 def test_plots_and_page__are_drawn_from_the_table_of_designs(folder, run, monkeypatch):
     """Equal input gives equal bytes; what is drawn are the rows of the tables."""
     sweep_of(GRID + "  prune: true\n  wave: 2\n")
-    assert run("explore", "s.yaml", "-o", "out", "--workers", "1", "--html", "page.html")[0] == 0
+    done, out, _ = run("explore", "s.yaml", "-o", "out", "--workers", "1", "--html", "page.html")
+    assert done == 0
     rows, about = read_designs("out"), json.loads(Path("out/sweep.json").read_text())
     kinds = [row["kind"] for row in plots.designs_front_table(rows, about)]
     assert kinds.count("front") == sum(row["front"] for row in rows)
@@ -326,7 +327,8 @@ def test_plots_and_page__are_drawn_from_the_table_of_designs(folder, run, monkey
             pictures.append(Path("p.svg").read_bytes())
         assert pictures[0] == pictures[1]
     page = Path("page.html").read_text()
-    assert "9 designs of little.yaml for net" in page
+    for line in out.splitlines()[1:3]:
+        assert f"<b>{line.split()[0]}</b> <span>{said(line.split(maxsplit=1)[1])}</span>" in page, line
     assert "The page shows" not in page
     monkeypatch.setattr("accelsim.show.html.MOST", 2)
     monkeypatch.setattr("accelsim.show.html._LISTED", 0)

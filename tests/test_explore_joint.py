@@ -300,8 +300,9 @@ def test_explore_command__proves_a_joint_front_and_draws_it(folder, run):
     assert again == 0
     assert points["joint"]["points"] == len(best)
     page = Path("page.html").read_text()
-    assert "18 designs of " in page
-    assert f"{len(best)} points of {len(set(best))} designs on the front" in page
+    assert "<b>designs</b> <span>18: " in page
+    assert f"<b>front</b> <span>{len(best)} points of {len(set(best))} designs in energy, cycles, area</span>" in page
+    assert "front proved: no design of the 18 with any mapping beats it" in page
     done, out, _ = run("explore", "s.yaml", "-o", "near", "--workers", "1", "--joint", "--within", "0.1")
     assert "with any mapping beats it by more than 10 % in energy and time\n" in out
     done, _, err = run("explore", "s.yaml", "-o", "near", "--joint", "--within", "500%")

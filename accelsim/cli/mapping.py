@@ -6,7 +6,7 @@ import argparse
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cache, partial
 from itertools import product
@@ -214,13 +214,10 @@ def _map_families(variants: Sequence[Variant], arguments: argparse.Namespace) ->
     chosen = [each.workload.layers if each.layer is None else (each.layer,) for each in every]
     if len({tuple(layer.name for layer in layers) for layers in chosen}) > 1:
         raise AccelsimError("--one-mapping: the layers are others from size to size")
-    console, found = cli.make_console(stderr=True, quiet=arguments.quiet), []
+    found, budget = [], _budget(arguments)
     for shapes in zip(*chosen, strict=True):
-        with search_progress(console, shapes[0].name, options.objective) as on_progress:
-            family = map_family(
-                first.architecture, shapes, options.objective, constraints=read_layer_constraints(first, shapes[0]),
-                budget=_budget(arguments), workers=arguments.workers, on_progress=on_progress,
-            )  # fmt: skip
+        with _searching(first, shapes[0], arguments, shapes[0].name, options.objective) as requested:
+            family = map_family(first.architecture, shapes, options.objective, budget=budget, **requested)
         found.append((shapes[0].name, family))
         if asked():
             break
@@ -430,18 +427,24 @@ def map_layers(inputs: Inputs, arguments: argparse.Namespace, options: MapOption
     return network.map_layers(machine, layers, options, partial(read_layer_constraints, inputs), search, best)
 
 
+@contextmanager
+def _searching(
+    inputs: Inputs, einsum: Einsum, arguments: argparse.Namespace, what: str, objective: str = ""
+) -> Iterator[dict[str, Any]]:
+    """What each search of a layer is asked besides its options, with progress where a terminal shows it."""
+    constraints, console = read_layer_constraints(inputs, einsum), cli.make_console(stderr=True, quiet=arguments.quiet)
+    with search_progress(console, what, objective) as on_progress:
+        yield {"constraints": constraints, "workers": arguments.workers, "on_progress": on_progress}
+
+
 def search_with_zeros(
     inputs: Inputs, einsum: Einsum, arguments: argparse.Namespace, search: SearchResult
 ) -> BestWithZeros | None:
     """Search for the best mapping of a layer with zeros left out, with progress where a terminal shows it."""
     from accelsim.search.zeros import best_with_zeros
 
-    console = cli.make_console(stderr=True, quiet=arguments.quiet)
-    with search_progress(console, f"{einsum.name} with zeros", search.objective) as on_progress:
-        constraints, workers = read_layer_constraints(inputs, einsum), arguments.workers
-        return best_with_zeros(
-            inputs.architecture, einsum, search, constraints, workers=workers, on_progress=on_progress
-        )
+    with _searching(inputs, einsum, arguments, f"{einsum.name} with zeros", search.objective) as requested:
+        return best_with_zeros(inputs.architecture, einsum, search, **requested)
 
 
 def map_every_layer(inputs: Inputs, arguments: argparse.Namespace, options: MapOptions) -> list[tuple[Einsum, Result]]:
@@ -466,20 +469,9 @@ def search_front(
     """Search the Pareto front of one layer, with progress where a terminal shows it."""
     from accelsim.search.exact.front import map_front
 
-    constraints = read_layer_constraints(inputs, einsum)
-    with search_progress(cli.make_console(stderr=True, quiet=arguments.quiet), einsum.name) as on_progress:
-        return map_front(
-            inputs.architecture,
-            einsum,
-            columns,
-            constraints=constraints,
-            uneven=options.uneven,
-            imperfect=options.imperfect,
-            pad=options.pad,
-            budget=_budget(arguments),
-            workers=arguments.workers,
-            on_progress=on_progress,
-        )
+    ways = {name: getattr(options, name) for name in ("uneven", "imperfect", "pad")}
+    with _searching(inputs, einsum, arguments, einsum.name) as requested:
+        return map_front(inputs.architecture, einsum, columns, budget=_budget(arguments), **ways, **requested)
 
 
 def search_layer(
@@ -490,20 +482,9 @@ def search_layer(
     cache: ResultCache | None,
     what: str,
 ) -> SearchResult:
-    """Search the map space of one layer or take the cli.answer kept, with progress where a terminal shows it."""
-    constraints = read_layer_constraints(inputs, einsum)
-    console = cli.make_console(stderr=True, quiet=arguments.quiet)
-    with search_progress(console, what, options.objective) as on_progress:
-        return map_with_cache(
-            inputs.architecture,
-            einsum,
-            options,
-            cache,
-            constraints=constraints,
-            budget=_budget(arguments),
-            workers=arguments.workers,
-            on_progress=on_progress,
-        )
+    """Search the map space of one layer or take the answer kept, with progress where a terminal shows it."""
+    with _searching(inputs, einsum, arguments, what, options.objective) as requested:
+        return map_with_cache(inputs.architecture, einsum, options, cache, budget=_budget(arguments), **requested)
 
 
 def map_options(arguments: argparse.Namespace) -> MapOptions:

@@ -36,7 +36,7 @@ from accelsim.show.report.mapping import compute_used, headline, nest_levels
 from accelsim.show.report.search import census_report as report_on_census
 from accelsim.show.report.search import column_name, ranked_report
 from accelsim.show.report.search import front_report as report_on_front
-from accelsim.show.report.tables import NAMES, designs_table
+from accelsim.show.report.tables import NAMES, designs_table, sweep_lines
 from accelsim.show.report.tables import said as in_words
 from accelsim.show.table import Column, Piece, Row, Table
 
@@ -430,25 +430,16 @@ def sweep_report(rows: Rows, about: Mapping[str, Any]) -> str:
     listed = f"{len(rows):,}" if len(rows) <= _LISTED else f"The first {_LISTED:,} of {len(rows):,}"
     joint = bool(about.get("joint"))
     dot, what = ("a design with one mapping of each layer", "points and designs") if joint else ("a design", "designs")
-    sections = [
-        sweep_frames(
-            varied, f"{dot}; triangles are bounds of designs that a finished one beats, which were not mapped"
-        ),
-        section("designs", "Designs", table(f"{listed} {what}, those of the front first", listing)),
-    ]
-    status_of = {row["design"]: row["status"] for row in rows}
-    mapped, pruned = (sum(status == each for status in status_of.values()) for each in ("mapped", "pruned"))
-    on_front = (
-        f"{len(best):,} points of {len({row['design'] for row in best}):,} designs" if joint else f"{len(best):,}"
-    )
-    lead = (
-        f"{len(status_of):,} designs of {about['inputs']['architecture']['file']} for {', '.join(about['networks'])}: "
-        f"{mapped:,} mapped, {pruned:,} pruned, {on_front} on the front in {', '.join(about['objectives'])}"
-        f"{': ' + '; '.join(least) if least else ''}."
-    )
+    about_all, *lines = sweep_lines(about, rows, None)
+    lead = f"{about_all}{': ' + '; '.join(least) if least else ''}."
     if len(kept) < len(rows):
         lead += f" The page shows {len(kept):,} of them, those of the front first."
-    return page(about["name"], lead, "".join(sections), data, "explore.js")
+    sections = section("figures", "In numbers", written(lines))
+    sections += sweep_frames(
+        varied, f"{dot}; triangles are bounds of designs that a finished one beats, which were not mapped"
+    )
+    sections += section("designs", "Designs", table(f"{listed} {what}, those of the front first", listing))
+    return page(about["name"], lead, sections, data, "explore.js")
 
 
 def _design(row: Mapping[str, Any], varied: Mapping[str, Sequence[str]], costs: Sequence[str]) -> list[Any]:
