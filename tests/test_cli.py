@@ -473,7 +473,7 @@ def test_validate__equal_records_end_with_0(run, monkeypatch):
     assert code == 0
     assert re.search(r"^a +equal quantities +whole execution +12 +12 +\+0.00 %$", out, re.MULTILINE)
     assert "- 12 quantities of 1 of 2 records compared\n- not compared: b: imperfect factors\n" in out
-    found.append(CaseComparison("c", True, "", 12, 1, "cycles: ours 1, Timeloop's 2", 0.5))
+    found.append(CaseComparison("c", True, "", 12, 1, "cycles: ours 1, Timeloop's 2"))
     code, out, _ = run("validate", "timeloop", "x")
     assert (code, "c, equal quantities: cycles: ours 1, Timeloop's 2" in out) == (1, True)
     found[2] = CaseComparison("d", compared=False, reason="cannot be read: no energies")

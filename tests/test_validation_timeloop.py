@@ -273,7 +273,6 @@ def test_record__with_one_wrong_number_is_found_and_named(tmp_path, path, value,
 
     assert (found.compared, found.equal) == (True, False)
     assert found.worst_what.startswith(says)
-    assert found.worst_difference > 0
 
 
 @pytest.mark.parametrize("flag", ["imperfect_factors", "link_transfers_matter", "env_switch"])
@@ -337,7 +336,6 @@ def test_golden_record__with_one_count_off_by_one_is_found_and_named(shared, tmp
 
     assert [comparison.name for comparison in found.values() if not comparison.equal] == [SAMPLE]
     assert found[SAMPLE].worst_what == "Buffer Inputs reads: ours 18432, Timeloop's 18433"
-    assert found[SAMPLE].worst_difference == pytest.approx(1 / 18433)
 
 
 def test_golden_folder__with_a_cycle_too_many_or_few_is_found(shared, tmp_path):
