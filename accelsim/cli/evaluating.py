@@ -100,9 +100,7 @@ def explain_command(arguments: argparse.Namespace) -> int:
         found = map_einsum(machine, layer, method="exact")
         mapping, space = found.best.mapping, large(found.space_size)
         origin = f"one of least energy of all {space} in the map space"
-    explanation = explain(
-        machine, layer, mapping, tensor=arguments.tensor, level=arguments.level, steps=arguments.steps
-    )
+    explanation = explain(machine, layer, mapping, **cli.taken(arguments, "tensor", "level", "steps"))
     if arguments.json:
         provenance = provenance_json(make_provenance("explain", inputs, arguments))
         cli.print_json({**provenance, "mapping_from": origin, **explanation_json(explanation)})
@@ -386,14 +384,8 @@ def _verify_fusion(
     try:
         Objective.parse(document["fusion"]["objective"])
         with cli.show_status("reading") as on_progress:
-            found = verify_fusion(
-                document,
-                inputs.architecture,
-                inputs.workload,
-                seconds=arguments.seconds,
-                workers=arguments.workers,
-                on_progress=on_progress,
-            )
+            asked = {**cli.taken(arguments, "seconds", "workers"), "on_progress": on_progress}
+            found = verify_fusion(document, inputs.architecture, inputs.workload, **asked)
         rest = {key: value for key, value in document.items() if key not in ("fusion", "energy_table")}
         origin = provenance_json(_provenance("fuse", inputs, document))
         return [*found, ("origin", [compare("origin", rest, {**origin, "accelsim": document["accelsim"]})])]

@@ -537,11 +537,9 @@ def fuse_command(arguments: argparse.Namespace) -> int:
             inputs.workload,
             objective="energy" if arguments.objective is None else arguments.objective,
             chain=split(arguments.chain) if arguments.chain else (),
-            longest=arguments.longest,
-            seconds=arguments.seconds,
             cache=open_cache(arguments),
-            workers=arguments.workers,
             on_progress=on_progress,
+            **cli.taken(arguments, "longest", "seconds", "workers"),
         )
     answering()
     provenance = replace(make_provenance("fuse", inputs, arguments), seconds=arguments.seconds)

@@ -94,17 +94,9 @@ def take_census(arguments: argparse.Namespace, inputs: Inputs, einsum: Einsum) -
 
     what = f"{einsum.name} on {inputs.architecture.name}"
     with cli.show_status(what, f"{what}: ", quiet=arguments.quiet) as on_progress:
-        return census(
-            inputs.architecture,
-            einsum,
-            constraints=read_layer_constraints(inputs, einsum),
-            samples=arguments.samples,
-            seed=arguments.seed,
-            seconds=arguments.seconds,
-            workers=arguments.workers,
-            cache=open_cache(arguments),
-            on_progress=on_progress,
-        )
+        requested = cli.taken(arguments, "samples", "seed", "seconds", "workers")
+        requested |= {"constraints": read_layer_constraints(inputs, einsum), "cache": open_cache(arguments)}
+        return census(inputs.architecture, einsum, on_progress=on_progress, **requested)
 
 
 def bound_command(arguments: argparse.Namespace) -> int:
@@ -117,16 +109,10 @@ def bound_command(arguments: argparse.Namespace) -> int:
     level = arguments.level or next(iter(sized), "")
     roomy = with_room(machine, level, layer)
     with cli.show_status(layer.name, f"{layer.name}: ", quiet=arguments.quiet) as on_progress:
-        front = map_front(
-            roomy,
-            layer,
-            (arguments.objective, f"capacity:{level}"),
-            constraints=read_layer_constraints(inputs, layer),
-            uneven=arguments.uneven,
-            budget=Budget(seconds=arguments.seconds) if arguments.seconds else None,
-            workers=arguments.workers,
-            on_progress=on_progress,
-        )
+        requested = cli.taken(arguments, "uneven", "workers")
+        requested |= {"constraints": read_layer_constraints(inputs, layer), "on_progress": on_progress}
+        requested |= {"budget": Budget(seconds=arguments.seconds) if arguments.seconds else None}
+        front = map_front(roomy, layer, (arguments.objective, f"capacity:{level}"), **requested)
     answering()
     rows, proved = bound_rows(front, roomy, layer), front.stop == "exhausted"
     names = {"layer": layer.name, "architecture": machine.name, "level": level, "objective": arguments.objective}

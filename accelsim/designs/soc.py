@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ from accelsim.inputs.units import RATES, QuantityError, Rate, listed, parse_ener
 from accelsim.inputs.workload import OPERATIONS, Einsum, Workload, sliced
 from accelsim.model.limits import LevelPort, least_bytes
 from accelsim.results.cache import MapOptions, ResultCache, content_key, map_with_cache
+from accelsim.search.result import SearchResult
 from accelsim.search.stopping import Budget
 
 _TOLERANCE = 1e-6
@@ -300,6 +302,7 @@ def map_on_system(
     if objective not in OBJECTIVES:
         raise AccelsimError(f"objective '{objective}' is none of a system; write {listed(OBJECTIVES)}")
     goal = "energy" if objective == "energy" else "cycles"
+    search = partial(map_with_cache, cache=cache, budget=budget, workers=workers)
     known: dict[str, LayerCost | str] = {}
     rows: list[tuple[LayerCost | None, ...]] = []
     why: dict[tuple[str, str], str] = {}
@@ -308,7 +311,7 @@ def map_on_system(
         for engine in system.engines:
             if on_progress is not None:
                 on_progress(f"{einsum.name} on {engine.name} ({number}/{len(workload.layers)})")
-            found = _cost(engine, einsum, goal, known, budget, cache, workers)
+            found = _cost(engine, einsum, goal, known, search)
             if isinstance(found, str):
                 why[einsum.name, engine.name] = found
             row.append(None if isinstance(found, str) else found)
@@ -374,13 +377,7 @@ def _costs(system: System, workload: Workload, rows: Sequence[Sequence[LayerCost
 
 
 def _cost(
-    engine: Engine,
-    einsum: Einsum,
-    goal: str,
-    known: dict[str, LayerCost | str],
-    budget: Budget | None,
-    cache: ResultCache | None,
-    workers: int | None,
+    engine: Engine, einsum: Einsum, goal: str, known: dict[str, LayerCost | str], solve: Callable[..., SearchResult]
 ) -> LayerCost | str:
     """What a run of a layer costs on an engine, or why it cannot run it; equal ones are worked out once."""
     many = engine.operations.get(einsum.operation)
@@ -398,9 +395,7 @@ def _cost(
     key = content_key(machine, einsum, options, constraints)
     if key not in known:
         try:
-            search = map_with_cache(
-                machine, einsum, options, cache, constraints=constraints, budget=budget, workers=workers
-            )
+            search = solve(machine, einsum, options, constraints=constraints)
         except NoValidMapping as error:
             known[key] = str(error)
         else:

@@ -164,6 +164,11 @@ class Task:
         """What is asked of costs."""
         return () if self.constraints is None else self.constraints.on_costs
 
+    @property
+    def asked(self) -> dict[str, Any]:
+        """What each search is given besides what the file says."""
+        return {"constraints": self.constraints, "workers": self.workers, "on_progress": self.on_progress}
+
     def cost(self, recorded: Mapping[str, Any]) -> Result:
         """Evaluate the mapping of a result or a point, as result.json holds it."""
         return evaluate(self.architecture, self.einsum, output.read_mapping_json(recorded))
@@ -179,10 +184,7 @@ class Task:
         """Search for what a file says was asked."""
         from accelsim.search.mapper import map_einsum
 
-        return map_einsum(
-            self.architecture, self.einsum, constraints=self.constraints, objective=recorded["objective"],
-            workers=self.workers, on_progress=self.on_progress, **options,
-        )  # fmt: skip
+        return map_einsum(self.architecture, self.einsum, objective=recorded["objective"], **self.asked, **options)
 
     def same_way(self, recorded: Mapping[str, Any], stop: str) -> bool:
         """Whether a search run anew tells the same nodes: of this version, with nothing that stopped either of them."""
@@ -297,14 +299,7 @@ def _check_best_with_zeros(task: Task, document: Mapping[str, Any], search: Sear
     cost = sparse_result(task.architecture, task.einsum, evaluate(task.architecture, task.einsum, mapping))
     if cost is not None:
         yield check_value(f"{what} [pJ]", recorded["energy_pj"], cost.energy_pj)
-    found = best_with_zeros(
-        task.architecture,
-        task.einsum,
-        search,
-        task.constraints,
-        workers=task.workers,
-        on_progress=task.on_progress,
-    )
+    found = best_with_zeros(task.architecture, task.einsum, search, **task.asked)
     left = {key: value for key, value in recorded.items() if key not in ("mapping", "cycles")}
     again = None if found is None else {key: value for key, value in found.json().items() if key != "cycles"}
     yield compare(what, left, again, "searched anew")
@@ -421,9 +416,8 @@ def _check_front(task: Task, recorded: Mapping[str, Any]) -> Iterator[Check]:
     said = many(len(points), "point")
     try:
         again = map_front(
-            task.architecture, task.einsum, tuple(recorded["columns"]), constraints=task.constraints,
-            uneven=recorded["uneven"], imperfect=recorded["imperfect"], pad=recorded["padded"],
-            budget=task.budget, workers=task.workers, on_progress=task.on_progress,
+            task.architecture, task.einsum, tuple(recorded["columns"]), uneven=recorded["uneven"],
+            imperfect=recorded["imperfect"], pad=recorded["padded"], budget=task.budget, **task.asked,
         )  # fmt: skip
     except NoValidMapping as error:
         yield Check("front", said, str(error).splitlines()[0], False)
