@@ -258,17 +258,11 @@ def rename(mapping: LoopNest, einsum: Einsum, other: Einsum) -> LoopNest:
     def loops(some: Sequence[Loop]) -> tuple[Loop, ...]:
         return tuple(Loop(dims[loop.dim], loop.bound) for loop in some)
 
-    levels = tuple(
-        replace(
-            level,
-            temporal=loops(level.temporal),
-            x=loops(level.x),
-            y=loops(level.y),
-            keep=frozenset(tensors[name] for name in level.keep),
-        )
-        for level in mapping.levels
-    )
-    return LoopNest(levels, frozenset(dims[dim] for dim in mapping.imperfect), loops(mapping.padded))
+    levels = []
+    for level in mapping.levels:
+        kept = frozenset(tensors[name] for name in level.keep)
+        levels.append(replace(level, temporal=loops(level.temporal), x=loops(level.x), y=loops(level.y), keep=kept))
+    return LoopNest(tuple(levels), frozenset(dims[dim] for dim in mapping.imperfect), loops(mapping.padded))
 
 
 def carry_over(search: SearchResult, architecture: Architecture, einsum: Einsum, other: Einsum) -> SearchResult:

@@ -343,21 +343,16 @@ def read_certificate(recorded: Mapping[str, Any]) -> Certificate:
 def read_search(recorded: Mapping[str, Any], ranked: Sequence[Result]) -> SearchResult:
     """Search that `search_json` wrote, with its mappings, evaluated; the best one is the first. It has no sample."""
     proof, within = recorded["certificate"], recorded["within"]
+    plain: dict[str, Any] = {name: recorded[name] for name in ("objective", "method", "stop", "space_size", "uneven")}
+    plain |= {name: tuple(recorded[name]) for name in ("imperfect", "padded", "limits")}
     return SearchResult(
         best=ranked[0],
-        objective=recorded["objective"],
-        method=recorded["method"],
-        stop=recorded["stop"],
         seed=recorded["seed"] or 0,
-        space_size=recorded["space_size"],
         seconds=0.0,
         certificate=None if proof is None else read_certificate(proof),
         ranked=tuple(ranked),
         within=None if within is None else (within["share"], within["mappings"]),
-        uneven=recorded["uneven"],
-        imperfect=tuple(recorded["imperfect"]),
-        padded=tuple(recorded["padded"]),
-        limits=tuple(recorded["limits"]),
+        **plain,
     )
 
 
