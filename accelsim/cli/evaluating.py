@@ -57,9 +57,8 @@ from accelsim.search.mapper import map_einsum
 from accelsim.search.stopping import Budget
 from accelsim.show.report import large, search_progress
 from accelsim.show.report.explain import explanation_report
-from accelsim.show.report.mapping import differences_report, layers_report, result_report
+from accelsim.show.report.mapping import differences_report, layers_report, result_report, sparse_report
 from accelsim.show.report.search import layer_files
-from accelsim.show.report.sparsity import sparse_report
 from accelsim.show.report.tables import machine_roofline_report, port_rows, stand_row
 from accelsim.show.table import Column, Piece, Table, bold, page_text
 

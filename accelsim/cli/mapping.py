@@ -45,7 +45,7 @@ from accelsim.results.output import family_json, front_json, map_json
 from accelsim.search.result import MOST_TIES
 from accelsim.search.stopping import Budget, Progress, answering, asked
 from accelsim.show.report import search_progress
-from accelsim.show.report.mapping import headline, result_report
+from accelsim.show.report.mapping import best_report, headline, result_report, sparse_report
 
 if TYPE_CHECKING:
     from accelsim.inputs.architecture import Architecture
@@ -264,8 +264,6 @@ def _map_layer(inputs: Inputs, layer: Einsum, arguments: argparse.Namespace) -> 
         return map_json(search, provenance, machine_json(inputs.architecture), sparse(), best())
 
     def zeros() -> Iterator[Piece]:
-        from accelsim.show.report.sparsity import best_report, sparse_report
-
         if sparse() is not None:
             yield from sparse_report(sparse())
             yield from best_report(best())
