@@ -22,7 +22,7 @@ from accelsim.inputs.library import read_json, root
 from accelsim.inputs.mapping import MAPPING_FORM, leaves_remainder, read_mapping
 from accelsim.inputs.mapping import Mapping as LoopNest
 from accelsim.inputs.objective import Objective
-from accelsim.inputs.source import ListNode, Node, Problems, compose_file
+from accelsim.inputs.source import ListNode, Problems, compose_file
 from accelsim.inputs.units import near_miss, parse_decimal
 from accelsim.inputs.workload import Einsum
 from accelsim.inputs.workload_reader import load_workload
@@ -144,7 +144,7 @@ _ENTRY: Keys = {
 }
 _SUBMISSION: Keys = {
     "tool": Key(fields.text, "the tool and its version"),
-    "mappings": Key(fields.list_of(node_of(keys_form(_ENTRY))), "mappings, one of a problem in a space at most"),
+    "mappings": Key(fields.items_of(keys_form(_ENTRY), "mappings", 1), "mappings, one of a problem in a space at most"),
 }
 
 
@@ -160,9 +160,9 @@ def read_submission(path: str | PathLike[str], arena: Arena) -> tuple[str, list[
         return problems.result(None)
     top = Fields(node, problems, _SUBMISSION)
     tool = top.value("tool", "")
-    entries: list[Node] = top.value("mappings", [])
+    listed: ListNode | None = top.value("mappings", None)
     seen: dict[tuple[str, str], Mark] = {}
-    for entry in entries:
+    for entry in listed.items if listed is not None else ():
         each = _entry(Fields(entry, problems, _ENTRY), arena)
         if each is None:
             continue
@@ -171,8 +171,6 @@ def read_submission(path: str | PathLike[str], arena: Arena) -> tuple[str, list[
             problems.add(entry, f"{each.problem} {each.space} has a mapping at line {seen[key].line}", "leave one out")
         seen[key] = entry.mark
         found.append(each)
-    if not entries and len(problems) == 0 and isinstance(top.get("mappings"), ListNode):
-        problems.add(top.entries["mappings"], "there is no mapping in it")
     return problems.result((tool, found))
 
 

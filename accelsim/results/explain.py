@@ -356,17 +356,12 @@ def _totals(result: Result, counts: OracleCounts) -> list[dict[str, Any]]:
 
 def explanation_json(explanation: Explanation) -> dict[str, Any]:
     """Everything in an explanation as plain values."""
-    from accelsim.results.output import mapping_json
+    from accelsim.results.output import result_json
 
-    result = explanation.result
+    result = result_json(explanation.result)
     return {
-        "architecture": result.architecture,
-        "layer": result.workload,
-        "valid": result.valid,
-        "violations": [str(violation) for violation in result.violations],
-        "imperfect": sorted(result.mapping.imperfect),
-        "padded": result.mapping.padding,
-        "mapping": mapping_json(result.mapping),
+        **{key: result[key] for key in ("architecture", "layer", "valid", "violations")},
+        **{key: result[key] for key in ("imperfect", "padded", "mapping")},
         "ranks": explanation.ranks,
         "tiles": [asdict(walk) for walk in explanation.walks],
         "compute_steps": explanation.compute_steps,
