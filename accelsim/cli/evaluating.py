@@ -50,7 +50,7 @@ from accelsim.results import (
 )
 from accelsim.results.cache import MapOptions
 from accelsim.results.explain import explain, explanation_json, refuse_large
-from accelsim.results.output import evaluation_json, read_mapping_json
+from accelsim.results.output import evaluation_json, read_mapping_json, zeros_json
 from accelsim.results.study import difference_rows, study_json
 from accelsim.results.verifying import Check, Task, compare, refuse_other_forms, same_version, verify_layer, verify_rest
 from accelsim.search.mapper import map_einsum
@@ -77,7 +77,7 @@ def eval_command(arguments: argparse.Namespace) -> int:
     result = evaluate(inputs.architecture, layer, mapping)
     sparse = sparse_result(inputs.architecture, layer, result)
     provenance = make_provenance("eval", inputs, arguments)
-    document = evaluation_json(result, provenance, machine_json(inputs.architecture), sparse)
+    document = evaluation_json(result, provenance, machine_json(inputs.architecture), zeros_json(sparse))
     cli.answer(
         arguments,
         document,

@@ -41,7 +41,7 @@ from accelsim.inputs.units import listed
 from accelsim.inputs.workload import Einsum
 from accelsim.results import refuse_page, to_json, write_directory
 from accelsim.results.cache import MapOptions, ResultCache, content_hash, machine_content, map_with_cache
-from accelsim.results.output import family_json, front_json, map_json
+from accelsim.results.output import family_json, front_json, map_json, zeros_json
 from accelsim.search.result import MOST_TIES
 from accelsim.search.stopping import Budget, Progress, answering, asked
 from accelsim.show.report import search_progress
@@ -261,7 +261,7 @@ def _map_layer(inputs: Inputs, layer: Einsum, arguments: argparse.Namespace) -> 
     def document() -> dict[str, Any]:
         from accelsim.inputs.machine_tables import machine_json
 
-        return map_json(search, provenance, machine_json(inputs.architecture), sparse(), best())
+        return map_json(search, provenance, machine_json(inputs.architecture), zeros_json(sparse(), best()))
 
     def zeros() -> Iterator[Piece]:
         if sparse() is not None:

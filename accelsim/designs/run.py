@@ -154,9 +154,12 @@ class _DesignsRun(SweepRun):
         self.tell(self.done, strategy.total, self.fronts[-1])
         while True:
             while more and self._may_ask(strategy, pool):
-                wave = strategy.ask()
+                wave = [Record(design, len(self.waves)) for design in strategy.ask()]
                 more = bool(wave)
-                self._begin(wave)
+                self.waves += [wave] if wave else []
+                self.records += wave
+                for record in wave:
+                    self._start(record)
                 self._close_waves(strategy)
             while self.queue and pool.busy < pool.room:
                 items = [self.queue.popleft() for _ in range(min(pool.size, len(self.queue)))]
@@ -176,16 +179,6 @@ class _DesignsRun(SweepRun):
         if strategy.lag is not None:
             return self.closed >= len(self.waves) + 1 - strategy.lag
         return len(self.queue) < pool.room * pool.size
-
-    def _begin(self, wave: Sequence[Design]) -> None:
-        """Start the designs of a wave."""
-        if not wave:
-            return
-        records = [Record(design, len(self.waves)) for design in wave]
-        self.waves.append(records)
-        self.records += records
-        for record in records:
-            self._start(record)
 
     def _start(self, record: Record) -> None:
         status, reason = self.prepare(record, self.made.pop(record.design.number, None))

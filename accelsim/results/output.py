@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from accelsim.inputs.errors import AccelsimError
@@ -363,10 +364,9 @@ def front_json(front: FrontResult, provenance: Provenance, machine: Mapping[str,
 
 
 def evaluation_json(
-    result: Result, provenance: Provenance, machine: Mapping[str, Any], sparse: SparseResult | None = None
+    result: Result, provenance: Provenance, machine: Mapping[str, Any], zeros: Mapping[str, Any] = MappingProxyType({})
 ) -> dict[str, Any]:
-    """Document of one evaluated mapping; `machine` is the `machine_json` of the machine, `sparse` what zeros save."""
-    zeros = {} if sparse is None else {"sparse": sparse.json()}
+    """Document of one evaluated mapping; `machine` is the `machine_json` of the machine, `zeros` are `zeros_json`."""
     return {**provenance_json(provenance), "result": result_json(result), **zeros, **machine}
 
 
@@ -374,15 +374,13 @@ def map_json(
     search: SearchResult,
     provenance: Provenance,
     machine: Mapping[str, Any],
-    sparse: SparseResult | None = None,
-    best: BestWithZeros | None = None,
+    zeros: Mapping[str, Any] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """Document of one mapped layer; `sparse`: what zeros save of its mapping, `best`: the best mapping with zeros."""
-    zeros = zeros_json(sparse, best)
+    """Document of one mapped layer: as `evaluation_json`, with how it was found."""
     return {**provenance_json(provenance), **searched_json(search, provenance), **zeros, **machine}
 
 
-def zeros_json(sparse: SparseResult | None, best: BestWithZeros | None) -> dict[str, Any]:
+def zeros_json(sparse: SparseResult | None, best: BestWithZeros | None = None) -> dict[str, Any]:
     """What zeros save of the best dense mapping, and the best one with zeros left out; nothing without any."""
     zeros = {} if sparse is None else {"sparse": sparse.json()}
     zeros |= {} if best is None else {"sparse_best": {**best.json(), "mapping": mapping_json(best.found.dense.mapping)}}
