@@ -64,12 +64,12 @@ def answer(
     figure: Callable[[], Axes] | None = None,
     page: Callable[[], str] | None = None,
     brief: Iterable[Piece] | None = None,
-) -> None:
+) -> int:
     """Print a document as JSON where that is asked for, else a report; and write what the arguments name files for.
 
     `written` are files and folders that were written before. `-o` writes `files` into a folder, or `figure` as a
-    picture, and `--html` the `page`. `brief` is printed instead of the report. Raises OSError if a file cannot be
-    written; the answer is printed before.
+    picture, and `--html` the `page`. `brief` is printed instead of the report. Returns `DONE`; raises OSError if a
+    file cannot be written, after the answer is printed.
     """
     from accelsim.results import write_directory, write_page
     from accelsim.show.table import csv_files, whole
@@ -99,6 +99,7 @@ def answer(
     if failed is not None:
         sys.stdout.flush()
         raise failed
+    return DONE
 
 
 def refuse(arguments: argparse.Namespace, why: str, *names: str) -> None:

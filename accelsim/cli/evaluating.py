@@ -127,8 +127,7 @@ def roofline_command(arguments: argparse.Namespace) -> int:
     peak = peak_macs_per_cycle(machine)
     document = {"architecture": machine.name, "objective": objective, "peak_macs_per_cycle": peak}
     document |= {"ports": port_rows(machine), "layers": [stand_row(stand, peak) for stand in stands]}
-    cli.answer(arguments, document, lambda: machine_roofline_report(machine, stands, objective), figure=figure)
-    return cli.DONE
+    return cli.answer(arguments, document, lambda: machine_roofline_report(machine, stands, objective), figure=figure)
 
 
 def _stands(arguments: argparse.Namespace, objective: str) -> tuple[Architecture, list[Stand]]:
@@ -300,14 +299,12 @@ def compare_command(arguments: argparse.Namespace) -> int:
     names, both = [a, b], [name for name in sides[0] if name in sides[1]]
     if len(sides[0]) == len(sides[1]) == 1:
         rows = difference_rows(*(next(iter(side.values())) for side in sides))
-        cli.answer(arguments, {"a": a, "b": b, "figures": rows}, lambda: differences_report(names, rows))
-        return cli.DONE
+        return cli.answer(arguments, {"a": a, "b": b, "figures": rows}, lambda: differences_report(names, rows))
     if not both:
         raise AccelsimError(f"{a} and {b} have no layer in common; --layer chooses one of each")
     layers = [{"layer": name, **_costs(sides[0][name], "a"), **_costs(sides[1][name], "b")} for name in both]
     layers.sort(key=lambda row: -abs(row["energy_pj_b"] - row["energy_pj_a"]))
-    cli.answer(arguments, {"a": a, "b": b, "layers": layers}, lambda: layers_report(names, layers))
-    return cli.DONE
+    return cli.answer(arguments, {"a": a, "b": b, "layers": layers}, lambda: layers_report(names, layers))
 
 
 def _costs(result: Result, side: str) -> dict[str, Any]:
@@ -475,8 +472,7 @@ def _answer_rtl(
 ) -> int:
     """Print cycles beside those of a machine's RTL."""
     files = partial(_files_of_rtl, name, document, report)
-    cli.answer(arguments, document, lambda: report(document, every=arguments.every), files=files)
-    return cli.DONE
+    return cli.answer(arguments, document, lambda: report(document, every=arguments.every), files=files)
 
 
 def _files_of_rtl(name: str, document: Mapping[str, Any], report: Callable[..., Iterable[Piece]]) -> dict[str, bytes]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from accelsim.cli import DONE, answer, refuse, taken
+from accelsim.cli import answer, refuse, taken
 from accelsim.cli.inputs import find_layer, read_workload
 from accelsim.gpu import ATTENTION, LAYOUTS, PASS_LAYOUTS, PASSES
 from accelsim.gpu.advice import advise, points, ridges, sweep
@@ -78,17 +78,14 @@ def gpus_command(arguments: argparse.Namespace) -> int:
         if arguments.mig:
             raise AccelsimError("--mig needs a GPU, such as `accelsim gpus a100 --mig 1g.10gb`")
         rows = [reports.gpu_row(gpu) for gpu in catalogue()]
-        answer(arguments, {"gpus": rows}, lambda: reports.gpus_report(rows))
-        return DONE
+        return answer(arguments, {"gpus": rows}, lambda: reports.gpus_report(rows))
     slices = arguments.mig.split(",") if arguments.mig else []
     if len(slices) > 1:
         whole = load_gpu(arguments.gpu)
         placed = packed(whole, slices)
-        answer(arguments, {"gpu": whole.name, "slices": placed}, lambda: reports.packed_report(whole, placed))
-        return DONE
+        return answer(arguments, {"gpu": whole.name, "slices": placed}, lambda: reports.packed_report(whole, placed))
     gpu = load_gpu(arguments.gpu, arguments.mig)
-    answer(arguments, reports.gpu_row(gpu), lambda: reports.gpu_report(gpu))
-    return DONE
+    return answer(arguments, reports.gpu_row(gpu), lambda: reports.gpu_report(gpu))
 
 
 def map_on_gpu(arguments: argparse.Namespace) -> int:
@@ -142,8 +139,7 @@ def map_on_gpu(arguments: argparse.Namespace) -> int:
             return reports.kernel_report(kernels[0], quiet=arguments.quiet)
         return reports.kernels_report(workload.name, kernels, repeats, quiet=arguments.quiet)
 
-    answer(arguments, document, report, files=lambda: {"kernels.json": to_json(document).encode()})
-    return DONE
+    return answer(arguments, document, report, files=lambda: {"kernels.json": to_json(document).encode()})
 
 
 def gpu_roofline(arguments: argparse.Namespace) -> int:
@@ -163,8 +159,9 @@ def gpu_roofline(arguments: argparse.Namespace) -> int:
         return plot_roofline(gpu, dtype, levels, found)
 
     document = {"gpu": gpu.name, "mode": mode.text, "layers": [reports.point_row(point) for point in found]}
-    answer(arguments, document, lambda: reports.roofline_report(gpu, dtype, levels, found, mode.text), figure=figure)
-    return DONE
+    return answer(
+        arguments, document, lambda: reports.roofline_report(gpu, dtype, levels, found, mode.text), figure=figure
+    )
 
 
 def gpu_advise_command(arguments: argparse.Namespace) -> int:
@@ -191,8 +188,7 @@ def gpu_advise_command(arguments: argparse.Namespace) -> int:
         head = f"{gpu.name}, {dtype}, {others}{', tile ' if arguments.tile else ''}{arguments.tile}"
         return plot_sweep(name.upper(), values, tflops, (size, advice.kernel.tflops), head)
 
-    answer(arguments, reports.advice_json(advice), lambda: reports.advice_report(advice), figure=figure)
-    return DONE
+    return answer(arguments, reports.advice_json(advice), lambda: reports.advice_report(advice), figure=figure)
 
 
 def gpu_compare_command(arguments: argparse.Namespace) -> int:
@@ -210,8 +206,7 @@ def gpu_compare_command(arguments: argparse.Namespace) -> int:
     names, reasons = [kernel.name for kernel in unmatched], [str(problem) for problem in left_out]
     document = {"gpu": gpu.name, "mode": mode, "doubt": reports.doubt_of(found), "layers": rows}
     document |= {"unmatched": names, "not_compared": reasons}
-    answer(arguments, document, lambda: reports.compared_report(gpu.name, mode, found, unmatched, left_out))
-    return DONE
+    return answer(arguments, document, lambda: reports.compared_report(gpu.name, mode, found, unmatched, left_out))
 
 
 def gpu_operator_command(arguments: argparse.Namespace) -> int:
@@ -229,8 +224,7 @@ def gpu_operator_command(arguments: argparse.Namespace) -> int:
         "intensity": operations / (words * BYTES[dtype]),
         "bytes_per_s": moved / time_us * 1e6,
     }
-    answer(arguments, document, lambda: reports.memory_bound_report(document))
-    return DONE
+    return answer(arguments, document, lambda: reports.memory_bound_report(document))
 
 
 def gpu_attention_command(arguments: argparse.Namespace) -> int:
@@ -336,8 +330,7 @@ def gpu_serve_command(arguments: argparse.Namespace) -> int:
         return sweep_report(*told, points, mode.text)
 
     page = partial(serving_page, *told, points, mode.text)
-    answer(arguments, {**head, "points": rows}, report, figure=figure, page=page)
-    return DONE
+    return answer(arguments, {**head, "points": rows}, report, figure=figure, page=page)
 
 
 def gpu_train_command(arguments: argparse.Namespace) -> int:
@@ -362,8 +355,7 @@ def gpu_train_command(arguments: argparse.Namespace) -> int:
     rows = [training_row(step) for step in steps]
     document = {"model": decoder.name, "gpu": gpu.name, "mode": mode.text, "steps": rows}
     shown = steps if len(plans) > 1 else fitting
-    answer(arguments, document, lambda: training_report(decoder.name, gpu.name, shown, mode.text))
-    return DONE
+    return answer(arguments, document, lambda: training_report(decoder.name, gpu.name, shown, mode.text))
 
 
 def _operator_answer(arguments: argparse.Namespace, gpu: Gpu, what: str, times: KernelTimes) -> int:
@@ -376,8 +368,7 @@ def _operator_answer(arguments: argparse.Namespace, gpu: Gpu, what: str, times: 
         "time_us": float(times.time_us[0]),
     }
     document |= {"parts_us": parts}
-    answer(arguments, document, lambda: reports.operator_report(document))
-    return DONE
+    return answer(arguments, document, lambda: reports.operator_report(document))
 
 
 def calibrate_command(arguments: argparse.Namespace) -> int:
@@ -403,8 +394,7 @@ def calibrate_command(arguments: argparse.Namespace) -> int:
     found = calibrate(gpu, own[0], {**source, "about": arguments.source or ""})
     written = [str(write_page(arguments.output, found.to_json()))] if arguments.output else []
     notes = [f"\n{own[0].note}"] if own[0].note else []
-    answer(arguments, json.loads(found.to_json()), lambda: [*calibration_report(found), *notes], *written)
-    return DONE
+    return answer(arguments, json.loads(found.to_json()), lambda: [*calibration_report(found), *notes], *written)
 
 
 def validate_gemm_command(arguments: argparse.Namespace) -> int:
@@ -436,8 +426,7 @@ def validate_gemm_command(arguments: argparse.Namespace) -> int:
     ]
     document = {"gemm": rows, "not_compared": skipped}
     files = partial(_files, found, skipped, document)
-    answer(arguments, document, lambda: gemm_report(found, skipped), files=files)
-    return DONE
+    return answer(arguments, document, lambda: gemm_report(found, skipped), files=files)
 
 
 def validate_kernels_command(arguments: argparse.Namespace) -> int:
@@ -446,8 +435,7 @@ def validate_kernels_command(arguments: argparse.Namespace) -> int:
         raise AccelsimError(f"say what was measured: accelsim validate {arguments.what} MEASURED.csv")
     found, notes = validate_kernels(arguments.paths, arguments.what, arguments.gpu)
     document = {arguments.what: [asdict(case) for case in found], "not_compared": notes}
-    answer(arguments, document, lambda: kernels_errors_report(arguments.what, document))
-    return DONE
+    return answer(arguments, document, lambda: kernels_errors_report(arguments.what, document))
 
 
 def _files(found: Sequence[GemmValidation], skipped: Sequence[str], document: Mapping[str, Any]) -> dict[str, bytes]:

@@ -89,8 +89,7 @@ def energy_command(arguments: argparse.Namespace) -> int:
     provenance = provenance_json(Provenance("energy", (input_file("architecture", arguments.arch, path),), overrides))
     document = {**provenance, "architecture": architecture.name, "energy_table": rows, "area": areas}
     document |= {"area_um2": architecture.area_um2, "peak": peaks, "notes": notes}
-    answer(arguments, document, lambda: [*energies_report(architecture.name, rows, areas, peaks), *notes])
-    return DONE
+    return answer(arguments, document, lambda: [*energies_report(architecture.name, rows, areas, peaks), *notes])
 
 
 def list_command(arguments: argparse.Namespace) -> int:
@@ -99,8 +98,9 @@ def list_command(arguments: argparse.Namespace) -> int:
 
     kinds = [arguments.kind] if arguments.kind else list(library.KINDS)
     listing = {kind: [_about(path, kind) for path in library.shipped(kind)] for kind in kinds}
-    answer(arguments, listing, lambda: (part for kind, rows in listing.items() for part in shipped_report(kind, rows)))
-    return DONE
+    return answer(
+        arguments, listing, lambda: (part for kind, rows in listing.items() for part in shipped_report(kind, rows))
+    )
 
 
 def _about(path: Path, kind: str) -> dict[str, Any]:
@@ -206,8 +206,7 @@ def doctor_command(arguments: argparse.Namespace) -> int:
     from accelsim.show.report.tables import doctor_report
 
     document = _health()
-    answer(arguments, document, lambda: doctor_report(document))
-    return DONE
+    return answer(arguments, document, lambda: doctor_report(document))
 
 
 def _health() -> dict[str, Any]:

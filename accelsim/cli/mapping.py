@@ -122,14 +122,13 @@ def _map_on_system(arguments: argparse.Namespace) -> int:
         )
     answering()
     document = system_json(found)
-    cli.answer(
+    return cli.answer(
         arguments,
         document,
         lambda: system_report(found),
         files=lambda: {"system.json": to_json(document).encode()},
         brief=system_verdict(found) if arguments.quiet else None,
     )
-    return cli.DONE
 
 
 _BETWEEN = re.compile(r",(?![^\[{(]*[\]})])")
