@@ -7,7 +7,6 @@ import itertools
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -470,27 +469,25 @@ def _changed(inputs: Inputs, document: Mapping[str, Any]) -> list[str]:
 def _answer_rtl(
     arguments: argparse.Namespace, name: str, document: dict[str, Any], report: Callable[..., Iterable[Piece]]
 ) -> int:
-    """Print cycles beside those of a machine's RTL."""
-    files = partial(_files_of_rtl, name, document, report)
+    """Print cycles beside those of a machine's RTL; a folder has the page, its figures as JSON, and a plot by kind."""
+
+    def files() -> dict[str, bytes]:
+        import numpy as np
+
+        from accelsim.show.plots import figure_files
+        from accelsim.show.plots.diagram import plot_measured
+
+        kinds: dict[str, list[tuple[int, int]]] = {}
+        for row in document["rows"]:
+            kinds.setdefault(row.get("name", "").rstrip("0123456789"), []).append((row["measured"], row["cycles"]))
+        pairs = {kind: np.array(rows, np.float64).T for kind, rows in sorted(kinds.items())}
+        plot = plot_measured(f"{name}'s RTL", {kind: (pair[0], pair[1]) for kind, pair in pairs.items()}, "cycles")
+        head = f"# Cycles beside those of {name}'s RTL\n\n![predicted over measured](cycles.svg)"
+        page = f"{head}\n\n{page_text(report(document))}"
+        written = {"validation.md": page.encode(), "validation.json": to_json(document).encode()}
+        return written | figure_files("cycles", plot)
+
     return cli.answer(arguments, document, lambda: report(document, every=arguments.every), files=files)
-
-
-def _files_of_rtl(name: str, document: Mapping[str, Any], report: Callable[..., Iterable[Piece]]) -> dict[str, bytes]:
-    """Contents of the folder by name: the report as a page, its figures as JSON, and a plot of all rows by kind."""
-    import numpy as np
-
-    from accelsim.show.plots import figure_files
-    from accelsim.show.plots.diagram import plot_measured
-
-    kinds: dict[str, list[tuple[int, int]]] = {}
-    for row in document["rows"]:
-        kinds.setdefault(row.get("name", "").rstrip("0123456789"), []).append((row["measured"], row["cycles"]))
-    pairs = {kind: np.array(rows, np.float64).T for kind, rows in sorted(kinds.items())}
-    plot = plot_measured(f"{name}'s RTL", {kind: (pair[0], pair[1]) for kind, pair in pairs.items()}, "cycles")
-    head = f"# Cycles beside those of {name}'s RTL\n\n![predicted over measured](cycles.svg)"
-    page = f"{head}\n\n{page_text(report(document))}"
-    files = {"validation.md": page.encode(), "validation.json": to_json(document).encode()}
-    return {**files, **figure_files("cycles", plot)}
 
 
 def validate_command(arguments: argparse.Namespace) -> int:

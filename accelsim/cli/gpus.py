@@ -126,18 +126,17 @@ def map_on_gpu(arguments: argparse.Namespace) -> int:
             (turned(gpu, kernel, by_name[kernel.name], mode) if kernel.name in by_name else kernel, repeat)
             for kernel, repeat in pairs
         ]
-    kernels, repeats = [kernel for kernel, _ in pairs], [repeat for _, repeat in pairs]
     rows = [reports.kernel_row(kernel, repeat) for kernel, repeat in pairs]
     document: dict[str, Any] = {"gpu": gpu.name, "workload": workload.name, "mode": mode.text, "kernels": rows}
     if left_out:
         document["left_out"] = left_out
-    if len(kernels) > 1:
-        document["total"] = dict(reports.totals(kernels, repeats))
+    if len(pairs) > 1:
+        document["total"] = reports.totals(pairs)
 
     def report() -> Iterator[Piece]:
-        if len(kernels) == 1:
-            return reports.kernel_report(kernels[0], quiet=arguments.quiet)
-        return reports.kernels_report(workload.name, kernels, repeats, quiet=arguments.quiet)
+        if len(pairs) == 1:
+            return reports.kernel_report(pairs[0][0], quiet=arguments.quiet)
+        return reports.kernels_report(workload.name, pairs, quiet=arguments.quiet)
 
     return answer(arguments, document, report, files=lambda: {"kernels.json": to_json(document).encode()})
 

@@ -231,29 +231,26 @@ _KERNELS = (
 )  # fmt: skip
 
 
-def kernels_report(
-    name: str, kernels: Sequence[Kernel], repeats: Sequence[int], *, quiet: bool = False
-) -> Iterator[Piece]:
-    """The kernels of a network, a line for each unless `quiet`, and their sum."""
-    yield f"{name} on {kernels[0].gpu}, {kernels[0].number_format}; {kernels[0].mode}"
+def kernels_report(name: str, pairs: Sequence[tuple[Kernel, int]], *, quiet: bool = False) -> Iterator[Piece]:
+    """The kernels of a network, each with how often it runs, a line for each unless `quiet`, and their sum."""
+    first, total = pairs[0][0], totals(pairs)
+    yield f"{name} on {first.gpu}, {first.number_format}; {first.mode}"
     if not quiet:
         yield ""
-        yield Table("kernels", _KERNELS, [kernel_row(*pair) for pair in zip(kernels, repeats, strict=True)])
+        yield Table("kernels", _KERNELS, [kernel_row(*pair) for pair in pairs])
         yield ""
-    total = totals(kernels, repeats)
     yield (
         f"total {_us(total['time_us'])}, {total['tflops']:.4g} TFLOPS, {format_si(total['energy_j'], 'J')} "
         f"at {total['power_w']:.0f} W; kernels of matrix products and attention alone, one after the other"
     )
-    fused = {kernel.mode for kernel in kernels if kernel.schedule == FUSED}
+    fused = {kernel.mode for kernel, _ in pairs if kernel.schedule == FUSED}
     yield from (dim(f"attention is one kernel, {mode}") for mode in sorted(fused))
 
 
-def totals(kernels: Sequence[Kernel], repeats: Sequence[int]) -> Mapping[str, float]:
+def totals(pairs: Sequence[tuple[Kernel, int]]) -> dict[str, float]:
     """Sums over the layers of a network."""
     time_us, flops, energy_j = (
-        sum(getattr(kernel, name) * repeat for kernel, repeat in zip(kernels, repeats, strict=True))
-        for name in ("time_us", "flops", "energy_j")
+        sum(getattr(kernel, name) * repeat for kernel, repeat in pairs) for name in ("time_us", "flops", "energy_j")
     )
     rates = {"tflops": flops / time_us * 1e-6, "power_w": energy_j / time_us * 1e6}
     return {"time_us": time_us, "flops": flops, "energy_j": energy_j, **rates}
