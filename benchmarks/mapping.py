@@ -86,7 +86,7 @@ def enter(timing: Timing, found: SearchResult | FrontResult) -> None:
     counts = found if isinstance(found, FrontResult) else found.certificate
     assert counts, "an exact search has a certificate"
     timing.nodes, timing.evaluated, timing.table_bytes = counts.nodes, counts.evaluated, counts.table_bytes
-    timing.space_size, timing.stopped = found.space_size, int(found.stop != "exhausted")
+    timing.space_size, timing.stopped = found.space_size or 0, int(found.stop != "exhausted")
     timing.gap = None if isinstance(counts, FrontResult) else counts.gap
     timing.proved = int(not timing.stopped if isinstance(counts, FrontResult) else counts.proved)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import time
 from fractions import Fraction
 
 import numpy as np
@@ -11,8 +12,9 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
+from accelsim import load_constraints, load_workload
 from accelsim.inputs.architecture import Architecture, Axis, Compute, Level
-from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.errors import AccelsimError, NoValidMapping
 from accelsim.inputs.mapping import LevelMapping, Mapping
 from accelsim.inputs.workload import ROLES, Einsum, Tensor
 from accelsim.mapspace.kernel import draw_many
@@ -124,6 +126,53 @@ def test_size__counts_every_mapping_once(case):
 
     assert len(identities) == len(mappings)  # else the enumeration itself repeats
     assert MapSpace(encode(machine, einsum)).size == len(identities)
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(st.tuples(st.sampled_from([1, 1, 2, 4]), st.sampled_from([1, 1, 3])), min_size=1, max_size=5),
+    st.lists(st.sampled_from([2, 3, 4, 7, 12, 30, 32]), min_size=3, max_size=3),
+    st.frozensets(st.sampled_from("MNK")),
+    st.sampled_from([[], ["K", "..."], ["...", "M", "N"]]),
+    st.sampled_from([[], ["N<=2"], ["K=1"]]),
+)
+def test_size__is_that_of_the_recursion(fanouts, bounds, imperfect, order, factors):
+    """Of spaces too large to list: `mapping_at` counts by states, one level and one factor after the other."""
+    machine, einsum = gemm(*fanouts, free=1, **dict(zip("MNK", bounds, strict=True)))
+    temporal = {**({"order": order} if order else {}), **({"factors": factors} if factors else {})}
+    levels = [{"level": f"L{len(fanouts) // 2}", "temporal": temporal}] if temporal else []
+    rules = load_constraints({"constraints": {"levels": levels}}, machine, einsum)
+    try:
+        space = MapSpace(encode(machine, einsum), rules, imperfect)
+    except NoValidMapping:
+        return
+
+    with pytest.raises(IndexError, match=f"^mapping {space.size} of {space.size}$"):
+        space.mapping_at(space.size)
+    assert space.quick_size == space.size
+
+
+CONV = {"N": 4, "K": 96, "C": 256, "P": 27, "Q": 27, "R": 3, "S": 3}
+
+
+@pytest.mark.parametrize(("levels", "imperfect"), [(7, "NKC"), (24, "")])
+def test_size__of_deep_machines_is_counted_at_once(levels, imperfect):
+    """145 and 33 s state by state; with remainders levels are alike only where no network lies between them."""
+    conv = load_workload({"workload": {"name": "c", "conv": CONV | {"padding": 1}}}).layers[0]
+    machine, _ = gemm(*((2 if index % 3 == 1 else 1, 1) for index in range(levels)))
+    begun = time.process_time()
+    space = MapSpace(encode(machine, conv), imperfect=frozenset(imperfect))
+
+    assert space.quick_size > 10**20
+    assert time.process_time() - begun < 10
+
+
+def test_size__of_too_many_groups_of_levels_is_left_out():
+    """With remainders, nine levels with networks between them are nine groups: 4^9 points."""
+    conv = load_workload({"workload": {"name": "c", "conv": CONV | {"padding": 1}}}).layers[0]
+    machine, _ = gemm(*[(2, 1)] * 9)
+
+    assert MapSpace(encode(machine, conv), imperfect=frozenset("K")).quick_size is None
 
 
 @settings(max_examples=100)

@@ -307,7 +307,7 @@ def _other_optimum(
     other = {"energy": "cycles", "cycles": "energy"}.get(search.objective)
     if other is None or search.method != "exact" or search.stop != "exhausted" or search.certificate is None:
         return None
-    if search.space_size > _QUICK_SPACE or search.certificate.nodes > _QUICK_NODES:
+    if search.space_size is None or search.space_size > _QUICK_SPACE or search.certificate.nodes > _QUICK_NODES:
         return None
     options = replace(map_options(arguments), objective=other, top=1, within=None)
     found = search_layer(inputs, layer, arguments, options, open_cache(arguments), f"{layer.name}, {other}")

@@ -75,31 +75,39 @@ def least_factor(inner: int, outer: int) -> int:
 
 
 def count_patterns(
-    bound: int, allowed: Sequence[frozenset[int]], marks: Sequence[int], *, remainders: bool = False
+    bound: int, slots: Sequence[tuple[frozenset[int], int, int]], *, remainders: bool = False
 ) -> dict[int, int]:
     """Count ordered factorisations without listing them: how many have each pattern that occurs, patterns ascending.
 
-    `allowed`: for each slot the factors it may take. `marks`: for each slot what a factor above 1 there adds to the
-    pattern. `remainders`: the ways to cover the bound by loops that may leave remainders, each of them the shortest one
-    for its numbers of passes; slots go from the innermost one outwards.
+    `slots`: the factors that a slot may take, what a factor above 1 there adds to the pattern, and how many such slots
+    there are next to each other: of these only the first have factors above 1, as others would have as many
+    factorisations. `remainders`: the ways to cover the bound by loops that may leave remainders, each of them the
+    shortest one for its numbers of passes; slots go from the innermost one outwards.
 
-    >>> count_patterns(4, [frozenset({1, 2, 4}), frozenset({1, 2})], [1, 2])
+    >>> count_patterns(4, [(frozenset({1, 2, 4}), 1, 1), (frozenset({1, 2}), 2, 1)])
     {1: 1, 3: 1}
-    >>> count_patterns(3, [frozenset({1, 2, 3}), frozenset({1, 2, 3})], [1, 2], remainders=True)
-    {1: 1, 2: 1, 3: 1}
+    >>> count_patterns(3, [(frozenset({1, 2, 3}), 1, 2)], remainders=True)
+    {1: 1, 2: 1}
     """
     counts = {(bound, 0): 1}
-    for factors, mark in zip(allowed, marks, strict=True):
-        after: dict[tuple[int, int], int] = {}
-        for (rest, pattern), count in counts.items():
-            if remainders:
-                steps = [(least_factor(rest, outer), outer) for outer in passes(rest)]
-            else:
-                steps = [(factor, rest // factor) for factor in factors if rest % factor == 0]
-            for factor, outer in steps:
-                if factor in factors:
-                    key = (outer, pattern | mark if factor > 1 else pattern)
+    for factors, mark, alike in slots:
+        leads: dict[int, list[int]] = {}  # from what is left to what may be left outside a factor above 1
+        after = dict[tuple[int, int], int]()
+        for more in range(alike + 1):
+            if 1 in factors or more == alike:
+                for key, count in counts.items():
                     after[key] = after.get(key, 0) + count
+            further = dict[tuple[int, int], int]()
+            for (rest, pattern), count in counts.items() if more < alike else ():
+                if rest not in leads:
+                    leads[rest] = (
+                        [outer for outer in passes(rest) if outer < rest and least_factor(rest, outer) in factors]
+                        if remainders
+                        else [rest // factor for factor in factors if factor > 1 and rest % factor == 0]
+                    )
+                for outer in leads[rest]:
+                    further[outer, pattern + mark] = further.get((outer, pattern + mark), 0) + count
+            counts = further
         counts = after
     return {pattern: counts[rest, pattern] for rest, pattern in sorted(counts) if rest == 1}
 

@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache, cached_property
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +23,7 @@ from accelsim.inputs.errors import AccelsimError, NoValidMapping
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.nodes import first_nodes
 from accelsim.inputs.objective import QUANTITIES
+from accelsim.mapspace.counting import count_ordered, is_quick
 from accelsim.mapspace.factors import along, count_patterns, divisors, factorizations
 from accelsim.model.encode import (
     SAFE,
@@ -84,10 +85,10 @@ class MapSpace:
     passes. Such a space is counted and searched, its mappings have no numbers. Raises NoValidMapping if the constraints
     leave a dimension no factorisation, AccelsimError if they do not suit the machine or the Einsum.
 
-    `dims`: dimensions of bound > 1. `counts`: for each of them, how many of its factorisations have each pattern: which
-    temporal blocks hold a loop. `keep`: bool[L, T], what every mapping keeps. `free_keeps`: levels or storage nodes,
-    and tensors that they may keep or bypass. `keep_groups`: the same by level: a tensor, and the nodes of which one at
-    most keeps it. `required`: bool[L, T], where one of them must, at the last node of the level.
+    `dims`: dimensions of bound > 1. `many`: how many factorisations each of them has. `keep`: bool[L, T], what every
+    mapping keeps. `free_keeps`: levels or storage nodes, and tensors that they may keep or bypass. `keep_groups`: the
+    same by level: a tensor, and the nodes of which one at most keeps it. `required`: bool[L, T], where one of them
+    must, at the last node of the level.
     """
 
     def __init__(
@@ -115,7 +116,8 @@ class MapSpace:
         self._known: dict[tuple[object, ...], int] = {}
         self._refuse_idle()
         self._refuse_unreachable()
-        self.counts = [self._count(dim) for dim in self.dims]
+        levels_apart = [[index] for index in range(len(levels))]
+        self.many = [sum(self._count(dim, levels_apart, [0] * len(levels)).values()) for dim in self.dims]
         self.keep, self.required = np.zeros((2, len(levels), len(encoded.tensors)), np.bool_)
         self.free_keeps: list[tuple[int, int]] = []
         self.keep_groups: list[tuple[int, tuple[int, ...]]] = []
@@ -187,15 +189,23 @@ class MapSpace:
                     if all(product.missed_by(many) > 1 for many in reached):
                         raise NoValidMapping(f"{where}: no loops have a product of {product}; the largest is {most}")
 
-    def _count(self, dim: str) -> dict[int, int]:
-        """How many factorisations of a dimension have each pattern."""
+    def _count(self, dim: str, groups: Sequence[Sequence[int]], marks: Sequence[int]) -> dict[int, int]:
+        """How many factorisations of a dimension have each pattern: the sum of marks of levels with a loop.
+
+        Of a group of levels, which can change places, the innermost ones have the loops. A loop in a fixed place counts
+        for nothing.
+        """
         bound = self.encoded.einsum.dims[dim]
-        marks = [1 << slot.level if not slot.axis and self.is_free(slot.level, dim) else 0 for slot in self.slots]
-        inner_first = sorted(
-            range(len(self.slots)), key=lambda k: (-self.slots[k].level, -ord(self.slots[k].axis or "a"))
-        )
-        allowed = [self.allowed(self.slots[k], dim) for k in inner_first]
-        found = count_patterns(bound, allowed, [marks[k] for k in inner_first], remainders=dim in self.imperfect)
+        group_of = {level: g for g, group in enumerate(groups) for level in group}
+        slots, seen = [], set[int]()
+        for slot in sorted(self.slots, key=lambda slot: (-slot.level, -ord(slot.axis or "a"))):
+            allowed, g = self.allowed(slot, dim), group_of[slot.level]
+            if slot.axis or not self.is_free(slot.level, dim):
+                slots.append((allowed, 0, 1))
+            elif g not in seen:
+                slots.append((allowed, marks[g], len(groups[g])))
+                seen.add(g)
+        found = count_patterns(bound, slots, remainders=dim in self.imperfect)
         if not found:
             asked = [
                 f"{self.encoded.architecture.levels[slot.level].name} {slot.axis or 'temporal'}: {text}"
@@ -206,17 +216,23 @@ class MapSpace:
         return found
 
     @cached_property
+    def counts(self) -> list[dict[int, int]]:
+        """For each dimension how many of its factorisations have each pattern: which temporal blocks hold a loop."""
+        levels = range(len(self.encoded.architecture.levels))
+        return [self._count(dim, [[level] for level in levels], [1 << level for level in levels]) for dim in self.dims]
+
+    @cached_property
     def rows(self) -> list[Ints]:
         """For each dimension its factorisations, int64[rows, S], those with the same pattern together.
 
         Raises AccelsimError if a dimension has more than 20 million.
         """
         levels, found = len(self.encoded.architecture.levels), []
-        for dim, counts in zip(self.dims, self.counts, strict=True):
-            if sum(counts.values()) > MAX_ROWS:
+        for dim, many in zip(self.dims, self.many, strict=True):
+            if many > MAX_ROWS:
                 bound = self.encoded.einsum.dims[dim]
                 raise AccelsimError(
-                    f"dimension {dim} = {bound} has {sum(counts.values()):.3g} factorisations, more than {MAX_ROWS:.0g}"
+                    f"dimension {dim} = {bound} has {many:.3g} factorisations, more than {MAX_ROWS:.0g}"
                 )
             rows = factorizations(self.encoded.einsum.dims[dim], [self.allowed(slot, dim) for slot in self.slots])
             free = np.array([self.is_free(index, dim) for index in range(levels)])
@@ -319,62 +335,54 @@ class MapSpace:
         return bool((nodes[:, 1] - nodes[:, 0] > 1).any())
 
     @cached_property
+    def _alike(self) -> list[list[int]]:
+        """Levels that can change places in a factorisation of any dimension.
+
+        With remainders the order of loops makes a difference, but for loops with no network in between.
+        """
+        groups: dict[object, list[int]] = {}
+        inside = 0  # networks
+        for index in reversed(range(len(self.encoded.architecture.levels))):
+            inside += any(slot.level == index and slot.axis for slot in self.slots)
+            asked = tuple((self.allowed(Slot(index), dim), self.is_free(index, dim)) for dim in self.dims)
+            groups.setdefault((asked, inside if self.imperfect else 0), []).append(index)
+        return list(groups.values())
+
+    @cached_property
     def size(self) -> int:
         """How many mappings there are, before fanout and capacity are checked."""
-        return self.keep_choices * self._completions(0, (0,) * len(self.encoded.architecture.levels))
+        marks = [(len(self.encoded.architecture.levels) + 1) ** g for g in range(len(self._alike) + 1)]
+        found = [
+            {
+                tuple(pattern % more // mark for mark, more in itertools.pairwise(marks)): many
+                for pattern, many in self._count(dim, self._alike, marks).items()
+            }
+            for dim in self.dims
+        ]
+        return self.keep_choices * count_ordered(found, list(map(len, self._alike)))
+
+    @property
+    def quick_size(self) -> int | None:
+        """`size`, or None where counting would take long."""
+        return self.size if is_quick(len(self.dims), list(map(len, self._alike))) else None
 
     def _completions(self, d: int, state: tuple[int, ...]) -> int:
         """Mappings that the dimensions from d on can complete a state (loops in each temporal block so far) to."""
-        return self._completed(d, tuple(self._histogram([state[level] for level in group]) for group in self._alike))
-
-    def _histogram(self, loops: Sequence[int]) -> tuple[int, ...]:
-        """How many of some levels have 0, 1, ... loops."""
-        return tuple(loops.count(many) for many in range(len(self.dims) + 1))
-
-    def _completed(self, d: int, state: tuple[tuple[int, ...], ...]) -> int:
-        """As `_completions`; of levels that the constraints treat alike it counts only how many have how many loops."""
         if d == len(self.dims):
-            return math.prod(math.factorial(many) ** levels for group in state for many, levels in enumerate(group))
-        key = (d, *state)
-        if key not in self._known:
-            total = 0
-            for chosen in itertools.product(*map(_one_more, state)):
-                count = self._counts_alike[d].get(tuple(more for more, _, _ in chosen))
-                if count:
-                    ways = math.prod(ways for _, _, ways in chosen)
-                    total += count * ways * self._completed(d + 1, tuple(after for _, after, _ in chosen))
-            self._known[key] = total
-        return self._known[key]
-
-    @cached_property
-    def _counts_alike(self) -> list[dict[tuple[int, ...], int]]:
-        """`counts` by how many levels of each group of `_alike` hold a loop; each choice of these has as many."""
-        return [{_held(pattern, self._alike): n for pattern, n in counts.items()} for counts in self.counts]
-
-    @cached_property
-    def _alike(self) -> list[list[int]]:
-        """Levels that can change places in a pattern of any dimension, and have as many factorisations then."""
-        levels = range(len(self.encoded.architecture.levels))
-        groups: dict[object, list[int]] = {}
-        for index in levels:
-            asked = tuple((self.allowed(Slot(index), dim), self.is_free(index, dim)) for dim in self.dims)
-            groups.setdefault(asked, []).append(index)
-        found = list(groups.values())
-        for counts in self.counts:
-            several: dict[tuple[int, ...], list[int]] = {}
-            for pattern, count in counts.items():
-                several.setdefault(_held(pattern, found), []).append(count)
-            for many, each in several.items():
-                choices = math.prod(math.comb(len(group), k) for group, k in zip(found, many, strict=True))
-                if each != [each[0]] * choices:  # remainders depend on the order of loops
-                    return [[index] for index in levels]
-        return found
+            return math.prod(map(math.factorial, state))
+        if (d, *state) not in self._known:
+            self._known[d, *state] = sum(
+                many * self._completions(d + 1, tuple(k + (pattern >> level & 1) for level, k in enumerate(state)))
+                for pattern, many in self.counts[d].items()
+            )
+        return self._known[d, *state]
 
     def mapping_at(self, index: int) -> Mapping:
         """Return mapping number `index`, 0 <= index < size, else raise IndexError; every mapping has one number."""
-        if not 0 <= index < self.size:
-            raise IndexError(f"mapping {index} of {self.size}")
-        kept, index = divmod(index, self.size // self.keep_choices)
+        many = self._completions(0, (0,) * len(self.encoded.architecture.levels))
+        if not 0 <= index < self.keep_choices * many:
+            raise IndexError(f"mapping {index} of {self.keep_choices * many}")
+        kept, index = divmod(index, many)
         levels = len(self.encoded.architecture.levels)
         state = (0,) * levels
         chosen: list[Ints] = []
@@ -495,28 +503,6 @@ class MapSpace:
                 there = tuple(slice(bit, d + 1 + bit) for bit in bits)
                 weight[d][here] += count * weight[d + 1][there]
         return weight.reshape(len(self.dims) + 1, -1)
-
-
-def _held(pattern: int, groups: list[list[int]]) -> tuple[int, ...]:
-    """How many levels of each group hold a loop."""
-    return tuple(sum(pattern >> level & 1 for level in group) for group in groups)
-
-
-@cache
-def _one_more(histogram: tuple[int, ...]) -> list[tuple[int, tuple[int, ...], int]]:
-    """Ways to give some of the levels of a histogram one loop more: to how many, the histogram then, and how often.
-
-    >>> _one_more((2, 0))
-    [(0, (2, 0), 1), (1, (1, 1), 2), (2, (0, 2), 1)]
-    """
-    found = []
-    for chosen in itertools.product(*(range(levels + 1) for levels in histogram[:-1])):
-        after = [levels - more for levels, more in zip(histogram, (*chosen, 0), strict=True)]
-        for many, more in enumerate(chosen):
-            after[many + 1] += more
-        ways = math.prod(math.comb(levels, more) for levels, more in zip(histogram, chosen, strict=False))
-        found.append((sum(chosen), tuple(after), ways))
-    return found
 
 
 def _permutation(loops: list[Loop], index: int) -> tuple[Loop, ...]:

@@ -343,7 +343,7 @@ def _wrong(
     if found.certificate is None or not found.certificate.proved or options.objective != found.objective:
         return "it proves nothing about what is asked"
     proof = found.certificate
-    counts = found.seed, found.space_size, proof.nodes, proof.evaluated, proof.table_bytes
+    counts = found.seed, found.space_size or 0, proof.nodes, proof.evaluated, proof.table_bytes
     if not all(isinstance(number, int) for number in counts) or found.method != "exact":
         return "what it says of the search is not of the right kind"
     values = [Objective.parse(options.objective).of(each) for each in found.ranked]

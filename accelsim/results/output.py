@@ -134,7 +134,7 @@ _ASKED = {
     "stop": word(*STOPS),
     "uneven": TRUTH,
     **dict.fromkeys(("imperfect", "padded", "limits"), rows(TEXT)),
-    "space_size": SOME,
+    "space_size": or_null(SOME),
 }
 """What a search was asked, why it ended, and how many mappings there are."""
 _WORK = dict.fromkeys(("nodes", "evaluated", "table_bytes"), COUNT)

@@ -96,8 +96,8 @@ class SearchResult:
         Why the search ended: `exhausted` (the answer is proved, or every mapping was seen), `budget`, `timeout`,
         `memory` (the tables of the exact search would not fit), `remainders` (of the mappings with remainders only
         those with the lowest bounds were evaluated) or `interrupted`.
-    space_size : int
-        Mappings in the map space before validity (docs/mapspace.md).
+    space_size : int or None
+        Mappings in the map space before validity (docs/mapspace.md); None where counting them would take long.
     seconds : float
         Time that the search took.
     certificate : Certificate or None
@@ -126,7 +126,7 @@ class SearchResult:
     method: str
     stop: str
     seed: int
-    space_size: int
+    space_size: int | None
     seconds: float
     certificate: Certificate | None = None
     ranked: tuple[Result, ...] = ()
@@ -166,7 +166,8 @@ class FrontResult:
         The columns of each point.
     stop : str
         `exhausted` (the front is complete and proved), `timeout` or `interrupted`.
-    space_size : int
+    space_size : int or None
+        As in `SearchResult`.
     nodes, evaluated, table_bytes : int
         As in `Certificate`.
     seconds : float
@@ -178,7 +179,7 @@ class FrontResult:
     points: tuple[Result, ...]
     values: tuple[tuple[float, ...], ...]
     stop: str
-    space_size: int
+    space_size: int | None
     nodes: int
     evaluated: int
     table_bytes: int

@@ -91,10 +91,11 @@ class Spaces:
         return self._spaces[rows]
 
     @property
-    def size(self) -> int:
-        """Mappings in all of them together; even ones are among the uneven ones."""
-        found = {id(space.encoded.einsum): space.size for space in self._spaces}
-        return sum(found.values())
+    def size(self) -> int | None:
+        """Mappings in all of them together, of which even ones are among the uneven ones; None if that takes long."""
+        found = {id(space.encoded.einsum): space.quick_size for space in self._spaces}
+        sizes = [size for size in found.values() if size is not None]
+        return sum(sizes) if len(sizes) == len(found) else None
 
 
 MOST_ROUNDINGS = 12
@@ -254,7 +255,7 @@ def _nearest_miss(space: MapSpace, key: np.uint64, proved: bool) -> list[str]:
     """Describe the drawn mapping that breaks its limits by the smallest factor (the product of all)."""
     from accelsim.mapspace.kernel import draw_many
 
-    if sum(sum(counts.values()) for counts in space.counts) > MOST_ROWS:
+    if sum(space.many) > MOST_ROWS:
         return ["too many factorisations to draw from: the nearest miss is not looked for"]
     batch = empty_batch(space.encoded, DRAWS)
     draw_many(space.arrays, key, 0, batch)

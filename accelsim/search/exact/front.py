@@ -250,7 +250,7 @@ def front_of(
     get_ready(space.encoded, space.imperfect)
     watch = Watch(None, budget or Budget(), on_progress, time.monotonic())
     if not space.uneven and out_of_reach(space):
-        reasons = [none_valid("exhausted", 0, 0.0, space.size), *why_none("exhausted", space, watch.end)]
+        reasons = [none_valid("exhausted", 0, 0.0, space.quick_size), *why_none("exhausted", space, watch.end)]
         raise NoValidMapping("\n".join(reasons), proved=True)
     kinds = tuple(kind for kind, _ in parsed)
     level = max(level for _, level in parsed)
@@ -280,7 +280,7 @@ def front_of(
         raise KeyboardInterrupt
     if not found.many[0]:
         nodes, seconds = (0, 0.0) if outcome is None else (outcome.nodes, outcome.seconds)
-        reason = none_valid(stop, nodes, seconds, space.size)
+        reason = none_valid(stop, nodes, seconds, space.quick_size)
         reasons = [reason, *(why_none(stop, space, watch.end) if explain else ())]
         raise NoValidMapping("\n".join(reasons), proved=stop == "exhausted")
     each = [result_of(space, found.best, i, found.column[i]) for i in range(int(found.many[0]))]
@@ -290,7 +290,7 @@ def front_of(
         points=points,
         values=values,
         stop=stop,
-        space_size=space.size,
+        space_size=space.quick_size,
         nodes=0 if outcome is None else outcome.nodes,
         evaluated=0 if outcome is None else outcome.leaves,
         table_bytes=0 if outcome is None else outcome.table_bytes,

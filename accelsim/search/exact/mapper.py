@@ -486,10 +486,11 @@ def result_of(space: MapSpace, batch: Batch, i: int, column: Floats | tuple[floa
     return result
 
 
-def none_valid(stop: str, nodes: int, seconds: float, size: int) -> str:
+def none_valid(stop: str, nodes: int, seconds: float, size: int | None) -> str:
     """Say that no mapping was found, and whether none is valid."""
     if stop == "exhausted":
-        return f"none of the {size:.3g} mappings of the map space is valid (proved: {nodes} nodes)"
+        many = "mappings" if size is None else f"{size:.3g} mappings"
+        return f"none of the {many} of the map space is valid (proved: {nodes} nodes)"
     return f"no valid mapping found in {seconds:.3g} s; give it more time"
 
 

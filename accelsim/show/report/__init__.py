@@ -43,12 +43,14 @@ def count(number: int) -> str:
     return f"{digits * 10 ** (exponent % 3):.{3 - exponent % 3}f}{suffix}"
 
 
-def large(number: int) -> str:
-    """Size of a map space: exact below a million, else like 1.2e15.
+def large(number: int | None) -> str:
+    """Size of a map space: exact below a million, else like 1.2e15; None: it was not counted.
 
-    >>> large(41472), large(196 * 10**400)
-    ('41,472', '2.0e402')
+    >>> large(41472), large(196 * 10**400), large(None)
+    ('41,472', '2.0e402', 'uncounted mappings')
     """
+    if number is None:
+        return "uncounted mappings"
     return f"{number:,}" if number < 1_000_000 else f"{Decimal(number):.1e}".replace("+", "")
 
 
