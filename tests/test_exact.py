@@ -308,6 +308,35 @@ def test_tables__bound_the_orders_of_any_mapping_from_below(group, monkeypatch):
             assert same(float(outcome.found.value[0]), alone.best(*power)), seed
 
 
+@pytest.mark.parametrize("nodes", [0.01, 0.05])
+def test_finer_tables__that_come_in_between_lose_no_mapping(nodes, monkeypatch):
+    """Root shapes looked through before are left out, those in which the search was stopped are not."""
+    monkeypatch.setattr(solve, "NODES_AN_ENTRY", nodes)
+    monkeypatch.setattr(solve, "MANY_NODES", 0)
+    monkeypatch.setattr(solve, "SMALL", 0)
+    monkeypatch.setattr(solve, "FIRST_WAVE", 1)
+    monkeypatch.setattr(solve, "GROWTH", ())
+    refine, settled, stopped = Solver._refine, 0, 0
+
+    def noted(solver, *arguments):
+        nonlocal settled, stopped
+        settled, stopped = settled + int((solver.settled > -math.inf).sum()), stopped + 1
+        refine(solver, *arguments)
+
+    monkeypatch.setattr(Solver, "_refine", noted)
+    for seed in range(FIRST, FIRST + 60):
+        case = problem(seed)
+        known = truth(*case, MOST)
+        if known is None or not known.valid:
+            continue
+        solver = Solver(MapSpace(encode(case[0], case[1]), case[2]), cycles=True)
+        for power in ((1.0, 0.0), (0.0, 1.0), (1.0, 1.0)):
+            found = solver.search(objective=product(*power)).found
+            assert same(float(found.value[0]), known.best(*power)), (seed, power)
+    assert settled > 10
+    assert stopped > 10
+
+
 def test_tables__charge_sums_of_parts_their_width(monkeypatch):
     """Where networks split a reduction, all sums are wide, also those that each instance takes in but once.
 
@@ -498,6 +527,20 @@ def test_energy_and_edp__do_not_beat_each_other_at_their_own_game():
     assert best["energy"].energy_pj == min(found.energy_pj for found in best.values())
     assert best["cycles"].cycles == min(found.cycles for found in best.values())
     assert best["edp"].edp == min(found.edp for found in best.values())
+
+
+def test_equally_fast_mappings__are_searched_for_less_energy_so_long(monkeypatch):
+    """The cycles are proved all the same; a few nodes find a mapping of a little more energy."""
+    architecture, einsum = load_architecture("gpu_sm"), load_workload("gemm").layers[0]
+    long = map_einsum(architecture, einsum, objective="cycles")
+    monkeypatch.setattr("accelsim.search.exact.mapper.FOR_EQUALS", 10)
+
+    short = map_einsum(architecture, einsum, objective="cycles")
+
+    assert short.certificate == long.certificate
+    assert short.certificate.proved
+    assert short.best.cycles == long.best.cycles
+    assert long.best.energy_pj < short.best.energy_pj < 1.1 * long.best.energy_pj
 
 
 def test_larger_buffer__is_never_worse():

@@ -150,7 +150,8 @@ def test_early_stop__bounds_the_optimum_and_proves_nothing_else(stopped, monkeyp
             super().__init__(*arguments, **options)
 
         def search(self, **options):
-            outcome = super().search(**options, most_nodes=1 if stopped == "in the first space" else solve.NO_END)
+            few = {"most_nodes": 1} if stopped == "in the first space" else {}
+            outcome = super().search(**options | few)
             bounds.append(outcome.bound)
             return dataclasses.replace(outcome, stop="timeout")
 

@@ -416,6 +416,19 @@ def test_problem__may_have_sizes_of_variables(read):
         read(problem)
 
 
+def test_variables__may_stand_in_a_file_of_their_own(run, tmp_path):
+    """Commands take it for one of Timeloop's, as those beside it."""
+    first, rest = V04.lstrip().split("\n", 1)
+    texts = {"arch": rest, "problem": PROBLEM, "variables": first}
+    for name, text in texts.items():
+        (tmp_path / f"{name}.yaml").write_text(text)
+    arch, problem, variables = (tmp_path / f"{name}.yaml" for name in texts)
+    assert run("map", arch, problem, variables, "--quiet")[0] == 0
+    code, _, said = run("map", arch, problem, "--quiet")
+    assert code == 2
+    assert "name the file of its `variables` too" in said
+
+
 CIM = {
     "top.yaml.jinja2": """
 {{add_to_path(cwd() ~ '/include/')}}

@@ -40,7 +40,7 @@ KINDS = {
 GRAPHS = ("graph", "2d_mesh", "bus")
 """What Stream's older hardware files have the links between cores under."""
 _TIMELOOP_KEYS = {"problem", "mapper", "mapspace", "architecture_constraints", "mapspace_constraints", "components"}
-_TIMELOOP_KEYS |= {"compound_components", "ERT", "ART", "sparse_optimizations"}
+_TIMELOOP_KEYS |= {"compound_components", "ERT", "ART", "sparse_optimizations", "variables"}
 _ZIGZAG_KEYS = {"operational_array", "memories", "operator_type", "operator_types", "loop_dim_size", "spatial_mapping"}
 
 

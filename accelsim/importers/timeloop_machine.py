@@ -16,6 +16,7 @@ from typing import Any
 from accelsim.importers.documents import Map, Seq, refuse
 from accelsim.importers.foreign import Note
 from accelsim.importers.values import (
+    FILE_OF_VARIABLES,
     FormulaError,
     Value,
     exact_pj,
@@ -89,7 +90,7 @@ class Part:
             return value
         table = self.table.get("attributes", self.table)
         where = table.where(next((name for name in table if _spelt(name) == key), key))
-        hint = "name the file of its `variables` too" if isinstance(value, str) and value.isidentifier() else ""
+        hint = FILE_OF_VARIABLES if isinstance(value, str) and value.isidentifier() else ""
         raise refuse(where, f"{self.name}: {key}: expected a number from 0 on, got {quoted(str(value))}", hint)
 
     @property
@@ -316,7 +317,8 @@ class _NodeReader:
             written = mesh.get(key, 1)
             size = self.value(written, attributes)
             if not isinstance(size, int | float) or size < 1 or size != int(size):
-                raise refuse(mesh.where(key), f"{key}: expected a whole number, got {quoted(str(written))}")
+                what = f"{key}: expected a whole number, got {quoted(str(written))}"
+                raise refuse(mesh.where(key), what, FILE_OF_VARIABLES if isinstance(written, str) else "")
             sizes.append(int(size))
         return sizes[0], sizes[1]
 

@@ -12,7 +12,7 @@ from accelsim.importers.documents import Map, Seq, refuse
 from accelsim.importers.foreign import Note
 from accelsim.importers.timeloop_machine import TimeloopMachine
 from accelsim.importers.timeloop_sparse import read_densities
-from accelsim.importers.values import as_number, plain_name, rows, value, whole
+from accelsim.importers.values import FILE_OF_VARIABLES, as_number, plain_name, rows, value, whole
 from accelsim.inputs.errors import Mark, SpecError
 from accelsim.inputs.units import listed, quoted
 from accelsim.inputs.workload import ROLES
@@ -97,7 +97,7 @@ def _whole(instance: Map, key: str, variables: Mapping[str, Any] | None) -> int:
     try:
         return whole(as_number(instance[key], where, variables), where)
     except SpecError as error:
-        hint = "name the file of its `variables` too" if isinstance(instance[key], str) else ""
+        hint = FILE_OF_VARIABLES if isinstance(instance[key], str) else ""
         raise refuse(where, f"problem.instance: {key}: {error.problems[0].what}", hint) from None
 
 

@@ -26,7 +26,7 @@ from accelsim.search.exact.branch_kernel import explore, root_bounds
 from accelsim.search.exact.cost_tables import least_cycles, needed_words
 from accelsim.search.exact.incumbents import SURE, WITHIN, Incumbents, make_incumbents
 from accelsim.search.exact.shapes import fewest_steps, make_grid, quick_enough
-from accelsim.search.exact.solve import Outcome, Solver
+from accelsim.search.exact.solve import NO_END, Outcome, Solver
 from accelsim.search.exact.worth import Known, least_inside, narrow_energies
 from accelsim.search.result import MOST_TIES, Certificate, SearchResult
 from accelsim.search.spaces import Spaces, diagnose, out_of_reach, rounded_spaces, trim
@@ -35,6 +35,8 @@ from accelsim.search.value_kernel import CYCLES, ENERGY, WORDS, terms_of
 
 MOST_NODES = 1_000_000
 """Partial mappings that are looked at for one that no other can be faster than, before all are; about a second."""
+FOR_EQUALS = 16_000_000
+"""Partial mappings of a space that are looked at for one of less energy among equally good ones; some seconds."""
 LAST_WALKS = 4
 """After a search that ran out of memory, how often `FIRST_WALKS` more walks are taken."""
 SHARE_OF_WALKS, MOST_WALKING = 0.4, 2.0
@@ -130,7 +132,7 @@ def map_exactly(
     if certificate.proved and goal.alone not in ("", "energy") and not solved.least_energy:  # of equals
         most, at = first.most, QUANTITIES.index(goal.alone)
         most[at] = costs_of(best)[at]
-        least = Aim(LEAST_ENERGY, most, workers, watch, best)
+        least = Aim(LEAST_ENERGY, most, workers, watch, best, FOR_EQUALS)
         best = best_of(spaces, least, solved.solver).best or best
     ranked: tuple[Result, ...] = (best,)
     counted = None
@@ -176,13 +178,17 @@ def _put_first(best: Result, listed: Sequence[Result]) -> tuple[Result, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """What is looked for, and what it may cost: float64[3]; with `known`, what is better than that mapping."""
+    """What is looked for, and what it may cost: float64[3]; with `known`, what is better than that mapping.
+
+    `most_nodes`: partial mappings of a space after which the search is given up.
+    """
 
     objective: Objective
     most: Floats
     workers: int
     watch: Watch
     known: Result | None = None
+    most_nodes: int = NO_END
 
     def solver(self, space: MapSpace, value: float, deadline: float | None, *, every: bool = False) -> Solver:
         """Tables of a space, for mappings of at most some value; they tell what the objective and the limits count."""
@@ -392,7 +398,7 @@ def _seek(space: MapSpace, solver: Solver, aim: Aim, solved: Solved) -> None:
     watch = aim.watch
     outcome = solver.search(
         objective=aim.objective, limit=solved.value, floor=least_costs(space), deadline=watch.deadline,
-        on_poll=watch.tell,
+        most_nodes=aim.most_nodes, on_poll=watch.tell,
     )  # fmt: skip
     refuse_mismatch(outcome)
     found, value = outcome.found, float(outcome.found.value[0])
@@ -408,8 +414,9 @@ def _seek_remainders(space: MapSpace, solver: Solver, aim: Aim, solved: Solved) 
     goal, watch = aim.objective, aim.watch
     for room in ROOMS:
         outcome = solver.search(
-            objective=goal, room=room, limit=solved.value, deadline=watch.deadline, on_poll=watch.tell
-        )
+            objective=goal, room=room, limit=solved.value, deadline=watch.deadline, most_nodes=aim.most_nodes,
+            on_poll=watch.tell,
+        )  # fmt: skip
         solved.add(outcome)
         for i in range(int(outcome.found.many[0])):
             if solved.best is not None and watch.end is not None and time.monotonic() > watch.end:

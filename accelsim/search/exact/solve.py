@@ -235,6 +235,8 @@ class Solver:
         self.fine, self.mixes, self.lacks_beside = fine, not ragged and bool(self.ports), not ragged
         self.stop = np.array([0, NO_END], np.int64)
         self.most_nodes, self.refined_at = NO_END, 0
+        self.settled: Floats
+        """Up to which value each root shape was looked through in a search; finer tables look through the others."""
         self.interrupted = False
 
     def _counted_off(self) -> float:
@@ -415,6 +417,7 @@ class Solver:
         """
         started = time.monotonic()
         self.stop[:], self.most_nodes, self.refined_at = (0, NO_END), most_nodes, 0
+        self.settled = np.full(self.grid.shapes.total, -math.inf)
         goal = make_goal(
             kind, objective, columns, level, floor=floor,
             energy_only=kind != FRONT and objective.alone == "energy" and not self._limited(),
@@ -476,11 +479,13 @@ class Solver:
         many, room = len(values), len(total.value)
         for up_to in self._rounds(kind, float(values[0]) if many else math.inf, limit):
             goal.limit[0] = up_to
-            total.open[0] = math.inf
             if room > 1 and kind == BEST:  # a round finds again what the one before found
                 total.many[0] = 0
             inside = int(np.searchsorted(values, up_to * (1 + SURE), side="right"))
-            stop = self._round(goal, total, begin[:inside], values[:inside], deadline, on_poll)
+            settled = self.settled[begin[:inside]]
+            unsettled = settled < (min(up_to, float(total.value[0])) if total.many[0] else up_to)
+            total.open[0] = settled[~unsettled].min(initial=math.inf)
+            stop = self._round(goal, total, begin[:inside][unsettled], values[:inside][unsettled], deadline, on_poll)
             left = float(values[inside]) if inside < many else math.inf
             open_bound = min(float(total.open[0]), left)
             best = float(total.value[room - 1]) if total.many[0] == room else math.inf
@@ -499,7 +504,7 @@ class Solver:
         most, before = self.tables.most, (self.bounds, self.words, self.waiting, self.tables)
         try:
             if self.coarse:
-                fine = self.once or self.bounds.corners
+                fine = self.once or self.bounds.corners or self.bounds.values.size <= bounds.MOST_COARSE
                 self.coarse, self.once, self.corners = self.apart and not fine, False, True
                 self._fill_tables(deadline, fine=fine, again=True)
                 self.fine = fine
@@ -614,9 +619,12 @@ class Solver:
                 stop = self._await(jobs, deadline, on_poll)
                 for job in jobs:
                     job.result()
-                for part in parts:
-                    if not stop and part.tally[0] > self.stop[1]:
-                        stop = why
+                settles = not stop and (goal.kind[0] == FRONT or len(total.value) == 1)
+                for part, row in zip(parts, rows, strict=True):
+                    if part.tally[0] > self.stop[1]:
+                        stop = stop or why
+                    elif settles:
+                        self.settled[begin[row]] = goal.limit[0]
                     merge(goal, total, part)
                 first, size = last, 2 * size
         if first < len(begin):
