@@ -25,6 +25,7 @@ from accelsim.inputs.workload import Einsum, pad, padded_einsums, read_padding, 
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.results.explain import same_as_walked
+from accelsim.search.exact import bounds
 from accelsim.search.exact.front import map_front
 from accelsim.search.exact.mapper import _mapping
 from accelsim.search.exact.solve import Solver
@@ -184,6 +185,24 @@ def test_front_with_remainders__is_that_of_brute_force(walked):
         check_points(found.values, np.array(costs, float)[:, :: 1 if columns[0] == "energy" else -1], columns)
         looked += 1
     assert looked
+
+
+@pytest.mark.parametrize("imperfect", ["all", ["M", "N"]])
+@pytest.mark.parametrize("objective", ["energy", "cycles"])
+def test_too_many_tiles_with_remainders__leave_the_best_that_is_known(monkeypatch, imperfect, objective):
+    """Without tables the answer is the best without remainders, or a walk's; what a floor proves stays proved."""
+    machine, gemm = load_architecture("two_level"), load_workload("gemm").layers[0]
+    gemm = replace(gemm, dims=dict(zip(gemm.dims, (31, 30, 16), strict=True)))
+    perfect, ragged = (map_einsum(machine, gemm, objective=objective, imperfect=d, workers=1) for d in ([], imperfect))
+    monkeypatch.setattr(bounds, "MOST_SPREAD_TILES", 0)
+
+    found = map_einsum(machine, gemm, objective=objective, imperfect=imperfect, workers=1)
+
+    values = [each.certificate.value for each in (perfect, found, ragged)]
+    assert values == sorted(values, reverse=True)
+    assert found.certificate.bound <= ragged.certificate.value
+    assert found.stop == ("exhausted" if found.certificate.proved else "memory")
+    assert found.certificate.proved == (objective == "cycles")
 
 
 def test_front_with_remainders__has_two_columns_and_no_capacity():

@@ -198,7 +198,7 @@ def map_einsum(
         return with_remainders(
             einsum,
             imperfect,
-            lambda dims: map_exactly(
+            lambda dims, fewer: map_exactly(
                 Spaces(architecture, [*padded_einsums(einsum, bounds)], constraints, dims, uneven=uneven),
                 goal,
                 top=top,
@@ -208,6 +208,7 @@ def map_einsum(
                 on_progress=on_progress,
                 padded=tried_bounds(bounds),
                 started=started,
+                fewer=fewer,
             ),
         )
     if uneven or imperfect or pad:
@@ -231,14 +232,20 @@ def tried_bounds(bounds: dict[str, list[int]]) -> tuple[str, ...]:
     return tuple(f"{dim}={bound}" for dim, tried in bounds.items() for bound in tried[1:])
 
 
-def with_remainders(einsum: Einsum, asked: str | Sequence[str], search: Callable[[frozenset[str]], Found]) -> Found:
-    """Search where some dimensions may leave remainders: of all, as many as can be looked at."""
+def with_remainders(
+    einsum: Einsum, asked: str | Sequence[str], search: Callable[[frozenset[str], bool], Found]
+) -> Found:
+    """Search where some dimensions may leave remainders: of all, as many as can be looked at.
+
+    `search` takes these dimensions, and whether fewer of them follow where these are too many.
+    """
     ragged = imperfect_dims(einsum, asked)
     while True:
+        fewer = asked == "all" and len(ragged) > 1
         try:
-            return search(ragged)
+            return search(ragged, fewer)
         except TooManyChoices:
-            if asked != "all" or len(ragged) < 2:
+            if not fewer:
                 raise
         ragged -= {_smoothest(einsum, ragged)}
 

@@ -124,7 +124,7 @@ def map_front(
     _parse_columns(columns, architecture)
     cores, bounds, started = workers or os.cpu_count() or 1, read_padding(einsum, pad), time.monotonic()
 
-    def search(ragged: frozenset[str]) -> FrontResult:
+    def search(ragged: frozenset[str], _: bool) -> FrontResult:
         spaces = Spaces(architecture, [*padded_einsums(einsum, bounds)], constraints, ragged, uneven=uneven)
         spent = time.monotonic() - started
         left = budget and replace(budget, seconds=budget.seconds and max(1e-3, budget.seconds - spent))
@@ -192,7 +192,7 @@ def _front_by_points(
         while not rows or searches[-1].stop == "exhausted":
             best, limits = None, most.copy()
             for column in (first, second):  # the least of the first, and of these mappings the least of the second
-                searches.append(best_of(spaces, Aim(Objective.parse(column), limits, workers, watch)))
+                searches.append(best_of(spaces, Aim(Objective.parse(column), limits, workers, watch, fewer=True)))
                 best = searches[-1].best or best
                 if best is None or searches[-1].stop != "exhausted":
                     break

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from accelsim.inputs.errors import NoValidMapping, TablesTooLarge
+from accelsim.inputs.errors import NoValidMapping, TablesTooLarge, TooManyChoices
 from accelsim.inputs.mapping import Loop, Mapping
 from accelsim.inputs.nodes import fold
 from accelsim.inputs.objective import LEAST_ENERGY, QUANTITIES, Objective, costs_of
@@ -105,17 +105,18 @@ def map_exactly(
     padded: tuple[str, ...] = (),
     explain: bool = True,
     started: float | None = None,
+    fewer: bool = False,
 ) -> SearchResult:
     """Find the best mappings of a map space, or the best one of several spaces; see `accelsim.map_einsum`.
 
     `top` and `within` list mappings of the one space that there is then; `padded` says which bounds the spaces try;
     `explain`: say what makes mappings invalid where none is valid; `started`: since when the budget runs, by
-    `time.monotonic`.
+    `time.monotonic`; `fewer`: raise TooManyChoices where too many dimensions may leave remainders.
     """
     first = spaces.first
     get_ready(first.encoded, first.imperfect)
     watch = Watch(goal, budget or Budget(), on_progress, started or time.monotonic())
-    aim = Aim(goal, first.most, workers, watch)
+    aim = Aim(goal, first.most, workers, watch, fewer=fewer)
     solved = widest(spaces, aim) or best_of(spaces, aim)
     if solved.stop in ("timeout", "memory"):
         _walk_on(spaces, aim, solved)
@@ -181,6 +182,7 @@ class Aim:
     """What is looked for, and what it may cost: float64[3]; with `known`, what is better than that mapping.
 
     `most_nodes`: partial mappings of a space after which the search is given up.
+    `fewer`: where too many dimensions may leave remainders, a search of fewer follows, and there is no answer.
     """
 
     objective: Objective
@@ -189,6 +191,7 @@ class Aim:
     watch: Watch
     known: Result | None = None
     most_nodes: int = NO_END
+    fewer: bool = False
 
     def solver(self, space: MapSpace, value: float, deadline: float | None, *, every: bool = False) -> Solver:
         """Tables of a space, for mappings of at most some value; they tell what the objective and the limits count."""
@@ -285,9 +288,10 @@ def best_of(spaces: Spaces, aim: Aim, solver: Solver | None = None) -> Solved:
             solver.limit(aim.most)
             seek = _seek_remainders if space.imperfect else _seek
             seek(space, solver, aim, solved)
-        except (KeyboardInterrupt, TimeoutError, TablesTooLarge) as why:
-            too_large = isinstance(why, TablesTooLarge)
-            if (solved.best is None and not isinstance(why, TimeoutError)) or (too_large and space.imperfect):
+        except (KeyboardInterrupt, TimeoutError, TooManyChoices) as why:
+            too_large = isinstance(why, TooManyChoices)
+            fewer = too_large and space.imperfect and aim.fewer
+            if fewer or (solved.best is None and not isinstance(why, TimeoutError)):
                 raise
             solved.stop = "memory" if too_large else "timeout" if isinstance(why, TimeoutError) else "interrupted"
             solved.bound = min(solved.bound, floor)

@@ -186,7 +186,7 @@ STOPS = {
     "exhausted": "every mapping of the map space was seen",
     "budget": "budget of mappings used up",
     "timeout": "time used up",
-    "memory": "its tables would not fit the memory",
+    "memory": "its tables would be too large",
     "remainders": "of the mappings with remainders only those with the lowest bounds were evaluated",
     "interrupted": "interrupted",
 }
