@@ -169,7 +169,7 @@ MUTANTS = (
         "test_constraints.py::test_utilization__of_four_fifths_takes_four_of_five_units"),
     Mutant("the prefix is chosen before rounding", "inputs/units.py",
         "scale, name = si_scale(rounded, unit)", "scale, name = si_scale(value, unit)",
-        "test_units.py::test_format_energy__chooses_the_prefix_after_rounding"),
+        "test_units.py::test_format_si__chooses_the_prefix_after_rounding"),
     # energy tables
     Mutant("any entry of a table matches", "inputs/energy/__init__.py",
         "return all(attributes.get(key) == value for key, value in self.attributes.items())", "return True",
