@@ -427,6 +427,11 @@ def test_variables__may_stand_in_a_file_of_their_own(run, tmp_path):
     code, _, said = run("map", arch, problem, "--quiet")
     assert code == 2
     assert "name the file of its `variables` too" in said
+    assert run("check", variables) == (
+        2,
+        "",
+        f"{variables}: neither a machine nor a layer; name the files beside it too\n",
+    )
 
 
 CIM = {

@@ -69,6 +69,8 @@ def check_command(arguments: argparse.Namespace) -> int:
         if name not in converted:  # as given where there is such a file, else a shipped one of that name
             paths.append(next(filter(None, (library.find(name, kind) for kind in library.KINDS)), name))
     paths += ours
+    if not paths:
+        raise AccelsimError(f"{listed(arguments.files)}: neither a machine nor a layer; name the files beside it too")
     if problems := check_files(paths, overrides):
         complain("\n".join(map(str, problems)))
         return BAD_INPUT
