@@ -17,9 +17,11 @@ from accelsim.inputs.objective import Objective
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import decode_mapping, encode
 from accelsim.model.evaluate import evaluate_encoded
-from accelsim.search.descent import FIRST_WALKS, Descent, choices_of
-from accelsim.search.exact import bounds
+from accelsim.search.descent import FIRST_WALKS, SHORT, Descent, choices_of
+from accelsim.search.descent_kernel import MANY_DRAWN
+from accelsim.search.exact import bounds, mapper
 from accelsim.search.exact.front import front_of, map_front
+from accelsim.search.exact.mapper import Aim, Watch
 from accelsim.search.value_kernel import terms_of
 from tests.brute import product
 from tests.problems import problem
@@ -70,6 +72,18 @@ def test_descent__finds_the_optimum_of_nearly_every_small_space():
         assert found.value >= best.edp * (1 - 1e-9)
         missed += found.value > best.edp * (1 + 1e-9)
     assert missed <= 1
+
+
+def test_first_walks__look_at_no_more_mappings_than_there_are():
+    """But for those that each walk draws first; large spaces are walked through as far as ever."""
+    watch = Watch(None, Budget(), None, 0.0)
+    aim = Aim(Objective.parse("energy"), np.full(3, np.inf), 1, watch)
+    for machine, layer in (problem(7, most=2000)[:2], (load_architecture("eyeriss"), load_workload("conv").layers[0])):
+        space = space_of(machine, layer)
+        descent = mapper._descent(space, aim)
+        descent.go(FIRST_WALKS)
+        steps = space.size // FIRST_WALKS if space.size < 20_000 else SHORT
+        assert descent.evaluated == FIRST_WALKS * (MANY_DRAWN + steps)
 
 
 def test_descent__of_one_level_moves_no_factor_elsewhere():

@@ -114,6 +114,7 @@ class MapSpace:
         self.slots = (*time, *space)
         self.dims = tuple(dim for dim, bound in encoded.einsum.dims.items() if bound > 1)
         self._known: dict[tuple[object, ...], int] = {}
+        self._allowed: dict[tuple[int, str, str], frozenset[int]] = {}
         self._refuse_idle()
         self._refuse_unreachable()
         levels_apart = [[index] for index in range(len(levels))]
@@ -249,6 +250,12 @@ class MapSpace:
 
     def allowed(self, slot: Slot, dim: str) -> frozenset[int]:
         """Factors of a dimension that a slot may take."""
+        key = slot.level, slot.axis, dim
+        if key not in self._allowed:
+            self._allowed[key] = self._allows(slot, dim)
+        return self._allowed[key]
+
+    def _allows(self, slot: Slot, dim: str) -> frozenset[int]:
         bound, level = self.encoded.einsum.dims[dim], self.encoded.architecture.levels[slot.level]
         limit = {"": bound, "x": level.x.size, "y": level.y.size}[slot.axis]
         block = self._block(slot)

@@ -204,18 +204,19 @@ def code_folder() -> Path | None:
 
 @dataclass(frozen=True, slots=True)
 class _Passed:
-    """A named tuple as it is passed; `alive` holds its table and those of the tuples in it, `size` is in bytes."""
+    """A named tuple as it is passed; `alive` holds its table and those of the tuples in it."""
 
     value: tuple[Any, ...]
     alive: list[Any]
     address: int
     kind: ArgumentType
-    size: int
 
 
 _PASSED: dict[int, _Passed] = {}
 """Named tuples that were passed last, by identity: most calls of a search pass them again. They stay alive here."""
 _MOST_PASSED, _MOST_BYTES = 128, 1 << 23
+_HELD = [0]
+"""Bytes of their arrays, about: threads that add to it at one time may forget some."""
 _ADDRESSES: dict[str, int] = {}
 _READ: dict[str, Code] = {}
 _ENGINES: list[Any] = []
@@ -276,26 +277,22 @@ def _address(array: np.ndarray[Any, Any]) -> int:
 def _keep_passed(value: tuple[Any, ...]) -> _Passed:
     """Make the table of a named tuple, and keep it for the next calls unless its arrays are large."""
     alive: list[Any] = []
-    table, kinds = _table(value, alive)
-    passed = _Passed(value, alive, _address(table), ("tuple", type(value), kinds), _bytes_of(value))
-    if passed.size <= _MOST_BYTES:
-        held = sum([each.size for each in list(_PASSED.values())])
-        if len(_PASSED) >= _MOST_PASSED or held + passed.size > _MOST_BYTES:
+    table, kinds, size = _table(value, alive)
+    passed = _Passed(value, alive, _address(table), ("tuple", type(value), kinds))
+    if size <= _MOST_BYTES:
+        if len(_PASSED) >= _MOST_PASSED or _HELD[0] + size > _MOST_BYTES:
             _PASSED.clear()
+            _HELD[0] = 0
+        _HELD[0] += size
         _PASSED[id(value)] = passed
     return passed
 
 
-def _bytes_of(value: tuple[Any, ...]) -> int:
-    """Bytes of all arrays of a named tuple."""
-    return sum(_bytes_of(each) if isinstance(each, tuple) else getattr(each, "nbytes", 0) for each in value)
-
-
-def _table(value: tuple[Any, ...], alive: list[Any]) -> tuple[np.ndarray[Any, Any], tuple[ArgumentType, ...]]:
-    """Addresses and shapes of the arrays of a named tuple, as `compiling.ArrayTable` reads them, and their kinds."""
+def _table(value: tuple[Any, ...], alive: list[Any]) -> tuple[np.ndarray[Any, Any], tuple[ArgumentType, ...], int]:
+    """Addresses and shapes of the arrays of a named tuple, as `compiling.ArrayTable` reads them; kinds; their bytes."""
     words: list[int] = []
     kinds: list[ArgumentType] = []
-    floats = []
+    floats, size = [], 0
     for each in value:
         if isinstance(each, np.ndarray):
             if not each.flags.c_contiguous:
@@ -303,8 +300,10 @@ def _table(value: tuple[Any, ...], alive: list[Any]) -> tuple[np.ndarray[Any, An
             words.append(_address(each))
             words.extend(each.shape)
             kinds.append(("array", each.dtype.char, each.ndim, True))
+            size += each.nbytes
         elif isinstance(each, tuple):
-            inner, inner_kinds = _table(each, alive)
+            inner, inner_kinds, inner_size = _table(each, alive)
+            size += inner_size
             words.append(_address(inner))
             kinds.append(("tuple", type(each), inner_kinds))
         else:
@@ -316,7 +315,7 @@ def _table(value: tuple[Any, ...], alive: list[Any]) -> tuple[np.ndarray[Any, An
     for at, number in floats:
         table.view(np.float64)[at] = number
     alive.append(table)
-    return table, tuple(kinds)
+    return table, tuple(kinds), size
 
 
 def _scalar(value: Any) -> str:

@@ -61,6 +61,8 @@ class Descent:
     seed : int
     workers : int
         Threads; what a number of walks finds does not depend on it.
+    steps : int
+        Of each of the first walks.
 
     Attributes
     ----------
@@ -78,8 +80,9 @@ class Descent:
         most: Floats | None = None,
         seed: int = 0,
         workers: int = 1,
+        steps: int = SHORT,
     ) -> None:
-        self.space, self.workers = space, workers
+        self.space, self.workers, self.steps = space, workers, steps
         self.choices = choices_of(space, terms, held_level)
         if most is not None:
             np.minimum(most, self.choices.most, out=self.choices.most)
@@ -117,7 +120,7 @@ class Descent:
         """Take one walk; returns its mappings, and how many were evaluated."""
         from accelsim.search.descent_kernel import walk
 
-        found, steps = make_walk(self.space), SHORT
+        found, steps = make_walk(self.space), self.steps
         for _ in range(number // FIRST_WALKS):
             steps = min(LONGER * steps, LONGEST)
         encoded = self.space.encoded

@@ -199,7 +199,7 @@ def map_einsum(
             einsum,
             imperfect,
             lambda dims, fewer: map_exactly(
-                Spaces(architecture, [*padded_einsums(einsum, bounds)], constraints, dims, uneven=uneven),
+                Spaces(architecture, [*padded_einsums(einsum, bounds)], constraints, dims, uneven=uneven, first=space),
                 goal,
                 top=top,
                 within=within,

@@ -42,6 +42,8 @@ class Spaces:
     imperfect : frozenset of str
     uneven : bool
         Levels may keep each tensor at a storage node of its own (`inputs.nodes.with_nodes`).
+    first : MapSpace, optional
+        The even space of the first Einsum, if it is there already.
 
     Raises
     ------
@@ -57,13 +59,15 @@ class Spaces:
         imperfect: frozenset[str] = frozenset(),
         *,
         uneven: bool = False,
+        first: MapSpace | None = None,
     ) -> None:
         rules = constraints or Constraints()
         self.uneven = uneven
         self._spaces: list[MapSpace] = []
         for einsum in einsums:
             with suppress(NoValidMapping) if self._spaces else nullcontext():
-                even = MapSpace(encode(architecture, einsum), rules, imperfect)
+                known = first if not self._spaces and first and first.imperfect == imperfect else None
+                even = known or MapSpace(encode(architecture, einsum), rules, imperfect)
                 self._spaces.append(even)
                 machine = with_nodes(architecture, einsum, even.constraints) if uneven else architecture
                 if machine is not architecture:

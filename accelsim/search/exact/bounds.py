@@ -29,7 +29,7 @@ from accelsim.search.exact.orders import (
     all_statuses,
     order_classes,
 )
-from accelsim.search.exact.shapes import Grid, Shapes, size_numbers
+from accelsim.search.exact.shapes import Grid, size_numbers
 from accelsim.search.exact.tables import Bounds, Context, CostTable, Sieve
 from accelsim.search.exact.worth import Worth
 from accelsim.search.stopping import asked
@@ -84,7 +84,77 @@ def copies_apart(grid: Grid, deepest: list[int]) -> list[Floats]:
     return found
 
 
-class BoundsMaker:
+class OutputCosts:
+    """What words of the output cost that tables count for each copy of it, and for one of each width.
+
+    Parameters
+    ----------
+    grid : Grid
+    pj : float64[L, T, 4]
+        As for `make_bounds`.
+
+    Attributes
+    ----------
+    pj : float64[L, T, 4]
+        The same for the widest words of the output; wider : float64[L], how much wider these are.
+    elided, narrow, copy_costs
+        As `Bounds` has them.
+    """
+
+    def __init__(self, grid: Grid, pj: Floats) -> None:
+        self.grid, self.shapes, self.c = grid, grid.shapes, grid.space.encoded.constants
+        self.levels, self.tensors = self.c.word_parts.shape[:2]
+        self.may_keep = grid.space.may_keep
+        self.wider = self._widths()
+        self.pj = pj.copy()
+        self.pj[:, self.c.output[0], :BY_TRANSFER] *= self.wider[:, None]
+        self._count_off()
+
+    def _widths(self) -> Floats:
+        """How much wider partial sums are than the narrowest words of the output: float64[L].
+
+        1 if it has windows, and with remainders, where the words into tiles are known too roughly.
+        """
+        t = int(self.c.output[0])
+        parts = np.maximum(self.c.word_parts[:, t], 1)
+        known = not self.c.windowed[t] and not self.shapes.ragged.any()
+        return parts[:, 1] / parts.min(axis=1) if known else np.ones(self.levels)
+
+    def _count_off(self) -> None:
+        """Note what the tables count too much for one copy of the output; docs/exact.md, first reads and widths."""
+        t = int(self.c.output[0])
+        whole = 0.0 if self.c.windowed[t] else float(self.c.whole[t])
+        pj = self.pj[:, t] * whole
+        narrow = 1.0 - 1.0 / self.wider
+        self.elided, self.narrow = pj[:, BY_READ].copy(), pj[:, BY_UPDATE] * narrow
+        self.entering = pj[:, BY_RETURN].copy()
+        self.entering[:-1] += pj[1:, BY_WRITE] + self.elided[1:]
+        self.finished = np.zeros(self.levels)
+        self.finished[:-1] = self.narrow[1:] + np.where(self.c.drain[1:], pj[1:, BY_READ] * narrow[1:], 0.0)
+        costs = np.zeros(self.levels + 1)
+        for level in range(self.levels - 1, -1, -1):
+            innermost = level == self.levels - 1
+            end = level + 2 if innermost else int(self.c.nodes[level + 1, 1])  # of the nodes of a level one keeps it
+            keeps = innermost or self.may_keep[level + 1 : end, t].any()
+            apart = float(np.max(self.grid.options[level].apart, initial=1.0))
+            entering = self.entering[level] + whole * self._coming_back(level, 0)
+            costs[level] = apart * (costs[end - 1] + (entering if keeps else 0.0))
+        self.copy_costs = costs
+
+    def _nearest(self, parent: int, level: int) -> int:
+        """The nearest network outside a level, up to the parent, that has several children; else the outermost."""
+        several = (at for at in range(level - 1, parent - 1, -1) if np.max(self.grid.options[at].spread, initial=1) > 1)
+        return next(several, parent)
+
+    def _coming_back(self, level: int, parent: int) -> float:
+        """Cost of a word of the output that comes back over these networks, if that of the level has one child."""
+        output = int(self.c.output[0])
+        if self.c.windowed[output] or parent >= level or np.max(self.grid.options[level].spread, initial=1) > 1:
+            return 0.0
+        return float(self.pj[self._nearest(parent, level) : level, output, BY_RETURN].sum())
+
+
+class BoundsMaker(OutputCosts):
     """Fills the tables; see `make_bounds`."""
 
     def __init__(
@@ -99,23 +169,19 @@ class BoundsMaker:
         most_bytes: int,
         once: Floats | None = None,
     ) -> None:
-        self.once = once
-        self.grid, self.most_spreads, self.deadline, self.most_bytes = grid, spreads, deadline, most_bytes
+        super().__init__(grid, pj)
+        self.once, self.most_spreads, self.deadline, self.most_bytes = once, spreads, deadline, most_bytes
         self.encoded = grid.space.encoded
-        self.c = self.encoded.constants
-        self.shapes: Shapes = grid.shapes
-        self.levels, self.tensors = self.c.word_parts.shape[:2]
         structure = make_structure(grid)
         self.least = [[self._least_share(level, t) for t in range(self.tensors)] for level in range(self.levels)]
         least = np.ones((self.levels, self.levels, self.tensors))
         for level, parent, t in np.ndindex(*least.shape):
             least[level, parent, t] = self._corner(parent, level, t)
-        self.wider = self._widths()
-        self.pj = pj.copy()
-        self.pj[:, self.c.output[0], :BY_TRANSFER] *= self.wider[:, None]
-        self.bounds = Bounds(grid, structure, all_statuses(structure), pj, least)
-        self.may_keep = may = grid.space.may_keep
-        deepest = [int(np.flatnonzero(may[:, t]).max()) for t in range(self.tensors)]
+        self.bounds = Bounds(
+            grid, structure, all_statuses(structure), pj, least,
+            elided=self.elided, narrow=self.narrow, copy_costs=self.copy_costs,
+        )  # fmt: skip
+        deepest = [int(np.flatnonzero(self.may_keep[:, t]).max()) for t in range(self.tensors)]
         self.deepest = self.bounds.deepest = deepest
         self.bounds.least_inside = np.array(
             [
@@ -134,7 +200,6 @@ class BoundsMaker:
             }
             for level in range(self.levels)
         ]
-        self._count_off()
         self.corners, self.may_be_large = corners is not False, fine or corners is not None
         self.copies = copies_apart(grid, deepest) if fine else [np.ones(1)] * (self.levels + 1)
         self.edges = [self._edges(level) for level in range(self.levels + 1)]
@@ -142,17 +207,7 @@ class BoundsMaker:
         self.fits = [grid.space.fitting_keeps(self.shapes.box, sizes, level) for level in range(self.levels)]
         self._tell_widths_apart(sizes)
         self.most = [self._most(level) for level in range(self.levels)]
-        self.sieve = None if worth is None else Sieve(self.bounds, self.least, may, self.edges, worth)
-
-    def _widths(self) -> Floats:
-        """How much wider partial sums are than the narrowest words of the output: float64[L].
-
-        1 if it has windows, and with remainders, where the words into tiles are known too roughly.
-        """
-        t = int(self.c.output[0])
-        parts = np.maximum(self.c.word_parts[:, t], 1)
-        known = not self.c.windowed[t] and not self.shapes.ragged.any()
-        return parts[:, 1] / parts.min(axis=1) if known else np.ones(self.levels)
+        self.sieve = None if worth is None else Sieve(self.bounds, self.least, self.may_keep, self.edges, worth)
 
     def _tell_widths_apart(self, sizes: list[Ints]) -> None:
         """Note which tiles fit with partial sums, and how much of the reduction a shape covers: bool[K, S], float64[S].
@@ -181,27 +236,6 @@ class BoundsMaker:
         parent = context.parents[int(self.c.output[0])]
         apart = [float(np.max(self.grid.options[at].apart, initial=1.0)) for at in range(parent, level)]
         return float(self.reduced[-1]) / math.prod(apart) * (1.0 - 1e-9)
-
-    def _count_off(self) -> None:
-        """Note what the tables count too much for one copy of the output; docs/exact.md, first reads and widths."""
-        t = int(self.c.output[0])
-        whole = 0.0 if self.c.windowed[t] else float(self.c.whole[t])
-        pj = self.pj[:, t] * whole
-        narrow = 1.0 - 1.0 / self.wider
-        self.bounds.elided, self.bounds.narrow = pj[:, BY_READ].copy(), pj[:, BY_UPDATE] * narrow
-        self.entering = pj[:, BY_RETURN].copy()
-        self.entering[:-1] += pj[1:, BY_WRITE] + self.bounds.elided[1:]
-        self.finished = np.zeros(self.levels)
-        self.finished[:-1] = self.bounds.narrow[1:] + np.where(self.c.drain[1:], pj[1:, BY_READ] * narrow[1:], 0.0)
-        costs = np.zeros(self.levels + 1)
-        for level in range(self.levels - 1, -1, -1):
-            innermost = level == self.levels - 1
-            end = level + 2 if innermost else int(self.c.nodes[level + 1, 1])  # of the nodes of a level one keeps it
-            keeps = innermost or self.may_keep[level + 1 : end, t].any()
-            apart = float(np.max(self.grid.options[level].apart, initial=1.0))
-            entering = self.entering[level] + whole * self._coming_back(level, 0)
-            costs[level] = apart * (costs[end - 1] + (entering if keeps else 0.0))
-        self.bounds.copy_costs = costs
 
     def reduce(self, statuses: Statuses, level: int, around: bool) -> Statuses:
         """Statuses without what makes no difference from a table inwards.
@@ -537,7 +571,7 @@ class BoundsMaker:
             loose=np.array([self.bounds.structure.loose]),
             elided=np.array([self._elided(level, context) for context in contexts]),
             finished=self.finished[level : level + 1],
-            copy_costs=self.bounds.copy_costs[level + 1 : level + 2],
+            copy_costs=self.copy_costs[level + 1 : level + 2],
             copies=self.copies[level],
             inner_copies=self.copies[level + 1],
             edges=self.edges[level],
@@ -605,18 +639,6 @@ class BoundsMaker:
         if self.once is None or level == self.levels - 1 or not self.once[level + 1].any():
             return np.zeros((0, 4))
         return np.array([self.once[level + 1, parent, t] for t, parent in enumerate(context.parents)])
-
-    def _nearest(self, parent: int, level: int) -> int:
-        """The nearest network outside a level, up to the parent, that has several children; else the outermost."""
-        several = (at for at in range(level - 1, parent - 1, -1) if np.max(self.grid.options[at].spread, initial=1) > 1)
-        return next(several, parent)
-
-    def _coming_back(self, level: int, parent: int) -> float:
-        """Cost of a word of the output that comes back over these networks, if that of the level has one child."""
-        output = int(self.c.output[0])
-        if self.c.windowed[output] or parent >= level or np.max(self.grid.options[level].spread, initial=1) > 1:
-            return 0.0
-        return float(self.pj[self._nearest(parent, level) : level, output, BY_RETURN].sum())
 
     def _elided(self, level: int, context: Context) -> float:
         """What the words of the output cost that do not come to the next level, for each copy of the output there."""
@@ -718,7 +740,7 @@ def _only(spreading: Spreading, contexts: Ints) -> Spreading:
 
 def most_counted_off(grid: Grid, pj: Floats) -> float:
     """What tables that do not tell copies of the output apart count off at most, in terms of `pj`."""
-    return float(BoundsMaker(grid, 1, pj, None, False, False, None, MOST_BYTES).bounds.copy_costs[0])
+    return float(OutputCosts(grid, pj).copy_costs[0])
 
 
 _kept: ContextVar[dict[tuple[object, ...], Bounds] | None] = ContextVar("kept", default=None)

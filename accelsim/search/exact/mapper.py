@@ -20,7 +20,7 @@ from accelsim.model.encode import Batch, Encoded, Floats, decode_mapping, encode
 from accelsim.model.evaluate import evaluate, evaluate_encoded
 from accelsim.model.machine_code import is_kept
 from accelsim.model.result import Result
-from accelsim.search.descent import FIRST_WALKS, Descent
+from accelsim.search.descent import FIRST_WALKS, SHORT, Descent
 from accelsim.search.descent_kernel import walk
 from accelsim.search.exact.branch_kernel import explore, root_bounds
 from accelsim.search.exact.cost_tables import least_cycles, needed_words
@@ -300,7 +300,10 @@ def best_of(spaces: Spaces, aim: Aim, solver: Solver | None = None) -> Solved:
 
 
 def _descent(space: MapSpace, aim: Aim) -> Descent:
-    return Descent(space, terms_of(aim.objective), most=aim.most, workers=aim.workers)
+    """Walks of a search; the first ones together look at no more mappings than there are."""
+    size = space.quick_size
+    steps = SHORT if size is None else min(SHORT, size // FIRST_WALKS)
+    return Descent(space, terms_of(aim.objective), most=aim.most, workers=aim.workers, steps=steps)
 
 
 def _walk(descent: Descent, aim: Aim, solved: Solved, deadline: float | None) -> None:
@@ -364,7 +367,7 @@ def widest(spaces: Spaces, aim: Aim) -> Solved | None:
         least_cycles = fewest_steps(grid)
         grid = quick_enough(grid, least_cycles)
         most[CYCLES] = min(least_cycles, most[CYCLES])
-        walked = Descent(space, terms_of(LEAST_ENERGY), most=most, workers=aim.workers).go(FIRST_WALKS, deadline)
+        walked = _descent(space, replace(aim, objective=LEAST_ENERGY, most=most)).go(FIRST_WALKS, deadline)
         limit = math.inf if walked is None else walked.value
         known = Known(LEAST_ENERGY, limit, most)
         solver = Solver(

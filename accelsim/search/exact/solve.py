@@ -101,7 +101,9 @@ MANY_NODES = 100_000
 MOST_MIXED = 50_000_000
 """Entries that the tables of ports may have, at most."""
 MEMO = 1 << 18
-"""Nodes that each piece of a wave remembers."""
+"""Nodes that each piece of a wave remembers at most."""
+LEAST_MEMO = 256
+"""Nodes that it remembers at least; where there are few mappings, one or two for each."""
 FAILED = 8
 """Ways to spread a tile that led to nothing, which others are compared with."""
 NO_END = 1 << 62
@@ -678,7 +680,9 @@ class Solver:
         )
         timed = not goal.energy_only[0] or bool(c.leak.any())
         words = self.words is not None
-        return make_memo(c, 0 if useless else MEMO, timed=timed, words=words)
+        size = self.space.quick_size
+        places = MEMO if size is None else min(MEMO, 1 << (LEAST_MEMO + size).bit_length())
+        return make_memo(c, 0 if useless else places, timed=timed, words=words)
 
     def _explore(self, goal: Goal, part: Incumbents, begin: Ints, values: Floats, memo: Memo) -> None:
         encoded = self.space.encoded
