@@ -54,19 +54,21 @@ def test_best_kernels__power_stays_between_idle_and_limit():
 def test_board_power__by_hand():
     """An A100 of 400 W takes 60 W when idle.
 
-    1e9 operations of 0.5 pJ and 1e6 B of HBM, 46 pJ each, are 5.46e8 pJ: in 10 us 54.6 W, in 1 us 546 W. Operands of a
-    byte take 2**-0.68 = 0.624 times as much for an operation. With all 108 SMs x 2,048 operations busy at 1.41 GHz, of
-    2 pJ each, the board would take 623.7 W beside idle, and its clock falls to 340 / 623.7 of it.
+    1e9 operations of 0.5 pJ and 1e6 B, 62.8 pJ from HBM and 23.6 pJ from L2 each, are 5.864e8 pJ: in 10 us 58.64 W, in
+    1 us 586 W. SMs take 98.8 W while they run, in a launch of 1 us of 10 us nine tenths of it. Operands of a byte take
+    2**-0.68 = 0.624 times as much for an operation. With all 108 SMs x 2,048 operations busy at 1.41 GHz, of 2 pJ each,
+    the board would take 623.7 W beside idle, and its clock falls to 340 / 623.7 of it.
     """
     gpu = load_gpu("a100")
-    constants = replace(mode_of(gpu, "fp16").constants, pj_per_flop=0.5)
+    constants = replace(mode_of(gpu, "fp16").constants, pj_per_flop=0.5, launch_us=1.0)
 
-    def watts(time_us: float, number_format: str = "fp16") -> float:
-        return board_power_w(gpu, number_format, constants, 1e9, 1e6, time_us)
+    def watts(time_us: float, number_format: str = "fp16", l2_bytes: float | None = None) -> float:
+        return board_power_w(gpu, number_format, constants, 1e9, 1e6, time_us, l2_bytes)
 
-    assert watts(10.0) == pytest.approx(60 + 54.6)
+    assert watts(10.0) == pytest.approx(60 + 0.9 * 98.8 + 58.64)
+    assert watts(10.0, l2_bytes=2e6) == pytest.approx(60 + 0.9 * 98.8 + 61.0)
     assert watts(1.0) == 400
-    assert watts(10.0, "int8") == pytest.approx(60 + 50 * 2**-0.68 + 4.6)
+    assert watts(10.0, "int8") == pytest.approx(60 + 0.9 * 98.8 + 50 * 2**-0.68 + 8.64)
     assert clock_under_power_limit(gpu, "fp16", constants) == 1.0
     busy = clock_under_power_limit(gpu, "fp16", replace(constants, pj_per_flop=2.0))
     assert busy == pytest.approx(340 / (108 * 2048 * 1.41e9 * 2e-12))

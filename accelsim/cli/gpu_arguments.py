@@ -99,10 +99,14 @@ def add_commands(command: AddCommand) -> None:
     _add_serve(tasks)
     _add_train(tasks)
     made = _task(tasks, "compare", "hold a profile of kernels against what is predicted for them")
-    add(made, "PROFILE", "CSV of Nsight Systems or Compute, or with M, N, K, time")
+    add(made, "PROFILE", "CSV of Nsight Systems or Compute, or with M, N, K, time; or trace.json of PyTorch's profiler")
     add(made, "--gpu GPU", required=True)
-    add(made, "--workload WORKLOAD", "layers that NVTX ranges name")
-    add_prediction(made, "number format (default: what a table with M, N, K and time says, else fp16)")
+    add(made, "--workload WORKLOAD", "layers that NVTX ranges name, or that have the sizes of PyTorch's products")
+    about = (
+        "what L2 holds when a kernel starts (default: what the profile says; nothing in Nsight Compute, else rotating)"
+    )
+    add_prediction(made, "number format (default: what the profile says, else fp16)", about)
+    made.set_defaults(l2=None)
     add_forms(made)
 
 

@@ -199,8 +199,9 @@ def gpu_compare_command(arguments: argparse.Namespace) -> int:
     workload = arguments.workload and load_workload(library.resolve(arguments.workload, "workloads"))
     layers = workload.layers if workload else ()
     found, unmatched = compare_profile(gpu, profile, layers, arguments.calibration, l2=arguments.l2)
-    modes = [case.predicted.mode for case in found] or [mode_of(gpu, arguments.dtype or "fp16").text]
-    mode = "; ".join(dict.fromkeys(modes))
+    modes = {case.predicted.number_format: case.predicted.mode for case in found}
+    texts = dict.fromkeys(modes.values()) or [mode_of(gpu, arguments.dtype or "fp16").text]
+    mode = "; ".join(f"{name} {text}" for name, text in modes.items()) if len(texts) > 1 else next(iter(texts))
     rows = [reports.compared_row(case) for case in found]
     names, reasons = [kernel.name for kernel in unmatched], [str(problem) for problem in left_out]
     document = {"gpu": gpu.name, "mode": mode, "doubt": reports.doubt_of(found), "layers": rows}

@@ -7,8 +7,8 @@ few constants for each software stack, such as `attention` and `collectives`, an
 them. `measured` reads products, `calibration` fits a GPU's constants, `validation` predicts what was measured.
 """
 
-ROTATING = "rotating"
-L2_STATES = (ROTATING, "cold", "warm")
+ROTATING, COLD = "rotating", "cold"
+L2_STATES = (ROTATING, COLD, "warm")
 """What L2 holds when a kernel starts: `rotating`, what fits of the activations and of several copies of the weights,
 used in turn as in the layers of a network; `cold`, nothing; `warm`, what fits of the same product."""
 LAYOUTS = ("tn", "nn", "nt", "tt")

@@ -131,11 +131,16 @@ from registers (mma.sync), `vector` without tensor cores."""
 
 _ENERGY_OF_WIDTH = 0.68
 IDLE = 0.15
-"""Share of its power limit that a board takes when no SM works: 148 of 700 W on an H200, 312 of 1000 W on a B200 (both
-a fit to NVML readings in aiconfigurator), 32 of 250 W on a V100 (AccelWattch); the fits hold active SMs too."""
-_DRAM_PJ_PER_BYTE = {"HBM": 46.0, "GDDR": 112.0, "LPDDR": 40.0}
-"""Energy of a byte from memory to the SMs, by the beginning of the type of memory: HBM, a fit to NVML power of GEMMs on
-an H200 (51.6) and a B200 (46.0); GDDR5 14 pJ/bit and LPDDR4 5 pJ/bit (O'Connor, MICRO 2017; not verified)."""
+"""Share of its power limit that a board takes when no SM works: 118 of 700 W on an H100 at its full clock (NVML; 73 W
+at 345 MHz), 32 of 250 W on a V100 (AccelWattch)."""
+ACTIVE = 0.247
+"""Share of its power limit that the board takes beyond `IDLE` while its SMs run, whatever they do: 173 of 700 W on an
+H100 (`benchmarks/gpu/measured/h100_sxm_power.csv`)."""
+_L2_PJ_PER_BYTE = 23.6
+"""Energy of a byte from L2 to the SMs: the same fit."""
+_DRAM_PJ_PER_BYTE = {"HBM": 62.8, "GDDR": 112.0, "LPDDR": 40.0}
+"""Energy of a byte from memory to L2, by the beginning of the type of memory: HBM, the same fit; GDDR5 14 pJ/bit and
+LPDDR4 5 pJ/bit (O'Connor, MICRO 2017; not verified)."""
 
 
 def pj_per_flop(number_format: str, constants: KernelConstants) -> float:
@@ -161,15 +166,24 @@ def _dram_pj_per_byte(gpu: Gpu) -> float:
 
 
 def board_power_w(
-    gpu: Gpu, number_format: str, constants: KernelConstants, flops: float, dram_bytes: float, time_us: float
+    gpu: Gpu,
+    number_format: str,
+    constants: KernelConstants,
+    flops: float,
+    dram_bytes: float,
+    time_us: float,
+    l2_bytes: float | None = None,
 ) -> float:
     """Board power [W] while a kernel repeats without pause.
 
-    What the board takes when idle, the energy of the operations, of padding too, and of the DRAM bytes over the time;
-    no more than the power limit, which lowers the clock instead.
+    What the board takes when idle, what its SMs take except while a kernel is launched, and over the time the energy of
+    the operations, of padding too, of the bytes that SMs load from L2 (those of DRAM where nothing is said), and of the
+    DRAM bytes; no more than the power limit, which lowers the clock instead.
     """
     dynamic_pj = flops * pj_per_flop(number_format, constants) + dram_bytes * _dram_pj_per_byte(gpu)
-    return min(gpu.tdp_w, gpu.tdp_w * IDLE + dynamic_pj / time_us * 1e-6)
+    dynamic_pj += (dram_bytes if l2_bytes is None else l2_bytes) * _L2_PJ_PER_BYTE
+    running = 1 - min(1.0, constants.launch_us / time_us)
+    return min(gpu.tdp_w, gpu.tdp_w * (IDLE + ACTIVE * running) + dynamic_pj / time_us * 1e-6)
 
 
 STAGE_BYTES = 128

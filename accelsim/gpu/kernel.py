@@ -220,9 +220,9 @@ def _kernel(
         longest = max(LONGEST, key=lambda key: parts[key])
         added = sum(parts[key] for key in ("launch", "latency", "rounds", "reduction"))
         bottleneck = "launch and latency" if added > parts[longest] else _NAMES[longest]
-    dram_bytes = float(times.dram_bytes[i])
+    dram_bytes, l2_bytes = float(times.dram_bytes[i]), float(times.l2_bytes[i])
     low, high = mode.interval or (None, None)
-    power_w = board_power_w(gpu, number_format, mode.constants, padded, dram_bytes, time_us)
+    power_w = board_power_w(gpu, number_format, mode.constants, padded, dram_bytes, time_us, l2_bytes)
     return Kernel(
         name=name,
         gpu=gpu.name,
@@ -243,7 +243,7 @@ def _kernel(
         parts_us=parts,
         bottleneck=bottleneck,
         flops=flops,
-        l2_bytes=float(times.l2_bytes[i]),
+        l2_bytes=l2_bytes,
         least_bytes=(operands * BYTES[number_format] + results * result_bytes(number_format)) * batch,
         tilings=int(np.isfinite(times.by_tiling_us[i]).sum()) + (min(m, n) == 1),
         others=_others(times, tiles, i, tile),

@@ -95,11 +95,11 @@ class CsvTable:
             problems.add(self.mark(row, column), what, _decimal_point(row.cells[column]))
         return value or 1.0
 
-    def rows(self, problems: Problems, *, strict: bool = True) -> Iterator[CsvRow]:
+    def rows(self, problems: Problems, needed: int | None = None) -> Iterator[CsvRow]:
         """Rows below the head with a cell for each column, or more; mistakes are reported, many of them end it.
 
-        Shorter rows are mistakes, or, if not strict and they begin with no number, what another program printed
-        between.
+        Shorter rows are mistakes. In exports, rows have at least `needed` cells, and those that begin with no number
+        are what another program printed between.
         """
         below = self.lines[bisect_left(self.lines, (self.head.line + 1, "")) :]
         reader = csv.reader((line + "\n" for _, line in below), delimiter=self.separator)
@@ -108,9 +108,9 @@ class CsvTable:
             for cells in reader:
                 row = CsvRow(below[used][0], tuple(cell.strip() for cell in cells))
                 several, used = reader.line_num > used + 1, reader.line_num
-                if len(cells) >= len(self.head.cells):
+                if len(cells) >= (needed or len(self.head.cells)):
                     yield row
-                elif strict or (len(cells) > 1 and finite(cells[0]) is not None):
+                elif needed is None or (len(cells) > 1 and finite(cells[0]) is not None):
                     what = f"expected {len(self.head.cells)} cells, got {len(cells)}"
                     problems.add(self.mark(row), what, "is a quote not closed?" if several else "")
                 if self.ends(row, len(problems) - before, problems):

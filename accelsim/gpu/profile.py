@@ -1,4 +1,4 @@
-"""Profiles of kernels: exports of Nsight Systems and Nsight Compute, and tables of products, beside predictions.
+"""Profiles of kernels: of Nsight Systems, Nsight Compute and PyTorch, and tables of products, beside predictions.
 
 A profile has runs of kernels, some in NVTX ranges. What ran in a range of a layer is held against what is predicted for
 the layer; a kernel of a trace has its grid, and its name says tile and number format where the library writes them.
@@ -10,11 +10,12 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from itertools import zip_longest
 from os import PathLike
 
-from accelsim.gpu import LAYOUTS, ROTATING
-from accelsim.gpu.calibration import mode_of
+from accelsim.gpu import COLD, LAYOUTS, ROTATING
+from accelsim.gpu.calibration import SHIPPED, Mode, mode_of
 from accelsim.gpu.catalogue import FORMATS, Gpu, may_be, no_format
 from accelsim.gpu.gemm import Gemms, Setup
 from accelsim.gpu.kernel import Kernel, best_kernels
@@ -32,6 +33,17 @@ from accelsim.gpu.measured import (
     time_column,
 )
 from accelsim.gpu.network import gemms_of, product_of
+from accelsim.gpu.profiled import (
+    DRAM_METRICS,
+    ProfiledKernel,
+    format_in,
+    is_helper,
+    is_product,
+    layout_in,
+    shape_in,
+    tile_in,
+)
+from accelsim.gpu.torch_trace import read_torch_trace
 from accelsim.inputs.errors import AccelsimError, Mark, Problem
 from accelsim.inputs.source import Problems, read_text
 from accelsim.inputs.units import listed, quoted
@@ -40,94 +52,15 @@ from accelsim.inputs.workload import Einsum
 _UNITS = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6, "nsecond": 1e-3, "usecond": 1.0, "msecond": 1e3, "second": 1e6}
 _BYTES = {f"{prefix}{word}": 1e3**power for word in ("byte", "b") for power, prefix in enumerate(("", *"kmgt"))}
 _TIME_METRICS = ("gpu_time_duration_sum", "gpu_time_duration_avg", "duration")
-_DRAM_METRICS = ("dram_bytes_sum", "dram_bytes_read_sum", "dram_bytes_write_sum")
-"""Metrics by `plain_name`: `gpu__time_duration.sum` and so on; others, such as cycles, are of no use here."""
+"""Metrics by `plain_name`, beside `DRAM_METRICS`; others, such as cycles, are of no use here."""
 _NUMBER = re.compile(r"(?i)(?:\d+|\d{1,3}(?:,\d{3})+)(?:\.\d*)?(?:e[+-]?\d+)?|\.\d+")
 """Numbers as Nsight writes them, some with commas between thousands."""
 _NOT_COLLECTED = ("", "n/a")
 """What Nsight Compute writes for a metric that it did not collect of a kernel."""
+_NVTX_ATTRIBUTES = 6
+"""What Nsight Compute writes behind the name of a range: payload, its type, colour, its type, message, its type."""
 _SYSTEMS_NAMES = ("kernel_name", "name", "operation")
 """Columns in which reports of Nsight Systems have the kernel."""
-_SHAPE = re.compile(r"(?i)(?:\bm\s*=\s*(\d+)\W+n\s*=\s*(\d+)\W+k\s*=\s*(\d+)|\b(\d+)x(\d+)x(\d+)\b)")
-
-
-_TILE = re.compile(r"(?<![0-9a-z])(?:tilesize)?([0-9]{2,3})x([0-9]{1,3})(?![0-9])")
-_LAYOUT = re.compile(rf"(?<![0-9a-z])({'|'.join(LAYOUTS)})(?![0-9a-z])")
-_WORDS = (
-    ("bf16", ("bf16", "bfloat16", "nvjet_tst", "nvjet_tss")),
-    ("fp8", ("e4m3", "e5m2", "f8f8", "fp8", "nvjet_qq")),
-    ("tf32", ("tf32",)),
-    ("int8", ("imma", "s8s8", "i8i8", "int8")),
-    ("fp16", ("f16", "fp16", "half", "hgemm", "nvjet_hsh", "nvjet_hss")),
-    ("fp64", ("dgemm", "f64f64")),
-    ("fp32", ("sgemm", "f32f32")),
-)
-"""Parts of the names of cuBLAS and CUTLASS kernels that say the format of the operands; the first that is found."""
-
-
-def tile_in(kernel: str) -> tuple[int, int] | None:
-    """Output tile of a block in the name of a kernel of cuBLAS or CUTLASS: the first two sizes.
-
-    Examples
-    --------
-    >>> tile_in("ampere_fp16_s16816gemm_fp16_128x64_ldg8_f2f_stages_64x4_tn"), tile_in("splitKreduce_kernel<32, 16>")
-    ((128, 64), None)
-    >>> tile_in("sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x256x64_cgasize2x1x1")
-    (128, 256)
-    """
-    match = _TILE.search(kernel.lower())
-    return (int(match[1]), int(match[2])) if match else None
-
-
-def layout_in(kernel: str) -> str:
-    """Order of weights and inputs in memory that the name of a kernel says, one of `LAYOUTS`, or nothing.
-
-    Examples
-    --------
-    >>> layout_in("ampere_fp16_s16816gemm_fp16_128x64_ldg8_f2f_stages_64x4_nt"), layout_in("nvjet_tst_128x256_64x4")
-    ('nt', '')
-    """
-    match = _LAYOUT.search(kernel.lower())
-    return match[1] if match else ""
-
-
-def format_in(kernel: str) -> str:
-    """Number format of the operands that the name of a kernel says, or nothing.
-
-    Examples
-    --------
-    >>> format_in("cutlass_80_tensorop_bf16_s16816gemm_bf16_256x128_32x3_nn_align8"), format_in("volta_sgemm_128x64_nn")
-    ('bf16', 'fp32')
-    """
-    name = kernel.lower()
-    if not any(word in name for word in _PRODUCTS):
-        return ""
-    return next((found for found, words in _WORDS if any(word in name for word in words)), "")
-
-
-@dataclass(frozen=True, slots=True)
-class ProfiledKernel:
-    """Runs of one kernel: where it ran, how long a run took, and what it moved."""
-
-    name: str  # of the kernel
-    range: str  # NVTX range, or empty
-    time_us: float | None  # of a run: its median where the export has it, else the average; None: not measured
-    runs: int
-    shape: tuple[int, ...] | None = None  # M, N, K, and the batch, where the table or the name of the range says them
-    moved: Mapping[str, float] = field(default_factory=dict)  # bytes of a run, by `_DRAM_METRICS`
-    grid: int = 0  # blocks of a run; 0: not known
-    ranges: int = 0  # runs of the NVTX range; 0: not known
-    # as a table of products or the kernel's name says them, or empty
-    device: str = ""
-    number_format: str = ""
-    l2: str = ""
-    where: Mark = NOWHERE  # row of the profile
-
-    @property
-    def dram_bytes(self) -> float | None:
-        """DRAM bytes of a run, both ways; None where the profile has them for one way or not at all."""
-        both, *ways = (self.moved.get(metric) for metric in _DRAM_METRICS)
-        return both if both is not None else None if None in ways else sum(way or 0.0 for way in ways)
 
 
 def read_profile(path: str | PathLike[str]) -> list[ProfiledKernel]:
@@ -136,44 +69,33 @@ def read_profile(path: str | PathLike[str]) -> list[ProfiledKernel]:
     Nsight Systems: `nsys stats --report cuda_gpu_kern_sum` (earlier `gpukernsum`; `cuda_gpu_kern_gb_sum` has grids),
     `cuda_gpu_sum`, `cuda_kern_exec_sum`, `nvtx_kern_sum` (`nvtxkernsum`) or `cuda_gpu_trace` (`gputrace`), as CSV.
     Nsight Compute: `ncu --csv`, long (a row for each metric), with `--print-summary` (the same, of several runs) or
-    with `--page raw` (a column for each). Else a table with M, N, K and a time. Lines before the head line, as `ncu`
-    prints them, are skipped. Runs of one kernel in one range with one grid are one kernel; its time is their average.
+    with `--page raw` (a column for each); it empties L2 before each kernel. PyTorch's profiler: `export_chrome_trace`
+    (`.json`, `.json.gz`). Else a table with M, N, K and a time. Lines before the head line, as `ncu` prints them, are
+    skipped. Runs of one kernel in one range with one grid are one kernel; its time is their average.
 
     Raises SpecError if it is none of these, or a number in it cannot be read; says where.
     """
     problems = Problems()
+    if str(path).endswith((".json", ".json.gz")):
+        return problems.result(read_torch_trace(str(path), problems))
     text = read_text(path, problems)
     return problems.result(_read(text, str(path), problems) if text is not None else None)
-
-
-def shape_in(text: str) -> tuple[int, int, int] | None:
-    """M, N and K in the name of a range, such as `ffn M=512 N=4096 K=1024` or `ffn 512x4096x1024`.
-
-    Examples
-    --------
-    >>> shape_in("ffn, M=512, N=4096, K=1024"), shape_in("mm 8x16x32"), shape_in("conv1")
-    ((512, 4096, 1024), (8, 16, 32), None)
-    """
-    match = _SHAPE.search(text)
-    if match is None:
-        return None
-    m, n, k = (int(size) for size in match.groups() if size is not None)
-    return m, n, k
 
 
 def _read(text: str, file: str, problems: Problems) -> list[ProfiledKernel] | None:
     table = find_table(text, file, _is_head)
     if table is None:
         hint = "expected `nsys stats --report nvtx_kern_sum --format csv`, or another export of its kernels; "
-        hint += "`ncu --nvtx --csv`; or a table with M, N, K and time_us"
+        hint += "`ncu --nvtx --csv`; `trace.json` of PyTorch's profiler; or a table with M, N, K and time_us"
         problems.add(Mark(file, 1, 1), "no head line of a profile", hint)
         return None
     read = _reader(table.names)
     if read is None:
         found = _plain(table, problems)
     else:
-        below = table.rows(problems, strict=False)
-        rows = (_ProfileRow(table, row, dict(zip(table.names, row.cells, strict=False))) for row in below)
+        needed = table.names.index("metric_value") + 1 if "metric_value" in table.names else len(table.names)
+        below = table.rows(problems, needed)
+        rows = (_ProfileRow(table, row, dict(zip_longest(table.names, row.cells, fillvalue=""))) for row in below)
         found = read(table.names, rows, problems)
     if not found and not len(problems):
         problems.add(table.mark(table.head), "no kernels below the head line")
@@ -341,7 +263,7 @@ def _compute_long(head: Sequence[str], rows: Iterable[_ProfileRow], problems: Pr
         kernel = _untimed(row, problems)
         key = (kernel.range, *(row.cells.get(name, "") for name in same))
         kernel = found.setdefault(key, kernel)
-        if metric not in (*_TIME_METRICS, *_DRAM_METRICS) or row.cells[value_column] in _NOT_COLLECTED:
+        if metric not in (*_TIME_METRICS, *DRAM_METRICS) or row.cells[value_column] in _NOT_COLLECTED:
             continue
         value = row.number(value_column, problems)
         factor = _factor(metric, row.cells.get("metric_unit", ""), row.where, problems)
@@ -352,7 +274,7 @@ def _compute_long(head: Sequence[str], rows: Iterable[_ProfileRow], problems: Pr
 
 def _compute_wide(head: Sequence[str], rows: Iterable[_ProfileRow], problems: Problems) -> list[ProfiledKernel]:
     """Nsight Compute with a column for each metric; the first row below the head may hold the units."""
-    factors = {name: _factor(name, "", NOWHERE, problems) for name in (*_TIME_METRICS, *_DRAM_METRICS) if name in head}
+    factors = {name: _factor(name, "", NOWHERE, problems) for name in (*_TIME_METRICS, *DRAM_METRICS) if name in head}
     found = []
     for row in rows:
         if not row.cells.get("id") and not row.cells["kernel_name"]:
@@ -387,11 +309,28 @@ def _measured(kernels: Collection[ProfiledKernel], problems: Problems) -> list[P
 
 def _untimed(row: _ProfileRow, problems: Problems) -> ProfiledKernel:
     """Kernel of a row of Nsight Compute in its innermost NVTX range, where that was recorded."""
-    cells = [value for name, value in row.cells.items() if "nvtx" in name or "range" in name]
-    within = next((cell for cell in reversed(cells) if cell), "").split("/")[-1].strip('":')
+    cells = [(name, value) for name, value in row.cells.items() if value and ("nvtx" in name or "range" in name)]
+    within = _innermost(*cells[0]) if cells else ""
     runs = row.runs("invocations", problems) if "invocations" in row.cells else 1
     grid = _blocks(row.cells.get("grid_size", ""))
-    return _named(row.cells["kernel_name"], within, None, row.where, runs=runs or 1, grid=grid)
+    kernel = _named(row.cells["kernel_name"], within, None, row.where, runs=runs or 1, grid=grid)
+    return replace(kernel, l2=COLD)
+
+
+def _innermost(column: str, cell: str) -> str:
+    """Name of the innermost NVTX range in a cell of Nsight Compute, which lists them from outside in.
+
+    Examples
+    --------
+    >>> _innermost("thread_domain_push_pop_range_pl_type", '7 "<default domain>:a:none:none:none:none:none:none"')
+    'a'
+    >>> _innermost("range_pl_type", ' "outer:1:none:none:none:none:none:none"  "b:c:none:none:none:none:none:none" ')
+    'b:c'
+    """
+    ranges = re.findall('"([^"]*)"', cell) or [cell.split("/")[-1]]
+    parts = ranges[-1].split(":")
+    before = ("domain" in column) + column.startswith("id_")
+    return ":".join(parts[before:-_NVTX_ATTRIBUTES] if len(parts) > _NVTX_ATTRIBUTES + before else parts).strip('":')
 
 
 def _with_metric(kernel: ProfiledKernel, metric: str, value: float) -> ProfiledKernel:
@@ -420,11 +359,6 @@ def _plain(table: CsvTable, problems: Problems) -> list[ProfiledKernel]:
         kernel = ProfiledKernel(cells.get("kernel", ""), label, product.time_us, 1, shape)
         found.append(replace(kernel, device=product.device, number_format=number_format, l2=product.l2, where=where))
     return found
-
-
-_HELPERS = ("splitkreduce", "reduce_kernel", "cublaslt::splitk")
-"""Kernels that belong to a matrix product and run beside its main one."""
-_PRODUCTS = ("gemm", "gemv", "cutlass", "nvjet", "conv", "wgrad", "dgrad", "xmma", "mma", "matmul", *_HELPERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -484,49 +418,57 @@ def compare_profile(
     layers: Sequence[Einsum],
     calibration: str | PathLike[str] | None = None,
     *,
-    l2: str = ROTATING,
+    l2: str | None = None,
 ) -> tuple[list[Compared], list[ProfiledKernel]]:
     """Match kernels to layers and predict these.
 
     A kernel belongs to the layer that its NVTX range names, or else to the sizes that the range or the table says. One
-    outside ranges belongs to the layer of which its tile has as many blocks as it had, if there is only one. Of the
+    outside ranges belongs to the layer of which its tile has as many blocks as it had, if there is only one. Products
+    of PyTorch's operators belong to the first layer of their sizes; of several layouts, to that of the first. Of the
     kernels in a range of a layer, those whose names say that they compute no product are left out. `kernels_of` says
-    the number formats; `calibration` is as in `mode_of`; `l2` is for rows of which the profile does not say it.
+    the number formats; `calibration` is as in `mode_of`; `l2` is what L2 holds when a kernel starts, by default what
+    the profile says, else `rotating`.
 
     Returns layers in the order of the profile, and kernels that match nothing.
     """
     by_name = {einsum.name.casefold(): einsum for einsum in layers}
     groups: dict[str, list[ProfiledKernel]] = {}
-    products: dict[str, Einsum | tuple[int, ...]] = {}
+    products: dict[str, Einsum | Gemms] = {}
     sizes = _sizes_of(layers)
+    layouts = _layouts(profile)
     unmatched = []
     for kernel in profile:
-        einsum = by_name.get(kernel.range.casefold().strip()) or _layer_of_grid(kernel, sizes)
-        name, product = (kernel.range, kernel.shape) if einsum is None else (einsum.name, einsum)
-        if product is not None and _is_product(kernel):
+        einsum = by_name.get(kernel.range.casefold().strip()) or _layer_of_grid(kernel, {} if layouts else sizes)
+        if kernel.shape is not None and kernel.layout and kernel.layout == layouts[kernel.shape]:
+            einsum = sizes.get(kernel.shape)
+        name = kernel.range if einsum is None else einsum.name
+        if (einsum is not None or kernel.shape is not None) and is_product(kernel):
             groups.setdefault(name, []).append(kernel)
-            products[name] = product
+            m, n, k, batch = (*(kernel.shape or ()), 1, 1, 1, 1)[:4]
+            products[name] = einsum or Gemms.of(m, n, k, batch, kernel.unique)
         else:
             unmatched.append(kernel)
+    modes = _modes(gpu, dict.fromkeys(kernels[0].number_format for kernels in groups.values()), calibration)
     found = []
     for name, kernels in groups.items():
         product = products[name]
-        gemms = gemms_of([product_of(product)]) if isinstance(product, Einsum) else Gemms.of(*product)
+        gemms = gemms_of([product_of(product)]) if isinstance(product, Einsum) else product
         number_format = kernels[0].number_format
-        mode = mode_of(gpu, number_format, calibration)
-        layout = next(filter(None, (layout_in(kernel.name) for kernel in kernels)), LAYOUTS[0])
-        (predicted,) = best_kernels(gpu, [name], gemms, number_format, mode, Setup(kernels[0].l2 or l2, layout))
-        found.append(_compared(gpu, name, kernels, predicted, layer=isinstance(product, Einsum)))
+        layout = next(filter(None, (kernel.layout or layout_in(kernel.name) for kernel in kernels)), LAYOUTS[0])
+        setup = Setup(l2 or kernels[0].l2 or ROTATING, layout)
+        (predicted,) = best_kernels(gpu, [name], gemms, number_format, modes[number_format], setup)
+        whole = isinstance(product, Einsum) or bool(kernels[0].layout)
+        found.append(_compared(gpu, name, kernels, predicted, whole=whole))
     return found, unmatched
 
 
-def _compared(gpu: Gpu, name: str, kernels: Sequence[ProfiledKernel], predicted: Kernel, *, layer: bool) -> Compared:
-    """Sum up the kernels of one product."""
-    main = [kernel.runs for kernel in kernels if not _is_helper(kernel)] or [kernel.runs for kernel in kernels]
+def _compared(gpu: Gpu, name: str, kernels: Sequence[ProfiledKernel], predicted: Kernel, *, whole: bool) -> Compared:
+    """Sum up the kernels of one product; `whole`: a range computes one product, whatever kernels that takes."""
+    main = [kernel.runs for kernel in kernels if not is_helper(kernel)] or [kernel.runs for kernel in kernels]
     ranges = max(kernel.ranges for kernel in kernels)
     count = max(main)
     if ranges:
-        count = ranges if layer else ranges * max(1, round(max(main) / ranges))
+        count = ranges if whole else ranges * max(1, round(max(main) / ranges))
 
     def each(values: Sequence[float | None]) -> float | None:
         if None in values:
@@ -535,16 +477,39 @@ def _compared(gpu: Gpu, name: str, kernels: Sequence[ProfiledKernel], predicted:
 
     measured_us = each([kernel.time_us for kernel in kernels])
     both = each([kernel.dram_bytes for kernel in kernels])
-    read = each([kernel.moved.get(_DRAM_METRICS[1]) for kernel in kernels])
+    read = each([kernel.moved.get(DRAM_METRICS[1]) for kernel in kernels])
     least_s = max(predicted.flops / gpu.flops(predicted.number_format), predicted.least_bytes / gpu.dram_bytes_per_s)
     share = least_s * 1e6 / measured_us if measured_us else None
     moved, reads_only = (read, read is not None) if both is None else (both, False)
     return Compared(name, tuple(kernels), count, measured_us, moved, reads_only, predicted, share)
 
 
-def _sizes_of(layers: Iterable[Einsum]) -> dict[tuple[int, int, int, int], Einsum]:
+def _modes(gpu: Gpu, formats: Iterable[str], calibration: str | PathLike[str] | None) -> dict[str, Mode]:
+    """Constants of each number format; of several formats, those that no calibration ships for are uncalibrated."""
+    found: dict[str, Mode] = {}
+    missing: dict[str, AccelsimError] = {}
+    for number_format in formats:
+        try:
+            found[number_format] = mode_of(gpu, number_format, calibration)
+        except AccelsimError as error:
+            missing[number_format] = error
+    if missing and (not found or str(calibration) != SHIPPED):
+        raise next(iter(missing.values()))
+    return found | {number_format: mode_of(gpu, number_format) for number_format in missing}
+
+
+def _layouts(profile: Iterable[ProfiledKernel]) -> dict[tuple[int, ...], str]:
+    """The first layout, in the order of `LAYOUTS`, of each size of product that says its layout."""
+    found: dict[tuple[int, ...], str] = {}
+    for kernel in profile:
+        if kernel.shape is not None and kernel.layout:
+            found[kernel.shape] = min(found.get(kernel.shape, kernel.layout), kernel.layout, key=LAYOUTS.index)
+    return found
+
+
+def _sizes_of(layers: Iterable[Einsum]) -> dict[tuple[int, ...], Einsum]:
     """The first layer of each size of product; layers that are no product are left out."""
-    found: dict[tuple[int, int, int, int], Einsum] = {}
+    found: dict[tuple[int, ...], Einsum] = {}
     for einsum in layers:
         with suppress(AccelsimError):
             product = product_of(einsum)
@@ -552,27 +517,16 @@ def _sizes_of(layers: Iterable[Einsum]) -> dict[tuple[int, int, int, int], Einsu
     return found
 
 
-def _layer_of_grid(kernel: ProfiledKernel, sizes: Mapping[tuple[int, int, int, int], Einsum]) -> Einsum | None:
+def _layer_of_grid(kernel: ProfiledKernel, sizes: Mapping[tuple[int, ...], Einsum]) -> Einsum | None:
     """Layer whose output has as many tiles of a kernel as this had blocks, if there is one and the kernel has no range.
 
     K in parts makes more blocks, which no layer of the same tile need have.
     """
     tile = tile_in(kernel.name)
-    if kernel.range or not kernel.grid or tile is None or not _is_product(kernel):
+    if kernel.range or not kernel.grid or tile is None or not is_product(kernel):
         return None
     found = [
         einsum for (m, n, _, batch), einsum in sizes.items()
         if any(kernel.grid == -(-m // high) * -(-n // wide) * batch for high, wide in (tile, tile[::-1]))
     ]  # fmt: skip
     return found[0] if len(found) == 1 else None
-
-
-def _is_helper(kernel: ProfiledKernel) -> bool:
-    """Whether a kernel runs beside the main one of a product."""
-    return any(word in kernel.name.casefold() for word in _HELPERS)
-
-
-def _is_product(kernel: ProfiledKernel) -> bool:
-    """Whether a kernel computes a product, by its name; one without a name does."""
-    name = kernel.name.casefold()
-    return not name or any(word in name for word in _PRODUCTS)

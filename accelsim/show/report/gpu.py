@@ -14,7 +14,8 @@ from accelsim.gpu.advice import HIGH, Advice, Point, Ridge
 from accelsim.gpu.calibration import far_off
 from accelsim.gpu.catalogue import FORMATS, VECTOR_FORMATS, Gpu
 from accelsim.gpu.kernel import FUSED, Kernel
-from accelsim.gpu.profile import Compared, ProfiledKernel, tile_in
+from accelsim.gpu.profile import Compared
+from accelsim.gpu.profiled import ProfiledKernel, is_product, tile_in
 from accelsim.inputs.errors import Problem
 from accelsim.inputs.units import format_bits, format_si, listed
 from accelsim.show.report import percent
@@ -384,7 +385,8 @@ def _tiles(row: Row) -> str:
 
 
 _COMPARED = (
-    Column("layer", lambda row: row["name"] + (f" x{row['products']}" if row["products"] > 1 else ""), fold=True),
+    Column("layer", "name", fold=True),
+    Column("runs", "products"),
     Column("measured", "measured_us", _us3),
     Column("predicted", lambda row: _us3(row["predicted"]["time_us"])),
     Column("ratio", _ratio, meaning="predicted over measured, * outside the interval"),
@@ -394,9 +396,13 @@ _COMPARED = (
         meaning="of one product, r: reads alone",
     ),
     Column("predicted", lambda row: _bytes(row["predicted"]["dram_bytes"])),
-    Column("roofline", "roofline_share", percent, "least time over measured"),
+    Column("roofline", "roofline_share", percent, wide=True),
     Column("tile", _tiles, left=True, meaning="as the kernel's name says it, and predicted"),
 )  # fmt: skip
+
+
+_UNMATCHED = 12
+"""Kernels that match nothing and are listed: those that took the longest in all."""
 
 
 def compared_report(
@@ -422,17 +428,23 @@ def compared_report(
     else:
         yield (
             "No kernel belongs to a layer or says its sizes: put each layer into an NVTX range of its name, say "
-            "--workload, and export `nsys stats --report nvtx_kern_sum` or `ncu --nvtx --csv`"
+            "--workload, and export `nsys stats --report nvtx_kern_sum` or `ncu --nvtx --csv`; or record with "
+            "PyTorch's profiler and `record_shapes=True`"
         )
     if unmatched:
         yield heading("Not matched", "kernels outside ranges that name a layer or sizes, and those of no product")
-    for other in unmatched:
+    others = sorted(unmatched, key=lambda other: -(other.time_us or 0.0) * other.runs)
+    for other in others[:_UNMATCHED]:
         where = f" in {other.range}" if other.range else ""
         time = "no time" if other.time_us is None else _us3(other.time_us)
         said = [f"{tile[0]}x{tile[1]}"] if (tile := tile_in(other.name)) else []
         said += [f"{other.grid} blocks"] if other.grid else []
-        about = f" ({listed([*said, other.number_format])})" if said else ""
+        said += [other.number_format] if is_product(other) else []
+        about = f" ({listed(said)})" if said else ""
         yield f"{time:>10} x {other.runs:<5} {other.name[:44]}{about}{where}"
+    if rest := others[_UNMATCHED:]:
+        took = sum((other.time_us or 0.0) * other.runs for other in rest)
+        yield f"{_us3(took):>10} in all  {len(rest)} others, which --json lists"
     if left_out:
         yield "\nNot compared"
         yield from (f"  {problem}" for problem in left_out)

@@ -1,0 +1,251 @@
+"""Profiles as Nsight Compute 2025.3 and PyTorch 2.11 wrote them on an H100 (`tests/golden/gpu`), and what they say."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from accelsim.cli import main as cli
+from accelsim.gpu.calibration import SHIPPED, mode_of
+from accelsim.gpu.catalogue import format_of, load_gpu
+from accelsim.gpu.constants import board_power_w
+from accelsim.gpu.gemm import Gemms
+from accelsim.gpu.kernel import best_kernels
+from accelsim.gpu.profile import compare_profile, read_profile
+from accelsim.gpu.profiled import format_in, is_product, layout_in, tile_in
+from accelsim.gpu.validation import validate_gemm
+from accelsim.inputs.errors import SpecError
+from accelsim.inputs.workload_reader import load_workload
+
+REPOSITORY = Path(__file__).parent.parent
+SAMPLES = REPOSITORY / "tests" / "golden" / "gpu"
+MEASURED = REPOSITORY / "benchmarks" / "gpu" / "measured"
+H100 = load_gpu("h100")
+LAYERS = (
+    *("query_key_value", "attention_scores", "attention_context", "attention_output"),
+    *("feed_forward_1", "feed_forward_2"),
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "tile", "number_format", "layout"),
+    [
+        ("nvjet_sm90_tst_96x64_64x10_1x2_h_bz_TNN", (96, 64), "bf16", "tn"),
+        ("nvjet_sm90_hsh_64x8_64x16_2x1_v_bz_splitK_TNT", (64, 8), "fp16", "tn"),
+        ("nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NTT", (256, 128), "bf16", "nt"),
+        ("nvjet_sm90_qqtst_64x8_128x16_4x1_v_bz_algo2_TNT", (64, 8), "fp8", "tn"),
+        ("void cutlass::Kernel2<cutlass_80_tensorop_i16832gemm_s8_64x64_128x6_tn_align16>", (64, 64), "int8", "tn"),
+        ("void cutlass::Kernel2<cutlass_75_tensorop_s1688gemm_bf16_128x128_nt_align1>", (128, 128), "bf16", "nt"),
+        ("void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_256x64_32x3_nn_align4>", (256, 64), "tf32", "nn"),
+        ("sm90_xmma_gemm_f32f32_tf32f32_f32_tn_n_tilesize64x128x32_warpgroupsize1x1x1", (64, 128), "tf32", "tn"),
+        ("sm80_xmma_gemm_f32f32_f32f32_f32_nn_n_tilesize32x64x8_stage3_warpsize1x2x1_ffma", (32, 64), "fp32", "nn"),
+        ("sm90_xmma_gemm_f64f64_f64f64_f64_nt_n_tilesize32x64x32_stage3_tensor16x8x16", (32, 64), "fp64", "nt"),
+        ("void cublasLt::splitKreduce_kernel<32, 16, int, float, __nv_bfloat16, float>", None, "bf16", ""),
+        ("void gemv2T_kernel_val<int, int, float, float, float, float, 128, 16, 4, 4, false>", None, "", ""),
+    ],
+)
+def test_names__of_products_of_cublas_13(name, tile, number_format, layout):
+    assert (tile_in(name), format_in(name), layout_in(name)) == (tile, number_format, layout)
+
+
+def test_names__of_pytorch_are_no_products(tmp_path):
+    path = tmp_path / "sum.csv"
+    names = ["at::native::reduce_kernel<512, 1>", "at::native::GammaBetaBackward", "at::native::conv_depthwise2d"]
+    rows = "".join(f'1,9000,"void {name}"\n' for name in [*names, "ampere_sgemm_128x64_nn"])
+    path.write_text(f"Instances,Avg (ns),Name\n{rows}")
+    assert [is_product(kernel) for kernel in read_profile(path)] == [False, False, True, True]
+
+
+def test_read_profile__ranges_of_nsight_compute():
+    """Ranges from outside in, in one domain or another; of ranges that start and stop, where none is pushed."""
+    kernels = [kernel for kernel in read_profile(SAMPLES / "ncu_nested.csv") if is_product(kernel)]
+    assert [kernel.range for kernel in kernels] == [
+        "inner M=512 N=2048 K=1024",
+        "outer:step 1",
+        "started",
+        "pushed",
+        "",
+    ]
+    assert (kernels[0].shape, kernels[0].time_us, kernels[0].dram_bytes) == ((512, 2048, 1024), 8.896, 5_262_336)
+    assert {kernel.l2 for kernel in kernels} == {"cold"}
+    ranges = {kernel.range for kernel in read_profile(SAMPLES / "ncu_per_nvtx.csv")}
+    assert ranges == {"inner M=512 N=2048 K=1024", "outer:step 1", "started"}
+
+
+def test_read_profile__sections_of_nsight_compute_have_rules_in_longer_rows():
+    kernels = read_profile(SAMPLES / "ncu_sections.csv")
+    assert {kernel.range: kernel.time_us for kernel in kernels} == {"feed_forward_1": 11.36, "feed_forward_2": 12.832}
+
+
+@pytest.mark.parametrize("sample", ["ncu_raw.csv", "bert_base_layer.json.gz"])
+def test_compare__a_layer_of_bert_as_measured(sample):
+    """Six layers in BF16, L2 emptied in Nsight Compute; half of them within 8 %, all within 18 %."""
+    layers = load_workload(REPOSITORY / "workloads" / "bert_base.yaml", {"batch": "8"}).layers
+    found, _ = compare_profile(H100, read_profile(SAMPLES / sample), layers, SHIPPED)
+    names = [case.name for case in found]
+    merged = sample.endswith(".gz")  # the output's projection has the sizes of the others
+    assert names == [name for name in LAYERS if not (merged and name == "attention_output")]
+    assert [case.products for case in found] == ([8, 2, 2, 2, 2] if merged else [3, 1, 1, 1, 1, 1])
+    errors = [abs(case.predicted.time_us / case.measured_us - 1) for case in found]
+    assert np.median(errors) < 0.08
+    assert max(errors) < 0.18
+
+
+def test_compare__a_training_step_has_three_layouts():
+    found, unmatched = compare_profile(H100, read_profile(SAMPLES / "mlp_train.json.gz"), (), SHIPPED)
+    assert {case.name for case in found} == {
+        *("4096x4096x1024", "4096x1024x4096"),  # forward
+        "4096x4096x1024 nn",  # the gradient of the hidden layer
+        *("4096x1024x4096 nt", "1024x4096x4096 nt"),  # gradients of weights
+    }
+    assert all(case.products == 2 for case in found)
+    assert all(abs(case.predicted.time_us / case.measured_us - 1) < 0.1 for case in found)
+    assert not any(is_product(kernel) for kernel in unmatched)
+
+
+def test_compare__convolutions_of_a_trace():
+    """MobileNetV2, a batch of 32, FP16: 52 convolutions and the classifier; windows of 3 x 3 overlap."""
+    kernels = read_profile(SAMPLES / "mobilenet_v2.json.gz")
+    found, _ = compare_profile(H100, kernels, (), SHIPPED)
+    assert sum(case.products for case in found) == 53
+    first, depthwise = (next(k for k in kernels if k.range == name) for name in ("401408x32x27", "401408x1x9x32"))
+    assert first.unique == pytest.approx(224 * 224 * 3 / (112 * 112 * 27))
+    assert depthwise.unique == pytest.approx(1 / 9)
+    errors = [case.predicted.time_us / case.measured_us - 1 for case in found]
+    assert np.median(np.abs(errors)) < 0.12
+
+
+def test_compare__formats_without_a_calibration_are_not_calibrated(tmp_path, capsys):
+    path = tmp_path / "two.csv"
+    path.write_text("M,N,K,dtype,time_us\n4096,4096,4096,bf16,190\n1024,1024,1024,fp32,60\n")
+    arguments = ["gpu", "compare", str(path), "--gpu", "h100", "--calibration", "shipped"]
+    assert cli.main(arguments) == 0
+    assert "bf16 calibrated: 8 constants" in (out := capsys.readouterr().out.replace("\n", " "))
+    assert "fp32 uncalibrated" in out
+    path.write_text("M,N,K,dtype,time_us\n1024,1024,1024,fp32,60\n")
+    assert cli.main(arguments) == 2
+    assert "no calibration of h100_sxm for fp32" in capsys.readouterr().err
+
+
+def test_compare__l2_of_the_command_line_counts_before_the_profile(capsys):
+    shown = []
+    for more in ([], ["--l2", "cold"], ["--l2", "warm"]):
+        assert cli.main(["gpu", "compare", str(SAMPLES / "ncu_nested.csv"), "--gpu", "h100", "--json", *more]) == 0
+        shown.append(json.loads(capsys.readouterr().out)["layers"][0]["predicted"]["time_us"])
+    assert shown[0] == shown[1] > shown[2]
+
+
+KERNEL = {"cat": "kernel", "name": "gemm", "dur": 3, "args": {"External id": 1, "grid": [4, 2, 1], "device": 0}}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[1,", ":1:4: no JSON of PyTorch's profiler"),
+        ('"s"', ":1:1: no kernels of a GPU in the trace; record it with `profile("),
+        ('{"traceEvents": 3}', "no kernels of a GPU"),
+        ('{"traceEvents": [{"cat": "kernel", "dur": "x", "args": {}}]}', "no kernels of a GPU"),
+    ],
+)
+def test_read_profile__traces_that_are_none(tmp_path, text, message):
+    path = tmp_path / "trace.json"
+    path.write_text(text)
+    with pytest.raises(SpecError) as caught:
+        read_profile(path)
+    assert message in str(caught.value)
+
+
+def test_read_profile__a_cut_trace_and_operators_without_sizes(tmp_path):
+    path = tmp_path / "trace.json.gz"
+    path.write_bytes(gzip.compress(b"x" * 1000)[:20])
+    with pytest.raises(SpecError, match="no JSON of PyTorch"):
+        read_profile(path)
+    path = tmp_path / "trace.json"
+    for sizes in ([], [3, [4]], [["a", 1], [1, 2]], [[4, 8]], None):
+        operator = {
+            "cat": "cpu_op",
+            "name": "aten::mm",
+            "args": {"External id": 1, "Input Dims": sizes, "Input type": ["float"]},
+        }
+        path.write_text(json.dumps([KERNEL, operator, 7, {"cat": "kernel"}]))
+        (kernel,) = read_profile(path)
+        assert (kernel.shape, kernel.grid, kernel.time_us) == (None, 8, 3.0), sizes
+
+
+def test_read_profile__operators_of_a_trace(tmp_path):
+    """Batches, a bias first, TF32 by the kernel's name, FP8, groups, and one operator that launched two kernels."""
+
+    def operator(number, name, sizes, kind, **more):
+        arguments = {"External id": number, "Input Dims": sizes, "Input type": [kind] * 3, **more}
+        return {"cat": "cpu_op", "name": name, "args": arguments}
+
+    def kernel(number, name):
+        return {**KERNEL, "name": name, "args": {**KERNEL["args"], "External id": number}}
+
+    events = [
+        operator(1, "aten::bmm", [[96, 128, 64], [96, 64, 128]], "c10::Half"),
+        operator(2, "aten::addmm", [[512], [64, 256], [256, 512]], "float"),
+        operator(3, "aten::_scaled_mm", [[16, 32], [32, 48]], "c10::Float8_e4m3fn"),
+        operator(
+            4, "aten::cudnn_convolution", [[2, 8, 6, 6], [12, 4, 3, 3]], "signed char",
+            **{"Concrete Inputs": ["", "", "[1, 1]", "[2, 2]", "[1, 1]", "2", "False"]},
+        ),
+        *(kernel(1, "a"), kernel(2, "sm80_xmma_gemm_tf32f32"), kernel(2, "splitKreduce_kernel"), kernel(3, "c")),
+        kernel(4, "d"),
+    ]  # fmt: skip
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"traceEvents": events}))
+    found = Counter((kernel.range, kernel.number_format, kernel.ranges) for kernel in read_profile(path))
+    assert found == {
+        ("128x128x64x96", "fp16", 1): 1,
+        ("64x512x256", "tf32", 1): 2,
+        ("16x48x32", "fp8", 1): 1,
+        ("18x6x36x2", "int8", 1): 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("number_format", "calibration", "most"),
+    [("bf16", None, 0.08), ("bf16", SHIPPED, 0.075), ("fp8", SHIPPED, 0.06), ("fp16", SHIPPED, 0.09)],
+)
+def test_validate_gemm__an_h100_that_no_fit_has_seen(tmp_path, number_format, calibration, most):
+    """Median error of products that were measured in a fit's table of no number format, and on another board."""
+    path = tmp_path / "part.csv"
+    with (MEASURED / "h100_sxm_gemm.csv").open(newline="") as file:
+        table = [row for row in csv.DictReader(file) if row["dtype"] == number_format]
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(table[0]))
+        writer.writeheader()
+        writer.writerows(row for row in table if row["l2"] == "rotating")
+    (found,), left_out = validate_gemm([path], calibration=calibration)
+    assert (len(found.measured.time_us), left_out) == (90, [])
+    assert found.errors["all"].median < most
+
+
+@pytest.mark.parametrize(("name", "rows"), [("h100_sxm_power.csv", 44), ("h100_sxm_power_more.csv", 9)])
+def test_board_power__of_a_measured_h100(name, rows):
+    """Products of random numbers while they repeat: power within 3 % (median) and 20 % (nine tenths)."""
+    errors = []
+    with (MEASURED / name).open(newline="") as file:
+        for row in csv.DictReader(file):
+            number_format = format_of(row["dtype"])
+            if row["what"] != "gemm" or row["data"] != "randn" or row["copies"] == "1" or number_format == "int8":
+                continue
+            mode = mode_of(H100, number_format, None if number_format == "fp32" else SHIPPED)
+            sizes = (int(row[size]) for size in "MNK")
+            (kernel,) = best_kernels(H100, [""], Gemms.of(*sizes), number_format, mode)
+            padded = kernel.flops / kernel.tile_efficiency
+            measured_us = float(row["time_us"])
+            power_w = board_power_w(
+                H100, number_format, mode.constants, padded, kernel.dram_bytes, measured_us, kernel.l2_bytes
+            )
+            errors.append(abs(power_w / float(row["power_w"]) - 1))
+    assert len(errors) >= rows - 2
+    assert np.median(errors) < 0.03
+    assert np.quantile(errors, 0.9) < 0.2
