@@ -127,6 +127,8 @@ def test_searches__equal_brute_force(group, monkeypatch):
     if group % 3 == 0:
         monkeypatch.setattr(solve, "NODES_AN_ENTRY", -1.0)
         monkeypatch.setattr(solve, "MANY_NODES", -1)
+    if group % 3 == 1:
+        monkeypatch.setattr(solve, "ENTRIES_A_TABLE", 0)
     looked = 0
     objectives = [("energy", (1.0, 0.0)), ("cycles", (0.0, 1.0)), ("edp", (1.0, 1.0))]
     for seed in range(FIRST + group, FIRST + PROBLEMS, GROUPS):

@@ -169,13 +169,15 @@ def problems(group: int) -> Iterator[tuple[int, Problem, Truth]]:
 
 @pytest.mark.parametrize("group", range(GROUPS))
 def test_exact__equals_brute_force(group, monkeypatch):
-    """In most groups with finer tables at once, or with those that only some large spaces begin with."""
+    """In most groups with finer tables at once or soon, or with those that only some large spaces begin with."""
     if group % 6 == 0:
         monkeypatch.setattr(solve, "NODES_AN_ENTRY", -1.0)
         monkeypatch.setattr(solve, "MANY_NODES", -1)
     if group % 3 == 1:
         monkeypatch.setattr(solve, "FAR_MORE", -1.0)
         monkeypatch.setattr(solve, "MOST_ONCE", -1 if group % 2 else solve.MOST_ONCE)
+    if group % 3:
+        monkeypatch.setattr(solve, "ENTRIES_A_TABLE", 0)
     if group % 6 == 3:
         monkeypatch.setattr(bounds, "MOST_COARSE", 0)
     for seed, case, known in problems(group):
@@ -312,6 +314,7 @@ def test_tables__bound_the_orders_of_any_mapping_from_below(group, monkeypatch):
 def test_finer_tables__that_come_in_between_lose_no_mapping(nodes, monkeypatch):
     """Root shapes looked through before are left out, those in which the search was stopped are not."""
     monkeypatch.setattr(solve, "NODES_AN_ENTRY", nodes)
+    monkeypatch.setattr(solve, "ENTRIES_A_TABLE", 0)
     monkeypatch.setattr(solve, "MANY_NODES", 0)
     monkeypatch.setattr(solve, "SMALL", 0)
     monkeypatch.setattr(solve, "FIRST_WAVE", 1)

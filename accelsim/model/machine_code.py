@@ -214,7 +214,7 @@ class _Passed:
 
 _PASSED: dict[int, _Passed] = {}
 """Named tuples that were passed last, by identity: most calls of a search pass them again. They stay alive here."""
-_MOST_PASSED, _MOST_BYTES = 128, 1 << 23
+_MOST_PASSED, _MOST_BYTES = 1024, 1 << 23
 _HELD = [0]
 """Bytes of their arrays, about: threads that add to it at one time may forget some."""
 _ADDRESSES: dict[str, int] = {}

@@ -59,48 +59,39 @@ class BlockSweep(NamedTuple):
     bound: Ints
 
 
-@jit
-def sweep_block(
-    shapes: Shapes,
-    most: Ints,
-    pairs: Ints,
-    moves: Ints,
-    block: BlockSweep,
-    live: Bools,
-    wanted: Bools,
-    reduced: Floats,
-    complete: float,
-    inside: Floats,
-    out: Floats,
-    offsets: Ints,
-    values: Floats,
-) -> None:
-    """Lower the cost to go of each tile to that of its best block in a class of loop orders.
+class SweepArrays(NamedTuple):
+    """What a sweep over a temporal block reads and writes, whatever the class of loop orders.
 
-    Parameters
-    ----------
-    most : int64[D]
-        How many sizes of each dimension can fit the level.
-    pairs : int64[D, *, 2]
-        For each dimension the indices of its sizes inside and outside a loop that may be in the block; -1 after the
-        last.
-    moves : int64[D, *, 2]
-        Indices outside and inside, in an order in which taking the smaller of the two values leaves the smallest of all
-        allowed insides; inside -1: no longer allowed as it is. -1 after the last.
-    live, wanted : bool[S]
-        Where `inside` may be finite, and which tiles are to be looked at.
-    reduced : float64[S]
-        How much of the reduction a tile covers.
-    complete : float
-        How much it must, so that no loop outside it adds to sums that the output's parent has no room for; 0 where it
-        has: sums then stay further in until they are finished.
-    inside : float64[Q, S * N]
-        Cost to go inside the block, for each status, in N tables, which lie next to each other for each shape.
-    out : float64[S * N]
-        Lowered.
-    offsets, values : int64[S], float64[S * N]
-        Scratch space.
+    most : int64[D], how many sizes of each dimension can fit the level; pairs : int64[D, *, 2], for each dimension the
+    indices of its sizes inside and outside a loop that may be in the block, -1 after the last; moves : int64[D, *, 2],
+    indices outside and inside, in an order in which taking the smaller of the two values leaves the smallest of all
+    allowed insides, inside -1: no longer allowed as it is, -1 after the last; live, wanted : bool[S], where `inside`
+    may be finite, and which tiles are to be looked at; reduced : float64[S], how much of the reduction a tile covers;
+    complete : float64[1], how much it must, so that no loop outside it adds to sums that the output's parent has no
+    room for, 0 where it has: sums then stay further in until they are finished; inside : float64[Q, S * N], cost to go
+    inside the block, for each status, in N tables, which lie next to each other for each shape; out : float64[S * N],
+    lowered; offsets, values : int64[S], float64[S * N], scratch space.
     """
+
+    most: Ints
+    pairs: Ints
+    moves: Ints
+    live: Bools
+    wanted: Bools
+    reduced: Floats
+    complete: Floats
+    inside: Floats
+    out: Floats
+    offsets: Ints
+    values: Floats
+
+
+@jit
+def sweep_block(shapes: Shapes, block: BlockSweep, sweep: SweepArrays) -> None:
+    """Lower the cost to go of each tile to that of its best block in a class of loop orders."""
+    most, pairs, moves, live, wanted = sweep.most, sweep.pairs, sweep.moves, sweep.live, sweep.wanted
+    reduced, complete, inside, out = sweep.reduced, sweep.complete[0], sweep.inside, sweep.out
+    offsets, values = sweep.offsets, sweep.values
     lanes = out.shape[0] // live.shape[0]
     size, run = _rest_of_lattice(shapes, most, block.counted, offsets)
     rounds = 1

@@ -18,18 +18,10 @@ from accelsim.inputs.errors import TablesTooLarge, TooManyChoices
 from accelsim.model.detail import make_detail
 from accelsim.model.encode import Bools, Floats, Ints
 from accelsim.model.kernel import BY_READ, BY_RETURN, BY_TRANSFER, BY_UPDATE, BY_WRITE
-from accelsim.search.exact.blocks import BlockSweep, blocks_in_time, steps_in_time, sweep_block
+from accelsim.search.exact.blocks import SweepArrays, sweep_block
+from accelsim.search.exact.layout import layout_of
 from accelsim.search.exact.network_kernel import NetworkScratch, Spreading, sweep_network
-from accelsim.search.exact.orders import (
-    NONE,
-    STATIONARY,
-    UNDECIDED,
-    Statuses,
-    Structure,
-    all_statuses,
-    order_classes,
-)
-from accelsim.search.exact.shapes import Grid, size_numbers
+from accelsim.search.exact.shapes import Grid
 from accelsim.search.exact.tables import Bounds, Context, CostTable, Sieve
 from accelsim.search.exact.worth import Worth
 from accelsim.search.stopping import asked
@@ -47,25 +39,6 @@ MOST_COARSE = 4_000_000
 """Entries of coarse tables with both corners of the shares that networks leave; larger ones take the lower corner."""
 MOST_BYTES = 2 << 30
 """Memory that the tables of one search may take unless another limit is given."""
-
-
-def make_structure(grid: Grid) -> Structure:
-    """What classes of loop orders depend on."""
-    c = grid.space.encoded.constants
-    tensors, dims = c.relevant.shape
-    windowed = [t for t in range(tensors) if c.windowed[t]]
-    partner = [-1] * dims
-    loose = len(windowed) > 1
-    for t in windowed:
-        for r in {int(c.rank[t, d]) for d in range(dims) if c.relevant[t, d]}:
-            inside = [d for d in range(dims) if c.relevant[t, d] and c.rank[t, d] == r]
-            loose |= len(inside) > 2
-            if len(inside) == 2:
-                partner[inside[0]], partner[inside[1]] = inside[1], inside[0]
-    idle = tuple(frozenset(t for t in range(tensors) if not c.relevant[t, d]) for d in range(dims))
-    if loose or not windowed:
-        return Structure(idle, -1, (-1,) * dims, tensors, loose)
-    return Structure(idle, windowed[0], tuple(partner), tensors, False)
 
 
 def copies_apart(grid: Grid, deepest: list[int]) -> list[Floats]:
@@ -102,9 +75,8 @@ class OutputCosts:
     """
 
     def __init__(self, grid: Grid, pj: Floats) -> None:
-        self.grid, self.shapes, self.c = grid, grid.shapes, grid.space.encoded.constants
+        self.grid, self.shapes, self.c, self.layout = grid, grid.shapes, grid.space.encoded.constants, layout_of(grid)
         self.levels, self.tensors = self.c.word_parts.shape[:2]
-        self.may_keep = grid.space.may_keep
         self.wider = self._widths()
         self.pj = pj.copy()
         self.pj[:, self.c.output[0], :BY_TRANSFER] *= self.wider[:, None]
@@ -135,23 +107,18 @@ class OutputCosts:
         for level in range(self.levels - 1, -1, -1):
             innermost = level == self.levels - 1
             end = level + 2 if innermost else int(self.c.nodes[level + 1, 1])  # of the nodes of a level one keeps it
-            keeps = innermost or self.may_keep[level + 1 : end, t].any()
-            apart = float(np.max(self.grid.options[level].apart, initial=1.0))
+            keeps = innermost or self.layout.may_keep[level + 1 : end, t].any()
+            apart = self.layout.apart[level]
             entering = self.entering[level] + whole * self._coming_back(level, 0)
             costs[level] = apart * (costs[end - 1] + (entering if keeps else 0.0))
         self.copy_costs = costs
 
-    def _nearest(self, parent: int, level: int) -> int:
-        """The nearest network outside a level, up to the parent, that has several children; else the outermost."""
-        several = (at for at in range(level - 1, parent - 1, -1) if np.max(self.grid.options[at].spread, initial=1) > 1)
-        return next(several, parent)
-
     def _coming_back(self, level: int, parent: int) -> float:
         """Cost of a word of the output that comes back over these networks, if that of the level has one child."""
         output = int(self.c.output[0])
-        if self.c.windowed[output] or parent >= level or np.max(self.grid.options[level].spread, initial=1) > 1:
+        if self.c.windowed[output] or parent >= level or self.layout.widest[level] > 1:
             return 0.0
-        return float(self.pj[self._nearest(parent, level) : level, output, BY_RETURN].sum())
+        return float(self.pj[self.layout.nearest(parent, level) : level, output, BY_RETURN].sum())
 
 
 class BoundsMaker(OutputCosts):
@@ -172,59 +139,15 @@ class BoundsMaker(OutputCosts):
         super().__init__(grid, pj)
         self.once, self.most_spreads, self.deadline, self.most_bytes = once, spreads, deadline, most_bytes
         self.encoded = grid.space.encoded
-        structure = make_structure(grid)
-        self.least = [[self._least_share(level, t) for t in range(self.tensors)] for level in range(self.levels)]
-        least = np.ones((self.levels, self.levels, self.tensors))
-        for level, parent, t in np.ndindex(*least.shape):
-            least[level, parent, t] = self._corner(parent, level, t)
+        layout = self.layout
         self.bounds = Bounds(
-            grid, structure, all_statuses(structure), pj, least,
-            elided=self.elided, narrow=self.narrow, copy_costs=self.copy_costs,
+            grid, layout.structure, layout.statuses, pj, layout.least, deepest=layout.deepest, numbers=layout.numbers,
+            least_inside=layout.least_inside, elided=self.elided, narrow=self.narrow, copy_costs=self.copy_costs,
         )  # fmt: skip
-        deepest = [int(np.flatnonzero(self.may_keep[:, t]).max()) for t in range(self.tensors)]
-        self.deepest = self.bounds.deepest = deepest
-        self.bounds.least_inside = np.array(
-            [
-                [math.prod(row[t] for row in self.least[lv:]) for t in range(self.tensors)]
-                for lv in range(self.levels + 1)
-            ]
-        )
-        self.around_statuses, self.inside_statuses = self._statuses()
-        self.bounds.numbers = [
-            {
-                s: (
-                    self.around_statuses[level].index(self.reduce(s, level, True)),
-                    self.inside_statuses[level].index(self.reduce(s, level, False)),
-                )
-                for s in self.bounds.statuses
-            }
-            for level in range(self.levels)
-        ]
         self.corners, self.may_be_large = corners is not False, fine or corners is not None
-        self.copies = copies_apart(grid, deepest) if fine else [np.ones(1)] * (self.levels + 1)
+        self.copies = copies_apart(grid, layout.deepest) if fine else [np.ones(1)] * (self.levels + 1)
         self.edges = [self._edges(level) for level in range(self.levels + 1)]
-        sizes = [row[:many] for row, many in zip(self.shapes.size, self.shapes.sizes.tolist(), strict=True)]
-        self.fits = [grid.space.fitting_keeps(self.shapes.box, sizes, level) for level in range(self.levels)]
-        self._tell_widths_apart(sizes)
-        self.most = [self._most(level) for level in range(self.levels)]
-        self.sieve = None if worth is None else Sieve(self.bounds, self.least, self.may_keep, self.edges, worth)
-
-    def _tell_widths_apart(self, sizes: list[Ints]) -> None:
-        """Note which tiles fit with partial sums, and how much of the reduction a shape covers: bool[K, S], float64[S].
-
-        All fit where these are no wider, and where `_widths` does not know.
-        """
-        t, shapes, space = int(self.c.output[0]), self.shapes, self.grid.space
-        known = not self.c.windowed[t] and not shapes.ragged.any()
-        wider = self.c.word_parts[:, t, 1] > self.c.word_parts[:, t, 0]
-        self.wide = [
-            space.fitting_keeps(shapes.box, sizes, level, sums=True)[1] if known and wider[level] else fits
-            for level, (_, fits) in enumerate(self.fits)
-        ]
-        self.reduced = np.ones(shapes.total)
-        digits = size_numbers(shapes)
-        for d in np.flatnonzero(self.c.reduces).tolist():
-            self.reduced *= shapes.size[d, digits[d]]
+        self.sieve = None if worth is None else Sieve(self.bounds, layout.share, layout.may_keep, self.edges, worth)
 
     def _complete(self, level: int, context: Context) -> float:
         """How much of the reduction a tile must cover, so that none is left but to networks between it and the parent.
@@ -234,48 +157,7 @@ class BoundsMaker(OutputCosts):
         if not context.tight:
             return 0.0
         parent = context.parents[int(self.c.output[0])]
-        apart = [float(np.max(self.grid.options[at].apart, initial=1.0)) for at in range(parent, level)]
-        return float(self.reduced[-1]) / math.prod(apart) * (1.0 - 1e-9)
-
-    def reduce(self, statuses: Statuses, level: int, around: bool) -> Statuses:
-        """Statuses without what makes no difference from a table inwards.
-
-        That is any status of a tensor that no level further in keeps, and UNDECIDED where no block between two levels
-        that keep the tensor can decide it.
-        """
-        found = []
-        for t, status in enumerate(statuses):
-            needed = level + 2 if status == UNDECIDED and around else level + 1
-            found.append(status if self.deepest[t] >= needed else NONE)
-        return tuple(found)
-
-    def _statuses(self) -> tuple[list[list[Statuses]], list[list[Statuses]]]:
-        """Statuses of the tables around the networks, and of those at the tiles."""
-        structure = self.bounds.structure
-        around: list[list[Statuses]] = []
-        inside: list[list[Statuses]] = []
-        for level in range(self.levels):
-            outer = [*self.bounds.statuses, *(around[-1] if around else [])]
-            inside.append(list(dict.fromkeys(self.reduce(s, level, False) for s in outer)))
-            met = list(self.bounds.statuses)
-            for statuses in inside[-1] if level else []:
-                terms = itertools.chain.from_iterable(each.terms for each in order_classes(structure, statuses))
-                met += itertools.chain.from_iterable(term.statuses for term in terms)
-            around.append(list(dict.fromkeys(self.reduce(s, level, True) for s in met)))
-        return around, inside
-
-    def _least_share(self, level: int, t: int) -> float:
-        """Smallest share of the children of a network that take words of their own."""
-        options, output = self.grid.options[level], t == self.c.output[0]
-        flags = self.c.reduction[level] if output else self.c.multicast[level, :, t]
-        share = (options.up if output else options.down)[:, t].copy()
-        wide = options.windowed[:, t]
-        for bounds, on in ((options.x, flags[0]), (options.y, flags[1])):
-            if on and wide.any():
-                share[wide] /= bounds[wide][:, self.c.relevant[t]].prod(axis=1)
-        if self.c.links[level] and self.c.windowed[t] and not output:
-            share = 1.0 / options.spread
-        return float(share.min(initial=1.0))
+        return float(self.layout.reduced[-1]) / math.prod(self.layout.apart[parent:level]) * (1.0 - 1e-9)
 
     def _edges(self, level: int) -> Floats:
         """Spreads that networks from a level inwards can reach together; few enough, the largest ones exactly.
@@ -297,19 +179,6 @@ class BoundsMaker(OutputCosts):
             ][:more]
             edges = sorted(set(kept), reverse=True)
         return np.array(sorted(edges), np.float64)
-
-    def _most(self, level: int) -> Ints:
-        """How many sizes of each dimension occur in tiles that fit a level."""
-        if level == 0:
-            return self.shapes.sizes
-        found = np.flatnonzero(self.fits[level][1].any(axis=0))
-        digits = found[:, None] // self.shapes.stride % self.shapes.sizes
-        most: Ints = digits.max(axis=0, initial=0) + 1
-        return most
-
-    def _corner(self, parent: int, level: int, t: int) -> float:
-        """Least share of reads that the networks of levels parent … level-1 can leave."""
-        return math.prod(self.least[at][t] for at in range(parent, level))
 
     def make(self) -> Bounds:
         """Discover which contexts there are from the outside in, and fill the tables from the inside out."""
@@ -366,7 +235,7 @@ class BoundsMaker(OutputCosts):
             sweep_network(
                 self.c,
                 self.shapes,
-                self.most[level],
+                self.layout.most[level],
                 self.grid.options[level],
                 spreading,
                 tiles[first : first + go],
@@ -410,7 +279,7 @@ class BoundsMaker(OutputCosts):
         starts = [0]
         for around in (True, False):
             for level in range(self.levels):
-                statuses = (self.around_statuses if around else self.inside_statuses)[level]
+                statuses = (self.layout.around_statuses if around else self.layout.inside_statuses)[level]
                 each = len(self.copies[level]) * len(self.edges[level])
                 many = len(contexts[level]) * len(statuses) * each if around or level else 0
                 starts.append(starts[-1] + many * self.shapes.total)
@@ -462,7 +331,7 @@ class BoundsMaker(OutputCosts):
         bounds.values = np.empty(starts[-1])
         bounds.around_at = np.array(starts[: self.levels], np.int64)
         bounds.inside_at = np.array(starts[self.levels : -1], np.int64)
-        for at, statuses in enumerate([*self.around_statuses, *self.inside_statuses]):
+        for at, statuses in enumerate([*self.layout.around_statuses, *self.layout.inside_statuses]):
             level = at % self.levels
             values = bounds.values[starts[at] : starts[at + 1]]
             copies, edges = self.copies[level], self.edges[level]
@@ -472,8 +341,8 @@ class BoundsMaker(OutputCosts):
             )
 
     def _scratch(self, level: int, pairs: int) -> NetworkScratch:
-        dims, statuses = len(self.encoded.dims), len(self.around_statuses[level])
-        inner = 1 if level == self.levels - 1 else len(self.inside_statuses[level + 1])
+        dims, statuses = len(self.encoded.dims), len(self.layout.around_statuses[level])
+        inner = 1 if level == self.levels - 1 else len(self.layout.inside_statuses[level + 1])
         return NetworkScratch(
             tile=np.zeros(dims, np.int64),
             mid=np.zeros(dims, np.int64),
@@ -497,34 +366,30 @@ class BoundsMaker(OutputCosts):
     def _plan(self, level: int, contexts: list[Context]) -> tuple[Spreading, list[Context]]:
         """Contexts inside a network, and how those outside it lead to them."""
         innermost = level == self.levels - 1
-        keeps, fits = (
-            (np.ones((1, self.tensors), np.bool_), np.ones((1, 1), np.bool_)) if innermost else self.fits[level + 1]
-        )
+        corner = [] if innermost else self.layout.least[level + 1].tolist()
+        alone = np.ones((1, self.tensors), np.bool_), np.ones((1, 1), np.bool_)
+        keeps, fits = alone if innermost else self.layout.fits[level + 1]
         inner: list[Context] = []
         held = np.zeros((len(contexts), 1), np.int64) if innermost else self._held(level + 1, contexts, keeps)
         node = level + 1 if innermost else int(self.c.nodes[level + 1, 0])
-        wide = fits if innermost else self.wide[level + 1]
+        wide = fits if innermost else self.layout.wide[level + 1]
         output = int(self.c.output[0])
         target = np.full((len(contexts), len(keeps), 2, 1 << self.tensors), -1, np.int64)
         passing = np.full((len(keeps), self.tensors), -1, np.int64)
         least = np.ones((len(contexts), len(keeps), self.tensors))
         number: dict[Context, int] = {}
-        for k, row in enumerate(keeps):
-            if innermost:
-                break
+        for k, row in enumerate([] if innermost else keeps.tolist()):
             passes = [
                 t
                 for t in range(self.tensors)
-                if self.corners
-                and not row[t]
-                and any(self._corner(context.parents[t], level + 1, t) < 1.0 for context in contexts)
+                if self.corners and not row[t] and any(corner[context.parents[t]][t] < 1.0 for context in contexts)
             ]
             passing[k, : len(passes)] = passes
             for m, context in enumerate(contexts):
                 if held[m, k] < 0:
                     continue
                 for w, t in enumerate(passes):
-                    least[m, k, w] = self._corner(context.parents[t], level + 1, t)
+                    least[m, k, w] = corner[context.parents[t]][t]
                 parents = tuple(node if row[t] else context.parents[t] for t in range(self.tensors))
                 tights = [context.tight]
                 if row[output]:
@@ -538,9 +403,9 @@ class BoundsMaker(OutputCosts):
                     held[m, k] = -1
                 for tight, way in itertools.product(tights, range(1 << len(passes))):
                     shares = [1.0] * self.tensors
-                    for t in np.flatnonzero(~row).tolist():
-                        if not self.corners or (t in passes and way >> passes.index(t) & 1):
-                            shares[t] = self._corner(context.parents[t], level + 1, t)
+                    for t in range(self.tensors):
+                        if not row[t] and (not self.corners or (t in passes and way >> passes.index(t) & 1)):
+                            shares[t] = corner[context.parents[t]][t]
                     key = Context(parents, tuple(shares), tight)
                     if key not in number:
                         number[key] = len(inner)
@@ -554,20 +419,20 @@ class BoundsMaker(OutputCosts):
             fits=fits,
             wide=wide,
             tight=np.array([context.tight for context in contexts]),
-            reduced=self.reduced,
+            reduced=self.layout.reduced,
             complete=np.array([self._complete(level, context) if innermost else 0.0 for context in contexts]),
             held=held,
             tiles=np.flatnonzero(fits[np.unique(held[held >= 0])].any(axis=0)),
             parent=np.array([context.parents for context in contexts], np.int64),
             shared=np.array([context.shares for context in contexts]),
             fixed=self._fixed(level),
-            shares=np.array([self._shares(level, context) for context in contexts]),
+            shares=self._shares(level, contexts),
             once=np.array([self._once(level, context) for context in contexts]),
             target=target,
             passing=passing,
             near=np.divide(1.0, 1.0 - least, out=np.zeros_like(least), where=least < 1.0),
-            status=np.array(self.around_statuses[level], np.int64),
-            inner=np.array(self._inner_statuses(level), np.int64),
+            status=np.array(self.layout.around_statuses[level], np.int64),
+            inner=np.array(self.layout.inner_statuses(level), np.int64),
             loose=np.array([self.bounds.structure.loose]),
             elided=np.array([self._elided(level, context) for context in contexts]),
             finished=self.finished[level : level + 1],
@@ -579,26 +444,21 @@ class BoundsMaker(OutputCosts):
         )
         return spreading, inner
 
-    def _inner_statuses(self, level: int) -> list[int]:
-        """Numbers of the statuses around the network of a level at the next tiles."""
-        if level == self.levels - 1:
-            return [0] * len(self.around_statuses[level])
-        known = self.inside_statuses[level + 1]
-        return [known.index(self.reduce(statuses, level + 1, False)) for statuses in self.around_statuses[level]]
-
     def _held(self, level: int, contexts: list[Context], keeps: Bools) -> Ints:
         """What a level holds in each context with what its next node keeps too, by number of the latter: int64[C, K].
 
         -1 if there is no such mapping: no tensor has two nodes in a level, and its last node keeps what must be kept.
         """
-        number = {tuple(row): k for k, row in enumerate(keeps.tolist())}
+        sets = [frozenset(np.flatnonzero(row).tolist()) for row in keeps]
+        number = {kept: k for k, kept in enumerate(sets)}
         found = np.full((len(contexts), len(keeps)), -1, np.int64)
-        last, required = level == self.c.nodes[level, 1] - 1, self.grid.space.required[level]
+        first, last = int(self.c.nodes[level, 0]), level == self.c.nodes[level, 1] - 1
+        required = frozenset(np.flatnonzero(self.grid.space.required[level]).tolist() if last else ())
         for m, context in enumerate(contexts):
-            before = np.array([parent == self.c.nodes[level, 0] for parent in context.parents])
-            for k, row in enumerate(keeps):
-                if not (before & row).any() and not (last and (required & ~before & ~row).any()):
-                    found[m, k] = number[tuple((before | row).tolist())]
+            before = frozenset(t for t, parent in enumerate(context.parents) if parent == first)
+            for k, kept in enumerate(sets):
+                if not before & kept and required <= before | kept:
+                    found[m, k] = number[before | kept]
         return found
 
     def _fixed(self, level: int) -> Floats:
@@ -617,22 +477,26 @@ class BoundsMaker(OutputCosts):
             found[output] += pj[level + 1, output, BY_READ] if self.c.drain[level + 1] else 0.0
         return found
 
-    def _shares(self, level: int, context: Context) -> list[float]:
-        """Cost of a word of each tensor that leaves the network of a level for the parent.
+    def _shares(self, level: int, contexts: list[Context]) -> Floats:
+        """Cost of a word of each tensor that leaves the network of a level for the parent: float64[C, T].
 
         It pays the nearest network outside the level that has several children, and those of one child further in. On
         the others there are at least as many words as the parent sees, because networks only bring words together.
         """
-        found = []
-        for t, (parent, share) in enumerate(zip(context.parents, context.shares, strict=True)):
-            nearest = self._nearest(parent, level)
-            near, far = (self.pj[a:b, t, BY_TRANSFER].sum() for a, b in ((nearest, level), (parent, nearest)))
-            each = self.pj[parent, t]
-            back = t == self.c.output[0] and not self.c.windowed[t]
-            seen = each[BY_UPDATE] + each[BY_READ] * back if t == self.c.output[0] else each[BY_READ]
-            found.append(float(near + share * (far + seen)))
-        found[self.c.output[0]] += self._coming_back(level, context.parents[self.c.output[0]])
-        return found
+        output = int(self.c.output[0])
+        near, further = np.zeros((2, level + 1, self.tensors))
+        for parent in range(level + 1):
+            nearest = self.layout.nearest(parent, level)
+            near[parent], far = (
+                self.pj[a:b, :, BY_TRANSFER].sum(axis=0) for a, b in ((nearest, level), (parent, nearest))
+            )
+            seen = self.pj[parent, :, BY_READ].copy()
+            seen[output] = seen[output] * (not self.c.windowed[output]) + self.pj[parent, output, BY_UPDATE]
+            further[parent] = far + seen
+        parents, tensors = np.array([context.parents for context in contexts]), np.arange(self.tensors)
+        found = near[parents, tensors] + np.array([context.shares for context in contexts]) * further[parents, tensors]
+        found[:, output] += [self._coming_back(level, parent) for parent in parents[:, output].tolist()]
+        return np.asarray(found)
 
     def _once(self, level: int, context: Context) -> Floats:
         """What all else waits for once at the next level; see `Spreading`."""
@@ -649,18 +513,8 @@ class BoundsMaker(OutputCosts):
 
     def _fill_inside(self, level: int, around: CostTable, table: CostTable, costs: Bools, live: Bools) -> None:
         """Cost to go at the tiles of a level: its best temporal block, and what follows."""
-        pairs, moves = steps_in_time(self.grid, level, self.most[level])
         offsets = np.zeros(self.shapes.total, np.int64)
-        further = self.around_statuses[level]
-        known: dict[tuple[bytes, ...], tuple[BlockSweep, list[int]]] = {}  # each class, and for which statuses
-        for q, each in enumerate(table.statuses):
-            for block in blocks_in_time(
-                self.grid, self.bounds.structure, level, each, further, lambda after: self.reduce(after, level, True)
-            ):
-                known.setdefault(tuple(array.tobytes() for array in block), (block, []))[1].append(q)
-        blocks: dict[tuple[int, ...], list[BlockSweep]] = {}
-        for block, which in known.values():
-            blocks.setdefault(tuple(which), []).append(block)
+        further, blocks = self.layout.around_statuses[level], self.layout.blocks[level]
         wanted = self._wanted("inside", level, table.contexts)
         rows = np.flatnonzero(costs & live.any(axis=1) & wanted.any(axis=1))
         table.values[~costs] = 0.0
@@ -673,52 +527,25 @@ class BoundsMaker(OutputCosts):
             for first in range(0, len(same), many):
                 some = same[first : first + many]
                 inner = around.values[some].transpose(1, 4, 0, 2, 3).reshape(len(further), -1)
+                inner = np.ascontiguousarray(inner)
                 found = np.full((len(table.statuses), inner.shape[1]), np.inf)
                 swept, values = np.empty((2, inner.shape[1]))
-                some_live, some_wanted = live[some].any(axis=0), wanted[some].any(axis=0)
-                for users, alike in blocks.items():
+                sweep = SweepArrays(
+                    self.layout.most[level], *self.layout.steps[level], live[some].any(axis=0),
+                    wanted[some].any(axis=0), self.layout.reduced, np.array([covered]), inner, swept, offsets, values,
+                )  # fmt: skip
+                for users, alike in blocks:
                     self._look_at_clock()
                     swept[:] = np.inf
                     for block in alike:
-                        sweep_block(
-                            self.shapes,
-                            self.most[level],
-                            pairs,
-                            moves,
-                            block,
-                            some_live,
-                            some_wanted,
-                            self.reduced,
-                            covered,
-                            inner,
-                            swept,
-                            offsets,
-                            values,
-                        )
+                        sweep_block(self.shapes, block, sweep)
                     for q in users:
                         np.minimum(found[q], swept, out=found[q])
                 np.minimum(found, found[0], out=found)
-                for q, p in self._gaps_that_close(table.statuses):
+                for q, p in self.layout.closing[level]:
                     np.minimum(found[q], found[p], out=found[q])
                 found = found.reshape(len(found), self.shapes.total, len(some), *table.values.shape[2:4])
                 table.values[some] = found.transpose(2, 0, 3, 4, 1)
-
-    def _gaps_that_close(self, statuses: list[Statuses]) -> list[tuple[int, int]]:
-        """Pairs of numbers: a window that stays in place, and one that loops further in may bring back to its place.
-
-        Where these do, the first costs more: the loops move its window off and back. It shall bound the second all the
-        same, as the search takes it for whatever the loops of a block will do.
-        """
-        window = self.bounds.structure.window
-        if window < 0:
-            return []
-        found = []
-        for q, p in itertools.permutations(range(len(statuses)), 2):
-            others = zip(range(self.tensors), statuses[q], statuses[p], strict=True)
-            lower = all(low in (STATIONARY, high) for t, low, high in others if t != window)
-            if lower and statuses[q][window] == STATIONARY and statuses[p][window] not in (NONE, STATIONARY):
-                found.append((q, p))
-        return found
 
 
 def _only(spreading: Spreading, contexts: Ints) -> Spreading:

@@ -97,7 +97,7 @@ class Options(NamedTuple):
     apart: Floats
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Grid:
     """Shapes with what the slots of the map space allow.
 

@@ -96,6 +96,8 @@ NODES_AN_ENTRY, SOONER = 0.05, 0.2
 take then. They have both corners, which large ones have sooner, for the lower one says little of networks that are
 bypassed; then they tell copies of the output apart. At last there are some of each port, and of ports and energy mixed,
 which come sooner where all else waits for fills or drains: ports then decide on the fastest mappings."""
+ENTRIES_A_TABLE = 200_000
+"""To make a table takes as long as so many of its entries besides."""
 MANY_NODES = 100_000
 """The last table of energy, without the outermost level, is made after no fewer nodes in each piece of a wave."""
 MOST_MIXED = 50_000_000
@@ -639,12 +641,12 @@ class Solver:
         if goal.kind[0] == WITHIN:
             return NO_END
         if self.coarse:
-            nodes = NODES_AN_ENTRY * 2 * (1.0 if self.bounds.corners else SOONER) * entries
+            nodes = NODES_AN_ENTRY * 2 * (1.0 if self.bounds.corners else SOONER) * (entries + ENTRIES_A_TABLE)
             if self.once:
                 nodes = min(ONCE_AN_ENTRY * entries, MOST_ONCE)
             return self.refined_at + int(nodes)
         if self._may_mix(goal):
-            mixed = many_mixed(self.ports, counts_energy(goal)) * entries
+            mixed = many_mixed(self.ports, counts_energy(goal)) * (entries + ENTRIES_A_TABLE)
             return self.refined_at + int(NODES_AN_ENTRY * (1.0 if self.waits is None else SOONER) * mixed)
         if self.lacks_beside and counts_energy(goal):
             return self.refined_at + max(MANY_NODES, int(NODES_AN_ENTRY * entries))

@@ -209,6 +209,7 @@ class Sieve:
         for number, context in enumerate(table.contexts):
             rows.setdefault(context.state, []).append(number)
         known, found = self.states.get((kind, level), {}), self.bounds.states.setdefault((kind, level), {})
+        after = [self._statuses_after(table, moved) for moved, _ in self.innermost]
         for parents, numbers in rows.items():
             if not costs[numbers].all():
                 continue
@@ -217,7 +218,7 @@ class Sieve:
                 before = np.asarray(before.any(axis=0, keepdims=True))
             some = np.flatnonzero(before.any(axis=0))
             worth = np.zeros((len(table.edges), self.total), np.bool_)
-            worth[:, some] = self._are_worth(kind, level, table, parents, numbers, some) & before[:, some]
+            worth[:, some] = self._are_worth(kind, level, table, parents, numbers, some, after) & before[:, some]
             found[parents] = worth
             for number in numbers:
                 for b, dead in enumerate(~worth):
@@ -226,9 +227,19 @@ class Sieve:
         return live
 
     def _are_worth(
-        self, kind: str, level: int, table: CostTable, parents: Parents, numbers: list[int], some: Ints
+        self,
+        kind: str,
+        level: int,
+        table: CostTable,
+        parents: Parents,
+        numbers: list[int],
+        some: Ints,
+        after: list[list[int]],
     ) -> Bools:
-        """Which of some shapes are worth filling, by whichever corner of the shares costs least: bool[B, *]."""
+        """Which of some shapes are worth filling, by whichever corner of the shares costs least: bool[B, *].
+
+        `after`: of each way for the innermost loop outside to move tensors, as `_statuses_after`.
+        """
         kept = [kind == "inside" and parent == level > 0 for parent in parents[:-1]]
         outside = sum(self.outside[parent, t] for t, parent in enumerate(parents[:-1]) if not kept[t])
         cap = self.caps[level] - outside
@@ -236,8 +247,8 @@ class Sieve:
         found = np.zeros((len(table.edges), len(some)), np.bool_)
         for number in numbers:
             values = table.values[number] if len(some) == self.total else table.values[number][..., some]
-            for moved, split in self.innermost:
-                lanes = np.minimum.reduce([values[q] for q in self._statuses_after(table, moved)])
+            for (moved, split), which in zip(self.innermost, after, strict=True):
+                lanes = np.minimum.reduce(values[which])
                 least = self._least_completion(table, lanes, level, parents)
                 for t in np.flatnonzero(kept):
                     least = least + self.entering[level][t][t in moved][some]

@@ -1,0 +1,226 @@
+"""What all cost-to-go tables of a grid are told apart by: statuses, tiles that fit, blocks of loops.
+
+Axis letters as in `bounds`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from functools import lru_cache
+
+import numpy as np
+
+from accelsim.model.encode import Ints
+from accelsim.search.exact.blocks import BlockSweep, blocks_in_time, steps_in_time
+from accelsim.search.exact.orders import (
+    NONE,
+    STATIONARY,
+    UNDECIDED,
+    Statuses,
+    Structure,
+    all_statuses,
+    order_classes,
+)
+from accelsim.search.exact.shapes import Grid, size_numbers
+
+
+def make_structure(grid: Grid) -> Structure:
+    """What classes of loop orders depend on."""
+    c = grid.space.encoded.constants
+    tensors, dims = c.relevant.shape
+    windowed = [t for t in range(tensors) if c.windowed[t]]
+    partner = [-1] * dims
+    loose = len(windowed) > 1
+    for t in windowed:
+        for r in {int(c.rank[t, d]) for d in range(dims) if c.relevant[t, d]}:
+            inside = [d for d in range(dims) if c.relevant[t, d] and c.rank[t, d] == r]
+            loose |= len(inside) > 2
+            if len(inside) == 2:
+                partner[inside[0]], partner[inside[1]] = inside[1], inside[0]
+    idle = tuple(frozenset(t for t in range(tensors) if not c.relevant[t, d]) for d in range(dims))
+    if loose or not windowed:
+        return Structure(idle, -1, (-1,) * dims, tensors, loose)
+    return Structure(idle, windowed[0], tuple(partner), tensors, False)
+
+
+class Layout:
+    """What the tables of a grid share, whatever they hold.
+
+    Attributes
+    ----------
+    structure : Structure
+    statuses : tuple of Statuses
+    may_keep : bool[L, T]
+    widest, apart : list
+        Of each network, the most children in use, and the most copies of the output.
+    share : list of list of float
+        Least share of the children of each network that take words of their own, of each tensor.
+    least, least_inside, deepest, numbers
+        As `Bounds` has them.
+    around_statuses, inside_statuses : list of list of Statuses
+        Those of the tables around the network of each level, and of those at its tiles.
+    fits : list of (bool[K, T], bool[K, S])
+        For each level, as `MapSpace.fitting_keeps`; wide : list of bool[K, S], which tiles fit with partial sums.
+    reduced : float64[S]
+        How much of the reduction a shape covers.
+    most : list of int64[D]
+        How many sizes of each dimension occur in tiles that fit each level.
+    steps : list of (int64[D, *, 2], int64[D, *, 2])
+        Loops that the temporal block of each level may have; see `steps_in_time`.
+    blocks : list of list of (tuple of int, list of BlockSweep)
+        Classes of the orders of these blocks, and the numbers of the statuses outside that each is for.
+    closing : list of list of (int, int)
+        Pairs of these numbers; see `_gaps_that_close`.
+    """
+
+    def __init__(self, grid: Grid) -> None:
+        self.grid, self.shapes, self.c = grid, grid.shapes, grid.space.encoded.constants
+        self.levels, self.tensors = self.c.word_parts.shape[:2]
+        self.structure = make_structure(grid)
+        self.statuses = all_statuses(self.structure)
+        self.may_keep = grid.space.may_keep
+        self.widest = [int(np.max(each.spread, initial=1)) for each in grid.options]
+        self.apart = [float(np.max(each.apart, initial=1.0)) for each in grid.options]
+        self.share = [[self._least_share(level, t) for t in range(self.tensors)] for level in range(self.levels)]
+        self.least = np.ones((self.levels, self.levels, self.tensors))
+        for level, parent, t in np.ndindex(*self.least.shape):
+            self.least[level, parent, t] = math.prod(self.share[at][t] for at in range(parent, level))
+        self.least_inside = np.array(
+            [
+                [math.prod(row[t] for row in self.share[lv:]) for t in range(self.tensors)]
+                for lv in range(self.levels + 1)
+            ]
+        )
+        self.deepest = [int(np.flatnonzero(self.may_keep[:, t]).max()) for t in range(self.tensors)]
+        self.around_statuses, self.inside_statuses = self._statuses()
+        self.numbers = [
+            {
+                s: (
+                    self.around_statuses[level].index(self.reduce(s, level, True)),
+                    self.inside_statuses[level].index(self.reduce(s, level, False)),
+                )
+                for s in self.statuses
+            }
+            for level in range(self.levels)
+        ]
+        sizes = [row[:many] for row, many in zip(self.shapes.size, self.shapes.sizes.tolist(), strict=True)]
+        self.fits = [grid.space.fitting_keeps(self.shapes.box, sizes, level) for level in range(self.levels)]
+        self._tell_widths_apart(sizes)
+        self.most = [self._most(level) for level in range(self.levels)]
+        self.steps = [steps_in_time(grid, level, most) for level, most in enumerate(self.most)]
+        self.blocks = [self._blocks(level) if level else [] for level in range(self.levels)]
+        self.closing = [self._gaps_that_close(level) for level in range(self.levels)]
+
+    def _tell_widths_apart(self, sizes: list[Ints]) -> None:
+        """Note which tiles fit with partial sums, and how much of the reduction a shape covers: bool[K, S], float64[S].
+
+        All fit where these are no wider, and where `OutputCosts` does not know.
+        """
+        t, shapes, space = int(self.c.output[0]), self.shapes, self.grid.space
+        known = not self.c.windowed[t] and not shapes.ragged.any()
+        wider = self.c.word_parts[:, t, 1] > self.c.word_parts[:, t, 0]
+        self.wide = [
+            space.fitting_keeps(shapes.box, sizes, level, sums=True)[1] if known and wider[level] else fits
+            for level, (_, fits) in enumerate(self.fits)
+        ]
+        self.reduced = np.ones(shapes.total)
+        digits = size_numbers(shapes)
+        for d in np.flatnonzero(self.c.reduces).tolist():
+            self.reduced *= shapes.size[d, digits[d]]
+
+    def reduce(self, statuses: Statuses, level: int, around: bool) -> Statuses:
+        """Statuses without what makes no difference from a table inwards.
+
+        That is any status of a tensor that no level further in keeps, and UNDECIDED where no block between two levels
+        that keep the tensor can decide it.
+        """
+        found = []
+        for t, status in enumerate(statuses):
+            needed = level + 2 if status == UNDECIDED and around else level + 1
+            found.append(status if self.deepest[t] >= needed else NONE)
+        return tuple(found)
+
+    def _statuses(self) -> tuple[list[list[Statuses]], list[list[Statuses]]]:
+        """Statuses of the tables around the networks, and of those at the tiles."""
+        structure = self.structure
+        around: list[list[Statuses]] = []
+        inside: list[list[Statuses]] = []
+        for level in range(self.levels):
+            outer = [*self.statuses, *(around[-1] if around else [])]
+            inside.append(list(dict.fromkeys(self.reduce(s, level, False) for s in outer)))
+            met = list(self.statuses)
+            for statuses in inside[-1] if level else []:
+                terms = itertools.chain.from_iterable(each.terms for each in order_classes(structure, statuses))
+                met += itertools.chain.from_iterable(term.statuses for term in terms)
+            around.append(list(dict.fromkeys(self.reduce(s, level, True) for s in met)))
+        return around, inside
+
+    def _least_share(self, level: int, t: int) -> float:
+        """Smallest share of the children of a network that take words of their own."""
+        options, output = self.grid.options[level], t == self.c.output[0]
+        flags = self.c.reduction[level] if output else self.c.multicast[level, :, t]
+        share = (options.up if output else options.down)[:, t].copy()
+        wide = options.windowed[:, t]
+        for bounds, on in ((options.x, flags[0]), (options.y, flags[1])):
+            if on and wide.any():
+                share[wide] /= bounds[wide][:, self.c.relevant[t]].prod(axis=1)
+        if self.c.links[level] and self.c.windowed[t] and not output:
+            share = 1.0 / options.spread
+        return float(share.min(initial=1.0))
+
+    def _most(self, level: int) -> Ints:
+        """How many sizes of each dimension occur in tiles that fit a level."""
+        if level == 0:
+            return self.shapes.sizes
+        found = np.flatnonzero(self.fits[level][1].any(axis=0))
+        digits = found[:, None] // self.shapes.stride % self.shapes.sizes
+        most: Ints = digits.max(axis=0, initial=0) + 1
+        return most
+
+    def nearest(self, parent: int, level: int) -> int:
+        """The nearest network outside a level, up to the parent, that has several children; else the outermost."""
+        return next((at for at in range(level - 1, parent - 1, -1) if self.widest[at] > 1), parent)
+
+    def inner_statuses(self, level: int) -> list[int]:
+        """Numbers of the statuses around the network of a level at the next tiles."""
+        if level == self.levels - 1:
+            return [0] * len(self.around_statuses[level])
+        known = self.inside_statuses[level + 1]
+        return [known.index(self.reduce(statuses, level + 1, False)) for statuses in self.around_statuses[level]]
+
+    def _blocks(self, level: int) -> list[tuple[tuple[int, ...], list[BlockSweep]]]:
+        known: dict[tuple[bytes, ...], tuple[BlockSweep, list[int]]] = {}
+        further = self.around_statuses[level]
+        for q, each in enumerate(self.inside_statuses[level]):
+            for block in blocks_in_time(
+                self.grid, self.structure, level, each, further, lambda after: self.reduce(after, level, True)
+            ):
+                known.setdefault(tuple(array.tobytes() for array in block), (block, []))[1].append(q)
+        found: dict[tuple[int, ...], list[BlockSweep]] = {}
+        for block, which in known.values():
+            found.setdefault(tuple(which), []).append(block)
+        return list(found.items())
+
+    def _gaps_that_close(self, level: int) -> list[tuple[int, int]]:
+        """Pairs of numbers: a window that stays in place, and one that loops further in may bring back to its place.
+
+        Where these do, the first costs more: the loops move its window off and back. It shall bound the second all the
+        same, as the search takes it for whatever the loops of a block will do.
+        """
+        statuses, window = self.inside_statuses[level], self.structure.window
+        if window < 0:
+            return []
+        found = []
+        for q, p in itertools.permutations(range(len(statuses)), 2):
+            others = zip(range(self.tensors), statuses[q], statuses[p], strict=True)
+            lower = all(low in (STATIONARY, high) for t, low, high in others if t != window)
+            if lower and statuses[q][window] == STATIONARY and statuses[p][window] not in (NONE, STATIONARY):
+                found.append((q, p))
+        return found
+
+
+@lru_cache(maxsize=4)
+def layout_of(grid: Grid) -> Layout:
+    """The layout of a grid, made once."""
+    return Layout(grid)
