@@ -68,12 +68,6 @@ def _own_cache(monkeypatch, tmp_path_factory):
     monkeypatch.setenv(FOLDER, str(tmp_path_factory.getbasetemp() / f"cache{next(_CACHES)}"))
 
 
-@pytest.fixture(autouse=True)
-def _few_draws(monkeypatch):
-    """Few mappings are looked at for the nearest miss, which is told wherever no mapping is valid."""
-    monkeypatch.setattr("accelsim.search.spaces.DRAWS", 20)
-
-
 @pytest.fixture
 def imported(tmp_path):
     """Import the texts of some files of another tool."""

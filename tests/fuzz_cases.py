@@ -23,7 +23,6 @@ import accelsim.cli.arguments
 from accelsim.cli import main as cli
 from accelsim.designs.store import PART_COLUMNS, PARTS, parquet_bytes, read_parquet
 from accelsim.inputs import library
-from accelsim.search import spaces
 from sweeps import MACHINE
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -370,7 +369,6 @@ def prepare(folder: Path) -> None:
     """Write the files from which cases start, and load with that what the commands need, once for all processes."""
     global CORPUS
     CORPUS = folder
-    spaces.DRAWS = 100  # of 2000 mappings, one by one
     accelsim.cli.arguments.make_parser = cache(accelsim.cli.arguments.make_parser)
     DONORS.extend(path for kind in library.KINDS for path in library.shipped(kind)[:8])
     (folder / "little.yaml").write_text(MACHINE.replace("GLB", "BUF"))
@@ -402,7 +400,7 @@ def prepare(folder: Path) -> None:
     _must("eval", "eyeriss", "conv", "eyeriss_row_stationary")
     _must("map", "two_level", "conv1d", "--mappings", "5", *ONE)
     _must("spread", "two_level", "conv1d", "--samples", "50", *one)
-    _must("gpu", "compare", GOLDEN / "gpu/ncu.csv", "--gpu", "a100")
+    _must("gpu", "compare", GOLDEN / "gpu/ncu_sections.csv", "--gpu", "a100")
     os.environ["ACCELSIM_CACHE"] = "cache"
 
 

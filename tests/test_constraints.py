@@ -48,6 +48,7 @@ from accelsim.search.mapper import map_einsum
 from accelsim.search.spaces import diagnose
 from accelsim.search.stopping import Budget
 from tests.conftest import REPOSITORY
+from tests.problems import problem
 from tests.strategies import cases, energy_table
 
 
@@ -253,12 +254,31 @@ def test_outermost_level__that_the_layer_just_fills_is_enough_and_a_word_less_is
         assert "is valid (proved: 0 nodes)\nno mapping can be valid: DRAM needs at least 94 B (for" in str(error.value)
 
 
+def test_nearest_miss__is_that_of_all_drawn_mappings(monkeypatch):
+    """Only some are evaluated in full; all of them give the same answer."""
+    monkeypatch.setattr(spaces, "DRAWS", 100)
+    looked = 0
+    for seed in range(120):
+        machine, layer, constraints = problem(seed)
+        space = MapSpace(encode(machine, layer), constraints)
+        said = {}
+        for many in (spaces.NEAREST, 100):
+            with monkeypatch.context() as patch:
+                patch.setattr(spaces, "NEAREST", many)
+                said[many] = diagnose(space, np.uint64(seed), proved=False)
+            if "nearest miss" not in " ".join(said[many]):
+                break
+        looked += len(said) == 2
+        assert len({*map(tuple, said.values())}) == 1, seed
+    assert looked > 4
+
+
 def test_nearest_miss__that_is_valid_contradicts_the_proof():
     space = MapSpace(encode(tiny(5), gemm(4, 4, 4)))
     with pytest.raises(RuntimeError, match="found no valid mapping, but this one is valid"):
         diagnose(space, np.uint64(0), proved=True)
     assert diagnose(space, np.uint64(0), proved=False) == [
-        "of 20 mappings drawn after the search at least one is valid; let the search look at more"
+        "of 2,000 mappings drawn after the search at least one is valid; let the search look at more"
     ]
 
 

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from accelsim.inputs.objective import LEAST_ENERGY
 from accelsim.mapspace.factors import divisors
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.detail import make_detail
 from accelsim.model.encode import Batch, Bools, Floats, Ints, empty_batch
 from accelsim.search.descent_kernel import BEST, Choices, Walk
 from accelsim.search.stopping import asked, heeding
-from accelsim.search.value_kernel import CYCLES, WORDS
+from accelsim.search.value_kernel import CYCLES, WORDS, terms_of
 
 POLL_SECONDS = 0.02
 FIRST_WALKS = 4
@@ -207,15 +208,24 @@ def _completions(quotient: Ints, allowed: Bools) -> Floats:
     return ways
 
 
-def make_walk(space: MapSpace) -> Walk:
-    """Room for the mappings of a walk, none of them found yet."""
+def make_walk(space: MapSpace, rows: int = 3) -> Walk:
+    """Room for the mappings of a walk, or so many others; none of them is found yet."""
     levels, dims = len(space.encoded.architecture.levels), len(space.encoded.dims)
     return Walk(
-        at=np.zeros((3, len(space.slots), dims), np.int64),
-        rank=np.zeros((3, levels, dims), np.int64),
-        mapping=empty_batch(space.encoded, 3),
-        value=np.full(3, math.inf),
-        tie=np.full(3, math.inf),
-        steps=np.zeros(3),
-        column=np.zeros((3, 4)),
+        at=np.zeros((rows, len(space.slots), dims), np.int64),
+        rank=np.zeros((rows, levels, dims), np.int64),
+        mapping=empty_batch(space.encoded, rows),
+        value=np.full(rows, math.inf),
+        tie=np.full(rows, math.inf),
+        steps=np.zeros(rows),
+        column=np.zeros((rows, 4)),
     )
+
+
+def misses_of(space: MapSpace, walk: Walk) -> Floats:
+    """By which factor each mapping breaks its limits, all together: float64[rows], 1 if it is valid."""
+    from accelsim.search.descent_kernel import misses
+
+    found, choices = np.ones(len(walk.value)), choices_of(space, terms_of(LEAST_ENERGY))
+    misses(space.encoded.constants, choices, walk, make_detail(space.encoded), found)
+    return found

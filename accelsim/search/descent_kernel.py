@@ -263,6 +263,14 @@ def _judge(c: Constants, g: Choices, w: Walk, row: int, s: Detail) -> float:
 
 
 @jit
+def misses(c: Constants, g: Choices, w: Walk, s: Detail, found: Floats) -> None:
+    """Note by which factor each mapping of some breaks its limits, 1 if it is valid: float64[rows]."""
+    for row in range(found.shape[0]):
+        _judge(c, g, w, row, s)
+        found[row] = 1.0 if w.value[row] < np.inf else _overflow(c, g, w, row, s)
+
+
+@jit
 def _pick_divisor(g: Choices, w: Walk, row: int, slot: int, d: int, stream: np.uint64) -> tuple[np.uint64, int]:
     """Choose a divisor above 1 of a slot's factor; 0 if that is 1."""
     here, many = w.at[row, slot, d], 0

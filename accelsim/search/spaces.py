@@ -26,8 +26,9 @@ from accelsim.inputs.units import format_bits
 from accelsim.inputs.workload import ROLES, Einsum, padded_einsums, rounded_bounds
 from accelsim.mapspace.factors import divisors, least_factor
 from accelsim.mapspace.space import MapSpace
-from accelsim.model.encode import decode_mapping, empty_batch, encode
+from accelsim.model.encode import decode_mapping, encode
 from accelsim.model.evaluate import at_levels, count, evaluate_encoded, result_of, violations
+from accelsim.search.descent import make_walk, misses_of
 
 
 class Spaces:
@@ -146,9 +147,9 @@ def trim(mapping: Mapping, bounds: dict[str, int]) -> Mapping:
     return Mapping(tuple(levels), imperfect=more)
 
 
-DRAWS, MOST_ROWS = 2000, 300_000
-"""Mappings that are looked at in search of the nearest miss, about a third of a second; and factorisations of all
-dimensions that there may be to draw from, half a second."""
+DRAWS, NEAREST, MOST_ROWS = 2000, 8, 300_000
+"""Mappings that are looked at in search of the nearest miss, those of them that are evaluated in full, and
+factorisations of all dimensions that there may be to draw from, half a second."""
 
 
 def diagnose(space: MapSpace, key: np.uint64, *, proved: bool) -> list[str]:
@@ -261,12 +262,12 @@ def _nearest_miss(space: MapSpace, key: np.uint64, proved: bool) -> list[str]:
 
     if sum(space.many) > MOST_ROWS:
         return ["too many factorisations to draw from: the nearest miss is not looked for"]
-    batch = empty_batch(space.encoded, DRAWS)
-    draw_many(space.arrays, key, 0, batch)
+    drawn = make_walk(space, DRAWS)
+    draw_many(space.arrays, key, 0, drawn.mapping)
     least = Fraction(space.constraints.min_utilization)
-    smallest, nearest = math.inf, None
-    for b in range(DRAWS):
-        mapping = decode_mapping(space.encoded, batch, b)
+    smallest, nearest, looked = math.inf, None, 0
+    for b in np.argsort(misses_of(space, drawn), kind="stable").tolist():
+        mapping = decode_mapping(space.encoded, drawn.mapping, b)
         counted = count(space.encoded, mapping)
         broken = violations(space.encoded, mapping, at_levels(space.encoded, counted))
         factor = math.prod(violation.factor for violation in broken) * _missed(space, mapping)
@@ -276,6 +277,9 @@ def _nearest_miss(space: MapSpace, key: np.uint64, proved: bool) -> list[str]:
             factor *= math.prod(max(1.0, limit.exceeded_by(costs)) for limit in space.constraints.limits)
         if factor < smallest:
             smallest, nearest = factor, mapping
+        looked += factor < math.inf
+        if looked == NEAREST:
+            break
     if nearest is None:
         return []
     best = evaluate_encoded(space.encoded, nearest)
