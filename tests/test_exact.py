@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import itertools
 import math
 import os
 import random
@@ -205,8 +206,14 @@ def test_exact__equals_brute_force(group, monkeypatch):
 
 
 @pytest.mark.parametrize("group", range(4))
-def test_search__needs_no_walks_for_the_optimum(group):
-    """A walk often has the optimum before the search begins, and hides bounds that are too high; half are uneven."""
+def test_search__needs_no_walks_for_the_optimum(group, monkeypatch):
+    """A walk often has the optimum before the search begins, and hides bounds that are too high.
+
+    Half are uneven, and half of each have all finer tables at once.
+    """
+    if group > 1:
+        monkeypatch.setattr(solve, "NODES_AN_ENTRY", -1.0)
+        monkeypatch.setattr(solve, "MANY_NODES", -1)
     for seed in range(FIRST + group, FIRST + group + 240, 4):
         architecture, einsum, constraints = problem(seed)
         if group % 2:
@@ -225,6 +232,31 @@ def test_search__needs_no_walks_for_the_optimum(group):
         assert same(float(outcome.found.value[0]), known.best(*powers)), seed
 
 
+def test_levels_that_keep_nothing__may_split_a_window_in_two():
+    """A word of the input stays where a loop over R ends as one over P inside it begins: P in 2, R in 2, P in 2."""
+    split = 0
+    cheap, dear = ({"read": f"{pj} pJ", "write": f"{pj} pJ"} for pj in (0.1, 300))
+    for p, r, m, size in itertools.product((4, 6, 8), (2, 3), (1, 2), (1, 2, 3)):
+        levels = [
+            {"name": "DRAM", "class": "DRAM", "word": "8 bit", "energy": {"read": "100 pJ", "write": "100 pJ"}},
+            {"name": "MID", "class": "SRAM", "word": "8 bit", "size": "6 B", "energy": dear, "keep": []},
+            {"name": "BUF", "class": "SRAM", "word": "8 bit", "size": f"{size} B", "energy": cheap, "keep": []},
+        ]
+        levels[2]["bypass"] = ["Weights", "Outputs"]
+        compute = {"name": "MAC", "class": "intmac", "energy": {"compute": "1 pJ"}}
+        machine = {"architecture": {"name": "w", "clock": "1 GHz", "levels": levels, "compute": compute}}
+        tensors = {"Weights": ["M", "R"], "Inputs": ["P+R"], "Outputs": ["M", "P"]}
+        einsum = {"dims": {"P": p, "R": r, "M": m}, "tensors": tensors, "output": "Outputs"}
+        layer = {"workload": {"name": "w", "bits": 8, "layers": [{"name": "l", "einsum": einsum}]}}
+        case = load_architecture(machine), load_workload(layer).layers[0], Constraints()
+        space = MapSpace(encode(*case[:2]), case[2])
+        outcome = Solver(space).search()
+
+        assert same(float(outcome.found.value[0]), truth(*case, MOST).best(1.0, 0.0)), (p, r, m, size)
+        split += bool(((outcome.found.best.temporal[0] > 1).sum(axis=0) > 1).any())
+    assert split > 5
+
+
 def test_objectives_and_limits__equal_brute_force():
     for seed in range(60):
         case = problem(seed)
@@ -238,7 +270,7 @@ def test_sums__are_bounded_between_their_ends():
     objective = Objective.parse("energy^2 + 4*cycles^2")
     goal = make_goal(BEST, objective, (0, 1), 0)
     found, node = make_incumbents(few_space(), 1), Solver(few_space())._make_node()
-    bound = _value_at_price(goal, found, node, 0.0, 0.0, 10.0, 1.0, math.inf)
+    bound = _value_at_price(goal, found, node, 0.0, 0.0, 0.0, 0.0, 10.0, 1.0, math.inf)
     least = min(objective.value(10.0 - cycles, cycles) for cycles in np.linspace(0.0, 10.0, 1001))
     assert bound <= least < min(objective.value(10.0, 0.0), objective.value(0.0, 10.0))
 

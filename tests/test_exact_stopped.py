@@ -222,9 +222,15 @@ def test_remainders__are_evaluated_while_there_is_time(monkeypatch):
     assert found.certificate.bound <= found.certificate.value
 
 
-def test_bound__of_what_leaks_is_above_no_best_mapping():
-    """The search begins with the least energy as its limit and nothing else, so a bound above it loses the mapping."""
-    leaking = 0
+@pytest.mark.parametrize("priced", [False, True])
+def test_bound__of_what_leaks_is_above_no_best_mapping(priced, monkeypatch):
+    """The search begins with the least energy as its limit and nothing else, so a bound above it loses the mapping.
+
+    Also with the tables of energy and of the time at ports, where these raise the bound at the root.
+    """
+    if priced:
+        monkeypatch.setattr(solve, "NODES_AN_ENTRY", -1.0)
+    leaking, raised = 0, 0
     for seed in range(0, 400, 2):
         case = problem(seed)
         known = truth(*case, MOST)
@@ -232,10 +238,13 @@ def test_bound__of_what_leaks_is_above_no_best_mapping():
             continue
         space = MapSpace(encode(*case[:2]), case[2])
         least = known.best(1.0, 0.0)
-        found = Solver(space).search(objective=product(1.0, 0.0), limit=least * (1 + 1e-9)).found
+        solver = Solver(space)
+        found = solver.search(objective=product(1.0, 0.0), limit=least * (1 + 1e-9)).found
         assert found.many[0], seed
         leaking += 1
+        raised += solver.spreads > 1
     assert leaking > 40
+    assert (raised > 20) == priced
 
 
 def test_bound__counts_what_leaks_while_all_wait_for_a_port():

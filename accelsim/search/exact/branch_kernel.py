@@ -19,6 +19,7 @@ from accelsim.search.exact.estimate_kernel import (
     mixed,
     mixed_by_innermost,
     passes,
+    passing_spreads,
     settle,
     settled_energy,
 )
@@ -33,6 +34,7 @@ from accelsim.search.exact.node_kernel import (
     OPTION_END,
     ORDER,
     ORDER_END,
+    OUTERMOST,
     ROOT,
     ROUTE,
     begin_root,
@@ -41,6 +43,7 @@ from accelsim.search.exact.node_kernel import (
     lay_bounds,
     mix_statuses,
     next_mid,
+    outermost_dims,
     place,
     shape_of,
     spread_over,
@@ -105,21 +108,26 @@ def next_block(
         node.cursor[level, ORDER] = row + 1
         orders = g.every_orders if all_orders else g.orders
         if by_innermost and not all_orders:
-            d = _innermost_loop(node, level, orders[row])
+            d = _loop_at_end(node, level, orders[row], -1)
             if d >= 0 and not passes(goal, found, node.by_innermost[level, d]):
                 continue
+        d = _loop_at_end(node, level, orders[row], 1)
+        if d >= 0 and not node.cursor[level, OUTERMOST] >> d & 1:
+            continue
         if passes(goal, found, _block_bound(c, shapes, g, goal, found, node, s, level, row, orders)):
+            node.spreads[level, AROUND] = passing_spreads(goal, found, g, node, level)
             return True
 
 
 @inline
-def _innermost_loop(node: SearchNode, level: int, order: Ints) -> int:
-    """Dimension of the innermost loop of a block in some order; -1 if it has none."""
+def _loop_at_end(node: SearchNode, level: int, order: Ints, step: int) -> int:
+    """Dimension of the outermost loop of a block (step 1), or of the innermost (-1), in some order; -1: none."""
     temporal = node.mapping.temporal[0, level]
-    j = temporal.shape[0] - 1
-    while j >= 0 and temporal[order[j]] == 1:
-        j -= 1
-    return int(order[j]) if j >= 0 else -1
+    dims = temporal.shape[0]
+    j = 0 if step > 0 else dims - 1
+    while 0 <= j < dims and temporal[order[j]] == 1:
+        j += step
+    return int(order[j]) if 0 <= j < dims else -1
 
 
 @jit
@@ -248,7 +256,10 @@ def next_spread(
                 node.many_failed[level] = 0
                 if not _next_group(shapes, g, node, level, ragged):
                     return False
-            if not spread_over(c, shapes, g, node, s, level, cursor[OPTION]):
+            leads = False
+            for b in range(g.spreads[level + 1]):
+                leads |= node.spreads[level, AROUND] >> g.option_spreads[cursor[OPTION], b] & 1 == 1
+            if not leads or not spread_over(c, shapes, g, node, s, level, cursor[OPTION]):
                 cursor[CHOICE] = choices
                 continue
         shape = shape_of(shapes, node.tile[level + 1])
@@ -290,6 +301,7 @@ def next_spread(
         if passes(goal, found, bound_of(c, shapes, g, goal, found, node, s, level + 1, WITHIN_TILE, shape, pieces)):
             if memo.level.shape[0] > 0 and beaten_before(c, g, memo, node, s, level + 1, shape):
                 continue
+            node.spreads[level + 1, WITHIN_TILE] = passing_spreads(goal, found, g, node, level + 1)
             return True
         if goal.energy_only[0] and ragged is None:
             _note_failed(c, node, s, level, choice)
@@ -450,6 +462,7 @@ def _look_inside(
             level += 1
             phase = TIME
             node.cursor[level, ORDER], node.cursor[level, BEGUN] = -1, 0
+            node.cursor[level, OUTERMOST] = outermost_dims(c, g, node, s, level)
     return bool(level < 0)
 
 

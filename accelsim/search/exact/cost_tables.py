@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from accelsim.mapspace.space import MapSpace
-from accelsim.model.encode import STREAM, Bools, Constants, Floats, Ints
+from accelsim.model.encode import PE, STREAM, Bools, Constants, Floats, Ints
 from accelsim.model.limits import different_sums
 from accelsim.search.exact.mixed import LimitedPort, MixedBounds
 from accelsim.search.exact.node import CostTables
@@ -112,6 +112,7 @@ def make_cost_tables(
         option_x=np.concatenate([o.x for o in options]),
         option_y=np.concatenate([o.y for o in options]),
         option_place=np.concatenate([o.place for o in options]),
+        option_spreads=np.concatenate([_classes(o.spread, edges, spreads, level) for level, o in enumerate(options)]),
         keep_first=np.array(first, np.int64),
         keeps=np.concatenate([*keeps, np.zeros((0, tensors), np.bool_)]),
         required=space.required,
@@ -131,6 +132,7 @@ def make_cost_tables(
         macs=np.array([float(encoded.einsum.macs)]),
         most=space.most,
         start=np.array([certain]),
+        leaks=_leaks(c, grid.options, edges, spreads),
         elided=bounds.elided[None],
         narrow=bounds.narrow[None],
         copies=np.array([(len(table.copies), table.copies[-1]) for table in bounds.around]),
@@ -251,17 +253,20 @@ def _marked_sums(terms: Sequence[tuple[int, int]]) -> int:
 
 
 def _merges(bounds: Bounds, every: bool) -> Bools:
-    """Whether two blocks with no storage node between them are as good as one, in a level and across levels: bool[2].
+    """Whether two blocks with no storage node between them are as good as one: `CostTables.merges`.
 
     Of the loops over one dimension in a block there can be but one. So it does not hold with remainders, in a level but
-    for the dimensions of a window, and across levels only without windows.
+    for the dimensions of a window, and across levels only without windows; with those there is `outermost_dims`.
     """
     space, structure = bounds.grid.space, bounds.structure
     engines = bool(space.encoded.constants.dma.any())  # how often they move tiles depends on where nodes stand
     within = not (structure.loose or every or space.imperfect or engines)
-    levels = range(len(space.encoded.architecture.levels))
-    streams = space.encoded.constants.array[STREAM] >= 0  # by the loops at its array
-    return np.array([within, within and not streams and structure.window < 0 and all(map(space.is_unbound, levels))])
+    c, levels = space.encoded.constants, range(len(space.encoded.architecture.levels))
+    streams = c.array[STREAM] >= 0  # by the loops at its array
+    across = within and not streams and all(map(space.is_unbound, levels))
+    slides = structure.window not in (-1, int(c.output[0]))
+    stays = across and slides and not c.overlap.any() and c.array[PE] < 0
+    return np.array([within, across and structure.window < 0, stays])
 
 
 def _in_turn(space: MapSpace, options: Sequence[Options]) -> Floats:
@@ -352,6 +357,26 @@ def certain_energy(space: MapSpace, options: Sequence[Options], needed: Ints) ->
     cycles = np.maximum(macs * float(c.mac_cycles[0]) / spreads, _least_outer_cycles(space, needed))
     cycles = np.ceil(cycles * (1 - 1e-12))
     return macs * float(c.mac[0]) + float(np.min(leaks * cycles)) * (1 - 1e-12)
+
+
+def _classes(spread: Ints, edges: Floats, many: Ints, level: int) -> Ints:
+    """Class of spread inside a level for each of its own spreads and each class further in: int64[O, B].
+
+    As the tables count it: what is further in has the most that its class holds.
+    """
+    every = np.outer(spread, edges[level + 1])
+    return np.asarray(np.searchsorted(edges[level, : many[level]], 0.999999 * every))
+
+
+def _leaks(c: Constants, options: Sequence[Options], edges: Floats, many: Ints) -> Floats:
+    """`CostTables.leaks`."""
+    levels, leak = len(options), np.append(c.leak, 0.0)
+    found = np.full((levels + 1, edges.shape[1]), math.inf)
+    found[levels, 0] = 0.0
+    for level in range(levels - 1, -1, -1):
+        spread, inside = options[level].spread, leak[level + 1] + found[level + 1]
+        np.minimum.at(found[level], _classes(spread, edges, many, level), np.outer(spread, inside))
+    return np.where(found < math.inf, found, 0.0)  # where there is no such spread, there is no mapping
 
 
 def least_cycles(space: MapSpace, needed: Ints) -> float:

@@ -12,9 +12,20 @@ from accelsim.model.encode import PE, Batch, Bools, Constants, Floats
 from accelsim.model.jit import inline, jit
 from accelsim.model.kernel import VALID, evaluate_many, fit
 from accelsim.model.ramps import with_engines
-from accelsim.search.exact.incumbents import BEST, FRONT, SURE, Goal, Incumbents, all_dominated, dominated, enter
+from accelsim.search.exact.incumbents import (
+    BEST,
+    FRONT,
+    NEARLY,
+    SURE,
+    Goal,
+    Incumbents,
+    all_dominated,
+    dominated,
+    enter,
+)
 from accelsim.search.exact.node import CostTables, SearchNode
 from accelsim.search.exact.node_kernel import (
+    OPTION,
     known_port_cycles,
     least_array_cycles,
     least_port_cycles,
@@ -60,8 +71,9 @@ def bound_of(
     """
     base = g.inside[level] if inside else g.around[level]
     spreads, total = g.spreads[level], shapes.box.shape[1]
-    rate = leak_in_a_cycle(c, s, level)
-    least_cycles = 0 if goal.energy_only[0] and rate == 0.0 else least_port_cycles(c, g, node, s, level)
+    leaks, outside = g.start[0] - g.macs[0] * c.mac[0], leak_in_a_cycle(c, s, level)
+    timed = leaks > 0.0 or not goal.energy_only[0]
+    least_cycles = least_port_cycles(c, g, node, s, level) if timed else 0
     best, most = np.inf, g.most[CYCLES]
     used = float(s.level[level, USED])
     steps = max(g.macs[0] / used, node.steps[level]) * float(c.mac_cycles[0])
@@ -76,6 +88,11 @@ def bound_of(
         if goal.kind[0] == BEST and found.many[0] == found.value.shape[0]:
             enough = min(enough, found.value[found.many[0] - 1])
     for b in range(spreads):
+        node.by_spread[b] = np.inf
+        if inside and not node.spreads[level - 1, AROUND] >> g.option_spreads[node.cursor[level - 1, OPTION], b] & 1:
+            continue
+        if not inside and not node.spreads[level, WITHIN_TILE] >> b & 1:
+            continue
         cycles = np.ceil(max(steps / g.edges[level, b], least_steps) * (1.0 - SURE))
         if c.array[PE] >= 0 and not goal.energy_only[0]:
             cycles = least_array_cycles(c, shapes, g, node, s, level, inside, g.edges[level, b], cycles)
@@ -98,9 +115,9 @@ def bound_of(
             energy = max(energy, beside_outermost(c, g, node, s, level, inside, first, pieces))
         if not energy < np.inf:
             continue
-        if rate > 0.0:  # beyond what all mappings leak
-            energy += max(0.0, rate * cycles * (1.0 - SURE) - (g.start[0] - g.macs[0] * c.mac[0]))
-        energy, cycles = max(energy, node.energy[level], goal.floor[0]), max(cycles, goal.floor[1])
+        rate = (outside + used * g.leaks[level, b]) * (1.0 - NEARLY)
+        access, cycles = max(energy, node.energy[level]) - leaks, max(cycles, goal.floor[1])
+        energy = max(access + max(leaks, rate * cycles), goal.floor[0])
         if g.words[0]:
             more = mixed(g, node, s, g.mixed[0], level, inside, first, pieces) - counted_off(c, g, node, s, level, ONE)
             if not more < np.inf:
@@ -122,24 +139,27 @@ def bound_of(
                     if node.waits[level] > 0:
                         off += g.price[k, p] * waited_port_cycles(c, g, node, s, level, p)
             if g.with_energy[k]:
-                least += node.energy[level]
-                value = max(value, _value_at_price(goal, found, node, energy, cycles, least, price, most))
+                least += node.energy[level] - leaks
+                at_price = _value_at_price(goal, found, node, energy, access, rate, cycles, least, price, most)
+                value = max(value, at_price)
             else:
                 least += g.computing[k] * computing - off
                 least = np.ceil(least / (price + g.computing[k]) * (1.0 - SURE) - SURE)
                 cycles = max(cycles, float(node.waits[level]) + least)
+                energy = max(energy, access + rate * cycles)
                 value = _value_or_beaten(goal, found, node, energy, cycles) if cycles <= most else np.inf
             k += 1
         best = min(best, value)
+        node.by_spread[b] = value
     return float(best)
 
 
 @inline
 def leak_in_a_cycle(c: Constants, s: Detail, level: int) -> float:
-    """Energy that leaks in a cycle at least [pJ], from the instances in use outside a boundary, and as many inside."""
+    """Energy that leaks in a cycle from the instances in use down to a boundary [pJ]."""
     rate = 0.0
-    for lv in range(c.leak.shape[0]):
-        rate += c.leak[lv] * float(s.level[min(level, lv), USED])
+    for lv in range(level + 1):
+        rate += c.leak[lv] * float(s.level[lv, USED])
     return rate
 
 
@@ -158,28 +178,33 @@ def _value_at_price(
     found: Incumbents,
     node: SearchNode,
     energy: float,
+    access: float,
+    rate: float,
     cycles: float,
     total: float,
     price: float,
     most: float,
 ) -> float:
-    """Least value of completions whose energy is at least `energy` and `total - price * cycles`; docs/exact.md.
+    """Least value of completions whose energy but for leakage is at least `total - price * cycles`; docs/exact.md.
 
     Parameters
     ----------
-    energy, cycles : float
-        What all completions have at least.
+    energy, access, cycles : float
+        What all completions have at least: energy, energy but for leakage, and cycles.
+    rate : float
+        What leaks in a cycle at least.
     most : float
         Cycles that are allowed.
     """
-    total *= 1.0 - SURE
+    total *= 1.0 - NEARLY
     above = total - price * cycles
-    if above <= energy:
+    if above <= access:
         return 0.0
     if goal.kind[0] == FRONT:
         return float(np.inf) if all_dominated(goal, found, energy, cycles, total, price) else 0.0
-    end = min((total - energy) / price, most)
-    below, words, held = max(energy, total - price * end), node.column[WORDS], node.column[CAPACITY]
+    end = min((total - access) / price, most)
+    above, below = above + rate * cycles, max(access, total - price * end) + rate * end
+    above, below, words, held = max(energy, above), max(energy, below), node.column[WORDS], node.column[CAPACITY]
     if goal.joint[0]:
         first = value_of(goal.terms, above, cycles, words, held)
         return float(min(first, value_of(goal.terms, below, end, words, held)))
@@ -301,6 +326,16 @@ def passes(goal: Goal, found: Incumbents, bound: float) -> bool:
         found.open[0] = min(found.open[0], bound)
         return False
     return True
+
+
+@inline
+def passing_spreads(goal: Goal, found: Incumbents, g: CostTables, node: SearchNode, level: int) -> int:
+    """Which classes of spread inside a node are looked at, as bits, after `bound_of`."""
+    bits = 0
+    for b in range(g.spreads[level]):
+        if passes(goal, found, node.by_spread[b]):
+            bits |= 1 << b
+    return bits
 
 
 @jit

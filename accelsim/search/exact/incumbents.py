@@ -20,6 +20,8 @@ from accelsim.search.value_kernel import CAPACITY, CYCLES, ENERGY, WORDS, terms_
 
 SURE = 1e-11
 """Relative rounding that a comparison of bounds allows for."""
+NEARLY = 0.1 * SURE
+"""By which share a bound lies below what its sums say, for their rounding."""
 BEST, WITHIN, FRONT, ANY = range(4)
 
 

@@ -24,7 +24,7 @@ from accelsim.search.descent import FIRST_WALKS, SHORT, Descent
 from accelsim.search.descent_kernel import walk
 from accelsim.search.exact.branch_kernel import explore, root_bounds
 from accelsim.search.exact.cost_tables import least_cycles, needed_words
-from accelsim.search.exact.incumbents import SURE, WITHIN, Incumbents, make_incumbents
+from accelsim.search.exact.incumbents import NEARLY, SURE, WITHIN, Incumbents, make_incumbents
 from accelsim.search.exact.shapes import fewest_steps, make_grid, quick_enough
 from accelsim.search.exact.solve import NO_END, Outcome, Solver
 from accelsim.search.exact.worth import Known, least_inside, narrow_energies
@@ -43,8 +43,6 @@ SHARE_OF_WALKS, MOST_WALKING = 0.4, 2.0
 """Of the time that a search has, how much is left for walks if it is stopped, and how many seconds at most."""
 LEAST_SECONDS = 10.0
 """How long the least cost within limits is looked for, where no mapping keeps them all."""
-NEARLY = 0.1 * SURE
-"""By which share a bound lies below what its sums say, for their rounding."""
 ROOMS = (16, 128, 1024)
 """Mappings with remainders that are evaluated exactly, those that cost least at least, until one is proved best."""
 

@@ -34,7 +34,7 @@ from accelsim.model.jit import inline, jit
 from accelsim.model.kernel import BY_WRITE, mesh_links
 from accelsim.model.windows import tiles_into, words_into
 from accelsim.search.exact.node import CostTables, SearchNode
-from accelsim.search.exact.node_kernel import has_no_loops
+from accelsim.search.exact.node_kernel import has_no_loops, outermost_dims
 
 PLACES = 4
 """Places that a node may take in the memo."""
@@ -232,6 +232,7 @@ def beaten_before(c: Constants, g: CostTables, memo: Memo, node: SearchNode, s: 
     key[0], key[1] = np.uint64(level), np.uint64(shape)
     _mix(key, s.level[level, PARTS_APART])
     _mix(key, int(has_no_loops(c, g, node, level)))
+    _mix(key, outermost_dims(c, g, node, s, level))
     if timed or memo.rounds_further_in[level]:
         _mix(key, s.level[level, USED])
     for lv in range(level):

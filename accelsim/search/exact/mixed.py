@@ -13,7 +13,7 @@ from accelsim.model.kernel import BY_READ, BY_RETURN, BY_TRANSFER, BY_UPDATE, BY
 from accelsim.search.exact.bounds import make_bounds
 from accelsim.search.exact.shapes import Grid
 from accelsim.search.exact.tables import Bounds
-from accelsim.search.exact.worth import Worth
+from accelsim.search.exact.worth import ENDLESS, Worth
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,10 +167,10 @@ def _count_firsts(grid: Grid) -> Floats:
     return found
 
 
-def many_mixed(ports: list[LimitedPort], with_energy: bool) -> int:
+def many_mixed(ports: list[LimitedPort], with_energy: bool, *, energy_only: bool) -> int:
     """How many tables there are of ports, and of ports and energy mixed; see `mix_bounds`."""
     count = len(ports)
-    return count + math.comb(count, 2) + count * with_energy
+    return count if energy_only else count + math.comb(count, 2) + count * with_energy
 
 
 def mix_bounds(
@@ -181,12 +181,15 @@ def mix_bounds(
     *,
     fine: bool,
     with_energy: bool,
+    energy_only: bool,
+    leaks: Floats,
     worth: Worth | None = None,
     most_bytes: int,
 ) -> list[MixedBounds]:
     """Fill tables of each port, of each two ports, and of energy and each port.
 
-    With energy, cycles have the price at which both weigh the same where their product is least.
+    With energy, cycles have the price at which both weigh the same where their product is least; or that of what leaks
+    in a cycle, where the sum of both is least, and these tables alone.
 
     Parameters
     ----------
@@ -195,6 +198,10 @@ def mix_bounds(
     ports : list of LimitedPort
     with_energy : bool
         Whether there are those of energy.
+    energy_only : bool
+        Whether cycles matter for what leaks alone.
+    leaks : float64[B]
+        What leaks in a cycle at least [pJ].
     spreads, deadline, fine, worth, most_bytes
         As for `make_bounds`; there are both corners.
     """
@@ -214,10 +221,10 @@ def mix_bounds(
     def only(at: int, price: float) -> tuple[float, ...]:
         return tuple(price * (k == at) for k in range(count))
 
-    found = [mix(only(k, each[k])) for k in range(count)]
+    found = [] if energy_only else [mix(only(k, each[k])) for k in range(count)]
     found += [
         mix(tuple(map(sum, zip(only(j, each[j]), only(k, each[k]), strict=True))))
-        for j, k in itertools.combinations(range(count), 2)
+        for j, k in itertools.combinations(range(0 if energy_only else count), 2)
     ]
     if not with_energy:
         return found
@@ -226,8 +233,10 @@ def mix_bounds(
     cycles = macs * mac_cycles / bounds.around[0].edges
     for table in found[:count]:
         cycles = np.maximum(cycles, table.bounds.around[0].values[0, 0, 0].min(axis=1))
-    products = energy * cycles
-    best = int(np.argmin(products))
-    if 0.0 < products[best] < math.inf:
-        found += [mix(only(k, float(energy[best] / cycles[best]) * each[k]), and_energy=True) for k in range(count)]
+    leaking, cycles = leaks[: len(cycles)], np.minimum(cycles, ENDLESS)
+    sums = energy + leaking * cycles
+    best = int(np.argmin(sums if energy_only else sums * cycles))
+    if 0.0 < energy[best] * cycles[best] < math.inf:
+        price = float(leaking[best] if energy_only else energy[best] / cycles[best] + 2.0 * leaking[best])
+        found += [mix(only(k, price * each[k]), and_energy=True) for k in range(count)]
     return found

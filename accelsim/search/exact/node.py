@@ -28,23 +28,25 @@ class CostTables(NamedTuple):
     number of a code of statuses in the tables around the networks and at the tiles; statuses : int64[2, L], how many
     there are; still : int64[L], number of STATIONARY for all; innermost : int64[L, D, 4], numbers for a block whose
     innermost loop is over a dimension, see `mixed_by_innermost`; option_first : int64[L + 1]; option_x, option_y,
-    option_place : int64[O, D]; keep_first : int64[L + 1]; keeps : bool[*, T]; required : bool[L, T], as
-    `MapSpace.required`; merges : bool[2], whether two blocks with no storage node between them are as good as one,
-    in a level and across levels; fits, wide : bool[*, S], without and with partial sums; by_tile : bool[L],
-    whether to go through tiles rather than options; group_first : int64[L + 1]; tiles : int64[*]; option_of : int64[L,
-    spread numbers + 1], first option of each spread; order_first : int64[L, 2**D + 1]; orders : int64[*, D + 2],
-    dimensions outermost first, then a pair of loops that must carry on; every_first : int64[L, 2**D + 1], every_orders
-    : as these, all orders where all are wanted, else empty; partner : int64[D]; window : int64[1]; macs : float64[1];
-    most : float64[3], energy, cycles and outer words that are allowed; start : float64[1], energy that every mapping
-    has; elided : float64[1 + M, L], what it costs to read the whole output at a level once, in energy and as `mixed`;
-    narrow : as this, what updates that are finished words cost less; copies : float64[L, 2], how many numbers of copies
-    of the output the tables of a level tell apart (1 or 2), and the larger one; copy_costs : float64[1 + M, L + 1],
-    what the tables further in count off at most for each further copy, if there is one number; widest : float64[L],
-    children in use below a level at most; needed : int64[T], different words that the multiply-accumulates ask for;
-    deepest : int64[T], innermost level that may keep it; least_inside : float64[L + 1, T], least share that networks
-    from a level inwards leave; in_turn : float64[L + 1, T + 1], words of each
-    tensor that one compute unit asks for in turn at least, and its steps, if only networks from a level inwards spread;
-    0 but with remainders, or where a PE of an array holds a word of a window.
+    option_place : int64[O, D]; option_spreads : int64[O, B], class of spread of each with each class further in;
+    keep_first : int64[L + 1]; keeps : bool[*, T]; required : bool[L, T], as `MapSpace.required`; merges : bool[3],
+    whether two blocks with no storage node between them are as good as one, in a level, and across levels, and whether
+    loops of the second that may stand in the first do; fits, wide : bool[*, S], without and with partial sums; by_tile
+    : bool[L], whether to go through tiles rather than options; group_first : int64[L + 1]; tiles : int64[*]; option_of
+    : int64[L, spread numbers + 1], first option of each spread; order_first : int64[L, 2**D + 1]; orders : int64[*, D +
+    2], dimensions outermost first, then a pair of loops that must carry on; every_first : int64[L, 2**D + 1],
+    every_orders : as these, all orders where all are wanted, else empty; partner : int64[D]; window : int64[1]; macs :
+    float64[1]; most : float64[3], energy, cycles and outer words that are allowed; start : float64[1], energy that
+    every mapping has; leaks : float64[L + 1, B], what leaks in a cycle inside an instance at least [pJ], for each class
+    of spread there; elided : float64[1 + M, L], what it costs to read the whole output at a level once, in energy and
+    as `mixed`; narrow : as this, what updates that are finished words cost less; copies : float64[L, 2], how many
+    numbers of copies of the output the tables of a level tell apart (1 or 2), and the larger one; copy_costs :
+    float64[1 + M, L + 1], what the tables further in count off at most for each further copy, if there is one number;
+    widest : float64[L], children in use below a level at most; needed : int64[T], different words that the
+    multiply-accumulates ask for; deepest : int64[T], innermost level that may keep it; least_inside : float64[L + 1,
+    T], least share that networks from a level inwards leave; in_turn : float64[L + 1, T + 1], words of each tensor that
+    one compute unit asks for in turn at least, and its steps, if only networks from a level inwards spread; 0 but with
+    remainders, or where a PE of an array holds a word of a window.
     """
 
     in_time: Bools
@@ -72,6 +74,7 @@ class CostTables(NamedTuple):
     option_x: Ints
     option_y: Ints
     option_place: Ints
+    option_spreads: Ints
     keep_first: Ints
     keeps: Bools
     required: Bools
@@ -91,6 +94,7 @@ class CostTables(NamedTuple):
     macs: Floats
     most: Floats
     start: Floats
+    leaks: Floats
     elided: Floats
     narrow: Floats
     copies: Floats
@@ -111,17 +115,18 @@ class SearchNode(NamedTuple):
     int64[L + 1], cycles so far that do not overlap, waited : int64[L + 1, L, 2], words read and written in these at
     each level, at most; fills, moved : int64[L + 1, T]; charged : float64[L + 1, T], energy charged beforehand; held :
     int64[L + 1], words held; tight : bool[L + 1], whether the output's parent has no room for partial sums; cursor :
-    int64[L, 8], what is next at each level; context : int64[L + 1, 2**T]; weight : float64[L + 1, 2**T]; lower :
+    int64[L, 9], what is next at each level; context : int64[L + 1, 2**T]; weight : float64[L + 1, 2**T]; lower :
     float64[T]; mix : int64[*]; mix_weight : float64[*]; within : int64[L, *], within_weight : float64[L, *], the
     same at tiles of the next level after the block of a level, and how many these are, within_sets : int64[L], 0 if
-    it depends on the tile; by_innermost : float64[L, D], see `mixed_by_innermost`; piece : int64[T, P]; piece_end :
-    float64[T, P]; pieces : int64[T]; status, cycles : int64[1]; pj : float64[1], of a whole mapping; column :
-    float64[4], what counts of it or at least of all its completions; failed : int64[L, *, 2T + 1], groups down and
-    up of each tensor, and what is kept, of tiles that led to nothing, many_failed : int64[L] of them; free :
-    bool[L, D], temporal loops that are stepped through, where words are counted with remainders; span : int64[L +
-    1, D], what the loops from a level inwards cover; steps : float64[L + 1], held_in_turn : float64[L + 1, T],
-    where dimensions leave remainders: steps of the first compute unit and words that its PE holds, if it did all
-    inside a tile in turn; first : float64[D], how many indices of each dimension these are.
+    it depends on the tile; by_innermost : float64[L, D], see `mixed_by_innermost`; by_spread : float64[B], bound of
+    each class of spread; spreads : int64[L, 2], which of them are looked at, as bits, around the network of a level and
+    at its tile; piece : int64[T, P]; piece_end : float64[T, P]; pieces : int64[T]; status, cycles : int64[1]; pj :
+    float64[1], of a whole mapping; column : float64[4], what counts of it or at least of all its completions; failed :
+    int64[L, *, 2T + 1], groups down and up of each tensor, and what is kept, of tiles that led to nothing, many_failed
+    : int64[L] of them; free : bool[L, D], temporal loops that are stepped through, where words are counted with
+    remainders; span : int64[L + 1, D], what the loops from a level inwards cover; steps : float64[L + 1], held_in_turn
+    : float64[L + 1, T], where dimensions leave remainders: steps of the first compute unit and words that its PE holds,
+    if it did all inside a tile in turn; first : float64[D], how many indices of each dimension these are.
     """
 
     mapping: Batch
@@ -152,6 +157,8 @@ class SearchNode(NamedTuple):
     within_weight: Floats
     within_sets: Ints
     by_innermost: Floats
+    by_spread: Floats
+    spreads: Ints
     piece: Ints
     piece_end: Floats
     pieces: Ints

@@ -76,7 +76,7 @@ ROOT = np.int64(0)
 """The outermost level; functions would compile anew for each plain integer."""
 BY_READS, BY_WRITTEN = 1, 2
 """Ports of reads alone, and of fills and updates alone."""
-ORDER, ORDER_END, BEGUN, GROUP, OPTION, OPTION_END, CHOICE, ROUTE = range(8)
+ORDER, ORDER_END, BEGUN, GROUP, OPTION, OPTION_END, CHOICE, ROUTE, OUTERMOST = range(9)
 
 
 @jit
@@ -479,13 +479,46 @@ def has_no_loops(c: Constants, g: CostTables, node: SearchNode, level: int) -> b
 
 
 @inline
+def outermost_dims(c: Constants, g: CostTables, node: SearchNode, s: Detail, level: int) -> int:
+    """Dimensions that the outermost loop of a level's block may be over, as bits; docs/exact.md, Lemma 8.
+
+    All of them, but where the loop could as well stand in the block outside: nothing is kept or spread in between.
+    """
+    if not g.merges[2] or level == 0 or c.nodes[level, 0] != level or s.level[level, USED] > s.level[level - 1, USED]:
+        return -1
+    for t in range(c.whole.shape[0]):
+        if node.mapping.keep[0, level, t]:
+            return -1
+    bits, seen, last = 0, 0, s.level[level - 1, LOOPS] - 1
+    for j in range(last, -1, -1):
+        d = node.mapping.order[0, level - 1, j]
+        if g.partner[d] >= 0:
+            bits |= (seen >> g.partner[d] & 1) << d
+            seen |= 1 << d
+        elif seen != 0 and not c.relevant[g.window[0], d]:
+            bits |= 1 << d
+    return bits
+
+
+@inline
 def next_mid(c: Constants, shapes: Shapes, g: CostTables, node: SearchNode, level: int, begin: bool) -> bool:
     """Go to the next tile shape around the network of a level that its loops may lead to."""
     while _step_mid(c, shapes, g, node, level, begin):
         begin = False
-        if _products_allowed(c, shapes, node, level):
+        if _products_allowed(c, shapes, node, level) and _may_begin(node, level):
             return True
     return False
+
+
+@inline
+def _may_begin(node: SearchNode, level: int) -> bool:
+    """Whether the outermost loop of a temporal block may be over some dimension that has one."""
+    loops, begins = False, False
+    for d in range(node.tile.shape[1]):
+        if node.tile[level, d] != node.mid[level, d]:
+            loops = True
+            begins |= node.cursor[level, OUTERMOST] >> d & 1 == 1
+    return begins or not loops
 
 
 @inline
@@ -637,7 +670,7 @@ def begin_root(c: Constants, g: CostTables, node: SearchNode, s: Detail) -> None
     node.energy[0] = g.start[0]
     for lv in range(levels):
         node.read[0, lv], node.written[0, lv], node.passing[0, lv] = 0, -c.already[lv], 0
-    node.held[0], node.tight[0] = 0, False
+    node.held[0], node.tight[0], node.spreads[0, 1] = 0, False, -1
     for t in range(tensors):
         node.parent[0, t], node.share[0, t] = 0, 1.0
         node.mapping.keep[0, 0, t] = True

@@ -85,6 +85,9 @@ LONGEST_DIVE = 5.0
 """How long any mapping at all is looked for then [s]."""
 SPREADS, MORE_SPREADS, FEW_SHAPES = 3, 5, 8192
 """Classes of spatial spread that the tables tell apart where cycles count; more if there are at most so many shapes."""
+LEAK_SPREADS, OPEN = 9, 0.95
+"""The same where cycles count for what leaks alone, which is that of the least spread in a class; and of what is open
+between root shapes and the best mapping known, the most that tables of ports may leave to be kept."""
 SMALL_TABLES, MUCH = 2048, 0.02
 """Tables of more tile shapes tell copies of the output apart at once, if those of one copy would count off more than
 this share of the energy of the best mapping known."""
@@ -213,9 +216,10 @@ class Solver:
         if cycles and known is not None:
             self.most_cycles = known.most_cycles(certain_energy(space, self.grid.options, needed_words(space)))
             self.grid = quick_enough(self.grid, self.most_cycles)
+        self.leaks = not cycles and bool(c.leak.any())
         few = self.grid.shapes.total <= FEW_SHAPES
         self.spreads = 1 if not cycles else MORE_SPREADS if few else SPREADS
-        self.ports = limited_ports(self.grid) if cycles else []
+        self.ports = limited_ports(self.grid) if cycles or self.leaks else []
         self.counts_words, self.every = words, every
         ragged = bool(self.grid.shapes.ragged.any())
         waits = cycles and not ragged and space.encoded.constants.overlap.any()
@@ -255,7 +259,7 @@ class Solver:
         left = self.memory - (self.bounds.values.nbytes + self.tables.mixed.nbytes if again else 0)
         c = self.space.encoded.constants
         energies = first_energies(c) if self.once else narrow_energies(c)
-        outer = [port for port in self.ports if port.level == 0][:1]
+        outer = [port for port in self.ports if port.level == 0 and not self.leaks][:1]
         many = 1 + len(outer) * len(self.weights) + self.counts_words + (self.waits is not None)
         states: States = self.bounds.states if again else {}
         self.waiting = None
@@ -354,7 +358,7 @@ class Solver:
             charged=np.zeros((levels + 1, tensors)),
             held=np.zeros(levels + 1, np.int64),
             tight=np.zeros(levels + 1, np.bool_),
-            cursor=np.zeros((levels, 8), np.int64),
+            cursor=np.full((levels, 9), -1),
             context=np.zeros((levels + 1, 2**tensors), np.int64),
             weight=np.zeros((levels + 1, 2**tensors)),
             lower=np.zeros(tensors),
@@ -364,6 +368,8 @@ class Solver:
             within_weight=np.zeros((levels, pieces * tensors)),
             within_sets=np.zeros(levels, np.int64),
             by_innermost=np.zeros((levels, dims)),
+            by_spread=np.zeros(self.tables.edges.shape[1]),
+            spreads=np.zeros((levels, 2), np.int64),
             piece=np.zeros((tensors, pieces), np.int64),
             piece_end=np.zeros((tensors, pieces)),
             pieces=np.zeros(tensors, np.int64),
@@ -424,7 +430,7 @@ class Solver:
         self.settled = np.full(self.grid.shapes.total, -math.inf)
         goal = make_goal(
             kind, objective, columns, level, floor=floor,
-            energy_only=kind != FRONT and objective.alone == "energy" and not self._limited(),
+            energy_only=kind != FRONT and objective.alone == "energy" and not self._timed(),
         )  # fmt: skip
         total = make_incumbents(self.space, room)
         if seeds is not None:
@@ -505,7 +511,8 @@ class Solver:
 
     def _refine(self, goal: Goal, total: Incumbents, deadline: float | None) -> None:
         """Make tables of both corners; that tell copies apart; of ports mixed; without the outermost level; in turn."""
-        most, before = self.tables.most, (self.bounds, self.words, self.waiting, self.tables)
+        most, kept = self.tables.most, True
+        before = self.bounds, self.words, self.waiting, self.tables, self.spreads, self.priced
         try:
             if self.coarse:
                 fine = self.once or self.bounds.corners or self.bounds.values.size <= bounds.MOST_COARSE
@@ -517,19 +524,46 @@ class Solver:
                 self._set_beside(goal, total, deadline)
             else:
                 self.mixes = False
-                mixed = mix_bounds(
-                    self.bounds, self.ports, self.spreads, deadline, fine=self.fine,
-                    with_energy=counts_energy(goal), worth=self._worth_anything(), most_bytes=self.memory,
-                )  # fmt: skip
-                if self.waits is not None:
-                    others = (0.0,) * (len(self.ports) - 1)
-                    mixed = [*(replace(each, price=each.price + others) for each in self.outer), *mixed]
-                self.tables = with_mixed(self.tables, self.bounds, self.ports, mixed, self.words, self.waiting, None)
-                self.priced = (self.ports, mixed)
+                kept = self._mix_ports(goal, total, deadline)
         except TablesTooLarge:
-            self.coarse = False  # all further ones are larger
-            self.bounds, self.words, self.waiting, self.tables = before
+            kept, self.coarse = False, False  # all further ones are larger
+        if not kept:
+            self.bounds, self.words, self.waiting, self.tables, self.spreads, self.priced = before
         self.limit(most)
+
+    def _mix_ports(self, goal: Goal, total: Incumbents, deadline: float | None) -> bool:
+        """Make tables of ports, and of ports and energy; False if for what leaks they are not worth it."""
+        before = self._bound_roots(goal, total)
+        few = self._mixed_entries(goal) < self._many_mixed(goal) * self.bounds.values.size
+        if self.leaks:
+            self.spreads = LEAK_SPREADS
+        if self.leaks or few:
+            self._fill_tables(deadline, fine=self.fine, again=True)
+        mixed = mix_bounds(
+            self.bounds, self.ports, self.spreads, deadline, fine=self.fine, with_energy=counts_energy(goal),
+            leaks=self.tables.leaks[0] + self.space.encoded.constants.leak[0], energy_only=self.leaks,
+            worth=self._worth_anything(), most_bytes=self.memory,
+        )  # fmt: skip
+        if self.waits is not None:
+            others = (0.0,) * (len(self.ports) - 1)
+            mixed = [*(replace(each, price=each.price + others) for each in self.outer), *mixed]
+        self.tables = with_mixed(self.tables, self.bounds, self.ports, mixed, self.words, self.waiting, None)
+        self.priced = (self.ports, mixed)
+        goal.energy_only[0] = False
+        goal.energy_only[0] = False
+        if self.leaks:
+            most = min(float(before[before < math.inf].max(initial=0.0)), self.known.value if self.known else math.inf)
+            still = np.maximum(0.0, most - self._bound_roots(goal, total)).sum()
+            goal.energy_only[0] = still > OPEN * np.maximum(0.0, most - before).sum()
+        return not goal.energy_only[0]
+
+    def _bound_roots(self, goal: Goal, total: Incumbents) -> Floats:
+        """What the tables alone say of each shape around the outermost network: float64[S]."""
+        floor, found = goal.floor.copy(), np.full(self.grid.shapes.total, math.inf)
+        goal.floor[:] = 0.0
+        begin, values = self._roots(goal, total)
+        goal.floor[:], found[begin] = floor, values
+        return found
 
     def _set_beside(self, goal: Goal, total: Incumbents, deadline: float | None) -> None:
         """Make tables without the outermost level, and use them if they raise the bounds at the root."""
@@ -539,13 +573,10 @@ class Solver:
             worth=self._worth_energy(self.bounds.states, float(self.tables.once.sum())),
             most_bytes=self.memory - self.bounds.values.nbytes - self.tables.mixed.nbytes,
         )  # fmt: skip
-        before, floor = self.tables, goal.floor.copy()
-        goal.floor[:] = 0.0
-        known = self._roots(goal, total)[1]
+        before, known = self.tables, self._bound_roots(goal, total).min()
         self.tables = with_mixed(self.tables, self.bounds, *self.priced, self.words, self.waiting, found)
-        if self._roots(goal, total)[1][:1].sum() <= known[:1].sum() * (1.0 + SLACK):
+        if self._bound_roots(goal, total).min() <= known * (1.0 + SLACK):
             self.tables = before
-        goal.floor[:] = floor
 
     def _rounds(self, kind: int, least: float, limit: float) -> list[float]:
         """Limits of the rounds of a search."""
@@ -564,9 +595,9 @@ class Solver:
     ) -> Callable[[], None] | None:
         return None if on_poll is None else lambda: on_poll(total, outcome.bound)
 
-    def _limited(self) -> bool:
-        """Whether cycles or outer words are limited."""
-        return bool(np.isfinite(self.tables.most[[CYCLES, WORDS]]).any())
+    def _timed(self) -> bool:
+        """Whether cycles or outer words are limited, or count for what leaks."""
+        return bool(np.isfinite(self.tables.most[[CYCLES, WORDS]]).any()) or (self.leaks and self.spreads > 1)
 
     def limit(self, most: Floats) -> None:
         """Look from now on only at mappings with at most so much energy [pJ], cycles and outer words: float64[3]."""
@@ -646,17 +677,30 @@ class Solver:
                 nodes = min(ONCE_AN_ENTRY * entries, MOST_ONCE)
             return self.refined_at + int(nodes)
         if self._may_mix(goal):
-            mixed = many_mixed(self.ports, counts_energy(goal)) * (entries + ENTRIES_A_TABLE)
-            return self.refined_at + int(NODES_AN_ENTRY * (1.0 if self.waits is None else SOONER) * mixed)
+            each = NODES_AN_ENTRY * (1.0 if self.waits is None else SOONER)
+            besides = self._many_mixed(goal) * ENTRIES_A_TABLE
+            return self.refined_at + int(each * (self._mixed_entries(goal) + besides))
         if self.lacks_beside and counts_energy(goal):
             return self.refined_at + max(MANY_NODES, int(NODES_AN_ENTRY * entries))
         return NO_END
 
     def _may_mix(self, goal: Goal) -> bool:
         """Whether tables of ports mixed are still to be made, and small enough."""
-        entries = many_mixed(self.ports, counts_energy(goal)) * self.bounds.values.size
+        entries = self._mixed_entries(goal)
         both = 2 * entries * self.bounds.values.itemsize  # the tables, and where the search has them
-        return self.mixes and not goal.energy_only[0] and entries <= MOST_MIXED and both <= self.memory
+        asked = self.mixes and self.leaks == bool(goal.energy_only[0])
+        return asked and entries <= MOST_MIXED and both <= self.memory
+
+    def _mixed_entries(self, goal: Goal) -> int:
+        """Entries that the tables of ports have, without the states that are not worth it if they would be too many."""
+        many = self._many_mixed(goal)
+        entries = many * self.bounds.values.size
+        if self.leaks or entries > MOST_MIXED:
+            entries = many * self.bounds.worthwhile() * (LEAK_SPREADS if self.leaks else 1)
+        return entries
+
+    def _many_mixed(self, goal: Goal) -> int:
+        return many_mixed(self.ports, counts_energy(goal), energy_only=self.leaks)
 
     def _copy_of(self, total: Incumbents) -> Incumbents:
         """An empty tally with what was found so far, for one piece of a round."""

@@ -123,6 +123,20 @@ class Bounds:
     states: States = field(default_factory=dict)
     numbers: list[dict[Statuses, tuple[int, int]]] = field(default_factory=list)
 
+    def worthwhile(self) -> int:
+        """Entries of the contexts in which some state is worth filling: what is left if the tables are filled again."""
+        found, live = 0, np.ones(1, np.bool_)
+        for level, tables in enumerate(zip(self.around, self.inside, strict=True)):
+            for kind, table in zip(("around", "inside"), tables, strict=True):
+                known = self.states.get((kind, level), {})
+                states = [context.state for context in table.contexts]
+                live &= np.array([state not in known or known[state].any() for state in states], np.bool_)
+            found += int(live.sum()) * sum(table.values.size for table in tables) // len(live)
+            inner = self.networks[level].target[live]
+            further = self.around[level + 1 : level + 2]
+            live = np.isin(np.arange(len(further[0].contexts) if further else 0), inner)
+        return found
+
     def around_number(self, level: int, statuses: Statuses) -> int:
         """Number of some statuses in the table around the network of a level."""
         return self.numbers[level][statuses][0]
@@ -208,7 +222,8 @@ class Sieve:
         rows: dict[Parents, list[int]] = {}
         for number, context in enumerate(table.contexts):
             rows.setdefault(context.state, []).append(number)
-        known, found = self.states.get((kind, level), {}), self.bounds.states.setdefault((kind, level), {})
+        known = self.states.get((kind, level), {})
+        found = self.bounds.states.setdefault((kind, level), dict(known))  # those without a context are worthless
         after = [self._statuses_after(table, moved) for moved, _ in self.innermost]
         for parents, numbers in rows.items():
             if not costs[numbers].all():
