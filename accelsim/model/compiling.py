@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
+import llvmlite.binding as llvm
 import numba
 import numpy as np
 from llvmlite import ir
@@ -53,6 +54,7 @@ _NEEDLESS = {
     untyped_passes.LiteralPropagationSubPipelinePass,
     typed_passes.InlineOverloads,
     typed_passes.DumpParforDiagnostics,
+    typed_passes.NopythonRewrites,
 }
 """Passes of Numba for what kernels do not use; each walks through the whole function again."""
 _TYPES: dict[str, Any] = {
@@ -63,6 +65,8 @@ _TYPES: dict[str, Any] = {
     "none": types.none,
 }
 """Numba's types of scalars; see `machine_code.SCALARS`."""
+_LEVEL = 1
+"""Of LLVM's optimisation: kernels are as fast as with level 3, which compiles for a tenth longer."""
 _WORD = ir.IntType(64)
 _POINTER = ir.IntType(8).as_pointer()
 
@@ -72,6 +76,13 @@ class _Library(JITCodeLibrary):  # type: ignore[misc]
 
     def _optimize_functions(self, ll_module: Any) -> None:
         ll_module.data_layout = self._codegen._data_layout
+
+    def _optimize_final_module(self) -> None:
+        """Without Numba's first round, which is for counts of references, and at the level that is compiled soonest."""
+        options = llvm.create_pipeline_tuning_options(speed_level=_LEVEL)
+        options.loop_vectorization = True
+        builder = llvm.create_pass_builder(self._codegen._tm, options)
+        builder.getModulePassManager().run(self._final_module, builder)
 
 
 class _Compiler(CompilerBase):  # type: ignore[misc]
