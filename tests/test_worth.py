@@ -179,3 +179,30 @@ def test_levels_without_room_for_sums__equal_brute_force(group):
         holds = not sums.partial and level.used_words + 3 * sums.tile_words > (level.capacity_words or 0)
         tight += holds and "K" in loops and len(loops) > 1
     assert tight > 3
+
+
+def test_tables_that_are_too_large__leave_out_what_coarse_ones_find_not_worth_it():
+    pj = {each: dict.fromkeys(("read", "write"), f"{each} pJ") for each in (100, 13, 4.6, 0.1)}
+    fanout = {"x": 4, "spatial_reduction": False}
+    inputs = {"keep": ["Inputs"], "bypass": ["Outputs"]}
+    levels = [
+        {"name": "DRAM", "class": "DRAM", "energy": pj[100], "bandwidth": "64 B/cycle", "fanout": fanout},
+        {"name": "L1", "size": "64 KiB", "energy": pj[13], "keep": ["Inputs", "Outputs"], "bypass": ["Weights"]},
+        {"name": "L2", "size": "2 KiB", "energy": pj[4.6], "bandwidth": "32 B/cycle", "keep": []},
+        {"name": "RF", "size": "16 B", "energy": pj[0.1], **inputs},
+    ]
+    levels = [{"class": "SRAM", "word": "8 bit", **level} for level in levels]
+    compute = {"name": "MAC", "class": "intmac", "energy": {"compute": "0.2 pJ"}}
+    machine = {"architecture": {"name": "m", "clock": "1 GHz", "levels": levels, "compute": compute}}
+    bits = {"Inputs": 8, "Weights": 8, "Outputs": 8, "psums": 32}
+    gemm = {"workload": {"name": "g", "bits": bits, "layers": [{"name": "l", "gemm": dict.fromkeys("MNK", 8)}]}}
+    space = MapSpace(encode(load_architecture(machine), load_workload(gemm).layers[0]))
+    least = Solver(space, cycles=True).search(objective=LEAST_EDP).found
+    known = Known(LEAST_EDP, float(least.value[0]) * (1 + 1e-9), FREE)
+    whole = Solver(space, cycles=True, known=known)
+
+    solver = Solver(space, cycles=True, known=known, memory=int(1.6 * whole.bounds.values.nbytes))
+
+    assert solver.bounds.values.nbytes < 0.8 * whole.bounds.values.nbytes
+    assert solver.spreads == whole.spreads > 1
+    assert solver.search(objective=LEAST_EDP).found.value[0] == least.value[0]

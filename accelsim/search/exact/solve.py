@@ -9,6 +9,7 @@ import math
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from threading import Timer
 from typing import TypedDict
@@ -235,9 +236,7 @@ class Solver:
         except TablesTooLarge:
             if self.spreads == 1 and not fine:
                 raise
-            self.spreads = 1
-            fine = False
-            self._fill_tables(deadline, fine=fine)
+            fine = self._fill_fewer(deadline, fine=fine)
         self.apart = any(len(each) > 1 for each in copies_apart(self.grid, self.bounds.deepest))
         self.coarse = not ragged and not fine and (self.apart or self.once or not self.bounds.corners)
         self.fine, self.mixes, self.lacks_beside = fine, not ragged and bool(self.ports), not ragged
@@ -254,14 +253,39 @@ class Solver:
         most = self.known.most_energy(least_cycles(self.space, needed_words(self.space)))
         return ratio(bounds.most_counted_off(self.grid, narrow_energies(self.space.encoded.constants)), most)
 
-    def _fill_tables(self, deadline: float | None, *, fine: bool, again: bool = False) -> None:
-        """Make the tables of energy, of the outermost port, and of words there if these count."""
+    def _fill_fewer(self, deadline: float | None, *, fine: bool) -> bool:
+        """Make tables that are not too large; returns whether they tell copies apart.
+
+        They leave out what is not worth it by tables of the lower corner alone, which tell no spreads apart.
+        """
+        states: States = {}
+        counts = self.known is not None and self.known.objective.counts("energy")
+        if self.spreads > 1 and counts and not self.every and not self.grid.shapes.ragged.any():
+            states = make_bounds(
+                self.grid, 1, narrow_energies(self.space.encoded.constants), deadline, corners=False,
+                worth=self._worth_energy({}), most_bytes=self.memory,
+            ).states  # fmt: skip
+            for some in sorted({fine, False}, reverse=True):
+                with suppress(TablesTooLarge):
+                    self._fill_tables(deadline, fine=some, states=states)
+                    return some
+        self.spreads = 1
+        self._fill_tables(deadline, fine=False, states=states)
+        return False
+
+    def _fill_tables(
+        self, deadline: float | None, *, fine: bool, again: bool = False, states: States | None = None
+    ) -> None:
+        """Make the tables of energy, of the outermost port, and of words there if these count.
+
+        `states`: those that are worth filling; where they are made again, those of the tables so far.
+        """
         left = self.memory - (self.bounds.values.nbytes + self.tables.mixed.nbytes if again else 0)
         c = self.space.encoded.constants
         energies = first_energies(c) if self.once else narrow_energies(c)
         outer = [port for port in self.ports if port.level == 0 and not self.leaks][:1]
         many = 1 + len(outer) * len(self.weights) + self.counts_words + (self.waits is not None)
-        states: States = self.bounds.states if again else {}
+        states = self.bounds.states if again else states or {}
         self.waiting = None
         if self.waits is not None:
             self.waiting = make_bounds(
