@@ -17,7 +17,7 @@ from accelsim.mapspace.factors import divisors
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.detail import make_detail
 from accelsim.model.encode import Batch, Bools, Floats, Ints, empty_batch
-from accelsim.search.descent_kernel import BEST, Choices, Walk
+from accelsim.search.descent_kernel import BEST, Choices, Walk, misses, walk
 from accelsim.search.stopping import asked, heeding
 from accelsim.search.value_kernel import CYCLES, WORDS, terms_of
 
@@ -119,8 +119,6 @@ class Descent:
 
     def _walk(self, number: int) -> tuple[Walk, int]:
         """Take one walk; returns its mappings, and how many were evaluated."""
-        from accelsim.search.descent_kernel import walk
-
         found, steps = make_walk(self.space), self.steps
         for _ in range(number // FIRST_WALKS):
             steps = min(LONGER * steps, LONGEST)
@@ -224,8 +222,6 @@ def make_walk(space: MapSpace, rows: int = 3) -> Walk:
 
 def misses_of(space: MapSpace, walk: Walk) -> Floats:
     """By which factor each mapping breaks its limits, all together: float64[rows], 1 if it is valid."""
-    from accelsim.search.descent_kernel import misses
-
     found, choices = np.ones(len(walk.value)), choices_of(space, terms_of(LEAST_ENERGY))
     misses(space.encoded.constants, choices, walk, make_detail(space.encoded), found)
     return found

@@ -565,11 +565,6 @@ def _only(spreading: Spreading, contexts: Ints) -> Spreading:
     )
 
 
-def most_counted_off(grid: Grid, pj: Floats) -> float:
-    """What tables that do not tell copies of the output apart count off at most, in terms of `pj`."""
-    return float(OutputCosts(grid, pj).copy_costs[0])
-
-
 _kept: ContextVar[dict[tuple[object, ...], Bounds] | None] = ContextVar("kept", default=None)
 
 

@@ -251,7 +251,8 @@ class Solver:
         if self.known is None:
             return 0.0
         most = self.known.most_energy(least_cycles(self.space, needed_words(self.space)))
-        return ratio(bounds.most_counted_off(self.grid, narrow_energies(self.space.encoded.constants)), most)
+        costs = bounds.OutputCosts(self.grid, narrow_energies(self.space.encoded.constants))
+        return ratio(float(costs.copy_costs[0]), most)
 
     def _fill_fewer(self, deadline: float | None, *, fine: bool) -> bool:
         """Make tables that are not too large; returns whether they tell copies apart.
