@@ -31,6 +31,7 @@ def make_cost_tables(
     mixed: list[MixedBounds],
     words: Bounds | None = None,
     waits: Bounds | None = None,
+    firsts: Bools | None = None,
     *,
     every: bool = False,
 ) -> CostTables:
@@ -40,6 +41,8 @@ def make_cost_tables(
     ----------
     ports, mixed, words, waits
         As for `with_mixed`.
+    firsts : bool[L, L, T], optional
+        As `CostTables.firsts`; default: all else waits for no tile.
     every : bool
         Look at all orders and all splits over the axes, not only at those that can be best.
     """
@@ -93,10 +96,10 @@ def make_cost_tables(
         mixed=np.zeros((0, 0)),
         price=np.zeros((0, 0)),
         with_energy=np.zeros(0, np.bool_),
-        computing=np.zeros(0),
         words=np.zeros(1, np.int64),
         beside=np.zeros(1, np.int64),
         waits=np.zeros(1, np.int64),
+        firsts=np.zeros((levels, levels, tensors), np.bool_) if firsts is None else firsts,
         once=least_outermost(c, narrow_energies(c), needed),
         around=bounds.around_at,
         inside=bounds.inside_at,
@@ -183,7 +186,6 @@ def with_mixed(
         mixed=tables,
         price=np.array([each.price for each in mixed]).reshape(len(mixed), len(ports)),
         with_energy=np.array([each.with_energy for each in mixed], np.bool_),
-        computing=np.array([each.computing for each in mixed]),
         words=np.array([words is not None], np.int64),
         beside=np.array([beside is not None], np.int64),
         waits=np.array([waits is not None], np.int64),

@@ -25,6 +25,9 @@ from accelsim.search.exact.incumbents import (
 )
 from accelsim.search.exact.node import CostTables, SearchNode
 from accelsim.search.exact.node_kernel import (
+    BOTH,
+    BY_READS,
+    BY_WRITTEN,
     OPTION,
     known_port_cycles,
     least_array_cycles,
@@ -105,6 +108,7 @@ def bound_of(
             if not more < np.inf:
                 continue
             cycles = np.ceil(cycles + (more - counted_off(c, g, node, s, level, k + 1)) * (1.0 - SURE) - SURE)
+            cycles = max(cycles, waits_or_moves(c, shapes, g, node, s, level, inside, shape, computing))
         cycles = max(float(least_cycles), cycles)
         if c.dma.shape[0] > 0 and not goal.energy_only[0]:
             cycles = float(with_engines(c, s, node.mapping.keep[0], level + 1, int(cycles)))
@@ -143,8 +147,7 @@ def bound_of(
                 at_price = _value_at_price(goal, found, node, energy, access, rate, cycles, least, price, most)
                 value = max(value, at_price)
             else:
-                least += g.computing[k] * computing - off
-                least = np.ceil(least / (price + g.computing[k]) * (1.0 - SURE) - SURE)
+                least = np.ceil((least - off) / price * (1.0 - SURE) - SURE)
                 cycles = max(cycles, float(node.waits[level]) + least)
                 energy = max(energy, access + rate * cycles)
                 value = _value_or_beaten(goal, found, node, energy, cycles) if cycles <= most else np.inf
@@ -152,6 +155,48 @@ def bound_of(
         best = min(best, value)
         node.by_spread[b] = value
     return float(best)
+
+
+@jit
+def waits_or_moves(
+    c: Constants,
+    shapes: Shapes,
+    g: CostTables,
+    node: SearchNode,
+    s: Detail,
+    level: int,
+    inside: int,
+    shape: int,
+    computing: float,
+) -> float:
+    """Cycles at least, because a tensor's words pass its parent's port at once or again and again; docs/exact.md.
+
+    If no loop further in moves a tensor, all else waits for the whole of its part of the tile. If some does, each step
+    of the loops outside reads that part again, or writes it.
+    """
+    found, used = 0.0, float(s.level[level, USED])
+    for t in range(c.whole.shape[0]):
+        parent = node.parent[level, t]
+        if not g.firsts[parent, level, t] or c.windowed[t]:
+            continue
+        steps, several, lv = g.macs[0] / used, 1, c.nodes[parent, 0]
+        for d in range(c.bounds.shape[0]):
+            size = shapes.size[d, node.tile[level, d] if inside else node.mid[level, d]]
+            steps /= float(size)
+            several *= size if c.relevant[t, d] else 1
+        if several != shapes.box[t, shape]:  # tiles that skip words have fewer in parts
+            continue
+        words = several * node.share[level, t] * used / float(s.level[parent, USED])
+        words *= float(min(c.word_parts[parent, t, 0], c.word_parts[parent, t, 1]))
+        stays, moves = 0.0, 0.0
+        for port in (BOTH, BY_WRITTEN if t == c.output[0] else BY_READS):
+            if c.bandwidth[lv, port, 0] > 0:
+                rate = float(c.bandwidth[lv, port, 1]) / float(c.bandwidth[lv, port, 0])
+                known = node.read[level, lv] if port != BY_WRITTEN else 0
+                known += node.written[level, lv] if port != BY_READS else 0
+                stays, moves = max(stays, words * rate), max(moves, (float(known) + words * steps) * rate)
+        found = max(found, min(computing + float(node.waits[level]) + stays, moves))
+    return float(np.ceil(found * (1.0 - SURE) - SURE))
 
 
 @inline

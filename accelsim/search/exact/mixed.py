@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from accelsim.model.encode import ALL_OVERLAP, NETWORK, NONE_OVERLAPS, PE, ROWS, Floats
+from accelsim.model.encode import ALL_OVERLAP, NETWORK, NONE_OVERLAPS, PE, ROWS, Bools, Floats
 from accelsim.model.kernel import BY_READ, BY_RETURN, BY_TRANSFER, BY_UPDATE, BY_WRITE
 from accelsim.search.exact.bounds import make_bounds
 from accelsim.search.exact.shapes import Grid
@@ -44,14 +44,11 @@ class MixedBounds:
     price : tuple of float
         For each port, of a cycle of one instance.
     with_energy : bool
-    computing : float
-        The price of a cycle of the compute units.
     """
 
     bounds: Bounds
     price: tuple[float, ...]
     with_energy: bool = False
-    computing: float = 0.0
 
 
 def count_words(grid: Grid) -> Floats:
@@ -118,11 +115,11 @@ class Waits:
     each: Floats
     once: Floats
 
-    def at_outermost(self, price: float) -> Waits:
-        """The same with a price for what is read or written at the outermost level."""
+    def inside_outermost(self) -> Waits:
+        """The same without what is read or written at the outermost level."""
         each, once = self.each.copy(), self.once.copy()
-        each[0] *= price
-        once[:, 0, :, 3] *= price
+        each[0] = 0.0
+        once[:, 0, :, 3] = 0.0
         return Waits(each, once)
 
 
@@ -150,6 +147,17 @@ def count_waits(grid: Grid) -> Waits:
     return Waits(each, once)
 
 
+def waits_for_first(grid: Grid, waits: Waits) -> Bools:
+    """Whether all else waits for a tensor's first tile, whichever level inside keeps it.
+
+    bool[L, L, T], by the level that it comes from, and the one that it is kept further in than.
+    """
+    may = grid.space.may_keep[:, None]
+    waited = (waits.once[..., 3] > 0.0) | ~may
+    inside = range(1, len(may) + 1)
+    return np.array([waited[at:].all(axis=0) & may[at:].any(axis=0) for at in inside]).transpose(1, 0, 2).copy()
+
+
 def _count_firsts(grid: Grid) -> Floats:
     """`Waits.once` where each tile that does not overlap waits for its first fill or last drain."""
     c = grid.space.encoded.constants
@@ -167,10 +175,10 @@ def _count_firsts(grid: Grid) -> Floats:
     return found
 
 
-def many_mixed(ports: list[LimitedPort], with_energy: bool, *, energy_only: bool) -> int:
+def many_mixed(ports: list[LimitedPort], with_energy: bool, *, energy_only: bool, pairs: bool) -> int:
     """How many tables there are of ports, and of ports and energy mixed; see `mix_bounds`."""
     count = len(ports)
-    return count if energy_only else count + math.comb(count, 2) + count * with_energy
+    return count if energy_only else count + math.comb(count, 2) * pairs + count * with_energy
 
 
 def mix_bounds(
@@ -182,6 +190,7 @@ def mix_bounds(
     fine: bool,
     with_energy: bool,
     energy_only: bool,
+    pairs: bool,
     leaks: Floats,
     worth: Worth | None = None,
     most_bytes: int,
@@ -200,6 +209,8 @@ def mix_bounds(
         Whether there are those of energy.
     energy_only : bool
         Whether cycles matter for what leaks alone.
+    pairs : bool
+        Whether there are those of two ports.
     leaks : float64[B]
         What leaks in a cycle at least [pJ].
     spreads, deadline, fine, worth, most_bytes
@@ -224,7 +235,7 @@ def mix_bounds(
     found = [] if energy_only else [mix(only(k, each[k])) for k in range(count)]
     found += [
         mix(tuple(map(sum, zip(only(j, each[j]), only(k, each[k]), strict=True))))
-        for j, k in itertools.combinations(range(0 if energy_only else count), 2)
+        for j, k in itertools.combinations(range(count if pairs and not energy_only else 0), 2)
     ]
     if not with_energy:
         return found

@@ -16,12 +16,12 @@ class CostTables(NamedTuple):
 
     in_time : bool[L, D, N]; values : float64[*], all tables, one after the other; ports : int64[P, 2], level and number
     of ports; mixed : float64[M, *], more tables like `values`, of port cycles of all instances together, each at its
-    price : float64[M, P], and of energy too where with_energy : bool[M] says so, [pJ], else [cycles], to which those of
-    the compute units are added at a price, computing : float64[M]; words : int64[1],
+    price : float64[M, P], and of energy too where with_energy : bool[M] says so, [pJ], else [cycles]; words : int64[1],
     1 if the first of these is of units of words at the outermost level instead, beside : int64[1], 1 if the next one is
     of energy without what is read or written at the outermost level, waits : int64[1], 1 if the last one is
-    of cycles that all else waits for; once : float64[T], energy of each needed word at the outermost level, once;
-    around, inside : int64[L], where the
+    of cycles that all else waits for, firsts : bool[L, L, T], whether it does for the first tile of a tensor that
+    comes from a level and is kept further in than another; once : float64[T], energy of each needed word at the
+    outermost level, once; around, inside : int64[L], where the
     tables of a level begin; edges : float64[L + 1, B], spreads of each table, the last repeated; spreads : int64[L +
     1], how many of them; context : int64[L, *], context of a code of parents and corners, -1 if there is none; least :
     float64[L, L, T], share of reads assumed at the lower corner, for level, parent and tensor; status : int64[2, L, *],
@@ -55,10 +55,10 @@ class CostTables(NamedTuple):
     mixed: Floats
     price: Floats
     with_energy: Bools
-    computing: Floats
     words: Ints
     beside: Ints
     waits: Ints
+    firsts: Bools
     once: Floats
     around: Ints
     inside: Ints

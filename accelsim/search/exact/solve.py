@@ -55,6 +55,7 @@ from accelsim.search.exact.mixed import (
     limited_ports,
     many_mixed,
     mix_bounds,
+    waits_for_first,
 )
 from accelsim.search.exact.node import CostTables, SearchNode
 from accelsim.search.exact.shapes import Grid, make_grid, quick_enough
@@ -225,7 +226,6 @@ class Solver:
         ragged = bool(self.grid.shapes.ragged.any())
         waits = cycles and not ragged and space.encoded.constants.overlap.any()
         self.waits = count_waits(self.grid) if waits else None
-        self.weights = self._weigh_ports()
         self.corners = True if ragged or every or cycles else None
         self.memory = bounds.MOST_BYTES if memory is None else memory
         counted_off = 0.0 if ragged else self._counted_off()
@@ -285,7 +285,7 @@ class Solver:
         c = self.space.encoded.constants
         energies = first_energies(c) if self.once else narrow_energies(c)
         outer = [port for port in self.ports if port.level == 0 and not self.leaks][:1]
-        many = 1 + len(outer) * len(self.weights) + self.counts_words + (self.waits is not None)
+        many = 1 + len(outer) + self.counts_words + (self.waits is not None)
         states = self.bounds.states if again else states or {}
         self.waiting = None
         if self.waits is not None:
@@ -299,7 +299,7 @@ class Solver:
             worth=self._worth_energy(states), most_bytes=left // many,  # the search has others laid out like these
         )  # fmt: skip
         left -= self.bounds.values.nbytes
-        self.outer = [self._weigh(weight, port, deadline, fine, left) for port in outer for weight in self.weights]
+        self.outer = [self._count_port(port, deadline, fine, left) for port in outer]
         self.priced = (outer, self.outer)
         self.words = None
         if self.counts_words:
@@ -308,27 +308,26 @@ class Solver:
                 self.grid, 1, count_words(self.grid), deadline, **kind, worth=worth, most_bytes=left
             )
         self.tables: CostTables = make_cost_tables(
-            self.bounds, outer, self.outer, self.words, self.waiting, every=self.every
+            self.bounds,
+            outer,
+            self.outer,
+            self.words,
+            self.waiting,
+            None if self.waits is None else waits_for_first(self.grid, self.waits),
+            every=self.every,
         )
 
-    def _weigh_ports(self) -> list[float]:
-        """Weights of the outermost port against the compute units in tables of both; docs/exact.md, fills that wait."""
-        if self.waits is None or self.most_cycles == math.inf:
-            return [1.0]
-        longer = max(0.0, self.most_cycles / least_cycles(self.space, needed_words(self.space)) - 1.0)
-        return [1.0, longer / (1.0 + longer)]
-
-    def _weigh(self, weight: float, port: LimitedPort, deadline: float | None, fine: bool, left: int) -> MixedBounds:
-        """Make a table of the outermost port, and of what all else waits for."""
-        costs, once, spreads = weight * port.cycles, None, 1
+    def _count_port(self, port: LimitedPort, deadline: float | None, fine: bool, left: int) -> MixedBounds:
+        """Make a table of the outermost port, and of what all else waits for further in."""
+        costs, once, spreads = port.cycles, None, 1
         if self.waits is not None:
-            waits = self.waits.at_outermost(1.0 - weight)
+            waits = self.waits.inside_outermost()
             costs, once, spreads = costs + waits.each, waits.once, self.spreads
         found = make_bounds(
             self.grid, spreads, costs, deadline, fine=fine, corners=True, once=once, most_bytes=left,
-            worth=self._worth_cycles(self.bounds.states) if weight == 1.0 else self._worth_anything(),
+            worth=self._worth_cycles(self.bounds.states),
         )  # fmt: skip  # where cycles count there are both corners
-        return MixedBounds(found, (weight,), computing=1.0 - weight)
+        return MixedBounds(found, (1.0,))
 
     def _worth_waits(self, states: States) -> Worth | None:
         """What all else may wait for in mappings that are looked for [cycles]."""
@@ -567,14 +566,13 @@ class Solver:
         mixed = mix_bounds(
             self.bounds, self.ports, self.spreads, deadline, fine=self.fine, with_energy=counts_energy(goal),
             leaks=self.tables.leaks[0] + self.space.encoded.constants.leak[0], energy_only=self.leaks,
-            worth=self._worth_anything(), most_bytes=self.memory,
+            pairs=self.waits is None, worth=self._worth_anything(), most_bytes=self.memory,
         )  # fmt: skip
         if self.waits is not None:
             others = (0.0,) * (len(self.ports) - 1)
             mixed = [*(replace(each, price=each.price + others) for each in self.outer), *mixed]
         self.tables = with_mixed(self.tables, self.bounds, self.ports, mixed, self.words, self.waiting, None)
         self.priced = (self.ports, mixed)
-        goal.energy_only[0] = False
         goal.energy_only[0] = False
         if self.leaks:
             most = min(float(before[before < math.inf].max(initial=0.0)), self.known.value if self.known else math.inf)
@@ -725,7 +723,8 @@ class Solver:
         return entries
 
     def _many_mixed(self, goal: Goal) -> int:
-        return many_mixed(self.ports, counts_energy(goal), energy_only=self.leaks)
+        """How many tables of ports mixed there are; where all else waits, two ports together say no more."""
+        return many_mixed(self.ports, counts_energy(goal), energy_only=self.leaks, pairs=self.waits is None)
 
     def _copy_of(self, total: Incumbents) -> Incumbents:
         """An empty tally with what was found so far, for one piece of a round."""
