@@ -185,7 +185,7 @@ def plot_time(result: Result, einsum: Einsum, ax: Axes | None = None) -> Axes:
         rows = [
             {**row, "begin": end - row["cycles"], "end": end} for row, end in zip(result.time_rows(), ends, strict=True)
         ]
-        shares = [percent(row["share"]) if row["share"] > 0.04 else "" for row in rows]
+        shares = [percent(row["share"]) if row["share"] > 0.06 else "" for row in rows]
         _draw(whole, rows, shares, "cycles, one part after the other, and shares")
         if events:
             lanes = ax.inset_axes((0, 0.08, 1, 0.3))
@@ -201,7 +201,7 @@ def plot_time(result: Result, einsum: Einsum, ax: Axes | None = None) -> Axes:
         known = {*_COLOURS, _WAITS}
         for what in dict.fromkeys(row["what"] if row["what"] in known else "ramps" for row in (*rows, *events)):
             hatch = "////" if what == _WAITS else ""
-            ax.bar([0], [0], color=_colour(what), label=what, hatch=hatch, edgecolor=DARK, linewidth=0.3)
+            ax.bar([0], [math.nan], color=_colour(what), label=what, hatch=hatch, edgecolor=DARK, linewidth=0.3)
         title = f"{result.workload} on {result.architecture}: {result.cycles:,} cycles"
         style.put_title(ax, title, legend=True)
     return ax
