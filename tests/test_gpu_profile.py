@@ -118,7 +118,7 @@ def test_compare__convolutions_of_a_trace():
     assert first.unique == pytest.approx(224 * 224 * 3 / (112 * 112 * 27))
     assert depthwise.unique == pytest.approx(1 / 9)
     errors = [case.predicted.time_us / case.measured_us - 1 for case in found]
-    assert np.median(np.abs(errors)) < 0.12
+    assert np.median(np.abs(errors)) < 0.1
 
 
 def test_compare__formats_without_a_calibration_are_not_calibrated(tmp_path, capsys):
@@ -151,6 +151,8 @@ KERNEL = {"cat": "kernel", "name": "gemm", "dur": 3, "args": {"External id": 1, 
         ('"s"', ":1:1: no kernels of a GPU in the trace; record it with `profile("),
         ('{"traceEvents": 3}', "no kernels of a GPU"),
         ('{"traceEvents": [{"cat": "kernel", "dur": "x", "args": {}}]}', "no kernels of a GPU"),
+        ('{"traceEvents": [{"cat": "kernel", "dur": 1e999, "args": {}}]}', "no kernels of a GPU"),
+        ("[" * 100_000, "no JSON of PyTorch's profiler"),
     ],
 )
 def test_read_profile__traces_that_are_none(tmp_path, text, message):
@@ -176,6 +178,17 @@ def test_read_profile__a_cut_trace_and_operators_without_sizes(tmp_path):
         path.write_text(json.dumps([KERNEL, operator, 7, {"cat": "kernel"}]))
         (kernel,) = read_profile(path)
         assert (kernel.shape, kernel.grid, kernel.time_us) == (None, 8, 3.0), sizes
+    still = {"Input Dims": [[1, 1, 4, 4], [1, 1, 3, 3]], "Input type": ["float"]}
+    still["Concrete Inputs"] = ["", "", "[1, 1]", "[0, 0]", "[1, 1]"]
+    product = {"Input Dims": [[4, 8], [8, 2]], "Input type": ["float"]}
+    for name, arguments in (
+        ("aten::cudnn_convolution", {"External id": 1, **still}),  # a stride of 0
+        ("aten::mm", product),  # launched nothing that is known
+        ("aten::mm", {"External id": [], **product}),
+    ):
+        path.write_text(json.dumps([KERNEL, {"cat": "cpu_op", "name": name, "args": arguments}]))
+        (kernel,) = read_profile(path)
+        assert kernel.shape is None, name
 
 
 def test_read_profile__operators_of_a_trace(tmp_path):
@@ -212,10 +225,10 @@ def test_read_profile__operators_of_a_trace(tmp_path):
 
 @pytest.mark.parametrize(
     ("number_format", "calibration", "most"),
-    [("bf16", None, 0.08), ("bf16", SHIPPED, 0.075), ("fp8", SHIPPED, 0.06), ("fp16", SHIPPED, 0.09)],
+    [("bf16", None, 0.08), ("bf16", SHIPPED, 0.075), ("fp8", SHIPPED, 0.06), ("fp16", SHIPPED, 0.065)],
 )
 def test_validate_gemm__an_h100_that_no_fit_has_seen(tmp_path, number_format, calibration, most):
-    """Median error of products that were measured in a fit's table of no number format, and on another board."""
+    """Median error of products on a board that is in no fit of times."""
     path = tmp_path / "part.csv"
     with (MEASURED / "h100_sxm_gemm.csv").open(newline="") as file:
         table = [row for row in csv.DictReader(file) if row["dtype"] == number_format]
@@ -230,7 +243,7 @@ def test_validate_gemm__an_h100_that_no_fit_has_seen(tmp_path, number_format, ca
 
 @pytest.mark.parametrize(("name", "rows"), [("h100_sxm_power.csv", 44), ("h100_sxm_power_more.csv", 9)])
 def test_board_power__of_a_measured_h100(name, rows):
-    """Products of random numbers while they repeat: power within 3 % (median) and 20 % (nine tenths)."""
+    """Products of random numbers while they repeat: power within 3 % (median) and 16 % (nine tenths)."""
     errors = []
     with (MEASURED / name).open(newline="") as file:
         for row in csv.DictReader(file):
@@ -248,4 +261,4 @@ def test_board_power__of_a_measured_h100(name, rows):
             errors.append(abs(power_w / float(row["power_w"]) - 1))
     assert len(errors) >= rows - 2
     assert np.median(errors) < 0.03
-    assert np.quantile(errors, 0.9) < 0.2
+    assert np.quantile(errors, 0.9) < 0.16

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from accelsim.gpu.catalogue import format_of
+from accelsim.gpu.measured import LEAST_US, MOST_US
 from accelsim.gpu.profiled import ProfiledKernel, format_in
 from accelsim.inputs.errors import Mark, Unreadable
 from accelsim.inputs.library import MOST_MODEL_BYTES, read_file
@@ -27,7 +28,7 @@ _FACTORS = {
     **dict.fromkeys(("aten::addmm", "aten::baddbmm", "aten::_addmm_activation"), 1),
 }
 """Operators that compute a product, and which of their inputs is its first factor; the second follows."""
-_CONVOLUTIONS = ("aten::cudnn_convolution", "aten::convolution_overrideable", "aten::miopen_convolution")
+_CONVOLUTION = "aten::cudnn_convolution"
 _C_TYPES = {"signed char": "int8", "double": "fp64", "float": "fp32"}
 _HOW = "record it with `profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], record_shapes=True)`"
 
@@ -57,7 +58,7 @@ def read_torch_trace(path: str, problems: Problems) -> list[ProfiledKernel] | No
     except Unreadable as error:
         problems.add(start, error.why)
         return None
-    except (OSError, EOFError, ValueError) as error:
+    except (OSError, EOFError, ValueError, RecursionError) as error:
         where = Mark(path, getattr(error, "lineno", 1), getattr(error, "colno", 1))
         problems.add(where, f"no JSON of PyTorch's profiler: {error}", "write it again with `export_chrome_trace`")
         return None
@@ -65,40 +66,41 @@ def read_torch_trace(path: str, problems: Problems) -> list[ProfiledKernel] | No
     listed = [each if isinstance(each := whole.get(key), list) else [] for key in ("traceEvents", "deviceProperties")]
     events, devices = ([one for one in each if isinstance(one, dict)] for each in listed)
     events = [event for event in events if isinstance(event.get("args"), dict)]
-    kernels = [event for event in events if event.get("cat") == "kernel" and _number(event.get("dur")) > 0]
+    kernels = [
+        event for event in events if event.get("cat") == "kernel" and LEAST_US <= _number(event.get("dur")) <= MOST_US
+    ]
     if not kernels:
         problems.add(start, "no kernels of a GPU in the trace", _HOW)
         return None
-    names = {each.get("id"): str(each.get("name", "")) for each in devices}
+    names = {str(each.get("id")): str(each.get("name", "")) for each in devices}
     return _kernels(kernels, _products(events), names, start)
 
 
-def _products(events: Sequence[Mapping[str, Any]]) -> dict[Any, _Product]:
+def _products(events: Sequence[Mapping[str, Any]]) -> dict[str, _Product]:
     """Products by the `External id` of their operators."""
     found = {}
     for event in events:
-        if event.get("cat") == "cpu_op":
-            product = None
-            with suppress(TypeError, ValueError, IndexError):  # sizes that are none
-                product = _product_of(str(event.get("name")), event["args"])
-            if product is not None:
-                found[event["args"].get("External id")] = product
+        if event.get("cat") == "cpu_op" and "External id" in event["args"]:
+            with suppress(TypeError, ValueError, IndexError, ArithmeticError):  # sizes that are none
+                if product := _product_of(str(event.get("name")), event["args"]):
+                    found[str(event["args"]["External id"])] = product
     return found
 
 
 def _kernels(
-    kernels: Sequence[Mapping[str, Any]], products: Mapping[Any, _Product], devices: Mapping[Any, str], where: Mark
+    kernels: Sequence[Mapping[str, Any]], products: Mapping[str, _Product], devices: Mapping[str, str], where: Mark
 ) -> list[ProfiledKernel]:
     """Kernels by name, grid and product, each with its average time."""
     times: dict[tuple[_Product | None, str, int, str], list[float]] = defaultdict(list)
-    operators: dict[_Product | None, set[Any]] = defaultdict(set)
+    operators: dict[_Product | None, set[str]] = defaultdict(set)
     for event in kernels:
         arguments = event["args"]
-        product, name = products.get(arguments.get("External id")), str(event.get("name", ""))
-        operators[product].add(arguments.get("External id"))
+        operator, name = str(arguments.get("External id")), str(event.get("name", ""))
+        product = products.get(operator)
+        operators[product].add(operator)
         sides = arguments.get("grid")
         grid = math.prod(int(_number(side)) for side in sides) if isinstance(sides, list) else 0
-        times[product, name, grid, devices.get(arguments.get("device"), "")].append(_number(event["dur"]))
+        times[product, name, grid, devices.get(str(arguments.get("device")), "")].append(_number(event["dur"]))
     formats = {
         product: "tf32" for product, name, *_ in times
         if product is not None and product.number_format == "fp32" and format_in(name) == "tf32"
@@ -127,7 +129,7 @@ def _kernels(
 def _product_of(name: str, arguments: Mapping[str, Any]) -> _Product | None:
     """The product of an operator by its inputs, or None if it computes none or the trace does not say them."""
     sizes, strides, types = (arguments.get(key) or () for key in ("Input Dims", "Input Strides", "Input type"))
-    if name in _CONVOLUTIONS and len(sizes) > 1:
+    if name == _CONVOLUTION and len(sizes) > 1:
         return _convolution(sizes, arguments.get("Concrete Inputs") or (), types)
     first = _FACTORS.get(name)
     if first is None or len(sizes) < first + 2 or len(types) <= first or not all(sizes[first : first + 2]):

@@ -11,7 +11,7 @@ from accelsim.model.detail import PARTIAL, PARTS_APART, TILE, USED, Detail
 from accelsim.model.encode import PE, Batch, Bools, Constants, Floats
 from accelsim.model.jit import inline, jit
 from accelsim.model.kernel import VALID, evaluate_many, fit
-from accelsim.model.ramps import with_engines
+from accelsim.model.ramps import port_cycles, with_engines
 from accelsim.search.exact.incumbents import (
     BEST,
     FRONT,
@@ -25,9 +25,6 @@ from accelsim.search.exact.incumbents import (
 )
 from accelsim.search.exact.node import CostTables, SearchNode
 from accelsim.search.exact.node_kernel import (
-    BOTH,
-    BY_READS,
-    BY_WRITTEN,
     OPTION,
     known_port_cycles,
     least_array_cycles,
@@ -186,17 +183,16 @@ def waits_or_moves(
             several *= size if c.relevant[t, d] else 1
         if several != shapes.box[t, shape]:  # tiles that skip words have fewer in parts
             continue
-        words = several * node.share[level, t] * used / float(s.level[parent, USED])
-        words *= float(min(c.word_parts[parent, t, 0], c.word_parts[parent, t, 1]))
-        stays, moves = 0.0, 0.0
-        for port in (BOTH, BY_WRITTEN if t == c.output[0] else BY_READS):
-            if c.bandwidth[lv, port, 0] > 0:
-                rate = float(c.bandwidth[lv, port, 1]) / float(c.bandwidth[lv, port, 0])
-                known = node.read[level, lv] if port != BY_WRITTEN else 0
-                known += node.written[level, lv] if port != BY_READS else 0
-                stays, moves = max(stays, words * rate), max(moves, (float(known) + words * steps) * rate)
-        found = max(found, min(computing + float(node.waits[level]) + stays, moves))
-    return float(np.ceil(found * (1.0 - SURE) - SURE))
+        words = several * node.share[level, t] * used / float(s.level[parent, USED]) * (1.0 + SURE)
+        part = min(c.word_parts[parent, t, 0], c.word_parts[parent, t, 1])
+        once, again = int(words) * part, int(words * steps) * part
+        read, written = node.read[level, lv], node.written[level, lv]
+        if t == c.output[0]:
+            stays, moves = port_cycles(c, lv, 0, once, 0, True), port_cycles(c, lv, read, written + again, 0, True)
+        else:
+            stays, moves = port_cycles(c, lv, once, 0, 0, True), port_cycles(c, lv, read + again, written, 0, True)
+        found = max(found, min(computing + float(node.waits[level] + stays), float(moves)))
+    return found
 
 
 @inline

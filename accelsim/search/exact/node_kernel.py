@@ -74,8 +74,8 @@ from accelsim.search.exact.shapes import Shapes
 
 ROOT = np.int64(0)
 """The outermost level; functions would compile anew for each plain integer."""
-BOTH, BY_READS, BY_WRITTEN = 0, 1, 2
-"""Ports of all words, of reads alone, and of fills and updates alone."""
+BY_READS, BY_WRITTEN = 1, 2
+"""Ports of reads alone, and of fills and updates alone."""
 ORDER, ORDER_END, BEGUN, GROUP, OPTION, OPTION_END, CHOICE, ROUTE, OUTERMOST = range(9)
 
 
