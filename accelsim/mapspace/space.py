@@ -88,7 +88,8 @@ class MapSpace:
     `dims`: dimensions of bound > 1. `many`: how many factorisations each of them has. `keep`: bool[L, T], what every
     mapping keeps. `free_keeps`: levels or storage nodes, and tensors that they may keep or bypass. `keep_groups`: the
     same by level: a tensor, and the nodes of which one at most keeps it. `required`: bool[L, T], where one of them
-    must, at the last node of the level.
+    must, at the last node of the level. `origin`: what this space was made of, if it is one in which the dimensions
+    `merged` are one each (`mapspace.merging`).
     """
 
     def __init__(
@@ -99,6 +100,7 @@ class MapSpace:
         self.constraints = self.constraints.settled(encoded.architecture, encoded.einsum)
         self.encoded = encoded
         self.imperfect = imperfect
+        self.origin, self.merged = self, dict[str, tuple[str, ...]]()
         if imperfect:
             refuse_linked_remainders(encoded.architecture)
         levels = encoded.architecture.levels

@@ -25,6 +25,7 @@ from accelsim.inputs.objective import costs_of
 from accelsim.inputs.units import format_bits
 from accelsim.inputs.workload import ROLES, Einsum, padded_einsums, rounded_bounds
 from accelsim.mapspace.factors import divisors, least_factor
+from accelsim.mapspace.merging import merged
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import decode_mapping, encode
 from accelsim.model.evaluate import at_levels, count, evaluate_encoded, result_of, violations
@@ -79,6 +80,12 @@ class Spaces:
         """One map space alone."""
         found = cls.__new__(cls)
         found.uneven, found._spaces = False, [space]
+        return found
+
+    def merged(self) -> Spaces:
+        """The same with dimensions that move the same tensors as one."""
+        found = self.of(self.first)
+        found.uneven, found._spaces = self.uneven, [*map(merged, self._spaces)]
         return found
 
     @property

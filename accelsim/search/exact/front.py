@@ -18,6 +18,7 @@ from accelsim.inputs.errors import AccelsimError, NoValidMapping, TablesTooLarge
 from accelsim.inputs.objective import FASTEST, LEAST_EDP, LEAST_ENERGY, QUANTITIES, Objective
 from accelsim.inputs.units import listed
 from accelsim.inputs.workload import Einsum, padded_einsums, read_padding
+from accelsim.mapspace.merging import merged
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import Floats
 from accelsim.model.evaluate import refuse_uneven_remainders
@@ -254,6 +255,7 @@ def front_of(
         raise NoValidMapping("\n".join(reasons), proved=True)
     kinds = tuple(kind for kind, _ in parsed)
     level = max(level for _, level in parsed)
+    space = merged(space)
     ends = _ends(space, workers, watch) if set(kinds) == {ENERGY, CYCLES} and watch.end is None else None
     walks = None if ends else _FrontWalks(space, kinds, level, workers, watch)
     try:
@@ -280,8 +282,8 @@ def front_of(
         raise KeyboardInterrupt
     if not found.many[0]:
         nodes, seconds = (0, 0.0) if outcome is None else (outcome.nodes, outcome.seconds)
-        reason = none_valid(stop, nodes, seconds, space.quick_size)
-        reasons = [reason, *(why_none(stop, space, watch.end) if explain else ())]
+        reason = none_valid(stop, nodes, seconds, space.origin.quick_size)
+        reasons = [reason, *(why_none(stop, space.origin, watch.end) if explain else ())]
         raise NoValidMapping("\n".join(reasons), proved=stop == "exhausted")
     each = [result_of(space, found.best, i, found.column[i]) for i in range(int(found.many[0]))]
     values, points = _undominated([(tuple(column_value(one, column) for column in columns), one) for one in each])
@@ -290,7 +292,7 @@ def front_of(
         points=points,
         values=values,
         stop=stop,
-        space_size=space.quick_size,
+        space_size=space.origin.quick_size,
         nodes=0 if outcome is None else outcome.nodes,
         evaluated=0 if outcome is None else outcome.leaves,
         table_bytes=0 if outcome is None else outcome.table_bytes,

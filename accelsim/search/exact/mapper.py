@@ -15,6 +15,7 @@ from accelsim.inputs.errors import NoValidMapping, TablesTooLarge, TooManyChoice
 from accelsim.inputs.mapping import Loop, Mapping
 from accelsim.inputs.nodes import fold
 from accelsim.inputs.objective import LEAST_ENERGY, QUANTITIES, Objective, costs_of
+from accelsim.mapspace.merging import split
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import Batch, Encoded, Floats, decode_mapping, encode
 from accelsim.model.evaluate import evaluate, evaluate_encoded
@@ -115,9 +116,10 @@ def map_exactly(
     get_ready(first.encoded, first.imperfect)
     watch = Watch(goal, budget or Budget(), on_progress, started or time.monotonic())
     aim = Aim(goal, first.most, workers, watch, fewer=fewer)
-    solved = widest(spaces, aim) or best_of(spaces, aim)
+    searched = spaces.merged()
+    solved = widest(searched, aim) or best_of(searched, aim)
     if solved.stop in ("timeout", "memory"):
-        _walk_on(spaces, aim, solved)
+        _walk_on(searched, aim, solved)
     if solved.best is None and solved.stop == "interrupted":
         raise KeyboardInterrupt
     if solved.best is None:
@@ -132,7 +134,7 @@ def map_exactly(
         most, at = first.most, QUANTITIES.index(goal.alone)
         most[at] = costs_of(best)[at]
         least = Aim(LEAST_ENERGY, most, workers, watch, best, FOR_EQUALS)
-        best = best_of(spaces, least, solved.solver).best or best
+        best = best_of(searched, least, solved.solver).best or best
     ranked: tuple[Result, ...] = (best,)
     counted = None
     if (top > 1 or within is not None) and stop == "exhausted":
@@ -467,7 +469,7 @@ def refuse_mismatch(outcome: Outcome) -> None:
 
 def _mapping(space: MapSpace, batch: Batch, i: int) -> Mapping:
     """A mapping that was found, in its simplest form."""
-    mapping = fold(decode_mapping(space.encoded, batch, i))
+    mapping, space = fold(split(space, decode_mapping(space.encoded, batch, i))), space.origin
     loops = [loop for level in mapping.levels for loop in (*level.temporal, *level.x, *level.y)]
     bounds = space.encoded.einsum.dims
     more = (d for d in bounds if math.prod(loop.bound for loop in loops if loop.dim == d) > bounds[d])
@@ -478,7 +480,8 @@ def _mapping(space: MapSpace, batch: Batch, i: int) -> Mapping:
 
 def _evaluate(space: MapSpace, batch: Batch, i: int) -> Result:
     """Evaluate a mapping that was found with the cost model."""
-    mapping, machine = _mapping(space, batch, i), space.encoded.architecture
+    mapping, space = _mapping(space, batch, i), space.origin
+    machine = space.encoded.architecture
     if len(mapping.levels) == len(machine.levels):
         return evaluate_encoded(space.encoded, mapping)
     return evaluate(machine, space.encoded.einsum, mapping)
@@ -486,7 +489,7 @@ def _evaluate(space: MapSpace, batch: Batch, i: int) -> Result:
 
 def result_of(space: MapSpace, batch: Batch, i: int, column: Floats | tuple[float, ...]) -> Result:
     """As `_evaluate`; the energy and cycles of the search itself must be the same, else the error is ours."""
-    result = _evaluate(space, batch, i)
+    result, space = _evaluate(space, batch, i), space.origin
     broken = [*map(str, result.violations), *space.constraints.broken_by(result.mapping, space.encoded.einsum)]
     broken += space.constraints.broken_by_costs(costs_of(result), result.ideal_cycles)
     energy, cycles = float(column[ENERGY]), int(column[CYCLES])

@@ -1,0 +1,124 @@
+"""Dimensions that move the same tensors searched as one: the same costs, and the same optimum."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from accelsim import load_architecture, load_constraints, load_workload, map_einsum, map_front
+from accelsim.inputs.nodes import with_nodes
+from accelsim.inputs.workload import Einsum
+from accelsim.mapspace.merging import merged, split
+from accelsim.mapspace.space import MapSpace
+from accelsim.model.encode import encode
+from accelsim.model.evaluate import evaluate_encoded
+from tests.brute import FREE, truth
+from tests.problems import problem
+
+PROBLEMS = 300
+GOALS = {"energy": (1.0, 0.0), "cycles": (0.0, 1.0), "edp": (1.0, 1.0)}
+
+
+def _merged_problems(uneven: bool) -> list[tuple[int, MapSpace]]:
+    found = []
+    for seed in range(PROBLEMS):
+        machine, einsum, constraints = problem(seed)
+        machine = with_nodes(machine, einsum, constraints) if uneven else machine
+        space = MapSpace(encode(machine, einsum), constraints)
+        if merged(space) is not space:
+            found.append((seed, space))
+    return found
+
+
+def _layer(name: str) -> Einsum:
+    layers = load_workload(
+        {
+            "workload": {
+                "name": "small",
+                "layers": [
+                    {"name": "attention", "gemm": {"B": 2, "H": 6, "M": 4, "N": 8, "K": 4}},
+                    {"name": "1x1", "conv": {"N": 2, "K": 4, "C": 4, "P": 6, "Q": 6, "R": 1, "S": 1}},
+                    {"name": "3x3", "conv": {"N": 2, "K": 4, "C": 4, "P": 6, "Q": 6, "R": 3, "S": 3}},
+                    {"name": "3x1", "conv": {"N": 2, "K": 4, "C": 4, "P": 6, "Q": 6, "R": 3, "S": 1}},
+                    {"name": "stride", "conv": {"N": 2, "K": 4, "C": 4, "P": 6, "Q": 6, "R": 1, "S": 1, "stride": 2}},
+                ],
+            }
+        }
+    ).layers
+    return next(layer for layer in layers if layer.name == name)
+
+
+@pytest.mark.parametrize(
+    ("name", "groups"),
+    [
+        ("attention", {"B": ("B", "H")}),
+        ("1x1", {"N": ("N", "P", "Q")}),
+        ("3x3", {}),
+        ("3x1", {"N": ("N", "Q")}),
+        ("stride", {}),
+    ],
+)
+def test_merged__joins_what_moves_the_same_tensors_alone_in_its_rank(
+    name: str, groups: dict[str, tuple[str, ...]]
+) -> None:
+    space = MapSpace(encode(load_architecture("two_level"), _layer(name)))
+    one = merged(space)
+    assert one.merged == groups
+    assert one.origin is space
+    assert one.encoded.einsum.macs == space.encoded.einsum.macs
+
+
+def test_merged__leaves_what_constraints_name_or_remainders_tell_apart() -> None:
+    encoded = encode(load_architecture("two_level"), _layer("attention"))
+    constraint = {"level": "BUF", "temporal": {"factors": ["B=2"]}}
+    asked = load_constraints({"constraints": {"levels": [constraint]}}, encoded.architecture, encoded.einsum)
+    for space in (MapSpace(encoded, asked), MapSpace(encoded, imperfect=frozenset({"H"}))):
+        assert merged(space) is space
+
+
+@pytest.mark.parametrize("uneven", [False, True])
+def test_split__costs_what_the_merged_mapping_costs(uneven: bool) -> None:
+    problems = _merged_problems(uneven)
+    assert len(problems) > 10
+    for seed, space in problems:
+        one, rng = merged(space), np.random.default_rng(seed)
+        for number in rng.integers(min(one.size, 1 << 60), size=5).tolist():
+            mapping = one.mapping_at(number)
+            apart = split(one, mapping)
+            a, b = evaluate_encoded(one.encoded, mapping), evaluate_encoded(space.encoded, apart)
+            assert math.isclose(a.energy_pj, b.energy_pj, rel_tol=1e-12), (seed, mapping)
+            assert (a.cycles, a.violations == ()) == (b.cycles, b.violations == ()), (seed, mapping)
+            for dim, bound in space.encoded.einsum.dims.items():
+                loops = [loop for level in apart.levels for loop in (*level.temporal, *level.x, *level.y)]
+                assert math.prod(loop.bound for loop in loops if loop.dim == dim) == bound
+
+
+def test_map__of_merged_dimensions_is_the_best_of_all_mappings() -> None:
+    checked = 0
+    for seed, space in _merged_problems(uneven=False):
+        machine, einsum, constraints = space.encoded.architecture, space.encoded.einsum, space.constraints
+        known = truth(machine, einsum, FREE if not constraints.levels else constraints, 20_000)
+        if known is None or not known.valid:
+            continue
+        goal = list(GOALS)[checked % 3]
+        found = map_einsum(machine, einsum, constraints=constraints, objective=goal, workers=1)
+        value = {"energy": found.best.energy_pj, "cycles": found.best.cycles, "edp": found.best.edp}[goal]
+        assert math.isclose(value, known.best(*GOALS[goal]), rel_tol=1e-9), (seed, goal)
+        assert found.certificate is not None
+        assert found.certificate.proved
+        assert found.space_size == space.size
+        checked += 1
+    assert checked > 9
+
+
+@pytest.mark.parametrize("name", ["attention", "1x1", "3x1"])
+def test_uneven_and_fronts__of_merged_dimensions_are_those_of_all(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine, layer = load_architecture("eyeriss"), _layer(name)
+    uneven, front = map_einsum(machine, layer, uneven=True), map_front(machine, layer)
+    for module in ("spaces", "exact.front"):
+        monkeypatch.setattr(f"accelsim.search.{module}.merged", lambda space: space)
+    assert math.isclose(map_einsum(machine, layer, uneven=True).best.energy_pj, uneven.best.energy_pj, rel_tol=1e-12)
+    assert np.allclose(map_front(machine, layer).values, front.values, rtol=1e-12)
+    assert {loop.dim for level in uneven.best.mapping.levels for loop in level.temporal} <= set(layer.dims)
