@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from threading import Timer
-from typing import TypedDict
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 
@@ -123,6 +123,18 @@ class TableOptions(TypedDict):
 
     fine: bool
     corners: bool
+
+
+class PortTables(NamedTuple):
+    """Tables of ports, and of ports and energy mixed, that are made late."""
+
+    many: int
+    entries: int
+    """Of all of them, without the states that are not worth it if they would be too many."""
+    spreads: int
+    """Classes of spatial spread."""
+    pairs: bool
+    """Whether two ports are mixed."""
 
 
 @dataclass(slots=True)
@@ -558,15 +570,14 @@ class Solver:
     def _mix_ports(self, goal: Goal, total: Incumbents, deadline: float | None) -> bool:
         """Make tables of ports, and of ports and energy; False if for what leaks they are not worth it."""
         before = self._bound_roots(goal, total)
-        few = self._mixed_entries(goal) < self._many_mixed(goal) * self.bounds.values.size
-        if self.leaks:
-            self.spreads = LEAK_SPREADS
+        mixing = self._port_tables(goal)
+        few, self.spreads = mixing.entries < mixing.many * self.bounds.values.size, mixing.spreads
         if self.leaks or few:
             self._fill_tables(deadline, fine=self.fine, again=True)
         mixed = mix_bounds(
             self.bounds, self.ports, self.spreads, deadline, fine=self.fine, with_energy=counts_energy(goal),
             leaks=self.tables.leaks[0] + self.space.encoded.constants.leak[0], energy_only=self.leaks,
-            pairs=self.waits is None, worth=self._worth_anything(), most_bytes=self.memory,
+            pairs=mixing.pairs, worth=self._worth_anything(), most_bytes=self.memory,
         )  # fmt: skip
         if self.waits is not None:
             others = (0.0,) * (len(self.ports) - 1)
@@ -701,30 +712,32 @@ class Solver:
             return self.refined_at + int(nodes)
         if self._may_mix(goal):
             each = NODES_AN_ENTRY * (1.0 if self.waits is None else SOONER)
-            besides = self._many_mixed(goal) * ENTRIES_A_TABLE
-            return self.refined_at + int(each * (self._mixed_entries(goal) + besides))
+            mixing = self._port_tables(goal)
+            return self.refined_at + int(each * (mixing.entries + mixing.many * ENTRIES_A_TABLE))
         if self.lacks_beside and counts_energy(goal):
             return self.refined_at + max(MANY_NODES, int(NODES_AN_ENTRY * entries))
         return NO_END
 
     def _may_mix(self, goal: Goal) -> bool:
         """Whether tables of ports mixed are still to be made, and small enough."""
-        entries = self._mixed_entries(goal)
+        entries = self._port_tables(goal).entries
         both = 2 * entries * self.bounds.values.itemsize  # the tables, and where the search has them
         asked = self.mixes and self.leaks == bool(goal.energy_only[0])
         return asked and entries <= MOST_MIXED and both <= self.memory
 
-    def _mixed_entries(self, goal: Goal) -> int:
-        """Entries that the tables of ports have, without the states that are not worth it if they would be too many."""
-        many = self._many_mixed(goal)
-        entries = many * self.bounds.values.size
-        if self.leaks or entries > MOST_MIXED:
-            entries = many * self.bounds.worthwhile() * (LEAK_SPREADS if self.leaks else 1)
-        return entries
-
-    def _many_mixed(self, goal: Goal) -> int:
-        """How many tables of ports mixed there are; where all else waits, two ports together say no more."""
-        return many_mixed(self.ports, counts_energy(goal), energy_only=self.leaks, pairs=self.waits is None)
+    def _port_tables(self, goal: Goal) -> PortTables:
+        """The most tables of ports that fit; two ports together say no more where all else waits."""
+        most = LEAK_SPREADS if self.leaks else self.spreads
+        for spreads in sorted({min(each, most) for each in (1, SPREADS, most)}, reverse=True):
+            for pairs in (True, False)[self.leaks or self.waits is not None :]:
+                many = many_mixed(self.ports, counts_energy(goal), energy_only=self.leaks, pairs=pairs)
+                entries = many * self.bounds.values.size * spreads // self.spreads
+                if self.leaks or entries > MOST_MIXED:
+                    entries = many * self.bounds.worthwhile() * spreads // self.spreads
+                tables = PortTables(many, entries, spreads, pairs)
+                if entries <= MOST_MIXED:
+                    return tables
+        return tables
 
     def _copy_of(self, total: Incumbents) -> Incumbents:
         """An empty tally with what was found so far, for one piece of a round."""
