@@ -671,11 +671,13 @@ class Solver:
             while first < len(begin) and not stop:
                 last = min(first + size, len(begin))
                 pieces = 1 if first == 0 else PIECES
-                coarse, left = self._coarse_nodes(goal), (self.most_nodes - int(total.tally[0])) // pieces
-                self.stop[1], why = min((coarse, FINER), (left, "nodes"))
+                coarse = self._coarse_nodes(goal)
+                left, why = min((coarse, FINER), (self.most_nodes, "nodes"))
+                left -= int(total.tally[0])
+                self.stop[1] = left // pieces
                 if deadline is not None and time.monotonic() > deadline:
                     why = "timeout"
-                if total.tally[0] > coarse or left <= 0 or why == "timeout":
+                if left <= 0 or why == "timeout":
                     stop = why
                     break
                 parts = [self._copy_of(total) for _ in range(pieces)]
@@ -728,8 +730,9 @@ class Solver:
     def _port_tables(self, goal: Goal) -> PortTables:
         """The most tables of ports that fit; two ports together say no more where all else waits."""
         most = LEAK_SPREADS if self.leaks else self.spreads
-        for spreads in sorted({min(each, most) for each in (1, SPREADS, most)}, reverse=True):
-            for pairs in (True, False)[self.leaks or self.waits is not None :]:
+        ways = sorted({min(each, most) for each in (1, SPREADS, most)}, reverse=True)
+        for pairs in (True, False)[self.leaks or self.waits is not None :]:
+            for spreads in ways:
                 many = many_mixed(self.ports, counts_energy(goal), energy_only=self.leaks, pairs=pairs)
                 entries = many * self.bounds.values.size * spreads // self.spreads
                 if self.leaks or entries > MOST_MIXED:
