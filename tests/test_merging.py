@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -75,6 +76,20 @@ def test_merged__leaves_what_constraints_name_or_remainders_tell_apart() -> None
     constraint = {"level": "BUF", "temporal": {"factors": ["B=2"]}}
     asked = load_constraints({"constraints": {"levels": [constraint]}}, encoded.architecture, encoded.einsum)
     for space in (MapSpace(encoded, asked), MapSpace(encoded, imperfect=frozenset({"H"}))):
+        assert merged(space) is space
+
+
+@pytest.mark.parametrize("without", ["", "dma", "instruction"])
+def test_merged__leaves_what_engines_and_instructions_move_row_by_row(without: str) -> None:
+    gemmini = load_architecture("gemmini")
+    levels = gemmini.levels
+    if without == "dma":
+        levels = tuple(replace(level, dma=None) for level in levels)
+    elif without:
+        array = [level.systolic and replace(level.systolic, instruction=None) for level in levels]
+        levels = tuple(replace(level, systolic=each) for level, each in zip(levels, array, strict=True))
+    for name in ("attention", "1x1"):
+        space = MapSpace(encode(replace(gemmini, levels=levels), _layer(name)))
         assert merged(space) is space
 
 

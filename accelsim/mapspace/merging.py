@@ -15,7 +15,8 @@ def merged(space: MapSpace) -> MapSpace:
     """The space in which dimensions that move the same tensors, each in a rank of its own, are one dimension.
 
     It has the name of the first of them. `split` leads back. The space itself where there are none, or where loops over
-    each of them can differ: with constraints on loops, remainders, padding, zeros or links between neighbours.
+    each of them can differ: with constraints on loops, remainders, padding, zeros, links between neighbours, or engines
+    and instructions that move tiles row by row.
     """
     einsum, groups = space.encoded.einsum, _alike(space)
     if not groups:
@@ -36,11 +37,12 @@ def merged(space: MapSpace) -> MapSpace:
 
 def _alike(space: MapSpace) -> dict[str, tuple[str, ...]]:
     """Groups of dimensions that can be one, by their first."""
-    einsum, c = space.encoded.einsum, space.encoded.constants
+    einsum, machine, c = space.encoded.einsum, space.encoded.architecture, space.encoded.constants
     asked = (replace(each, keep=frozenset(), bypass=frozenset()) for each in space.constraints.levels)
     tied = any(each != LevelConstraint(each.level, layers=each.layers) for each in asked)
     tied |= bool(space.imperfect or einsum.unpadded or c.links.any() or c.hop.any())
-    tied |= bool((c.stationary & c.windowed).any())
+    tied |= bool((c.stationary & c.windowed).any() or c.dma.size)
+    tied |= any(level.systolic is not None and level.systolic.instruction is not None for level in machine.levels)
     if tied or any(tensor.density for tensor in einsum.tensors):
         return {}
     alike: dict[object, list[str]] = {}
