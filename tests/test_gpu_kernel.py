@@ -14,7 +14,7 @@ from accelsim.cli import main as cli
 from accelsim.gpu import LIBRARIES, PASSES
 from accelsim.gpu.calibration import mode_of
 from accelsim.gpu.catalogue import load_gpu
-from accelsim.gpu.constants import COMMON, board_power_w, clock_under_power_limit
+from accelsim.gpu.constants import COMMON, board_power_w, clock_under_power_limit, sustained_hz
 from accelsim.gpu.gemm import Gemms, Setup, time_gemms
 from accelsim.gpu.kernel import best_kernels, time_operators
 from accelsim.gpu.network import gemms_of, product_of, turned
@@ -43,6 +43,10 @@ def test_best_kernels__the_account_is_right():
     assert found.flops == 2 * 4000 * 3000 * 2000
     assert found.low_us is found.high_us is None
     assert found.energy_j == pytest.approx(found.power_w * found.time_us * 1e-6)
+    assert found.power_w == 700
+    assert found.sustained_us == pytest.approx(found.time_us * H100.tensor_hz / found.sustained_hz)
+    assert found.sustained_us > found.time_us
+    assert kernel(1, 64, 64).sustained_us is None
     assert all(time_us >= found.time_us for _, time_us in found.others)
 
 
@@ -69,6 +73,12 @@ def test_board_power__by_hand():
     assert watts(10.0, l2_bytes=2e6) == pytest.approx(60 + 0.9 * 98.8 + 61.0)
     assert watts(1.0) == 400
     assert watts(10.0, "int8") == pytest.approx(60 + 0.9 * 98.8 + 50 * 2**-0.68 + 8.64)
+    free_w = 400 - 60 - 98.8 * 0.9
+    assert sustained_hz(gpu, "fp16", constants, 0.0, 0.0, 10.0, free_w * 1e7 / 23.6 * 0.99) == 1.41e9
+    four_times = sustained_hz(gpu, "fp16", constants, 0.0, 0.0, 10.0, 4 * free_w * 1e7 / 23.6)
+    assert four_times == pytest.approx(1.41e9 * 0.25 ** (1 / 2.5), rel=1e-3)  # 2.5: energy by 1.5, and longer by 1
+    from_dram = sustained_hz(gpu, "fp16", constants, 0.0, 4 * free_w * 1e7 / 62.8, 10.0, 0.0)
+    assert from_dram == pytest.approx(1.41e9 / 4, rel=2e-3)
     assert clock_under_power_limit(gpu, "fp16", constants) == 1.0
     busy = clock_under_power_limit(gpu, "fp16", replace(constants, pj_per_flop=2.0))
     assert busy == pytest.approx(340 / (108 * 2048 * 1.41e9 * 2e-12))

@@ -280,3 +280,25 @@ def test_board_power__of_a_measured_board(name, rows, least_us, most):
     assert len(errors) == rows
     assert np.median(errors) < 0.03
     assert np.quantile(errors, 0.9) < most
+
+
+@pytest.mark.parametrize(("board", "rows", "most", "burst"), [("h100", 30, 0.08, 0.12), ("h200", 28, 0.095, 0.18)])
+def test_sustained__products_of_a_measured_board_at_its_limit(board, rows, most, burst):
+    """Time of products that repeat for seconds at the power limit: half as far off (median) as that of bursts."""
+    sustained, short, gpu = [], [], load_gpu(board)
+    with (MEASURED / f"{board}_sxm_power.csv").open(newline="") as file:
+        for row in csv.DictReader(file):
+            number_format = format_of(row["dtype"])
+            if row["what"] != "gemm" or row["data"] != "randn" or number_format == "int8":
+                continue
+            if float(row["power_w"]) < 0.95 * gpu.tdp_w:
+                continue
+            mode = mode_of(gpu, number_format, None if number_format == "fp32" else SHIPPED)
+            sizes = (int(row[size]) for size in "MNK")
+            (kernel,) = best_kernels(gpu, [""], Gemms.of(*sizes), number_format, mode)
+            measured_us = float(row["time_us"])
+            short.append(abs(kernel.time_us / measured_us - 1))
+            sustained.append(abs((kernel.sustained_us or kernel.time_us) / measured_us - 1))
+    assert len(short) == rows
+    assert np.median(sustained) < most
+    assert np.median(short) > burst

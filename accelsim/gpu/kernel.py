@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from accelsim.gpu import LIBRARIES
 from accelsim.gpu.calibration import Mode, mode_of
 from accelsim.gpu.catalogue import BYTES, Gpu, without_tensor_cores
-from accelsim.gpu.constants import SPLITS, Floats, KernelConstants, TileSet, board_power_w, tile_set
+from accelsim.gpu.constants import SPLITS, Floats, KernelConstants, TileSet, board_power_w, sustained_hz, tile_set
 from accelsim.gpu.gemm import USUAL, Gemms, Setup, Times, result_bytes, time_gemms
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.units import listed, near_miss
@@ -55,6 +55,8 @@ class Kernel:
         Wanted operations; traffic; and bytes of all tensors, each once.
     power_w : float
         Of the board while the kernel repeats.
+    sustained_hz, sustained_us : float or None
+        Clock and time of a matrix product that repeats for seconds, where the power limit then holds them back.
     tilings : int
         How many were compared: the whole space.
     others : tuple of (str, float)
@@ -92,6 +94,8 @@ class Kernel:
     tilings: int
     others: tuple[tuple[str, float], ...] = ()
     tensor_cores: bool = True
+    sustained_hz: float | None = None
+    sustained_us: float | None = None
 
     @property
     def tflops(self) -> float:
@@ -222,7 +226,10 @@ def _kernel(
         bottleneck = "launch and latency" if added > parts[longest] else _NAMES[longest]
     dram_bytes, l2_bytes = float(times.dram_bytes[i]), float(times.l2_bytes[i])
     low, high = mode.interval or (None, None)
-    power_w = board_power_w(gpu, number_format, mode.constants, padded, dram_bytes, time_us, l2_bytes)
+    costs = padded, dram_bytes, time_us, l2_bytes
+    power_w = board_power_w(gpu, number_format, mode.constants, *costs)
+    clock_hz = sustained_hz(gpu, number_format, mode.constants, *costs)
+    longer = gpu.clock_hz(number_format) / clock_hz
     return Kernel(
         name=name,
         gpu=gpu.name,
@@ -253,6 +260,8 @@ def _kernel(
         dram_bytes=dram_bytes,
         power_w=power_w,
         tensor_cores=number_format in gpu.mma,
+        sustained_hz=clock_hz if longer > 1 else None,
+        sustained_us=time_us * longer if longer > 1 else None,
     )
 
 

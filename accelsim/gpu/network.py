@@ -132,6 +132,7 @@ def turned(gpu: Gpu, kernel: Kernel, einsum: Einsum, mode: Mode) -> Kernel:
         parts_us={**kernel.parts_us, "turn": time_us},
         others=tuple((name, other_us + time_us) for name, other_us in kernel.others),
         dram_bytes=kernel.dram_bytes + moved,
+        sustained_us=None if kernel.sustained_us is None else kernel.sustained_us + time_us,
         power_w=(kernel.power_w * kernel.time_us + power_w * time_us) / (kernel.time_us + time_us),
     )
 

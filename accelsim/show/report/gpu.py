@@ -195,6 +195,10 @@ def kernel_report(kernel: Kernel, *, quiet: bool = False) -> Iterator[Piece]:
         "energy": f"{format_si(kernel.energy_j, 'J')} at {kernel.power_w:.0f} W of board power",
         "bottleneck": kernel.bottleneck,
     }
+    if kernel.sustained_us is not None and kernel.sustained_hz is not None:
+        energy = format_si(kernel.power_w * kernel.sustained_us * 1e-6, "J")
+        clock = format_si(kernel.sustained_hz, "Hz")
+        lines["sustained"] = f"{_us(kernel.sustained_us)} at {clock} and {energy}, where it repeats for seconds"
     yield from facts(lines, 11)
     if quiet:
         return
