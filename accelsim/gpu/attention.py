@@ -19,7 +19,6 @@ from accelsim.gpu.catalogue import BYTES, Gpu, no_format, number_format, wide_fo
 from accelsim.gpu.constants import Floats
 from accelsim.gpu.fitted import (
     CLOCK,
-    Constant,
     Constants,
     KernelTimes,
     Names,
@@ -146,24 +145,6 @@ def _names(*choices: tuple[str, ...]) -> Names:
     return np.array([" ".join(filter(None, each)) for each in itertools.product(*choices)])
 
 
-_PREFILL = {
-    "launch_us": Constant(6.0, 0.5, 60.0, "launches, and what no size changes; at 1.7 GHz, as all that is fixed here"),
-    "math": Constant(0.7, 0.05, 1.5, "share of the BF16 peak"),
-    "exponential": Constant(1.0, 0.01, 8.0, "cost of an exponential, of what the special function units take"),
-    "shown": Constant(0.1, 0.005, 1.0, "share of products or exponentials that the longer of the two does not hide"),
-    "step_us": Constant(0.1, 0.001, 5.0, "least time of a step of 128 keys"),
-    "tile_us": Constant(1.0, 0.01, 20.0, "start and end of a tile"),
-    "imbalance": Constant(1.0, 0.01, 3.0, "tiles that SMs wait for each other at the end"),
-    "fp8_math": Constant(0.8, 0.2, 3.0, "time of products in FP8, of that in BF16"),
-    "fp8_cache": Constant(1.0, 0.2, 3.0, "the same where only the cache is in FP8"),
-    "fp8_mma": Constant(1.0, 0.3, 3.0, "the same of both where operands come from registers, which hold V transposed"),
-    "cache_passes": Constant(1.5, 0.5, 20.0, "how often K and V are moved: read, written to the cache, converted"),
-    "memory": Constant(0.5, 0.1, 1.5, "share of the bandwidth of DRAM"),
-    "sm_bytes": Constant(10.0, 0.5, 100.0, "bytes that an SM moves in a cycle where they are in L2"),
-    "residency": Constant(1.0, 0.05, 5.0, "share of L2 that data of the run before may fill"),
-}
-
-
 def _prefill_parts(gpu: Gpu, shapes: Shapes, constants: Constants) -> Parts:
     """Tiles over SMs, the longest last; then the passes over Q, K, V and the result."""
     tokens, cycles = shapes["tokens"], gpu.boost_hz * 1e-6
@@ -201,24 +182,6 @@ def _prefill_variant(shapes: Shapes) -> Names:
     narrow = np.where(shapes["query_bytes"] < 2, 2, (shapes["cache_bytes"] < 2) * 1)
     names: Names = _PREFILL_NAMES[2 * narrow + (shapes["window"] > 0)]
     return names
-
-
-_DECODE = {
-    "launch_us": Constant(6.0, 0.5, 60.0, "launches, and what no size changes; at 1.7 GHz, as all that is fixed here"),
-    "fp8_us": Constant(1.0, 0.05, 30.0, "what an FP8 cache adds to them"),
-    "split_us": Constant(2.0, 0.05, 30.0, "adding up parts of the keys, where they are split"),
-    "block_us": Constant(1.0, 0.01, 20.0, "start and end of a block"),
-    "head_us": Constant(0.02, 0.0005, 5.0, "of each query head that an SM has"),
-    "math": Constant(0.3, 0.003, 2.0, "share of the BF16 peak"),
-    "smem": Constant(1.5, 0.05, 10.0, "cycles of shared memory for operands in registers, of those at 128 B a cycle"),
-    "part_keys": Constant(256.0, 16.0, 1e6, "fewest keys of a part"),
-    "imbalance": Constant(0.5, 0.01, 1.0, "share of the last round's idle SMs that counts"),
-    "own_reads": Constant(0.05, 0.001, 1.0, "how far query heads read K and V themselves: many, or with a window"),
-    "dram_reads": Constant(0.3, 0.01, 1.0, "share of these reads that L2 does not serve"),
-    "memory": Constant(0.8, 0.2, 1.05, "share of the bandwidth of DRAM"),
-    "l2": Constant(0.5, 0.02, 3.0, "share of the bandwidth of L2"),
-    "residency": Constant(1.0, 0.05, 5.0, "share of L2 that data of the run before may fill"),
-}
 
 
 def _decode_parts(gpu: Gpu, shapes: Shapes, constants: Constants) -> Parts:
@@ -271,11 +234,10 @@ def _decode_variant(shapes: Shapes) -> Names:
 
 
 _kind = partial(OperatorKind, least=_least, path=operand_path, compulsory=True)
-PREFILL = _kind("attention prefill", _PREFILL, _prefill_parts, variant=_prefill_variant)
-DECODE = _kind("attention decode", _DECODE, _decode_parts, variant=_decode_variant)
-MLA_PREFILL = _kind("latent attention prefill", _PREFILL, _prefill_parts, variant=_prefill_variant)
-_LATENT_DECODE = _DECODE | {"math": Constant(0.8, 0.003, 2.0, _DECODE["math"].meaning)}
-MLA_DECODE = _kind("latent attention decode", _LATENT_DECODE, _decode_parts, variant=_decode_variant)
+PREFILL = _kind("attention prefill", _prefill_parts, variant=_prefill_variant)
+DECODE = _kind("attention decode", _decode_parts, variant=_decode_variant)
+MLA_PREFILL = _kind("latent attention prefill", _prefill_parts, variant=_prefill_variant)
+MLA_DECODE = _kind("latent attention decode", _decode_parts, variant=_decode_variant)
 LATENT, ROTARY, HEAD = 512, 64, 128
 """Words of DeepSeek's latent vector, of the part of a key with its position, and of a head without it (DeepSeek-V2)."""
 _LEAST = {

@@ -17,7 +17,6 @@ from accelsim.gpu.catalogue import Gpu
 from accelsim.gpu.constants import Floats
 from accelsim.gpu.fitted import (
     CLOCK,
-    Constant,
     Constants,
     KernelTimes,
     Names,
@@ -71,29 +70,6 @@ def sent_of(shapes: Shapes) -> tuple[Floats, Floats]:
     return steps, turns * (gpus - 1) / gpus * shapes["bytes"]
 
 
-_RING = {
-    "launch_us": Constant(5.0, 0.5, 60.0, "a message of a byte, without its steps; at 1.7 GHz"),
-    "hop_us": Constant(1.0, 0.05, 10.0, "a step, flags written with the data (LL and LL128 of NCCL)"),
-    "flagged": Constant(0.2, 0.01, 1.0, "share of the link that such data has"),
-    "simple_us": Constant(8.0, 0.3, 100.0, "what the simple protocol takes longer to begin"),
-    "simple_hop_us": Constant(1.0, 0.02, 20.0, "and in each step"),
-    "simple": Constant(0.8, 0.2, 1.2, "share of the link that its data has"),
-    "copies": Constant(0.3, 0.05, 5.0, "share of DRAM's bandwidth at which the message is copied meanwhile"),
-    "in_switch_us": Constant(50.0, 5.0, 300.0, "what it takes longer to begin where NVSwitch adds up"),
-    "in_switch": Constant(0.7, 0.3, 1.5, "share of the link that its data then has"),
-    "pcie": Constant(0.6, 0.05, 1.2, "share of 16 lanes that two GPUs have without NVLink"),
-    "pcie_shared": Constant(1.0, 0.05, 3.0, "power of the GPUs' number by which it falls"),
-}
-_ONE_SHOT = {
-    "floor_us": Constant(3.0, 0.3, 200.0, "least time, as of a launch without a CUDA graph"),
-    **_RING,
-    "launch_us": Constant(5.0, 0.5, 60.0, "a message of a byte, without its steps"),
-    "one_shot": Constant(0.4, 0.02, 1.2, "share of the link where each GPU reads all others' data"),
-    "two_shot": Constant(0.4, 0.02, 1.2, "share of it where each adds up a part, which the others then read"),
-    "two_shot_us": Constant(1.0, 0.05, 20.0, "what the second phase takes beside its data"),
-}
-
-
 def _ring(gpu: Gpu, shapes: Shapes, constants: Constants) -> tuple[Floats, Floats, Floats]:
     """Steps and data of the fastest of flagged, simple, and, from Hopper on, in the switch; and the link's rate."""
     gpus, size = shapes["gpus"], shapes["bytes"]
@@ -144,8 +120,8 @@ def _variant(shapes: Shapes) -> Names:
     return np.array(OPERATIONS)[shapes["operation"].astype(np.int64)]
 
 
-NCCL = OperatorKind("NCCL", _RING, _nccl_parts, _least, _variant, link_of)
-ONE_SHOT = OperatorKind("one-shot all-reduce", _ONE_SHOT, _one_shot_parts, _least, one_variant, link_of)
+NCCL = OperatorKind("NCCL", _nccl_parts, _least, _variant, link_of)
+ONE_SHOT = OperatorKind("one-shot all-reduce", _one_shot_parts, _least, one_variant, link_of)
 
 
 def collective_shapes(operation: Any, gpus: Any, size_bytes: Any, word_bytes: Any = 2.0) -> dict[str, Floats]:

@@ -4,7 +4,8 @@ Constants are fitted for all stacks together, for each library whose kernels sev
 stack, for each stack on GPUs of one path (`operand_path`, `link_of`), and on each family of GPUs, each near the ones
 before it, so that few rows move little. A GPU that was not measured has the constants of its family, or else of the
 stack on GPUs of its path, on all GPUs, or else of the library, or of all. `kernels.json` holds them with the tables
-that they were fitted to; `benchmarks/gpu/fit_kernels.py` writes it. Arrays: P = kernels. Times are in us.
+that they were fitted to; `benchmarks/gpu/fit_kernels.py` writes it. `kernel_constants.yaml` says what each is and where
+its fit begins. Arrays: P = kernels. Times are in us.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import yaml
 from numpy.typing import NDArray
 
 from accelsim.gpu.calibration import fit_positive
@@ -34,14 +36,12 @@ LARGEST = 2.0**40
 """Largest size of a kernel, such as the bytes of a message."""
 
 
-@dataclass(frozen=True, slots=True)
-class Constant:
-    """Where the fit of a constant begins, its range, and what it says."""
+class Constant(NamedTuple):
+    """Where the fit of a constant begins, and its range."""
 
     start: float
     low: float
     high: float
-    meaning: str
 
 
 def operand_path(gpu: Gpu) -> str:
@@ -69,7 +69,6 @@ class OperatorKind:
 
     Attributes
     ----------
-    constants : dict of str to Constant
     parts : callable
         Time of kernels on a GPU by its sizes and the constants.
     least : callable
@@ -84,12 +83,16 @@ class OperatorKind:
     """
 
     name: str
-    constants: Mapping[str, Constant]
     parts: Callable[[Gpu, Shapes, Constants], Parts]
     least: Callable[[Gpu, Shapes], tuple[Floats, Floats]]
     variant: Callable[[Shapes], Names]
     path: Callable[[Gpu], str] = one_path
     compulsory: bool = False
+
+    @property
+    def constants(self) -> dict[str, Constant]:
+        """What its time is fitted by; all rooflines have the same."""
+        return {name: Constant(*each) for name, each in _declared()[self.name.rpartition(", ")[2]].items()}
 
 
 CLOCK = 1.7e9
@@ -126,12 +129,7 @@ def roofline_of(kind: OperatorKind) -> OperatorKind:
         longest = np.maximum(operations / constants["math"], moved / constants["memory"])
         return {"launch": np.full_like(longest, constants["launch_us"]), "roofline": longest}
 
-    constants = {
-        "launch_us": Constant(5.0, 0.3, 100.0, "of any kernel"),
-        "math": Constant(0.5, 0.003, 1.5, "share of the peak of the data sheet"),
-        "memory": Constant(0.7, 0.01, 1.5, "share of the bandwidth of the data sheet"),
-    }
-    return OperatorKind(f"{kind.name}, roofline", constants, parts, kind.least, kind.variant, kind.path)
+    return OperatorKind(f"{kind.name}, roofline", parts, kind.least, kind.variant, kind.path)
 
 
 def family(gpu: Gpu) -> str:
@@ -429,6 +427,13 @@ def _fit(kind: OperatorKind, rows: Rows, prior: Constants, prior_weight: float) 
 
 
 FILE = Path(__file__).with_name("kernels.json")
+
+
+@cache
+def _declared() -> Mapping[str, Mapping[str, Sequence[float]]]:
+    kinds: Mapping[str, Mapping[str, Sequence[float]]]
+    kinds = yaml.safe_load(FILE.with_name("kernel_constants.yaml").read_text(encoding="utf-8"))
+    return kinds
 
 
 @cache

@@ -18,7 +18,6 @@ from accelsim.gpu.catalogue import Gpu
 from accelsim.gpu.constants import COMMON, Floats, compute_class
 from accelsim.gpu.fitted import (
     CLOCK,
-    Constant,
     Constants,
     Names,
     OperatorKind,
@@ -116,14 +115,6 @@ def _variant(shapes: Shapes) -> Names:
     return np.array([one.name for one in PRECISIONS])[shapes["precision"].astype(np.int64)]
 
 
-_PRODUCT = {
-    "floor_us": Constant(3.0, 0.3, 500.0, "least time, as of launches without a CUDA graph"),
-    "launch_us": Constant(6.0, 0.5, 60.0, "launches, and what no size changes; at 1.7 GHz"),
-    "product": Constant(1.0, 0.2, 4.0, "time of the product, of what the model of tilings says"),
-    "quantise": Constant(0.5, 0.01, 30.0, "time of quantising the inputs, of moving them through DRAM"),
-}
-
-
 def _product_parts(gpu: Gpu, shapes: Shapes, constants: Constants) -> Parts:
     """A launch, the product with its own tiling, and before it the inputs read in 16 bit and written in fewer."""
     _, inputs, _ = _by_precision(gpu, shapes)
@@ -140,14 +131,6 @@ def _product_least(gpu: Gpu, shapes: Shapes) -> tuple[Floats, Floats]:
     m, n, k = shapes["m"], shapes["n"], shapes["k"]
     moved = n * k * weights + m * k * inputs + m * n * _RESULT
     return 2 * m * n * k / peak, moved / (gpu.dram_bytes_per_s * 1e-6)
-
-
-_PASS = {
-    "launch_us": Constant(2.0, 0.1, 60.0, "launches, and what no size changes; at 1.7 GHz"),
-    "memory": Constant(0.7, 0.02, 1.5, "share of the bandwidth of DRAM"),
-    "sm_bytes": Constant(20.0, 0.2, 100.0, "bytes that an SM moves in a cycle"),
-    "residency": Constant(1.0, 0.05, 10.0, "share of L2 that data of the run before may fill"),
-}
 
 
 def _pass_parts(gpu: Gpu, shapes: Shapes, constants: Constants) -> Parts:
@@ -191,20 +174,6 @@ def loads_of(shapes: Shapes) -> tuple[Floats, Floats, Floats]:
     fullest = drawn((1 - 0.5 / experts)[:, None])[:, 0] * (mean / average)
     loads = np.where(crowded[:, None], np.minimum(some, tokens[:, None]), mean[:, None])
     return loads, np.where(crowded, np.minimum(fullest, tokens), mean), mean
-
-
-_EXPERTS = {
-    "launch_us": Constant(15.0, 0.5, 200.0, "launches, and what no size changes; at 1.7 GHz"),
-    "expert_us": Constant(0.02, 0.001, 5.0, "of each expert of the rank; at 1.7 GHz"),
-    "math": Constant(0.6, 0.02, 1.5, "share of the peak"),
-    "memory": Constant(0.7, 0.1, 1.3, "share of the bandwidth of DRAM at which weights are read"),
-    "moves": Constant(1.5, 0.05, 30.0, "how often activations are moved, of once through DRAM"),
-    "tile_us": Constant(0.5, 0.01, 10.0, "start and end of a tile"),
-    "loads": Constant(0.7, 0.05, 5.0, "time of an SM's loads, of what its port takes"),
-    "residency": Constant(1.0, 0.05, 5.0, "share of L2 that weights of the run before may fill"),
-    "fullest": Constant(0.3, 0.01, 1.0, "share of the fullest expert's excess that its rank has"),
-    "crowding": Constant(0.1, 0.001, 1.2, "power of the ranks by which a rank was given more than its share of tokens"),
-}
 
 
 def _experts_parts(gpu: Gpu, shapes: Shapes, constants: Constants) -> Parts:
@@ -258,10 +227,10 @@ def _experts_least(gpu: Gpu, shapes: Shapes) -> tuple[Floats, Floats]:
     return 2 * rows * words / peak, moved / (gpu.dram_bytes_per_s * 1e-6)
 
 
-PRODUCT = OperatorKind("narrow products", _PRODUCT, _product_parts, _product_least, _variant)
-SCALES = OperatorKind("finding scales", _PASS, _pass_parts, _pass_least, one_variant)
-SCALING = OperatorKind("scaling", _PASS, _pass_parts, _pass_least, one_variant)
-EXPERTS = OperatorKind("experts", _EXPERTS, _experts_parts, _experts_least, _variant)
+PRODUCT = OperatorKind("narrow products", _product_parts, _product_least, _variant)
+SCALES = OperatorKind("finding scales", _pass_parts, _pass_least, one_variant)
+SCALING = OperatorKind("scaling", _pass_parts, _pass_least, one_variant)
+EXPERTS = OperatorKind("experts", _experts_parts, _experts_least, _variant)
 
 
 def _indices(names: str | Sequence[str]) -> list[int]:

@@ -179,7 +179,7 @@ def _baselines(gpu: Gpu, measured: MeasuredGemms, tables: Sequence[tuple[Gpu, Me
     if find_spec("scipy") is None:
         return {}
     name = measured.number_format
-    kind = OperatorKind("products", {}, lambda *_: {}, partial(_least, name), one_variant)
+    kind = OperatorKind("products", lambda *_: {}, partial(_least, name), one_variant)
     own = _rows_of(gpu, measured)
     others = [_rows_of(*each) for each in tables if each[1].number_format == name and family(each[0]) != family(gpu)]
     tested, found = own.take(own.held), dict[str, Floats]()
