@@ -372,6 +372,36 @@ def test_finer_tables__that_come_in_between_lose_no_mapping(nodes, monkeypatch):
     assert stopped > 10
 
 
+def test_tables_of_ports__are_fewer_where_they_would_be_too_many(monkeypatch):
+    """First they tell fewer classes of spread apart, then there are none of two ports; the best stays the best."""
+    monkeypatch.setattr(solve, "NODES_AN_ENTRY", -1.0)
+    monkeypatch.setattr(solve, "SMALL", 0)
+    mix, made = Solver._mix_ports, []
+
+    def noted(solver, goal, *arguments):
+        plenty = solver._port_tables(goal)
+        for most in (plenty.entries, plenty.entries - 1, plenty.entries // 4, plenty.entries // 12):
+            monkeypatch.setattr(solve, "MOST_MIXED", most)
+            some = solver._port_tables(goal)
+            made.append((some.spreads, some.pairs, some.entries <= most))
+        monkeypatch.setattr(solve, "MOST_MIXED", plenty.entries // 4)
+        fits = solver._port_tables(goal).entries <= plenty.entries // 4
+        return fits and mix(solver, goal, *arguments)
+
+    monkeypatch.setattr(Solver, "_mix_ports", noted)
+    for seed in range(FIRST, FIRST + 60):
+        case = problem(seed)
+        known = truth(*case, MOST)
+        if known is None or not known.valid:
+            continue
+        space = MapSpace(encode(case[0], case[1]), case[2])
+        for power in ((0.0, 1.0), (1.0, 1.0)):
+            found = Solver(space, cycles=True).search(objective=product(*power)).found
+            assert same(float(found.value[0]), known.best(*power)), (seed, power)
+            monkeypatch.setattr(solve, "MOST_MIXED", 50_000_000)
+    assert {(solve.MORE_SPREADS, True, True), (solve.SPREADS, True, True), (1, True, True), (1, False, True)} <= {*made}
+
+
 def test_tables__charge_sums_of_parts_their_width(monkeypatch):
     """Where networks split a reduction, all sums are wide, also those that each instance takes in but once.
 

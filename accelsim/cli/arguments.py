@@ -370,7 +370,7 @@ def _add_validate(made: argparse.ArgumentParser) -> None:
     about = "timeloop, scalesim: their records; gemmini, tileflow: cycles of RTL; else: times of kernels"
     choices = ("timeloop", "scalesim", "gemmini", "tileflow", "gemm", *KERNELS)
     add(made, "WHAT", about, choices=choices)
-    add(made, "paths", "files of records instead of the usual ones; of timeloop folders, too", nargs="*", metavar="PATH")
+    add(made, "paths", "files of records instead of the usual ones; timeloop: or folders", nargs="*", metavar="PATH")
     add(made, "--every", "print every figure, however many there are")
     about = "gemmini: our best mapping of each tuned layer too, searched for SECONDS each"
     add(made, "--best SECONDS", about, cli.seconds)
