@@ -25,6 +25,7 @@ from accelsim.model.sparsity.result import (
     SparseTensor,
 )
 from accelsim.model.sparsity.savings import (
+    PLAIN,
     Odds,
     Packed,
     Saved,
@@ -128,15 +129,11 @@ class _Sparse:
             violations=tuple(self._violations(tensors)),
         )
 
-    def _form(self, node: int, name: str) -> Format | None:
-        return self.forms.get((node, name))
+    def _form(self, node: int | None, name: str) -> Format:
+        return PLAIN if node is None else self.forms.get((node, name), PLAIN)
 
     def _parent(self, node: int, tensor: Tensor) -> int | None:
         return self.nest.keeper(node - 1, tensor) if node else None
-
-    def _located(self, node: int | None, name: str) -> bool:
-        form = None if node is None else self._form(node, name)
-        return form is not None and form.located
 
     # ---- what is stored ----
 
@@ -144,8 +141,10 @@ class _Sparse:
         """Probability that an instance holds a tile, expected words of one that are not zero, and its metadata."""
         tensor = self.tensors[name]
         occupancy = self.odds.of(tensor, self.nest.box(node, tensor))
-        skipped = self._located(self._parent(node, tensor), name)
-        skipped = skipped and (self.whole or self._located(node, name))  # Sparseloop: a dense level holds no empty tile
+        skipped = self._form(self._parent(node, tensor), name).located
+        skipped = skipped and (
+            self.whole or self._form(node, name).located
+        )  # Sparseloop: a dense level holds no empty tile
         held = 1.0 - occupancy.empty if skipped else 1.0
         held = held or 1.0
         return held, occupancy.mean / held, self._metadata(node, name, held)
@@ -203,15 +202,15 @@ class _Sparse:
 
     def _spatial(self) -> dict[tuple[int, str], float]:
         """Share of the instances of each level (`depth`: compute units) that work for a tensor on average."""
+        self.skips: dict[tuple[int, str], float] = {}
         if not any(each.kind == "spatial_skipping" for level in self.machine.levels for each in own(level).savings):
             return {}
-        self.skips: dict[tuple[int, str], float] = {}
         found: dict[tuple[int, str], float] = {}
         for tensor in self.einsum.tensors:
             share = 1.0
             for node, level in enumerate(self.machine.levels):
                 here: float | None = None
-                if self._located(self.nest.keeper(node, tensor), tensor.name):
+                if self._form(self.nest.keeper(node, tensor), tensor.name).located:
                     here = spatial_share(self.odds, self.nest, tensor, node)
                 for saving in own(level).savings:
                     for target, leaders in self._choices(saving.choices):
@@ -225,7 +224,7 @@ class _Sparse:
     def _skipped(self, node: int, target: Tensor, leaders: Iterable[Tensor]) -> float:
         share = 1.0
         for leader in leaders:
-            if self._located(self.nest.keeper(node, leader), leader.name):
+            if self._form(self.nest.keeper(node, leader), leader.name).located:
                 here = spatial_share(self.odds, self.nest, leader, node, target)
                 share *= 1.0 if here is None else here
         return share
@@ -244,17 +243,18 @@ class _Sparse:
         for outer in range(node - 1, -1, -1):
             if (outer, name) in self.saved:
                 return self.saved[outer, name].share
-            if (outer, name) in getattr(self, "skips", {}) and self.nest.keeper(outer, tensor) != node:
+            if (outer, name) in self.skips and self.nest.keeper(outer, tensor) != node:
                 return 1.0 - self.skips[outer, name]
         return 0.0
 
     def _tensor(self, node: int, name: str) -> SparseTensor:
         level, tensor, one = self.machine.levels[node], self.tensors[name], self.at[node, name]
+        form, zeros = self._form(node, name), own(level)
         held, mean, units = self.stored[node, name]
         used = self._used(node, one)
         dense = {"read": one.total_reads / used, "fill": one.total_fills / used, "update": one.total_updates / used}
         left = dict(dense)
-        if self._located(node, name):
+        if form.located:
             for action in ACTIONS:
                 left[action] -= self._part(left[action], 1.0 - mean / one.tile_words)
         outside = self._outer(node, name)
@@ -263,7 +263,6 @@ class _Sparse:
         for (at, other), each in self.packed.items():
             if at == node and other != name:  # asked for once in each pass of the other
                 left["read"] -= self._part(left["read"], 1.0 - each.passes)
-        form, zeros = self._form(node, name), own(level)
         rounds = {action: dense[action] / one.tile_words for action in ACTIONS}
         moved = {action: [self._units(unit.scaled(rounds[action]), outside) for unit in units] for action in ACTIONS}
         words: Counts = {("actual", action): left[action] for action in ACTIONS}
@@ -276,10 +275,11 @@ class _Sparse:
                 words[kind, action], words["actual", action] = out, left[action] - out
             child = self.nest.child(node, tensor)
             below = self._form(child, name) if child < self.nest.depth else form
-            ranks = len(below.ranks) if below else 0
             for action in ("read", "update"):
                 out_units = [
-                    RankUnits(self._part(u.metadata, share), self._part(u.payload, share)) if r < ranks else _NOTHING
+                    RankUnits(self._part(u.metadata, share), self._part(u.payload, share))
+                    if r < len(below.ranks)
+                    else _NOTHING
                     for r, u in enumerate(moved[action])
                 ]
                 meta[kind, action] = tuple(out_units)
@@ -287,10 +287,10 @@ class _Sparse:
                     RankUnits(u.metadata - o.metadata, u.payload - o.payload)
                     for u, o in zip(moved[action], out_units, strict=True)
                 )
-        widths = unit_bits(form, zeros.word_bits) if form else []
+        widths = unit_bits(form, zeros.word_bits)
         bits = {key: _bits(each, widths) for key, each in meta.items()}
         occupancy = self.odds.of(tensor, self.nest.box(node, tensor))
-        held_words = occupancy.quantile(zeros.fits) if form and form.compressed else one.tile_words
+        held_words = occupancy.quantile(zeros.fits) if form.compressed else one.tile_words
         instances = used * (self.ratio.get((node, name), 1.0) if self.ratio else held)
         metadata_pj = instances * self._metadata_energy(level, bits)
         partly = self._partly_filled(node, tensor)
@@ -299,13 +299,13 @@ class _Sparse:
             level=level.name,
             tensor=name,
             density=str(tensor.density or Dense()),
-            format=" ".join(rank.format for rank in form.ranks) if form else "",
+            format=" ".join(rank.format for rank in form.ranks),
             instances=instances,
             dense=dense,
             words=words,
             metadata=meta,
             bits=bits,
-            tile_words=mean if form and form.compressed else float(one.tile_words),
+            tile_words=mean if form.compressed else float(one.tile_words),
             held_words=held_words,
             held_units=units,
             held_bits=_bits(units, widths),
@@ -345,7 +345,7 @@ class _Sparse:
     def _partly_filled(self, node: int, tensor: Tensor) -> float:
         """Accesses to a compressed tile, whose last block is not full, over those that its words would fill."""
         form, level = self._form(node, tensor.name), self.machine.levels[node]
-        if form is None or not form.compressed or level.block_size == 1:
+        if not form.compressed or level.block_size == 1:
             return 1.0
         occupancy = self.odds.of(tensor, self.nest.box(node, tensor))
         more = occupancy.blocks(level.block_size) * level.block_size / occupancy.mean if occupancy.mean else 1.0
@@ -354,8 +354,7 @@ class _Sparse:
     def _converted(self, node: int, tensor: Tensor, words: Counts) -> float:
         """Energy [pJ] of putting zeros in where tiles come in, and of leaving them out where they leave."""
         form, parent = self._form(node, tensor.name), self._parent(node, tensor)
-        above = None if parent is None else self._form(parent, tensor.name)
-        if above is None or not above.compressed or (form is not None and form.compressed):
+        if not self._form(parent, tensor.name).compressed or form.compressed:
             return 0.0
         name = self.machine.levels[node].name
         found = words["actual", "fill"] * first_energy(self.machine, name, ("decompression",))
@@ -381,7 +380,7 @@ class _Sparse:
                 if (node, tensor.name) in self.saved:
                     innermost[tensor.name] = self.saved[node, tensor.name]
                     break
-                if self.ratio and (node, tensor.name) in self.skips:
+                if (node, tensor.name) in self.skips:
                     share = 1.0 - self.skips[node, tensor.name]
                     innermost[tensor.name] = Saved("spatial_skipping", share, {})
                     break
@@ -403,10 +402,10 @@ class _Sparse:
         for tensor in operands:
             there = self.odds.scalar(tensor) / (1.0 - empty[tensor.name]) if empty[tensor.name] < 1 else 1.0
             home = self.nest.keeper(self.nest.depth - 1, tensor)
-            shares.append((min(1.0, there), self._located(home, tensor.name)))
+            shares.append((min(1.0, there), self._form(home, tensor.name).located))
         kinds = compute_shares(shares, self.machine.compute.sparsity or ComputeSparsity())
-        skipped, gated = self._part(count, kinds.skipped), self._part(count, kinds.gated)
-        actual = count - skipped - gated - self._part(count, kinds.absent)
+        skipped, gated = self._part(count, kinds["skipped"]), self._part(count, kinds["gated"])
+        actual = count - skipped - gated - self._part(count, kinds["absent"])
         gated += stopped
         ratio = self._busy()
         for packing in self.packed.values():

@@ -11,10 +11,10 @@ from accelsim.inputs.architecture import Architecture, Level
 from accelsim.inputs.density import Banded, Dense, Measured
 from accelsim.inputs.energy import EnergyEntry, EnergyTable
 from accelsim.inputs.errors import AccelsimError
-from accelsim.inputs.sparsity import SAVINGS, ComputeSparsity, Format
+from accelsim.inputs.sparsity import SAVINGS, ComputeSparsity
 from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.model.sparsity.result import ACTIONS, COMPUTE_ENERGY, METADATA_ENERGY, SAVED_ENERGY
-from accelsim.model.sparsity.savings import Odds, compute_shares, first_energy, own
+from accelsim.model.sparsity.savings import Odds, compute_shares, first_energy, form_of, own
 
 _SOURCE = "at least, with zeros left out"
 _WRITES = {"fill": "write"}
@@ -103,7 +103,7 @@ class _Relax:
         share = 1.0
         for outer in range(index) if self.spatial else ():
             by = [share for kind, share, _ in self._saved(outer, tensor) if kind == "spatial_skipping"]
-            if any(_located(each, tensor.role) for each in self.old.levels[:index]):
+            if any(form_of(each, tensor.role).located for each in self.old.levels[:index]):
                 by.append(1.0 - self.density[tensor.name])
             share = min([share, *(1.0 - each for each in by)])
         return share
@@ -111,19 +111,17 @@ class _Relax:
     def _stored(self, index: int, tensor: Tensor) -> float:
         """Share of the words of a tile that are stored and asked for."""
         level, share = self.old.levels[index], 1.0
-        if _located(level, tensor.role):
+        if form_of(level, tensor.role).located:
             share = self.density[tensor.name]
         packed = (t for t in self.einsum.tensors if t.role in own(level).positions and t is not tensor)
         return share * math.prod(self.density[other.name] for other in packed)
 
     def _bits(self, level: Level, tensor: Tensor) -> float:
         """Bits of metadata for each word of a tile, at least: those of the lowest rank."""
-        form = _form(level, tensor.role)
-        if form is None or not form.located:
+        form = form_of(level, tensor.role)
+        if not form.located or not form.ranks[-1].compressed:
             return 0.0
         rank, density = form.ranks[-1], self.density[tensor.name]
-        if not rank.compressed:
-            return 0.0
         if rank.format == "B":
             every = len(form.ranks) == 1 and level is self.old.levels[0]
             return (1.0 if every else density) * (1 if rank.metadata_bits is None else rank.metadata_bits)
@@ -136,7 +134,9 @@ class _Relax:
         stored, busy = self._stored(index, tensor), self._busy(index, tensor)
         outside = self._left_out(range(index), tensor)
         here = [(kind, share) for kind, share, _ in self._saved(index, tensor) if kind != "spatial_skipping"]
-        if _located(level, tensor.role) and all(_located(one, tensor.role) for one in self._parents(index, tensor)):
+        if form_of(level, tensor.role).located and all(
+            form_of(one, tensor.role).located for one in self._parents(index, tensor)
+        ):
             busy = 1.0  # instances without a tile are those without a word
         bits, found = self._bits(level, tensor), {}
         for action in ACTIONS:
@@ -160,8 +160,8 @@ class _Relax:
 
     def _unpacks(self, index: int, level: Level, tensor: Tensor) -> bool:
         """Whether what comes in is always compressed outside and never here."""
-        packed = [_compressed(outer, tensor.role) for outer in self._parents(index, tensor)]
-        return bool(packed) and all(packed) and not _compressed(level, tensor.role)
+        packed = [form_of(outer, tensor.role).compressed for outer in self._parents(index, tensor)]
+        return bool(packed) and all(packed) and not form_of(level, tensor.role).compressed
 
     def _parents(self, index: int, tensor: Tensor) -> Iterator[Level]:
         """Levels that a tile may come from, the next one first."""
@@ -251,8 +251,10 @@ class _Relax:
         full = self.old.mac_pj(self.einsum)
         gated = min(full, first_energy(self.old, name, COMPUTE_ENERGY["gated"]))
         skipped = min(gated, first_energy(self.old, name, COMPUTE_ENERGY["skipped"]))
-        energy = count * (shares.actual * full + shares.gated * gated + shares.skipped * skipped) + stopped * gated
-        return (count * (shares.actual + shares.gated) + stopped) / places, energy
+        energy = (
+            count * (shares["actual"] * full + shares["gated"] * gated + shares["skipped"] * skipped) + stopped * gated
+        )
+        return (count * (shares["actual"] + shares["gated"]) + stopped) / places, energy
 
     def _filled(self) -> bool:
         """Whether the places of all instances that are skipped are taken, so that those that work are always busy.
@@ -279,21 +281,7 @@ class _Relax:
         """Whether metadata of a level that an operand may come from says where its zeros are."""
         last = max(index for index, level in enumerate(self.old.levels) if index == 0 or tensor.role in level.keep)
         levels = [level for level in self.old.levels[last:] if tensor.role not in level.bypass]
-        return any(_located(level, tensor.role) for level in levels)
-
-
-def _form(level: Level, role: str) -> Format | None:
-    return own(level).formats.get(role)
-
-
-def _located(level: Level, role: str) -> bool:
-    form = _form(level, role)
-    return form is not None and form.located
-
-
-def _compressed(level: Level, role: str) -> bool:
-    form = _form(level, role)
-    return form is not None and form.compressed
+        return any(form_of(level, tensor.role).located for level in levels)
 
 
 def _rate(rate: Fraction | None, cycle: float, share: float) -> Fraction | None:

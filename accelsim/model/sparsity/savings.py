@@ -190,9 +190,17 @@ def _groups(ranks: Sequence[RankFormat], bounds: list[tuple[str, int]]) -> list[
     return found
 
 
+PLAIN = Format(())
+
+
 def own(level: Level) -> LevelSparsity:
     """What a level does about zeros."""
     return level.sparsity or LevelSparsity()
+
+
+def form_of(level: Level, role: str) -> Format:
+    """Format of the tensors of a role at a level; one without ranks leaves no zero out."""
+    return own(level).formats.get(role, PLAIN)
 
 
 def first_energy(machine: Architecture, component: str, actions: Iterable[str]) -> float:
@@ -342,18 +350,8 @@ _WIDEST, _SIGMAS = 64, 40
 """So much around the mean is looked at: at least so many draws, or standard deviations."""
 
 
-@dataclass(frozen=True, slots=True)
-class Shares:
-    """Shares of the computes that are left after storage has skipped some."""
-
-    actual: float
-    gated: float
-    skipped: float
-    absent: float
-
-
-def compute_shares(operands: Sequence[tuple[float, bool]], sparse: ComputeSparsity) -> Shares:
-    """What becomes of the computes.
+def compute_shares(operands: Sequence[tuple[float, bool]], sparse: ComputeSparsity) -> dict[str, float]:
+    """Shares of the computes that are left after storage has skipped some: actual, gated, skipped, absent.
 
     `operands`: of each the probability that its word is not zero, and whether metadata says so.
     """
@@ -370,4 +368,4 @@ def compute_shares(operands: Sequence[tuple[float, bool]], sparse: ComputeSparsi
         else:
             kind = "gated" if sparse.gating else "actual"
         found[kind] += odds
-    return Shares(**found)
+    return found
