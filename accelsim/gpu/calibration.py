@@ -29,7 +29,7 @@ from accelsim.gpu.constants import (
     compute_class,
 )
 from accelsim.gpu.gemm import Setup, time_gemms
-from accelsim.gpu.measured import FitSplit, MeasuredGemms, split_rows
+from accelsim.gpu.measured import MeasuredGemms, split_rows
 from accelsim.inputs.errors import AccelsimError, Mark
 from accelsim.inputs.source import Problems, read_text
 from accelsim.inputs.units import near_miss
@@ -307,8 +307,7 @@ def calibrate(gpu: Gpu, measured: MeasuredGemms, source: dict[str, str]) -> Cali
     Raises AccelsimError if fewer than 40 rows may be fitted.
     """
     kind = compute_class(gpu, measured.number_format)
-    split = split_rows(measured.gemms)
-    fitted = _thinned(measured, split)
+    fitted = _thinned(measured)
     if len(fitted) < _LEAST_ROWS:
         raise AccelsimError(
             f"{len(fitted)} rows of {gpu.name} in {measured.number_format} may be fitted; {_LEAST_ROWS} are needed"
@@ -330,15 +329,15 @@ def calibrate(gpu: Gpu, measured: MeasuredGemms, source: dict[str, str]) -> Cali
     _, choice, values = min(found, key=lambda one: one[0])
     constants = common.with_values(values, choice)
     times = time_gemms(gpu, measured.gemms, measured.number_format, constants, Setup(measured.l2)).time_us
-    errors, held = errors_by_split(measured, split, times)
+    errors, held = errors_by_split(measured, times)
     low, high = np.quantile(held, _QUANTILES) if len(held) else (np.nan, np.nan)
     interval = (float(f"{low:.3f}"), float(f"{high:.3f}"))
     return Calibration(gpu.name, kind, measured.number_format, values, choice, interval, errors, source)
 
 
-def _thinned(measured: MeasuredGemms, split: FitSplit) -> MeasuredGemms:
+def _thinned(measured: MeasuredGemms) -> MeasuredGemms:
     """Rows that may be fitted, every n-th by size if there are many."""
-    which = np.flatnonzero(split.fit)
+    which = np.flatnonzero(split_rows(measured.gemms)["fit"])
     every = -(-len(which) // _MOST_ROWS)
     ordered = which[np.argsort(measured.gemms.flops[which], kind="stable")][:: max(every, 1)]
     chosen = np.zeros(len(measured), dtype=bool)
@@ -346,13 +345,11 @@ def _thinned(measured: MeasuredGemms, split: FitSplit) -> MeasuredGemms:
     return measured.rows(chosen)
 
 
-def errors_by_split(measured: MeasuredGemms, split: FitSplit, times: Floats) -> tuple[dict[str, Errors], Floats]:
+def errors_by_split(measured: MeasuredGemms, times: Floats) -> tuple[dict[str, Errors], Floats]:
     """Errors of predicted times of each part of a table; and measured / predicted of the rows that are held out."""
-    found = {}
-    for name in ("fit", "interpolation", "extrapolation"):
-        which = getattr(split, name)
-        found[name] = errors_of(times[which], measured.time_us[which], measured.gemms.flops[which])
-    held: Floats = (measured.time_us / times)[~split.fit]
+    split, flops = split_rows(measured.gemms), measured.gemms.flops
+    found = {name: errors_of(times[which], measured.time_us[which], flops[which]) for name, which in split.items()}
+    held: Floats = (measured.time_us / times)[~split["fit"]]
     return found, held
 
 

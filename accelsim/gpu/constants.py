@@ -227,12 +227,16 @@ _LEAST_REGISTERS = 8192
 _BARRIER_BYTES = 1024
 """Shared memory that CUDA keeps for each block (CUDA C++ programming guide, compute capability 8.0 and later)."""
 _MOST_STAGES = 8
-_MMA_TILES = ((32, 32), (64, 32), (64, 64), (128, 32), (128, 64), (128, 128), (256, 64), (256, 128))
-_ASYNC_TILES = (
-    *((64, 8), (64, 16), (64, 32), (64, 64), (64, 128), (64, 256), (128, 16), (128, 32), (128, 64), (128, 128)),
-    *((128, 192), (128, 256), (256, 64), (256, 128)),
-)
-_VECTOR_TILES = ((32, 32), (64, 32), (64, 64), (128, 32), (128, 64), (128, 128))
+_TILES = {
+    "mma": ((32, 32), (64, 32), (64, 64), (128, 32), (128, 64), (128, 128), (256, 64), (256, 128)),
+    "async": (
+        *((64, 8), (64, 16), (64, 32), (64, 64), (64, 128), (64, 256), (128, 16), (128, 32), (128, 64), (128, 128)),
+        *((128, 192), (128, 256), (256, 64), (256, 128)),
+    ),
+    "vector": ((32, 32), (64, 32), (64, 64), (128, 32), (128, 64), (128, 128)),
+}
+_WARP_TILES = {"mma": (64, 64), "async": (64, 256), "vector": (32, 64)}
+"""Largest output tile of a warp, or, where operands come from shared memory, of a warp group."""
 
 
 def compute_class(gpu: Gpu, number_format: str) -> str:
@@ -288,15 +292,6 @@ class TileSet:
         return replace(self, **arrays)
 
 
-def _warp_shape(kind: str, rows: Floats, columns: Floats) -> tuple[Floats, Floats]:
-    """Output tile of a warp, or, where operands come from shared memory, of a warp group."""
-    if kind == "async":
-        return np.minimum(rows, 64), np.minimum(columns, 256)
-    if kind == "vector":
-        return np.minimum(rows, 32), np.minimum(columns, 64)
-    return np.minimum(rows, 64), np.minimum(columns, 64)
-
-
 def sparse_gain(gpu: Gpu, number_format: str) -> float:
     """Peak with 2:4 sparse weights over the dense peak.
 
@@ -333,8 +328,7 @@ def tile_set(gpu: Gpu, number_format: str, in_flight_bytes: float, sparse: bool 
     """
     kind = compute_class(gpu, number_format)
     tensor_memory = kind == "async" and gpu.compute_capability[0] >= 10
-    tried = {"mma": _MMA_TILES, "vector": _VECTOR_TILES, "async": _ASYNC_TILES}[kind]
-    both_ways = sorted({*tried, *((columns, rows) for rows, columns in tried)})
+    both_ways = sorted({*_TILES[kind], *((columns, rows) for rows, columns in _TILES[kind])})
     shapes = np.array(both_ways, dtype=np.float64)
     rows, columns = shapes[:, 0], shapes[:, 1]
     width = BYTES[number_format]
@@ -348,7 +342,7 @@ def tile_set(gpu: Gpu, number_format: str, in_flight_bytes: float, sparse: bool 
     loaded = rows * row_share + columns * column_share
     stage = loaded * step * width
     stages = np.clip(np.floor(min(gpu.smem_per_block_bytes, in_flight_bytes) / stage), 2, _MOST_STAGES)
-    warp_rows, warp_columns = _warp_shape(kind, rows, columns)
+    warp_rows, warp_columns = np.minimum(shapes, _WARP_TILES[kind]).T
     groups = (rows / warp_rows) * (columns / warp_columns)
     warps = groups * 4 + 4 if kind == "async" else groups
     fits_smem = np.floor(gpu.smem_bytes / (stages * stage + _BARRIER_BYTES))

@@ -272,7 +272,6 @@ class KernelTimes:
     time_us: Floats
     parts_us: Parts
     label: str
-    calibrated: bool  # on this very GPU, not a slice of it, by such kernels
 
 
 def time_kernels(kind: OperatorKind, gpu: Gpu, shapes: Shapes, stack: str = "") -> KernelTimes:
@@ -293,7 +292,7 @@ def time_kernels(kind: OperatorKind, gpu: Gpu, shapes: Shapes, stack: str = "") 
     kernels = f" for {' and '.join(other)}" if any(other) else ""
     how = "calibrated: " if all(known) else f"not calibrated{kernels} on {gpu.name}: constants of "
     label = how + "; ".join(dict.fromkeys(found.text for found in sets))
-    return KernelTimes(np.sum(list(times.values()), axis=0), times, label, all(known))
+    return KernelTimes(np.sum(list(times.values()), axis=0), times, label)
 
 
 @cache

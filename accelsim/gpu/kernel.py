@@ -75,11 +75,11 @@ class Kernel:
     batch: int
     tile: str
     schedule: str
-    split: int
+    split: int = 1
     blocks: int
-    occupancy: int
+    occupancy: int = 1
     waves: float
-    tile_efficiency: float
+    tile_efficiency: float = 1.0
     wave_efficiency: float
     parts_us: Mapping[str, float]
     bottleneck: str
@@ -91,7 +91,7 @@ class Kernel:
     l2_bytes: float
     least_bytes: float
     power_w: float
-    tilings: int
+    tilings: int = 1
     others: tuple[tuple[str, float], ...] = ()
     tensor_cores: bool = True
     sustained_hz: float | None = None

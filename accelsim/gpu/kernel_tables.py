@@ -20,7 +20,7 @@ from accelsim.gpu.catalogue import BYTES, Gpu, find_gpu, format_of, gpu_hint, lo
 from accelsim.gpu.collectives import NCCL, ONE_SHOT, OPERATIONS, collective_shapes
 from accelsim.gpu.constants import Floats
 from accelsim.gpu.fitted import LARGEST, OperatorKind, Rows, Shapes, fit_sets, predict, roofline_of, shipped, sources
-from accelsim.gpu.measured import CsvTable, find_table, finite
+from accelsim.gpu.measured import CsvTable, finite, open_table
 from accelsim.gpu.quantised import (
     EXPERTS,
     PRODUCT,
@@ -31,9 +31,9 @@ from accelsim.gpu.quantised import (
     pass_shapes,
     product_shapes,
 )
-from accelsim.inputs.errors import AccelsimError, Mark
+from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.library import hash_file
-from accelsim.inputs.source import Problems, read_text
+from accelsim.inputs.source import Problems
 from accelsim.inputs.units import listed, quoted
 
 _LONG_US = 100.0
@@ -177,8 +177,13 @@ class KernelTable:
 
 def is_kernel_table(path: str | PathLike[str]) -> bool:
     """Whether a file has a head line of such a table."""
-    text = read_text(path, Problems())
-    return text is not None and find_table(text, str(path), lambda names: set(_NEEDED) <= set(names)) is not None
+    return _table(path, Problems()) is not None
+
+
+def _table(path: str | PathLike[str], problems: Problems) -> CsvTable | None:
+    what = f"no head line with the columns {listed(_NEEDED)}"
+    hint = "write a table as aiconfigurator's database has it"
+    return open_table(path, problems, lambda names: set(_NEEDED) <= set(names), what, hint)
 
 
 def read_kernels(path: str | PathLike[str], command: str | None = None) -> list[KernelTable]:
@@ -187,11 +192,7 @@ def read_kernels(path: str | PathLike[str], command: str | None = None) -> list[
     `command`: by default all operators. Raises SpecError with every mistake in the file and its place.
     """
     problems = Problems()
-    text = read_text(path, problems)
-    table = find_table(text, str(path), lambda names: set(_NEEDED) <= set(names)) if text is not None else None
-    if table is None and not len(problems):
-        what = f"no head line with the columns {listed(_NEEDED)}"
-        problems.add(Mark(str(path), 1, 1), what, "write a table as aiconfigurator's database has it")
+    table = _table(path, problems)
     found = problems.result(_read(table, command, problems) if table else None)
     sha256 = hash_file(path)
     return [KernelTable(kind, rows, sha256, str(path), notes) for kind, rows, notes in found]

@@ -140,6 +140,21 @@ def find_table(text: str, file: str, is_head: Callable[[Sequence[str]], bool] | 
     return None
 
 
+def open_table(
+    path: str | PathLike[str],
+    problems: Problems,
+    is_head: Callable[[Sequence[str]], bool] | None = None,
+    what: str = "the file is empty",
+    hint: str = "expected a head line with M, N, K and time_us_median",
+) -> CsvTable | None:
+    """Table of a file as `find_table` finds it; if there is none, `what` is reported, or why the file is not read."""
+    text = read_text(path, problems)
+    table = None if text is None else find_table(text, str(path), is_head)
+    if text is not None and table is None:
+        problems.add(Mark(str(path), 1, 1), what, hint)
+    return table
+
+
 def plain_name(cell: str) -> str:
     """Name of a column without what people write differently.
 
@@ -262,26 +277,17 @@ class MeasuredGemms:
         return replace(self, gemms=self.gemms.rows(which), time_us=self.time_us[which])
 
 
-@dataclass(frozen=True, slots=True)
-class FitSplit:
-    """Which rows a fit may use, and which test it; bool[rows], each row in exactly one."""
-
-    fit: NDArray[np.bool_]
-    interpolation: NDArray[np.bool_]
-    extrapolation: NDArray[np.bool_]
-
-
-def split_rows(gemms: Gemms) -> FitSplit:
+def split_rows(gemms: Gemms) -> dict[str, NDArray[np.bool_]]:
     """Divide rows by a hash of their sizes, so that the same shape is always on the same side.
 
     Extrapolation are rows whose N or K is beyond nine tenths of the different values in the table. Of the others, a
-    hash takes three tenths as interpolation; the rest may be fitted.
+    hash takes three tenths as interpolation; the rest may be fitted. Returns bool[rows] of each of the three.
 
     Examples
     --------
     >>> split = split_rows(Gemms.of([128] * 40, [64 * (i + 1) for i in range(40)], 256))
-    >>> int(split.fit.sum()), int(split.interpolation.sum()), int(split.extrapolation.sum())
-    (26, 10, 4)
+    >>> {part: int(rows.sum()) for part, rows in split.items()}
+    {'fit': 26, 'interpolation': 10, 'extrapolation': 4}
     """
     far = np.zeros(len(gemms), dtype=bool)
     for values in (gemms.n, gemms.k):
@@ -292,7 +298,7 @@ def split_rows(gemms: Gemms) -> FitSplit:
         f"{m:.0f}x{n:.0f}x{k:.0f}x{b:.0f}" for m, n, k, b in zip(gemms.m, gemms.n, gemms.k, gemms.batch, strict=True)
     )
     held = np.array([zlib.crc32(key.encode()) % 10 < _HELD_OUT_OF_TEN for key in keys], dtype=bool)
-    return FitSplit(~held & ~far, held & ~far, far)
+    return {"fit": ~held & ~far, "interpolation": held & ~far, "extrapolation": far}
 
 
 def read_measured(
@@ -329,19 +335,15 @@ def read_measured(
     """
     known = None if number_format is None else known_format(number_format)
     problems = Problems()
-    text = read_text(path, problems)
-    found = problems.result(_read(text, str(path), known, unknown_too, l2, problems) if text is not None else None)
+    table = open_table(path, problems)
+    found = problems.result(_read(table, known, unknown_too, l2, problems) if table else None)
     sha256 = hash_file(path)
-    return [replace(table, sha256=sha256) for table in found]
+    return [replace(each, sha256=sha256) for each in found]
 
 
 def _read(
-    text: str, file: str, number_format: str | None, unknown_too: bool, l2: str, problems: Problems
+    table: CsvTable, number_format: str | None, unknown_too: bool, l2: str, problems: Problems
 ) -> list[MeasuredGemms] | None:
-    table = find_table(text, file)
-    if table is None:
-        problems.add(Mark(file, 1, 1), "the file is empty", "expected a head line with M, N, K and time_us_median")
-        return None
     columns = product_columns(table, problems)
     if number_format is None and not format_columns(table):
         problems.add(table.mark(table.head), "no column dtype", "add it, or say --dtype")
@@ -365,7 +367,9 @@ def _read(
         problems.add(table.mark(table.head), "no row below the head line", "write a row for each measured product")
     if len(problems):
         return None
-    warning = f"{file}: N and K are taken the other way round: all {swapped} grids that tell them apart cover M x K"
+    warning = (
+        f"{table.file}: N and K are taken the other way round: all {swapped} grids that tell them apart cover M x K"
+    )
     note, found = warning if swapped else "", []
     for (device, name, state), measured in groups.items():
         *sizes, time_us = np.array(measured, dtype=np.float64).T

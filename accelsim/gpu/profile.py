@@ -26,7 +26,7 @@ from accelsim.gpu.measured import (
     NOWHERE,
     CsvRow,
     CsvTable,
-    find_table,
+    open_table,
     plain_name,
     product_columns,
     products,
@@ -45,7 +45,7 @@ from accelsim.gpu.profiled import (
 )
 from accelsim.gpu.torch_trace import read_torch_trace
 from accelsim.inputs.errors import AccelsimError, Mark, Problem
-from accelsim.inputs.source import Problems, read_text
+from accelsim.inputs.source import Problems
 from accelsim.inputs.units import listed, quoted
 from accelsim.inputs.workload import Einsum
 
@@ -78,17 +78,13 @@ def read_profile(path: str | PathLike[str]) -> list[ProfiledKernel]:
     problems = Problems()
     if str(path).endswith((".json", ".json.gz")):
         return problems.result(read_torch_trace(str(path), problems))
-    text = read_text(path, problems)
-    return problems.result(_read(text, str(path), problems) if text is not None else None)
+    hint = "expected `nsys stats --report nvtx_kern_sum --format csv`, or another export of its kernels; "
+    hint += "`ncu --nvtx --csv`; `trace.json` of PyTorch's profiler; or a table with M, N, K and time_us"
+    table = open_table(path, problems, _is_head, "no head line of a profile", hint)
+    return problems.result(_read(table, problems) if table else None)
 
 
-def _read(text: str, file: str, problems: Problems) -> list[ProfiledKernel] | None:
-    table = find_table(text, file, _is_head)
-    if table is None:
-        hint = "expected `nsys stats --report nvtx_kern_sum --format csv`, or another export of its kernels; "
-        hint += "`ncu --nvtx --csv`; `trace.json` of PyTorch's profiler; or a table with M, N, K and time_us"
-        problems.add(Mark(file, 1, 1), "no head line of a profile", hint)
-        return None
+def _read(table: CsvTable, problems: Problems) -> list[ProfiledKernel]:
     read = _reader(table.names)
     if read is None:
         found = _plain(table, problems)

@@ -21,11 +21,7 @@ from accelsim.gpu.constants import Floats
 from accelsim.gpu.fitted import OperatorKind, Rows, Shapes, family, one_variant
 from accelsim.gpu.gemm import Setup, result_bytes, time_gemms
 from accelsim.gpu.kernel_tables import baselines, joined
-from accelsim.gpu.measured import (
-    MeasuredGemms,
-    read_measured,
-    split_rows,
-)
+from accelsim.gpu.measured import MeasuredGemms, read_measured, split_rows
 from accelsim.inputs.errors import AccelsimError, Problem, SpecError
 from accelsim.inputs.units import quoted
 
@@ -203,7 +199,7 @@ def _rows_of(gpu: Gpu, measured: MeasuredGemms) -> Rows:
     g = measured.gemms
     shapes = {"m": g.m, "n": g.n, "k": g.k, "batch": g.batch}
     at = np.zeros(len(measured), dtype=np.int64)
-    return Rows((gpu,), at, np.full(len(at), ""), shapes, measured.time_us, ~split_rows(g).fit)
+    return Rows((gpu,), at, np.full(len(at), ""), shapes, measured.time_us, ~split_rows(g)["fit"])
 
 
 def _validated(gpu: Gpu, measured: MeasuredGemms, mode: Mode, others: dict[str, Floats]) -> GemmValidation:
@@ -211,14 +207,14 @@ def _validated(gpu: Gpu, measured: MeasuredGemms, mode: Mode, others: dict[str, 
     errors = {"all": errors_of(predicted, measured.time_us, measured.gemms.flops)}
     held = measured.time_us / predicted
     if mode.calibration is not None and mode.calibration.is_of(measured):
-        parts, held = errors_by_split(measured, split_rows(measured.gemms), predicted)
+        parts, held = errors_by_split(measured, predicted)
         errors |= parts
     inside = math.nan
     if mode.interval is not None and len(held):
         low, high = mode.interval
         inside = float(np.mean((held >= low) & (held <= high)))
     name = "calibrated" if mode.calibration else "uncalibrated"
-    kept = ~split_rows(measured.gemms).fit
+    kept = ~split_rows(measured.gemms)["fit"]
     times, flops = measured.time_us[kept], measured.gemms.flops[kept]
     compared = {"ours": predicted[kept], **others} if others else {}
     baselines = {method: errors_of(of, times, flops) for method, of in compared.items()}
