@@ -97,6 +97,15 @@ def test_compare__a_layer_of_bert_as_measured(sample):
     assert max(errors) < 0.18
 
 
+@pytest.mark.parametrize("requested", [["--set", "batch=8"], ["--batch", "8"]])
+def test_compare__sizes_of_the_command_line(requested, capsys):
+    arguments = ["gpu", "compare", str(SAMPLES / "bert_base_layer.json.gz"), "--gpu", "h100", *requested]
+    assert cli.main([*arguments, "--workload", "bert_base"]) == 0
+    assert "feed_forward_1 " in capsys.readouterr().out
+    assert cli.main(arguments) == 2
+    assert "set parameters of a workload, and none is given" in capsys.readouterr().err
+
+
 def test_compare__a_training_step_has_three_layouts():
     found, unmatched = compare_profile(H100, read_profile(SAMPLES / "mlp_train.json.gz"), (), SHIPPED)
     assert {case.name for case in found} == {

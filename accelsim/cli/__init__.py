@@ -357,6 +357,18 @@ def add(
 JSON = ("--json", "print JSON instead of the report")
 
 
+def add_overrides(made: Made, about: str = "override a parameter of the input files; may be repeated") -> None:
+    """Add the option that sets parameters of files."""
+    add(made, "--set NAME=VALUE", about, override, action="append", default=[], dest="overrides")
+
+
+def add_sizes(made: Made, kind: Callable[[str], Any] = positive_int, several: str = "") -> None:
+    """Add the options that set sizes of a workload."""
+    add(made, "--batch N", f"set the workload's parameter `batch`{several}", kind)
+    about = "set the workload's parameter `seq` or, where it decodes with a cache of tokens, `kv`"
+    add(made, "--sequence N", f"{about}{several}", kind)
+
+
 def add_forms(made: Made) -> None:
     """Add the other forms of a report: JSON, and its tables as CSV."""
     add(made, *JSON)

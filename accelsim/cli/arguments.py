@@ -6,10 +6,9 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from accelsim import __version__, cli
-from accelsim.cli import JSON, Made, Parser, add, add_forms, gpu_arguments, make_command
+from accelsim.cli import JSON, Made, Parser, add, add_forms, add_overrides, add_sizes, gpu_arguments, make_command
 
 PLOTS = (
     *("architecture", "mapping", "energy", "reuse", "time", "front"),
@@ -62,17 +61,7 @@ _CONSTRAINTS = ("--constraints FILE", "what the mappings must look like besides 
 def _add_machine(made: Made, *more: str) -> None:
     for name in ("ARCH", *more):
         add(made, name)
-    _add_overrides(made)
-
-
-def _add_overrides(made: Made, about: str = "override a parameter of the input files; may be repeated") -> None:
-    add(made, "--set NAME=VALUE", about, cli.override, action="append", default=[], dest="overrides")
-
-
-def _add_sizes(made: Made, kind: Callable[[str], Any] = cli.positive_int, several: str = "") -> None:
-    add(made, "--batch N", f"set the workload's parameter `batch`{several}", kind)
-    about = "set the workload's parameter `seq` or, where it decodes with a cache of tokens, `kv`"
-    add(made, "--sequence N", f"{about}{several}", kind)
+    add_overrides(made)
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -121,7 +110,7 @@ def make_parser() -> argparse.ArgumentParser:
     made = command("compare", "evaluating", "show two results, or two mappings, beside each other; differences first")
     about = "two folders or files that `map -o` or `eval -o` wrote, or ARCH WORKLOAD and two mappings"
     add(made, "files", about, nargs="+", metavar="NAME")
-    _add_overrides(made)
+    add_overrides(made)
     add(made, *_LAYER)
     add_forms(made)
 
@@ -161,9 +150,9 @@ def make_parser() -> argparse.ArgumentParser:
 def _add_map(made: argparse.ArgumentParser) -> None:
     add(made, "ARCH", "a machine, or several such as eyeriss,nvdla: a row for each")
     add(made, "WORKLOAD")
-    _add_overrides(made, "override a parameter of the input files, or try several values, such as glb=64KiB,128KiB")
+    add_overrides(made, "override a parameter of the input files, or try several values, such as glb=64KiB,128KiB")
     add(made, "--layer NAME", "map this layer only")
-    _add_sizes(made, cli.sizes, "; several such as 1,8,64: a row for each")
+    add_sizes(made, cli.sizes, "; several such as 1,8,64: a row for each")
     about = "what the mapping must look like besides being valid; several between commas: a row for each; none: nothing"
     add(made, "--constraints FILE", about)
     about = "energy (default), cycles, outer_words, edp, several such as energy,cycles, a product such as "
@@ -215,8 +204,8 @@ def _add_map(made: argparse.ArgumentParser) -> None:
 def _add_roofline(made: argparse.ArgumentParser) -> None:
     add(made, "ARCH")
     add(made, "workloads", "files, or names that `accelsim list` shows", metavar="WORKLOAD", nargs="+")
-    _add_overrides(made)
-    _add_sizes(made)
+    add_overrides(made)
+    add_sizes(made)
     add(made, *_CONSTRAINTS)
     add(made, "--objective WHAT", "what mappings make small, as for `map` (default: energy)")
     add(made, *_WORKERS)
@@ -230,7 +219,7 @@ def _add_roofline(made: argparse.ArgumentParser) -> None:
 
 def _add_fuse(made: argparse.ArgumentParser) -> None:
     _add_machine(made, "WORKLOAD")
-    _add_sizes(made)
+    add_sizes(made)
     about = "look at these layers only, which follow each other, such as b5_expand,b5_depthwise,b5_project"
     add(made, "--chain LAYERS", about)
     add(made, "--longest N", "fuse chains of at most N layers", cli.positive_int)
@@ -264,14 +253,14 @@ def _add_plot(made: argparse.ArgumentParser) -> None:
     add(made, "KIND", f"what to draw: {', '.join(PLOTS)}", choices=PLOTS)
     add(made, "ARCH", "compare: or several, such as eyeriss,nvdla")
     add(made, "WORKLOAD", "all kinds but `architecture` need one", nargs="?")
-    _add_overrides(made)
+    add_overrides(made)
     about = "the layer that is drawn, where the workload has several; compare: or several, such as conv1,conv2 "
     add(made, "--layer NAME", about + "(default: all)")
     add(made, *_CONSTRAINTS)
     add(made, "--mapping FILE", "energy, reuse, mapping, time, formats: this mapping instead of the best one")
     over = ("cycles", "outer_words", "utilization")
     add(made, "--over", "density: what the energy is drawn over", choices=over)
-    _add_sizes(made)
+    add_sizes(made)
     add(made, *_NO_CACHE)
     _add_census(made)
     about = "width of the picture (default: 6.4; one column of a two-column page: 3.4)"
@@ -311,7 +300,7 @@ def _add_files(command: AddCommand) -> None:
 
     made = command("check", "inspecting", "read input files and report every mistake in them")
     add(made, "files", nargs="+", metavar="FILE")
-    _add_overrides(made)
+    add_overrides(made)
 
     about = "turn files of other tools into files of accelsim, and name what is not carried over as it is"
     made = command("import", "inspecting", about)
@@ -324,8 +313,8 @@ def _add_files(command: AddCommand) -> None:
     add(made, "files", about, nargs="+", metavar="FILE")
     tools = ("timeloop", "zigzag", "stream", "accelforge", "scalesim")
     add(made, "--from", "the files' tool", dest="tool", choices=tools)
-    _add_overrides(made)
-    _add_sizes(made)
+    add_overrides(made)
+    add_sizes(made)
     add(made, "-o PATH", "file for the workload of a model, or folder (default: print)")
 
     about = "write a mapping as a file of AccelForge, or with its machine and its layer as files of Timeloop"
@@ -336,13 +325,13 @@ def _add_files(command: AddCommand) -> None:
     add(made, "files", about, nargs="+", metavar="FILE")
     add(made, "--layer NAME", "the layer that is meant, where there are several")
     add(made, "-o DIR", "write there (default: the folder `timeloop` in the first)")
-    _add_overrides(made)
+    add_overrides(made)
 
     about = "hold Timeloop's statistics of a mapping against ours, and against our optimum"
     made = command("replay", "evaluating", about)
     add(made, "files", "Timeloop's inputs, as `import` takes them, and one *.stats.txt", nargs="+", metavar="FILE")
     add(made, "--seconds S", "stop looking for the optimum after S seconds (default: 20)", cli.seconds, default=20.0)
-    _add_overrides(made)
+    add_overrides(made)
     add_forms(made)
 
     made = command("cache", "inspecting", "show where results are kept and how many there are, or remove them")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from accelsim import cli
-from accelsim.cli import Made, add, add_forms, make_command
+from accelsim.cli import Made, add, add_forms, add_overrides, add_sizes, make_command
 from accelsim.gpu import ATTENTION, L2_STATES, LAYOUTS, LIBRARIES, PASSES
 
 AddCommand = Callable[[str, str, str], argparse.ArgumentParser]
@@ -102,6 +102,8 @@ def add_commands(command: AddCommand) -> None:
     add(made, "PROFILE", "CSV of Nsight Systems or Compute, or with M, N, K, time; or trace.json of PyTorch's profiler")
     add(made, "--gpu GPU", required=True)
     add(made, "--workload WORKLOAD", "layers that NVTX ranges name, or that have the sizes of PyTorch's products")
+    add_overrides(made, "override a parameter of the workload; may be repeated")
+    add_sizes(made)
     about = (
         "what L2 holds when a kernel starts (default: what the profile says; nothing in Nsight Compute, else rotating)"
     )

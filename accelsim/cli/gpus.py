@@ -37,10 +37,8 @@ from accelsim.gpu.serve import Request, Split, front, misfit, refusal, serve
 from accelsim.gpu.train import Training, lacking, misfit_of, train
 from accelsim.gpu.validation import GemmValidation, validate_gemm
 from accelsim.gpu.work import serving_mode
-from accelsim.inputs import library
 from accelsim.inputs.errors import AccelsimError, NoValidMapping, SpecError
 from accelsim.inputs.library import hash_file
-from accelsim.inputs.workload_reader import load_workload
 from accelsim.results import to_json, write_page
 from accelsim.show.report import gpu as reports
 from accelsim.show.report.serving import (
@@ -196,8 +194,9 @@ def gpu_compare_command(arguments: argparse.Namespace) -> int:
     profile, left_out = kernels_of(gpu, read_profile(arguments.profile), arguments.dtype)
     if not profile:
         raise SpecError(left_out)
-    workload = arguments.workload and load_workload(library.resolve(arguments.workload, "workloads"))
-    layers = workload.layers if workload else ()
+    if not arguments.workload and (arguments.overrides or arguments.batch or arguments.sequence):
+        raise AccelsimError("--set, --batch and --sequence set parameters of a workload, and none is given")
+    layers = read_workload(arguments, arguments.workload).layers if arguments.workload else ()
     found, unmatched = compare_profile(gpu, profile, layers, arguments.calibration, l2=arguments.l2)
     modes = {case.predicted.number_format: case.predicted.mode for case in found}
     texts = dict.fromkeys(modes.values()) or [mode_of(gpu, arguments.dtype or "fp16").text]
