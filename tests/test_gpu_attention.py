@@ -134,8 +134,7 @@ def test_time_attention__parts_add_up_and_labels_say_where_constants_are_from():
     assert np.sum(list(times.parts_us.values()), axis=0) == pytest.approx(times.time_us)
     assert times.label.startswith("not calibrated for one head on h200_sxm: constants of")  # FA3: too few such rows
     assert "h100_sxm" in times.label
-    times = time_attention(H100, shapes(heads=32, kv_heads=8), stack="VLLM/vllm_flash_attn_fa3")
-    assert times.label.startswith("calibrated: ")
+    assert time_attention(H100, shapes(heads=32, kv_heads=8), stack="VLLM/vllm_flash_attn_fa3").calibrated
     assert time_attention(load_gpu("h100", "1g.10gb"), shapes()).label.startswith("not calibrated on h100_sxm:1g.10gb")
     narrow = time_attention(load_gpu("a100"), shapes(heads=32, kv_heads=8, cached=2048, cache_bytes=1.0))
     assert narrow.label.startswith("not calibrated for FP8 cache on a100_sxm_80gb: constants of")  # none was measured

@@ -45,7 +45,7 @@ def test_calibrate__finds_constants_that_were_put_in():
 
 def test_calibrate__does_not_look_at_held_out_rows():
     table = made_table({"launch_us": 3.0}, rows=200)
-    held = ~split_rows(table.gemms)["fit"]
+    held = ~split_rows(table.gemms).fit
     spoilt = MeasuredGemms("", "bf16", table.gemms, np.where(held, 1e6, table.time_us))
     assert calibrate(load_gpu("a100"), table, {}).values == calibrate(load_gpu("a100"), spoilt, {}).values
 
@@ -53,9 +53,9 @@ def test_calibrate__does_not_look_at_held_out_rows():
 def test_split_rows__puts_a_shape_on_one_side_always():
     gemms = made_table({}).gemms
     whole, half = split_rows(gemms), split_rows(gemms.rows(slice(0, 150)))
-    assert (whole["fit"].astype(int) + whole["interpolation"] + whole["extrapolation"] == 1).all()
-    near = ~whole["extrapolation"][:150] & ~half["extrapolation"]
-    assert (whole["fit"][:150][near] == half["fit"][near]).all()
+    assert (whole.fit.astype(int) + whole.interpolation + whole.extrapolation == 1).all()
+    near = ~whole.extrapolation[:150] & ~half.extrapolation
+    assert (whole.fit[:150][near] == half.fit[near]).all()
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.json")), ids=lambda path: path.stem)

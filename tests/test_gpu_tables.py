@@ -241,7 +241,7 @@ def test_validate_gemm__compares_with_a_roofline_and_the_nearest_row(tmp_path, c
         assert list(case.baselines) == ["ours", *(f"{name}{of}" for of in (", left out", "") for name in NAMES)]
         assert case.baselines["roofline"].median < 0.01
         assert case.baselines["roofline, left out"].median > 0.05
-        assert case.baselines["ours"].rows == len(case.measured) - int(split_rows(case.measured.gemms)["fit"].sum())
+        assert case.baselines["ours"].rows == len(case.measured) - int(split_rows(case.measured.gemms).fit.sum())
     assert cli.main(["validate", "gemm", str(path)]) == 0
     assert "Held-out rows beside a roofline" in capsys.readouterr().out
 

@@ -337,7 +337,7 @@ def calibrate(gpu: Gpu, measured: MeasuredGemms, source: dict[str, str]) -> Cali
 
 def _thinned(measured: MeasuredGemms) -> MeasuredGemms:
     """Rows that may be fitted, every n-th by size if there are many."""
-    which = np.flatnonzero(split_rows(measured.gemms)["fit"])
+    which = np.flatnonzero(split_rows(measured.gemms).fit)
     every = -(-len(which) // _MOST_ROWS)
     ordered = which[np.argsort(measured.gemms.flops[which], kind="stable")][:: max(every, 1)]
     chosen = np.zeros(len(measured), dtype=bool)
@@ -348,8 +348,9 @@ def _thinned(measured: MeasuredGemms) -> MeasuredGemms:
 def errors_by_split(measured: MeasuredGemms, times: Floats) -> tuple[dict[str, Errors], Floats]:
     """Errors of predicted times of each part of a table; and measured / predicted of the rows that are held out."""
     split, flops = split_rows(measured.gemms), measured.gemms.flops
-    found = {name: errors_of(times[which], measured.time_us[which], flops[which]) for name, which in split.items()}
-    held: Floats = (measured.time_us / times)[~split["fit"]]
+    parts = split._asdict().items()
+    found = {name: errors_of(times[which], measured.time_us[which], flops[which]) for name, which in parts}
+    held: Floats = (measured.time_us / times)[~split.fit]
     return found, held
 
 

@@ -97,6 +97,7 @@ _DECODER: Keys = {
     ),
     "latent_queries": Key(fields.positive_int, "width of the queries' latent vector", "queries have none", "words"),
 }
+_DEFAULTS = {"gated": True, "tied": False, "latent": False, "latent_queries": 0}
 DECODER_FORM: Form = keys_form(_DECODER)
 """What may stand under `decoder`, as JSON Schema."""
 
@@ -128,7 +129,7 @@ def load_decoder(name_or_path: str | PathLike[str], overrides: Mapping[str, str]
 def read_decoder(body: Node, problems: Problems) -> Decoder | None:
     """Read what stands under `decoder`, or return None with every mistake reported."""
     before, top = len(problems), Fields(body, problems, _DECODER)
-    values: dict[str, Any] = {key: top.value(key, None) for key in _DECODER}
+    values: dict[str, Any] = {key: top.value(key, _DEFAULTS.get(key)) for key in _DECODER}
     if len(problems) > before or not top.readable:
         return None
     heads, hidden, experts = values["heads"], values["hidden"], values["experts"]
@@ -148,8 +149,5 @@ def read_decoder(body: Node, problems: Problems) -> Decoder | None:
         hint = "write the width of the feed-forward network" if dense else "leave it out, or write dense_layers"
         problems.add(body if dense else top.entries["ffn"], what, hint)
     values["ffn"] = values["ffn"] or 0
-    values["gated"] = values["gated"] is not False
-    values["tied"] = bool(values["tied"])
-    values["latent_queries"] = values["latent_queries"] or 0
-    values["latent"] = bool(values["latent"] or values["latent_queries"])
+    values["latent"] |= values["latent_queries"] > 0
     return Decoder(**values) if len(problems) == before else None

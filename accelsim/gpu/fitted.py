@@ -65,28 +65,19 @@ def one_path(gpu: Gpu) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OperatorKind:
-    """An operator as software stacks compute it.
-
-    Attributes
-    ----------
-    parts : callable
-        Time of kernels on a GPU by its sizes and the constants.
-    least : callable
-        Time of the operations at the peak of the data sheet, and of the compulsory bytes at its bandwidth [us].
-    variant : callable
-        Name of the kernel that a stack takes for a shape, str[P]; constants are fitted for each.
-    path : callable
-        What decides which kernels libraries have for a GPU; families of one path are nearer to each other.
-    compulsory : bool
-        Whether no kernel can do without the bytes of `least`. Rows that take less than those beyond L2 do at the
-        bandwidth of the data sheet moved others than they say; constants for GPUs of other families leave them out.
-    """
+    """An operator as software stacks compute it."""
 
     name: str
+    # time of kernels on a GPU by its sizes and the constants
     parts: Callable[[Gpu, Shapes, Constants], Parts]
+    # time of the operations at the peak of the data sheet, and of the compulsory bytes at its bandwidth [us]
     least: Callable[[Gpu, Shapes], tuple[Floats, Floats]]
+    # name of the kernel that a stack takes for a shape, str[P]; constants are fitted for each
     variant: Callable[[Shapes], Names]
+    # what decides which kernels libraries have for a GPU; families of one path are nearer to each other
     path: Callable[[Gpu], str] = one_path
+    # whether no kernel can do without the bytes of `least`: rows that take less than those beyond L2 do at the
+    # bandwidth of the data sheet moved others than they say; constants for GPUs of other families leave them out
     compulsory: bool = False
 
     @property
@@ -272,27 +263,24 @@ class KernelTimes:
     time_us: Floats
     parts_us: Parts
     label: str
+    calibrated: bool  # on this very GPU, not a slice of it, by such kernels
 
 
 def time_kernels(kind: OperatorKind, gpu: Gpu, shapes: Shapes, stack: str = "") -> KernelTimes:
     """Time kernels of a kind on a GPU, with the constants that ship."""
     variants = kind.variant(shapes)
-    names = dict.fromkeys(variants.tolist())
-    sets = [_set_of(kind.name, gpu, stack, variant) for variant in names]
-    if len(sets) == 1:
-        times = kind.parts(gpu, shapes, sets[0].values)
-    else:
-        times = {}
-        for variant, found in zip(names, sets, strict=True):
-            at = variants == variant
-            for name, us in kind.parts(gpu, {key: size[at] for key, size in shapes.items()}, found.values).items():
-                times.setdefault(name, np.zeros(len(variants)))[at] = us
-    known = [found.gpus == (gpu.name,) and found.variant == name for name, found in zip(names, sets, strict=True)]
-    other = [name for name, found in zip(names, sets, strict=True) if found.variant != name]
+    sets = {variant: _set_of(kind.name, gpu, stack, variant) for variant in dict.fromkeys(variants.tolist())}
+    times: Parts = {}
+    for variant, found in sets.items():
+        at = variants == variant
+        for name, us in kind.parts(gpu, {key: size[at] for key, size in shapes.items()}, found.values).items():
+            times.setdefault(name, np.zeros(len(variants)))[at] = us
+    known = all(found.gpus == (gpu.name,) and found.variant == variant for variant, found in sets.items())
+    other = [variant for variant, found in sets.items() if found.variant != variant]
     kernels = f" for {' and '.join(other)}" if any(other) else ""
-    how = "calibrated: " if all(known) else f"not calibrated{kernels} on {gpu.name}: constants of "
-    label = how + "; ".join(dict.fromkeys(found.text for found in sets))
-    return KernelTimes(np.sum(list(times.values()), axis=0), times, label)
+    how = "calibrated: " if known else f"not calibrated{kernels} on {gpu.name}: constants of "
+    label = how + "; ".join(dict.fromkeys(found.text for found in sets.values()))
+    return KernelTimes(np.sum(list(times.values()), axis=0), times, label, known)
 
 
 @cache

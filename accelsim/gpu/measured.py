@@ -14,6 +14,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -277,17 +278,25 @@ class MeasuredGemms:
         return replace(self, gemms=self.gemms.rows(which), time_us=self.time_us[which])
 
 
-def split_rows(gemms: Gemms) -> dict[str, NDArray[np.bool_]]:
+class FitSplit(NamedTuple):
+    """Which rows a fit may use, and which test it; bool[rows], each row in exactly one."""
+
+    fit: NDArray[np.bool_]
+    interpolation: NDArray[np.bool_]
+    extrapolation: NDArray[np.bool_]
+
+
+def split_rows(gemms: Gemms) -> FitSplit:
     """Divide rows by a hash of their sizes, so that the same shape is always on the same side.
 
     Extrapolation are rows whose N or K is beyond nine tenths of the different values in the table. Of the others, a
-    hash takes three tenths as interpolation; the rest may be fitted. Returns bool[rows] of each of the three.
+    hash takes three tenths as interpolation; the rest may be fitted.
 
     Examples
     --------
     >>> split = split_rows(Gemms.of([128] * 40, [64 * (i + 1) for i in range(40)], 256))
-    >>> {part: int(rows.sum()) for part, rows in split.items()}
-    {'fit': 26, 'interpolation': 10, 'extrapolation': 4}
+    >>> int(split.fit.sum()), int(split.interpolation.sum()), int(split.extrapolation.sum())
+    (26, 10, 4)
     """
     far = np.zeros(len(gemms), dtype=bool)
     for values in (gemms.n, gemms.k):
@@ -298,7 +307,7 @@ def split_rows(gemms: Gemms) -> dict[str, NDArray[np.bool_]]:
         f"{m:.0f}x{n:.0f}x{k:.0f}x{b:.0f}" for m, n, k, b in zip(gemms.m, gemms.n, gemms.k, gemms.batch, strict=True)
     )
     held = np.array([zlib.crc32(key.encode()) % 10 < _HELD_OUT_OF_TEN for key in keys], dtype=bool)
-    return {"fit": ~held & ~far, "interpolation": held & ~far, "extrapolation": far}
+    return FitSplit(~held & ~far, held & ~far, far)
 
 
 def read_measured(
@@ -353,16 +362,15 @@ def _read(
     swapped = _swapped_grids(table, columns, rows)
     if swapped:
         columns = replace(columns, sizes={**columns.sizes, "n": columns.sizes["k"], "k": columns.sizes["n"]})
-    groups: dict[tuple[str, str, str], list[tuple[float, ...]]] = {}
-    first: dict[tuple[str, str, str], Mark] = {}
+    groups: dict[tuple[str, str, str], tuple[Mark, list[tuple[float, ...]]]] = {}
     for product in products(table, columns, rows, problems):
         other = number_format if unknown_too or not product.dtype else None
         name = product.number_format or other or product.dtype
         key = (product.device, name, product.l2 or l2)
         if key not in groups:
             at = columns.formats[0] if columns.formats else None
-            groups[key], first[key] = [], table.mark(product.row, at)
-        groups[key].append((*product.sizes, product.time_us))
+            groups[key] = table.mark(product.row, at), []
+        groups[key][1].append((*product.sizes, product.time_us))
     if not groups and not len(problems):
         problems.add(table.mark(table.head), "no row below the head line", "write a row for each measured product")
     if len(problems):
@@ -371,11 +379,9 @@ def _read(
         f"{table.file}: N and K are taken the other way round: all {swapped} grids that tell them apart cover M x K"
     )
     note, found = warning if swapped else "", []
-    for (device, name, state), measured in groups.items():
+    for (device, name, state), (first, measured) in groups.items():
         *sizes, time_us = np.array(measured, dtype=np.float64).T
-        found.append(
-            MeasuredGemms(device, name, Gemms.of(*sizes), time_us.copy(), state, note, first[device, name, state])
-        )
+        found.append(MeasuredGemms(device, name, Gemms.of(*sizes), time_us.copy(), state, note, first))
     return found
 
 

@@ -359,29 +359,18 @@ def _plain(table: CsvTable, problems: Problems) -> list[ProfiledKernel]:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A layer: its measured kernels, and the predicted one; times and bytes are of one product.
-
-    Attributes
-    ----------
-    products : int
-        How many products the profile has: of a range named like a layer, one a run of the range; else as many as its
-        main kernel ran.
-    measured_us : float or None
-        Sum of its kernels over the products; None where the profile has no times.
-    dram_bytes : float or None
-        Measured DRAM bytes; `reads_only` where the profile has those read alone.
-    roofline_share : float or None
-        Least time by peak and DRAM bandwidth of the data sheet, over the measured time.
-    """
+    """A layer: its measured kernels, and the predicted one; times and bytes are of one product."""
 
     name: str
     kernels: tuple[ProfiledKernel, ...]
+    # how many products the profile has: of a range named like a layer, one a run of the range; else as many as its main
+    # kernel ran
     products: int
-    measured_us: float | None
-    dram_bytes: float | None
-    reads_only: bool
+    measured_us: float | None  # sum of its kernels over the products; None where the profile has no times
+    dram_bytes: float | None  # measured
+    reads_only: bool  # the profile has DRAM bytes read alone
     predicted: Kernel
-    roofline_share: float | None
+    roofline_share: float | None  # least time by peak and DRAM bandwidth of the data sheet, over the measured time
 
 
 def kernels_of(

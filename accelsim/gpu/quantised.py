@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -67,6 +68,7 @@ _RESULT = 2.0
 """Bytes of a word of the result, and of inputs before they are quantised."""
 
 
+@cache
 def precision_of(name: str) -> int:
     """Index of a precision by its name.
 
@@ -234,9 +236,7 @@ EXPERTS = OperatorKind("experts", _experts_parts, _experts_least, _variant)
 
 
 def _indices(names: str | Sequence[str]) -> list[int]:
-    known: dict[str, int] = {}
-    every = [names] if isinstance(names, str) else names
-    return [known[name] if name in known else known.setdefault(name, precision_of(name)) for name in every]
+    return [precision_of(name) for name in ([names] if isinstance(names, str) else names)]
 
 
 def product_shapes(gpu: Gpu, precision: str | Sequence[str], m: Any, n: Any, k: Any) -> dict[str, Floats]:

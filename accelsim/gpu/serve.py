@@ -113,35 +113,19 @@ class OperatorTime:
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """What a split serves.
-
-    Attributes
-    ----------
-    prompt_s, first_token_s : float
-        Until the first step of prompts is through, and the last one; all prompts arrive at once.
-    token_s : float
-        Between two output tokens of a sequence, in the middle of the output.
-    tokens_per_s : float
-        Output tokens of all GPUs, over the time of prompts and output.
-    energy_j : float
-        Of all GPUs for an output token, prompts too.
-    operators : tuple of OperatorTime
-        Of a step of prompts, `prompt_s`, and of one of tokens, `token_s`.
-    kernels : dict of str to str
-        By kind of kernel, the stack whose it is and the GPUs that its constants were fitted to.
-    """
+    """What a split serves; all prompts arrive at once."""
 
     split: Split
     memory: Memory
     step_sequences: int
-    prompt_s: float
-    first_token_s: float
-    token_s: float
-    tokens_per_s: float
-    energy_j: float
+    prompt_s: float  # until the first step of prompts is through
+    first_token_s: float  # until the last one is
+    token_s: float  # between two output tokens of a sequence, in the middle of the output
+    tokens_per_s: float  # output tokens of all GPUs, over the time of prompts and output
+    energy_j: float  # of all GPUs for an output token, prompts too
     power_w: float
-    operators: tuple[OperatorTime, ...]
-    kernels: Mapping[str, str]
+    operators: tuple[OperatorTime, ...]  # of a step of prompts, `prompt_s`, and of one of tokens, `token_s`
+    kernels: Mapping[str, str]  # by kind, the stack whose it is and the GPUs that its constants were fitted to
 
     @property
     def tokens_per_s_gpu(self) -> float:

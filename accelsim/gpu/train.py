@@ -75,36 +75,21 @@ class Training:
 
 @dataclass(frozen=True, slots=True)
 class TrainingStep:
-    """What a step takes.
-
-    Attributes
-    ----------
-    step_s : float
-        All of it.
-    parts_s : dict of str to float
-        `forward` and `backward` of the longest stage, all micro-batches; `bubble`, where stages wait at begin and end;
-        `gradients`, what of their sum backward does not hide; `optimizer`.
-    summed_s : float
-        The sum of gradients over copies, hidden or not.
-    groups_s : dict of str to float
-        Forward and backward of a micro-batch through all stages, by `GROUPS` of operators.
-    utilization : float
-        Operations of the model, none twice, of the peak of all GPUs in the format of the products.
-    kernels : dict of str to str
-        By kind of kernel, the stack whose it is and the GPUs that its constants were fitted to.
-    """
+    """What a step takes."""
 
     split: Split
     training: Training
     memory: Memory
-    step_s: float
+    step_s: float  # all of it
+    # `forward` and `backward` of the longest stage, all micro-batches; `bubble`, where stages wait at begin and end;
+    # `gradients`, what of their sum backward does not hide; `optimizer`
     parts_s: Mapping[str, float]
-    summed_s: float
-    groups_s: Mapping[str, float]
+    summed_s: float  # the sum of gradients over copies, hidden or not
+    groups_s: Mapping[str, float]  # forward and backward of a micro-batch through all stages, by `GROUPS` of operators
     tokens_per_s: float
-    utilization: float
+    utilization: float  # operations of the model, none twice, of the peak of all GPUs in the format of the products
     energy_j: float
-    kernels: Mapping[str, str]
+    kernels: Mapping[str, str]  # by kind, the stack whose it is and the GPUs that its constants were fitted to
 
     @property
     def gpus(self) -> int:

@@ -199,7 +199,7 @@ def _rows_of(gpu: Gpu, measured: MeasuredGemms) -> Rows:
     g = measured.gemms
     shapes = {"m": g.m, "n": g.n, "k": g.k, "batch": g.batch}
     at = np.zeros(len(measured), dtype=np.int64)
-    return Rows((gpu,), at, np.full(len(at), ""), shapes, measured.time_us, ~split_rows(g)["fit"])
+    return Rows((gpu,), at, np.full(len(at), ""), shapes, measured.time_us, ~split_rows(g).fit)
 
 
 def _validated(gpu: Gpu, measured: MeasuredGemms, mode: Mode, others: dict[str, Floats]) -> GemmValidation:
@@ -214,7 +214,7 @@ def _validated(gpu: Gpu, measured: MeasuredGemms, mode: Mode, others: dict[str, 
         low, high = mode.interval
         inside = float(np.mean((held >= low) & (held <= high)))
     name = "calibrated" if mode.calibration else "uncalibrated"
-    kept = ~split_rows(measured.gemms)["fit"]
+    kept = ~split_rows(measured.gemms).fit
     times, flops = measured.time_us[kept], measured.gemms.flops[kept]
     compared = {"ours": predicted[kept], **others} if others else {}
     baselines = {method: errors_of(of, times, flops) for method, of in compared.items()}

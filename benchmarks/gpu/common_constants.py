@@ -66,7 +66,7 @@ def sample(table: MeasuredGemms, rows: int = ROWS) -> MeasuredGemms:
     g = table.gemms
     decades = np.clip(np.floor(np.log10(g.flops)), 4, 13).astype(int)
     groups: dict[int, list[int]] = {}
-    for i in np.flatnonzero(split_rows(g)["fit"]).tolist():
+    for i in np.flatnonzero(split_rows(g).fit).tolist():
         groups.setdefault(int(decades[i]), []).append(i)
     chosen = np.zeros(len(table), dtype=bool)
     for members in groups.values():
@@ -128,7 +128,7 @@ def main() -> None:
         values = fit_common([(gpu, table) for gpu, table in tables if family(gpu) != left_out])
         for gpu, table in tables:
             if family(gpu) == left_out:
-                held = table.rows(~split_rows(table.gemms)["fit"])
+                held = table.rows(~split_rows(table.gemms).fit)
                 constants = constants_of(values, compute_class(gpu, table.number_format))
                 ratio = held.time_us / time_gemms(gpu, held.gemms, table.number_format, constants).time_us
                 ratios.append(np.quantile(ratio, np.linspace(0, 1, 1001)))
