@@ -359,7 +359,7 @@ def test_finer_tables__that_come_in_between_lose_no_mapping(nodes, monkeypatch):
         refine(solver, *arguments)
 
     monkeypatch.setattr(Solver, "_refine", noted)
-    for seed in range(FIRST, FIRST + 60):
+    for seed in range(FIRST, FIRST + 120):
         case = problem(seed)
         known = truth(*case, MOST)
         if known is None or not known.valid:

@@ -39,7 +39,8 @@ class BlockSweep(NamedTuple):
     those that leave the output in place; first : bool[1], whether loops over these may stand inside those that move
     it; term : int64[terms, 4], status numbers of each, for each way to go on after
     a pass over the window; phase : int64[terms], which loop decides that; mask : bool[terms, D], dimensions of its
-    share; pair : int64[3], dimension of the pass, the other one of the rank, and that of the incoming step, -1: none;
+    share; pair : int64[4], dimension of the pass, the other one of the rank, that of the incoming step, and one that
+    must have a loop, -1: none;
     step : int64[D], what one of each dimension moves the window by; further : int64[*], by how much networks outside
     may spread the incoming step's dimension; bound : int64[D], scratch space.
     """
@@ -118,7 +119,7 @@ def sweep_block(shapes: Shapes, block: BlockSweep, sweep: SweepArrays) -> None:
             moves_output |= low != high and not block.adds[d]
             if d == block.pair[0]:
                 inner_low = shapes.size[d, low]
-                possible &= low != high
+            possible &= low != high or d not in (block.pair[0], block.pair[3])
             if d == block.pair[1]:
                 other_low = shapes.size[d, low]
             if d == block.pair[2]:
@@ -409,16 +410,16 @@ def blocks_in_time(
             if terms and terms[-1][1:] == (reduced, phase):
                 terms.pop()
             terms.append((term.dims, reduced, phase))
-        inner, come = order_class.inner, order_class.come
+        inner, come, has = order_class.inner, order_class.come, order_class.has
         if inner >= 0 and not any(phase for _, _, phase in terms):
             continue  # what follows a pass over the window makes no difference further in
-        key = (order_class.allowed, tuple(terms), inner, come)
+        key = (order_class.allowed, tuple(terms), inner, come, has)
         if key in known:
             continue
         known.add(key)
         counted = frozenset[int]().union(*(dims for dims, _, _ in terms[:-1]))
         other = structure.partner[inner] if inner >= 0 else -1
-        counted |= {inner, other} if inner >= 0 else frozenset[int]()
+        counted |= {d for d in (inner, other, has) if d >= 0}
         found.append(
             BlockSweep(
                 counted=np.array(sorted(counted), np.int64),
@@ -435,7 +436,7 @@ def blocks_in_time(
                     [[d in mask for d in sorted(every)] for mask in [*(dims for dims, _, _ in terms[:-1]), every]],
                     np.bool_,
                 ),
-                pair=np.array([inner, other, come], np.int64),
+                pair=np.array([inner, other, come, has], np.int64),
                 step=grid.space.encoded.constants.factor[structure.window].astype(np.int64),
                 further=_spread_outside(grid, level, come),
                 bound=np.ones(len(every), np.int64),

@@ -16,7 +16,7 @@ from accelsim.model.encode import PE, STREAM, Bools, Constants, Floats, Ints
 from accelsim.model.limits import different_sums
 from accelsim.search.exact.mixed import LimitedPort, MixedBounds
 from accelsim.search.exact.node import CostTables
-from accelsim.search.exact.orders import HALO_REUSE, NONE, STATIONARY, Places, candidate_orders, dominating
+from accelsim.search.exact.orders import HALO_REUSE, NONE, STATIONARY, UNDECIDED, Places, candidate_orders, dominating
 from accelsim.search.exact.shapes import Options, make_options, pick_busy, pick_options
 from accelsim.search.exact.tables import Bounds
 from accelsim.search.exact.worth import least_outermost, narrow_energies
@@ -132,6 +132,7 @@ def make_cost_tables(
         every_orders=every_orders,
         partner=np.array(structure.partner, np.int64),
         window=np.array([structure.window], np.int64),
+        whole=np.array([d in structure.whole for d in range(len(structure.idle))]),
         macs=np.array([float(encoded.einsum.macs)]),
         most=space.most,
         start=np.array([certain]),
@@ -412,14 +413,16 @@ def _least_outer_cycles(space: MapSpace, needed: Ints) -> float:
 def _status_codes(bounds: Bounds) -> Ints:
     """Number for each set of statuses that a node can meet, in each table."""
     structure = bounds.structure
-    radix = HALO_REUSE + len(structure.idle)
+    radix = HALO_REUSE + 2 * len(structure.idle)
     levels = len(bounds.around)
     codes = np.zeros((2, levels, radix**structure.tensors), np.int64)
     met: list[tuple[int, ...]] = [()]
     for t in range(structure.tensors):
         each: tuple[int, ...] = (NONE, STATIONARY)
         if t == structure.window:
-            each = tuple(s for s in range(radix) if s < HALO_REUSE or structure.partner[s - HALO_REUSE] >= 0)
+            slides = [HALO_REUSE + d for d, other in enumerate(structure.partner) if other >= 0]
+            wholes = [HALO_REUSE + len(structure.idle) + d for d in sorted(structure.whole)]
+            each = (NONE, STATIONARY, UNDECIDED, *slides, *wholes)
         met = [(*head, status) for head in met for status in each]
     for statuses in met:
         code = 0
@@ -445,7 +448,7 @@ def _innermost(bounds: Bounds, codes: Ints, relevant: Bools) -> Ints:
     relevant : bool[T, D]
     """
     structure = bounds.structure
-    radix = HALO_REUSE + len(structure.idle)
+    radix = HALO_REUSE + 2 * len(structure.idle)
     found = np.zeros((len(codes), len(structure.idle), 4), np.int64)
     for d, moved, new in np.ndindex(found.shape[1], 2, 2):
         code = 0

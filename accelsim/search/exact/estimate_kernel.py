@@ -79,6 +79,9 @@ def bound_of(
     steps = max(g.macs[0] / used, node.steps[level]) * float(c.mac_cycles[0])
     last = c.whole.shape[0]
     least_steps = g.in_turn[level, last] / used * float(c.mac_cycles[0])
+    points = np.inf  # inside the shape: no more instances of it can be in use
+    if shapes.moving.shape[1] == 0:
+        points = float(shapes.box[0, shape]) * shapes.macs[0] / shapes.words[0, shape]
     settled = settled_energy(c, g, node, s, level)
     enough, units = np.inf, node.read[level, 0] + node.written[level, 0]
     node.column[WORDS] = 0.0  # where they count there is a table
@@ -93,7 +96,7 @@ def bound_of(
             continue
         if not inside and not node.spreads[level, WITHIN_TILE] >> b & 1:
             continue
-        cycles = np.ceil(max(steps / g.edges[level, b], least_steps) * (1.0 - SURE))
+        cycles = np.ceil(max(steps / min(g.edges[level, b], points), least_steps) * (1.0 - SURE))
         if c.array[PE] >= 0 and not goal.energy_only[0]:
             cycles = least_array_cycles(c, shapes, g, node, s, level, inside, g.edges[level, b], cycles)
         first = base + b * total + shape

@@ -41,7 +41,9 @@ def make_structure(grid: Grid) -> Structure:
     idle = tuple(frozenset(t for t in range(tensors) if not c.relevant[t, d]) for d in range(dims))
     if loose or not windowed:
         return Structure(idle, -1, (-1,) * dims, tensors, loose)
-    return Structure(idle, windowed[0], tuple(partner), tensors, False)
+    far, prime = c.factor[windowed[0]], grid.shapes.sizes == 2
+    whole = frozenset(d for d, other in enumerate(partner) if other >= 0 and prime[d] and far[d] < far[other])
+    return Structure(idle, windowed[0], tuple(partner), tensors, False, whole)
 
 
 class Layout:

@@ -285,7 +285,11 @@ def _steps_of_windows(
                 scratch.slide[d] = new_share(c, shapes, t, tile, mid, d)
         for q in range(p.status.shape[0]):
             if p.status[q, t] >= HALO_REUSE:
-                scratch.factor[t, q] = scratch.slide[p.status[q, t] - HALO_REUSE]
+                d = (p.status[q, t] - HALO_REUSE) % tile.shape[0]
+                new = scratch.slide[d]
+                if p.status[q, t] >= HALO_REUSE + tile.shape[0]:
+                    new += (1.0 - new) / float(shapes.size[d, shapes.sizes[d] - 1])
+                scratch.factor[t, q] = new
 
 
 @inline

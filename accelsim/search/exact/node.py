@@ -35,18 +35,18 @@ class CostTables(NamedTuple):
     : bool[L], whether to go through tiles rather than options; group_first : int64[L + 1]; tiles : int64[*]; option_of
     : int64[L, spread numbers + 1], first option of each spread; order_first : int64[L, 2**D + 1]; orders : int64[*, D +
     2], dimensions outermost first, then a pair of loops that must carry on; every_first : int64[L, 2**D + 1],
-    every_orders : as these, all orders where all are wanted, else empty; partner : int64[D]; window : int64[1]; macs :
-    float64[1]; most : float64[3], energy, cycles and outer words that are allowed; start : float64[1], energy that
-    every mapping has; leaks : float64[L + 1, B], what leaks in a cycle inside an instance at least [pJ], for each class
-    of spread there; elided : float64[1 + M, L], what it costs to read the whole output at a level once, in energy and
-    as `mixed`; narrow : as this, what updates that are finished words cost less; copies : float64[L, 2], how many
-    numbers of copies of the output the tables of a level tell apart (1 or 2), and the larger one; copy_costs :
-    float64[1 + M, L + 1], what the tables further in count off at most for each further copy, if there is one number;
-    widest : float64[L], children in use below a level at most; needed : int64[T], different words that the
-    multiply-accumulates ask for; deepest : int64[T], innermost level that may keep it; least_inside : float64[L + 1,
-    T], least share that networks from a level inwards leave; in_turn : float64[L + 1, T + 1], words of each tensor that
-    one compute unit asks for in turn at least, and its steps, if only networks from a level inwards spread; 0 but with
-    remainders, or where a PE of an array holds a word of a window.
+    every_orders : as these, all orders where all are wanted, else empty; partner : int64[D]; window : int64[1]; whole :
+    bool[D], as `Structure`; macs : float64[1]; most : float64[3], energy, cycles and outer words that are allowed;
+    start : float64[1], energy that every mapping has; leaks : float64[L + 1, B], what leaks in a cycle inside an
+    instance at least [pJ], for each class of spread there; elided : float64[1 + M, L], what it costs to read the whole
+    output at a level once, in energy and as `mixed`; narrow : as this, what updates that are finished words cost less;
+    copies : float64[L, 2], how many numbers of copies of the output the tables of a level tell apart (1 or 2), and the
+    larger one; copy_costs : float64[1 + M, L + 1], what the tables further in count off at most for each further copy,
+    if there is one number; widest : float64[L], children in use below a level at most; needed : int64[T], different
+    words that the multiply-accumulates ask for; deepest : int64[T], innermost level that may keep it; least_inside :
+    float64[L + 1, T], least share that networks from a level inwards leave; in_turn : float64[L + 1, T + 1], words of
+    each tensor that one compute unit asks for in turn at least, and its steps, if only networks from a level inwards
+    spread; 0 but with remainders, or where a PE of an array holds a word of a window.
     """
 
     in_time: Bools
@@ -91,6 +91,7 @@ class CostTables(NamedTuple):
     every_orders: Ints
     partner: Ints
     window: Ints
+    whole: Bools
     macs: Floats
     most: Floats
     start: Floats

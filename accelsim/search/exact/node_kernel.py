@@ -243,7 +243,7 @@ def mix_statuses(
     for t in range(tensors):
         windowed = t == g.window[0]
         inside, passes, found = 1.0, 1.0, False
-        rank, back, step, slides, reach, grain, done, n = 0, 0, 0, NONE, 0, 1, False, 0
+        rank, back, step, slides, reach, grain, done, n, slid = 0, 0, 0, NONE, 0, 1, False, 0, 0
         end = 0.0
         for lv in range(level, -1, -1):
             for j in range(s.level[lv, LOOPS] - 1, -1, -1):
@@ -274,6 +274,7 @@ def mix_statuses(
                     slides = HALO_REUSE + d
                     node.piece[t, n], node.piece_end[t, n] = slides, end
                     n += 1
+                    slid = n
                     continue
                 share = passes * (1.0 - 1.0 / bound)
                 status = NONE
@@ -297,10 +298,14 @@ def mix_statuses(
         if n == 0 and inside > 1.0:
             node.piece[t, 0], node.piece_end[t, 0] = STATIONARY, 1.0 - 1.0 / inside
             n = 1
-        node.piece[t, n], node.piece_end[t, n] = NONE, 1.0
-        node.pieces[t] = 0
+        if n > 0 and n == slid and g.whole[slides - HALO_REUSE]:
+            n -= 1  # all further steps begin a pass
+            node.piece[t, n] = slides + dims
+        else:
+            node.piece[t, n] = NONE
+        node.piece_end[t, n], node.pieces[t] = 1.0, 0
     start, sets = 0.0, 0
-    radix = HALO_REUSE + dims
+    radix = HALO_REUSE + 2 * dims
     while start < 1.0:
         end, code = 1.0, 0
         for t in range(tensors):

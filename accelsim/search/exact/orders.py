@@ -5,6 +5,8 @@ Looking outwards from a tile, each tensor has a **status** in the loops outside 
 NONE : the next loop outside moves its tile, and every step costs the whole tile
 STATIONARY : a step that leaves the tile in place; costs nothing
 HALO_REUSE + d : a step that moves a windowed tile as the loop over d does, by less than its extent; costs the new part
+HALO_REUSE + D + d : of D dimensions, where the loop over d covers its whole bound: its steps, and those that begin a
+pass of it and move the tile anywhere, in their proportion
 UNDECIDED : a step that costs the whole tile, but may turn into STATIONARY or HALO_REUSE if loops further in move along
 the same rank
 
@@ -48,6 +50,9 @@ class Structure:
     tensors : int
     loose : bool
         Several windowed tensors, or three dimensions in a rank: windows are bounded roughly.
+    whole : frozenset of int
+        Dimensions of a window whose loops are never split, as their bounds are prime, and step less than the others of
+        their ranks: a tile of several steps of such another one has gaps.
     """
 
     idle: tuple[frozenset[int], ...]
@@ -55,6 +60,7 @@ class Structure:
     partner: tuple[int, ...]
     tensors: int
     loose: bool
+    whole: frozenset[int] = frozenset()
 
     @property
     def dims(self) -> frozenset[int]:
@@ -97,12 +103,15 @@ class OrderClass:
     inner, come : int
         The dimension of the innermost loop that moves the windowed tensor, if statuses depend on what follows it; the
         dimension whose step the incoming status is; -1: none.
+    has : int
+        A dimension that must have a loop in the block; -1: none.
     """
 
     allowed: frozenset[int]
     terms: tuple[Term, ...]
     inner: int = -1
     come: int = -1
+    has: int = -1
 
 
 Chain = tuple[frozenset[int], ...]
@@ -150,7 +159,7 @@ class _OrderBuilder:
         """Statuses for each way to go on after a pass of the loop over d."""
         return tuple(self.statuses(staying, still, window) for window in (NONE, STATIONARY, HALO_REUSE + d, UNDECIDED))
 
-    def add(self, allowed: frozenset[int], terms: list[Term], inner: int = -1, come: int = -1) -> None:
+    def add(self, allowed: frozenset[int], terms: list[Term], inner: int = -1, come: int = -1, has: int = -1) -> None:
         """Enter a class; terms whose dimensions add nothing to those before are left out."""
         kept: list[Term] = []
         before: frozenset[int] = frozenset()
@@ -162,7 +171,7 @@ class _OrderBuilder:
                 kept.pop()
             kept.append(Term(dims, term.statuses, term.phase))
             before = dims
-        found = OrderClass(allowed, tuple(kept), inner, come)
+        found = OrderClass(allowed, tuple(kept), inner, come, has)
         if found not in self.found:
             self.found.append(found)
 
@@ -194,17 +203,36 @@ class _OrderBuilder:
                     self.add(allowed, terms)
                     continue
                 stay = [Term(structure.irrelevant(first), (self.statuses(staying, frozenset(), STATIONARY),))]
-                for d in [d for d in slides if d in allowed] or [-1]:
-                    self._slide(staying, allowed, tail, stay, (), d, come)
+                self._slide_all(staying, allowed, tail, stay, (), [d for d in slides if d in allowed], come)
                 continue
             steps = [d for d in slides if d in inside] if moved else []
-            for d in steps or [-1]:
-                self._slide(staying, allowed, tail, [], chain, d, come)
+            self._slide_all(staying, allowed, tail, [], chain, steps, come)
         for d in slides if moved else ():
             if d in allowed and not any(chain and d in structure.irrelevant(chain[0]) for chain in chains):
                 alive = structure.idle[d] & pool  # fewer than stay in place without sliding
                 for chain in _chains_from(structure, alive, allowed) if alive else [()]:
                     self._slide(staying, allowed, tail, [], chain, d, come)
+
+    def _slide_all(
+        self,
+        staying: frozenset[int],
+        allowed: frozenset[int],
+        tail: int,
+        stay: list[Term],
+        chain: Chain,
+        steps: list[int],
+        come: int,
+    ) -> None:
+        """As `_slide`, along each of some dimensions, or along none."""
+        for d in steps:
+            self._slide(staying, allowed, tail, stay, chain, d, come)
+        whole = self.structure.whole if self._passes_begin_anew(tail, come) else frozenset[int]()
+        if whole.issuperset(steps):  # the classes of these have a loop along it
+            self._slide(staying, allowed.difference(steps), tail, stay, chain, -1, come)
+
+    @staticmethod
+    def _passes_begin_anew(tail: int, come: int) -> bool:
+        return come < 0 and tail == NONE
 
     def _slide(
         self,
@@ -235,7 +263,14 @@ class _OrderBuilder:
             return
         here = frozenset({d}).union(*(term.dims for term in stay))
         head = [*stay, Term(here, (self.statuses(staying, chain[0] if chain else nobody, HALO_REUSE + d),))]
-        if come < 0:
+        if self._passes_begin_anew(tail, come) and d in structure.whole:
+            whole = HALO_REUSE + len(structure.idle) + d
+            before = here - {d}
+            terms = [
+                Term(m | before, (self.statuses(staying, alive, whole),)) for m, alive in zip(masks, chain, strict=True)
+            ]
+            self.add(allowed, [*stay, *terms, Term(every, (self.statuses(staying, nobody, whole),))], has=d)
+        elif come < 0:
             terms = [
                 Term(m | here, (self.statuses(staying, alive, tail),)) for m, alive in zip(masks, chain, strict=True)
             ]
@@ -277,7 +312,7 @@ def order_classes(structure: Structure, incoming: Statuses) -> tuple[OrderClass,
     for staying in _subsets(special):
         if staying:
             builder.block(staying, structure.irrelevant(staying), NONE, windows)
-    if window >= 0 and incoming[window] not in (NONE, STATIONARY):
+    if window >= 0 and UNDECIDED <= incoming[window] < HALO_REUSE + len(structure.idle):
         come = incoming[window] - HALO_REUSE if incoming[window] >= HALO_REUSE else -1
         runs = {frozenset({d, structure.partner[d]}) for d in windows if come < 0 or d == come}
         idle = structure.irrelevant(frozenset({window}))
@@ -309,7 +344,8 @@ def dominating(structure: Structure, statuses: Statuses) -> Statuses:
 
     def may(known: int, asked: int) -> bool:
         if asked >= HALO_REUSE:
-            return known in (asked, STATIONARY)
+            slides = known >= HALO_REUSE and known + len(structure.idle) == asked
+            return slides or known in (asked, STATIONARY)
         return known in below[asked] or (asked == NONE and known >= HALO_REUSE)
 
     best = [s for s in all_statuses(structure) if all(map(may, s, statuses))]

@@ -59,6 +59,7 @@ from accelsim.search.exact.mixed import (
 )
 from accelsim.search.exact.node import CostTables, SearchNode
 from accelsim.search.exact.shapes import Grid, make_grid, quick_enough
+from accelsim.search.exact.symmetries import symmetries
 from accelsim.search.exact.tables import Bounds
 from accelsim.search.exact.worth import (
     SLACK,
@@ -507,8 +508,11 @@ class Solver:
         many = root_bounds(
             encoded.constants, shapes, self.tables, goal, total, self._make_node(), make_detail(encoded), begin, values
         )
-        order = np.argsort(values[:many], kind="stable")
-        return begin[:many][order], values[:many][order]
+        rows = np.argsort(values[:many], kind="stable")
+        for order in symmetries(self.grid) if goal.kind[0] == BEST and len(total.value) == 1 else ():
+            digits = begin[rows][:, None] // shapes.stride % shapes.sizes
+            rows = rows[digits[:, order] @ shapes.stride >= begin[rows]]
+        return begin[rows], values[rows]
 
     def _go_through(
         self,
