@@ -462,7 +462,7 @@ MUTANTS = (
         "        share = math.prod(least[at][t] for at in range(parent, level))\n", "        share = 1.0\n",
         "test_worth.py"),
     Mutant("states are dropped as if first reads took place", "search/exact/tables.py",
-        "return np.asarray(lanes[0] - more - most)", "return np.asarray(lanes[0])", "test_worth.py"),
+        "return np.asarray(lanes[0] - one)", "return np.asarray(lanes[0])", "test_worth.py"),
     Mutant("finished words of one copy are charged as wide ones", "search/exact/network_kernel.py",
         "less += finished if scratch.copies[a] == 1.0 else 0.0", "less += 0.0", "test_exact.py"),
     Mutant("states are dropped as if windows never stayed in place", "search/exact/tables.py",

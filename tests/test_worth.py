@@ -16,6 +16,7 @@ from accelsim.inputs.objective import FASTEST, LEAST_EDP, LEAST_ENERGY, Objectiv
 from accelsim.inputs.workload import Einsum
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
+from accelsim.search.exact import bounds
 from accelsim.search.exact.mapper import result_of
 from accelsim.search.exact.solve import Solver
 from accelsim.search.exact.worth import Known
@@ -97,6 +98,32 @@ def test_worthless_states__are_on_no_mapping_that_is_looked_for(group):
             values = np.sort(known.worth(objective))
             many += dropped(seed, case, known, objective, float(values[int(SHARES[seed % 3] * (len(values) - 1))]))
     assert many > 1000
+
+
+WINDOWS = ((), (), (), (307, 349))
+"""Problems, by group, with three dimensions in the rank of a window."""
+
+
+@pytest.mark.parametrize("group", range(4))
+def test_choices_that_are_worth_it__are_enough_for_the_optimum(group, monkeypatch):
+    """Without walks, which hide what is left out; half of the problems have finer tables."""
+    monkeypatch.setattr(bounds, "ALIKE", 0.0)
+    for seed in (*range(group, 400, 4), *WINDOWS[group]):
+        case = problem(seed, MOST)
+        known = truth(*case, MOST)
+        if known is None or not known.valid:
+            continue
+        objective = (LEAST_ENERGY, FASTEST, LEAST_EDP)[seed % 3]
+        best = float(known.worth(objective).min())
+        space = MapSpace(encode(*case[:2]), case[2])
+        solver = Solver(space, cycles=objective is not LEAST_ENERGY, known=Known(objective, best * (1 + 1e-10), FREE))
+        if seed % 8 > 3:
+            solver._fill_tables(None, fine=True)
+            solver.fine, solver.coarse = True, False
+        outcome = solver.search(objective=objective, limit=best * 1.3)
+
+        assert math.isclose(float(outcome.found.value[0]), best, rel_tol=1e-9), seed
+        assert outcome.root_bound <= best * (1 + 1e-9), seed
 
 
 @pytest.mark.parametrize("group", range(4))

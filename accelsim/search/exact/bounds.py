@@ -20,7 +20,8 @@ from accelsim.model.encode import Bools, Floats, Ints
 from accelsim.model.kernel import BY_READ, BY_RETURN, BY_TRANSFER, BY_UPDATE, BY_WRITE
 from accelsim.search.exact.blocks import SweepArrays, sweep_block
 from accelsim.search.exact.layout import layout_of
-from accelsim.search.exact.network_kernel import NetworkScratch, Spreading, sweep_network
+from accelsim.search.exact.network_kernel import NetworkScratch, Spreading, Verdicts, sweep_network
+from accelsim.search.exact.orders import NONE
 from accelsim.search.exact.shapes import Grid
 from accelsim.search.exact.tables import Bounds, Context, CostTable, Sieve
 from accelsim.search.exact.worth import Worth
@@ -35,6 +36,8 @@ IN_ONE_GO = 1_000_000
 LOOK_SECONDS = 0.1
 AT_ONCE = 500_000
 """Entries of a table around a network that are filled together: few enough to stay in the processor's caches."""
+ALIKE = 1.5
+"""Contexts for each state from which on choices that are not worth it are looked for: they share the verdict."""
 MOST_COARSE = 4_000_000
 """Entries of coarse tables with both corners of the shares that networks leave; larger ones take the lower corner."""
 MOST_BYTES = 2 << 30
@@ -202,10 +205,11 @@ class BoundsMaker(OutputCosts):
             inside = np.ascontiguousarray(further.values[..., tiles].transpose(4, 0, 2, 3, 1))
             inside = inside.reshape(*inside.shape[:2], math.prod(inside.shape[2:]))
             live = np.ascontiguousarray(live.T)
+            least = self._least_after(level, further, tiles)
             many = max(1, AT_ONCE // around.values[0].size)
             rows = np.flatnonzero(costs)
             for first in range(0, len(rows), many):
-                self._fill_around(level, around, rows[first : first + many], tiles, inside, live)
+                self._fill_around(level, around, rows[first : first + many], tiles, inside, least, live)
             around.values[~costs] = 0.0
             live = self._sift("around", level, around, costs)
             if level:
@@ -214,13 +218,15 @@ class BoundsMaker(OutputCosts):
                 live = self._sift("inside", level, further, costs)
         return bounds
 
-    def _fill_around(self, level: int, around: CostTable, rows: Ints, tiles: Ints, inside: Floats, live: Bools) -> None:
+    def _fill_around(
+        self, level: int, around: CostTable, rows: Ints, tiles: Ints, inside: Floats, least: Floats, live: Bools
+    ) -> None:
         """Cost to go around the network of a level in some contexts: the best way to spread and keep, and what follows.
 
         Parameters
         ----------
         rows : int64[*]
-        tiles, inside, live
+        tiles, inside, least, live
             As for `sweep_network`.
         """
         spreading = _only(self.bounds.networks[level], rows)
@@ -242,6 +248,7 @@ class BoundsMaker(OutputCosts):
                 live,
                 wanted,
                 inside[first : first + go],
+                least[first : first + go],
                 out,
                 make_detail(self.encoded),
                 scratch,
@@ -249,6 +256,17 @@ class BoundsMaker(OutputCosts):
             first += go
             go *= 4 if time.monotonic() - begun < LOOK_SECONDS / 4 else 1
         around.values[rows] = out.transpose(1, 4, 2, 3, 0)
+
+    def _least_after(self, level: int, further: CostTable, tiles: Ints) -> Floats:
+        """Least cost to go at some tiles, for each innermost loop outside, one copy and many: float64[*, C', I, 2]."""
+        after = self.bounds.networks[level].worth.after
+        found = np.zeros((len(tiles), len(further.contexts), len(after), 2))
+        for i, statuses in enumerate(after if level < self.levels - 1 else ()):
+            least = np.full((len(further.contexts), 2, self.shapes.total), np.inf)
+            for q, b in itertools.product(np.flatnonzero(statuses), range(len(further.edges))):
+                np.minimum(least, further.values[:, q, [0, -1], b], out=least)
+            found[:, :, i] = least[..., tiles].transpose(2, 0, 1)
+        return found
 
     def _sift(self, kind: str, level: int, table: CostTable, costs: Bools) -> Bools:
         """Drop states that are not worth filling; returns bool[C, S], where some are left."""
@@ -411,6 +429,9 @@ class BoundsMaker(OutputCosts):
                         number[key] = len(inner)
                         inner.append(key)
                     target[m, k, int(tight), way] = number[key]
+        order = sorted(range(len(inner)), key=lambda at: inner[at].state)
+        inner = [inner[at] for at in order]
+        target[target >= 0] = np.argsort(order)[target[target >= 0]]
         if not inner and not innermost:  # nothing is worth it: one context, that none outside leads to
             inner.append(Context((0,) * self.tensors, (1.0,) * self.tensors))
         spreading = Spreading(
@@ -441,8 +462,40 @@ class BoundsMaker(OutputCosts):
             inner_copies=self.copies[level + 1],
             edges=self.edges[level],
             inner_edges=self.edges[level + 1],
+            worth=self._verdicts(level, contexts),
         )
         return spreading, inner
+
+    def _verdicts(self, level: int, contexts: list[Context]) -> Verdicts:
+        """What tells which ways to spread and keep are worth it at a network."""
+        window, around = self.layout.structure.window, self.layout.around_statuses[level]
+        inner = self.layout.inner_statuses(level)
+        many = 1 if level == self.levels - 1 else len(self.layout.inside_statuses[level + 1])
+        number = {state: at for at, state in enumerate(dict.fromkeys(context.state for context in contexts))}
+        loops = self.sieve.innermost if self.sieve and len(contexts) >= ALIKE * len(number) else []
+        moved, after = np.zeros((len(loops), self.tensors), np.bool_), np.zeros((len(loops), many), np.bool_)
+        for i, (each, _) in enumerate(loops):
+            moved[i, [t for t in each if not self.c.windowed[t]]] = True
+            after[i, [inner[q] for q, some in enumerate(around) if all(some[t] == NONE for t in each - {window})]] = (
+                True
+            )
+        parents, tensors = np.array([context.parents for context in contexts]), np.arange(self.tensors)
+        fewest = self.layout.least[level][parents, tensors]
+        room, off = np.full((len(contexts), len(self.edges[level])), np.inf), np.zeros((len(contexts), 3))
+        if self.sieve and loops:
+            room, off = self.sieve.limits(level, contexts, self.copies[level])
+        return Verdicts(
+            state=np.array([number[context.state] for context in contexts]),
+            fewest=fewest,
+            shares=self._shares(
+                level, [each._replace(shares=tuple(row)) for each, row in zip(contexts, fewest, strict=True)]
+            ),
+            room=room,
+            off=off,
+            moved=moved,
+            split=np.array([split for _, split in loops], np.bool_).reshape(-1, self.shapes.total),
+            after=after,
+        )
 
     def _held(self, level: int, contexts: list[Context], keeps: Bools) -> Ints:
         """What a level holds in each context with what its next node keeps too, by number of the latter: int64[C, K].
@@ -562,6 +615,13 @@ def _only(spreading: Spreading, contexts: Ints) -> Spreading:
         complete=p.complete[contexts],
         target=p.target[contexts],
         near=p.near[contexts],
+        worth=p.worth._replace(
+            state=p.worth.state[contexts],
+            fewest=p.worth.fewest[contexts],
+            shares=p.worth.shares[contexts],
+            room=p.worth.room[contexts],
+            off=p.worth.off[contexts],
+        ),
     )
 
 

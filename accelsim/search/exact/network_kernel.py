@@ -91,6 +91,27 @@ def pick_splits(
     return found
 
 
+class Verdicts(NamedTuple):
+    """Which ways to spread and keep are worth it at a network; docs/exact.md, section 3.
+
+    state : int64[C], contexts in which they are alike follow each other, with one number; fewest : float64[C, T], the
+    least that networks further out leave of a tensor's reads or updates in one of these; shares : float64[C, T], as
+    `Spreading` has them for that; room : float64[C, B], what a mapping may cost from the network inwards; off :
+    float64[C, 3], what is counted off at most for one copy of the output, for the most, and where these lie between
+    those of the table; moved : bool[I, T], tensors without a window that the innermost loop outside moves, for each
+    such loop; split : bool[I, S], around which shapes there is one; after : bool[I, Q'], statuses inside then.
+    """
+
+    state: Ints
+    fewest: Floats
+    shares: Floats
+    room: Floats
+    off: Floats
+    moved: Bools
+    split: Bools
+    after: Bools
+
+
 class Spreading(NamedTuple):
     """What the sweep over a network needs to know besides machine and options.
 
@@ -110,7 +131,8 @@ class Spreading(NamedTuple):
     output at the next level; finished : float64[1], what its updates cost less there if they are finished words, of one
     copy; copies, inner_copies : float64[A], float64[A'], copies of the output at this level and at the next that tables
     tell apart; copy_costs : float64[1], what further in each further copy saves at most, if they are not told apart
-    there; edges : float64[B], spreads inside up to this, for the tables of this level; inner_edges : float64[B'].
+    there; edges : float64[B], spreads inside up to this, for the tables of this level; inner_edges : float64[B'];
+    worth : Verdicts.
     """
 
     level: Ints
@@ -140,6 +162,7 @@ class Spreading(NamedTuple):
     inner_copies: Floats
     edges: Floats
     inner_edges: Floats
+    worth: Verdicts
 
 
 class NetworkScratch(NamedTuple):
@@ -200,6 +223,7 @@ def sweep_network(
     live: Bools,
     wanted: Bools,
     inside: Floats,
+    least: Floats,
     out: Floats,
     s: Detail,
     scratch: NetworkScratch,
@@ -218,6 +242,8 @@ def sweep_network(
         Which shapes are to be looked at.
     inside : float64[*, C', A' * B' * Q']
         At the tiles, by the statuses there.
+    least : float64[*, C', I, 2]
+        The least of them, for each innermost loop outside, and for one copy of the output and the most.
     out : float64[S, C, A, B, Q]
         Lowered.
     """
@@ -264,7 +290,9 @@ def sweep_network(
                 if c.links[level] and c.windowed[t] and t != output:  # all but one may take words from a neighbour
                     scratch.share[t] = 1.0 / float(options.spread[o])
             _steps_of_windows(c, shapes, p, tile, mid, innermost, scratch)
-            _sweep_contexts(c, shapes, options, p, o, tiles[at], around, pairs, wanted, inside[at], out, scratch)
+            _sweep_contexts(
+                c, shapes, options, p, o, tiles[at], around, pairs, wanted, inside[at], least[at], out, scratch
+            )
 
 
 @inline
@@ -318,6 +346,65 @@ def _list_pairs(p: Spreading, tile: int, live: Bools, innermost: bool, output: i
 
 
 @inline
+def _weigh_corners(p: Spreading, m: int, k: int, shared: Floats, scratch: NetworkScratch) -> int:
+    """Weights of the contexts inside, by what networks leave of the reads of tensors that pass; returns how many."""
+    ways = 1
+    scratch.weight[0] = 1.0
+    for w in range(p.passing.shape[1]):
+        t = p.passing[k, w]
+        if t < 0:
+            break
+        low = p.near[m, k, w] * (1.0 - shared[t] * scratch.share[t])
+        for way in range(ways):
+            scratch.weight[ways + way] = scratch.weight[way] * low
+            scratch.weight[way] *= 1.0 - low
+        ways *= 2
+    return ways
+
+
+@inline
+def _least_completion(
+    p: Spreading,
+    m: int,
+    k: int,
+    tight: int,
+    around: int,
+    innermost: bool,
+    least: Floats,
+    elided: float,
+    finished: float,
+    scratch: NetworkScratch,
+) -> float:
+    """What a choice costs at least from the network inwards, for any copies of the output; see `Sieve.sift`."""
+    found, last, worth = np.inf, p.copies.shape[0] - 1, p.worth
+    one_off, most_off, along = worth.off[m, 0], worth.off[m, 1], worth.off[m, 2]
+    ways = _weigh_corners(p, m, k, worth.fewest[m], scratch)
+    for i in range(worth.moved.shape[0]):
+        if not worth.split[i, around]:
+            continue
+        low, high = 0.0, 0.0
+        for way in range(0 if innermost else ways):
+            if scratch.weight[way] > 0.0:
+                inner = p.target[m, k, tight, way]
+                low += scratch.weight[way] * least[inner, i, 0]
+                high += scratch.weight[way] * least[inner, i, 1]
+        for t in range(worth.moved.shape[1]):
+            if innermost or p.keeps[k, t]:
+                each = scratch.words[t] * (p.fixed[t] + worth.shares[m, t] * scratch.share[t])
+                each = each if worth.moved[i, t] or innermost else min(each, 0.0)
+                low += each
+                high += each
+        more = high - low if scratch.chord[last] > 0.0 else 0.0  # both may be infinite
+        one = low + scratch.chord[0] * more - scratch.copies[0] * elided - scratch.saved[0]
+        one -= finished if scratch.copies[0] == 1.0 else 0.0
+        many = low + scratch.chord[last] * more - scratch.copies[last] * elided - scratch.saved[last]
+        found = min(found, one - one_off)
+        if last > 0:
+            found = min(found, min(one + along * (many - one), many) - most_off)
+    return found
+
+
+@inline
 def _first_cycles(
     shapes: Shapes, options: Options, p: Spreading, o: int, tile: int, m: int, t: int, scratch: NetworkScratch
 ) -> float:
@@ -341,6 +428,7 @@ def _sweep_contexts(
     pairs: int,
     wanted: Bools,
     inside: Floats,
+    least: Floats,
     out: Floats,
     scratch: NetworkScratch,
 ) -> None:
@@ -359,28 +447,25 @@ def _sweep_contexts(
         spread, scratch.slot[b] = float(options.spread[o]) * p.inner_edges[b], 0
         while p.edges[scratch.slot[b]] < 0.999999 * spread:
             scratch.slot[b] += 1
+    last_choice, worthless = -1, False
     for number in range(pairs):
         m, k, tight = scratch.pair[number, 0], scratch.pair[number, 1], scratch.pair[number, 2]
         elided, finished = 0.0, 0.0
         if not wanted[around, m] or (innermost and p.reduced[around] < p.complete[m]):
             continue
+        if innermost or p.keeps[k, output]:
+            elided, finished = p.elided[m], p.finished[0]
+        choice = (p.worth.state[m] * p.keeps.shape[0] + k) * 2 + tight
+        if choice != last_choice:
+            completion = _least_completion(p, m, k, tight, around, innermost, least, elided, finished, scratch)
+            last_choice, worthless = choice, completion > p.worth.room[m, scratch.slot[edges - 1]]
+        if worthless:
+            continue
         for t in range(tensors):
             scratch.each[t] = 0.0
             if innermost or p.keeps[k, t]:
                 scratch.each[t] = scratch.words[t] * (p.fixed[t] + p.shares[m, t] * scratch.share[t])
-        if innermost or p.keeps[k, output]:
-            elided, finished = p.elided[m], p.finished[0]
-        ways = 1
-        scratch.weight[0] = 1.0
-        for w in range(p.passing.shape[1]):
-            t = p.passing[k, w]
-            if t < 0:
-                break
-            low = p.near[m, k, w] * (1.0 - p.shared[m, t] * scratch.share[t])
-            for way in range(ways):
-                scratch.weight[ways + way] = scratch.weight[way] * low
-                scratch.weight[way] *= 1.0 - low
-            ways *= 2
+        ways = _weigh_corners(p, m, k, p.shared[m], scratch)
         cost, further, waiting = scratch.cost, scratch.further, 0.0
         for t in range(p.once.shape[1]):
             waiting += _first_cycles(shapes, options, p, o, tile, m, t, scratch) if p.keeps[k, t] else 0.0

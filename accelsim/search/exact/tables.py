@@ -209,6 +209,23 @@ class Sieve:
                 found[number] = known.any(axis=0)
         return found
 
+    def limits(self, level: int, contexts: list[Context], copies: Floats) -> tuple[Floats, Floats]:
+        """`Verdicts.room` and `Verdicts.off` of the network of a level."""
+        outside = [sum(self.outside[parent, t] for t, parent in enumerate(each.parents)) for each in contexts]
+        room = self.caps[level] - np.array(outside)[:, None]
+        off = [self._counted_off(level, each.parents, copies) for each in contexts]
+        return np.asarray(room + SLACK * np.abs(self.caps[level])), np.array(off)
+
+    def _counted_off(self, level: int, parents: Parents, copies: Floats) -> tuple[float, float, float]:
+        """What is counted off at most for one copy of the output, for the most, and where these lie on the chord."""
+        parent = parents[self.output]
+        elided = float(self.bounds.elided[parent])
+        one = elided + float(self.bounds.narrow[parent])
+        most = max(one, elided * float(self.most_copies[parent]))
+        if len(copies) == 1:
+            return float(self.most_copies[level] - 1.0) * float(self.bounds.copy_costs[level]) + most, most, 0.0
+        return one, most, float((self.most_copies[parent] - 1.0) / (copies[-1] - 1.0))
+
     def sift(self, kind: str, level: int, table: CostTable, costs: Bools) -> Bools:
         """Make the other states infinite; returns bool[C, S], where some are left.
 
@@ -277,15 +294,10 @@ class Sieve:
 
     def _least_completion(self, table: CostTable, lanes: Floats, level: int, parents: Parents) -> Floats:
         """Cost to go for any number of copies of the output: float64[B, *], from float64[A, B, *]."""
-        parent = parents[self.output]
-        elided = float(self.bounds.elided[parent])
-        one = elided + float(self.bounds.narrow[parent])
-        most = max(one, elided * float(self.most_copies[parent]))
+        one, most, share = self._counted_off(level, parents, table.copies)
         if len(table.copies) == 1:
-            more = float(self.most_copies[level] - 1.0) * float(self.bounds.copy_costs[level])
-            return np.asarray(lanes[0] - more - most)
-        share = float((self.most_copies[parent] - 1.0) / (table.copies[-1] - 1.0))  # the chord lies between the lanes
-        chord = np.full(lanes[0].shape, math.inf)
+            return np.asarray(lanes[0] - one)
+        chord = np.full(lanes[0].shape, math.inf)  # which lies between the lanes
         finite = np.isfinite(lanes[0])
         chord[finite] = lanes[0][finite] + share * (lanes[1][finite] - lanes[0][finite])
         return np.asarray(np.minimum(lanes[0] - one, np.minimum(chord, lanes[1]) - most))
