@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from accelsim.gpu.catalogue import BYTES, Gpu, no_format, number_format, wide_format
-from accelsim.gpu.constants import Floats
+from accelsim.gpu.constants import SM_BYTES, Floats
 from accelsim.gpu.fitted import (
     CLOCK,
     Constants,
@@ -41,8 +41,6 @@ _ALL = 2.0**60
 _EXPONENTIALS, _ULTRA = 16.0, (10, 3)
 """Exponentials of an SM and cycle (CUDA programming guide, throughput of special functions), and the compute capability
 that has twice as many (NVIDIA, "Making Softmax More Efficient with NVIDIA Blackwell Ultra", 2026)."""
-_SM_BYTES = 64.0
-"""Bytes that an SM takes from L2 in a cycle (NVIDIA A100 white paper)."""
 _SHARED_BYTES = 128.0
 """Bytes that the shared memory of an SM gives in a cycle (CUDA programming guide)."""
 _ROWS = 16.0
@@ -207,7 +205,7 @@ def _decode_parts(gpu: Gpu, shapes: Shapes, constants: Constants) -> Parts:
     memory = memory + (once * again - cold) / (gpu.l2_bytes_per_s * 1e-6 * constants["l2"])
     rate = gpu.flops(wide_format(gpu)) / gpu.sms * 1e-6 * constants["math"]
     products = ((2 * rows * both / rate) ** _TOGETHER + fill**_TOGETHER) ** (1 / _TOGETHER)
-    key = np.maximum(row / (_SM_BYTES * cycles), products)
+    key = np.maximum(row / (SM_BYTES * cycles), products)
     blocks = batch * shapes["kv_heads"] * again
     parts = np.maximum(1.0, np.minimum(gpu.sms / blocks, seen / constants["part_keys"]))
     used = blocks * parts / gpu.sms

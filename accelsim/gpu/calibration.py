@@ -199,7 +199,8 @@ def fit_positive(
 FOLDER = Path(__file__).with_name("calibrations")
 SHIPPED = "shipped"
 """Word that stands for the calibration that comes with accelsim."""
-_LEAST_ROWS = 40
+LEAST_ROWS = 40
+"""Measured kernels that a fit needs."""
 _MOST_ROWS = 3000
 _QUANTILES = (0.1, 0.9)
 UNCALIBRATED_INTERVAL = (0.79, 1.20)
@@ -308,9 +309,9 @@ def calibrate(gpu: Gpu, measured: MeasuredGemms, source: dict[str, str]) -> Cali
     """
     kind = compute_class(gpu, measured.number_format)
     fitted = _thinned(measured)
-    if len(fitted) < _LEAST_ROWS:
+    if len(fitted) < LEAST_ROWS:
         raise AccelsimError(
-            f"{len(fitted)} rows of {gpu.name} in {measured.number_format} may be fitted; {_LEAST_ROWS} are needed"
+            f"{len(fitted)} rows of {gpu.name} in {measured.number_format} may be fitted; {LEAST_ROWS} are needed"
         )
     common = COMMON[kind]
 

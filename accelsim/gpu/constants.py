@@ -220,6 +220,8 @@ def sustained_hz(
     return float(clock_hz[within][-1])
 
 
+SM_BYTES = 64.0
+"""Bytes that an SM takes from L2 in a cycle (NVIDIA A100 white paper)."""
 STAGE_BYTES = 128
 """Bytes of K that one step of the main loop takes: a line of L2, the swizzle width of TMA (CUTLASS)."""
 _LEAST_REGISTERS = 8192

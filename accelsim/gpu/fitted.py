@@ -21,7 +21,7 @@ import numpy as np
 import yaml
 from numpy.typing import NDArray
 
-from accelsim.gpu.calibration import fit_positive
+from accelsim.gpu.calibration import LEAST_ROWS, fit_positive
 from accelsim.gpu.catalogue import Gpu, wide_format
 from accelsim.gpu.constants import Floats, compute_class
 from accelsim.inputs.errors import AccelsimError
@@ -318,7 +318,6 @@ def _timer(kind: OperatorKind, rows: Rows) -> Callable[[Constants], Floats]:
     return times
 
 
-_LEAST_ROWS = 40
 _MOST_ROWS = 600
 _PRIOR_WEIGHT, _WIDE_PRIOR_WEIGHT = 1.0, 2.0
 """Weight of a constant's distance from the one that it is near, as that of one row: on logarithms. Constants that serve
@@ -336,8 +335,8 @@ def fit_sets(kind: OperatorKind, rows: Rows) -> Fitted:
     Raises AccelsimError if SciPy is not installed, or there are too few rows.
     """
     rows = rows.take(~rows.held)
-    if len(rows) < _LEAST_ROWS:
-        raise AccelsimError(f"{len(rows)} rows of {kind.name} may be fitted; {_LEAST_ROWS} are needed")
+    if len(rows) < LEAST_ROWS:
+        raise AccelsimError(f"{len(rows)} rows of {kind.name} may be fitted; {LEAST_ROWS} are needed")
     start = {name: one.start for name, one in kind.constants.items()}
     found: dict[tuple[str, str, str], FittedSet] = {}
     variants, families = kind.variant(rows.shapes), rows.families
@@ -347,7 +346,7 @@ def fit_sets(kind: OperatorKind, rows: Rows) -> Fitted:
     def add(key: tuple[str, str, str], members: NDArray[np.bool_], *near: tuple[str, str, str]) -> None:
         """Fit a set near the first one of several that there is."""
         members = members if key[2] in families else members & possible
-        if members.sum() < _LEAST_ROWS:
+        if members.sum() < LEAST_ROWS:
             return
         prior = next((found[other].values for other in near if other in found), start)
         own = rows.take(members)

@@ -18,6 +18,7 @@ from accelsim.gpu import L2_STATES, LAYOUTS, LIBRARIES, ROTATING
 from accelsim.gpu.catalogue import BYTES, Gpu
 from accelsim.gpu.constants import (
     ONE_ROUND,
+    SM_BYTES,
     SPLITS,
     Floats,
     KernelConstants,
@@ -32,8 +33,6 @@ from accelsim.inputs.errors import AccelsimError
 LARGEST = 2**26
 """Largest size of a dimension."""
 _CHUNK = 32
-_L2_PORT = 64.0
-"""Bytes that an SM takes from L2 in a cycle (NVIDIA A100 white paper)."""
 _FULL_VECTOR = 16
 """Bytes of the widest load of a thread; a row whose start is aligned to fewer is filled in more, narrower loads."""
 _MERGED_STORES = 4.0
@@ -242,7 +241,7 @@ class _TimeModel:
         moved = moved + np.minimum(columns, n) * tiles.column_share[None, :, None]
         step_bytes = moved * (tiles.step * BYTES[self.number_format])
         flying = np.minimum((tiles.stages * tiles.stage_bytes)[None, :, None] * work.at_once, c.in_flight_bytes)
-        rate = np.minimum(flying * (1 / c.latency_us), _L2_PORT * gpu.boost_hz * 1e-6)
+        rate = np.minimum(flying * (1 / c.latency_us), SM_BYTES * gpu.boost_hz * 1e-6)
         stream = step_bytes * work.steps / rate
 
         traffic = self._traffic(m, n, k, batch, unique, across, down, step_bytes * steps)

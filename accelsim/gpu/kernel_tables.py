@@ -7,7 +7,6 @@ same rows, and the nearest measured row.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -16,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accelsim.gpu.attention import DECODE, MLA_DECODE, MLA_PREFILL, PREFILL, attention_shapes, latent_shapes
+from accelsim.gpu.calibration import LEAST_ROWS
 from accelsim.gpu.catalogue import BYTES, Gpu, find_gpu, format_of, gpu_hint, load_gpu
 from accelsim.gpu.collectives import NCCL, ONE_SHOT, OPERATIONS, collective_shapes
 from accelsim.gpu.constants import Floats
 from accelsim.gpu.fitted import LARGEST, OperatorKind, Rows, Shapes, fit_sets, predict, roofline_of, shipped, sources
-from accelsim.gpu.measured import CsvTable, finite, open_table
+from accelsim.gpu.measured import CsvTable, finite, held_out, open_table
 from accelsim.gpu.quantised import (
     EXPERTS,
     PRODUCT,
@@ -37,7 +37,6 @@ from accelsim.inputs.source import Problems
 from accelsim.inputs.units import listed, quoted
 
 _LONG_US = 100.0
-_HELD_OF_TEN = 3
 _MOST_PAIRS = 4_000_000
 Numbers = Mapping[str, Floats]
 Words = Mapping[str, list[str]]
@@ -283,7 +282,7 @@ def _kinds(
             np.array(["/".join(filter(None, (cells[column] for column in software))) for cells, _, _ in found]),
             operator.shapes(gpu, columns, words),
             np.array([time_us for _, _, time_us in found]),
-            np.array([zlib.crc32(key.encode()) % 10 < _HELD_OF_TEN for key in keys]),
+            held_out(keys),
         )
         parts.setdefault(operator.kind.name, []).append(rows)
     for kind, several in parts.items():
@@ -361,7 +360,7 @@ def _validated(kind: OperatorKind, rows: Rows, shipped_of: bool, only: str | Non
     cases = []
     for mode, splits in modes.items():
         for fitted, tested in splits:
-            if tested.any() and (fitted & ~rows.held).sum() >= 40:
+            if tested.any() and (fitted & ~rows.held).sum() >= LEAST_ROWS:
                 known, of = rows.take(fitted & ~rows.held), rows.take(tested)
                 ours = predict(kind, of, fit_sets(kind, known))
                 cases.append((mode, tested, {"ours": ours, **baselines(kind, known, of)}))

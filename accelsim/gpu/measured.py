@@ -11,7 +11,7 @@ import math
 import re
 import zlib
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from typing import NamedTuple
@@ -286,6 +286,11 @@ class FitSplit(NamedTuple):
     extrapolation: NDArray[np.bool_]
 
 
+def held_out(keys: Iterable[str]) -> NDArray[np.bool_]:
+    """Which rows a hash of what they are of keeps from every fit."""
+    return np.array([zlib.crc32(key.encode()) % 10 < _HELD_OUT_OF_TEN for key in keys], dtype=bool)
+
+
 def split_rows(gemms: Gemms) -> FitSplit:
     """Divide rows by a hash of their sizes, so that the same shape is always on the same side.
 
@@ -306,7 +311,7 @@ def split_rows(gemms: Gemms) -> FitSplit:
     keys = (
         f"{m:.0f}x{n:.0f}x{k:.0f}x{b:.0f}" for m, n, k, b in zip(gemms.m, gemms.n, gemms.k, gemms.batch, strict=True)
     )
-    held = np.array([zlib.crc32(key.encode()) % 10 < _HELD_OUT_OF_TEN for key in keys], dtype=bool)
+    held = held_out(keys)
     return FitSplit(~held & ~far, held & ~far, far)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from accelsim.gpu.catalogue import Gpu
-from accelsim.gpu.constants import COMMON, Floats, compute_class
+from accelsim.gpu.constants import COMMON, SM_BYTES, Floats, compute_class
 from accelsim.gpu.fitted import (
     CLOCK,
     Constants,
@@ -62,8 +62,6 @@ _STEP = 128.0
 """Columns of a tile of a grouped product."""
 _TILES = (16.0, 128.0)
 """Fewest and most rows of one."""
-_SM_BYTES = 64.0
-"""Bytes that an SM takes from L2 in a cycle (NVIDIA A100 white paper)."""
 _RESULT = 2.0
 """Bytes of a word of the result, and of inputs before they are quantised."""
 
@@ -206,7 +204,7 @@ def _experts_parts(gpu: Gpu, shapes: Shapes, constants: Constants) -> Parts:
     for deep, wide in ((hidden, inter * gated), (inter, hidden)):
         blocks = tiles * np.ceil(wide / _STEP)
         loaded = high * inputs + _STEP * weights - pair * np.maximum(high * inputs, _STEP * weights)
-        loaded = loaded * deep * (constants["loads"] / (_SM_BYTES * cycles))
+        loaded = loaded * deep * (constants["loads"] / (SM_BYTES * cycles))
         one = np.maximum(2 * high * _STEP * deep / rate, loaded) + constants["tile_us"]
         products += one * (np.maximum(1, blocks / gpu.sms) + np.where(blocks > gpu.sms, 0.5, 0))
     read = active * hidden * inter * (gated + 1) * weights

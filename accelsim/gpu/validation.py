@@ -15,7 +15,7 @@ from os import PathLike
 import numpy as np
 
 from accelsim.gpu import ROTATING
-from accelsim.gpu.calibration import DOUBT, Errors, Mode, errors_by_split, errors_of, far_off, mode_of
+from accelsim.gpu.calibration import DOUBT, LEAST_ROWS, Errors, Mode, errors_by_split, errors_of, far_off, mode_of
 from accelsim.gpu.catalogue import BYTES, Gpu, find_gpu, gpu_hint, load_gpu, may_be, no_format
 from accelsim.gpu.constants import Floats
 from accelsim.gpu.fitted import OperatorKind, Rows, Shapes, family, one_variant
@@ -163,7 +163,6 @@ def _rows(table: MeasuredGemms) -> str:
 
 
 LEFT_OUT = ", left out"
-_LEAST_ROWS = 40
 
 
 def _baselines(gpu: Gpu, measured: MeasuredGemms, tables: Sequence[tuple[Gpu, MeasuredGemms]]) -> dict[str, Floats]:
@@ -182,7 +181,7 @@ def _baselines(gpu: Gpu, measured: MeasuredGemms, tables: Sequence[tuple[Gpu, Me
     for about, known in ((LEFT_OUT, others), ("", [own])):
         rows = joined(known) if known else own
         rows = rows.take(~rows.held)
-        if known and len(rows) >= _LEAST_ROWS and len(tested):
+        if known and len(rows) >= LEAST_ROWS and len(tested):
             bars = baselines(kind, rows, tested)
             found |= {f"roofline{about}": bars["roofline"], f"nearest row{about}": bars["nearest"]}
     return found
