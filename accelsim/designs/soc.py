@@ -356,7 +356,7 @@ def _costs(system: System, workload: Workload, rows: Sequence[Sequence[LayerCost
     edges = []
     for edge in workload.edges:
         layer = layers[place[edge.consumer]]
-        tensor = next(tensor for tensor in layer.tensors if tensor.name == edge.tensor)
+        tensor = layer.tensor(edge.tensor)
         several = [other for other in workload.edges if (other.consumer, other.tensor) == (edge.consumer, edge.tensor)]
         producer = layers[place[edge.producer]]
         words = producer.output.words(producer.dims) if len(several) > 1 else tensor.words(layer.dims)

@@ -91,7 +91,7 @@ def make_link(producer: Einsum, consumer: Einsum, tensor: str) -> Link | str:
     Ranks of one word count for nothing. All others must be as many and of equal extent, but for the padding of a rank
     over which a window slides.
     """
-    output, read = producer.output, next(t for t in consumer.tensors if t.name == tensor)
+    output, read = producer.output, consumer.tensor(tensor)
     if output.bits != read.bits:
         return f"{producer.name} writes words of {output.bits} bit, {consumer.name} reads words of {read.bits} bit"
     written = [rank for rank in output.ranks if output_extent(producer, rank) > 1]
@@ -155,7 +155,7 @@ def word_by_word(einsum: Einsum, tensor: str) -> tuple[tuple[str, int], ...] | N
     ((('C', 512), ('P', 28), ('Q', 28)), None)
     """
     found = []
-    for rank in next(t for t in einsum.tensors if t.name == tensor).ranks:
+    for rank in einsum.tensor(tensor).ranks:
         terms = [(dim, factor) for dim, factor in rank if einsum.dims[dim] > 1]
         if len(terms) > 1 or any(factor > 1 for _, factor in terms):
             return None

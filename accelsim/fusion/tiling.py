@@ -107,8 +107,7 @@ def fusing_levels(architecture: Architecture, chain: Chain) -> dict[str, int] | 
     output and as an input, and no level outside it has to keep one.
     """
     roles = {"Outputs"} | {
-        next(t.role for t in layer.tensors if t.name == link.tensor)
-        for layer, link in zip(chain.layers[1:], chain.links, strict=True)
+        layer.tensor(link.tensor).role for layer, link in zip(chain.layers[1:], chain.links, strict=True)
     }
     found, why = dict[str, int](), []
     for index, level in enumerate(architecture.levels[1:], 1):
@@ -169,7 +168,7 @@ def keeps_shortcut(chain: Chain, tiling: FusedTiling, level: Level) -> bool:
     if chain.shortcut is None:
         return False
     at = chain.shortcut.layer
-    tensors = _tensor(chain.layers[0], chain.shortcut.tensor), _tensor(chain.layers[at], chain.shortcut.again)
+    tensors = chain.layers[0].tensor(chain.shortcut.tensor), chain.layers[at].tensor(chain.shortcut.again)
     first, second = (word_by_word(chain.layers[i], t.name) for i, t in zip((0, at), tensors, strict=True))
     if first is None or second is None or any(tensor.role in level.bypass for tensor in tensors):
         return False
@@ -199,7 +198,7 @@ def least_room(architecture: Architecture, chain: Chain, level: str) -> list[Fus
             (layer, name, frozenset(tiling.loops[len(tiling.loops) - _still(chain, layer, tensor, tiling.loops) :]))
             for layer, names in enumerate(tiling.resident)
             for name in sorted(names)
-            for tensor in (_tensor(chain.layers[layer], name),)
+            for tensor in (chain.layers[layer].tensor(name),)
         )
         others = found.setdefault((frozenset(tiling.loops), tiling.retain, arrivals, tiling.shortcut), [])
         if any(all(a <= b for a, b in zip(other, room, strict=True)) for other, _ in others):
@@ -315,7 +314,7 @@ def runs(chain: Chain, tiling: FusedTiling, level: Level) -> list[Run]:
     ]
     whole = {dim.name: needs[dim.name].runs[0] for dim in chain.dims}
     still = [
-        {name: _still(chain, layer, _tensor(einsum, name), tiling.loops) for name in tiling.resident[layer]}
+        {name: _still(chain, layer, einsum.tensor(name), tiling.loops) for name in tiling.resident[layer]}
         for layer, einsum in enumerate(chain.layers)
     ]
     for chosen in itertools.product(*(kind.items() for kind in kinds)):
@@ -361,7 +360,7 @@ def _held_words(chain: Chain, tiling: FusedTiling, parts: Iterable[LayerPart], l
             words = _own_words(chain, part, name, level)
             resident[part.layer, name] = max(resident.get((part.layer, name), 0), words)
     several, kept, shortcut = rooms(chain, tiling), shortcut_room(chain, tiling), chain.shortcut
-    wide = storage_words(_tensor(chain.layers[0], shortcut.tensor), level) if shortcut else 1
+    wide = storage_words(chain.layers[0].tensor(shortcut.tensor), level) if shortcut else 1
     found = []
     for layer in range(len(chain.layers)):
         last = shortcut.layer if shortcut else 0
@@ -375,9 +374,5 @@ def _held_words(chain: Chain, tiling: FusedTiling, parts: Iterable[LayerPart], l
 def _own_words(chain: Chain, part: LayerPart, name: str, level: Level) -> int:
     """Storage words of the tile that a part has of a tensor."""
     einsum = chain.layers[part.layer]
-    tensor = _tensor(einsum, name)
+    tensor = einsum.tensor(name)
     return tensor.words(dict(zip(einsum.dims, part.bounds, strict=True))) * storage_words(tensor, level)
-
-
-def _tensor(einsum: Einsum, name: str) -> Tensor:
-    return next(tensor for tensor in einsum.tensors if tensor.name == name)

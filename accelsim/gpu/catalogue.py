@@ -21,16 +21,13 @@ from accelsim.inputs.forms import Form
 from accelsim.inputs.source import BadNode, MapNode, Node, Problems
 from accelsim.inputs.units import SIZES, Rate, listed, near_miss, quoted
 
-FORMATS = (
-    *("fp64", "fp64_tensor", "fp32", "tf32", "fp16", "fp16_acc16", "fp16_vector", "bf16"),
-    *("fp8", "fp8_acc16", "int8", "int4", "fp4"),
-)
-"""Number formats; `_acc16` adds up in 16 bit, `_vector` and plain fp64 and fp32 run beside the tensor cores."""
 BYTES = {
     **{"fp64": 8.0, "fp64_tensor": 8.0, "fp32": 4.0, "tf32": 4.0, "fp16": 2.0, "fp16_acc16": 2.0, "fp16_vector": 2.0},
     **{"bf16": 2.0, "fp8": 1.0, "fp8_acc16": 1.0, "int8": 1.0, "int4": 0.5, "fp4": 0.5},
 }
 """Bytes of one operand word."""
+FORMATS = tuple(BYTES)
+"""Number formats; `_acc16` adds up in 16 bit, `_vector` and plain fp64 and fp32 run beside the tensor cores."""
 MEMORY_TYPES = ("HBM", "GDDR", "LPDDR")
 """How the type of a memory begins."""
 VECTOR_FORMATS = ("fp64", "fp32", "fp16_vector")
@@ -323,6 +320,10 @@ _GPU: Keys = {
     "sources": Key(_TEXTS, "where figures come from, by key, `all` for the others"),
     "unsure": Key(_TEXTS, "figures that no data sheet confirms, by key, and why", "none"),
 }
+_AS_WRITTEN = (
+    *("name", "chip", "generation", "compute_capability", "sms", "operations_per_sm_cycle"),
+    *("peak_tflops", "peak_tflops_sparse", "mma", "sources", "unsure"),
+)
 GPU_FORM: Form = keys_form(_GPU)
 """What may stand under `gpu`, as JSON Schema."""
 
@@ -342,24 +343,20 @@ def read_gpu(body: Node, problems: Problems) -> Gpu | None:
     """Read what stands under `gpu`, or return None with every mistake reported."""
     before = len(problems)
     top = Fields(body, problems, _GPU)
-    values: dict[str, Any] = {key: top.value(key, None) for key in _GPU}
+    values: dict[str, Any] = {key: top.value(key, None if _GPU[key].required else {}) for key in _GPU}
     for key in ("operations_per_sm_cycle", "peak_tflops", "peak_tflops_sparse", "mma"):
         _check_formats(top, key)
-    if len(problems) > before or not top.readable or any(values[key] is None for key in _GPU if _GPU[key].required):
+    if len(problems) > before or not top.readable or None in values.values():
         return None
     _check_whole(top, values)
     if len(problems) > before:
         return None
     clock, memory, l2, sm = (values[key] for key in ("clock", "memory", "l2", "sm"))
-    mig = {name: MigProfile(name, **profile) for name, profile in (values["mig"] or {}).items()}
+    mig = {name: MigProfile(name, **profile) for name, profile in values["mig"].items()}
     return Gpu(
-        **{key: values[key] for key in ("name", "chip", "generation", "compute_capability", "sms")},
+        **{key: values[key] for key in _AS_WRITTEN},
         boost_hz=float(clock["boost"]),
         tensor_hz=float(clock["tensor"]),
-        operations_per_sm_cycle=values["operations_per_sm_cycle"],
-        peak_tflops=values["peak_tflops"],
-        peak_tflops_sparse=values["peak_tflops_sparse"] or {},
-        mma=values["mma"] or {},
         memory_bytes=memory["size"] // 8,
         memory_type=memory["type"],
         dram_bytes_per_s=_bytes_per_s(memory["bandwidth"]),
@@ -371,10 +368,8 @@ def read_gpu(body: Node, problems: Problems) -> Gpu | None:
         nvlink_bytes_per_s=_bytes_per_s(values["nvlink"]) if values["nvlink"] else 0.0,
         tdp_w=values["tdp"],
         mig=mig,
-        aliases=tuple(values["aliases"] or ()),
-        devices=tuple(values["devices"] or ()),
-        sources=values["sources"],
-        unsure=values["unsure"] or {},
+        aliases=tuple(values["aliases"]),
+        devices=tuple(values["devices"]),
     )
 
 
@@ -383,8 +378,8 @@ def _check_formats(top: Fields, key: str) -> None:
     node = top.get(key)
     for name, mark in node.key_marks.items() if isinstance(node, MapNode) else ():
         if name not in FORMATS:
-            hint = near_miss(name, FORMATS) or f"formats: {listed(FORMATS)}"
-            top.problems.add(BadNode(mark, node.path if node else ""), f"{quoted(name)} is no number format", hint)
+            bad = BadNode(mark, node.path if node else "")
+            top.problems.add(bad, f"{quoted(name)} is no number format", format_hint(name))
 
 
 def _check_whole(top: Fields, values: Mapping[str, Any]) -> None:
@@ -398,12 +393,12 @@ def _check_whole(top: Fields, values: Mapping[str, Any]) -> None:
     for name in values["peak_tflops"]:
         if name not in computed:
             top.problems.add(top.entries["peak_tflops"], f"'{name}' has no operations_per_sm_cycle", "add it there")
-    for name in values["peak_tflops_sparse"] or ():
+    for name in values["peak_tflops_sparse"]:
         if name not in values["peak_tflops"]:
             top.problems.add(top.entries["peak_tflops_sparse"], f"'{name}' has no peak_tflops", "add it there")
     if values["sm"]["smem_per_block"] > values["sm"]["smem"]:
         top.problems.add(top.entries["sm"], "smem_per_block is more than the smem of an SM")
-    for name, profile in (values["mig"] or {}).items():
+    for name, profile in values["mig"].items():
         sms, eighths = profile["sms"], profile["memory_eighths"]
         if sms > values["sms"] or eighths > 8:
             what = f"profile {name} has more than the GPU: {sms} SMs, {eighths} eighths of memory"

@@ -103,6 +103,10 @@ class Einsum:
         """The tensor that is written."""
         return next(tensor for tensor in self.tensors if tensor.output)
 
+    def tensor(self, name: str) -> Tensor:
+        """The tensor of a name that it has."""
+        return next(tensor for tensor in self.tensors if tensor.name == name)
+
 
 def pad(einsum: Einsum, bounds: Mapping[str, int]) -> Einsum:
     """Round bounds up; if any is given, the others are the Einsum's own, without padding.

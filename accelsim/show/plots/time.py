@@ -122,7 +122,7 @@ def _waits(
     if tile.overlap == "steady":
         ends = ((instant(Fraction(at)), *each) for at, each in enumerate(tile.waiting))
         return [(at, Fraction(cycles), tile.level, what, 0) for at, what, cycles in ends if at is not None and cycles]
-    tensor = next(each for each in einsum.tensors if each.name == tile.tensor)
+    tensor = einsum.tensor(tile.tensor)
     loops = _outside(result, tile)
     while loops and (loops[-1].bound == 1 or loops[-1].dim not in tensor.dims):
         loops.pop()

@@ -317,7 +317,7 @@ def _part_line(part: FusedPart, moved: Sequence[str]) -> str:
 def _shortcut(found: ChainResult, shortcut: Shortcut, word_bits: int) -> str:
     """What the first layer reads and leaves there for a later one."""
     chain = found.chain
-    tensor = next(t for t in chain.layers[0].tensors if t.name == shortcut.tensor)
+    tensor = chain.layers[0].tensor(shortcut.tensor)
     bits = found.shortcut.live * -(-tensor.bits // word_bits) * word_bits
     names = f"{shortcut.tensor} of {chain.layers[0].name}", f"{shortcut.again} of {chain.layers[shortcut.layer].name}"
     return f"{names[0]} stays in {found.tiling.level} as {names[1]}: {format_bits(bits)}"
