@@ -40,7 +40,7 @@ FOR_EQUALS = 16_000_000
 """Partial mappings of a space that are looked at for one of less energy among equally good ones; some seconds."""
 LAST_WALKS = 4
 """After a search that ran out of memory, how often `FIRST_WALKS` more walks are taken."""
-SHARE_OF_WALKS, MOST_WALKING = 0.4, 2.0
+SHARE_OF_WALKS, MOST_WALKING = 0.4, 1.0
 """Of the time that a search has, how much is left for walks if it is stopped, and how many seconds at most."""
 LEAST_SECONDS = 10.0
 """How long the least cost within limits is looked for, where no mapping keeps them all."""
