@@ -74,10 +74,10 @@ def test_board_power__by_hand():
     assert watts(1.0) == 400
     assert watts(10.0, "int8") == pytest.approx(60 + 0.9 * 98.8 + 50 * 2**-0.68 + 8.64)
     free_w = 400 - 60 - 98.8 * 0.9
-    assert sustained_hz(gpu, "fp16", constants, 0.0, 0.0, 10.0, free_w * 1e7 / 23.6 * 0.99) == 1.41e9
-    four_times = sustained_hz(gpu, "fp16", constants, 0.0, 0.0, 10.0, 4 * free_w * 1e7 / 23.6)
+    assert sustained_hz(gpu, "fp16", constants, (0.0, 0.0, 10.0, free_w * 1e7 / 23.6 * 0.99)) == 1.41e9
+    four_times = sustained_hz(gpu, "fp16", constants, (0.0, 0.0, 10.0, 4 * free_w * 1e7 / 23.6))
     assert four_times == pytest.approx(1.41e9 * 0.25 ** (1 / 2.5), rel=1e-3)  # 2.5: energy by 1.5, and longer by 1
-    from_dram = sustained_hz(gpu, "fp16", constants, 0.0, 4 * free_w * 1e7 / 62.8, 10.0, 0.0)
+    from_dram = sustained_hz(gpu, "fp16", constants, (0.0, 4 * free_w * 1e7 / 62.8, 10.0, 0.0))
     assert from_dram == pytest.approx(1.41e9 / 4, rel=2e-3)
     assert clock_under_power_limit(gpu, "fp16", constants) == 1.0
     busy = clock_under_power_limit(gpu, "fp16", replace(constants, pj_per_flop=2.0))

@@ -142,6 +142,11 @@ _DRAM_PJ_PER_BYTE = {"HBM": 62.8, "GDDR": 112.0, "LPDDR": 40.0}
 """Energy of a byte from memory to L2, by the beginning of the type of memory: HBM, the same fit; GDDR5 14 pJ/bit and
 LPDDR4 5 pJ/bit (O'Connor, MICRO 2017; not verified)."""
 
+_ENERGY_OF_CLOCK = 1.5
+"""Power of the clock that energy on the chip follows: the same fit; a fit to an H200 alone gives 1.47."""
+_CLOCKS = 2001
+"""Clocks that are compared: steps of 1 MHz at 2 GHz."""
+
 
 def pj_per_flop(number_format: str, constants: KernelConstants) -> float:
     """Energy [pJ] of an operation in a number format.
@@ -165,6 +170,24 @@ def _dram_pj_per_byte(gpu: Gpu) -> float:
     return next(value for name, value in _DRAM_PJ_PER_BYTE.items() if gpu.memory_type.startswith(name))
 
 
+def _power_w(
+    gpu: Gpu,
+    number_format: str,
+    constants: KernelConstants,
+    flops: float,
+    dram_bytes: float,
+    time_us: float,
+    l2_bytes: float,
+    clock_hz: Floats,
+) -> Floats:
+    """Board power [W] that a kernel would take at some clocks without a power limit: float64[*]."""
+    on_chip_pj = flops * pj_per_flop(number_format, constants) + l2_bytes * _L2_PJ_PER_BYTE
+    pj = on_chip_pj * (clock_hz / gpu.boost_hz) ** _ENERGY_OF_CLOCK + dram_bytes * _dram_pj_per_byte(gpu)
+    running = 1 - min(1.0, constants.launch_us / time_us)
+    standing_w = gpu.tdp_w * (IDLE + ACTIVE * running)
+    return standing_w + pj * np.minimum(1.0, clock_hz / gpu.clock_hz(number_format)) / time_us * 1e-6
+
+
 def board_power_w(
     gpu: Gpu,
     number_format: str,
@@ -180,44 +203,22 @@ def board_power_w(
     the operations, of padding too, of the bytes that SMs load from L2 (those of DRAM where nothing is said), and of the
     DRAM bytes; no more than the power limit, which lowers the clock instead.
     """
-    on_chip_pj = flops * pj_per_flop(number_format, constants)
-    on_chip_pj += (dram_bytes if l2_bytes is None else l2_bytes) * _L2_PJ_PER_BYTE
-    dynamic_pj = on_chip_pj + dram_bytes * _dram_pj_per_byte(gpu)
-    return min(gpu.tdp_w, _standing_w(gpu, constants, time_us) + dynamic_pj / time_us * 1e-6)
-
-
-def _standing_w(gpu: Gpu, constants: KernelConstants, time_us: float) -> float:
-    """What the board takes [W] besides a kernel's operations and bytes."""
-    running = 1 - min(1.0, constants.launch_us / time_us)
-    return gpu.tdp_w * (IDLE + ACTIVE * running)
-
-
-_ENERGY_OF_CLOCK = 1.5
-"""Power of the clock that energy on the chip follows: the same fit; a fit to an H200 alone gives 1.47."""
-_CLOCKS = 2001
-"""Clocks that are compared: steps of 1 MHz at 2 GHz."""
+    costs = flops, dram_bytes, time_us, dram_bytes if l2_bytes is None else l2_bytes
+    (power_w,) = _power_w(gpu, number_format, constants, *costs, np.array([gpu.boost_hz]))
+    return float(min(gpu.tdp_w, power_w))
 
 
 def sustained_hz(
-    gpu: Gpu,
-    number_format: str,
-    constants: KernelConstants,
-    flops: float,
-    dram_bytes: float,
-    time_us: float,
-    l2_bytes: float,
+    gpu: Gpu, number_format: str, constants: KernelConstants, costs: tuple[float, float, float, float]
 ) -> float:
     """Clock [Hz] at which a kernel that repeats for seconds takes no more than the power limit.
 
-    Its time is that at the clock of the data sheet's peak, and grows below it. So power falls there with the clock to
-    the power 2.5 for what is on the chip, and with the clock for DRAM.
+    `costs`: operations, bytes of DRAM, time [us] and bytes of L2, as for `board_power_w`. The time is that at the clock
+    of the data sheet's peak, and grows below it. So power falls there with the clock to the power 2.5 for what is on
+    the chip, and with the clock for DRAM.
     """
     clock_hz = np.linspace(0.0, gpu.boost_hz, _CLOCKS)
-    on_chip_pj = flops * pj_per_flop(number_format, constants) + l2_bytes * _L2_PJ_PER_BYTE
-    pj = on_chip_pj * (clock_hz / gpu.boost_hz) ** _ENERGY_OF_CLOCK + dram_bytes * _dram_pj_per_byte(gpu)
-    power_w = pj * np.minimum(1.0, clock_hz / gpu.clock_hz(number_format)) / time_us * 1e-6
-    within = power_w <= gpu.tdp_w - _standing_w(gpu, constants, time_us)
-    return float(clock_hz[within][-1])
+    return float(clock_hz[_power_w(gpu, number_format, constants, *costs, clock_hz) <= gpu.tdp_w][-1])
 
 
 SM_BYTES = 64.0

@@ -228,7 +228,7 @@ def _kernel(
     low, high = mode.interval or (None, None)
     costs = padded, dram_bytes, time_us, l2_bytes
     power_w = board_power_w(gpu, number_format, mode.constants, *costs)
-    clock_hz = sustained_hz(gpu, number_format, mode.constants, *costs)
+    clock_hz = gpu.boost_hz if power_w < gpu.tdp_w else sustained_hz(gpu, number_format, mode.constants, costs)
     longer = gpu.clock_hz(number_format) / clock_hz
     return Kernel(
         name=name,

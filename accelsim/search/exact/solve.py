@@ -559,7 +559,7 @@ class Solver:
                 self.coarse, self.once, self.corners = self.apart and not fine, False, True
                 self._fill_tables(deadline, fine=fine, again=True)
                 self.fine = fine
-            elif not self._may_mix(goal):
+            elif self._to_mix(goal) is None:
                 self.lacks_beside = False
                 self._set_beside(goal, total, deadline)
             else:
@@ -716,20 +716,21 @@ class Solver:
             if self.once:
                 nodes = min(ONCE_AN_ENTRY * entries, MOST_ONCE)
             return self.refined_at + int(nodes)
-        if self._may_mix(goal):
+        mixing = self._to_mix(goal)
+        if mixing is not None:
             each = NODES_AN_ENTRY * (1.0 if self.waits is None else SOONER)
-            mixing = self._port_tables(goal)
             return self.refined_at + int(each * (mixing.entries + mixing.many * ENTRIES_A_TABLE))
         if self.lacks_beside and counts_energy(goal):
             return self.refined_at + max(MANY_NODES, int(NODES_AN_ENTRY * entries))
         return NO_END
 
-    def _may_mix(self, goal: Goal) -> bool:
-        """Whether tables of ports mixed are still to be made, and small enough."""
-        entries = self._port_tables(goal).entries
-        both = 2 * entries * self.bounds.values.itemsize  # the tables, and where the search has them
-        asked = self.mixes and self.leaks == bool(goal.energy_only[0])
-        return asked and entries <= MOST_MIXED and both <= self.memory
+    def _to_mix(self, goal: Goal) -> PortTables | None:
+        """The tables of ports mixed that are still to be made, if they are small enough."""
+        if not self.mixes or self.leaks != bool(goal.energy_only[0]):
+            return None
+        mixing = self._port_tables(goal)
+        both = 2 * mixing.entries * self.bounds.values.itemsize  # the tables, and where the search has them
+        return mixing if mixing.entries <= MOST_MIXED and both <= self.memory else None
 
     def _port_tables(self, goal: Goal) -> PortTables:
         """The most tables of ports that fit; two ports together say no more where all else waits."""
