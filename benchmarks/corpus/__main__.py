@@ -198,6 +198,8 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=1, help="processes; each needs a core of its own")
     parser.add_argument("--keep", action="store_true", help="write results.csv")
     arguments = parser.parse_args()
+    if arguments.workers < 1:
+        parser.error("--workers must be at least 1")
     show = partial(print, flush=True)
     known, rows, lost = kept(), [], []
     with tempfile.TemporaryDirectory() as folder:
