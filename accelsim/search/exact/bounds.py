@@ -271,15 +271,21 @@ class BoundsMaker(OutputCosts):
     def _sift(self, kind: str, level: int, table: CostTable, costs: Bools) -> Bools:
         """Drop states that are not worth filling; returns bool[C, S], where some are left."""
         self._look_at_clock()
-        if self.sieve is None:
-            return np.ones((len(table.contexts), self.shapes.total), np.bool_)
-        return self.sieve.sift(kind, level, table, costs)
+        wanted = self._wanted(kind, level, table.contexts)
+        return wanted if self.sieve is None else np.asarray(self.sieve.sift(kind, level, table, costs) & wanted)
 
     def _wanted(self, kind: str, level: int, contexts: list[Context]) -> Bools:
         """Which states may be worth filling: bool[C, S]."""
-        if self.sieve is None:
-            return np.ones((len(contexts), self.shapes.total), np.bool_)
-        return self.sieve.wanted(kind, level, contexts)
+        found = np.ones((len(contexts), self.shapes.total), np.bool_)
+        if self.sieve is not None:
+            found = self.sieve.wanted(kind, level, contexts)
+        keeps, fits = self.layout.fits[level]
+        sets = {tuple(row): k for k, row in enumerate(keeps.tolist())}
+        first, end = self.c.nodes[level].tolist()
+        for m, context in enumerate(contexts if kind == "inside" or end - first > 1 else ()):
+            k = sets.get(tuple(parent == first for parent in context.parents))
+            found[m] &= k is not None and fits[k]  # what nodes further out hold fits with a smaller tile, too
+        return found
 
     def _plans(self) -> tuple[list[list[Context]], list[Spreading]]:
         """Contexts of the tables of each level, and how networks lead from some to others."""
@@ -500,17 +506,19 @@ class BoundsMaker(OutputCosts):
     def _held(self, level: int, contexts: list[Context], keeps: Bools) -> Ints:
         """What a level holds in each context with what its next node keeps too, by number of the latter: int64[C, K].
 
-        -1 if there is no such mapping: no tensor has two nodes in a level, and its last node keeps what must be kept.
+        -1 if there is no such mapping: no tensor has two nodes in a level; its last node, or the one before another
+        node than the first that keeps nothing, keeps what must be kept.
         """
         sets = [frozenset(np.flatnonzero(row).tolist()) for row in keeps]
         number = {kept: k for k, kept in enumerate(sets)}
         found = np.full((len(contexts), len(keeps)), -1, np.int64)
-        first, last = int(self.c.nodes[level, 0]), level == self.c.nodes[level, 1] - 1
-        required = frozenset(np.flatnonzero(self.grid.space.required[level]).tolist() if last else ())
+        first, last = int(self.c.nodes[level, 0]), int(self.c.nodes[level, 1]) - 1
+        required = frozenset(np.flatnonzero(self.grid.space.required[last]).tolist())
         for m, context in enumerate(contexts):
             before = frozenset(t for t, parent in enumerate(context.parents) if parent == first)
             for k, kept in enumerate(sets):
-                if not before & kept and required <= before | kept:
+                ends = level == last or (level > first and not kept)
+                if not before & kept and (not ends or required <= before | kept):
                     found[m, k] = number[before | kept]
         return found
 
@@ -572,25 +580,28 @@ class BoundsMaker(OutputCosts):
         rows = np.flatnonzero(costs & live.any(axis=1) & wanted.any(axis=1))
         table.values[~costs] = 0.0
         table.values[np.setdiff1d(np.flatnonzero(costs), rows)] = np.inf
-        complete = np.array([self._complete(level, context) for context in table.contexts])
         lanes = len(around.copies) * len(around.edges)
         many = max(1, IN_A_ROW // lanes)
-        for covered in np.unique(complete[rows]).tolist():
-            same = rows[complete[rows] == covered]
+        alike: dict[tuple[float, tuple[int, ...]], list[int]] = {}
+        for row in rows.tolist():
+            covered = self._complete(level, table.contexts[row])
+            alike.setdefault((covered, self.layout.most_of(wanted[row])), []).append(row)
+        for (covered, most), same in alike.items():
             for first in range(0, len(same), many):
-                some = same[first : first + many]
+                some = np.array(same[first : first + many])
                 inner = around.values[some].transpose(1, 4, 0, 2, 3).reshape(len(further), -1)
                 inner = np.ascontiguousarray(inner)
                 found = np.full((len(table.statuses), inner.shape[1]), np.inf)
                 swept, values = np.empty((2, inner.shape[1]))
                 sweep = SweepArrays(
-                    self.layout.most[level], *self.layout.steps[level], live[some].any(axis=0),
-                    wanted[some].any(axis=0), self.layout.reduced, np.array([covered]), inner, swept, offsets, values,
+                    np.array(most), *self.layout.steps(level, most), np.asarray(live[some].any(axis=0)),
+                    np.asarray(wanted[some].any(axis=0)), self.layout.reduced, np.array([covered]), inner, swept,
+                    offsets, values,
                 )  # fmt: skip
-                for users, alike in blocks:
+                for users, classes in blocks:
                     self._look_at_clock()
                     swept[:] = np.inf
-                    for block in alike:
+                    for block in classes:
                         sweep_block(self.shapes, block, sweep)
                     for q in users:
                         np.minimum(found[q], swept, out=found[q])

@@ -315,15 +315,17 @@ def _may_keep(c: Constants, g: CostTables, node: SearchNode, level: int, k: int)
     """
     first, end = c.nodes[level, 0], c.nodes[level, 1]
     chosen, room = 0, g.merges[1]
+    for t in range(c.whole.shape[0]):
+        chosen += g.keeps[k, t]
+    last = level == end - 1 or (chosen == 0 and level > first)  # none follows a node that keeps nothing
     for t in range(c.whole.shape[0] if end - first > 1 else 0):
         kept = node.parent[level - 1, t] >= first
         if g.keeps[k, t] and kept:
             return False
-        if g.required[level, t] and not (kept or g.keeps[k, t]):
+        if last and g.required[end - 1, t] and not (kept or g.keeps[k, t]):
             return False
-        chosen += g.keeps[k, t]
         room |= node.mapping.keep[0, first, t]
-    if chosen == 0 or level == first:
+    if end - first == 1 or chosen == 0 or level == first:
         return True
     for t in range(c.whole.shape[0]):
         if g.keeps[k, t] and _stands_further_out(c, g, node, level - 1, t, chosen > 1, room):

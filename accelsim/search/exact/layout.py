@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from accelsim.model.encode import Ints
+from accelsim.model.encode import Bools, Ints
 from accelsim.search.exact.blocks import BlockSweep, blocks_in_time, steps_in_time
 from accelsim.search.exact.orders import (
     NONE,
@@ -68,8 +68,6 @@ class Layout:
         How much of the reduction a shape covers.
     most : list of int64[D]
         How many sizes of each dimension occur in tiles that fit each level.
-    steps : list of (int64[D, *, 2], int64[D, *, 2])
-        Loops that the temporal block of each level may have; see `steps_in_time`.
     blocks : list of list of (tuple of int, list of BlockSweep)
         Classes of the orders of these blocks, and the numbers of the statuses outside that each is for.
     closing : list of list of (int, int)
@@ -110,7 +108,7 @@ class Layout:
         self.fits = [grid.space.fitting_keeps(self.shapes.box, sizes, level) for level in range(self.levels)]
         self._tell_widths_apart(sizes)
         self.most = [self._most(level) for level in range(self.levels)]
-        self.steps = [steps_in_time(grid, level, most) for level, most in enumerate(self.most)]
+        self._steps: dict[tuple[int, tuple[int, ...]], tuple[Ints, Ints]] = {}
         self.blocks = [self._blocks(level) if level else [] for level in range(self.levels)]
         self.closing = [self._gaps_that_close(level) for level in range(self.levels)]
 
@@ -173,12 +171,20 @@ class Layout:
 
     def _most(self, level: int) -> Ints:
         """How many sizes of each dimension occur in tiles that fit a level."""
-        if level == 0:
-            return self.shapes.sizes
-        found = np.flatnonzero(self.fits[level][1].any(axis=0))
-        digits = found[:, None] // self.shapes.stride % self.shapes.sizes
-        most: Ints = digits.max(axis=0, initial=0) + 1
-        return most
+        fits = self.fits[level][1]
+        return self.shapes.sizes if level == 0 else np.array(self.most_of(np.asarray(fits.any(axis=0))), np.int64)
+
+    def most_of(self, tiles: Bools) -> tuple[int, ...]:
+        """How many sizes of each dimension occur in some tiles."""
+        digits = np.flatnonzero(tiles)[:, None] // self.shapes.stride % self.shapes.sizes
+        return tuple((digits.max(axis=0, initial=0) + 1).tolist())
+
+    def steps(self, level: int, most: tuple[int, ...]) -> tuple[Ints, Ints]:
+        """Loops that the temporal block of a level may have around so many sizes; see `steps_in_time`."""
+        key = level, most
+        if key not in self._steps:
+            self._steps[key] = steps_in_time(self.grid, level, np.array(most))
+        return self._steps[key]
 
     def nearest(self, parent: int, level: int) -> int:
         """The nearest network outside a level, up to the parent, that has several children; else the outermost."""
