@@ -6,23 +6,28 @@ import dataclasses
 import math
 import random
 
+import numpy as np
 import pytest
 
 from accelsim import load_architecture, load_constraints, load_workload
-from accelsim.inputs.objective import Objective
+from accelsim.inputs.objective import LEAST_ENERGY, Objective
 from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.search.exact import layout
+from accelsim.search.exact import symmetries as exchanged
 from accelsim.search.exact.layout import make_structure
 from accelsim.search.exact.shapes import make_grid
 from accelsim.search.exact.solve import Solver
 from accelsim.search.exact.symmetries import symmetries
+from accelsim.search.exact.tables import Bounds
+from accelsim.search.exact.worth import Known
 from tests.brute import FREE, truth
 from tests.problems import problem
 
 POWERS = {"energy": (1.0, 0.0), "cycles": (0.0, 1.0), "edp": (1.0, 1.0)}
 SAME = 1e-9
+SQUARE = {"Q": 4, "R": 3, "S": 3, "stride": 2}
 
 
 def space_of(workload: dict[str, object], rules: dict[str, object] | None = None) -> MapSpace:
@@ -84,6 +89,36 @@ def test_windows_of_equal_bounds_and_with_strides__without_walks_agree_with_brut
 )
 def test_symmetries__of_rows_and_columns(changes, rules, many):
     assert len(symmetries(make_grid(space_of(conv(**changes), rules)))) == many
+
+
+def tables_of(space: MapSpace, known: Known | None) -> tuple[Bounds, int]:
+    """The tables of a space, and how many classes of orders fill them."""
+    layout.layout_of.cache_clear()
+    found = Solver(space, known=known, grid=dataclasses.replace(make_grid(space))).bounds
+    return found, sum(len(alike) for blocks in layout.layout_of(found.grid).blocks for _, alike in blocks)
+
+
+@pytest.mark.parametrize("share", [None, 0.2])
+@pytest.mark.parametrize("seed", [None, 4, 13, 16, 20, 21, 26])
+def test_tables_of_square_layers__are_those_that_all_shapes_and_orders_give(seed, share, monkeypatch):
+    machine, einsum = load_architecture("simba"), load_workload({"workload": {"name": "w", **conv(**SQUARE)}}).layers[0]
+    machine, einsum = (machine, einsum) if seed is None else windowed(seed)
+    space = MapSpace(encode(machine, einsum))
+    assert symmetries(make_grid(space))
+    best = float(Solver(space).search().found.value[0])
+    known = None if share is None else Known(LEAST_ENERGY, best * (1 + share), np.full(3, np.inf))
+
+    half, fewer = tables_of(space, known)
+    monkeypatch.setattr(exchanged, "symmetries", lambda grid: [])
+    whole, every = tables_of(space, known)
+
+    layout.layout_of.cache_clear()
+    assert fewer < every
+    np.testing.assert_allclose(half.values, whole.values, rtol=1e-12)
+    if known is not None:
+        assert half.states.keys() == whole.states.keys()
+        for place, states in whole.states.items():
+            assert all((half.states[place][parents] == live).all() for parents, live in states.items())
 
 
 def test_whole_passes_of_a_window__bound_a_pooling_layer_closely(monkeypatch):

@@ -19,6 +19,7 @@ from accelsim.model.encode import encode
 from accelsim.search.exact import bounds
 from accelsim.search.exact.mapper import result_of
 from accelsim.search.exact.solve import Solver
+from accelsim.search.exact.tables import Sieve
 from accelsim.search.exact.worth import Known
 from tests.brute import Truth, truth
 from tests.problems import problem
@@ -233,3 +234,25 @@ def test_tables_that_are_too_large__leave_out_what_coarse_ones_find_not_worth_it
     assert solver.bounds.values.nbytes < 0.8 * whole.bounds.values.nbytes
     assert solver.spreads == whole.spreads > 1
     assert solver.search(objective=LEAST_EDP).found.value[0] == least.value[0]
+
+
+def test_states_are_dropped_by_the_corner_at_which_networks_leave_least(monkeypatch):
+    """Contexts in which they leave more cost more: asking these too keeps no other state."""
+    machine, layer = load_architecture("simba"), load_workload("gemm").layers[0]
+    most = Known(LEAST_ENERGY, map_einsum(machine, layer).best.energy_pj * 1.05, FREE)
+    space, asked = MapSpace(encode(machine, layer)), []
+    cheapest = Sieve._cheapest
+
+    def counted(contexts, numbers):
+        asked.append((len(cheapest(contexts, numbers)), len(numbers)))
+        return numbers
+
+    alone = Solver(space, known=most).bounds.states
+    monkeypatch.setattr(Sieve, "_cheapest", staticmethod(counted))
+    every = Solver(space, known=most).bounds.states
+
+    assert {few for few, _ in asked} == {1}
+    assert max(many for _, many in asked) > 1
+    for place, states in every.items():
+        assert all((alone[place][parents] == live).all() for parents, live in states.items())
+    assert any(not live.all() for states in alone.values() for live in states.values())

@@ -5,6 +5,7 @@ Axis letters: D = dimensions, S = shapes, T = tensors, C = contexts of a table, 
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import time
@@ -34,8 +35,10 @@ IN_A_ROW = 16
 IN_ONE_GO = 1_000_000
 """Entries of a table that are filled before the clock is looked at first; then as many as take a tenth of a second."""
 LOOK_SECONDS = 0.1
-AT_ONCE = 500_000
-"""Entries of a table around a network that are filled together: few enough to stay in the processor's caches."""
+AT_ONCE = 4_000_000
+"""Entries of a table around a network that are filled together: they share what does not depend on the context."""
+TURNED = 512
+"""Shapes whose entries are laid out anew together: few enough to stay in the processor's caches."""
 ALIKE = 1.5
 """Contexts for each state from which on choices that are not worth it are looked for: they share the verdict."""
 MOST_COARSE = 4_000_000
@@ -150,7 +153,7 @@ class BoundsMaker(OutputCosts):
         self.corners, self.may_be_large = corners is not False, fine or corners is not None
         self.copies = copies_apart(grid, layout.deepest) if fine else [np.ones(1)] * (self.levels + 1)
         self.edges = [self._edges(level) for level in range(self.levels + 1)]
-        self.sieve = None if worth is None else Sieve(self.bounds, layout.share, layout.may_keep, self.edges, worth)
+        self.sieve = None if worth is None else Sieve(self.bounds, layout, self.edges, worth)
 
     def _complete(self, level: int, context: Context) -> float:
         """How much of the reduction a tile must cover, so that none is left but to networks between it and the parent.
@@ -200,12 +203,11 @@ class BoundsMaker(OutputCosts):
             around = bounds.around[level]
             costs = self._costs_anything(level, contexts[level])
             tiles = bounds.networks[level].tiles
+            tiles = tiles[self.layout.mirror.half[tiles]]
             if level < self.levels - 1 and live.any():
                 tiles = tiles[live[:, tiles].any(axis=0)]
-            inside = np.ascontiguousarray(further.values[..., tiles].transpose(4, 0, 2, 3, 1))
-            inside = inside.reshape(*inside.shape[:2], math.prod(inside.shape[2:]))
+            inside, least = self._look_inside(level, further, tiles, live)
             live = np.ascontiguousarray(live.T)
-            least = self._least_after(level, further, tiles)
             many = max(1, AT_ONCE // around.values[0].size)
             rows = np.flatnonzero(costs)
             for first in range(0, len(rows), many):
@@ -255,18 +257,32 @@ class BoundsMaker(OutputCosts):
             )
             first += go
             go *= 4 if time.monotonic() - begun < LOOK_SECONDS / 4 else 1
-        around.values[rows] = out.transpose(1, 4, 2, 3, 0)
+        for at in range(0, self.shapes.total, TURNED):
+            around.values[rows, ..., at : at + TURNED] = out[at : at + TURNED].transpose(1, 4, 2, 3, 0)
 
-    def _least_after(self, level: int, further: CostTable, tiles: Ints) -> Floats:
-        """Least cost to go at some tiles, for each innermost loop outside, one copy and many: float64[*, C', I, 2]."""
-        after = self.bounds.networks[level].worth.after
-        found = np.zeros((len(tiles), len(further.contexts), len(after), 2))
-        for i, statuses in enumerate(after if level < self.levels - 1 else ()):
-            least = np.full((len(further.contexts), 2, self.shapes.total), np.inf)
-            for q, b in itertools.product(np.flatnonzero(statuses), range(len(further.edges))):
-                np.minimum(least, further.values[:, q, [0, -1], b], out=least)
-            found[:, :, i] = least[..., tiles].transpose(2, 0, 1)
-        return found
+    def _look_inside(self, level: int, further: CostTable, tiles: Ints, live: Bools) -> tuple[Floats, Floats]:
+        """What `sweep_network` reads of the tables at some tiles, where they are finite; `live`: bool[C', S].
+
+        Returns
+        -------
+        inside : float64[*, C', A' * B' * Q']
+        least : float64[*, C', 2 * I]
+            The least of them, for one copy of the output and the most, for each innermost loop outside.
+        """
+        innermost, after = level == self.levels - 1, self.bounds.networks[level].worth.after
+        many = len(further.contexts)
+        inside = np.empty((len(tiles), many, math.prod(further.values.shape[1:-1])))
+        least = np.empty((len(tiles), many, 2 * len(after)))
+        for m in range(0 if innermost else many):
+            self._look_at_clock()
+            at = np.flatnonzero(live[m, tiles])
+            values = further.values[m].take(tiles[at], axis=-1)
+            inside[at, m] = values.transpose(3, 1, 2, 0).reshape(len(at), inside.shape[2])
+            for i, statuses in enumerate(after):
+                for copies in (0, -1):
+                    some = [values[q, copies, b] for q in np.flatnonzero(statuses) for b in range(len(further.edges))]
+                    least[at, m, i - copies * len(after)] = functools.reduce(np.minimum, some)
+        return inside, least
 
     def _sift(self, kind: str, level: int, table: CostTable, costs: Bools) -> Bools:
         """Drop states that are not worth filling; returns bool[C, S], where some are left."""
@@ -385,6 +401,7 @@ class BoundsMaker(OutputCosts):
             slot=np.zeros(len(self.edges[level + 1]), np.int64),
             cost=np.zeros(statuses),
             further=np.zeros(len(self.copies[level + 1]) * len(self.edges[level + 1]) * inner),
+            least=np.zeros(2 * len(self.bounds.networks[level].worth.after)),
         )
 
     def _plan(self, level: int, contexts: list[Context]) -> tuple[Spreading, list[Context]]:
@@ -469,6 +486,8 @@ class BoundsMaker(OutputCosts):
             edges=self.edges[level],
             inner_edges=self.edges[level + 1],
             worth=self._verdicts(level, contexts),
+            image=self.layout.mirror.image,
+            becomes=self.layout.around_images[level],
         )
         return spreading, inner
 
@@ -498,7 +517,7 @@ class BoundsMaker(OutputCosts):
             ),
             room=room,
             off=off,
-            moved=moved,
+            moved=np.tile(moved.T.astype(np.float64), 2),
             split=np.array([split for _, split in loops], np.bool_).reshape(-1, self.shapes.total),
             after=after,
         )
@@ -589,14 +608,16 @@ class BoundsMaker(OutputCosts):
         for (covered, most), same in alike.items():
             for first in range(0, len(same), many):
                 some = np.array(same[first : first + many])
-                inner = around.values[some].transpose(1, 4, 0, 2, 3).reshape(len(further), -1)
-                inner = np.ascontiguousarray(inner)
-                found = np.full((len(table.statuses), inner.shape[1]), np.inf)
-                swept, values = np.empty((2, inner.shape[1]))
+                inner = np.empty((len(further), self.shapes.total, len(some), lanes))
+                for at, row in enumerate(some):
+                    inner[:, :, at] = around.values[row].reshape(len(further), lanes, -1).transpose(0, 2, 1)
+                entries = self.shapes.total * len(some) * lanes
+                found = np.full((len(table.statuses), entries), np.inf)
+                swept, values = np.empty((2, entries))
                 sweep = SweepArrays(
                     np.array(most), *self.layout.steps(level, most), np.asarray(live[some].any(axis=0)),
-                    np.asarray(wanted[some].any(axis=0)), self.layout.reduced, np.array([covered]), inner, swept,
-                    offsets, values,
+                    np.asarray(wanted[some].any(axis=0)), self.layout.reduced, np.array([covered]),
+                    inner.reshape(-1, entries), swept, offsets, values,
                 )  # fmt: skip
                 for users, classes in blocks:
                     self._look_at_clock()
@@ -605,6 +626,9 @@ class BoundsMaker(OutputCosts):
                         sweep_block(self.shapes, block, sweep)
                     for q in users:
                         np.minimum(found[q], swept, out=found[q])
+                self.layout.mirror.lower(
+                    found.reshape(len(found), self.shapes.total, -1), self.layout.inside_images[level]
+                )
                 np.minimum(found, found[0], out=found)
                 for q, p in self.layout.closing[level]:
                     np.minimum(found[q], found[p], out=found[q])

@@ -23,6 +23,7 @@ from accelsim.search.exact.orders import (
     order_classes,
 )
 from accelsim.search.exact.shapes import Grid, size_numbers
+from accelsim.search.exact.symmetries import Mirror
 
 
 def make_structure(grid: Grid) -> Structure:
@@ -72,6 +73,10 @@ class Layout:
         Classes of the orders of these blocks, and the numbers of the statuses outside that each is for.
     closing : list of list of (int, int)
         Pairs of these numbers; see `_gaps_that_close`.
+    mirror : Mirror
+        What tables take from one half of the shapes for the other.
+    around_images, inside_images : list of int64[Q]
+        What its exchange makes of the statuses of each level.
     """
 
     def __init__(self, grid: Grid) -> None:
@@ -109,6 +114,11 @@ class Layout:
         self._tell_widths_apart(sizes)
         self.most = [self._most(level) for level in range(self.levels)]
         self._steps: dict[tuple[int, tuple[int, ...]], tuple[Ints, Ints]] = {}
+        self.mirror = Mirror(grid)
+        self.around_images, self.inside_images = (
+            [self.mirror.statuses(each) for each in statuses]
+            for statuses in (self.around_statuses, self.inside_statuses)
+        )
         self.blocks = [self._blocks(level) if level else [] for level in range(self.levels)]
         self.closing = [self._gaps_that_close(level) for level in range(self.levels)]
 
@@ -206,7 +216,14 @@ class Layout:
             ):
                 known.setdefault(tuple(array.tobytes() for array in block), (block, []))[1].append(q)
         found: dict[tuple[int, ...], list[BlockSweep]] = {}
-        for block, which in known.values():
+        done: set[tuple[bytes, ...]] = set()
+        images = self.inside_images[level]
+        for key, (block, which) in known.items():
+            image = tuple(array.tobytes() for array in self.mirror.block(block, self.around_images[level]))
+            like = known.get(image)
+            if image in done and like is not None and sorted(images[which]) == like[1]:
+                continue  # what the image finds for other shapes and statuses
+            done.add(key)
             found.setdefault(tuple(which), []).append(block)
         return list(found.items())
 

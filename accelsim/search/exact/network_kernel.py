@@ -94,12 +94,13 @@ def pick_splits(
 class Verdicts(NamedTuple):
     """Which ways to spread and keep are worth it at a network; docs/exact.md, section 3.
 
-    state : int64[C], contexts in which they are alike follow each other, with one number; fewest : float64[C, T], the
-    least that networks further out leave of a tensor's reads or updates in one of these; shares : float64[C, T], as
-    `Spreading` has them for that; room : float64[C, B], what a mapping may cost from the network inwards; off :
-    float64[C, 3], what is counted off at most for one copy of the output, for the most, and where these lie between
-    those of the table; moved : bool[I, T], tensors without a window that the innermost loop outside moves, for each
-    such loop; split : bool[I, S], around which shapes there is one; after : bool[I, Q'], statuses inside then.
+    state : int64[C], contexts in which they are alike follow each other, with one number; fewest : float64[C, T],
+    the least that networks further out leave of a tensor's reads or updates in one of these; shares : float64[C,
+    T], as `Spreading` has them for that; room : float64[C, B], what a mapping may cost from the network inwards;
+    off : float64[C, 3], what is counted off at most for one copy of the output, for the most, and where these lie
+    between those of the table; moved : float64[T, 2 * I], 1 for tensors without a window that the innermost loop
+    outside moves, for each such loop, twice; split : bool[I, S], around which shapes there is one; after : bool[I,
+    Q'], statuses inside then.
     """
 
     state: Ints
@@ -107,7 +108,7 @@ class Verdicts(NamedTuple):
     shares: Floats
     room: Floats
     off: Floats
-    moved: Bools
+    moved: Floats
     split: Bools
     after: Bools
 
@@ -125,14 +126,15 @@ class Spreading(NamedTuple):
     that crosses the network, and of one that its parent reads or takes in; once : float64[C, T, 4], or without
     tensors, what all else waits for once, as `mixed.Waits.once`; target : int64[C, K, 2, 2**W], contexts inside,
     tight or not, the W tensors that pass the next level sharing the least or the most; passing : int64[K, W], these
-    tensors, -1 after the last; near : float64[C, K, W], one over how far the least share assumed inside
-    is from all; status : int64[Q, T]; inner : int64[Q], their numbers at the next tiles; loose : bool[1]; elided :
-    float64[C], what the output's words cost that are not fetched because no older value is there, for each copy of the
-    output at the next level; finished : float64[1], what its updates cost less there if they are finished words, of one
-    copy; copies, inner_copies : float64[A], float64[A'], copies of the output at this level and at the next that tables
-    tell apart; copy_costs : float64[1], what further in each further copy saves at most, if they are not told apart
-    there; edges : float64[B], spreads inside up to this, for the tables of this level; inner_edges : float64[B'];
-    worth : Verdicts.
+    tensors, -1 after the last; near : float64[C, K, W], one over how far the least share assumed inside is from
+    all; status : int64[Q, T]; inner : int64[Q], their numbers at the next tiles; loose : bool[1]; elided :
+    float64[C], what the output's words cost that are not fetched because no older value is there, for each copy of
+    the output at the next level; finished : float64[1], what its updates cost less there if they are finished
+    words, of one copy; copies, inner_copies : float64[A], float64[A'], copies of the output at this level and at
+    the next that tables tell apart; copy_costs : float64[1], what further in each further copy saves at most, if
+    they are not told apart there; edges : float64[B], spreads inside up to this, for the tables of this level;
+    inner_edges : float64[B']; worth : Verdicts; image : int64[S], becomes : int64[Q], shapes and statuses that cost
+    the same, as `Mirror` has them.
     """
 
     level: Ints
@@ -163,6 +165,8 @@ class Spreading(NamedTuple):
     edges: Floats
     inner_edges: Floats
     worth: Verdicts
+    image: Ints
+    becomes: Ints
 
 
 class NetworkScratch(NamedTuple):
@@ -170,7 +174,7 @@ class NetworkScratch(NamedTuple):
 
     tile, mid : int64[D]; x, y : int64[L, D]; words, each : float64[T]; share : float64[T]; factor : float64[T, Q];
     weight : float64[2**T]; copies, chord, saved : float64[A]; pair : int64[*, 3]; slot : int64[B]; cost : float64[Q];
-    further : float64[A' * B' * Q'].
+    further : float64[A' * B' * Q']; least : float64[2 * I].
     """
 
     tile: Ints
@@ -190,6 +194,7 @@ class NetworkScratch(NamedTuple):
     slot: Ints
     cost: Floats
     further: Floats
+    least: Floats
 
 
 @inline
@@ -242,8 +247,8 @@ def sweep_network(
         Which shapes are to be looked at.
     inside : float64[*, C', A' * B' * Q']
         At the tiles, by the statuses there.
-    least : float64[*, C', I, 2]
-        The least of them, for each innermost loop outside, and for one copy of the output and the most.
+    least : float64[*, C', 2 * I]
+        The least of them, for one copy of the output and the most, for each innermost loop outside.
     out : float64[S, C, A, B, Q]
         Lowered.
     """
@@ -378,29 +383,32 @@ def _least_completion(
     """What a choice costs at least from the network inwards, for any copies of the output; see `Sieve.sift`."""
     found, last, worth = np.inf, p.copies.shape[0] - 1, p.worth
     one_off, most_off, along = worth.off[m, 0], worth.off[m, 1], worth.off[m, 2]
+    cost, loops = scratch.least, worth.split.shape[0]
+    for at in range(2 * loops):
+        cost[at] = 0.0
     ways = _weigh_corners(p, m, k, worth.fewest[m], scratch)
-    for i in range(worth.moved.shape[0]):
-        if not worth.split[i, around]:
-            continue
-        low, high = 0.0, 0.0
-        for way in range(0 if innermost else ways):
-            if scratch.weight[way] > 0.0:
-                inner = p.target[m, k, tight, way]
-                low += scratch.weight[way] * least[inner, i, 0]
-                high += scratch.weight[way] * least[inner, i, 1]
-        for t in range(worth.moved.shape[1]):
-            if innermost or p.keeps[k, t]:
-                each = scratch.words[t] * (p.fixed[t] + worth.shares[m, t] * scratch.share[t])
-                each = each if worth.moved[i, t] or innermost else min(each, 0.0)
-                low += each
-                high += each
-        more = high - low if scratch.chord[last] > 0.0 else 0.0  # both may be infinite
-        one = low + scratch.chord[0] * more - scratch.copies[0] * elided - scratch.saved[0]
-        one -= finished if scratch.copies[0] == 1.0 else 0.0
-        many = low + scratch.chord[last] * more - scratch.copies[last] * elided - scratch.saved[last]
-        found = min(found, one - one_off)
-        if last > 0:
-            found = min(found, min(one + along * (many - one), many) - most_off)
+    for way in range(0 if innermost else ways):
+        share = scratch.weight[way]
+        if share > 0.0:
+            entry = least[p.target[m, k, tight, way]]
+            for at in range(2 * loops):
+                cost[at] += share * entry[at]
+    for t in range(worth.moved.shape[0]):
+        if innermost or p.keeps[k, t]:
+            each = scratch.words[t] * (p.fixed[t] + worth.shares[m, t] * scratch.share[t])
+            moved = worth.moved[t]
+            for at in range(2 * loops):
+                cost[at] += each if each < 0.0 or innermost else each * moved[at]
+    for i in range(loops):
+        if worth.split[i, around]:
+            low, high = cost[i], cost[loops + i]
+            more = high - low if scratch.chord[last] > 0.0 else 0.0  # both may be infinite
+            one = low + scratch.chord[0] * more - scratch.copies[0] * elided - scratch.saved[0]
+            one -= finished if scratch.copies[0] == 1.0 else 0.0
+            many = low + scratch.chord[last] * more - scratch.copies[last] * elided - scratch.saved[last]
+            found = min(found, one - one_off)
+            if last > 0:
+                found = min(found, min(one + along * (many - one), many) - most_off)
     return found
 
 
@@ -488,8 +496,11 @@ def _sweep_contexts(
                 less, chord = scratch.copies[a] * elided + scratch.saved[a], scratch.chord[a]
                 less += finished if scratch.copies[a] == 1.0 else 0.0
                 row, first = out[around, m, a, scratch.slot[b]], b * inner
+                mirrored = out[p.image[around], m, a, scratch.slot[b]]
                 last = first + edges * inner if several else first
                 for q in range(cost.shape[0]):
                     low, high = further[first + p.inner[q]], further[last + p.inner[q]]
                     found = cost[q] + low + chord * (high - low) - less
                     row[q] = found if found < row[q] else row[q]
+                    other = p.becomes[q]
+                    mirrored[other] = found if found < mirrored[other] else mirrored[other]

@@ -1,6 +1,6 @@
 """Exchanges of dimensions that leave all costs as they are; docs/exact.md, Lemma 10.
 
-Axis letters: D = dimensions, T = tensors.
+Axis letters: D = dimensions, S = shapes, T = tensors.
 """
 
 from __future__ import annotations
@@ -10,8 +10,61 @@ import itertools
 import numpy as np
 
 from accelsim.mapspace.space import Slot
-from accelsim.model.encode import STREAM, Ints
-from accelsim.search.exact.shapes import Grid
+from accelsim.model.encode import STREAM, Bools, Floats, Ints
+from accelsim.search.exact.blocks import BlockSweep
+from accelsim.search.exact.orders import HALO_REUSE, Statuses
+from accelsim.search.exact.shapes import Grid, size_numbers
+
+
+class Mirror:
+    """What tables take from one half of the shapes for the other: an exchange of dimensions, or none.
+
+    Attributes
+    ----------
+    order : int64[D]
+    image : int64[S]
+        What each shape becomes.
+    half : bool[S]
+        Shapes whose number is not above that of their image.
+    """
+
+    def __init__(self, grid: Grid) -> None:
+        shapes = grid.shapes
+        self.order: Ints = next(iter(symmetries(grid)), np.arange(len(shapes.sizes)))
+        self.image: Ints = shapes.stride @ size_numbers(shapes)[self.order]
+        self.half: Bools = np.arange(shapes.total) <= self.image
+
+    def statuses(self, known: list[Statuses]) -> Ints:
+        """What each of some statuses becomes, by number among them."""
+        dims = len(self.order)
+        places = [*range(HALO_REUSE), *(HALO_REUSE + self.order), *(HALO_REUSE + dims + self.order)]
+        return np.array([known.index(tuple(int(places[status]) for status in each)) for each in known], np.int64)
+
+    def block(self, block: BlockSweep, further: Ints) -> BlockSweep:
+        """What a class of orders becomes; `further`: what the statuses inside do."""
+        order = self.order
+        return block._replace(
+            counted=np.sort(order[block.counted]),
+            adding=np.sort(order[block.adding]),
+            moving=np.sort(order[block.moving]),
+            frozen=block.frozen[order],
+            adds=block.adds[order],
+            term=further[block.term],
+            mask=block.mask[:, order],
+            pair=np.where(block.pair >= 0, order[block.pair], -1),
+            step=block.step[order],
+        )
+
+    def lower(self, values: Floats, statuses: Ints) -> None:
+        """Lower what shapes cost, and what their images do, to the lesser of the two: float64[Q, S, *].
+
+        `statuses`: what each becomes.
+        """
+        for q, p in enumerate([] if self.half.all() else statuses.tolist()):
+            if q <= p:
+                np.minimum(values[q], values[p].take(self.image, axis=0), out=values[q])
+            if q < p:
+                values[p] = values[q].take(self.image, axis=0)
 
 
 def symmetries(grid: Grid) -> list[Ints]:

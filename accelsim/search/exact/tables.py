@@ -7,12 +7,14 @@ while the tables are filled: docs/exact.md, section 3. Axis letters as in `bound
 from __future__ import annotations
 
 import math
+import operator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
 from accelsim.model.encode import Bools, Floats, Ints
+from accelsim.search.exact.layout import Layout
 from accelsim.search.exact.network_kernel import Spreading
 from accelsim.search.exact.orders import NONE, Statuses, Structure
 from accelsim.search.exact.shapes import Grid
@@ -153,18 +155,15 @@ class Sieve:
     ----------
     bounds : Bounds
         The tables.
-    least : list of list of float
-        Least share of reads that the network of each level leaves of each tensor.
-    may_keep : bool[L, T]
+    layout : Layout
     edges : list of float64[B]
         Spreads inside each boundary that the tables tell apart.
     worth : Worth
     """
 
-    def __init__(
-        self, bounds: Bounds, least: list[list[float]], may_keep: Bools, edges: list[Floats], worth: Worth
-    ) -> None:
+    def __init__(self, bounds: Bounds, layout: Layout, edges: list[Floats], worth: Worth) -> None:
         grid, pj, needed = bounds.grid, bounds.pj, worth.needed
+        least, may_keep, self.mirror = layout.share, layout.may_keep, layout.mirror
         levels, tensors = may_keep.shape
         self.bounds, self.states, self.total = bounds, worth.states, grid.shapes.total
         self.output = int(grid.space.encoded.constants.output[0])
@@ -248,13 +247,13 @@ class Sieve:
             before: Bools = known.get(parents, np.ones((1, self.total), np.bool_))
             if len(before) not in (1, len(table.edges)):
                 before = np.asarray(before.any(axis=0, keepdims=True))
-            some = np.flatnonzero(before.any(axis=0))
+            some = np.flatnonzero(before.any(axis=0) & self.mirror.half)
             worth = np.zeros((len(table.edges), self.total), np.bool_)
             worth[:, some] = self._are_worth(kind, level, table, parents, numbers, some, after) & before[:, some]
+            worth[:, self.mirror.image[some]] = worth[:, some]
             found[parents] = worth
             for number in numbers:
-                for b, dead in enumerate(~worth):
-                    table.values[number, :, :, b, dead] = np.inf
+                np.copyto(table.values[number], np.inf, where=~worth)
                 live[number] = worth.any(axis=0)
         return live
 
@@ -277,14 +276,26 @@ class Sieve:
         cap = self.caps[level] - outside
         cap += SLACK * np.abs(cap)
         found = np.zeros((len(table.edges), len(some)), np.bool_)
-        for number in numbers:
-            values = table.values[number] if len(some) == self.total else table.values[number][..., some]
+        for number in self._cheapest(table.contexts, numbers) if len(some) else ():
+            values = table.values[number] if len(some) == self.total else table.values[number].take(some, axis=-1)
             for (moved, split), which in zip(self.innermost, after, strict=True):
-                lanes = np.minimum.reduce(values[which])
+                lanes = values[which[0]].copy()
+                for q in which[1:]:
+                    np.minimum(lanes, values[q], out=lanes)
                 least = self._least_completion(table, lanes, level, parents)
                 for t in np.flatnonzero(kept):
                     least = least + self.entering[level][t][t in moved][some]
                 found |= (least <= cap[:, None]) & split[some]
+        return found
+
+    @staticmethod
+    def _cheapest(contexts: list[Context], numbers: list[int]) -> list[int]:
+        """Contexts of one state but for those in which networks leave more of all reads than in another one."""
+        found: list[int] = []
+        for number in sorted(numbers, key=lambda at: sum(contexts[at].shares)):
+            shares = contexts[number].shares
+            if not any(all(map(operator.le, contexts[other].shares, shares)) for other in found):
+                found.append(number)
         return found
 
     def _statuses_after(self, table: CostTable, moved: frozenset[int]) -> list[int]:
