@@ -36,7 +36,7 @@ from accelsim.model.encode import (
 )
 from accelsim.model.evaluate import at_levels, violations
 from accelsim.model.jit import jit
-from accelsim.model.kernel import VALID, evaluate_one
+from accelsim.model.kernel import VALID, evaluate_one, fit
 from accelsim.model.ragged import count_ragged
 
 Identity = tuple[tuple[frozenset[str], tuple[Loop, ...], frozenset[Loop], frozenset[Loop]], ...]
@@ -58,12 +58,9 @@ def identity(mapping: Mapping) -> Identity:
 
 def ragged_cost(encoded: Encoded, mapping: Mapping) -> tuple[bool, float, int]:
     """Whether a mapping that may leave remainders fits, its energy [pJ] and cycles; infinite and 0 if it does not."""
-    for level, node in zip(encoded.architecture.levels, mapping.levels, strict=True):
-        if any(
-            math.prod(loop.bound for loop in loops) > axis.size
-            for loops, axis in ((node.x, level.x), (node.y, level.y))
-        ):
-            return False, math.inf, 0  # most mappings end here, uncounted
+    temporal, _, x, y, keep = (array[0] for array in encode_mappings(encoded, [mapping]))
+    if fit.once(encoded.constants, temporal, x, y, keep, make_detail(encoded), False) != VALID:
+        return False, math.inf, 0  # most mappings end here, uncounted
     counted = count_ragged(encoded, mapping)
     if violations(encoded, mapping, at_levels(encoded, counted)):
         return False, math.inf, 0

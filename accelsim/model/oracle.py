@@ -100,7 +100,7 @@ class OracleCounts:
     words that cross the network below level l, in total over its children, down and up, and `returns[l][tensor]` those
     of them that are partial sums on their way back. `passing[l][tensor]` are words between each instance of level l and
     that network, both ways, words that children share counted once. `hops[l][tensor]` are the links of a mesh that all
-    of them pass there.
+    of them pass there, 0 where links cost nothing.
     """
 
     steps: int
@@ -153,7 +153,7 @@ class Tile:
         self.offsets = [_place(einsum, self.loops, indices) for indices in itertools.product(*inside)]
         self.time = [k for k, loop in enumerate(self.loops) if outside[k] and not loop.axis]
         self.space = [k for k, loop in enumerate(self.loops) if outside[k] and loop.axis]
-        self._boxes: dict[Place, tuple[Box, frozenset[Point]] | None] = {}
+        self._boxes: dict[tuple[tuple[int, ...], Coordinate], tuple[Box, frozenset[Point]] | None] = {}
 
     def steps(self) -> Iterator[tuple[int, ...]]:
         """Indices of the temporal loops outside the tile, in the order of execution."""
@@ -165,13 +165,12 @@ class Tile:
 
     def box(self, step: tuple[int, ...], instance: Coordinate) -> tuple[Box, frozenset[Point]] | None:
         """Box and words of the tile of one instance at one step; None if no iteration inside it happens."""
-        indices = [0] * len(self.loops)
-        for k, index in zip(self.time + self.space, step + instance, strict=True):
-            indices[k] = index
-        origin = _place(self.einsum, self.loops, tuple(indices))
-        if origin not in self._boxes:
-            self._boxes[origin] = self._touched(origin)
-        return self._boxes[origin]
+        if (step, instance) not in self._boxes:
+            indices = [0] * len(self.loops)
+            for k, index in zip(self.time + self.space, step + instance, strict=True):
+                indices[k] = index
+            self._boxes[step, instance] = self._touched(_place(self.einsum, self.loops, tuple(indices)))
+        return self._boxes[step, instance]
 
     def _touched(self, origin: Place) -> tuple[Box, frozenset[Point]] | None:
         """Visit the iterations inside the tile that happen."""
@@ -238,6 +237,8 @@ class Sharing:
 
     def __init__(self, architecture: Architecture, tiles: list[Tile], parent: int, child: int) -> None:
         self.architecture, self.tiles, self.parent, self.child = architecture, tiles, parent, child
+        links = itertools.product(range(parent, child), ("multicast", "spatial_reduction"))
+        self.apart = {(network, kind): self._apart(network, kind) for network, kind in links}
         self.network = max((k for k in range(child) if not _same_level(architecture, k, child)), default=-1)
 
     def keys(self, step: tuple[int, ...], instance: Coordinate, kind: str) -> dict[int, tuple[Coordinate, Hashable]]:
@@ -248,18 +249,18 @@ class Sharing:
         keys: dict[int, tuple[Coordinate, Hashable]] = {self.child: (instance, ())}
         alike: Hashable = ()
         for network in range(self.child - 1, self.parent - 1, -1):
-            tile, level = self.tiles[network + 1], self.architecture.levels[network]
-            shares = {name: _shares(getattr(level, name), kind, tile.tensor) for name in "xy"}
-            apart = tuple(
-                index
-                for k, index in zip(tile.space, instance, strict=False)
-                if tile.loops[k].level == network and not shares[tile.loops[k].axis]
-            )
+            tile = self.tiles[network + 1]
             held = tile.box(step[: len(tile.time)], instance[: len(tile.space)])
+            apart = tuple([instance[place] for place in self.apart[network, kind]])
             alike = (apart, held and held[0], alike)
-            above = sum(tile.loops[k].level < network for k in tile.space)
-            keys[network] = (instance[:above], alike)
+            keys[network] = (instance[: len(self.tiles[network].space)], alike)
         return keys
+
+    def _apart(self, network: int, kind: str) -> list[int]:
+        """Places in the coordinates of a network's children of its own loops, along axes that do not share."""
+        tile, level = self.tiles[network + 1], self.architecture.levels[network]
+        own = [(place, tile.loops[k].axis) for place, k in enumerate(tile.space) if tile.loops[k].level == network]
+        return [place for place, axis in own if not _shares(getattr(level, axis), kind, tile.tensor)]
 
 
 def _same_level(architecture: Architecture, one: int, other: int) -> bool:
@@ -374,6 +375,8 @@ def _count_link(
     seen_above: defaultdict[Coordinate, set[Point]] = defaultdict(set)
     seen_here: defaultdict[Coordinate, set[Point]] = defaultdict(set)
     linked = _links(sharing, tensor)
+    levels = sharing.architecture.levels
+    meshes = [network for network in range(parent, child) if sharing.architecture.has_hops(levels[network])]
     for level in range(parent, child):
         passing[level][tensor.name] = dict.fromkeys(sharing.tiles[level].instances(), 0)
     for time, steps in enumerate(in_time(walk_tile(tile))):
@@ -406,7 +409,7 @@ def _count_link(
             if level < child:
                 passing[level][tensor.name][instance] += len(words)
         for kind, moved in (("multicast", down), ("spatial_reduction", up)):
-            for network in range(parent, child):
+            for network in meshes:
                 into: defaultdict[Coordinate, int] = defaultdict(int)
                 for (level, (instance, _)), words in moved.items():
                     into[instance] += len(words) if level == network + 1 else 0
