@@ -43,6 +43,8 @@ ALIKE = 1.5
 """Contexts for each state from which on choices that are not worth it are looked for: they share the verdict."""
 MOST_COARSE = 4_000_000
 """Entries of coarse tables with both corners of the shares that networks leave; larger ones take the lower corner."""
+MORE = 64
+"""So many times as many where mappings are uneven: the lower corner says little of tensors that pass nodes."""
 MOST_BYTES = 2 << 30
 """Memory that the tables of one search may take unless another limit is given."""
 
@@ -190,7 +192,10 @@ class BoundsMaker(OutputCosts):
         """Discover which contexts there are from the outside in, and fill the tables from the inside out."""
         bounds = self.bounds
         contexts, networks = self._plans()
-        if not self.may_be_large and self._entries(contexts)[-1] > MOST_COARSE:
+        most = MOST_COARSE
+        if self.grid.space.uneven:
+            most = min(MORE * most, self.most_bytes // bounds.pj.itemsize)
+        if not self.may_be_large and self._entries(contexts)[-1] > most:
             self.corners = False
             contexts, networks = self._plans()
         bounds.corners = self.corners
@@ -392,6 +397,7 @@ class BoundsMaker(OutputCosts):
             each=np.zeros(self.tensors),
             share=np.zeros(self.tensors),
             factor=np.zeros((self.tensors, statuses)),
+            rests=np.zeros(self.tensors, np.bool_),
             weight=np.zeros(1 << self.tensors),
             slide=np.zeros(dims),
             copies=np.zeros(2),
@@ -466,6 +472,9 @@ class BoundsMaker(OutputCosts):
             reduced=self.layout.reduced,
             complete=np.array([self._complete(level, context) if innermost else 0.0 for context in contexts]),
             held=held,
+            moves_out=self._move_out(level + 1, contexts, keeps),
+            rests=self.layout.rests,
+            partner=np.array(self.layout.structure.partner),
             tiles=np.flatnonzero(fits[np.unique(held[held >= 0])].any(axis=0)),
             parent=np.array([context.parents for context in contexts], np.int64),
             shared=np.array([context.shares for context in contexts]),
@@ -539,6 +548,18 @@ class BoundsMaker(OutputCosts):
                 ends = level == last or (level > first and not kept)
                 if not before & kept and (not ends or required <= before | kept):
                     found[m, k] = number[before | kept]
+        return found
+
+    def _move_out(self, level: int, contexts: list[Context], keeps: Bools) -> Bools:
+        """Where tensors that a level's node keeps would stand further out if they rested: bool[C, K].
+
+        The node comes after the first one, and keeps one tensor, or there is a node to spare: it is the second one,
+        and the first keeps some.
+        """
+        found = np.zeros((len(contexts), len(keeps)), np.bool_)
+        first = self.c.nodes[min(level, self.levels - 1), 0]
+        for m, context in enumerate(contexts if first < level < self.levels else ()):
+            found[m] = (keeps.sum(axis=1) == 1) | (level == first + 1 and first in context.parents)
         return found
 
     def _fixed(self, level: int) -> Floats:
@@ -646,6 +667,7 @@ def _only(spreading: Spreading, contexts: Ints) -> Spreading:
         once=p.once[contexts],
         elided=p.elided[contexts],
         held=p.held[contexts],
+        moves_out=p.moves_out[contexts],
         tight=p.tight[contexts],
         complete=p.complete[contexts],
         target=p.target[contexts],
@@ -728,7 +750,7 @@ def make_bounds(
         return maker.make()
     space = grid.space
     constants = tuple(array.tobytes() for array in space.encoded.constants)
-    asked = (grid.least_used, spreads, pj.tobytes(), fine, corners)
+    asked = (grid.least_used, grid.every, spreads, pj.tobytes(), fine, corners)
     key = (constants, space.encoded.dims, space.constraints, space.imperfect, asked)
     if key not in kept:
         kept[key] = maker.make()

@@ -48,7 +48,7 @@ from accelsim.search.exact.node_kernel import (
     shape_of,
     spread_over,
 )
-from accelsim.search.exact.shapes import Shapes
+from accelsim.search.exact.shapes import Shapes, passes_window
 from accelsim.search.value_kernel import value_of
 
 TIME, SPACE = 0, 1
@@ -265,7 +265,7 @@ def next_spread(
         shape = shape_of(shapes, node.tile[level + 1])
         if not innermost:
             k = g.keep_first[level + 1] + choice
-            if not g.fits[k, shape] or not _may_keep(c, g, node, level + 1, k):
+            if not g.fits[k, shape] or not _may_keep(c, shapes, g, node, level + 1, k):
                 continue
             node.held[level + 1] = node.held[level] if c.nodes[level + 1, 0] <= level else 0
             node.tight[level + 1] = not g.wide[k, shape] if g.keeps[k, c.output[0]] else node.tight[level]
@@ -308,7 +308,7 @@ def next_spread(
 
 
 @inline
-def _may_keep(c: Constants, g: CostTables, node: SearchNode, level: int, k: int) -> bool:
+def _may_keep(c: Constants, shapes: Shapes, g: CostTables, node: SearchNode, level: int, k: int) -> bool:
     """Whether a storage node may keep some tensors: none twice, at last all that must be; docs/exact.md, section 5.
 
     It keeps some only after loops of the node before, and of these none that could stand further out as well.
@@ -328,14 +328,14 @@ def _may_keep(c: Constants, g: CostTables, node: SearchNode, level: int, k: int)
     if end - first == 1 or chosen == 0 or level == first:
         return True
     for t in range(c.whole.shape[0]):
-        if g.keeps[k, t] and _stands_further_out(c, g, node, level - 1, t, chosen > 1, room):
+        if g.keeps[k, t] and _stands_further_out(c, shapes, g, node, level - 1, t, chosen > 1, room):
             return False
     return True
 
 
 @inline
 def _stands_further_out(
-    c: Constants, g: CostTables, node: SearchNode, level: int, t: int, several: bool, room: bool
+    c: Constants, shapes: Shapes, g: CostTables, node: SearchNode, level: int, t: int, several: bool, room: bool
 ) -> bool:
     """Whether a tensor's node inside a block is as good further out in it, or the block has no loop.
 
@@ -352,7 +352,9 @@ def _stands_further_out(
                 return False
             loops += 1
             idle &= not c.relevant[t, d]
-            window |= idle and g.partner[d] >= 0
+            if idle and g.partner[d] >= 0:
+                apart = g.merges[2] and c.relevant[t, g.partner[d]]
+                window |= not apart or passes_window(g.partner, shapes.sizes, node.tile[level + 1], d)
     return loops == 0 or (g.merges[0] and (room if several else not window))
 
 

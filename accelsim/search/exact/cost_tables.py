@@ -12,8 +12,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from accelsim.mapspace.space import MapSpace
-from accelsim.model.encode import PE, STREAM, Bools, Constants, Floats, Ints
+from accelsim.model.encode import Bools, Constants, Floats, Ints
 from accelsim.model.limits import different_sums
+from accelsim.search.exact.layout import layout_of
 from accelsim.search.exact.mixed import LimitedPort, MixedBounds
 from accelsim.search.exact.node import CostTables
 from accelsim.search.exact.orders import HALO_REUSE, NONE, STATIONARY, UNDECIDED, Places, candidate_orders, dominating
@@ -119,7 +120,7 @@ def make_cost_tables(
         keep_first=np.array(first, np.int64),
         keeps=np.concatenate([*keeps, np.zeros((0, tensors), np.bool_)]),
         required=space.required,
-        merges=_merges(bounds, every),
+        merges=layout_of(grid).merges,
         fits=np.concatenate([*fits, np.zeros((0, grid.shapes.total), np.bool_)]),
         wide=np.concatenate([*wide, np.zeros((0, grid.shapes.total), np.bool_)]),
         by_tile=np.array(by_tile),
@@ -253,23 +254,6 @@ def _marked_sums(terms: Sequence[tuple[int, int]]) -> int:
             reach[more * step :] |= reach[: len(reach) - more * step].copy()
             multiples += more
     return int(reach.sum())
-
-
-def _merges(bounds: Bounds, every: bool) -> Bools:
-    """Whether two blocks with no storage node between them are as good as one: `CostTables.merges`.
-
-    Of the loops over one dimension in a block there can be but one. So it does not hold with remainders, in a level but
-    for the dimensions of a window, and across levels only without windows; with those there is `outermost_dims`.
-    """
-    space, structure = bounds.grid.space, bounds.structure
-    engines = bool(space.encoded.constants.dma.any())  # how often they move tiles depends on where nodes stand
-    within = not (structure.loose or every or space.imperfect or engines)
-    c, levels = space.encoded.constants, range(len(space.encoded.architecture.levels))
-    streams = c.array[STREAM] >= 0  # by the loops at its array
-    across = within and not streams and all(map(space.is_unbound, levels))
-    slides = structure.window not in (-1, int(c.output[0]))
-    stays = across and slides and not c.overlap.any() and c.array[PE] < 0
-    return np.array([within, across and structure.window < 0, stays])
 
 
 def _in_turn(space: MapSpace, options: Sequence[Options]) -> Floats:

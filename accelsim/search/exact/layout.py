@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from accelsim.model.encode import Bools, Ints
+from accelsim.model.encode import PE, STREAM, Bools, Ints
 from accelsim.search.exact.blocks import BlockSweep, blocks_in_time, steps_in_time
 from accelsim.search.exact.orders import (
     NONE,
@@ -53,6 +53,10 @@ class Layout:
     Attributes
     ----------
     structure : Structure
+    merges : bool[3]
+        As `CostTables` has them.
+    rests : int64[T]
+        Whether a tensor's storage node after the first of a level may rest: 0 if so, 2 if not, 1: as `passes_window`.
     statuses : tuple of Statuses
     may_keep : bool[L, T]
     widest, apart : list
@@ -83,6 +87,8 @@ class Layout:
         self.grid, self.shapes, self.c = grid, grid.shapes, grid.space.encoded.constants
         self.levels, self.tensors = self.c.word_parts.shape[:2]
         self.structure = make_structure(grid)
+        self.merges = self._merges(grid.every)
+        self.rests = self._rests()
         self.statuses = all_statuses(self.structure)
         self.may_keep = grid.space.may_keep
         self.widest = [int(np.max(each.spread, initial=1)) for each in grid.options]
@@ -121,6 +127,32 @@ class Layout:
         )
         self.blocks = [self._blocks(level) if level else [] for level in range(self.levels)]
         self.closing = [self._gaps_that_close(level) for level in range(self.levels)]
+
+    def _merges(self, every: bool) -> Bools:
+        """Whether two blocks with no storage node between them are as good as one: `CostTables.merges`.
+
+        Of the loops over one dimension in a block there can be but one. So it does not hold with remainders, in a level
+        but for the dimensions of a window, and across levels only without windows; with those there is
+        `outermost_dims`.
+        """
+        space, structure, c = self.grid.space, self.structure, self.c
+        engines = bool(c.dma.any())  # how often they move tiles depends on where nodes stand
+        within = not (structure.loose or every or space.imperfect or engines)
+        streams = c.array[STREAM] >= 0  # by the loops at its array
+        across = within and not streams and all(map(space.is_unbound, range(self.levels)))
+        slides = structure.window not in (-1, int(c.output[0]))
+        stays = across and slides and not c.overlap.any() and c.array[PE] < 0
+        return np.array([within, across and structure.window < 0, stays])
+
+    def _rests(self) -> Ints:
+        """Whether nodes after the first of a level may rest; docs/exact.md, Lemma 6."""
+        found = np.zeros(self.tensors, np.int64)
+        for t in range(self.tensors if self.merges[0] else 0):
+            idle = [d for d, other in enumerate(self.structure.partner) if other >= 0 and not self.c.relevant[t, d]]
+            apart = all(self.c.relevant[t, self.structure.partner[d]] for d in idle)
+            if not self.c.windowed[t]:
+                found[t] = 2 if not idle else int(self.merges[2] and apart)
+        return found
 
     def _tell_widths_apart(self, sizes: list[Ints]) -> None:
         """Note which tiles fit with partial sums, and how much of the reduction a shape covers: bool[K, S], float64[S].

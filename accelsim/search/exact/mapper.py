@@ -193,23 +193,28 @@ class Aim:
     most_nodes: int = NO_END
     fewer: bool = False
 
-    def solver(self, space: MapSpace, value: float, deadline: float | None, *, every: bool = False) -> Solver:
-        """Tables of a space, for mappings of at most some value; they tell what the objective and the limits count."""
+    def solver(
+        self, space: MapSpace, value: float, deadline: float | None, *, every: bool = False, best: Result | None = None
+    ) -> Solver:
+        """Tables of a space, for mappings of at most some value; they tell what the objective and the limits count.
+
+        `best`: the mapping of that value, if it is known.
+        """
         limited = np.isfinite(self.most)
         return Solver(
             space,
             cycles=self.objective.counts("cycles") or bool(limited[CYCLES]),
             words=self.objective.counts("outer_words") or bool(limited[WORDS]),
             every=every,
-            known=self.worth(value),
+            known=self.worth(value, 0.0 if best is None else best.outermost_pj),
             workers=self.workers,
             deadline=deadline,
             memory=self.watch.budget.memory_bytes,
         )
 
-    def worth(self, value: float) -> Known | None:
+    def worth(self, value: float, outermost_pj: float) -> Known | None:
         """What is at most as large as a value and keeps the limits; None if that is everything."""
-        known = Known(self.objective, value, self.most)
+        known = Known(self.objective, value, self.most, outermost_pj)
         return known if math.isfinite(value) or np.isfinite(self.most).any() else None
 
     def allows(self, result: Result) -> bool:
@@ -284,7 +289,7 @@ def best_of(spaces: Spaces, aim: Aim, solver: Solver | None = None) -> Solved:
                 solved.bound = min(solved.bound, floor)
                 continue
             if solver is None or solver.space is not space:
-                solver = aim.solver(space, solved.value, aim.watch.deadline)
+                solver = aim.solver(space, solved.value, aim.watch.deadline, best=solved.best)
             solver.limit(aim.most)
             seek = _seek_remainders if space.imperfect else _seek
             seek(space, solver, aim, solved)

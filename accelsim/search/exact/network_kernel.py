@@ -17,6 +17,7 @@ from accelsim.model.jit import inline, jit
 from accelsim.model.kernel import distinct
 from accelsim.search.exact.incumbents import SURE
 from accelsim.search.exact.orders import HALO_REUSE, NONE, STATIONARY
+from accelsim.search.exact.shapes import passes_window
 
 if TYPE_CHECKING:
     from accelsim.search.exact.shapes import Options, Shapes
@@ -120,8 +121,10 @@ class Spreading(NamedTuple):
     it; wide : bool[K, S], the same with partial sums; tight : bool[C], whether the output's parent has no room for
     these; reduced : float64[S], how much of the reduction a shape covers, complete : float64[C], how much it must,
     so that what enters a tight parent is finished; held : int64[C, K], number of what it keeps together with
-    storage nodes of the same level further out, -1 if it may not; tiles : int64[*], shapes that it may hold; parent
-    : int64[C, T], the level that each tensor comes from; shared : float64[C, T], what is assumed of the share that
+    storage nodes of the same level further out, -1 if it may not; moves_out : bool[C, K], whether they would stand
+    further out if their tensors rested; rests : int64[T], as `Layout.rests`; partner : int64[D], as `Structure`;
+    tiles : int64[*], shapes that it may hold; parent : int64[C, T], the level that each tensor comes from;
+    shared : float64[C, T], what is assumed of the share that
     networks further out leave of its reads or updates; fixed : float64[T], shares : float64[C, T], cost of a word
     that crosses the network, and of one that its parent reads or takes in; once : float64[C, T, 4], or without
     tensors, what all else waits for once, as `mixed.Waits.once`; target : int64[C, K, 2, 2**W], contexts inside,
@@ -145,6 +148,9 @@ class Spreading(NamedTuple):
     reduced: Floats
     complete: Floats
     held: Ints
+    moves_out: Bools
+    rests: Ints
+    partner: Ints
     tiles: Ints
     parent: Ints
     shared: Floats
@@ -173,8 +179,8 @@ class NetworkScratch(NamedTuple):
     """Scratch space of `sweep_network`.
 
     tile, mid : int64[D]; x, y : int64[L, D]; words, each : float64[T]; share : float64[T]; factor : float64[T, Q];
-    weight : float64[2**T]; copies, chord, saved : float64[A]; pair : int64[*, 3]; slot : int64[B]; cost : float64[Q];
-    further : float64[A' * B' * Q']; least : float64[2 * I].
+    rests : bool[T]; weight : float64[2**T]; copies, chord, saved : float64[A]; pair : int64[*, 3]; slot : int64[B];
+    cost : float64[Q]; further : float64[A' * B' * Q']; least : float64[2 * I].
     """
 
     tile: Ints
@@ -185,6 +191,7 @@ class NetworkScratch(NamedTuple):
     each: Floats
     share: Floats
     factor: Floats
+    rests: Bools
     weight: Floats
     slide: Floats
     copies: Floats
@@ -265,6 +272,11 @@ def sweep_network(
             tile[d] = rest // shapes.stride[d]
             rest -= tile[d] * shapes.stride[d]
             s.place[level + 1, d, INSIDE] = shapes.size[d, tile[d]]
+        for t in range(tensors):
+            scratch.rests[t] = p.rests[t] == 0
+            for d in range(dims if p.rests[t] == 1 else 0):
+                if p.partner[d] >= 0 and not c.relevant[t, d]:
+                    scratch.rests[t] |= passes_window(p.partner, shapes.sizes, tile, d)
         pairs = _list_pairs(p, tiles[at], live, innermost, output, scratch.pair)
         for o in range(options.spread.shape[0] if pairs > 0 else 0):
             around = 0
@@ -480,9 +492,9 @@ def _sweep_contexts(
         for q in range(cost.shape[0]):
             cost[q] = waiting
         for t in range(tensors):
-            each = scratch.each[t]
+            each, moves = scratch.each[t], p.moves_out[m, k] and not scratch.rests[t]
             for q in range(cost.shape[0] if each != 0.0 else 0):
-                cost[q] += scratch.factor[t, q] * each
+                cost[q] += each if moves else scratch.factor[t, q] * each
         for lane in range(further.shape[0]):
             further[lane] = 0.0
         for way in range(0 if innermost else ways):

@@ -110,6 +110,8 @@ class Grid:
         For each network, those that some mapping with the least traffic uses.
     least_used : float
         Only those of them that let so many compute units be in use, if the other networks use as many as possible.
+    every : bool
+        Whether all orders and splits are looked at.
     """
 
     space: MapSpace
@@ -117,6 +119,7 @@ class Grid:
     in_time: Bools
     options: tuple[Options, ...]
     least_used: float = 0.0
+    every: bool = False
 
 
 def size_numbers(shapes: Shapes) -> Ints:
@@ -221,6 +224,19 @@ def resting_tiles(tiles: int, spread: int, bound: int) -> int:
     """
     left = tiles - (-(-tiles // (spread * bound)) - 1) * spread * bound
     return int(left if left <= spread else max(0, 2 * spread - left))
+
+
+@inline
+def passes_window(partner: Ints, sizes: Ints, tile: Ints, d: int) -> bool:
+    """Whether a window may need a loop over a dimension both outside a tile and inside; docs/exact.md, Lemma 6.
+
+    `tile`: int64[D], numbers of its sizes; `sizes`: how many there are.
+
+    >>> sizes, partner, tiles = np.array([3, 2]), np.array([1, 0]), np.array([[0, 1], [1, 0], [1, 1], [2, 1]])
+    >>> [passes_window(partner, sizes, tile, 0) for tile in tiles]
+    [False, False, True, False]
+    """
+    return bool(0 < tile[d] < sizes[d] - 1 and tile[partner[d]] > 0)
 
 
 @lru_cache(maxsize=1 << 16)

@@ -226,7 +226,7 @@ class Solver:
         every = every or _may_slide_in_array(space) or _order_of_tiles_counts(space)
         every = every or bool(c.links.any() or c.hop.any())
         self.space, self.workers, self.known = space, workers, known
-        self.grid = grid or make_grid(space)
+        self.grid = replace(grid or make_grid(space), every=every)
         self.most_cycles = math.inf
         if cycles and known is not None:
             self.most_cycles = known.most_cycles(certain_energy(space, self.grid.options, needed_words(space)))
@@ -605,13 +605,17 @@ class Solver:
 
     def _set_beside(self, goal: Goal, total: Incumbents, deadline: float | None) -> None:
         """Make tables without the outermost level, and use them if they raise the bounds at the root."""
+        before, known, best = self.tables, self._bound_roots(goal, total).min(), self.known
+        if best is not None and best.objective.alone == "energy":
+            beyond = best.outermost_pj - float(self.tables.once.sum())
+            if best.value - beyond <= known:
+                return  # of the mapping that is known these tables say no more
         costs = inside_outermost(narrow_energies(self.space.encoded.constants))
         found = make_bounds(
             self.grid, self.spreads, costs, deadline, fine=self.fine, corners=self.bounds.corners,
             worth=self._worth_energy(self.bounds.states, float(self.tables.once.sum())),
             most_bytes=self.memory - self.bounds.values.nbytes - self.tables.mixed.nbytes,
         )  # fmt: skip
-        before, known = self.tables, self._bound_roots(goal, total).min()
         self.tables = with_mixed(self.tables, self.bounds, *self.priced, self.words, self.waiting, found)
         if self._bound_roots(goal, total).min() <= known * (1.0 + SLACK):
             self.tables = before

@@ -42,11 +42,14 @@ class Known:
         Of a mapping that is known; infinite if none is.
     most : float64[3]
         Most energy [pJ], cycles and outer words.
+    outermost_pj : float
+        Energy of what that mapping reads and writes at the outermost level, if it is known.
     """
 
     objective: Objective
     value: float
     most: Floats
+    outermost_pj: float = 0.0
 
     def most_energy(self, cycles: float) -> float:
         """Energy that a mapping of at least so many cycles may take [pJ]."""
