@@ -56,7 +56,7 @@ class Pairs(list[list[Any]]):
 
 def read_yaml(text: str) -> Any:
     """Tree of a YAML file."""
-    return _tree(yaml.compose(text, Loader=yaml.BaseLoader))
+    return _tree(yaml.compose(text, Loader=yaml.CBaseLoader if yaml.__with_libyaml__ else yaml.BaseLoader))
 
 
 def _tree(node: yaml.Node) -> Any:
@@ -64,7 +64,7 @@ def _tree(node: yaml.Node) -> Any:
         return Pairs([_tree(key), _tree(value)] for key, value in node.value)
     if isinstance(node, yaml.SequenceNode):
         return [_tree(item) for item in node.value]
-    return node.value if node.style is None and _PLAIN.fullmatch(node.value) else json.dumps(node.value)
+    return node.value if not node.style and _PLAIN.fullmatch(node.value) else json.dumps(node.value)
 
 
 def read_json(text: str) -> Any:

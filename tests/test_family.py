@@ -76,17 +76,17 @@ def test_map_family__some_families_lose_something():
     assert max(found) > 1e-3
 
 
-@pytest.mark.parametrize("room", [8, 100])
-def test_map_family__that_may_not_list_enough_proves_what_it_can(room):
+def test_map_family__that_may_not_list_enough_proves_what_it_can():
     """The bound is never above the least regret, and the mapping keeps what it promises."""
     machine_, shapes = load_architecture("eyeriss"), [gemm(m, 1024, 1024) for m in (1, 16, 2048)]
     whole = map_family(machine_, shapes, workers=1)
     assert whole.proved
     assert whole.regret > 0.01
-    few = map_family(machine_, shapes, workers=1, room=room)
-    assert few.stop == "room"
-    assert not few.proved
-    assert few.bound <= whole.regret <= few.regret
+    for room in (8, 100):
+        few = map_family(machine_, shapes, workers=1, room=room)
+        assert few.stop == "room"
+        assert not few.proved
+        assert few.bound <= whole.regret <= few.regret
 
 
 @given(st.lists(st.tuples(*[st.integers(1, 12)] * 3), min_size=1, max_size=4))
@@ -119,16 +119,16 @@ def test_cut_to__keeps_tiles_orders_and_splits():
 
 
 def test_map_command__one_mapping(run, tmp_path):
-    (tmp_path / "g.yaml").write_text("params: {M: 4}\nworkload: {name: g, gemm: {M: $M, N: 1024, K: 1024}}\n")
+    (tmp_path / "g.yaml").write_text("params: {M: 4}\nworkload: {name: g, gemm: {M: $M, N: 64, K: 64}}\n")
     path = str(tmp_path / "g.yaml")
-    code, out, _ = run("map", "eyeriss", path, "--set", "M=1,16,2048", "--one-mapping", "--workers", "1")
+    code, out, _ = run("map", "eyeriss", path, "--set", "M=1,4,64", "--one-mapping", "--workers", "1")
     assert code == 0
     assert "one mapping for 3 sizes" in out
     assert "(proved: no mapping of the family has less)" in " ".join(out.split())
-    code, out, _ = run("map", "eyeriss", path, "--set", "M=1,16,2048", "--one-mapping", "--workers", "1", "--json")
+    code, out, _ = run("map", "eyeriss", path, "--set", "M=1,4,64", "--one-mapping", "--workers", "1", "--json")
     (layer,) = json.loads(out)["layers"]
     assert layer["proved"]
-    assert [row["dims"]["M"] for row in layer["sizes"]] == [1, 16, 2048]
+    assert [row["dims"]["M"] for row in layer["sizes"]] == [1, 4, 64]
     assert max(row["ratio"] for row in layer["sizes"]) == pytest.approx(1 + layer["regret"])
     several = ("--one-mapping", "--set", "M=1,2")
     wrong = {"several sizes": several[:1], "not with": (*several, "--top", "3")}
