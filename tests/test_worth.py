@@ -11,12 +11,14 @@ import yaml
 from accelsim import Budget, load_architecture, load_workload, map_einsum
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.constraints import Constraints
+from accelsim.inputs.errors import TablesTooLarge
 from accelsim.inputs.mapping import Mapping
 from accelsim.inputs.objective import FASTEST, LEAST_EDP, LEAST_ENERGY, Objective
 from accelsim.inputs.workload import Einsum
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
-from accelsim.search.exact import bounds
+from accelsim.search.exact import bounds, solve
+from accelsim.search.exact.incumbents import BEST, make_goal
 from accelsim.search.exact.mapper import result_of
 from accelsim.search.exact.solve import Solver
 from accelsim.search.exact.tables import Sieve
@@ -256,3 +258,45 @@ def test_states_are_dropped_by_the_corner_at_which_networks_leave_least(monkeypa
     for place, states in every.items():
         assert all((alone[place][parents] == live).all() for parents, live in states.items())
     assert any(not live.all() for states in alone.values() for live in states.values())
+
+
+@pytest.mark.parametrize("too_large", [False, True])
+def test_large_tables_that_tell_copies_apart__come_at_once_if_copies_count(too_large, monkeypatch):
+    """Not first those of both corners alone; these come only if the others do not fit."""
+    monkeypatch.setattr(bounds, "MOST_COARSE", 0)
+    monkeypatch.setattr(solve, "NODES_AN_ENTRY", -1.0)
+    monkeypatch.setattr(solve, "MUCH", -1.0)
+    monkeypatch.setattr(solve, "SMALL_TABLES", 10**9)
+    space = MapSpace(encode(load_architecture("simba"), load_workload("gemm").layers[0]))
+    best = Solver(space).search().found.value[0]
+    made = []
+
+    def make(grid, spreads, pj, deadline, *, fine, corners, **options):
+        if fine and too_large:
+            raise TablesTooLarge("fine tables")
+        found = bounds.make_bounds(grid, spreads, pj, deadline, fine=fine, corners=corners, **options)
+        made.append((fine, found.corners))
+        return found
+
+    monkeypatch.setattr(solve, "make_bounds", make)
+
+    assert Solver(space).search().found.value[0] == best
+    assert made[:2] == [(False, False), (not too_large, True)]
+
+
+def test_tables_that_take_longer_to_make__come_after_more_nodes():
+    space = MapSpace(encode(load_architecture("simba"), load_workload("gemm").layers[0]))
+    solver = Solver(space)
+    goal = make_goal(BEST, LEAST_ENERGY, (0, 1), 0, energy_only=True)
+    spreads = sum(
+        len(network.tiles) * len(options.spread) * len(table.contexts)
+        for network, options, table in zip(
+            solver.bounds.networks, solver.grid.options, solver.bounds.around, strict=True
+        )
+    )
+    entries, nodes = solver.bounds.values.size, solver._coarse_nodes(goal)
+
+    solver.bounds.work *= 10
+
+    assert solver.bounds.work == 10 * (entries + spreads)
+    assert 4 * nodes < solver._coarse_nodes(goal) < solve.NO_END

@@ -215,6 +215,7 @@ class BoundsMaker(OutputCosts):
             live = np.ascontiguousarray(live.T)
             many = max(1, AT_ONCE // around.values[0].size)
             rows = np.flatnonzero(costs)
+            bounds.work += len(tiles) * len(self.grid.options[level].spread) * len(rows)
             for first in range(0, len(rows), many):
                 self._fill_around(level, around, rows[first : first + many], tiles, inside, least, live)
             around.values[~costs] = 0.0
@@ -373,7 +374,7 @@ class BoundsMaker(OutputCosts):
                 f"the tables of the exact search would take {needed / (1 << 30):.3g} GiB, more than the "
                 f"{self.most_bytes / (1 << 30):.3g} GiB left; constrain what levels keep, or what is spread over them"
             )
-        bounds.values = np.empty(starts[-1])
+        bounds.values, bounds.work = np.empty(starts[-1]), starts[-1]
         bounds.around_at = np.array(starts[: self.levels], np.int64)
         bounds.inside_at = np.array(starts[self.levels : -1], np.int64)
         for at, statuses in enumerate([*self.layout.around_statuses, *self.layout.inside_statuses]):

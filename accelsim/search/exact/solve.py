@@ -98,10 +98,11 @@ FAR_MORE, ONCE_AN_ENTRY, MOST_ONCE = 10.0, 2.0, 8_000_000
 """If they would count off more than so many times that energy, in the first tables no word of the output comes back;
 after so many nodes for each of their entries, or so many nodes, the others are made."""
 NODES_AN_ENTRY, SOONER = 0.05, 0.2
-"""After so many nodes for each entry of the finer tables these are made: the search has taken about as long as they
-take then. They have both corners, which large ones have sooner, for the lower one says little of networks that are
-bypassed; then they tell copies of the output apart. At last there are some of each port, and of ports and energy mixed,
-which come sooner where all else waits for fills or drains: ports then decide on the fastest mappings."""
+"""After so many nodes for each entry of the finer tables, and for each way to spread a tile in a context that they
+look at, these are made: the search has taken about as long as they take then. They have both corners, which large ones
+have sooner, for the lower one says little of networks that are bypassed; then they tell copies of the output apart. At
+last there are some of each port, and of ports and energy mixed, which come sooner where all else waits for fills or
+drains: ports then decide on the fastest mappings."""
 ENTRIES_A_TABLE = 200_000
 """To make a table takes as long as so many of its entries besides."""
 MANY_NODES = 100_000
@@ -242,8 +243,8 @@ class Solver:
         self.corners = True if ragged or every or cycles else None
         self.memory = bounds.MOST_BYTES if memory is None else memory
         counted_off = 0.0 if ragged else self._counted_off()
-        self.once = counted_off > FAR_MORE
-        fine = not self.once and counted_off > MUCH and self.grid.shapes.total > SMALL_TABLES
+        self.once, self.counts_copies = counted_off > FAR_MORE, counted_off > MUCH
+        fine = not self.once and self.counts_copies and self.grid.shapes.total > SMALL_TABLES
         try:
             self._fill_tables(deadline, fine=fine)
         except TablesTooLarge:
@@ -556,9 +557,15 @@ class Solver:
         try:
             if self.coarse:
                 fine = self.once or self.bounds.corners or self.bounds.values.size <= bounds.MOST_COARSE
-                self.coarse, self.once, self.corners = self.apart and not fine, False, True
-                self._fill_tables(deadline, fine=fine, again=True)
-                self.fine = fine
+                self.once, self.corners = False, True
+                try:
+                    self._fill_tables(deadline, fine=fine or self.counts_copies, again=True)
+                    fine |= self.counts_copies
+                except TablesTooLarge:
+                    if fine or not self.counts_copies:
+                        raise
+                    self._fill_tables(deadline, fine=False, again=True)
+                self.coarse, self.fine = self.apart and not fine, fine
             elif self._to_mix(goal) is None:
                 self.lacks_beside = False
                 self._set_beside(goal, total, deadline)
@@ -712,20 +719,20 @@ class Solver:
 
     def _coarse_nodes(self, goal: Goal) -> int:
         """Nodes after which finer tables may pay, if the search can begin again; each are made once."""
-        entries = self.bounds.values.size
+        entries, work = self.bounds.values.size, self.bounds.work
         if goal.kind[0] == WITHIN:
             return NO_END
         if self.coarse:
-            nodes = NODES_AN_ENTRY * 2 * (1.0 if self.bounds.corners else SOONER) * (entries + ENTRIES_A_TABLE)
+            nodes = NODES_AN_ENTRY * 2 * (1.0 if self.bounds.corners else SOONER) * (work + ENTRIES_A_TABLE)
             if self.once:
                 nodes = min(ONCE_AN_ENTRY * entries, MOST_ONCE)
             return self.refined_at + int(nodes)
         mixing = self._to_mix(goal)
         if mixing is not None:
             each = NODES_AN_ENTRY * (1.0 if self.waits is None else SOONER)
-            return self.refined_at + int(each * (mixing.entries + mixing.many * ENTRIES_A_TABLE))
+            return self.refined_at + int(each * (mixing.entries * work // entries + mixing.many * ENTRIES_A_TABLE))
         if self.lacks_beside and counts_energy(goal):
-            return self.refined_at + max(MANY_NODES, int(NODES_AN_ENTRY * entries))
+            return self.refined_at + max(MANY_NODES, int(NODES_AN_ENTRY * work))
         return NO_END
 
     def _to_mix(self, goal: Goal) -> PortTables | None:

@@ -103,6 +103,9 @@ class Bounds:
         Whether there are tables of both corners of the shares that networks leave, or of the lower one alone.
     values : float64[*]
         All tables; around_at, inside_at : int64[L], where each begins.
+    work : int
+        Entries of all tables, and how often the sweeps over networks spread a tile in a context: what it takes to make
+        them.
     """
 
     grid: Grid
@@ -122,6 +125,7 @@ class Bounds:
     elided: Floats = field(default_factory=lambda: np.zeros(0))
     narrow: Floats = field(default_factory=lambda: np.zeros(0))
     copy_costs: Floats = field(default_factory=lambda: np.zeros(0))
+    work: int = 0
     states: States = field(default_factory=dict)
     numbers: list[dict[Statuses, tuple[int, int]]] = field(default_factory=list)
 
