@@ -33,13 +33,13 @@ from tests.test_compression import compressed
 from tests.test_exact import (
     Problem,
     check_best,
-    check_fastest,
     check_front,
     check_objective,
     check_smallest,
     check_within,
     same,
 )
+from tests.test_exact_tables import check_fastest
 from tests.test_hops import with_hops
 from tests.test_imperfect import awkward, mappings
 from tests.test_link_transfers import with_links

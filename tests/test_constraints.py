@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-import time
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -22,14 +20,12 @@ from accelsim.inputs.constraints import (
     Constraints,
     Factor,
     LevelConstraint,
-    Product,
     load_constraints,
     read_constraints,
 )
 from accelsim.inputs.errors import AccelsimError, NoValidMapping, SpecError
 from accelsim.inputs.fields import open_source
 from accelsim.inputs.mapping import Loop
-from accelsim.inputs.objective import QUANTITIES, Limit
 from accelsim.inputs.source import Problems
 from accelsim.inputs.workload import ROLES, Einsum, Tensor, sliced
 from accelsim.inputs.workload_reader import load_workload
@@ -39,7 +35,6 @@ from accelsim.model.encode import decode_mapping, empty_batch, encode
 from accelsim.model.evaluate import evaluate
 from accelsim.population.census import census
 from accelsim.population.counting import Nest, count_mappings
-from accelsim.results.cache import MapOptions, content_key
 from accelsim.results.output import result_json
 from accelsim.results.verifying import verify
 from accelsim.search import spaces
@@ -477,82 +472,6 @@ constraints:
     assert Loop("R", layer.dims["R"]) in found[0].mapping.levels[1].temporal
 
 
-PRODUCTS = """
-constraints:
-  levels:
-  - level: GLB
-    temporal: {factors: [P*Q<=16, K<=8]}
-    spatial: {x: {factors: [P * K>=6]}, y: {factors: [R*C=6]}}
-    tile: {sizes: [P<=8, C*R*S<=72], words: [Inputs<=4096]}
-"""
-
-
-def test_products_and_tiles__are_read(tmp_path):
-    found = read(tmp_path, PRODUCTS).of("GLB")
-    assert found.temporal.products == (Product(("P", "Q"), 1, 16),)
-    assert found.temporal.factors == (Factor("K", 1, 8),)
-    assert found.x.products == (Product(("P", "K"), 6, None),)
-    assert found.y.products == (Product(("R", "C"), 6, 6),)
-    assert found.sizes == (Product(("P",), 1, 8), Product(("C", "R", "S"), 1, 72))
-    assert found.words == (Product(("Inputs",), 1, 4096),)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        ("P*Q<=16", "P*Z<=16", "temporal: 'Z' is no dimension"),
-        ("P*Q<=16", "P*P<=16", "temporal.factors[0]: expected bounds like P<=8 or P*Q<=8, each name once"),
-        ("P*Q<=16", "P*Q<=0", "temporal.factors[0]: expected bounds like P<=8"),
-        ("R*C=6", "R*Y=6", "spatial.y: 'Y' is no dimension"),
-        ("P<=8", "PP<=8", "tile: 'PP' is no dimension"),
-        ("Inputs<", "Inputz<", "tile: 'Inputz' is no tensor of vgg16_conv3_2; did you mean 'Inputs'?"),
-        ("Inputs<", "Inputs*Outputs<", "tile.words: Inputs*Outputs<=4096 is of several tensors; bound each of them"),
-        ("sizes", "size", "tile.size: unknown key; did you mean 'sizes'?"),
-    ],
-)
-def test_products_and_tiles__of_nothing_are_told(tmp_path, old, new, said):
-    with pytest.raises(SpecError) as error:
-        read(tmp_path, PRODUCTS.replace(old, new))
-    assert f"levels[0].{said}" in str(error.value)
-
-
-@pytest.mark.parametrize("options", [{}, {"method": "random", "budget": Budget(mappings=20_000)}, {"uneven": True}])
-def test_products_and_tiles__are_kept_by_each_search(tmp_path, options):
-    """Of what is broken each is said; the best mapping without them breaks some."""
-    machine, layer = load_architecture("eyeriss"), load_workload("conv").layers[0]
-    asked = read(tmp_path, PRODUCTS)
-    free = map_einsum(machine, layer).best
-    assert any("is asked for" in broken for broken in asked.broken_by(free.mapping, layer))
-    found = map_einsum(machine, layer, constraints=asked, **options).best
-    assert asked.broken_by(found.mapping, layer) == []
-    assert found.energy_pj >= free.energy_pj or options.get("uneven")
-
-
-def test_product__that_no_loops_reach_is_told(tmp_path):
-    """Eyeriss has 14 columns, and the layer K = 256; of its 12 rows R and C can use 3 * 4."""
-    machine, layer = load_architecture("eyeriss"), load_workload("conv").layers[0]
-    with pytest.raises(NoValidMapping, match=r"GLB y: no loops have a product of R\*C=5; the largest is 12"):
-        map_einsum(machine, layer, constraints=read(tmp_path, PRODUCTS.replace("R*C=6", "R*C=5")))
-
-
-def test_tile__that_no_mapping_keeps_is_told_with_the_nearest_miss(tmp_path):
-    text = "constraints: {levels: [{level: GLB, keep: [Inputs], tile: {words: [Inputs<=2], sizes: [P>=4]}}]}"
-    with pytest.raises(NoValidMapping, match=r"GLB: words of the tile: Inputs is \d+, Inputs<=2 is asked for"):
-        map_einsum(load_architecture("eyeriss"), load_workload("conv").layers[0], constraints=read(tmp_path, text))
-
-
-def test_products_and_tiles__make_another_entry_of_the_cache(tmp_path):
-    machine, layer = load_architecture("eyeriss"), load_workload("conv").layers[0]
-    keys = {
-        content_key(machine, layer, MapOptions(), read(tmp_path, text))
-        for text in (
-            PRODUCTS,
-            *(PRODUCTS.replace(*pair) for pair in (("*Q<=16", "*Q<=8"), ("P<=8", "P<=4"), ("6]", "7]"))),
-        )
-    }
-    assert len(keys) == 4
-
-
 def test_no_factorisation__names_the_constraints(tmp_path):
     constraints = read(
         tmp_path,
@@ -597,64 +516,3 @@ def test_shipped_constraints__leave_valid_mappings(path):
     found = map_einsum(machine, einsum, constraints=constraints, budget=Budget(mappings=100_000))
     assert count_mappings(Nest(MapSpace(encode(machine, einsum), constraints))) > 1000
     assert not constraints.broken_by(found.best.mapping, einsum)
-
-
-def test_limits__of_a_file_and_of_the_command_line_hold_together(tmp_path, capsys):
-    """GEMM 4 x 6 x 8 on the two-level machine: less energy takes more words, so both limits bind or rule all out."""
-    (tmp_path / "w.yaml").write_text("workload: {name: w, gemm: {M: 4, N: 6, K: 8}}")
-    (tmp_path / "c.yaml").write_text("constraints: {limits: [cycles <= 1e6]}")
-    asked = ["map", "two_level", str(tmp_path / "w.yaml"), "--no-cache", "--constraints", str(tmp_path / "c.yaml")]
-    assert main([*asked, "--limit", "outer_words <= 400", "-o", str(tmp_path / "out")]) == 0
-    said = " ".join(capsys.readouterr().out.split())
-    assert "energy is optimal (proved) with cycles <= 1000000 and outer_words <= 400" in said
-    assert main(["verify", str(tmp_path / "out")]) == 0
-    document = json.loads((tmp_path / "out" / "result.json").read_text())
-    assert document["limits"] == ["outer_words <= 400"]
-    assert document["search"]["limits"] == ["cycles <= 1000000", "outer_words <= 400"]
-    capsys.readouterr()
-    assert main([*asked, "--limit", "outer_words <= 100"]) == 1
-    said = capsys.readouterr().err
-    assert "outer_words is at least " in said
-    assert "nearest miss" in said
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("cycles < 3", "a limit is the most that is allowed"),
-        ("energy <= 3", "an energy has a unit"),
-        ("enery <= 3 uJ", "did you mean 'energy'?"),
-        ("cycles <= 4 uJ", "cycles have no unit"),
-        ("cycles <= 0", "nothing costs so little"),
-        ("[1]", "cannot be read"),
-    ],
-)
-def test_limits__that_cannot_be_read_are_mistakes_with_a_place(tmp_path, capsys, text, told):
-    path = tmp_path / "c.yaml"
-    path.write_text(f"constraints:\n  limits: [{text!r}]\n")
-    assert main(["check", str(path)]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith(f"{path}:2:12: limits[0]: ")
-    assert told in said
-    assert main(["map", "two_level", "conv1d", "--limit", text]) == 2
-    assert told in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    "limit", ["energy <= 3.00000000001 uJ", "energy <= 0.7 fJ", "cycles <= 3.7", "outer_words <= 9e6"]
-)
-def test_limits__and_what_exceeds_them_differ_in_print(limit):
-    read = Limit.parse(limit)
-    assert Limit.parse(str(read)).largest == pytest.approx(read.largest, rel=1e-11)
-    more = read.largest * (1 + 1e-10) if read.quantity == "energy" else read.largest + 1
-    costs = tuple(more if name == read.quantity else 0.0 for name in QUANTITIES)
-    value, most = read.broken_by(costs).removeprefix(f"{read.quantity} ").split(", the limit is ")
-    assert value != most.partition(" <= ")[2]
-
-
-def test_limits__that_nothing_keeps_are_explained_within_the_seconds_asked_for():
-    machine, layer = load_architecture("nvdla"), load_workload("conv").layers[0]
-    asked, started = Constraints(limits=("outer_words <= 10", "energy <= 1 pJ")), time.monotonic()
-    with pytest.raises(NoValidMapping):
-        map_einsum(machine, layer, constraints=asked, budget=Budget(seconds=4.0))
-    assert time.monotonic() - started < 30.0  # the search alone takes seconds on a busy machine, the rest ten for each

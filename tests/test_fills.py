@@ -36,7 +36,7 @@ from tests.brute import product, truth
 from tests.problems import MOST, problem
 from tests.strategies import cases, ragged_case, with_overlaps
 from tests.test_compression import AT_ONCE, EVERY, GEMM, compressed, two_levels
-from tests.test_exact import check_fastest
+from tests.test_exact_tables import check_fastest
 from tests.test_systolic import check_problems, check_remainders, with_array
 
 CASES = int(os.environ.get("ACCELSIM_FILL_CASES", "1000"))

@@ -7,10 +7,8 @@ import json
 import math
 import os
 import re
-import shutil
 import subprocess
 import sys
-from fractions import Fraction
 
 import pytest
 from hypothesis import given
@@ -437,7 +435,6 @@ def test_clock__is_the_rate_that_a_formula_of_the_compute_unit_gives(imported):
     assert machine_of(imported(text, GEMM)).clock_hz == 2.5e8
 
 
-NETWORK = "  - !Network {name: NoC, bits_per_action: 4, actions: [{name: hop, energy: 1e-12, throughput: 3e9}]}\n"
 MAPPED = """
 mapping:
   nodes:
@@ -453,131 +450,12 @@ mapping:
 """
 
 
-def test_network__has_energies_of_links_and_a_rate(imported):
-    """A hop of 4 bits takes 1 pJ, so one of 8 bits 2 pJ, and one of an output of 16 bits 4 pJ; of 12 bits/ns."""
-    foreign = imported(MACHINE.replace("  - !Container", NETWORK + "  - !Container"), GEMM)
-    fanout = foreign.architecture["levels"][1]["fanout"]
-    assert fanout["energy"]["hop"] == {"Weights": "2 pJ", "Inputs": "2 pJ", "Outputs": "4 pJ"}
-    assert machine_of(foreign).levels[1].network_bandwidth == Fraction(12, 8) / Fraction(1, 2)
-    rate = "is that of all words below an instance together; AccelForge's is that of the busiest link"
-    assert f"throughput of NoC: {rate}" in said(foreign)
-
-
-def test_network__below_a_fanout_is_a_level_of_its_own(imported):
-    text = MACHINE.replace("  - !Memory\n    name: Register", NETWORK + "  - !Memory\n    name: Register")
-    levels = machine_of(imported(text.replace("component_class: Dummy", "spatial: [{name: z, fanout: 3}]"))).levels
-    assert [(level.name, level.fanout) for level in levels] == [("Main", 1), ("Buffer", 8), ("NoC", 3), ("Register", 1)]
-
-
-MESH = """
-arch:
-  nodes:
-  - !Memory
-    name: Main
-    size: inf
-    leak_power: 0
-    tensors: {keep: All}
-    actions: [{name: read, energy: 0, throughput: .inf}, {name: write, energy: 0, throughput: .inf}]
-  - !Network
-    name: NoC
-    bits_per_action: 4
-    actions: [{name: hop, energy: 1, throughput: 1e9, latency: 0}]
-  - !Memory
-    name: Reg
-    size: inf
-    leak_power: 0
-    tensors: {keep: All}
-    actions: [{name: read, energy: 0, throughput: .inf}, {name: write, energy: 0, throughput: .inf}]
-    spatial: [{name: X, fanout: 8}, {name: Y, fanout: 4}]
-  - !Compute
-    name: MAC
-    actions: [{name: compute, energy: 0, throughput: 1e9}]
-workload:
-  iteration_space_shape: {m: 0 <= m < 8, n: 0 <= n < 32, k: 0 <= k < 16}
-  bits_per_value: {All: 8}
-  einsums:
-  - name: Out
-    tensor_accesses:
-    - {name: A, projection: [m, k]}
-    - {name: B, projection: [k, n]}
-    - {name: Out, projection: [m, n], output: True}
-    renames: {weight: B, input: A, output: Out}
-mapping:
-  nodes:
-  - !Storage {component: Main, tensors: [A, B, Out]}
-  - !Spatial {rank_variable: m, tile_shape: 1, component: Reg, name: X}
-  - !Spatial {rank_variable: k, tile_shape: 4, component: Reg, name: Y}
-  - !Storage {component: Reg, tensors: [A, B, Out]}
-  - !Temporal {rank_variable: n, tile_shape: 1}
-  - !Temporal {rank_variable: k, tile_shape: 1}
-  - !Compute {einsum: Out, component: MAC}
-"""
-TWO_ON_Y = """
-  - !Spatial {rank_variable: n, tile_shape: 4, component: Reg, name: X}
-  - !Spatial {rank_variable: m, tile_shape: 4, component: Reg, name: Y}
-  - !Spatial {rank_variable: k, tile_shape: 8, component: Reg, name: Y}
-  - !Storage {component: Reg, tensors: [A, B, Out]}
-  - !Temporal {rank_variable: m, tile_shape: 1}
-"""
-
-
-def test_network__costs_what_accelforge_counts(imported):
-    """AccelForge 1.0.467 (`evaluate_mapping`) has the first energies [J].
-
-    With two loops on Y, it counts 6656 for B where the loop of m, whose children share B, is the outer one, and 5632
-    where it is the inner one; for Out it is the other way round, 2816 and 3328.
-    """
-    a, b = MESH.index("\n  - !Spatial"), MESH.index("  - !Temporal {rank_variable: n")
-    two = MESH[:a] + TWO_ON_Y + MESH[b:]
-    for text, energies in ((MESH, (1280, 19456, 3328)), (two, (4864, 5632, 2816))):
-        foreign = imported(text)
-        machine = machine_of(foreign)
-        layer = layers_of(foreign)[0]
-        result = evaluate(machine, layer, load_mapping({"mapping": foreign.mapping}, machine, layer))
-        found = {n.tensor: n.energy_pj for n in result.networks if n.level == "Main"}
-        assert found == dict(zip(("A", "B", "Out"), (joule * 1e12 for joule in energies), strict=True))
-
-
-def test_network__has_the_optimum_of_accelforge(imported):
-    """AccelForge 1.0.467 (`map_workload_to_arch` for energy): 221440 J, of which 3328 J on the mesh."""
-    text = MESH[: MESH.index("mapping:")].replace("name: read, energy: 0", "name: read, energy: 3")
-    text = text.replace("name: write, energy: 0", "name: write, energy: 3").replace("0 <= n < 32", "0 <= n < 16")
-    foreign = imported(text.replace("name: Reg\n    size: inf", "name: Reg\n    size: 256"))
-    found = map_einsum(machine_of(foreign), layers_of(foreign)[0], uneven=True)
-    assert found.certificate.proved
-    assert found.best.energy_pj == pytest.approx(221440e12, rel=1e-12)
-    assert sum(n.energy_pj for n in found.best.networks) == pytest.approx(3328e12, rel=1e-12)
-
-
-def test_network__may_have_the_fanout_itself(imported):
-    text = MACHINE.replace(
-        "!Container\n    name: PE", "!Network\n    name: PE\n    actions: [{name: hop, energy: 1e-12}]"
-    )
-    fanout = imported(text, GEMM).architecture["levels"][1]["fanout"]
-    assert (fanout["x"]["size"], fanout["y"]["size"]) == (4, 2)
-    assert fanout["energy"]["hop"]["Outputs"] == "16 pJ"
-
-
-def test_network__of_parts_side_by_side_is_refused(imported):
-    text = MACHINE.replace("!Container\n    name: PE", "!Network\n    name: PE\n    nodes: []")
-    with pytest.raises(SpecError, match="parts side by side on a network; write them one below the other"):
-        imported(text, GEMM)
-
-
 def test_actions__that_are_not_read_are_told(imported):
     text = MACHINE.replace(
         "{name: compute, energy: 1e-12, throughput: 5e8}", "{name: add, energy: 1}, {name: max, energy: 1}"
     )
     foreign = imported(text, GEMM)
     assert {f"{name}: is not read: actions of a !Compute are compute" for name in ("add", "max")} <= {*said(foreign)}
-
-
-def test_network__that_is_a_switch_charges_each_child_once(imported):
-    text = MACHINE.replace("  - !Container", NETWORK.replace("bits_", "topology: all_to_all, bits_") + "  - !Container")
-    foreign = imported(text, GEMM)
-    assert foreign.architecture["levels"][1]["fanout"]["energy"]["transfer"]["Inputs"] == "2 pJ"
-    where = "each child is one hop away; to AccelForge, one of them is where the words come from"
-    assert f"topology: {where}" in said(foreign)
 
 
 def test_mapping__finds_the_axis_of_the_component_that_it_names(imported):
@@ -720,99 +598,3 @@ workload:
     assert product.architecture == imported(machine, GEMM).architecture
     what = "enabled: layers of 2 tensors are left out: other nodes serve them than those of 3"
     assert what in said(product)
-
-
-ARRAYS = {
-    "basic_analog": (
-        {
-            "ADC": (4.1564668222258163e-4, {"read": 5.195583527782271e-12}),
-            "ColumnDrivers": (1.742358e-8, {"read": 0.0}),
-            "RowDrivers": (1.742358e-8, {"read": 1.6066428008888889e-12}),
-            "CimUnit": (0.0, {"read": 3.21631861765926e-15, "write": 6.7561819625e-11}),
-        },
-        (262.53290587174625, 1.0000000116860974e-07, 1e-9),
-    ),
-    "sinangil_jssc_2021": (
-        {
-            "WeightDrivers": (6.914852e-9, {"read": 1.044252324133333e-14}),
-            "Counter": (2.7870175811486767e-7, {"read": 3.4015614695152806e-15}),
-            "RowDrivers": (1.2449477e-8, {"read": 1.5843738416666666e-14}),
-            "ADC": (1.0801584251593933e-4, {"read": 1.4852178345941656e-13}),
-            "ColumnDrivers": (6.948207e-11, {"read": 6.259399152e-15}),
-            "BinaryWeightingCapacitors": (0.0, {"read": 4.0817777777777775e-15}),
-            "CimUnit": (3.5367832e-10, {"read": 0.0, "write": 4.131227781e-12}),
-        },
-        (4.3712253376375716, 5.500000010982831e-09, 1e-6),
-    ),
-    "jia_jssc_2020": (
-        {
-            "OutDatapath": (7.128666666666668e-5, {"read": 6.020833333333334e-12}),
-            "ShiftAdd": (3.564333333333334e-5, {"read": 1.12890625e-12}),
-            "InputZeroGating": (7.148574321395312e-7, {"read": 3.654573167883465e-14}),
-            "RowDrivers": (1.0107853392e-5, {"read": 3.372043196e-13}),
-            "WeightDrivers": (1.0107853392e-5, {"read": 3.372043196e-13}),
-            "ADC": (6.773501488071701e-5, {"read": 1.4287854701401245e-12}),
-            "ColumnDrivers": (0.0, {"read": 0.0}),
-            "CimUnit": (1.10721e-10, {"read": 0.0, "write": 5.42926723e-13}),
-            "BitcellCapacitor": (0.0, {"read": 3.25125e-15}),
-        },
-        (239598.88538601973, 8.64000030560419e-05, 2e-2),  # it lets the power of cells be gated: 4.2 of 239.6 nJ
-    ),
-    "colonnade_jssc_2021": (
-        {
-            "RowDrivers": (7.65578e-05, {"read": 3.557907742857143e-14}),
-            "DigitalLogicInputPorts": (0.0, {"read": 3.0531974791836724e-13}),
-            "ColumnDrivers": (2.54606e-05, {"read": 4.6625789e-14}),
-            "WeightDrivers": (3.340559e-05, {"read": 2.6862947999999998e-14}),
-            "Register": (5.989355e-10, {"read": 8.766027e-14}),
-            "CimUnit": (2.34117e-07, {"read": 0.0, "write": 6.645325905e-12}),
-            "CimLogic": (8.8468245e-09, {"read": 2.3102139367802695e-15}),
-        },
-        (2373.0159903256813, 5.760000121313169e-08, 1e-6),
-    ),
-}
-"""Leakage [W] and energies [J] of the parts by NeuroSim and hwcomponents; energy [pJ] and time [s] of AccelForge's best
-mapping (1.0.467, for energy), and how near ours has to come."""
-
-
-@pytest.mark.parametrize("name", ARRAYS)
-def test_arrays_that_compute_in_memory__cost_what_they_cost_in_accelforge(shared, tmp_path, name):
-    folder = shared / "foreign/accelforge/arches/compute_in_memory"
-    shutil.copytree(folder, tmp_path / "arches")
-    path = tmp_path / "arches" / f"{name}.yaml"
-    text = re.sub(r"\n    (energy|leak_power)_scale: [^\n]*", "", path.read_text())  # the energies have it in them
-    parts, (energy_pj, seconds, near) = ARRAYS[name]
-    for part, (watt, joule) in parts.items():
-        actions = ", ".join(f"{{name: {action}, energy: {each!r}}}" for action, each in joule.items())
-        own = f"\\1    leak_power: {watt!r}\n    actions: [{actions}]\n"
-        text, once = re.subn(rf"(\n    name: {part}\b[^\n]*\n)", own, text)
-        assert once == 1
-    path.write_text(text)
-    foreign = read_foreign([path])
-    machine, (layer,) = machine_of(foreign), layers_of(foreign)
-    constraints = load_constraints({"constraints": foreign.constraints}, machine, layer)
-    found = map_einsum(machine, layer, constraints=constraints)
-    assert found.certificate.proved
-    assert found.best.energy_pj == pytest.approx(energy_pj, rel=near)
-    assert found.best.cycles / float(machine.clock_hz) == pytest.approx(seconds, rel=1e-6)
-
-
-@pytest.mark.parametrize(("name", "energy_pj"), [("isaac_isca_2016", 2.2016e6), ("albireo_isca_2021", None)])
-def test_arrays__of_many_axes_are_filled_by_the_layer_that_is_sized_for_them(shared, tmp_path, name, energy_pj):
-    """Each action of a part costs 1 pJ; the layer of the file has work for every multiplier in one go.
-
-    AccelForge 1.0.467 finds the same energy for its ISAAC, part by part: its input buffer is full beforehand, results
-    stay in its output buffer, and a dummy memory is written and read once for each word that passes.
-    """
-    shutil.copytree(shared / "foreign/accelforge/arches/compute_in_memory", tmp_path / "arches")
-    path = tmp_path / "arches" / f"{name}.yaml"
-    text = re.sub(r"\n    (energy|leak_power)_scale: [^\n]*", "", path.read_text())
-    own = r"\1    actions: [{name: read, energy: 1e-12}, {name: write, energy: 1e-12}]\n"
-    path.write_text(re.sub(r"(- !(?:Toll|Memory)[^\n]*\n    name: \w+[^\n]*\n)", own, text))
-    foreign = read_foreign([path])
-    machine, (layer,) = machine_of(foreign), layers_of(foreign)
-    constraints = load_constraints({"constraints": foreign.constraints}, machine, layer)
-    found = map_einsum(machine, layer, constraints=constraints)
-    assert found.certificate.proved
-    assert energy_pj is None or found.best.energy_pj == pytest.approx(energy_pj, rel=1e-9)
-    assert found.best.compute_used == machine.macs

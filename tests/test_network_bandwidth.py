@@ -29,7 +29,7 @@ from tests.brute import truth
 from tests.problems import MOST, problem
 from tests.strategies import cases, ragged_cases, with_overlaps
 from tests.test_compression import EVERY, GEMM, compressed, two_levels
-from tests.test_exact import check_fastest
+from tests.test_exact_tables import check_fastest
 from tests.test_systolic import check_problems, check_remainders
 
 CASES = int(os.environ.get("ACCELSIM_NETWORK_CASES", "300"))
