@@ -80,7 +80,7 @@ def bound_of(
     last = c.whole.shape[0]
     least_steps = g.in_turn[level, last] / used * float(c.mac_cycles[0])
     points = np.inf  # inside the shape: no more instances of it can be in use
-    if shapes.moving.shape[1] == 0:
+    if shapes.resting.shape[1] == 0:
         points = float(shapes.box[0, shape]) * shapes.macs[0] / shapes.words[0, shape]
     settled = settled_energy(c, g, node, s, level)
     enough, units = np.inf, node.read[level, 0] + node.written[level, 0]

@@ -81,6 +81,10 @@ class Layout:
         What tables take from one half of the shapes for the other.
     around_images, inside_images : list of int64[Q]
         What its exchange makes of the statuses of each level.
+    moves, loops : bool[I, T], bool[I, D]
+        Kinds of loops: the tensors that they move, and the dimensions of each.
+    orders : int64[*, I]
+        All orders of these.
     """
 
     def __init__(self, grid: Grid) -> None:
@@ -127,6 +131,10 @@ class Layout:
         )
         self.blocks = [self._blocks(level) if level else [] for level in range(self.levels)]
         self.closing = [self._gaps_that_close(level) for level in range(self.levels)]
+        self.moves = np.unique(self.c.relevant.T, axis=0)
+        self.loops = (self.moves[:, None] == self.c.relevant.T[None]).all(axis=2)
+        orders = itertools.permutations(range(len(self.moves))) if self.shapes.ragged.any() else ()
+        self.orders = np.array([*orders], np.int64).reshape(-1, len(self.moves))
 
     def _merges(self, every: bool) -> Bools:
         """Whether two blocks with no storage node between them are as good as one: `CostTables.merges`.

@@ -136,8 +136,9 @@ class Spreading(NamedTuple):
     words, of one copy; copies, inner_copies : float64[A], float64[A'], copies of the output at this level and at
     the next that tables tell apart; copy_costs : float64[1], what further in each further copy saves at most, if
     they are not told apart there; edges : float64[B], spreads inside up to this, for the tables of this level;
-    inner_edges : float64[B']; worth : Verdicts; image : int64[S], becomes : int64[Q], shapes and statuses that cost
-    the same, as `Mirror` has them.
+    inner_edges : float64[B']; moves : bool[I, T], tensors that a loop moves, for each kind of loop, loops : bool[I,
+    D], its dimensions; orders : int64[*, I], of the kinds, none where no dimension leaves remainders; worth : Verdicts;
+    image : int64[S], becomes : int64[Q], shapes and statuses that cost the same, as `Mirror` has them.
     """
 
     level: Ints
@@ -170,6 +171,9 @@ class Spreading(NamedTuple):
     inner_copies: Floats
     edges: Floats
     inner_edges: Floats
+    moves: Bools
+    loops: Bools
+    orders: Ints
     worth: Verdicts
     image: Ints
     becomes: Ints
@@ -178,9 +182,10 @@ class Spreading(NamedTuple):
 class NetworkScratch(NamedTuple):
     """Scratch space of `sweep_network`.
 
-    tile, mid : int64[D]; x, y : int64[L, D]; words, each : float64[T]; share : float64[T]; factor : float64[T, Q];
-    rests : bool[T]; weight : float64[2**T]; copies, chord, saved : float64[A]; pair : int64[*, 3]; slot : int64[B];
-    cost : float64[Q]; further : float64[A' * B' * Q']; least : float64[2 * I].
+    tile, mid : int64[D]; x, y : int64[L, D]; words, stays, each : float64[T]; staying : float64[*, T]; most, steps :
+    float64[I]; share : float64[T]; factor : float64[T, Q]; rests : bool[T]; weight : float64[2**T]; copies, chord,
+    saved : float64[A]; pair : int64[*, 3]; slot : int64[B]; cost : float64[Q]; further : float64[A' * B' * Q'];
+    least : float64[2 * I].
     """
 
     tile: Ints
@@ -188,6 +193,10 @@ class NetworkScratch(NamedTuple):
     x: Ints
     y: Ints
     words: Floats
+    stays: Floats
+    staying: Floats
+    most: Floats
+    steps: Floats
     each: Floats
     share: Floats
     factor: Floats
@@ -262,7 +271,7 @@ def sweep_network(
     level = p.level[0]
     levels, dims, tensors = c.fanout.shape[0], shapes.sizes.shape[0], c.whole.shape[0]
     innermost = level == levels - 1
-    output, tile, mid = c.output[0], scratch.tile, scratch.mid
+    output, tile, mid, ragged = c.output[0], scratch.tile, scratch.mid, shapes.resting.shape[1] > 0
     for q in range(p.status.shape[0]):
         for t in range(tensors):
             scratch.factor[t, q] = 0.0 if p.status[q, t] == STATIONARY and not innermost else 1.0
@@ -290,13 +299,9 @@ def sweep_network(
                 continue
             for t in range(tensors):
                 scratch.words[t] = shapes.macs[0] if innermost else shapes.words[t, tiles[at]]
-                if shapes.moving.shape[1] > 0 and not innermost:
-                    moving = 1.0
-                    for d in range(dims):
-                        if c.relevant[t, d]:
-                            share = shapes.moving[level, d, tile[d], options.place[o, d]]
-                            moving = moving * share if c.windowed[t] else min(moving, share)
-                    scratch.words[t] *= moving
+                for d in range(dims if ragged and c.windowed[t] and not innermost else 0):
+                    if c.relevant[t, d]:
+                        scratch.words[t] *= 1.0 - shapes.resting[level, d, tile[d], options.place[o, d]]
                 scratch.share[t] = options.up[o, t] if t == output else options.down[o, t]
                 if options.windowed[o, t]:
                     for d in range(dims):
@@ -307,8 +312,9 @@ def sweep_network(
                 if c.links[level] and c.windowed[t] and t != output:  # all but one may take words from a neighbour
                     scratch.share[t] = 1.0 / float(options.spread[o])
             _steps_of_windows(c, shapes, p, tile, mid, innermost, scratch)
+            resting = _list_resting(c, shapes, options, p, o, tile, mid, scratch) if ragged and not innermost else 0
             _sweep_contexts(
-                c, shapes, options, p, o, tiles[at], around, pairs, wanted, inside[at], least[at], out, scratch
+                c, shapes, options, p, o, tiles[at], around, pairs, resting, wanted, inside[at], least[at], out, scratch
             )
 
 
@@ -407,7 +413,8 @@ def _least_completion(
                 cost[at] += share * entry[at]
     for t in range(worth.moved.shape[0]):
         if innermost or p.keeps[k, t]:
-            each = scratch.words[t] * (p.fixed[t] + worth.shares[m, t] * scratch.share[t])
+            each = scratch.words[t] * (1.0 - scratch.stays[t])
+            each *= p.fixed[t] + worth.shares[m, t] * scratch.share[t]
             moved = worth.moved[t]
             for at in range(2 * loops):
                 cost[at] += each if each < 0.0 or innermost else each * moved[at]
@@ -437,6 +444,50 @@ def _first_cycles(
 
 
 @inline
+def _list_resting(
+    c: Constants, shapes: Shapes, options: Options, p: Spreading, o: int, tile: Ints, mid: Ints, scratch: NetworkScratch
+) -> int:
+    """List shares of words that rest together at most: rows of `staying`; returns how many (docs/exact.md, section 6).
+
+    Each order of the innermost loops outside over the kinds of dimensions has a row; `stays`: the largest of a tensor.
+    """
+    level, found, tensors, highest = p.level[0], 0, c.whole.shape[0], 0.0
+    for t in range(tensors):
+        scratch.stays[t] = 0.0
+    for i in range(p.loops.shape[0]):
+        scratch.most[i], scratch.steps[i] = 0.0, 1.0
+        for d in range(tile.shape[0]):
+            if p.loops[i, d] and shapes.passes[d, mid[d]] > 1:
+                scratch.steps[i] *= shapes.passes[d, mid[d]]
+                scratch.most[i] = max(scratch.most[i], shapes.resting[level, d, tile[d], options.place[o, d]])
+        highest = max(highest, scratch.most[i])
+    for r in range(p.orders.shape[0] if highest > 0.0 else 0):
+        some = False
+        for t in range(tensors):
+            resting, moved, left, passes = 1.0, False, False, 1.0
+            for at in range(p.orders.shape[1]):
+                i = p.orders[r, at]
+                if scratch.steps[i] == 1.0:
+                    continue
+                if not p.moves[i, t]:
+                    left, passes = True, passes * scratch.steps[i]
+                elif not (moved and left):
+                    resting, moved = resting * scratch.most[i], True
+            if not moved or not left or c.windowed[t]:
+                resting = 0.0
+            scratch.staying[found, t] = resting * (1.0 - 1.0 / passes)
+            some |= resting > 0.0
+            scratch.stays[t] = max(scratch.stays[t], scratch.staying[found, t])
+        for other in range(found):
+            more = False
+            for t in range(tensors):
+                more |= scratch.staying[found, t] > scratch.staying[other, t]
+            some &= more
+        found += 1 if some else 0
+    return found
+
+
+@inline
 def _sweep_contexts(
     c: Constants,
     shapes: Shapes,
@@ -446,6 +497,7 @@ def _sweep_contexts(
     tile: int,
     around: int,
     pairs: int,
+    resting: int,
     wanted: Bools,
     inside: Floats,
     least: Floats,
@@ -495,6 +547,14 @@ def _sweep_contexts(
             each, moves = scratch.each[t], p.moves_out[m, k] and not scratch.rests[t]
             for q in range(cost.shape[0] if each != 0.0 else 0):
                 cost[q] += each if moves else scratch.factor[t, q] * each
+        for q in range(cost.shape[0] if resting else 0):
+            most = 0.0
+            for r in range(resting):
+                saved = 0.0
+                for t in range(tensors):
+                    saved += scratch.factor[t, q] * scratch.staying[r, t] * max(0.0, scratch.each[t])
+                most = max(most, saved)
+            cost[q] -= most
         for lane in range(further.shape[0]):
             further[lane] = 0.0
         for way in range(0 if innermost else ways):

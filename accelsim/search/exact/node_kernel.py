@@ -199,10 +199,10 @@ def _least_tiles(
     """How often what the PEs hold of a tensor changes at least."""
     m, share = node.mapping, 0.5 if c.windowed[t] else 1.0
     words = g.in_turn[level, t] / float(s.level[level, USED])
-    if shapes.moving.shape[1] > 0:  # there may be remainders
+    if shapes.resting.shape[1] > 0:  # there may be remainders
         words = max(words, node.held_in_turn[level, t] / (spread if level < c.array[PE] else 1.0))
     least = max(1, int(np.ceil(words / float(c.most_held[t]) * (1.0 - SURE))))
-    if shapes.moving.shape[1] > 0:
+    if shapes.resting.shape[1] > 0:
         return least
     tiles = tiles_into(c, m.temporal[0], m.order[0], s, min(level, c.array[PE]), t)
     if level >= c.array[PE]:

@@ -28,7 +28,7 @@ from accelsim.model.ramps import (
 from accelsim.model.windows import words_into
 from accelsim.search.exact.incumbents import SURE
 from accelsim.search.exact.node import SearchNode
-from accelsim.search.exact.shapes import Shapes, resting_tiles
+from accelsim.search.exact.shapes import Shapes, resting_share
 
 OWN, SHARED_DOWN, SHARED_UP, MERGED = np.int64(0), np.int64(1), np.int64(2), np.int64(3)
 """Which children count: each for itself, or one for all that share a read, an update, or words at any time."""
@@ -287,33 +287,36 @@ def _boxes(factor: int, tiles: int, covered: int) -> int:
 def _moving(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, child: int, t: int) -> float:
     """Share of a tensor's tiles that move at least with each pass of the innermost loop that moves them.
 
-    The others rest: this loop makes one step there, and loops further out that do not move the tensor leave them. A
-    window can go on where any loop makes one step.
+    The others rest where each loop inside that moves them makes one step, as a loop steps that does not: of n passes of
+    such loops, those that follow another one within a loop. A window can go on where any loop makes one step.
     """
-    innermost, rests, share = -1, 1, 1.0
+    share, resting, still, passes = 1.0, 1.0, 0.0, 1.0
+    moved = 0
     for lv in range(child - 1, -1, -1):
         for j in range(s.level[lv, LOOPS] - 1, -1, -1):
             d = node.mapping.order[0, lv, j]
-            if innermost >= 0 and not c.relevant[t, d]:
-                rests *= node.mapping.temporal[0, lv, d]
-            if innermost < 0 and c.relevant[t, d]:
-                innermost = d
-    for d in range(c.relevant.shape[1]):
-        if shapes.ragged[d] and c.relevant[t, d] and (c.windowed[t] or (d == innermost and rests > 1)):
-            many = shapes.passes[d, node.tile[child, d]]
-            share *= 1.0 - float(_resting(node, s, child, d, many)) / float(many)
-    return share
+            if c.relevant[t, d]:
+                if not moved >> d & 1:
+                    rest = _resting(c, shapes, node, s, child, d, t) if shapes.ragged[d] else 0.0
+                    resting *= rest
+                    share *= 1.0 - rest
+                moved |= 1 << d
+            elif moved > 0:
+                bound = float(node.mapping.temporal[0, lv, d])
+                still += resting * (1.0 - 1.0 / bound) / passes
+                passes *= bound
+    return float(share if c.windowed[t] else 1.0 - still)
 
 
 @jit
-def _resting(node: SearchNode, s: Detail, child: int, d: int, many: int) -> int:
-    """Tiles along a dimension, of so many, of which the innermost temporal loop outside makes one step."""
-    spread = 1
+def _resting(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, child: int, d: int, t: int) -> float:
+    """Share of a tensor's words along a dimension of which the innermost temporal loop outside makes one step."""
+    spread, many = 1, shapes.passes[d, node.tile[child, d]]
     for lv in range(child - 1, -1, -1):
         spread *= s.place[lv, d, SPREAD]
         if node.mapping.temporal[0, lv, d] > 1:
-            return int(resting_tiles(many, spread, node.mapping.temporal[0, lv, d]))
-    return 0
+            return float(resting_share(c.bounds[d], many, spread, node.mapping.temporal[0, lv, d], c.factor[t, d]))
+    return 0.0
 
 
 @jit

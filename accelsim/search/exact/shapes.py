@@ -17,7 +17,7 @@ import numpy as np
 from accelsim.inputs.errors import TooManyChoices
 from accelsim.mapspace.factors import along, divisors, passes, tile_words
 from accelsim.mapspace.space import MapSpace, Slot
-from accelsim.model.encode import ON_X, ON_Y, Bools, Floats, Ints
+from accelsim.model.encode import ON_X, ON_Y, Bools, Constants, Floats, Ints
 from accelsim.model.jit import inline
 
 NEARLY = 1e-9
@@ -45,8 +45,8 @@ class Shapes(NamedTuple):
     int64[D, N, N, *], spreads that lead to a size from another one inside, -1 after the last; box : int64[T, S], words
     of each tile, at least; words : float64[T, S], words that enter all tiles of a shape at least, if the next loop
     outside moves them; ragged : bool[D], which dimensions may leave remainders; macs : float64[1],
-    multiply-accumulates; moving : float64[L, D, N, *], where dimensions leave remainders: share of the tiles of a
-    dimension at the next level that move at least, for their size and for the index of the spread around them.
+    multiply-accumulates; resting : float64[L, D, N, *], where dimensions leave remainders: largest share of the words
+    of a dimension at the next level that rest, for the size of its tiles and for the index of the spread around them.
     """
 
     size: Ints
@@ -65,7 +65,7 @@ class Shapes(NamedTuple):
     words: Floats
     ragged: Bools
     macs: Floats
-    moving: Floats
+    resting: Floats
 
     @property
     def total(self) -> int:
@@ -209,21 +209,39 @@ def make_shapes(space: MapSpace) -> Shapes:
         words=words,
         ragged=ragged,
         macs=np.array([float(encoded.einsum.macs)]),
-        moving=_moving(c.fanout, ragged, counts, spreads),
+        resting=_resting(c, ragged, counts, spreads),
     )
 
 
 @inline
-def resting_tiles(tiles: int, spread: int, bound: int) -> int:
-    """Tiles along a dimension that a temporal loop around `spread` instances leaves in place, as it makes one step.
+def resting_share(bound: int, tiles: int, spread: int, loop: int, factor: int) -> float:
+    """Largest share of a tensor's words along a dimension that the last pass of a temporal loop leaves in place.
 
-    The loop makes all its steps in each pass but the last, where the tiles that are left go to the instances in turn.
+    In each pass but the last, the loop makes all its steps. In the last one, the tiles that are left go to the
+    instances in turn, and those of an instance that takes one alone rest (docs/exact.md, section 6).
 
-    >>> [resting_tiles(tiles, 4, 2) for tiles in (5, 7, 8, 10, 12, 13)]
-    [3, 1, 0, 2, 4, 3]
+    Parameters
+    ----------
+    bound, tiles : int
+        Of the dimension; all tiles but the last have one size, which is known only as far as these tell.
+    spread, loop : int
+        Instances inside the loop, and its steps.
+    factor : int
+        Of the dimension in its rank: words that a stride skips inside a tile are words of it too.
+
+    Examples
+    --------
+    >>> [round(resting_share(10 * tiles, tiles, 4, 2, 1), 3) for tiles in (5, 7, 8, 10, 12, 13)]
+    [0.72, 0.157, 0.0, 0.2, 0.333, 0.231]
     """
-    left = tiles - (-(-tiles // (spread * bound)) - 1) * spread * bound
-    return int(left if left <= spread else max(0, 2 * spread - left))
+    left = tiles - (-(-tiles // (spread * loop)) - 1) * spread * loop
+    if left >= 2 * spread:
+        return 0.0
+    still, covered = left, bound - (tiles - left) * -(-bound // tiles)
+    if left > spread:  # none of them is the last tile, which may be smaller
+        still = 2 * spread - left
+        covered = still * ((bound - 1) // (tiles - 1))
+    return float(factor * covered - (factor - 1) * still) / float(factor * bound - (factor - 1) * tiles)
 
 
 @inline
@@ -240,44 +258,45 @@ def passes_window(partner: Ints, sizes: Ints, tile: Ints, d: int) -> bool:
 
 
 @lru_cache(maxsize=1 << 16)
-def most_resting(tiles: int, spread: int, outer: tuple[int, ...] = ()) -> int:
-    """Tiles along a dimension that stay in place at most, whatever the temporal loops outside.
+def most_resting(bound: int, tiles: int, spread: int, factor: int, outer: tuple[int, ...] = ()) -> float:
+    """As `resting_share`, whatever the temporal loops outside.
 
     Parameters
     ----------
-    tiles : int
-        In all, over all instances.
     spread : int
-        By the network around them.
+        By the network around the tiles.
     outer : tuple of int
         Sizes of the axes of networks further out, from the inside out; a loop on each may lie inside the temporal one.
 
     Examples
     --------
-    >>> [most_resting(tiles, 4) for tiles in (4, 5, 7, 12)]
-    [0, 3, 1, 4]
-    >>> most_resting(5, 2), most_resting(5, 2, (2,))
-    (1, 3)
+    >>> [round(most_resting(10 * tiles, tiles, 4, 1), 3) for tiles in (4, 5, 7, 12)]
+    [0.0, 0.72, 0.157, 0.333]
+    >>> round(most_resting(50, 5, 2, 1), 3), round(most_resting(50, 5, 2, 1, (2,)), 3)
+    (0.2, 0.72)
     """
-    passes, most, resting = -(-tiles // spread), 0, resting_tiles.plain()
-    for outside in {-(-passes // bound) for bound in range(2, passes + 1)}:
-        most = max(most, resting(tiles, spread, -(-passes // outside)))
+    passes, most, resting = -(-tiles // spread), 0.0, resting_share.plain()
+    for outside in {-(-passes // loop) for loop in range(2, passes + 1)}:
+        most = max(most, resting(bound, tiles, spread, -(-passes // outside), factor))
     for at, size in enumerate(outer):
-        for factor in range(2, min(size, passes) + 1):
-            if factor == -(-passes // -(-passes // factor)):  # no longer than its number of passes needs
-                most = max(most, most_resting(tiles, spread * factor, outer[at + 1 :]))
+        for more in range(2, min(size, passes) + 1):
+            if more == -(-passes // -(-passes // more)):  # no longer than its number of passes needs
+                most = max(most, most_resting(bound, tiles, spread * more, factor, outer[at + 1 :]))
     return most
 
 
-def _moving(fanout: Ints, ragged: Bools, counts: list[list[int]], spreads: list[list[int]]) -> Floats:
-    """Share of the tiles at the next level that move at least; see `Shapes`."""
+def _resting(c: Constants, ragged: Bools, counts: list[list[int]], spreads: list[list[int]]) -> Floats:
+    """Share of the words of a dimension at the next level that rest at most; see `Shapes`."""
     if not ragged.any():
-        return np.ones((len(fanout), 0, 0, 0))
-    found = np.ones((len(fanout), len(counts), max(map(len, counts)), max(map(len, spreads))))
+        return np.zeros((len(c.fanout), 0, 0, 0))
+    found = np.zeros((len(c.fanout), len(counts), max(map(len, counts)), max(map(len, spreads))))
     for level, d, n, s in np.ndindex(*found.shape):
         if ragged[d] and n < len(counts[d]) and s < len(spreads[d]):
-            outer = tuple(size for size in fanout[:level][::-1, ::-1].ravel().tolist() if size > 1)
-            found[level, d, n, s] -= most_resting(counts[d][n], spreads[d][s], outer) / counts[d][n]
+            outer = tuple(size for size in c.fanout[:level][::-1, ::-1].ravel().tolist() if size > 1)
+            found[level, d, n, s] = max(
+                most_resting(int(c.bounds[d]), counts[d][n], spreads[d][s], factor, outer)
+                for factor in {1, *c.factor[c.relevant[:, d], d].tolist()}
+            )
     return found
 
 

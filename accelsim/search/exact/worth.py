@@ -217,7 +217,7 @@ def moved_words(grid: Grid, needed: Ints, level: int) -> Floats:
     found = shapes.words.copy()
     moving = np.ones(found.shape)
     for d in np.flatnonzero(shapes.ragged).tolist() if level else ():
-        share = shapes.moving[level - 1, d].min(axis=1)[digits[d]]
+        share = 1.0 - shapes.resting[level - 1, d].max(axis=1)[digits[d]]
         for t in np.flatnonzero(c.relevant[:, d]).tolist():
             moving[t] = moving[t] * share if c.windowed[t] else np.minimum(moving[t], share)
     found *= moving
