@@ -101,8 +101,8 @@ NODES_AN_ENTRY, SOONER = 0.05, 0.2
 """After so many nodes for each entry of the finer tables, and for each way to spread a tile in a context that they
 look at, these are made: the search has taken about as long as they take then. They have both corners, which large ones
 have sooner, for the lower one says little of networks that are bypassed; then they tell copies of the output apart. At
-last there are some of each port, and of ports and energy mixed, which come sooner where all else waits for fills or
-drains: ports then decide on the fastest mappings."""
+last there are some of each port, and of ports and energy mixed, which come by their entries alone where cycles count,
+and sooner where all else waits for fills or drains: ports then decide on the fastest mappings."""
 ENTRIES_A_TABLE = 200_000
 """To make a table takes as long as so many of its entries besides."""
 MANY_NODES = 100_000
@@ -729,8 +729,8 @@ class Solver:
             return self.refined_at + int(nodes)
         mixing = self._to_mix(goal)
         if mixing is not None:
-            each = NODES_AN_ENTRY * (1.0 if self.waits is None else SOONER)
-            return self.refined_at + int(each * (mixing.entries * work // entries + mixing.many * ENTRIES_A_TABLE))
+            each, longer = NODES_AN_ENTRY * (1.0 if self.waits is None else SOONER), work / entries if self.leaks else 1
+            return self.refined_at + int(each * (mixing.entries * longer + mixing.many * ENTRIES_A_TABLE))
         if self.lacks_beside and counts_energy(goal):
             return self.refined_at + max(MANY_NODES, int(NODES_AN_ENTRY * work))
         return NO_END
