@@ -663,6 +663,8 @@ class BoundsMaker(OutputCosts):
                     np.minimum(found[q], found[p], out=found[q])
                 found = found.reshape(len(found), self.shapes.total, len(some), *table.values.shape[2:4])
                 table.values[some] = found.transpose(2, 0, 3, 4, 1)
+                for row in some:  # those filled together may have room where one of them has none
+                    table.values[row][..., ~wanted[row]] = np.inf
 
 
 def _only(spreading: Spreading, contexts: Ints) -> Spreading:
