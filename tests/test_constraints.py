@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -194,6 +195,26 @@ def test_utilization__is_reached_at_equality(tmp_path, hundredths):
     found = map_einsum(machine, once.einsum, constraints=given, workers=1)
     assert found.best.cycles == 1
     assert found.certificate.proved
+
+
+def test_utilization__that_a_result_reports_is_reached_by_its_mapping():
+    """Given as a number and as text; of 13 x 5 x 11 the double nearest to the utilization lies above it."""
+    rng, above = random.Random(7), 0
+    for _ in range(2000):
+        ideal = Fraction(rng.randrange(1, 10**6), rng.choice([1, 12, 168, 256]))
+        cycles = math.ceil(ideal) + rng.randrange(10**4)
+        reported = float(ideal / cycles)
+        for least in (Constraints(min_utilization=reported), Constraints(min_utilization=Fraction(repr(reported)))):
+            assert least.broken_by_costs((0.0, cycles, 0.0), ideal) == []
+            assert least.broken_by_costs((0.0, cycles + 1, 0.0), ideal)
+        above += Fraction(reported) * cycles > ideal
+    assert 500 < above < 1500
+    machine = load_architecture("eyeriss")
+    fast = map_einsum(machine, gemm(13, 5, 11), imperfect="all", objective="cycles", workers=1).best
+
+    found = map_einsum(machine, gemm(13, 5, 11), imperfect="all", constraints=Constraints((), fast.utilization)).best
+
+    assert found.cycles == fast.cycles
 
 
 @pytest.mark.parametrize(("bounds", "cycles"), [((4, 4, 4), 16), ((4, 5, 4), 20)])

@@ -203,13 +203,27 @@ class Constraints:
         least = [f"utilization >= {float(self.min_utilization):.12g}"] if self.min_utilization > 0 else []
         return (*least, *map(str, self.limits))
 
+    def most_cycles(self, ideal_cycles: Fraction) -> float:
+        """Cycles at which the smallest utilization is reached as results report it, to a double; infinite without one.
+
+        >>> Constraints(min_utilization=0.3).most_cycles(Fraction(10))
+        33.0
+        >>> Fraction(1 / 11) > Fraction(1, 11), Constraints(min_utilization=1 / 11).most_cycles(Fraction(13))
+        (True, 143.0)
+        """
+        least = Fraction(self.min_utilization)
+        if least == 0:
+            return math.inf
+        most = math.floor(ideal_cycles / least)
+        return float(most + (float(Fraction(ideal_cycles, most + 1)) >= float(least)))
+
     def broken_by_costs(self, costs: tuple[float, float, float], ideal_cycles: Fraction) -> list[str]:
         """What energy [pJ], cycles and outer words of a mapping break of this, in words.
 
         `ideal_cycles`: those of units that are all busy.
         """
         found, cycles = [], int(costs[1])
-        if cycles * Fraction(self.min_utilization) > ideal_cycles:
+        if cycles > self.most_cycles(ideal_cycles):
             down, real = Context(prec=3, rounding=ROUND_DOWN), ideal_cycles / cycles
             has = float(down.divide(Decimal(real.numerator), Decimal(real.denominator)))  # below in print too
             found = [f"the utilization is {has:g}, at least {float(self.min_utilization):.12g} is asked for"]

@@ -487,11 +487,10 @@ class MapSpace:
     def most(self) -> Floats:
         """Energy [pJ], cycles and outer words that the constraints allow, infinite where they say nothing: float64[3].
 
-        Of cycles, those at which the smallest utilization is reached, exactly.
+        Of cycles, those at which the smallest utilization is reached.
         """
-        least, found = Fraction(self.constraints.min_utilization), dict.fromkeys(QUANTITIES, math.inf)
-        if least > 0:
-            found["cycles"] = float(math.floor(self.ideal_cycles / least))
+        found = dict.fromkeys(QUANTITIES, math.inf)
+        found["cycles"] = self.constraints.most_cycles(self.ideal_cycles)
         for limit in self.constraints.limits:
             found[limit.quantity] = min(found[limit.quantity], limit.largest)
         return np.array([found[quantity] for quantity in QUANTITIES])
