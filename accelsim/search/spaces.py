@@ -23,7 +23,7 @@ from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.nodes import with_nodes
 from accelsim.inputs.objective import costs_of
 from accelsim.inputs.units import format_bits
-from accelsim.inputs.workload import ROLES, Einsum, padded_einsums, rounded_bounds
+from accelsim.inputs.workload import ROLES, Einsum, pad, padded_einsums, rounded_bounds
 from accelsim.mapspace.factors import divisors, least_factor
 from accelsim.mapspace.merging import merged
 from accelsim.mapspace.space import MapSpace
@@ -110,8 +110,8 @@ class Spaces:
         return sum(sizes) if len(sizes) == len(found) else None
 
 
-MOST_ROUNDINGS = 12
-"""Roundings of the bounds that are tried, those with the fewest multiply-accumulates first."""
+MOST_ROUNDINGS = 24
+"""Ways to round bounds up that are looked at before loops may leave remainders."""
 
 
 def rounded_spaces(space: MapSpace) -> Iterator[MapSpace]:
@@ -120,9 +120,31 @@ def rounded_spaces(space: MapSpace) -> Iterator[MapSpace]:
     if einsum.unpadded is not None:
         return
     bounds = {dim: rounded_bounds(einsum.dims[dim]) for dim in sorted(space.imperfect)}
-    for padded in itertools.islice(padded_einsums(einsum, bounds), 1, MOST_ROUNDINGS + 1):
+    every = itertools.chain(_on_axes(space), padded_einsums(einsum, bounds))
+    distinct = {tuple(padded.dims.values()): padded for padded in every if padded.dims != einsum.dims}
+    for padded in itertools.islice(distinct.values(), MOST_ROUNDINGS):
         with suppress(AccelsimError):  # the constraints leave no factors, or counts would be too large
             yield MapSpace(encode(space.encoded.architecture, padded), space.constraints)
+
+
+def _on_axes(space: MapSpace) -> Iterator[Einsum]:
+    """The Einsum with a dimension that fills the columns of a network, and one that fills the rows, or one for both.
+
+    Other bounds that may leave remainders are multiples of 4, or as they are.
+    """
+    einsum = space.encoded.einsum
+    dims = sorted(space.imperfect)
+    for level in space.encoded.architecture.levels:
+        x, y = level.x.size, level.y.size
+        for on_x, on_y, others in itertools.product(dims, dims, (4, 1)) if x * y > 1 else ():
+            sizes = {on_x: x, on_y: y} if on_x != on_y else {on_x: x * y}
+            bounds = {dim: _rounded_up(einsum.dims[dim], sizes.get(dim, others)) for dim in dims}
+            yield pad(einsum, {dim: bound for dim, bound in bounds.items() if bound > einsum.dims[dim]})
+
+
+def _rounded_up(bound: int, size: int) -> int:
+    """The next multiple of a size; of a smaller bound the bound itself."""
+    return -(-bound // size) * size if bound > size else bound
 
 
 def trim(mapping: Mapping, bounds: dict[str, int]) -> Mapping:
