@@ -77,6 +77,29 @@ def test_kernel__reads_tables_of_any_shape_as_python_does():
         assert said[0] == said[1]
 
 
+@jit
+def from_both_ends(table, at):
+    """Indices of one sign and the other, constant and not, of elements and of rows, also where arrays are written."""
+    cube, plane = table.cube, table.inner.plane
+    for d in range(-2, 2):
+        row = cube[d, at]
+        row[d] += 100 * (d + 3)
+        plane[-1 - at][d] += cube[at, -1, d]
+        cube[d][-1, 0] = plane[at, d] + row.size + row[-1]
+        table.flags[d] = row[d] > at
+    return cube[-1, -1, -1] + cube[at, at, at] + row[at]
+
+
+@pytest.mark.parametrize("at", [-2, -1, 0, 1])
+def test_kernel__counts_indices_from_either_end_as_python_does(at):
+    said = []
+    for kernel in (from_both_ends, from_both_ends.plain()):
+        given = table()
+        result = kernel(given, at)
+        said.append((int(result), [each.tolist() for each in (given.cube, given.flags, given.inner.plane)]))
+    assert said[0] == said[1]
+
+
 def test_kernel__takes_and_returns_64_bits_without_a_sign():
     @jit
     def halve(number):

@@ -13,20 +13,23 @@ import pickle
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, reduce
 from typing import Any
 
 import llvmlite.binding as llvm
 import numba
 import numpy as np
 from llvmlite import ir
+from llvmlite.ir.instructions import InsertValue
 from numba import types
 from numba.core import cgutils, typed_passes, untyped_passes
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
-from numba.core.compiler_machinery import PassManager
+from numba.core.compiler_machinery import PassManager, register_pass
+from numba.core.lowering import Lower
 from numba.core.typing.templates import AttributeTemplate, Signature, infer_getattr, signature
 from numba.extending import intrinsic, lower_getattr_generic, models, register_model
+from numba.np.arrayobj import load_item, store_item
 from numba.np.numpy_support import as_dtype
 
 from accelsim.model.machine_code import (
@@ -85,6 +88,95 @@ class _Library(JITCodeLibrary):  # type: ignore[misc]
         builder.getModulePassManager().run(self._final_module, builder)
 
 
+def _part(builder: Any, value: Any, *at: int) -> Any:
+    """A part of a structure: the value that was inserted there, if that is known."""
+    whole = value
+    while isinstance(value, InsertValue):
+        if tuple(value.indices) == at:
+            return value.value
+        value = value.aggregate
+    return builder.extract_value(whole, at)
+
+
+def _array(context: Any, builder: Any, of: Any, data: Any, shape: Sequence[Any]) -> Any:
+    """An array in C order, without memory of its own, from the address of its elements and its bounds."""
+    model = context.data_model_manager[of]
+    places = {name: at for at, name in enumerate(model._fields)}
+    array = ir.Constant(model.get_value_type(), None)
+    step = _WORD(context.get_abi_sizeof(context.get_data_type(of.dtype)))
+    array = builder.insert_value(array, step, places["itemsize"])
+    array = builder.insert_value(array, data, places["data"])
+    array = builder.insert_value(array, reduce(builder.mul, shape), places["nitems"])
+    for axis in reversed(range(of.ndim)):
+        array = builder.insert_value(array, shape[axis], [places["shape"], axis])
+        array = builder.insert_value(array, step, [places["strides"], axis])
+        step = builder.mul(step, shape[axis]) if axis else step
+    return array
+
+
+class _Lower(Lower):  # type: ignore[misc]
+    """Numba's code of a function, with fewer instructions for an element or a row of an array.
+
+    Numba writes arrays to memory and reads their parts from there; to take that out again is most of what LLVM does.
+    """
+
+    def lower_getitem(self, resty: Any, expr: Any, value: Any, index: Any, signature: Any) -> Any:
+        """Read an element, or make an array of a row."""
+        found = self._find(value, index)
+        if found is None:
+            return super().lower_getitem(resty, expr, value, index, signature)
+        of, place, shape = found
+        if shape:
+            return _array(self.context, self.builder, resty, place, shape)
+        item = load_item(self.context, self.builder, of, place)
+        return self.context.cast(self.builder, item, of.dtype, resty)
+
+    def lower_setitem(self, target_var: Any, index_var: Any, value_var: Any, signature: Any) -> Any:
+        """Write an element."""
+        found = self._find(target_var, index_var)
+        if found is None or found[2]:
+            return super().lower_setitem(target_var, index_var, value_var, signature)
+        of, place, _ = found
+        value = self.loadvar(value_var.name)
+        value = self.context.cast(self.builder, value, self.typeof(value_var.name), of.dtype)
+        return store_item(self.context, self.builder, of, value, place)
+
+    def delvar(self, name: str) -> None:
+        """End the life of a variable: nothing to do, as no references are counted."""
+        if name not in self._blk_local_varmap:
+            self._singly_assigned_vars.discard(name)
+            self._alloca_var(name, self.typeof(name))
+
+    def _find(self, array_var: Any, index_var: Any) -> tuple[Any, Any, list[Any]] | None:
+        """Type of an array, address of what an index of integers denotes, and its bounds; None for other indices."""
+        of, index_of = self.typeof(array_var.name), self.typeof(index_var.name)
+        kinds = index_of.types if isinstance(index_of, types.BaseTuple) else (index_of,)
+        if not (isinstance(of, types.Array) and of.layout == "C" and all(isinstance(k, types.Integer) for k in kinds)):
+            return None
+        builder, array, index = self.builder, self.loadvar(array_var.name), self.loadvar(index_var.name)
+        places = {name: at for at, name in enumerate(self.context.data_model_manager[of]._fields)}
+        shape = [_part(builder, array, places["shape"], axis) for axis in range(of.ndim)]
+        at = _WORD(0)
+        for axis, kind in enumerate(kinds):
+            which = _part(builder, index, axis) if isinstance(index_of, types.BaseTuple) else index
+            which = self.context.cast(builder, which, kind, types.intp)
+            if kind.signed and not (isinstance(which, ir.Constant) and which.constant >= 0):
+                negative = builder.icmp_signed("<", which, _WORD(0))
+                which = builder.select(negative, builder.add(which, shape[axis]), which)
+            at = builder.add(builder.mul(at, shape[axis]), which) if axis else which
+        for bound in shape[len(kinds) :]:
+            at = builder.mul(at, bound)
+        return of, builder.gep(_part(builder, array, places["data"]), [at]), shape[len(kinds) :]
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _Lowering(typed_passes.NativeLowering):  # type: ignore[misc]
+    """The pass that makes LLVM's code."""
+
+    _name = "kernel_lowering"
+    lowering_class = _Lower
+
+
 class _Compiler(CompilerBase):  # type: ignore[misc]
     """Numba's passes without those for what kernels do not use."""
 
@@ -95,7 +187,7 @@ class _Compiler(CompilerBase):  # type: ignore[misc]
         every, some = DefaultPassBuilder.define_nopython_pipeline(self.state), PassManager("kernel")
         for each, name in every.passes:
             if each not in _NEEDLESS:
-                some.add_pass(each, name)
+                some.add_pass(_Lowering if each is typed_passes.NativeLowering else each, name)
         some.finalize()
         return [some]
 
@@ -156,21 +248,8 @@ def _get_member(context: Any, builder: Any, table: ArrayTable, pointer: Any, nam
         return read
 
     if isinstance(of, types.Array):
-        array = context.make_array(of)(context, builder)
-        item = context.get_abi_sizeof(context.get_data_type(of.dtype))
-        shape = [word(at + 1 + axis) for axis in range(of.ndim)]
-        strides = [_WORD(item)]
-        for bound in reversed(shape[1:]):
-            strides.insert(0, builder.mul(strides[0], bound))
-        context.populate_array(
-            array,
-            data=builder.bitcast(word(at, _POINTER), array.data.type),
-            shape=cgutils.pack_array(builder, shape, ty=_WORD),
-            strides=cgutils.pack_array(builder, strides, ty=_WORD),
-            itemsize=_WORD(item),
-            meminfo=None,
-        )
-        return array._getvalue()
+        data = word(at, context.get_data_type(of.dtype).as_pointer())
+        return _array(context, builder, of, data, [word(at + 1 + axis) for axis in range(of.ndim)])
     if isinstance(of, ArrayTable):
         return word(at, _POINTER)
     if isinstance(of, types.Float):
