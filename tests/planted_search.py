@@ -339,8 +339,8 @@ SEARCHED = (
     Mutant("a broken bypass is not named", "inputs/constraints.py",
         "for tensor in sorted(asked.bypass & level.keep)]", "for tensor in ()]",
         "test_constraints.py::test_space__holds_exactly_the_mappings_that_satisfy_the_constraints"),
-    Mutant("the smallest utilization is rounded away", "mapspace/space.py",
-        "float(math.floor(self.ideal_cycles / least))", "float(math.ceil(self.ideal_cycles / least))",
+    Mutant("the smallest utilization is rounded away", "inputs/constraints.py",
+        "most = math.floor(ideal_cycles / least)", "most = math.ceil(ideal_cycles / least)",
         "test_constraints.py::test_utilization__is_reached_at_equality "
         "test_constraints.py::test_utilization__that_whole_cycles_do_not_reach_is_told"),
     Mutant("a product may be smaller than constraints ask for", "model/kernel.py",
