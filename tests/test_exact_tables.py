@@ -16,7 +16,7 @@ from accelsim.inputs.errors import NoValidMapping
 from accelsim.inputs.mapping import Loop, Mapping
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
-from accelsim.search.exact import bounds, memo_kernel, orders, solve
+from accelsim.search.exact import bounds, incumbents, memo_kernel, orders, solve
 from accelsim.search.exact.shapes import make_grid
 from accelsim.search.exact.solve import Solver
 from accelsim.search.exact.worth import Known, narrow_energies
@@ -94,6 +94,54 @@ def test_tables__bound_the_orders_of_any_mapping_from_below(group, monkeypatch):
 
             assert outcome.root_bound <= alone.best(*power) * (1 + SAME), seed
             assert same(float(outcome.found.value[0]), alone.best(*power)), seed
+
+
+def test_tables_without_words_that_come_back__give_way_at_once_where_all_roots_look_alike(monkeypatch):
+    monkeypatch.setattr(solve, "FAR_MORE", -1.0)
+    monkeypatch.setattr(solve, "ONCE_AN_ENTRY", 1e3)
+    refine, explore, roots = Solver._refine, Solver._explore, Solver._roots
+    events = []
+
+    def noted_refine(solver, *arguments):
+        events.append("finer")
+        refine(solver, *arguments)
+
+    def noted_explore(solver, *arguments):
+        events.append("search")
+        explore(solver, *arguments)
+
+    def noted_roots(solver, *arguments):
+        found = roots(solver, *arguments)
+        if not events:
+            values = found[1].tolist() or [0.0]
+            alike = len(values) > 1 and max(values) == pytest.approx(min(values), rel=1e-9)
+            events.append("alike" if alike else "apart")
+        return found
+
+    for name, noted in (("_refine", noted_refine), ("_explore", noted_explore), ("_roots", noted_roots)):
+        monkeypatch.setattr(Solver, name, noted)
+    seen = []
+    for seed in range(FIRST, FIRST + 60):
+        case = problem(seed)
+        events.clear()
+        solver = Solver(MapSpace(encode(case[0], case[1])))
+        if solver.once:
+            solver.search(objective=product(1.0, 0.0))
+            seen.append(tuple(events[:2]))
+
+    seen = [each for each in seen if len(each) > 1]  # others have no valid mapping
+    assert set(seen) == {("alike", "finer"), ("apart", "search")}
+
+
+def test_rounds__are_two_where_the_mapping_known_is_near(monkeypatch):
+    monkeypatch.setattr(solve, "SMALL", 0)
+    case = next(case for case in map(problem, range(FIRST, FIRST + 120)) if truth(*case, MOST) is not None)
+    solver = Solver(MapSpace(encode(case[0], case[1])))
+
+    assert solver._rounds(incumbents.BEST, 1000.0, 1019.0) == pytest.approx([1000.0, 1019.0], rel=1e-6)
+    assert solver._rounds(incumbents.BEST, 1000.0, 1021.0) == pytest.approx([1000.0, 1002.0, 1020.0, 1021.0], rel=1e-6)
+    assert solver._rounds(incumbents.BEST, 1000.0, 900.0) == [900.0]
+    assert solver._rounds(incumbents.BEST, 1000.0, math.inf)[-2:] == [1200.0, math.inf]
 
 
 @pytest.mark.parametrize("nodes", [0.05, 0.3])

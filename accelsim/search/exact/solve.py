@@ -75,6 +75,8 @@ from accelsim.search.value_kernel import CYCLES, WORDS
 
 GROWTH = (1e-9, 2e-3, 0.02, 0.2, math.inf)
 """How far beyond the least bound each round looks, relative to it."""
+NEAR = 0.02
+"""How far the best mapping known may be beyond it, so that there is no round between the first one and the last."""
 FIRST_WAVE, PIECES = 8, 8
 """Root shapes of the first wave of a round, which doubles from wave to wave, and pieces of each later wave.
 
@@ -96,7 +98,7 @@ SMALL_TABLES, MUCH = 2048, 0.02
 this share of the energy of the best mapping known."""
 FAR_MORE, ONCE_AN_ENTRY, MOST_ONCE = 10.0, 2.0, 8_000_000
 """If they would count off more than so many times that energy, in the first tables no word of the output comes back;
-after so many nodes for each of their entries, or so many nodes, the others are made."""
+after so many nodes for each of their entries, or so many nodes, the others are made, at once if all roots are alike."""
 NODES_AN_ENTRY, SOONER = 0.05, 0.2
 """After so many nodes for each entry of the finer tables, and for each way to spread a tile in a context that they
 look at, these are made: the search has taken about as long as they take then. They have both corners, which large ones
@@ -258,6 +260,8 @@ class Solver:
         self.most_nodes, self.refined_at = NO_END, 0
         self.settled: Floats
         """Up to which value each root shape was looked through in a search; finer tables look through the others."""
+        self.alike = False
+        """Whether the first tables bound all root shapes alike."""
         self.interrupted = False
 
     def _counted_off(self) -> float:
@@ -475,6 +479,7 @@ class Solver:
             merge(goal, total, seeds if kind == FRONT else revalued(seeds, objective))
         begin, values = self._roots(goal, total)
         least = float(values[0]) if len(values) else math.inf
+        self.alike = len(values) > 1 and float(values[-1]) <= least * (1.0 + SLACK)
         outcome = Outcome(total, least, least, 0, 0, 0, "exhausted", 0.0, 0)
         none_yet = kind == BEST and len(values) and not total.many[0] and limit == math.inf
         tell = self._teller(on_poll, total, outcome)
@@ -636,7 +641,7 @@ class Solver:
         if self.grid.shapes.total <= SMALL or least <= 0:
             return [limit]
         rounds = [least * (1 + growth) for growth in GROWTH]
-        return [up_to for up_to in rounds if up_to < limit] + [limit]
+        return [up_to for up_to in rounds[: 1 if limit <= least * (1 + NEAR) else None] if up_to < limit] + [limit]
 
     @staticmethod
     def _teller(
@@ -725,7 +730,7 @@ class Solver:
         if self.coarse:
             nodes = NODES_AN_ENTRY * 2 * (1.0 if self.bounds.corners else SOONER) * (work + ENTRIES_A_TABLE)
             if self.once:
-                nodes = min(ONCE_AN_ENTRY * entries, MOST_ONCE)
+                nodes = 0 if self.alike else min(ONCE_AN_ENTRY * entries, MOST_ONCE)
             return self.refined_at + int(nodes)
         mixing = self._to_mix(goal)
         if mixing is not None:
