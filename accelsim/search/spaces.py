@@ -120,9 +120,13 @@ def rounded_spaces(space: MapSpace) -> Iterator[MapSpace]:
     if einsum.unpadded is not None:
         return
     bounds = {dim: rounded_bounds(einsum.dims[dim]) for dim in sorted(space.imperfect)}
-    every = itertools.chain(_on_axes(space), padded_einsums(einsum, bounds))
-    distinct = {tuple(padded.dims.values()): padded for padded in every if padded.dims != einsum.dims}
-    for padded in itertools.islice(distinct.values(), MOST_ROUNDINGS):
+    tried = [einsum.dims]
+    for padded in itertools.chain(_on_axes(space), padded_einsums(einsum, bounds)):
+        if padded.dims in tried:
+            continue
+        if len(tried) > MOST_ROUNDINGS:
+            return
+        tried.append(padded.dims)
         with suppress(AccelsimError):  # the constraints leave no factors, or counts would be too large
             yield MapSpace(encode(space.encoded.architecture, padded), space.constraints)
 
