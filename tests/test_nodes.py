@@ -122,6 +122,20 @@ def test_best_mapping__that_is_uneven_is_found(seed):
     assert len(best.mapping.levels) > len(architecture.levels)
 
 
+def test_last_node__keeps_what_must_be_kept_whatever_the_tables_say(monkeypatch):
+    """Tables that let a level bypass it are looser bounds; the search itself leaves such mappings out."""
+    strict = bounds.BoundsMaker._held
+
+    def held(maker, level, contexts, keeps):
+        space = maker.grid.space
+        with monkeypatch.context() as loose:
+            loose.setattr(space, "required", np.zeros_like(space.required))
+            return strict(maker, level, contexts, keeps)
+
+    monkeypatch.setattr(bounds.BoundsMaker, "_held", held)
+    assert sum(check_best(seed, ["energy"]) for seed in range(0, PROBLEMS, 5)) > 0
+
+
 def test_nodes__of_several_tensors_need_not_split_where_loops_stand_outside_all_nodes():
     assert check_best(60131, ["energy"], 1500)
 
