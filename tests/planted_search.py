@@ -554,8 +554,8 @@ SEARCHED = (
     Mutant("loops that spread take words off a network with a limit", "population/extremes.py",
         "elif self.charges.instance >= 0 and self.charges.mac > 0.0:", "elif self.charges.instance >= 0:",
         "test_combined.py::test_census__limits_networks_to_compute_units_that_keep_little"),
-    Mutant("an index from the end of an array begins at its start", "model/compiling.py",
-        "builder.select(negative, builder.add(which, shape[axis]), which)", "which",
+    Mutant("an index from the end of an array is that of its start", "model/compiling.py",
+        "builder.select(negative, builder.add(which, shape[axis]), which)", "builder.select(negative, _WORD(0), which)",
         "test_jit.py::test_kernel__counts_indices_from_either_end_as_python_does"),
 )
 # fmt: on
