@@ -137,6 +137,12 @@ def test_rows__may_have_headings_remarks_tabs_and_sizes_behind_the_usual_ones(re
     assert [scores.macs, mixed.macs, *({"B"} <= each.dims for each in scores.tensors)] == [12 * 240, 240, *[True] * 3]
 
 
+def test_indented__configurations_are_read_as_configparser_does(read):
+    text = CONFIGURATION % (8, 4, "ws", "USER")
+    plain, indented = read(a_cfg=text), read(b_cfg="".join(f"    {line}\n" for line in text.splitlines()))
+    assert (indented.architecture, indented.constraints) == (plain.architecture, plain.constraints)
+
+
 def test_keys_of_other_versions__are_read_or_said(read):
     text = (CONFIGURATION % (8, 4, "ws", "USER")).replace("SramSzkB", "SramSz").replace("chip", '"chip"')
     made = read(old_cfg=text + '[network_presets]\nTopologyCsvLoc: "./net.csv"\n')
@@ -182,6 +188,7 @@ def test_keys_of_other_versions__are_read_or_said(read):
         ("a_csv", HEAD, ":1:1: no layers below the first line"),
         ("a_csv", "", ":1:1: the file is empty"),
         ("a_cfg", "", ":1:1: 'architecture_presets' is missing"),
+        ("a_cfg", "arch =\n{\n  storage = ( );\n};\n", "; libconfig, as of Timeloop's first versions"),
         ("a_cfg", "[general]\na: 1\n[general]\na: 2\n", ":3:1: expected `key: value`, below a `[section]`; each once"),
     ],
 )

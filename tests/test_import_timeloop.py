@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 import time
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from accelsim.importers.foreign import Foreign, read_foreign
 from accelsim.importers.timeloop_replay import (
+    DEAREST,
     FIRST_READS,
     HALO,
     MODELS,
@@ -17,6 +19,7 @@ from accelsim.importers.timeloop_replay import (
     SPARSE,
     UNEXPLAINED,
     compare,
+    evaluate_dearest,
     read_statistics,
 )
 from accelsim.importers.values import FormulaError, work_out
@@ -545,6 +548,11 @@ def test_shape__may_stand_in_a_file_of_its_own(read):
         read(problem)
     with pytest.raises(SpecError, match="no dimensions"):
         read(shape.replace("[M, N, K]", "[]"), problem)
+    assert [str(note).rpartition("/")[2] for note in read(V03, shape).notes[-1:]] == [
+        "1.yaml:2:3: shape: no problem asks for it; name the file that gives its sizes too"
+    ]
+    with pytest.raises(SpecError, match=r"0.yaml:5:35: problem.shape: 'L' is no dimension; there are M, N, K"):
+        read(shape.replace("[[[M]], [[K]]]", "[[[M]], [[L]]]"), problem)
 
 
 def test_mapping__of_fused_einsums_is_refused(read):
@@ -924,12 +932,108 @@ def test_replay__takes_energies_from_the_table_beside_the_statistics_or_says_who
     code, out, _ = run("replay", *files, statistics)
     assert code == 0
     assert "26 of 26 figures are equal" in out
-    alone = tmp_path / statistics.name
+    alone = tmp_path / "stats.txt"
     alone.write_text(statistics.read_text())
     code, out, _ = run("replay", *files, alone, "--json")
     assert code == 0
     assert {row["cause"] for row in json.loads(out)["figures"] if row["what"].endswith("[pJ]")} == {MODELS}
     assert {row["cause"] for row in json.loads(out)["figures"] if not row["what"].endswith("[pJ]")} == {""}
+
+
+def test_drawing__of_a_mapping_is_that_mapping(tmp_path, read):
+    """A permutation is written innermost first, a drawing outermost first."""
+    drawn = """
+Main [ Weights:12 Inputs:17 (17) Outputs:32 (32) ]
+--------------------------------------------------
+| for K in [0:2)
+|   for P in [0:4)
+
+Buffer [ Inputs:5 (5) Outputs:8 (8) ]
+Spad [ Weights:1 Inputs:2 Outputs:2 ]
+-------------------------------------
+|         for P in [0:2)
+|           << Compute >>
+"""
+    across = "| for K in [0:2) (Spatial-X)\n|   for R in [0:3) (Spatial-Y)\nSpad"
+    given = loaded(read(V03, PROBLEM, MAPPING))
+    file = tmp_path / "map.txt"
+    file.write_text(drawn.replace("Spad", across))
+    files = [tmp_path / "0.yaml", tmp_path / "1.yaml", file]
+    assert loaded(read_foreign(files)) == given
+    file.write_text(drawn.replace("Spad", across).replace("K in [0:2) (", "K in [0:3,1) ("))
+    assert read_foreign(files).mapping["imperfect"] == ["K"]
+    for wrong, said in (
+        ("for P in 0..4", ":5:1: expected a level or a loop of a mapping, got '|   for P in 0..4'"),
+        ("for L in [0:4)", ":5:1: factors: 'L' is no dimension"),
+    ):
+        file.write_text(drawn.replace("for P in [0:4)", wrong))
+        with pytest.raises(SpecError, match=re.escape(said)):
+            read_foreign(files)
+    file.write_text("\n")
+    with pytest.raises(SpecError, match=r"map.txt:1:1: no levels of a mapping in it"):
+        read_foreign(files)
+
+
+@needs_files
+def test_drawings__of_timeloop_are_the_mappings_beside_them():
+    files = sorted((SHARED / "timeloop").rglob("timeloop-mapper.map.yaml"))
+    for file in files:
+        machine = file.with_name("parsed-processed-input.yaml")
+        (*_, given, _), (*_, drawn, _) = (
+            loaded(read_foreign([machine, each])) for each in (file, file.with_suffix(".txt"))
+        )
+        for one, other in zip(given.levels, drawn.levels, strict=True):
+            assert (one.temporal, one.keep) == (other.temporal, other.keep)
+            assert ({*one.x}, {*one.y}) == ({*other.x}, {*other.y})
+    assert len(files) == 20
+
+
+def test_summaries__of_energies_and_areas_are_read_as_their_tables(read):
+    """What has arguments is there with its largest energy, which counts in a table too."""
+    areas = "ART: {tables: [{name: system.chip.Buffer, area: 20.5}]}\n"
+    summary = """
+ERT_summary:
+  version: 0.3
+  table_summary:
+  - {name: "system.Main[1..1]", actions: [{name: read, energy: 512.0}, {name: write, energy: 500.5}]}
+  - {name: system.chip.Buffer, actions: [{name: read, average_energy: 2.0, max_energy: 4.0, min_energy: 0.0},
+      {name: write, energy: 5.0}, {name: update, energy: 6.0}, {name: leak, energy: 7.972e-06}]}
+  - {name: "system.chip.PE[0..5].Spad", actions: [{name: read, energy: 0.25}, {name: write, energy: 0.5}]}
+  - {name: "system.chip.PE[0..5].MAC", actions: [{name: mac_random, max_energy: 0.75}]}
+"""
+    given = loaded(read(V03, PROBLEM, ERT.replace("ERT:\n", "ERT:\n  version: 0.3\n"), areas))[0]
+    art = "ART_summary: {table_summary: [{name: system.chip.Buffer, area: 20.5, primitive_estimations: Cacti}]}\n"
+    assert loaded(read(V03, PROBLEM, summary, art.replace(", primitive_estimations: Cacti", "")))[0] == given
+    assert loaded(read(V03, PROBLEM, summary, art))[0] == given
+
+
+def test_classes__that_neither_store_nor_compute_are_passed_over_as_timeloop_does(read):
+    more = "        - {name: Fifo, class: FIFO, attributes: {depth: 5}}\n        - {name: Adder, class: intadder}\n"
+    plain = read(V03, PROBLEM, MAPPING, ERT)
+    with_more = read(V03.replace("        - {name: Spad", f"{more}        - {{name: Spad"), PROBLEM, MAPPING, ERT)
+    assert loaded(with_more) == loaded(plain)
+    said = [str(note).rpartition("/")[2] for note in with_more.notes if "passes over" in str(note)]
+    why = "is of no class that stores or computes; Timeloop passes over such components too"
+    assert said == [f"0.yaml:16:11: Fifo: {why}", f"0.yaml:17:11: Adder: {why}"]
+
+
+def test_accesses__of_older_versions_all_cost_what_the_dearest_action_does(read):
+    """Reads of the scratchpad take 0.25 pJ by the ERT, and fills 0.5 pJ."""
+    architecture, einsum, mapping, _ = loaded(read(V03, PROBLEM, MAPPING, ERT))
+    ours, dearest = evaluate(architecture, einsum, mapping), evaluate_dearest(architecture, einsum, mapping)
+    spad = next(one for one in ours.tensors if (one.level, one.tensor) == ("Spad", "Weights"))
+    text = f"""Cycles: {ours.cycles}
+=== Spad ===
+    Weights:
+        Scalar reads (per-instance)              : {spad.reads}
+        Scalar fills (per-instance)              : {spad.fills}
+        Energy (total)                           : {(spad.reads + spad.fills) * 0.5 * 6} pJ
+"""
+    theirs = read_statistics(text, "x.stats.txt")
+    rows = {row.what: row.cause for row in compare(einsum, mapping, ours, theirs, dearest=dearest)}
+    assert rows["Spad Weights energy [pJ]"] == DEAREST
+    rows = {row.what: row.cause for row in compare(einsum, mapping, ours, theirs)}
+    assert rows["Spad Weights energy [pJ]"] == UNEXPLAINED
 
 
 def test_clusters__are_charged_whole_by_timeloop(read):
@@ -960,7 +1064,7 @@ def test_clusters__are_charged_whole_by_timeloop(read):
     ("command", "said"),
     [
         (["replay", "x.stats.txt"], "x.stats.txt: the inputs are missing; name architecture, problem and mapping too"),
-        (["replay", "arch.yaml", "prob.yaml"], "expected one file that ends in .stats.txt, got 0"),
+        (["replay", "arch.yaml", "prob.yaml"], "expected one file that ends in stats.txt, got 0"),
         (["replay", "x.stats.txt", "prob.yaml"], "prob.yaml: the files hold no architecture and no mapping"),
         (["replay", "x.stats.txt", "pipe.yaml"], "pipe.yaml: is a pipe or a device"),
         (["replay", "empty.stats.txt", "arch.yaml"], "empty.stats.txt: not the statistics of a mapping"),

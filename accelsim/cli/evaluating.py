@@ -201,20 +201,22 @@ def replay_command(arguments: argparse.Namespace) -> int:
         SPARSE,
         UNEXPLAINED,
         compare,
+        evaluate_dearest,
         evaluate_holding,
         read_statistics,
         reused_roles,
     )
 
-    statistics = [name for name in arguments.files if name.endswith(".stats.txt")]
+    statistics = [name for name in arguments.files if name.endswith("stats.txt")]
     if len(statistics) != 1:
-        raise AccelsimError(f"expected one file that ends in .stats.txt, got {len(statistics)}")
+        raise AccelsimError(f"expected one file that ends in stats.txt, got {len(statistics)}")
     theirs = read_statistics(read_utf8(statistics[0]), statistics[0])
     others = [name for name in arguments.files if name not in statistics]
     if not others:
         raise AccelsimError(f"{statistics[0]}: the inputs are missing; name architecture, problem and mapping too")
     foreign = read_foreign(others, "timeloop", read_overrides(arguments))
-    beside = sorted(Path(statistics[0]).parent.glob("*.ERT.yaml"))
+    folder = Path(statistics[0]).parent
+    beside = sorted(folder.glob("*ERT.yaml")) or sorted(folder.glob("*ERT_summary.yaml"))
     if foreign.energies == OWN_MODELS and len(beside) == 1:
         foreign = read_foreign([*others, str(beside[0])], "timeloop", read_overrides(arguments))
     if lacking := foreign.lacks():
@@ -225,7 +227,8 @@ def replay_command(arguments: argparse.Namespace) -> int:
     result = evaluate(architecture, einsum, mapping)
     unknown = SPARSE if sparse else UNEXPLAINED
     models = MODELS if foreign.energies == OWN_MODELS and not sparse else None
-    rows = list(compare(einsum, mapping, result, theirs, unknown, models))
+    dearest = evaluate_dearest(architecture, einsum, mapping)
+    rows = list(compare(einsum, mapping, result, theirs, unknown, models, dearest))
     holding, holds = None, reused_roles(einsum, rows)
     if holds:
         result = evaluate_holding(architecture, einsum, mapping, holds)

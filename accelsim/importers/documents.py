@@ -31,6 +31,9 @@ _WORDS: dict[str, Any] = {
     **dict.fromkeys(("true", "True", "TRUE"), True), **dict.fromkeys(("false", "False", "FALSE"), False),
     **dict.fromkeys(("", "~", "null", "Null", "NULL")), **dict.fromkeys((".inf", ".Inf", ".INF"), float("inf")),
 }  # fmt: skip
+_DRAWN_LEVEL = re.compile(r"(\w[\w.\[\]]*) \[((?: \w+:\d+(?: \(\d+\))?)*) \]")
+_DRAWN_TENSOR = re.compile(r"(\w+):")
+_DRAWN_LOOP = re.compile(r"\| +for (\w+) in \[0:(\d+(?:,\d+)?)\)(?: \(Spatial-([XY])\))?")
 _STANDARD = "tag:yaml.org,2002:"
 _KNOWN_TAGS = {f"{_STANDARD}{tag}" for tag in ("str", "int", "float", "bool", "null", "seq", "map", "merge")}
 
@@ -81,10 +84,11 @@ def parse_sections(text: str, path: str) -> Document:
         parser.read_string(text, path)
     except configparser.Error as error:
         wrong = next(iter(getattr(error, "errors", ())), (getattr(error, "lineno", 1),))
-        raise refuse(Mark(path, wrong[0], 1), "expected `key: value`, below a `[section]`; each once") from None
+        hint = "libconfig, as of Timeloop's first versions, is not read; its YAML is" if "{" in text else ""
+        raise refuse(Mark(path, wrong[0], 1), "expected `key: value`, below a `[section]`; each once", hint) from None
     body, section = Map(Mark(path, 1, 1)), Map(Mark(path, 1, 1))
-    for number, line in enumerate(text.splitlines(), 1):
-        name, key = line.strip()[1:-1], re.split("[:=]", line)[0].strip().lower()
+    for number, line in enumerate(map(str.strip, text.splitlines()), 1):
+        name, key = line[1:-1], re.split("[:=]", line)[0].strip().lower()
         if line.startswith("[") and name in parser:
             section = Map(Mark(path, number, 1), held=parser[name])
             body[name], body.marks[name] = section, section.mark
@@ -112,8 +116,37 @@ def parse_rows(text: str, path: str) -> Document:
     return Document(path, rows)
 
 
-BY_ENDING = {".cfg": parse_sections, ".csv": parse_rows}
-"""How files with these endings are read, which are all SCALE-Sim's; others are YAML."""
+def parse_nest(text: str, path: str) -> Document:
+    """Read a mapping as Timeloop draws it: levels with what they keep, and below each its loops, outermost first.
+
+    It becomes directives as Timeloop's YAML has them, with one for each axis.
+    """
+    found, blocks = Seq(Mark(path, 1, 1)), dict[str, Map]()
+    for number, line in enumerate(map(str.strip, text.splitlines()), 1):
+        if level := _DRAWN_LEVEL.fullmatch(line):
+            held = {"temporal": {}, "X": {"split": _DEEPEST}, "Y": {"split": 0}}
+            blocks = {
+                kind: Map(Mark(path, number, 1), held={"target": level[1], "type": "spatial", "factors": [], **own})
+                for kind, own in held.items()
+            }
+            blocks["temporal"] |= {"type": "temporal", "permutation": []}
+            keeping = {"target": level[1], "type": "dataspace", "keep_only": _DRAWN_TENSOR.findall(level[2])}
+            found += [Map(Mark(path, number, 1), held=keeping), *blocks.values()]
+        elif (loop := _DRAWN_LOOP.fullmatch(line)) and blocks:
+            block = blocks[loop[3] or "temporal"]
+            block["factors"].append(f"{loop[1]}={loop[2]}")
+            block.get("permutation", []).insert(0, loop[1])
+            block.marks["factors"] = Mark(path, number, 1)
+        elif line.strip("-| ") not in ("", "<< Compute >>"):
+            raise refuse(Mark(path, number, 1), f"expected a level or a loop of a mapping, got {quoted(line)}")
+    if not found:
+        raise refuse(found.mark, "no levels of a mapping in it")
+    return Document(path, Map(found.mark, held={"mapping": found}))
+
+
+BY_ENDING = {".cfg": parse_sections, ".csv": parse_rows, "map.txt": parse_nest}
+"""How files with these endings are read; others are YAML."""
+OF_SCALESIM = (".cfg", ".csv")
 
 
 def parse(

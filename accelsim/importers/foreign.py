@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import yaml
 
-from accelsim.importers.documents import BY_ENDING, Document, Map, Seq
+from accelsim.importers.documents import OF_SCALESIM, Document, Map, Seq
 from accelsim.importers.templates import read_document
 from accelsim.inputs.architecture import Architecture, load_architecture
 from accelsim.inputs.errors import AccelsimError, Mark, SpecError
@@ -41,6 +41,7 @@ GRAPHS = ("graph", "2d_mesh", "bus")
 """What Stream's older hardware files have the links between cores under."""
 _TIMELOOP_KEYS = {"problem", "mapper", "mapspace", "architecture_constraints", "mapspace_constraints", "components"}
 _TIMELOOP_KEYS |= {"compound_components", "ERT", "ART", "sparse_optimizations", "variables"}
+_TIMELOOP_KEYS |= {"ERT_summary", "ART_summary"}
 _ZIGZAG_KEYS = {"operational_array", "memories", "operator_type", "operator_types", "loop_dim_size", "spatial_mapping"}
 
 
@@ -159,7 +160,7 @@ def _read(document: Mapping[str, Any]) -> LoopNest:
 def kind_of(document: Document) -> str | None:
     """Tool whose file this is; None where it is one of ours, or nobody's."""
     body = document.body
-    if document.path.endswith(tuple(BY_ENDING)):
+    if document.path.endswith(OF_SCALESIM):
         return "scalesim"
     if isinstance(body, Seq):
         items = [set(item) for item in body if isinstance(item, Map)]
@@ -192,7 +193,7 @@ def _holds(body: Map, key: str, *inside: str) -> bool:
 
 def tool_of(path: str) -> str | None:
     """Tool whose file this is, `template` of one to be worked out first; None of ours and of what is unreadable."""
-    if path.endswith(tuple(BY_ENDING)):
+    if path.endswith(OF_SCALESIM):
         return "scalesim"
     try:
         text = read_utf8(path)

@@ -76,8 +76,9 @@ def read_document(path: str, folders: Mapping[Path, None], variables: Mapping[st
     """
     if path.endswith(MODELS):
         return Document(path, None)
-    if path.endswith(tuple(BY_ENDING)):
-        return BY_ENDING[path[-4:]](read_utf8(path), path)
+    for ending, reader in BY_ENDING.items():
+        if path.endswith(ending):
+            return reader(read_utf8(path), path)
     return _read(path, _Files(folders, []), variables)
 
 

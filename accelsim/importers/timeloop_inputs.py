@@ -48,6 +48,7 @@ _OF_THE_MAPPER = ("constraints", "mapspace_constraints", "mapspace", "extra_mapp
 _UNREAD = {"globals", "version", "dumped_by_timeloop_front_end"}
 _KEYS = {"architecture", "problem", "mapping", "variables", "ERT", "ART", _OF_THE_MACHINE, *_OF_THE_MAPPER, *_UNREAD}
 _KEYS |= {"sparse_optimizations", "shape"}
+_SPELT = {"arch": "architecture", "ERT_summary": "ERT", "ART_summary": "ART"}
 _LEFT_OUT = {
     "mapper": "how Timeloop's mapper searches; accelsim's search is exact, and --objective says what it makes small",
     "components": "compound components of Accelergy are not estimated; energies are those named above",
@@ -121,6 +122,10 @@ def convert(documents: Sequence[Document]) -> Foreign:
 def _shapes(found: dict[str, list[Map | Seq]], notes: list[Note]) -> list[ProblemShape]:
     """Shapes of all problems; of several, with the names of their files where their own are the same."""
     shapes = list[ProblemShape]()
+    asked = {str(body.get("shape")) for body in found.get("problem", ()) if isinstance(body, Map)}
+    for body in found.get("shape", ()):
+        if not isinstance(body, Map) or str(body.get("name")) not in asked:
+            notes.append(Note(body.mark, "shape", "no problem asks for it; name the file that gives its sizes too"))
     for body in found.get("problem", ()):
         if not isinstance(body, Map):
             what = "expected a map of keys, of one Einsum"
@@ -145,7 +150,7 @@ def _by_key(documents: Sequence[Document], notes: list[Note]) -> dict[str, list[
         if not isinstance(body, Map):
             raise AccelsimError(f"{document.path}: not a file of Timeloop: expected a map of keys")
         for key, held in body.items():
-            name = "architecture" if key == "arch" else key.replace("-", "_")
+            name = _SPELT.get(key, key.replace("-", "_"))
             if name in _LEFT_OUT and held:
                 notes.append(Note(body.where(key), key, _LEFT_OUT[name]))
             elif name not in _KEYS:

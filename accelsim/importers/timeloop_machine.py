@@ -60,6 +60,7 @@ _MEANS = {
     "network_fill_latency": "delays of networks are not added to the cycles",
     "network_drain_latency": "delays of networks are not added to the cycles",
     "network": "stores nothing; the energy of its wires is left out",
+    "class": "is of no class that stores or computes; Timeloop passes over such components too",
 }
 """What attributes would mean that have no counterpart; of others it is only said that they have none."""
 
@@ -174,7 +175,11 @@ def read_machine(body: Map, variables: Mapping[str, Value]) -> TimeloopMachine:
     else:
         hint = "Accelergy's flat list has no order of levels; name what it was made of" if "local" in body else ""
         raise refuse(body.mark, "architecture: expected `nodes` (v0.4) or `subtree` (v0.3)", hint)
-    parts = reader.parts
+    parts = [part for part in reader.parts if part.network or part is reader.parts[0] or _is_known(part)]
+    if any(_COMPUTE.search(part.component) for part in parts):
+        notes += [Note(part.table.mark, part.name, _MEANS["class"]) for part in reader.parts if part not in parts]
+    else:
+        parts = reader.parts
     while parts and parts[-1].network:
         parts.pop()
     if len(parts) < 2:
@@ -186,6 +191,12 @@ def read_machine(body: Map, variables: Mapping[str, Value]) -> TimeloopMachine:
         what = f"{last.name}, the innermost component, is a storage"
         raise refuse(last.table.mark, what, "a compute unit stands last, such as one of class intmac")
     return TimeloopMachine(reader.title or "timeloop", parts, notes)
+
+
+def _is_known(part: Part) -> bool:
+    """Whether a part's class says that it stores or computes; Timeloop (`topology.cpp`) passes over all others."""
+    kind = part.component.partition(" ")[0]
+    return any(known.search(kind) for known in (_STORAGE, _COMPUTE, _SMALL))
 
 
 def _is_odd(part: Part) -> bool:
@@ -423,7 +434,7 @@ def read_figures(references: Sequence[tuple[str, Map | Seq]]) -> Figures:
     energies: dict[str, dict[str, float]] = {}
     areas: dict[str, float] = {}
     for kind, body in references:
-        for table in rows(body, "tables") if isinstance(body, Map) else ():
+        for table in (*rows(body, "tables"), *rows(body, "table_summary")) if isinstance(body, Map) else ():
             name = plain(value(table, "name", str))
             if kind == "ART":
                 areas[name] = figure(table, "area")
@@ -431,7 +442,8 @@ def read_figures(references: Sequence[tuple[str, Map | Seq]]) -> Figures:
                 known = energies.setdefault(name, {})
                 key = str(action.get("name"))
                 for name_here in ("read", "write") if key == "access" else (key,):
-                    known[name_here] = max(known.get(name_here, 0.0), figure(action, "energy"))
+                    energy = figure(action, "max_energy" if "max_energy" in action else "energy")
+                    known[name_here] = max(known.get(name_here, 0.0), energy)
     files = dict.fromkeys(Path(body.mark.file).name for _, body in references)
     return Figures(energies, areas, " and ".join(files))
 

@@ -68,8 +68,8 @@ def read_shape(
         elif key not in (*names, "shape", "version", "name", "type") and held and (held != 1 or "pad" in key):
             notes.append(Note(instance.where(key), f"problem.{key} = {held}", _of_no_shape(key, coefficients)))
     for name, projection, output in given:
-        where = problem.where("shape")
-        shape.tensors[name] = [_rank(rank, shape.dims, coefficients, where) for rank in _ranks(projection)]
+        ranks = ((rank, getattr(rank, "mark", problem.where("shape"))) for rank in _ranks(projection))
+        shape.tensors[name] = [_rank(rank, shape.dims, coefficients, where) for rank, where in ranks]
         if output:
             shape.output = name
     if not shape.output:

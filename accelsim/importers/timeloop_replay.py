@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from accelsim.importers.timeloop_comparison import TWO_ITERATIONS, default_counts, whole_tiles
 from accelsim.inputs.architecture import Architecture
+from accelsim.inputs.energy import EnergyTable
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.mapping import LevelMapping, Mapping
 from accelsim.inputs.workload import Einsum, Tensor
@@ -16,7 +17,7 @@ from accelsim.model.evaluate import evaluate
 from accelsim.model.result import Result
 
 HALO, REUSE, FIRST_READS = "halo fetched again", "operand reuse at the compute", "first reads"
-SPARSE, CLUSTERS, MODELS = "sparse", "cluster_size", "energy models"
+SPARSE, CLUSTERS, DEAREST, MODELS = "sparse", "cluster_size", "the dearest action", "energy models"
 UNEXPLAINED = "no known cause"
 CAUSES = {
     TWO_ITERATIONS: "Timeloop visits two iterations of each loop and extrapolates",
@@ -25,6 +26,7 @@ CAUSES = {
     "`holds` of the compute unit says so here",
     FIRST_READS: "Timeloop before v0.4 counts partial sums that come in for the first time as fills",
     CLUSTERS: "Timeloop charges an access of a cluster whole, also where some of its instances are idle",
+    DEAREST: "older versions of Timeloop charge each access of a storage what its dearest action takes",
     SPARSE: "Timeloop leaves out what zeros save; the design is counted dense here",
     MODELS: "accelsim's own models say what an action takes; name Timeloop's ERT (*.ERT.yaml) among the files",
     UNEXPLAINED: "please report it",
@@ -122,9 +124,11 @@ def compare(
     theirs: Statistics,
     unexplained: str = UNEXPLAINED,
     energies: str | None = None,
+    dearest: Result | None = None,
 ) -> Iterator[Difference]:
     """Every figure that both have: counts of one instance, energies [pJ] and cycles.
 
+    `dearest` is our result of the mapping where all accesses of a level cost what the dearest of them does.
     An energy that differs as its counts do has their cause; a total that differs by what these explain has all of
     theirs. What nothing explains has the cause `unexplained`, or `energies` if it is one.
     """
@@ -134,6 +138,7 @@ def compare(
     named = {tensor.name: tensor for tensor in einsum.tensors}
     explained, causes = 0.0, dict[str, None]()
     mine = {(one.level, one.tensor): one for one in ours.tensors}
+    alike = {(one.level, one.tensor): one.energy_pj for one in (dearest or ours).tensors}
     used = {level.level: level.used_instances for level in ours.levels}
     printed = dict.fromkeys((*theirs.accesses, *theirs.energies))
     for key in dict.fromkeys((*mine, *printed)):
@@ -154,8 +159,9 @@ def compare(
             yield Difference(f"{name} {what}s", our, their, cause)
         energy = theirs.energies.get(key, 0.0)
         same = math.isclose(mine[key].energy_pj, energy, rel_tol=_DIGITS, abs_tol=0.01)
-        whole = mine[key].energy_pj * theirs.clustered.get(key, 0) / used[key[0]]
-        found |= {CLUSTERS} if not same and math.isclose(whole, energy, rel_tol=_DIGITS, abs_tol=0.01) else set()
+        others = {CLUSTERS: mine[key].energy_pj * theirs.clustered.get(key, 0) / used[key[0]], DEAREST: alike[key]}
+        near = (why for why, pj in others.items() if math.isclose(pj, energy, rel_tol=_DIGITS, abs_tol=0.01))
+        found |= set() if same else {*near}
         cause = "" if same else ", ".join(sorted(found)) or other
         explained += 0.0 if same else mine[key].energy_pj - energy
         causes |= dict.fromkeys([] if same else sorted(found) or [other])
@@ -171,6 +177,16 @@ def reused_roles(einsum: Einsum, differences: Sequence[Difference]) -> frozenset
     """Roles of which Timeloop's compute units hold the last word."""
     names = {row.what.split()[1] for row in differences if row.cause == REUSE}
     return frozenset(tensor.role for tensor in einsum.tensors if tensor.name in names)
+
+
+def evaluate_dearest(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> Result:
+    """Evaluate a mapping on a machine whose levels charge each access what the dearest of a role's actions takes."""
+    entries = dict(architecture.energy.entries)
+    accesses = [key for key in entries if key[2] in ("read", "write", "update")]
+    for key in accesses:
+        actions = (architecture.energy.entries[other] for other in accesses if other[:2] == key[:2])
+        entries[key] = max(actions, key=lambda entry: entry.energy_pj)
+    return evaluate(replace(architecture, energy=EnergyTable(entries)), einsum, mapping)
 
 
 def evaluate_holding(architecture: Architecture, einsum: Einsum, mapping: Mapping, holds: frozenset[str]) -> Result:
