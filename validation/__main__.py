@@ -7,7 +7,8 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from accelsim.cli import BAD_INPUT, DIFFERS, DONE, add_forms, answer
+from accelsim.cli import BAD_INPUT, DIFFERS, DONE, answer
+from accelsim.cli.arguments import add_forms
 from accelsim.importers.scalesim_comparison import scalesim_study
 from accelsim.importers.timeloop_comparison import timeloop_study
 from accelsim.inputs.errors import AccelsimError

@@ -20,7 +20,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from accelsim.cli import BAD_INPUT, DONE, add_forms, answer
+from accelsim.cli import BAD_INPUT, DONE, answer
+from accelsim.cli.arguments import add_forms
 from accelsim.gpu import PASS_LAYOUTS, PASSES
 from accelsim.gpu.calibration import Errors, Mode, errors_of, mode_of
 from accelsim.gpu.catalogue import BYTES, Gpu, find_gpu, format_of, load_gpu, no_format

@@ -15,7 +15,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from accelsim.cli import BAD_INPUT, DIFFERS, DONE, add_forms, answer
+from accelsim.cli import BAD_INPUT, DIFFERS, DONE, answer
+from accelsim.cli.arguments import add_forms
 from accelsim.inputs.errors import AccelsimError
 from accelsim.results import refuse_directory, to_json
 from accelsim.results.study import Figure, Study, errors_by_quantity, reference_paths, study_json

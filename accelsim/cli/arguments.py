@@ -1,23 +1,491 @@
-"""Arguments of the command line: what each command may be asked, and what of it contradicts itself."""
+"""Arguments of the command line: a table of all commands, how it is read, and what of it contradicts itself.
+
+A block of the table is a command: its name, the module of `accelsim.cli` that has its function, and what it does. Each
+row below is an argument, such as `--seed N whole_number = 0`, and after two blanks what it is for. `[N]` may be left
+out, `N...` are several; `{a,b}` are choices, or a table of `accelsim.gpu`; then follow a function of `accelsim.cli`
+that reads the value, where it is not that of `READERS`, `repeated` or `required`, `= 0` the default, and `as name` the
+attribute, where it has another name. A row without a text names arguments of `SHARED`, or places such as `ARCH`.
+`# title: text` begins a group of arguments; `> text` ends the help.
+"""
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
+from typing import Any
 
-from accelsim import __version__, cli
-from accelsim.cli import JSON, Made, Parser, add, add_forms, add_overrides, add_sizes, gpu_arguments, make_command
+from accelsim import __version__, cli, gpu
 
 PLOTS = (
     *("architecture", "mapping", "energy", "reuse", "time", "front"),
     *("histogram", "density", "within", "stacks", "compare", "network", "formats"),
 )
-SWEEP_PLOTS = ("front", "sensitivity")
 KERNELS = ("attention", "moe", "nccl")
 """Those of `accelsim.gpu.kernel_tables` of which `validate` takes tables."""
-AddCommand = Callable[[str, str, str], argparse.ArgumentParser]
+READERS: dict[str, Callable[[str], Any]] = {
+    **dict.fromkeys(("N", "M", "K", "GB"), cli.positive_int), **dict.fromkeys(("S", "SECONDS"), cli.seconds),
+    "LIST": cli.counts, "X": float, "SIZE": cli.memory, "SHARE": cli.share, "INCHES": cli.inches, "LIMIT": cli.limit,
+    "DIMS": cli.dimensions, "COLUMNS": cli.columns, "FORMAT": cli.number_format, "NAME=VALUE": cli.override,
+}  # fmt: skip
+"""What reads a value, by its name in the usage."""
+SHORT = {
+    **{"--set": "-s", "--layer": "-l", "--constraints": "-c", "--objective": "-O"},
+    **{"--workers": "-j", "--quiet": "-q"},
+}
+"""Short forms of options, the same for all commands that have the option."""
+SHARED = """
+    --json  print JSON instead of the report
+    --csv FILE  write the tables of the report as CSV: the first to FILE, others to FILE_NAME
+    --mig PROFILE  a MIG slice of the GPU, such as 1g.10gb
+    --set NAME=VALUE repeated as overrides  override a parameter of the input files; may be repeated
+    --workers N  threads (default: all cores)
+    --calibration FILE  constants that `accelsim calibrate` fitted, or `shipped` for those that come with accelsim
+        (default: uncalibrated)
+    --stack NAME = ''  software whose kernels are meant, such as vllm, or as the answer names it (default: all that
+        were measured)
+    --no-cache  search anew, and keep nothing (`accelsim cache` says where)
+    --batch N  set the workload's parameter `batch`
+    --sequence N  set the workload's parameter `seq` or, where it decodes with a cache of tokens, `kv`
+    --constraints FILE  what the mappings must look like besides being valid
+    --quiet  print no progress
+    --layer NAME  the layer that is mapped, where the workload has several
+    --l2 {L2_STATES} = rotating  what L2 holds when a kernel starts: what fits of the activations and of six layers'
+        weights in turn (default), nothing, or what fits of the kernel's own operands and results
+    --dtype FORMAT  number format (default: fp16)
+    --uneven  let a level keep its tensors at different loops of the nest, where that is better
+    -o DIR  write mapping.yaml, result.json and figures there
+    --html FILE  write one page to open in a browser and explore (of one layer)
+    --library {LIBRARIES} = cublas11  cuBLAS from 11 on (default), or before it: tensor cores in FP16 for multiples
+        of 8 alone (Volta, Turing)
+    --samples N = 100000  mappings that are drawn at random (default: 100,000)
+    --seed N whole_number = 0  seed of the mappings drawn (default: 0)
+    --seconds S = 10  time for the searches: the best mappings, the front, and those within 5 % of the best
+        (default: 10)
+    --gpu GPU required
+    --precision NAME = fp8  bf16, fp8, fp8_block, int8, int8_wo, int4_wo, nvfp4 or another (default: fp8)
+    --skew X = 0  power by which tokens crowd on few experts (default: 0)
+"""
+COMMANDS = """
+map  mapping  find the best mapping of a layer, or of each layer of a network, and prove that it is
+    ARCH  a machine, or several such as eyeriss,nvdla: a row for each
+    WORKLOAD
+    --set NAME=VALUE repeated as overrides  override a parameter of the input files, or try several values, such as
+        glb=64KiB,128KiB
+    --layer NAME  map this layer only
+    --batch N sizes  set the workload's parameter `batch`; several such as 1,8,64: a row for each
+    --sequence N sizes  set the workload's parameter `seq` or, where it decodes with a cache of tokens, `kv`;
+        several such as 1,8,64: a row for each
+    --constraints FILE  what the mapping must look like besides being valid; several between commas: a row for each;
+        none: nothing
+    --objective WHAT  energy (default), cycles, outer_words, edp, several such as energy,cycles, a product such as
+        'energy^2*cycles', or a weighted sum such as 'energy + 0.5*cycles' (energy in pJ)
+    --limit LIMIT repeated  the most that a mapping of a layer may cost, such as 'cycles <= 1.2e6', 'energy <= 3 uJ'
+        or 'outer_words <= 40000'; may be given several times
+    --top N  list the mappings of the N best values
+    --within SHARE  count and list all mappings within a share of the best, such as 1% or 0.01
+    --uneven
+    --imperfect [DIMS]  let loops leave remainders: over all dimensions, or over some, such as M,K
+    --pad [DIMS]  try larger bounds with better factors: of all dimensions, of some, such as P,Q, or some bounds,
+        such as P=56,Q=60
+    --why  solve again with half, a tenth more and twice of each buffer, bandwidth, column and row: what the optimum
+        depends on (of one layer)
+    --one-mapping  with several sizes, such as --sequence 128,512 or --batch 1,8: the one mapping of each layer that
+        loses least to the own optimum of each size
+    --pareto COLUMNS  find all mappings of one layer that no other one beats in two or three of energy, cycles,
+        outer_words (at the outermost level) and capacity:LEVEL, such as energy,cycles
+    --search {auto,exact,random,exhaustive} = auto  auto (default): exact, or random with --mappings
+    --mappings N  draw N mappings at random, or stop after N
+    --seconds S  stop after S seconds; an exact search then says how near the optimum is (default: 5 for a random
+        search without --mappings, else no limit)
+    --memory SIZE  the tables of an exact search take at most SIZE, such as 500 MiB (default: 2 GiB)
+    --seed N whole_number  seed of the random search (default: 0)
+    --workers -o --json --csv --html
+    --plot FILE picture  draw the rows of several values or machines: FILE.png or FILE.svg
+    --no-cache
+    --quiet  print the headline only, and no progress
+    # on a GPU: ARCH is a GPU: the fastest kernel tiling of each layer
+    --mig --calibration
+    --dtype FORMAT  number format (default: fp16 for operands of 16 bit, and so on)
+    --l2
+    --pass {PASSES} = forward as training_pass  the pass of training (default: forward)
+    --attention {ATTENTION} = full  attention as one kernel in which tokens see all keys (default) or those before
+        them, as decoders do, or as two products
+    --layout {nhwc,nchw,tn,nn,nt,tt} = nhwc  order in memory: nhwc (default), nchw, whose convolutions are turned,
+        or of all products tn, nn, nt, tt, as in names of kernels: weights t (K is contiguous) or n (N is), then
+        inputs n (K) or t (M)
+    --library
+
+fuse  mapping  find which consecutive layers of a network to fuse, and how
+    ARCH WORKLOAD --set --batch --sequence
+    --chain LAYERS  look at these layers only, which follow each other, such as b5_expand,b5_depthwise,b5_project
+    --longest N  fuse chains of at most N layers
+    --objective WHAT  energy (default), cycles, edp or energy^2*cycles
+    --seconds S  look for nothing better after S seconds; the report then says how near the optimum is
+    --workers
+    -o DIR  write fusion.json and a figure there
+    --json --csv --no-cache
+    --quiet  print the table only, and no progress
+
+spread  plotting  count all mappings of a layer, and show how their energy is spread
+    ARCH WORKLOAD --set
+    --layer NAME  look at this layer only, or at several, such as conv1,conv2
+    --constraints --no-cache --samples --seed --seconds --workers --quiet
+    -o DIR  write census.json there
+    --json --csv --html
+
+bound  plotting  show the least energy, cycles or outer words of a layer for every size of a buffer, and its knees
+    ARCH WORKLOAD --set --layer
+    --level NAME  the buffer (default: the outermost that has a size)
+    --objective {energy,cycles,outer_words} = energy  what is made small (default: energy)
+    --constraints --uneven
+    --seconds S  stop after S seconds, with what was found
+    --workers
+    -o FILE picture  draw it there: FILE.png or FILE.svg
+    --json --csv --quiet
+
+eval  evaluating  evaluate one mapping, such as one that `map -o` wrote
+    ARCH WORKLOAD MAPPING --set --layer -o --json --csv
+
+compare  evaluating  show two results, or two mappings, beside each other; differences first
+    NAME... as files  two folders or files that `map -o` or `eval -o` wrote, or ARCH WORKLOAD and two mappings
+    --set --layer --json --csv
+
+explain  evaluating  walk a small loop nest step by step and show which words move, and why
+    ARCH WORKLOAD
+    [MAPPING]  default: the best one that a short search finds
+    --set --layer
+    --tensor NAME  show the tiles of this tensor only
+    --level NAME  show the tiles at this level only
+    --steps N whole_number = 40  steps shown of each tile (default: 40)
+    --json
+
+plot  plotting  draw a mapping, a machine, a search or all valid mappings as a picture for a paper
+    KIND {PLOTS}  what to draw: architecture, mapping, energy, reuse, time, front, histogram, density, within,
+        stacks, compare, network, formats
+    ARCH  compare: or several, such as eyeriss,nvdla
+    [WORKLOAD]  all kinds but `architecture` need one
+    --set
+    --layer NAME  the layer that is drawn, where the workload has several; compare: or several, such as conv1,conv2
+        (default: all)
+    --constraints
+    --mapping FILE  energy, reuse, mapping, time, formats: this mapping instead of the best one
+    --over {cycles,outer_words,utilization}  density: what the energy is drawn over
+    --batch --sequence --no-cache --samples --seed --seconds --workers --quiet
+    --width INCHES = 6.4  width of the picture (default: 6.4; one column of a two-column page: 3.4)
+    -o PATH  FILE.png, FILE.svg, or a folder for both (default: KIND_ARCH_LAYER.png)
+    --json  print what is drawn as JSON, and write no picture without -o
+
+roofline  evaluating  show which layers compute limits and which memory, at best and as mapped
+    ARCH
+    WORKLOAD... as workloads  files, or names that `accelsim list` shows
+    --set --batch --sequence --constraints
+    --objective WHAT  what mappings make small, as for `map` (default: energy)
+    --workers
+    -o FILE picture  draw it there: FILE.png or FILE.svg
+    --json --csv --no-cache --quiet
+    # on a GPU: ARCH is a GPU: its memories, and the fastest kernel of each layer
+    --mig --calibration --dtype --l2
+
+explore  plotting  map networks onto many designs of a machine, and find the best of them
+    SWEEP  a sweep file, or the folder of one, to look at what is there
+    -o DIR  where results are kept, and taken up again (default: NAME_results)
+    --workers N  processes (default: all cores)
+    --scheduler ADDRESS  let a Dask cluster do the work, such as tcp://host:8786
+    --joint  prove the front over designs and mappings together
+    --within SHARE  with --joint: points may miss this share of energy and time (default: 0)
+    --where EXPR  only designs that meet a condition, such as "pe.x >= 8 and cycles < 1e6"
+    --front  only designs that no other one beats
+    --plot KIND {front,sensitivity}  draw front, sensitivity
+    --picture FILE picture  FILE.png or FILE.svg of --plot (default: KIND_NAME.png)
+    --html FILE  write one page to open in a browser and explore
+    --json --csv
+    --quiet  print the summary only, and no progress
+
+verify  evaluating  check a result.json that `map` wrote: its mapping, its numbers and its certificate
+    RESULT  result.json, or the folder that holds it
+    --force  go on although an input file has changed
+    --seconds S  stop each search that derives a bound after S seconds
+    --workers
+
+check  inspecting  read input files and report every mistake in them
+    FILE... as files
+    --set
+
+import  inspecting  turn files of other tools into files of accelsim, and name what is not carried over as it is
+    FILE... as files  one model (.onnx, .pt2 of torch.export.save), or files of one tool
+    --from {timeloop,zigzag,stream,accelforge,scalesim} as tool  the files' tool
+    --set --batch --sequence
+    -o PATH  file for the workload of a model, or folder (default: print)
+    > Timeloop's files (v0.3, v0.4, parsed-processed-input.yaml, mappings, constraints, ERT and ART) are given
+        together, as Timeloop takes them, and so are those of ZigZag, AccelForge, SCALE-Sim. A template reads files
+        of the folders of these files only; --set gives its variables values.
+
+export  evaluating  write a mapping as a file of AccelForge, or with its machine and its layer as files of Timeloop
+    TOOL {timeloop,accelforge}  timeloop: v0.4, and the mapping as in v0.3; accelforge: the mapping alone, for its
+        own ARCH and WORKLOAD
+    FILE... as files  the folder that `map -o` or `eval -o` wrote, or ARCH WORKLOAD MAPPING
+    --layer NAME  the layer that is meant, where there are several
+    -o DIR  write there (default: the folder `timeloop` in the first)
+    --set
+
+replay  evaluating  hold Timeloop's statistics of a mapping against ours, and against our optimum
+    FILE... as files  Timeloop's inputs, as `import` takes them, and one *.stats.txt
+    --seconds S = 20  stop looking for the optimum after S seconds (default: 20)
+    --set --json --csv
+
+cache  inspecting  show where results are kept and how many there are, or remove them
+    --clear  remove all of them
+    --json  print JSON
+
+doctor  inspecting  show versions, extras that are installed, and where results and compiled kernels are kept
+    --json --csv
+
+completion  inspecting  print what lets a shell complete commands and options
+    SHELL {bash,zsh}  such as: accelsim completion bash > ~/.local/share/bash-completion/completions/accelsim
+
+energy  inspecting  show the energy of each action of each component, with its source
+    ARCH --set --json --csv
+
+list  inspecting  name the files that come with accelsim
+    [{arch,gpus,systems,workloads,decoders,mappings,constraints,energy_tables,sweeps}] as kind
+    --json --csv
+
+gpus  gpus  list the GPUs that come with accelsim, or show one with the source of each figure
+    [GPU]  show this one: a name, a device name, or a file
+    --mig --json --csv
+
+calibrate  gpus  fit the eight constants of a GPU's kernel model to measured matrix products
+    MEASURED  CSV with the columns M, N, K, dtype, time_us_median
+    --gpu GPU required  the GPU that was measured
+    --dtype FORMAT  fit the rows of this number format, such as bf16
+    --l2 {L2_STATES} = rotating  what L2 held where the column l2 does not say it (default: rotating)
+    --source TEXT  where the measurements come from, to be kept in the file
+    -o FILE  write the calibration there
+    --json --csv
+
+gpu  gpus  advise on the sizes of a matrix product, or compare a profile with predictions
+
+gpu advise  gpus  show what tiles and waves cost a matrix product, and what rounding its sizes up would bring
+    M N K --gpu --mig --calibration --dtype --l2
+    --layout {LAYOUTS} = tn  order in memory: tn, nn, nt, tt, as in names of kernels: weights t (K is contiguous) or
+        n (N is), then inputs n (K) or t (M)
+    --library
+    --tile ROWSxCOLUMNS = ''  try this tile alone, such as 256x128, with K in one part
+    --sweep {m,n,k}  the dimension that the chart varies (default: n)
+    -o FILE picture  draw throughput over one dimension: FILE.png or FILE.svg
+    --json --csv
+
+gpu operator  gpus  time an operator that memory limits, such as relu or layer_norm, from cold memory
+    OPERATOR GPU
+    --elements N = 1048576  of the input (default: 1048576)
+    --dtype --calibration --mig --json --csv
+
+gpu attention  gpus  time fused attention: of one new token (decode) or of more (prefill), after cached ones
+    GPU
+    --batch N = 1  sequences (default: 1)
+    --tokens N = 1  new tokens of each (default: 1)
+    --cached N whole_number = 0  tokens before them (default: 0)
+    --heads N required  query heads
+    --kv-heads N  key-value heads (default: as many)
+    --head-size N = 128  words of a head (default: 128)
+    --window N  keys that a token sees (default: all)
+    --latent  latent attention, as in DeepSeek: a head of 128 words, a latent vector of 512
+    --dtype FORMAT str = bf16  of queries: bf16 (default), fp16 or fp8
+    --cache-dtype FORMAT str  of keys and values (default: as the queries)
+    --stack --mig --json --csv
+
+gpu moe  gpus  time both products of a mixture of experts on one GPU, with what lies between
+    GPU
+    --tokens N required  of all GPUs together
+    --hidden N required  width of a token
+    --inter N required  width between the products, on this GPU
+    --experts N required  of all GPUs together
+    --top N required  experts of a token
+    --ep N = 1  GPUs that share the experts (default: 1)
+    --skew X = 0  power by which tokens crowd on few experts, such as 1.2 (default: 0, equal shares)
+    --plain  one product before the activation instead of two (gated)
+    --precision --stack --mig --json --csv
+
+gpu product  gpus  time a product in a narrow format, with the pass that quantises its inputs
+    GPU M N K --precision --stack --mig --json --csv
+
+gpu collective  gpus  time an all-reduce, all-gather, reduce-scatter or all-to-all of the GPUs of a node
+    GPU
+    OPERATION  all_reduce, all_gather, reduce_scatter or all_to_all
+    --gpus N = 8  how many (default: 8)
+    --size SIZE required  the whole message, such as 16 MiB
+    --one-shot  an all-reduce of the stack's own kernels, such as those of vLLM, instead of NCCL
+    --stack --mig --json --csv
+
+gpu serve  gpus  time to first token, time per output token, throughput, memory and energy of a decoder on several GPUs
+    MODEL  a decoder: a file, a name that `accelsim list decoders` shows, or Hugging Face's config.json
+    GPU
+    --batch LIST = 1  sequences at once; several, such as 1,2,4, make a sweep (default: 1)
+    --tp LIST = 1  GPUs that share each layer (tensor parallel); several, such as 1,2,4, make a sweep (default: 1)
+    --pp LIST = 1  stages that share the layers (pipeline parallel); several, such as 1,2,4, make a sweep (default:
+        1)
+    --ep LIST = 1  GPUs that share the experts; where they are more than --tp, each --tp of them have sequences of
+        their own; several, such as 1,2,4, make a sweep (default: 1)
+    --prompt N = 2048  tokens of a prompt (default: 2048)
+    --prefix N whole_number = 0  tokens with which all prompts begin, and which the cache holds already (default: 0)
+    --output N = 512 as output_tokens  tokens of an answer (default: 512)
+    --step-tokens N = 8192  prompt tokens that go through at once, at most; a prompt is never split (default: 8192)
+    --precision NAME = bf16  of weights and products: bf16 (default), fp8, nvfp4 or another of `gpu product`
+    --cache-dtype FORMAT str = bf16  of the key-value cache: bf16 (default) or fp8
+    --skew
+    --calibration FILE  constants of products that `accelsim calibrate` fitted (default: those that ship, if they
+        do)
+    -o FILE picture as output  draw the throughput of a sweep over the time per token: FILE.png or FILE.svg
+    --html FILE  write one page to open in a browser and explore, of a sweep
+    --stack --mig --json --csv
+
+gpu train  gpus  time, throughput, memory of states and energy of a training step of a decoder on many GPUs
+    MODEL  a decoder: a file, a name that `accelsim list decoders` shows, or Hugging Face's config.json
+    GPU
+    --batch LIST = 1  sequences of a step, of all copies; several, such as 1,2,4, make a row for each (default: 1)
+    --micro LIST = 1  sequences that go through at once; several, such as 1,2,4, make a row for each (default: 1)
+    --dp LIST = 1  copies of the model (data parallel); several, such as 1,2,4, make a row for each (default: 1)
+    --tp LIST = 1  GPUs that share each layer (tensor parallel); several, such as 1,2,4, make a row for each
+        (default: 1)
+    --pp LIST = 1  stages that share the layers (pipeline parallel); several, such as 1,2,4, make a row for each
+        (default: 1)
+    --ep LIST = 1  GPUs that share the experts; several, such as 1,2,4, make a row for each (default: 1)
+    --sequence N = 4096  tokens of a sequence (default: 4096)
+    --shard WHAT {none,optimizer,gradients,weights} = none  what copies share out: none (default), optimizer states,
+        gradients too, weights too (ZeRO 1 to 3)
+    --recompute  keep the inputs of layers alone, and compute the rest again in the backward pass
+    --no-overlap  sum up gradients after the backward pass instead of meanwhile
+    --network GB = 50  GB/s that each GPU sends to other nodes (default: 50, an InfiniBand NDR link for each)
+    --precision NAME = bf16  of products: bf16 (default), fp8 or another of `gpu product`
+    --skew --calibration --stack --mig --json --csv
+
+gpu compare  gpus  hold a profile of kernels against what is predicted for them
+    PROFILE  CSV of Nsight Systems or Compute, or with M, N, K, time; or trace.json of PyTorch's profiler
+    --gpu
+    --workload WORKLOAD  layers that NVTX ranges name, or that have the sizes of PyTorch's products
+    --set NAME=VALUE repeated as overrides  override a parameter of the workload; may be repeated
+    --batch --sequence --mig --calibration
+    --dtype FORMAT  number format (default: what the profile says, else fp16)
+    --l2 {L2_STATES}  what L2 holds when a kernel starts (default: what the profile says; nothing in Nsight Compute,
+        else rotating)
+    --json --csv
+
+schema  inspecting  write JSON Schemas of the input files, for editors, and of result.json
+    [{architecture,gpu,system,workload,decoder,mapping,constraints,energy_table,sweep,result}] as kind  print the
+        schema of this kind of file
+    -o DIR  write KIND.schema.json there, of all kinds if none is given
+
+arena  evaluating  compare mappings of other mappers with proved optima
+
+arena verify  evaluating  evaluate a submission to the arena, and say how far from the optimum its mappings are
+    SUBMISSION  JSON or YAML with a tool and mappings, such as arena/optima.json
+    --json --csv
+
+validate  evaluating  hold our numbers against other tools' and against measured GPU kernels
+    WHAT {timeloop,scalesim,gemmini,tileflow,gemm,attention,moe,nccl}  timeloop, scalesim: their records; gemmini,
+        tileflow: cycles of RTL; else: times of kernels
+    [PATH...] as paths  files of records instead of the usual ones; timeloop: or folders
+    --every  print every figure, however many there are
+    --best SECONDS  gemmini: our best mapping of each tuned layer too, searched for SECONDS each
+    -o DIR  gemmini, tileflow, gemm: write the report, JSON and plots
+    --json --csv
+    # gemm: measured against predicted times of matrix products on a GPU
+    --gpu GPU  the GPU that was measured (default: what the table says)
+    --mig --calibration
+    --dtype FORMAT  number format of the rows of which the table does not say it by a name that is known
+    --l2 {L2_STATES} = rotating  what L2 held where the column l2 does not say it (default: rotating)
+"""
+_ROW = re.compile(
+    r"""(?P<option>--?[\w-]+)?\ ?
+    (?P<optional>\[)?(?P<value>\w[\w=]*)?(?P<several>\.\.\.)?\]?\ ?(?:\{(?P<choices>[\w,]+)\})?\]?
+    (?:\ (?P<reader>(?!repeated|required|as)\w+))?(?P<repeated>\ repeated)?(?P<required>\ required)?
+    (?:\ =\ (?P<default>\S+))?(?:\ as\ (?P<dest>\w+))?""",
+    re.VERBOSE,
+)
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Make the parser of all commands."""
+    parser = cli.Parser(
+        prog="accelsim",
+        allow_abbrev=False,
+        description="Find and evaluate mappings of deep-learning layers onto accelerators.",
+        epilog="ARCH, WORKLOAD, MAPPING and constraints are files, or names that `accelsim list` shows. "
+        "Exit codes: 0 done, 1 no valid mapping, 2 bad input.",
+    )
+    parser.add_argument("--version", action="version", version=f"accelsim {__version__}")
+    parser.set_defaults(parser=parser)
+    made: dict[str, argparse.ArgumentParser] = {"": parser}
+    below: dict[str, Any] = {}
+    for block in COMMANDS.split("\n\n"):
+        head, *rows = _rows(block)
+        words, module, about = head.split("  ")
+        parent, _, name = words.rpartition(" ")
+        if parent not in below:
+            metavar = "TASK" if parent else "COMMAND"
+            below[parent] = made[parent].add_subparsers(metavar=metavar, required=True, parser_class=cli.Parser)
+        described = about[0].upper() + about[1:] + "."
+        made[words] = command = below[parent].add_parser(name, help=about, description=described, allow_abbrev=False)
+        command.set_defaults(command=f"{words.replace(' ', '_')}_command", module=module, parser=command)
+        group: argparse._ActionsContainer = command
+        for row in rows:
+            if row.startswith("> "):
+                command.epilog = row.removeprefix("> ")
+            elif row.startswith("# "):
+                group = command.add_argument_group(*row.removeprefix("# ").split(": ", 1))
+            else:
+                names = row.split()
+                for each in names if all(name in _SHARED or name.isupper() for name in names) else [row]:
+                    _add(group, _SHARED.get(each, each))
+    return parser
+
+
+def _rows(block: str) -> list[str]:
+    """Rows of a block of a table; one that is too long goes on in the next line, which begins further in."""
+    return [row.strip() for row in block.strip().replace("\n        ", " ").split("\n")]
+
+
+_SHARED = {row.split()[0]: row for row in _rows(SHARED)}
+
+
+def add_forms(made: argparse.ArgumentParser) -> None:
+    """Add the other forms of a report: JSON, and its tables as CSV."""
+    for name in ("--json", "--csv"):
+        _add(made, _SHARED[name])
+
+
+def _add(made: argparse._ActionsContainer, row: str) -> None:
+    """Add an argument as its row says; `-o` is `--output` too, and a picture `--plot`."""
+    said, _, about = row.partition("  ")
+    found = _ROW.fullmatch(said)
+    assert found is not None, row
+    option, value, choices, dest = found["option"], found["value"], found["choices"], found["dest"]
+    more: dict[str, Any] = {"help": about.replace("%", "%%") or None}
+    names = [option or dest or value.lower()]
+    if option in SHORT:
+        names.insert(0, SHORT[option])
+    if option == "-o":
+        names += ([] if dest else ["--output"]) + (["--plot"] if found["reader"] == "picture" else [])
+        made.set_defaults(**({"writes_folder": True} if value == "DIR" else {}))
+    if option and not (value or choices):
+        made.add_argument(*names, action="store_true", **more)
+        return
+    read = getattr(cli, found["reader"], str) if found["reader"] else READERS.get(value, str)
+    more |= {"metavar": value, "type": read, "nargs": "?" if found["optional"] else None}
+    if found["several"]:
+        more["nargs"] = "*" if found["optional"] else "+"
+    if choices:
+        more["choices"] = PLOTS if choices == "PLOTS" else getattr(gpu, choices, None) or tuple(choices.split(","))
+    if found["default"]:
+        more["default"] = read(found["default"].strip("'"))
+    if found["repeated"]:
+        more |= {"action": "append", "default": []}
+    if option:
+        more |= {"dest": dest, "required": bool(found["required"]), "const": "all" if found["optional"] else None}
+    made.add_argument(*names, **more)
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -50,325 +518,11 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parsed
 
 
-_WORKERS = ("--workers N", "threads (default: all cores)", cli.positive_int)
-_QUIET = ("--quiet", "print no progress")
-_HTML = ("--html FILE", "write one page to open in a browser and explore (of one layer)")
-_NO_CACHE = ("--no-cache", "search anew, and keep nothing (`accelsim cache` says where)")
-_LAYER = ("--layer NAME", "the layer that is mapped, where the workload has several")
-_CONSTRAINTS = ("--constraints FILE", "what the mappings must look like besides being valid")
-
-
-def _add_machine(made: Made, *more: str) -> None:
-    for name in ("ARCH", *more):
-        add(made, name)
-    add_overrides(made)
-
-
-def make_parser() -> argparse.ArgumentParser:
-    """Make the parser of all commands."""
-    parser = Parser(
-        prog="accelsim",
-        allow_abbrev=False,
-        description="Find and evaluate mappings of deep-learning layers onto accelerators.",
-        epilog="ARCH, WORKLOAD, MAPPING and constraints are files, or names that `accelsim list` shows. "
-        "Exit codes: 0 done, 1 no valid mapping, 2 bad input.",
-    )
-    parser.add_argument("--version", action="version", version=f"accelsim {__version__}")
-    parser.set_defaults(parser=parser)
-    commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=Parser)
-
-    def command(name: str, module: str, about: str) -> argparse.ArgumentParser:
-        """Add a command, which is a function of a module of `accelsim.cli`."""
-        return make_command(commands, name, name, module, about)
-
-    about = "find the best mapping of a layer, or of each layer of a network, and prove that it is"
-    _add_map(command("map", "mapping", about))
-    _add_fuse(command("fuse", "mapping", "find which consecutive layers of a network to fuse, and how"))
-    _add_spread(command("spread", "plotting", "count all mappings of a layer, and show how their energy is spread"))
-
-    about = "show the least energy, cycles or outer words of a layer for every size of a buffer, and its knees"
-    made = command("bound", "plotting", about)
-    _add_machine(made, "WORKLOAD")
-    add(made, *_LAYER)
-    add(made, "--level NAME", "the buffer (default: the outermost that has a size)")
-    about = "what is made small (default: energy)"
-    add(made, "--objective", about, choices=("energy", "cycles", "outer_words"), default="energy")
-    add(made, *_CONSTRAINTS)
-    add(made, "--uneven", "let a level keep its tensors at different loops of the nest, where that is better")
-    add(made, "--seconds S", "stop after S seconds, with what was found", cli.seconds)
-    add(made, *_WORKERS)
-    add(made, "-o FILE", "draw it there: FILE.png or FILE.svg", cli.picture)
-    add_forms(made)
-    add(made, *_QUIET)
-
-    made = command("eval", "evaluating", "evaluate one mapping, such as one that `map -o` wrote")
-    _add_machine(made, "WORKLOAD", "MAPPING")
-    add(made, *_LAYER)
-    add(made, "-o DIR", "write mapping.yaml, result.json and figures there")
-    add_forms(made)
-
-    made = command("compare", "evaluating", "show two results, or two mappings, beside each other; differences first")
-    about = "two folders or files that `map -o` or `eval -o` wrote, or ARCH WORKLOAD and two mappings"
-    add(made, "files", about, nargs="+", metavar="NAME")
-    add_overrides(made)
-    add(made, *_LAYER)
-    add_forms(made)
-
-    made = command("explain", "evaluating", "walk a small loop nest step by step and show which words move, and why")
-    _add_machine(made, "WORKLOAD")
-    add(made, "MAPPING", "default: the best one that a short search finds", nargs="?")
-    add(made, *_LAYER)
-    add(made, "--tensor NAME", "show the tiles of this tensor only")
-    add(made, "--level NAME", "show the tiles at this level only")
-    add(made, "--steps N", "steps shown of each tile (default: 40)", cli.whole_number, default=40)
-    add(made, *JSON)
-
-    about = "draw a mapping, a machine, a search or all valid mappings as a picture for a paper"
-    _add_plot(command("plot", "plotting", about))
-    about = "show which layers compute limits and which memory, at best and as mapped"
-    _add_roofline(command("roofline", "evaluating", about))
-    about = "map networks onto many designs of a machine, and find the best of them"
-    _add_explore(command("explore", "plotting", about))
-    _add_files(command)
-    gpu_arguments.add_commands(command)
-
-    made = command("schema", "inspecting", "write JSON Schemas of the input files, for editors, and of result.json")
-    files = ("architecture", "gpu", "system", "workload", "decoder", "mapping", "constraints", "energy_table", "sweep")
-    add(made, "kind", "print the schema of this kind of file", nargs="?", choices=(*files, "result"))
-    add(made, "-o DIR", "write KIND.schema.json there, of all kinds if none is given")
-    made = command("arena", "evaluating", "compare mappings of other mappers with proved optima")
-    tasks = made.add_subparsers(metavar="TASK", required=True, parser_class=type(made))
-    about = "evaluate a submission to the arena, and say how far from the optimum its mappings are"
-    made = make_command(tasks, "verify", "arena_verify", "evaluating", about)
-    add(made, "SUBMISSION", "JSON or YAML with a tool and mappings, such as arena/optima.json")
-    add_forms(made)
-    about = "hold our numbers against other tools' and against measured GPU kernels"
-    _add_validate(command("validate", "evaluating", about))
-    return parser
-
-
-def _add_map(made: argparse.ArgumentParser) -> None:
-    add(made, "ARCH", "a machine, or several such as eyeriss,nvdla: a row for each")
-    add(made, "WORKLOAD")
-    add_overrides(made, "override a parameter of the input files, or try several values, such as glb=64KiB,128KiB")
-    add(made, "--layer NAME", "map this layer only")
-    add_sizes(made, cli.sizes, "; several such as 1,8,64: a row for each")
-    about = "what the mapping must look like besides being valid; several between commas: a row for each; none: nothing"
-    add(made, "--constraints FILE", about)
-    about = "energy (default), cycles, outer_words, edp, several such as energy,cycles, a product such as "
-    about += "'energy^2*cycles', or a weighted sum such "
-    add(made, "--objective WHAT", about + "as 'energy + 0.5*cycles' (energy in pJ)")
-    about = "the most that a mapping of a layer may cost, such as 'cycles <= 1.2e6', 'energy <= 3 uJ' or 'outer_words "
-    add(made, "--limit LIMIT", about + "<= 40000'; may be given several times", cli.limit, action="append")
-    add(made, "--top N", "list the mappings of the N best values", cli.positive_int)
-    add(
-        made,
-        "--within SHARE",
-        "count and list all mappings within a share of the best, such as 1%% or 0.01",
-        cli.share,
-    )
-    add(made, "--uneven", "let a level keep its tensors at different loops of the nest, where that is better")
-    about = "let loops leave remainders: over all dimensions, or over some, such as M,K"
-    add(made, "--imperfect DIMS", about, cli.dimensions, nargs="?", const="all")
-    about = "try larger bounds with better factors: of all dimensions, of some, such as P,Q, or some bounds, such as "
-    add(made, "--pad DIMS", about + "P=56,Q=60", cli.dimensions, nargs="?", const="all")
-    about = "solve again with half, a tenth more and twice of each buffer, bandwidth, column and row: what the optimum "
-    add(made, "--why", about + "depends on (of one layer)")
-    about = "with several sizes, such as --sequence 128,512 or --batch 1,8: the one mapping of each layer that loses "
-    add(made, "--one-mapping", about + "least to the own optimum of each size")
-    about = "find all mappings of one layer that no other one beats in two or three of energy, cycles, outer_words "
-    add(
-        made,
-        "--pareto COLUMNS",
-        about + "(at the outermost level) and capacity:LEVEL, such as energy,cycles",
-        cli.columns,
-    )
-    methods = ("auto", "exact", "random", "exhaustive")
-    add(made, "--search", "auto (default): exact, or random with --mappings", choices=methods, default="auto")
-    add(made, "--mappings N", "draw N mappings at random, or stop after N", cli.positive_int)
-    about = "stop after S seconds; an exact search then says how near the optimum is (default: 5 for a random search "
-    add(made, "--seconds S", about + "without --mappings, else no limit)", cli.seconds)
-    about = "the tables of an exact search take at most SIZE, such as 500 MiB (default: 2 GiB)"
-    add(made, "--memory SIZE", about, cli.memory)
-    add(made, "--seed N", "seed of the random search (default: 0)", cli.whole_number)
-    add(made, *_WORKERS)
-    gpu_arguments.add_map_options(made)
-    add(made, "-o DIR", "write mapping.yaml, result.json and figures there")
-    add_forms(made)
-    add(made, *_HTML)
-    add(made, "--plot FILE", "draw the rows of several values or machines: FILE.png or FILE.svg", cli.picture)
-    add(made, *_NO_CACHE)
-    add(made, "--quiet", "print the headline only, and no progress")
-
-
-def _add_roofline(made: argparse.ArgumentParser) -> None:
-    add(made, "ARCH")
-    add(made, "workloads", "files, or names that `accelsim list` shows", metavar="WORKLOAD", nargs="+")
-    add_overrides(made)
-    add_sizes(made)
-    add(made, *_CONSTRAINTS)
-    add(made, "--objective WHAT", "what mappings make small, as for `map` (default: energy)")
-    add(made, *_WORKERS)
-    group = made.add_argument_group("on a GPU", "ARCH is a GPU: its memories, and the fastest kernel of each layer")
-    gpu_arguments.add_prediction(group)
-    add(made, "-o FILE", "draw it there: FILE.png or FILE.svg", cli.picture)
-    add_forms(made)
-    add(made, *_NO_CACHE)
-    add(made, *_QUIET)
-
-
-def _add_fuse(made: argparse.ArgumentParser) -> None:
-    _add_machine(made, "WORKLOAD")
-    add_sizes(made)
-    about = "look at these layers only, which follow each other, such as b5_expand,b5_depthwise,b5_project"
-    add(made, "--chain LAYERS", about)
-    add(made, "--longest N", "fuse chains of at most N layers", cli.positive_int)
-    add(made, "--objective WHAT", "energy (default), cycles, edp or energy^2*cycles")
-    about = "look for nothing better after S seconds; the report then says how near the optimum is"
-    add(made, "--seconds S", about, cli.seconds)
-    add(made, *_WORKERS)
-    add(made, "-o DIR", "write fusion.json and a figure there")
-    add_forms(made)
-    add(made, *_NO_CACHE)
-    add(made, "--quiet", "print the table only, and no progress")
-
-
-def _add_explore(made: argparse.ArgumentParser) -> None:
-    add(made, "SWEEP", "a sweep file, or the folder of one, to look at what is there")
-    add(made, "-o DIR", "where results are kept, and taken up again (default: NAME_results)")
-    add(made, "--workers N", "processes (default: all cores)", cli.positive_int)
-    add(made, "--scheduler ADDRESS", "let a Dask cluster do the work, such as tcp://host:8786")
-    add(made, "--joint", "prove the front over designs and mappings together")
-    add(made, "--within SHARE", "with --joint: points may miss this share of energy and time (default: 0)", cli.share)
-    add(made, "--where EXPR", 'only designs that meet a condition, such as "pe.x >= 8 and cycles < 1e6"')
-    add(made, "--front", "only designs that no other one beats")
-    add(made, "--plot KIND", f"draw {', '.join(SWEEP_PLOTS)}", choices=SWEEP_PLOTS)
-    add(made, "--picture FILE", "FILE.png or FILE.svg of --plot (default: KIND_NAME.png)", cli.picture)
-    add(made, "--html FILE", "write one page to open in a browser and explore")
-    add_forms(made)
-    add(made, "--quiet", "print the summary only, and no progress")
-
-
-def _add_plot(made: argparse.ArgumentParser) -> None:
-    add(made, "KIND", f"what to draw: {', '.join(PLOTS)}", choices=PLOTS)
-    add(made, "ARCH", "compare: or several, such as eyeriss,nvdla")
-    add(made, "WORKLOAD", "all kinds but `architecture` need one", nargs="?")
-    add_overrides(made)
-    about = "the layer that is drawn, where the workload has several; compare: or several, such as conv1,conv2 "
-    add(made, "--layer NAME", about + "(default: all)")
-    add(made, *_CONSTRAINTS)
-    add(made, "--mapping FILE", "energy, reuse, mapping, time, formats: this mapping instead of the best one")
-    over = ("cycles", "outer_words", "utilization")
-    add(made, "--over", "density: what the energy is drawn over", choices=over)
-    add_sizes(made)
-    add(made, *_NO_CACHE)
-    _add_census(made)
-    about = "width of the picture (default: 6.4; one column of a two-column page: 3.4)"
-    add(made, "--width INCHES", about, cli.inches, default=6.4)
-    add(made, "-o PATH", "FILE.png, FILE.svg, or a folder for both (default: KIND_ARCH_LAYER.png)")
-    add(made, "--json", "print what is drawn as JSON, and write no picture without -o")
-
-
-def _add_spread(made: argparse.ArgumentParser) -> None:
-    _add_machine(made, "WORKLOAD")
-    add(made, "--layer NAME", "look at this layer only, or at several, such as conv1,conv2")
-    add(made, *_CONSTRAINTS)
-    add(made, *_NO_CACHE)
-    _add_census(made)
-    add(made, "-o DIR", "write census.json there")
-    add_forms(made)
-    add(made, *_HTML)
-
-
-def _add_census(made: argparse.ArgumentParser) -> None:
-    add(made, "--samples N", "mappings that are drawn at random (default: 100,000)", cli.positive_int, default=100_000)
-    add(made, "--seed N", "seed of the mappings drawn (default: 0)", cli.whole_number, default=0)
-    about = "time for the searches: the best mappings, the front, and those within 5 %% of the best (default: 10)"
-    add(made, "--seconds S", about, cli.seconds, default=10.0)
-    add(made, *_WORKERS)
-    add(made, *_QUIET)
-
-
-def _add_files(command: AddCommand) -> None:
-    """Add the commands about results and files."""
-    about = "check a result.json that `map` wrote: its mapping, its numbers and its certificate"
-    made = command("verify", "evaluating", about)
-    add(made, "RESULT", "result.json, or the folder that holds it")
-    add(made, "--force", "go on although an input file has changed")
-    add(made, "--seconds S", "stop each search that derives a bound after S seconds", cli.seconds)
-    add(made, *_WORKERS)
-
-    made = command("check", "inspecting", "read input files and report every mistake in them")
-    add(made, "files", nargs="+", metavar="FILE")
-    add_overrides(made)
-
-    about = "turn files of other tools into files of accelsim, and name what is not carried over as it is"
-    made = command("import", "inspecting", about)
-    made.epilog = (
-        "Timeloop's files (v0.3, v0.4, parsed-processed-input.yaml, mappings, constraints, ERT and ART) are given "
-        "together, as Timeloop takes them, and so are those of ZigZag, AccelForge, SCALE-Sim. A template reads files "
-        "of the folders of these files only; --set gives its variables values."
-    )
-    about = "one model (.onnx, .pt2 of torch.export.save), or files of one tool"
-    add(made, "files", about, nargs="+", metavar="FILE")
-    tools = ("timeloop", "zigzag", "stream", "accelforge", "scalesim")
-    add(made, "--from", "the files' tool", dest="tool", choices=tools)
-    add_overrides(made)
-    add_sizes(made)
-    add(made, "-o PATH", "file for the workload of a model, or folder (default: print)")
-
-    about = "write a mapping as a file of AccelForge, or with its machine and its layer as files of Timeloop"
-    made = command("export", "evaluating", about)
-    about = "timeloop: v0.4, and the mapping as in v0.3; accelforge: the mapping alone, for its own ARCH and WORKLOAD"
-    add(made, "TOOL", about, choices=("timeloop", "accelforge"))
-    about = "the folder that `map -o` or `eval -o` wrote, or ARCH WORKLOAD MAPPING"
-    add(made, "files", about, nargs="+", metavar="FILE")
-    add(made, "--layer NAME", "the layer that is meant, where there are several")
-    add(made, "-o DIR", "write there (default: the folder `timeloop` in the first)")
-    add_overrides(made)
-
-    about = "hold Timeloop's statistics of a mapping against ours, and against our optimum"
-    made = command("replay", "evaluating", about)
-    add(made, "files", "Timeloop's inputs, as `import` takes them, and one *.stats.txt", nargs="+", metavar="FILE")
-    add(made, "--seconds S", "stop looking for the optimum after S seconds (default: 20)", cli.seconds, default=20.0)
-    add_overrides(made)
-    add_forms(made)
-
-    made = command("cache", "inspecting", "show where results are kept and how many there are, or remove them")
-    add(made, "--clear", "remove all of them")
-    add(made, "--json", "print JSON")
-
-    about = "show versions, extras that are installed, and where results and compiled kernels are kept"
-    add_forms(command("doctor", "inspecting", about))
-
-    made = command("completion", "inspecting", "print what lets a shell complete commands and options")
-    about = "such as: accelsim completion bash > ~/.local/share/bash-completion/completions/accelsim"
-    add(made, "SHELL", about, choices=("bash", "zsh"))
-
-    made = command("energy", "inspecting", "show the energy of each action of each component, with its source")
-    _add_machine(made)
-    add_forms(made)
-
-    made = command("list", "inspecting", "name the files that come with accelsim")
-    kinds = ("arch", "gpus", "systems", "workloads", "decoders", "mappings", "constraints", "energy_tables", "sweeps")
-    add(made, "kind", nargs="?", choices=kinds)
-    add_forms(made)
-
-
-def _add_validate(made: argparse.ArgumentParser) -> None:
-    about = "timeloop, scalesim: their records; gemmini, tileflow: cycles of RTL; else: times of kernels"
-    choices = ("timeloop", "scalesim", "gemmini", "tileflow", "gemm", *KERNELS)
-    add(made, "WHAT", about, choices=choices)
-    add(made, "paths", "files of records instead of the usual ones; timeloop: or folders", nargs="*", metavar="PATH")
-    add(made, "--every", "print every figure, however many there are")
-    about = "gemmini: our best mapping of each tuned layer too, searched for SECONDS each"
-    add(made, "--best SECONDS", about, cli.seconds)
-    add(made, "-o DIR", "gemmini, tileflow, gemm: write the report, JSON and plots")
-    add_forms(made)
-    group = made.add_argument_group("gemm", "measured against predicted times of matrix products on a GPU")
-    add(group, "--gpu GPU", "the GPU that was measured (default: what the table says)")
-    about = "number format of the rows of which the table does not say it by a name that is known"
-    gpu_arguments.add_prediction(group, about, gpu_arguments.L2_OF_TABLE)
+def refuse_gpu_options(arguments: argparse.Namespace) -> None:
+    """Raise AccelsimError where an option is given that means nothing on a machine that is no GPU."""
+    why = f"{arguments.arch} is no GPU; `accelsim gpus` shows those that ship"
+    names = ("mig", "calibration", "dtype", "l2", "training_pass", "attention", "layout", "library")
+    cli.refuse(arguments, why, *names)
 
 
 def _check_map(parsed: argparse.Namespace) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from accelsim import cli
-from accelsim.cli.gpu_arguments import refuse_gpu_options
+from accelsim.cli.arguments import KERNELS, refuse_gpu_options
 from accelsim.cli.inputs import (
     Inputs,
     find_files,
@@ -495,7 +495,6 @@ def _answer_rtl(
 
 def validate_command(arguments: argparse.Namespace) -> int:
     """Compare records; 1 if a figure is further off than it may be for no known reason, or there is none."""
-    from accelsim.cli.arguments import KERNELS
     from accelsim.cli.gpus import validate_gemm_command, validate_kernels_command
     from accelsim.importers.gemmini import best_of_layers, validate_gemmini
     from accelsim.importers.scalesim_comparison import scalesim_study

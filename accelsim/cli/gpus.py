@@ -235,7 +235,8 @@ def gpu_attention_command(arguments: argparse.Namespace) -> int:
         refuse(arguments, "not for latent attention; leave it out", "kv_heads", "window", "head_size")
         shapes = latent_shapes(**sizes, absorbed=decode, cache_bytes=cache)
     else:
-        sizes |= taken(arguments, "head_size", "window") | {"kv_heads": arguments.kv_heads or arguments.heads}
+        sizes |= {"kv_heads": arguments.kv_heads or arguments.heads, "window": arguments.window or 0}
+        sizes |= taken(arguments, "head_size")
         shapes = attention_shapes(**sizes, query_bytes=query, cache_bytes=cache)
     times = time_attention(gpu, shapes, latent=arguments.latent, stack=arguments.stack)
     what = f"{'latent ' if arguments.latent else ''}attention, {'decode' if decode else 'prefill'}"

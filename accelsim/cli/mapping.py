@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from accelsim import cli
-from accelsim.cli.gpu_arguments import refuse_gpu_options
+from accelsim.cli.arguments import refuse_gpu_options
 from accelsim.cli.inputs import (
     NAMED,
     SIZES,
