@@ -399,7 +399,7 @@ class JointRun(SweepRun):
         done = sum(record.status != "running" for record in self.records)
         self.tell(done, len(self.records), [tuple(each) for each in self.found.values.tolist()])
 
-    def result(self, stop: str) -> Explored:
+    def result(self, stop: str, joint: Joint | None = None) -> Explored:
         """All designs that are finished, and the front."""
         for record in self.records:  # points of a design may be beaten after it was looked at
             if record.status == "mapped" and record.design.number not in self.found.designs:
@@ -410,4 +410,4 @@ class JointRun(SweepRun):
         joint = Joint(
             tuple(self.found.points), self.sweep.within, len(self.records), unproved, self.searches, self.alone
         )
-        return self.explored(stop, 0.0, joint)
+        return super().result(stop, joint)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from importlib.util import find_spec
@@ -62,6 +62,14 @@ def design_at(sweep: Sweep, number: int) -> Design:
         rest, at = divmod(rest, len(parameter.values))
         values.append(parameter.values[at])
     return Design(number, tuple(reversed(values)))
+
+
+def design_of(sweep: Sweep, places: Iterable[int]) -> Design:
+    """Design of the places of its values, one for each parameter."""
+    number = 0
+    for parameter, place in zip(sweep.parameters, places, strict=True):
+        number = number * len(parameter.values) + place
+    return design_at(sweep, number)
 
 
 class Machines:
@@ -296,12 +304,9 @@ def random_designs(sweep: Sweep, allowed: Callable[[Design], bool]) -> list[Desi
         return list(itertools.islice(filter(allowed, (design_at(sweep, number) for number in order)), requested))
     found: dict[int, Design] = {}
     for _ in range(1000 * requested):
-        digits = [int(rng.integers(len(parameter.values))) for parameter in sweep.parameters]
-        number = 0
-        for digit, parameter in zip(digits, sweep.parameters, strict=True):
-            number = number * len(parameter.values) + digit
-        if number not in found and allowed(design := design_at(sweep, number)):
-            found[number] = design
+        design = design_of(sweep, [int(rng.integers(len(parameter.values))) for parameter in sweep.parameters])
+        if design.number not in found and allowed(design):
+            found[design.number] = design
             if len(found) == requested:
                 break
     return list(found.values())
@@ -326,12 +331,10 @@ class Optuna:
         self.study = optuna.create_study(directions=["minimize"] * len(sweep.objectives), sampler=sampler)
         self._space: dict[str, Any] = {}
         for parameter in sweep.parameters:
-            many = len(parameter.values)
-            ordered = parameter.kind != "text"
+            places, kinds = range(len(parameter.values)), optuna.distributions
+            of_texts = parameter.kind == "text"
             self._space[parameter.name] = (
-                optuna.distributions.IntDistribution(0, many - 1)
-                if ordered
-                else optuna.distributions.CategoricalDistribution(list(range(many)))
+                kinds.CategoricalDistribution(list(places)) if of_texts else kinds.IntDistribution(0, places[-1])
             )
         self._rng = np.random.default_rng(sweep.seed)
         self._known: dict[int, Values] = {}
@@ -351,18 +354,15 @@ class Optuna:
                     {p.name: int(self._rng.integers(len(p.values))) for p in self.sweep.parameters}
                 )
             trial = self.study.ask(self._space)
-            number = 0
-            for parameter in self.sweep.parameters:
-                number = number * len(parameter.values) + int(trial.params[parameter.name])
-            design = design_at(self.sweep, number)
-            if number in self._known:
-                self._tell(trial, self._known[number])
-            elif number in self._trials:
-                self._trials[number].append(trial)
+            design = design_of(self.sweep, [int(trial.params[p.name]) for p in self.sweep.parameters])
+            if design.number in self._known:
+                self._tell(trial, self._known[design.number])
+            elif design.number in self._trials:
+                self._trials[design.number].append(trial)
             elif not self.allowed(design):
                 self._tell(trial, None)
             else:
-                self._trials[number] = [trial]
+                self._trials[design.number] = [trial]
                 wave.append(design)
                 fruitless = 0
         return wave

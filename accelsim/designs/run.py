@@ -6,7 +6,7 @@ import math
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from os import PathLike
@@ -122,9 +122,8 @@ class _DesignsRun(SweepRun):
         self.closed = 0
         self.fronts: list[list[Point]] = [[]]
         self.queue: deque[Item] = deque()
-        self.awaited: dict[str, list[Record]] = {}
+        self.awaited: dict[str, list[tuple[Iterator[list[Item]], set[str]]]] = {}  # who waits, and for what else
         self.done = 0
-        self.overhead = 0.0
 
     def strategy(self) -> Listed | Optuna:
         """Make the strategy that the sweep names."""
@@ -159,7 +158,7 @@ class _DesignsRun(SweepRun):
                 self.waves += [wave] if wave else []
                 self.records += wave
                 for record in wave:
-                    self._start(record)
+                    self._go_on(self._look_at(record))
                 self._close_waves(strategy)
             while self.queue and pool.busy < pool.room:
                 items = [self.queue.popleft() for _ in range(min(pool.size, len(self.queue)))]
@@ -180,18 +179,43 @@ class _DesignsRun(SweepRun):
             return self.closed >= len(self.waves) + 1 - strategy.lag
         return len(self.queue) < pool.room * pool.size
 
-    def _start(self, record: Record) -> None:
+    def _look_at(self, record: Record) -> Iterator[list[Item]]:
+        """Look at a design; yields work that must be finished before it goes on."""
         status, reason = self.prepare(record, self.made.pop(record.design.number, None))
         if status:
             self._end(record, status, reason)
             return
-        machine, load = record.needs
-        if self.sweep.prune and self._beaten(record, self._quick(machine, load)):
-            return
-        if self.tables_bound:
-            record.stage = "bound"
-            self._request(record, self.items(machine, machine.hash, BOUND, load.different))
-        self._advance(record)
+        (machine, load), rows = record.needs, self.store.rows
+        if self.sweep.prune:
+            quick = self._quick(machine, load)
+            if self._beaten(record, quick):
+                return
+            if self.tables_bound:
+                items = self.items(machine, machine.hash, BOUND, load.different)
+                yield items
+                found = [rows[item.key] for item in items]
+                if self._beaten(record, [_tighter(row, bound) for row, bound in zip(found, quick, strict=True)]):
+                    return
+        alike = machine.search_hash == machine.hash
+        items = self.items(machine, machine.search_hash, MAP if alike else MAP_FREE, load.different)
+        yield items
+        record.searches = [item.key for item in items]
+        record.keys = list(record.searches)
+        if not alike:
+            yield self._evaluations(record)
+        self._judge(record)
+
+    def _go_on(self, steps: Iterator[list[Item]]) -> None:
+        """Go on with a design until it waits for work, each piece of which is asked for once."""
+        for items in steps:
+            pending = {item.key for item in items if not self.is_finished(item)}
+            for item in items:
+                if item.key in pending:
+                    if item.key not in self.awaited:
+                        self.queue.append(item)
+                    self.awaited.setdefault(item.key, []).append((steps, pending))
+            if pending:
+                return
 
     def _quick(self, machine: Machine, load: Load) -> list[Bound]:
         """Compulsory traffic and compute bound of each different layer; of one that the model refuses none is known."""
@@ -214,41 +238,6 @@ class _DesignsRun(SweepRun):
         said = ", ".join(f"{name} {value:.6g}" for name, value in zip(self.sweep.objectives, by, strict=True))
         self._end(record, "pruned", f"a finished design has {said}")
         return True
-
-    def _request(self, record: Record, items: Sequence[Item]) -> None:
-        """Ask for work that is not finished; each piece is asked for once."""
-        for item in items:
-            if self.is_finished(item):
-                continue
-            record.pending.add(item.key)
-            if item.key not in self.awaited:
-                self.awaited[item.key] = []
-                self.queue.append(item)
-            self.awaited[item.key].append(record)
-
-    def _advance(self, record: Record) -> None:
-        """Go on with a design whose work is finished, until more is needed."""
-        (machine, load), rows = record.needs, self.store.rows
-        while not record.pending:
-            if record.stage == "bound":
-                found = [rows[item.key] for item in self.items(machine, machine.hash, BOUND, load.different)]
-                quick = self._quick(machine, load)
-                if self._beaten(record, [_tighter(row, bound) for row, bound in zip(found, quick, strict=True)]):
-                    return
-                record.stage = ""
-            elif record.stage == "":
-                record.stage = "map"
-                what = MAP if machine.search_hash == machine.hash else MAP_FREE
-                items = self.items(machine, machine.search_hash, what, load.different)
-                record.searches = [item.key for item in items]
-                self._request(record, items)
-            elif record.stage == "map":
-                record.stage, record.keys = "cost", list(record.searches)
-                if machine.search_hash != machine.hash:
-                    self._request(record, self._evaluations(record))
-            else:
-                self._judge(record)
-                return
 
     def _evaluations(self, record: Record) -> list[Item]:
         """Evaluate mappings that were found without bandwidths."""
@@ -282,10 +271,10 @@ class _DesignsRun(SweepRun):
     def _take(self, rows: Sequence[WorkRow]) -> None:
         """Keep results, and go on with the designs that waited for them."""
         for row in self.keep(rows):
-            for record in self.awaited.pop(row["key"], []):
-                record.pending.discard(row["key"])
-                if not record.pending:
-                    self._advance(record)
+            for steps, pending in self.awaited.pop(row["key"], []):
+                pending.discard(row["key"])
+                if not pending:
+                    self._go_on(steps)
 
     def _close_waves(self, strategy: Listed | Optuna) -> None:
         """Tell the strategy of waves that are finished, in their order."""
@@ -298,10 +287,6 @@ class _DesignsRun(SweepRun):
             points = dict(enumerate([*self.fronts[-1], *(value for value in values if value is not None)]))
             self.fronts.append([points[number] for number in sorted(front(points))])
             self.closed += 1
-
-    def result(self, stop: str) -> Explored:
-        """All designs that are finished, in the order of their numbers."""
-        return self.explored(stop, self.overhead, None)
 
 
 def _spread(load: Load, of_different: Sequence[Bound]) -> list[Bound]:

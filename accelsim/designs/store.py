@@ -295,8 +295,6 @@ class Record:
     # what no mapping of each layer falls below, as far as it was looked at
     bounds: list[Bound] = field(default_factory=list)
     totals: DesignTotals | None = None
-    pending: set[str] = field(default_factory=set)
-    stage: str = ""
 
     @property
     def needs(self) -> tuple[Machine, Load]:
@@ -415,6 +413,7 @@ class SweepRun:
         self.records: list[Record] = []
         self.known = len(self.store.rows)
         self.pruned = self.fresh = 0
+        self.overhead = 0.0
         self.started = self.flushed = time.monotonic()
 
     def designs(self) -> list[Design]:
@@ -483,8 +482,8 @@ class SweepRun:
             )
         )  # fmt: skip
 
-    def explored(self, stop: str, overhead: float, joint: Joint | None) -> Explored:
+    def result(self, stop: str, joint: Joint | None = None) -> Explored:
         """All designs that are finished, in the order of their numbers."""
         ended = sorted((r for r in self.records if r.status != "running"), key=lambda r: r.design.number)
         spent = time.monotonic() - self.started
-        return Explored(self.sweep, self.store, ended, stop, spent, overhead, self.fresh, self.known, joint)
+        return Explored(self.sweep, self.store, ended, stop, spent, self.overhead, self.fresh, self.known, joint)
