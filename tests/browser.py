@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import base64
 import json
 import os
@@ -10,6 +11,7 @@ import shutil
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
@@ -22,8 +24,73 @@ def find_browser() -> str | None:
     return os.environ.get("ACCELSIM_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
 
 
+class Browser:
+    """A process that pages share, each in a context of its own: without what another one has stored."""
+
+    def __init__(self) -> None:
+        self._number = 0
+        self._profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+        command_out, self._out = os.pipe()
+        self._in, answer_in = os.pipe()
+        options = "--headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run --hide-scrollbars"
+        self.process = subprocess.Popen(
+            ["bash", "-c", f'exec "$0" "$@" 3<&{command_out} 4>&{answer_in}', find_browser() or "chromium",
+             *options.split(), f"--user-data-dir={self._profile.name}", "--remote-debugging-pipe", "about:blank"],
+            pass_fds=(command_out, answer_in), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        os.close(command_out)
+        os.close(answer_in)
+        self._buffer = b""
+
+    def close(self) -> None:
+        """End the browser."""
+        self.process.terminate()
+        self.process.wait(SECONDS)
+        os.close(self._in)
+        os.close(self._out)
+        self._profile.cleanup()
+
+    def send(
+        self, method: str, session: str = "", keep: Callable[[dict[str, Any]], None] | None = None, **parameters: Any
+    ) -> dict[str, Any]:
+        """Call a method of the protocol and wait for its result; `keep` is given the events of the session before."""
+        self._number += 1
+        message = {"id": self._number, "method": method, "params": parameters}
+        if session:
+            message["sessionId"] = session
+        os.write(self._out, json.dumps(message).encode() + b"\0")
+        while True:
+            answer = self._next()
+            if answer.get("id") == self._number:
+                if "error" in answer:
+                    raise RuntimeError(f"{method}: {answer['error']['message']}")
+                return answer["result"]
+            if keep is not None and answer.get("sessionId") == session:
+                keep(answer)
+
+    def _next(self) -> dict[str, Any]:
+        while b"\0" not in self._buffer:
+            ready, _, _ = select.select([self._in], [], [], SECONDS)
+            part = os.read(self._in, 1 << 20) if ready else b""
+            if not part:
+                raise RuntimeError("the browser has ended, or says nothing")
+            self._buffer += part
+        message, _, self._buffer = self._buffer.partition(b"\0")
+        return json.loads(message)
+
+
+_open: list[Browser] = []
+"""The browser of this process, once a page has been asked for; another one after it that does not answer."""
+
+
+@atexit.register
+def _end() -> None:
+    while _open:
+        _open.pop().close()
+
+
 class Page:
-    """One page in a browser of its own; what goes wrong in it is kept in `errors`."""
+    """One page; what goes wrong in it is kept in `errors`."""
 
     def __init__(
         self,
@@ -36,28 +103,18 @@ class Page:
         touch: bool = False,
     ):
         self.errors: list[str] = []
-        self._number = 0
-        self._profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
-        command_out, self._out = os.pipe()
-        self._in, answer_in = os.pipe()
-        options = "--headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run --hide-scrollbars"
-        self._process = subprocess.Popen(
-            ["bash", "-c", f'exec "$0" "$@" 3<&{command_out} 4>&{answer_in}', find_browser() or "chromium",
-             *options.split(), f"--user-data-dir={self._profile.name}", "--remote-debugging-pipe", "about:blank"],
-            pass_fds=(command_out, answer_in), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
-        os.close(command_out)
-        os.close(answer_in)
-        self._session, self._buffer = "", b""
+        if not _open:
+            _open.append(Browser())
+        self._browser, self._session = _open[0], ""
         try:
+            self._context = self.send("Target.createBrowserContext")["browserContextId"]
             self._open(file.as_uri() + link, width, height, dark, touch)
         except BaseException:
-            self.close()
+            _end()
             raise
 
     def _open(self, address: str, width: int, height: int, dark: bool, touch: bool) -> None:
-        targets = self.send("Target.getTargets")["targetInfos"]
-        target = next(found["targetId"] for found in targets if found["type"] == "page")
+        target = self.send("Target.createTarget", url="about:blank", browserContextId=self._context)["targetId"]
         self._session = self.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.send(f"{domain}.enable")
@@ -72,40 +129,12 @@ class Page:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """End the browser."""
-        self._process.terminate()
-        self._process.wait(SECONDS)
-        os.close(self._in)
-        os.close(self._out)
-        self._profile.cleanup()
+        self._session = ""
+        self.send("Target.disposeBrowserContext", browserContextId=self._context)
 
     def send(self, method: str, **parameters: Any) -> dict[str, Any]:
         """Call a method of the protocol and wait for its result."""
-        self._number += 1
-        message = {"id": self._number, "method": method, "params": parameters}
-        if self._session:
-            message["sessionId"] = self._session
-        os.write(self._out, json.dumps(message).encode() + b"\0")
-        while True:
-            answer = self._next()
-            if answer.get("id") == self._number:
-                if "error" in answer:
-                    raise RuntimeError(f"{method}: {answer['error']['message']}")
-                return answer["result"]
-            self._keep(answer)
-
-    def _next(self) -> dict[str, Any]:
-        while b"\0" not in self._buffer:
-            ready, _, _ = select.select([self._in], [], [], SECONDS)
-            part = os.read(self._in, 1 << 20) if ready else b""
-            if not part:
-                raise RuntimeError("the browser has ended, or says nothing")
-            self._buffer += part
-        message, _, self._buffer = self._buffer.partition(b"\0")
-        return json.loads(message)
+        return self._browser.send(method, self._session, self._keep, **parameters)
 
     def _keep(self, event: dict[str, Any]) -> None:
         """Keep what an event says of errors and of anything fetched over the network."""

@@ -25,7 +25,7 @@ from accelsim.population.extremes import FEW_STATES, largest_value
 from accelsim.population.result import Census, Near, Range
 from accelsim.population.sampling import CYCLES, ENERGY, WORDS, Sampler, UniformSample
 from accelsim.results.cache import MapOptions, ResultCache, map_with_cache
-from accelsim.search.descent import FIRST_WALKS, Descent
+from accelsim.search.descent import FIRST_WALKS, Descent, first_steps
 from accelsim.search.exact.bounds import keep_bounds
 from accelsim.search.exact.cost_tables import least_outer_words, needed_words
 from accelsim.search.exact.front import map_front
@@ -238,11 +238,12 @@ def _by_keep(
 
 def _walk(space: MapSpace, known: SeenMappings, cores: int) -> None:
     """Add what walks find of least and of most energy, cycles and outer words."""
+    steps = first_steps(space)
     for column in QUANTITIES:
         least = terms_of(Objective.parse(column))
         most = np.where(np.arange(least.shape[1]) == PLAIN, 0.0, np.concatenate([least[:, :1], -least[:, 1:]], axis=1))
         for terms in (least, most):
-            found = Descent(space, terms, workers=cores).go(FIRST_WALKS)
+            found = Descent(space, terms, workers=cores, steps=steps).go(FIRST_WALKS)
             if found is not None:
                 known.add(evaluate_encoded(space.encoded, decode_mapping(space.encoded, found.mapping, 0)))
 

@@ -136,6 +136,12 @@ class Descent:
             self.best, self._tie = Incumbent(value, tuple(walk.column[BEST].tolist()), mapping), tie
 
 
+def first_steps(space: MapSpace) -> int:
+    """Steps of each of the first walks, which together look at no more mappings than there are."""
+    size = space.quick_size
+    return SHORT if size is None else min(SHORT, size // FIRST_WALKS)
+
+
 def choices_of(space: MapSpace, terms: Floats, held_level: int = 0) -> Choices:
     """Write a map space as `walk` reads it.
 

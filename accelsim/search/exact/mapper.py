@@ -21,7 +21,7 @@ from accelsim.model.encode import Batch, Encoded, Floats, decode_mapping, encode
 from accelsim.model.evaluate import evaluate, evaluate_encoded
 from accelsim.model.machine_code import is_kept
 from accelsim.model.result import Result
-from accelsim.search.descent import FIRST_WALKS, SHORT, Descent
+from accelsim.search.descent import FIRST_WALKS, Descent, first_steps
 from accelsim.search.descent_kernel import walk
 from accelsim.search.exact.branch_kernel import explore, root_bounds
 from accelsim.search.exact.cost_tables import least_cycles, needed_words
@@ -305,10 +305,9 @@ def best_of(spaces: Spaces, aim: Aim, solver: Solver | None = None) -> Solved:
 
 
 def _descent(space: MapSpace, aim: Aim) -> Descent:
-    """Walks of a search; the first ones together look at no more mappings than there are."""
-    size = space.quick_size
-    steps = SHORT if size is None else min(SHORT, size // FIRST_WALKS)
-    return Descent(space, terms_of(aim.objective), most=aim.most, workers=aim.workers, steps=steps)
+    """Walks of a search."""
+    terms = terms_of(aim.objective)
+    return Descent(space, terms, most=aim.most, workers=aim.workers, steps=first_steps(space))
 
 
 def _walk(descent: Descent, aim: Aim, solved: Solved, deadline: float | None) -> None:
