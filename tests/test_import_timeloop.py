@@ -180,6 +180,28 @@ def test_v04__short_forms_of_constraints_become_factors(read, given, asked):
     assert [str(each) for each in (*block.factors, *block.products)] == asked
 
 
+@pytest.mark.parametrize("beside", [True, False])
+def test_parallel__branches_bypass_what_others_keep_wherever_it_is_asked_for(read, beside):
+    """Two storages of one branch stand in a row, and either may keep what the branch keeps."""
+    storage = "!Component {name: %s, class: regfile, attributes: {depth: 16, datawidth: 8}%s}"
+    asked = {"Spad": "Weights", "Sums": "Outputs"}
+    held = {name: f", constraints: {{dataspace: {{keep: [{role}]}}}}" for name, role in asked.items()}
+    of = {name: storage % (name, held.get(name, "") if beside else "") for name in ("Spad", "Late", "Sums")}
+    machine = f"""
+architecture:
+  nodes:
+  - !Component {{name: Main, class: DRAM}}
+  - !Parallel
+    nodes: [{of["Spad"]}, !Hierarchical {{nodes: [{of["Late"]}, {of["Sums"]}]}}]
+  - !Component {{name: MAC, class: intmac}}
+"""
+    targets = [f"{{target: {name}, type: dataspace, keep: [{role}]}}" for name, role in asked.items()]
+    files = [] if beside else [f"constraints: {{targets: [{', '.join(targets)}]}}\n"]
+    foreign = read(machine, PROBLEM, *files)
+    bypassed = {level.name: level.bypass for level in loaded(foreign)[0].levels}
+    assert bypassed == {"Main": set(), "Spad": {"Outputs"}, "Late": {"Weights"}, "Sums": {"Weights"}}
+
+
 def test_v04__tensors_that_a_network_does_not_share_are_neither_multicast_nor_reduced(read):
     text = V04.replace("{factors: [R=1, P=1], permutation: [K, R, P], split: 3}", "{no_reuse: [Inputs, Outputs]}")
     foreign = read(text.replace("temporal: {", "temporal: {no_reuse: [Inputs], "), PROBLEM)

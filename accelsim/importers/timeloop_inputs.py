@@ -102,7 +102,8 @@ def convert(documents: Sequence[Document]) -> Foreign:
     kept, mapping = dict[str, tuple[list[str], list[str]]](), None
     for shape in shapes or [ProblemShape()]:
         upon = _Upon(machine, shape, said)
-        own, asked = upon.own(found.get(_OF_THE_MACHINE, ())), upon.all(found, _OF_THE_MAPPER)
+        asked = upon.all(found, _OF_THE_MAPPER)
+        own = upon.own(found.get(_OF_THE_MACHINE, ()), asked)
         nest = upon.all(found, ("mapping",))
         for one in (*own, *asked, *nest):
             upon.share(one)
@@ -224,11 +225,12 @@ class _Upon:
         self.homes = machine.homes()
         self.networks = {part.name for part in machine.parts if part.network}
 
-    def own(self, given: Iterable[Map | Seq]) -> list[_Directive]:
-        """Directives of the machine: beside its parts, and in files of their own."""
+    def own(self, given: Iterable[Map | Seq], asked: Iterable[_Directive]) -> list[_Directive]:
+        """Directives of the machine: beside its parts, in files of their own, and what `!Parallel` makes of all."""
         beside = ((part, table) for owner in self.machine.parts for part, table in owner.constraints)
         own = [self.directive(table, part) for part, table in beside if self.known(table)]
-        return self.of_siblings([*own, *(one for each in given for one in self.directives(each))])
+        own += [one for each in given for one in self.directives(each)]
+        return [*own, *self.of_siblings([*own, *asked])]
 
     def all(self, found: dict[str, list[Map | Seq]], keys: Iterable[str]) -> list[_Directive]:
         """Directives that stand under some keys."""
@@ -314,12 +316,11 @@ class _Upon:
         return words
 
     def of_siblings(self, given: list[_Directive]) -> list[_Directive]:
-        """Add that what one of the components below `!Parallel` keeps is bypassed by the others."""
-        keeping = self.keeping(given)
-        found = list(given)
+        """What a branch below `!Parallel` keeps is bypassed by the components of the others."""
+        keeping, found = self.keeping(given), []
         for part in self.machine.parts[:-1]:
             own = keeping.get(part.name, ([], []))[0]
-            others = [keeping[other.name][0] for other in part.siblings if other is not part and other.name in keeping]
+            others = [keeping[other.name][0] for other in part.siblings if other.name in keeping]
             made = {"bypass": [name for kept in others for name in kept if name not in own]}
             found.append(_Directive(Map(part.table.mark, held=made), "bypass", part, {}, [], None))
         return found

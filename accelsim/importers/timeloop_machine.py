@@ -78,7 +78,7 @@ class Part:
     aliases: tuple[str, ...] = ()
     constraints: list[tuple[Part, Map]] = field(default_factory=list)
     siblings: list[Part] = field(default_factory=list)
-    """Components beside this one below `!Parallel`."""
+    """Components in other branches below `!Parallel`."""
     unshared: set[str] = field(default_factory=set)
     """Roles that the network below it neither multicasts nor reduces."""
 
@@ -262,7 +262,7 @@ class _NodeReader:
             local.append(Map(node.mark, held=made))
         self.tree(Map(body.mark, held={"local": local}), (), {})
 
-    def nodes(self, nodes: Seq, inherited: dict[str, Value], parallel: list[Part] | None = None) -> None:
+    def nodes(self, nodes: Seq, inherited: dict[str, Value]) -> None:
         """Nodes of v0.4; a container's mesh and attributes hold for all nodes after it."""
         for node in tables(nodes):
             kind = node.tag.lstrip("!").removeprefix("Array")  # of CiMLoop
@@ -270,8 +270,14 @@ class _NodeReader:
             if kind == "Nothing" or not self.value(node.get("enabled", True), inherited):
                 continue
             if kind in ("Parallel", "Hierarchical", "Pipelined"):
-                below: list[Part] | None = [] if kind == "Parallel" else parallel
-                self.nodes(value(node, "nodes", Seq, Seq(node.mark)), inherited, below)
+                first = len(self.parts)
+                for branch in tables(value(node, "nodes", Seq, Seq(node.mark))):
+                    before = len(self.parts)
+                    self.nodes(Seq(branch.mark, held=[branch]), inherited)
+                    for one in self.parts[before:] if kind == "Parallel" else ():
+                        one.siblings += self.parts[first:before]
+                        for other in self.parts[first:before]:
+                            other.siblings.append(one)
                 continue
             if kind not in ("Container", "Component", ""):
                 raise refuse(node.mark, f"!{kind} is no node of an architecture")
@@ -289,9 +295,6 @@ class _NodeReader:
             network = self.parts[-1] if fanout != (1, 1) else None
             if component:
                 self.add(node, name, attributes, self.mesh, network=_is_empty(attributes))
-                if parallel is not None:
-                    self.parts[-1].siblings = parallel
-                    parallel.append(self.parts[-1])
             elif not wires:
                 self.title = self.title or name
                 inherited |= {key: value for key, value in attributes.items() if key not in ("meshX", "meshY")}
