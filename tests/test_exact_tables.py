@@ -89,7 +89,7 @@ def test_tables__bound_the_orders_of_any_mapping_from_below(group, monkeypatch):
 
         for power in ((1.0, 0.0), *{0: [(1.0, 1.0)], 1: [(0.0, 1.0)]}.get(seed % 6, [])):
             outcome = Solver(MapSpace(encode(case[0], case[1]), constraints), cycles=power[1] > 0).search(
-                objective=product(*power)
+                objective=product(*power), limit=alone.best(*power) * (1 + SAME)
             )
 
             assert outcome.root_bound <= alone.best(*power) * (1 + SAME), seed

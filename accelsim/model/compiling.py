@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, reduce
-from typing import Any
+from typing import Any, ClassVar
 
 import llvmlite.binding as llvm
 import numba
@@ -169,6 +169,31 @@ class _Lower(Lower):  # type: ignore[misc]
         return of, builder.gep(_part(builder, array, places["data"]), [at]), shape[len(kinds) :]
 
 
+class _Typing:
+    """Numba's rules of types, remembering what they said: it asks them anew for each operation, in several rounds."""
+
+    _known: ClassVar[dict[Any, Any]] = {}
+
+    def __init__(self, context: Any) -> None:
+        self._context = context
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._context, name)
+
+    def resolve_function_type(self, function: Any, arguments: Sequence[Any], named: dict[str, Any]) -> Any:
+        """Signature of a function for types of its arguments; None where it takes no such ones."""
+        asked = function, tuple(arguments), tuple(sorted(named.items()))
+        if asked not in self._known:
+            self._known[asked] = self._context.resolve_function_type(function, arguments, named)
+        return self._known[asked]
+
+    def resolve_getattr(self, of: Any, name: str) -> Any:
+        """Type of an attribute; None where there is none."""
+        if (of, name) not in self._known:
+            self._known[of, name] = self._context.resolve_getattr(of, name)
+        return self._known[of, name]
+
+
 @register_pass(mutates_CFG=True, analysis_only=False)
 class _Lowering(typed_passes.NativeLowering):  # type: ignore[misc]
     """The pass that makes LLVM's code."""
@@ -184,6 +209,7 @@ class _Compiler(CompilerBase):  # type: ignore[misc]
         """Give the passes in order, and a library for what they make."""
         self.state.library = _Library(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
         self.state.library.enable_object_caching()
+        self.state.typingctx = _Typing(self.state.typingctx)
         every, some = DefaultPassBuilder.define_nopython_pipeline(self.state), PassManager("kernel")
         for each, name in every.passes:
             if each not in _NEEDLESS:
