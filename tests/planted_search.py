@@ -495,7 +495,7 @@ SEARCHED = (
         "test_fills.py::test_tables__bound_what_all_else_waits_for_from_below"),
     Mutant("levels that overlap wait for their first tile", "search/exact/mixed.py",
         "waited = (waits.once[..., 3] > 0.0)", "waited = (waits.once[..., 3] >= 0.0)",
-        "test_fills.py::test_tables__bound_what_all_else_waits_for_from_below"),
+        "test_fills.py::test_bounds__take_no_wait_for_a_first_tile_whose_level_overlaps"),
     Mutant("fast mappings use more compute units than they need", "search/exact/shapes.py",
         "used = _computing(grid) / max(most_cycles, least)", "used = 1.1 * _computing(grid) / max(most_cycles, least)",
         "test_fills.py::test_tables__bound_what_all_else_waits_for_from_below"),

@@ -18,7 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accelsim import load_architecture, load_mapping, load_workload
-from accelsim.inputs.architecture import OVERLAPS, Axis
+from accelsim.inputs.architecture import OVERLAPS, Architecture, Axis, Compute, Level
+from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.errors import SpecError
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.mapspace.space import MapSpace
@@ -34,9 +35,9 @@ from accelsim.search.exact.solve import Solver
 from accelsim.search.mapper import map_einsum
 from tests.brute import product, truth
 from tests.problems import MOST, problem
-from tests.strategies import cases, ragged_case, with_overlaps
+from tests.strategies import cases, energy_table, ragged_case, with_overlaps
 from tests.test_compression import AT_ONCE, EVERY, GEMM, compressed, two_levels
-from tests.test_exact_tables import check_fastest
+from tests.test_exact_tables import check_fastest, pinned
 from tests.test_systolic import check_problems, check_remainders, with_array
 
 CASES = int(os.environ.get("ACCELSIM_FILL_CASES", "1000"))
@@ -203,6 +204,32 @@ def test_tables__bound_what_all_else_waits_for_from_below(group, monkeypatch):
         case = overlap_problem(seed)
         looked += case is not None and check_fastest(case, seed)
     assert looked > PROBLEMS // 8
+
+
+def test_bounds__take_no_wait_for_a_first_tile_whose_level_overlaps():
+    """Inputs and sums pass DRAM's port once, while all computes; only tiles of B, further in, are waited for."""
+    table = energy_table(["DRAM", "A", "B"], lambda: 1.0)
+    dram, outer = Level("DRAM", "DRAM", bandwidth=Fraction(1, 2)), Level("A", "SRAM", size_words=64)
+    machine = Architecture(
+        "three_levels", (dram, outer, Level("B", "SRAM", size_words=16, overlap="none")), Compute(), table
+    )
+    einsum = replace(GEMM, dims={"M": 4, "N": 2, "K": 5})
+    mapping = Mapping(
+        (
+            LevelMapping("DRAM", (Loop("N", 2),), keep=EVERY),
+            LevelMapping("A", (Loop("K", 5), Loop("M", 4)), keep=EVERY - {"Weights"}),
+            LevelMapping("B", keep=EVERY - {"Outputs"}),
+        )
+    )
+    rules = pinned((machine, einsum, Constraints()), mapping)
+    fastest = truth(machine, einsum, rules, MOST).best(0.0, 1.0)
+
+    outcome = Solver(MapSpace(encode(machine, einsum), rules), cycles=True).search(
+        objective=product(0.0, 1.0), limit=fastest
+    )
+
+    assert outcome.root_bound <= fastest * (1 + 1e-9)
+    assert float(outcome.found.value[0]) == fastest
 
 
 @pytest.mark.parametrize("group", range(4))
