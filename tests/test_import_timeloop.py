@@ -1098,12 +1098,21 @@ def test_clusters__are_charged_whole_by_timeloop(read):
         (["eval", "arch.yaml", "prob.yaml", "pipe.yaml"], "pipe.yaml:1:1: is a pipe or a device"),
         (["export", "timeloop", "pipe.yaml"], "pipe.yaml: is a pipe or a device"),
         (["export", "timeloop", "sparse.yaml"], "sparse.yaml: is larger than 64 MiB"),
+        (["check", "x.stats.txt"], "x.stats.txt:1:1: statistics of Timeloop are no input; `accelsim replay` takes"),
+        (["map", "arch.yaml", "net.m"], "net.m:1:1: files of MAESTRO are not read; write the layers as a workload"),
+        (["validate", "timeloop", "x.stats.txt"], "beside it; `accelsim replay` takes Timeloop's stats.txt and inputs"),
         (["import", "tabs.yaml"], "tabs.yaml:2:1: not valid YAML: a tab stands where a line is indented"),
     ],
 )
 def test_careless_files__are_refused_in_words(run, tmp_path, monkeypatch, command, said):
     monkeypatch.chdir(tmp_path)
-    texts = {"arch.yaml": V03, "prob.yaml": PROBLEM, "x.stats.txt": "Cycles: 8\n", "empty.stats.txt": "\n"}
+    texts = {
+        "arch.yaml": V03,
+        "prob.yaml": PROBLEM,
+        "x.stats.txt": "Cycles: 8\n",
+        "empty.stats.txt": "\n",
+        "net.m": "Network A {\n}\n",
+    }
     texts |= {"zigzag.yaml": "memories: {}\n", "tabs.yaml": "architecture:\n\tnodes: []\n"}
     for name, text in texts.items():
         Path(name).write_text(text)

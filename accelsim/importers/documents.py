@@ -144,9 +144,28 @@ def parse_nest(text: str, path: str) -> Document:
     return Document(path, Map(found.mark, held={"mapping": found}))
 
 
-BY_ENDING = {".cfg": parse_sections, ".csv": parse_rows, "map.txt": parse_nest}
-"""How files with these endings are read; others are YAML."""
-OF_SCALESIM = (".cfg", ".csv")
+def _refused(what: str, hint: str) -> Callable[[str, str], Document]:
+    def reader(_: str, path: str) -> Document:
+        raise refuse(Mark(path, 1, 1), what, hint)
+
+    return reader
+
+
+_STATISTICS = _refused("statistics of Timeloop are no input", "`accelsim replay` takes its stats.txt")
+_OF_MAESTRO = "write the layers as a workload or name a model (ONNX), and the dataflow as constraints"
+_BY_ENDING = {
+    ".cfg": ("scalesim", parse_sections),
+    ".csv": ("scalesim", parse_rows),
+    "map.txt": ("timeloop", parse_nest),
+    "stats.txt": ("timeloop", _STATISTICS),
+    "stats.xml": ("timeloop", _STATISTICS),
+    ".m": ("maestro", _refused("files of MAESTRO are not read", _OF_MAESTRO)),
+}
+
+
+def by_ending(path: str) -> tuple[str, Callable[[str, str], Document]] | None:
+    """Tool of a file with such an ending, and its reader; None of others, which are YAML."""
+    return next((found for ending, found in _BY_ENDING.items() if path.endswith(ending)), None)
 
 
 def parse(

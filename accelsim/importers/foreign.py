@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import yaml
 
-from accelsim.importers.documents import OF_SCALESIM, Document, Map, Seq
+from accelsim.importers.documents import Document, Map, Seq, by_ending
 from accelsim.importers.templates import read_document
 from accelsim.inputs.architecture import Architecture, load_architecture
 from accelsim.inputs.errors import AccelsimError, Mark, SpecError
@@ -160,8 +160,8 @@ def _read(document: Mapping[str, Any]) -> LoopNest:
 def kind_of(document: Document) -> str | None:
     """Tool whose file this is; None where it is one of ours, or nobody's."""
     body = document.body
-    if document.path.endswith(OF_SCALESIM):
-        return "scalesim"
+    if found := by_ending(document.path):
+        return found[0]
     if isinstance(body, Seq):
         items = [set(item) for item in body if isinstance(item, Map)]
         return "zigzag" if items and all(item & _ZIGZAG_KEYS | item & {"name"} for item in items) else None
@@ -193,8 +193,8 @@ def _holds(body: Map, key: str, *inside: str) -> bool:
 
 def tool_of(path: str) -> str | None:
     """Tool whose file this is, `template` of one to be worked out first; None of ours and of what is unreadable."""
-    if path.endswith(OF_SCALESIM):
-        return "scalesim"
+    if found := by_ending(path):
+        return found[0]
     try:
         text = read_utf8(path)
         if "{{" in text or "{%" in text:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from accelsim.importers.documents import BY_ENDING, Document, Map, Seq, parse, refuse
+from accelsim.importers.documents import Document, Map, Seq, by_ending, parse, refuse
 from accelsim.inputs.errors import AccelsimError, Mark, SpecError
 from accelsim.inputs.library import MODELS, read_utf8
 from accelsim.inputs.units import quoted
@@ -76,9 +76,8 @@ def read_document(path: str, folders: Mapping[Path, None], variables: Mapping[st
     """
     if path.endswith(MODELS):
         return Document(path, None)
-    for ending, reader in BY_ENDING.items():
-        if path.endswith(ending):
-            return reader(read_utf8(path), path)
+    if found := by_ending(path):
+        return found[1](read_utf8(path), path)
     return _read(path, _Files(folders, []), variables)
 
 

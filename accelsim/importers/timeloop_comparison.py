@@ -92,7 +92,8 @@ def read_cases(path: Path) -> Iterator[TimeloopCase | CaseComparison]:
     lines = sorted(path.rglob("*.jsonl")) if path.is_dir() else [path] if path.suffix == ".jsonl" else []
     inputs = sorted(path.rglob("input.yaml")) if path.is_dir() else [path] if path.suffix in (".yaml", ".yml") else []
     if not lines and not inputs:
-        raise AccelsimError(f"{path}: holds no cases.jsonl and no input.yaml with a result.json beside it")
+        hint = "`accelsim replay` takes Timeloop's stats.txt and inputs"
+        raise AccelsimError(f"{path}: holds no cases.jsonl and no input.yaml with a result.json beside it; {hint}")
     for file in lines:
         yield from _read_lines(file)
     for file in inputs:
