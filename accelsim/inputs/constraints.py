@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Collection, Iterator, Sequence
 from collections.abc import Mapping as StringMap
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from decimal import ROUND_DOWN, Context, Decimal
 from fractions import Fraction
 from typing import Any
@@ -112,6 +112,9 @@ class Block:
         return dims[: len(first)] == first and dims[len(dims) - len(last) :] == last
 
 
+_NOTHING = Block()
+
+
 @dataclass(frozen=True, slots=True)
 class LevelConstraint:
     """What is asked of one level; `keep` and `bypass` name tensors.
@@ -129,9 +132,9 @@ class LevelConstraint:
     level: str
     keep: frozenset[str] = frozenset()
     bypass: frozenset[str] = frozenset()
-    temporal: Block = field(default_factory=Block)
-    x: Block = field(default_factory=Block)
-    y: Block = field(default_factory=Block)
+    temporal: Block = _NOTHING
+    x: Block = _NOTHING
+    y: Block = _NOTHING
     sizes: tuple[Product, ...] = ()
     words: tuple[Product, ...] = ()
     layers: frozenset[str] = frozenset()
@@ -195,7 +198,10 @@ class Constraints:
 
     def of(self, level: str) -> LevelConstraint:
         """What is asked of a level."""
-        return next((found for found in self.levels if found.level == level), LevelConstraint(level))
+        for found in self.levels:
+            if found.level == level:
+                return found
+        return LevelConstraint(level)
 
     @property
     def on_costs(self) -> tuple[str, ...]:

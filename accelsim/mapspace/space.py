@@ -248,7 +248,7 @@ class MapSpace:
         asked = self.constraints.of(self.encoded.architecture.levels[slot.level].name)
         if slot.level < self.encoded.constants.nodes[slot.level, 1] - 1:
             return asked.temporal if not slot.axis else Block()
-        return {"": asked.temporal, "x": asked.x, "y": asked.y}[slot.axis]
+        return asked.temporal if not slot.axis else asked.x if slot.axis == "x" else asked.y
 
     def allowed(self, slot: Slot, dim: str) -> frozenset[int]:
         """Factors of a dimension that a slot may take."""

@@ -74,7 +74,7 @@ def make_detail(encoded: Encoded) -> Detail:
     c = encoded.constants
     levels, (tensors, dims) = len(c.fanout), c.relevant.shape
     reach = 1
-    for t in range(tensors):
+    for t in np.flatnonzero(c.windowed).tolist():
         for r in set(c.rank[t][c.relevant[t]].tolist()):
             along = c.relevant[t] & (c.rank[t] == r)
             if along.sum() > 2 or (along.sum() > 1 and t == c.output[0]):

@@ -290,14 +290,18 @@ def _keep_passed(value: tuple[Any, ...]) -> _Passed:
 
 def _table(value: tuple[Any, ...], alive: list[Any]) -> tuple[np.ndarray[Any, Any], tuple[ArgumentType, ...], int]:
     """Addresses and shapes of the arrays of a named tuple, as `compiling.ArrayTable` reads them; kinds; their bytes."""
+    addressof, from_buffer = ctypes.addressof, ctypes.c_char.from_buffer
     words: list[int] = []
     kinds: list[ArgumentType] = []
     floats, size = [], 0
     for each in value:
         if isinstance(each, np.ndarray):
-            if not each.flags.c_contiguous:
-                raise TypeError("arrays of a named tuple are passed in C order")
-            words.append(_address(each))
+            try:  # as `_address` does, which would take a fifth more for so many
+                words.append(addressof(from_buffer(each)))  # type: ignore[arg-type]
+            except (TypeError, ValueError, BufferError):
+                if not each.flags.c_contiguous:
+                    raise TypeError("arrays of a named tuple are passed in C order") from None
+                words.append(_address(each))
             words.extend(each.shape)
             kinds.append(("array", each.dtype.char, each.ndim, True))
             size += each.nbytes

@@ -9,10 +9,14 @@ kernel.py and ragged.py are held against these counts.
 from __future__ import annotations
 
 import itertools
+import math
+import operator
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
+from typing import NamedTuple
 
 from accelsim.inputs.architecture import Architecture, Axis
 from accelsim.inputs.mapping import Mapping
@@ -26,8 +30,7 @@ Place = tuple[int, ...]
 """Position along each dimension of the Einsum, in its order."""
 
 
-@dataclass(frozen=True, slots=True)
-class NestLoop:
+class NestLoop(NamedTuple):
     """One loop of the whole nest; `axis` is "" in time, "x" or "y" over the fanout of level `level`."""
 
     dim: str
@@ -123,17 +126,33 @@ def nest_loops(mapping: Mapping) -> list[NestLoop]:
     return loops
 
 
-def _place(einsum: Einsum, loops: list[NestLoop], indices: tuple[int, ...]) -> Place:
-    """Position of one iteration of the nest along each dimension."""
-    place = dict.fromkeys(einsum.dims, 0)
-    for loop, index in zip(loops, indices, strict=True):
-        place[loop.dim] = place[loop.dim] * loop.bound + index
-    return tuple(place.values())
+@lru_cache(maxsize=8)
+def _places(dims: tuple[str, ...], loops: tuple[NestLoop, ...]) -> dict[tuple[int, ...], Place]:
+    """Position of each iteration of the nest along each dimension, by its indices."""
+    places = {}
+    for indices in itertools.product(*(range(loop.bound) for loop in loops)):
+        place = dict.fromkeys(dims, 0)
+        for loop, index in zip(loops, indices, strict=True):
+            place[loop.dim] = place[loop.dim] * loop.bound + index
+        places[indices] = tuple(place.values())
+    return places
 
 
-def _happens(einsum: Einsum, place: Place) -> bool:
+@lru_cache(maxsize=8)
+def _words(
+    dims: tuple[str, ...], loops: tuple[NestLoop, ...], ranks: tuple[tuple[tuple[str, int], ...], ...]
+) -> dict[Place, Point]:
+    """The word of a tensor that an iteration touches, by its position."""
+    sums = [[(dims.index(dim), factor) for dim, factor in rank] for rank in ranks]
+    return {
+        place: tuple([sum([factor * place[d] for d, factor in rank]) for rank in sums])
+        for place in _places(dims, loops).values()
+    }
+
+
+def _happens(place: Iterable[int], bounds: tuple[int, ...]) -> bool:
     """Whether an iteration lies inside the bounds."""
-    return all(at < bound for at, bound in zip(place, einsum.dims.values(), strict=True))
+    return all(map(operator.lt, place, bounds))
 
 
 def _points(box: Box) -> frozenset[Point]:
@@ -144,16 +163,20 @@ class Tile:
     """The tile of one tensor at one level: the nest split into what is outside and what is inside it."""
 
     def __init__(self, einsum: Einsum, tensor: Tensor, mapping: Mapping, level: int) -> None:
-        self.einsum, self.loops, self.compute = einsum, nest_loops(mapping), level == len(mapping.levels)
+        self.loops, self.compute = nest_loops(mapping), level == len(mapping.levels)
         self.tensor = tensor
-        index = {dim: d for d, dim in enumerate(einsum.dims)}
-        self.ranks = [[(index[dim], factor) for dim, factor in rank] for rank in tensor.ranks]
         outside = [loop.level < level for loop in self.loops]
         inside = [range(1) if out else range(loop.bound) for out, loop in zip(outside, self.loops, strict=True)]
-        self.offsets = [_place(einsum, self.loops, indices) for indices in itertools.product(*inside)]
+        nest = tuple(einsum.dims), tuple(self.loops)
+        self.bounds, self.places, self.words = tuple(einsum.dims.values()), _places(*nest), _words(*nest, tensor.ranks)
+        offsets = [self.places[indices] for indices in itertools.product(*inside)]
+        self.offsets = [(offset, self.words[offset]) for offset in offsets]
+        self.whole = len(self.places) == math.prod(self.bounds)
         self.time = [k for k, loop in enumerate(self.loops) if outside[k] and not loop.axis]
         self.space = [k for k, loop in enumerate(self.loops) if outside[k] and loop.axis]
         self._boxes: dict[tuple[tuple[int, ...], Coordinate], tuple[Box, frozenset[Point]] | None] = {}
+        self._touched_from: dict[Point, tuple[Box, frozenset[Point]]] = {}
+        self._walked: list[OracleStep] | None = None
 
     def steps(self) -> Iterator[tuple[int, ...]]:
         """Indices of the temporal loops outside the tile, in the order of execution."""
@@ -169,21 +192,31 @@ class Tile:
             indices = [0] * len(self.loops)
             for k, index in zip(self.time + self.space, step + instance, strict=True):
                 indices[k] = index
-            self._boxes[step, instance] = self._touched(_place(self.einsum, self.loops, tuple(indices)))
+            self._boxes[step, instance] = self._touched(self.places[tuple(indices)])
         return self._boxes[step, instance]
 
     def _touched(self, origin: Place) -> tuple[Box, frozenset[Point]] | None:
         """Visit the iterations inside the tile that happen."""
-        places = [tuple(map(sum, zip(origin, offset, strict=True))) for offset in self.offsets]
-        points = [
-            tuple(sum(factor * place[d] for d, factor in rank) for rank in self.ranks)
-            for place in places
-            if _happens(self.einsum, place)
-        ]
-        if not points:
+        first, whole = self.words[origin], self.whole
+        if whole and first in self._touched_from:
+            return self._touched_from[first]
+        touched = {
+            word for offset, word in self.offsets if whole or _happens(map(operator.add, origin, offset), self.bounds)
+        }
+        if not touched:
             return None
-        box = tuple((min(along), max(along)) for along in zip(*points, strict=True))
-        return box, _points(box)
+        box = tuple(
+            (start + min(along), start + max(along))
+            for start, along in zip(first, zip(*touched, strict=True), strict=True)
+        )
+        found = self._touched_from[first] = box, _points(box)
+        return found
+
+    def walk(self) -> list[OracleStep]:
+        """All steps of `walk_tile`, taken once."""
+        if self._walked is None:
+            self._walked = list(walk_tile(self))
+        return self._walked
 
 
 def tiles_of(einsum: Einsum, mapping: Mapping, tensor: Tensor) -> list[Tile]:
@@ -283,7 +316,7 @@ def _links(sharing: Sharing, tensor: Tensor) -> dict[tuple[int, Coordinate], Coo
         spread = [n for n, k in enumerate(tile.space) if tile.loops[k].level == network and tile.loops[k].axis == axis]
         spread = [n for n in spread if tile.loops[tile.space[n]].bound > 1]
         before: dict[Coordinate, frozenset[Point]] = {}
-        for time, steps in enumerate(in_time(walk_tile(tile)) if len(spread) == 1 else ()):
+        for time, steps in enumerate(in_time(tile.walk()) if len(spread) == 1 else ()):
             for step in steps:
                 at = step.instance
                 neighbour = tuple(place + (n == spread[0]) for n, place in enumerate(at))
@@ -327,7 +360,7 @@ def execute(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> Ora
         keeps = [index for index in range(levels) if tensor.name in mapping.levels[index].keep]
         for index in keeps:
             none = dict.fromkeys(tiles[index].instances(), 0)
-            largest = max(len(step.entering) for step in walk_tile(tiles[index]))
+            largest = max(len(step.entering) for step in tiles[index].walk())
             counts[index][tensor.name] = TensorCounts(largest, {**none}, {**none}, {**none}, {**none})
         for parent, child in itertools.pairwise([*keeps, levels]):
             _count_link(Sharing(architecture, tiles, parent, child), tensor, counts, transfers, returns, passing, hops)
@@ -339,10 +372,10 @@ def execute(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> Ora
 
 def acting_steps(einsum: Einsum, loops: list[NestLoop]) -> list[tuple[int, ...]]:
     """Steps of the temporal loops in which some compute unit acts, in order."""
-    acting = set()
-    for indices in itertools.product(*(range(loop.bound) for loop in loops)):
-        if _happens(einsum, _place(einsum, loops, indices)):
-            acting.add(tuple(index for loop, index in zip(loops, indices, strict=True) if not loop.axis))
+    acting, bounds = set(), tuple(einsum.dims.values())
+    for indices, place in _places(tuple(einsum.dims), tuple(loops)).items():
+        if _happens(place, bounds):
+            acting.add(tuple([index for loop, index in zip(loops, indices, strict=True) if not loop.axis]))
     return sorted(acting)
 
 
@@ -379,7 +412,7 @@ def _count_link(
     meshes = [network for network in range(parent, child) if sharing.architecture.has_hops(levels[network])]
     for level in range(parent, child):
         passing[level][tensor.name] = dict.fromkeys(sharing.tiles[level].instances(), 0)
-    for time, steps in enumerate(in_time(walk_tile(tile))):
+    for time, steps in enumerate(in_time(tile.walk())):
         down: defaultdict[tuple[int, tuple[Coordinate, Hashable]], set[Point]] = defaultdict(set)
         up: defaultdict[tuple[int, tuple[Coordinate, Hashable]], set[Point]] = defaultdict(set)
         for step in steps:

@@ -141,11 +141,12 @@ def walk_fills(
     ports: _Ports = defaultdict(Fraction)
     for number, tensor in enumerate(einsum.tensors):
         keeps = [index for index, node in enumerate(mapping.levels) if tensor.name in node.keep]
+        tiles = tiles_of(einsum, mapping, tensor)
         words = {index: _element(mapping, levels[index], tensor, counts, index) for index in keeps}
         for parent, child in itertools.pairwise(keeps):
             clock = _Clock()
             widths = _network_widths(architecture, mapping, tensor, counts, (parent, child))
-            _walk_link(architecture, einsum, mapping, tensor, (parent, child), words, widths, clock, ports)
+            _walk_link(Sharing(architecture, tiles, parent, child), tensor, words, widths, clock, ports)
             times = map(math.ceil, (clock.first_fill, clock.fills, clock.last_drain, clock.drains))
             found[child, number] = Fills(levels[child].name, tensor.name, levels[child].overlap, *times)
         last, asked = keeps[-1], counts.levels[keeps[-1]][tensor.name]
@@ -184,21 +185,17 @@ def _network_widths(
 
 
 def _walk_link(
-    architecture: Architecture,
-    einsum: Einsum,
-    mapping: Mapping,
+    sharing: Sharing,
     tensor: Tensor,
-    link: tuple[int, int],
     words: dict[int, int | Fraction],
     widths: dict[int, int | Fraction],
     clock: _Clock,
     ports: _Ports,
 ) -> None:
     """Walk the tiles of one tensor at one level, which the level above it fills."""
-    parent, child = link
+    architecture, parent, child = sharing.architecture, sharing.parent, sharing.child
     above, here = architecture.levels[parent], architecture.levels[child]
     around = [level for level in architecture.levels[:child] if level.name != here.name][-1]
-    sharing = Sharing(architecture, tiles_of(einsum, mapping, tensor), parent, child)
     held: dict[Coordinate, dict[int, tuple[Coordinate, Hashable]]] = {}
     seen_here: defaultdict[Coordinate, set[Point]] = defaultdict(set)
     seen_above: defaultdict[Coordinate, set[Point]] = defaultdict(set)
@@ -206,7 +203,7 @@ def _walk_link(
     shifts = 0
     if around.systolic is not None and around.systolic.stationary == tensor.role and not tensor.output:
         shifts = around.y.size
-    last, stepwise = Fraction(), list(in_time(walk_tile(sharing.tiles[child])))
+    last, stepwise = Fraction(), in_time(sharing.tiles[child].walk())
     for number, steps in enumerate(stepwise):
         up: defaultdict[int, _ByGroup] = defaultdict(lambda: defaultdict(set))
         inwards: defaultdict[int, _ByGroup] = defaultdict(lambda: defaultdict(set))
@@ -217,11 +214,11 @@ def _walk_link(
                 for index, key in held[step.instance].items():
                     up[index][key] |= step.leaving
             if step.entering:
-                held[step.instance] = sharing.keys(step.indices, step.instance, "spatial_reduction")
-                for index, key in sharing.keys(step.indices, step.instance, "multicast").items():
+                held[step.instance] = outwards = sharing.keys(step.indices, step.instance, "spatial_reduction")
+                shared = sharing.keys(step.indices, step.instance, "multicast")
+                for index, key in shared.items():
                     inwards[index][key] |= coming[step.instance]
-                kind = "spatial_reduction" if tensor.output else "multicast"
-                down[sharing.keys(step.indices, step.instance, kind)[parent]] |= coming[step.instance]
+                down[(outwards if tensor.output else shared)[parent]] |= coming[step.instance]
         out, into = ({index: _most(by[index]) * width for index, width in widths.items()} for by in (up, inwards))
         for (instance, _), arrived in up[parent].items():
             older[instance] += len(arrived & seen_above[instance])
