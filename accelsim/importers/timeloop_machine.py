@@ -60,7 +60,7 @@ _MEANS = {
     "network_fill_latency": "delays of networks are not added to the cycles",
     "network_drain_latency": "delays of networks are not added to the cycles",
     "network": "stores nothing; the energy of its wires is left out",
-    "class": "is of no class that stores or computes; Timeloop passes over such components too",
+    "class": "is of no class that stores or computes; Timeloop makes no level of it either",
 }
 """What attributes would mean that have no counterpart; of others it is only said that they have none."""
 
@@ -107,8 +107,10 @@ class Part:
 
     @property
     def cluster_size(self) -> int:
-        """Instances that share an access."""
-        return max(1, int(self.number("cluster_size", 1) or 1))
+        """Instances that share an access: as given, or one for each block of a row."""
+        block = self.number("block_size")
+        blocks = (self.number("width") or 0) // (self.word_bits * block) if block else 1
+        return max(1, int(self.number("cluster_size", blocks) or 1))
 
     @property
     def words(self) -> int | None:
@@ -234,9 +236,16 @@ class _NodeReader:
             given = value(local, "attributes", Map, local).get("instances")
             instances = math.prod(counts) * own if given is None else whole(given, local.mark)
             last = self.parts[-1].mesh if self.parts else (1, 1)
-            across = attributes.get("meshX", last[0] if math.prod(last) == instances else meshes.get(own, instances))
+            down = attributes.get("meshY", 1)
+            usual = last[0] if math.prod(last) == instances else meshes.get(own, instances)
+            if isinstance(down, int) and down > 1:  # what it leaves lies on the other axis
+                usual = instances // down
+            across = attributes.get("meshX", usual)
             if not isinstance(across, int | float) or across < 1 or instances % int(across):
                 what = f"{name}: meshX {quoted(str(across))} does not divide its {instances} instances"
+                raise refuse(local.mark, what)
+            if "meshY" in attributes and across * (down if isinstance(down, int) else 0) != instances:
+                what = f"{name}: {across} x {down} of meshX and meshY are not its {instances} instances"
                 raise refuse(local.mark, what)
             network = local.get("class") == "dummy_storage" or _is_empty(attributes)
             self.add(local, name, attributes, (int(across), instances // int(across)), network=network)
@@ -564,6 +573,9 @@ def _level(machine: TimeloopMachine, part: Part, figures: Figures, *, modelled: 
     elif part is not machine.parts[0]:
         raise refuse(part.table.mark, f"{part.name} has no depth, and only the outermost level may be unlimited")
     level |= {"word": f"{part.word_bits} bit", "block_size": part.block_size}
+    if part.cluster_size > 1 and "cluster_size" not in part.attributes:
+        key = f"{part.name}: {part.cluster_size} blocks in a row"
+        machine.notes.append(Note(part.table.mark, key, _MEANS["cluster_size"]))
     buffering = part.number("multiple_buffering", 1) or 1
     if buffering > 1:
         level["multiple_buffering"] = math.ceil(buffering)
@@ -585,7 +597,7 @@ def _level(machine: TimeloopMachine, part: Part, figures: Figures, *, modelled: 
     elif level["class"] == "DRAM":
         level["attributes"] = {"type": str(part.attributes.get("type") or "LPDDR4")}
     if part.name in figures.areas:
-        level["area"] = f"{plain_decimal(figures.areas[part.name])} um2"
+        level["area"] = f"{plain_decimal(figures.areas[part.name] / part.cluster_size)} um2"
     return level
 
 

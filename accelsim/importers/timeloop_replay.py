@@ -42,6 +42,7 @@ _COMPUTES = re.compile(r"^ +(?:(Actual|Gated|Skipped) )?Computes \(total\) +: (\
 _READ = re.compile(r"^ +Vector read energy +: ([0-9.]+) pJ")
 _ENERGY = re.compile(r"^ +(Energy|Leakage energy) \(total\) +: ([0-9.e+]+) pJ")
 _CLUSTERS = re.compile(r"^ +(Cluster size|Utilized clusters \(max\)) +: (\d{1,18})")
+_KINDS = {None: "dense actual", "Algorithmic": "dense"}
 _COUNTS = ("read", "fill", "update")
 _DIGITS = 1e-6
 """Relative; Timeloop prints energies to 0.01 pJ, and energies of actions to six digits after the point."""
@@ -51,7 +52,8 @@ _DIGITS = 1e-6
 class Statistics:
     """What Timeloop printed of a mapping: counts of one instance by (level, tensor), and energies [pJ] of all.
 
-    Accesses and units of metadata are by kind and action; what is printed without a kind is `dense`, and `actual`.
+    Accesses and units of metadata are by kind and action; what is printed without a kind is `dense`, and `actual`, and
+    what is called algorithmic is `dense`.
     `clustered` are the instances of all clusters that each tensor uses, at levels where several share an access.
     """
 
@@ -92,7 +94,7 @@ def read_statistics(text: str, file: str) -> Statistics:
             tensor, held = header[1], None
         key = level, tensor
         if access := _ACCESS.match(line):
-            kinds, action = (access[1] or "Dense actual").lower().split(), access[3]
+            kinds, action = _KINDS.get(access[1], str(access[1]).lower()).split(), access[3]
             held = (kinds[-1], action) if access[2] else None
             if not access[2]:
                 found.accesses.setdefault(key, {}).update({(kind, action): float(access[4] or 0) for kind in kinds})
