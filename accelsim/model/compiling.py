@@ -21,7 +21,7 @@ import numba
 import numpy as np
 from llvmlite import ir
 from llvmlite.ir.instructions import InsertValue
-from numba import types
+from numba import _dynfunc, types
 from numba.core import cgutils, typed_passes, untyped_passes
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
@@ -40,7 +40,6 @@ from accelsim.model.machine_code import (
     Code,
     Source,
     keep_code,
-    load,
     name_of,
     read_code,
     say_compiling,
@@ -57,6 +56,7 @@ _NEEDLESS = {
     untyped_passes.LiteralPropagationSubPipelinePass,
     typed_passes.InlineOverloads,
     typed_passes.DumpParforDiagnostics,
+    typed_passes.IRLegalization,
     typed_passes.NopythonRewrites,
 }
 """Passes of Numba for what kernels do not use; each walks through the whole function again."""
@@ -75,7 +75,7 @@ _POINTER = ir.IntType(8).as_pointer()
 
 
 class _Library(JITCodeLibrary):  # type: ignore[misc]
-    """Machine code that is optimised once, as a whole; Numba optimises each function alone before that."""
+    """Code that is optimised once, as a whole, and not run here; Numba optimises each function alone before that."""
 
     def _optimize_functions(self, ll_module: Any) -> None:
         ll_module.data_layout = self._codegen._data_layout
@@ -86,6 +86,13 @@ class _Library(JITCodeLibrary):  # type: ignore[misc]
         options.loop_vectorization = True
         builder = llvm.create_pass_builder(self._codegen._tm, options)
         builder.getModulePassManager().run(self._final_module, builder)
+
+    def _finalize_final_module(self) -> None:
+        self._finalized = True
+
+    def machine_code(self) -> bytes:
+        """The object file."""
+        return bytes(self._codegen._tm.emit_object(self._final_module))
 
 
 def _part(builder: Any, value: Any, *at: int) -> Any:
@@ -120,6 +127,10 @@ class _Lower(Lower):  # type: ignore[misc]
     Numba writes arrays to memory and reads their parts from there; to take that out again is most of what LLVM does.
     """
 
+    def __init__(self, context: Any, *arguments: Any, **named: Any) -> None:
+        super().__init__(context, *arguments, **named)
+        self.context.get_abi_sizeof = cache(context.get_abi_sizeof)  # LLVM is asked by a module of text
+
     def lower_getitem(self, resty: Any, expr: Any, value: Any, index: Any, signature: Any) -> Any:
         """Read an element, or make an array of a row."""
         found = self._find(value, index)
@@ -140,12 +151,6 @@ class _Lower(Lower):  # type: ignore[misc]
         value = self.loadvar(value_var.name)
         value = self.context.cast(self.builder, value, self.typeof(value_var.name), of.dtype)
         return store_item(self.context, self.builder, of, value, place)
-
-    def delvar(self, name: str) -> None:
-        """End the life of a variable: nothing to do, as no references are counted."""
-        if name not in self._blk_local_varmap:
-            self._singly_assigned_vars.discard(name)
-            self._alloca_var(name, self.typeof(name))
 
     def _find(self, array_var: Any, index_var: Any) -> tuple[Any, Any, list[Any]] | None:
         """Type of an array, address of what an index of integers denotes, and its bounds; None for other indices."""
@@ -201,6 +206,17 @@ class _Lowering(typed_passes.NativeLowering):  # type: ignore[misc]
     _name = "kernel_lowering"
     lowering_class = _Lower
 
+    def run_pass(self, state: Any) -> bool:
+        """Make the code, and let callers find it by an object that stands for it."""
+        state.flags.no_compile = True
+        super().run_pass(state)
+        state.library.finalize()
+        described = state.cr.fndesc
+        stands_for = _dynfunc.make_function(described.lookup_module(), described.qualname, "", 0, state.cr.env, ())
+        state.targetctx.insert_user_function(stands_for, described, [state.library])
+        state.cr = state.cr._replace(cfunc=stands_for)
+        return True
+
 
 class _Compiler(CompilerBase):  # type: ignore[misc]
     """Numba's passes without those for what kernels do not use."""
@@ -208,7 +224,6 @@ class _Compiler(CompilerBase):  # type: ignore[misc]
     def define_pipelines(self) -> list[PassManager]:
         """Give the passes in order, and a library for what they make."""
         self.state.library = _Library(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
-        self.state.library.enable_object_caching()
         self.state.typingctx = _Typing(self.state.typingctx)
         every, some = DefaultPassBuilder.define_nopython_pipeline(self.state), PassManager("kernel")
         for each, name in every.passes:
@@ -347,7 +362,7 @@ def _compile(kernel: Source, of: tuple[Any, ...], name: str) -> Any:
             needs=tuple(sorted(each.removeprefix(PREFIX) for each in needs)),
             returns=_scalars(result),
             result=pickle.dumps(result),
-            machine=compiled.library._get_compiled_object(),
+            machine=compiled.library.machine_code(),
         )
         keep_code(kernel, name, code)
         return result
@@ -376,7 +391,6 @@ def _reference(kernel: Source) -> Any:
         of = tuple(types.unliteral(each) for each in arguments)
         name = name_of(kernel, tuple(_kind_of(each) for each in of))
         result = _compile(kernel, of, name)
-        load(name)  # Numba links each function when it is compiled
 
         def generate(context: Any, builder: Any, called: Signature, values: Sequence[Any]) -> Any:
             kind = context.call_conv.get_function_type(called.return_type, called.args)
