@@ -1077,6 +1077,19 @@ def test_rows__wider_than_their_block_are_those_of_a_cluster(read):
     assert said[0].startswith("0.yaml:16:11: Spad: 4 blocks in a row: an access serves a cluster of instances")
 
 
+def test_figures__of_attributes_count_where_no_table_has_them(read):
+    """As Timeloop's `buffer.cpp` and `arithmetic.cpp` have it: overrides of its own models, which an ERT replaces."""
+    text = V03.replace("class: regfile, attributes: {", "class: regfile, attributes: {vector-access-energy: 0.3, ")
+    text = text.replace("class: intmac, attributes: {", "class: intmac, attributes: {energy: 2, area: 9.5, ")
+    table = "ERT: {tables: [{name: Buffer, actions: [{name: read, energy: 4.0}]}]}\n"
+    foreign = read(text.replace("memory_depth", "vector-access-energy: 3, memory_depth"), PROBLEM, table)
+    (_, buffer, spad), compute = foreign.architecture["levels"], foreign.architecture["compute"]
+    assert (spad["energy"]["read"], spad["energy"]["write"], buffer["energy"]["read"]) == ("0.3 pJ", "0.3 pJ", "4 pJ")
+    assert (compute["energy"]["compute"], compute["area"]) == ("2 pJ", "9.5 um2")
+    assert foreign.energies == "the ERT 2.yaml and attributes in 0.yaml; of Main accelsim's own models"
+    assert not any("energy" in str(note) or "area" in str(note) for note in foreign.notes)
+
+
 def test_meshes__may_have_their_y_axis_alone(read):
     text = V03.replace("meshX: 2", "meshY: 2")
     assert [(level.x.size, level.y.size) for level in loaded(read(text, PROBLEM))[0].levels][1] == (3, 2)

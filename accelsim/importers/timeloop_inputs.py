@@ -97,7 +97,7 @@ def convert(documents: Sequence[Document]) -> Foreign:
         path = found["mapping"][0].mark.file
         raise AccelsimError(f"{path}: a mapping needs the one problem that it maps; name its file too")
     machine = read_machine(body, _variables(found.get("variables", ())))
-    figures = read_figures([(key, table) for key in ("ERT", "ART") for table in found.get(key, ())])
+    figures = read_figures([(key, table) for key in ("ERT", "ART") for table in found.get(key, ())], machine)
     said, each = list[Note](), list[tuple[str, list[dict[str, Any]]]]()
     kept, mapping = dict[str, tuple[list[str], list[str]]](), None
     for shape in shapes or [ProblemShape()]:
@@ -172,7 +172,7 @@ def _energies(machine: TimeloopMachine, figures: Figures) -> str:
     if not figures.energies:
         return OWN_MODELS
     missing = unknown(machine, figures)
-    return f"the ERT {figures.source}" + (f"; of {listed(missing)} accelsim's own models" if missing else "")
+    return figures.source + (f"; of {listed(missing)} accelsim's own models" if missing else "")
 
 
 def _variables(bodies: Iterable[Map | Seq]) -> dict[str, Any]:

@@ -113,6 +113,12 @@ class Part:
         return max(1, int(self.number("cluster_size", blocks) or 1))
 
     @property
+    def own_figures(self) -> tuple[str, str]:
+        """Attributes with energy [pJ] and area [um2], which count where an ERT and an ART have none."""
+        computes = _COMPUTE.search(self.component) and not _STORAGE.search(self.component)
+        return ("energy", "area") if computes else ("vector_access_energy", "cluster_area")
+
+    @property
     def words(self) -> int | None:
         """Capacity of an instance; None: unlimited."""
         entries, kib, depth = self.number("entries"), self.number("sizeKB"), self.number("depth")
@@ -399,7 +405,7 @@ class _NodeReader:
             held = own[key] if isinstance(own[key], Map | Seq) else attributes.get(spelt)
             default = _DEFAULTS.get(spelt, held if held in (False, None, "", {}, []) else object())
             of_zeros = "metadata" in key or "compression" in key
-            if spelt not in _READ and not of_zeros and held != default:
+            if spelt not in (*_READ, *self.parts[-1].own_figures) and not of_zeros and held != default:
                 why = _MEANS.get(spelt, "has no counterpart; it changes no count")
                 self.notes.append(Note(own.where(key), f"{name}.{key} = {held}", why))
         if node.get("power_gated_at"):
@@ -441,10 +447,11 @@ def unknown(machine: TimeloopMachine, figures: Figures) -> list[str]:
     return without + ([] if figures.energies.get(compute) else [compute])
 
 
-def read_figures(references: Sequence[tuple[str, Map | Seq]]) -> Figures:
-    """Energies and areas of `ERT` and `ART`; of several rows of an action the largest counts."""
+def read_figures(references: Sequence[tuple[str, Map | Seq]], machine: TimeloopMachine) -> Figures:
+    """Energies and areas of `ERT` and `ART`, and of attributes; of several rows of an action the largest counts."""
     energies: dict[str, dict[str, float]] = {}
     areas: dict[str, float] = {}
+    files = dict.fromkeys(f"the {kind} {Path(body.mark.file).name}" for kind, body in references)
     for kind, body in references:
         for table in (*rows(body, "tables"), *rows(body, "table_summary")) if isinstance(body, Map) else ():
             name = plain(value(table, "name", str))
@@ -456,7 +463,14 @@ def read_figures(references: Sequence[tuple[str, Map | Seq]]) -> Figures:
                 for name_here in ("read", "write") if key == "access" else (key,):
                     energy = figure(action, "max_energy" if "max_energy" in action else "energy")
                     known[name_here] = max(known.get(name_here, 0.0), energy)
-    files = dict.fromkeys(Path(body.mark.file).name for _, body in references)
+    for part in machine.parts:
+        own, area = map(part.number, part.own_figures)
+        if area is not None:
+            areas.setdefault(part.name, area)
+        if own is not None and part.name not in energies:  # of one instance, while tables have that of a cluster
+            actions = COMPUTES[:1] if part is machine.parts[-1] else ("read", "write")
+            energies[part.name] = dict.fromkeys(actions, own * part.cluster_size)
+            files[f"attributes in {Path(part.table.mark.file).name}"] = None
     return Figures(energies, areas, " and ".join(files))
 
 
