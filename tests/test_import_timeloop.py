@@ -1139,6 +1139,7 @@ def test_clusters__are_charged_whole_by_timeloop(read):
         (["export", "timeloop", "sparse.yaml"], "sparse.yaml: is larger than 64 MiB"),
         (["check", "x.stats.txt"], "x.stats.txt:1:1: statistics of Timeloop are no input; `accelsim replay` takes"),
         (["map", "arch.yaml", "net.m"], "net.m:1:1: files of MAESTRO are not read; write the layers as a workload"),
+        (["check", "mapping.py"], "mapping.py:1:1: Python is not run; name a model (ONNX, or .pt2 of PyTorch), or the"),
         (["validate", "timeloop", "x.stats.txt"], "beside it; `accelsim replay` takes Timeloop's stats.txt and inputs"),
         (["import", "tabs.yaml"], "tabs.yaml:2:1: not valid YAML: a tab stands where a line is indented"),
     ],
@@ -1151,6 +1152,7 @@ def test_careless_files__are_refused_in_words(run, tmp_path, monkeypatch, comman
         "x.stats.txt": "Cycles: 8\n",
         "empty.stats.txt": "\n",
         "net.m": "Network A {\n}\n",
+        "mapping.py": "mapping = {}\n",
     }
     texts |= {"zigzag.yaml": "memories: {}\n", "tabs.yaml": "architecture:\n\tnodes: []\n"}
     for name, text in texts.items():

@@ -153,6 +153,7 @@ def _refused(what: str, hint: str) -> Callable[[str, str], Document]:
 
 _STATISTICS = _refused("statistics of Timeloop are no input", "`accelsim replay` takes its stats.txt")
 _OF_MAESTRO = "write the layers as a workload or name a model (ONNX), and the dataflow as constraints"
+_OF_PYTHON = "name a model (ONNX, or .pt2 of PyTorch), or the YAML in which newer versions of ZigZag have their inputs"
 _BY_ENDING = {
     ".cfg": ("scalesim", parse_sections),
     ".csv": ("scalesim", parse_rows),
@@ -160,6 +161,7 @@ _BY_ENDING = {
     "stats.txt": ("timeloop", _STATISTICS),
     "stats.xml": ("timeloop", _STATISTICS),
     ".m": ("maestro", _refused("files of MAESTRO are not read", _OF_MAESTRO)),
+    ".py": ("python", _refused("Python is not run", _OF_PYTHON)),
 }
 
 
