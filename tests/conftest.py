@@ -7,11 +7,13 @@ import itertools
 import math
 import os
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+from accelsim.cli import arguments
 from accelsim.cli import main as cli
 from accelsim.inputs.energy import ComponentTable, read_energy_table
 from accelsim.inputs.fields import open_document
@@ -46,6 +48,7 @@ def load_profile() -> None:
 
 
 load_profile()
+arguments.make_parser = cache(arguments.make_parser)  # thousands of commands, one parser
 
 
 def pytest_collection_finish() -> None:

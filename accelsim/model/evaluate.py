@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import deque
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
@@ -66,7 +67,19 @@ def evaluate(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> Re
     ValueError
         If the mapping's levels or loop bounds do not fit the architecture and the Einsum.
     """
-    return evaluate_encoded(encode(arrange_for(architecture, mapping), pad(einsum, mapping.padding)), mapping)
+    return evaluate_encoded(_encoded(arrange_for(architecture, mapping), pad(einsum, mapping.padding)), mapping)
+
+
+_LAST = deque[Encoded](maxlen=4)
+"""What `evaluate` was asked of last: most callers have many mappings of a machine and an Einsum."""
+
+
+def _encoded(architecture: Architecture, einsum: Einsum) -> Encoded:
+    for last in tuple(_LAST):
+        if last.architecture is architecture and last.einsum is einsum:
+            return last
+    _LAST.append(encode(architecture, einsum))
+    return _LAST[-1]
 
 
 def evaluate_encoded(encoded: Encoded, mapping: Mapping) -> Result:
