@@ -84,12 +84,11 @@ def imported(tmp_path):
     """Import the texts of some files of another tool."""
     from accelsim.importers.foreign import read_foreign
 
-    def imported(*texts: str):
-        paths = []
-        for number, text in enumerate(texts):
-            paths.append(tmp_path / f"f{number}.yaml")
-            paths[-1].write_text(text)
-        return read_foreign(paths)
+    def imported(*texts: str, **variables: str):
+        paths = [tmp_path / f"{number}.yaml" for number in range(len(texts))]
+        for path, text in zip(paths, texts, strict=True):
+            path.write_text(text)
+        return read_foreign(paths, variables=variables)
 
     return imported
 

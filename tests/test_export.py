@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import cases, ragged_case, random_case
-from test_import_timeloop import needs_files, references
+from timeloop_files import needs_files, references
 
 from accelsim.importers.documents import parse
 from accelsim.importers.timeloop_export import CLASSIC, MAPPING, export_timeloop

@@ -165,7 +165,7 @@ def test_files__that_have_no_form_of_ours_are_refused_with_one_reason(imported, 
         imported(text)
     (problem,) = error.value.problems
     assert message in problem.what
-    assert problem.mark.file.endswith("f0.yaml")
+    assert problem.mark.file.endswith("0.yaml")
 
 
 def test_layer__is_an_einsum_with_its_widths(imported):

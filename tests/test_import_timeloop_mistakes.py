@@ -1,0 +1,188 @@
+"""Timeloop's files: what is refused, and in which words."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from accelsim.importers.foreign import read_foreign
+from accelsim.importers.values import FormulaError, work_out
+from accelsim.inputs.errors import AccelsimError, SpecError
+from tests.timeloop_files import MAPPING, PROBLEM, V03, V04
+
+
+def test_mapping__of_fused_einsums_is_refused(imported):
+    with pytest.raises(SpecError, match=":1:1: mapping: one of several fused Einsums"):
+        imported(V03, PROBLEM, "mapping: {type: fused, nodes: [{type: storage, target: 0}]}\n")
+
+
+BOMB = "a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
+    f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (BOMB, "the file stands for more than 100,000 values"),
+        ("a: &a [*a]", "stands for itself"),
+        ("[" * 5000, "nested too deeply"),
+        ("a: !!python/object/apply:os.system [ls]", ":1:4: YAML tag"),
+        ("{{ ().__class__ }}: 1", ":1:1: the template reaches for an attribute"),
+        ("{{ cycler('a') }}: 1", "the template calls something"),
+        ("a: {{ include_text('../secret.yaml') }}", "'../secret.yaml' lies outside"),
+        ("a: !include ../secret.yaml", ":1:4: '../secret.yaml' lies outside"),
+        ("a: !include 0.yaml", "files include too many files, or themselves"),
+        ("a: !include /dev/zero", "lies outside"),
+        ("a: !include none.yaml", "'none.yaml' is included and does not exist"),
+        ("a: {{ include_text('/etc/passwd') }}", "'/etc/passwd' lies outside"),
+        ("a: {{ include_text('0.yaml') }}", "include too many files, or themselves"),
+        ("{% for i in range(10 ** 9) %}x{% endfor %}", "a loop of more than 300 steps"),
+        ("{% set a = 'x' %}" + "{% set a = a ~ a %}" * 40 + "{{ a }}", "joins more than 64 KiB"),
+        ("{{ 'a' * 10 ** 9 }}", "calculates with numbers"),
+        ("{% set a = a | default(1e400) %}{{ a }}: 1", "the template cannot be carried out"),
+        ("{% set a = 1 %}" + "{% set a = [a, a] %}" * 40 + "{{ a }}", "lists of what is no constant"),
+        ("problem: {{ size }}", "'size' is undefined; give it a value with --set NAME=VALUE"),
+        (V04.replace("BITS // 4", "open('x')"), ":20:15: meshX: expected a whole number"),
+        (V04.replace("2 ** 9", "9 ** 9 ** 9"), "Buffer: depth: expected a number from 0 on, got '9 ** 9 ** 9'"),
+        (V03.replace("meshX: 2", "meshX: 4"), "meshX '4' does not divide its 6 instances"),
+        (PROBLEM.replace("K: 4, ", ""), "problem.instance: K is missing"),
+        (MAPPING, "mapping needs the architecture that it is of"),
+        ("a: 1", "not a file of timeloop, zigzag, stream, accelforge"),
+    ],
+)
+def test_broken__files_are_refused_in_words_and_at_once(imported, tmp_path, text, said):
+    (tmp_path.parent / "secret.yaml").write_text("a: 1")
+    begin = time.process_time()
+    with pytest.raises(AccelsimError) as error:
+        imported(text)
+    assert said in str(error.value)
+    assert time.process_time() - begin < 1
+
+
+def test_broken__mappings_name_the_levels_and_dimensions_that_there_are(imported):
+    with pytest.raises(SpecError, match="no storage is named 'Bufer'; there are Main, Buffer, Spad"):
+        imported(V03, PROBLEM, MAPPING.replace("target: Buffer", "target: Bufer"))
+    with pytest.raises(SpecError, match="'Z' is no dimension; there are K, R, P"):
+        imported(V03, PROBLEM, MAPPING.replace("K=2 R=3", "Z=2 R=3"))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("permutation: XPR", "2:42: permutation: 'X' is no dimension; there are K, R, P"),
+        ("factors: R=2", "2:42: Spad: R=2 does not divide R = 3"),
+        ("factors: [K<1]", "2:42: factors: K<1 leaves no loop; a factor is 1 or more"),
+        ("factors: [K>>1]", "2:42: factors: 'K>>1' cannot be read; write factors such as C=4"),
+        (
+            "no_iteration_over_dataspaces: [Weight]",
+            "2:42: Spad: 'Weight' is no tensor; there are Weights, Inputs, Outputs",
+        ),
+        (
+            "no_iteration_over_dataspaces: [Weights], factors: K=2",
+            "2:42: Spad: no_iteration_over_dataspaces leaves K no loop",
+        ),
+    ],
+)
+def test_broken__constraints_are_told_at_their_place(imported, given, said):
+    with pytest.raises(AccelsimError) as error:
+        imported(V03, PROBLEM, f"mapspace_constraints:\n- {{target: Spad, type: temporal,         {given}}}\n")
+    assert f"2.yaml:{said}" in str(error.value)
+
+
+def test_broken__a_file_that_is_no_yaml_is_told_beside_those_of_a_tool(run, tmp_path):
+    for name, text in {"arch": V03 + "\tbad: [", "prob": PROBLEM}.items():
+        (tmp_path / f"{name}.yaml").write_text(text)
+    code, _, err = run("map", tmp_path / "arch.yaml", tmp_path / "prob.yaml")
+    assert (code, "not valid YAML: a tab stands where a line is indented" in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("depth: 16", "depth: -16", "Spad: depth: expected a number from 0 on, got '-16'"),
+        ("depth: 16", "depth: DEPTH", "got 'DEPTH'; name the file of its `variables` too"),
+        ("meshX: 2", "meshX: 0", "meshX '0' does not divide its 6 instances"),
+        ("PE[0..5]", "PE[0...5]", "expected a name such as PE or PE[0..15], got 'PE[0...5]'"),
+        ("        - {name: MAC, class: intmac, attributes: {datawidth: 8, meshX: 2}}\n", "", "Spad, the innermost"),
+        ("subtree:\n  - name: system", "local:\n  - name: system", "Accelergy's flat list has no order of levels"),
+        ("{name: Spad,", "{name: Spad, constraints: [1],", "constraints: expected a map"),
+    ],
+)
+def test_damaged__machines_are_refused_in_words(imported, old, new, said):
+    assert V03.count(old)
+    with pytest.raises(SpecError) as error:
+        imported(V03.replace(old, new), PROBLEM)
+    assert said in str(error.value)
+
+
+def test_mapping__whose_loops_do_not_cover_a_dimension_is_refused(imported):
+    with pytest.raises(AccelsimError, match=r":2:1: no valid mapping comes of it: .*multiply to"):
+        imported(V03, PROBLEM, MAPPING.replace("P=0", "P=3"))
+
+
+def test_pipe__is_refused(tmp_path):
+    os.mkfifo(tmp_path / "arch.yaml")
+    for name in (tmp_path / "arch.yaml", "/dev/zero"):
+        with pytest.raises(AccelsimError, match="only regular files are read"):
+            read_foreign([name])
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("max(32, w) * 2 ** 3", 256), ("w if w >= 1 else 0", 16), ("ceil(log2(w + 1))", 5), ("-w // 3 % 5", 4)],
+)
+def test_formula__equals_arithmetic(text, value):
+    assert work_out(text, {"w": 16}) == value
+
+
+@pytest.mark.parametrize(
+    "text", ["__import__('os')", "w.real", "(lambda: 1)()", "[1] * 9", "'a' * 9", "9 ** 999", "1 / 0"]
+)
+def test_formula__does_nothing_but_arithmetic(text):
+    with pytest.raises(FormulaError):
+        work_out(text, {"w": 16})
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (["replay", "x.stats.txt"], "x.stats.txt: the inputs are missing; name architecture, problem and mapping too"),
+        (["replay", "arch.yaml", "prob.yaml"], "expected one file that ends in stats.txt, got 0"),
+        (["replay", "x.stats.txt", "prob.yaml"], "prob.yaml: the files hold no architecture and no mapping"),
+        (["replay", "x.stats.txt", "pipe.yaml"], "pipe.yaml: is a pipe or a device"),
+        (["replay", "empty.stats.txt", "arch.yaml"], "empty.stats.txt: not the statistics of a mapping"),
+        (["import", "arch.yaml", "zigzag.yaml"], "files of timeloop, zigzag do not go together"),
+        (["map", "zigzag.yaml", "prob.yaml"], "files of timeloop, zigzag do not go together"),
+        (["map", "arch.yaml", "sparse.yaml"], "sparse.yaml:1:1: is larger than 64 MiB"),
+        (["import", "sparse.yaml"], "sparse.yaml: is larger than 64 MiB"),
+        (["import", "."], ".: is a directory, not a file"),
+        (["eval", "arch.yaml", "prob.yaml", "pipe.yaml"], "pipe.yaml:1:1: is a pipe or a device"),
+        (["export", "timeloop", "pipe.yaml"], "pipe.yaml: is a pipe or a device"),
+        (["export", "timeloop", "sparse.yaml"], "sparse.yaml: is larger than 64 MiB"),
+        (["check", "x.stats.txt"], "x.stats.txt:1:1: statistics of Timeloop are no input; `accelsim replay` takes"),
+        (["map", "arch.yaml", "net.m"], "net.m:1:1: files of MAESTRO are not read; write the layers as a workload"),
+        (["check", "mapping.py"], "mapping.py:1:1: Python is not run; name a model (ONNX, or .pt2 of PyTorch), or the"),
+        (["validate", "timeloop", "x.stats.txt"], "beside it; `accelsim replay` takes Timeloop's stats.txt and inputs"),
+        (["import", "tabs.yaml"], "tabs.yaml:2:1: not valid YAML: a tab stands where a line is indented"),
+    ],
+)
+def test_careless_files__are_refused_in_words(run, tmp_path, monkeypatch, command, said):
+    monkeypatch.chdir(tmp_path)
+    texts = {
+        "arch.yaml": V03,
+        "prob.yaml": PROBLEM,
+        "x.stats.txt": "Cycles: 8\n",
+        "empty.stats.txt": "\n",
+        "net.m": "Network A {\n}\n",
+        "mapping.py": "mapping = {}\n",
+    }
+    texts |= {"zigzag.yaml": "memories: {}\n", "tabs.yaml": "architecture:\n\tnodes: []\n"}
+    for name, text in texts.items():
+        Path(name).write_text(text)
+    os.mkfifo("pipe.yaml")
+    with open("sparse.yaml", "wb") as file:
+        file.truncate(2 << 30)
+    code, out, err = run(*command)
+    assert (code, out, said in err) == (2, "", True), err
