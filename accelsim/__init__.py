@@ -13,7 +13,9 @@ A name such as `eyeriss` is one of the files that ship (`accelsim list`); a path
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -80,38 +82,8 @@ if TYPE_CHECKING:
     from accelsim.show.plots.time import plot_time as plot_time
 
 __version__ = "1.0.0"
-_NAMES = {
-    "designs.run": ("explore",),
-    "designs.soc": ("load_system", "map_on_system"),
-    "designs.sweep": ("load_sweep",),
-    "fusion": ("FusionResult", "fuse"),
-    "inputs.architecture": ("Architecture", "Axis", "Compute", "Level", "load_architecture"),
-    "inputs.constraints": ("Block", "Constraints", "Factor", "LevelConstraint", "Product", "load_constraints"),
-    "inputs.energy": ("ComponentFigures", "EnergyEntry", "EnergyTable", "Estimator"),
-    "inputs.errors": ("AccelsimError", "NoValidMapping", "SpecError"),
-    "inputs.mapping": ("LevelMapping", "Loop", "Mapping", "load_mapping"),
-    "inputs.workload": ("Einsum", "Tensor", "Workload"),
-    "inputs.workload_reader": ("load_workload",),
-    "model.evaluate": ("evaluate",),
-    "model.result": ("Result", "to_pandas"),
-    "model.sparsity": ("sparse_result",),
-    "population.census": ("census",),
-    "population.result": ("Census",),
-    "population.sampling": ("UniformSample",),
-    "results.network": ("map_network",),
-    "results.verifying": ("verify",),
-    "search.exact.front": ("map_front",),
-    "search.mapper": ("map_einsum",),
-    "search.result": ("Certificate", "FrontResult", "Sample", "SearchResult"),
-    "search.stopping": ("Budget",),
-    "search.zeros": ("best_with_zeros",),
-    "show.plots.census": ("plot_compare", "plot_density", "plot_histogram", "plot_within"),
-    "show.plots.diagram": ("plot_architecture", "plot_mapping"),
-    "show.plots.result": ("plot_energy", "plot_fusion", "plot_reuse", "plot_stacks"),
-    "show.plots.search": ("plot_front",),
-    "show.plots.time": ("plot_time",),
-}
-_HOME = {name: f"accelsim.{module}" for module, names in _NAMES.items() for name in names}
+_HOME = {name: home for home, name in re.findall(r"from (\S+) import \w+ as (\w+)", Path(__file__).read_text("utf-8"))}
+"""Module of each public name: these are declared once, above, where type checkers see them too."""
 __all__ = sorted([*_HOME, "__version__"])
 
 

@@ -19,9 +19,19 @@ from hypothesis import strategies as st
 from accelsim import fuse, load_architecture, load_workload
 from accelsim.fusion.chain import Chain, Shortcut, make_chain
 from accelsim.fusion.network import NetworkSearch, _UnfusedLayer
-from accelsim.fusion.part import PartLimits, PartResult, encode_part, held_by, map_part, part_space, without_held
 from accelsim.fusion.result import CYCLES, ENERGY, Optimum, Price, least_product
-from accelsim.fusion.search import Solutions, fuse_chain, fused_limits
+from accelsim.fusion.search import (
+    PartLimits,
+    PartResult,
+    Solutions,
+    encode_part,
+    fuse_chain,
+    fused_limits,
+    held_by,
+    map_part,
+    part_space,
+    without_held,
+)
 from accelsim.fusion.tiling import fusing_levels, runs, tilings
 from accelsim.inputs.architecture import OVERLAPS, Architecture
 from accelsim.inputs.errors import AccelsimError
@@ -317,7 +327,7 @@ def test_fuse__is_stopped_in_the_middle_of_a_front(monkeypatch: pytest.MonkeyPat
     """Layers by themselves have no complete front by then, so their limits are the bound; no part gets one either."""
     eyeriss, network = load_architecture("eyeriss"), load_workload("mobilenet_v2")
     monkeypatch.setattr("accelsim.fusion.network.LEAST_SECONDS", 1e-6)
-    monkeypatch.setattr("accelsim.fusion.part.LEAST_SECONDS", 1e-6)
+    monkeypatch.setattr("accelsim.fusion.search.LEAST_SECONDS", 1e-6)
     found = fuse(eyeriss, network, objective="edp", chain=["b5_expand", "b5_depthwise"], seconds=1e-6, workers=1)
     assert (found.stop, found.chains, found.solved) == ("timeout", 0, 0)
     assert found.totals == found.unfused

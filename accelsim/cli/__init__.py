@@ -12,7 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.library import find
+from accelsim.inputs.objective import Limit
 from accelsim.inputs.units import SIZE_UNITS, near_miss, parse_size_bits, quantity_pattern
+from accelsim.results import to_json, write_directory, write_page
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -71,7 +74,6 @@ def answer(
     picture, and `--html` the `page`. `brief` is printed instead of the report. Returns `DONE`; raises OSError if a
     file cannot be written, after the answer is printed.
     """
-    from accelsim.results import write_directory, write_page
     from accelsim.show.table import csv_files, whole
 
     paths, failed = [path for path in written if path], None
@@ -116,8 +118,6 @@ def taken(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:
 
 def print_json(document: Mapping[str, Any]) -> None:
     """Print a document as JSON."""
-    from accelsim.results import to_json
-
     sys.stdout.write(to_json(document))
 
 
@@ -151,7 +151,6 @@ def picture(text: str) -> str:
 
 def write_figure(path: str | Path, ax: Axes) -> None:
     """Write a figure as PNG or SVG, by the ending of its name."""
-    from accelsim.results import write_directory
     from accelsim.show.plots import figure_bytes
 
     kind = figure_kind(path)
@@ -216,8 +215,6 @@ def dimensions(text: str) -> str | tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(","))
     if not all(names):
         raise argparse.ArgumentTypeError(f"expected dimensions such as M,K, got '{text}'")
-    from accelsim.inputs.library import find
-
     if len(names) == 1 and any(find(text, kind) for kind in ("workloads", "arch")):
         raise argparse.ArgumentTypeError(
             f"'{text}' is a file, not a dimension; put the option behind ARCH and WORKLOAD, or write `all` before them"
@@ -238,8 +235,6 @@ def share(text: str) -> float:
 
 def limit(text: str) -> str:
     """A limit on costs, such as `cycles <= 1.2e6`, as it is written."""
-    from accelsim.inputs.objective import Limit
-
     try:
         Limit.parse(text)
     except AccelsimError as error:

@@ -17,15 +17,16 @@ from accelsim.inputs import library
 from accelsim.inputs.architecture import Architecture, load_architecture
 from accelsim.inputs.errors import AccelsimError, Problem, SpecError, Unreadable
 from accelsim.inputs.library import read_utf8, user_cache
+from accelsim.inputs.objective import Limit
 from accelsim.inputs.params import check_overrides, parameter_names, unknown_overrides
 from accelsim.inputs.units import listed, near_miss
 from accelsim.inputs.workload import Einsum, Workload, sliced
 from accelsim.inputs.workload_reader import load_workload
+from accelsim.results import Provenance, input_file, write_directory
 
 if TYPE_CHECKING:
     from accelsim.inputs.constraints import Constraints
     from accelsim.inputs.library import NodeNote
-    from accelsim.results import Provenance
     from accelsim.results.cache import ResultCache
 
 T = TypeVar("T")
@@ -219,7 +220,6 @@ def convert_foreign(names: tuple[str, ...], variables: tuple[tuple[str, str], ..
     if not names:
         return {}
     from accelsim.importers.foreign import note_lines, read_foreign, refuse_broken, tool_of
-    from accelsim.results import write_directory
 
     tools = {name: tool for name in names if (tool := tool_of(name))}
     foreign = [*tools, *(models if {"zigzag", "stream"} & set(tools.values()) else [])]
@@ -271,7 +271,6 @@ def read_layer_constraints(inputs: Inputs, einsum: Einsum) -> Constraints | None
     if "constraints" not in inputs.paths and not inputs.limits:
         return None
     from accelsim.inputs.constraints import Constraints, load_constraints
-    from accelsim.inputs.objective import Limit
 
     found = Constraints()
     if "constraints" in inputs.paths:
@@ -298,8 +297,6 @@ def check_constraints(inputs: Inputs) -> None:
 
 def make_provenance(command: str, inputs: Inputs, arguments: argparse.Namespace) -> Provenance:
     """Note where a result comes from."""
-    from accelsim.results import Provenance, input_file
-
     files = tuple(input_file(kind, inputs.given[kind], path) for kind, path in inputs.paths.items())
     if command != "map":
         return Provenance(command, files, inputs.overrides)

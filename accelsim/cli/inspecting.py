@@ -15,6 +15,7 @@ from typing import Any, cast
 
 from accelsim import __version__
 from accelsim.cli import BAD_INPUT, DONE, answer, complain, print_json
+from accelsim.cli.arguments import make_parser
 from accelsim.cli.inputs import apart, convert_foreign, read_machine_alone, read_overrides
 from accelsim.gpu.catalogue import read_gpu
 from accelsim.gpu.decoder import read_decoder
@@ -243,8 +244,6 @@ def completion_command(arguments: argparse.Namespace) -> int:
     except ImportError:
         why = "shtab is not installed, and completion needs it; `pip install 'accelsim[completion]'`"
         raise AccelsimError(why) from None
-    from accelsim.cli.arguments import make_parser
-
     sys.stdout.write(shtab.complete(make_parser(), arguments.shell) + "\n")
     return DONE
 

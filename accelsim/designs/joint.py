@@ -26,7 +26,9 @@ from accelsim.inputs.architecture import Architecture, Level
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.mapping import Mapping
 from accelsim.inputs.workload import Einsum
+from accelsim.model.detail import make_detail
 from accelsim.model.encode import Floats, Ints, encode, encode_mappings
+from accelsim.model.kernel import VALID, evaluate_many
 from accelsim.model.limits import layer_limits
 from accelsim.results.cache import content_hash, machine_content
 from accelsim.results.output import read_mapping_json
@@ -189,9 +191,6 @@ def costs_of_mappings(architecture: Architecture, einsum: Einsum, texts: Sequenc
 
     Mappings that are uneven, padded or leave remainders are those of one machine only.
     """
-    from accelsim.model.detail import make_detail
-    from accelsim.model.kernel import VALID, evaluate_many
-
     encoded = encode(architecture, einsum)
     costs = np.full((len(texts), 2), math.inf)
     read: list[Mapping] = [read_mapping_json(json.loads(text)) for text in texts]

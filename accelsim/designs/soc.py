@@ -19,6 +19,7 @@ import numpy as np
 
 from accelsim.designs.assign import Assignment, EngineCosts, least_energy, least_latency, most_throughput
 from accelsim.designs.checking import find_file
+from accelsim.gpu.calibration import mode_of
 from accelsim.gpu.catalogue import BYTES, Gpu, load_gpu
 from accelsim.gpu.kernel import best_kernels
 from accelsim.gpu.network import gemms_of, product_of
@@ -423,8 +424,6 @@ def _doing(machine: Architecture, many: int) -> Architecture:
 
 
 def _on_gpu(engine: Engine, gpu: Gpu, einsum: Einsum) -> LayerCost | str:
-    from accelsim.gpu.calibration import mode_of
-
     try:
         product = product_of(einsum)
         mode = mode_of(gpu, engine.number_format)

@@ -16,8 +16,13 @@ from accelsim.designs.sweep import Mapper
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.errors import AccelsimError, NoValidMapping, TablesTooLarge
 from accelsim.inputs.mapping import Mapping
+from accelsim.inputs.objective import FASTEST, LEAST_ENERGY, Objective
 from accelsim.inputs.workload import Einsum
+from accelsim.mapspace.space import MapSpace
+from accelsim.model.encode import encode
+from accelsim.model.evaluate import evaluate
 from accelsim.results.output import mapping_json, read_mapping_json
+from accelsim.search.result import Certificate
 from accelsim.search.stopping import Budget
 
 MAP, MAP_FREE, EVALUATE, BOUND, FRONT = "map", "map without bandwidths", "evaluate", "bound", "front"
@@ -110,8 +115,6 @@ def _mapping_differs(plan: Plan, item: Item, row: Dict[str, Any]) -> str:
     """As `differs`, of a mapping; raises whatever a value of another kind leads to."""
     if row["status"] != "mapped":
         return f"it is no mapping: {row['status']}"
-    from accelsim.model.evaluate import evaluate
-
     if item.what == FRONT:
         return _front_differs(plan, item, row)
     einsum, searched = plan.einsums[item.layer], item.what != EVALUATE
@@ -124,9 +127,6 @@ def _mapping_differs(plan: Plan, item: Item, row: Dict[str, Any]) -> str:
         return "; ".join(broken)
     found = _result_row(result)
     if searched:
-        from accelsim.inputs.objective import Objective
-        from accelsim.search.result import Certificate
-
         proof = Certificate(float(row["value"]), float(row["bound"]), row["nodes"], row["evaluated"], 0)
         found["value"] = Objective.parse(plan.mapper.objective).of(result)
         found["proved"] = proof.proved and row["stop"] == "exhausted"
@@ -203,8 +203,6 @@ def _front(mapper: Mapper, architecture: Architecture, einsum: Einsum) -> WorkRo
 
 
 def _evaluated(architecture: Architecture, einsum: Einsum, mapping: str) -> WorkRow:
-    from accelsim.model.evaluate import evaluate
-
     return _result_row(evaluate(architecture, einsum, read_mapping_json(json.loads(mapping))))
 
 
@@ -219,9 +217,6 @@ def _result_row(result: Any) -> WorkRow:
 
 def _bounded(mapper: Mapper, architecture: Architecture, einsum: Einsum) -> WorkRow:
     """Bounds of energy and cycles that the tables of the exact search prove before it looks at a mapping."""
-    from accelsim.inputs.objective import FASTEST, LEAST_ENERGY
-    from accelsim.mapspace.space import MapSpace
-    from accelsim.model.encode import encode
     from accelsim.search.exact.solve import Solver
 
     try:

@@ -13,7 +13,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from accelsim.fusion.chain import Line, find_lines, named_line, put_together
-from accelsim.fusion.part import LEAST_SECONDS
 from accelsim.fusion.result import (
     CYCLES,
     ENERGY,
@@ -27,7 +26,7 @@ from accelsim.fusion.result import (
     least_product,
     sum_totals,
 )
-from accelsim.fusion.search import Solutions, fuse_chain, fused_limits
+from accelsim.fusion.search import LEAST_SECONDS, Solutions, fuse_chain, fused_limits
 from accelsim.fusion.tiling import fusing_levels
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.objective import Objective

@@ -13,8 +13,8 @@ from typing import Any
 
 from accelsim.fusion.chain import Chain, find_shortcut, make_chain
 from accelsim.fusion.network import fuse
-from accelsim.fusion.part import evaluate_part, held_by, without_held
 from accelsim.fusion.result import ChainResult, FusedPart, FusionResult, Price, Segment, Totals, sum_totals
+from accelsim.fusion.search import evaluate_part, held_by, without_held
 from accelsim.fusion.tiling import FusedLoop, FusedTiling, Run, fusing_levels, keeps_shortcut, runs
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.errors import AccelsimError

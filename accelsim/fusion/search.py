@@ -1,4 +1,10 @@
-"""The best fused tiling of a chain: best first by lower bounds, each part solved by the exact mapper and only once."""
+"""The best fused tiling of a chain: best first by lower bounds, each part solved by the exact mapper and only once.
+
+A part is a smaller layer, some of whose tensors never leave F, the fusing level. A held tensor (an intermediate, or one
+that stays) lies in F as a whole: F keeps it and no loop outside F moves it. What an intermediate or a tensor that is
+there already would move at levels outside F, and into F, is taken out of the constants of the cost model; all else is
+as for any layer.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +14,291 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from accelsim.fusion.chain import Chain, Link, Shortcut
-from accelsim.fusion.part import Held, PartLimits, PartResult, held_by, map_part, without_held
 from accelsim.fusion.result import NOTHING, ChainResult, FusedPart, Price, Value, sum_totals
 from accelsim.fusion.tiling import FusedTiling, LayerPart, Run, fusing_levels, least_room, runs
 from accelsim.inputs.architecture import Architecture
+from accelsim.inputs.constraints import Block, Constraints, LevelConstraint
+from accelsim.inputs.errors import NoValidMapping
+from accelsim.inputs.mapping import Mapping
+from accelsim.inputs.objective import FASTEST, LEAST_ENERGY
 from accelsim.inputs.workload import Einsum, Tensor
+from accelsim.mapspace.space import MapSpace
+from accelsim.model.encode import Encoded, encode
+from accelsim.model.evaluate import evaluate_encoded
+from accelsim.model.kernel import BY_READ, BY_UPDATE, BY_WRITE
+from accelsim.model.limits import touched_words
 from accelsim.model.result import Result
 from accelsim.search.result import Certificate
-from accelsim.search.stopping import asked
+from accelsim.search.spaces import Spaces
+from accelsim.search.stopping import Budget, asked
+
+LEAST_SECONDS = 0.1
+"""Time that a layer or a part gets, however late it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Tensors that lie in the fusing level as a whole."""
+
+    level: int  # the fusing level
+    arriving: frozenset[str]  # fetched by this part
+    present: frozenset[str]  # there already
+    written: frozenset[str]  # the output, if it stays there
+
+    @property
+    def names(self) -> frozenset[str]:
+        """All of them."""
+        return self.arriving | self.present | self.written
+
+    @property
+    def free(self) -> frozenset[str]:
+        """Those that move no word outside the fusing level."""
+        return self.present | self.written
+
+
+@dataclass(frozen=True, slots=True)
+class PartResult:
+    """The best mapping of a part, or its front of energy and cycles."""
+
+    results: tuple[Result, ...]  # none where a search was stopped before it found one
+    nodes: int  # partial mappings that were bounded
+    # storage words of the fusing level that the part was given, and that each mapping needs
+    capacity: int
+    used: tuple[int, ...]
+    stop: str = "exhausted"  # `exhausted`: proved; else why it is not, `timeout`, `memory` or `interrupted`
+    # energy [pJ] and cycles that no mapping falls below, where the results are not proved
+    least: tuple[float, float] = (0.0, 0.0)
+
+    @property
+    def proved(self) -> bool:
+        """Whether no mapping is better."""
+        return self.stop == "exhausted"
+
+    def best(self, price: Price) -> tuple[Result, int]:
+        """The mapping that costs least, and the words that it needs."""
+        return min(zip(self.results, self.used, strict=True), key=lambda pair: price.of(pair[0]))
+
+    def fitting(self, price: Price, capacity: int) -> Result | None:
+        """The mapping that costs least, if it answers for so many words too."""
+        if not self.results or capacity > self.capacity:
+            return None
+        result, used = self.best(price)
+        return result if used <= capacity else None
+
+
+def held_by(chain: Chain, part: LayerPart, level: int) -> Held:
+    """Tensors of a part that lie in the fusing level."""
+    taken, given = chain.intermediates(part.layer)
+    there = part.present | ({taken} if taken else set())
+    return Held(level, part.arriving, frozenset(there), frozenset({given} if given else ()))
+
+
+def encode_part(architecture: Architecture, einsum: Einsum, held: Held, capacity: int) -> Encoded:
+    """Machine and part as the arrays of the kernel, without what held tensors do not move.
+
+    `capacity`: storage words of the fusing level that the part may use.
+    """
+    at = held.level
+    level = architecture.levels[at]
+    smaller = replace(level, size_words=capacity * level.multiple_buffering)
+    levels = (*architecture.levels[:at], smaller, *architecture.levels[at + 1 :])
+    encoded = encode(replace(architecture, levels=levels, sized={}), einsum)
+    c = encoded.constants
+    for t, tensor in enumerate(einsum.tensors):
+        if tensor.name not in held.free:
+            continue
+        c.word_parts[:at, t] = 0
+        c.energy[:at, t] = 0.0
+        c.energy[at, t, BY_WRITE] = 0.0
+        if tensor.name in held.present:
+            c.already[at] += c.whole[t] * c.word_parts[at, t, 0]
+        else:
+            c.drain[at] = False
+    two_widths = np.array([bool((c.word_parts[:, :, 0] != c.word_parts[:, :, 1]).any())], np.bool_)
+    return replace(encoded, constants=c._replace(two_widths=two_widths))
+
+
+def part_space(encoded: Encoded, held: Held) -> MapSpace:
+    """Map space of a part: held tensors lie in the fusing level as a whole."""
+    einsum, levels = encoded.einsum, encoded.architecture.levels
+    moving = frozenset[str]().union(*(t.dims for t in einsum.tensors if t.name in held.names))
+    only = frozenset(einsum.dims) - moving
+    outside = [
+        LevelConstraint(
+            level.name,
+            bypass=frozenset() if index == 0 else _intermediates(held, level.keep, einsum),
+            temporal=Block(only=only),
+            x=Block(only=only),
+            y=Block(only=only),
+        )
+        for index, level in enumerate(levels[: held.level])
+    ]
+    required = (*outside, LevelConstraint(levels[held.level].name, keep=held.names))
+    return MapSpace(encoded, Constraints(required))
+
+
+def _intermediates(held: Held, kept: frozenset[str], einsum: Einsum) -> frozenset[str]:
+    """Held tensors that a level outside the fusing level need not keep."""
+    return frozenset(t.name for t in einsum.tensors if t.name in held.free and t.role not in kept)
+
+
+def map_part(
+    architecture: Architecture,
+    einsum: Einsum,
+    held: Held,
+    capacity: int,
+    price: Price | None,
+    deadline: float | None = None,
+) -> PartResult | None:
+    """Find the mapping of a part that costs least, and prove that it does; None if it is proved that none is valid.
+
+    `price`: of energy or of cycles alone; None asks for the front of both, which holds the best for any price.
+    `deadline`: when to end with what is found, by `time.monotonic`; `LEAST_SECONDS` are taken in any case.
+    """
+    budget = None if deadline is None else Budget(seconds=max(LEAST_SECONDS, deadline - time.monotonic()))
+    try:
+        space = part_space(encode_part(architecture, einsum, held, capacity), held)
+        found = _front(space, budget) if price is None else _best(space, price, budget)
+    except NoValidMapping as error:
+        return None if error.proved else PartResult((), 0, capacity, (), "timeout")
+    if found.stop == "interrupted" and not asked():  # Ctrl-C where no signal is heeded
+        raise KeyboardInterrupt
+    name = architecture.levels[held.level].name
+    used = (next(level.used_words for level in each.levels if level.level == name) for each in found.results)
+    return replace(found, capacity=capacity, used=tuple(used))
+
+
+def _best(space: MapSpace, price: Price, budget: Budget | None) -> PartResult:
+    from accelsim.search.exact.mapper import map_exactly
+
+    goal = LEAST_ENERGY if price.energy else FASTEST
+    search = map_exactly(Spaces.of(space), goal, budget=budget, workers=1, on_progress=None, explain=False)
+    proof = search.certificate
+    assert proof is not None  # the exact search proves something always
+    least = (proof.bound, 0.0) if price.energy else (0.0, proof.bound)
+    return PartResult((search.best,), proof.nodes, 0, (), "exhausted" if proof.proved else search.stop, least)
+
+
+def _front(space: MapSpace, budget: Budget | None) -> PartResult:
+    from accelsim.search.exact.front import front_of
+
+    found = front_of(space, budget=budget, workers=1, on_progress=None, explain=False)
+    return PartResult(found.points, found.nodes, 0, (), found.stop)
+
+
+def evaluate_part(architecture: Architecture, einsum: Einsum, held: Held, capacity: int, mapping: Mapping) -> Result:
+    """Evaluate a mapping of a part, with held tensors where they have to be; the reverse of `without_held` for it.
+
+    Raises ValueError if the mapping is none of the part, or no valid one.
+    """
+    levels = tuple(
+        replace(nest, keep=nest.keep | (held.free if at == 0 else held.free - _intermediates(held, level.keep, einsum)))
+        if at < held.level
+        else nest
+        for at, (nest, level) in enumerate(zip(mapping.levels, architecture.levels, strict=False))
+    )
+    encoded = encode_part(architecture, einsum, held, capacity)
+    result = evaluate_encoded(encoded, replace(mapping, levels=(*levels, *mapping.levels[len(levels) :])))
+    broken = [
+        *map(str, result.violations),
+        *part_space(encoded, held).constraints.broken_by(result.mapping, encoded.einsum),
+    ]
+    if broken:
+        raise ValueError("; ".join(broken))
+    return result
+
+
+def without_held(result: Result, held: Held, names: list[str], capacity: int) -> Result:
+    """Result of a part without the words that held tensors do not move: none outside the fusing level, none into it.
+
+    `capacity`: storage words of the fusing level that the part may use, which is what the result is to say.
+    """
+    outside = names[: held.level]
+    levels = tuple(
+        replace(level, capacity_words=capacity) if level.level == names[held.level] else level
+        for level in result.levels
+    )
+    tensors = [
+        replace(t, fills=0, total_fills=0) if t.tensor in held.free and t.level == names[held.level] else t
+        for t in result.tensors
+        if not (t.tensor in held.free and t.level in outside)
+    ]
+    networks = [n for n in result.networks if not (n.tensor in held.free and n.level in outside)]
+    nests = tuple(
+        replace(nest, keep=nest.keep - held.free) if nest.level in outside else nest for nest in result.mapping.levels
+    )
+    mapping = replace(result.mapping, levels=nests)
+    return replace(result, mapping=mapping, levels=levels, tensors=tuple(tensors), networks=tuple(networks))
+
+
+@dataclass(frozen=True, slots=True)
+class PartLimits:
+    """Lower limits of the parts of one layer with the same held tensors; see `of`.
+
+    `each` is energy [pJ] a multiply-accumulate, `words` energy [pJ] for each different word of a tensor, `outer`
+    storage words at the outermost level for each, `leak` energy [pJ] a cycle.
+    """
+
+    einsum: Einsum
+    each: float
+    words: tuple[float, ...]
+    outer: tuple[int, ...]
+    leak: float
+    cycles: float
+    port: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def make(cls, architecture: Architecture, einsum: Einsum, held: Held) -> PartLimits:
+        """Gather what every mapping of a part of the layer costs at least.
+
+        Each multiply-accumulate takes place and asks the innermost level that keeps a tensor for its word, shared by as
+        many units as there are below. Each different word passes every level that surely keeps the tensor: it is read
+        there (the output: updated) and, below the first such level, filled.
+        """
+        at = held.level
+        encoded = encode_part(architecture, einsum, held, 1)
+        space, c = part_space(encoded, held), encoded.constants
+        levels, macs = len(architecture.levels), architecture.macs
+        each, leak = float(c.mac[0]), 0.0
+        words = []
+        for t, tensor in enumerate(einsum.tensors):
+            sure = [i for i in range(levels) if space.keep[i, t] and (i >= at or tensor.name not in held.free)]
+            may = [i for i, u in space.free_keeps if u == t and i > sure[-1]]
+            action = BY_UPDATE if tensor.output else BY_READ
+            words_pj = [
+                c.energy[i, t, action] * c.word_parts[i, t].min() * architecture.instances(i) / macs / c.block[i]
+                for i in (sure[-1], *may)
+            ]
+            each += float(min(words_pj))
+            a_word = 0.0
+            for i in sure:
+                per = float(c.word_parts[i, t].min()) / float(c.block[i])
+                if i != sure[-1]:
+                    a_word += per * float(c.energy[i, t, action])
+                if i != sure[0] and not tensor.output:
+                    a_word += per * float(c.energy[i, t, BY_WRITE])
+            words.append(a_word)
+        for index in range(levels):
+            leak += float(c.leak[index])  # one instance of each level is in use at least
+        ports = tuple((int(n), int(time)) for n, time in c.bandwidth[0])
+        outer = tuple(int(part) for part in c.word_parts[0].min(axis=1))
+        return cls(einsum, each, tuple(words), outer, leak, int(c.mac_cycles[0]) / macs, ports)
+
+    def of(self, bounds: tuple[int, ...]) -> tuple[float, int]:
+        """Energy [pJ] and cycles that no mapping of a part with these bounds falls below."""
+        part = Einsum(self.einsum.name, dict(zip(self.einsum.dims, bounds, strict=True)), self.einsum.tensors)
+        touched = [touched_words(part, tensor) for tensor in part.tensors]
+        moved = [n * each for n, each in zip(touched, self.outer, strict=True)]
+        written = next(n for n, tensor in zip(moved, part.tensors, strict=True) if tensor.output)
+        cycles = math.ceil(part.macs * self.cycles * (1 - 1e-12))
+        for words, (rate, per) in zip((sum(moved), sum(moved) - written, written, sum(moved)), self.port, strict=True):
+            cycles = max(cycles, -(-words * per // rate) if rate else 0)
+        energy = part.macs * self.each + sum(n * each for n, each in zip(touched, self.words, strict=True))
+        return (energy + self.leak * cycles) * (1 - 1e-11), cycles
+
 
 _ROUNDED = 1e-11
 """What a sum of energies may lose by rounding, relative to it."""

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from accelsim.fusion.chain import make_chain
-from accelsim.fusion.part import evaluate_part, held_by
+from accelsim.fusion.search import evaluate_part, held_by
 from accelsim.fusion.tiling import FusedLoop, FusedTiling, runs
 from accelsim.gpu.calibration import Errors, errors_of
 from accelsim.importers.scalesim_comparison import gemm, systolic_array

@@ -34,7 +34,10 @@ from accelsim.inputs.mapping import Loop
 from accelsim.inputs.mapping import Mapping as LoopNest
 from accelsim.inputs.objective import Objective, costs_of
 from accelsim.inputs.workload import Einsum
+from accelsim.model.evaluate import evaluate
 from accelsim.model.result import Result
+from accelsim.results import Provenance
+from accelsim.results.output import point_json, read_mapping_json, read_search, search_json
 from accelsim.search.result import SearchResult
 from accelsim.search.stopping import part_file
 
@@ -267,8 +270,6 @@ def rename(mapping: LoopNest, einsum: Einsum, other: Einsum) -> LoopNest:
 
 def carry_over(search: SearchResult, architecture: Architecture, einsum: Einsum, other: Einsum) -> SearchResult:
     """What was found for an Einsum, for another one with the same `content_key`."""
-    from accelsim.model.evaluate import evaluate
-
     ranked = tuple(
         evaluate(architecture, other, rename(result.mapping, einsum, other))
         for result in (search.ranked or (search.best,))
@@ -288,9 +289,6 @@ def _nameless(einsum: Einsum) -> Einsum:
 
 def _entry(search: SearchResult, einsum: Einsum, machine: str) -> dict[str, Any]:
     """What is kept of a search; `about` is for people."""
-    from accelsim.results import Provenance
-    from accelsim.results.output import point_json, search_json
-
     nameless = _nameless(einsum)
     return {
         "about": f"{einsum.name} on {machine}",
@@ -312,9 +310,6 @@ def _look_up(
     constraints: Constraints | None,
 ) -> SearchResult | None:
     """Result of an entry with its mappings evaluated anew, or None."""
-    from accelsim.model.evaluate import evaluate
-    from accelsim.results.output import read_mapping_json, read_search
-
     body = cache.read(key)
     if body is None:
         return None

@@ -19,6 +19,7 @@ from accelsim.model.evaluate import evaluate
 from accelsim.model.oracle import Box, OracleCounts, OracleStep, Tile, execute, walk_tile
 from accelsim.model.result import Fills, Result
 from accelsim.model.time_oracle import walk_array, walk_fills
+from accelsim.results.output import result_json
 
 LARGEST_WALK = 100_000
 """A nest of more MACs x compute units in use than this is not walked."""
@@ -356,8 +357,6 @@ def _totals(result: Result, counts: OracleCounts) -> list[dict[str, Any]]:
 
 def explanation_json(explanation: Explanation) -> dict[str, Any]:
     """Everything in an explanation as plain values."""
-    from accelsim.results.output import result_json
-
     result = result_json(explanation.result)
     return {
         **{key: result[key] for key in ("architecture", "layer", "valid", "violations")},

@@ -12,6 +12,7 @@ from accelsim.inputs.density import Density
 from accelsim.inputs.errors import NoValidMapping
 from accelsim.inputs.objective import Objective
 from accelsim.inputs.workload import Einsum, Workload
+from accelsim.model.limits import Limits, layer_limits
 from accelsim.model.sparsity import sparse_result
 from accelsim.results import Provenance, provenance_json
 from accelsim.results.cache import MapOptions, ResultCache, carry_over, content_key, default_folder, map_with_cache
@@ -21,7 +22,6 @@ from accelsim.search.zeros import BestWithZeros, best_with_zeros
 
 if TYPE_CHECKING:
     from accelsim.inputs.constraints import Constraints
-    from accelsim.model.limits import Limits
     from accelsim.search.stopping import Budget
 
 
@@ -52,8 +52,6 @@ def map_layers(
     `search` finds the best mapping of a layer, and takes its number too; `best` that with zeros left out, on a machine
     that does something about them.
     """
-    from accelsim.model.limits import layer_limits
-
     known: dict[str, tuple[Einsum, SearchResult, Limits]] = {}
     of_zeros: dict[tuple[str, tuple[Density | None, ...]], dict[str, Any]] = {}
     for number, einsum in enumerate(layers, 1):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.mapping import LevelMapping, Loop
 from accelsim.inputs.mapping import Mapping as LoopNest
+from accelsim.inputs.objective import Objective
 from accelsim.model.result import (
     Fills,
     LevelResult,
@@ -313,8 +314,6 @@ def search_json(search: SearchResult, provenance: Provenance) -> dict[str, Any]:
 
 def _ranked(search: SearchResult) -> list[dict[str, Any]]:
     """Mappings that a search lists, where there are several, each with its value."""
-    from accelsim.inputs.objective import Objective
-
     goal, listed = Objective.parse(search.objective), search.ranked if len(search.ranked) > 1 else ()
     return [{"value": goal.of(result), **POINT.write(result)} for result in listed]
 

@@ -31,6 +31,7 @@ from accelsim.results.explain import LARGEST_WALK, same_as_walked
 from accelsim.results.output_schema import misfits
 from accelsim.search.result import Certificate, FrontResult, SearchResult, column_value
 from accelsim.search.stopping import Budget, OnProgress
+from accelsim.search.zeros import best_with_zeros
 
 TOLERANCE = 1e-10
 """Relative difference that the order of a sum may make; counts must be equal."""
@@ -293,8 +294,6 @@ def _check_best_with_zeros(task: Task, document: Mapping[str, Any], search: Sear
         if "sparse" in document:
             yield Check(what, "none", "missing", False)
         return
-    from accelsim.search.zeros import best_with_zeros
-
     mapping = output.read_mapping_json({"imperfect": [], "padded": {}, **recorded})
     cost = sparse_result(task.architecture, task.einsum, evaluate(task.architecture, task.einsum, mapping))
     if cost is not None:

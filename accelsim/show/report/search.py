@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from accelsim import __version__
 from accelsim.inputs.mapping import dump_mapping
+from accelsim.inputs.objective import Objective
 from accelsim.inputs.units import format_bits, printable, ratio
 from accelsim.model.result import Result
 from accelsim.results import Provenance, to_json
@@ -90,8 +91,6 @@ def ranked_report(search: SearchResult, most: int | None = None) -> Iterator[Pie
     """The best mappings in order, a row for each value of the objective, at most so many, with a loop nest of each."""
     if len(search.ranked) < 2 and search.within is None:
         return
-    from accelsim.inputs.objective import Objective
-
     goal, ties = Objective.parse(search.objective), search.ties
     shown = min(most or _SHOWN, len(ties))
     note = f"the {shown:,} of {_lowest(search)}" if shown > 1 else f"those of {_lowest(search)}"
@@ -135,8 +134,6 @@ def ranked_report(search: SearchResult, most: int | None = None) -> Iterator[Pie
 
 def worth_report(search: SearchResult, rows: Sequence[Row]) -> Iterator[Piece]:
     """How the optimum changes with half, a tenth more and twice of each part of the machine."""
-    from accelsim.inputs.objective import Objective
-
     value = Objective.parse(search.objective).of(search.best)
 
     def changed(head: str, key: str, before: float) -> Column:

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from accelsim.gpu import ROTATING
 from accelsim.gpu.calibration import LARGE_FLOP
+from accelsim.gpu.kernel_tables import MODES
 from accelsim.results.study import Study, errors_by_quantity, study_json
 from accelsim.results.verifying import Check
 from accelsim.show.report import objective_value
@@ -249,8 +250,6 @@ _KERNELS = (
 
 def kernels_errors_report(what: str, document: Mapping[str, Any]) -> Iterator[Piece]:
     """Errors of each kind, GPU and mode, ours beside the baselines'."""
-    from accelsim.gpu.kernel_tables import MODES
-
     yield heading(what, "predicted beside measured times, of rows that were not fitted")
     cases: dict[tuple[str, ...], dict[str, Any]] = {}
     for row in document[what]:
