@@ -19,6 +19,7 @@ from reports import a_front, a_search, all_loops_outside, an_exact_search
 import accelsim
 import accelsim.search.mapper
 from accelsim.cli import main as cli
+from accelsim.cli.arguments import parse
 from accelsim.cli.mapping import layer_folders
 from accelsim.importers.timeloop_comparison import CaseComparison
 from accelsim.inputs import library
@@ -71,6 +72,31 @@ def test_help__imports_nothing_that_is_slow():
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (result.returncode, result.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ("plot density eyeriss conv", {"samples": 100_000, "seconds": 10.0, "width": 6.4, "over": None, "seed": 0}),
+        ("map a b --imperfect --limit cycles<=1e6 -j 2", {"imperfect": "all", "limit": ["cycles<=1e6"], "workers": 2}),
+        ("map a b --imperfect M,K --batch 1,8", {"imperfect": ("M", "K"), "batch": (1, 8), "search": "auto"}),
+        ("eval a b c -s x=1 --set y=2 -o d", {"overrides": [("x", "1"), ("y", "2")], "writes_folder": True}),
+        ("check a b", {"files": ["a", "b"], "overrides": [], "command": "check_command", "module": "inspecting"}),
+        ("gpu serve m g --batch 1,4 --plot x.svg", {"batch": (1, 4), "output": "x.svg", "output_tokens": 512}),
+        ("gpu moe g --tokens 1 --hidden 2 --inter 3 --experts 4 --top 5", {"ep": 1, "skew": 0.0, "precision": "fp8"}),
+        ("gpu advise 1 2 3 --gpu g", {"m": 1, "tile": "", "layout": "tn", "command": "gpu_advise_command"}),
+        ("gpu compare p --gpu g", {"l2": None, "dtype": None, "batch": None}),
+        ("validate gemm", {"paths": [], "best": None, "output": None}),
+    ],
+)  # fmt: skip
+def test_arguments__are_read_as_their_rows_say(arguments, expected):
+    found = vars(parse(arguments.split()))
+    assert {name: found[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize("arguments", ["gpu advise 1 2 3", "plot foo a b", "map a b --top 0", "eval a b c --plot y"])
+def test_arguments__that_no_row_allows_end_with_2(run, arguments):
+    assert run(*arguments.split())[0] == 2
 
 
 def test_check__compiles_and_draws_nothing():

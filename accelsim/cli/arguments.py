@@ -28,7 +28,7 @@ KERNELS = ("attention", "moe", "nccl")
 READERS: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("N", "M", "K", "GB"), cli.positive_int), **dict.fromkeys(("S", "SECONDS"), cli.seconds),
     "LIST": cli.counts, "X": float, "SIZE": cli.memory, "SHARE": cli.share, "INCHES": cli.inches, "LIMIT": cli.limit,
-    "DIMS": cli.dimensions, "COLUMNS": cli.columns, "FORMAT": cli.number_format, "NAME=VALUE": cli.override,
+    "DIMS": cli.dimensions, "COLUMNS": cli.columns, "NAME=VALUE": cli.override,
 }  # fmt: skip
 """What reads a value, by its name in the usage."""
 SHORT = {
@@ -54,7 +54,7 @@ SHARED = """
     --layer NAME  the layer that is mapped, where the workload has several
     --l2 {L2_STATES} = rotating  what L2 holds when a kernel starts: what fits of the activations and of six layers'
         weights in turn (default), nothing, or what fits of the kernel's own operands and results
-    --dtype FORMAT  number format (default: fp16)
+    --dtype FORMAT number_format  number format (default: fp16)
     --uneven  let a level keep its tensors at different loops of the nest, where that is better
     -o DIR  write mapping.yaml, result.json and figures there
     --html FILE  write one page to open in a browser and explore (of one layer)
@@ -108,7 +108,7 @@ map  mapping  find the best mapping of a layer, or of each layer of a network, a
     --quiet  print the headline only, and no progress
     # on a GPU: ARCH is a GPU: the fastest kernel tiling of each layer
     --mig --calibration
-    --dtype FORMAT  number format (default: fp16 for operands of 16 bit, and so on)
+    --dtype FORMAT number_format  number format (default: fp16 for operands of 16 bit, and so on)
     --l2
     --pass {PASSES} = forward as training_pass  the pass of training (default: forward)
     --attention {ATTENTION} = full  attention as one kernel in which tokens see all keys (default) or those before
@@ -260,7 +260,7 @@ gpus  gpus  list the GPUs that come with accelsim, or show one with the source o
 calibrate  gpus  fit the eight constants of a GPU's kernel model to measured matrix products
     MEASURED  CSV with the columns M, N, K, dtype, time_us_median
     --gpu GPU required  the GPU that was measured
-    --dtype FORMAT  fit the rows of this number format, such as bf16
+    --dtype FORMAT number_format  fit the rows of this number format, such as bf16
     --l2 {L2_STATES} = rotating  what L2 held where the column l2 does not say it (default: rotating)
     --source TEXT  where the measurements come from, to be kept in the file
     -o FILE  write the calibration there
@@ -293,8 +293,8 @@ gpu attention  gpus  time fused attention: of one new token (decode) or of more 
     --head-size N = 128  words of a head (default: 128)
     --window N  keys that a token sees (default: all)
     --latent  latent attention, as in DeepSeek: a head of 128 words, a latent vector of 512
-    --dtype FORMAT str = bf16  of queries: bf16 (default), fp16 or fp8
-    --cache-dtype FORMAT str  of keys and values (default: as the queries)
+    --dtype FORMAT = bf16  of queries: bf16 (default), fp16 or fp8
+    --cache-dtype FORMAT  of keys and values (default: as the queries)
     --stack --mig --json --csv
 
 gpu moe  gpus  time both products of a mixture of experts on one GPU, with what lies between
@@ -334,7 +334,7 @@ gpu serve  gpus  time to first token, time per output token, throughput, memory 
     --output N = 512 as output_tokens  tokens of an answer (default: 512)
     --step-tokens N = 8192  prompt tokens that go through at once, at most; a prompt is never split (default: 8192)
     --precision NAME = bf16  of weights and products: bf16 (default), fp8, nvfp4 or another of `gpu product`
-    --cache-dtype FORMAT str = bf16  of the key-value cache: bf16 (default) or fp8
+    --cache-dtype FORMAT = bf16  of the key-value cache: bf16 (default) or fp8
     --skew
     --calibration FILE  constants of products that `accelsim calibrate` fitted (default: those that ship, if they
         do)
@@ -368,7 +368,7 @@ gpu compare  gpus  hold a profile of kernels against what is predicted for them
     --workload WORKLOAD  layers that NVTX ranges name, or that have the sizes of PyTorch's products
     --set NAME=VALUE repeated as overrides  override a parameter of the workload; may be repeated
     --batch --sequence --mig --calibration
-    --dtype FORMAT  number format (default: what the profile says, else fp16)
+    --dtype FORMAT number_format  number format (default: what the profile says, else fp16)
     --l2 {L2_STATES}  what L2 holds when a kernel starts (default: what the profile says; nothing in Nsight Compute,
         else rotating)
     --json --csv
@@ -395,7 +395,7 @@ validate  evaluating  hold our numbers against other tools' and against measured
     # gemm: measured against predicted times of matrix products on a GPU
     --gpu GPU  the GPU that was measured (default: what the table says)
     --mig --calibration
-    --dtype FORMAT  number format of the rows of which the table does not say it by a name that is known
+    --dtype FORMAT number_format  number format of the rows of which the table does not say it by a name that is known
     --l2 {L2_STATES} = rotating  what L2 held where the column l2 does not say it (default: rotating)
 """
 _ROW = re.compile(
@@ -473,7 +473,7 @@ def _add(made: argparse._ActionsContainer, row: str) -> None:
     if option and not (value or choices):
         made.add_argument(*names, action="store_true", **more)
         return
-    read = getattr(cli, found["reader"], str) if found["reader"] else READERS.get(value, str)
+    read = getattr(cli, found["reader"]) if found["reader"] else READERS.get(value, str)
     more |= {"metavar": value, "type": read, "nargs": "?" if found["optional"] else None}
     if found["several"]:
         more["nargs"] = "*" if found["optional"] else "+"

@@ -6,11 +6,12 @@ import argparse
 import itertools
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from accelsim import cli
+from accelsim import cli, results
 from accelsim.cli.arguments import KERNELS, refuse_gpu_options
 from accelsim.cli.inputs import (
     Inputs,
@@ -38,15 +39,6 @@ from accelsim.model.evaluate import evaluate
 from accelsim.model.limits import Stand, peak_macs_per_cycle, stand
 from accelsim.model.result import Result
 from accelsim.model.sparsity import sparse_result
-from accelsim.results import (
-    InputFile,
-    Provenance,
-    input_file,
-    provenance_json,
-    refuse_directory,
-    to_json,
-    write_directory,
-)
 from accelsim.results.cache import MapOptions
 from accelsim.results.explain import explain, explanation_json, refuse_large
 from accelsim.results.output import evaluation_json, read_mapping_json, zeros_json
@@ -100,7 +92,7 @@ def explain_command(arguments: argparse.Namespace) -> int:
         origin = f"one of least energy of all {space} in the map space"
     explanation = explain(machine, layer, mapping, **cli.taken(arguments, "tensor", "level", "steps"))
     if arguments.json:
-        provenance = provenance_json(make_provenance("explain", inputs, arguments))
+        provenance = results.provenance_json(make_provenance("explain", inputs, arguments))
         cli.print_json({**provenance, "mapping_from": origin, **explanation_json(explanation)})
     else:
         cli.print_report(explanation_report(explanation, origin))
@@ -151,9 +143,9 @@ def export_command(arguments: argparse.Namespace) -> int:
     if arguments.tool == "accelforge":
         if len(arguments.files) < 3 or not arguments.output:
             raise AccelsimError("expected AccelForge's architecture and workload, a mapping of accelsim, and -o DIR")
-        refuse_directory(arguments.output)
+        results.refuse_directory(arguments.output)
         text = export_accelforge(arguments.files[:-1], arguments.files[-1], read_overrides(arguments))
-        for path in write_directory(arguments.output, {"mapping.yaml": text.encode()}):
+        for path in results.write_directory(arguments.output, {"mapping.yaml": text.encode()}):
             sys.stdout.write(f"{path}\n")
         return cli.DONE
     if len(arguments.files) == 1:
@@ -169,9 +161,9 @@ def export_command(arguments: argparse.Namespace) -> int:
     folder = arguments.output or (beside and beside / "timeloop")
     if not folder:
         raise AccelsimError("-o names the folder to write")
-    refuse_directory(folder)
+    results.refuse_directory(folder)
     made = export_timeloop(architecture, layer, mapping)
-    for path in write_directory(folder, {name: text.encode() for name, text in made.files.items()}):
+    for path in results.write_directory(folder, {name: text.encode() for name, text in made.files.items()}):
         sys.stdout.write(f"{path}\n")
     sys.stdout.write("".join(f"{note}\n" for note in made.notes))
     return cli.DONE
@@ -182,35 +174,26 @@ def _of_result(arguments: argparse.Namespace) -> tuple[Architecture, Einsum, Loo
     if arguments.overrides:
         raise AccelsimError("--set is for ARCH WORKLOAD MAPPING; a result has the parameters that it was made with")
     path, document, inputs = read_result(arguments.files[0])
-    results = [entry["result"] for entry in document.get("layers", [document]) if "result" in entry]
-    names = [found["layer"] for found in results]
+    mapped = [entry["result"] for entry in document.get("layers", [document]) if "result" in entry]
+    names = [found["layer"] for found in mapped]
     if arguments.layer is None and len(names) != 1:
         what = f"{path}: holds the mappings of {len(names)} layers; --layer says which"
         raise AccelsimError(what if names else f"{path}: holds no single mapping; name ARCH WORKLOAD MAPPING")
     layer = find_layer(inputs.workload, arguments.layer or names[0], inputs.given["workload"])
     if layer is None or layer.name not in names:
         raise AccelsimError(f"{path}: holds no mapping of the layer '{arguments.layer}'")
-    return inputs.architecture, layer, read_mapping_json(results[names.index(layer.name)]), path.parent
+    return inputs.architecture, layer, read_mapping_json(mapped[names.index(layer.name)]), path.parent
 
 
 def replay_command(arguments: argparse.Namespace) -> int:
     """Evaluate a mapping of Timeloop and show where its statistics differ, and why."""
+    from accelsim.importers import timeloop_replay as replay
     from accelsim.importers.foreign import OWN_MODELS, note_lines, read_foreign
-    from accelsim.importers.timeloop_replay import (
-        MODELS,
-        SPARSE,
-        UNEXPLAINED,
-        compare,
-        evaluate_dearest,
-        evaluate_holding,
-        read_statistics,
-        reused_roles,
-    )
 
     statistics = [name for name in arguments.files if name.endswith("stats.txt")]
     if len(statistics) != 1:
         raise AccelsimError(f"expected one file that ends in stats.txt, got {len(statistics)}")
-    theirs = read_statistics(read_utf8(statistics[0]), statistics[0])
+    theirs = replay.read_statistics(read_utf8(statistics[0]), statistics[0])
     others = [name for name in arguments.files if name not in statistics]
     if not others:
         raise AccelsimError(f"{statistics[0]}: the inputs are missing; name architecture, problem and mapping too")
@@ -225,33 +208,27 @@ def replay_command(arguments: argparse.Namespace) -> int:
     architecture, einsum, mapping = foreign.loaded()
     sparse = architecture.saves_zeros
     result = evaluate(architecture, einsum, mapping)
-    unknown = SPARSE if sparse else UNEXPLAINED
-    models = MODELS if foreign.energies == OWN_MODELS and not sparse else None
-    dearest = evaluate_dearest(architecture, einsum, mapping)
-    rows = list(compare(einsum, mapping, result, theirs, unknown, models, dearest))
-    holding, holds = None, reused_roles(einsum, rows)
+    unknown = replay.SPARSE if sparse else replay.UNEXPLAINED
+    models = replay.MODELS if foreign.energies == OWN_MODELS and not sparse else None
+    dearest = replay.evaluate_dearest(architecture, einsum, mapping)
+    rows = list(replay.compare(einsum, mapping, result, theirs, unknown, models, dearest))
+    holding, holds = None, replay.reused_roles(einsum, rows)
     if holds:
-        result = evaluate_holding(architecture, einsum, mapping, holds)
-        equal = sum(not row.cause for row in compare(einsum, mapping, result, theirs, unknown, models))
+        result = replay.evaluate_holding(architecture, einsum, mapping, holds)
+        equal = sum(not row.cause for row in replay.compare(einsum, mapping, result, theirs, unknown, models))
         holding = {"holds": sorted(holds), "equal": equal, "energy_pj": result.energy_pj}
         architecture = replace(architecture, compute=replace(architecture.compute, holds=holds))
     asked_for = foreign.constraints and load_constraints({"constraints": foreign.constraints}, architecture, einsum)
     budget, optimum = Budget(seconds=arguments.seconds), None
-    try:
+    with suppress(NoValidMapping):
         found = map_einsum(architecture, einsum, constraints=asked_for or None, method="exact", budget=budget)
         cost = {"energy_pj": found.best.energy_pj, "cycles": found.best.cycles}
         optimum = {**cost, "proved": found.stop == "exhausted"}
-    except NoValidMapping:
-        pass
-    document = {
-        "figures": [asdict(row) for row in rows],
-        "energies": foreign.energies,
-        "optimum": optimum,
-        "holding": holding,
-    }
+    document: dict[str, Any] = {"figures": [asdict(row) for row in rows], "energies": foreign.energies}
+    document |= {"optimum": optimum, "holding": holding}
     title = f"{einsum.name} on {architecture.name}"
     cli.answer(arguments, document, lambda: _replayed(rows, title, foreign, optimum, holding))
-    return cli.DIFFERS if any(row.cause == UNEXPLAINED for row in rows) else cli.DONE
+    return cli.DIFFERS if any(row.cause == replay.UNEXPLAINED for row in rows) else cli.DONE
 
 
 def _replayed(
@@ -385,7 +362,7 @@ def _verify_fusion(
             asked = {**cli.taken(arguments, "seconds", "workers"), "on_progress": on_progress}
             found = verify_fusion(document, inputs.architecture, inputs.workload, **asked)
         rest = {key: value for key, value in document.items() if key not in ("fusion", "energy_table")}
-        origin = provenance_json(_provenance("fuse", inputs, document))
+        origin = results.provenance_json(_provenance("fuse", inputs, document))
         return [*found, ("origin", [compare("origin", rest, {**origin, "accelsim": document["accelsim"]})])]
     except (LookupError, TypeError, AttributeError, ValueError, OverflowError) as error:
         raise AccelsimError(f"not what `accelsim fuse` writes: {_said(error)}") from None
@@ -419,10 +396,10 @@ def _verify_layers(
     return [*found, (f"{inputs.workload.name} on {machine.name}", [rest])]
 
 
-def _provenance(command: str, inputs: Inputs, document: Mapping[str, Any]) -> Provenance:
+def _provenance(command: str, inputs: Inputs, document: Mapping[str, Any]) -> results.Provenance:
     """Where a result comes from; `_changed` compares the hashes."""
-    files = (InputFile(kind, inputs.given[kind], document["inputs"][kind]["sha256"]) for kind in inputs.paths)
-    return Provenance(command, tuple(files), inputs.overrides, limits=inputs.limits)
+    files = (results.InputFile(kind, inputs.given[kind], document["inputs"][kind]["sha256"]) for kind in inputs.paths)
+    return results.Provenance(command, tuple(files), inputs.overrides, limits=inputs.limits)
 
 
 def _said(error: Exception) -> str:
@@ -462,7 +439,7 @@ def read_result(name: str) -> tuple[Path, dict[str, Any], Inputs]:
 def _changed(inputs: Inputs, document: Mapping[str, Any]) -> list[str]:
     """Say which input files are not those that the result was made from."""
     hashes = {
-        path: (input_file(kind, "", path).sha256, str(document["inputs"][kind].get("sha256")))
+        path: (results.input_file(kind, "", path).sha256, str(document["inputs"][kind].get("sha256")))
         for kind, path in inputs.paths.items()
     }
     what = "has changed since the result was written"
@@ -487,7 +464,7 @@ def _answer_rtl(
         plot = plot_measured(f"{name}'s RTL", {kind: (pair[0], pair[1]) for kind, pair in pairs.items()}, "cycles")
         head = f"# Cycles beside those of {name}'s RTL\n\n![predicted over measured](cycles.svg)"
         page = f"{head}\n\n{page_text(report(document))}"
-        written = {"validation.md": page.encode(), "validation.json": to_json(document).encode()}
+        written = {"validation.md": page.encode(), "validation.json": results.to_json(document).encode()}
         return written | figure_files("cycles", plot)
 
     return cli.answer(arguments, document, lambda: report(document, every=arguments.every), files=files)

@@ -41,14 +41,7 @@ from accelsim.inputs.errors import AccelsimError, NoValidMapping, SpecError
 from accelsim.inputs.library import hash_file
 from accelsim.results import to_json, write_page
 from accelsim.show.report import gpu as reports
-from accelsim.show.report.serving import (
-    serving_page,
-    serving_report,
-    serving_row,
-    sweep_report,
-    training_report,
-    training_row,
-)
+from accelsim.show.report import serving
 from accelsim.show.report.validation import calibration_report, gemm_report, kernels_errors_report
 from accelsim.show.table import page_text
 
@@ -316,7 +309,7 @@ def gpu_serve_command(arguments: argparse.Namespace) -> int:
         raise NoValidMapping(refusal(gpu, decoder, request, min(points, key=lambda point: point.memory.total).split))
     best = front(fitting)
     head = {"model": decoder.name, "gpu": gpu.name, "mode": mode.text, "request": asdict(request)}
-    rows = [{**serving_row(point), "front": point in best} for point in points]
+    rows = [{**serving.serving_row(point), "front": point in best} for point in points]
     told = (decoder.name, gpu.name, request)
 
     def figure() -> Axes:
@@ -326,10 +319,10 @@ def gpu_serve_command(arguments: argparse.Namespace) -> int:
 
     def report() -> Iterator[Piece]:
         if len(every) == 1:
-            return serving_report(*told, points[0], mode.text)
-        return sweep_report(*told, points, mode.text)
+            return serving.serving_report(*told, points[0], mode.text)
+        return serving.sweep_report(*told, points, mode.text)
 
-    page = partial(serving_page, *told, points, mode.text)
+    page = partial(serving.serving_page, *told, points, mode.text)
     return answer(arguments, {**head, "points": rows}, report, figure=figure, page=page)
 
 
@@ -352,10 +345,10 @@ def gpu_train_command(arguments: argparse.Namespace) -> int:
     fitting = [step for step in steps if step.memory.fits]
     if not fitting:
         raise NoValidMapping(lacking(gpu, decoder, min(steps, key=lambda step: step.memory.total)))
-    rows = [training_row(step) for step in steps]
+    rows = [serving.training_row(step) for step in steps]
     document = {"model": decoder.name, "gpu": gpu.name, "mode": mode.text, "steps": rows}
     shown = steps if len(plans) > 1 else fitting
-    return answer(arguments, document, lambda: training_report(decoder.name, gpu.name, shown, mode.text))
+    return answer(arguments, document, lambda: serving.training_report(decoder.name, gpu.name, shown, mode.text))
 
 
 def _operator_answer(arguments: argparse.Namespace, gpu: Gpu, what: str, times: KernelTimes) -> int:

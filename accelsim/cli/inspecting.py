@@ -13,7 +13,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, cast
 
-from accelsim import __version__
+from accelsim import __version__, results
 from accelsim.cli import BAD_INPUT, DONE, answer, complain, print_json
 from accelsim.cli.arguments import make_parser
 from accelsim.cli.inputs import apart, convert_foreign, read_machine_alone, read_overrides
@@ -32,16 +32,6 @@ from accelsim.inputs.source import Problems
 from accelsim.inputs.units import listed
 from accelsim.inputs.workload import Workload
 from accelsim.inputs.workload_reader import load_workload, read_imported, read_workload
-from accelsim.results import (
-    Provenance,
-    input_file,
-    provenance_json,
-    refuse_directory,
-    refuse_file,
-    to_json,
-    write_directory,
-    write_page,
-)
 
 
 def schema_command(arguments: argparse.Namespace) -> int:
@@ -50,8 +40,8 @@ def schema_command(arguments: argparse.Namespace) -> int:
 
     kinds = [arguments.kind] if arguments.kind else KINDS
     if arguments.output:
-        files = {f"{kind}.schema.json": to_json(json_schema(kind)).encode() for kind in kinds}
-        for path in write_directory(arguments.output, files):
+        files = {f"{kind}.schema.json": results.to_json(json_schema(kind)).encode() for kind in kinds}
+        for path in results.write_directory(arguments.output, files):
             sys.stdout.write(f"{path}\n")
         return DONE
     if not arguments.kind:
@@ -89,7 +79,9 @@ def energy_command(arguments: argparse.Namespace) -> int:
     rows, areas, peaks = energy_rows(architecture), area_rows(architecture), peak_rows(architecture)
     interpolated = any(str(row["source"]).startswith(SOURCE) for row in (*rows, *areas))
     notes = [*architecture.energy_notes, *([INTERPOLATION_ERROR] if interpolated else [])]
-    provenance = provenance_json(Provenance("energy", (input_file("architecture", arguments.arch, path),), overrides))
+    provenance = results.provenance_json(
+        results.Provenance("energy", (results.input_file("architecture", arguments.arch, path),), overrides)
+    )
     document = {**provenance, "architecture": architecture.name, "energy_table": rows, "area": areas}
     document |= {"area_um2": architecture.area_um2, "peak": peaks, "notes": notes}
     return answer(arguments, document, lambda: [*energies_report(architecture.name, rows, areas, peaks), *notes])
@@ -259,7 +251,7 @@ def _import_files(arguments: argparse.Namespace) -> int:
     from accelsim.importers.foreign import note_lines, read_foreign
 
     if arguments.output:
-        refuse_directory(arguments.output)
+        results.refuse_directory(arguments.output)
     foreign = read_foreign(arguments.files, arguments.tool, read_overrides(arguments))
     texts = foreign.texts(arguments.files)
     if not texts:
@@ -267,7 +259,7 @@ def _import_files(arguments: argparse.Namespace) -> int:
         raise AccelsimError(f"{listed(arguments.files)}: no architecture, workload, mapping or constraints in them")
     if arguments.output:
         files = {f"{kind}.yaml": text.encode() for kind, text in texts.items()}
-        for path, about in zip(write_directory(arguments.output, files), foreign.about(), strict=True):
+        for path, about in zip(results.write_directory(arguments.output, files), foreign.about(), strict=True):
             sys.stdout.write(f"{path}  {about}\n")
     else:
         sys.stdout.write("---\n".join(texts.values()))
@@ -281,7 +273,7 @@ def _import_model(arguments: argparse.Namespace) -> int:
     path = Path(arguments.files[0])
     model = cast(Importer, importer(path))
     if arguments.output:
-        refuse_file(arguments.output, f"{path.stem}.yaml")
+        results.refuse_file(arguments.output, f"{path.stem}.yaml")
     arguments.workload = str(path)
     overrides = read_overrides(arguments)
     check_overrides(overrides, [path])
@@ -293,6 +285,6 @@ def _import_model(arguments: argparse.Namespace) -> int:
     if not arguments.output:
         sys.stdout.write(text)
         return DONE
-    write_page(arguments.output, text)
+    results.write_page(arguments.output, text)
     sys.stdout.write(f"Written to {arguments.output}\n")
     return DONE

@@ -33,7 +33,6 @@ from accelsim.population.result import Census, census_json
 from accelsim.results import NO_PLOTLY, refuse_directory, refuse_file, refuse_page, to_json, write_directory, write_page
 from accelsim.results.cache import MapOptions
 from accelsim.results.study import bound_rows, with_room
-from accelsim.search.result import SearchResult
 from accelsim.search.stopping import Budget, answering, asked
 from accelsim.show.report.search import bound_report, census_report, censuses_report
 from accelsim.show.report.tables import designs_report, sweep_lines, sweep_progress
@@ -226,7 +225,10 @@ class Picture(NamedTuple):
 def plot_command(arguments: argparse.Namespace) -> int:
     """Draw one picture and write it."""
     _refuse_options(arguments)
-    _refuse_target(arguments.output)
+    path = Path(arguments.output or ".")
+    if _is_file(path) and path.suffix.lower() not in _FORMATS:
+        raise AccelsimError(f"{path}: a picture is a .png or a .svg file; or give a folder for both")
+    refuse_directory(path.parent if _is_file(path) else path)
     picture = _drawn(arguments)
     if asked():  # what an interrupted search found is no picture of the best
         raise KeyboardInterrupt
@@ -250,14 +252,6 @@ def _refuse_options(arguments: argparse.Namespace) -> None:
         )
     if arguments.mapping and arguments.constraints:
         raise AccelsimError("--mapping and --constraints: a given mapping is drawn as it is; leave one of them out")
-
-
-def _refuse_target(output: str | None) -> None:
-    """Raise AccelsimError if the picture could not be written, before anything is computed."""
-    path = Path(output or ".")
-    if _is_file(path) and path.suffix.lower() not in _FORMATS:
-        raise AccelsimError(f"{path}: a picture is a .png or a .svg file; or give a folder for both")
-    refuse_directory(path.parent if _is_file(path) else path)
 
 
 def _is_file(path: Path) -> bool:
@@ -325,7 +319,8 @@ def _plot_layer(arguments: argparse.Namespace, inputs: Inputs) -> Picture:
         if not mapped.valid:
             raise NoValidMapping(f"{inputs.paths['mapping']}: not valid: {'; '.join(map(str, mapped.violations))}")
     else:
-        mapped = _best(arguments, inputs, layer).best
+        options = MapOptions("cycles" if kind == "time" else "energy")
+        mapped = search_layer(inputs, layer, arguments, options, open_cache(arguments), layer.name).best
     if kind == "mapping":
         return Picture(name, diagram.mapping_table(mapped), lambda ax: diagram.plot_mapping(mapped, machine, ax))
     of_mapping: dict[str, tuple[Any, ...]] = {
@@ -335,12 +330,6 @@ def _plot_layer(arguments: argparse.Namespace, inputs: Inputs) -> Picture:
         "time": (time.time_table, time.plot_time, mapped, layer),
     }
     return _picture(name, *of_mapping[kind])
-
-
-def _best(arguments: argparse.Namespace, inputs: Inputs, layer: Einsum) -> SearchResult:
-    """The mapping of lowest energy, or for `time` of fewest cycles, the same that `accelsim map` gives."""
-    options = MapOptions("cycles" if arguments.kind == "time" else "energy")
-    return search_layer(inputs, layer, arguments, options, open_cache(arguments), layer.name)
 
 
 def _plot_compare(arguments: argparse.Namespace) -> Picture:

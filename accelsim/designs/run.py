@@ -11,22 +11,11 @@ from contextlib import suppress
 from dataclasses import replace
 from os import PathLike
 
+from accelsim.designs import store
 from accelsim.designs.joint import JointRun
 from accelsim.designs.machines import Bound, Design, Listed, Load, Machine, Optuna, Values
 from accelsim.designs.pool import Alone, Cluster, Pool, Workers
-from accelsim.designs.store import (
-    POLL_SECONDS,
-    Explored,
-    OnSweepProgress,
-    Point,
-    Record,
-    Store,
-    SweepRun,
-    beaten,
-    front,
-    point,
-    total,
-)
+from accelsim.designs.store import Explored
 from accelsim.designs.sweep import Sweep, load_sweep
 from accelsim.designs.tables import design_rows, write_tables
 from accelsim.designs.work import BOUND, EVALUATE, MAP, MAP_FREE, Item, WorkRow
@@ -41,7 +30,7 @@ def explore(
     *,
     workers: int | None = None,
     scheduler: str | None = None,
-    on_progress: OnSweepProgress | None = None,
+    on_progress: store.OnSweepProgress | None = None,
     on_cluster: Callable[[str], None] = lambda _: None,
     on_trouble: Callable[[str], None] = lambda _: None,
 ) -> Explored:
@@ -79,10 +68,10 @@ def explore(
     """
     if not isinstance(sweep, Sweep):
         sweep = load_sweep(sweep)
-    store = Store(folder)
-    for trouble in store.troubles:
+    kept = store.Store(folder)
+    for trouble in kept.troubles:
         on_trouble(trouble)
-    run = (JointRun if sweep.joint else _DesignsRun)(sweep, store, on_progress, on_trouble)
+    run = (JointRun if sweep.joint else _DesignsRun)(sweep, kept, on_progress, on_trouble)
     stop = "finished"
     try:
         many = workers or os.cpu_count() or 1
@@ -101,16 +90,16 @@ def explore(
         answering()
     except BaseException:
         with suppress(AccelsimError):
-            store.flush()
+            kept.flush()
         raise
-    store.flush()
+    kept.flush()
     explored = run.result(stop)
     explored.rows = design_rows(explored)
     write_tables(explored)
     return explored
 
 
-class _DesignsRun(SweepRun):
+class _DesignsRun(store.SweepRun):
     """One run of a sweep, design by design."""
 
     def __post_init__(self) -> None:
@@ -118,9 +107,9 @@ class _DesignsRun(SweepRun):
         mapper = self.sweep.mapper
         self.tables_bound = self.sweep.prune and not (mapper.uneven or mapper.imperfect or mapper.pad)
         self.made: dict[int, Machine] = {}
-        self.waves: list[list[Record]] = []
+        self.waves: list[list[store.Record]] = []
         self.closed = 0
-        self.fronts: list[list[Point]] = [[]]
+        self.fronts: list[list[store.Point]] = [[]]
         self.queue: deque[Item] = deque()
         self.awaited: dict[str, list[tuple[Iterator[list[Item]], set[str]]]] = {}  # who waits, and for what else
         self.done = 0
@@ -141,8 +130,8 @@ class _DesignsRun(SweepRun):
             with suppress(AccelsimError):
                 load = self.loads.of(design)
                 machine = self.made[design.number] = self.machines.make(design)
-                least = total(load.weights, machine, _spread(load, self._quick(machine, load)))
-                value = math.prod(point(self.sweep, least))
+                least = store.total(load.weights, machine, _spread(load, self._quick(machine, load)))
+                value = math.prod(store.point(self.sweep, least))
             order.append((value, design.number, design))
         return [design for *_, design in sorted(order, key=lambda entry: entry[:2])]
 
@@ -153,7 +142,7 @@ class _DesignsRun(SweepRun):
         self.tell(self.done, strategy.total, self.fronts[-1])
         while True:
             while more and self._may_ask(strategy, pool):
-                wave = [Record(design, len(self.waves)) for design in strategy.ask()]
+                wave = [store.Record(design, len(self.waves)) for design in strategy.ask()]
                 more = bool(wave)
                 self.waves += [wave] if wave else []
                 self.records += wave
@@ -166,7 +155,7 @@ class _DesignsRun(SweepRun):
             if not pool.busy and not self.queue and not more:
                 break
             self.overhead += time.process_time() - began
-            rows = pool.finished(POLL_SECONDS)
+            rows = pool.finished(store.POLL_SECONDS)
             began = time.process_time()
             self._take(rows)
             self._close_waves(strategy)
@@ -179,7 +168,7 @@ class _DesignsRun(SweepRun):
             return self.closed >= len(self.waves) + 1 - strategy.lag
         return len(self.queue) < pool.room * pool.size
 
-    def _look_at(self, record: Record) -> Iterator[list[Item]]:
+    def _look_at(self, record: store.Record) -> Iterator[list[Item]]:
         """Look at a design; yields work that must be finished before it goes on."""
         status, reason = self.prepare(record, self.made.pop(record.design.number, None))
         if status:
@@ -227,19 +216,19 @@ class _DesignsRun(SweepRun):
             found.append(Bound(limits.energy_pj * (1 - 1e-9), limits.cycles))
         return found
 
-    def _beaten(self, record: Record, bounds: list[Bound]) -> bool:
+    def _beaten(self, record: store.Record, bounds: list[Bound]) -> bool:
         """Prune a design if a finished one of an earlier wave dominates what its bounds allow."""
         machine, load = record.needs
         record.bounds = _spread(load, bounds)
-        least = point(self.sweep, total(load.weights, machine, record.bounds))
-        by = beaten(least, self.fronts[max(0, record.wave - 1)])
+        least = store.point(self.sweep, store.total(load.weights, machine, record.bounds))
+        by = store.beaten(least, self.fronts[max(0, record.wave - 1)])
         if by is None:
             return False
         said = ", ".join(f"{name} {value:.6g}" for name, value in zip(self.sweep.objectives, by, strict=True))
         self._end(record, "pruned", f"a finished design has {said}")
         return True
 
-    def _evaluations(self, record: Record) -> list[Item]:
+    def _evaluations(self, record: store.Record) -> list[Item]:
         """Evaluate mappings that were found without bandwidths."""
         machine, load = record.needs
         items = []
@@ -250,7 +239,7 @@ class _DesignsRun(SweepRun):
                 items.append(replace(item, mapping=search["mapping"]))
         return items
 
-    def _judge(self, record: Record) -> None:
+    def _judge(self, record: store.Record) -> None:
         machine, load = record.needs
         rows = [self.store.rows[key] for key in record.keys]
         for row, layer in zip(rows, load.different, strict=True):
@@ -258,11 +247,11 @@ class _DesignsRun(SweepRun):
                 self._end(record, row["status"], f"{self.plan.einsums[layer].name}: {row['reason']}")
                 return
         costs = [Bound(float(row["energy_pj"]), float(row["cycles"])) for row in rows]
-        record.totals = total(load.weights, machine, _spread(load, costs))
+        record.totals = store.total(load.weights, machine, _spread(load, costs))
         over = (record.totals.power_w or 0.0) > self.sweep.most_power_w
         self._end(record, "over_power" if over else "mapped", f"{record.totals.power_w:.6g} W" if over else "")
 
-    def _end(self, record: Record, status: str, reason: str = "") -> None:
+    def _end(self, record: store.Record, status: str, reason: str = "") -> None:
         record.status, record.reason = status, reason
         record.machine = None
         self.done += 1
@@ -281,11 +270,11 @@ class _DesignsRun(SweepRun):
         while self.closed < len(self.waves) and all(r.status != "running" for r in self.waves[self.closed]):
             wave = self.waves[self.closed]
             values: list[Values] = [
-                point(self.sweep, r.totals) if r.status == "mapped" and r.totals else None for r in wave
+                store.point(self.sweep, r.totals) if r.status == "mapped" and r.totals else None for r in wave
             ]
             strategy.tell([record.design for record in wave], values)
             points = dict(enumerate([*self.fronts[-1], *(value for value in values if value is not None)]))
-            self.fronts.append([points[number] for number in sorted(front(points))])
+            self.fronts.append([points[number] for number in sorted(store.front(points))])
             self.closed += 1
 
 

@@ -25,18 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from accelsim import __version__
-from accelsim.designs.machines import (
-    Bound,
-    Design,
-    Load,
-    Loads,
-    Machine,
-    Machines,
-    grid_designs,
-    mapper_hash,
-    random_designs,
-    work_key,
-)
+from accelsim.designs import machines
 from accelsim.designs.sweep import COLUMNS, Sweep, suited_objective
 from accelsim.designs.work import Item, Plan, WorkRow, differs
 from accelsim.inputs.errors import AccelsimError, Problem, SpecError, Unreadable
@@ -76,7 +65,7 @@ class DesignTotals:
         return value
 
 
-def total(weights: Sequence[float], machine: Machine, costs: Sequence[Bound]) -> DesignTotals:
+def total(weights: Sequence[float], machine: machines.Machine, costs: Sequence[machines.Bound]) -> DesignTotals:
     """Add up the costs of all layers, each as often as it counts."""
     energy = math.fsum(weight * cost.energy_pj for weight, cost in zip(weights, costs, strict=True))
     cycles = math.fsum(weight * cost.cycles for weight, cost in zip(weights, costs, strict=True))
@@ -279,25 +268,25 @@ class Store:
 class Record:
     """A design and how far it is."""
 
-    design: Design
+    design: machines.Design
     wave: int
     # `running`, `mapped`, `pruned` (proved to be beaten), `over_area`, `over_power`, `no_valid_mapping`, `refused`
     # (counts beyond 64 bits, or the like) or `invalid` (there is no such machine)
     status: str = "running"
     reason: str = ""
     # what is built, and what it has to run; None where there is none
-    machine: Machine | None = None
-    load: Load | None = None
+    machine: machines.Machine | None = None
+    load: machines.Load | None = None
     area_um2: float | None = None
     keys: list[str] = field(default_factory=list)  # work of each different layer whose row holds its cost
     # work of each different layer whose row holds its mapping and certificate; often the same
     searches: list[str] = field(default_factory=list)
     # what no mapping of each layer falls below, as far as it was looked at
-    bounds: list[Bound] = field(default_factory=list)
+    bounds: list[machines.Bound] = field(default_factory=list)
     totals: DesignTotals | None = None
 
     @property
-    def needs(self) -> tuple[Machine, Load]:
+    def needs(self) -> tuple[machines.Machine, machines.Load]:
         """Machine and load of a design that is running."""
         assert self.machine is not None
         assert self.load is not None
@@ -328,7 +317,7 @@ class JointPoint:
     """
 
     record: Record
-    machine: Machine
+    machine: machines.Machine
     mappings: list[list[str]]
     costs: list[Floats]
     energy_pj: float
@@ -338,7 +327,7 @@ class JointPoint:
     @property
     def totals(self) -> DesignTotals:
         """What the point costs."""
-        return total((1.0,), self.machine, [Bound(self.energy_pj, self.cycles)])
+        return total((1.0,), self.machine, [machines.Bound(self.energy_pj, self.cycles)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -404,24 +393,24 @@ class SweepRun:
     on_trouble: Callable[[str], None]
 
     def __post_init__(self) -> None:
-        self.machines, self.loads = Machines(self.sweep), Loads(self.sweep)
+        self.machines, self.loads = machines.Machines(self.sweep), machines.Loads(self.sweep)
         mapper = self.sweep.mapper
         if self.sweep.joint:
             mapper = replace(mapper, objective=suited_objective(self.sweep.objectives))
         self.plan = Plan(tuple(self.loads.einsums), mapper)
-        self.mapper_hash = mapper_hash(mapper)
+        self.mapper_hash = machines.mapper_hash(mapper)
         self.records: list[Record] = []
         self.known = len(self.store.rows)
         self.pruned = self.fresh = 0
         self.overhead = 0.0
         self.started = self.flushed = time.monotonic()
 
-    def designs(self) -> list[Design]:
+    def designs(self) -> list[machines.Design]:
         """Designs of a grid, or a random choice of it."""
-        choose = random_designs if self.sweep.strategy == "random" else grid_designs
+        choose = machines.random_designs if self.sweep.strategy == "random" else machines.grid_designs
         return choose(self.sweep, self.machines.meets_conditions)
 
-    def prepare(self, record: Record, made: Machine | None = None) -> tuple[str, str]:
+    def prepare(self, record: Record, made: machines.Machine | None = None) -> tuple[str, str]:
         """Give a design its load and its machine; its status and why, if it is none to be looked at."""
         names = [*self.sweep.objectives]
         names += ["area"] * math.isfinite(self.sweep.most_area_um2) + ["power"] * math.isfinite(self.sweep.most_power_w)
@@ -429,7 +418,7 @@ class SweepRun:
             record.load = self.loads.of(record.design)
             record.machine = made or self.machines.make(record.design)
             record.area_um2 = record.machine.area_um2
-            some = total(record.load.weights, record.machine, [Bound(1.0, 1.0)] * len(record.load.weights))
+            some = total(record.load.weights, record.machine, [machines.Bound(1.0, 1.0)] * len(record.load.weights))
             for name in names:  # refuses a machine that does not tell what it is judged by
                 some.objective(name)
         except AccelsimError as error:
@@ -449,9 +438,9 @@ class SweepRun:
                 f"there is no machine for any design; {self.machines.said(first.design)}:\n{first.reason}"
             )
 
-    def items(self, machine: Machine, digest: str, what: str, layers: Sequence[int]) -> list[Item]:
+    def items(self, machine: machines.Machine, digest: str, what: str, layers: Sequence[int]) -> list[Item]:
         """Work of one kind for some layers."""
-        keys = [work_key(what, digest, self.loads.hashes[layer], self.mapper_hash) for layer in layers]
+        keys = [machines.work_key(what, digest, self.loads.hashes[layer], self.mapper_hash) for layer in layers]
         return [Item(key, what, machine.architecture, layer) for key, layer in zip(keys, layers, strict=True)]
 
     def is_finished(self, item: Item) -> bool:

@@ -15,18 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from accelsim import __version__
+from accelsim.designs import store
 from accelsim.designs.checking import Parameter
-from accelsim.designs.store import (
-    PARTS,
-    DesignTotals,
-    Explored,
-    Joint,
-    JointPoint,
-    Record,
-    front,
-    parquet_bytes,
-    read_parquet,
-)
 from accelsim.designs.sweep import COLUMNS, Sweep
 from accelsim.inputs import expression
 from accelsim.inputs.errors import AccelsimError, Unreadable
@@ -74,18 +64,18 @@ def column_kind(parameter: Parameter) -> str:
     return "int" if whole else "float"
 
 
-def parameter_cells(sweep: Sweep, record: Record) -> dict[str, Any]:
+def parameter_cells(sweep: Sweep, record: store.Record) -> dict[str, Any]:
     """Values of the parameters of a design."""
     cast = {"int": int, "float": float, "text": str}
     return {p.name: cast[column_kind(p)](text) for p, text in zip(sweep.parameters, record.design.values, strict=True)}
 
 
-def design_rows(explored: Explored) -> list[dict[str, Any]]:
+def design_rows(explored: store.Explored) -> list[dict[str, Any]]:
     """Rows of designs: parameters, status, totals over all networks, and whether they are on the front.
 
     One row for each design; of a joint front one for each of its points, and one for each design that has none.
     """
-    best = front(explored.points)
+    best = store.front(explored.points)
     points = sorted(explored.joint.points if explored.joint else (), key=lambda each: each.energy_pj)
     rows = []
     for record in explored.records:
@@ -105,15 +95,15 @@ def design_rows(explored: Explored) -> list[dict[str, Any]]:
     return rows
 
 
-def totals_row(totals: DesignTotals) -> dict[str, float | None]:
+def totals_row(totals: store.DesignTotals) -> dict[str, float | None]:
     """What a design costs, as columns."""
     return {**asdict(totals), "edp_pj_cycles": totals.edp_pj_cycles}
 
 
-def _joint_result_rows(explored: Explored, joint: Joint) -> list[dict[str, Any]]:
+def _joint_result_rows(explored: store.Explored, joint: store.Joint) -> list[dict[str, Any]]:
     """One row for each mapping of each layer of each design on the joint front."""
     sweep, rows = explored.sweep, []
-    used: dict[int, list[JointPoint]] = {}
+    used: dict[int, list[store.JointPoint]] = {}
     for each in joint.points:
         used.setdefault(each.record.design.number, []).append(each)
     for _, points in sorted(used.items()):
@@ -131,7 +121,7 @@ def _joint_result_rows(explored: Explored, joint: Joint) -> list[dict[str, Any]]
     return rows
 
 
-def result_rows(explored: Explored) -> list[dict[str, Any]]:
+def result_rows(explored: store.Explored) -> list[dict[str, Any]]:
     """One row for each layer of each design that was mapped or pruned."""
     if explored.joint is not None:
         return _joint_result_rows(explored, explored.joint)
@@ -164,7 +154,7 @@ def _costs(cost: Mapping[str, Any], search: Mapping[str, Any]) -> dict[str, Any]
     return {**{name: cost[name] for name in own}, **{name: search[name] for name in proof}}
 
 
-def write_tables(explored: Explored) -> None:
+def write_tables(explored: store.Explored) -> None:
     """Write the tables of a sweep, and what they come from, into its folder."""
     sweep = explored.sweep
     results = result_rows(explored)
@@ -176,9 +166,9 @@ def write_tables(explored: Explored) -> None:
         proof = {"joint": explored.joint.about()}
     explored.store.write(
         {
-            DESIGNS: parquet_bytes(explored.rows, {**parameters, **_DESIGN}),
-            RESULTS: parquet_bytes(results, {**parameters, **_RESULT}),
-            SECONDS: parquet_bytes(seconds, _SECOND),
+            DESIGNS: store.parquet_bytes(explored.rows, {**parameters, **_DESIGN}),
+            RESULTS: store.parquet_bytes(results, {**parameters, **_RESULT}),
+            SECONDS: store.parquet_bytes(seconds, _SECOND),
             ABOUT: to_json({**about(sweep), **proof}).encode(),
         }
     )
@@ -218,13 +208,13 @@ def read_designs(folder: str | PathLike[str]) -> list[dict[str, Any]]:
         If it cannot be read, or the sweep was stopped before it was written.
     """
     path = Path(folder) / DESIGNS
-    parts = len(list((Path(folder) / PARTS).glob("*.parquet")))
+    parts = len(list((Path(folder) / store.PARTS).glob("*.parquet")))
     if parts and not path.exists():
         raise AccelsimError(
             f"{path}: the sweep was stopped before its tables were written; {parts} part{'s' if parts > 1 else ''} of "
             "finished work are kept: start the sweep again with -o on this folder to go on"
         )
-    rows = read_parquet(path)
+    rows = store.read_parquet(path)
     if rows and not {"design", *_DESIGN} <= rows[0].keys():
         raise AccelsimError(f"{path}: this is no table of designs; {_AGAIN}")
     return rows
@@ -246,7 +236,7 @@ def stale(folder: str | PathLike[str]) -> str:
     """Say that the tables of a folder lack finished work: a run was killed, or goes on; empty if they have all."""
     path = Path(folder) / DESIGNS
     written = path.stat().st_mtime if path.exists() else math.inf
-    later = sum(part.stat().st_mtime > written for part in (Path(folder) / PARTS).glob("*.parquet"))
+    later = sum(part.stat().st_mtime > written for part in (Path(folder) / store.PARTS).glob("*.parquet"))
     if not later:
         return ""
     what = f"{later} part{'s' if later > 1 else ''} of finished work came later"

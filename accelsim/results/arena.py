@@ -126,12 +126,7 @@ class Verdict:
         return self.verdict in ("INVALID", "BEATS THE PROOF")
 
 
-def _decimal(text: str) -> float | None:
-    value = parse_decimal(text)
-    return None if value is None else float(value)
-
-
-_number = fields.scalar({"type": "number"}, _decimal, "a number")
+_number = fields.scalar({"type": "number"}, parse_decimal, "a number")
 _ENTRY: Keys = {
     "problem": Key(fields.name, "a problem of the arena, such as `eyeriss/conv_3x3/energy`"),
     "space": Key(fields.one_of(SPACES), "the space that the mapping is of"),
@@ -177,7 +172,7 @@ def read_submission(path: str | PathLike[str], arena: Arena) -> tuple[str, list[
 def _entry(entry: Fields, arena: Arena) -> Submitted | None:
     """One mapping, or None with every mistake reported."""
     problem, space = entry.value("problem", ""), entry.value("space", "")
-    claimed = entry.value("value", math.nan)
+    claimed = entry.value("value", None)
     for key in ("bound", "proved", "nodes", "cpu_s"):
         entry.value(key, None)
     if problem and problem not in arena.problems:
@@ -188,7 +183,7 @@ def _entry(entry: Fields, arena: Arena) -> Submitted | None:
     if node is None or not problem or not space:
         return None
     mapping = read_mapping(node, entry.problems, arena.machine(problem), arena.layer(problem))
-    return mapping and Submitted(problem, space, mapping, None if math.isnan(claimed) else claimed)
+    return mapping and Submitted(problem, space, mapping, None if claimed is None else float(claimed))
 
 
 def judge(arena: Arena, submitted: Submitted) -> Verdict:

@@ -130,6 +130,10 @@ def map_network(
     return rows_of_layers(list(map_layers(architecture, layers, options, lambda _: constraints, search, best)))
 
 
+_COSTS = ("energy_pj", "energy_share", "pj_per_mac", "cycles", "cycles_share", "utilization", "bottleneck")
+"""What a row of a layer says of its mapping, and of its part of the network."""
+
+
 def rows_of_layers(outcomes: Sequence[LayerOutcome]) -> list[dict[str, Any]]:
     """One row for each different layer: what a run of it costs, its shares of the network, and what is proved."""
     groups, rows = alike_layers(outcomes), []
@@ -137,24 +141,10 @@ def rows_of_layers(outcomes: Sequence[LayerOutcome]) -> list[dict[str, Any]]:
     for group in groups:
         einsum, search = group.einsum, group.search
         best, proof = (None, None) if search is None else (search.best, search.certificate)
-        row = shares.get(einsum.name, {})
-        rows.append(
-            {
-                "layer": einsum.name,
-                "repeat": einsum.repeat,
-                "macs": einsum.real_macs,
-                "energy_pj": getattr(best, "energy_pj", None),
-                "energy_share": row.get("energy_share"),
-                "pj_per_mac": getattr(best, "pj_per_mac", None),
-                "cycles": getattr(best, "cycles", None),
-                "cycles_share": row.get("cycles_share"),
-                "utilization": getattr(best, "utilization", None),
-                "bottleneck": getattr(best, "bottleneck", None),
-                "gap": None if proof is None or not math.isfinite(proof.gap) else proof.gap,
-                "proved": None if proof is None else proof.proved,
-                **_sparse_row(group),
-            }
-        )
+        row: dict[str, Any] = {"layer": einsum.name, "repeat": einsum.repeat, "macs": einsum.real_macs}
+        row |= {name: getattr(best, name, shares.get(einsum.name, {}).get(name)) for name in _COSTS}
+        row["gap"] = None if proof is None or not math.isfinite(proof.gap) else proof.gap
+        rows.append({**row, "proved": None if proof is None else proof.proved, **_sparse_row(group)})
     return rows
 
 

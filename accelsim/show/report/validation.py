@@ -81,13 +81,10 @@ def _errors(study: Study) -> Iterator[Piece]:
         Column("worst", "worst", size),
     ]
     if any(row["within"] is not None for row in rows):
-        columns.append(Column("within tolerance", _within))
+        known = "{within} of {count}".format_map
+        columns.append(Column("within tolerance", lambda row: None if row["within"] is None else known(row)))
     yield Table("errors", columns, rows)
     yield from (f"Worst {_named(row)}: {row['worst_case']}" for row in rows if row["worst"])
-
-
-def _within(row: Row) -> str | None:
-    return None if row["within"] is None else f"{row['within']} of {row['count']}"
 
 
 def _named(row: Row) -> str:
