@@ -175,8 +175,8 @@ class Store:
         self.rows: dict[str, WorkRow] = {}
         self.troubles: list[str] = []
         self._new: list[WorkRow] = []
-        self._part: dict[str, Path] = {}
-        self._unseen: set[str] = set()
+        self._parts: dict[Path, list[str]] = {}
+        self._unseen: dict[str, Path] = {}
         for path in sorted((self.folder / PARTS).glob("*.parquet")):
             self._load(path)
 
@@ -199,8 +199,8 @@ class Store:
             return
         for row in rows:
             if row["key"] not in self.rows:
-                self.rows[row["key"]], self._part[row["key"]] = row, path
-                self._unseen.add(row["key"])
+                self.rows[row["key"]], self._unseen[row["key"]] = row, path
+                self._parts.setdefault(path, []).append(row["key"])
 
     @staticmethod
     def _put_aside(path: Path) -> str:
@@ -214,18 +214,13 @@ class Store:
 
         A part with such a row is put aside; what it held and was not yet looked at is done again.
         """
-        if key not in self._unseen:
+        path = self._unseen.pop(key, None)
+        why = wrong(self.rows[key]) if path else ""
+        if path is None or not why:
             return ""
-        self._unseen.discard(key)
-        why = wrong(self.rows[key])
-        if not why:
-            return ""
-        path = self._part[key]
-        self._unseen.add(key)
-        for name in [name for name, part in self._part.items() if part == path]:
-            del self._part[name]
-            if name in self._unseen:
-                self._unseen.discard(name)
+        for name in self._parts.pop(path):
+            if name == key or name in self._unseen:
+                self._unseen.pop(name, None)
                 del self.rows[name]
             else:
                 self._new.append(self.rows[name])

@@ -102,13 +102,7 @@ class Advice:
 
 
 def advise(
-    gpu: Gpu,
-    m: int,
-    n: int,
-    k: int,
-    number_format: str,
-    calibration: str | None = None,
-    setup: Setup = USUAL,
+    gpu: Gpu, m: int, n: int, k: int, number_format: str, calibration: str | None = None, setup: Setup = USUAL
 ) -> Advice:
     """Find what a product loses and what would help: rounding one size up, or several to the same multiple.
 

@@ -165,12 +165,7 @@ def machines_of(
 
 
 def best_kernels(
-    gpu: Gpu,
-    names: Sequence[str],
-    gemms: Gemms,
-    number_format: str,
-    mode: Mode,
-    setup: Setup = USUAL,
+    gpu: Gpu, names: Sequence[str], gemms: Gemms, number_format: str, mode: Mode, setup: Setup = USUAL
 ) -> list[Kernel]:
     """Choose the fastest tiling and schedule of each product out of all of them.
 

@@ -17,17 +17,7 @@ import numpy as np
 
 from accelsim.gpu.catalogue import Gpu
 from accelsim.gpu.constants import COMMON, SM_BYTES, Floats, compute_class
-from accelsim.gpu.fitted import (
-    CLOCK,
-    Constants,
-    Names,
-    OperatorKind,
-    Parts,
-    Shapes,
-    gone,
-    one_variant,
-    shapes_of,
-)
+from accelsim.gpu.fitted import CLOCK, Constants, Names, OperatorKind, Parts, Shapes, gone, one_variant, shapes_of
 from accelsim.gpu.gemm import Gemms, time_gemms
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.units import listed, near_miss

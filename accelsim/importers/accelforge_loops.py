@@ -9,16 +9,7 @@ from accelsim.importers.accelforge_arrays import SpatialAxis
 from accelsim.importers.accelforge_workload import Layer, members
 from accelsim.importers.documents import Map, Seq
 from accelsim.importers.foreign import Note
-from accelsim.importers.values import (
-    axis_products,
-    for_layers,
-    plain_name,
-    rows,
-    tables,
-    value,
-    whole,
-    without_loops,
-)
+from accelsim.importers.values import axis_products, for_layers, plain_name, rows, tables, value, whole, without_loops
 from accelsim.inputs.units import quoted
 
 

@@ -25,16 +25,7 @@ from accelsim.inputs.nodes import first_nodes
 from accelsim.inputs.objective import QUANTITIES
 from accelsim.mapspace.counting import count_ordered, is_quick
 from accelsim.mapspace.factors import along, count_patterns, divisors, factorizations
-from accelsim.model.encode import (
-    SAFE,
-    TILE_SIZES,
-    TILE_WORDS,
-    UNLIMITED,
-    Bools,
-    Encoded,
-    Floats,
-    Ints,
-)
+from accelsim.model.encode import SAFE, TILE_SIZES, TILE_WORDS, UNLIMITED, Bools, Encoded, Floats, Ints
 from accelsim.model.evaluate import refuse_linked_remainders
 
 MAX_ROWS = 20_000_000

@@ -328,11 +328,7 @@ def _look_up(
 
 
 def _wrong(
-    found: SearchResult,
-    body: Mapping[str, Any],
-    options: MapOptions,
-    constraints: Constraints | None,
-    einsum: Einsum,
+    found: SearchResult, body: Mapping[str, Any], options: MapOptions, constraints: Constraints | None, einsum: Einsum
 ) -> str:
     """What keeps a result that was read back from being the answer; empty if nothing does."""
     if found.certificate is None or not found.certificate.proved or options.objective != found.objective:

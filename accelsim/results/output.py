@@ -16,16 +16,7 @@ from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.mapping import LevelMapping, Loop
 from accelsim.inputs.mapping import Mapping as LoopNest
 from accelsim.inputs.objective import Objective
-from accelsim.model.result import (
-    Fills,
-    LevelResult,
-    Moves,
-    Ramp,
-    Result,
-    TensorAtLevel,
-    TensorBursts,
-    TensorOnNetwork,
-)
+from accelsim.model.result import Fills, LevelResult, Moves, Ramp, Result, TensorAtLevel, TensorBursts, TensorOnNetwork
 from accelsim.results import Provenance, provenance_json
 from accelsim.results.output_schema import (
     COUNT,

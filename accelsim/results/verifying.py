@@ -365,12 +365,7 @@ def _check_search(task: Task, recorded: Mapping[str, Any], best: Result) -> tupl
 
 
 def _search_anew(
-    task: Task,
-    recorded: Mapping[str, Any],
-    best: Result,
-    again: SearchResult | None,
-    *,
-    same_way: bool,
+    task: Task, recorded: Mapping[str, Any], best: Result, again: SearchResult | None, *, same_way: bool
 ) -> SearchResult:
     """A search as recorded, with what is evaluated and searched anew in the place of what the file says.
 

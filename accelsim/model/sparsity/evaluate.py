@@ -42,13 +42,7 @@ from accelsim.model.sparsity.savings import (
 )
 
 
-def evaluate_sparse(
-    architecture: Architecture,
-    einsum: Einsum,
-    dense: Result,
-    *,
-    whole: bool = False,
-) -> SparseResult:
+def evaluate_sparse(architecture: Architecture, einsum: Einsum, dense: Result, *, whole: bool = False) -> SparseResult:
     """Find what zeros save of a mapping, of which `dense` is what `evaluate` says.
 
     `whole`: round each share of a count to whole words, as Sparseloop does; else the counts are expected values. Raises

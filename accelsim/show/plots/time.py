@@ -143,8 +143,7 @@ def _waits(
 
 
 def _stopped(
-    events: Sequence[tuple[str, str, int, Fraction, Fraction]],
-    pauses: Sequence[_Pause],
+    events: Sequence[tuple[str, str, int, Fraction, Fraction]], pauses: Sequence[_Pause]
 ) -> list[dict[str, Any]]:
     """Events with the pauses between them, in which nothing else goes on."""
     rows, lost = [], Fraction()

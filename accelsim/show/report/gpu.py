@@ -410,11 +410,7 @@ _UNMATCHED = 12
 
 
 def compared_report(
-    gpu: str,
-    mode: str,
-    found: Sequence[Compared],
-    unmatched: Sequence[ProfiledKernel],
-    left_out: Sequence[Problem],
+    gpu: str, mode: str, found: Sequence[Compared], unmatched: Sequence[ProfiledKernel], left_out: Sequence[Problem]
 ) -> Iterator[Piece]:
     """Measured and predicted times, DRAM bytes, and the share of the roofline that was reached."""
     yield f"{gpu}; {mode}\n"
