@@ -254,7 +254,7 @@ def _map_layer(inputs: Inputs, layer: Einsum, arguments: argparse.Namespace) -> 
     def best() -> BestWithZeros | None:
         if sparse() is None or search.stop == "interrupted":
             return None
-        return search_with_zeros(inputs, layer, arguments, search)
+        return search_with_zeros(inputs, arguments, layer, search)
 
     @cache
     def document() -> dict[str, Any]:
@@ -418,9 +418,7 @@ def map_layers(inputs: Inputs, arguments: argparse.Namespace, options: MapOption
     def search(einsum: Einsum, number: int) -> SearchResult:
         return search_layer(inputs, einsum, arguments, options, kept, f"{einsum.name} ({number}/{len(layers)})")
 
-    def best(einsum: Einsum, found: SearchResult) -> BestWithZeros | None:
-        return search_with_zeros(inputs, einsum, arguments, found)
-
+    best = partial(search_with_zeros, inputs, arguments)
     return network.map_layers(machine, layers, options, partial(read_layer_constraints, inputs), search, best)
 
 
@@ -435,7 +433,7 @@ def _searching(
 
 
 def search_with_zeros(
-    inputs: Inputs, einsum: Einsum, arguments: argparse.Namespace, search: SearchResult
+    inputs: Inputs, arguments: argparse.Namespace, einsum: Einsum, search: SearchResult
 ) -> BestWithZeros | None:
     """Search for the best mapping of a layer with zeros left out, with progress where a terminal shows it."""
     from accelsim.search.zeros import best_with_zeros

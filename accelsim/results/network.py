@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from accelsim.inputs.architecture import Architecture
@@ -117,15 +118,12 @@ def map_network(
     """
     options = MapOptions(objective=objective, uneven=uneven, imperfect=imperfect, pad=pad)
     kept = ResultCache(default_folder()) if cache else None
+    asked: dict[str, Any] = {"constraints": constraints, "workers": workers}
 
     def search(einsum: Einsum, _: int) -> SearchResult:
-        return map_with_cache(
-            architecture, einsum, options, kept, constraints=constraints, budget=budget, workers=workers
-        )
+        return map_with_cache(architecture, einsum, options, kept, budget=budget, **asked)
 
-    def best(einsum: Einsum, found: SearchResult) -> BestWithZeros | None:
-        return best_with_zeros(architecture, einsum, found, constraints, workers=workers)
-
+    best = partial(best_with_zeros, architecture, **asked)
     layers = workload.layers
     return rows_of_layers(list(map_layers(architecture, layers, options, lambda _: constraints, search, best)))
 
