@@ -33,6 +33,7 @@ from accelsim.search.exact import bounds, solve
 from accelsim.search.exact.estimate_kernel import _value_at_price
 from accelsim.search.exact.front import _undominated, map_front
 from accelsim.search.exact.incumbents import BEST, SURE, WITHIN, make_goal, make_incumbents
+from accelsim.search.exact.layout import layout_of
 from accelsim.search.exact.solve import Solver
 from accelsim.search.mapper import map_einsum
 from accelsim.search.stopping import Budget
@@ -249,6 +250,31 @@ def test_levels_that_keep_nothing__may_split_a_window_in_two():
         assert same(float(outcome.found.value[0]), truth(*case, MOST).best(1.0, 0.0)), (p, r, m, size)
         split += bool(((outcome.found.best.temporal[0] > 1).sum(axis=0) > 1).any())
     assert split > 5
+
+
+def test_levels_that_keep_some__agree_with_brute_force_without_walks():
+    """Loops that move nothing a level keeps stand outside it."""
+    looked = 0
+    for seed in range(150):
+        rng = random.Random(seed)
+        machine, einsum, _ = problem(seed)
+        free = [replace(level, keep=frozenset(), bypass=frozenset()) for level in machine.levels[1:]]
+        machine = replace(machine, levels=(machine.levels[0], *free))
+        names = [tensor.name for tensor in einsum.tensors]
+        kept = [frozenset(name for name in names if rng.random() < 0.45) for _ in free]
+        levels = (
+            LevelConstraint(level.name, keep=some, bypass=frozenset(names) - some)
+            for level, some in zip(free, kept, strict=True)
+        )
+        case = machine, einsum, Constraints(tuple(levels))
+        known = truth(*case, MOST)
+        if known is None or not known.valid:
+            continue
+        solver = Solver(MapSpace(encode(machine, einsum), case[2]))
+        looked += bool(layout_of(solver.grid).merges[3])
+
+        assert same(float(solver.search().found.value[0]), known.best(1.0, 0.0)), seed
+    assert looked > 40
 
 
 def test_objectives_and_limits__equal_brute_force():

@@ -16,14 +16,16 @@ from accelsim.search.exact.estimate_kernel import (
     WITHIN_TILE,
     beside_outermost,
     bound_of,
-    mixed,
+    list_entries,
     mixed_by_innermost,
     passes,
     passing_spreads,
     settle,
+    settled_beside,
     settled_energy,
+    weighed,
 )
-from accelsim.search.exact.incumbents import ANY, Goal, Incumbents
+from accelsim.search.exact.incumbents import ANY, BEST, SURE, Goal, Incumbents
 from accelsim.search.exact.memo_kernel import Memo, beaten_before
 from accelsim.search.exact.node import CostTables, SearchNode
 from accelsim.search.exact.node_kernel import (
@@ -37,16 +39,23 @@ from accelsim.search.exact.node_kernel import (
     OUTERMOST,
     ROOT,
     ROUTE,
+    RUN,
+    RUN_END,
     begin_root,
+    first_of_run,
     flow,
     lay_block,
     lay_bounds,
+    lay_sizes,
+    list_run,
     mix_statuses,
     next_mid,
     outermost_dims,
     place,
+    products_allowed,
     shape_of,
     spread_over,
+    step_mid,
 )
 from accelsim.search.exact.shapes import Shapes, passes_window
 from accelsim.search.value_kernel import value_of
@@ -67,20 +76,18 @@ def next_block(
     while True:
         row = node.cursor[level, ORDER]
         if row < 0:
-            if level == 0:
-                if node.cursor[0, BEGUN]:
-                    return False
-                node.cursor[0, BEGUN] = 1
-            else:
-                if not next_mid(c, shapes, g, node, level, node.cursor[level, BEGUN] == 0):
-                    return False
-                node.cursor[level, BEGUN] = 1
-            node.mix[0], node.mix_weight[0] = g.still[level], 1.0
+            begin = node.cursor[level, BEGUN] == 0
+            node.cursor[level, BEGUN] = 1
+            if level == 0 and not begin:
+                return False
             if by_innermost:
-                mask = _next_affordable(c, shapes, g, goal, found, node, s, level)
+                mask = _next_affordable(c, shapes, g, goal, found, node, s, level, begin)
                 if mask < 0:
                     return False
             else:
+                if level > 0 and not next_mid(c, shapes, g, node, level, begin):
+                    return False
+                node.mix[0], node.mix_weight[0] = g.still[level], 1.0
                 mask = lay_bounds(shapes, node, level)
                 found.tally[0] += 1
                 shape = shape_of(shapes, node.mid[level])
@@ -132,36 +139,70 @@ def _loop_at_end(node: SearchNode, level: int, order: Ints, step: int) -> int:
 
 @jit
 def _next_affordable(
-    c: Constants, shapes: Shapes, g: CostTables, goal: Goal, found: Incumbents, node: SearchNode, s: Detail, level: int
+    c: Constants,
+    shapes: Shapes,
+    g: CostTables,
+    goal: Goal,
+    found: Incumbents,
+    node: SearchNode,
+    s: Detail,
+    level: int,
+    begin: bool,
 ) -> int:
-    """From the shape around the network of a level go to the first that the table of energy does not rule out.
+    """From the shape around the network of a level go to the next that the table of energy does not rule out.
 
     Returns
     -------
     int
         Which dimensions have a loop in the block then, as bits; -1 if no shape is left.
     """
-    settled = settled_energy(c, g, node, s, level)
+    cursor, mid, by_innermost = node.cursor[level], node.mid[level], node.by_innermost[level]
+    settled, table, may_begin = settled_energy(c, g, node, s, level), g.around[level], cursor[OUTERMOST]
+    entries, beside = list_entries(g, node, s, level), settled_beside(c, g, node, s, level) if g.beside[0] else 0.0
+    enough, beaten, left = goal.limit[0] * (1.0 + SURE), np.inf, np.inf
+    if goal.kind[0] == BEST and found.many[0] == found.value.shape[0]:
+        beaten = found.value[found.many[0] - 1] * (1.0 - SURE)
+    ends = first_of_run(shapes, node)
+    if begin:
+        cursor[RUN], cursor[RUN_END] = 0, list_run(c, shapes, g, node, level, ends)
+        if cursor[RUN_END] == 0 or not step_mid(c, g, node, level, ends, True):
+            return -1
     while True:
-        found.tally[0] += 1
-        first = g.around[level] + shape_of(shapes, node.mid[level])
-        energy = settled + mixed(g, node, s, g.values, level, AROUND, first, ONE)
-        if g.beside[0]:
-            energy = max(energy, beside_outermost(c, g, node, s, level, AROUND, first, ONE))
-        if passes(goal, found, value_of(goal.terms, energy, 0.0, 0.0, 0.0) if energy < np.inf else energy):
-            mask = int(lay_bounds(shapes, node, level))
-            if mask == 0:
-                return mask
-            least, by_innermost = np.inf, node.by_innermost[level]
-            mixed_by_innermost(c, g, node, s, level, mask, first)
-            node.mix[0], node.mix_weight[0] = g.still[level], 1.0
+        outer, outer_loops = lay_sizes(shapes, node, level, ends)
+        while cursor[RUN] < cursor[RUN_END]:
+            at, loops = node.run[level, cursor[RUN], 0], outer_loops | node.run[level, cursor[RUN], 1]
+            cursor[RUN] += 1
+            if may_begin & loops == 0 and loops != 0:
+                continue
+            found.tally[0] += 1
+            first = table + outer + at
+            energy = settled + weighed(node, g.values, first, entries)
+            if g.beside[0]:
+                energy = max(energy, beside + weighed(node, g.mixed[g.words[0]], first, entries))
+            value = value_of(goal.terms, energy, 0.0, 0.0, 0.0)
+            if value >= beaten:
+                continue
+            if value > enough:
+                left = min(left, value)
+                continue
+            for d in range(ends, mid.shape[0]):
+                mid[d] = at // shapes.stride[d]
+                at -= mid[d] * shapes.stride[d]
+            if not products_allowed(c, shapes, node, level):
+                continue
+            found.open[0], least = min(found.open[0], left), np.inf
+            if lay_bounds(shapes, node, level) == 0:
+                return 0
+            mixed_by_innermost(c, g, node, level, loops, first, entries)
             for d in range(by_innermost.shape[0]):
                 energy = settled + by_innermost[d]
                 value = value_of(goal.terms, energy, 0.0, 0.0, 0.0) if energy < np.inf else np.inf
                 by_innermost[d], least = value, min(least, value)
             if passes(goal, found, least):
-                return mask
-        if not next_mid(c, shapes, g, node, level, False):
+                return int(loops)
+        cursor[RUN] = 0
+        if not step_mid(c, g, node, level, ends, False):
+            found.open[0] = min(found.open[0], left)
             return -1
 
 
@@ -412,7 +453,10 @@ def root_bounds(
         if goal.energy_only[0] and g.spreads[ROOT] == 1 and mask != 0:
             first_entry = g.around[ROOT] + shape
             least_beside = beside_outermost(c, g, node, s, ROOT, AROUND, first_entry, ONE) if g.beside[0] else 0.0
-            quick = max(least_beside, settled + mixed_by_innermost(c, g, node, s, ROOT, mask, first_entry))
+            quick = max(
+                least_beside,
+                settled + mixed_by_innermost(c, g, node, ROOT, mask, first_entry, list_entries(g, node, s, ROOT)),
+            )
             quick = value_of(goal.terms, max(quick, goal.floor[0]), 0.0, 0.0, 0.0) if quick < np.inf else np.inf
         if quick < least:
             for row in range(g.order_first[0, mask], g.order_first[0, mask + 1]):

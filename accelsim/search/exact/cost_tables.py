@@ -18,7 +18,7 @@ from accelsim.search.exact.layout import layout_of
 from accelsim.search.exact.mixed import LimitedPort, MixedBounds
 from accelsim.search.exact.node import CostTables
 from accelsim.search.exact.orders import HALO_REUSE, NONE, STATIONARY, UNDECIDED, Places, candidate_orders, dominating
-from accelsim.search.exact.shapes import Options, make_options, pick_busy, pick_options
+from accelsim.search.exact.shapes import Grid, Options, make_options, pick_busy, pick_options
 from accelsim.search.exact.tables import Bounds
 from accelsim.search.exact.worth import least_outermost, narrow_energies
 
@@ -91,7 +91,7 @@ def make_cost_tables(
         first.append(first[-1] + len(rows))
     status = _status_codes(bounds)
     cost_tables = CostTables(
-        in_time=grid.in_time,
+        next_size=_next_sizes(grid),
         values=bounds.values,
         ports=np.zeros((0, 2), np.int64),
         mixed=np.zeros((0, 0)),
@@ -210,6 +210,17 @@ def _lay_for_each_spread(port: Bounds, bounds: Bounds, found: Floats) -> None:
             elif table.values[at].any():
                 row[:] = table.values[at]
         first += like.values.size
+
+
+def _next_sizes(grid: Grid) -> Ints:
+    """`CostTables.next_size`."""
+    over = grid.shapes.over
+    many = over.shape[1]
+    allowed = (over >= 0) & grid.in_time[:, np.arange(len(over))[:, None, None], over]
+    found = np.full((*allowed.shape[:-1], many + 1), many, np.int16)
+    found[..., :many][allowed] = np.broadcast_to(np.arange(many, dtype=np.int16), allowed.shape)[allowed]
+    found = np.minimum.accumulate(found[..., ::-1], axis=-1)[..., ::-1]
+    return np.where(found < many, found, np.int16(-1))
 
 
 def _orders(bounds: Bounds, every: bool) -> tuple[Ints, Ints]:

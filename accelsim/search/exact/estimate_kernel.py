@@ -266,16 +266,48 @@ def settled_energy(c: Constants, g: CostTables, node: SearchNode, s: Detail, lev
 
 
 @inline
+def settled_beside(c: Constants, g: CostTables, node: SearchNode, s: Detail, level: int) -> float:
+    """As `settled_energy`, with each word that is yet to pass the outermost level, which passes it once."""
+    energy = node.energy[level] - counted_off(c, g, node, s, level, g.words[0] + 1)
+    for t in range(g.once.shape[0]):
+        if node.parent[level, t] == 0:
+            energy += g.once[t]
+    return float(energy)
+
+
+@inline
 def beside_outermost(
     c: Constants, g: CostTables, node: SearchNode, s: Detail, level: int, inside: int, first: int, pieces: int
 ) -> float:
     """Energy of a node at least, where each word that is yet to pass the outermost level passes it once [pJ]."""
-    k = g.words[0]
-    energy = node.energy[level] - counted_off(c, g, node, s, level, k + 1)
-    for t in range(g.once.shape[0]):
-        if node.parent[level, t] == 0:
-            energy += g.once[t]
-    return float(energy + mixed(g, node, s, g.mixed[k], level, inside, first, pieces))
+    values = g.mixed[g.words[0]]
+    return float(settled_beside(c, g, node, s, level) + mixed(g, node, s, values, level, inside, first, pieces))
+
+
+@inline
+def list_entries(g: CostTables, node: SearchNode, s: Detail, level: int) -> int:
+    """List the entries around a network, of any shape, that `mixed` takes while all tensors are still; how many."""
+    each, found = g.spreads[level] * g.fits.shape[1], 0
+    step, more = each, 0.0
+    if g.copies[level, 0] > 1.0:
+        step, more = 2 * each, float(s.level[level, PARTS_APART] - 1) / (g.copies[level, 1] - 1.0)
+    for way in range(node.context.shape[1]):
+        at = (node.context[level, way] * g.statuses[0, level] + g.still[level]) * step
+        for high in range(2):
+            weight = node.weight[level, way] * (more if high else 1.0 - more)
+            if weight > 0.0:
+                node.entry[found], node.entry_weight[found] = at + high * each, weight
+                found += 1
+    return found
+
+
+@inline
+def weighed(node: SearchNode, values: Floats, first: int, entries: int) -> float:
+    """Cost to go by the entries that are listed."""
+    total = 0.0
+    for k in range(entries):
+        total += node.entry_weight[k] * values[first + node.entry[k]]
+    return total
 
 
 @inline
@@ -313,48 +345,49 @@ def mixed(
 
 @jit
 def mixed_by_innermost(
-    c: Constants, g: CostTables, node: SearchNode, s: Detail, level: int, mask: int, first: int
+    c: Constants, g: CostTables, node: SearchNode, level: int, mask: int, first: int, entries: int
 ) -> float:
     """Cost to go of a node at least, whatever the order of the loops of its block: the least over the innermost one.
 
     `SearchNode.by_innermost` has what each loop leads to, infinite for dimensions without a loop.
 
     Words of the tensors that this loop does not move are still until loops that do must follow in the block; a window
-    that it moves slides until its loop ends, and is taken to be still from then on. Uses up `mix` and `mix_weight`.
+    that it moves slides until its loop ends, and is taken to be still from then on.
 
     Parameters
     ----------
     mask : int
         Dimensions that have a loop in the block, as bits; at least one.
-    first : int
-        As for `mixed`.
+    first, entries : int
+        As for `weighed`.
     """
-    bounds, best = node.mapping.temporal[0, level], np.inf
+    bounds, best, window = node.mapping.temporal[0, level], np.inf, g.window[0]
+    each = (2 if g.copies[level, 0] > 1.0 else 1) * g.spreads[level] * g.fits.shape[1]
+    first -= g.still[level] * each
+    for t in range(c.relevant.shape[0]):
+        steps, ends = 1.0, False
+        for e in range(bounds.shape[0]):
+            if mask >> e & 1:
+                ends |= c.relevant[t, e]
+                steps *= 1.0 if c.relevant[t, e] else float(bounds[e])
+        node.lower[t] = 1.0 / steps if ends else 0.0
     for d in range(bounds.shape[0]):
         node.by_innermost[level, d] = np.inf
         if not mask >> d & 1:
             continue
         moved, new = 1.0, 0.0  # least shares of steps that move what d does not, and that do not slide the window
         for t in range(c.relevant.shape[0]):
-            if c.relevant[t, d]:
-                if t == g.window[0] and g.partner[d] >= 0:
-                    new = 1.0 / float(bounds[d])
-            elif t != g.window[0]:
-                steps, ends = 1.0, False
-                for e in range(bounds.shape[0]):
-                    if mask >> e & 1:
-                        ends |= c.relevant[t, e]
-                        steps *= 1.0 if c.relevant[t, e] else float(bounds[e])
-                moved = min(moved, 1.0 / steps if ends else 0.0)
-        sets = 0
+            if t != window and not c.relevant[t, d]:
+                moved = min(moved, node.lower[t])
+        if window >= 0 and c.relevant[window, d] and g.partner[d] >= 0:
+            new = 1.0 / float(bounds[d])
+        both, found = min(moved, new), 0.0
         for k in range(4):
-            both = min(moved, new)
             weight = both if k == 3 else moved - both if k == 2 else new - both if k == 1 else 1.0 - max(moved, new)
             if weight > 0.0:
-                node.mix[sets], node.mix_weight[sets] = g.innermost[level, d, k], weight
-                sets += 1
-        node.by_innermost[level, d] = mixed(g, node, s, g.values, level, AROUND, first, sets)
-        best = min(best, node.by_innermost[level, d])
+                found += weight * weighed(node, g.values, first + g.innermost[level, d, k] * each, entries)
+        node.by_innermost[level, d] = found
+        best = min(best, found)
     return float(best)
 
 

@@ -53,7 +53,7 @@ class Layout:
     Attributes
     ----------
     structure : Structure
-    merges : bool[3]
+    merges : bool[4]
         As `CostTables` has them.
     rests : int64[T]
         Whether a tensor's storage node after the first of a level may rest: 0 if so, 2 if not, 1: as `passes_window`.
@@ -141,16 +141,17 @@ class Layout:
 
         Of the loops over one dimension in a block there can be but one. So it does not hold with remainders, in a level
         but for the dimensions of a window, and across levels only without windows; with those there is
-        `outermost_dims`.
+        `outermost_dims`, also for levels that keep some tensors.
         """
         space, structure, c = self.grid.space, self.structure, self.c
         engines = bool(c.dma.any())  # how often they move tiles depends on where nodes stand
         within = not (structure.loose or every or space.imperfect or engines)
         streams = c.array[STREAM] >= 0  # by the loops at its array
         across = within and not streams and all(map(space.is_unbound, range(self.levels)))
-        slides = structure.window not in (-1, int(c.output[0]))
-        stays = across and slides and not c.overlap.any() and c.array[PE] < 0
-        return np.array([within, across and structure.window < 0, stays])
+        slides, timed = structure.window not in (-1, int(c.output[0])), bool(c.overlap.any()) or c.array[PE] >= 0
+        stays = across and slides and not timed
+        some = across and (slides or structure.window < 0) and not timed and not space.uneven
+        return np.array([within, across and structure.window < 0, stays or some, some])
 
     def _rests(self) -> Ints:
         """Whether nodes after the first of a level may rest; docs/exact.md, Lemma 6."""

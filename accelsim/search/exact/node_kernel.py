@@ -76,7 +76,7 @@ ROOT = np.int64(0)
 """The outermost level; functions would compile anew for each plain integer."""
 BY_READS, BY_WRITTEN = 1, 2
 """Ports of reads alone, and of fills and updates alone."""
-ORDER, ORDER_END, BEGUN, GROUP, OPTION, OPTION_END, CHOICE, ROUTE, OUTERMOST = range(9)
+ORDER, ORDER_END, BEGUN, GROUP, OPTION, OPTION_END, CHOICE, ROUTE, OUTERMOST, RUN, RUN_END = range(11)
 
 
 @jit
@@ -465,16 +465,6 @@ def flow(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, child: int, 
 
 
 @inline
-def _first_size(shapes: Shapes, g: CostTables, level: int, d: int, outer: int, start: int) -> int:
-    """Next divisor index, from `start`, that a temporal loop may multiply up to `outer`; -1 if there is none."""
-    for i in range(start, outer + 1):
-        over = shapes.over[d, outer, i]
-        if over >= 0 and g.in_time[level, d, over]:
-            return i
-    return -1
-
-
-@inline
 def has_no_loops(c: Constants, g: CostTables, node: SearchNode, level: int) -> bool:
     """Whether the block of a level or storage node is empty because it keeps nothing; docs/exact.md, section 5."""
     keeps = c.nodes[level, 0] == level and (level == 0 or not g.merges[1])
@@ -487,15 +477,20 @@ def has_no_loops(c: Constants, g: CostTables, node: SearchNode, level: int) -> b
 def outermost_dims(c: Constants, g: CostTables, node: SearchNode, s: Detail, level: int) -> int:
     """Dimensions that the outermost loop of a level's block may be over, as bits; docs/exact.md, Lemma 8.
 
-    All of them, but where the loop could as well stand in the block outside: nothing is kept or spread in between.
+    All of them, but where the loop could as well stand in the block outside: it moves no tensor that the level keeps.
     """
-    if not g.merges[2] or level == 0 or c.nodes[level, 0] != level or s.level[level, USED] > s.level[level - 1, USED]:
+    if not g.merges[2] or level == 0 or c.nodes[level, 0] != level:
         return -1
+    bits, seen, dims = 0, 0, c.relevant.shape[1]
     for t in range(c.whole.shape[0]):
         if node.mapping.keep[0, level, t]:
-            return -1
-    bits, seen, last = 0, 0, s.level[level - 1, LOOPS] - 1
-    for j in range(last, -1, -1):
+            if not g.merges[3]:
+                return -1
+            for d in range(dims):
+                bits |= int(c.relevant[t, d]) << d
+    for d in range(dims if s.level[level, USED] > s.level[level - 1, USED] else 0):
+        bits |= int(g.partner[d] >= 0) << d
+    for j in range(s.level[level - 1, LOOPS] - 1, -1, -1):
         d = node.mapping.order[0, level - 1, j]
         if g.partner[d] >= 0:
             bits |= (seen >> g.partner[d] & 1) << d
@@ -508,9 +503,9 @@ def outermost_dims(c: Constants, g: CostTables, node: SearchNode, s: Detail, lev
 @inline
 def next_mid(c: Constants, shapes: Shapes, g: CostTables, node: SearchNode, level: int, begin: bool) -> bool:
     """Go to the next tile shape around the network of a level that its loops may lead to."""
-    while _step_mid(c, shapes, g, node, level, begin):
+    while step_mid(c, g, node, level, node.tile.shape[1], begin):
         begin = False
-        if _products_allowed(c, shapes, node, level) and _may_begin(node, level):
+        if products_allowed(c, shapes, node, level) and _may_begin(node, level):
             return True
     return False
 
@@ -518,16 +513,14 @@ def next_mid(c: Constants, shapes: Shapes, g: CostTables, node: SearchNode, leve
 @inline
 def _may_begin(node: SearchNode, level: int) -> bool:
     """Whether the outermost loop of a temporal block may be over some dimension that has one."""
-    loops, begins = False, False
-    for d in range(node.tile.shape[1]):
-        if node.tile[level, d] != node.mid[level, d]:
-            loops = True
-            begins |= node.cursor[level, OUTERMOST] >> d & 1 == 1
-    return begins or not loops
+    may, loops = node.cursor[level, OUTERMOST], 0
+    for d in range(node.tile.shape[1] if may != -1 else 0):
+        loops |= int(node.tile[level, d] != node.mid[level, d]) << d
+    return loops == 0 or loops & may != 0
 
 
 @inline
-def _products_allowed(c: Constants, shapes: Shapes, node: SearchNode, level: int) -> bool:
+def products_allowed(c: Constants, shapes: Shapes, node: SearchNode, level: int) -> bool:
     """Whether the loops of a temporal block have the products that constraints ask for."""
     for r in range(c.asked.shape[0]):
         if c.asked[r, 0] == level and c.asked[r, 1] == TIME:
@@ -541,26 +534,59 @@ def _products_allowed(c: Constants, shapes: Shapes, node: SearchNode, level: int
 
 
 @inline
-def _step_mid(c: Constants, shapes: Shapes, g: CostTables, node: SearchNode, level: int, begin: bool) -> bool:
-    """Go to the next tile shape around the network of a level."""
-    dims = shapes.sizes.shape[0]
-    if has_no_loops(c, g, node, level):
-        for d in range(dims):
-            node.mid[level, d] = node.tile[level, d]
-        return begin
-    if begin:
-        for d in range(dims):
-            node.mid[level, d] = _first_size(shapes, g, level, d, node.tile[level, d], 0)
-            if node.mid[level, d] < 0:
-                return False
-        return True
-    for d in range(dims):
-        i = _first_size(shapes, g, level, d, node.tile[level, d], node.mid[level, d] + 1)
-        if i >= 0:
-            node.mid[level, d] = i
-            return True
-        node.mid[level, d] = _first_size(shapes, g, level, d, node.tile[level, d], 0)
-    return False
+def step_mid(c: Constants, g: CostTables, node: SearchNode, level: int, end: int, begin: bool) -> bool:
+    """Go to the next sizes of the dimensions before `end` that loops may leave, in the order of shape numbers."""
+    tile, mid, empty = node.tile[level], node.mid[level], has_no_loops(c, g, node, level)
+    for d in range(end - 1, -1, -1):
+        if not begin:
+            i = -1 if empty else g.next_size[level, d, tile[d], mid[d] + 1]
+            if i >= 0:
+                mid[d] = i
+                return True
+        mid[d] = tile[d] if empty else g.next_size[level, d, tile[d], 0]
+        if mid[d] < 0:
+            return False
+    return begin
+
+
+@inline
+def first_of_run(shapes: Shapes, node: SearchNode) -> int:
+    """First of the last dimensions, of which each level lists its sizes once: there is room for them together."""
+    d = shapes.stride.shape[0]
+    while d > 0 and shapes.stride[d - 1] * shapes.sizes[d - 1] <= node.run.shape[1]:
+        d -= 1
+    return int(d)
+
+
+@inline
+def list_run(c: Constants, shapes: Shapes, g: CostTables, node: SearchNode, level: int, start: int) -> int:
+    """List the sizes of the dimensions from `start` on that loops may leave; returns how many there are."""
+    found, run, empty = 1, node.run[level], has_no_loops(c, g, node, level)
+    run[0, 0], run[0, 1] = 0, 0
+    for d in range(shapes.stride.shape[0] - 1, start - 1, -1):
+        tile, many = node.tile[level, d], 0
+        least = tile if empty else g.next_size[level, d, tile, 0]
+        i = least
+        while i >= 0:
+            for at in range(found if many > 0 else 0):
+                run[many * found + at, 0] = run[at, 0] + i * shapes.stride[d]
+                run[many * found + at, 1] = run[at, 1] | int(i != tile) << d
+            many, i = many + 1, -1 if empty else g.next_size[level, d, tile, i + 1]
+        for at in range(found):
+            run[at, 0] += least * shapes.stride[d]
+            run[at, 1] |= int(least != tile) << d
+        found *= many
+    return found
+
+
+@inline
+def lay_sizes(shapes: Shapes, node: SearchNode, level: int, end: int) -> tuple[int, int]:
+    """What the dimensions before `end` add to the number of a shape, and which have a loop, as bits."""
+    shape, loops = 0, 0
+    for d in range(end):
+        shape += node.mid[level, d] * shapes.stride[d]
+        loops |= int(node.mid[level, d] != node.tile[level, d]) << d
+    return shape, loops
 
 
 @jit

@@ -111,6 +111,8 @@ MANY_NODES = 100_000
 """The last table of energy, without the outermost level, is made after no fewer nodes in each piece of a wave."""
 MOST_MIXED = 50_000_000
 """Entries that the tables of ports may have, at most."""
+MOST_IN_A_RUN = 256
+"""Shapes around a network of which a node lists once which of them its loops may lead to."""
 MEMO = 1 << 18
 """Nodes that each piece of a wave remembers at most."""
 LEAST_MEMO = 256
@@ -400,10 +402,13 @@ class Solver:
             charged=np.zeros((levels + 1, tensors)),
             held=np.zeros(levels + 1, np.int64),
             tight=np.zeros(levels + 1, np.bool_),
-            cursor=np.full((levels, 9), -1),
+            cursor=np.full((levels, 11), -1),
+            run=np.zeros((levels, MOST_IN_A_RUN, 2), np.int64),
             context=np.zeros((levels + 1, 2**tensors), np.int64),
             weight=np.zeros((levels + 1, 2**tensors)),
             lower=np.zeros(tensors),
+            entry=np.zeros(2 * 2**tensors, np.int64),
+            entry_weight=np.zeros(2 * 2**tensors),
             mix=np.zeros(pieces * tensors, np.int64),
             mix_weight=np.zeros(pieces * tensors),
             within=np.zeros((levels, pieces * tensors), np.int64),
