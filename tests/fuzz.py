@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import faulthandler
+import gc
 import io
 import json
 import os
@@ -168,6 +169,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="accelsim-fuzz-") as name:
         os.chdir(name)
         prepare(Path(name))
+        gc.freeze()  # what all processes share
         if arguments.seed is not None:
             kept = start / f"fuzz_{arguments.seed}"
             shutil.rmtree(kept, ignore_errors=True)

@@ -41,13 +41,15 @@ def round_trip(architecture, einsum, mapping, *, roles=True):
     """
     made = export_timeloop(architecture, einsum, mapping)
     first = read_back(made.files)
-    again = export_timeloop(*loaded(first))
+    case = loaded(first)
+    again = export_timeloop(*case)
+    second = read_back(again.files)
     assert read_back(made.files, CLASSIC).documents() == first.documents()
     assert again.files[MAPPING] == made.files[MAPPING]
-    assert again.files == (made if roles else export_timeloop(*loaded(read_back(again.files)))).files
-    assert read_back(again.files).mapping == first.mapping
-    assert not roles or read_back(again.files).texts([]) == first.texts([])
-    ours, theirs = evaluate(architecture, einsum, mapping), evaluate(*loaded(first))
+    assert again.files == (made if roles else export_timeloop(*loaded(second))).files
+    assert second.mapping == first.mapping
+    assert not roles or second.texts([]) == first.texts([])
+    ours, theirs = evaluate(architecture, einsum, mapping), evaluate(*case)
     assert (theirs.valid, theirs.cycles) == (True, ours.cycles)
     assert theirs.energy_pj == pytest.approx(ours.energy_pj, rel=1e-9)
     return made, first

@@ -23,7 +23,7 @@ from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import Floats
 from accelsim.model.evaluate import refuse_uneven_remainders
 from accelsim.model.result import Result
-from accelsim.search.descent import FIRST_WALKS, Descent
+from accelsim.search.descent import FIRST_WALKS, Descent, first_steps
 from accelsim.search.exact.incumbents import FRONT, SURE, Incumbents, found_by_walks, join, make_incumbents
 from accelsim.search.exact.mapper import (
     LAST_WALKS,
@@ -313,7 +313,8 @@ def _ends(space: MapSpace, workers: int, watch: Watch) -> _Ends | None:
     """What a mapping says that none can be faster than, where a walk finds one; else both ends, if they are proved."""
     most, (least_energy, cycles) = space.most, least_costs(space)
     most[CYCLES] = min(most[CYCLES], max(fewest_steps(make_grid(space)), math.ceil(cycles)))
-    walked = Descent(space, terms_of(LEAST_ENERGY), most=most, workers=workers).go(FIRST_WALKS)
+    descent = Descent(space, terms_of(LEAST_ENERGY), most=most, workers=workers, steps=first_steps(space))
+    walked = descent.go(FIRST_WALKS)
     if walked is not None and not asked():  # it beats all that takes more energy
         most[CYCLES], most[ENERGY] = space.most[CYCLES], walked.column[ENERGY] * (1.0 + SURE)
         return _Ends(Known(LEAST_ENERGY, math.inf, most), (least_energy, walked.column[CYCLES] * (1.0 - SURE)))
@@ -351,7 +352,8 @@ class _FrontWalks:
 
     def descent(self, terms: Floats) -> Descent:
         """Walks to the least of an objective."""
-        return Descent(self.space, terms, held_level=self.level, workers=self.workers)
+        steps = first_steps(self.space)
+        return Descent(self.space, terms, held_level=self.level, workers=self.workers, steps=steps)
 
     def go(self, descent: Descent, deadline: float | None) -> float:
         """Take some walks; returns the best value, infinite if they find nothing."""
