@@ -186,3 +186,42 @@ def test_careless_files__are_refused_in_words(run, tmp_path, monkeypatch, comman
         file.truncate(2 << 30)
     code, out, err = run(*command)
     assert (code, out, said in err) == (2, "", True), err
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        (
+            {"a.yaml": V03.replace("depth: 16", "depth: DEPTH").replace("memory_depth: 512", "memory_depth: LARGE")},
+            ["a.yaml:12:50: Buffer: depth: expected a number", "a.yaml:16:53: Spad: depth: expected a number"],
+        ),
+        (
+            {"a.yaml": PROBLEM.replace("K: ", "k: ").replace("R: ", "r: ")},
+            ["problem.instance: K is missing", "problem.instance: R is missing"],
+        ),
+        (
+            {"a.yaml": V03, "b.yaml": PROBLEM, "c.yaml": MAPPING.replace("Main", "DRAM").replace("P2 R1", "P2 Q1")},
+            ["c.yaml:3:4: target: no storage is named 'DRAM'", "c.yaml:6:34: factors: 'Q' is no dimension"],
+        ),
+        (
+            {"a.yaml": "- {equation: 'O[b]+=I[b]', operator_type: A, loop_dims: [B], loop_sizes: [0]}\n" * 2},
+            ["a.yaml:1:62: expected a whole number from 1", "a.yaml:2:62: expected a whole number from 1"],
+        ),
+        (
+            {"a.yaml": "workload:\n  rank_sizes: {M: 2}\n  einsums:\n  - Y[m] = X[k]\n  - Z[m] = Y[j]\n"},
+            ["the rank variable j has no size", "the rank variable k has no size"],
+        ),
+        (
+            {"a.csv": "Layer,M,N,K\na,1,2,x\nb,1,2\nc,0,1,2\n"},
+            ["a.csv:2:1: a: K: expected", "a.csv:3:1: expected 3 sizes", "a.csv:4:1: c: M: expected"],
+        ),
+    ],
+)
+def test_mistakes__of_several_rows_are_said_at_once(tmp_path, files, said):
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    with pytest.raises(SpecError) as error:
+        read_foreign([tmp_path / name for name in files])
+    lines = [line.removeprefix(f"{tmp_path}/") for line in str(error.value).splitlines()]
+    assert len(lines) == len(said)
+    assert all(part in line for part, line in zip(said, lines, strict=True))

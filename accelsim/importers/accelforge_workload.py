@@ -21,6 +21,7 @@ from accelsim.importers.values import (
     inner,
     note_others,
     plain_name,
+    read_all,
     rows,
     tables,
     value,
@@ -73,14 +74,14 @@ def read_workload(workload: Map, renames: Map | None, notes: list[Note]) -> tupl
     ranks = inner(workload, "rank_sizes")
     sizes = {rank: whole(ranks[rank], ranks.where(rank)) for rank in ranks}
     bounds = _bounds(workload)
-    written: list[dict[str, Any]] = []
-    layers: list[Layer] = []
     made: dict[str, str] = {}
     einsums = value(workload, "einsums", Seq)
-    accesses = [(_accesses(item, getattr(item, "mark", workload.mark)), item) for item in einsums]
+    accesses = read_all(lambda item: (_accesses(item, getattr(item, "mark", workload.mark)), item), einsums)
     outputs = {name for each, _ in accesses for name, (_, output) in each.items() if output}
     read = {name for each, _ in accesses for name, (_, output) in each.items() if not output}
-    for tensors, item in accesses:
+
+    def einsum_of(one: tuple[dict[str, tuple[list[str], bool]], Any]) -> tuple[dict[str, Any], Layer]:
+        tensors, item = one
         table = item if isinstance(item, Map) else Map(workload.where("einsums"))
         note_others(table, _EINSUM_KEYS, _LEFT, notes)
         output = next(name for name, (_, out) in tensors.items() if out)
@@ -96,14 +97,16 @@ def read_workload(workload: Map, renames: Map | None, notes: list[Note]) -> tupl
         of_role = {each: role for short, role in ROLE_NAMES.items() for each in sets.get(short, ())}
         roles = {each: of_role[each] for each in tensors if each in of_role and each != output}
         einsum = {"dims": dims, "tensors": {each: ranks for each, (ranks, _) in tensors.items()}, "output": output}
-        written.append({**layer, "einsum": einsum | ({"roles": roles} if roles else {}), "bits": widths})
         used = {each: frozenset(re.findall(r"[A-Za-z_]\w*", " ".join(ranks))) for each, (ranks, _) in tensors.items()}
-        layers.append(Layer(name, dims, used, sets, widths))
         if table.get("is_copy_operation"):
             notes.append(Note(table.mark, name, "a copy: accelsim counts a MAC for each of its words"))
         made[output] = name
-    mark = workload.where("einsums")
-    return checked_workload({"name": file_stem(mark), "layers": written}, mark, notes), layers
+        body = {**layer, "einsum": einsum | ({"roles": roles} if roles else {}), "bits": widths}
+        return body, Layer(name, dims, used, sets, widths)
+
+    found, mark = read_all(einsum_of, accesses), workload.where("einsums")
+    body = {"name": file_stem(mark), "layers": [layer for layer, _ in found]}
+    return checked_workload(body, mark, notes), [known for _, known in found]
 
 
 def _bounds(table: Map) -> dict[str, int]:

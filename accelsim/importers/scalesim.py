@@ -13,7 +13,7 @@ from typing import Any
 
 from accelsim.importers.documents import Document, Map, Seq, refuse
 from accelsim.importers.foreign import OWN_MODELS, Foreign, Note
-from accelsim.importers.values import file_stem, inner, note_others, only, plain_name, value, whole
+from accelsim.importers.values import file_stem, inner, note_others, only, plain_name, read_all, value, whole
 from accelsim.inputs.units import listed, quoted
 
 STATIONARY = {"ws": "Weights", "os": "Outputs", "is": "Inputs"}
@@ -131,12 +131,10 @@ def _whole(table: Map, key: str) -> int:
 
 def _workload(rows: Seq, notes: list[Note]) -> dict[str, Any]:
     """Layers of a topology: convolutions of 7 sizes, or matrix products of 3, and perhaps more behind them."""
-    layers: list[dict[str, Any]] = []
     taken: dict[str, int] = {}
-    for row in rows[1:]:
+
+    def layer(row: Seq) -> dict[str, Any]:
         given, sizes = plain_name(row[0]), row[1:]
-        if not sizes:  # the name of the layers below
-            continue
         taken[given] = taken.get(given, 0) + 1
         name = given if taken[given] == 1 else f"{given}_{taken[given]}"
         if ":" in sizes[-1]:
@@ -149,13 +147,14 @@ def _workload(rows: Seq, notes: list[Note]) -> dict[str, Any]:
         numbers = [int(cell) for cell in sizes]
         many = len(rows[0]) <= len(_CONV)  # products of one size, each of its own operands; no convolution
         if len(numbers) == len(_GEMM) or (len(numbers) == len(_GEMM) + 1 and many):
-            layers.append({"name": name, "gemm": dict(zip((*_GEMM, "B"), numbers, strict=False))})
-        elif len(numbers) in (len(_CONV) + 1, len(_CONV) + 2):
+            return {"name": name, "gemm": dict(zip((*_GEMM, "B"), numbers, strict=False))}
+        if len(numbers) in (len(_CONV) + 1, len(_CONV) + 2):
             images = "batch" in rows[0][-1].lower() and len(numbers) == len(rows[0]) - 1
-            layers.append({"name": name, "conv": _conv(row, numbers, images=images)})
-        else:
-            what = f"expected {len(_GEMM)} sizes of a product, or {len(_CONV) + 1} of a convolution, got {len(numbers)}"
-            raise refuse(row.mark, what)
+            return {"name": name, "conv": _conv(row, numbers, images=images)}
+        what = f"expected {len(_GEMM)} sizes of a product, or {len(_CONV) + 1} of a convolution, got {len(numbers)}"
+        raise refuse(row.mark, what)
+
+    layers = read_all(layer, (row for row in rows[1:] if row[1:]))  # others name the layers below them
     if not layers:
         what = "no layers below the first line; each is a name and 3 sizes of a product or 7 of a convolution"
         raise refuse(rows.mark, what, "commas stand between them")

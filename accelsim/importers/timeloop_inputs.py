@@ -32,6 +32,7 @@ from accelsim.importers.values import (
     file_stem,
     for_layers,
     inner,
+    read_all,
     rows,
     tables,
     whole,
@@ -228,28 +229,28 @@ class _Upon:
     def own(self, given: Iterable[Map | Seq], asked: Iterable[_Directive]) -> list[_Directive]:
         """Directives of the machine: beside its parts, in files of their own, and what `!Parallel` makes of all."""
         beside = ((part, table) for owner in self.machine.parts for part, table in owner.constraints)
-        own = [self.directive(table, part) for part, table in beside if self.known(table)]
-        own += [one for each in given for one in self.directives(each)]
+        own = read_all(lambda one: self.directive(one[1], one[0]), (one for one in beside if self.known(one[1])))
+        own += self.directives(given)
         return [*own, *self.of_siblings([*own, *asked])]
 
     def all(self, found: dict[str, list[Map | Seq]], keys: Iterable[str]) -> list[_Directive]:
         """Directives that stand under some keys."""
-        return [one for key in keys for given in found.get(key, ()) for one in self.directives(given)]
+        return self.directives(given for key in keys for given in found.get(key, ()))
 
-    def directives(self, given: Map | Seq) -> list[_Directive]:
-        """Directives of a mapping or of constraints."""
-        found = []
-        for table in _listed(given):
-            name, kind = str(table.get("target", table.get("name", ""))), str(table.get("type", ""))
-            if not self.known(table):
-                continue
-            part = self.machine.part(name, spatial=kind == "spatial")
-            if part is None or part is self.machine.parts[-1]:
-                names = listed(one.name for one in self.machine.parts[:-1])
-                what = f"target: no storage is named {quoted(plain(name))}; there are {names}"
-                raise refuse(table.where("target"), what)
-            found.append(self.directive(table, part))
-        return found
+    def directives(self, given: Iterable[Map | Seq]) -> list[_Directive]:
+        """Directives of mappings or of constraints."""
+        asked = (table for one in given for table in _listed(one) if self.known(table))
+        return read_all(lambda table: self.directive(table, self.target(table)), asked)
+
+    def target(self, table: Map) -> Part:
+        """Storage that a directive is of."""
+        name = str(table.get("target", table.get("name", "")))
+        part = self.machine.part(name, spatial=table.get("type") == "spatial")
+        if part is None or part is self.machine.parts[-1]:
+            names = listed(one.name for one in self.machine.parts[:-1])
+            what = f"target: no storage is named {quoted(plain(name))}; there are {names}"
+            raise refuse(table.where("target"), what)
+        return part
 
     def known(self, table: Map) -> bool:
         """Whether a directive is of a kind that has a counterpart; else it becomes a note."""

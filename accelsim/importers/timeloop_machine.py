@@ -24,6 +24,7 @@ from accelsim.importers.values import (
     inner,
     plain_decimal,
     plain_name,
+    read_all,
     rows,
     size_bits,
     storage_class,
@@ -198,6 +199,7 @@ def read_machine(body: Map, variables: Mapping[str, Value]) -> TimeloopMachine:
     if _stores(last):
         what = f"{last.name}, the innermost component, is a storage"
         raise refuse(last.table.mark, what, "a compute unit stands last, such as one of class intmac")
+    read_all(lambda part: part.words, (part for part in parts[:-1] if not part.network))
     return TimeloopMachine(reader.title or "timeloop", parts, notes)
 
 

@@ -12,7 +12,7 @@ from accelsim.importers.documents import Map, Seq, refuse
 from accelsim.importers.foreign import Note
 from accelsim.importers.timeloop_machine import TimeloopMachine
 from accelsim.importers.timeloop_sparse import read_densities
-from accelsim.importers.values import FILE_OF_VARIABLES, as_number, plain_name, rows, value, whole
+from accelsim.importers.values import FILE_OF_VARIABLES, as_number, plain_name, read_all, rows, value, whole
 from accelsim.inputs.errors import Mark, SpecError
 from accelsim.inputs.units import listed, quoted
 from accelsim.inputs.workload import ROLES
@@ -58,8 +58,7 @@ def read_shape(
         raise refuse(problem.where("shape"), "problem.shape: no dimensions")
     shape = ProblemShape(str(written.get("name") or "") if isinstance(written, Map) else "cnn-layer")
     shape.name = plain_name(shape.name or Path(problem.mark.file).stem.split(".")[0])
-    for dim in names:
-        shape.dims[dim] = _whole(instance, dim, variables)
+    shape.dims |= zip(names, read_all(lambda dim: _whole(instance, dim, variables), names), strict=True)
     for key, held in instance.items():
         if key in coefficients:
             coefficients[key] = _whole(instance, key, variables)
@@ -67,9 +66,13 @@ def read_shape(
             shape.densities = read_densities(value(instance, key, Map), notes)
         elif key not in (*names, "shape", "version", "name", "type") and held and (held != 1 or "pad" in key):
             notes.append(Note(instance.where(key), f"problem.{key} = {held}", _of_no_shape(key, coefficients)))
-    for name, projection, output in given:
-        ranks = ((rank, getattr(rank, "mark", problem.where("shape"))) for rank in _ranks(projection))
-        shape.tensors[name] = [_rank(rank, shape.dims, coefficients, where) for rank, where in ranks]
+
+    def written_rank(rank: Any) -> str:
+        return _rank(rank, shape.dims, coefficients, getattr(rank, "mark", problem.where("shape")))
+
+    ranks = read_all(lambda one: read_all(written_rank, _ranks(one[1])), given)
+    for (name, _, output), of_tensor in zip(given, ranks, strict=True):
+        shape.tensors[name] = of_tensor
         if output:
             shape.output = name
     if not shape.output:

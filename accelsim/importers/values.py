@@ -10,18 +10,20 @@ import math
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any, TypeVar
 
 from accelsim.importers.documents import Map, Seq, refuse
 from accelsim.importers.foreign import Note
-from accelsim.inputs.errors import AccelsimError, Mark, SpecError
+from accelsim.inputs.errors import AccelsimError, Mark, Problem, SpecError
 from accelsim.inputs.units import QuantityError, parse_size_bits, quoted
 from accelsim.inputs.workload import ROLES
 from accelsim.inputs.workload_reader import load_workload
 
 T = TypeVar("T")
+U = TypeVar("U")
 L = TypeVar("L", Map, Seq)
 _KINDS: dict[type, str] = {Map: "a map", Seq: "a list", str: "a word"}
 
@@ -167,6 +169,19 @@ def axis_products(bounds: tuple[tuple[int, tuple[int, ...]], ...], rooms: tuple[
     return reached
 
 
+def read_all(read: Callable[[T], U], items: Iterable[T]) -> list[U]:
+    """What is read of each item; refused with the mistakes of all."""
+    found, mistakes = list[U](), list[Problem]()
+    for item in items:
+        try:
+            found.append(read(item))
+        except SpecError as error:
+            mistakes += error.problems
+    if mistakes:
+        raise SpecError(mistakes)
+    return found
+
+
 def note_others(table: Map, known: Iterable[str], why: Mapping[str, str], notes: list[Note]) -> None:
     """Note the keys of a map that nobody reads; `why` says for some of them what that means."""
     notes += [Note(table.where(key), key, why.get(key, "is not read")) for key in sorted(table.keys() - set(known))]
@@ -180,7 +195,7 @@ def checked_workload(body: dict[str, Any], mark: Mark, notes: list[Note]) -> dic
         edges = [problem for problem in error.problems if ".from" in problem.what]
         others = [problem for problem in error.problems if problem not in edges]
         if others:
-            raise refuse(mark, others[0].what, others[0].hint) from None
+            raise SpecError([replace(problem, mark=mark) for problem in others]) from None
         notes.append(Note(mark, "edges", f"what feeds a layer is left out: {edges[0].what}"))
         for layer in body["layers"]:
             layer.pop("from", None)

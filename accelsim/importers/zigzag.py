@@ -34,6 +34,7 @@ from accelsim.importers.values import (
     only,
     pj_text,
     plain_name,
+    read_all,
     storage_class,
     tables,
     value,
@@ -424,8 +425,8 @@ def _workload(
     usual = [f"{layer.get('operator_type', 'layer')}_{layer.get('id', at)}" for at, layer in enumerate(layers)]
     names = {id(layer): plain_name(str(layer.get("name") or name)) for layer, name in zip(layers, usual, strict=True)}
     by_id = {str(layer.get("id")): names[id(layer)] for layer in layers}
-    written, known = list[dict[str, Any]](), []
-    for layer in layers:
+
+    def read(layer: Map) -> tuple[dict[str, Any], _Layer]:
         note_others(layer, _LAYER_KEYS, _LEFT, notes)
         name, operator = names[id(layer)], value(layer, "operator_type", str, "")
         found = (name, str(layer.get("name", "")), str(layer.get("id", "")), operator)
@@ -435,11 +436,13 @@ def _workload(
         sources = inner(layer, "operand_source")
         feeds = {tensor: by_id.get(str(source), name) for tensor, source in sources.items() if tensor in bits}
         feeds = {tensor: source for tensor, source in feeds.items() if source != name}
-        written.append({"name": name, **({"from": feeds} if feeds else {}), "einsum": einsum, "bits": bits})
-        known.append(_Layer(found, einsum["dims"], bits))
-    body = checked_workload({"name": file_stem(layers[0].mark), "layers": written}, layers[0].mark, notes)
-    read = load_workload({"workload": body}).layers
-    return body, [replace(layer, of_role=_of_role(each.tensors)) for layer, each in zip(known, read, strict=True)]
+        written = {"name": name, **({"from": feeds} if feeds else {}), "einsum": einsum, "bits": bits}
+        return written, _Layer(found, einsum["dims"], bits)
+
+    written, known = zip(*read_all(read, layers), strict=True)
+    body = checked_workload({"name": file_stem(layers[0].mark), "layers": list(written)}, layers[0].mark, notes)
+    ours = load_workload({"workload": body}).layers
+    return body, [replace(layer, of_role=_of_role(each.tensors)) for layer, each in zip(known, ours, strict=True)]
 
 
 def _entry(entries: Sequence[Map], names: Sequence[str]) -> Map:
