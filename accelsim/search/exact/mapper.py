@@ -289,6 +289,8 @@ def best_of(spaces: Spaces, aim: Aim, solver: Solver | None = None) -> Solved:
                 solved.bound = min(solved.bound, floor)
                 continue
             if solver is None or solver.space is not space:
+                if solved.best is not None and aim.watch.deadline is not None and time.monotonic() > aim.watch.deadline:
+                    raise TimeoutError  # walks need the rest of the time
                 solver = aim.solver(space, solved.value, aim.watch.deadline, best=solved.best)
             solver.limit(aim.most)
             seek = _seek_remainders if space.imperfect else _seek
