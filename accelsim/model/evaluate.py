@@ -78,8 +78,9 @@ def _encoded(architecture: Architecture, einsum: Einsum) -> Encoded:
     for last in tuple(_LAST):
         if last.architecture is architecture and last.einsum is einsum:
             return last
-    _LAST.append(encode(architecture, einsum))
-    return _LAST[-1]
+    encoded = encode(architecture, einsum)
+    _LAST.append(encoded)  # another thread may append its own at any time
+    return encoded
 
 
 def evaluate_encoded(encoded: Encoded, mapping: Mapping) -> Result:
