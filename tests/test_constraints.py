@@ -289,6 +289,17 @@ def test_nearest_miss__is_that_of_all_drawn_mappings(monkeypatch):
     assert looked > 4
 
 
+def test_partitions__that_lack_what_constraints_keep_are_told_and_no_nearest_miss(monkeypatch):
+    machine = tiny(4)
+    outer, inner = machine.levels
+    inner = replace(inner, size_words=None, partition_words={"Inputs": 20, "Weights": 20})
+    asked = Constraints((LevelConstraint(inner.name, keep=frozenset({"Outputs"})),))
+    monkeypatch.setattr(spaces, "misses_of", None)
+    with pytest.raises(NoValidMapping) as error:
+        map_einsum(replace(machine, levels=(outer, inner)), gemm(4, 3, 5), constraints=asked, workers=1)
+    assert str(error.value).splitlines()[1:] == [f"no mapping can be valid: {inner.name} has no partition for Outputs"]
+
+
 def test_nearest_miss__that_is_valid_contradicts_the_proof():
     space = MapSpace(encode(tiny(5), gemm(4, 4, 4)))
     with pytest.raises(RuntimeError, match="found no valid mapping, but this one is valid"):

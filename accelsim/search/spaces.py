@@ -210,7 +210,7 @@ def diagnose(space: MapSpace, key: np.uint64, *, proved: bool) -> list[str]:
 @lru_cache(maxsize=4)
 def out_of_reach(space: MapSpace) -> tuple[str, ...]:
     """Limits that no mapping of the space can meet, one line each."""
-    certain = [*_fanouts(space), *_capacities(space), *_cycles(space)]
+    certain = [*_fanouts(space), *_homeless(space), *_capacities(space), *_cycles(space)]
     return tuple(f"no mapping can be valid: {text}" for text in certain)
 
 
@@ -246,6 +246,16 @@ def _fanouts(space: MapSpace) -> list[str]:
                     f"{level.name} spreads over at least {least} instances on {slot.axis}, its fanout is {size}"
                 )
     return found
+
+
+def _homeless(space: MapSpace) -> list[str]:
+    """Tensors that a level must keep, and has no partition for."""
+    return [
+        f"{level.name} has no partition for {tensor.name}"
+        for level, kept in zip(space.encoded.architecture.levels, space.keep, strict=True)
+        for tensor in itertools.compress(space.encoded.tensors, kept)
+        if level.partition_words is not None and tensor.role not in level.partition_words
+    ]
 
 
 def _capacities(space: MapSpace) -> list[str]:
@@ -293,6 +303,8 @@ def _nearest_miss(space: MapSpace, key: np.uint64, proved: bool) -> list[str]:
     """Describe the drawn mapping that breaks its limits by the smallest factor (the product of all)."""
     from accelsim.mapspace.kernel import draw_many
 
+    if _homeless(space):  # all miss by an infinite factor
+        return []
     if sum(space.many) > MOST_ROWS:
         return ["too many factorisations to draw from: the nearest miss is not looked for"]
     drawn = make_walk(space, DRAWS)
