@@ -36,7 +36,7 @@ from accelsim.show.report.mapping import compute_used, headline, nest_levels
 from accelsim.show.report.search import census_report as report_on_census
 from accelsim.show.report.search import column_name, ranked_report
 from accelsim.show.report.search import front_report as report_on_front
-from accelsim.show.report.tables import NAMES, designs_table, sweep_lines
+from accelsim.show.report.tables import COSTS, designs_table, sweep_lines
 from accelsim.show.report.tables import said as in_words
 from accelsim.show.table import Column, Piece, Row, Table
 
@@ -422,7 +422,7 @@ def sweep_report(rows: Rows, about: Mapping[str, Any]) -> str:
     }
     best = [row for row in rows if row["front"]]
     least = [
-        f"least {NAMES[name]} {in_words(name, row[name])} (design {row['design']})"
+        f"least {COSTS[name].name} {in_words(name, row[name])} (design {row['design']})"
         for name in about["columns"]
         if (row := min(best, key=lambda r: (r[name], r["design"]), default=None)) is not None
     ]

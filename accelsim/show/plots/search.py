@@ -14,12 +14,12 @@ from matplotlib.patheffects import withStroke
 
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.expression import quantity
-from accelsim.inputs.units import format_bits, si_scale
+from accelsim.inputs.units import format_bits
 from accelsim.search.result import FrontResult
 from accelsim.show import plots as style
 from accelsim.show.plots import BEST_COLOUR, DARK, PALE
-from accelsim.show.report import OTHER_COLOUR, SPARE_COLOURS, energy_scale
-from accelsim.show.report.tables import NAMES
+from accelsim.show.report import OTHER_COLOUR, SPARE_COLOURS
+from accelsim.show.report.tables import COSTS
 
 _GREYS = ("#000000", "#666666", "#999999", "#BBBBBB")
 
@@ -154,19 +154,9 @@ def axis_of(column: str, values: Iterable[float]) -> tuple[str, float]:
     >>> axis_of("edp_pj_cycles", [4.6e17]), axis_of("cycles", [88e6])
     (('EDP [1e15 pJ x cycle]', 1000000000000000.0), ('cycles', 1.0))
     """
-    name, largest = NAMES[column], max(values, default=1.0) or 1.0
-    if column == "cycles":
-        return name, 1.0
-    if column == "energy_pj":
-        scale, unit = energy_scale(largest)
-    elif column == "area_um2":
-        scale, unit = 1e6, "mm2"
-    elif column == "edp_pj_cycles":
-        scale = 10.0 ** (3 * math.floor(math.log10(largest) / 3)) if largest >= 1e6 else 1.0
-        unit = "pJ x cycle" if scale == 1.0 else f"1e{math.log10(scale):.0f} pJ x cycle"
-    else:
-        scale, unit = si_scale(largest, {"time_s": "s", "power_w": "W"}[column])
-    return f"{name} [{unit}]", scale
+    cost = COSTS[column]
+    scale, unit = cost.unit(max(values, default=1.0) or 1.0)
+    return f"{cost.name} [{unit}]" if unit else cost.name, scale
 
 
 def cells(rows: Rows, column: str) -> list[float]:
@@ -326,7 +316,7 @@ def plot_sensitivity(rows: Rows, about: Mapping[str, Any], ax: Axes | None = Non
         crowded = max(map(len, texts), default=0) + 1 > style.letters_beside(ax, "xtick.labelsize") / max(1.0, x)
         ax.set_xticks(places, texts, rotation=90 if crowded else 0)
         ax.set_ylabel(label)
-        style.put_title(ax, about["name"], f"{NAMES[column]} over each parameter", legend=bool(table), above=12)
+        style.put_title(ax, about["name"], f"{COSTS[column].name} over each parameter", legend=bool(table), above=12)
     return ax
 
 

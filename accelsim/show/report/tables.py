@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from accelsim.inputs.architecture import Architecture
-from accelsim.inputs.units import format_bits, format_si
+from accelsim.inputs.units import format_bits, format_si, si_scale
 from accelsim.model.limits import Stand, peak_macs_per_cycle, ports
-from accelsim.show.report import count, energy, percent, share
+from accelsim.show.report import count, energy, energy_scale, percent, share
 from accelsim.show.table import Column, Piece, Row, Table, bold, heading, whole
 
 if TYPE_CHECKING:
@@ -207,30 +207,39 @@ _SAID = {
 }  # fmt: skip
 
 
-NAMES = {
-    "energy_pj": "energy", "cycles": "cycles", "time_s": "time", "edp_pj_cycles": "EDP", "power_w": "power",
-    "area_um2": "area",
-}  # fmt: skip
-"""What columns of costs are called."""
+class Cost(NamedTuple):
+    """A column of costs of designs: what it is called, a value in words, and what suits values up to the largest one.
+
+    `unit` gives how large the unit of an axis is, and its name.
+    """
+
+    name: str
+    said: Callable[[float], str]
+    unit: Callable[[float], tuple[float, str]]
+
+
+def _edp_unit(largest: float) -> tuple[float, str]:
+    scale = 10.0 ** (3 * math.floor(math.log10(largest) / 3)) if largest >= 1e6 else 1.0
+    return scale, "pJ x cycle" if scale == 1.0 else f"1e{math.log10(scale):.0f} pJ x cycle"
+
+
+COSTS = {
+    "energy_pj": Cost("energy", partial(energy, digits=3), energy_scale),
+    "cycles": Cost("cycles", "{:,.10g}".format, lambda _: (1.0, "")),
+    "time_s": Cost("time", partial(format_si, unit="s"), partial(si_scale, unit="s")),
+    "edp_pj_cycles": Cost("EDP", "{:.4g}".format, _edp_unit),
+    "power_w": Cost("power", partial(format_si, unit="W"), partial(si_scale, unit="W")),
+    "area_um2": Cost("area", lambda area: f"{area / 1e6:.4g} mm2", lambda _: (1e6, "mm2")),
+}
 
 
 def said(name: str, value: float | None) -> str:
-    """Value of an objective or a column in words.
+    """Value of a column of costs in words.
 
     >>> said("energy_pj", 1.5e9), said("cycles", 12000.0), said("area_um2", 2.5e6), said("power_w", None)
     ('1.5 mJ', '12,000', '2.5 mm2', '')
     """
-    if value is None or not math.isfinite(value):
-        return ""
-    if name == "energy_pj":
-        return energy(value, 3)
-    if name == "cycles":
-        return f"{value:,.10g}"
-    if name == "area_um2":
-        return f"{value / 1e6:.4g} mm2"
-    if name in ("time_s", "power_w"):
-        return format_si(value, name[-1].upper() if name == "power_w" else "s")
-    return f"{value:.4g}"
+    return "" if value is None or not math.isfinite(value) else COSTS[name].said(value)
 
 
 @contextmanager
@@ -320,7 +329,7 @@ def designs_table(about: Mapping[str, Any], rows: Sequence[Row], costs: Sequence
     columns = (
         Column("design", "design", left=False),
         *(Column(name, name, left=False) for name, values in about["parameters"].items() if len(values) > 1),
-        *(Column(heads.get(name, NAMES[name]), name, partial(said, name)) for name in costs),
+        *(Column(heads.get(name, COSTS[name].name), name, partial(said, name)) for name in costs),
         Column("", state, left=True),
     )
     first = about["columns"][0]
