@@ -35,6 +35,21 @@ def values(text: str, overrides: dict[str, str] | None = None) -> dict[str, obje
     return {key: plain(value) for key, value in node.entries.items()}
 
 
+LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
+TREES = st.recursive(LEAVES, lambda inside: st.lists(inside) | st.dictionaries(st.text(), inside), max_leaves=20)
+
+
+@given(st.dictionaries(st.text(), TREES, min_size=1))
+@example({"a": "x" * 100 + " y: [", "b": {"": [], "# c": "\u2028\x85\t'\""}, "d": [{}, [[]], "\n", "...", "1e3"]})
+def test_dicts__are_read_as_their_text_is(values):
+    """By libyaml: the same values at the same marks, and the same mistakes."""
+    text, found = fields._as_text(values, "architecture"), []
+    for dumped in (True, False):
+        problems = Problems()
+        found.append((compose_text(text, "f.yaml", problems, dumped=dumped), problems.found))
+    assert found[0] == found[1]
+
+
 def plain(node):
     return [plain(item) for item in node.items] if isinstance(node, ListNode) else node.text
 

@@ -122,9 +122,14 @@ def open_document(
     overrides: Mapping[str, str] | None,
     problems: Problems,
     text: str | None = None,
+    *,
+    dumped: bool = False,
 ) -> Opened | None:
-    """Read a file of a kind (None: of any kind), with its parameters replaced; `text` stands in for what it holds."""
-    root = compose_file(path, problems) if text is None else compose_text(text, str(path), problems)
+    """Read a file of a kind (None: of any kind), with its parameters replaced; `text` stands in for what it holds.
+
+    `dumped`: accelsim has written that text.
+    """
+    root = compose_file(path, problems) if text is None else compose_text(text, str(path), problems, dumped=dumped)
     if root is None or isinstance(root, BadNode):
         return None
     if not isinstance(root, MapNode):
@@ -154,7 +159,7 @@ def open_document(
 def open_source(source: Source, kind: str, overrides: Mapping[str, str] | None, problems: Problems) -> Opened | None:
     """Read a file of a kind by its path or shipped name, or a text or a dict as what such a file holds."""
     if isinstance(source, Mapping):
-        return open_document(f"<{kind}>", kind, overrides, problems, _as_text(source, kind))
+        return open_document(f"<{kind}>", kind, overrides, problems, _as_text(source, kind), dumped=True)
     if isinstance(source, str) and "\n" in source:
         return open_document(f"<{kind}>", kind, overrides, problems, source)
     return open_document(library.find(source, library.FOLDERS[kind]) or source, kind, overrides, problems)

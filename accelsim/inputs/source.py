@@ -165,20 +165,20 @@ def compose_file(path: str | PathLike[str], problems: Problems) -> Node | None:
     return None if text is None else compose_text(text, str(path), problems)
 
 
-def compose_text(text: str, file: str, problems: Problems) -> Node | None:
-    """Read YAML text into nodes, or None with the reason reported."""
-    root, found = _compose(text, file)
+def compose_text(text: str, file: str, problems: Problems, *, dumped: bool = False) -> Node | None:
+    """Read YAML text, of a user or dumped by us, into nodes, or None with the reason reported."""
+    root, found = _compose(text, file, dumped or file.startswith(_PACKAGE))
     problems.found.extend(found)
     return root
 
 
 @lru_cache(maxsize=64)
-def _compose(text: str, file: str) -> tuple[Node | None, tuple[Problem, ...]]:
+def _compose(text: str, file: str, ours: bool) -> tuple[Node | None, tuple[Problem, ...]]:
     """Nodes of a text, which nobody changes, and its mistakes; a file of many designs is composed once."""
     problems, start = Problems(), Mark(file, 1, 1)
     found: Node | None = None
     try:
-        root = _compose_quickly(text, file) or yaml.compose(text, Loader=yaml.BaseLoader)
+        root = (_compose_quickly(text) if ours else None) or yaml.compose(text, Loader=yaml.BaseLoader)
         if root is None:
             problems.add(start, "the file is empty")
         else:
@@ -194,12 +194,12 @@ def _compose(text: str, file: str) -> tuple[Node | None, tuple[Problem, ...]]:
     return found, tuple(problems.found)
 
 
-def _compose_quickly(text: str, file: str) -> yaml.Node | None:
-    """Nodes of a file of the package by libyaml, in a tenth of the time; None if it cannot.
+def _compose_quickly(text: str) -> yaml.Node | None:
+    """Nodes of a file of the package, or of what was dumped, by libyaml, in a tenth of the time; None if it cannot.
 
     It takes some texts that are no YAML, and does not bear any depth: files of users are read without it.
     """
-    if file.startswith(_PACKAGE) and yaml.__with_libyaml__:
+    if yaml.__with_libyaml__:
         with suppress(yaml.YAMLError):
             return yaml.compose(text, Loader=yaml.CBaseLoader)
     return None
