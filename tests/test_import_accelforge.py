@@ -335,7 +335,7 @@ def test_files__that_have_no_form_of_ours_are_refused_with_one_reason(imported, 
     with pytest.raises(SpecError) as error:
         imported(MACHINE.replace(old, new), GEMM.replace(old, new))
     (problem,) = error.value.problems
-    assert message in problem.what
+    assert message in str(problem)
 
 
 @pytest.mark.parametrize(
@@ -541,6 +541,32 @@ def test_widths__of_one_tensor_of_an_einsum_count(imported):
     accesses = "[{name: A, projection: [m], bits_per_value: 4}, {name: Z, projection: [m], output: True}]"
     text = f"workload:\n  rank_sizes: {{M: 8}}\n  einsums: [{{name: Z, tensor_accesses: {accesses}}}]\n"
     assert imported(text).workload["layers"][0]["bits"] == {"A": 4, "Z": 8}
+
+
+def test_widths__of_tensors_of_other_einsums_and_of_all_others(imported):
+    """A name of a tensor is known in each Einsum, and empty where it is none of its own; `Other` is the rest."""
+    text = """
+workload:
+  rank_sizes: {M: 8, K: M // 2, N: 4}
+  bits_per_value: {Other: 16, W1: 4, Shared: 8}
+  einsums: ["Y[m] = X[m, k] * W1[k]", {einsum: "Z[n] = Y[m] * W2[n]", rank_sizes: {N: 2}}]
+"""
+    first, second = imported(text).workload["layers"]
+    assert (first["bits"], second["bits"]) == ({"W1": 4, "X": 16, "Y": 8}, {"W2": 16, "Y": 8, "Z": 16})
+    assert (first["einsum"]["dims"], second["einsum"]["dims"]) == ({"m": 8, "k": 4}, {"n": 2, "m": 8})
+
+
+def test_mistakes__of_what_all_einsums_use_are_said_once(imported):
+    text = "workload:\n  rank_sizes: {M: 4}\n  bits_per_value: {W: 4}\n  einsums: ['Y[m] = A[m]', 'Z[m] = Y[m]']\n"
+    with pytest.raises(SpecError, match=r":3:20: 'W': W is no set of tensors; sets: [^\n]*$"):
+        imported(text)
+
+
+def test_operators__that_are_no_products_are_noted(imported):
+    einsums = "['Y[m] = A[m] + B[m]', 'Z[m] = exp(Y[m])', 'U[m] = Z[m] * A[m]']"
+    text = f"workload:\n  rank_sizes: {{M: 4}}\n  einsums: {einsums}\n"
+    why = "what it calculates; counted, and charged, as a multiply-accumulate"
+    assert said(imported(text)) == [f"Y: '+': {why}", f"Z: 'exp( )': {why}"]
 
 
 def test_workload__is_the_same_in_every_run(tmp_path):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,7 @@ from accelsim.importers.foreign import Note
 from accelsim.importers.values import (
     FormulaError,
     UnknownNameError,
+    as_number,
     checked_workload,
     file_stem,
     inner,
@@ -38,8 +40,9 @@ _LONGEST = 1000
 _RANGE = re.compile(r"(\d{1,9})\s*<=\s*(\w+)\s*<(=?)\s*(.+)")
 _ACCESS = re.compile(r"(\w+)\s*\[([^\]]*)\]")
 _EINSUM_KEYS = {"name", "einsum", "tensor_accesses", "renames", "is_copy_operation", "iteration_space_shape", "shape"}
-_EINSUM_KEYS |= {"n_instances"}
-_LEFT = dict.fromkeys(("map_op", "reduce_op"), "what it calculates; counted, and charged, as a multiply-accumulate")
+_EINSUM_KEYS |= {"n_instances", "rank_sizes"}
+_CALCULATES = "what it calculates; counted, and charged, as a multiply-accumulate"
+_LEFT = dict.fromkeys(("map_op", "reduce_op"), _CALCULATES)
 _WORKLOAD_KEYS = {"rank_sizes", "iteration_space_shape", "shape", "bits_per_value", "einsums", "version"}
 _WORKLOAD_KEYS |= {"persistent_tensors", "n_instances"}
 Sets = Mapping[str, frozenset[str]]
@@ -61,8 +64,8 @@ def members(text: object, sets: Sets, mark: Mark) -> frozenset[str]:
     try:
         found = work_out(str(text)[:_LONGEST], sets)
     except UnknownNameError as error:
-        what = f"{quoted(str(text))}: {error.name} is no set of tensors; sets: {listed(sets)}"
-        raise refuse(mark, what) from None
+        what = f"{quoted(str(text))}: {error.name} is no set of tensors"
+        raise refuse(mark, what, f"sets: {listed(sets)}") from None
     except FormulaError:
         raise refuse(mark, f"{quoted(str(text))} is no expression of sets of tensors") from None
     return found if isinstance(found, frozenset) else frozenset()
@@ -71,14 +74,16 @@ def members(text: object, sets: Sets, mark: Mark) -> frozenset[str]:
 def read_workload(workload: Map, renames: Map | None, notes: list[Note]) -> tuple[dict[str, Any], list[Layer]]:
     """Workload, and what the other files need of its layers."""
     note_others(workload, _WORKLOAD_KEYS, {}, notes)
-    ranks = inner(workload, "rank_sizes")
-    sizes = {rank: whole(ranks[rank], ranks.where(rank)) for rank in ranks}
+    sizes = _sizes(workload, {})
     bounds = _bounds(workload)
     made: dict[str, str] = {}
     einsums = value(workload, "einsums", Seq)
     accesses = read_all(lambda item: (_accesses(item, getattr(item, "mark", workload.mark)), item), einsums)
     outputs = {name for each, _ in accesses for name, (_, output) in each.items() if output}
     read = {name for each, _ in accesses for name, (_, output) in each.items() if not output}
+    times = Counter(name for each, _ in accesses for name in each)
+    of_all = {"Intermediates": outputs & read, "Shared": {name for name in times if times[name] > 1}}
+    of_all |= {name: set[str]() for name in times if name not in ROLE_NAMES}
 
     def einsum_of(one: tuple[dict[str, tuple[list[str], bool]], Any]) -> tuple[dict[str, Any], Layer]:
         tensors, item = one
@@ -86,8 +91,8 @@ def read_workload(workload: Map, renames: Map | None, notes: list[Note]) -> tupl
         note_others(table, _EINSUM_KEYS, _LEFT, notes)
         output = next(name for name, (_, out) in tensors.items() if out)
         name = plain_name(str(table.get("name", output)))
-        dims = _dims(tensors, bounds | _bounds(table), sizes, table.mark)
-        sets = _sets(table, renames, tensors, outputs & read)
+        dims = _dims(tensors, bounds | _bounds(table), _sizes(table, sizes), table.mark)
+        sets = _sets(table, renames, tensors, of_all)
         widths = _bits(workload, table, sets)
         layer: dict[str, Any] = {"name": name}
         feeds = {each: made[each] for each, (_, out) in tensors.items() if not out and each in made}
@@ -98,6 +103,10 @@ def read_workload(workload: Map, renames: Map | None, notes: list[Note]) -> tupl
         roles = {each: of_role[each] for each in tensors if each in of_role and each != output}
         einsum = {"dims": dims, "tensors": {each: ranks for each, (ranks, _) in tensors.items()}, "output": output}
         used = {each: frozenset(re.findall(r"[A-Za-z_]\w*", " ".join(ranks))) for each, (ranks, _) in tensors.items()}
+        text = item if isinstance(item, str) else str(table.get("einsum", ""))
+        asked = _ACCESS.sub(" ", text.partition("=")[2]).split()
+        if set(asked) - {"*"}:
+            notes.append(Note(table.mark, f"{name}: {quoted(' '.join(asked))}", _CALCULATES))
         if table.get("is_copy_operation"):
             notes.append(Note(table.mark, name, "a copy: accelsim counts a MAC for each of its words"))
         made[output] = name
@@ -107,6 +116,14 @@ def read_workload(workload: Map, renames: Map | None, notes: list[Note]) -> tupl
     found, mark = read_all(einsum_of, accesses), workload.where("einsums")
     body = {"name": file_stem(mark), "layers": [layer for layer, _ in found]}
     return checked_workload(body, mark, notes), [known for _, known in found]
+
+
+def _sizes(table: Map, known: Mapping[str, int]) -> dict[str, int]:
+    """Sizes of ranks, each a number or a formula of those before, beside those that are known."""
+    ranks, sizes = inner(table, "rank_sizes"), dict(known)
+    for rank in ranks:
+        sizes[rank] = whole(as_number(ranks[rank], ranks.where(rank), sizes), ranks.where(rank))
+    return sizes
 
 
 def _bounds(table: Map) -> dict[str, int]:
@@ -182,13 +199,17 @@ def _term(text: str, mark: Mark) -> tuple[int, str]:
 
 
 def _sets(
-    einsum: Map, renames: Map | None, tensors: Mapping[str, tuple[list[str], bool]], between: set[str]
+    einsum: Map, renames: Map | None, tensors: Mapping[str, tuple[list[str], bool]], of_all: Mapping[str, set[str]]
 ) -> dict[str, frozenset[str]]:
-    """Sets of tensors of an Einsum, by name: those of AccelForge, those of the tensors, and renamed ones."""
+    """Sets of tensors of an Einsum, by name: those of AccelForge, those of the tensors, and renamed ones.
+
+    Of sets of all Einsums, which each of their tensors names too, it has what is its own.
+    """
     inputs = frozenset(name for name, (_, output) in tensors.items() if not output)
     everything = frozenset(tensors)
     sets = {"All": everything, "Inputs": inputs, "Outputs": everything - inputs, "Nothing": frozenset[str]()}
-    sets |= {"Intermediates": everything & between, "Persistent": frozenset(), "Tensors": everything}
+    sets |= {"Persistent": frozenset(), "Tensors": everything}
+    sets |= {name: everything & found for name, found in of_all.items()}
     sets |= {name: frozenset({name}) for name in tensors}
     own = inner(einsum, "renames")
     for name, source in own.items():
@@ -197,7 +218,7 @@ def _sets(
     for rule in (rule for rule in rules if isinstance(rule, Map) and rule.get("name") == "default"):
         for access in rows(rule, "tensor_accesses"):
             name = value(access, "name", str)
-            if name not in sets:
+            if name not in own and name not in tensors:
                 sets[name] = members(access.get("source", "Nothing"), sets, access.mark)
     sets.setdefault("output", everything - inputs)
     sets.setdefault("weight", inputs - sets.get("input", inputs))
@@ -209,9 +230,10 @@ def _bits(workload: Map, einsum: Map, sets: Sets) -> dict[str, int]:
     """Width of each tensor: of the workload, and of the Einsum's own accesses."""
     widths = inner(workload, "bits_per_value")
     found = dict.fromkeys(sets["All"], BITS)
-    for key, width in widths.items():
+    for key in sorted(widths, key="Other".__ne__):  # it is what the others leave
         mark = widths.where(key)
-        found |= dict.fromkeys(members(key, sets, mark), whole(width, mark))
+        of = sets["All"] if key == "Other" else members(key, sets, mark)
+        found |= dict.fromkeys(of, whole(widths[key], mark))
     for access in rows(einsum, "tensor_accesses"):
         if "bits_per_value" in access:
             found[value(access, "name", str)] = whole(access["bits_per_value"], access.where("bits_per_value"))

@@ -170,15 +170,15 @@ def axis_products(bounds: tuple[tuple[int, tuple[int, ...]], ...], rooms: tuple[
 
 
 def read_all(read: Callable[[T], U], items: Iterable[T]) -> list[U]:
-    """What is read of each item; refused with the mistakes of all."""
-    found, mistakes = list[U](), list[Problem]()
+    """What is read of each item; refused with the mistakes of all, each once."""
+    found, mistakes = list[U](), dict[tuple[Mark, str], Problem]()
     for item in items:
         try:
             found.append(read(item))
         except SpecError as error:
-            mistakes += error.problems
+            mistakes = {(problem.mark, problem.what): problem for problem in error.problems} | mistakes
     if mistakes:
-        raise SpecError(mistakes)
+        raise SpecError([*mistakes.values()])
     return found
 
 
