@@ -17,7 +17,7 @@ MEMORY = "  %s: {size: %d, r_cost: %g, w_cost: %g, operands: [I1, I2, O], served
 ARRAY = "operational_array: {unit_energy: 0.5, dimensions: [D1], sizes: [%d]}\n"
 BUFFER = MEMORY % ("buffer", 4096, 2, 4, 32)
 CORES = {
-    "array": "name: array\nmemories:\n" + BUFFER + ARRAY % 4 + "operator_types: [Conv, Gemm]\n",
+    "array": "name: array\nmemories:\n" + BUFFER + ARRAY % 4 + "operator_types: [Conv, Gemm, Einsum]\n",
     "lanes": "name: lanes\nmemories:\n" + BUFFER + ARRAY % 2 + "operator_types: [MaxPool, Relu, Gemm]\n",
     "offchip": "name: offchip\ntype: zigzag.offchip\nmemories:\n" + MEMORY % ("dram", 8000000, 64, 128, 64) + ARRAY % 0,
 }

@@ -49,7 +49,7 @@ _REDUCTIONS = {
     **dict.fromkeys(("GlobalLpPool", "ReduceL2", "ReduceProd"), "multiply"),
     **{"ReduceLogSumExp": "softmax", "ReduceSumSquare": "activate"},
 }
-_PRODUCTS = dict.fromkeys(("Conv", "ConvTranspose", "Gemm", "MatMul", "Attention"), "multiply_add")
+_PRODUCTS = dict.fromkeys(("Conv", "ConvTranspose", "Gemm", "MatMul", "Einsum", "Attention"), "multiply_add")
 _OPERATIONS = {**_PRODUCTS, **_ELEMENTWISE, **_ONE_PASS, **_POOLS, **_REDUCTIONS}
 """What a node does at each point."""
 _PARTS = ("Split", "Slice", "Gather", "GatherElements", "GatherND", "Expand", "Tile", "Pad", "Resize", "Upsample")
