@@ -562,6 +562,11 @@ def test_mistakes__of_what_all_einsums_use_are_said_once(imported):
         imported(text)
 
 
+def test_zeros__that_are_skipped_are_noted(imported):
+    text = f"{MACHINE}sparse_optimizations: {{targets: []}}\n"
+    assert said(imported(text, GEMM))[-1] == "sparse_optimizations: is not read: all data are dense here"
+
+
 def test_operators__that_are_no_products_are_noted(imported):
     einsums = "['Y[m] = A[m] + B[m]', 'Z[m] = exp(Y[m])', 'U[m] = Z[m] * A[m]']"
     text = f"workload:\n  rank_sizes: {{M: 4}}\n  einsums: {einsums}\n"

@@ -89,6 +89,8 @@ def convert(documents: Sequence[Document]) -> Foreign:
     workload, layers, machine, architecture = _read(bodies, notes)
     axes = machine.axes if machine else []
     constraints = constraints_of(axes, layers, architecture, notes)
+    sparse, why = [body for body in bodies if "sparse_optimizations" in body], "is not read: all data are dense here"
+    notes += [Note(body.where("sparse_optimizations"), "sparse_optimizations", why) for body in sparse]
     asked = _one(bodies, "mapping")
     mapping = None if asked is None else mapping_of(asked, architecture, axes, layers, notes)
     energies = ""

@@ -243,7 +243,7 @@ def read_foreign(
         if not kinds:
             raise AccelsimError(f"{names[0]}: not a file of {listed(KINDS)}; --from says which it is")
         if len(kinds) > 1 and kinds != ["stream", "zigzag"]:  # the cores of Stream are ZigZag's
-            raise AccelsimError(f"files of {listed(kinds)} do not go together")
+            raise AccelsimError(f"files of {listed(kinds)} do not go together; --from says which they are")
         kind = kinds[0]
     convert = cast(Callable[[Sequence[Document]], Foreign], import_module(KINDS[kind]).convert)
     try:
