@@ -108,8 +108,8 @@ class Part:
 
     @property
     def cluster_size(self) -> int:
-        """Instances that share an access: as given, or one for each block of a row."""
-        block = self.number("block_size")
+        """Instances that share an access: as given, or one for each block of a row; a DRAM has no clusters."""
+        block = None if "dram" in self.component.lower() else self.number("block_size")
         blocks = (self.number("width") or 0) // (self.word_bits * block) if block else 1
         return max(1, int(self.number("cluster_size", blocks) or 1))
 
@@ -470,8 +470,8 @@ def read_figures(references: Sequence[tuple[str, Map | Seq]], machine: TimeloopM
         if area is not None:
             areas.setdefault(part.name, area)
         if own is not None and part.name not in energies:  # of one instance, while tables have that of a cluster
-            actions = COMPUTES[:1] if part is machine.parts[-1] else ("read", "write")
-            energies[part.name] = dict.fromkeys(actions, own * part.cluster_size)
+            of_cluster = {"read": own * part.cluster_size, "write": own * part.cluster_size}
+            energies[part.name] = {COMPUTES[0]: own} if part is machine.parts[-1] else of_cluster
             files[f"attributes in {Path(part.table.mark.file).name}"] = None
     return Figures(energies, areas, " and ".join(files))
 
