@@ -358,6 +358,31 @@ def test_classes__that_neither_store_nor_compute_are_passed_over_as_timeloop_doe
     assert said == [f"0.yaml:16:11: Fifo: {why}", f"0.yaml:17:11: Adder: {why}"]
 
 
+def test_tables__of_version_0_2_stand_under_their_names(imported):
+    older = """
+ERT:
+  version: 0.2
+  tables:
+    system.chip.PE[0..5].Spad:
+      read: [{arguments: {data_delta: 0}, energy: 0.1}, {arguments: {data_delta: 1}, energy: 0.25}]
+      write: {energy: 0.5}
+"""
+    assert imported(V03, PROBLEM, older).architecture["levels"][-1]["energy"] == {
+        **{"read": "0.25 pJ", "write": "0.5 pJ", "leak": "0 pJ"},
+        "source": "the ERT 2.yaml",
+    }
+    with pytest.raises(SpecError, match=r"2.yaml:6:43: energy: expected a number from 0 on, got -1"):
+        imported(V03, PROBLEM, older.replace("energy: 0.1", "energy: -1"))
+
+
+def test_tables__may_have_the_dram_alone(imported):
+    """The models of the other components leave it its energies."""
+    table = "ERT: {tables: [{name: Main, actions: [{name: read, energy: 512.0}]}]}\n"
+    foreign = imported(V03, PROBLEM, table)
+    assert loaded(foreign)[0].energy.energy_pj("Main", "Weights", "write") == 512.0
+    assert foreign.energies == "the ERT 2.yaml; of Buffer, Spad, MAC accelsim's own models"
+
+
 def test_figures__of_attributes_count_where_no_table_has_them(imported):
     """As Timeloop's `buffer.cpp` and `arithmetic.cpp` have it: overrides of its own models, which an ERT replaces."""
     text = V03.replace("class: regfile, attributes: {", "class: regfile, attributes: {vector-access-energy: 0.3, ")

@@ -455,7 +455,7 @@ def read_figures(references: Sequence[tuple[str, Map | Seq]], machine: TimeloopM
     areas: dict[str, float] = {}
     files = dict.fromkeys(f"the {kind} {Path(body.mark.file).name}" for kind, body in references)
     for kind, body in references:
-        for table in (*rows(body, "tables"), *rows(body, "table_summary")) if isinstance(body, Map) else ():
+        for table in _tables(body) if isinstance(body, Map) else ():
             name = plain(value(table, "name", str))
             if kind == "ART":
                 areas[name] = figure(table, "area")
@@ -474,6 +474,21 @@ def read_figures(references: Sequence[tuple[str, Map | Seq]], machine: TimeloopM
             energies[part.name] = {COMPUTES[0]: own} if part is machine.parts[-1] else of_cluster
             files[f"attributes in {Path(part.table.mark.file).name}"] = None
     return Figures(energies, areas, " and ".join(files))
+
+
+def _tables(body: Map) -> list[Map]:
+    """Tables of components; those of version 0.2 stand under the components' names, and actions under theirs."""
+    held = body.get("tables")
+    if not isinstance(held, Map):
+        return [*rows(body, "tables"), *rows(body, "table_summary")]
+    found = []
+    for name in held:
+        actions, made = inner(held, name), list[Map]()
+        for key in actions:
+            given = rows(actions, key) if isinstance(actions[key], Seq) else [inner(actions, key)]
+            made += [Map(row.mark, held={**row, "name": key}, marks=row.marks) for row in given]
+        found.append(Map(actions.mark, held={"name": name, "actions": Seq(actions.mark, held=made)}))
+    return found
 
 
 def architecture(
@@ -610,7 +625,7 @@ def _level(machine: TimeloopMachine, part: Part, figures: Figures, *, modelled: 
         actions = {key: exact_pj(energies[key] / part.cluster_size) for key in charged}
         others = {"write": actions["read"], **({"leak": "0 pJ"} if modelled else {})}
         level["energy"] = {**others, **actions, "source": figures.source}
-    elif level["class"] == "DRAM":
+    if modelled and level["class"] == "DRAM":
         level["attributes"] = {"type": str(part.attributes.get("type") or "LPDDR4")}
     if part.name in figures.areas:
         level["area"] = f"{plain_decimal(figures.areas[part.name] / part.cluster_size)} um2"
