@@ -124,7 +124,7 @@ SEARCHED = (
         "[t for t in each if not self.c.windowed[t]]", "[t for t in each if t != window]",
         "test_worth.py::test_choices_that_are_worth_it__are_enough_for_the_optimum"),
     Mutant("choices lose no first reads", "search/exact/network_kernel.py",
-        "found = min(found, one - one_off)", "found = min(found, one)",
+        "total = min(total, one - one_off)", "total = min(total, one)",
         "test_worth.py::test_choices_that_are_worth_it__are_enough_for_the_optimum"),
     Mutant("no network adds up sums on the way to a parent without room for partial ones", "search/exact/bounds.py",
         "/ math.prod(self.layout.apart[parent:level]) * (1.0 - 1e-9)", "* (1.0 - 1e-9)",

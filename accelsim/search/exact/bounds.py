@@ -389,6 +389,7 @@ class BoundsMaker(OutputCosts):
     def _scratch(self, level: int, pairs: int) -> NetworkScratch:
         dims, statuses = len(self.encoded.dims), len(self.layout.around_statuses[level])
         inner = 1 if level == self.levels - 1 else len(self.layout.inside_statuses[level + 1])
+        many = len(self.grid.options[level].spread)
         return NetworkScratch(
             tile=np.zeros(dims, np.int64),
             mid=np.zeros(dims, np.int64),
@@ -408,11 +409,18 @@ class BoundsMaker(OutputCosts):
             copies=np.zeros(2),
             chord=np.zeros(2),
             saved=np.zeros(2),
-            pair=np.zeros((pairs, 3), np.int64),
+            pair=np.zeros((pairs, 4), np.int64),
             slot=np.zeros(len(self.edges[level + 1]), np.int64),
             cost=np.zeros(statuses),
             further=np.zeros(len(self.copies[level + 1]) * len(self.edges[level + 1]) * inner),
-            least=np.zeros(2 * len(self.bounds.networks[level].worth.after)),
+            option=np.zeros(many, np.int64),
+            around=np.zeros(many, np.int64),
+            edge=np.zeros(many, np.int64),
+            moved=np.zeros((self.tensors, many)),
+            shares=np.zeros((self.tensors, many)),
+            ways=np.zeros((1 << self.tensors, many)),
+            least=np.zeros((2 * len(self.bounds.networks[level].worth.after), many)),
+            worthless=np.zeros((pairs, many), np.bool_),
         )
 
     def _plan(self, level: int, contexts: list[Context]) -> tuple[Spreading, list[Context]]:

@@ -184,8 +184,10 @@ class NetworkScratch(NamedTuple):
 
     tile, mid : int64[D]; x, y : int64[L, D]; words, stays, each : float64[T]; staying : float64[*, T]; most, steps :
     float64[I]; share : float64[T]; factor : float64[T, Q]; rests : bool[T]; weight : float64[2**T]; copies, chord,
-    saved : float64[A]; pair : int64[*, 3]; slot : int64[B]; cost : float64[Q]; further : float64[A' * B' * Q'];
-    least : float64[2 * I].
+    saved : float64[A]; pair : int64[*, 4]; slot : int64[B]; cost : float64[Q]; further : float64[A' * B' * Q']; of the
+    options that a tile has, N of them: option, around, edge : int64[N], their numbers, the shapes around, and the slots
+    of the largest spread; moved, shares : float64[T, N], words into the tile at least, and share; ways : float64[2**T,
+    N]; least : float64[2 * I, N]; worthless : bool[*, N], with which pairs they are not worth it.
     """
 
     tile: Ints
@@ -210,7 +212,14 @@ class NetworkScratch(NamedTuple):
     slot: Ints
     cost: Floats
     further: Floats
+    option: Ints
+    around: Ints
+    edge: Ints
+    moved: Floats
+    shares: Floats
+    ways: Floats
     least: Floats
+    worthless: Bools
 
 
 @inline
@@ -286,36 +295,100 @@ def sweep_network(
             for d in range(dims if p.rests[t] == 1 else 0):
                 if p.partner[d] >= 0 and not c.relevant[t, d]:
                     scratch.rests[t] |= passes_window(p.partner, shapes.sizes, tile, d)
-        pairs = _list_pairs(p, tiles[at], live, innermost, output, scratch.pair)
+        pairs, judged = _list_pairs(p, tiles[at], live, innermost, output, scratch.pair), p.worth.split.shape[0] > 0
+        many = 0
         for o in range(options.spread.shape[0] if pairs > 0 else 0):
-            around = 0
-            for d in range(dims):
-                mid[d] = shapes.times[d, tile[d], options.place[o, d]]
-                if mid[d] < 0 or mid[d] >= most[d]:
-                    around = -1
-                    break
-                around += mid[d] * shapes.stride[d]
+            around = _shape_around(shapes, most, options, o, tile, mid)
             if around < 0:
                 continue
-            for t in range(tensors):
-                scratch.words[t] = shapes.macs[0] if innermost else shapes.words[t, tiles[at]]
-                for d in range(dims if ragged and c.windowed[t] and not innermost else 0):
-                    if c.relevant[t, d]:
-                        scratch.words[t] *= 1.0 - shapes.resting[level, d, tile[d], options.place[o, d]]
-                scratch.share[t] = options.up[o, t] if t == output else options.down[o, t]
-                if options.windowed[o, t]:
-                    for d in range(dims):
-                        scratch.x[level, d], scratch.y[level, d] = options.x[o, d], options.y[o, d]
-                    flags = c.reduction[level] if t == output else c.multicast[level, :, t]
-                    groups = distinct(c, s, scratch.x, scratch.y, level, t, flags[0], flags[1])
-                    scratch.share[t] = float(groups) / float(options.spread[o])
-                if c.links[level] and c.windowed[t] and t != output:  # all but one may take words from a neighbour
-                    scratch.share[t] = 1.0 / float(options.spread[o])
-            _steps_of_windows(c, shapes, p, tile, mid, innermost, scratch)
+            _share_words(c, shapes, options, p, o, tiles[at], tile, s, scratch)
             resting = _list_resting(c, shapes, options, p, o, tile, mid, scratch) if ragged and not innermost else 0
+            if judged:
+                _note_option(p, options, o, around, many, scratch)
+                many += 1
+                continue
+            _steps_of_windows(c, shapes, p, tile, mid, innermost, scratch)
             _sweep_contexts(
-                c, shapes, options, p, o, tiles[at], around, pairs, resting, wanted, inside[at], least[at], out, scratch
+                c, shapes, options, p, o, tiles[at], around, pairs, resting, -1, wanted, inside[at], out, scratch
             )
+        if many > 0:
+            _judge(p, options, pairs, many, innermost, output, least[at], scratch)
+        for n in range(many):
+            worth_it = False
+            for number in range(pairs):
+                worth_it |= not scratch.worthless[scratch.pair[number, 3], n]
+            if not worth_it:
+                continue
+            o, around = scratch.option[n], scratch.around[n]
+            _shape_around(shapes, most, options, o, tile, mid)
+            _share_words(c, shapes, options, p, o, tiles[at], tile, s, scratch)
+            resting = _list_resting(c, shapes, options, p, o, tile, mid, scratch) if ragged and not innermost else 0
+            _steps_of_windows(c, shapes, p, tile, mid, innermost, scratch)
+            _sweep_contexts(
+                c, shapes, options, p, o, tiles[at], around, pairs, resting, n, wanted, inside[at], out, scratch
+            )
+
+
+@inline
+def _shape_around(shapes: Shapes, most: Ints, options: Options, o: int, tile: Ints, mid: Ints) -> int:
+    """The shape around a network that an option leads to, with its sizes in `mid`; -1 if there is none."""
+    around = 0
+    for d in range(tile.shape[0]):
+        mid[d] = shapes.times[d, tile[d], options.place[o, d]]
+        if mid[d] < 0 or mid[d] >= most[d]:
+            return -1
+        around += mid[d] * shapes.stride[d]
+    return around
+
+
+@inline
+def _share_words(
+    c: Constants,
+    shapes: Shapes,
+    options: Options,
+    p: Spreading,
+    o: int,
+    number: int,
+    tile: Ints,
+    s: Detail,
+    scratch: NetworkScratch,
+) -> None:
+    """Words into a tile, and the share of the children that take words of their own."""
+    level, output, dims = p.level[0], c.output[0], tile.shape[0]
+    innermost, ragged = level == c.fanout.shape[0] - 1, shapes.resting.shape[1] > 0
+    for t in range(c.whole.shape[0]):
+        scratch.words[t] = shapes.macs[0] if innermost else shapes.words[t, number]
+        for d in range(dims if ragged and c.windowed[t] and not innermost else 0):
+            if c.relevant[t, d]:
+                scratch.words[t] *= 1.0 - shapes.resting[level, d, tile[d], options.place[o, d]]
+        scratch.share[t] = options.up[o, t] if t == output else options.down[o, t]
+        if options.windowed[o, t]:
+            for d in range(dims):
+                scratch.x[level, d], scratch.y[level, d] = options.x[o, d], options.y[o, d]
+            flags = c.reduction[level] if t == output else c.multicast[level, :, t]
+            groups = distinct(c, s, scratch.x, scratch.y, level, t, flags[0], flags[1])
+            scratch.share[t] = float(groups) / float(options.spread[o])
+        if c.links[level] and c.windowed[t] and t != output:  # all but one may take words from a neighbour
+            scratch.share[t] = 1.0 / float(options.spread[o])
+
+
+@inline
+def _note_option(p: Spreading, options: Options, o: int, around: int, n: int, scratch: NetworkScratch) -> None:
+    """Note an option for `_judge`."""
+    scratch.option[n], scratch.around[n] = o, around
+    scratch.edge[n] = _slot(p, float(options.spread[o]) * p.inner_edges[p.inner_edges.shape[0] - 1])
+    for t in range(scratch.words.shape[0]):
+        scratch.moved[t, n] = scratch.words[t] * (1.0 - scratch.stays[t])
+        scratch.shares[t, n] = scratch.share[t]
+
+
+@inline
+def _slot(p: Spreading, spread: float) -> int:
+    """Class of spread of a table."""
+    slot = 0
+    while p.edges[slot] < 0.999999 * spread:
+        slot += 1
+    return slot
 
 
 @inline
@@ -345,7 +418,7 @@ def _steps_of_windows(
 
 @inline
 def _list_pairs(p: Spreading, tile: int, live: Bools, innermost: bool, output: int, pair: Ints) -> int:
-    """List contexts, choices of what the next level keeps, and whether that is tight, that lead to a tile: int64[*, 3].
+    """List contexts, choices of what the next level keeps, and whether that is tight, that lead to a tile: int64[*, 4].
 
     Returns
     -------
@@ -385,50 +458,82 @@ def _weigh_corners(p: Spreading, m: int, k: int, shared: Floats, scratch: Networ
     return ways
 
 
-@inline
-def _least_completion(
+@jit
+def _judge(
     p: Spreading,
-    m: int,
-    k: int,
-    tight: int,
-    around: int,
+    options: Options,
+    pairs: int,
+    many: int,
     innermost: bool,
+    output: int,
     least: Floats,
-    elided: float,
-    finished: float,
     scratch: NetworkScratch,
-) -> float:
-    """What a choice costs at least from the network inwards, for any copies of the output; see `Sieve.sift`."""
-    found, last, worth = np.inf, p.copies.shape[0] - 1, p.worth
-    one_off, most_off, along = worth.off[m, 0], worth.off[m, 1], worth.off[m, 2]
-    cost, loops = scratch.least, worth.split.shape[0]
-    for at in range(2 * loops):
-        cost[at] = 0.0
-    ways = _weigh_corners(p, m, k, worth.fewest[m], scratch)
-    for way in range(0 if innermost else ways):
-        share = scratch.weight[way]
-        if share > 0.0:
-            entry = least[p.target[m, k, tight, way]]
+) -> None:
+    """Find which pairs are not worth it with which options: what they cost at least from the network inwards.
+
+    For any copies of the output; see `Sieve.sift`. Contexts of one state share a verdict.
+    """
+    worth, ways, cost = p.worth, scratch.ways, scratch.least
+    loops, last, last_choice = worth.split.shape[0], p.copies.shape[0] - 1, -1
+    several = p.inner_copies.shape[0] > 1
+    for number in range(pairs):
+        m, k, tight = scratch.pair[number, 0], scratch.pair[number, 1], scratch.pair[number, 2]
+        choice = (worth.state[m] * p.keeps.shape[0] + k) * 2 + tight
+        if choice == last_choice:
+            scratch.pair[number, 3] = scratch.pair[number - 1, 3]
+            continue
+        last_choice, found, verdict = choice, 1, scratch.worthless[number]
+        scratch.pair[number, 3] = number
+        for n in range(many):
+            ways[0, n] = 1.0
             for at in range(2 * loops):
-                cost[at] += share * entry[at]
-    for t in range(worth.moved.shape[0]):
-        if innermost or p.keeps[k, t]:
-            each = scratch.words[t] * (1.0 - scratch.stays[t])
-            each *= p.fixed[t] + worth.shares[m, t] * scratch.share[t]
-            moved = worth.moved[t]
+                cost[at, n] = 0.0
+        for w in range(p.passing.shape[1]):
+            t = p.passing[k, w]
+            if t < 0:
+                break
+            shares, near, fewest = scratch.shares[t], p.near[m, k, w], worth.fewest[m, t]
+            for way in range(found):
+                high, low = ways[way], ways[found + way]
+                for n in range(many):
+                    low[n] = high[n] * near * (1.0 - fewest * shares[n])
+                    high[n] -= low[n]
+            found *= 2
+        for way in range(0 if innermost else found):
+            entry, share = least[p.target[m, k, tight, way]], ways[way]
             for at in range(2 * loops):
-                cost[at] += each if each < 0.0 or innermost else each * moved[at]
-    for i in range(loops):
-        if worth.split[i, around]:
-            low, high = cost[i], cost[loops + i]
-            more = high - low if scratch.chord[last] > 0.0 else 0.0  # both may be infinite
-            one = low + scratch.chord[0] * more - scratch.copies[0] * elided - scratch.saved[0]
-            one -= finished if scratch.copies[0] == 1.0 else 0.0
-            many = low + scratch.chord[last] * more - scratch.copies[last] * elided - scratch.saved[last]
-            found = min(found, one - one_off)
-            if last > 0:
-                found = min(found, min(one + along * (many - one), many) - most_off)
-    return found
+                row, each = cost[at], entry[at]
+                for n in range(many):
+                    row[n] += share[n] * each if share[n] > 0.0 else 0.0
+        for t in range(worth.moved.shape[0]):
+            if innermost or p.keeps[k, t]:
+                words, shares, fixed, read = scratch.moved[t], scratch.shares[t], p.fixed[t], worth.shares[m, t]
+                for at in range(2 * loops):
+                    row, moved = cost[at], worth.moved[t, at]
+                    for n in range(many):
+                        each = words[n] * (fixed + read * shares[n])
+                        row[n] += each if each < 0.0 or innermost else each * moved
+        elided, finished = 0.0, 0.0
+        if innermost or p.keeps[k, output]:
+            elided, finished = p.elided[m], p.finished[0]
+        one_off, most_off, along = worth.off[m, 0], worth.off[m, 1], worth.off[m, 2]
+        for n in range(many):
+            apart, total = options.apart[scratch.option[n]], np.inf
+            one_copies, most_copies = p.copies[0] * apart, p.copies[last] * apart
+            one_chord = (one_copies - 1.0) / (p.inner_copies[1] - 1.0) if several else 0.0
+            most_chord = (most_copies - 1.0) / (p.inner_copies[1] - 1.0) if several else 0.0
+            saved = 0.0 if several else p.copy_costs[0]
+            for i in range(loops):
+                if worth.split[i, scratch.around[n]]:
+                    low, high = cost[i, n], cost[loops + i, n]
+                    more = high - low if most_chord > 0.0 else 0.0  # both may be infinite
+                    one = low + one_chord * more - one_copies * elided - (one_copies - 1.0) * saved
+                    one -= finished if one_copies == 1.0 else 0.0
+                    all_of = low + most_chord * more - most_copies * elided - (most_copies - 1.0) * saved
+                    total = min(total, one - one_off)
+                    if last > 0:
+                        total = min(total, min(one + along * (all_of - one), all_of) - most_off)
+            verdict[n] = total > worth.room[m, scratch.edge[n]]
 
 
 @inline
@@ -498,12 +603,13 @@ def _sweep_contexts(
     around: int,
     pairs: int,
     resting: int,
+    noted: int,
     wanted: Bools,
     inside: Floats,
-    least: Floats,
     out: Floats,
     scratch: NetworkScratch,
 ) -> None:
+    """Lower the costs around a network by one option, but with the pairs for which it is `noted` as not worth it."""
     level, output = p.level[0], c.output[0]
     levels, tensors = c.fanout.shape[0], c.whole.shape[0]
     innermost = level == levels - 1
@@ -515,24 +621,17 @@ def _sweep_contexts(
         more = scratch.copies[a] - 1.0
         scratch.chord[a] = more / (p.inner_copies[1] - 1.0) if several else 0.0
         scratch.saved[a] = 0.0 if several else more * p.copy_costs[0]
-    for b in range(p.inner_edges.shape[0]):
-        spread, scratch.slot[b] = float(options.spread[o]) * p.inner_edges[b], 0
-        while p.edges[scratch.slot[b]] < 0.999999 * spread:
-            scratch.slot[b] += 1
-    last_choice, worthless = -1, False
+    for b in range(edges):
+        scratch.slot[b] = _slot(p, float(options.spread[o]) * p.inner_edges[b])
     for number in range(pairs):
         m, k, tight = scratch.pair[number, 0], scratch.pair[number, 1], scratch.pair[number, 2]
         elided, finished = 0.0, 0.0
+        if noted >= 0 and scratch.worthless[scratch.pair[number, 3], noted]:
+            continue
         if not wanted[around, m] or (innermost and p.reduced[around] < p.complete[m]):
             continue
         if innermost or p.keeps[k, output]:
             elided, finished = p.elided[m], p.finished[0]
-        choice = (p.worth.state[m] * p.keeps.shape[0] + k) * 2 + tight
-        if choice != last_choice:
-            completion = _least_completion(p, m, k, tight, around, innermost, least, elided, finished, scratch)
-            last_choice, worthless = choice, completion > p.worth.room[m, scratch.slot[edges - 1]]
-        if worthless:
-            continue
         for t in range(tensors):
             scratch.each[t] = 0.0
             if innermost or p.keeps[k, t]:
