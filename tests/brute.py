@@ -405,7 +405,9 @@ def truth(architecture: Architecture, einsum: Einsum, constraints: Constraints, 
     )
     least = Fraction(constraints.min_utilization)
     ideal = Fraction(einsum.macs * architecture.compute.cycles_per_mac, architecture.macs)
-    slow = cycles > math.floor(ideal / least) if least else np.zeros(shape, np.bool_)
+    times, which = np.unique(cycles, return_inverse=True)  # of mappings that are not valid, too
+    reached = np.array([time <= 0 or float(ideal / time) >= float(least) for time in times.tolist()])
+    slow = ~reached[which].reshape(shape)
     m, k = np.nonzero((status == VALID) & ~slow & _has_products(architecture, einsum, constraints, space)[tiling])
     time, x, y = space.loops[:, tiling[m]]
     batch = Batch(time, order[m], x, y, space.keeps[k])
