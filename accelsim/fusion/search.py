@@ -26,7 +26,7 @@ from accelsim.inputs.mapping import Mapping
 from accelsim.inputs.objective import FASTEST, LEAST_ENERGY
 from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.mapspace.space import MapSpace
-from accelsim.model.encode import Encoded, encode
+from accelsim.model.encode import Constants, Encoded, encode
 from accelsim.model.evaluate import evaluate_encoded
 from accelsim.model.kernel import BY_READ, BY_UPDATE, BY_WRITE
 from accelsim.model.limits import touched_words
@@ -106,7 +106,7 @@ def encode_part(architecture: Architecture, einsum: Einsum, held: Held, capacity
     smaller = replace(level, size_words=capacity * level.multiple_buffering)
     levels = (*architecture.levels[:at], smaller, *architecture.levels[at + 1 :])
     encoded = encode(replace(architecture, levels=levels, sized={}), einsum)
-    c = encoded.constants
+    c = Constants._make(array.copy() for array in encoded.constants)
     for t, tensor in enumerate(einsum.tensors):
         if tensor.name not in held.free:
             continue

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -151,11 +152,24 @@ class Encoded:
     """In which the kernel counts what a level stores and moves: 1 unless it compresses."""
 
 
+_LAST = deque[Encoded](maxlen=4)
+"""What was encoded last: most callers have many mappings of a machine and an Einsum."""
+
+
 def encode(architecture: Architecture, einsum: Einsum) -> Encoded:
-    """Turn a machine and an Einsum into the arrays of the kernel.
+    """Turn a machine and an Einsum into the arrays of the kernel, which nobody changes.
 
     Raises AccelsimError if an energy is missing, or if a count could pass 2**62.
     """
+    for last in tuple(_LAST):
+        if last.architecture is architecture and last.einsum is einsum:
+            return last
+    encoded = _encode(architecture, einsum)
+    _LAST.append(encoded)  # another thread may append its own at any time
+    return encoded
+
+
+def _encode(architecture: Architecture, einsum: Einsum) -> Encoded:
     dims = tuple(dim for dim, bound in einsum.dims.items() if bound > 1) or tuple(einsum.dims)[:1]
     tensors, levels = einsum.tensors, architecture.levels
     shape = (len(tensors), len(dims))

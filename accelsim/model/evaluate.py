@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import deque
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
@@ -67,20 +66,7 @@ def evaluate(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> Re
     ValueError
         If the mapping's levels or loop bounds do not fit the architecture and the Einsum.
     """
-    return evaluate_encoded(_encoded(arrange_for(architecture, mapping), pad(einsum, mapping.padding)), mapping)
-
-
-_LAST = deque[Encoded](maxlen=4)
-"""What `evaluate` was asked of last: most callers have many mappings of a machine and an Einsum."""
-
-
-def _encoded(architecture: Architecture, einsum: Einsum) -> Encoded:
-    for last in tuple(_LAST):
-        if last.architecture is architecture and last.einsum is einsum:
-            return last
-    encoded = encode(architecture, einsum)
-    _LAST.append(encoded)  # another thread may append its own at any time
-    return encoded
+    return evaluate_encoded(encode(arrange_for(architecture, mapping), pad(einsum, mapping.padding)), mapping)
 
 
 def evaluate_encoded(encoded: Encoded, mapping: Mapping) -> Result:
