@@ -88,8 +88,8 @@ def test_joint__within_a_share_leaves_no_mapping_that_is_better_by_more(folder, 
     for costs, _ in every:
         assert (got <= np.array(costs) * [1 + share, 1 + share, 1.0] * (1 + 1e-9)).all(axis=1).any()
     real = np.array([costs for costs, _ in every])
-    for row in got:
-        assert np.isclose(real, row, rtol=1e-9).all(axis=1).any()
+    for row in got:  # a mapping that stands for better ones need be on no front; none is better than all that there are
+        assert (real <= row * (1 + 1e-9)).all(axis=1).any()
     assert len(points) <= len(best_of(every))
 
 
@@ -116,8 +116,9 @@ def test_joint__whose_layers_wait_is_the_same_with_all_workers_and_after_a_stop(
     assert tables(Path("whole")) == tables(Path("two")) == tables(Path("stopped"))
 
 
-def test_joint__mappings_of_its_tables_add_up_to_its_points(folder):
-    sweep = sweep_of(GRID + "  objectives: [energy, cycles, area]\n  joint: true\n")
+@pytest.mark.parametrize("within", [0, 0.6])
+def test_joint__mappings_of_its_tables_add_up_to_its_points(folder, within):
+    sweep = sweep_of(GRID + f"  objectives: [energy, cycles, area]\n  joint: true\n  within: {within}\n")
     explore(sweep, "out", workers=1)
     results = read_parquet(Path("out") / RESULTS)
     points = [row for row in read_designs("out") if row["front"]]

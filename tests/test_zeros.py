@@ -167,8 +167,7 @@ def test_best_with_zeros__is_another_mapping_than_the_dense_one():
     search = map_einsum(architecture, einsum)
     best = best_with_zeros(architecture, einsum, search)
     assert best.proved
-    assert evaluate_sparse(architecture, einsum, search.best).energy_pj == 4653.75
-    assert best.found.energy_pj == 2583.0
+    assert evaluate_sparse(architecture, einsum, search.best).energy_pj > best.found.energy_pj == 2583.0
 
 
 @pytest.mark.parametrize(
