@@ -116,9 +116,9 @@ def test_joint__whose_layers_wait_is_the_same_with_all_workers_and_after_a_stop(
     assert tables(Path("whole")) == tables(Path("two")) == tables(Path("stopped"))
 
 
-@pytest.mark.parametrize("within", [0, 0.6])
+@pytest.mark.parametrize("within", ["", "  within: 0.6\n"])
 def test_joint__mappings_of_its_tables_add_up_to_its_points(folder, within):
-    sweep = sweep_of(GRID + f"  objectives: [energy, cycles, area]\n  joint: true\n  within: {within}\n")
+    sweep = sweep_of(GRID + f"  objectives: [energy, cycles, area]\n  joint: true\n{within}")
     explore(sweep, "out", workers=1)
     results = read_parquet(Path("out") / RESULTS)
     points = [row for row in read_designs("out") if row["front"]]
