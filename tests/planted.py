@@ -524,7 +524,7 @@ MUTANTS = (
     Mutant("networks on the way are paid twice", "search/exact/bounds.py",
         "found = near[parents, tensors] +", "found = 2.0 * near[parents, tensors] +",
         "test_exact_tables.py::test_tables__bound_what_crosses_networks_from_below"),
-    Mutant("finished words are as wide as partial sums", "search/exact/bounds.py",
+    Mutant("finished words are as wide as partial sums", "search/exact/output_costs.py",
         "narrow = 1.0 - 1.0 / self.wider", "narrow = 0.0 * self.wider",
         "test_exact_tables.py::test_tables__bound_the_orders_of_any_mapping_from_below"),
     Mutant("each copy of the output is fetched once more", "search/exact/network_kernel.py",

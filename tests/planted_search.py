@@ -522,7 +522,7 @@ SEARCHED = (
     Mutant("sums that come back cost what goes out costs", "model/kernel.py",
         "float(back) * c.energy[lv, t, BY_RETURN]", "float(back) * c.energy[lv, t, BY_TRANSFER]",
         "test_evaluate.py::test_energy__of_each_row_is_accesses_times_the_table"),
-    Mutant("first sums are counted off at the price of those that go out", "search/exact/bounds.py",
+    Mutant("first sums are counted off at the price of those that go out", "search/exact/output_costs.py",
         "self.entering = pj[:, BY_RETURN].copy()", "self.entering = pj[:, BY_TRANSFER].copy()",
         "test_exact.py::test_exact__equals_brute_force"),
     Mutant("words on the way are not shared by any network", "search/exact/layout.py",

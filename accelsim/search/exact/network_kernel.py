@@ -1,4 +1,4 @@
-"""The sweep over a network that fills cost-to-go tables, and splits over its axes; compiled.
+"""The sweep over a network that fills cost-to-go tables; compiled.
 
 Axis letters: D = dimensions, S = shapes, T = tensors, O = options, C = contexts of a table, A = copies, B = spreads,
 K = choices of what the next level keeps, Q = statuses around the network, Q' = those at the next tiles, W = tensors
@@ -21,75 +21,6 @@ from accelsim.search.exact.shapes import passes_window
 
 if TYPE_CHECKING:
     from accelsim.search.exact.shapes import Options, Shapes
-
-
-@jit
-def pick_splits(
-    shapes: Shapes,
-    x: Ints,
-    y: Ints,
-    x_key: Ints,
-    y_key: Ints,
-    pair: Ints,
-    head: Ints,
-    after: Ints,
-    every: bool,
-    alike: bool,
-) -> int:
-    """Pair the bounds on two axes; of pairs with one spread only those that share most, unless `every`.
-
-    Parameters
-    ----------
-    x, y : int64[*, D]
-        Bounds.
-    x_key, y_key : int64[*, keys]
-        The last must be equal for two pairs to be compared, the others multiply and should be large.
-    pair : int64[*, 2]
-        Written: rows of x and y, -1 for pairs given up again.
-    head, after : int64[spread numbers], int64[*]
-        Scratch space, -1.
-
-    Returns
-    -------
-    int
-        Rows of `pair` that are in use.
-    """
-    found = 0
-    dims, keys = x.shape[1], x_key.shape[1]
-    for a in range(x.shape[0]):
-        for b in range(y.shape[0]):
-            spread = 0
-            for d in range(dims):
-                product = x[a, d] * y[b, d]
-                index = shapes.spread_at[d, product] if product < shapes.spread_at.shape[1] else -1
-                if index < 0:
-                    spread = -1
-                    break
-                spread += index * shapes.spread_stride[d]
-            if spread < 0:
-                continue
-            if not every:
-                at, worse = head[spread], False
-                while at >= 0 and not worse:
-                    i, j = pair[at, 0], pair[at, 1]
-                    if i >= 0 and x_key[i, keys - 1] == x_key[a, keys - 1] and y_key[j, keys - 1] == y_key[b, keys - 1]:
-                        more, less = False, False
-                        for k in range(keys - 1):
-                            mine, other = x_key[a, k] * y_key[b, k], x_key[i, k] * y_key[j, k]
-                            more |= mine > other
-                            less |= mine < other
-                        worse = not more
-                        if more and not less:
-                            pair[at, 0] = -1
-                    worse |= alike
-                    at = after[at]
-                if worse:
-                    continue
-                after[found] = head[spread]
-                head[spread] = found
-            pair[found, 0], pair[found, 1] = a, b
-            found += 1
-    return found
 
 
 class Verdicts(NamedTuple):

@@ -19,6 +19,7 @@ from accelsim.mapspace.factors import along, divisors, passes, tile_words
 from accelsim.mapspace.space import MapSpace, Slot
 from accelsim.model.encode import ON_X, ON_Y, Bools, Constants, Floats, Ints
 from accelsim.model.jit import inline
+from accelsim.search.exact.splits_kernel import pick_splits
 
 NEARLY = 1e-9
 """Relative: as many compute units in use, but for rounding."""
@@ -361,8 +362,6 @@ def make_options(space: MapSpace, shapes: Shapes, level: int, every: bool) -> Op
     every : bool
         List those too that spread the same over the axes in a way that no tensor gains from.
     """
-    from accelsim.search.exact.network_kernel import pick_splits
-
     c = space.encoded.constants
     fanout = [int(size) for size in c.fanout[level]]
     x = _tuples(space, Slot(level, "x"), fanout[0])
@@ -378,7 +377,7 @@ def make_options(space: MapSpace, shapes: Shapes, level: int, every: bool) -> Op
     pair = np.zeros((x.shape[0] * y.shape[0], 2), np.int64)
     head = np.full(shapes.spread_numbers, -1, np.int64)
     after = np.full(pair.shape[0], -1, np.int64)
-    kept = pick_splits(shapes, x, y, keys[0], keys[1], pair, head, after, every, alike)
+    kept = pick_splits(shapes.spread_at, shapes.spread_stride, x, y, keys[0], keys[1], pair, head, after, every, alike)
     pair = pair[:kept]
     pair = pair[pair[:, 0] >= 0]
     chosen_x, chosen_y = x[pair[:, 0]], y[pair[:, 1]]

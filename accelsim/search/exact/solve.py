@@ -23,7 +23,7 @@ from accelsim.mapspace.space import MapSpace
 from accelsim.model.detail import make_detail
 from accelsim.model.encode import KIND, OVERLAPS, Floats, Ints, empty_batch
 from accelsim.search.exact import bounds
-from accelsim.search.exact.bounds import copies_apart, make_bounds
+from accelsim.search.exact.bounds import make_bounds
 from accelsim.search.exact.branch_kernel import explore, root_bounds
 from accelsim.search.exact.cost_tables import (
     certain_energy,
@@ -58,6 +58,7 @@ from accelsim.search.exact.mixed import (
     waits_for_first,
 )
 from accelsim.search.exact.node import CostTables, SearchNode
+from accelsim.search.exact.output_costs import OutputCosts, copies_apart
 from accelsim.search.exact.shapes import Grid, make_grid, quick_enough
 from accelsim.search.exact.symmetries import symmetries
 from accelsim.search.exact.tables import Bounds
@@ -271,7 +272,7 @@ class Solver:
         if self.known is None:
             return 0.0
         most = self.known.most_energy(least_cycles(self.space, needed_words(self.space)))
-        costs = bounds.OutputCosts(self.grid, narrow_energies(self.space.encoded.constants))
+        costs = OutputCosts(self.grid, narrow_energies(self.space.encoded.constants))
         return ratio(float(costs.copy_costs[0]), most)
 
     def _fill_fewer(self, deadline: float | None, *, fine: bool) -> bool:

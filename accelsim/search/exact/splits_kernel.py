@@ -1,0 +1,78 @@
+"""Splits over the two axes of a network; compiled. Axis letters: D = dimensions."""
+
+from __future__ import annotations
+
+from accelsim.model.encode import Ints
+from accelsim.model.jit import jit
+
+
+@jit
+def pick_splits(
+    spread_at: Ints,
+    spread_stride: Ints,
+    x: Ints,
+    y: Ints,
+    x_key: Ints,
+    y_key: Ints,
+    pair: Ints,
+    head: Ints,
+    after: Ints,
+    every: bool,
+    alike: bool,
+) -> int:
+    """Pair the bounds on two axes; of pairs with one spread only those that share most, unless `every`.
+
+    Parameters
+    ----------
+    spread_at, spread_stride : int64[D, *], int64[D]
+        As `Shapes` has them.
+    x, y : int64[*, D]
+        Bounds.
+    x_key, y_key : int64[*, keys]
+        The last must be equal for two pairs to be compared, the others multiply and should be large.
+    pair : int64[*, 2]
+        Written: rows of x and y, -1 for pairs given up again.
+    head, after : int64[spread numbers], int64[*]
+        Scratch space, -1.
+
+    Returns
+    -------
+    int
+        Rows of `pair` that are in use.
+    """
+    found = 0
+    dims, keys = x.shape[1], x_key.shape[1]
+    for a in range(x.shape[0]):
+        for b in range(y.shape[0]):
+            spread = 0
+            for d in range(dims):
+                product = x[a, d] * y[b, d]
+                index = spread_at[d, product] if product < spread_at.shape[1] else -1
+                if index < 0:
+                    spread = -1
+                    break
+                spread += index * spread_stride[d]
+            if spread < 0:
+                continue
+            if not every:
+                at, worse = head[spread], False
+                while at >= 0 and not worse:
+                    i, j = pair[at, 0], pair[at, 1]
+                    if i >= 0 and x_key[i, keys - 1] == x_key[a, keys - 1] and y_key[j, keys - 1] == y_key[b, keys - 1]:
+                        more, less = False, False
+                        for k in range(keys - 1):
+                            mine, other = x_key[a, k] * y_key[b, k], x_key[i, k] * y_key[j, k]
+                            more |= mine > other
+                            less |= mine < other
+                        worse = not more
+                        if more and not less:
+                            pair[at, 0] = -1
+                    worse |= alike
+                    at = after[at]
+                if worse:
+                    continue
+                after[found] = head[spread]
+                head[spread] = found
+            pair[found, 0], pair[found, 1] = a, b
+            found += 1
+    return found
