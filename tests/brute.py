@@ -406,7 +406,7 @@ def truth(architecture: Architecture, einsum: Einsum, constraints: Constraints, 
     least = Fraction(constraints.min_utilization)
     ideal = Fraction(einsum.macs * architecture.compute.cycles_per_mac, architecture.macs)
     times, which = np.unique(cycles, return_inverse=True)  # of mappings that are not valid, too
-    reached = np.array([time <= 0 or float(ideal / time) >= float(least) for time in times.tolist()])
+    reached = np.array([time <= 0 or float(ideal / time) >= float(least) for time in times.tolist()], np.bool_)
     slow = ~reached[which].reshape(shape)
     m, k = np.nonzero((status == VALID) & ~slow & _has_products(architecture, einsum, constraints, space)[tiling])
     time, x, y = space.loops[:, tiling[m]]

@@ -61,7 +61,7 @@ def round_trip(architecture, einsum, mapping, *, roles=True):
     "machine", ["eyeriss", "simba", "simba_like", "nvdla", "nvdla_cvsram", "nvdla_small", "systolic", "two_level"]
 )
 def test_shipped_machines__come_back_with_their_optimum(machine, workload):
-    """Timeloop has no form for a dimension on both axes of a fanout: sums run down the columns of the systolic array."""
+    """Timeloop has no form for a dimension on both axes: sums alone run down the columns of the systolic array."""
     architecture, einsum = load_architecture(machine), load_workload(workload).layers[0]
     columns = next(tensor.dims for tensor in einsum.tensors if tensor.output)
     x, y = Block(only=columns), Block(only=frozenset(einsum.dims) - columns)
