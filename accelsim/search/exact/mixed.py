@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -194,7 +195,9 @@ def mix_bounds(
     leaks: Floats,
     worth: Worth | None = None,
     most_bytes: int,
-) -> list[MixedBounds]:
+    done: Sequence[MixedBounds] = (),
+    enough: Callable[[MixedBounds], bool] = lambda _: False,
+) -> tuple[list[MixedBounds], bool]:
     """Fill tables of each port, of each two ports, and of energy and each port.
 
     With energy, cycles have the price at which both weigh the same where their product is least; or that of what leaks
@@ -215,8 +218,17 @@ def mix_bounds(
         What leaks in a cycle at least [pJ].
     spreads, deadline, fine, worth, most_bytes
         As for `make_bounds`; there are both corners.
+    done
+        The first of them, from an earlier call.
+    enough
+        Whether no more are needed for now, after each.
+
+    Returns
+    -------
+    list of MixedBounds, bool
+        And whether these are all.
     """
-    grid = bounds.grid
+    grid, found = bounds.grid, [*done]
     encoded, count = grid.space.encoded, len(ports)
     widest = np.cumprod([1.0, *(float(np.max(options.spread, initial=1)) for options in grid.options)])
     each = [1.0 / float(widest[port.level]) for port in ports]  # of all cycles, what an instance has of them at least
@@ -232,22 +244,28 @@ def mix_bounds(
     def only(at: int, price: float) -> tuple[float, ...]:
         return tuple(price * (k == at) for k in range(count))
 
-    found = [] if energy_only else [mix(only(k, each[k])) for k in range(count)]
-    found += [
-        mix(tuple(map(sum, zip(only(j, each[j]), only(k, each[k]), strict=True))))
-        for j, k in itertools.combinations(range(count if pairs and not energy_only else 0), 2)
-    ]
-    if not with_energy:
-        return found
-    macs, mac_cycles = float(encoded.einsum.macs), float(encoded.constants.mac_cycles[0])
-    energy = macs * float(encoded.constants.mac[0]) + bounds.around[0].values[0, 0, 0].min(axis=1)
-    cycles = macs * mac_cycles / bounds.around[0].edges
-    for table in found[:count]:
-        cycles = np.maximum(cycles, table.bounds.around[0].values[0, 0, 0].min(axis=1))
-    leaking, cycles = leaks[: len(cycles)], np.minimum(cycles, ENDLESS)
-    sums = energy + leaking * cycles
-    best = int(np.argmin(sums if energy_only else sums * cycles))
-    if 0.0 < energy[best] * cycles[best] < math.inf:
-        price = float(leaking[best] if energy_only else energy[best] / cycles[best] + 2.0 * leaking[best])
-        found += [mix(only(k, price * each[k]), and_energy=True) for k in range(count)]
-    return found
+    def prices() -> Iterator[tuple[tuple[float, ...], bool]]:
+        for k in range(0 if energy_only else count):
+            yield only(k, each[k]), False
+        for j, k in itertools.combinations(range(count if pairs and not energy_only else 0), 2):
+            yield tuple(map(sum, zip(only(j, each[j]), only(k, each[k]), strict=True))), False
+        if not with_energy:
+            return
+        macs, mac_cycles = float(encoded.einsum.macs), float(encoded.constants.mac_cycles[0])
+        energy = macs * float(encoded.constants.mac[0]) + bounds.around[0].values[0, 0, 0].min(axis=1)
+        cycles = macs * mac_cycles / bounds.around[0].edges
+        for table in found[: 0 if energy_only else count]:
+            cycles = np.maximum(cycles, table.bounds.around[0].values[0, 0, 0].min(axis=1))
+        leaking, cycles = leaks[: len(cycles)], np.minimum(cycles, ENDLESS)
+        sums = energy + leaking * cycles
+        best = int(np.argmin(sums if energy_only else sums * cycles))
+        if 0.0 < energy[best] * cycles[best] < math.inf:
+            price = float(leaking[best] if energy_only else energy[best] / cycles[best] + 2.0 * leaking[best])
+            for k in range(count):
+                yield only(k, price * each[k]), True
+
+    for price, and_energy in itertools.islice(prices(), len(done), None):
+        found.append(mix(price, and_energy))
+        if enough(found[-1]):
+            return found, False
+    return found, True

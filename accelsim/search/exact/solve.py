@@ -72,7 +72,7 @@ from accelsim.search.exact.worth import (
     narrow_energies,
 )
 from accelsim.search.stopping import asked, heeding
-from accelsim.search.value_kernel import CYCLES, WORDS
+from accelsim.search.value_kernel import CYCLES, WORDS, terms_of
 
 GROWTH = (1e-9, 2e-3, 0.02, 0.2, math.inf)
 """How far beyond the least bound each round looks, relative to it."""
@@ -106,6 +106,9 @@ look at, these are made: the search has taken about as long as they take then. T
 have sooner, for the lower one says little of networks that are bypassed; then they tell copies of the output apart. At
 last there are some of each port, and of ports and energy mixed, which come by their entries alone where cycles count,
 and sooner where all else waits for fills or drains: ports then decide on the fastest mappings."""
+CLOSED = 1e-3
+"""Of what is open between root shapes and the best mapping known, the most that the first tables of ports may leave to
+be searched before there are others."""
 ENTRIES_A_TABLE = 200_000
 """To make a table takes as long as so many of its entries besides."""
 MANY_NODES = 100_000
@@ -259,6 +262,7 @@ class Solver:
         self.apart = any(len(each) > 1 for each in copies_apart(self.grid, self.bounds.deepest))
         self.coarse = not ragged and not fine and (self.apart or self.once or not self.bounds.corners)
         self.fine, self.mixes, self.lacks_beside = fine, not ragged and bool(self.ports), not ragged
+        self.mixed: list[MixedBounds] = []
         self.stop = np.array([0, NO_END], np.int64)
         self.most_nodes, self.refined_at = NO_END, 0
         self.settled: Floats
@@ -590,27 +594,45 @@ class Solver:
         self.limit(most)
 
     def _mix_ports(self, goal: Goal, total: Incumbents, deadline: float | None) -> bool:
-        """Make tables of ports, and of ports and energy; False if for what leaks they are not worth it."""
-        before = self._bound_roots(goal, total)
-        mixing = self._port_tables(goal)
-        few, self.spreads = mixing.entries < mixing.many * self.bounds.values.size, mixing.spreads
-        if self.leaks or few:
-            self._fill_tables(deadline, fine=self.fine, again=True)
-        mixed = mix_bounds(
+        """Make tables of ports, and of ports and energy; False if for what leaks they are not worth it.
+
+        As many as close nearly all that is open at the root, if a mapping is known; the others after some more search.
+        """
+        still = before = self._bound_roots(goal, total)
+        mixing, most = self._port_tables(goal), math.inf
+        if not self.mixed:
+            few, self.spreads = mixing.entries < mixing.many * self.bounds.values.size, mixing.spreads
+            if self.leaks or few:
+                self._fill_tables(deadline, fine=self.fine, again=True)
+        if self.known is not None and np.array_equal(goal.terms, terms_of(self.known.objective)):
+            most = self.known.value
+        unmixed = self.tables
+        others = (0.0,) * (len(self.ports) - 1)
+        outer = [replace(each, price=each.price + others) for each in self.outer] if self.waits is not None else []
+
+        def use(mixed: list[MixedBounds]) -> None:
+            self.tables = with_mixed(unmixed, self.bounds, self.ports, mixed, self.words, self.waiting, None)
+            self.priced, goal.energy_only[0] = (self.ports, mixed), False
+
+        def enough(table: MixedBounds) -> bool:
+            nonlocal still
+            if self.leaks or most == math.inf:
+                return False
+            use([*outer, table])
+            still = np.maximum(still, self._bound_roots(goal, total))
+            return bool(np.maximum(0.0, most - still).sum() <= CLOSED * np.maximum(0.0, most - before).sum())
+
+        self.mixed, whole = mix_bounds(
             self.bounds, self.ports, self.spreads, deadline, fine=self.fine, with_energy=counts_energy(goal),
-            leaks=self.tables.leaks[0] + self.space.encoded.constants.leak[0], energy_only=self.leaks,
-            pairs=mixing.pairs, worth=self._worth_anything(), most_bytes=self.memory,
+            leaks=unmixed.leaks[0] + self.space.encoded.constants.leak[0], energy_only=self.leaks, pairs=mixing.pairs,
+            worth=self._worth_anything(), most_bytes=self.memory, done=self.mixed, enough=enough,
         )  # fmt: skip
-        if self.waits is not None:
-            others = (0.0,) * (len(self.ports) - 1)
-            mixed = [*(replace(each, price=each.price + others) for each in self.outer), *mixed]
-        self.tables = with_mixed(self.tables, self.bounds, self.ports, mixed, self.words, self.waiting, None)
-        self.priced = (self.ports, mixed)
-        goal.energy_only[0] = False
+        self.mixes = not whole
+        use([*outer, *self.mixed])
         if self.leaks:
             most = min(float(before[before < math.inf].max(initial=0.0)), self.known.value if self.known else math.inf)
-            still = np.maximum(0.0, most - self._bound_roots(goal, total)).sum()
-            goal.energy_only[0] = still > OPEN * np.maximum(0.0, most - before).sum()
+            left = np.maximum(0.0, most - self._bound_roots(goal, total)).sum()
+            goal.energy_only[0] = left > OPEN * np.maximum(0.0, most - before).sum()
         return not goal.energy_only[0]
 
     def _bound_roots(self, goal: Goal, total: Incumbents) -> Floats:
@@ -741,7 +763,8 @@ class Solver:
         mixing = self._to_mix(goal)
         if mixing is not None:
             each, longer = NODES_AN_ENTRY * (1.0 if self.waits is None else SOONER), work / entries if self.leaks else 1
-            return self.refined_at + int(each * (mixing.entries * longer + mixing.many * ENTRIES_A_TABLE))
+            left = 1.0 - len(self.mixed) / mixing.many
+            return self.refined_at + int(each * left * (mixing.entries * longer + mixing.many * ENTRIES_A_TABLE))
         if self.lacks_beside and counts_energy(goal):
             return self.refined_at + max(MANY_NODES, int(NODES_AN_ENTRY * work))
         return NO_END
