@@ -500,9 +500,12 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         from accelsim.importers.foreign import tool_of
 
         whole = next((word for word in words[1:] if os.path.isfile(word)), "")
-        if not whole or tool_of(whole) is None:
-            error.parser.error(str(error))
-        parsed, unknown = make_parser().parse_known_args([*words, *(whole for _ in error.names)])
+        try:
+            if not whole or tool_of(whole) is None:
+                error.parser.error(str(error))
+            parsed, unknown = make_parser().parse_known_args([*words, *(whole for _ in error.names)])
+        finally:
+            error.parser.told = False
     if isinstance(getattr(parsed, "files", None), list):  # those after an option too
         parsed.files += [name for name in unknown if not name.startswith("-")]
         unknown = [name for name in unknown if name.startswith("-")]
