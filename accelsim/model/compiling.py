@@ -88,6 +88,7 @@ class _Library(JITCodeLibrary):  # type: ignore[misc]
         builder.getModulePassManager().run(self._final_module, builder)
 
     def _finalize_final_module(self) -> None:
+        """Without Numba's own loading of it."""
         self._finalized = True
 
     def machine_code(self) -> bytes:

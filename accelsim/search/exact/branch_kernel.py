@@ -25,7 +25,7 @@ from accelsim.search.exact.estimate_kernel import (
     settled_energy,
     weighed,
 )
-from accelsim.search.exact.incumbents import ANY, BEST, SURE, Goal, Incumbents
+from accelsim.search.exact.incumbents import ANY, Goal, Incumbents
 from accelsim.search.exact.memo_kernel import Memo, beaten_before
 from accelsim.search.exact.node import CostTables, SearchNode
 from accelsim.search.exact.node_kernel import (
@@ -159,9 +159,6 @@ def _next_affordable(
     cursor, mid, by_innermost = node.cursor[level], node.mid[level], node.by_innermost[level]
     settled, table, may_begin = settled_energy(c, g, node, s, level), g.around[level], cursor[OUTERMOST]
     entries, beside = list_entries(g, node, s, level), settled_beside(c, g, node, s, level) if g.beside[0] else 0.0
-    enough, beaten, left = goal.limit[0] * (1.0 + SURE), np.inf, np.inf
-    if goal.kind[0] == BEST and found.many[0] == found.value.shape[0]:
-        beaten = found.value[found.many[0] - 1] * (1.0 - SURE)
     ends = first_of_run(shapes, node)
     if begin:
         cursor[RUN], cursor[RUN_END] = 0, list_run(c, shapes, g, node, level, ends)
@@ -179,18 +176,14 @@ def _next_affordable(
             energy = settled + weighed(node, g.values, first, entries)
             if g.beside[0]:
                 energy = max(energy, beside + weighed(node, g.mixed[g.words[0]], first, entries))
-            value = value_of(goal.terms, energy, 0.0, 0.0, 0.0)
-            if value >= beaten:
-                continue
-            if value > enough:
-                left = min(left, value)
+            if not passes(goal, found, value_of(goal.terms, energy, 0.0, 0.0, 0.0) if energy < np.inf else energy):
                 continue
             for d in range(ends, mid.shape[0]):
                 mid[d] = at // shapes.stride[d]
                 at -= mid[d] * shapes.stride[d]
             if not products_allowed(c, shapes, node, level):
                 continue
-            found.open[0], least = min(found.open[0], left), np.inf
+            least = np.inf
             if lay_bounds(shapes, node, level) == 0:
                 return 0
             mixed_by_innermost(c, g, node, level, loops, first, entries)
@@ -202,7 +195,6 @@ def _next_affordable(
                 return int(loops)
         cursor[RUN] = 0
         if not step_mid(c, g, node, level, ends, False):
-            found.open[0] = min(found.open[0], left)
             return -1
 
 

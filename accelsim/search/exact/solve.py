@@ -604,7 +604,7 @@ class Solver:
             few, self.spreads = mixing.entries < mixing.many * self.bounds.values.size, mixing.spreads
             if self.leaks or few:
                 self._fill_tables(deadline, fine=self.fine, again=True)
-        if self.known is not None and np.array_equal(goal.terms, terms_of(self.known.objective)):
+        if not self.leaks and self.known is not None and np.array_equal(goal.terms, terms_of(self.known.objective)):
             most = self.known.value
         unmixed = self.tables
         others = (0.0,) * (len(self.ports) - 1)
@@ -616,7 +616,7 @@ class Solver:
 
         def enough(table: MixedBounds) -> bool:
             nonlocal still
-            if self.leaks or most == math.inf:
+            if most == math.inf:
                 return False
             use([*outer, table])
             still = np.maximum(still, self._bound_roots(goal, total))
