@@ -153,10 +153,10 @@ def test_violations__name_each_tensor_of_a_role_that_must_be_kept():
     [
         (Mapping((LevelMapping("DRAM", keep=ALL),)), "mapping has levels"),
         (Mapping((LevelMapping("BUF", keep=ALL), LevelMapping("DRAM", keep=ALL))), "mapping has levels"),
-        (nest("P=4 R=3 Q=2"), "no dimension Q"),
-        (nest("P=4", "R=2"), "loops over R multiply to 2, not to its bound 3"),
-        (nest("P=4 R=3", "P=2"), "loops over P multiply to 8, not to its bound 4"),
-        (nest("P=4"), "loops over R multiply to 1, not to its bound 3"),
+        (nest("P=4 R=3 Q=2"), "'Q' is no dimension of"),
+        (nest("P=4", "R=2"), "loops over R multiply to 2, but R is 3"),
+        (nest("P=4 R=3", "P=2"), "loops over P multiply to 8, but P is 4"),
+        (nest("P=4"), "loops over R multiply to 1, but R is 3"),
         (nest("P=2 R=3 P=2"), "one temporal loop"),
         (
             Mapping((LevelMapping("DRAM", nest("P=4 R=3").levels[0].temporal), LevelMapping("BUF"))),

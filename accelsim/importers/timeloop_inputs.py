@@ -14,16 +14,8 @@ from typing import Any
 
 from accelsim.importers.documents import Document, Map, Seq, refuse
 from accelsim.importers.foreign import OWN_MODELS, Foreign, Note
-from accelsim.importers.timeloop_machine import (
-    Figures,
-    Part,
-    TimeloopMachine,
-    architecture,
-    plain,
-    read_figures,
-    read_machine,
-    unknown,
-)
+from accelsim.importers.timeloop_architecture import Figures, architecture, read_figures, unknown
+from accelsim.importers.timeloop_machine import Part, TimeloopMachine, plain, read_machine
 from accelsim.importers.timeloop_problem import ProblemShape, read_shape, workload
 from accelsim.importers.timeloop_sparse import read_sparsity
 from accelsim.importers.values import (

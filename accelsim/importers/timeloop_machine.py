@@ -5,12 +5,10 @@ Timeloop counts an element as one word at each level, whatever the widths: a lev
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from accelsim.importers.documents import Map, Seq, refuse
@@ -19,23 +17,16 @@ from accelsim.importers.values import (
     FILE_OF_VARIABLES,
     FormulaError,
     Value,
-    exact_pj,
-    figure,
     inner,
-    plain_decimal,
-    plain_name,
     read_all,
     rows,
     size_bits,
-    storage_class,
     tables,
     value,
     whole,
     work_out,
 )
-from accelsim.inputs.energy.estimators import COMPUTES
-from accelsim.inputs.units import listed, quoted
-from accelsim.inputs.workload import ROLES
+from accelsim.inputs.units import quoted
 
 _RANGE = re.compile(r"\[\s*(\d{1,12})\s*\.\.\s*(\d{1,12})\s*\]")
 _STORAGE = re.compile("dram|sram|regfile|register|buffer|storage", re.IGNORECASE)
@@ -51,7 +42,7 @@ _READ |= {"technology", "global_cycle_seconds", "multiplier_width", "adder_width
 _SPELT = {"memory_depth": "depth", "memory_width": "width", "word_bits": "datawidth", "word_width": "datawidth"}
 _SPELT |= {"n_words": "block_size", "data_storage_depth": "depth", "data_storage_width": "width"}
 _MOST_PARTS, _ROUNDS = 64, 8
-_MEANS = {
+MEANS = {
     "cluster_size": "an access serves a cluster of instances: each has its share of the energy, as if all were used",
     "min_utilization": "a least utilization of one level is not asked for",
     "allow_overbooking": "tiles that exceed a capacity are not valid here",
@@ -114,6 +105,22 @@ class Part:
         return max(1, int(self.number("cluster_size", blocks) or 1))
 
     @property
+    def kind(self) -> str:
+        """Its class, without the subclass."""
+        return self.component.partition(" ")[0]
+
+    @property
+    def odd(self) -> bool:
+        """Whether its subclass is no memory and no unit of arithmetic, such as a converter."""
+        subclass = self.component.partition(" ")[2]
+        return bool(subclass) and not _is_known(subclass)
+
+    @property
+    def small(self) -> bool:
+        """Whether its class is one of registers."""
+        return _SMALL.search(self.component) is not None
+
+    @property
     def own_figures(self) -> tuple[str, str]:
         """Attributes with energy [pJ] and area [um2], which count where an ERT and an ART have none."""
         computes = _COMPUTE.search(self.component) and not _STORAGE.search(self.component)
@@ -157,6 +164,10 @@ class TimeloopMachine:
             raise refuse(below.table.mark, what, f"give meshX, or name it before {here.name}")
         return below.mesh[0] // here.mesh[0], below.mesh[1] // here.mesh[1]
 
+    def note(self, part: Part, why: str, key: str = "") -> None:
+        """Note what of a part does not carry over, by its name or another key."""
+        self.notes.append(Note(part.table.mark, key or part.name, why))
+
     def homes(self) -> dict[str, str]:
         """Level that holds the loops of each part: itself, or the one whose fanout a network is."""
         homes: dict[str, str] = {}
@@ -184,9 +195,9 @@ def read_machine(body: Map, variables: Mapping[str, Value]) -> TimeloopMachine:
     else:
         hint = "Accelergy's flat list has no order of levels; name what it was made of" if "local" in body else ""
         raise refuse(body.mark, "architecture: expected `nodes` (v0.4) or `subtree` (v0.3)", hint)
-    parts = [part for part in reader.parts if part.network or part is reader.parts[0] or _is_known(part)]
+    parts = [part for part in reader.parts if part.network or part is reader.parts[0] or _is_known(part.kind)]
     if any(_COMPUTE.search(part.component) for part in parts):
-        notes += [Note(part.table.mark, part.name, _MEANS["class"]) for part in reader.parts if part not in parts]
+        notes += [Note(part.table.mark, part.name, MEANS["class"]) for part in reader.parts if part not in parts]
     else:
         parts = reader.parts
     while parts and parts[-1].network:
@@ -203,16 +214,9 @@ def read_machine(body: Map, variables: Mapping[str, Value]) -> TimeloopMachine:
     return TimeloopMachine(reader.title or "timeloop", parts, notes)
 
 
-def _is_known(part: Part) -> bool:
-    """Whether a part's class says that it stores or computes; Timeloop (`topology.cpp`) passes over all others."""
-    kind = part.component.partition(" ")[0]
+def _is_known(kind: str) -> bool:
+    """Whether a class says that a part stores or computes; Timeloop (`topology.cpp`) passes over all others."""
     return any(known.search(kind) for known in (_STORAGE, _COMPUTE, _SMALL))
-
-
-def _is_odd(part: Part) -> bool:
-    """Whether a part is no memory and no unit of arithmetic, such as a converter."""
-    kind = part.component.partition(" ")[2]  # the subclass
-    return bool(kind) and not any(known.search(kind) for known in (_STORAGE, _COMPUTE, _SMALL))
 
 
 def _is_empty(attributes: Mapping[str, Value]) -> bool:
@@ -323,7 +327,7 @@ class _NodeReader:
     def is_network(self, node: Map, name: str) -> bool:
         """Whether a component is a network, which gets no level."""
         if found := _NETWORK.search(str(node.get("class"))):
-            self.notes.append(Note(node.mark, name, _MEANS["network"]))
+            self.notes.append(Note(node.mark, name, MEANS["network"]))
         return found is not None
 
     def constraints(self, node: Map, attributes: Mapping[str, Value]) -> Iterator[tuple[str, Map]]:
@@ -408,10 +412,10 @@ class _NodeReader:
             default = _DEFAULTS.get(spelt, held if held in (False, None, "", {}, []) else object())
             of_zeros = "metadata" in key or "compression" in key
             if spelt not in (*_READ, *self.parts[-1].own_figures) and not of_zeros and held != default:
-                why = _MEANS.get(spelt, "has no counterpart; it changes no count")
+                why = MEANS.get(spelt, "has no counterpart; it changes no count")
                 self.notes.append(Note(own.where(key), f"{name}.{key} = {held}", why))
         if node.get("power_gated_at"):
-            self.notes.append(Note(node.where("power_gated_at"), f"{name}.power_gated_at", _MEANS["has_power_gating"]))
+            self.notes.append(Note(node.where("power_gated_at"), f"{name}.power_gated_at", MEANS["has_power_gating"]))
 
 
 def _ranged(node: Map) -> tuple[str, int]:
@@ -428,233 +432,3 @@ def _spelt(key: str) -> str:
     """Name of an attribute in one of its spellings."""
     key = key.replace("-", "_")
     return _SPELT.get(key, key)
-
-
-_TECHNOLOGY, _UNLIMITED = "45 nm", "1000000000 words/cycle"
-
-
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """Energies [pJ] of each part's actions and areas [um2], and the file that they stand in."""
-
-    energies: Mapping[str, Mapping[str, float]]
-    areas: Mapping[str, float]
-    source: str
-
-
-def unknown(machine: TimeloopMachine, figures: Figures) -> list[str]:
-    """Parts whose energies an ERT has not."""
-    *stores, compute = [part.name for part in machine.parts if not part.network]
-    without = [name for name in stores if "read" not in figures.energies.get(name, {})]
-    return without + ([] if figures.energies.get(compute) else [compute])
-
-
-def read_figures(references: Sequence[tuple[str, Map | Seq]], machine: TimeloopMachine) -> Figures:
-    """Energies and areas of `ERT` and `ART`, and of attributes; of several rows of an action the largest counts."""
-    energies: dict[str, dict[str, float]] = {}
-    areas: dict[str, float] = {}
-    files = dict.fromkeys(f"the {kind} {Path(body.mark.file).name}" for kind, body in references)
-    for kind, body in references:
-        for table in _tables(body) if isinstance(body, Map) else ():
-            name = plain(value(table, "name", str))
-            if kind == "ART":
-                areas[name] = figure(table, "area")
-            for action in rows(table, "actions"):
-                known = energies.setdefault(name, {})
-                key = str(action.get("name"))
-                for name_here in ("read", "write") if key == "access" else (key,):
-                    energy = figure(action, "max_energy" if "max_energy" in action else "energy")
-                    known[name_here] = max(known.get(name_here, 0.0), energy)
-    for part in machine.parts:
-        own, area = map(part.number, part.own_figures)
-        if area is not None:
-            areas.setdefault(part.name, area)
-        if own is not None and part.name not in energies:  # of one instance, while tables have that of a cluster
-            of_cluster = {"read": own * part.cluster_size, "write": own * part.cluster_size}
-            energies[part.name] = {COMPUTES[0]: own} if part is machine.parts[-1] else of_cluster
-            files[f"attributes in {Path(part.table.mark.file).name}"] = None
-    return Figures(energies, areas, " and ".join(files))
-
-
-def _tables(body: Map) -> list[Map]:
-    """Tables of components; those of version 0.2 stand under the components' names, and actions under theirs."""
-    held = body.get("tables")
-    if not isinstance(held, Map):
-        return [*rows(body, "tables"), *rows(body, "table_summary")]
-    found = []
-    for name in held:
-        actions, made = inner(held, name), list[Map]()
-        for key in actions:
-            given = rows(actions, key) if isinstance(actions[key], Seq) else [inner(actions, key)]
-            made += [Map(row.mark, held={**row, "name": key}, marks=row.marks) for row in given]
-        found.append(Map(actions.mark, held={"name": name, "actions": Seq(actions.mark, held=made)}))
-    return found
-
-
-def architecture(
-    machine: TimeloopMachine,
-    figures: Figures,
-    kept: Mapping[str, tuple[list[str], list[str]]],
-    zeros: Mapping[str, dict[str, Any]],
-) -> dict[str, Any]:
-    """Document of a machine; `kept` are the roles that each part keeps and bypasses whatever the mapping.
-
-    `zeros` are keys of each part that say what it does about zeros, and energies of this.
-
-    Where the ERT has not every part, the component models of accelsim give the others their energies.
-    """
-    homes = machine.homes()
-    missing = unknown(machine, figures)
-    modelled, odd = bool(missing), [part for part in machine.parts if part.name in missing and _is_odd(part)]
-    if odd:
-        what = f"no energies of {listed(f'{part.name} ({part.component.split()[-1]})' for part in odd)}"
-        hint = "accelsim has no models of such parts; name the ERT of a run of Timeloop too"
-        raise refuse(odd[0].table.mark, what, hint)
-    levels: list[dict[str, Any]] = []
-    for index, part in enumerate(machine.parts[:-1]):
-        if homes[part.name] == part.name:
-            levels.append(_network(part) if part.network else _level(machine, part, figures, modelled=modelled))
-            for key, roles in zip(("keep", "bypass"), kept.get(part.name, ([], [])), strict=True):
-                if roles and len(levels) > 1 and not part.network:
-                    levels[-1][key] = roles
-                elif roles and key == "bypass" and len(levels) == 1:
-                    why = f"is the first level, which keeps everything here; it charges {listed(roles)} too"
-                    machine.notes.append(Note(part.table.mark, part.name, why))
-            _add_zeros(levels[-1], _of_stored(levels[-1], zeros.get(part.name, {}), part, machine.notes))
-        across, down = machine.fanout(index)
-        if (across, down) != (1, 1):
-            wires = {"transfer": "0 pJ", "source": "Timeloop charges no wires unless asked to"}
-            transfer = figures.energies.get(part.name, {}).get("transfer")
-            if transfer is not None:
-                wires = {"transfer": exact_pj(transfer), "source": figures.source}
-            charged = modelled or transfer is not None
-            fanout: dict[str, Any] = {"x": across, "y": down} | ({"energy": wires} if charged else {})
-            if part.unshared:
-                fanout |= {"multicast": [role for role in ROLES if role not in part.unshared]}
-                fanout |= {"spatial_reduction": "Outputs" not in part.unshared}
-            levels[-1]["fanout"] = fanout
-    why = "a network of its own, as each of two containers in a row is; one fanout with x and y may share more reads"
-    alone = [part for part in machine.parts if part.network and homes[part.name] == part.name]
-    machine.notes += [Note(part.table.mark, part.name, why) for part in alone]
-    document = {"name": plain_name(machine.name), **_technology(machine, modelled=modelled)}
-    if modelled:
-        document["energy_table"] = "components"
-    compute = _compute(machine, figures)
-    _add_zeros(compute, zeros.get(machine.parts[-1].name, {}))
-    return {**document, "levels": levels, "compute": compute}
-
-
-def _of_stored(level: Mapping[str, Any], zeros: Mapping[str, Any], part: Part, notes: list[Note]) -> Mapping[str, Any]:
-    """What a level does about zeros, but for formats of tensors that pass it by."""
-    forms, packed = zeros.get("formats", {}), zeros.get("position_skipping", ())
-    absent = [role for role in level.get("bypass", ()) if role in forms or role in packed]
-    if not absent:
-        return zeros
-    notes.append(Note(part.table.mark, part.name, f"formats of {listed(absent)}, which pass by, are left out"))
-    kept = {**zeros, "formats": {role: form for role, form in forms.items() if role not in absent}}
-    kept["position_skipping"] = [role for role in packed if role not in absent]
-    return {key: held for key, held in kept.items() if held}
-
-
-def _add_zeros(part: dict[str, Any], zeros: Mapping[str, Any]) -> None:
-    """Add what a part does about zeros; energies go beside those that it has."""
-    energies = {**part.get("energy", {}), **zeros.get("energy", {})}
-    part |= {key: held for key, held in zeros.items() if key != "energy"}
-    if "energy" in part or "source" in zeros.get("energy", ()):
-        part["energy"] = energies
-
-
-def _compute(machine: TimeloopMachine, figures: Figures) -> dict[str, Any]:
-    part = machine.parts[-1]
-    energies = figures.energies.get(part.name)
-    floats = re.search(r"fp|float", part.component.lower()) is not None
-    compute: dict[str, Any] = {"name": part.name, "class": "fpmac" if floats else "intmac"}
-    if energies:
-        action = next((name for name in COMPUTES if name in energies), None)
-        action = action or max((key for key in energies if key != "leak"), key=lambda key: energies[key])
-        compute["energy"] = {"compute": exact_pj(energies[action]), "source": figures.source}
-        if energies.get("leak"):
-            machine.notes.append(Note(part.table.mark, f"{part.name}.leak", "compute units have no leakage here"))
-    else:
-        bits = int(part.number("multiplier_width") or part.number("datawidth") or part.number("width") or 16)
-        nearest = min((16, 32) if floats else (4, 8, 16, 32), key=lambda width: abs(width - bits))
-        compute["attributes"] = {"format": f"{'fp' if floats else 'int'}{nearest}"}
-        if nearest != bits:
-            why = f"{bits} bit have no model; that of {nearest} bit is taken"
-            machine.notes.append(Note(part.table.mark, part.name, why))
-    if part.name in figures.areas:
-        compute["area"] = f"{plain_decimal(figures.areas[part.name])} um2"
-    return compute
-
-
-def _network(part: Part) -> dict[str, Any]:
-    """Level that stores nothing, whose fanout is a network."""
-    free = {"read": "0 pJ", "write": "0 pJ", "leak": "0 pJ", "source": "a network stores nothing"}
-    size = {"size": "16 bit", "word": "16 bit", "bypass": list(ROLES), "energy": free, "area": "0 um2"}
-    return {"name": part.name, "class": "register", **size}
-
-
-def _level(machine: TimeloopMachine, part: Part, figures: Figures, *, modelled: bool) -> dict[str, Any]:
-    words, energies = part.words, figures.energies.get(part.name, {})
-    level: dict[str, Any] = {"name": part.name, "class": (part.component.split() or ["storage"])[-1]}
-    if modelled:
-        level["class"] = _storage(part)
-    if words is not None:
-        level["size"] = f"{words * part.word_bits} bit"
-    elif part is not machine.parts[0]:
-        raise refuse(part.table.mark, f"{part.name} has no depth, and only the outermost level may be unlimited")
-    level |= {"word": f"{part.word_bits} bit", "block_size": part.block_size}
-    if part.cluster_size > 1 and "cluster_size" not in part.attributes:
-        key = f"{part.name}: {part.cluster_size} blocks in a row"
-        machine.notes.append(Note(part.table.mark, key, _MEANS["cluster_size"]))
-    buffering = part.number("multiple_buffering", 1) or 1
-    if buffering > 1:
-        level["multiple_buffering"] = math.ceil(buffering)
-        if buffering != math.ceil(buffering):
-            machine.notes.append(Note(part.table.mark, f"{part.name}.multiple_buffering", f"{buffering} is rounded up"))
-    both = part.number("bandwidth", 0) or 0
-    for key in ("shared_bandwidth", "read_bandwidth", "write_bandwidth"):
-        rate = part.number(key) or (0 if key == "shared_bandwidth" else both / 2)  # Timeloop's buffer.cpp halves it
-        if rate:
-            level[key.removeprefix("shared_")] = f"{plain_decimal(rate)} words/cycle"
-    for key, other in itertools.permutations(("read_bandwidth", "write_bandwidth")):
-        if key in level:
-            level.setdefault(other, _UNLIMITED)
-    if "read" in energies:
-        charged = [key for key in ("read", "write", "update", "leak") if key in energies]
-        actions = {key: exact_pj(energies[key] / part.cluster_size) for key in charged}
-        others = {"write": actions["read"], **({"leak": "0 pJ"} if modelled else {})}
-        level["energy"] = {**others, **actions, "source": figures.source}
-    if modelled and level["class"] == "DRAM":
-        level["attributes"] = {"type": str(part.attributes.get("type") or "LPDDR4")}
-    if part.name in figures.areas:
-        level["area"] = f"{plain_decimal(figures.areas[part.name] / part.cluster_size)} um2"
-    return level
-
-
-def _storage(part: Part) -> str:
-    """Component model of a storage, by its class and size."""
-    bits = (part.words or 0) * part.word_bits
-    if "dram" in part.component.lower() or part.words is None:
-        return "DRAM"
-    small = bits <= 4096 and _SMALL.search(part.component)
-    return storage_class(min(bits, 4095) if small else bits)
-
-
-def _technology(machine: TimeloopMachine, *, modelled: bool) -> dict[str, str]:
-    """Node and clock of the innermost part that has them; models need some."""
-    found: dict[str, str] = {}
-    for part in reversed(machine.parts):
-        node = part.attributes.get("technology", part.attributes.get("TECHNOLOGY"))  # the latter of CiMLoop
-        period = part.attributes.get("global_cycle_seconds", part.attributes.get("GLOBAL_CYCLE_SECONDS"))
-        size = re.fullmatch(r"([0-9.]+)\s*(nm)?", str(node))
-        if size and "technology" not in found:
-            found["technology"] = f"{size[1]} nm"
-        if isinstance(period, int | float) and 1e-12 <= period <= 1 and "clock" not in found:
-            found["clock"] = f"{plain_decimal(round(1e-6 / period, 6))} MHz"
-    if not modelled:
-        return found
-    if "technology" not in found:
-        why = f"no node is given; {_TECHNOLOGY} is assumed"
-        machine.notes.append(Note(machine.parts[0].table.mark, "technology", why))
-    return {"technology": found.get("technology", _TECHNOLOGY), "clock": found.get("clock", "1 GHz")}

@@ -9,7 +9,8 @@ from typing import Any
 
 from accelsim.importers.documents import Map, Seq, refuse
 from accelsim.importers.foreign import Note
-from accelsim.importers.timeloop_machine import Figures, Part, TimeloopMachine, plain
+from accelsim.importers.timeloop_architecture import Figures
+from accelsim.importers.timeloop_machine import Part, TimeloopMachine, plain
 from accelsim.importers.values import plain_decimal, rows
 from accelsim.inputs.architecture import Level
 from accelsim.inputs.energy import EnergyTable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Mapping as StringMap
 from dataclasses import dataclass, replace
 
@@ -302,34 +302,45 @@ def _check_imperfect(node: Node, imperfect: frozenset[str], einsum: Einsum, prob
 def _check_loops(
     node: ListNode, read: Sequence[LevelMapping], imperfect: frozenset[str], einsum: Einsum, problems: Problems
 ) -> None:
-    """Report loops over unknown dimensions, and dimensions whose loops do not multiply to their bound or cover it."""
-    found: dict[str, list[tuple[Loop, Node]]] = {dim: [] for dim in einsum.dims}
-    for i, level in enumerate(read):
-        blocks = ((level.temporal, ("temporal",)), (level.x, ("spatial", "x")), (level.y, ("spatial", "y")))
-        for loops, keys in blocks:
-            block = _at(node, i, *keys)
-            for j, loop in enumerate(loops):
-                where = block.items[j] if isinstance(block, ListNode) else block
+    for place, of_loop, what, hint in loop_mistakes(read, imperfect, einsum):
+        where: Node = node
+        if place is not None:
+            block = _at(node, place[0], *(("temporal",) if place[1] == "temporal" else ("spatial", place[1])))
+            where = block.items[place[2]] if isinstance(block, ListNode) else block
+        problems.add(where if of_loop else BadNode(where.mark, node.path), what, hint)
+
+
+def loop_mistakes(
+    levels: Sequence[LevelMapping], imperfect: frozenset[str], einsum: Einsum
+) -> Iterator[tuple[tuple[int, str, int] | None, bool, str, str]]:
+    """Find loops over unknown dimensions, and dimensions whose loops do not multiply to their bound or cover it.
+
+    Of each mistake: the level, the block (`temporal`, `x` or `y`) and the number there of the loop, or of the first one
+    over the dimension, if there is any; whether it is this loop that is wrong; what is, and a hint.
+    """
+    found: dict[str, list[tuple[Loop, tuple[int, str, int]]]] = {dim: [] for dim in einsum.dims}
+    for index, level in enumerate(levels):
+        for block in ("temporal", "x", "y"):
+            for at, loop in enumerate(getattr(level, block)):
                 if loop.dim in found:
-                    found[loop.dim].append((loop, where))
-                    continue
-                problems.add(where, *unknown("dimension", loop.dim, found, einsum.name))
+                    found[loop.dim].append((loop, (index, block, at)))
+                else:
+                    yield (index, block, at), True, *unknown("dimension", loop.dim, found, einsum.name)
     for dim, bound in einsum.dims.items():
         product = math.prod(loop.bound for loop, _ in found[dim])
         if dim in imperfect and product >= bound:
-            for index, most in overlong_loops([loop for loop, _ in found[dim]], bound):
-                loop, where = found[dim][index]
+            for number, most in overlong_loops([loop for loop, _ in found[dim]], bound):
+                loop, place = found[dim][number]
                 times = "time" if most == 1 else "times"
                 what = f"the loop {loop} runs {most} {times} at most: {dim} is {bound} in {einsum.name}"
-                problems.add(where, what, f"write {dim}={most}" if most > 1 else "leave it out")
+                yield place, True, what, f"write {dim}={most}" if most > 1 else "leave it out"
         elif product != bound:
             shown = product if product < 10**18 else "more than 10^18"
             what = f"the loops over {dim} multiply to {shown}, but {dim} is {bound} in {einsum.name}"
-            place = found[dim][0][1].mark if found[dim] else node.mark
             rank = shared_rank(einsum, dim)
             hint = f"`padded: [{dim}=…]` rounds the bound up; it shares the rank {rank}, which allows no remainder"
             hint = hint if rank is not None else f"`imperfect: [{dim}]` allows a remainder"
-            problems.add(BadNode(place, node.path), what, hint if product > bound else "")
+            yield found[dim][0][1] if found[dim] else None, False, what, hint if product > bound else ""
 
 
 def _places(read: Sequence[LevelMapping], index: int) -> tuple[list[LevelMapping], frozenset[str]]:

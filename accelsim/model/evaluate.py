@@ -11,7 +11,7 @@ import numpy as np
 
 from accelsim.inputs.architecture import Architecture, Level
 from accelsim.inputs.errors import AccelsimError
-from accelsim.inputs.mapping import Loop, Mapping, leaves_remainder, overlong_loops
+from accelsim.inputs.mapping import Mapping, leaves_remainder, loop_mistakes, products
 from accelsim.inputs.nodes import arrange_for, first_nodes, level_nodes
 from accelsim.inputs.units import format_bits
 from accelsim.inputs.workload import ROLES, Einsum, pad, shared_rank
@@ -240,20 +240,15 @@ def _linked(encoded: Encoded, s: Detail, network: int, t: int) -> int:
 
 
 def _refuse_misfit(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> None:
-    product = dict.fromkeys(einsum.dims, 1)
-    loops: dict[str, list[Loop]] = {dim: [] for dim in einsum.dims}
     for level in mapping.levels:
         if len({loop.dim for loop in level.temporal}) < len(level.temporal):
             raise ValueError(f"level {level.level}: a dimension may have one temporal loop in a level")
-        for loop in (*level.temporal, *level.x, *level.y):
-            if loop.dim not in product:
-                raise ValueError(f"level {level.level}: {einsum.name} has no dimension {loop.dim}")
-            product[loop.dim] *= loop.bound
-            loops[loop.dim].append(loop)
-    for dim, bound in einsum.dims.items():
-        if product[dim] < bound or (product[dim] > bound and dim not in mapping.imperfect):
-            raise ValueError(f"loops over {dim} multiply to {product[dim]}, not to its bound {bound}")
-        _refuse_remainder(einsum, dim, loops[dim], product[dim])
+    covered = products(loop for level in mapping.levels for loop in level.loops)
+    for dim in sorted(mapping.imperfect & einsum.dims.keys()):
+        if covered.get(dim, 1) > einsum.dims[dim] and (rank := shared_rank(einsum, dim)) is not None:
+            raise ValueError(f"{dim} can leave no remainder: it shares the rank {rank}; pad its bound instead")
+    for *_, what, hint in loop_mistakes(mapping.levels, mapping.imperfect, einsum):
+        raise ValueError(f"{what}; {hint}".removesuffix("; "))
     names = {tensor.name for tensor in einsum.tensors}
     for level in mapping.levels:
         if level.keep - names:
@@ -269,18 +264,6 @@ def _refuse_misfit(architecture: Architecture, einsum: Einsum, mapping: Mapping)
     if names - outermost.keep:
         missing = ", ".join(sorted(names - outermost.keep))
         raise ValueError(f"the outermost level {outermost.level} must keep every tensor; it lacks {missing}")
-
-
-def _refuse_remainder(einsum: Einsum, dim: str, loops: list[Loop], product: int) -> None:
-    """Refuse loops that cover more than a bound where no remainder is possible, or that are longer than they get."""
-    bound = einsum.dims[dim]
-    if product == bound:
-        return
-    rank = shared_rank(einsum, dim)
-    if rank is not None:
-        raise ValueError(f"{dim} can leave no remainder: it shares the rank {rank}; pad its bound instead")
-    for index, most in overlong_loops(loops, bound):
-        raise ValueError(f"loop {loops[index]} is longer than it gets, {most}: {dim} is {bound}")
 
 
 def violations(encoded: Encoded, mapping: Mapping, at_level: Sequence[TensorAtLevel]) -> tuple[Violation, ...]:
