@@ -258,6 +258,14 @@ def test_map__text_and_eval_agree(run, searches, tmp_path):
     assert f"Written to {tmp_path}" in " ".join(mapped.split())
 
 
+@pytest.mark.parametrize(("machine", "said"), [("eyeriss", "an uneven mapping has 2 % less energy"), ("nvdla", None)])
+def test_map__says_where_uneven_mappings_are_better(run, machine, said):
+    _, out, _ = run("map", machine, "gemm")
+    assert ("an uneven mapping" in out) == (said is not None)
+    assert (said or "optimal (proved)") in out
+    assert "an uneven mapping" not in run("map", machine, "gemm", "--uneven")[1]
+
+
 def test_map__json_is_the_same_each_time(run, searches):
     assert run("map", "eyeriss", "conv", "--json") == run("map", "eyeriss", "conv", "--json")
 

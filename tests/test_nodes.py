@@ -19,13 +19,15 @@ from accelsim.inputs.errors import AccelsimError, NoValidMapping, SpecError
 from accelsim.inputs.level_features import Systolic
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping, dump_mapping
 from accelsim.inputs.nodes import arrange_for, fold, with_nodes
+from accelsim.inputs.objective import LEAST_ENERGY
 from accelsim.mapspace.space import MapSpace
-from accelsim.model.encode import decode_mapping
+from accelsim.model.encode import decode_mapping, encode
 from accelsim.model.oracle import execute
 from accelsim.results.explain import same_as_walked
 from accelsim.search.exact import bounds
 from accelsim.search.exact.solve import Solver
 from accelsim.search.mapper import map_einsum
+from accelsim.search.spaces import least_uneven
 from accelsim.search.stopping import Budget
 from tests.brute import product, truth
 from tests.problems import problem
@@ -120,6 +122,29 @@ def test_best_mapping__that_is_uneven_is_found(seed):
     architecture, einsum, constraints = problem(seed, FEW)
     best = map_einsum(architecture, einsum, constraints=constraints, uneven=True, workers=1).best
     assert len(best.mapping.levels) > len(architecture.levels)
+
+
+def test_walks__meet_uneven_mappings_but_none_that_beats_the_best():
+    met = 0
+    for seed in UNEVEN:
+        architecture, einsum, constraints = problem(seed, FEW)
+        even = MapSpace(encode(architecture, einsum), constraints)
+        best = map_einsum(architecture, einsum, constraints=constraints, uneven=True, workers=1)
+        found = least_uneven(even, LEAST_ENERGY)
+        assert found is None or found >= best.certificate.value * (1 - 1e-9), seed
+        met += found is not None and found == pytest.approx(best.certificate.value)
+    assert met > len(UNEVEN) / 2
+    machine = load_architecture("two_level")
+    one_level = encode(replace(machine, levels=machine.levels[:1]), load_workload("gemm").layers[0])
+    assert least_uneven(MapSpace(one_level), LEAST_ENERGY) is None
+
+
+@pytest.mark.parametrize(("seed", "valid"), [(692, True), (808, True), (16, False), (46, False)])
+def test_no_even_mapping__and_whether_an_uneven_one_is_valid(seed, valid):
+    architecture, einsum, constraints = problem(seed, FEW)
+    with pytest.raises(NoValidMapping) as caught:
+        map_einsum(architecture, einsum, constraints=constraints, workers=1)
+    assert ("an uneven mapping is valid: --uneven looks at these, too" in str(caught.value)) == valid
 
 
 def test_last_node__keeps_what_must_be_kept_whatever_the_tables_say(monkeypatch):

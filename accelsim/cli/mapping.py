@@ -256,13 +256,13 @@ def _map_layer(inputs: Inputs, layer: Einsum, arguments: argparse.Namespace) -> 
         return html.search_report(search, inputs.architecture, layer, list(zeros()))
 
     def report() -> Iterator[Piece]:
-        from accelsim.show.report.search import population_line, ranked_report, search_report, worth_report
+        from accelsim.show.report.search import ranked_report, search_report, worth_report
 
         other = _other_optimum(inputs, layer, search, arguments)
         yield from result_report(search.best, inputs.architecture, layer, search, other)
         yield from search_report(search)
-        population = None if search.stop == "interrupted" else _population(inputs, layer, search)
-        yield from [] if population is None else [population_line(search, *population)]
+        if search.stop != "interrupted":
+            yield from _beside(inputs, layer, search)
         yield from ranked_report(search, arguments.top)
         yield from worth_report(search, worth)
         yield from zeros()
@@ -297,13 +297,24 @@ def _other_optimum(
     return found if found.stop == "exhausted" else None
 
 
-def _population(inputs: Inputs, layer: Einsum, search: SearchResult) -> tuple[int, float | None] | None:
-    """Valid mappings and the energy that none exceeds, where an exact search looked at all of them."""
-    if search.certificate is None or search.uneven or search.imperfect or search.padded:
-        return None
+def _beside(inputs: Inputs, layer: Einsum, search: SearchResult) -> Iterator[str]:
+    """How many even mappings there are and what the worst may cost; whether uneven ones are known to be better."""
+    from accelsim.inputs.objective import Objective
+    from accelsim.mapspace.space import MapSpace
+    from accelsim.model.encode import encode
     from accelsim.population.census import count_and_limit
+    from accelsim.search.spaces import least_uneven
+    from accelsim.show.report.search import population_line, uneven_line
 
-    return count_and_limit(inputs.architecture, layer, given.read_layer_constraints(inputs, layer))
+    if search.certificate is None or search.uneven or search.imperfect or search.padded:
+        return
+    machine, constraints = inputs.architecture, given.read_layer_constraints(inputs, layer)
+    population = count_and_limit(machine, layer, constraints)
+    if population is not None:
+        yield population_line(search, *population)
+    if search.stop == "exhausted":
+        even = MapSpace(encode(machine, layer), constraints)
+        yield from uneven_line(search, least_uneven(even, Objective.parse(search.objective)))
 
 
 def _map_front(inputs: Inputs, arguments: argparse.Namespace) -> int:

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 _SHOWN = 20
 """Of the mappings within a share of the best, so many are printed unless a number is asked for."""
+_WORTH_SAYING = 1e-3
+"""Share of the objective that an uneven mapping saves from which it is spoken of."""
 _POINTS = 40
 _ALWAYS = ("point", "energy_pj", "cycles", "edp_pj_cycles", "pj_per_mac", "utilization", "loop_nest")
 NAMES = {"energy": "energy", "cycles": "cycles", "outer_words": "outer words"}
@@ -85,6 +87,15 @@ def population_line(search: SearchResult, mappings: int, most_pj: float | None) 
     if most_pj and search.best.energy_pj > 0:
         text += f"; none needs more than {times(most_pj / search.best.energy_pj)} the energy of this one"
     return text
+
+
+def uneven_line(search: SearchResult, met: float | None) -> Iterator[str]:
+    """Say by how much an uneven mapping that walks met is better than the best even one, if it is."""
+    best = Objective.parse(search.objective).of(search.best)
+    if met is not None and met < (1 - _WORTH_SAYING) * best:
+        less = f"{percent(1 - met / best)} {'fewer' if search.objective == 'cycles' else 'less'}"
+        goal = "EDP" if search.objective == "edp" else search.objective
+        yield f"an uneven mapping has {less} {goal}: --uneven looks at these, too"
 
 
 def ranked_report(search: SearchResult, most: int | None = None) -> Iterator[Piece]:
