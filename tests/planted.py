@@ -110,7 +110,7 @@ MUTANTS = (
         '"constraints": plain(constraints),', '"constraints": None,',
         "test_cache.py::test_key__counts_each_part_of_what_it_answers"),
     Mutant("a key without bits of partial sums", "results/cache.py",
-        "            tensor.psum_bits,\n", "            16,\n",
+        'name="", density=None)', 'name="", density=None, psum_bits=16)',
         "test_cache.py::test_key__counts_each_part_of_what_it_answers"),
     Mutant("a key without the hash of code", "results/cache.py",
         '"code": hash_of_code(),', '"code": "",',

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from accelsim import cli, results
-from accelsim.cli import inputs as given
+from accelsim.cli import inputs as spec
 from accelsim.cli.arguments import KERNELS, refuse_gpu_options
 from accelsim.cli.inputs import Inputs
 from accelsim.cli.mapping import map_every_layer
@@ -52,12 +52,12 @@ if TYPE_CHECKING:
 
 def eval_command(arguments: argparse.Namespace) -> int:
     """Evaluate one mapping."""
-    inputs = given.read_inputs(arguments)
-    layer = given.one_layer(inputs, arguments)
+    inputs = spec.read_inputs(arguments)
+    layer = spec.one_layer(inputs, arguments)
     mapping = load_mapping(inputs.paths["mapping"], inputs.architecture, layer, inputs.overrides)
     result = evaluate(inputs.architecture, layer, mapping)
     sparse = sparse_result(inputs.architecture, layer, result)
-    provenance = given.make_provenance("eval", inputs, arguments)
+    provenance = spec.make_provenance("eval", inputs, arguments)
     document = evaluation_json(result, provenance, machine_json(inputs.architecture), zeros_json(sparse))
     cli.answer(
         arguments,
@@ -70,8 +70,8 @@ def eval_command(arguments: argparse.Namespace) -> int:
 
 def explain_command(arguments: argparse.Namespace) -> int:
     """Walk a small loop nest and show what each step moves."""
-    inputs = given.read_inputs(arguments)
-    layer, machine = given.one_layer(inputs, arguments), inputs.architecture
+    inputs = spec.read_inputs(arguments)
+    layer, machine = spec.one_layer(inputs, arguments), inputs.architecture
     if "mapping" in inputs.paths:
         mapping = load_mapping(inputs.paths["mapping"], machine, layer, inputs.overrides)
         origin = arguments.mapping
@@ -82,7 +82,7 @@ def explain_command(arguments: argparse.Namespace) -> int:
         origin = f"one of least energy of all {space} in the map space"
     explanation = explain(machine, layer, mapping, **cli.taken(arguments, "tensor", "level", "steps"))
     if arguments.json:
-        provenance = results.provenance_json(given.make_provenance("explain", inputs, arguments))
+        provenance = results.provenance_json(spec.make_provenance("explain", inputs, arguments))
         cli.print_json({**provenance, "mapping_from": origin, **explanation_json(explanation)})
     else:
         cli.print_report(explanation_report(explanation, origin))
@@ -91,7 +91,7 @@ def explain_command(arguments: argparse.Namespace) -> int:
 
 def roofline_command(arguments: argparse.Namespace) -> int:
     """Show where the layers of workloads stand under the roofline of a machine."""
-    if given.is_gpu(arguments.arch):
+    if spec.is_gpu(arguments.arch):
         cli.refuse(arguments, f"{arguments.arch} is a GPU, whose fastest kernels are shown", "objective", "constraints")
         from accelsim.cli.gpus import gpu_roofline
 
@@ -114,7 +114,7 @@ def roofline_command(arguments: argparse.Namespace) -> int:
 def _stands(arguments: argparse.Namespace, objective: str) -> tuple[Architecture, list[Stand]]:
     """Map the layers of each workload, and say where they stand."""
     every = [
-        given.read_inputs(argparse.Namespace(**{**vars(arguments), "workload": name, "layer": None}))
+        spec.read_inputs(argparse.Namespace(**{**vars(arguments), "workload": name, "layer": None}))
         for name in arguments.workloads
     ]
     machine, options = every[0].architecture, MapOptions(objective=objective)
@@ -134,7 +134,7 @@ def export_command(arguments: argparse.Namespace) -> int:
         if len(arguments.files) < 3 or not arguments.output:
             raise AccelsimError("expected AccelForge's architecture and workload, a mapping of accelsim, and -o DIR")
         results.refuse_directory(arguments.output)
-        text = export_accelforge(arguments.files[:-1], arguments.files[-1], given.read_overrides(arguments))
+        text = export_accelforge(arguments.files[:-1], arguments.files[-1], spec.read_overrides(arguments))
         for path in results.write_directory(arguments.output, {"mapping.yaml": text.encode()}):
             sys.stdout.write(f"{path}\n")
         return cli.DONE
@@ -142,8 +142,8 @@ def export_command(arguments: argparse.Namespace) -> int:
         architecture, layer, mapping, beside = _of_result(arguments)
     elif len(arguments.files) == 3:
         arguments.arch, arguments.workload, arguments.mapping = arguments.files
-        inputs = given.read_inputs(arguments)
-        architecture, layer, beside = inputs.architecture, given.one_layer(inputs, arguments), None
+        inputs = spec.read_inputs(arguments)
+        architecture, layer, beside = inputs.architecture, spec.one_layer(inputs, arguments), None
         mapping = load_mapping(inputs.paths["mapping"], architecture, layer, inputs.overrides)
     else:
         many = len(arguments.files)
@@ -169,7 +169,7 @@ def _of_result(arguments: argparse.Namespace) -> tuple[Architecture, Einsum, Loo
     if arguments.layer is None and len(names) != 1:
         what = f"{path}: holds the mappings of {len(names)} layers; --layer says which"
         raise AccelsimError(what if names else f"{path}: holds no single mapping; name ARCH WORKLOAD MAPPING")
-    layer = given.find_layer(inputs.workload, arguments.layer or names[0], inputs.given["workload"])
+    layer = spec.find_layer(inputs.workload, arguments.layer or names[0], inputs.given["workload"])
     if layer is None or layer.name not in names:
         raise AccelsimError(f"{path}: holds no mapping of the layer '{arguments.layer}'")
     return inputs.architecture, layer, read_mapping_json(mapped[names.index(layer.name)]), path.parent
@@ -187,11 +187,11 @@ def replay_command(arguments: argparse.Namespace) -> int:
     others = [name for name in arguments.files if name not in statistics]
     if not others:
         raise AccelsimError(f"{statistics[0]}: the inputs are missing; name architecture, problem and mapping too")
-    foreign = read_foreign(others, "timeloop", given.read_overrides(arguments))
+    foreign = read_foreign(others, "timeloop", spec.read_overrides(arguments))
     folder = Path(statistics[0]).parent
     beside = sorted(folder.glob("*ERT.yaml")) or sorted(folder.glob("*ERT_summary.yaml"))
     if foreign.energies == OWN_MODELS and len(beside) == 1:
-        foreign = read_foreign([*others, str(beside[0])], "timeloop", given.read_overrides(arguments))
+        foreign = read_foreign([*others, str(beside[0])], "timeloop", spec.read_overrides(arguments))
     if lacking := foreign.lacks():
         raise AccelsimError(f"{others[0]}: the files hold no {lacking}")
     sys.stderr.write(note_lines(foreign.notes))
@@ -284,8 +284,8 @@ def _mapped(name: str, arguments: argparse.Namespace) -> dict[str, Result]:
     """Mappings of a result, evaluated anew, by layer; or the one of a mapping file."""
     if "arch" in arguments:
         each = argparse.Namespace(**vars(arguments), mapping=name)
-        inputs = given.read_inputs(each)
-        layer = given.one_layer(inputs, each)
+        inputs = spec.read_inputs(each)
+        layer = spec.one_layer(inputs, each)
         mapping = load_mapping(inputs.paths["mapping"], inputs.architecture, layer, inputs.overrides)
         return {layer.name: evaluate(inputs.architecture, layer, mapping)}
     if arguments.overrides:
@@ -294,7 +294,7 @@ def _mapped(name: str, arguments: argparse.Namespace) -> dict[str, Result]:
     found = {}
     for entry in document.get("layers", [document]):
         if "result" in entry and arguments.layer in (None, entry["result"]["layer"]):
-            einsum = given.find_layer(inputs.workload, entry["result"]["layer"], inputs.given["workload"])
+            einsum = spec.find_layer(inputs.workload, entry["result"]["layer"], inputs.given["workload"])
             assert einsum is not None
             found[einsum.name] = evaluate(inputs.architecture, einsum, read_mapping_json(entry["result"]))
     if not found:
@@ -366,13 +366,13 @@ def _verify_layers(
     entries = document.get("layers", [document])
     if "layers" not in document:
         name = document.get("result", document.get("front"))["layer"]
-        layers = tuple(filter(None, [given.find_layer(inputs.workload, name, str(inputs.paths["workload"]))]))
+        layers = tuple(filter(None, [spec.find_layer(inputs.workload, name, str(inputs.paths["workload"]))]))
     if len(entries) > len(layers):
         raise AccelsimError(f"it has {len(entries)} layers, and {inputs.paths['workload']} has {len(layers)}")
     found, searches = [], []
     budget, same = Budget(seconds=arguments.seconds), same_version(document)
     for entry, layer in zip(entries, layers, strict=False):
-        constraints = given.read_layer_constraints(inputs, layer)
+        constraints = spec.read_layer_constraints(inputs, layer)
         objective = entry["search"]["objective"] if "search" in entry else ""
         with search_progress(cli.make_console(stderr=True), layer.name, objective) as on_progress:
             task = Task(machine, layer, constraints, budget, arguments.workers, on_progress, same)
@@ -418,9 +418,9 @@ def read_result(name: str) -> tuple[Path, dict[str, Any], Inputs]:
     try:
         names = {kind: str(entry["file"]) for kind, entry in document["inputs"].items()}
         overrides = {str(name): str(value) for name, value in document["overrides"].items()}
-        paths = given.find_files(names)
+        paths = spec.find_files(names)
         limits = tuple(map(str, document["limits"]))
-        architecture, workload = given.read_machine(paths, overrides)
+        architecture, workload = spec.read_machine(paths, overrides)
     except (KeyError, TypeError, AttributeError) as error:
         raise AccelsimError(f"{path}: not what `accelsim map` writes: {_said(error)}") from None
     return path, document, Inputs(names, paths, overrides, architecture, workload, None, limits)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from accelsim import cli
-from accelsim.cli import inputs as given
+from accelsim.cli import inputs as spec
 from accelsim.cli.arguments import refuse_gpu_options
 from accelsim.cli.inputs import Inputs
 from accelsim.inputs import library
@@ -48,16 +48,16 @@ def map_command(arguments: argparse.Namespace) -> int:
         arguments.parser.error("argument --one-mapping: give several sizes, such as --sequence 128,512 or --batch 1,8")
     if arguments.plot:
         arguments.parser.error("argument --plot: draws several values, such as --set glb=64KiB,128KiB")
-    if given.is_gpu(arguments.arch) and not arguments.more:
+    if spec.is_gpu(arguments.arch) and not arguments.more:
         from accelsim.cli.gpus import map_on_gpu
 
         return map_on_gpu(arguments)
     refuse_gpu_options(arguments)
-    if given.is_system(arguments.arch):
+    if spec.is_system(arguments.arch):
         return _map_on_system(arguments)
-    inputs = given.read_inputs(arguments)
+    inputs = spec.read_inputs(arguments)
     if not arguments.quiet:
-        given.print_notes(inputs.workload.notes)
+        spec.print_notes(inputs.workload.notes)
     if arguments.html:
         refuse_page(arguments.html, inputs.layer)
     if arguments.why and (arguments.pareto or inputs.layer is None):
@@ -81,17 +81,17 @@ def _map_on_system(arguments: argparse.Namespace) -> int:
             f"{arguments.more[0]}: a system takes one workload, and finds the engine of each layer itself"
         )
     path = str(library.find(arguments.arch, "systems") or arguments.arch)
-    converted = given.convert_foreign((path, arguments.workload))
-    workload = given.read_workload(arguments, str(converted.get(path, {}).get("workload", arguments.workload)))
-    layer = given.find_layer(workload, arguments.layer, arguments.workload)
+    converted = spec.convert_foreign((path, arguments.workload))
+    workload = spec.read_workload(arguments, str(converted.get(path, {}).get("workload", arguments.workload)))
+    layer = spec.find_layer(workload, arguments.layer, arguments.workload)
     if layer is not None:
         workload = replace(workload, layers=(layer,), edges=())
     if not arguments.quiet:
-        given.print_notes(workload.notes)
+        spec.print_notes(workload.notes)
     system = load_system(converted.get(path, {}).get("system", path))
     for engine in system.engines:
         if isinstance(engine.machine, Architecture):
-            given.note_dense(engine.machine)
+            spec.note_dense(engine.machine)
     with cli.show_status("reading", quiet=arguments.quiet) as status:
         tell = None if status is None else lambda what: status(Progress(what=what))
         found = map_on_system(
@@ -99,7 +99,7 @@ def _map_on_system(arguments: argparse.Namespace) -> int:
             workload,
             arguments.objective or "energy",
             budget=_budget(arguments),
-            cache=given.open_cache(arguments),
+            cache=spec.open_cache(arguments),
             workers=arguments.workers,
             on_progress=tell,
         )
@@ -124,9 +124,9 @@ def _variants(arguments: argparse.Namespace) -> list[Variant]:
     """Every combination of machines, values of parameters, sizes, constraints and objectives between commas."""
     texts = {name: getattr(arguments, name) for name in ("arch", "constraints", "objective")}
     several: dict[str, list[Any]] = {
-        name: given.split(text) for name, text in texts.items() if text and "," in text and not os.path.exists(text)
+        name: spec.split(text) for name, text in texts.items() if text and "," in text and not os.path.exists(text)
     }
-    several |= {name: list(size) for name in given.SIZES if isinstance(size := getattr(arguments, name), tuple)}
+    several |= {name: list(size) for name in spec.SIZES if isinstance(size := getattr(arguments, name), tuple)}
     values = {name: [each.strip() for each in _BETWEEN.split(text)] for name, text in arguments.overrides}
     swept = {name: texts for name, texts in values.items() if len(texts) > 1}
     found = []
@@ -145,11 +145,11 @@ def _map_several(variants: Sequence[Variant], arguments: argparse.Namespace) -> 
 
     why = "not for several machines, values, constraints or objectives at once"
     cli.refuse(arguments, why, "output", "html", "pareto", "top", "within", "why")
-    if any(given.is_gpu(each.arch) or given.is_system(each.arch) for _, each in variants):
+    if any(spec.is_gpu(each.arch) or spec.is_system(each.arch) for _, each in variants):
         raise AccelsimError(f"{arguments.arch}: GPUs and systems are mapped one at a time")
-    every = [(own, given.read_inputs(each), each) for own, each in variants]
+    every = [(own, spec.read_inputs(each), each) for own, each in variants]
     for _, inputs, _ in every:
-        given.check_constraints(inputs)
+        spec.check_constraints(inputs)
     rows: list[dict[str, Any]] = []
     for own, inputs, each in every:
         only = inputs.workload.layers if inputs.layer is None else (inputs.layer,)
@@ -185,9 +185,9 @@ def _map_families(variants: Sequence[Variant], arguments: argparse.Namespace) ->
 
     names = ("output", "html", "pareto", "top", "within", "why", "plot", "uneven", "imperfect", "pad", "mappings")
     cli.refuse(arguments, "not with --one-mapping", *names)
-    if any(given.is_gpu(each.arch) or given.is_system(each.arch) for _, each in variants):
+    if any(spec.is_gpu(each.arch) or spec.is_system(each.arch) for _, each in variants):
         raise AccelsimError(f"{arguments.arch}: GPUs and systems have no mappings of families")
-    every = [given.read_inputs(each) for _, each in variants]
+    every = [spec.read_inputs(each) for _, each in variants]
     first, options = every[0], map_options(variants[0][1])
     alike = {content_hash(machine_content(each.architecture)) for each in every}
     asked_for = {(each.objective, each.constraints) for _, each in variants}
@@ -212,7 +212,7 @@ def _map_families(variants: Sequence[Variant], arguments: argparse.Namespace) ->
 
 
 def _map_layer(inputs: Inputs, layer: Einsum, arguments: argparse.Namespace) -> int:
-    options, kept = map_options(arguments), given.open_cache(arguments)
+    options, kept = map_options(arguments), spec.open_cache(arguments)
 
     def solve(machine: Architecture, what: str = layer.name) -> SearchResult:
         return search_layer(replace(inputs, architecture=machine), layer, arguments, options, kept, what)
@@ -225,7 +225,7 @@ def _map_layer(inputs: Inputs, layer: Einsum, arguments: argparse.Namespace) -> 
 
         worth = worth_rows(inputs.architecture, options.objective, solve)
     answering()
-    provenance = given.make_provenance("map", inputs, arguments)
+    provenance = spec.make_provenance("map", inputs, arguments)
 
     @cache
     def sparse() -> SparseResult | None:
@@ -293,7 +293,7 @@ def _other_optimum(
     if search.space_size is None or search.space_size > _QUICK_SPACE or search.certificate.nodes > _QUICK_NODES:
         return None
     options = replace(map_options(arguments), objective=other, top=1, within=None)
-    found = search_layer(inputs, layer, arguments, options, given.open_cache(arguments), f"{layer.name}, {other}")
+    found = search_layer(inputs, layer, arguments, options, spec.open_cache(arguments), f"{layer.name}, {other}")
     return found if found.stop == "exhausted" else None
 
 
@@ -308,7 +308,7 @@ def _beside(inputs: Inputs, layer: Einsum, search: SearchResult) -> Iterator[str
 
     if search.certificate is None or search.uneven or search.imperfect or search.padded:
         return
-    machine, constraints = inputs.architecture, given.read_layer_constraints(inputs, layer)
+    machine, constraints = inputs.architecture, spec.read_layer_constraints(inputs, layer)
     population = count_and_limit(machine, layer, constraints)
     if population is not None:
         yield population_line(search, *population)
@@ -322,11 +322,11 @@ def _map_front(inputs: Inputs, arguments: argparse.Namespace) -> int:
     from accelsim.inputs.machine_tables import machine_json
     from accelsim.show.report.search import front_files, front_report
 
-    given.note_dense(inputs.architecture)
-    layer = given.one_layer(inputs, arguments)
+    spec.note_dense(inputs.architecture)
+    layer = spec.one_layer(inputs, arguments)
     front = search_front(inputs, layer, arguments, map_options(arguments), arguments.pareto)
     answering()
-    provenance = given.make_provenance("map", inputs, arguments)
+    provenance = spec.make_provenance("map", inputs, arguments)
     document = front_json(front, provenance, machine_json(inputs.architecture))
 
     def page() -> str:
@@ -352,8 +352,8 @@ def _map_network(inputs: Inputs, arguments: argparse.Namespace) -> int:
     from accelsim.show.report.search import layer_files
 
     layers, yields = inputs.workload.layers, inputs.workload.yields
-    given.check_constraints(inputs)
-    provenance = given.make_provenance("map", inputs, arguments)
+    spec.check_constraints(inputs)
+    provenance = spec.make_provenance("map", inputs, arguments)
     machine, folders = machine_json(inputs.architecture), layer_folders(layers)
     outcomes: list[LayerOutcome] = []
     full: list[OSError] = []
@@ -400,20 +400,20 @@ def _say_why_not(outcomes: Iterable[LayerOutcome]) -> None:
     for first, *others in groups.values():
         cli.complain(f"{first.einsum.name}: {first.why_not}")
         if others:
-            cli.complain(f"nor, for the same reason: {listed((each.einsum.name for each in others), given.NAMED)}")
+            cli.complain(f"nor, for the same reason: {listed((each.einsum.name for each in others), spec.NAMED)}")
 
 
 def map_layers(inputs: Inputs, arguments: argparse.Namespace, options: MapOptions) -> Iterator[LayerOutcome]:
     """Map each layer of a network, equal ones once; ends early where the user interrupts it."""
     from accelsim.results import network
 
-    machine, layers, kept = inputs.architecture, inputs.workload.layers, given.open_cache(arguments)
+    machine, layers, kept = inputs.architecture, inputs.workload.layers, spec.open_cache(arguments)
 
     def search(einsum: Einsum, number: int) -> SearchResult:
         return search_layer(inputs, einsum, arguments, options, kept, f"{einsum.name} ({number}/{len(layers)})")
 
     best = partial(search_with_zeros, inputs, arguments)
-    return network.map_layers(machine, layers, options, partial(given.read_layer_constraints, inputs), search, best)
+    return network.map_layers(machine, layers, options, partial(spec.read_layer_constraints, inputs), search, best)
 
 
 @contextmanager
@@ -421,7 +421,7 @@ def _searching(
     inputs: Inputs, einsum: Einsum, arguments: argparse.Namespace, what: str, objective: str = ""
 ) -> Iterator[dict[str, Any]]:
     """What each search of a layer is asked besides its options, with progress where a terminal shows it."""
-    constraints = given.read_layer_constraints(inputs, einsum)
+    constraints = spec.read_layer_constraints(inputs, einsum)
     console = cli.make_console(stderr=True, quiet=arguments.quiet)
     with search_progress(console, what, objective) as on_progress:
         yield {"constraints": constraints, "workers": arguments.workers, "on_progress": on_progress}
@@ -517,22 +517,22 @@ def fuse_command(arguments: argparse.Namespace) -> int:
     from accelsim.inputs.machine_tables import energy_rows
     from accelsim.show.report.network import brief, fusion_report
 
-    inputs = given.read_inputs(argparse.Namespace(**vars(arguments), layer=None))
-    given.note_dense(inputs.architecture)
+    inputs = spec.read_inputs(argparse.Namespace(**vars(arguments), layer=None))
+    spec.note_dense(inputs.architecture)
     if not arguments.quiet:
-        given.print_notes(inputs.workload.notes)
+        spec.print_notes(inputs.workload.notes)
     with cli.show_status("reading", quiet=arguments.quiet) as on_progress:
         found = fuse(
             inputs.architecture,
             inputs.workload,
             objective="energy" if arguments.objective is None else arguments.objective,
-            chain=given.split(arguments.chain) if arguments.chain else (),
-            cache=given.open_cache(arguments),
+            chain=spec.split(arguments.chain) if arguments.chain else (),
+            cache=spec.open_cache(arguments),
             on_progress=on_progress,
             **cli.taken(arguments, "longest", "seconds", "workers"),
         )
     answering()
-    provenance = replace(given.make_provenance("fuse", inputs, arguments), seconds=arguments.seconds)
+    provenance = replace(spec.make_provenance("fuse", inputs, arguments), seconds=arguments.seconds)
     document = fusion_json(found, provenance, energy_rows(inputs.architecture))
 
     def files() -> Mapping[str, bytes]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from accelsim import cli
-from accelsim.cli import inputs as given
+from accelsim.cli import inputs as spec
 from accelsim.cli.inputs import Inputs
 from accelsim.cli.mapping import map_every_layer, search_front, search_layer
 from accelsim.inputs import library
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 
 def spread_command(arguments: argparse.Namespace) -> int:
     """Take the census of each layer on each machine."""
-    machines = given.read_machines(arguments)
+    machines = spec.read_machines(arguments)
     for inputs in machines:
-        given.check_constraints(inputs)
-    layers = [(inputs, layer) for inputs in machines for layer in given.named_layers(arguments, inputs)]
+        spec.check_constraints(inputs)
+    layers = [(inputs, layer) for inputs in machines for layer in spec.named_layers(arguments, inputs)]
     if arguments.html:
         refuse_page(arguments.html, layers[0][1] if len(layers) == 1 else None)
     found: list[Census] = []
@@ -50,7 +50,7 @@ def spread_command(arguments: argparse.Namespace) -> int:
         except NoValidMapping as error:
             missing.append(f"{einsum.name} on {inputs.architecture.name}: {error}")
             continue
-        documents.append(census_json(found[-1], given.make_provenance("spread", inputs, arguments)))
+        documents.append(census_json(found[-1], spec.make_provenance("spread", inputs, arguments)))
         if found[-1].stop == "interrupted":
             break
     answering()
@@ -84,7 +84,7 @@ def take_census(arguments: argparse.Namespace, inputs: Inputs, einsum: Einsum) -
     what = f"{einsum.name} on {inputs.architecture.name}"
     with cli.show_status(what, f"{what}: ", quiet=arguments.quiet) as on_progress:
         requested = cli.taken(arguments, "samples", "seed", "seconds", "workers")
-        requested |= {"constraints": given.read_layer_constraints(inputs, einsum), "cache": given.open_cache(arguments)}
+        requested |= {"constraints": spec.read_layer_constraints(inputs, einsum), "cache": spec.open_cache(arguments)}
         return census(inputs.architecture, einsum, on_progress=on_progress, **requested)
 
 
@@ -92,14 +92,14 @@ def bound_command(arguments: argparse.Namespace) -> int:
     """Show the least that a layer costs for each size of a buffer."""
     from accelsim.search.exact.front import map_front
 
-    inputs = given.read_inputs(arguments)
-    layer, machine = given.one_layer(inputs, arguments), inputs.architecture
+    inputs = spec.read_inputs(arguments)
+    layer, machine = spec.one_layer(inputs, arguments), inputs.architecture
     sized = [level.name for level in machine.levels[1:] if level.size_words is not None]
     level = arguments.level or next(iter(sized), "")
     roomy = with_room(machine, level, layer)
     with cli.show_status(layer.name, f"{layer.name}: ", quiet=arguments.quiet) as on_progress:
         requested = cli.taken(arguments, "uneven", "workers")
-        requested |= {"constraints": given.read_layer_constraints(inputs, layer), "on_progress": on_progress}
+        requested |= {"constraints": spec.read_layer_constraints(inputs, layer), "on_progress": on_progress}
         requested |= {"budget": Budget(seconds=arguments.seconds) if arguments.seconds else None}
         front = map_front(roomy, layer, (arguments.objective, f"capacity:{level}"), **requested)
     answering()
@@ -274,9 +274,9 @@ def _drawn(arguments: argparse.Namespace) -> Picture:
     if kind == "compare":
         return _plot_compare(arguments)
     if kind == "architecture":
-        machine, _, _ = given.read_machine_alone(arguments)
+        machine, _, _ = spec.read_machine_alone(arguments)
         return _picture(file_name(kind, machine.name), diagram.architecture_table, diagram.plot_architecture, machine)
-    inputs = given.read_inputs(arguments)
+    inputs = spec.read_inputs(arguments)
     if kind == "network":
         results = [(einsum.repeat, best) for einsum, best in map_every_layer(inputs, arguments, MapOptions())]
         names = inputs.workload.name, inputs.architecture.name
@@ -289,7 +289,7 @@ def _plot_layer(arguments: argparse.Namespace, inputs: Inputs) -> Picture:
     """Draw mappings of one layer on one machine: one, those of a search, a front, or all valid ones."""
     from accelsim.show.plots import census, diagram, result, search, sparsity, time
 
-    kind, layer, machine = arguments.kind, given.one_layer(inputs, arguments), inputs.architecture
+    kind, layer, machine = arguments.kind, spec.one_layer(inputs, arguments), inputs.architecture
     over = [arguments.over or "cycles"] if kind == "density" else []
     name = file_name(kind, *over, machine.name, layer.name)
     if kind in _OF_A_CENSUS:
@@ -310,7 +310,7 @@ def _plot_layer(arguments: argparse.Namespace, inputs: Inputs) -> Picture:
             raise NoValidMapping(f"{inputs.paths['mapping']}: not valid: {'; '.join(map(str, mapped.violations))}")
     else:
         options = MapOptions("cycles" if kind == "time" else "energy")
-        mapped = search_layer(inputs, layer, arguments, options, given.open_cache(arguments), layer.name).best
+        mapped = search_layer(inputs, layer, arguments, options, spec.open_cache(arguments), layer.name).best
     if kind == "mapping":
         return Picture(name, diagram.mapping_table(mapped), lambda ax: diagram.plot_mapping(mapped, machine, ax))
     of_mapping: dict[str, tuple[Any, ...]] = {
@@ -327,9 +327,9 @@ def _plot_compare(arguments: argparse.Namespace) -> Picture:
     from accelsim.show.plots.census import compare_table, plot_compare
 
     censuses = []
-    machines = given.read_machines(arguments)
+    machines = spec.read_machines(arguments)
     for inputs in machines:
-        for layer in given.named_layers(arguments, inputs):
+        for layer in spec.named_layers(arguments, inputs):
             try:
                 censuses.append(take_census(arguments, inputs, layer))
             except NoValidMapping as error:

@@ -12,7 +12,10 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
 from os import PathLike
+from pathlib import Path
 from typing import Any, TypeVar
+
+import yaml
 
 from accelsim.inputs import fields, forms, library
 from accelsim.inputs.errors import AccelsimError
@@ -134,22 +137,12 @@ class Gpu:
         )
 
 
-_NAMES = {
-    "fp64": ("float64", "double", "f64", "r_64f", "dgemm"),
-    "fp32": ("float32", "float", "single", "f32", "r_32f", "sgemm"),
-    "tf32": ("tensorfloat32", "float32_fast_tf32"),
-    "fp16": ("float16", "half", "f16", "r_16f", "hgemm", "__half"),
-    "bf16": ("bfloat16", "bfloat", "r_16bf", "__nv_bfloat16"),
-    "fp8": (
-        *("float8", "f8", "e4m3", "e5m2", "fp8_e4m3", "fp8_e5m2", "fp8_e4m3fn", "float8_e4m3", "float8_e5m2"),
-        *("float8_e4m3fn", "r_8f_e4m3", "r_8f_e5m2"),
-    ),
-    "int8": ("i8", "s8", "qint8", "r_8i"),
-    "int4": ("i4", "s4", "r_4i"),
-    "fp4": ("float4", "e2m1", "nvfp4", "float4_e2m1fn", "r_4f_e2m1"),
-}
-"""Names that mean a number format: of PyTorch, NumPy, CUTLASS, and of cuBLAS without `CUDA_`."""
-_FORMATS = {**{name: name for name in FORMATS}, **{other: name for name in _NAMES for other in _NAMES[name]}}
+@cache
+def names_of(what: str) -> Mapping[str, Sequence[str]]:
+    """Names of `formats`, and parts of names of `kernels` or stacks that say a format or a library (`names.yaml`)."""
+    tables: Mapping[str, Mapping[str, Sequence[str]]]
+    tables = yaml.safe_load(Path(__file__).with_name("names.yaml").read_text(encoding="utf-8"))
+    return tables[what]
 
 
 @cache
@@ -163,8 +156,10 @@ def format_of(text: str) -> str | None:
     >>> format_of("Mixed Precision"), format_of("fp8_block")
     (None, None)
     """
-    words = re.split(r"[^a-z0-9_]+", text.lower())
-    return next((_FORMATS[plain] for word in words if (plain := word.removeprefix("cuda_")) in _FORMATS), None)
+    others = {other: name for name, several in names_of("formats").items() for other in several}
+    known = {**others, **{name: name for name in FORMATS}}
+    words = (word.removeprefix("cuda_") for word in re.split(r"[^a-z0-9_]+", text.lower()))
+    return next((known[word] for word in words if word in known), None)
 
 
 def number_format(text: str) -> str:

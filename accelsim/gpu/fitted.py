@@ -10,6 +10,7 @@ its fit begins. Arrays: P = kernels. Times are in us.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +23,7 @@ import yaml
 from numpy.typing import NDArray
 
 from accelsim.gpu.calibration import LEAST_ROWS, fit_positive
-from accelsim.gpu.catalogue import Gpu, wide_format
+from accelsim.gpu.catalogue import Gpu, names_of, wide_format
 from accelsim.gpu.constants import Floats, compute_class
 from accelsim.inputs.errors import AccelsimError
 
@@ -149,21 +150,6 @@ def shapes_of(least: Mapping[str, float], **sizes: Any) -> dict[str, Floats]:
     return dict(zip(sizes, arrays, strict=True))
 
 
-_LIBRARIES = {
-    "triton": "Triton",
-    "trtllm": "TensorRT-LLM",
-    "torch_flow": "TensorRT-LLM",
-    "marlin": "Marlin",
-    "deepgemm": "DeepGEMM",
-    "flashinfer": "FlashInfer",
-    "fidecode": "FlashInfer",
-    "fiprefill": "FlashInfer",
-    "flash_att": "FlashAttention",
-    "fa3": "FlashAttention",
-}
-"""Libraries by what names of kernels contain; the first that is there."""
-
-
 def library_of(stack: str) -> str:
     """Library of a stack's kernels, with a stroke before it as no stack has; empty if its name says none.
 
@@ -173,7 +159,8 @@ def library_of(stack: str) -> str:
     ('/FlashAttention', '/TensorRT-LLM', '')
     """
     kernel = stack.partition("/")[2].casefold()
-    return next((f"/{library}" for part, library in _LIBRARIES.items() if part in kernel), "")
+    found = (library for library, parts in names_of("libraries").items() if any(part in kernel for part in parts))
+    return "".join(f"/{library}" for library in itertools.islice(found, 1))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from accelsim.gpu import LAYOUTS
+from accelsim.gpu.catalogue import names_of
 from accelsim.gpu.measured import NOWHERE
 from accelsim.inputs.errors import Mark
 
@@ -15,16 +16,6 @@ DRAM_METRICS = ("dram_bytes_sum", "dram_bytes_read_sum", "dram_bytes_write_sum")
 _SHAPE = re.compile(r"(?i)(?:\bm\s*=\s*(\d+)\W+n\s*=\s*(\d+)\W+k\s*=\s*(\d+)|\b(\d+)x(\d+)x(\d+)\b)")
 _TILE = re.compile(r"(?<![0-9a-z])(?:tilesize)?([0-9]{2,3})x([0-9]{1,3})(?![0-9])")
 _LAYOUT = re.compile(rf"(?<![0-9a-z])({'|'.join(LAYOUTS)})[nt]?(?![0-9a-z])")
-_WORDS = (
-    ("bf16", ("bf16", "bfloat16", "nvjet_tst", "nvjet_tss")),
-    ("fp8", ("e4m3", "e5m2", "f8f8", "fp8", "nvjet_qq")),
-    ("tf32", ("tf32", "s1688gemm_1", "s1688gemm_2", "s1688gemm_6")),
-    ("int8", ("imma", "s8s8", "i8i8", "int8", "gemm_s8")),
-    ("fp16", ("f16", "fp16", "half", "hgemm", "nvjet_hsh", "nvjet_hss")),
-    ("fp64", ("dgemm", "f64f64")),
-    ("fp32", ("sgemm", "f32f32")),
-)
-"""Parts of the names of cuBLAS and CUTLASS kernels that say the format of the operands; the first that is found."""
 
 
 def tile_in(kernel: str) -> tuple[int, int] | None:
@@ -68,7 +59,7 @@ def format_in(kernel: str) -> str:
     name = re.sub("nvjet_sm[0-9]+_", "nvjet_", kernel.lower())
     if not any(word in name for word in _PRODUCTS):
         return ""
-    return next((found for found, words in _WORDS if any(word in name for word in words)), "")
+    return next((found for found, words in names_of("kernels").items() if any(word in name for word in words)), "")
 
 
 @dataclass(frozen=True, slots=True)

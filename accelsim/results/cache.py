@@ -208,18 +208,8 @@ def machine_content(architecture: Architecture) -> dict[str, Any]:
 
 def einsum_content(einsum: Einsum) -> list[Any]:
     """An Einsum without names: bounds, those before padding, and its tensors."""
-    dims = list(einsum.dims)
-    tensors = [
-        [
-            tensor.role,
-            tensor.output,
-            tensor.bits,
-            tensor.psum_bits,
-            [[[dims.index(dim), factor] for dim, factor in rank] for rank in tensor.ranks],
-        ]
-        for tensor in einsum.tensors
-    ]
-    real = None if einsum.unpadded is None else [einsum.unpadded[dim] for dim in dims]
+    real = None if einsum.unpadded is None else [einsum.unpadded[dim] for dim in einsum.dims]
+    tensors = [plain(replace(tensor, name="", density=None)) for tensor in _nameless(einsum).tensors]
     return [list(einsum.dims.values()), real, tensors]
 
 

@@ -130,10 +130,17 @@ _ASKED = {
 }
 """What a search was asked, why it ended, and how many mappings there are."""
 _WORK = dict.fromkeys(("nodes", "evaluated", "table_bytes"), COUNT)
+
+
+def _finite(found: Any) -> float | None:
+    """Gap of what was found; None while the bound is 0, so that none is known."""
+    return found.gap if math.isfinite(found.gap) else None
+
+
 CERTIFICATE = record(
     value=NUMBER,
     bound=NUMBER,
-    gap=at(lambda found: found.gap if math.isfinite(found.gap) else None, or_null(NUMBER)),
+    gap=at(_finite, or_null(NUMBER)),
     proved=TRUTH,
     **_WORK,
 )
@@ -216,47 +223,54 @@ _PROVENANCE = {
     "limits": rows(TEXT),
 }
 _MACHINE = {"energy_table": _TO["energy_table"], "area": _TO["area"], "area_um2": or_null(NUMBER)}
-_SPARSE = record(
+SPARSE = record(
     energy_pj=NUMBER,
     cycles=COUNT,
     bottleneck=TEXT,
     valid=TRUTH,
     violations=rows(TEXT),
     compute=record(
-        dense_macs=SOME,
-        **dict.fromkeys(("actual_macs", "gated_macs", "skipped_macs", "instances"), NUMBER),
+        dense_macs=at("dense", SOME),
+        actual_macs=at("actual", NUMBER),
+        gated_macs=at("gated", NUMBER),
+        skipped_macs=at("skipped", NUMBER),
+        instances=NUMBER,
         cycles=COUNT,
         energy_pj=NUMBER,
         slowest=NUMBER,
     ),
-    tensors=rows(
-        record(
-            **dict.fromkeys(("level", "tensor", "density", "format"), TEXT),
-            instances=NUMBER,
-            tile_words=NUMBER,
-            held_words=COUNT,
-            held_metadata_bits=NUMBER,
-            dense_words=COUNT,
-            **dict.fromkeys(("actual_words", "gated_words", "skipped_words", "metadata_bits"), NUMBER),
-            dense_pj=NUMBER,
-            energy_pj=NUMBER,
-        )
+    tensors=at(
+        lambda found: found.rows(),
+        rows(
+            record(
+                **dict.fromkeys(("level", "tensor", "density", "format"), TEXT),
+                instances=NUMBER,
+                tile_words=NUMBER,
+                held_words=COUNT,
+                held_metadata_bits=NUMBER,
+                dense_words=COUNT,
+                **dict.fromkeys(("actual_words", "gated_words", "skipped_words", "metadata_bits"), NUMBER),
+                dense_pj=NUMBER,
+                energy_pj=NUMBER,
+            )
+        ),
     ),
-    components=rows(record(component=TEXT, energy_pj=NUMBER)),
+    components=at(
+        lambda found: [{"component": name, "energy_pj": pj} for name, pj in found.components.items()],
+        rows(record(component=TEXT, energy_pj=NUMBER)),
+    ),
 )
 """What zeros save of the mapping, where the machine does something about them."""
-
-
-_BEST_WITH_ZEROS = record(
+BEST_WITH_ZEROS = record(
     objective=TEXT,
     value=NUMBER,
-    energy_pj=NUMBER,
-    cycles=COUNT,
-    valid=TRUTH,
+    energy_pj=at(lambda best: best.found.energy_pj, NUMBER),
+    cycles=at(lambda best: best.found.cycles, COUNT),
+    valid=at(lambda best: best.found.valid, TRUTH),
     proved=TRUTH,
-    gap=or_null(NUMBER),
-    why_not=TEXT,
-    mapping=rows(_LEVEL),
+    gap=at(_finite, or_null(NUMBER)),
+    why_not=at("why", TEXT),
+    mapping=at(lambda best: best.found.dense.mapping.levels, rows(_LEVEL)),
 )
 """The best mapping with zeros left out, and whether that is proved of those that fit uncompressed."""
 
@@ -266,7 +280,7 @@ def _with(form: Form, **may: Form) -> Form:
     return {**form, "properties": {**form["properties"], **may}}
 
 
-_ZEROS = {"sparse": _SPARSE.form, "sparse_best": _BEST_WITH_ZEROS.form}
+_ZEROS = {"sparse": SPARSE.form, "sparse_best": BEST_WITH_ZEROS.form}
 _LAYER = {"layer": TEXT, "repeat": SOME}
 _MAPPED = record(**_LAYER, in_network=IN_NETWORK, result=_TO["result"], search=_TO["search"])
 _LAYERS = rows(JsonKind({"oneOf": [_with(_MAPPED.form, **_ZEROS), record(**_LAYER, no_valid_mapping=TEXT).form]}))
@@ -372,9 +386,8 @@ def map_json(
 
 def zeros_json(sparse: SparseResult | None, best: BestWithZeros | None = None) -> dict[str, Any]:
     """What zeros save of the best dense mapping, and the best one with zeros left out; nothing without any."""
-    zeros = {} if sparse is None else {"sparse": sparse.json()}
-    zeros |= {} if best is None else {"sparse_best": {**best.json(), "mapping": mapping_json(best.found.dense.mapping)}}
-    return zeros
+    found = {"sparse": or_null(SPARSE).write(sparse), "sparse_best": or_null(BEST_WITH_ZEROS).write(best)}
+    return {key: value for key, value in found.items() if value is not None}
 
 
 def searched_json(search: SearchResult, provenance: Provenance) -> dict[str, Any]:

@@ -284,7 +284,7 @@ def _check_zeros(task: Task, document: Mapping[str, Any], result: Result) -> Ite
     """Compare what zeros save, where the document or the machine says something of it."""
     found = sparse_result(task.architecture, task.einsum, result)
     if found is not None or "sparse" in document:
-        yield compare("what zeros save", document.get("sparse"), found.json() if found else None)
+        yield compare("what zeros save", document.get("sparse"), output.zeros_json(found).get("sparse"))
 
 
 def _check_best_with_zeros(task: Task, document: Mapping[str, Any], search: SearchResult) -> Iterator[Check]:
@@ -299,8 +299,10 @@ def _check_best_with_zeros(task: Task, document: Mapping[str, Any], search: Sear
     if cost is not None:
         yield check_value(f"{what} [pJ]", recorded["energy_pj"], cost.energy_pj)
     found = best_with_zeros(task.architecture, task.einsum, search, **task.asked)
-    left = {key: value for key, value in recorded.items() if key not in ("mapping", "cycles")}
-    again = None if found is None else {key: value for key, value in found.json().items() if key != "cycles"}
+    left, again = (
+        {key: value for key, value in said.items() if key not in ("mapping", "cycles")}
+        for said in (recorded, output.zeros_json(None, found).get("sparse_best", {}))
+    )
     yield compare(what, left, again, "searched anew")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.constraints import Constraints
@@ -56,19 +55,6 @@ class BestWithZeros:
     def gap(self) -> float:
         """By how much of the bound the best one may be lower."""
         return 0.0 if self.proved else self.value / self.bound - 1.0 if self.bound else math.inf
-
-    def json(self) -> dict[str, Any]:
-        """As plain values, without the mapping."""
-        return {
-            "objective": self.objective,
-            "value": self.value,
-            "energy_pj": self.found.energy_pj,
-            "cycles": self.found.cycles,
-            "valid": self.found.valid,
-            "proved": self.proved,
-            "gap": self.gap if math.isfinite(self.gap) else None,
-            "why_not": self.why,
-        }
 
 
 def best_with_zeros(

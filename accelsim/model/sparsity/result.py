@@ -134,24 +134,3 @@ class SparseResult:
             }
             for one in self.tensors
         ]
-
-    def json(self) -> dict[str, Any]:
-        """Everything as plain values."""
-        compute = self.compute
-        return {
-            "energy_pj": self.energy_pj,
-            "cycles": self.cycles,
-            "bottleneck": self.bottleneck,
-            "valid": self.valid,
-            "violations": list(self.violations),
-            "compute": {
-                "dense_macs": compute.dense,
-                **{f"{kind}_macs": getattr(compute, kind) for kind in KINDS},
-                "instances": compute.instances,
-                "cycles": compute.cycles,
-                "energy_pj": compute.energy_pj,
-                "slowest": compute.slowest,
-            },
-            "tensors": self.rows(),
-            "components": [{"component": name, "energy_pj": energy} for name, energy in self.components.items()],
-        }
