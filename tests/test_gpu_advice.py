@@ -16,10 +16,10 @@ from rich.console import Console
 from accelsim.cli import main as cli
 from accelsim.gpu.advice import advise, points, ridges, sweep
 from accelsim.gpu.calibration import mode_of
-from accelsim.gpu.catalogue import load_gpu
-from accelsim.gpu.constants import COMMON
+from accelsim.gpu.catalogue import load_gpu, table_of
+from accelsim.gpu.constants import common_constants
 from accelsim.gpu.gemm import Setup
-from accelsim.gpu.kernel import OPERATORS, best_kernels, tile_efficiency, time_operators, wave_efficiency
+from accelsim.gpu.kernel import best_kernels, tile_efficiency, time_operators, wave_efficiency
 from accelsim.gpu.network import gemms_of, product_of
 from accelsim.gpu.profile import read_profile
 from accelsim.inputs.errors import AccelsimError, SpecError
@@ -74,7 +74,7 @@ def test_time_operators__near_measured_vector_kernels(shared, name):
     elements = np.array([float(row["B"]) * float(row["H"]) for row in rows])
     measured = np.array([float(row["time_us"]) for row in rows])
     gpu = load_gpu(rows[0]["device"])
-    predicted = time_operators(gpu, "layer_norm" if name == "ln" else name, elements, 4.0, COMMON["vector"])
+    predicted = time_operators(gpu, "layer_norm" if name == "ln" else name, elements, 4.0, common_constants("vector"))
     large = elements * 4 > 2 * gpu.l2_bytes
     assert large.sum() >= 5
     assert np.median(np.abs(predicted[large] / measured[large] - 1)) < 0.25
@@ -82,9 +82,9 @@ def test_time_operators__near_measured_vector_kernels(shared, name):
 
 def test_operators__all_are_below_the_ridge():
     ridge = A100.flops("fp16") / A100.dram_bytes_per_s
-    assert all(operations / (2 * words) < ridge / 10 for words, operations in OPERATORS.values())
+    assert all(operations / (2 * words) < ridge / 10 for words, operations in table_of("operators").values())
     with pytest.raises(AccelsimError, match="no operator 'rely'"):
-        time_operators(A100, "rely", np.ones(1), 2.0, COMMON["vector"])
+        time_operators(A100, "rely", np.ones(1), 2.0, common_constants("vector"))
 
 
 def test_read_profile__nsight_systems():
@@ -311,7 +311,7 @@ def test_operator_command__says_time_and_intensity(capsys):
     assert cli.main(["gpu", "operator", "relu", "a100", "--elements", str(2**25), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["intensity"], found["dram_bytes"]) == (0.25, 2**27)
-    assert found["time_us"] == time_operators(A100, "relu", np.array([2.0**25]), 2.0, COMMON["mma"])[0]
+    assert found["time_us"] == time_operators(A100, "relu", np.array([2.0**25]), 2.0, common_constants("mma"))[0]
     assert cli.main(["gpu", "operator", "rleu", "a100"]) == 2
     assert "no operator 'rleu'; did you mean 'relu'?" in capsys.readouterr().err
 

@@ -11,7 +11,7 @@ import pytest
 from accelsim.cli import main as cli
 from accelsim.gpu.calibration import FOLDER, Calibration, calibrate, load_calibration, mode_of
 from accelsim.gpu.catalogue import load_gpu
-from accelsim.gpu.constants import BOUNDS, CALIBRATED, CHOICES, COMMON, FASTEST
+from accelsim.gpu.constants import CHOICES, FASTEST, bounds, calibrated, common_constants
 from accelsim.gpu.gemm import Gemms, time_gemms
 from accelsim.gpu.measured import MeasuredGemms, read_measured, split_rows
 from accelsim.gpu.validation import validate_gemm
@@ -26,7 +26,7 @@ def made_table(values: dict[str, float], rows: int = 300, choice: str = FASTEST)
     rng = np.random.default_rng(3)
     gemms = Gemms.of(*(32 * rng.integers(1, 200, rows) for _ in range(3)))
     gpu = load_gpu("a100")
-    constants = COMMON["mma"].with_values(values, choice)
+    constants = common_constants("mma").with_values(values, choice)
     return MeasuredGemms("", "bf16", gemms, time_gemms(gpu, gemms, "bf16", constants).time_us)
 
 
@@ -62,9 +62,9 @@ def test_split_rows__puts_a_shape_on_one_side_always():
 def test_shipped_calibrations__say_where_they_come_from(path):
     found = load_calibration(path)
     assert path.stem == f"{found.gpu}_{found.kind}"
-    assert list(found.values) == list(CALIBRATED[found.kind])
+    assert list(found.values) == list(calibrated(found.kind))
     assert len(found.values) <= 8
-    assert all(BOUNDS[name][0] <= value <= BOUNDS[name][1] for name, value in found.values.items())
+    assert all(bounds()[name][0] <= value <= bounds()[name][1] for name, value in found.values.items())
     assert found.source.keys() >= {"file", "sha256", "device", "about"}
     assert found.errors["interpolation"].rows > 50
     assert found.interval[0] < 1 < found.interval[1]
@@ -156,7 +156,7 @@ def test_fit_common__predicts_a_family_that_was_left_out():
     """Times that the model makes for the L40S; constants fitted to them predict those of the A100."""
     gemms, tables = made_table({}, rows=90).gemms, []
     for gpu in map(load_gpu, ("a100", "l40s")):
-        times = time_gemms(gpu, gemms, "bf16", COMMON["mma"].with_values({"launch_us": 3.0})).time_us
+        times = time_gemms(gpu, gemms, "bf16", common_constants("mma").with_values({"launch_us": 3.0})).time_us
         tables.append((gpu, MeasuredGemms("", "bf16", gemms, times)))
     (a100, measured), *others = tables
     assert [family(gpu) for gpu, _ in others] != [family(a100)]

@@ -9,7 +9,7 @@ import pytest
 
 from accelsim.gpu import LAYOUTS
 from accelsim.gpu.catalogue import BYTES, load_gpu
-from accelsim.gpu.constants import CHOICES, COMMON, SPLITS, compute_class, sparse_gain, sparse_share, tile_set
+from accelsim.gpu.constants import CHOICES, SPLITS, common_constants, compute_class, sparse_gain, sparse_share, tile_set
 from accelsim.gpu.gemm import Gemms, Setup, time_gemms
 from accelsim.inputs.errors import AccelsimError
 
@@ -20,7 +20,7 @@ GEMMS = Gemms.of(*(2 ** RNG.integers(0, 13, 60) + RNG.integers(0, 3, 60) for _ i
 
 def times(name: str, gemms: Gemms, number_format: str = "fp16", **changed):
     gpu = load_gpu(name)
-    constants = COMMON[compute_class(gpu, number_format)]
+    constants = common_constants(compute_class(gpu, number_format))
     l2 = changed.pop("l2", "rotating")
     return time_gemms(gpu, gemms, number_format, constants.with_values(changed), Setup(l2))
 
@@ -41,7 +41,7 @@ def test_time_gemms__no_product_beats_the_roofline(name):
 def test_time_gemms__the_fastest_of_all_tilings_one_by_one(name):
     """The vectorised choice equals the best of each split alone, and no product depends on its neighbours."""
     gpu = load_gpu(name)
-    constants = COMMON[compute_class(gpu, "fp16")]
+    constants = common_constants(compute_class(gpu, "fp16"))
     together = times(name, GEMMS).time_us
     alone = [times(name, GEMMS.rows(slice(i, i + 1))).time_us[0] for i in range(len(GEMMS))]
     assert together.tolist() == alone
@@ -60,7 +60,7 @@ def walked_blocks(m: int, n: int, k: int, rows: int, columns: int, step: int, sp
 def test_time_gemms__tensor_time_is_that_of_the_walked_blocks(m, n, k):
     """With no overlap or shared memory, tensor time is blocks of the busiest SM x steps x cycles of a step."""
     gpu = load_gpu("a100")
-    constants = COMMON["mma"].with_values({"smem_cost": 0.0})
+    constants = common_constants("mma").with_values({"smem_cost": 0.0})
     tiles = tile_set(gpu, "fp16", constants.in_flight_bytes)
     found = time_gemms(gpu, Gemms.of(m, n, k), "fp16", constants)
     tile, split = int(found.tile[0]), SPLITS[int(found.split[0])]
@@ -76,7 +76,7 @@ def test_time_gemms__by_hand_of_a_cube_on_an_a100():
     5 x 4096 x 2 x 128 x 256 / 2048 cycles at 1410 MHz are 464.8 us.
     """
     gpu = load_gpu("a100")
-    constants = COMMON["mma"].with_values({"smem_cost": 0.0})
+    constants = common_constants("mma").with_values({"smem_cost": 0.0})
     found = time_gemms(gpu, Gemms.of(4096, 4096, 4096), "fp16", constants, splits=(1,))
     tiles = tile_set(gpu, "fp16", constants.in_flight_bytes)
     assert tiles.name(int(found.tile[0])) in ("128x256", "256x128")
@@ -93,7 +93,7 @@ def test_time_gemms__memory_hides_the_ends_of_all_rounds_but_the_last():
     gpu, gemms = load_gpu("a100"), Gemms.of(65536, 8192, [64, 8192])
 
     def taken(round_us: float) -> np.ndarray:
-        common = COMMON["mma"].with_values({**constants, "round_us": round_us})
+        common = common_constants("mma").with_values({**constants, "round_us": round_us})
         tiles = tile_set(gpu, "fp16", common.in_flight_bytes)
         of_tile = (tiles.rows == 128) & (tiles.columns == 256)
         return time_gemms(gpu, gemms, "fp16", common, splits=(1,)).by_tiling_us[:, of_tile, 0][:, 0]
@@ -110,11 +110,15 @@ def test_time_gemms__results_leave_tensor_memory_while_the_next_round_is_compute
 
     def of_stores(name: str) -> float:
         gpu = load_gpu(name)
-        tiles = tile_set(gpu, "fp16", COMMON["async"].in_flight_bytes)
+        tiles = tile_set(gpu, "fp16", common_constants("async").in_flight_bytes)
         of_tile = (tiles.rows == 128) & (tiles.columns == 256)
         both = [
             time_gemms(
-                gpu, gemms, "fp16", COMMON["async"].with_values({**plain, "store_efficiency": rate}), splits=(1,)
+                gpu,
+                gemms,
+                "fp16",
+                common_constants("async").with_values({**plain, "store_efficiency": rate}),
+                splits=(1,),
             ).by_tiling_us[0, of_tile, 0][0]
             for rate in (1.0, 1e9)
         ]
@@ -173,7 +177,7 @@ def test_tile_set__fits_an_sm(name):
 )
 def test_time_gemms__sparse_weights_bring_at_most_the_gain_of_the_peak(name, number_format):
     gpu = load_gpu(name)
-    constants = COMMON[compute_class(gpu, number_format)]
+    constants = common_constants(compute_class(gpu, number_format))
     gemms = Gemms.of([4096, 1, 64, 8192], [4096, 8192, 64, 8192], [4096, 8192, 64, 8192])
     dense, sparse = (time_gemms(gpu, gemms, number_format, constants, Setup("cold"), sparse=on) for on in (False, True))
     gain = dense.time_us / sparse.time_us
@@ -188,7 +192,7 @@ def test_time_gemms__sparse_weights_bring_at_most_the_gain_of_the_peak(name, num
 
 def test_time_gemms__refuses_sparse_weights_where_no_data_sheet_has_them():
     with pytest.raises(AccelsimError, match="v100_pcie has no 2:4 sparse peak in 'fp16'; formats that have one: none"):
-        time_gemms(load_gpu("v100_pcie"), GEMMS, "fp16", COMMON["mma"], sparse=True)
+        time_gemms(load_gpu("v100_pcie"), GEMMS, "fp16", common_constants("mma"), sparse=True)
 
 
 def test_one_round__keeps_smaller_tiles_to_one_round_of_blocks():
@@ -198,10 +202,9 @@ def test_one_round__keeps_smaller_tiles_to_one_round_of_blocks():
     work. 257 x 5120 are 5 x 20 = 100 blocks of 64 x 256, one round.
     """
     gpu, gemms = load_gpu("a100"), Gemms.of([256, 257, 257, 1], [10240, 10240, 5120, 64], 2048)
-    free, kept = (
-        time_gemms(gpu, gemms, "bf16", COMMON["mma"].with_values({}, choice), splits=(1,)) for choice in CHOICES
-    )
-    tiles = tile_set(gpu, "bf16", COMMON["mma"].in_flight_bytes)
+    common = common_constants("mma")
+    free, kept = (time_gemms(gpu, gemms, "bf16", common.with_values({}, choice), splits=(1,)) for choice in CHOICES)
+    tiles = tile_set(gpu, "bf16", common_constants("mma").in_flight_bytes)
     assert [tiles.name(tile) for tile in kept.tile[:2]] == ["128x256", "128x256"]
     assert kept.time_us[1] / kept.time_us[0] > 1.7 > free.time_us[1] / free.time_us[0]
     assert (kept.time_us >= free.time_us).all()
@@ -233,7 +236,7 @@ def test_layouts__alignment_matters_where_rows_are_contiguous(layout, odd):
     gpu, sizes = load_gpu("a100"), {"m": 4096, "n": 4096, "k": 4096}
     contiguous = {"k" if layout[0] == "t" else "n", "m" if layout[1] == "t" else "k", "n"}
     even, narrow = (
-        time_gemms(gpu, Gemms.of(**of), "fp16", COMMON["mma"], Setup(layout=layout)).time_us[0]
+        time_gemms(gpu, Gemms.of(**of), "fp16", common_constants("mma"), Setup(layout=layout)).time_us[0]
         for of in (sizes, sizes | {odd: 4095})
     )
     assert (narrow > 1.01 * even) == (odd in contiguous)
@@ -242,7 +245,7 @@ def test_layouts__alignment_matters_where_rows_are_contiguous(layout, odd):
 def test_layouts__both_operands_narrow_cost_more_than_one():
     gpu, gemms = load_gpu("a100"), Gemms.of(4096, 4096, 4095)
     nt, nn, tt, tn = (
-        time_gemms(gpu, gemms, "fp16", COMMON["mma"], Setup(layout=layout)).time_us[0]
+        time_gemms(gpu, gemms, "fp16", common_constants("mma"), Setup(layout=layout)).time_us[0]
         for layout in ("nt", "nn", "tt", "tn")
     )
     assert nt < nn == tt < tn
@@ -252,10 +255,10 @@ def test_layouts__both_operands_narrow_cost_more_than_one():
 
 def test_tile__alone_is_that_of_all_tilings():
     gpu = load_gpu("h100")
-    tiles, every = tile_set(gpu, "fp16", COMMON["async"].in_flight_bytes), times("h100", GEMMS)
+    tiles, every = tile_set(gpu, "fp16", common_constants("async").in_flight_bytes), times("h100", GEMMS)
     for name in ("128x256", "64x8"):
         at = [tiles.name(index) for index in range(len(tiles.rows))].index(name)
-        one = time_gemms(gpu, GEMMS, "fp16", COMMON["async"], Setup(tile=name))
+        one = time_gemms(gpu, GEMMS, "fp16", common_constants("async"), Setup(tile=name))
         assert one.by_tiling_us[:, 0, 0].tolist() == every.by_tiling_us[:, at, 0].tolist()
     with pytest.raises(AccelsimError, match="no tile '512x512'; tiles: "):
-        time_gemms(gpu, GEMMS, "fp16", COMMON["async"], Setup(tile="512x512"))
+        time_gemms(gpu, GEMMS, "fp16", common_constants("async"), Setup(tile="512x512"))

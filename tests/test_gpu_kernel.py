@@ -14,7 +14,7 @@ from accelsim.cli import main as cli
 from accelsim.gpu import LIBRARIES, PASSES
 from accelsim.gpu.calibration import mode_of
 from accelsim.gpu.catalogue import load_gpu
-from accelsim.gpu.constants import COMMON, board_power_w, clock_under_power_limit, sustained_hz
+from accelsim.gpu.constants import board_power_w, clock_under_power_limit, common_constants, sustained_hz
 from accelsim.gpu.gemm import Gemms, Setup, time_gemms
 from accelsim.gpu.kernel import best_kernels, time_operators
 from accelsim.gpu.network import gemms_of, product_of, turned
@@ -64,7 +64,7 @@ def test_board_power__by_hand():
     the board would take 623.7 W beside idle, and its clock falls to 340 / 623.7 of it.
     """
     gpu = load_gpu("a100")
-    constants = replace(mode_of(gpu, "fp16").constants, pj_per_flop=0.5, launch_us=1.0)
+    constants = mode_of(gpu, "fp16").constants.with_values({"pj_per_flop": 0.5, "launch_us": 1.0})
 
     def watts(time_us: float, number_format: str = "fp16", l2_bytes: float | None = None) -> float:
         return board_power_w(gpu, number_format, constants, 1e9, 1e6, time_us, l2_bytes)
@@ -80,7 +80,7 @@ def test_board_power__by_hand():
     from_dram = sustained_hz(gpu, "fp16", constants, (0.0, 4 * free_w * 1e7 / 62.8, 10.0, 0.0))
     assert from_dram == pytest.approx(1.41e9 / 4, rel=2e-3)
     assert clock_under_power_limit(gpu, "fp16", constants) == 1.0
-    busy = clock_under_power_limit(gpu, "fp16", replace(constants, pj_per_flop=2.0))
+    busy = clock_under_power_limit(gpu, "fp16", constants.with_values({"pj_per_flop": 2.0}))
     assert busy == pytest.approx(340 / (108 * 2048 * 1.41e9 * 2e-12))
 
 
@@ -132,7 +132,7 @@ def test_product_of__gradients_of_inputs_are_aligned_and_cost_as_much_as_the_for
         conv = Einsum("conv", dims, tuple(made))
         forward, gradient = (product_of(conv, name) for name in PASSES[:2])
         assert (gradient.m, gradient.n, gradient.k) == (32 * (28 * stride) ** 2, 256, k)
-        times = time_gemms(a100, gemms_of([forward, gradient]), "fp16", COMMON["mma"]).time_us
+        times = time_gemms(a100, gemms_of([forward, gradient]), "fp16", common_constants("mma")).time_us
         assert times[1] < 1.15 * times[0]
 
 

@@ -15,12 +15,12 @@ from accelsim.gpu.fitted import Fitted, FittedSet, predict, shipped, sources, ti
 from accelsim.gpu.kernel_tables import OPERATORS, is_kernel_table, read_kernels
 from accelsim.gpu.quantised import (
     EXPERTS,
-    PRECISIONS,
     PRODUCT,
     SCALING,
     experts_shapes,
     loads_of,
     pass_shapes,
+    precisions,
     product_shapes,
 )
 from accelsim.inputs.errors import AccelsimError
@@ -180,7 +180,7 @@ def test_commands__bad_input_ends_with_2(words, message, capsys):
 
 
 def test_precisions__are_found_by_the_names_of_tables():
-    assert len({one.name for one in PRECISIONS}) == len(PRECISIONS)
+    assert len({one.name for one in precisions()}) == len(precisions())
     assert experts_shapes("bfloat16", **MIXTURE)["precision"].tolist() == [0]
     with pytest.raises(AccelsimError, match="no precision 'nvfp8'"):
         experts_shapes("nvfp8", **MIXTURE)

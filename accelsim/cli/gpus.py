@@ -32,7 +32,7 @@ from accelsim.gpu.measured import read_measured
 from accelsim.gpu.memory import too_large
 from accelsim.gpu.network import gemms_of, network_kernels, product_of, turned
 from accelsim.gpu.profile import compare_profile, kernels_of, read_profile
-from accelsim.gpu.quantised import EXPERTS, PRECISIONS, PRODUCT, experts_shapes, precision_of, product_shapes
+from accelsim.gpu.quantised import EXPERTS, PRODUCT, experts_shapes, precision_of, precisions, product_shapes
 from accelsim.gpu.serve import Request, Split, front, misfit, refusal, serve
 from accelsim.gpu.train import Training, lacking, misfit_of, train
 from accelsim.gpu.validation import GemmValidation, validate_gemm
@@ -288,7 +288,7 @@ def gpu_serve_command(arguments: argparse.Namespace) -> int:
     request = Request(
         **taken(arguments, "prompt", "skew", "step_tokens", "prefix"),
         output=arguments.output_tokens,
-        precision=PRECISIONS[precision_of(arguments.precision)].name,
+        precision=precisions()[precision_of(arguments.precision)].name,
         cache_bytes=word_bytes(arguments.cache_dtype),
     )
     if request.fresh < 1:
@@ -333,7 +333,7 @@ def gpu_train_command(arguments: argparse.Namespace) -> int:
     alike = taken(arguments, "sequence", "recompute", "skew")
     alike |= {"sharded": arguments.shard, "overlap": not arguments.no_overlap}
     alike |= {"network_bytes_per_s": arguments.network * 1e9}
-    alike |= {"precision": PRECISIONS[precision_of(arguments.precision)].name}
+    alike |= {"precision": precisions()[precision_of(arguments.precision)].name}
     lists = map(dict.fromkeys, taken(arguments, "tp", "pp", "ep", "dp", "batch", "micro").values())
     plans = [
         (Split(1, tp, pp, ep), Training(batch=batch, micro=micro, dp=dp, **alike))

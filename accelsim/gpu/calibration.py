@@ -19,13 +19,13 @@ import numpy as np
 
 from accelsim.gpu.catalogue import Gpu
 from accelsim.gpu.constants import (
-    BOUNDS,
-    CALIBRATED,
     CHOICES,
-    COMMON,
     ONE_ROUND,
     Floats,
     KernelConstants,
+    bounds,
+    calibrated,
+    common_constants,
     compute_class,
 )
 from accelsim.gpu.gemm import Setup, time_gemms
@@ -218,7 +218,7 @@ class Calibration:
     # how operands reach the multiply-adds: `async`, `mma` or `vector`; it holds for number formats of this kind
     kind: str
     number_format: str  # what was measured
-    values: dict[str, float]  # by the names of `CALIBRATED` for the kind
+    values: dict[str, float]  # by the names of `calibrated` for the kind
     choice: str  # which of `CHOICES` fits better
     interval: tuple[float, float]  # range of measured / predicted of four fifths of the rows that were held out
     errors: dict[str, Errors]  # of the rows that were fitted, of interpolation and of extrapolation
@@ -227,7 +227,7 @@ class Calibration:
     @property
     def constants(self) -> KernelConstants:
         """Constants of the model: the common ones, with these in their place."""
-        return COMMON[self.kind].with_values(self.values, self.choice)
+        return common_constants(self.kind).with_values(self.values, self.choice)
 
     def is_of(self, measured: MeasuredGemms) -> bool:
         """Whether it was fitted to rows of this very table, so that its parts are known; it records the SHA-256."""
@@ -278,7 +278,7 @@ def mode_of(gpu: Gpu, number_format: str, calibration: str | PathLike[str] | Non
     """
     kind = compute_class(gpu, number_format)
     if calibration is None:
-        return Mode(COMMON[kind], UNCALIBRATED_INTERVAL if number_format == _MEASURED_FORMAT else None)
+        return Mode(common_constants(kind), UNCALIBRATED_INTERVAL if number_format == _MEASURED_FORMAT else None)
     whole = gpu.name.partition(":")[0]
     if str(calibration) == SHIPPED:
         path = FOLDER / f"{whole}_{kind}.json"
@@ -313,7 +313,7 @@ def calibrate(gpu: Gpu, measured: MeasuredGemms, source: dict[str, str]) -> Cali
         raise AccelsimError(
             f"{len(fitted)} rows of {gpu.name} in {measured.number_format} may be fitted; {LEAST_ROWS} are needed"
         )
-    common = COMMON[kind]
+    common = common_constants(kind)
 
     def residuals(values: Any, choice: str) -> Floats:
         constants = common.with_values(values, choice)
@@ -321,10 +321,10 @@ def calibrate(gpu: Gpu, measured: MeasuredGemms, source: dict[str, str]) -> Cali
         result: Floats = np.log(times / fitted.time_us)
         return result
 
-    start = {name: getattr(common, name) or math.sqrt(math.prod(BOUNDS[name])) for name in CALIBRATED[kind]}
+    start = {name: common.values[name] or math.sqrt(math.prod(bounds()[name])) for name in calibrated(kind)}
     found = []
     for choice in CHOICES:
-        exact = fit_positive(partial(residuals, choice=choice), start, BOUNDS)
+        exact = fit_positive(partial(residuals, choice=choice), start, bounds())
         values = {name: float(f"{value:.4g}") for name, value in exact.items()}
         found.append((float(np.mean(np.abs(residuals(values, choice)))), choice, values))
     _, choice, values = min(found, key=lambda one: one[0])
@@ -370,7 +370,7 @@ def _read(text: str, file: str, problems: Problems) -> Calibration | None:
     try:
         body = json.loads(text)["gpu_calibration"]
         errors = {name: Errors.from_row(values) for name, values in body["errors"].items()}
-        values = {name: float(body["values"][name]) for name in CALIBRATED[body["kind"]]}
+        values = {name: float(body["values"][name]) for name in calibrated(body["kind"])}
         low, high = map(float, body["interval"])
         if not 0 < low <= high < math.inf:
             raise ValueError(f"interval must be two numbers above 0, the lower one first, got {low:g} and {high:g}")

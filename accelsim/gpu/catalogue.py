@@ -138,11 +138,16 @@ class Gpu:
 
 
 @cache
-def names_of(what: str) -> Mapping[str, Sequence[str]]:
-    """Names of `formats`, and parts of names of `kernels` or stacks that say a format or a library (`names.yaml`)."""
-    tables: Mapping[str, Mapping[str, Sequence[str]]]
-    tables = yaml.safe_load(Path(__file__).with_name("names.yaml").read_text(encoding="utf-8"))
-    return tables[what]
+def read_tables(name: str) -> Mapping[str, Any]:
+    """Tables of a YAML file beside this module, which says what they are."""
+    found: Mapping[str, Any] = yaml.safe_load(Path(__file__).with_name(f"{name}.yaml").read_text(encoding="utf-8"))
+    return found
+
+
+def table_of(what: str) -> Mapping[str, Any]:
+    """A table of `tables.yaml`."""
+    found: Mapping[str, Any] = read_tables("tables")[what]
+    return found
 
 
 @cache
@@ -156,7 +161,7 @@ def format_of(text: str) -> str | None:
     >>> format_of("Mixed Precision"), format_of("fp8_block")
     (None, None)
     """
-    others = {other: name for name, several in names_of("formats").items() for other in several}
+    others = {other: name for name, several in table_of("formats").items() for other in several}
     known = {**others, **{name: name for name in FORMATS}}
     words = (word.removeprefix("cuda_") for word in re.split(r"[^a-z0-9_]+", text.lower()))
     return next((known[word] for word in words if word in known), None)

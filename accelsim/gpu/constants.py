@@ -1,10 +1,5 @@
 """What the kernel model knows beyond a data sheet: constants common to all GPUs, eight of which may be calibrated.
 
-The defaults are the *uncalibrated* mode: one set for every GPU. They were fitted once, together, to measured BF16 GEMMs
-of nine GPUs (only rows that a hash keeps for fitting, each family of GPUs with equal weight, near what is expected:
-`benchmarks/gpu/common_constants.py`); the energy of FP32 was set by hand to what a T4, an A100 and a V100 sustain.
-docs/measurements_gpu.md has the errors when a whole family is left out.
-
 Energy of operations and of bytes, power of the board while a kernel repeats, and the clock that its limit allows.
 
 How a kernel may cut a matrix product: the tiles and splits of K that are tried, and what fits an SM. Its work is shared
@@ -13,120 +8,73 @@ out over SMs as whole tiles (data-parallel) or parts of K (split-K).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accelsim.gpu.catalogue import BYTES, VECTOR_FORMATS, Gpu
+from accelsim.gpu.catalogue import BYTES, VECTOR_FORMATS, Gpu, read_tables
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.units import listed
 
 Floats = NDArray[np.float64]
-_TENSOR = (
-    *("launch_us", "dram_efficiency", "smem_cost", "reduction_us"),
-    *("reduction_traffic", "round_us", "overlap", "pj_per_flop"),
-)
-_ASYNC = (
-    *("launch_us", "cold_us", "dram_efficiency", "smem_cost"),
-    *("reduction_traffic", "round_us", "overlap", "pj_per_flop"),
-)
-_VECTOR = (
-    *("launch_us", "latency_us", "dram_efficiency", "smem_cost"),
-    *("reduction_us", "round_us", "overlap", "pj_per_flop"),
-)
-CALIBRATED = {"async": _ASYNC, "mma": _TENSOR, "vector": _VECTOR}
-"""Constants that `accelsim calibrate` fits, in this order, by how a multiply-add gets its operands: with tensor cores
-what split-K's partial sums cost, which differs most between GPUs; without, how long bytes are in flight. Kernels of
-wgmma and tcgen05 are so short that it shows how much longer first loads from DRAM take than from L2; the second phase
-of their split-K took 2.8 to 3.6 us wherever it was fitted, and has the common 3.13."""
 FASTEST, ONE_ROUND = "fastest", "one round"
 CHOICES = (FASTEST, ONE_ROUND)
 """Which tilings a library chooses from: all; or smaller tiles than its largest only where one round of blocks covers
 the product, as cuBLAS on an A100. A tile that covers as much of a product as the largest does counts as that, but for
 batches of products."""
-BOUNDS = {
-    "launch_us": (0.3, 100.0),
-    "dram_efficiency": (0.4, 1.0),
-    "smem_cost": (0.3, 10.0),
-    "latency_us": (0.2, 3.0),
-    "cold_us": (0.01, 5.0),
-    "reduction_us": (0.1, 30.0),
-    "reduction_traffic": (0.1, 10.0),
-    "round_us": (0.01, 3.0),
-    "overlap": (0.005, 0.8),
-    "pj_per_flop": (0.1, 30.0),
-}
-"""Range in which a calibration looks for each."""
-
-
-_DIVISORS = ("latency_us", "tensor_efficiency", "dram_efficiency", "store_efficiency", "residency", "pj_per_flop")
+_PRODUCTS = "product_constants"
 _LARGEST = 1e12
 """Of any constant: no measured one comes near, and no time that is made of them overflows."""
 
 
+def calibrated(kind: str) -> Sequence[str]:
+    """Constants that `accelsim calibrate` fits, in this order, of a `compute_class`."""
+    found: Sequence[str] = read_tables(_PRODUCTS)["calibrated"][kind]
+    return found
+
+
+def bounds() -> Mapping[str, tuple[float, float]]:
+    """Range in which a calibration looks for each constant."""
+    return {name: (low, high) for name, (low, high) in read_tables(_PRODUCTS)["bounds"].items()}
+
+
 @dataclass(frozen=True, slots=True)
 class KernelConstants:
-    """Constants of the kernel model; times in us, efficiencies are shares of what the data sheet has."""
+    """Constants of the kernel model, attributes by the names of `product_constants.yaml`, which says what each is.
 
-    # a kernel that does nothing, launched from a CUDA graph; a calibration to kernels that a framework launched one by
-    # one has what that takes, 40 to 70 us in PyTorch
-    launch_us: float = 1.52
-    # first load of a block from DRAM until its first multiply; also how long bytes are in flight
-    latency_us: float = 0.686
-    tensor_efficiency: float = 1.0  # multiply-adds of a long main loop, of the peak at the boost clock
-    dram_efficiency: float = 0.776  # of the bandwidth of the data sheet
-    smem_cost: float = 0.702  # cycles of shared memory, of those that 128 B a cycle would take
-    reduction_us: float = 3.18  # the second phase of split-K
-    store_efficiency: float = 0.514  # rate at which results leave, of the L2 bandwidth
-    overlap: float = 0.0672  # share of the time of the resources that are not the bottleneck which it does not hide
-    round_us: float = 0.197  # start and end of each round of blocks
-    in_flight_bytes: float = 100_000.0  # bytes that an SM keeps on their way
-    # bytes that L2 serves for each byte that blocks load: below 1 where a neighbour's load (multicast) or L1 serves
-    # some, above 1 where L2 moves more than is wanted
-    l2_loads: float = 0.309
-    l2_share: float = 0.699  # share of L2 that keeps operands between waves
-    weight_copies: float = 6.27  # copies of the weights that a measurement, or the layers of a network, use in turn
-    # size of L2 at which half of what was used before is still there, of the bytes used since then
-    residency: float = 0.575
-    residency_sharpness: float = 3.25  # how suddenly that changes
-    # a matrix-vector kernel beside its traffic, and for each 4096 of K
-    gemv_us: float = 0.924
-    gemv_slice_us: float = 0.314
-    reduction_traffic: float = 0.588  # bytes of split-K's partial sums, of writing and reading each once through L2
-    throttle_us: float = 999.0  # time after which the limits of power begin to act
-    pj_per_flop: float = 0.64  # energy of an operation at full clock, beside what the board takes when idle
-    # how much longer the first loads take where L2 holds none of the weights, in proportion to what it lacks
-    cold_us: float = 0.0
+    Raises ValueError if one is out of range.
+    """
+
+    values: Mapping[str, float] = field(hash=False)
     choice: str = FASTEST  # one of `CHOICES`
 
     def __post_init__(self) -> None:
         if self.choice not in CHOICES:
             raise ValueError(f"choice must be one of {', '.join(CHOICES)}, got '{self.choice}'")
-        for item in fields(self):
-            value = getattr(self, item.name)
-            if item.name == "choice":
-                continue
-            if item.name in _DIVISORS and not 0 < value <= _LARGEST:
-                raise ValueError(f"{item.name} must be a number above 0 and up to {_LARGEST:g}, got {value:g}")
+        for name, value in self.values.items():
+            if name in read_tables(_PRODUCTS)["divisors"] and not 0 < value <= _LARGEST:
+                raise ValueError(f"{name} must be a number above 0 and up to {_LARGEST:g}, got {value:g}")
             if not 0 <= value <= _LARGEST:
-                raise ValueError(f"{item.name} must be a number from 0 to {_LARGEST:g}, got {value:g}")
+                raise ValueError(f"{name} must be a number from 0 to {_LARGEST:g}, got {value:g}")
+
+    def __getattr__(self, name: str) -> float:
+        if name not in read_tables(_PRODUCTS)["common"]:
+            raise AttributeError(name)
+        return self.values[name]
 
     def with_values(self, values: Mapping[str, float], choice: str = FASTEST) -> KernelConstants:
         """Return these constants with some replaced."""
-        return replace(self, **values, choice=choice)
+        return KernelConstants({**self.values, **values}, choice)
 
 
-COMMON = {
-    "async": KernelConstants(),
-    "mma": KernelConstants(smem_cost=1.48, l2_loads=1.44, pj_per_flop=1.09),
-    "vector": KernelConstants(smem_cost=1.48, l2_loads=1.44, pj_per_flop=13.0),
-}
-"""Uncalibrated constants by how a multiply-add gets its operands: `async` from shared memory (wgmma, tcgen05), `mma`
-from registers (mma.sync), `vector` without tensor cores."""
+@cache
+def common_constants(kind: str) -> KernelConstants:
+    """Uncalibrated constants by how a multiply-add gets its operands (`compute_class`)."""
+    return KernelConstants({**read_tables(_PRODUCTS)["common"], **read_tables(_PRODUCTS).get(kind, {})})
 
 
 _ENERGY_OF_WIDTH = 0.68
@@ -230,20 +178,10 @@ _LEAST_REGISTERS = 8192
 _BARRIER_BYTES = 1024
 """Shared memory that CUDA keeps for each block (CUDA C++ programming guide, compute capability 8.0 and later)."""
 _MOST_STAGES = 8
-_TILES = {
-    "mma": ((32, 32), (64, 32), (64, 64), (128, 32), (128, 64), (128, 128), (256, 64), (256, 128)),
-    "async": (
-        *((64, 8), (64, 16), (64, 32), (64, 64), (64, 128), (64, 256), (128, 16), (128, 32), (128, 64), (128, 128)),
-        *((128, 192), (128, 256), (256, 64), (256, 128)),
-    ),
-    "vector": ((32, 32), (64, 32), (64, 64), (128, 32), (128, 64), (128, 128)),
-}
-_WARP_TILES = {"mma": (64, 64), "async": (64, 256), "vector": (32, 64)}
-"""Largest output tile of a warp, or, where operands come from shared memory, of a warp group."""
 
 
 def compute_class(gpu: Gpu, number_format: str) -> str:
-    """How a multiply-add gets its operands: `async`, `mma` or `vector` (see `COMMON`).
+    """How a multiply-add gets its operands: `async`, from shared memory, `mma`, from registers, or `vector`.
 
     Raises AccelsimError if the GPU does not compute in this format.
     """
@@ -331,7 +269,8 @@ def tile_set(gpu: Gpu, number_format: str, in_flight_bytes: float, sparse: bool 
     """
     kind = compute_class(gpu, number_format)
     tensor_memory = kind == "async" and gpu.compute_capability[0] >= 10
-    both_ways = sorted({*_TILES[kind], *((columns, rows) for rows, columns in _TILES[kind])})
+    table = read_tables(_PRODUCTS)
+    both_ways = sorted({each for rows, columns in table["tiles"][kind] for each in ((rows, columns), (columns, rows))})
     shapes = np.array(both_ways, dtype=np.float64)
     rows, columns = shapes[:, 0], shapes[:, 1]
     width = BYTES[number_format]
@@ -345,7 +284,7 @@ def tile_set(gpu: Gpu, number_format: str, in_flight_bytes: float, sparse: bool 
     loaded = rows * row_share + columns * column_share
     stage = loaded * step * width
     stages = np.clip(np.floor(min(gpu.smem_per_block_bytes, in_flight_bytes) / stage), 2, _MOST_STAGES)
-    warp_rows, warp_columns = np.minimum(shapes, _WARP_TILES[kind]).T
+    warp_rows, warp_columns = np.minimum(shapes, table["warp_tiles"][kind]).T
     groups = (rows / warp_rows) * (columns / warp_columns)
     warps = groups * 4 + 4 if kind == "async" else groups
     fits_smem = np.floor(gpu.smem_bytes / (stages * stage + _BARRIER_BYTES))

@@ -19,11 +19,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import yaml
 from numpy.typing import NDArray
 
 from accelsim.gpu.calibration import LEAST_ROWS, fit_positive
-from accelsim.gpu.catalogue import Gpu, names_of, wide_format
+from accelsim.gpu.catalogue import Gpu, read_tables, table_of, wide_format
 from accelsim.gpu.constants import Floats, compute_class
 from accelsim.inputs.errors import AccelsimError
 
@@ -46,7 +45,7 @@ class Constant(NamedTuple):
 
 
 def operand_path(gpu: Gpu) -> str:
-    """How multiply-adds in 16 bit get their operands (see `constants.COMMON`), for which libraries write their kernels.
+    """How multiply-adds in 16 bit get their operands (see `compute_class`), for which libraries write their kernels.
 
     FlashAttention-2 and CUTLASS's kernels for compute capability 8 run on `mma`, FlashAttention-3 and warp-specialised
     ones, which load by TMA, on `async`.
@@ -84,7 +83,8 @@ class OperatorKind:
     @property
     def constants(self) -> dict[str, Constant]:
         """What its time is fitted by; all rooflines have the same."""
-        return {name: Constant(*each) for name, each in _declared()[self.name.rpartition(", ")[2]].items()}
+        declared = read_tables("kernel_constants")[self.name.rpartition(", ")[2]]
+        return {name: Constant(*each) for name, each in declared.items()}
 
 
 CLOCK = 1.7e9
@@ -159,7 +159,7 @@ def library_of(stack: str) -> str:
     ('/FlashAttention', '/TensorRT-LLM', '')
     """
     kernel = stack.partition("/")[2].casefold()
-    found = (library for library, parts in names_of("libraries").items() if any(part in kernel for part in parts))
+    found = (library for library, parts in table_of("libraries").items() if any(part in kernel for part in parts))
     return "".join(f"/{library}" for library in itertools.islice(found, 1))
 
 
@@ -400,13 +400,6 @@ def _fit(kind: OperatorKind, rows: Rows, prior: Constants, prior_weight: float) 
 
 
 FILE = Path(__file__).with_name("kernels.json")
-
-
-@cache
-def _declared() -> Mapping[str, Mapping[str, Sequence[float]]]:
-    kinds: Mapping[str, Mapping[str, Sequence[float]]]
-    kinds = yaml.safe_load(FILE.with_name("kernel_constants.yaml").read_text(encoding="utf-8"))
-    return kinds
 
 
 @cache

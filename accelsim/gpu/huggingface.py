@@ -5,12 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
-from typing import Any
 
-import yaml
-
+from accelsim.gpu.catalogue import read_tables
 from accelsim.inputs.source import ListNode, MapNode, Node, Problems, ScalarNode
 from accelsim.inputs.units import listed, quoted
 
@@ -23,13 +20,6 @@ _PARTS = ("attn_config", "ffn_config")
 _QUARTERS = 4
 """Width of the feed-forward network over that of a token, where GPT-2, BLOOM, Falcon or MPT do not say it."""
 _ENCODER = re.compile("bert|electra|mpnet|xlnet")
-
-
-@cache
-def _tables() -> Mapping[str, Any]:
-    """Names of what a decoder file says, and what families do without saying so."""
-    tables: Mapping[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
-    return tables
 
 
 def is_configuration(root: MapNode) -> bool:
@@ -47,7 +37,7 @@ def read_configuration(root: MapNode, path: Path, problems: Problems) -> tuple[N
     family, before = _text(given.get("model_type")), len(problems)
     if _text(given.get("is_encoder_decoder")) == "true" or _ENCODER.search(family):
         problems.add(given.get("is_encoder_decoder", root), "a model with an encoder; only decoders are read")
-    tables = _tables()
+    tables = read_tables("huggingface")
     names, usual = tables["decoder"], tables["families"].get(family, {})
     body = _under(given, names)
     assumed = {key: size for key, size in usual.get("sizes", {}).items() if key not in body}
@@ -100,7 +90,7 @@ def read_configuration(root: MapNode, path: Path, problems: Problems) -> tuple[N
 
 def _report_mixed(given: Mapping[str, Node], problems: Problems) -> None:
     """Report layers that differ: some with experts between others, or with another operator than attention."""
-    tables = _tables()
+    tables = read_tables("huggingface")
     for key in tables["sparse"]:
         if key in given and _text(given[key]) not in ("0", "1"):
             problems.add(given[key], "experts in some layers only, between others", "write a decoder file")
@@ -117,7 +107,7 @@ def _report_mixed(given: Mapping[str, Node], problems: Problems) -> None:
 
 def _experts(given: Mapping[str, Node], family: str) -> dict[str, Node]:
     """What a configuration says of experts; nothing where it has none."""
-    found = _under(given, _tables()["experts"])
+    found = _under(given, read_tables("huggingface")["experts"])
     none = "moe_layers" in given and not _items(given["moe_layers"])  # Llama 4 names those that have experts
     if none or "count" not in found or _text(found["count"]) == "0":
         return {}

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from accelsim.gpu import LIBRARIES
 from accelsim.gpu.calibration import Mode, mode_of
-from accelsim.gpu.catalogue import BYTES, Gpu, without_tensor_cores
+from accelsim.gpu.catalogue import BYTES, Gpu, table_of, without_tensor_cores
 from accelsim.gpu.constants import SPLITS, Floats, KernelConstants, TileSet, board_power_w, sustained_hz, tile_set
 from accelsim.gpu.gemm import USUAL, Gemms, Setup, Times, result_bytes, time_gemms
 from accelsim.inputs.errors import AccelsimError
@@ -272,31 +272,13 @@ def _others(times: Times, tiles: TileSet, i: int, chosen: int) -> tuple[tuple[st
     return tuple(found)
 
 
-OPERATORS = {
-    "relu": (2, 1),
-    "add": (3, 1),
-    "mul": (3, 1),
-    "div": (3, 1),
-    "gelu": (2, 8),
-    "tanh": (2, 5),
-    "softmax": (2, 5),
-    "layer_norm": (3, 7),
-    "max_pool_3x3": (2, 9),
-    "batch_norm": (3, 7),
-    "batch_norm_persistent": (2, 7),
-    "relu_gradient": (3, 1),
-}
-"""Words read and written, and operations, for each element of the input. A row of soft-max stays in registers or shared
-memory between its passes, so that it is read once; PyTorch's layer norm reads a row for its mean and variance, and
-again, as does batch norm unless its input stays on the chip (persistent); pooling has stride 1, so that its result is
-as large as its input (NVIDIA's guide)."""
-
-
 def operator(name: str) -> tuple[int, int]:
-    """Words and operations of one of `OPERATORS`; raises AccelsimError if it is none."""
-    if name not in OPERATORS:
-        raise AccelsimError(f"no operator '{name}'; {near_miss(name, OPERATORS) or f'operators: {listed(OPERATORS)}'}")
-    return OPERATORS[name]
+    """Words and operations of an operator (`operators` of `tables.yaml`); raises AccelsimError if it is none."""
+    known = table_of("operators")
+    if name not in known:
+        raise AccelsimError(f"no operator '{name}'; {near_miss(name, known) or f'operators: {listed(known)}'}")
+    words, operations = known[name]
+    return words, operations
 
 
 def time_operators(gpu: Gpu, name: str, elements: Floats, word_bytes: float, constants: KernelConstants) -> Floats:
@@ -308,7 +290,7 @@ def time_operators(gpu: Gpu, name: str, elements: Floats, word_bytes: float, con
     Parameters
     ----------
     name : str
-        One of `OPERATORS`.
+        As `operator` takes it.
     elements : float[P]
         Elements of the input.
 

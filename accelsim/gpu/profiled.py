@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from accelsim.gpu import LAYOUTS
-from accelsim.gpu.catalogue import names_of
+from accelsim.gpu.catalogue import table_of
 from accelsim.gpu.measured import NOWHERE
 from accelsim.inputs.errors import Mark
 
@@ -59,7 +59,7 @@ def format_in(kernel: str) -> str:
     name = re.sub("nvjet_sm[0-9]+_", "nvjet_", kernel.lower())
     if not any(word in name for word in _PRODUCTS):
         return ""
-    return next((found for found, words in names_of("kernels").items() if any(word in name for word in words)), "")
+    return next((found for found, words in table_of("kernels").items() if any(word in name for word in words)), "")
 
 
 @dataclass(frozen=True, slots=True)

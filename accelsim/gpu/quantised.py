@@ -1,6 +1,6 @@
 """Products in narrow formats with the pass that quantises their inputs, that pass alone, and mixtures of experts.
 
-Sizes (float[P] each): `precision`, an index into `PRECISIONS`. Of products `m`, `n`, `k`, and `product_us`, what the
+Sizes (float[P] each): `precision`, an index into `precisions()`. Of products `m`, `n`, `k`, and `product_us`, what the
 model of tilings says of the product alone. Of experts `tokens` of all ranks, `hidden` and `inter` (of this rank), all
 `experts`, of which each token takes `top`; `ranks` of expert parallelism; `skew`, the power by which tokens crowd on
 few experts, 0 for equal shares; `gated`, products before the activation: two, or one.
@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from accelsim.gpu.catalogue import Gpu
-from accelsim.gpu.constants import COMMON, SM_BYTES, Floats, compute_class
+from accelsim.gpu.catalogue import Gpu, table_of
+from accelsim.gpu.constants import SM_BYTES, Floats, common_constants, compute_class
 from accelsim.gpu.fitted import CLOCK, Constants, Names, OperatorKind, Parts, Shapes, gone, one_variant, shapes_of
 from accelsim.gpu.gemm import Gemms, time_gemms
 from accelsim.inputs.errors import AccelsimError
@@ -34,20 +34,12 @@ class Precision:
     meaning: str
 
 
-PRECISIONS = (
-    Precision("bf16", 2.0, 2.0, "bf16", "BF16"),
-    Precision("fp8", 1.0, 1.0, "fp8", "FP8, a scale for each tensor or row"),
-    Precision("fp8_block", 1.0, 1.0, "fp8", "FP8, a scale for each 128 x 128 weights and 128 inputs"),
-    Precision("int8", 1.0, 1.0, "int8", "INT8 of both operands (SmoothQuant)"),
-    Precision("int8_wo", 1.0, 2.0, "bf16", "weights in INT8, inputs in BF16"),
-    Precision("int4_wo", 0.5 + 2 / 128, 2.0, "bf16", "weights in INT4, 128 to a scale, inputs in BF16"),
-    Precision("nvfp4", 0.5 + 1 / 16, 0.5 + 1 / 16, "fp4", "FP4, 16 to a scale"),
-    Precision("w4a16_mxfp4", 0.5 + 1 / 32, 2.0, "bf16", "weights in FP4, 32 to a scale, inputs in BF16"),
-    Precision("w4a8_mxfp4_mxfp8", 0.5 + 1 / 32, 1.0 + 1 / 32, "fp8", "weights in FP4 and inputs in FP8, 32 to a scale"),
-    Precision("w4afp8", 0.5 + 2 / 128, 1.0, "fp8", "weights in INT4, 128 to a scale, inputs in FP8"),
-)
-_OTHER_NAMES = {"sq": "int8", "bfloat16": "bf16", "fp16": "bf16", "float16": "bf16"}
-_WIDER = {"fp4": "fp8", "fp8": "bf16", "int8": "bf16", "bf16": "fp16"}
+@cache
+def precisions() -> tuple[Precision, ...]:
+    """All precisions, in the order of their indices."""
+    return tuple(Precision(name, *row) for name, row in table_of("precisions").items())
+
+
 _STEP = 128.0
 """Columns of a tile of a grouped product."""
 _TILES = (16.0, 128.0)
@@ -62,8 +54,7 @@ def precision_of(name: str) -> int:
 
     Raises AccelsimError if there is none of that name.
     """
-    names = [one.name for one in PRECISIONS]
-    plain = _OTHER_NAMES.get(name.lower(), name.lower())
+    names, plain = list(table_of("precisions")), _plain(name)
     if plain not in names:
         raise AccelsimError(f"no precision '{name}'; {near_miss(plain, names) or f'there are: {listed(names)}'}")
     return names.index(plain)
@@ -71,7 +62,12 @@ def precision_of(name: str) -> int:
 
 def is_precision(name: str) -> bool:
     """Whether a name is that of a precision."""
-    return _OTHER_NAMES.get(name.lower(), name.lower()) in {one.name for one in PRECISIONS}
+    return _plain(name) in table_of("precisions")
+
+
+def _plain(name: str) -> str:
+    other: str = table_of("other_precisions").get(name.lower(), name.lower())
+    return other
 
 
 def multiplied_in(gpu: Gpu, precision: Precision) -> str:
@@ -80,12 +76,12 @@ def multiplied_in(gpu: Gpu, precision: Precision) -> str:
     Examples
     --------
     >>> from accelsim.gpu.catalogue import load_gpu
-    >>> [multiplied_in(load_gpu(name), PRECISIONS[precision_of("nvfp4")]) for name in ("b200", "h100", "a100")]
+    >>> [multiplied_in(load_gpu(name), precisions()[precision_of("nvfp4")]) for name in ("b200", "h100", "a100")]
     ['fp4', 'fp8', 'bf16']
     """
-    found = precision.multiplied
-    while found not in gpu.operations_per_sm_cycle and found in _WIDER:
-        found = _WIDER[found]
+    found, wider = precision.multiplied, table_of("wider")
+    while found not in gpu.operations_per_sm_cycle and found in wider:
+        found = wider[found]
     return found
 
 
@@ -93,16 +89,16 @@ def _by_precision(gpu: Gpu, shapes: Shapes) -> tuple[Floats, Floats, Floats]:
     """Bytes of a word of weights and of inputs, and the peak [FLOP/us], of each row."""
     which = shapes["precision"].astype(np.int64)
     used = {int(index) for index in np.unique(which)}
-    table = np.zeros((3, len(PRECISIONS)))
+    table = np.zeros((3, len(precisions())))
     for index in used:
-        one = PRECISIONS[index]
+        one = precisions()[index]
         table[:, index] = one.weights, one.inputs, gpu.flops(multiplied_in(gpu, one)) * 1e-6
     weights, inputs, peak = table[:, which]
     return weights, inputs, peak
 
 
 def _variant(shapes: Shapes) -> Names:
-    return np.array([one.name for one in PRECISIONS])[shapes["precision"].astype(np.int64)]
+    return np.array(list(table_of("precisions")))[shapes["precision"].astype(np.int64)]
 
 
 def _product_parts(gpu: Gpu, shapes: Shapes, constants: Constants) -> Parts:
@@ -236,8 +232,8 @@ def product_shapes(gpu: Gpu, precision: str | Sequence[str], m: Any, n: Any, k: 
     product_us = np.zeros(len(found["m"]))
     for index in np.unique(found["precision"]).astype(int).tolist():
         here = found["precision"] == index
-        name = multiplied_in(gpu, PRECISIONS[index])
-        constants = COMMON[compute_class(gpu, name)]
+        name = multiplied_in(gpu, precisions()[index])
+        constants = common_constants(compute_class(gpu, name))
         gemms = Gemms.of(found["m"][here], found["n"][here], found["k"][here])
         product_us[here] = time_gemms(gpu, gemms, name, constants).time_us - constants.launch_us
     return {**found, "product_us": product_us}

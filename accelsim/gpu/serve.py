@@ -20,7 +20,7 @@ from accelsim.gpu.collectives import OPERATIONS
 from accelsim.gpu.constants import IDLE
 from accelsim.gpu.decoder import Decoder
 from accelsim.gpu.memory import Memory
-from accelsim.gpu.quantised import PRECISIONS, precision_of
+from accelsim.gpu.quantised import precision_of, precisions
 from accelsim.gpu.work import WIDE, Prices, Pricing, Work
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.units import format_si
@@ -257,7 +257,7 @@ def steps_of(decoder: Decoder, request: Request, split: Split, sequences: int, *
 def memory_of(gpu: Gpu, decoder: Decoder, request: Request, split: Split) -> Memory:
     """Memory of the fullest GPU: weights and cache of its stage, and the widest activations of a step of prompts."""
     tp, experts, hidden = split.tp, decoder.experts, decoder.hidden
-    word = PRECISIONS[precision_of(request.precision)].weights
+    word = precisions()[precision_of(request.precision)].weights
 
     def words(products: Iterable[tuple[str, int, int, int]]) -> float:
         return float(sum(n * k * many for _, n, k, many in products))

@@ -19,7 +19,7 @@ from accelsim.gpu.collectives import OPERATIONS
 from accelsim.gpu.constants import IDLE
 from accelsim.gpu.decoder import Decoder
 from accelsim.gpu.memory import Memory
-from accelsim.gpu.quantised import PRECISIONS, multiplied_in, precision_of
+from accelsim.gpu.quantised import multiplied_in, precision_of, precisions
 from accelsim.gpu.serve import (
     GROUPS,
     LOGIT,
@@ -258,7 +258,7 @@ def _step(
     energy += max(0.0, split.pp * step_us - busy_us) * 1e-6 * IDLE * gpu.tdp_w
     gpus = split.gpus * training.dp
     flops = 3 * tokens * flops_of(decoder, training.sequence)
-    number_format = multiplied_in(gpu, PRECISIONS[precision_of(training.precision)])
+    number_format = multiplied_in(gpu, precisions()[precision_of(training.precision)])
     return TrainingStep(
         split=split,
         training=training,

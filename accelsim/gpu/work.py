@@ -30,11 +30,11 @@ from accelsim.gpu.gemm import Gemms, Setup, time_gemms
 from accelsim.gpu.kernel import time_operators
 from accelsim.gpu.quantised import (
     EXPERTS,
-    PRECISIONS,
     PRODUCT,
     experts_shapes,
     multiplied_in,
     precision_of,
+    precisions,
     product_shapes,
 )
 
@@ -100,7 +100,7 @@ class Pricing:
             "collective": self._collective,
         }
         found = prices[kind](*np.array([work.sizes for work in works], dtype=np.float64).T)
-        precision = PRECISIONS[precision_of(self.precision)]
+        precision = precisions()[precision_of(self.precision)]
         narrow = kind in ("narrow product", "experts")
         number_format = multiplied_in(self.gpu, precision) if narrow else wide_format(self.gpu)
         for work, time_us, operations_us, moved in zip(works, *(each.tolist() for each in found), strict=True):

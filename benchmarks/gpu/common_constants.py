@@ -1,4 +1,4 @@
-"""Fit the constants that all GPUs share, as `accelsim/gpu/constants.py` holds them, and show how well they carry over.
+"""Fit the constants that all GPUs share (`accelsim/gpu/product_constants.yaml`), and show how well they carry over.
 
 Needs the table that aiconfigurator_gemm.py writes. Prints the constants fitted to all families of GPUs, and for each
 family the errors of its held-out rows when the constants are fitted to the other families only:
@@ -18,7 +18,7 @@ import numpy as np
 
 from accelsim.gpu.calibration import fit_positive
 from accelsim.gpu.catalogue import Gpu, find_gpu
-from accelsim.gpu.constants import BOUNDS, COMMON, Floats, KernelConstants, compute_class
+from accelsim.gpu.constants import Floats, KernelConstants, bounds, common_constants, compute_class
 from accelsim.gpu.gemm import Setup, time_gemms
 from accelsim.gpu.measured import MeasuredGemms, read_measured, split_rows
 
@@ -33,7 +33,7 @@ PRIORS = {
 }  # fmt: skip
 """What is expected of each constant, before measurements; those with a kind (`async`, `mma`) hold for it alone."""
 _RANGES = {
-    **BOUNDS,
+    **bounds(),
     "smem_cost": (0.3, 4.0),
     "tensor_efficiency": (0.2, 1.0),
     "reduction_us": (0.1, 8.0),
@@ -82,7 +82,7 @@ def constants_of(values: Mapping[str, float], kind: str) -> KernelConstants:
         only, _, plain = name.rpartition(" ")
         if only in ("", kind):
             own[plain] = value
-    return COMMON[kind].with_values(own)
+    return common_constants(kind).with_values(own)
 
 
 def fit_common(tables: Sequence[Table], *, iterations: int = 30) -> dict[str, float]:

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from accelsim.gpu.calibration import SHIPPED, mode_of
 from accelsim.gpu.catalogue import find_gpu, format_of
-from accelsim.gpu.constants import COMMON, IDLE, board_power_w, pj_per_flop
+from accelsim.gpu.constants import IDLE, board_power_w, common_constants, pj_per_flop
 from accelsim.gpu.gemm import Gemms
 from accelsim.gpu.kernel import best_kernels
 
@@ -59,7 +59,7 @@ def fit(rows: Sequence[Mapping[str, str]]) -> str:
     figures = []
     for row in rows:
         m, n, k, time_us = (float(row[name]) for name in ("M", "N", "K", "time_us"))
-        pj, flops, moved, launch_us = 0.0, 0.0, 0.0, COMMON["async"].launch_us
+        pj, flops, moved, launch_us = 0.0, 0.0, 0.0, common_constants("async").launch_us
         if row["what"] == "gemm":
             number_format = format_of(row["dtype"]) or ""
             calibration = None if number_format == "fp32" else SHIPPED
