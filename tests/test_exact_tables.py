@@ -16,7 +16,7 @@ from accelsim.inputs.errors import NoValidMapping
 from accelsim.inputs.mapping import Loop, Mapping
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
-from accelsim.search.exact import bounds, incumbents, memo_kernel, orders, solve
+from accelsim.search.exact import bounds, incumbents, mapper, memo_kernel, orders, solve
 from accelsim.search.exact.shapes import make_grid
 from accelsim.search.exact.solve import Solver
 from accelsim.search.exact.worth import Known, narrow_energies
@@ -202,6 +202,72 @@ def test_tables_of_ports__are_fewer_where_they_would_be_too_many(monkeypatch):
             assert same(float(found.value[0]), known.best(*power)), (seed, power)
             monkeypatch.setattr(solve, "MOST_MIXED", 50_000_000)
     assert {(solve.MORE_SPREADS, True, True), (solve.SPREADS, True, True), (1, True, True), (1, False, True)} <= {*made}
+
+
+def test_tables_that_tell_no_spreads_apart__are_the_least_of_those_that_do():
+    """They bound no less than tables that are filled without telling them apart."""
+    several, above = 0, 0
+    for seed in range(60):
+        machine, einsum, constraints = problem(seed)
+        grid = make_grid(MapSpace(encode(machine, einsum), constraints))
+        pj = narrow_energies(grid.space.encoded.constants)
+        finer, filled = (bounds.make_bounds(grid, spreads, pj, corners=True) for spreads in (5, 1))
+        found = bounds.make_bounds(grid, 1, pj, corners=True, finer=finer)
+        tables = zip((*found.around, *found.inside), (*finer.around, *finer.inside), strict=True)
+        for table, other in tables:
+            assert np.array_equal(table.values[:, :, :, 0], other.values[: len(table.contexts)].min(axis=3)), seed
+            several += len(other.edges) > 1
+        finite = np.isfinite(filled.values)
+        more, rounding = found.values[finite] - filled.values[finite], SAME * np.abs(filled.values[finite])
+        assert (more >= -rounding).all(), seed
+        above += bool((more > rounding).any())
+    assert several > 50
+    assert above
+
+
+def test_tables__are_the_same_if_windows_that_cost_nothing_are_shared(monkeypatch):
+    """Of the words of such a tensor, the share that a network leaves makes no difference."""
+    asked = bounds.BoundsMaker._counts
+    nothing = 0
+    for seed in range(120):
+        machine, einsum, constraints = problem(seed)
+        grid = make_grid(MapSpace(encode(machine, einsum), constraints))
+        if not any(options.windowed.any() for options in grid.options):
+            continue
+        pj = narrow_energies(grid.space.encoded.constants)
+        for level in range(len(pj)):
+            alone = np.zeros_like(pj)
+            alone[level] = pj[level]  # as the words of a port there
+            monkeypatch.setattr(bounds.BoundsMaker, "_counts", asked)
+            found = bounds.make_bounds(grid, 3, alone, corners=True)
+            nothing += not all(network.counts.all() for network in found.networks)
+            monkeypatch.setattr(bounds.BoundsMaker, "_counts", lambda *_: True)
+            shared = bounds.make_bounds(grid, 3, alone, corners=True)
+            assert np.allclose(found.values, shared.values, rtol=1e-12, atol=0), (seed, level)
+    assert nothing > 20
+
+
+def test_cycles__are_looked_for_below_those_of_the_mapping_known(monkeypatch):
+    """One cycle less than what a walk found, which is mostly the least already."""
+    limits, best = [], 0
+    search = Solver.search
+
+    def noted(solver, **options):
+        limits.extend([options["limit"]] * (options["objective"].alone == "cycles"))
+        return search(solver, **options)
+
+    monkeypatch.setattr(mapper, "widest", lambda *_: None)
+    monkeypatch.setattr(Solver, "search", noted)
+    for seed in range(FIRST, FIRST + 40):
+        case = problem(seed)
+        known = truth(*case, MOST)
+        if known is None or not known.valid:
+            continue
+        limits.clear()
+        found = map_einsum(case[0], case[1], constraints=case[2], objective="cycles").best.cycles
+        assert found == known.best(0.0, 1.0), seed
+        best += limits == [found - 1]
+    assert best > 5
 
 
 def test_tables__charge_sums_of_parts_their_width(monkeypatch):

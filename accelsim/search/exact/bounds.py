@@ -24,7 +24,7 @@ from accelsim.search.exact.network_kernel import NetworkScratch, Spreading, Verd
 from accelsim.search.exact.orders import NONE
 from accelsim.search.exact.output_costs import OutputCosts, copies_apart
 from accelsim.search.exact.shapes import Grid
-from accelsim.search.exact.tables import Bounds, Context, CostTable, Sieve
+from accelsim.search.exact.tables import Bounds, Context, CostTable, Sieve, lay_out
 from accelsim.search.exact.worth import Worth
 from accelsim.search.stopping import asked
 
@@ -108,8 +108,11 @@ class BoundsMaker(OutputCosts):
             edges = sorted(set(kept), reverse=True)
         return np.array(sorted(edges), np.float64)
 
-    def make(self) -> Bounds:
-        """Discover which contexts there are from the outside in, and fill the tables from the inside out."""
+    def make(self, finer: Bounds | None = None) -> Bounds:
+        """Discover which contexts there are from the outside in, and fill the tables from the inside out.
+
+        `finer`: the same tables that tell more spreads apart; they need not be filled then.
+        """
         bounds = self.bounds
         contexts, networks = self._plans()
         most = MOST_COARSE
@@ -123,6 +126,11 @@ class BoundsMaker(OutputCosts):
         self._reserve(contexts)
         further = CostTable([Context((), ())], [()], np.ones(1), self.edges[self.levels], np.zeros((1, 1, 1, 1, 1)))
         bounds.networks = networks
+        if finer is not None:
+            bounds.states, bounds.work = finer.states, bounds.work + finer.work - finer.values.size
+            bounds.values[:] = 0.0
+            lay_out(finer, bounds, bounds.values)
+            return bounds
         self._refuse_endless()
         for level in range(self.levels - 1, -1, -1):
             around = bounds.around[level]
@@ -250,6 +258,10 @@ class BoundsMaker(OutputCosts):
                 many = len(contexts[level]) * len(statuses) * each if around or level else 0
                 starts.append(starts[-1] + many * self.shapes.total)
         return starts
+
+    def _counts(self, t: int, parents: set[int]) -> bool:
+        """Whether words of a tensor that comes from some levels cost anything from there inwards."""
+        return self.once is not None or bool(self.pj[min(parents) :, t].any())
 
     def _costs_anything(self, level: int, contexts: list[Context]) -> Bools:
         """Whether traffic further in costs anything; cycles of the outermost port end where nothing comes from it."""
@@ -427,6 +439,7 @@ class BoundsMaker(OutputCosts):
             inner_copies=self.copies[level + 1],
             edges=self.edges[level],
             inner_edges=self.edges[level + 1],
+            counts=np.array([self._counts(t, {each.parents[t] for each in contexts}) for t in range(self.tensors)]),
             moves=self.layout.moves,
             loops=self.layout.loops,
             orders=self.layout.orders,
@@ -645,6 +658,7 @@ def make_bounds(
     worth: Worth | None = None,
     most_bytes: int | None = None,
     once: Floats | None = None,
+    finer: Bounds | None = None,
 ) -> Bounds:
     """Fill the cost-to-go tables of a map space.
 
@@ -670,6 +684,8 @@ def make_bounds(
         Memory that the tables may take; default: `MOST_BYTES`.
     once : float64[L, L, T, 4], optional
         What all else waits for once besides, as `mixed.Waits.once`.
+    finer : Bounds, optional
+        The same tables that tell as many spreads apart, or more than one; these are their least entries.
 
     Returns
     -------
@@ -684,8 +700,8 @@ def make_bounds(
     """
     most_bytes = MOST_BYTES if most_bytes is None else most_bytes
     maker, kept = BoundsMaker(grid, spreads, pj, deadline, fine, corners, worth, most_bytes, once), _kept.get()
-    if kept is None or not keep or worth is not None or once is not None:
-        return maker.make()
+    if kept is None or not keep or worth is not None or once is not None or finer is not None:
+        return maker.make(finer)
     space = grid.space
     constants = tuple(array.tobytes() for array in space.encoded.constants)
     asked = (grid.least_used, grid.every, spreads, pj.tobytes(), fine, corners)

@@ -19,7 +19,7 @@ from accelsim.search.exact.mixed import LimitedPort, MixedBounds
 from accelsim.search.exact.node import CostTables
 from accelsim.search.exact.orders import HALO_REUSE, NONE, STATIONARY, UNDECIDED, Places, candidate_orders, dominating
 from accelsim.search.exact.shapes import Grid, Options, make_options, pick_busy, pick_options
-from accelsim.search.exact.tables import Bounds
+from accelsim.search.exact.tables import Bounds, lay_out
 from accelsim.search.exact.worth import least_outermost, narrow_energies
 
 MOST_IN_TURN = 500_000
@@ -168,7 +168,7 @@ def with_mixed(
         Tables of energy.
     ports : list of LimitedPort
     mixed : list of MixedBounds
-        Their tables tell as many spreads apart as those of energy, or none.
+        Their tables tell as many spreads apart as those of energy, unless one of both tells none.
     words : Bounds or None
         Tables of units of words at the outermost level.
     waits : Bounds or None
@@ -182,7 +182,7 @@ def with_mixed(
     costs = [bounds, *(each.bounds for each in mixed)]
     tables = np.zeros((len(mixed), len(bounds.values)))
     for table, each in zip(tables, mixed, strict=True):
-        _lay_for_each_spread(each.bounds, bounds, table)
+        lay_out(each.bounds, bounds, table)
     return cost_tables._replace(
         ports=np.array([[port.level, port.number] for port in ports], np.int64).reshape(-1, 2),
         mixed=tables,
@@ -195,21 +195,6 @@ def with_mixed(
         narrow=np.array([each.narrow for each in costs]),
         copy_costs=np.array([each.copy_costs for each in costs]),
     )
-
-
-def _lay_for_each_spread(port: Bounds, bounds: Bounds, found: Floats) -> None:
-    """Lay tables that may tell no spreads apart and lack what they found worthless out as others."""
-    first = 0
-    for table, like in zip((*port.around, *port.inside), (*bounds.around, *bounds.inside), strict=True):
-        values = found[first : first + like.values.size].reshape(like.values.shape)
-        number = {context: at for at, context in enumerate(table.contexts)}
-        for row, context in zip(values, like.contexts, strict=False):
-            at = number.get(context)
-            if at is None:
-                row[:] = np.inf
-            elif table.values[at].any():
-                row[:] = table.values[at]
-        first += like.values.size
 
 
 def _next_sizes(grid: Grid) -> Ints:

@@ -67,8 +67,9 @@ class Spreading(NamedTuple):
     words, of one copy; copies, inner_copies : float64[A], float64[A'], copies of the output at this level and at
     the next that tables tell apart; copy_costs : float64[1], what further in each further copy saves at most, if
     they are not told apart there; edges : float64[B], spreads inside up to this, for the tables of this level;
-    inner_edges : float64[B']; moves : bool[I, T], tensors that a loop moves, for each kind of loop, loops : bool[I,
-    D], its dimensions; orders : int64[*, I], of the kinds, none where no dimension leaves remainders; worth : Verdicts;
+    inner_edges : float64[B']; counts : bool[T], tensors whose words cost anything from the parent inwards; moves :
+    bool[I, T], tensors that a loop moves, for each kind of loop, loops : bool[I, D], its dimensions; orders :
+    int64[*, I], of the kinds, none where no dimension leaves remainders; worth : Verdicts;
     image : int64[S], becomes : int64[Q], shapes and statuses that cost the same, as `Mirror` has them.
     """
 
@@ -102,6 +103,7 @@ class Spreading(NamedTuple):
     inner_copies: Floats
     edges: Floats
     inner_edges: Floats
+    counts: Bools
     moves: Bools
     loops: Bools
     orders: Ints
@@ -230,7 +232,7 @@ def sweep_network(
         many = 0
         for o in range(options.spread.shape[0] if pairs > 0 else 0):
             around = _shape_around(shapes, most, options, o, tile, mid)
-            if around < 0:
+            if around < 0 or not _is_wanted(wanted, around, pairs, scratch.pair):
                 continue
             _share_words(c, shapes, options, p, o, tiles[at], tile, s, scratch)
             resting = _list_resting(c, shapes, options, p, o, tile, mid, scratch) if ragged and not innermost else 0
@@ -273,6 +275,15 @@ def _shape_around(shapes: Shapes, most: Ints, options: Options, o: int, tile: In
 
 
 @inline
+def _is_wanted(wanted: Bools, around: int, pairs: int, pair: Ints) -> bool:
+    """Whether a shape around a network is to be looked at in the context of any pair."""
+    number = 0
+    while number < pairs and not wanted[around, pair[number, 0]]:
+        number += 1
+    return number < pairs
+
+
+@inline
 def _share_words(
     c: Constants,
     shapes: Shapes,
@@ -293,7 +304,7 @@ def _share_words(
             if c.relevant[t, d]:
                 scratch.words[t] *= 1.0 - shapes.resting[level, d, tile[d], options.place[o, d]]
         scratch.share[t] = options.up[o, t] if t == output else options.down[o, t]
-        if options.windowed[o, t]:
+        if options.windowed[o, t] and p.counts[t]:
             for d in range(dims):
                 scratch.x[level, d], scratch.y[level, d] = options.x[o, d], options.y[o, d]
             flags = c.reduction[level] if t == output else c.multicast[level, :, t]

@@ -332,14 +332,13 @@ class Solver:
             self.words = make_bounds(
                 self.grid, 1, count_words(self.grid), deadline, **kind, worth=worth, most_bytes=left
             )
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        """Lay the tables out as the search reads them."""
+        firsts = None if self.waits is None else waits_for_first(self.grid, self.waits)
         self.tables: CostTables = make_cost_tables(
-            self.bounds,
-            outer,
-            self.outer,
-            self.words,
-            self.waiting,
-            None if self.waits is None else waits_for_first(self.grid, self.waits),
-            every=self.every,
+            self.bounds, *self.priced, self.words, self.waiting, firsts, every=self.every
         )
 
     def _count_port(self, port: LimitedPort, deadline: float | None, fine: bool, left: int) -> MixedBounds:
@@ -599,15 +598,23 @@ class Solver:
         As many as close nearly all that is open at the root, if a mapping is known; the others after some more search.
         """
         still = before = self._bound_roots(goal, total)
-        mixing, most = self._port_tables(goal), math.inf
+        mixing, most, others = self._port_tables(goal), math.inf, (0.0,) * (len(self.ports) - 1)
         if not self.mixed:
-            few, self.spreads = mixing.entries < mixing.many * self.bounds.values.size, mixing.spreads
-            if self.leaks or few:
+            few, told = mixing.entries < mixing.many * self.bounds.values.size, {1, self.spreads}
+            self.spreads = mixing.spreads
+            if few and mixing.spreads in told:
+                self.bounds = make_bounds(
+                    self.grid, self.spreads, self.bounds.pj, deadline, fine=self.fine, corners=True,
+                    worth=self._worth_anything(), most_bytes=self.memory, finer=self.bounds,
+                )  # fmt: skip
+                self._lay_out()
+            elif self.leaks or few:
                 self._fill_tables(deadline, fine=self.fine, again=True)
+            if self.waits is None and self.spreads == 1:  # the first one is that of the outermost port
+                self.mixed = [replace(each, price=each.price + others) for each in self.outer]
         if not self.leaks and self.known is not None and np.array_equal(goal.terms, terms_of(self.known.objective)):
             most = self.known.value
         unmixed = self.tables
-        others = (0.0,) * (len(self.ports) - 1)
         outer = [replace(each, price=each.price + others) for each in self.outer] if self.waits is not None else []
 
         def use(mixed: list[MixedBounds]) -> None:

@@ -152,6 +152,25 @@ class Bounds:
         return self.numbers[level][statuses][1]
 
 
+def lay_out(tables: Bounds, like: Bounds, found: Floats) -> None:
+    """Lay tables out as others, which lack what these found worthless; of both, one may tell no spreads apart.
+
+    Where the others tell none, an entry is the least of those of all spreads.
+    """
+    first = 0
+    for table, other in zip((*tables.around, *tables.inside), (*like.around, *like.inside), strict=True):
+        values = found[first : first + other.values.size].reshape(other.values.shape)
+        number = {context: at for at, context in enumerate(table.contexts)}
+        for row, context in zip(values, other.contexts, strict=False):
+            at = number.get(context)
+            if at is None:
+                row[:] = np.inf
+            elif table.values[at].any():
+                fewer = len(other.edges) < len(table.edges)
+                row[:] = table.values[at].min(axis=2, keepdims=True) if fewer else table.values[at]
+        first += other.values.size
+
+
 class Sieve:
     """Decides which states of some tables are worth filling, and notes them in `Bounds.states`.
 
