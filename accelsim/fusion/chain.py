@@ -50,6 +50,10 @@ class FusedDim:
     steps: tuple[int, ...]
     windows: tuple[int, ...]
 
+    def overlaps(self, link: int) -> bool:
+        """Whether neighbouring tiles of an intermediate have words in common along it."""
+        return self.windows[link] + 1 > self.steps[link]
+
 
 @dataclass(frozen=True, slots=True)
 class Shortcut:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from accelsim.fusion.chain import Chain, Demand, FusedDim, demand, word_by_word
+from accelsim.fusion.chain import Chain, Demand, demand, word_by_word
 from accelsim.inputs.architecture import Architecture, Level
 from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.mapspace.factors import divisors
@@ -128,7 +128,7 @@ def fusing_levels(architecture: Architecture, chain: Chain) -> dict[str, int] | 
 
 def storage_words(tensor: Tensor, level: Level) -> int:
     """Storage words that an element takes at a level."""
-    return -(-tensor.bits // level.word_bits)
+    return int(level.element_words(tensor))
 
 
 def tilings(architecture: Architecture, chain: Chain, level: str) -> Iterator[FusedTiling]:
@@ -147,7 +147,7 @@ def tilings(architecture: Architecture, chain: Chain, level: str) -> Iterator[Fu
 def tilings_of(chain: Chain, level: Level, loops: tuple[FusedLoop, ...]) -> Iterator[FusedTiling]:
     """Every fused tiling with these loops."""
     dims = {dim.name: dim for dim in chain.dims}
-    free = [(link, loop.dim) for link in range(len(chain.links)) for loop in loops if _shares(dims[loop.dim], link)]
+    free = [(link, loop.dim) for link in range(len(chain.links)) for loop in loops if dims[loop.dim].overlaps(link)]
     stay = [(i, t.name) for i in range(len(chain.layers)) for t in _may_stay(chain, i, loops, level)]
     for kept in _subsets(free):
         retain = tuple(frozenset(d for link, d in kept if link == i) for i in range(len(chain.links)))
@@ -212,11 +212,6 @@ def _subsets(items: Sequence[tuple[int, str]]) -> Iterator[tuple[tuple[int, str]
     """All subsets, the whole first."""
     for many in range(len(items), -1, -1):
         yield from itertools.combinations(items, many)
-
-
-def _shares(dim: FusedDim, link: int) -> bool:
-    """Whether neighbouring tiles of an intermediate have words in common along a dimension."""
-    return dim.windows[link] + 1 > dim.steps[link]
 
 
 def _may_stay(chain: Chain, layer: int, loops: Sequence[FusedLoop], level: Level) -> list[Tensor]:

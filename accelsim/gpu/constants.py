@@ -113,11 +113,6 @@ def clock_under_power_limit(gpu: Gpu, number_format: str, constants: KernelConst
     return min(1.0, gpu.tdp_w * (1 - IDLE) / busy_w)
 
 
-def _dram_pj_per_byte(gpu: Gpu) -> float:
-    """Energy [pJ] of a byte of DRAM."""
-    return next(value for name, value in _DRAM_PJ_PER_BYTE.items() if gpu.memory_type.startswith(name))
-
-
 def _power_w(
     gpu: Gpu,
     number_format: str,
@@ -130,7 +125,8 @@ def _power_w(
 ) -> Floats:
     """Board power [W] that a kernel would take at some clocks without a power limit: float64[*]."""
     on_chip_pj = flops * pj_per_flop(number_format, constants) + l2_bytes * _L2_PJ_PER_BYTE
-    pj = on_chip_pj * (clock_hz / gpu.boost_hz) ** _ENERGY_OF_CLOCK + dram_bytes * _dram_pj_per_byte(gpu)
+    dram_pj = next(value for name, value in _DRAM_PJ_PER_BYTE.items() if gpu.memory_type.startswith(name))
+    pj = on_chip_pj * (clock_hz / gpu.boost_hz) ** _ENERGY_OF_CLOCK + dram_bytes * dram_pj
     running = 1 - min(1.0, constants.launch_us / time_us)
     standing_w = gpu.tdp_w * (IDLE + ACTIVE * running)
     return standing_w + pj * np.minimum(1.0, clock_hz / gpu.clock_hz(number_format)) / time_us * 1e-6

@@ -89,15 +89,11 @@ def _latent(absorbed: bool) -> Builder:
 
 
 def _product(gpu: Gpu, numbers: Numbers, words: Words) -> Shapes:
-    return product_shapes(gpu, words["gemm_dtype"], numbers["m"], numbers["n"], numbers["k"])
+    return product_shapes(gpu, words["gemm_dtype"], **numbers)
 
 
-def _scales(_: Gpu, numbers: Numbers, __: Words) -> Shapes:
-    return pass_shapes(numbers["m"], numbers["k"], scaling=False)
-
-
-def _scaling(_: Gpu, numbers: Numbers, __: Words) -> Shapes:
-    return pass_shapes(numbers["m"], numbers["k"], scaling=True)
+def _pass(scaling: bool) -> Builder:
+    return lambda _, numbers, __: pass_shapes(**numbers, scaling=scaling)
 
 
 def _collective(operation: str) -> Builder:
@@ -153,8 +149,8 @@ OPERATORS = {
         "moe", EXPERTS, _MOE, ("moe_dtype", "distribution", "kernel_source"), _experts, "", "moe_dtype"
     ),
     "gemm": TableOperator("gemm", PRODUCT, _GEMM, ("gemm_dtype",), _product, "kernel_source", "gemm_dtype"),
-    "compute_scale": TableOperator("gemm", SCALES, _PASS, (), _scales),
-    "scale_matrix": TableOperator("gemm", SCALING, _PASS, (), _scaling),
+    "compute_scale": TableOperator("gemm", SCALES, _PASS, (), _pass(scaling=False)),
+    "scale_matrix": TableOperator("gemm", SCALING, _PASS, (), _pass(scaling=True)),
     "all_reduce of a stack": TableOperator(
         "nccl", ONE_SHOT, _MESSAGE, ("allreduce_dtype",), _collective("all_reduce"), "allreduce_dtype"
     ),

@@ -332,7 +332,7 @@ def _intermediate(found: ChainResult, at: int, room: Room, word_bits: int) -> li
         loop.dim
         for loop in tiling.loops
         for dim in chain.dims
-        if dim.name == loop.dim and dim.windows[at] + 1 > dim.steps[at] and loop.dim not in tiling.retain[at]
+        if dim.name == loop.dim and dim.overlaps(at) and loop.dim not in tiling.retain[at]
     ]
     kept = f"retained along {listed(sorted(tiling.retain[at]))} ({format_bits(room.between * word_bits)} stay)"
     halos = [kept] if tiling.retain[at] else []
