@@ -16,7 +16,6 @@ import numpy as np
 from accelsim.gpu.calibration import Errors, errors_of
 from accelsim.inputs.architecture import Architecture, load_architecture
 from accelsim.inputs.constraints import Block, Constraints, LevelConstraint
-from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.library import read_table
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.workload import Einsum, Tensor
@@ -91,26 +90,23 @@ def read_rows(path: Path) -> list[GemminiRow]:
 
     Raises AccelsimError if it cannot be read, with every mistake and its line.
     """
-    rows, wrong = read_table(path, ("name", "mapping", *_NUMBERS))
-    found = []
-    for where, row in rows:
-        given = [*_NUMBERS, *(key for key in _OPTIONAL if row.get(key))]
-        bad = [key for key in given if not re.fullmatch("[1-9][0-9]{0,17}", row[key])]
-        wrong += [f"{where}: {key}: expected a whole number from 1, got '{row[key]}'" for key in bad]
-        loops = _loops(row["mapping"])
-        if loops is None:
-            wrong.append(f"{where}: mapping: expected levels L3 to L0, such as `L3[WIO] K8 - L2[WI] K4X - …`")
-        if loops is not None and not bad:
-            numbers = {key: int(row[key]) for key in given}
-            products = {d: math.prod(b for level in loops.values() for dim, b, _ in level if dim == d) for d in _DIMS}
-            off = [d for d in _DIMS if products[d] != numbers[d]]
-            wrong += [f"{where}: mapping: loops over {d} multiply to {products[d]}, not to {numbers[d]}" for d in off]
-            found.append(GemminiRow(where, row["name"], numbers, loops))
-    if wrong:
-        raise AccelsimError("\n".join(wrong))
-    if not found:
-        raise AccelsimError(f"{path}: holds no rows")
-    return found
+    return read_table(path, ("name", "mapping", *_NUMBERS), _row)
+
+
+def _row(where: str, row: Dict[str, str], wrong: list[str]) -> GemminiRow | None:
+    given = [*_NUMBERS, *(key for key in _OPTIONAL if row.get(key))]
+    bad = [key for key in given if not re.fullmatch("[1-9][0-9]{0,17}", row[key])]
+    wrong += [f"{where}: {key}: expected a whole number from 1, got '{row[key]}'" for key in bad]
+    loops = _loops(row["mapping"])
+    if loops is None:
+        wrong.append(f"{where}: mapping: expected levels L3 to L0, such as `L3[WIO] K8 - L2[WI] K4X - …`")
+    if loops is None or bad:
+        return None
+    numbers = {key: int(row[key]) for key in given}
+    products = {d: math.prod(b for level in loops.values() for dim, b, _ in level if dim == d) for d in _DIMS}
+    off = [d for d in _DIMS if products[d] != numbers[d]]
+    wrong += [f"{where}: mapping: loops over {d} multiply to {products[d]}, not to {numbers[d]}" for d in off]
+    return GemminiRow(where, row["name"], numbers, loops)
 
 
 def _loops(text: str) -> dict[str, tuple[tuple[str, int, bool], ...]] | None:

@@ -49,29 +49,26 @@ def read_cases(path: Path) -> list[ScaleSimCase]:
     Its columns are `array_rows`, `array_cols`, `dataflow` (os, ws or is), `M`, `N`, `K`, `total_cycles`,
     `stall_cycles`, `sram_ifmap_reads`, `sram_filter_reads` and `sram_ofmap_writes`; others are for names.
     """
-    rows, wrong = read_table(path, ("dataflow", *_SIZES, *_COUNTS))
-    cases = []
-    for where, row in rows:
-        numbers = {}
-        for key in (*_SIZES, *_COUNTS):
-            value = _whole(row[key])
-            if value is None or (value < 1 and key in _SIZES):
-                wrong.append(f"{where}: {key}: expected a whole number{' from 1' * (key in _SIZES)}, got '{row[key]}'")
-            else:
-                numbers[key] = value
-        if row["dataflow"] not in DATAFLOWS:
-            wrong.append(f"{where}: dataflow: expected one of {', '.join(DATAFLOWS)}, got '{row['dataflow']}'")
-        elif len(numbers) == len(_SIZES) + len(_COUNTS):
-            name = "/".join(row[key] for key in ("set", "layer") if row.get(key)) or f"line {where.rpartition(':')[2]}"
-            size, dataflow = (numbers["array_rows"], numbers["array_cols"]), row["dataflow"]
-            name = f"{name} on {size[0]}x{size[1]} {dataflow}"
-            bounds, counts = {dim: numbers[dim] for dim in "MNK"}, {key: numbers[key] for key in _COUNTS}
-            cases.append(ScaleSimCase(where, name, *size, dataflow, bounds, counts))
-    if wrong:
-        raise AccelsimError("\n".join(wrong))
-    if not cases:
-        raise AccelsimError(f"{path}: holds no cases")
-    return cases
+    return read_table(path, ("dataflow", *_SIZES, *_COUNTS), _case, "cases")
+
+
+def _case(where: str, row: Dict[str, str], wrong: list[str]) -> ScaleSimCase | None:
+    numbers = {}
+    for key in (*_SIZES, *_COUNTS):
+        value = _whole(row[key])
+        if value is None or (value < 1 and key in _SIZES):
+            wrong.append(f"{where}: {key}: expected a whole number{' from 1' * (key in _SIZES)}, got '{row[key]}'")
+        else:
+            numbers[key] = value
+    if row["dataflow"] not in DATAFLOWS:
+        wrong.append(f"{where}: dataflow: expected one of {', '.join(DATAFLOWS)}, got '{row['dataflow']}'")
+    elif len(numbers) == len(_SIZES) + len(_COUNTS):
+        name = "/".join(row[key] for key in ("set", "layer") if row.get(key)) or f"line {where.rpartition(':')[2]}"
+        size, dataflow = (numbers["array_rows"], numbers["array_cols"]), row["dataflow"]
+        name = f"{name} on {size[0]}x{size[1]} {dataflow}"
+        bounds, counts = {dim: numbers[dim] for dim in "MNK"}, {key: numbers[key] for key in _COUNTS}
+        return ScaleSimCase(where, name, *size, dataflow, bounds, counts)
+    return None
 
 
 def _whole(text: str) -> int | None:

@@ -62,29 +62,25 @@ def read_pairs(path: Path) -> list[FusedGemms]:
 
     Raises AccelsimError if it cannot be read, with every mistake and its line.
     """
-    rows, wrong = read_table(path, _NUMBERS)
-    found = []
-    for where, row in rows:
-        bad = [key for key in _NUMBERS if not re.fullmatch("[1-9][0-9]{0,8}", row[key])]
-        wrong += [f"{where}: {key}: expected a whole number from 1, got '{row[key]}'" for key in bad]
-        if bad:
-            continue
-        n = {key: int(row[key]) for key in _NUMBERS}
-        for one, other in (("M2", "M1"), ("K2", "N1"), ("micro_M2", "micro_M1")):
-            if n[one] != n[other]:
-                wrong.append(f"{where}: {one}: must be {other}, {n[other]}, for the products to be fused, got {n[one]}")
-        for key in ("micro_M1", "K1", "K2"):
-            if n[key] % PES:
-                wrong.append(f"{where}: {key}: must be a multiple of {PES}, the size of the array, got {n[key]}")
-        if n["M1"] % n["micro_M1"]:
-            wrong.append(f"{where}: micro_M1: must divide M1, {n['M1']}, got {n['micro_M1']}")
-        bounds = {"M": n["M1"], "K": n["K1"], "L": n["N1"], "N": n["N2"]}
-        found.append(FusedGemms(where, bounds, n["micro_M1"], n["rtl_cycles"]))
-    if wrong:
-        raise AccelsimError("\n".join(wrong))
-    if not found:
-        raise AccelsimError(f"{path}: holds no rows")
-    return found
+    return read_table(path, _NUMBERS, _pair)
+
+
+def _pair(where: str, row: Dict[str, str], wrong: list[str]) -> FusedGemms | None:
+    bad = [key for key in _NUMBERS if not re.fullmatch("[1-9][0-9]{0,8}", row[key])]
+    wrong += [f"{where}: {key}: expected a whole number from 1, got '{row[key]}'" for key in bad]
+    if bad:
+        return None
+    n = {key: int(row[key]) for key in _NUMBERS}
+    for one, other in (("M2", "M1"), ("K2", "N1"), ("micro_M2", "micro_M1")):
+        if n[one] != n[other]:
+            wrong.append(f"{where}: {one}: must be {other}, {n[other]}, for the products to be fused, got {n[one]}")
+    for key in ("micro_M1", "K1", "K2"):
+        if n[key] % PES:
+            wrong.append(f"{where}: {key}: must be a multiple of {PES}, the size of the array, got {n[key]}")
+    if n["M1"] % n["micro_M1"]:
+        wrong.append(f"{where}: micro_M1: must divide M1, {n['M1']}, got {n['micro_M1']}")
+    bounds = {"M": n["M1"], "K": n["K1"], "L": n["N1"], "N": n["N2"]}
+    return FusedGemms(where, bounds, n["micro_M1"], n["rtl_cycles"])
 
 
 @lru_cache(maxsize=1)

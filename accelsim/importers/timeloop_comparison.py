@@ -358,8 +358,7 @@ def _rounded_cycles(case: TimeloopCase, result: Result) -> set[int]:
     for level in case.architecture.levels:
         counts = [t for t in result.tensors if t.level == level.name]
         read, write = sum(t.reads / steps for t in counts), sum((t.fills + t.updates) / steps for t in counts)
-        ports = ((level.read_bandwidth, read), (level.write_bandwidth, write), (level.bandwidth, read + write))
-        slowdown = min([1.0, *(float(rate) / demand for rate, demand in ports if rate is not None and demand > 0)])
+        slowdown = min([1.0, *(float(rate) / demand for rate, demand in level.ports(read, write) if demand > 0)])
         printed.add(math.ceil(steps / slowdown))
     return {max(printed)} if abs(max(printed) - result.cycles) <= 1 else set()
 

@@ -14,6 +14,7 @@ from accelsim.importers.timeloop_machine import Part, TimeloopMachine, plain
 from accelsim.importers.values import plain_decimal, rows
 from accelsim.inputs.architecture import Level
 from accelsim.inputs.energy import EnergyTable
+from accelsim.inputs.errors import Mark
 from accelsim.inputs.sparsity import FORMATS, METADATA_ACTIONS, STORAGE_ACTIONS, ComputeSparsity, RankFormat
 from accelsim.inputs.units import listed, quoted
 from accelsim.inputs.workload import ROLES, Einsum
@@ -97,11 +98,7 @@ def _keys(table: Map, part: Part, roles: Mapping[str, str], notes: list[Note]) -
                 kind = str(one.get("type", "")).replace("-", "_")
                 kind = "spatial_skipping" if kind in _SPATIAL else kind
                 if kind == "position_skipping":
-                    target = str(one.get("target"))
-                    if target not in roles:
-                        what = f"{part.name}: {quoted(target)} is no tensor; there are {listed(roles)}"
-                        raise refuse(one.where("target"), what)
-                    found.setdefault(kind, []).append(roles[target])
+                    found.setdefault(kind, []).append(_role(str(one.get("target")), roles, part, one.where("target")))
                     continue
                 if kind not in (*_SAVINGS, "spatial_skipping"):
                     raise refuse(one.where("type"), f"{part.name}: {quoted(kind)} is no optimization of accesses")
@@ -120,24 +117,26 @@ def _keys(table: Map, part: Part, roles: Mapping[str, str], notes: list[Note]) -
 def _choice(option: Map, part: Part, roles: Mapping[str, str]) -> dict[str, Any]:
     """A target and its leaders."""
     key = next((each for each in option if each.replace("-", "_") == "condition_on"), "condition_on")
-    names = option.get(key)
-    for name in (option.get("target"), *(names if isinstance(names, list) else [names])):
-        if name not in roles:
-            raise refuse(option.mark, f"{part.name}: {quoted(str(name))} is no tensor; there are {listed(roles)}")
-    leaders = {roles[str(name)] for name in (names if isinstance(names, list) else [names])}
-    return {"target": roles[str(option["target"])], "condition_on": sorted(leaders)}
+    names, target = option.get(key), _role(option.get("target"), roles, part, option.mark)
+    leaders = {_role(name, roles, part, option.mark) for name in (names if isinstance(names, list) else [names])}
+    return {"target": target, "condition_on": sorted(leaders)}
+
+
+def _role(name: Any, roles: Mapping[str, str], part: Part, mark: Mark) -> str:
+    """Role of a tensor that a part names."""
+    if name not in roles:
+        raise refuse(mark, f"{part.name}: {quoted(str(name))} is no tensor; there are {listed(roles)}")
+    return roles[name]
 
 
 def _formats(written: Map, part: Part, roles: Mapping[str, str]) -> dict[str, Any]:
     spelt = next((key for key in written if key.replace("-", "_") == "data_spaces"), "data_spaces")
     found = {}
     for space in rows(written, spelt):
-        if space.get("name") not in roles:
-            what = f"{part.name}: {quoted(str(space.get('name')))} is no tensor; there are {listed(roles)}"
-            raise refuse(space.where("name"), what)
+        role = _role(space.get("name"), roles, part, space.where("name"))
         order = next((str(held) for key, held in space.items() if "application" in key), "outer-to-inner")
         ranks = [_rank(rank, part) for rank in rows(space, "ranks")]
-        found[roles[space["name"]]] = {"ranks": ranks, "order": order.replace("-", "_")}
+        found[role] = {"ranks": ranks, "order": order.replace("-", "_")}
     return {role: found[role] for role in ROLES if role in found}
 
 

@@ -161,10 +161,16 @@ def constraints_of(
     notes: list[Note],
 ) -> dict[str, Any] | None:
     """Constraints of the layers on a machine: those of the entries, and those of memories of parts of the array."""
+    levels, said = [level["name"] for level in architecture["levels"]], list[Note]()
+    for other in entries:
+        note_others(other, _MAPPING_KEYS, _LEFT, notes)
     asks = entries or (layers and any(place.apart for place in places.values()))
-    levels = [level["name"] for level in architecture["levels"]]
-    asked = _constraints(entries, layers, places, levels, notes) if asks else []
-    return without_loops(asked, architecture["levels"])
+    asked = [
+        (each.names[0], _layer_constraints(_entry(entries, each.names), each, places, levels, said))
+        for each in (layers or [_Layer()] if asks else ())
+    ]
+    notes += dict.fromkeys(said)
+    return without_loops(for_layers(asked), architecture["levels"])
 
 
 def architecture_of(
@@ -484,25 +490,6 @@ def _einsum(layer: Map, links: Mapping[str, str], notes: list[Note]) -> tuple[di
         if name == output and width != final:
             bits["psums"] = max(bits[name], whole(width, widths.where(name)))
     return {"dims": dims, "tensors": written, "output": output, "roles": roles}, bits
-
-
-def _constraints(
-    entries: Sequence[Map],
-    layers: Sequence[_Layer],
-    places: Mapping[str, _Place],
-    levels: Sequence[str],
-    notes: list[Note],
-) -> list[dict[str, Any]]:
-    """Constraints of each layer by its entry; those of some layers alone name them."""
-    for other in entries:
-        note_others(other, _MAPPING_KEYS, _LEFT, notes)
-    said = list[Note]()
-    asked = [
-        (each.names[0], _layer_constraints(_entry(entries, each.names), each, places, levels, said))
-        for each in layers or [_Layer()]
-    ]
-    notes += dict.fromkeys(said)
-    return for_layers(asked)
 
 
 def _layer_constraints(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from accelsim.inputs import fields, forms
 from accelsim.inputs.energy import (
@@ -57,6 +57,7 @@ from accelsim.inputs.sparsity import (
 from accelsim.inputs.units import RATES, SIZES, decimal, listed
 from accelsim.inputs.workload import ROLES, Einsum, Tensor
 
+T = TypeVar("T", float, int | Fraction)
 OVERLAPS = ("all", "steady", "none")
 """What of the fills and drains of a level overlaps with computing; in a steady state all but the first and last."""
 
@@ -129,6 +130,11 @@ class Level:
         """Words that an element of a tensor takes, or a partial sum of it; a fraction where it is compressed."""
         words = -(-(tensor.psum_bits if partial else tensor.bits) // self.word_bits)
         return words if partial else words * self.compression.get(tensor.role, 1)
+
+    def ports(self, read: T, written: T) -> list[tuple[Fraction, T]]:
+        """Rates [words/cycle] of the ports that are limited, and what of so many words read and written passes each."""
+        every = ((self.bandwidth, read + written), (self.read_bandwidth, read), (self.write_bandwidth, written))
+        return [(rate, words) for rate, words in every if rate is not None]
 
     @property
     def rooms(self) -> dict[str, int]:
@@ -240,8 +246,7 @@ class Architecture:
 
     def has_hops(self, level: Level) -> bool:
         """Whether words on the network below a level cost energy by the links that they pass."""
-        links = [self.energy.find(f"{level.name} network", role, "hop") for role in ROLES]
-        return any(link is not None and link.energy_pj > 0.0 for link in links)
+        return any(self.energy.found_pj(f"{level.name} network", role, "hop") > 0.0 for role in ROLES)
 
     def instances(self, index: int) -> int:
         """Instances of level `index` (len(levels): of the compute units) in the whole machine."""

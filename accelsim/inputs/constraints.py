@@ -182,10 +182,10 @@ class Constraints:
         AccelsimError
             With every mistake.
         """
-        wrong, of_layer = [], _of_layer(self.levels, einsum)
-        for index, asked in enumerate(of_layer):
-            if asked.level in [other.level for other in of_layer[:index]]:
-                wrong.append(f"constraints of {asked.level}: the level is given twice")
+        of_layer = _of_layer(self.levels, einsum)
+        twice = repeated([asked.level for asked in of_layer])
+        wrong = [f"constraints of {level}: the level is given twice" for level in twice]
+        for asked in of_layer:
             for _, what, hint in _mistakes(asked, architecture, einsum):
                 wrong.append(f"constraints of {asked.level}: {what}; {hint}".removesuffix("; "))
         if wrong:
@@ -198,10 +198,7 @@ class Constraints:
 
     def of(self, level: str) -> LevelConstraint:
         """What is asked of a level."""
-        for found in self.levels:
-            if found.level == level:
-                return found
-        return LevelConstraint(level)
+        return next((found for found in self.levels if found.level == level), LevelConstraint(level))
 
     @property
     def on_costs(self) -> tuple[str, ...]:
@@ -354,9 +351,8 @@ def read_constraints(
             continue
         if architecture is not None and einsum is not None:
             found = _settle(found, architecture, einsum)
-        read.append(found)
-        if architecture is not None and einsum is not None:
             _check_level(level, found, architecture, einsum)
+        read.append(found)
     if architecture is not None:
         read = _without_rest(read, architecture)
     return Constraints(tuple(read), least, tuple(limits)) if len(problems) == before else None
@@ -364,8 +360,7 @@ def read_constraints(
 
 def _without_rest(read: list[LevelConstraint], architecture: Architecture) -> list[LevelConstraint]:
     """Forbid loops over dimensions whose rest stands in one block in all blocks that do not name them."""
-    given = [block for level in read for block in level.blocks.values()]
-    dims = {factor.dim: None for block in given for factor in block.factors if factor.rest}
+    dims = {f.dim: None for level in read for block in level.blocks.values() for f in block.factors if f.rest}
     by_name = {level.level: level for level in read}
     names = dict.fromkeys([*by_name, *(level.name for level in architecture.levels)] if dims else by_name)
     settled = []
@@ -398,23 +393,15 @@ def _limit(node: Node, problems: Problems) -> Limit | None:
 
 
 def _level(level: Fields) -> LevelConstraint:
-    spatial = level.inner("spatial", _SPATIAL)
+    spatial, tile = level.inner("spatial", _SPATIAL), level.inner("tile", _TILE)
     keep, bypass, layers = (level.value(key, frozenset[str]()) for key in ("keep", "bypass", "layers"))
     blocks = _block(level, "temporal", _TEMPORAL), _block(spatial, "x", _AXIS), _block(spatial, "y", _AXIS)
-    found = LevelConstraint(level.value("level", ""), keep, bypass, *blocks, *_tile(level), layers)
-    for name in sorted(found.keep & found.bypass):
+    sizes, words = (tuple(tile.value(key, list[Product]())) for key in ("sizes", "words"))
+    for name in sorted(keep & bypass):
         level.wrong("bypass", f"'{name}' is both kept and bypassed", "take it out of one list")
-    return found
-
-
-def _tile(level: Fields) -> tuple[tuple[Product, ...], tuple[Product, ...]]:
-    """What is asked of the sizes of a tile, and of the words of its tensors."""
-    tile = level.inner("tile", _TILE)
-    sizes, words = (tile.value(key, list[Product]()) for key in ("sizes", "words"))
-    for product in words:
-        if len(product.names) > 1:
-            level.problems.add(tile.entries["words"], f"{product} is of several tensors", "bound each of them")
-    return tuple(sizes), tuple(words)
+    for product in (each for each in words if len(each.names) > 1):
+        tile.wrong("words", f"{product} is of several tensors", "bound each of them")
+    return LevelConstraint(level.value("level", ""), keep, bypass, *blocks, sizes, words, layers)
 
 
 def _settle(asked: LevelConstraint, architecture: Architecture, einsum: Einsum) -> LevelConstraint:
@@ -423,8 +410,7 @@ def _settle(asked: LevelConstraint, architecture: Architecture, einsum: Einsum) 
     machine = next((each for each in architecture.levels if each.name == asked.level), None)
     settled: dict[str, Any] = {}
     for key, block in asked.blocks.items():
-        bounds = [dims[f.dim] if f.whole and f.dim in dims else None for f in block.factors]
-        factors = (f if n is None else Factor(f.dim, n, n) for f, n in zip(block.factors, bounds, strict=True))
+        factors = [Factor(f.dim, dims[f.dim], dims[f.dim]) if f.whole and f.dim in dims else f for f in block.factors]
         size = 1 if machine is None or key == "temporal" else getattr(machine, key).size
         least = max(block.least, math.ceil(block.share * size))
         only = block.only
@@ -440,8 +426,7 @@ def _block(owner: Fields, key: str, keys: Keys) -> Block:
     if node is None or isinstance(node, BadNode):
         return Block()
     block = Fields(node, owner.problems, keys)
-    empty: list[Any] = []
-    asked = block.optional("factors", fields.list_of(_factor), empty)
+    asked = block.optional("factors", fields.list_of(_factor), list[Factor | Product]())
     factors = [each for each in asked if isinstance(each, Factor)]
     only: frozenset[str] | None = block.value("only", frozenset()) if "only" in block else None
     outer, inner = block.value("order", ((), ())) if "order" in keys else ((), ())
@@ -470,8 +455,13 @@ def _product(node: Node, problems: Problems) -> Product | None:
     if match is None or int(match[3]) < 1 or len(set(names)) < len(names):
         problems.add(node, f"expected bounds like P<=8 or P*Q<=8, each name once, got {describe(node)}")
         return None
+    return Product(names, *_ends(match))
+
+
+def _ends(match: re.Match[str]) -> tuple[int, int | None]:
+    """The least and the most that `<=`, `>=` or `=` and a number allow."""
     value = int(match[3])
-    return Product(names, 1 if match[2] == "<=" else value, None if match[2] == ">=" else value)
+    return 1 if match[2] == "<=" else value, None if match[2] == ">=" else value
 
 
 def _factor(node: Node, problems: Problems) -> Factor | Product | None:
@@ -487,8 +477,7 @@ def _factor(node: Node, problems: Problems) -> Factor | Product | None:
         return None
     if match[4]:
         return Factor(match[1], rest=match[4] == "rest", whole=match[4] == "all")
-    value = int(match[3])
-    return Factor(match[1], 1 if match[2] == "<=" else value, None if match[2] == ">=" else value)
+    return Factor(match[1], *_ends(match))
 
 
 @formed(forms.sequence(forms.either({"const": REST}, fields.identifier.form), different=True))
@@ -589,23 +578,19 @@ def _check_level(level: Fields, found: LevelConstraint, architecture: Architectu
     for key, what, hint in _mistakes(found, architecture, einsum) if found.level else ():  # no level: reported already
         level.problems.add(entries[key], what, hint)
     machine = next((each for each in architecture.levels if each.name == found.level), None)
-    if machine is not None:
-        for key, block in found.blocks.items():
-            if key in entries:
-                size = None if key == "temporal" else getattr(machine, key).size
-                _check_factors(entries[key], key, block, size, einsum, level.problems)
-
-
-def _check_factors(node: Node, key: str, block: Block, size: int | None, einsum: Einsum, problems: Problems) -> None:
-    for dim in dict.fromkeys(f.dim for f in block.factors if f.dim in einsum.dims):
-        low, high = _bounds(dim, block.factors)
-        bound = einsum.dims[dim]
-        if size is not None and low > size:
-            problems.add(node, f"{dim} would have to be at least {low} on {key}, whose fanout is {size}")
-        elif low == high and bound % low:
-            problems.add(node, f"{dim}={low} does not divide {dim} = {bound}", f"divisors near it: {_near(bound, low)}")
-        elif low > bound:
-            problems.add(node, f"{dim} would have to be at least {low}, but is {bound} in {einsum.name}")
+    for key, block in found.blocks.items() if machine is not None else ():
+        size = math.inf if key == "temporal" else getattr(machine, key).size
+        for dim in dict.fromkeys(f.dim for f in block.factors if f.dim in einsum.dims):
+            (low, high), bound, hint = _bounds(dim, block.factors), einsum.dims[dim], ""
+            if low > size:
+                what = f"{dim} would have to be at least {low} on {key}, whose fanout is {size}"
+            elif low == high and bound % low:
+                what, hint = f"{dim}={low} does not divide {dim} = {bound}", f"divisors near it: {_near(bound, low)}"
+            elif low > bound:
+                what = f"{dim} would have to be at least {low}, but is {bound} in {einsum.name}"
+            else:
+                continue
+            level.problems.add(entries[key], what, hint)
 
 
 def _near(bound: int, wanted: int) -> str:

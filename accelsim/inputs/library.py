@@ -12,17 +12,18 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from io import BufferedReader
 from os import PathLike
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypeVar, cast
 
 from accelsim.inputs.errors import AccelsimError, Unreadable
 from accelsim.inputs.units import near_miss
 
+T = TypeVar("T")
 KINDS = ("arch", "gpus", "systems", "workloads", "decoders", "mappings", "constraints", "energy_tables", "sweeps")
 FOLDERS = {
     "architecture": "arch",
@@ -217,13 +218,19 @@ def read_utf8(path: str | PathLike[str]) -> str:
         raise Unreadable(path, f"not UTF-8 text at byte {error.start}; save the file as UTF-8") from None
 
 
-def read_table(path: str | PathLike[str], needed: Iterable[str]) -> tuple[list[tuple[str, dict[str, str]]], list[str]]:
-    """Rows of a CSV file by the names of its columns, each with its place, and what is wrong with others.
+def read_table(
+    path: str | PathLike[str],
+    needed: Iterable[str],
+    read: Callable[[str, dict[str, str], list[str]], T | None],
+    what: str = "rows",
+) -> list[T]:
+    """Read the rows of a CSV file; `read` gets the place of one, its cells by the names of their columns, and mistakes.
 
-    Raises Unreadable as `read_utf8`, or if it is not CSV or lacks a column.
+    Raises Unreadable as `read_utf8`, or if it is not CSV; AccelsimError if it lacks a column, with all mistakes, to
+    which `read` adds its own, or if nothing was read.
     """
     lines = csv.reader(read_utf8(path).splitlines(), skipinitialspace=True)
-    rows, wrong = [], []
+    rows, wrong = [], list[str]()
     try:
         head = [name.strip() for name in next(lines, [])]
         missing = [name for name in needed if name not in head]
@@ -237,7 +244,12 @@ def read_table(path: str | PathLike[str], needed: Iterable[str]) -> tuple[list[t
         raise Unreadable(path, f"cannot be read: {error}") from None
     if missing:
         raise AccelsimError(f"{os.fspath(path)}:1: no column {', '.join(missing)}")
-    return rows, wrong
+    found = [each for where, row in rows if (each := read(where, row, wrong)) is not None]
+    if wrong:
+        raise AccelsimError("\n".join(wrong))
+    if not found:
+        raise AccelsimError(f"{os.fspath(path)}: holds no {what}")
+    return found
 
 
 def _refuse_constant(name: str) -> None:

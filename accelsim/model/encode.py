@@ -290,15 +290,14 @@ def _energies(architecture: Architecture, tensors: Sequence[Tensor]) -> tuple[Fl
     leak = np.zeros(len(architecture.levels), np.float64)
     table, first = architecture.energy, first_nodes(architecture.levels)
     for index, level in enumerate(architecture.levels):
-        leakage = table.find(level.name, "*", "leak") if index in first else None
-        leak[index] = leakage.energy_pj if leakage else 0.0
+        leak[index] = table.found_pj(level.name, "*", "leak") if index in first else 0.0
+        network = f"{level.name} network"
         for t, tensor in enumerate(tensors):
-            transfer = table.find(f"{level.name} network", tensor.role, "transfer") if index + 1 in first else None
-            back = table.find(f"{level.name} network", tensor.role, "return") if tensor.output else None
-            energy[index, t, 3] = transfer.energy_pj if transfer else 0.0
-            energy[index, t, 4] = back.energy_pj if back and index + 1 in first else energy[index, t, 3]
-            link = table.find(f"{level.name} network", tensor.role, "hop") if index + 1 in first else None
-            hop[index, t] = link.energy_pj if link else 0.0
+            if index + 1 in first:
+                energy[index, t, 3] = table.found_pj(network, tensor.role, "transfer")
+                back = ("return", "transfer") if tensor.output else ("transfer",)
+                energy[index, t, 4] = table.found_pj(network, tensor.role, *back)
+                hop[index, t] = table.found_pj(network, tensor.role, "hop")
             if tensor.role in level.bypass:
                 continue
             for action, name in enumerate(("read", "write", "update")):

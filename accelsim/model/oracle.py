@@ -12,7 +12,7 @@ import itertools
 import math
 import operator
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Container, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
@@ -274,12 +274,12 @@ class Sharing:
         self.apart = {(network, kind): self._apart(network, kind) for network, kind in links}
         self.network = max((k for k in range(child) if not _same_level(architecture, k, child)), default=-1)
 
-    def keys(self, step: tuple[int, ...], instance: Coordinate, kind: str) -> dict[int, tuple[Coordinate, Hashable]]:
+    def keys(self, step: tuple[int, ...], instance: Coordinate, kind: str) -> dict[int, Group]:
         """For each level from the parent to the child, what all that share words on the networks inside it have alike.
 
         The first part is the instance of that level.
         """
-        keys: dict[int, tuple[Coordinate, Hashable]] = {self.child: (instance, ())}
+        keys: dict[int, Group] = {self.child: (instance, ())}
         alike: Hashable = ()
         for network in range(self.child - 1, self.parent - 1, -1):
             tile = self.tiles[network + 1]
@@ -388,6 +388,52 @@ def in_time(steps: Iterable[OracleStep]) -> list[list[OracleStep]]:
     return [times[time] for time in sorted(times)]
 
 
+Group = tuple[Coordinate, Hashable]
+"""Instances that share words on their way, by the instance above them and what they have alike."""
+ByGroup = defaultdict[Group, set[Point]]
+
+
+class Moved(NamedTuple):
+    """What moves at one time between the tiles of a child and the levels up to its parent.
+
+    `coming` are the words that come down to each instance: of the output, only those that it held before. `down` and
+    `up` are words by level and group; `back` those that come down, by the group whose sums meet at the parent.
+    """
+
+    steps: list[OracleStep]
+    coming: dict[Coordinate, frozenset[Point]]
+    down: defaultdict[int, ByGroup]
+    up: defaultdict[int, ByGroup]
+    back: ByGroup
+
+
+def moves(sharing: Sharing, tensor: Tensor, linked: Container[tuple[int, Coordinate]] = ()) -> Iterator[Moved]:
+    """Walk the tiles of a child; all that share words in a step move those that any of them moves once.
+
+    Words of instances that are `linked` at a time come from their neighbours, not over the network.
+    """
+    held: dict[Coordinate, dict[int, Group]] = {}
+    seen: defaultdict[Coordinate, set[Point]] = defaultdict(set)
+    for time, steps in enumerate(in_time(sharing.tiles[sharing.child].walk())):
+        down, up = (defaultdict[int, ByGroup](lambda: defaultdict(set)) for _ in range(2))
+        found = Moved(steps, {}, down, up, defaultdict(set))
+        for step in steps:
+            at, coming = step.instance, step.entering
+            if tensor.output:
+                coming &= seen[at]
+                seen[at] |= step.entering
+                for level, key in held.get(at, {}).items():
+                    up[level][key] |= step.leaving
+            found.coming[at] = coming
+            if step.entering:
+                held[at] = sharing.keys(step.indices, at, "spatial_reduction")
+                found.back[held[at][sharing.parent]] |= coming
+                for level, key in sharing.keys(step.indices, at, "multicast").items():
+                    if (time, at) not in linked or level > sharing.network:
+                        down[level][key] |= coming
+        yield found
+
+
 def _count_link(
     sharing: Sharing,
     tensor: Tensor,
@@ -397,67 +443,47 @@ def _count_link(
     passing: list[dict[str, dict[Coordinate, int]]],
     hops: list[dict[str, int]],
 ) -> None:
-    """Walk the tiles of the child and book what they make its parent and itself do.
-
-    All that share words in a step take one read, or make one update, of the words that any of them moves.
-    """
+    """Walk the tiles of the child and book what they make its parent and itself do."""
     parent, child, tile = sharing.parent, sharing.child, sharing.tiles[sharing.child]
     above = counts[parent][tensor.name]
     here = None if tile.compute else counts[child][tensor.name]
-    held: dict[Coordinate, dict[int, tuple[Coordinate, Hashable]]] = {}
     seen_above: defaultdict[Coordinate, set[Point]] = defaultdict(set)
-    seen_here: defaultdict[Coordinate, set[Point]] = defaultdict(set)
     linked = _links(sharing, tensor)
     levels = sharing.architecture.levels
     meshes = [network for network in range(parent, child) if sharing.architecture.has_hops(levels[network])]
     for level in range(parent, child):
         passing[level][tensor.name] = dict.fromkeys(sharing.tiles[level].instances(), 0)
-    for time, steps in enumerate(in_time(tile.walk())):
-        down: defaultdict[tuple[int, tuple[Coordinate, Hashable]], set[Point]] = defaultdict(set)
-        up: defaultdict[tuple[int, tuple[Coordinate, Hashable]], set[Point]] = defaultdict(set)
-        for step in steps:
-            coming = step.entering
-            if tensor.output:
-                coming &= seen_here[step.instance]
-                seen_here[step.instance] |= step.entering
-                for level, key in held.get(step.instance, {}).items():
-                    up[level, key] |= step.leaving
-            giver = linked.get((time, step.instance))
-            if giver is not None and here is not None:
-                here.read[giver] += len(coming)
-            if step.entering:
-                held[step.instance] = sharing.keys(step.indices, step.instance, "spatial_reduction")
-                for level, key in sharing.keys(step.indices, step.instance, "multicast").items():
-                    if giver is None or level > sharing.network:
-                        down[level, key] |= coming
-            if here is not None:
-                here.filled[step.instance] += len(coming)
-                if tensor.output and sharing.architecture.levels[child].drain_reads:
-                    here.read[step.instance] += len(step.leaving)
-                    here.drained[step.instance] += len(step.leaving)
-        for (level, _), words in itertools.chain(down.items(), up.items()):
-            if level > parent:
-                transfers[level - 1][tensor.name] += len(words)
-        for (level, (instance, _)), words in itertools.chain(down.items(), up.items()):
-            if level < child:
-                passing[level][tensor.name][instance] += len(words)
-        for kind, moved in (("multicast", down), ("spatial_reduction", up)):
+    for time, moved in enumerate(moves(sharing, tensor, linked)):
+        for step in moved.steps if here is not None else ():
+            coming = len(moved.coming[step.instance])
+            here.filled[step.instance] += coming
+            if (time, step.instance) in linked:
+                here.read[linked[time, step.instance]] += coming
+            if tensor.output and levels[child].drain_reads:
+                here.read[step.instance] += len(step.leaving)
+                here.drained[step.instance] += len(step.leaving)
+        for kind, way in (("multicast", moved.down), ("spatial_reduction", moved.up)):
+            for level, groups in way.items():
+                for (instance, _), words in groups.items():
+                    if level > parent:
+                        transfers[level - 1][tensor.name] += len(words)
+                    if level < child:
+                        passing[level][tensor.name][instance] += len(words)
             for network in meshes:
                 into: defaultdict[Coordinate, int] = defaultdict(int)
-                for (level, (instance, _)), words in moved.items():
-                    into[instance] += len(words) if level == network + 1 else 0
+                for (instance, _), words in way[network + 1].items():
+                    into[instance] += len(words)
                 hops[network][tensor.name] += _links_passed(sharing, network, tensor, kind, into)
-        for (level, _), words in down.items():
-            if level > parent and tensor.output:
-                returns[level - 1][tensor.name] += len(words)
-        for (level, (instance, _)), words in down.items():
-            if level == parent and not tensor.output:
+        if tensor.output:
+            for level in range(parent + 1, child + 1):
+                returns[level - 1][tensor.name] += sum(map(len, moved.down[level].values()))
+        else:
+            for (instance, _), words in moved.down[parent].items():
                 above.read[instance] += len(words)
-        for (level, (instance, _)), words in up.items():
-            if level == parent:
-                above.updated[instance] += len(words)
-                above.read[instance] += len(words & seen_above[instance])
-                seen_above[instance] |= words
+        for (instance, _), words in moved.up[parent].items():
+            above.updated[instance] += len(words)
+            above.read[instance] += len(words & seen_above[instance])
+            seen_above[instance] |= words
 
 
 def _links_passed(sharing: Sharing, network: int, tensor: Tensor, kind: str, into: dict[Coordinate, int]) -> int:

@@ -474,5 +474,4 @@ def tile_fills(encoded: Encoded, s: Detail, keep: Bools) -> tuple[Fills, ...]:
 
 def port_cycles_of(level: Level, read: int | Fraction, written: int | Fraction) -> int:
     """Cycles that the ports of an instance need for so many storage words."""
-    ports = ((level.bandwidth, read + written), (level.read_bandwidth, read), (level.write_bandwidth, written))
-    return max((math.ceil(words / rate) for rate, words in ports if rate is not None), default=0)
+    return max((math.ceil(words / rate) for rate, words in level.ports(read, written)), default=0)

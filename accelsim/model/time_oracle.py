@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import defaultdict
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -20,16 +20,16 @@ from accelsim.inputs.mapping import Mapping
 from accelsim.inputs.nodes import arrange_for
 from accelsim.inputs.workload import Einsum, Tensor, pad
 from accelsim.model.oracle import (
+    ByGroup,
     Coordinate,
     OracleCounts,
-    OracleStep,
     Point,
     Sharing,
     Tile,
     acting_steps,
     execute,
     holds_partial_sums,
-    in_time,
+    moves,
     nest_loops,
     tiles_of,
     walk_tile,
@@ -113,7 +113,6 @@ class _Clock:
 
 _Ports = defaultdict[tuple[str, str], Fraction]
 """Words by level, and by `read`, `write` or `network`, that move while the compute units work."""
-_ByGroup = defaultdict[tuple[Coordinate, Hashable], set[Point]]
 
 
 def walk_fills(
@@ -196,29 +195,14 @@ def _walk_link(
     architecture, parent, child = sharing.architecture, sharing.parent, sharing.child
     above, here = architecture.levels[parent], architecture.levels[child]
     around = [level for level in architecture.levels[:child] if level.name != here.name][-1]
-    held: dict[Coordinate, dict[int, tuple[Coordinate, Hashable]]] = {}
-    seen_here: defaultdict[Coordinate, set[Point]] = defaultdict(set)
     seen_above: defaultdict[Coordinate, set[Point]] = defaultdict(set)
     older: defaultdict[Coordinate, int] = defaultdict(int)
     shifts = 0
     if around.systolic is not None and around.systolic.stationary == tensor.role and not tensor.output:
         shifts = around.y.size
-    last, stepwise = Fraction(), in_time(sharing.tiles[child].walk())
-    for number, steps in enumerate(stepwise):
-        up: defaultdict[int, _ByGroup] = defaultdict(lambda: defaultdict(set))
-        inwards: defaultdict[int, _ByGroup] = defaultdict(lambda: defaultdict(set))
-        down: _ByGroup = defaultdict(set)
-        coming = {step.instance: _coming(tensor, step, seen_here) for step in steps}
-        for step in steps:
-            if tensor.output and step.instance in held:
-                for index, key in held[step.instance].items():
-                    up[index][key] |= step.leaving
-            if step.entering:
-                held[step.instance] = outwards = sharing.keys(step.indices, step.instance, "spatial_reduction")
-                shared = sharing.keys(step.indices, step.instance, "multicast")
-                for index, key in shared.items():
-                    inwards[index][key] |= coming[step.instance]
-                down[(outwards if tensor.output else shared)[parent]] |= coming[step.instance]
+    last, stepwise = Fraction(), list(moves(sharing, tensor))
+    for number, (steps, coming, inwards, up, back) in enumerate(stepwise):
+        down = back if tensor.output else inwards[parent]
         out, into = ({index: _most(by[index]) * width for index, width in widths.items()} for by in (up, inwards))
         for (instance, _), arrived in up[parent].items():
             older[instance] += len(arrived & seen_above[instance])
@@ -251,15 +235,6 @@ def _walk_link(
         ports[above.name, "read"] += max([0, *older.values()]) * words[parent]
 
 
-def _coming(tensor: Tensor, step: OracleStep, seen: defaultdict[Coordinate, set[Point]]) -> frozenset[Point]:
-    """Words that come down to an instance: of the output only those that it held before."""
-    if not tensor.output:
-        return step.entering
-    found = step.entering & seen[step.instance]
-    seen[step.instance] |= step.entering
-    return found
-
-
 def _across(architecture: Architecture, moved: dict[int, int | Fraction]) -> Fraction:
     """Cycles that words take on the slowest of some networks, by the level above each."""
     rates = {index: architecture.levels[index].network_bandwidth for index in moved}
@@ -272,7 +247,7 @@ def _note(architecture: Architecture, moved: dict[int, int | Fraction], ports: _
         ports[architecture.levels[index].name, "network"] += words
 
 
-def _most(by_group: dict[tuple[Coordinate, Hashable], set[Point]]) -> int:
+def _most(by_group: ByGroup) -> int:
     """Words at the instance above that moves most, those that a group shares counted once."""
     totals: defaultdict[Coordinate, int] = defaultdict(int)
     for (instance, _), moved in by_group.items():

@@ -67,6 +67,11 @@ class EnergyTable:
         keys = [(component, r, name) for name in names for r in (role, "*")]
         return next((self.entries[key] for key in keys if key in self.entries), None)
 
+    def found_pj(self, component: str, role: str, *actions: str) -> float:
+        """Energy [pJ] of the first of some actions that has an entry; 0 if none has."""
+        found = (self.find(component, role, action) for action in actions)
+        return next((entry.energy_pj for entry in found if entry is not None), 0.0)
+
     def formats(self, component: str) -> list[int]:
         """Widths of operands [bit] of which a multiply-accumulate has an energy of its own, narrowest first."""
         own = (role for name, role, action in self.entries if (name, action) == (component, "compute") and role != "*")

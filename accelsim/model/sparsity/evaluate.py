@@ -31,7 +31,6 @@ from accelsim.model.sparsity.savings import (
     Saved,
     SparseNest,
     compute_shares,
-    first_energy,
     metadata,
     own,
     pack,
@@ -186,13 +185,12 @@ class _Sparse:
     def _worth(self, node: int, tensor: Tensor) -> float:
         """Energy of reading a tile, which decides between choices."""
         level = self.machine.levels[node]
-        read = self.machine.energy.find(level.name, tensor.role, "read")
         child = self.nest.child(node, tensor)
         at = child if child < self.nest.depth else node
         units = self.stored[at, tensor.name][2]
         share = own(level).word_bits / level.word_bits
         words = self.stored[node, tensor.name][1] + share * sum(unit.metadata + unit.payload for unit in units)
-        return (read.energy_pj if read else 0.0) / level.block_size * words
+        return self.machine.energy.found_pj(level.name, tensor.role, "read") / level.block_size * words
 
     def _spatial(self) -> dict[tuple[int, str], float]:
         """Share of the instances of each level (`depth`: compute units) that work for a tensor on average."""
@@ -332,7 +330,7 @@ class _Sparse:
         moved = {key: count for key, count in bits.items() if count and width}
         return sum(
             (math.ceil(count / width) if self.whole else count / width)
-            * first_energy(self.machine, level.name, METADATA_ENERGY[key])
+            * self.machine.energy.found_pj(level.name, "*", *METADATA_ENERGY[key])
             for key, count in moved.items()
         )
 
@@ -351,17 +349,17 @@ class _Sparse:
         if not self._form(parent, tensor.name).compressed or form.compressed:
             return 0.0
         name = self.machine.levels[node].name
-        found = words["actual", "fill"] * first_energy(self.machine, name, ("decompression",))
+        found = words["actual", "fill"] * self.machine.energy.found_pj(name, "*", "decompression")
         if tensor.output and parent is not None:
             one, used = self.at[parent, tensor.name], self._used(node, self.at[node, tensor.name])
             updates = one.total_updates * self.stored[parent, tensor.name][1] / one.tile_words
-            found += updates / used * first_energy(self.machine, name, ("compression",))
+            found += updates / used * self.machine.energy.found_pj(name, "*", "compression")
         return found
 
     def _access_pj(self, level: Level, role: str, kind: str, action: str) -> float:
         if kind == "actual":
             return self.machine.energy.energy_pj(level.name, role, {"fill": "write"}.get(action, action))
-        return first_energy(self.machine, level.name, SAVED_ENERGY[kind, action])
+        return self.machine.energy.found_pj(level.name, "*", *SAVED_ENERGY[kind, action])
 
     # ---- computes ----
 
@@ -414,7 +412,7 @@ class _Sparse:
         name = self.dense.compute
         energy = actual * each
         for kind, many in (("gated", gated), ("skipped", skipped)):
-            energy += many * first_energy(self.machine, name, COMPUTE_ENERGY[kind])
+            energy += many * self.machine.energy.found_pj(name, "*", *COMPUTE_ENERGY[kind])
         return SparseCompute(self.dense.padded_macs, actual, gated, skipped, instances, cycles, energy, slowest)
 
     def _slowest(self, share: float) -> float:
@@ -441,18 +439,10 @@ class _Sparse:
                     words = one.words.get((kind, action), 0.0) * per_word
                     words += one.bits.get((kind, action), 0.0) / level.word_bits
                     reads, writes = (reads + words, writes) if action == "read" else (reads, writes + words)
-        ports = ((level.read_bandwidth, reads), (level.write_bandwidth, writes), (level.bandwidth, reads + writes))
+        ports = [(float(rate), words) for rate, words in level.ports(reads, writes) if words]
         if self.whole:  # in Timeloop's order, whose last digit may round a cycle up
-            return (
-                max(
-                    math.ceil(steps / min(1.0, float(rate) / (words / steps)))
-                    for rate, words in (*ports, (1, 0.0))
-                    if rate is not None and words
-                )
-                if any(rate is not None and words for rate, words in ports)
-                else 0
-            )
-        return max([0, *(math.ceil(words / float(rate) - 1e-9) for rate, words in ports if rate is not None)])
+            return max((math.ceil(steps / min(1.0, rate / (words / steps))) for rate, words in ports), default=0)
+        return max((math.ceil(words / rate - 1e-9) for rate, words in ports), default=0)
 
     def _storage_words(self, level: Level, name: str) -> float:
         """Words of a level that a word of a tensor takes there."""

@@ -14,7 +14,7 @@ from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.sparsity import SAVINGS, ComputeSparsity
 from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.model.sparsity.result import ACTIONS, COMPUTE_ENERGY, METADATA_ENERGY, SAVED_ENERGY
-from accelsim.model.sparsity.savings import Odds, compute_shares, first_energy, form_of, own
+from accelsim.model.sparsity.savings import Odds, compute_shares, form_of, own
 
 _SOURCE = "at least, with zeros left out"
 _WRITES = {"fill": "write"}
@@ -138,23 +138,21 @@ class _Relax:
             form_of(one, tensor.role).located for one in self._parents(index, tensor)
         ):
             busy = 1.0  # instances without a tile are those without a word
-        bits, found = self._bits(level, tensor), {}
+        bits, width, found = self._bits(level, tensor), own(level).width or 1, {}
         for action in ACTIONS:
             name = _WRITES.get(action, action)
             pj = self.old.energy.energy_pj(level.name, tensor.role, name)
-            per_bit = first_energy(self.old, level.name, METADATA_ENERGY["actual", action]) / (own(level).width or 1)
+            per_bit = self.old.energy.found_pj(level.name, "*", *METADATA_ENERGY["actual", action]) / width
             whole = stored * pj + bits * per_bit
             least = whole * (1.0 - outside)
             for kind, share in here if action != "fill" else ():
                 word = {"gating": "gated", "skipping": "skipped"}[kind]
-                rest = stored * first_energy(self.old, level.name, SAVED_ENERGY[word, action])
-                rest += (
-                    bits * first_energy(self.old, level.name, METADATA_ENERGY[word, action]) / (own(level).width or 1)
-                )
+                rest = stored * self.old.energy.found_pj(level.name, "*", *SAVED_ENERGY[word, action])
+                rest += bits * self.old.energy.found_pj(level.name, "*", *METADATA_ENERGY[word, action]) / width
                 rest = 0.0 if outside else min(rest, whole)
                 least = min(least, whole * (1.0 - max(share, outside)) + rest * share)
             if action == "fill" and self._unpacks(index, level, tensor):
-                least += stored * (1.0 - outside) * first_energy(self.old, level.name, ("decompression",))
+                least += stored * (1.0 - outside) * self.old.energy.found_pj(level.name, "*", "decompression")
             found[name] = least * busy / level.block_size
         return found
 
@@ -249,8 +247,8 @@ class _Relax:
             given.append((min(1.0, there), self._may_be_located(tensor)))
         shares, name = compute_shares(given, sparse), self.old.compute.name
         full = self.old.mac_pj(self.einsum)
-        gated = min(full, first_energy(self.old, name, COMPUTE_ENERGY["gated"]))
-        skipped = min(gated, first_energy(self.old, name, COMPUTE_ENERGY["skipped"]))
+        gated = min(full, self.old.energy.found_pj(name, "*", *COMPUTE_ENERGY["gated"]))
+        skipped = min(gated, self.old.energy.found_pj(name, "*", *COMPUTE_ENERGY["skipped"]))
         energy = (
             count * (shares["actual"] * full + shares["gated"] * gated + shares["skipped"] * skipped) + stopped * gated
         )

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from accelsim.inputs.architecture import Architecture, Level
+from accelsim.inputs.architecture import Level
 from accelsim.inputs.density import Dense, Occupancy
 from accelsim.inputs.mapping import LevelMapping
 from accelsim.inputs.mapping import Mapping as LoopNest
@@ -201,12 +201,6 @@ def own(level: Level) -> LevelSparsity:
 def form_of(level: Level, role: str) -> Format:
     """Format of the tensors of a role at a level; one without ranks leaves no zero out."""
     return own(level).formats.get(role, PLAIN)
-
-
-def first_energy(machine: Architecture, component: str, actions: Iterable[str]) -> float:
-    """Energy [pJ] of the first of some actions of a component that has one; 0 if none has."""
-    found = (machine.energy.find(component, "*", action) for action in actions)
-    return next((entry.energy_pj for entry in found if entry is not None), 0.0)
 
 
 class Odds:
