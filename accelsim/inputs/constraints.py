@@ -426,7 +426,7 @@ def _block(owner: Fields, key: str, keys: Keys) -> Block:
     if node is None or isinstance(node, BadNode):
         return Block()
     block = Fields(node, owner.problems, keys)
-    asked = block.optional("factors", fields.list_of(_factor), list[Factor | Product]())
+    asked = block.optional("factors", fields.list_of(_factor), list[object]())
     factors = [each for each in asked if isinstance(each, Factor)]
     only: frozenset[str] | None = block.value("only", frozenset()) if "only" in block else None
     outer, inner = block.value("order", ((), ())) if "order" in keys else ((), ())

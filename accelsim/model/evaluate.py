@@ -15,27 +15,8 @@ from accelsim.inputs.mapping import Mapping, leaves_remainder, loop_mistakes, pr
 from accelsim.inputs.nodes import arrange_for, first_nodes, level_nodes
 from accelsim.inputs.units import format_bits
 from accelsim.inputs.workload import ROLES, Einsum, pad, shared_rank
-from accelsim.model.detail import (
-    CYCLES,
-    DOWN,
-    GIVERS,
-    INSIDE,
-    LEAVING,
-    LINKED,
-    PARTIAL,
-    PASSING,
-    READS,
-    SPREAD,
-    STEPS,
-    TILE,
-    TRANSFERS,
-    UP,
-    UPDATES,
-    USED,
-    Counted,
-    Detail,
-    make_detail,
-)
+from accelsim.model import detail
+from accelsim.model.detail import Counted, Detail, make_detail
 from accelsim.model.encode import Encoded, encode, encode_mappings
 from accelsim.model.ramps import array_ramps, level_moves, network_cycles, passing_units, tile_fills
 from accelsim.model.result import LevelResult, Result, TensorAtLevel, TensorBursts, TensorOnNetwork, Violation
@@ -102,16 +83,16 @@ def result_of(encoded: Encoded, mapping: Mapping, counted: Counted) -> Result:
             LevelResult(
                 level=level.name,
                 instances=architecture.instances(node),
-                used_instances=int(s.level[node, USED]),
+                used_instances=int(s.level[node, detail.USED]),
                 used_words=math.ceil(sum(t.storage_words(t.tile_words, level.word_bits) for t in kept)),
                 capacity_words=sum(level.rooms.values()) if level.rooms else None,
                 word_bits=level.word_bits,
-                cycles=int(s.level[node, CYCLES]),
+                cycles=int(s.level[node, detail.CYCLES]),
                 network_cycles=network_cycles.plain()(c, end - 1, passing_units.plain()(c, s, counted.keep, end - 1)),
                 leak_pj=float(s.leak[node]),
             )
         )
-    compute_cycles = int(s.level[-1, STEPS]) * architecture.compute.cycles_per_mac
+    compute_cycles = int(s.level[-1, detail.STEPS]) * architecture.compute.cycles_per_mac
     ramps = array_ramps(encoded, compute_cycles, s)
     return Result(
         architecture=architecture.name,
@@ -123,7 +104,7 @@ def result_of(encoded: Encoded, mapping: Mapping, counted: Counted) -> Result:
         padded_macs=einsum.macs,
         compute=architecture.compute.name,
         compute_instances=architecture.macs,
-        compute_used=int(s.level[-1, USED]),
+        compute_used=int(s.level[-1, detail.USED]),
         compute_cycles=compute_cycles,
         cycles_per_mac=architecture.compute.cycles_per_mac,
         compute_pj=einsum.macs * float(encoded.constants.mac[0]),
@@ -168,16 +149,16 @@ def _count_whole(encoded: Encoded, mapping: Mapping) -> Counted:
     c, s, keep = encoded.constants, make_detail(encoded), batch.keep[0]
     status, energy, cycles = np.zeros(1, np.int64), np.zeros(1), np.zeros(1, np.int64)
     evaluate_many.once(c, batch, s, True, status, energy, cycles)
-    used, output = s.level[:, USED], c.output[0]
-    every = s.at[:, :, READS : TRANSFERS + 1] * used[:-1, None, None]
-    every[:, :, 0] -= s.at[:, :, LINKED] * (used[:-1, None] - s.at[:, :, GIVERS])
-    every[:, :, -1] = s.at[:, :, TRANSFERS] * used[1:, None]
-    shared = (used[1:] // used[:-1])[:, None, None] / s.at[:, :, DOWN : UP + 1]
+    used, output = s.level[:, detail.USED], c.output[0]
+    every = s.at[:, :, detail.READS : detail.TRANSFERS + 1] * used[:-1, None, None]
+    every[:, :, 0] -= s.at[:, :, detail.LINKED] * (used[:-1, None] - s.at[:, :, detail.GIVERS])
+    every[:, :, -1] = s.at[:, :, detail.TRANSFERS] * used[1:, None]
+    shared = (used[1:] // used[:-1])[:, None, None] / s.at[:, :, detail.DOWN : detail.UP + 1]
     shared[:, np.arange(len(encoded.tensors)) != output, 1] = 1.0
-    for level, t in np.argwhere(s.at[:, :, LINKED]).tolist():
+    for level, t in np.argwhere(s.at[:, :, detail.LINKED]).tolist():
         network = int(c.nodes[level, 0]) - 1
-        linked = s.at[level, t, LINKED] * s.at[level, t, GIVERS]
-        shared[network, t, 0] = (every[network, t, -1] - linked) / (s.at[network, t, PASSING] * used[network])
+        linked = s.at[level, t, detail.LINKED] * s.at[level, t, detail.GIVERS]
+        shared[network, t, 0] = (every[network, t, -1] - linked) / (s.at[network, t, detail.PASSING] * used[network])
     return Counted(keep, s, every, shared, float(energy[0]), int(cycles[0]))
 
 
@@ -185,8 +166,9 @@ def at_levels(encoded: Encoded, counted: Counted) -> list[TensorAtLevel]:
     """Counts of every tensor at every level that keeps it."""
     found, s = [], counted.s
     for index, t in np.argwhere(counted.keep).tolist():
-        level, tensor, partial = encoded.architecture.levels[index], encoded.tensors[t], bool(s.at[index, t, PARTIAL])
-        tile, reads, fills, updates = s.at[index, t, TILE : UPDATES + 1].tolist()
+        level, tensor = encoded.architecture.levels[index], encoded.tensors[t]
+        partial = bool(s.at[index, t, detail.PARTIAL])
+        tile, reads, fills, updates = s.at[index, t, detail.TILE : detail.UPDATES + 1].tolist()
         total_reads, total_fills, total_updates, _ = counted.every[index, t].tolist()
         read_pj, write_pj, update_pj, _ = s.energy[index, t].tolist()
         found.append(
@@ -206,7 +188,7 @@ def at_levels(encoded: Encoded, counted: Counted) -> list[TensorAtLevel]:
                 write_pj=write_pj,
                 update_pj=update_pj,
                 compression=level.stored_share(tensor.role, partial=partial),
-                drains=int(s.level[index, LEAVING]) if tensor.output else 0,
+                drains=int(s.level[index, detail.LEAVING]) if tensor.output else 0,
             )
         )
     return found
@@ -219,12 +201,12 @@ def _on_network(encoded: Encoded, counted: Counted, network: int, t: int) -> Ten
     return TensorOnNetwork(
         level=encoded.architecture.levels[network].name,
         tensor=encoded.tensors[t].name,
-        children=int(s.level[network + 1, USED] // s.level[network, USED]),
-        distinct=int(s.at[network, t, DOWN]),
-        distinct_up=int(s.at[network, t, UP]) if output else 0,
+        children=int(s.level[network + 1, detail.USED] // s.level[network, detail.USED]),
+        distinct=int(s.at[network, t, detail.DOWN]),
+        distinct_up=int(s.at[network, t, detail.UP]) if output else 0,
         link_transfers=_linked(encoded, s, network, t),
-        passing=int(s.at[network, t, PASSING]),
-        transfers=int(s.at[network, t, TRANSFERS]),
+        passing=int(s.at[network, t, detail.PASSING]),
+        transfers=int(s.at[network, t, detail.TRANSFERS]),
         total_transfers=int(counted.every[network, t, -1]),
         energy_pj=float(s.energy[network, t, -1]),
         multicast=multicast,
@@ -236,7 +218,7 @@ def _linked(encoded: Encoded, s: Detail, network: int, t: int) -> int:
     """Words of a tensor that all children of a network take from their neighbours."""
     nodes = encoded.constants.nodes[network + 1 : network + 2, 1]
     inside = s.at[network + 1 : int(nodes[0]) if len(nodes) else 0, t]
-    return int((inside[:, LINKED] * inside[:, GIVERS]).sum())
+    return int((inside[:, detail.LINKED] * inside[:, detail.GIVERS]).sum())
 
 
 def _refuse_misfit(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> None:
@@ -332,9 +314,9 @@ def outer_bursts(
             continue
         element = int(at.storage_words(1, outermost.word_bits) * outermost.word_bits)
         child = next((i for i, n in enumerate(mapping.levels) if i and tensor.name in n.keep), levels)
-        inside = dict(zip(encoded.dims, s.place[child, :, INSIDE].tolist(), strict=True))
+        inside = dict(zip(encoded.dims, s.place[child, :, detail.INSIDE].tolist(), strict=True))
         box, full = tensor.box(dict.fromkeys(tensor.dims, 1) | inside), tensor.box(encoded.einsum.dims)
-        part, whole, parts = list(box), int(s.level[levels, STEPS]), 0
+        part, whole, parts = list(box), int(s.level[levels, detail.STEPS]), 0
         if child < levels:
             whole, parts, rank, _, new = map(int, tile_moves.plain()(c, temporal, order, s, child, t))
             if parts:
@@ -366,7 +348,8 @@ def _offsets(encoded: Encoded, s: Detail, t: int, child: int) -> list[list[int]]
     c, offsets = encoded.constants, [{0} for _ in encoded.tensors[t].ranks]
     for level in range(child):
         for d in c.term[t, : c.terms[t]].tolist():
-            step, spread = int(c.factor[t, d] * s.place[level + 1, d, INSIDE]), int(s.place[level, d, SPREAD])
+            step = int(c.factor[t, d] * s.place[level + 1, d, detail.INSIDE])
+            spread = int(s.place[level, d, detail.SPREAD])
             rank = c.rank[t, d]
             offsets[rank] = {at + step * k for at in offsets[rank] for k in range(spread)}
     return [sorted(along) for along in offsets]

@@ -454,7 +454,9 @@ def _count_link(
     for level in range(parent, child):
         passing[level][tensor.name] = dict.fromkeys(sharing.tiles[level].instances(), 0)
     for time, moved in enumerate(moves(sharing, tensor, linked)):
-        for step in moved.steps if here is not None else ():
+        for step in moved.steps:
+            if here is None:
+                break
             coming = len(moved.coming[step.instance])
             here.filled[step.instance] += coming
             if (time, step.instance) in linked:

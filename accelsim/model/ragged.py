@@ -16,30 +16,8 @@ import numpy as np
 
 from accelsim.inputs.mapping import Mapping
 from accelsim.inputs.nodes import first_nodes
-from accelsim.model.detail import (
-    CYCLES,
-    FILLS,
-    LATE,
-    LEAVING,
-    MOVED_IN,
-    MOVED_OUT,
-    PARTIAL,
-    PARTS_APART,
-    PASSING,
-    READ,
-    READS,
-    STEPS,
-    TILE,
-    TIMES,
-    TRANSFERS,
-    UPDATES,
-    USED,
-    WRITTEN,
-    Counted,
-    make_detail,
-)
-from accelsim.model.detail import DOWN as DISTINCT_DOWN
-from accelsim.model.detail import UP as DISTINCT_UP
+from accelsim.model import detail
+from accelsim.model.detail import Counted, make_detail
 from accelsim.model.encode import ISSUE, KIND, NETWORK, PE, STREAM, WAITS, Encoded, encode_mappings
 from accelsim.model.kernel import BY_RETURN, BY_TRANSFER, BY_UPDATE, distinct, fit
 from accelsim.model.nest_sums import ALL, DOWN, FIRST, UP, Choice, Instances, NestSums, Operand, operand_of
@@ -91,11 +69,11 @@ class _Model:
         temporal, _, self.x, self.y, self.keep = (array[0] for array in encode_mappings(encoded, [mapping]))
         self.nest = temporal, self.x, self.y
         fit.once(encoded.constants, temporal, self.x, self.y, self.keep, self.s, True)
-        self.used = self.s.level[:, USED].tolist()
+        self.used = self.s.level[:, detail.USED].tolist()
         self.sums = NestSums(encoded, mapping, self.nest, self.s)
         self.inputs = [t for t, tensor in enumerate(encoded.tensors) if not tensor.output]
         self.operands = [operand_of(encoded, index) for index in range(len(encoded.tensors))]
-        self.s.level[-1, STEPS] = self.sums.steps
+        self.s.level[-1, detail.STEPS] = self.sums.steps
         self.every = np.zeros((*self.keep.shape, 4), np.int64)
         self.shared = np.ones((*self.keep.shape, 2))
         self.read: list[int | Fraction] = [0] * len(self.keep)
@@ -106,16 +84,16 @@ class _Model:
         """Count a tensor at a level that keeps it, whose tiles below are those of level `child`."""
         t, tensor, machine = operand.index, operand.tensor, self.machine[level]
         busiest, total = (self.words(operand, level, child, which) for which in (FIRST, ALL))
-        partial = tensor.output and (busiest.reads > busiest.drained or self.s.level[level, PARTS_APART] > 1)
+        partial = tensor.output and (busiest.reads > busiest.drained or self.s.level[level, detail.PARTS_APART] > 1)
         width = machine.element_words(tensor, partial=partial)
-        self.s.at[level, t, [READS, FILLS, UPDATES]] = busiest[:3]
-        self.s.at[level, t, PARTIAL] = partial
+        self.s.at[level, t, [detail.READS, detail.FILLS, detail.UPDATES]] = busiest[:3]
+        self.s.at[level, t, detail.PARTIAL] = partial
         self.every[level, t, :3] = total[:3]
         ports = self.encoded.constants.nodes[level, 0]
         self.read[ports] += busiest.reads * width
         self.written[ports] += (busiest.fills + busiest.updates) * width
         if tensor.output:
-            self.s.level[level, LEAVING] = busiest.leaving
+            self.s.level[level, detail.LEAVING] = busiest.leaving
         accesses = [count * width for count in total[:3]]
         if not isinstance(width, int) or machine.block_size != 1:  # rounded up for each instance on its own
             accesses = [0, 0, 0]
@@ -157,11 +135,11 @@ class _Model:
         """Count what crosses the network below a level on its way to, or from, the tiles of level `child`."""
         t, every, energy_pj = operand.index, 0, 0.0
         c = self.encoded.constants
-        ways = [(DOWN, DISTINCT_DOWN, c.multicast[:, :, t]), (UP, DISTINCT_UP, c.reduction)]
+        ways = [(DOWN, detail.DOWN, c.multicast[:, :, t]), (UP, detail.UP, c.reduction)]
         for kind, which, shares in ways if operand.tensor.output else ways[:1]:
             below, above = (self.moved(operand, near, child, kind, ALL) for near in (network + 1, network))
-            self.s.at[network, t, TRANSFERS] += self.moved(operand, network + 1, child, kind, FIRST)
-            self.s.at[network, t, PASSING] += self.moved(operand, network, child, kind, FIRST)
+            self.s.at[network, t, detail.TRANSFERS] += self.moved(operand, network + 1, child, kind, FIRST)
+            self.s.at[network, t, detail.PASSING] += self.moved(operand, network, child, kind, FIRST)
             groups = int(distinct.plain()(c, self.s, self.x, self.y, network, t, *shares[network]))
             self.s.at[network, t, which] = groups
             children = self.used[network + 1] // self.used[network]
@@ -189,14 +167,14 @@ class _Model:
             waiting += int(waiting_cycles.plain()(c, self.s, self.keep, level))
         for first in first_nodes(self.machine)[:-1]:
             units = self.encoded.units_per_word[first]
-            waited = [Fraction(each, units) for each in self.s.level[first, [READ, WRITTEN]].tolist()]
+            waited = [Fraction(each, units) for each in self.s.level[first, [detail.READ, detail.WRITTEN]].tolist()]
             needed = port_cycles_of(self.machine[first], self.read[first] + waited[0], self.written[first] + waited[1])
-            self.s.level[first, CYCLES] = needed
+            self.s.level[first, detail.CYCLES] = needed
             cycles = max(cycles, needed)
         for network in np.flatnonzero(c.bandwidth[:, NETWORK, 0]).tolist():
             passing = passing_units.plain()(c, self.s, self.keep, network)
             cycles = max(cycles, network_cycles.plain()(c, network, passing))
-        self.s.level[-1, CYCLES] = cycles = cycles + waiting
+        self.s.level[-1, detail.CYCLES] = cycles = cycles + waiting
         if len(c.dma):
             cycles = self.with_engines(cycles)
         for level, leak in enumerate(self.encoded.constants.leak.tolist()):
@@ -212,7 +190,7 @@ class _Model:
                 if self.keep[level, operand.index]:
                     tiles += self.sums.entering(operand, level, level, DOWN, FIRST, one_word=True)
                     words += self.sums.entering(operand, level, level, DOWN, FIRST)
-                    first += int(self.s.at[level, operand.index, TILE])
+                    first += int(self.s.at[level, operand.index, detail.TILE])
         short = ragged_short_cycles.plain()(c, *self.nest, computing) if c.array[STREAM] >= 0 else 0
         self.s.array[:] = max(tiles, 1), words, first, short
 
@@ -221,12 +199,12 @@ class _Model:
         c, longest, waits = self.encoded.constants, computing, 0
         for level in np.flatnonzero(c.dma[:, -1, KIND] * self.keep.any(axis=1)).tolist():
             count_ragged_moves.plain()(c, *self.nest, self.keep, self.s, level)
-            moved, first, out = self.s.level[level, MOVED_IN : MOVED_OUT + 1].tolist()
+            moved, first, out = self.s.level[level, detail.MOVED_IN : detail.MOVED_OUT + 1].tolist()
             if c.dma[level, -1, KIND] == WAITS:
                 waits += moved + out
                 continue
             end = self.run_tiles(level, computing)
-            self.s.level[level, LATE] = end - computing - max(first, int(c.dma[level, -1, ISSUE]))
+            self.s.level[level, detail.LATE] = end - computing - max(first, int(c.dma[level, -1, ISSUE]))
             longest = max(longest, end)
         return longest + waits
 
@@ -244,7 +222,7 @@ class _Model:
         left = list[int]()  # steps in the last tile along each dimension
         for d, each in enumerate(inside):
             every, _ = first_tiles.plain()(temporal, x, y, c.bounds[d], 1, len(temporal), d)
-            left.append(int(every - (s.place[-1, d, TIMES] - 1) * each))
+            left.append(int(every - (s.place[-1, d, detail.TIMES] - 1) * each))
 
         @cache
         def run(place: int, last: int) -> _Run:
