@@ -136,8 +136,8 @@ MUTANTS = (
         "if cache is not None and certificate is not None:",
         "test_cache.py::test_stopped_search__is_not_kept"),
     Mutant("an entry is written in place", "results/cache.py",
-        'part.write_text(json.dumps(entry), encoding="utf-8")\n                os.replace(part, path)',
-        'path.write_text(json.dumps(entry), encoding="utf-8")',
+        "write_directory(path.parent, {path.name: json.dumps(entry).encode()})",
+        "path.parent.mkdir(parents=True, exist_ok=True), path.write_text(json.dumps(entry))",
         "test_cache.py::test_entry__is_written_as_a_whole_or_not_at_all"),
     # files
     Mutant("a file is written in place", "results/__init__.py",

@@ -165,6 +165,12 @@ def sustained_hz(
     return float(clock_hz[_power_w(gpu, number_format, constants, *costs, clock_hz) <= gpu.tdp_w][-1])
 
 
+def evicted(moved: Floats, room: float, sharpness: float) -> Floats:
+    """Share of data that a cache no longer holds after so many bytes were used; at `room` [B] half of it."""
+    much = (moved / room) ** sharpness
+    return much / (1 + much)
+
+
 SM_BYTES = 64.0
 """Bytes that an SM takes from L2 in a cycle (NVIDIA A100 white paper)."""
 STAGE_BYTES = 128

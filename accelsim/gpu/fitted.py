@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from accelsim.gpu.calibration import LEAST_ROWS, fit_positive
 from accelsim.gpu.catalogue import Gpu, read_tables, table_of, wide_format
-from accelsim.gpu.constants import Floats, compute_class
+from accelsim.gpu.constants import Floats, compute_class, evicted
 from accelsim.inputs.errors import AccelsimError
 
 Shapes = Mapping[str, Floats]
@@ -95,8 +95,7 @@ _SHARPNESS = 3.0
 
 def gone(gpu: Gpu, moved: Floats, residency: float) -> Floats:
     """Share of the bytes that are moved which L2 does not hold from the run before."""
-    much = (moved / (gpu.l2_bytes / partitions_of(gpu) * residency)) ** _SHARPNESS
-    return much / (1 + much)
+    return evicted(moved, gpu.l2_bytes / partitions_of(gpu) * residency, _SHARPNESS)
 
 
 def partitions_of(gpu: Gpu) -> int:

@@ -24,6 +24,7 @@ from accelsim.gpu.constants import (
     KernelConstants,
     TileSet,
     clock_under_power_limit,
+    evicted,
     sparse_share,
     tile_set,
     work_of,
@@ -345,8 +346,9 @@ class _TimeModel:
         else:
             since = operands + results
             copies = c.weight_copies if self.setup.l2 == ROTATING else 1.0
-            cold_inputs = self._gone(since)
-            cold_weights = self._gone(inputs + results + copies * weights)
+            room = gpu.l2_bytes * c.residency
+            cold_inputs = evicted(since, room, c.residency_sharpness)
+            cold_weights = evicted(inputs + results + copies * weights, room, c.residency_sharpness)
         once = inputs * cold_inputs + weights * cold_weights + results * cold_inputs
         outputs = across * down
         wave = np.minimum(gpu.sms * tiles.occupancy[None, :, None], outputs)
@@ -359,12 +361,6 @@ class _TimeModel:
         missing = np.maximum(1 - c.l2_share * gpu.l2_bytes * batch / operands, 0)
         again = missing * np.maximum(footprint * (outputs / (high * wide)) - operands, 0)
         return _Traffic(once + again, block_bytes * (outputs * batch), once, operands, results, cold_weights)
-
-    def _gone(self, since: Floats) -> Floats:
-        """Share of data that L2 no longer holds after so many bytes were used."""
-        c = self.constants
-        much = (since / (self.gpu.l2_bytes * c.residency)) ** c.residency_sharpness
-        return much / (1 + much)
 
     def _gemv(self, m: Floats, n: Floats, k: Floats, latency: Floats, traffic: _Traffic) -> Floats:
         """Time of a matrix-vector kernel, infinite where neither M nor N is 1."""

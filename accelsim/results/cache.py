@@ -36,10 +36,9 @@ from accelsim.inputs.objective import Objective, costs_of
 from accelsim.inputs.workload import Einsum
 from accelsim.model.evaluate import evaluate
 from accelsim.model.result import Result
-from accelsim.results import Provenance
+from accelsim.results import Provenance, write_directory
 from accelsim.results.output import point_json, read_mapping_json, read_search, search_json
 from accelsim.search.result import SearchResult
-from accelsim.search.stopping import part_file
 
 if TYPE_CHECKING:
     from accelsim.inputs.constraints import Constraints
@@ -111,10 +110,7 @@ class ResultCache:
         path, kept = self.path(key), datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
         entry = {"format": _FORMAT, "sha256": content_hash([key, kept, body]), "kept": kept, "body": body}
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with part_file(path) as part:
-                part.write_text(json.dumps(entry), encoding="utf-8")
-                os.replace(part, path)
+            write_directory(path.parent, {path.name: json.dumps(entry).encode()})
         except OSError as error:
             self.on_trouble(f"{self.folder}: the result is not kept: {error.strerror or error}")
 
