@@ -21,6 +21,7 @@ from accelsim.inputs.workload import Einsum
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.model.evaluate import evaluate
+from accelsim.results.cache import rules_broken
 from accelsim.results.output import mapping_json, read_mapping_json
 from accelsim.search.result import Certificate
 from accelsim.search.stopping import Budget
@@ -120,10 +121,8 @@ def _mapping_differs(plan: Plan, item: Item, row: Dict[str, Any]) -> str:
     einsum, searched = plan.einsums[item.layer], item.what != EVALUATE
     machine = unlimited(item.architecture) if item.what == MAP_FREE else item.architecture
     result = evaluate(machine, einsum, read_mapping_json(json.loads(row["mapping"] if searched else item.mapping)))
-    broken = [*map(str, result.violations)]
-    if plan.mapper.constraints is not None:
-        broken += plan.mapper.constraints.settled(machine, einsum).broken_by(result.mapping, einsum)
-    if broken:
+    constraints = plan.mapper.constraints and plan.mapper.constraints.settled(machine, einsum)
+    if broken := rules_broken(result, constraints, einsum):
         return "; ".join(broken)
     found = _result_row(result)
     if searched:

@@ -31,6 +31,7 @@ from accelsim.model.evaluate import evaluate_encoded
 from accelsim.model.kernel import BY_READ, BY_UPDATE, BY_WRITE
 from accelsim.model.limits import touched_words
 from accelsim.model.result import Result
+from accelsim.results.cache import rules_broken
 from accelsim.search.result import Certificate
 from accelsim.search.spaces import Spaces
 from accelsim.search.stopping import Budget, asked
@@ -202,11 +203,7 @@ def evaluate_part(architecture: Architecture, einsum: Einsum, held: Held, capaci
     )
     encoded = encode_part(architecture, einsum, held, capacity)
     result = evaluate_encoded(encoded, replace(mapping, levels=(*levels, *mapping.levels[len(levels) :])))
-    broken = [
-        *map(str, result.violations),
-        *part_space(encoded, held).constraints.broken_by(result.mapping, encoded.einsum),
-    ]
-    if broken:
+    if broken := rules_broken(result, part_space(encoded, held).constraints, encoded.einsum):
         raise ValueError("; ".join(broken))
     return result
 
