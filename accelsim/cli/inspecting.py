@@ -23,7 +23,7 @@ from accelsim.inputs import library
 from accelsim.inputs.architecture import Architecture, read_architecture
 from accelsim.inputs.constraints import read_constraints
 from accelsim.inputs.energy import read_energy_table
-from accelsim.inputs.errors import AccelsimError, Problem
+from accelsim.inputs.errors import AccelsimError, Problem, require
 from accelsim.inputs.fields import Opened, open_document
 from accelsim.inputs.library import MODELS, Importer, importer
 from accelsim.inputs.mapping import read_mapping
@@ -231,11 +231,9 @@ def _health() -> dict[str, Any]:
 
 def completion_command(arguments: argparse.Namespace) -> int:
     """Print the completion script of a shell."""
-    try:
-        import shtab
-    except ImportError:
-        why = "shtab is not installed, and completion needs it; `pip install 'accelsim[completion]'`"
-        raise AccelsimError(why) from None
+    require("shtab", "completion needs it", "completion")
+    import shtab
+
     sys.stdout.write(shtab.complete(make_parser(), arguments.shell) + "\n")
     return DONE
 

@@ -59,7 +59,7 @@ def map_command(arguments: argparse.Namespace) -> int:
     if not arguments.quiet:
         spec.print_notes(inputs.workload.notes)
     if arguments.html:
-        refuse_page(arguments.html, inputs.layer)
+        refuse_page(arguments.html, one=inputs.layer is not None)
     if arguments.why and (arguments.pareto or inputs.layer is None):
         raise AccelsimError("--why: of one layer and one objective; choose a layer with --layer")
     if arguments.pareto:

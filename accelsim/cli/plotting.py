@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,7 +19,7 @@ from accelsim.inputs.mapping import load_mapping
 from accelsim.inputs.workload import Einsum
 from accelsim.model.evaluate import evaluate
 from accelsim.population.result import Census, census_json
-from accelsim.results import NO_PLOTLY, refuse_directory, refuse_file, refuse_page, to_json, write_directory, write_page
+from accelsim.results import refuse_directory, refuse_file, refuse_page, to_json, write_directory, write_page
 from accelsim.results.cache import MapOptions
 from accelsim.results.study import bound_rows, with_room
 from accelsim.search.stopping import Budget, answering, asked
@@ -41,7 +40,7 @@ def spread_command(arguments: argparse.Namespace) -> int:
         spec.check_constraints(inputs)
     layers = [(inputs, layer) for inputs in machines for layer in spec.named_layers(arguments, inputs)]
     if arguments.html:
-        refuse_page(arguments.html, layers[0][1] if len(layers) == 1 else None)
+        refuse_page(arguments.html, one=len(layers) == 1)
     found: list[Census] = []
     documents, missing = [], []
     for inputs, einsum in layers:
@@ -126,9 +125,7 @@ def explore_command(arguments: argparse.Namespace) -> int:
     if arguments.picture and not arguments.plot:
         arguments.parser.error("argument --picture: say what to draw, such as --plot front")
     if arguments.html:
-        refuse_file(arguments.html, "sweep.html")
-        if find_spec("plotly") is None:
-            raise AccelsimError(NO_PLOTLY)
+        refuse_page(arguments.html, "sweep.html")
     if arguments.plot:
         refuse_file(_sweep_picture(arguments, ""), "front.png")
     path = Path(arguments.sweep)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.errors import AccelsimError, require
 from accelsim.model.encode import Floats, Ints
 
 _NODES = 300_000
@@ -156,10 +156,9 @@ def most_throughput(costs: EngineCosts, seconds: float = 60.0) -> Assignment:
     What crosses between engines takes no time of theirs here. HiGHS solves it as a mixed-integer programme, to its
     tolerance of 1e-6, or for so many seconds. Raises AccelsimError if scipy is missing, or nothing was found in time.
     """
-    try:
-        from scipy.optimize import Bounds, LinearConstraint, milp
-    except ImportError:
-        raise AccelsimError("throughput needs scipy: pip install 'accelsim[systems]'") from None
+    require("scipy.optimize", "throughput needs it", "systems")
+    from scipy.optimize import Bounds, LinearConstraint, milp
+
     layers, engines = costs.seconds.shape
     can = np.isfinite(costs.seconds)
     runs = costs.runs.astype(np.float64)[:, None]

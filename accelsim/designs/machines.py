@@ -17,7 +17,6 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,7 @@ from accelsim.designs.checking import Network, chosen_layers
 from accelsim.designs.sweep import Mapper, Sweep
 from accelsim.inputs import expression
 from accelsim.inputs.architecture import Architecture, load_architecture
-from accelsim.inputs.errors import AccelsimError, Problem, SpecError
+from accelsim.inputs.errors import AccelsimError, Problem, SpecError, require
 from accelsim.inputs.expression import ExpressionError, Value
 from accelsim.inputs.objective import Objective
 from accelsim.inputs.params import parameter_names
@@ -259,7 +258,6 @@ def _variant(network: Network, values: dict[str, str]) -> Network | SpecError:
     return replace(network, layers=chosen_layers(workload, network.requested), yields=workload.yields)
 
 
-NO_OPTUNA = "optuna is not installed, and `strategy: optuna` needs it; `pip install 'accelsim[optuna]'`"
 _LISTED = 1_000_000
 """A random choice from a grid no larger than this goes through a permutation of it."""
 _ASKS = 200
@@ -319,8 +317,7 @@ class Optuna:
     """
 
     def __init__(self, sweep: Sweep, allowed: Callable[[Design], bool]) -> None:
-        if find_spec("optuna") is None:
-            raise AccelsimError(NO_OPTUNA)
+        require("optuna", "`strategy: optuna` needs it", "optuna")
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)

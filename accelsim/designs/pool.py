@@ -15,14 +15,13 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from queue import Empty, Queue
 from typing import Any, cast
 
 from accelsim.designs.work import Item, Plan, WorkRow, work
-from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.errors import AccelsimError, require
 from accelsim.search.stopping import asked, heeding
 
 TRIES = 3
@@ -237,7 +236,6 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-NO_DASK = "dask.distributed is not installed, and --scheduler needs it; `pip install 'accelsim[cluster]'`"
 SIZE = 4
 """Pieces of work of a job: enough that a scheduler, which takes about a millisecond for each, is not what is slow."""
 AHEAD = 3
@@ -269,8 +267,7 @@ class Cluster:
     """
 
     def __init__(self, plan: Plan, scheduler: str) -> None:
-        if find_spec("distributed") is None:
-            raise AccelsimError(NO_DASK)
+        require("distributed", "--scheduler needs it", "cluster")
         if not re.fullmatch(r"([a-z]+://)?\S+:\d+", scheduler):  # Dask would leave a half-made client behind
             raise AccelsimError(f"--scheduler {scheduler}: not an address; write it like tcp://host:8786")
         from distributed import Client

@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,7 @@ from accelsim import __version__
 from accelsim.designs import machines
 from accelsim.designs.sweep import COLUMNS, Sweep, suited_objective
 from accelsim.designs.work import Item, Plan, WorkRow, differs
-from accelsim.inputs.errors import AccelsimError, Problem, SpecError, Unreadable
+from accelsim.inputs.errors import AccelsimError, Problem, SpecError, Unreadable, require
 from accelsim.inputs.library import MOST_MODEL_BYTES, read_file
 from accelsim.model.encode import Floats
 from accelsim.results import write_directory
@@ -107,7 +106,6 @@ def beaten(bound: Point, finished: Iterable[Point]) -> Point | None:
     return next((point for point in finished if dominates(point, bound)), None)
 
 
-NO_PYARROW = "pyarrow is not installed, and results of sweeps are Parquet files; `pip install 'accelsim[explore]'`"
 PARTS = "parts"
 POLL_SECONDS, FLUSH_SECONDS = 0.2, 2.0
 """How long a run waits for results, and finished work before it is written; a crash loses no more than that."""
@@ -124,8 +122,7 @@ PART_COLUMNS = {
 
 def refuse_without_pyarrow() -> None:
     """Raise AccelsimError if no data set could be written, before time is spent."""
-    if find_spec("pyarrow") is None:
-        raise AccelsimError(NO_PYARROW)
+    require("pyarrow", "results of sweeps are Parquet files", "explore")
 
 
 def parquet_bytes(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> bytes:

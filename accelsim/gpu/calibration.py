@@ -30,7 +30,7 @@ from accelsim.gpu.constants import (
 )
 from accelsim.gpu.gemm import Setup, time_gemms
 from accelsim.gpu.measured import MeasuredGemms, split_rows
-from accelsim.inputs.errors import AccelsimError, Mark
+from accelsim.inputs.errors import AccelsimError, Mark, require
 from accelsim.inputs.source import Problems, read_text
 from accelsim.inputs.units import near_miss
 
@@ -124,7 +124,6 @@ def _ranks(values: Floats) -> Floats:
 
 OUTLIER = 0.1
 """Residual from which on it counts linearly rather than squared (soft L1)."""
-NO_SCIPY = "scipy is not installed, and fitting needs it; `pip install 'accelsim[calibrate]'`"
 _STEP = 0.02
 _LEAST_GAIN = 1e-5
 
@@ -157,10 +156,9 @@ def fit_positive(
     >>> {name: round(value, 3) for name, value in found.items()}
     {'a': 2.0, 'b': 0.5}
     """
-    try:
-        from scipy.optimize import least_squares
-    except ImportError:
-        raise AccelsimError(NO_SCIPY) from None
+    require("scipy.optimize", "fitting needs it", "calibrate")
+    from scipy.optimize import least_squares
+
     names = list(start)
     low, high = (np.log([bounds[name][i] for name in names]) for i in (0, 1))
     inside = np.clip(np.log([start[name] for name in names]), low + 1e-9, high - 1e-9)

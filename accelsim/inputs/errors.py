@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
 from os import PathLike
 
 
@@ -76,3 +78,17 @@ class Unreadable(AccelsimError):
     def __init__(self, path: str | PathLike[str], why: str) -> None:
         self.why = why
         super().__init__(f"{path}: {why}")
+
+
+def require(module: str, why: str, extra: str) -> None:
+    """Raise AccelsimError if a package is not installed, and say which extra of accelsim brings it.
+
+    >>> require("json", "all need it", "none")
+    >>> require("no_such.part", "nobody needs it", "none")
+    Traceback (most recent call last):
+    accelsim.inputs.errors.AccelsimError: no_such is not installed, and nobody needs it; `pip install 'accelsim[none]'`
+    """
+    with suppress(ImportError):  # of a part of a package that is not installed
+        if find_spec(module) is not None:
+            return
+    raise AccelsimError(f"{module.partition('.')[0]} is not installed, and {why}; `pip install 'accelsim[{extra}]'`")

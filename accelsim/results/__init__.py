@@ -10,17 +10,13 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from accelsim import __version__
-from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.errors import AccelsimError, require
 from accelsim.inputs.library import hash_file
-from accelsim.inputs.workload import Einsum
 from accelsim.search.stopping import part_file
-
-NO_PLOTLY = "plotly is not installed, and the HTML report needs it; `pip install 'accelsim[html]'`"
 
 
 def refuse_file(file: str | os.PathLike[str], example: str) -> None:
@@ -43,13 +39,12 @@ def _refuse(requested: str | os.PathLike[str], path: Path) -> None:
         raise AccelsimError(f"{requested}: {existing} cannot be written")
 
 
-def refuse_page(file: str | os.PathLike[str], layer: Einsum | None) -> None:
-    """Raise AccelsimError if no page could be written, before a search spends its time."""
-    if layer is None:
+def refuse_page(file: str | os.PathLike[str], example: str = "report.html", *, one: bool = True) -> None:
+    """Raise AccelsimError if no page could be written, or not of `one` layer, before a search spends its time."""
+    if not one:
         raise AccelsimError("a page is of one layer on one machine; choose a layer with --layer")
-    refuse_file(file, "report.html")
-    if find_spec("plotly") is None:
-        raise AccelsimError(NO_PLOTLY)
+    refuse_file(file, example)
+    require("plotly", "the HTML report needs it", "html")
 
 
 def write_page(file: str | os.PathLike[str], page: str) -> Path:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from accelsim.inputs.architecture import Architecture
-from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.errors import require
 from accelsim.inputs.mapping import Mapping as LoopNest
 from accelsim.inputs.mapping import dump_mapping
 from accelsim.inputs.workload import Einsum
@@ -25,7 +25,6 @@ from accelsim.model.encode import Floats, Ints
 from accelsim.model.limits import macs_per_byte, peak_macs_per_cycle, ports
 from accelsim.model.result import Result
 from accelsim.population.result import Census
-from accelsim.results import NO_PLOTLY
 from accelsim.search.result import FrontResult, SearchResult
 from accelsim.show.plots import figure_bytes
 from accelsim.show.plots.census import refuse_zero_energy
@@ -52,10 +51,9 @@ def page(title: str, lead: str, sections: str, data: dict[str, Any], script: str
 
     Raises AccelsimError if plotly is not installed.
     """
-    try:
-        from plotly.offline import get_plotlyjs
-    except ImportError:
-        raise AccelsimError(NO_PLOTLY) from None
+    require("plotly.offline", "the HTML report needs it", "html")
+    from plotly.offline import get_plotlyjs
+
     return Template(_file("report.html")).substitute(
         title=escape(title),
         heading=said(title),
