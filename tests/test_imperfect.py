@@ -221,15 +221,23 @@ def test_front_with_remainders__has_two_columns_and_no_capacity():
             map_front(architecture, einsum, columns, imperfect="all")
 
 
-def idle_at_last(bound: int, loops: int, x: int, y: int, size: int, channels: int = 1) -> tuple[Architecture, Einsum]:
-    """Instances that each hold a tile of Inputs over M and C, in a loop over K that does not move it."""
+def idle_at_last(
+    bound: int, loops: int, x: int, y: int, size: int, channels: int = 1, keep: str = "Inputs", passed: bool = False
+) -> tuple[Architecture, Einsum]:
+    """Instances that each hold a tile of Inputs over M and C, in a loop over K that does not move it.
+
+    They keep this or another tensor; `passed`: it passes by a level between them and the network.
+    """
     energy = {"read": "100 pJ", "write": "100 pJ", "source": "example"}
     cheap = {"read": "1 pJ", "write": "1 pJ", "source": "example"}
-    inner = {"size": f"{size} B", "word": "8 bit", "keep": ["Inputs"], "bypass": ["Weights", "Outputs"]}
+    names = {"Weights", "Inputs", "Outputs"}
+    inner = {"size": f"{size} B", "word": "8 bit", "keep": [keep], "bypass": sorted(names - {keep})}
     levels = [
         {"name": "L0", "class": "DRAM", "word": "8 bit", "energy": energy, "fanout": {"x": x, "y": y}},
         {"name": "L1", "class": "SRAM", **inner, "energy": cheap},
     ]
+    if passed:
+        levels.insert(1, {**levels[1], "name": "between", "keep": [], "bypass": sorted(names)})
     compute = {"name": "MAC", "class": "intmac", "energy": {"compute": "1 pJ", "source": "example"}}
     machine = load_architecture(
         {"architecture": {"name": "idle", "clock": "1 GHz", "levels": levels, "compute": compute}}
@@ -297,6 +305,33 @@ def test_loops_between_that_move_the_tiles__are_told_from_those_further_out():
 def test_full_tiles_that_rest_beside_a_smaller_last_one__are_bounded(bound, x, size):
     """7 words on 2 instances, 3 a tile: the one that rests has 3/7 of the words, not one third."""
     assert_bounded(*idle_at_last(bound, 31, x, 1, size), on_columns("K", "M"))
+
+
+@pytest.mark.parametrize(("bound", "x", "y"), [(7, 4, 1), (11, 2, 3)])
+def test_instances_that_are_idle_at_last__share_no_reads(bound, x, y):
+    """7 rows on 4 instances read each weight twice, not 7/4 times; the tables leave nothing of that open."""
+    machine, einsum = idle_at_last(bound, 3, x, y, 1, keep="Weights")
+    blocks = [
+        {"level": "L0", "temporal": {"order": ["M", "K"]}, "spatial": {"x": {"only": ["M"]}, "y": {"only": ["M"]}}},
+        {"level": "L1", "temporal": {"factors": ["M=1", "K=1"]}},
+    ]
+    assert_bounded(machine, einsum, blocks)
+
+    constraints, least = least_allowed(machine, einsum, blocks)
+    space = MapSpace(encode(machine, einsum), constraints, frozenset(["M"]))
+
+    assert math.isclose(Solver(space).search().root_bound, least, rel_tol=1e-9)
+
+
+def test_last_tile_of_instances_that_share_reads__makes_fewer_steps():
+    """5 rows in 3 tiles on 2 instances: the first one, which reads for both, has 2 rows and then 1, not two thirds."""
+    machine, einsum = idle_at_last(5, 3, 2, 1, 1, keep="Weights", passed=True)
+    blocks = [
+        {"level": "L0", "temporal": {"factors": ["K=1"]}, "spatial": {"x": {"only": ["M"]}}},
+        {"level": "between", "temporal": {"order": ["M", "K"]}},
+        {"level": "L1", "temporal": {"factors": ["M=1", "K=1"]}},
+    ]
+    assert_bounded(machine, einsum, blocks)
 
 
 def test_what_mappings_cost_at_least__they_cost():

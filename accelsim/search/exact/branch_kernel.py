@@ -57,6 +57,7 @@ from accelsim.search.exact.node_kernel import (
     spread_over,
     step_mid,
 )
+from accelsim.search.exact.remainders_kernel import share_left
 from accelsim.search.exact.shapes import Shapes, passes_window
 from accelsim.search.value_kernel import value_of
 
@@ -306,7 +307,9 @@ def next_spread(
                 keep[level + 1, t] = g.keeps[k, t]
                 node.parent[level + 1, t] = level + 1 if g.keeps[k, t] else node.parent[level, t]
                 node.share[level + 1, t] = 1.0
-                if not g.keeps[k, t]:
+                if not g.keeps[k, t] and ragged is not None:
+                    node.share[level + 1, t] = share_left(c, shapes, node, s, level + 1, t, node.parent[level, t])
+                elif not g.keeps[k, t]:
                     groups = s.at[level, t, UP if t == c.output[0] else DOWN]
                     share = float(groups * s.level[level, USED]) / float(s.level[level + 1, USED])
                     node.share[level + 1, t] = node.share[level, t] * share

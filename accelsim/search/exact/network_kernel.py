@@ -57,7 +57,8 @@ class Spreading(NamedTuple):
     tiles : int64[*], shapes that it may hold; parent : int64[C, T], the level that each tensor comes from;
     shared : float64[C, T], what is assumed of the share that
     networks further out leave of its reads or updates; fixed : float64[T], shares : float64[C, T], cost of a word
-    that crosses the network, and of one that its parent reads or takes in; once : float64[C, T, 4], or without
+    that crosses the network, and of one that its parent reads or takes in; unshared : float64[C, T], of one that
+    crosses the network and no child shares; once : float64[C, T, 4], or without
     tensors, what all else waits for once, as `mixed.Waits.once`; target : int64[C, K, 2, 2**W], contexts inside,
     tight or not, the W tensors that pass the next level sharing the least or the most; passing : int64[K, W], these
     tensors, -1 after the last; near : float64[C, K, W], one over how far the least share assumed inside is from
@@ -89,6 +90,7 @@ class Spreading(NamedTuple):
     shared: Floats
     fixed: Floats
     shares: Floats
+    unshared: Floats
     once: Floats
     target: Ints
     passing: Ints
@@ -115,12 +117,13 @@ class Spreading(NamedTuple):
 class NetworkScratch(NamedTuple):
     """Scratch space of `sweep_network`.
 
-    tile, mid : int64[D]; x, y : int64[L, D]; words, stays, each : float64[T]; staying : float64[*, T]; most, steps :
-    float64[I]; share : float64[T]; factor : float64[T, Q]; rests : bool[T]; weight : float64[2**T]; copies, chord,
-    saved : float64[A]; pair : int64[*, 4]; slot : int64[B]; cost : float64[Q]; further : float64[A' * B' * Q']; of the
-    options that a tile has, N of them: option, around, edge : int64[N], their numbers, the shapes around, and the slots
-    of the largest spread; moved, shares : float64[T, N], words into the tile at least, and share; ways : float64[2**T,
-    N]; least : float64[2 * I, N]; worthless : bool[*, N], with which pairs they are not worth it.
+    tile, mid : int64[D]; x, y : int64[L, D]; words, largest, stays, once, each, anyway : float64[T]; staying :
+    float64[*, T]; most, steps : float64[I]; share, passing : float64[T]; factor : float64[T, Q]; rests : bool[T];
+    weight : float64[2**T]; copies, chord, saved : float64[A]; pair : int64[*, 4]; slot : int64[B]; cost : float64[Q];
+    further : float64[A' * B' * Q']; of the options that a tile has, N of them: option, around, edge : int64[N], their
+    numbers, the shapes around, and the slots of the largest spread; moved, shares : float64[T, N], words into the tile
+    at least, and share; ways : float64[2**T, N]; least : float64[2 * I, N]; worthless : bool[*, N], with which pairs
+    they are not worth it.
     """
 
     tile: Ints
@@ -128,12 +131,16 @@ class NetworkScratch(NamedTuple):
     x: Ints
     y: Ints
     words: Floats
+    largest: Floats
     stays: Floats
+    once: Floats
     staying: Floats
     most: Floats
     steps: Floats
     each: Floats
+    anyway: Floats
     share: Floats
+    passing: Floats
     factor: Floats
     rests: Bools
     weight: Floats
@@ -234,7 +241,7 @@ def sweep_network(
             around = _shape_around(shapes, most, options, o, tile, mid)
             if around < 0 or not _is_wanted(wanted, around, pairs, scratch.pair):
                 continue
-            _share_words(c, shapes, options, p, o, tiles[at], tile, s, scratch)
+            _share_words(c, shapes, options, p, o, tiles[at], tile, mid, s, scratch)
             resting = _list_resting(c, shapes, options, p, o, tile, mid, scratch) if ragged and not innermost else 0
             if judged:
                 _note_option(p, options, o, around, many, scratch)
@@ -254,7 +261,7 @@ def sweep_network(
                 continue
             o, around = scratch.option[n], scratch.around[n]
             _shape_around(shapes, most, options, o, tile, mid)
-            _share_words(c, shapes, options, p, o, tiles[at], tile, s, scratch)
+            _share_words(c, shapes, options, p, o, tiles[at], tile, mid, s, scratch)
             resting = _list_resting(c, shapes, options, p, o, tile, mid, scratch) if ragged and not innermost else 0
             _steps_of_windows(c, shapes, p, tile, mid, innermost, scratch)
             _sweep_contexts(
@@ -292,6 +299,7 @@ def _share_words(
     o: int,
     number: int,
     tile: Ints,
+    mid: Ints,
     s: Detail,
     scratch: NetworkScratch,
 ) -> None:
@@ -312,6 +320,42 @@ def _share_words(
             scratch.share[t] = float(groups) / float(options.spread[o])
         if c.links[level] and c.windowed[t] and t != output:  # all but one may take words from a neighbour
             scratch.share[t] = 1.0 / float(options.spread[o])
+        scratch.passing[t] = scratch.share[t]
+        for d in range(dims if ragged and not c.windowed[t] else 0):
+            if not c.relevant[t, d]:
+                _share_idle(c, shapes, options, p, o, t, d, tile[d], mid[d], scratch)
+
+
+@inline
+def _share_idle(
+    c: Constants,
+    shapes: Shapes,
+    options: Options,
+    p: Spreading,
+    o: int,
+    t: int,
+    d: int,
+    tile: int,
+    mid: int,
+    scratch: NetworkScratch,
+) -> None:
+    """Correct the shares of a tensor for the children that idle where loops over a dimension end: docs/exact.md.
+
+    Each tile around the network has a first child; in the last one there may be fewer children.
+    """
+    flags = c.reduction[p.level[0]] if t == c.output[0] else c.multicast[p.level[0], :, t]
+    spread = options.x[o, d] * options.y[o, d]
+    sharing = (options.x[o, d] if flags[0] else 1) * (options.y[o, d] if flags[1] else 1)
+    if sharing == 1:
+        return
+    inner, outer = shapes.passes[d, tile], shapes.passes[d, mid]
+    last = inner - (outer - 1) * spread
+    first = (outer - 1) * (spread // sharing) + -(-last // sharing)
+    scratch.share[t] *= max(1.0, float(sharing * first) / float(inner))
+    if sharing == spread and last > 1:
+        scratch.passing[t] *= float(sharing * first) / float(inner)
+    elif inner > 1:  # the last tile may be one of the first children, and be smaller
+        scratch.passing[t] *= max(1.0, float(sharing * (first - 1)) / float(inner - 1))
 
 
 @inline
@@ -321,7 +365,7 @@ def _note_option(p: Spreading, options: Options, o: int, around: int, n: int, sc
     scratch.edge[n] = _slot(p, float(options.spread[o]) * p.inner_edges[p.inner_edges.shape[0] - 1])
     for t in range(scratch.words.shape[0]):
         scratch.moved[t, n] = scratch.words[t] * (1.0 - scratch.stays[t])
-        scratch.shares[t, n] = scratch.share[t]
+        scratch.shares[t, n] = scratch.passing[t]
 
 
 @inline
@@ -392,7 +436,7 @@ def _weigh_corners(p: Spreading, m: int, k: int, shared: Floats, scratch: Networ
         t = p.passing[k, w]
         if t < 0:
             break
-        low = p.near[m, k, w] * (1.0 - shared[t] * scratch.share[t])
+        low = p.near[m, k, w] * (1.0 - shared[t] * scratch.passing[t])
         for way in range(ways):
             scratch.weight[ways + way] = scratch.weight[way] * low
             scratch.weight[way] *= 1.0 - low
@@ -500,7 +544,7 @@ def _list_resting(
     """
     level, found, tensors, highest = p.level[0], 0, c.whole.shape[0], 0.0
     for t in range(tensors):
-        scratch.stays[t] = 0.0
+        scratch.stays[t], scratch.largest[t] = 0.0, 0.0
     for i in range(p.loops.shape[0]):
         scratch.most[i], scratch.steps[i] = 0.0, 1.0
         for d in range(tile.shape[0]):
@@ -508,30 +552,46 @@ def _list_resting(
                 scratch.steps[i] *= shapes.passes[d, mid[d]]
                 scratch.most[i] = max(scratch.most[i], shapes.resting[level, d, tile[d], options.place[o, d]])
         highest = max(highest, scratch.most[i])
+    for t in range(tensors):
+        scratch.once[t] = 1.0
+        for i in range(p.loops.shape[0]):
+            scratch.once[t] /= 1.0 if p.moves[i, t] else scratch.steps[i]
     for r in range(p.orders.shape[0] if highest > 0.0 else 0):
-        some = False
         for t in range(tensors):
-            resting, moved, left, passes = 1.0, False, False, 1.0
+            resting, moved, left = 1.0, False, False
             for at in range(p.orders.shape[1]):
                 i = p.orders[r, at]
                 if scratch.steps[i] == 1.0:
                     continue
                 if not p.moves[i, t]:
-                    left, passes = True, passes * scratch.steps[i]
+                    left = True
                 elif not (moved and left):
                     resting, moved = resting * scratch.most[i], True
-            if not moved or not left or c.windowed[t]:
-                resting = 0.0
-            scratch.staying[found, t] = resting * (1.0 - 1.0 / passes)
-            some |= resting > 0.0
-            scratch.stays[t] = max(scratch.stays[t], scratch.staying[found, t])
-        for other in range(found):
-            more = False
-            for t in range(tensors):
-                more |= scratch.staying[found, t] > scratch.staying[other, t]
-            some &= more
-        found += 1 if some else 0
+            scratch.staying[found, t] = resting if moved and left and not c.windowed[t] else 0.0
+            scratch.largest[t] = max(scratch.largest[t], scratch.staying[found, t])
+            scratch.stays[t] = scratch.largest[t] * (1.0 - scratch.once[t])
+        found = _leave_largest(scratch.staying, found)
     return found
+
+
+@inline
+def _leave_largest(rows: Floats, last: int) -> int:
+    """Of rows up to a last one leave those that no other one is at least as large as; returns how many there are."""
+    kept = 0
+    for other in range(last):
+        more, less = False, False
+        for t in range(rows.shape[1]):
+            more |= rows[last, t] > rows[other, t]
+            less |= rows[last, t] < rows[other, t]
+        if not more:  # so the last one has replaced none
+            return last
+        if less:
+            for t in range(rows.shape[1]):
+                rows[kept, t] = rows[other, t]
+            kept += 1
+    for t in range(rows.shape[1]):
+        rows[kept, t] = rows[last, t]
+    return kept + 1
 
 
 @inline
@@ -575,8 +635,9 @@ def _sweep_contexts(
         if innermost or p.keeps[k, output]:
             elided, finished = p.elided[m], p.finished[0]
         for t in range(tensors):
-            scratch.each[t] = 0.0
+            scratch.each[t], scratch.anyway[t] = 0.0, 0.0
             if innermost or p.keeps[k, t]:
+                scratch.anyway[t] = scratch.words[t] * scratch.once[t] * p.unshared[m, t]
                 scratch.each[t] = scratch.words[t] * (p.fixed[t] + p.shares[m, t] * scratch.share[t])
         ways = _weigh_corners(p, m, k, p.shared[m], scratch)
         cost, further, waiting = scratch.cost, scratch.further, 0.0
@@ -588,12 +649,17 @@ def _sweep_contexts(
             each, moves = scratch.each[t], p.moves_out[m, k] and not scratch.rests[t]
             for q in range(cost.shape[0] if each != 0.0 else 0):
                 cost[q] += each if moves else scratch.factor[t, q] * each
+        whole = 0
+        for t in range(tensors if resting else 0):
+            if scratch.largest[t] * scratch.anyway[t] > scratch.largest[whole] * scratch.anyway[whole]:
+                whole = t
         for q in range(cost.shape[0] if resting else 0):
-            most = 0.0
+            most = -np.inf
             for r in range(resting):
                 saved = 0.0
                 for t in range(tensors):
-                    saved += scratch.factor[t, q] * scratch.staying[r, t] * max(0.0, scratch.each[t])
+                    again = scratch.factor[t, q] * scratch.each[t] - scratch.anyway[t]
+                    saved += (scratch.largest[t] if t == whole else scratch.staying[r, t]) * again
                 most = max(most, saved)
             cost[q] -= most
         for lane in range(further.shape[0]):

@@ -360,8 +360,7 @@ def flow(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, child: int, 
     `ragged` is None if no dimension may leave remainders: what is only for these is not compiled then.
     """
     if ragged is not None:
-        flow_at_least(c, shapes, node, s, child)
-        return True
+        return bool(flow_at_least(c, shapes, node, s, child))
     levels, tensors = c.fanout.shape[0], c.whole.shape[0]
     m = node.mapping
     temporal, order, keep = m.temporal[0], m.order[0], m.keep[0]

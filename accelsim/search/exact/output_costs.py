@@ -57,12 +57,11 @@ class OutputCosts:
     def _widths(self) -> Floats:
         """How much wider partial sums are than the narrowest words of the output: float64[L].
 
-        1 if it has windows, and with remainders, where the words into tiles are known too roughly.
+        1 if it has windows, where the words into tiles are known too roughly.
         """
         t = int(self.c.output[0])
         parts = np.maximum(self.c.word_parts[:, t], 1)
-        known = not self.c.windowed[t] and not self.shapes.ragged.any()
-        return parts[:, 1] / parts.min(axis=1) if known else np.ones(self.levels)
+        return np.ones(self.levels) if self.c.windowed[t] else parts[:, 1] / parts.min(axis=1)
 
     def _count_off(self) -> None:
         """Note what the tables count too much for one copy of the output; docs/exact.md, first reads and widths."""

@@ -9,9 +9,36 @@ from __future__ import annotations
 
 import numpy as np
 
-from accelsim.model.detail import BEFORE, DOWN, INSIDE, LOOPS, PARTS_APART, SPREAD, TILE, TIMES, UP, USED, Detail
+from accelsim.model.detail import (
+    BEFORE,
+    DOWN,
+    INSIDE,
+    LOOPS,
+    PARTS_APART,
+    SPREAD,
+    STEPS,
+    TILE,
+    TIMES,
+    UP,
+    USED,
+    VISITS,
+    Detail,
+)
 from accelsim.model.detail import LAST as COVERED
-from accelsim.model.encode import ALONG, ISSUE, KIND, LINE, NO_ENGINE, PE, ROW, SAFE, STREAM, UNITS, Constants
+from accelsim.model.encode import (
+    ALONG,
+    ISSUE,
+    KIND,
+    LINE,
+    NO_ENGINE,
+    PE,
+    ROW,
+    SAFE,
+    STREAM,
+    UNITS,
+    UNLIMITED,
+    Constants,
+)
 from accelsim.model.jit import inline, jit
 from accelsim.model.kernel import BY_READ, BY_RETURN, BY_TRANSFER, BY_UPDATE, BY_WRITE
 from accelsim.model.ramps import (
@@ -40,7 +67,7 @@ PASSING, NOT_PASSING = np.bool_(True), np.bool_(False)
 
 
 @jit
-def flow_at_least(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, child: int) -> None:
+def flow_at_least(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, child: int) -> bool:
     """As `flow`, where loops leave remainders: at least what all instances together move (docs/exact.md)."""
     levels, tensors = c.fanout.shape[0], c.whole.shape[0]
     output, keep = c.output[0], node.mapping.keep[0]
@@ -52,16 +79,20 @@ def flow_at_least(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, chi
         above = node.parent[child - 1, t]
         if child < levels and not keep[child, t]:
             continue
-        words = shapes.macs[0] if child == levels else _words_at_least(c, shapes, node, s, child, t)
+        words = shapes.macs[0]
+        if child == levels:
+            _hold_still(c, node, s, child, t)
+        else:
+            words = _words_at_least(c, shapes, node, s, child, t)
         if t != output:
             down = words
             for lv in range(child - 1, above - 1, -1):
                 energy += down * c.energy[lv, t, BY_TRANSFER]
-                down *= _share(s, lv, t, DOWN)
+                down = words * _left(c, shapes, node, s, child, t, lv, SHARED_DOWN)
                 _pass_at_least(c, node, s, child, lv, t, down)
-            energy += _charge_at_least(c, node, s, child, above, t, down, READING, PASSING)
+            energy += _charge_at_least(c, node, s, child, above, t, 0, down, READING, PASSING)
             if child < levels:
-                energy += _charge_at_least(c, node, s, child, child, t, words, WRITING, PASSING)
+                energy += _charge_at_least(c, node, s, child, child, t, 0, words, WRITING, PASSING)
             continue
         seen = words if c.windowed[t] else _seen(c, s, child, t)
         up, down = words, max(0.0, words - seen)
@@ -69,7 +100,7 @@ def flow_at_least(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, chi
         for lv in range(child - 1, above - 1, -1):
             energy += up * c.energy[lv, t, BY_TRANSFER] + down * c.energy[lv, t, BY_RETURN]
             down *= _share(s, lv, t, DOWN)
-            up *= _share(s, lv, t, UP)
+            up = words * _left(c, shapes, node, s, child, t, lv, SHARED_UP)
             _pass_at_least(c, node, s, child, lv, t, up + down)
         reads = 0.0 if c.windowed[t] else max(0.0, up - _seen(c, s, above, t))
         fills = 0.0
@@ -77,22 +108,55 @@ def flow_at_least(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, chi
             fills = float(node.fills[above, t])
             reads += float(node.moved[above, t]) if c.drain[above] else 0.0
             energy -= node.charged[above, t]
-        energy += _charge_at_least(c, node, s, child, above, t, reads, READING, PASSING)
-        energy += _charge_at_least(c, node, s, child, above, t, up, UPDATING, PASSING)
-        energy += _charge_at_least(c, node, s, child, above, t, fills, WRITING, PASSING)
+        partial = _comes_back(c, node, s, child, above, t)
+        energy += _charge_at_least(c, node, s, child, above, t, partial, reads, READING, PASSING)
+        energy += _charge_at_least(c, node, s, child, above, t, partial, up, UPDATING, PASSING)
+        energy += _charge_at_least(c, node, s, child, above, t, partial, fills, WRITING, PASSING)
         if child < levels:
-            node.charged[child, t] = _charge_at_least(
-                c, node, s, child, child, t, float(node.fills[child, t]), WRITING, NOT_PASSING
-            )
+            narrow, fills, out = _narrower(c, child, t), float(node.fills[child, t]), float(node.moved[child, t])
+            node.charged[child, t] = _charge_at_least(c, node, s, child, child, t, narrow, fills, WRITING, NOT_PASSING)
             if c.drain[child]:
-                node.charged[child, t] += _charge_at_least(
-                    c, node, s, child, child, t, float(node.moved[child, t]), READING, NOT_PASSING
-                )
+                drained = _charge_at_least(c, node, s, child, child, t, narrow, out, READING, NOT_PASSING)
+                node.charged[child, t] += drained
             energy += node.charged[child, t]
+        if c.two_widths[0] and partial and c.capacity[above] != UNLIMITED:
+            held = 0
+            for u in range(tensors):
+                if keep[above, u]:
+                    held += s.at[above, u, TILE] * c.word_parts[above, u, partial if u == t else 0]
+            if held > c.capacity[above]:
+                return False
     node.energy[child] = energy
     if child < levels and c.dma.shape[0] > 0 and c.dma[child, tensors, KIND] != NO_ENGINE:
         _moves_at_least(c, shapes, node, s, child)
     _first_at_least(c, shapes, node, s, child)
+    return True
+
+
+@inline
+def _narrower(c: Constants, lv: int, t: int) -> int:
+    """Which words of a tensor at a level are narrow, partial sums (1) or finished ones."""
+    return int(c.word_parts[lv, t, 1] < c.word_parts[lv, t, 0])
+
+
+@inline
+def _comes_back(c: Constants, node: SearchNode, s: Detail, child: int, above: int, t: int) -> int:
+    """Whether a level holds partial sums that come from the tiles of another one; with windows what is narrower.
+
+    All loops make two steps where the indices of all others are 0, so that of the loops without remainders tells.
+    """
+    m, last = node.mapping, c.fanout.shape[0]
+    if c.windowed[t]:
+        return int(_narrower(c, above, t))
+    if not c.two_widths[0]:
+        return 0
+    up = s.level[last, STEPS] if child == last else words_into(c, m.temporal[0], m.order[0], s, child, t)
+    seen = s.level[child, VISITS] * (1 if child == last else s.at[child, t, TILE])
+    for lv in range(above, child):
+        up *= s.at[lv, t, UP]
+        for d in range(c.relevant.shape[1]):
+            seen *= s.place[lv, d, SPREAD] if c.relevant[t, d] else 1
+    return int(up > seen or s.level[above, PARTS_APART] > 1)
 
 
 @jit
@@ -192,6 +256,67 @@ def _share(s: Detail, lv: int, t: int, way: int) -> float:
     return float(s.at[lv, t, way] * s.level[lv, USED]) / float(s.level[lv + 1, USED])
 
 
+@jit
+def _left(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, child: int, t: int, lv: int, way: int) -> float:
+    """Share of the words into all tiles of a level that networks down to that of another level leave.
+
+    `node.free`: as `_hold_still` leaves it.
+    """
+    share = 1.0
+    for network in range(lv, child if c.windowed[t] else lv):
+        share *= _share(s, network, t, UP if way == SHARED_UP else DOWN)
+    for d in range(0 if c.windowed[t] else c.relevant.shape[1]):
+        if not c.relevant[t, d]:
+            passes = shapes.passes[d, node.tile[child, d]]
+            share *= float(_turns(c, node, d, child, t, lv, way, passes))
+            share /= float(_turns(c, node, d, child, t, lv, OWN, passes))
+    return share
+
+
+@jit
+def share_left(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, child: int, t: int, above: int) -> float:
+    """Share of the words into tiles inside one of level `child` that networks between this and another level leave.
+
+    Loops in between make fewer steps in the last tile.
+    """
+    way, share = SHARED_UP if t == c.output[0] else SHARED_DOWN, 1.0
+    for network in range(above, child if c.windowed[t] else above):
+        share *= _share(s, network, t, UP if way == SHARED_UP else DOWN)
+    for lv in range(child):
+        for d in range(c.relevant.shape[1]):
+            node.free[lv, d] = True
+    for d in range(0 if c.windowed[t] else c.relevant.shape[1]):
+        passes = shapes.passes[d, node.tile[child, d]]
+        if not c.relevant[t, d] and passes > 1:
+            first, before = _turns(c, node, d, child, t, above, way, passes), passes - 1
+            most = _turns(c, node, d, child, t, above, way, before)
+            share *= float(first) / float(passes) if most == first else float(most) / float(before)
+    return share
+
+
+@inline
+def _turns(c: Constants, node: SearchNode, d: int, child: int, t: int, above: int, way: int, passes: int) -> int:
+    """As `_tiles`, of the first so many tiles."""
+    m, span = node.mapping, 1
+    for lv in range(child):
+        span *= m.temporal[0, lv, d] * m.x[0, lv, d] * m.y[0, lv, d]
+    tiles, _ = _steps_along(c, node, d, child, t, above, way, ALL, passes, span)
+    return int(tiles)
+
+
+@inline
+def _hold_still(c: Constants, node: SearchNode, s: Detail, child: int, t: int) -> None:
+    """Let all loops outside a tile be stepped through, but those inside the innermost one that moves a tensor."""
+    moves = child == c.fanout.shape[0]
+    for lv in range(child - 1, -1, -1):
+        for d in range(c.relevant.shape[1]):
+            node.free[lv, d] = True
+        for j in range(s.level[lv, LOOPS] - 1, -1, -1):
+            d = node.mapping.order[0, lv, j]
+            moves |= c.relevant[t, d]
+            node.free[lv, d] = moves
+
+
 @inline
 def _pass_at_least(c: Constants, node: SearchNode, s: Detail, child: int, lv: int, t: int, words: float) -> None:
     """Note so many elements between all instances of a level and the network below them."""
@@ -201,10 +326,19 @@ def _pass_at_least(c: Constants, node: SearchNode, s: Detail, child: int, lv: in
 
 @inline
 def _charge_at_least(
-    c: Constants, node: SearchNode, s: Detail, child: int, lv: int, t: int, words: float, action: int, ports: bool
+    c: Constants,
+    node: SearchNode,
+    s: Detail,
+    child: int,
+    lv: int,
+    t: int,
+    partial: int,
+    words: float,
+    action: int,
+    ports: bool,
 ) -> float:
     """Energy of moving so many elements at all instances of a level; with `ports` they pass those of an average one."""
-    part = float(min(c.word_parts[lv, t, 0], c.word_parts[lv, t, 1]))
+    part = float(c.word_parts[lv, t, partial])
     if ports:
         each, held_by = int(words / float(s.level[lv, USED]) * part * (1.0 - SURE)), c.nodes[lv, 0]
         if action == BY_READ:
@@ -234,22 +368,15 @@ def _words_at_least(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, c
     words = words_into(c, m.temporal[0], m.order[0], s, child, t)
     most = _without_continuing(c, s, node, child, t) if c.windowed[t] else words
     share = 1.0
+    _hold_still(c, node, s, child, t)
     for d in range(c.relevant.shape[1]):
         if not shapes.ragged[d]:
             continue
-        looped, stay = 1, 1
-        moves = False
-        for lv in range(child - 1, -1, -1):
-            looped *= s.place[lv, d, SPREAD]
-            for j in range(s.level[lv, LOOPS] - 1, -1, -1):
-                e = m.order[0, lv, j]
-                moves |= c.relevant[t, e]
-                if e == d:
-                    looped *= m.temporal[0, lv, d] if moves else 1
-                    stay *= 1 if moves else m.temporal[0, lv, d]
-        many = shapes.passes[d, node.tile[child, d]]
+        looped, many = 1, shapes.passes[d, node.tile[child, d]]
+        for lv in range(child):
+            looped *= s.place[lv, d, SPREAD] * (m.temporal[0, lv, d] if node.free[lv, d] else 1)
         if not c.relevant[t, d]:
-            share *= float(max(1, -(-many // stay))) / float(looped)
+            share *= float(_turns(c, node, d, child, t, 0, OWN, many)) / float(looped)
             continue
         size, factor = shapes.size[d, node.tile[child, d]], c.factor[t, d]
         share *= float(_boxes(factor, many, c.bounds[d])) / float(looped * _boxes(factor, 1, size))
@@ -357,15 +484,21 @@ def _tiles(
     bound : int
         Of the dimension, or less: then tiles that begin further out are not counted.
     """
-    if bound <= 0:
-        return 0, 0
-    m = node.mapping
-    free = 1
+    span = node.span[0, d]
+    return _steps_along(c, node, d, child, t, above, way, which, bound, span) if bound > 0 else (0, 0)
+
+
+@jit
+def _steps_along(
+    c: Constants, node: SearchNode, d: int, child: int, t: int, above: int, way: int, which: int, bound: int, span: int
+) -> tuple[int, int]:
+    """As `_tiles`, of a bound in any unit; `span`: what all loops cover in that."""
+    m, free = node.mapping, 1
     for lv in range(child):
         on_x, on_y = _counted(c, lv, d, t, above, way, which)
         free *= (m.temporal[0, lv, d] if node.free[lv, d] else 1) * (m.x[0, lv, d] if on_x else 1)
         free *= m.y[0, lv, d] if on_y else 1
-    tiles, rest, span = 0, bound, node.span[0, d]
+    tiles, rest = 0, bound
     for lv in range(child):
         on_x, on_y = _counted(c, lv, d, t, above, way, which)
         for block in range(3):
@@ -584,7 +717,7 @@ def _holds_partial_sums(
 ) -> int:
     """1 if a level holds partial sums of the output, as `model.ragged` says; with windows as narrow as they can be."""
     if c.windowed[t]:
-        return int(c.word_parts[above, t, 1] < c.word_parts[above, t, 0])
+        return int(_narrower(c, above, t))
     updates = _words(c, shapes, node, s, child, t, above, SHARED_UP, BUSIEST)
     seen = _first_words(c, node, child, above, t, MERGED, BUSIEST)
     return int(updates > seen or s.level[above, PARTS_APART] > 1)

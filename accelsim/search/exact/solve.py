@@ -250,7 +250,7 @@ class Solver:
         self.waits = count_waits(self.grid) if waits else None
         self.corners = True if ragged or every or cycles else None
         self.memory = bounds.MOST_BYTES if memory is None else memory
-        counted_off = 0.0 if ragged else self._counted_off()
+        counted_off = self._counted_off()
         self.once, self.counts_copies = counted_off > FAR_MORE, counted_off > MUCH
         fine = not self.once and self.counts_copies and self.grid.shapes.total > SMALL_TABLES
         try:
@@ -260,8 +260,8 @@ class Solver:
                 raise
             fine = self._fill_fewer(deadline, fine=fine)
         self.apart = any(len(each) > 1 for each in copies_apart(self.grid, self.bounds.deepest))
-        self.coarse = not ragged and not fine and (self.apart or self.once or not self.bounds.corners)
-        self.fine, self.mixes, self.lacks_beside = fine, not ragged and bool(self.ports), not ragged
+        self.coarse = not fine and (self.apart or self.once or not self.bounds.corners)
+        self.fine, self.mixes, self.lacks_beside = fine, not ragged and bool(self.ports), True
         self.mixed: list[MixedBounds] = []
         self.stop = np.array([0, NO_END], np.int64)
         self.most_nodes, self.refined_at = NO_END, 0
