@@ -226,12 +226,13 @@ def idle_at_last(
 ) -> tuple[Architecture, Einsum]:
     """Instances that each hold a tile of Inputs over M and C, in a loop over K that does not move it.
 
-    They keep this or another tensor; `passed`: it passes by a level between them and the network.
+    They keep these or other tensors; `passed`: these pass by a level between them and the network.
     """
     energy = {"read": "100 pJ", "write": "100 pJ", "source": "example"}
     cheap = {"read": "1 pJ", "write": "1 pJ", "source": "example"}
     names = {"Weights", "Inputs", "Outputs"}
-    inner = {"size": f"{size} B", "word": "8 bit", "keep": [keep], "bypass": sorted(names - {keep})}
+    kept = sorted(names & {*keep.split()})
+    inner = {"size": f"{size} B", "word": "8 bit", "keep": kept, "bypass": sorted(names - {*kept})}
     levels = [
         {"name": "L0", "class": "DRAM", "word": "8 bit", "energy": energy, "fanout": {"x": x, "y": y}},
         {"name": "L1", "class": "SRAM", **inner, "energy": cheap},
@@ -325,10 +326,10 @@ def test_instances_that_are_idle_at_last__share_no_reads(bound, x, y):
 
 def test_last_tile_of_instances_that_share_reads__makes_fewer_steps():
     """5 rows in 3 tiles on 2 instances: the first one, which reads for both, has 2 rows and then 1, not two thirds."""
-    machine, einsum = idle_at_last(5, 3, 2, 1, 1, keep="Weights", passed=True)
+    machine, einsum = idle_at_last(5, 3, 2, 1, 2, keep="Inputs Weights", passed=True)
     blocks = [
-        {"level": "L0", "temporal": {"factors": ["K=1"]}, "spatial": {"x": {"only": ["M"]}}},
-        {"level": "between", "temporal": {"order": ["M", "K"]}},
+        {"level": "L0", "temporal": {"factors": ["K=1", "M<=2"]}, "spatial": {"x": {"only": ["M"]}}},
+        {"level": "between", "temporal": {"order": ["M", "K"], "factors": ["M<=2"]}},
         {"level": "L1", "temporal": {"factors": ["M=1", "K=1"]}},
     ]
     assert_bounded(machine, einsum, blocks)

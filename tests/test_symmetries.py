@@ -91,6 +91,13 @@ def test_symmetries__of_rows_and_columns(changes, rules, many):
     assert len(symmetries(make_grid(space_of(conv(**changes), rules)))) == many
 
 
+@pytest.mark.parametrize(("imperfect", "many"), [("", 1), ("PQ", 1), ("P", 0)])
+def test_symmetries__of_dimensions_of_which_all_or_none_leave_remainders(imperfect, many):
+    space = space_of(conv(P=7, Q=7))
+    ragged = MapSpace(space.encoded, space.constraints, frozenset(imperfect))
+    assert len(symmetries(make_grid(ragged))) == many
+
+
 def tables_of(space: MapSpace, known: Known | None) -> tuple[Bounds, int]:
     """The tables of a space, and how many classes of orders fill them."""
     layout.layout_of.cache_clear()

@@ -524,7 +524,8 @@ class Solver:
             encoded.constants, shapes, self.tables, goal, total, self._make_node(), make_detail(encoded), begin, values
         )
         rows = np.argsort(values[:many], kind="stable")
-        for order in symmetries(self.grid) if goal.kind[0] == BEST and len(total.value) == 1 else ():
+        alone = len(total.value) == 1 or self.space.imperfect  # else all mappings are listed
+        for order in symmetries(self.grid) if goal.kind[0] == BEST and alone else ():
             digits = begin[rows][:, None] // shapes.stride % shapes.sizes
             rows = rows[digits[:, order] @ shapes.stride >= begin[rows]]
         return begin[rows], values[rows]

@@ -91,8 +91,10 @@ def _changes_nothing(grid: Grid, order: Ints) -> bool:
     same = (moves[:, order] == moves).all() and (together[:, order][:, :, order] == together).all()
     named = {d for level in range(len(c.fanout)) for ends in space.fixed_places(level) for d in ends}
     named |= {int(c.array[STREAM]), *np.flatnonzero(c.asked[:, 4:].any(axis=0)).tolist()}
-    if not same or c.dma.size or space.imperfect or named & {*np.flatnonzero(swapped).tolist()}:
+    if not same or c.dma.size or named & {*np.flatnonzero(swapped).tolist()}:
         return False
     slots = [Slot(level, axis) for level in range(len(c.fanout)) for axis in ("", "x", "y")]
     names, places = space.encoded.dims, np.flatnonzero(swapped).tolist()
+    if any((names[d] in space.imperfect) != (names[order[d]] in space.imperfect) for d in places):
+        return False
     return all(space.allowed(slot, names[d]) == space.allowed(slot, names[order[d]]) for slot in slots for d in places)
