@@ -525,6 +525,11 @@ MUTANTS = (
     Mutant("the first storage node keeps all that must be kept", "search/exact/branch_kernel.py",
         "(chosen == 0 and level > first)", "(chosen > 0 and level == first)",
         "test_nodes.py::test_best_mapping__that_is_uneven_is_found"),
+    Mutant("first storage nodes that keep nothing have no loops, with windows too", "search/exact/bounds.py",
+        "begins = first if self.layout.merges[1] else first + 1", "begins = first",
+        "test_nodes.py::test_best_uneven_mapping__is_that_of_brute_force "
+        "test_nodes.py::test_best_mapping__that_is_uneven_is_found "
+        "test_nodes.py::test_nodes__of_several_tensors_need_not_split_where_loops_stand_outside_all_nodes"),
     Mutant("tables take what a level holds as all that it may", "search/exact/bounds.py",
         "k is not None and fits[k]", "k is not None and fits[0]",
         "test_nodes.py::test_best_mapping__that_is_uneven_is_found"),

@@ -87,6 +87,37 @@ class SweepArrays(NamedTuple):
     values: Floats
 
 
+AT_A_TIME = 64
+"""Shapes whose entries are laid out anew together: few enough to stay in the processor's first cache."""
+
+
+@jit
+def lay_beside(tables: Floats, rows: Ints, statuses: Ints, beside: Floats) -> None:
+    """Lay some tables next to each other: from float64[C, Q, N, S] to float64[Q, S, *, N], for some statuses."""
+    for q in statuses:
+        for start in range(0, tables.shape[3], AT_A_TIME):
+            end = min(start + AT_A_TIME, tables.shape[3])
+            for at in range(rows.shape[0]):
+                for n in range(tables.shape[2]):
+                    each = tables[rows[at], q, n]
+                    for shape in range(start, end):
+                        beside[q, shape, at, n] = each[shape]
+
+
+@jit
+def lay_apart(beside: Floats, first_of: Ints, rows: Ints, wanted: Bools, tables: Floats) -> None:
+    """Fill some tables from such as lie next to each other, for all statuses, and only where shapes are wanted."""
+    for q in range(first_of.shape[0]):
+        found = beside[first_of[q]]
+        for start in range(0, tables.shape[3], AT_A_TIME):
+            end = min(start + AT_A_TIME, tables.shape[3])
+            for at in range(rows.shape[0]):
+                for n in range(tables.shape[2]):
+                    each = tables[rows[at], q, n]
+                    for shape in range(start, end):
+                        each[shape] = found[shape, at, n] if wanted[rows[at], shape] else np.inf
+
+
 @jit
 def sweep_block(shapes: Shapes, block: BlockSweep, sweep: SweepArrays) -> None:
     """Lower the cost to go of each tile to that of its best block in a class of loop orders."""

@@ -19,7 +19,7 @@ from accelsim.inputs.errors import TablesTooLarge, TooManyChoices
 from accelsim.model.detail import make_detail
 from accelsim.model.encode import Bools, Floats, Ints
 from accelsim.model.kernel import BY_READ, BY_RETURN, BY_TRANSFER, BY_UPDATE, BY_WRITE
-from accelsim.search.exact.blocks import SweepArrays, sweep_block
+from accelsim.search.exact.blocks import SweepArrays, lay_apart, lay_beside, sweep_block
 from accelsim.search.exact.network_kernel import NetworkScratch, Spreading, Verdicts, sweep_network
 from accelsim.search.exact.orders import NONE
 from accelsim.search.exact.output_costs import OutputCosts, copies_apart
@@ -490,18 +490,21 @@ class BoundsMaker(OutputCosts):
         """What a level holds in each context with what its next node keeps too, by number of the latter: int64[C, K].
 
         -1 if there is no such mapping: no tensor has two nodes in a level; its last node, or the one before another
-        node than the first that keeps nothing, keeps what must be kept.
+        node than the first that keeps nothing, keeps what must be kept. Where levels that keep nothing have no loops,
+        the first node keeps something if any does.
         """
         sets = [frozenset(np.flatnonzero(row).tolist()) for row in keeps]
         number = {kept: k for k, kept in enumerate(sets)}
         found = np.full((len(contexts), len(keeps)), -1, np.int64)
         first, last = int(self.c.nodes[level, 0]), int(self.c.nodes[level, 1]) - 1
+        begins = first if self.layout.merges[1] else first + 1
         required = frozenset(np.flatnonzero(self.grid.space.required[last]).tolist())
         for m, context in enumerate(contexts):
             before = frozenset(t for t, parent in enumerate(context.parents) if parent == first)
             for k, kept in enumerate(sets):
-                ends = level == last or (level > first and not kept)
-                if not before & kept and (not ends or required <= before | kept):
+                ends = level == last or (level >= begins and not kept)
+                late = begins == first < level and kept and not before
+                if not before & kept and not late and (not ends or required <= before | kept):
                     found[m, k] = number[before | kept]
         return found
 
@@ -516,6 +519,13 @@ class BoundsMaker(OutputCosts):
         for m, context in enumerate(contexts if first < level < self.levels else ()):
             found[m] = (keeps.sum(axis=1) == 1) | (level == first + 1 and first in context.parents)
         return found
+
+    def _settled(self, level: int, context: Context) -> frozenset[int]:
+        """Tensors that a storage node of a level keeps already, and none further in: their statuses say nothing."""
+        first, end = self.c.nodes[level].tolist()
+        return frozenset(
+            t for t, parent in enumerate(context.parents) if parent == first and self.layout.deepest[t] < end
+        )
 
     def _fixed(self, level: int) -> Floats:
         """Cost of a word of each tensor that crosses the network of a level and enters the next one: float64[T].
@@ -570,48 +580,57 @@ class BoundsMaker(OutputCosts):
     def _fill_inside(self, level: int, around: CostTable, table: CostTable, costs: Bools, live: Bools) -> None:
         """Cost to go at the tiles of a level: its best temporal block, and what follows."""
         offsets = np.zeros(self.shapes.total, np.int64)
-        further, blocks = self.layout.around_statuses[level], self.layout.blocks[level]
         wanted = self._wanted("inside", level, table.contexts)
         rows = np.flatnonzero(costs & live.any(axis=1) & wanted.any(axis=1))
         table.values[~costs] = 0.0
         table.values[np.setdiff1d(np.flatnonzero(costs), rows)] = np.inf
+        if self.layout.merges[1]:  # a level that keeps nothing has no loops
+            first = self.c.nodes[level, 0]
+            empty = np.array([first not in context.parents for context in table.contexts])[rows]
+            same = [around.statuses.index(self.layout.reduce(each, level, True)) for each in table.statuses]
+            for row in rows[empty]:
+                table.values[row] = np.where(wanted[row], around.values[row, same], np.inf)
+            rows = rows[~empty]
         lanes = len(around.copies) * len(around.edges)
         many = max(1, IN_A_ROW // lanes)
-        alike: dict[tuple[float, tuple[int, ...]], list[int]] = {}
+        alike: dict[tuple[float, tuple[int, ...], frozenset[int]], list[int]] = {}
         for row in rows.tolist():
-            covered = self._complete(level, table.contexts[row])
-            alike.setdefault((covered, self.layout.most_of(wanted[row])), []).append(row)
-        for (covered, most), same in alike.items():
+            context = table.contexts[row]
+            key = self._complete(level, context), self.layout.most_of(wanted[row]), self._settled(level, context)
+            alike.setdefault(key, []).append(row)
+        for (covered, most, settled), same in alike.items():
+            blocks = self.layout.blocks(level, settled)
             for first in range(0, len(same), many):
                 some = np.array(same[first : first + many])
-                inner = np.empty((len(further), self.shapes.total, len(some), lanes))
-                for at, row in enumerate(some):
-                    inner[:, :, at] = around.values[row].reshape(len(further), lanes, -1).transpose(0, 2, 1)
+                inner = np.empty((len(around.statuses), self.shapes.total, len(some), lanes))
+                lay_beside(_in_lanes(around), some, blocks.used, inner)
                 entries = self.shapes.total * len(some) * lanes
-                found = np.full((len(table.statuses), entries), np.inf)
+                found = np.full((len(blocks.images), entries), np.inf)
                 swept, values = np.empty((2, entries))
                 sweep = SweepArrays(
                     np.array(most), *self.layout.steps(level, most), np.asarray(live[some].any(axis=0)),
                     np.asarray(wanted[some].any(axis=0)), self.layout.reduced, np.array([covered]),
                     inner.reshape(-1, entries), swept, offsets, values,
                 )  # fmt: skip
-                for users, classes in blocks:
+                for users, classes in blocks.classes:
                     self._look_at_clock()
                     swept[:] = np.inf
                     for block in classes:
                         sweep_block(self.shapes, block, sweep)
                     for q in users:
                         np.minimum(found[q], swept, out=found[q])
-                self.layout.mirror.lower(
-                    found.reshape(len(found), self.shapes.total, -1), self.layout.inside_images[level]
-                )
+                self.layout.mirror.lower(found.reshape(len(found), self.shapes.total, -1), blocks.images)
                 np.minimum(found, found[0], out=found)
-                for q, p in self.layout.closing[level]:
+                for q, p in blocks.closing:
                     np.minimum(found[q], found[p], out=found[q])
-                found = found.reshape(len(found), self.shapes.total, len(some), *table.values.shape[2:4])
-                table.values[some] = found.transpose(2, 0, 3, 4, 1)
-                for row in some:  # those filled together may have room where one of them has none
-                    table.values[row][..., ~wanted[row]] = np.inf
+                lay_apart(  # those filled together may have room where one of them has none
+                    found.reshape(len(found), *inner.shape[1:]), blocks.first_of, some, wanted, _in_lanes(table)
+                )
+
+
+def _in_lanes(table: CostTable) -> Floats:
+    """The entries of a table, copies and spreads on one axis: float64[C, Q, A * B, S]."""
+    return table.values.reshape(*table.values.shape[:2], -1, table.values.shape[-1])
 
 
 def _only(spreading: Spreading, contexts: Ints) -> Spreading:

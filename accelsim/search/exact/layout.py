@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,6 +25,22 @@ from accelsim.search.exact.orders import (
 )
 from accelsim.search.exact.shapes import Grid, size_numbers
 from accelsim.search.exact.symmetries import Mirror
+
+
+class Blocks(NamedTuple):
+    """Classes of the orders of a level's temporal block, for the statuses outside that say different things.
+
+    first_of : int64[Q], for each status which of these says the same; images : int64[*], what the exchange of
+    `Layout.mirror` makes of them; closing : list of (int, int), see `Layout._gaps_that_close`; classes : list of (tuple
+    of int, list of BlockSweep), classes and the statuses that each is for; used : int64[*], statuses inside that these
+    lead to.
+    """
+
+    first_of: Ints
+    images: Ints
+    closing: list[tuple[int, int]]
+    classes: list[tuple[tuple[int, ...], list[BlockSweep]]]
+    used: Ints
 
 
 def make_structure(grid: Grid) -> Structure:
@@ -73,10 +90,6 @@ class Layout:
         How much of the reduction a shape covers.
     most : list of int64[D]
         How many sizes of each dimension occur in tiles that fit each level.
-    blocks : list of list of (tuple of int, list of BlockSweep)
-        Classes of the orders of these blocks, and the numbers of the statuses outside that each is for.
-    closing : list of list of (int, int)
-        Pairs of these numbers; see `_gaps_that_close`.
     mirror : Mirror
         What tables take from one half of the shapes for the other.
     around_images, inside_images : list of int64[Q]
@@ -129,8 +142,7 @@ class Layout:
             [self.mirror.statuses(each) for each in statuses]
             for statuses in (self.around_statuses, self.inside_statuses)
         )
-        self.blocks = [self._blocks(level) if level else [] for level in range(self.levels)]
-        self.closing = [self._gaps_that_close(level) for level in range(self.levels)]
+        self._blocks: dict[tuple[int, frozenset[int]], Blocks] = {}
         self.moves = np.unique(self.c.relevant.T, axis=0)
         self.loops = (self.moves[:, None] == self.c.relevant.T[None]).all(axis=2)
         orders = itertools.permutations(range(len(self.moves))) if self.shapes.ragged.any() else ()
@@ -248,17 +260,31 @@ class Layout:
         known = self.inside_statuses[level + 1]
         return [known.index(self.reduce(statuses, level + 1, False)) for statuses in self.around_statuses[level]]
 
-    def _blocks(self, level: int) -> list[tuple[tuple[int, ...], list[BlockSweep]]]:
+    def blocks(self, level: int, settled: frozenset[int]) -> Blocks:
+        """Classes of the orders of a level's temporal block, where statuses of `settled` tensors say nothing."""
+        if (level, settled) not in self._blocks:
+            self._blocks[level, settled] = self._make_blocks(level, settled)
+        return self._blocks[level, settled]
+
+    def _make_blocks(self, level: int, settled: frozenset[int]) -> Blocks:
+        def first_of(some: list[Statuses]) -> Ints:
+            known: dict[Statuses, int] = {each: q for q, each in enumerate(some)}
+            plain = [tuple(NONE if t in settled else s for t, s in enumerate(each)) for each in some]
+            return np.array([known.setdefault(each, q) for q, each in enumerate(plain)])
+
+        further, statuses = self.around_statuses[level], self.inside_statuses[level]
+        after = dict(zip(further, (further[q] for q in first_of(further)), strict=True))
         known: dict[tuple[bytes, ...], tuple[BlockSweep, list[int]]] = {}
-        further = self.around_statuses[level]
-        for q, each in enumerate(self.inside_statuses[level]):
+        firsts, number = np.unique(first_of(statuses), return_inverse=True)
+        for n, q in enumerate(firsts.tolist()):
             for block in blocks_in_time(
-                self.grid, self.structure, level, each, further, lambda after: self.reduce(after, level, True)
-            ):
-                known.setdefault(tuple(array.tobytes() for array in block), (block, []))[1].append(q)
+                self.grid, self.structure, level, statuses[q], further,
+                lambda each: after[self.reduce(each, level, True)],
+            ):  # fmt: skip
+                known.setdefault(tuple(array.tobytes() for array in block), (block, []))[1].append(n)
         found: dict[tuple[int, ...], list[BlockSweep]] = {}
         done: set[tuple[bytes, ...]] = set()
-        images = self.inside_images[level]
+        images = number[self.inside_images[level][firsts]]
         for key, (block, which) in known.items():
             image = tuple(array.tobytes() for array in self.mirror.block(block, self.around_images[level]))
             like = known.get(image)
@@ -266,7 +292,11 @@ class Layout:
                 continue  # what the image finds for other shapes and statuses
             done.add(key)
             found.setdefault(tuple(which), []).append(block)
-        return list(found.items())
+        used = sorted({int(q) for blocks in found.values() for block in blocks for q in block.term.flat})
+        closing = {(int(number[q]), int(number[p])) for q, p in self._gaps_that_close(level)}
+        return Blocks(
+            number, images, [(q, p) for q, p in sorted(closing) if q != p], [*found.items()], np.array(used, np.int64)
+        )
 
     def _gaps_that_close(self, level: int) -> list[tuple[int, int]]:
         """Pairs of numbers: a window that stays in place, and one that loops further in may bring back to its place.
