@@ -447,15 +447,14 @@ def _bounds(dim: str, factors: list[Factor] | tuple[Factor, ...]) -> tuple[int, 
     return max((f.low for f in factors if f.dim == dim), default=1), min(highs, default=None)
 
 
-@formed(forms.pattern(_PRODUCT))
-def _product(node: Node, problems: Problems) -> Product | None:
-    """Read bounds of a product such as `P*Q<=8`, or of one number."""
-    match = _PRODUCT.fullmatch(node.text) if isinstance(node, ScalarNode) else None
+def _product_of(text: str) -> Product | None:
+    """Bounds of a product such as `P*Q<=8`, or of one number."""
+    match = _PRODUCT.fullmatch(text)
     names = tuple(name.strip() for name in match[1].split("*")) if match else ()
-    if match is None or int(match[3]) < 1 or len(set(names)) < len(names):
-        problems.add(node, f"expected bounds like P<=8 or P*Q<=8, each name once, got {describe(node)}")
-        return None
-    return Product(names, *_ends(match))
+    return Product(names, *_ends(match)) if match and int(match[3]) > 0 and len(set(names)) == len(names) else None
+
+
+_product = fields.scalar(forms.pattern(_PRODUCT), _product_of, "bounds like P<=8 or P*Q<=8, each name once")
 
 
 def _ends(match: re.Match[str]) -> tuple[int, int | None]:

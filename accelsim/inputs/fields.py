@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 import yaml
 
 from accelsim.inputs import forms, library, units
-from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.errors import AccelsimError, HintedError
 from accelsim.inputs.forms import Form
 from accelsim.inputs.params import substitute
 from accelsim.inputs.source import (
@@ -31,7 +31,7 @@ from accelsim.inputs.source import (
     compose_text,
     describe,
 )
-from accelsim.inputs.units import LARGEST, QuantityError, listed, near_miss, printable, quoted, repeated
+from accelsim.inputs.units import LARGEST, listed, near_miss, printable, quoted, repeated
 from accelsim.inputs.workload import ROLES
 
 T = TypeVar("T")
@@ -240,13 +240,24 @@ class Fields:
         return default if value is None else value
 
 
-def scalar(form: Form, of: Callable[[str], T | None], expected: str, hint: str = "") -> Formed[T]:
-    """Reader of a text of which `of` makes the value, or None where it is not what is expected."""
+def scalar(
+    form: Form, of: Callable[[str], T | None], expected: str, hint: str | Callable[[str], str] = ""
+) -> Formed[T]:
+    """Reader of a text of which `of` makes the value, or None where it is not what is expected.
+
+    Where `of` raises a HintedError, that says what is wrong. A hint may depend on the text.
+    """
 
     def read(node: Node, problems: Problems) -> T | None:
-        value = of(node.text) if isinstance(node, ScalarNode) else None
+        written = node.text if isinstance(node, ScalarNode) else None
+        try:
+            value = None if written is None else of(written)
+        except HintedError as error:
+            problems.add(node, error.what, error.hint)
+            return None
         if value is None:
-            problems.add(node, f"expected {expected}, got {describe(node)}", hint)
+            what = f"expected {expected}, got {describe(node)}"
+            problems.add(node, what, hint if isinstance(hint, str) else hint(written or ""))
         return value
 
     return Formed(read, form)
@@ -270,28 +281,22 @@ identifier = word(IDENTIFIER, "a name", "use letters, digits and _", str)
 def at_least(least: int) -> Formed[int]:
     """Reader of whole numbers from `least` on."""
 
-    @formed(forms.integer(least))
-    def read(node: Node, problems: Problems) -> int | None:
-        if not isinstance(node, ScalarNode) or not _INTEGER.fullmatch(node.text):
-            problems.add(node, f"expected a whole number, got {describe(node)}", _plain_integer(node))
+    def of(text: str) -> int | None:
+        if not _INTEGER.fullmatch(text):
             return None
-        value = int(node.text) if len(node.text) < 30 else LARGEST
+        value = int(text) if len(text) < 30 else LARGEST
         if value >= LARGEST:
-            problems.add(node, f"{describe(node)} is too large")
-            return None
+            raise HintedError(f"{quoted(text)} is too large")
         if value < least:
-            problems.add(node, f"must be at least {least}, got {value}")
-            return None
+            raise HintedError(f"must be at least {least}, got {value}")
         return value
 
-    return read
+    return scalar(forms.integer(least), of, "a whole number", _plain_integer)
 
 
-def _plain_integer(node: Node) -> str:
+def _plain_integer(text: str) -> str:
     """Hint for a whole number written in another way (`1e5`, `16.0`, `8 bit`)."""
-    if not isinstance(node, ScalarNode):
-        return ""
-    match = re.fullmatch(r"([0-9]{1,18}(?:\.0*)?(?:[eE]\+?[0-9])?)(\s+bits?)?", node.text.strip())
+    match = re.fullmatch(r"([0-9]{1,18}(?:\.0*)?(?:[eE]\+?[0-9])?)(\s+bits?)?", text.strip())
     return f"write {int(float(match[1]))}" if match and float(match[1]).is_integer() and float(match[1]) < 2**53 else ""
 
 
@@ -318,33 +323,13 @@ def one_of(choices: Iterable[str], noun: str = "") -> Formed[str]:
     """Reader of one of a few words; `noun` says in the message what they are."""
     words = tuple(choices)
     expected = f"{noun} ({listed(words)})" if noun else f"one of {listed(words)}"
-
-    @formed(forms.choice(words))
-    def read(node: Node, problems: Problems) -> str | None:
-        if isinstance(node, ScalarNode) and node.text in words:
-            return node.text
-        hint = near_miss(node.text, words) if isinstance(node, ScalarNode) else ""
-        problems.add(node, f"expected {expected}, got {describe(node)}", hint)
-        return None
-
-    return read
+    form = forms.choice(words)
+    return scalar(form, lambda text: text if text in words else None, expected, lambda text: near_miss(text, words))
 
 
 def quantity(parse: Callable[[str], T], known: Iterable[str]) -> Formed[T]:
     """Reader of a number with a unit; `parse` is one of the parsers of `units`, and `known` are the units it reads."""
-
-    @formed(forms.quantity(known))
-    def read(node: Node, problems: Problems) -> T | None:
-        if not isinstance(node, ScalarNode) or node.empty:
-            problems.add(node, f"expected a number with a unit, got {describe(node)}")
-            return None
-        try:
-            return parse(node.text)
-        except QuantityError as error:
-            problems.add(node, error.what, error.hint)
-            return None
-
-    return read
+    return scalar(forms.quantity(known), lambda text: parse(text) if text else None, "a number with a unit")
 
 
 size_bits = quantity(units.parse_size_bits, units.SIZE_UNITS)

@@ -16,9 +16,10 @@ from fractions import Fraction
 from typing import Any
 
 from accelsim.inputs import fields, forms
-from accelsim.inputs.fields import Fields, Key, Keys, by_role, formed, keys_form, node_of
-from accelsim.inputs.source import MapNode, Node, Problems, ScalarNode, describe
-from accelsim.inputs.units import SIZES, Rate
+from accelsim.inputs.errors import HintedError
+from accelsim.inputs.fields import Fields, Key, Keys, by_role, keys_form, node_of
+from accelsim.inputs.source import MapNode, Node, Problems, describe
+from accelsim.inputs.units import SIZES, Rate, quoted
 from accelsim.inputs.workload import ROLES
 
 BANDWIDTHS = ("bandwidth", "read_bandwidth", "write_bandwidth")
@@ -29,25 +30,23 @@ _DIGITS = 4
 """After the point, at most: traffic is counted in whole multiples of the smallest unit, and 64 bits are to hold it."""
 
 
-@formed(forms.fraction(0, 1))
-def stored_share(node: Node, problems: Problems) -> Fraction | None:
-    """Read a share above 0, at most 1, of at most four digits after the point."""
-    text = node.text if isinstance(node, ScalarNode) else ""
+_SHARE = "a share of the raw bits above 0, at most 1"
+
+
+def _stored_share(text: str) -> Fraction | None:
+    """A share above 0, at most 1, of at most four digits after the point."""
     number = re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,12})?|\.[0-9]{1,12}", text)
     value = Fraction(text) if number else Fraction(0)
-    expected = "expected a share of the raw bits above 0, at most 1, "
     if value > 1:
         hint = f"a ratio of {text} : 1 is written {_rounded(1 / value)}"
-        problems.add(node, f"{expected}got {describe(node)}", hint)
-        return None
-    if value == 0:
-        problems.add(node, f"{expected}got {describe(node)}", "such as 0.6, or 1 for none")
-        return None
+        raise HintedError(f"expected {_SHARE}, got {quoted(text)}", hint)
     if (value * 10**_DIGITS).denominator > 1:
-        what = f"{describe(node)} has more than {_DIGITS} digits after the point"
-        problems.add(node, what, f"write {_rounded(value)}")
-        return None
-    return value
+        what = f"{quoted(text)} has more than {_DIGITS} digits after the point"
+        raise HintedError(what, f"write {_rounded(value)}")
+    return value or None
+
+
+stored_share = fields.scalar(forms.fraction(0, 1), _stored_share, _SHARE, "such as 0.6, or 1 for none")
 
 
 def _rounded(value: Fraction) -> str:

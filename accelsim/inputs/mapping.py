@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 
 from accelsim.inputs import fields, forms
 from accelsim.inputs.architecture import Architecture
-from accelsim.inputs.fields import Fields, Key, Keys, Source, formed, keys_form, node_of
+from accelsim.inputs.errors import HintedError
+from accelsim.inputs.fields import Fields, Key, Keys, Source, keys_form, node_of
 from accelsim.inputs.forms import Form
-from accelsim.inputs.source import BadNode, ListNode, MapNode, Node, Problems, ScalarNode, describe
-from accelsim.inputs.units import listed, repeated, unknown
+from accelsim.inputs.source import BadNode, ListNode, MapNode, Node, Problems
+from accelsim.inputs.units import listed, quoted, repeated, unknown
 from accelsim.inputs.workload import Einsum, pad, shared_rank
 
 
@@ -69,19 +70,14 @@ class Mapping:
 _LOOP = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*=\s*([0-9]{1,18})\s*")
 
 
-@formed(forms.pattern(_LOOP))
-def _loop(node: Node, problems: Problems) -> Loop | None:
-    match = _LOOP.fullmatch(node.text) if isinstance(node, ScalarNode) else None
-    if match is None:
-        problems.add(node, f"expected a loop like K=4, got {describe(node)}")
-        return None
-    if int(match[2]) < 1:
-        problems.add(node, f"the bound of a loop is at least 1, got {describe(node)}")
-        return None
-    return Loop(match[1], int(match[2]))
+def _loop(text: str) -> Loop | None:
+    match = _LOOP.fullmatch(text)
+    if match and int(match[2]) < 1:
+        raise HintedError(f"the bound of a loop is at least 1, got {quoted(text)}")
+    return Loop(match[1], int(match[2])) if match else None
 
 
-_read_loops = fields.list_of(_loop)
+_read_loops = fields.list_of(fields.scalar(forms.pattern(_LOOP), _loop, "a loop like K=4"))
 _SPATIAL: Keys = {
     "x": Key(_read_loops, "loops over the columns", "none"),
     "y": Key(_read_loops, "loops over the rows", "none"),
