@@ -9,8 +9,9 @@ import re
 from collections.abc import Iterable, Mapping
 
 from accelsim.inputs import fields, forms
+from accelsim.inputs.errors import HintedError
 from accelsim.inputs.fields import Fields, Formed, Key, Keys, formed, keys_form, node_of
-from accelsim.inputs.source import BadNode, ListNode, MapNode, Node, Problems, ScalarNode, describe
+from accelsim.inputs.source import BadNode, ListNode, MapNode, Node, Problems, describe
 from accelsim.inputs.units import listed, near_miss, quoted
 from accelsim.inputs.workload import ROLES, Tensor
 
@@ -92,7 +93,19 @@ def _named(read: Formed[dict[str, fields.T]]) -> Formed[dict[str, fields.T]]:
     return read_named
 
 
-_ranks_form = forms.sequence(forms.scalar({"type": "string", "pattern": forms.whole(_SUM)}))
+def _terms(text: str) -> RankTerms:
+    """Terms of a sum of dimensions with positive integer factors."""
+    terms = [_TERM.fullmatch(part) for part in text.split("+")]
+    read = [(match[2], int(match[1] or 1)) for match in terms if match]
+    if len(read) < len(terms) or any(factor < 1 for _, factor in read):
+        hint = "write a sum like 2*P + R, with whole factors from 1"
+        raise HintedError(f"cannot read the rank {quoted(text) if text else 'nothing'}", hint)
+    return tuple(read)
+
+
+_rank_form = forms.scalar({"type": "string", "pattern": forms.whole(_SUM)})
+_rank = fields.scalar(_rank_form, _terms, "a rank like P or 2*P+R")
+_ranks_form = forms.sequence(_rank_form)
 _EINSUM: Keys = {
     "dims": Key(_named(fields.mapping_of(fields.positive_int)), "bounds of the dimensions"),
     "tensors": Key(_named(fields.mapping_of(node_of(_ranks_form))), "ranks of each tensor, such as `[C, 2*P + R]`"),
@@ -235,7 +248,7 @@ def _ranks(node: Node, dims: Mapping[str, int], problems: Problems) -> tuple[Ran
     seen: set[str] = set()
     ranks = []
     for item in node.items:
-        rank = _rank(item, problems)
+        rank = () if problems.unreadable(item) else _rank(item, problems) or ()
         ranks.append(rank)
         for dim, _ in rank:
             if dim not in dims:
@@ -245,19 +258,3 @@ def _ranks(node: Node, dims: Mapping[str, int], problems: Problems) -> tuple[Ran
                 problems.add(item, what, "it may stand in one rank only")
             seen.add(dim)
     return tuple(ranks)
-
-
-def _rank(node: Node, problems: Problems) -> RankTerms:
-    """Read one rank: a sum of dimensions with positive integer factors."""
-    if problems.unreadable(node):
-        return ()
-    if not isinstance(node, ScalarNode):
-        problems.add(node, f"expected a rank like P or 2*P+R, got {describe(node)}")
-        return ()
-    terms = [_TERM.fullmatch(part) for part in node.text.split("+")]
-    read = [(match[2], int(match[1] or 1)) for match in terms if match]
-    if len(read) < len(terms) or any(factor < 1 for _, factor in read):
-        hint = "write a sum like 2*P + R, with whole factors from 1"
-        problems.add(node, f"cannot read the rank {describe(node)}", hint)
-        return ()
-    return tuple(read)

@@ -98,9 +98,8 @@ def peak_rows(architecture: Architecture) -> list[dict[str, Any]]:
         instances = architecture.instances(index)
         pj, how = _busy(architecture, index)
         rows.append(_peak(architecture, level.name, how, None if pj is None else pj * instances))
-        leak = architecture.energy.find(level.name, "*", "leak")
-        if leak is not None and leak.energy_pj:
-            rows.append(_peak(architecture, level.name, "leakage", leak.energy_pj * instances))
+        if leak_pj := architecture.energy.found_pj(level.name, "*", "leak"):
+            rows.append(_peak(architecture, level.name, "leakage", leak_pj * instances))
     compute = architecture.compute
     pj = architecture.energy.energy_pj(compute.name, "*", "compute") * architecture.macs / compute.cycles_per_mac
     return [*rows, _peak(architecture, compute.name, f"{architecture.macs:,} busy", pj)]
