@@ -479,23 +479,19 @@ def _factor(node: Node, problems: Problems) -> Factor | Product | None:
     return Factor(match[1], *_ends(match))
 
 
+_dim_or_rest = fields.word(re.compile(rf"\.\.\.|{_NAME}"), "a name", "use letters, digits and _", str)
+_ordered = fields.list_of(_dim_or_rest, "dimensions, outermost first")
+
+
 @formed(forms.sequence(forms.either({"const": REST}, fields.identifier.form), different=True))
 def _order(node: Node, problems: Problems) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
     """Read an order: dimensions that come first, `...`, and dimensions that come last."""
-    if not isinstance(node, ListNode):
-        problems.add(node, f"expected a list of dimensions, outermost first, got {describe(node)}")
-        return None
-    words = []
-    for item in node.items:
-        rest = isinstance(item, ScalarNode) and item.text == REST
-        word = REST if rest else fields.identifier(item, problems)
-        if word is not None:
-            words.append(word)
-    for word in repeated(words):
+    words = _ordered(node, problems)
+    for word in repeated(words or []):
         problems.add(node, f"'{word}' is listed twice")
-    if words.count(REST) == 0:
-        words.append(REST)
-    at = words.index(REST)
+    if words is None:
+        return None
+    at = [*words, REST].index(REST)
     return tuple(words[:at]), tuple(words[at + 1 :])
 
 

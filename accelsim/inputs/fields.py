@@ -348,24 +348,22 @@ def items_of(item: Form, what: str, least: int = 0) -> Formed[ListNode]:
     def read(node: Node, problems: Problems) -> ListNode | None:
         if isinstance(node, ListNode) and len(node.items) >= least:
             return node
-        problems.add(node, f"expected a list of {what}, got {describe(node)}")
+        problems.add(node, f"expected a list{f' of {what}' if what else ''}, got {describe(node)}")
         return None
 
     return read
 
 
-def list_of(read: Reader[T]) -> Formed[list[T]]:
-    """Reader of a list; items that cannot be read are reported and left out."""
+def list_of(read: Reader[T], what: str = "") -> Formed[list[T]]:
+    """Reader of a list, perhaps of `what`; items that cannot be read are reported and left out."""
+    items = items_of(form_of(read), what)
 
-    @formed(forms.sequence(form_of(read)))
     def read_list(node: Node, problems: Problems) -> list[T] | None:
-        if not isinstance(node, ListNode):
-            problems.add(node, f"expected a list, got {describe(node)}")
-            return None
-        values = (read(item, problems) for item in node.items if not problems.unreadable(item))
-        return [value for value in values if value is not None]
+        found = items(node, problems)
+        values = (read(item, problems) for item in (found.items if found else ()) if not problems.unreadable(item))
+        return [value for value in values if value is not None] if found else None
 
-    return read_list
+    return Formed(read_list, items.form)
 
 
 def set_of(read: Reader[str]) -> Formed[frozenset[str]]:
