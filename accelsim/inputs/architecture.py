@@ -468,8 +468,7 @@ def _level(level: Fields, name: str, machine: PartFigures, *, first: bool) -> Le
     component = level.value("class", "storage")
     word_bits = level.value("word", 1)
     plain: dict[str, Any] = {key: level.value(key, getattr(_STANDARD, key)) for key in LEVEL_ATTRIBUTES}
-    keep: frozenset[str] = level.value("keep", frozenset())
-    bypass: frozenset[str] = level.value("bypass", frozenset())
+    keep, bypass = (level.value(key, frozenset[str]()) for key in ("keep", "bypass"))
     if keep & bypass:
         both = ", ".join(sorted(keep & bypass))
         level.wrong("bypass", f"{both}: both kept and bypassed", "take it out of one of the lists")
@@ -594,8 +593,5 @@ def _check_systolic(levels: Sequence[Level], nodes: Sequence[MapNode], problems:
             hint = f"add a level with the register of a PE after {levels[index].name}, `keep: [{role}]`"
             problems.add(fanout, f"the PEs of the systolic array have nothing to hold {role} in", hint)
         elif inside.name and role not in inside.keep:
-            problems.add(
-                fanout,
-                f"the PEs of the systolic array, {inside.name}, need not keep {role}",
-                f"write `keep: [{role}]` in {inside.name}",
-            )
+            what = f"the PEs of the systolic array, {inside.name}, need not keep {role}"
+            problems.add(fanout, what, f"write `keep: [{role}]` in {inside.name}")
