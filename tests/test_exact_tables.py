@@ -175,20 +175,24 @@ def test_finer_tables__that_come_in_between_lose_no_mapping(nodes, monkeypatch):
 
 
 def test_tables_of_ports__are_fewer_where_they_would_be_too_many(monkeypatch):
-    """First they tell fewer classes of spread apart, then there are none of two ports; the best stays the best."""
+    """First they tell fewer classes of spread apart, then there are none of two ports, then some; the best stays."""
     monkeypatch.setattr(solve, "NODES_AN_ENTRY", -1.0)
     monkeypatch.setattr(solve, "SMALL", 0)
-    mix, made = Solver._mix_ports, []
+    mix, made, some_alone = Solver._mix_ports, [], 0
 
     def noted(solver, goal, *arguments):
+        nonlocal some_alone
         plenty = solver._port_tables(goal)
         for most in (plenty.entries, plenty.entries - 1, plenty.entries // 4, plenty.entries // 12):
             monkeypatch.setattr(solve, "MOST_MIXED", most)
             some = solver._port_tables(goal)
             made.append((some.spreads, some.pairs, some.entries <= most))
-        monkeypatch.setattr(solve, "MOST_MIXED", plenty.entries // 4)
-        fits = solver._port_tables(goal).entries <= plenty.entries // 4
-        return fits and mix(solver, goal, *arguments)
+        monkeypatch.setattr(solve, "MOST_MIXED", plenty.entries // (4 if seed % 2 else 40))
+        tables = solver._port_tables(goal)
+        kept = tables.many > 0 and mix(solver, goal, *arguments)
+        assert len(solver.mixed) == tables.many
+        some_alone += 0 < tables.many < len(solver.ports)
+        return kept
 
     monkeypatch.setattr(Solver, "_mix_ports", noted)
     for seed in range(FIRST, FIRST + 60):
@@ -202,6 +206,8 @@ def test_tables_of_ports__are_fewer_where_they_would_be_too_many(monkeypatch):
             assert same(float(found.value[0]), known.best(*power)), (seed, power)
             monkeypatch.setattr(solve, "MOST_MIXED", 50_000_000)
     assert {(solve.MORE_SPREADS, True, True), (solve.SPREADS, True, True), (1, True, True), (1, False, True)} <= {*made}
+    assert all(fit for _, _, fit in made)
+    assert some_alone > 3
 
 
 def test_tables_that_tell_no_spreads_apart__are_the_least_of_those_that_do():

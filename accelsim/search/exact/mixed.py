@@ -195,6 +195,7 @@ def mix_bounds(
     leaks: Floats,
     worth: Worth | None = None,
     most_bytes: int,
+    most: int,
     done: Sequence[MixedBounds] = (),
     enough: Callable[[MixedBounds], bool] = lambda _: False,
 ) -> tuple[list[MixedBounds], bool]:
@@ -218,6 +219,8 @@ def mix_bounds(
         What leaks in a cycle at least [pJ].
     spreads, deadline, fine, worth, most_bytes
         As for `make_bounds`; there are both corners.
+    most
+        How many of them there are to be.
     done
         The first of them, from an earlier call.
     enough
@@ -264,7 +267,7 @@ def mix_bounds(
             for k in range(count):
                 yield only(k, price * each[k]), True
 
-    for price, and_energy in itertools.islice(prices(), len(done), None):
+    for price, and_energy in itertools.islice(prices(), len(done), most):
         found.append(mix(price, and_energy))
         if enough(found[-1]):
             return found, False

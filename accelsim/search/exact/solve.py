@@ -633,7 +633,7 @@ class Solver:
         self.mixed, whole = mix_bounds(
             self.bounds, self.ports, self.spreads, deadline, fine=self.fine, with_energy=counts_energy(goal),
             leaks=unmixed.leaks[0] + self.space.encoded.constants.leak[0], energy_only=self.leaks, pairs=mixing.pairs,
-            worth=self._worth_anything(), most_bytes=self.memory, done=self.mixed, enough=enough,
+            worth=self._worth_anything(), most_bytes=self.memory, most=mixing.many, done=self.mixed, enough=enough,
         )  # fmt: skip
         self.mixes = not whole
         use([*outer, *self.mixed])
@@ -783,10 +783,10 @@ class Solver:
             return None
         mixing = self._port_tables(goal)
         both = 2 * mixing.entries * self.bounds.values.itemsize  # the tables, and where the search has them
-        return mixing if mixing.entries <= MOST_MIXED and both <= self.memory else None
+        return mixing if mixing.many > 0 and both <= self.memory else None
 
     def _port_tables(self, goal: Goal) -> PortTables:
-        """The most tables of ports that fit; two ports together say no more where all else waits."""
+        """The most tables of ports that fit, or some; two ports together say no more where all else waits."""
         most = LEAK_SPREADS if self.leaks else self.spreads
         ways = sorted({min(each, most) for each in (1, SPREADS, most)}, reverse=True)
         for pairs in (True, False)[self.leaks or self.waits is not None :]:
@@ -795,10 +795,11 @@ class Solver:
                 entries = many * self.bounds.values.size * spreads // self.spreads
                 if self.leaks or entries > MOST_MIXED:
                     entries = many * self.bounds.worthwhile() * spreads // self.spreads
-                tables = PortTables(many, entries, spreads, pairs)
                 if entries <= MOST_MIXED:
-                    return tables
-        return tables
+                    return PortTables(many, entries, spreads, pairs)
+        each = max(1, entries // many)
+        many = 0 if self.leaks else min(many, MOST_MIXED // each)
+        return PortTables(many, many * each, spreads, pairs)
 
     def _copy_of(self, total: Incumbents) -> Incumbents:
         """An empty tally with what was found so far, for one piece of a round."""
