@@ -102,7 +102,8 @@ def tables_of(space: MapSpace, known: Known | None) -> tuple[Bounds, int]:
     """The tables of a space, and how many classes of orders fill them."""
     layout.layout_of.cache_clear()
     found = Solver(space, known=known, grid=dataclasses.replace(make_grid(space))).bounds
-    return found, sum(len(alike) for blocks in layout.layout_of(found.grid).blocks for _, alike in blocks)
+    blocks = [layout.layout_of(found.grid).blocks(level, frozenset()) for level in range(1, len(found.around))]
+    return found, sum(len(alike) for each in blocks for _, alike in each.classes)
 
 
 @pytest.mark.parametrize("share", [None, 0.2])

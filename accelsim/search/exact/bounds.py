@@ -598,15 +598,18 @@ class BoundsMaker(OutputCosts):
             context = table.contexts[row]
             key = self._complete(level, context), self.layout.most_of(wanted[row]), self._settled(level, context)
             alike.setdefault(key, []).append(row)
+        entries = self.shapes.total * many * lanes
+        beside, room = np.empty(len(around.statuses) * entries), np.empty((len(table.statuses) + 2) * entries)
         for (covered, most, settled), same in alike.items():
             blocks = self.layout.blocks(level, settled)
             for first in range(0, len(same), many):
                 some = np.array(same[first : first + many])
-                inner = np.empty((len(around.statuses), self.shapes.total, len(some), lanes))
-                lay_beside(_in_lanes(around), some, blocks.used, inner)
                 entries = self.shapes.total * len(some) * lanes
-                found = np.full((len(blocks.images), entries), np.inf)
-                swept, values = np.empty((2, entries))
+                inner = beside[: len(around.statuses) * entries].reshape(len(around.statuses), -1, len(some), lanes)
+                lay_beside(_in_lanes(around), some, blocks.used, inner)
+                laid = room[: (len(blocks.images) + 2) * entries].reshape(-1, entries)
+                swept, values, found = laid[0], laid[1], laid[2:]
+                found[:] = np.inf
                 sweep = SweepArrays(
                     np.array(most), *self.layout.steps(level, most), np.asarray(live[some].any(axis=0)),
                     np.asarray(wanted[some].any(axis=0)), self.layout.reduced, np.array([covered]),
@@ -614,10 +617,13 @@ class BoundsMaker(OutputCosts):
                 )  # fmt: skip
                 for users, classes in blocks.classes:
                     self._look_at_clock()
-                    swept[:] = np.inf
+                    alone = len(users) == 1
+                    out = found[users[0]] if alone else swept
+                    if not alone:
+                        swept[:] = np.inf
                     for block in classes:
-                        sweep_block(self.shapes, block, sweep)
-                    for q in users:
+                        sweep_block(self.shapes, block, sweep._replace(out=out))
+                    for q in () if alone else users:
                         np.minimum(found[q], swept, out=found[q])
                 self.layout.mirror.lower(found.reshape(len(found), self.shapes.total, -1), blocks.images)
                 np.minimum(found, found[0], out=found)
