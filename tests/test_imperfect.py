@@ -29,6 +29,7 @@ from accelsim.results.explain import same_as_walked
 from accelsim.search.exact import bounds
 from accelsim.search.exact.front import map_front
 from accelsim.search.exact.mapper import _mapping
+from accelsim.search.exact.shapes import make_grid
 from accelsim.search.exact.solve import Solver
 from accelsim.search.mapper import map_einsum
 from tests.brute import check_points, identity, ragged_cost
@@ -333,6 +334,25 @@ def test_last_tile_of_instances_that_share_reads__makes_fewer_steps():
         {"level": "L1", "temporal": {"factors": ["M=1", "K=1"]}},
     ]
     assert_bounded(machine, einsum, blocks)
+
+
+def test_ways_to_spread_that_tables_look_at__share_as_much_as_all_others():
+    """On eyeriss sums meet along one axis only: of equal spreads one shares at least as much in every dimension."""
+    einsum = load_workload({"workload": {"name": "g", "gemm": {"M": 7, "N": 5, "K": 9}}}).layers[0]
+    space = MapSpace(encode(load_architecture("eyeriss"), einsum), None, frozenset("MNK"))
+    grid, c = make_grid(space), space.encoded.constants
+
+    def shared(options, level):
+        flags = [c.multicast[level, :, t] for t in range(2)] + [c.reduction[level]]
+        return np.stack(
+            [np.where(on[0], options.x, 1) * np.where(on[1], options.y, 1) for on in flags], axis=1
+        ) ** (~c.relevant[None])  # fmt: skip
+
+    for level, (every, few) in enumerate(zip(grid.options, grid.bounding, strict=True)):
+        most = shared(few, level)
+        for place, mine in zip(every.place, shared(every, level), strict=True):
+            assert (most[(few.place == place).all(axis=1)] >= mine).all(axis=(1, 2)).any()
+    assert len(grid.bounding[1].spread) < len(grid.options[1].spread)
 
 
 def test_what_mappings_cost_at_least__they_cost():

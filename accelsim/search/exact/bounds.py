@@ -143,7 +143,7 @@ class BoundsMaker(OutputCosts):
             live = np.ascontiguousarray(live.T)
             many = max(1, AT_ONCE // around.values[0].size)
             rows = np.flatnonzero(costs)
-            bounds.work += len(tiles) * len(self.grid.options[level].spread) * len(rows)
+            bounds.work += len(tiles) * len(self.grid.bounding[level].spread) * len(rows)
             for first in range(0, len(rows), many):
                 self._fill_around(level, around, rows[first : first + many], tiles, inside, least, live)
             around.values[~costs] = 0.0
@@ -168,7 +168,7 @@ class BoundsMaker(OutputCosts):
         spreading = _only(self.bounds.networks[level], rows)
         copies, edges = len(around.copies), len(around.edges)
         out = np.full((self.shapes.total, len(rows), copies, edges, len(around.statuses)), np.inf)
-        entries = len(self.grid.options[level].spread) * math.prod(out.shape[1:])
+        entries = len(self.grid.bounding[level].spread) * math.prod(out.shape[1:])
         wanted = np.ascontiguousarray(self._wanted("around", level, around.contexts)[rows].T)
         scratch = self._scratch(level, spreading.held.size)
         first, go = 0, max(1, IN_ONE_GO // max(1, entries))
@@ -178,7 +178,7 @@ class BoundsMaker(OutputCosts):
                 self.c,
                 self.shapes,
                 self.layout.most[level],
-                self.grid.options[level],
+                self.grid.bounding[level],
                 spreading,
                 tiles[first : first + go],
                 live,
@@ -321,7 +321,7 @@ class BoundsMaker(OutputCosts):
     def _scratch(self, level: int, pairs: int) -> NetworkScratch:
         dims, statuses = len(self.encoded.dims), len(self.layout.around_statuses[level])
         inner = 1 if level == self.levels - 1 else len(self.layout.inside_statuses[level + 1])
-        many = len(self.grid.options[level].spread)
+        many = len(self.grid.bounding[level].spread)
         return NetworkScratch(
             tile=np.zeros(dims, np.int64),
             mid=np.zeros(dims, np.int64),

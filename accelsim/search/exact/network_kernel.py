@@ -321,7 +321,7 @@ def _share_words(
         if c.links[level] and c.windowed[t] and t != output:  # all but one may take words from a neighbour
             scratch.share[t] = 1.0 / float(options.spread[o])
         scratch.passing[t] = scratch.share[t]
-        for d in range(dims if ragged and not c.windowed[t] else 0):
+        for d in range(dims if ragged else 0):
             if not c.relevant[t, d]:
                 _share_idle(c, shapes, options, p, o, t, d, tile[d], mid[d], scratch)
 

@@ -263,14 +263,24 @@ def _left(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, child: int,
     `node.free`: as `_hold_still` leaves it.
     """
     share = 1.0
-    for network in range(lv, child if c.windowed[t] else lv):
+    for network in range(lv, child):
         share *= _share(s, network, t, UP if way == SHARED_UP else DOWN)
-    for d in range(0 if c.windowed[t] else c.relevant.shape[1]):
-        if not c.relevant[t, d]:
+    for d in range(c.relevant.shape[1]):
+        if shapes.ragged[d] and not c.relevant[t, d]:
             passes = shapes.passes[d, node.tile[child, d]]
-            share *= float(_turns(c, node, d, child, t, lv, way, passes))
+            share *= float(_turns(c, node, d, child, t, lv, way, passes) * _sharing(c, node, d, child, t, lv, way))
             share /= float(_turns(c, node, d, child, t, lv, OWN, passes))
     return share
+
+
+@inline
+def _sharing(c: Constants, node: SearchNode, d: int, child: int, t: int, above: int, way: int) -> int:
+    """Children that share a word in loops over a dimension that the tensor lacks, below one level and above another."""
+    sharing = 1
+    for lv in range(above, child):
+        on_x, on_y = _counted(c, lv, d, t, above, way, ALL)
+        sharing *= (1 if on_x else node.mapping.x[0, lv, d]) * (1 if on_y else node.mapping.y[0, lv, d])
+    return sharing
 
 
 @jit
@@ -280,17 +290,18 @@ def share_left(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, child:
     Loops in between make fewer steps in the last tile.
     """
     way, share = SHARED_UP if t == c.output[0] else SHARED_DOWN, 1.0
-    for network in range(above, child if c.windowed[t] else above):
+    for network in range(above, child):
         share *= _share(s, network, t, UP if way == SHARED_UP else DOWN)
     for lv in range(child):
         for d in range(c.relevant.shape[1]):
             node.free[lv, d] = True
-    for d in range(0 if c.windowed[t] else c.relevant.shape[1]):
+    for d in range(c.relevant.shape[1]):
         passes = shapes.passes[d, node.tile[child, d]]
-        if not c.relevant[t, d] and passes > 1:
+        if shapes.ragged[d] and not c.relevant[t, d] and passes > 1:
             first, before = _turns(c, node, d, child, t, above, way, passes), passes - 1
             most = _turns(c, node, d, child, t, above, way, before)
             share *= float(first) / float(passes) if most == first else float(most) / float(before)
+            share *= float(_sharing(c, node, d, child, t, above, way))
     return share
 
 

@@ -109,6 +109,8 @@ class Grid:
         Whether the temporal block of a level may have a loop of this bound.
     options : tuple of Options
         For each network, those that some mapping with the least traffic uses.
+    bounding : tuple of Options
+        Those of them that tables look at: of others with remainders they say no less.
     least_used : float
         Only those of them that let so many compute units be in use, if the other networks use as many as possible.
     every : bool
@@ -119,6 +121,7 @@ class Grid:
     shapes: Shapes
     in_time: Bools
     options: tuple[Options, ...]
+    bounding: tuple[Options, ...]
     least_used: float = 0.0
     every: bool = False
 
@@ -354,13 +357,15 @@ def _tuples(space: MapSpace, slot: Slot, size: int) -> Ints:
     return bounds
 
 
-def make_options(space: MapSpace, shapes: Shapes, level: int, every: bool) -> Options:
+def make_options(space: MapSpace, shapes: Shapes, level: int, every: bool, *, bounding: bool = False) -> Options:
     """List the ways to spread over the network below a level.
 
     Parameters
     ----------
     every : bool
         List those too that spread the same over the axes in a way that no tensor gains from.
+    bounding : bool
+        Loops that leave remainders count by how many instances they share words among, as tables count them.
     """
     c = space.encoded.constants
     fanout = [int(size) for size in c.fanout[level]]
@@ -372,8 +377,8 @@ def make_options(space: MapSpace, shapes: Shapes, level: int, every: bool) -> Op
             f"{len(x) * len(y):.2g} ways to spread over the fanout of {name} are too many to look at; let fewer "
             "dimensions leave remainders, or constrain what is spread there"
         )
-    alike = _axes_alike(space, level)
-    keys = [_sharing(space, level, axis, side) for axis, side in ((0, x), (1, y))]
+    alike = _axes_alike(space, level) and (bounding or not space.imperfect)  # such loops cannot change places
+    keys = [_sharing(space, level, axis, side, bounding) for axis, side in ((0, x), (1, y))]
     pair = np.zeros((x.shape[0] * y.shape[0], 2), np.int64)
     head = np.full(shapes.spread_numbers, -1, np.int64)
     after = np.full(pair.shape[0], -1, np.int64)
@@ -387,8 +392,9 @@ def make_options(space: MapSpace, shapes: Shapes, level: int, every: bool) -> Op
 def _axes_alike(space: MapSpace, level: int) -> bool:
     """Whether it makes no difference along which axis of a network a dimension is spread."""
     c = space.encoded.constants
-    same = (c.multicast[level, 0] == c.multicast[level, 1]).all() and c.reduction[level, 0] == c.reduction[level, 1]
-    return bool(same) and not space.imperfect  # loops that leave remainders cannot change places
+    return bool(
+        (c.multicast[level, 0] == c.multicast[level, 1]).all() and c.reduction[level, 0] == c.reduction[level, 1]
+    )
 
 
 def pick_options(options: Options, rows: Ints) -> Options:
@@ -406,13 +412,14 @@ def pick_options(options: Options, rows: Ints) -> Options:
     )
 
 
-def _sharing(space: MapSpace, level: int, axis: int, bounds: Ints) -> Ints:
+def _sharing(space: MapSpace, level: int, axis: int, bounds: Ints, bounding: bool) -> Ints:
     """What tells splits of the same spread apart: per tensor the children that share along an axis, then its windows.
 
     Two splits with the same windows on the axes that share can be compared by the first numbers: more sharing is
-    better.
+    better. Dimensions that leave remainders have a number each where this is `bounding`, else only equal ones compare.
     """
     c = space.encoded.constants
+    ragged = np.array([dim in space.imperfect for dim in space.encoded.dims])
     rows = []
     for side in ("down", "up"):
         for t in range(c.relevant.shape[0]):
@@ -420,8 +427,9 @@ def _sharing(space: MapSpace, level: int, axis: int, bounds: Ints) -> Ints:
             output = t == c.output[0]
             if (side == "up" and not output) or (side == "down" and output and not c.transfers.any()):
                 continue
-            idle = ~c.relevant[t]
-            rows.append(bounds[:, idle].prod(axis=1) if shares[axis] else np.ones(len(bounds), np.int64))
+            idle = ~c.relevant[t] if shares[axis] else np.zeros(len(ragged), np.bool_)
+            rows.append(bounds[:, idle & ~ragged].prod(axis=1))
+            rows += [bounds[:, d] if idle[d] else np.ones(len(bounds), np.int64) for d in np.flatnonzero(ragged)]
     uneven = (c.multicast[level, 0] != c.multicast[level, 1]).any() or c.reduction[level, 0] != c.reduction[level, 1]
     overlapping = np.zeros_like(bounds)  # loops that a windowed tensor may share words along
     for t in np.flatnonzero(c.windowed).tolist():
@@ -430,9 +438,8 @@ def _sharing(space: MapSpace, level: int, axis: int, bounds: Ints) -> Ints:
                 inside = c.relevant[t] & (c.rank[t] == r)
                 several = (bounds[:, inside] > 1).sum(axis=1) > 1
                 overlapping[np.ix_(several, inside)] = bounds[np.ix_(several, inside)]
-    for d, dim in enumerate(space.encoded.dims):
-        if dim in space.imperfect:
-            overlapping[:, d] = bounds[:, d]
+    if not bounding:
+        overlapping[:, ragged] = bounds[:, ragged]
     windows = np.unique(overlapping, axis=0, return_inverse=True)[1].reshape(-1)
     return np.stack([*rows, windows], 1)
 
@@ -468,14 +475,16 @@ def make_grid(space: MapSpace) -> Grid:
             allowed = space.allowed(Slot(level), dim)
             in_time[level, d] = [int(factor) in allowed for factor in shapes.factor[d]]
     options = tuple(make_options(space, shapes, level, every=False) for level in range(levels))
-    return Grid(space, shapes, in_time, options)
+    few = (make_options(space, shapes, level, every=False, bounding=True) for level in range(levels))
+    return Grid(space, shapes, in_time, options, tuple(few) if space.imperfect else options)
 
 
 def quick_enough(grid: Grid, most_cycles: float) -> Grid:
     """The same without ways to spread that leave so few compute units in use that these take more cycles."""
     least = fewest_steps(grid)
     used = _computing(grid) / max(most_cycles, least) * (1.0 - NEARLY)
-    return replace(grid, options=pick_busy(grid.options, used), least_used=used)
+    few, fewer = pick_busy(grid.options, used), pick_busy(grid.bounding, used)
+    return replace(grid, options=few, bounding=fewer, least_used=used)
 
 
 def pick_busy(options: Sequence[Options], used: float) -> tuple[Options, ...]:
