@@ -146,6 +146,30 @@ def walked(request) -> list[Walked]:
     return found if request.param else [*found, *walks(KNOWN, max(KNOWN.values()))]
 
 
+def test_words_that_come_once__are_shared_by_the_children_of_a_network():
+    """Inputs of 8 bits come once for four children where N steps outside; the bound at the root is no higher."""
+    machine, layer = load_architecture("two_level"), load_workload("gemm").layers[0]
+    outer, inner = machine.levels
+    levels = replace(outer, x=replace(outer.x, size=4)), replace(inner, size_words=5)
+    machine = replace(machine, levels=levels, sized={})
+    bits = {"Inputs": 8, "Weights": 32, "Outputs": 16}
+    tensors = tuple(replace(tensor, bits=bits[tensor.role]) for tensor in layer.tensors)
+    layer = replace(layer, dims={"M": 1, "N": 11, "K": 5}, tensors=tensors)
+    rules = Constraints(
+        (
+            LevelConstraint(outer.name, temporal=Block(only=frozenset({"N", "K"}), outer=("N", "K"))),
+            LevelConstraint(inner.name, keep=frozenset(bits), temporal=Block(only=frozenset())),
+        )
+    )
+    walked = Walked(0, machine, layer, ["N", "K"], mappings(machine, layer, ["N", "K"], most=20_000))
+    least = min(energy for energy, _ in walked.valid(rules))
+
+    outcome = Solver(MapSpace(encode(machine, layer), rules, frozenset({"N", "K"}))).search(room=1)
+
+    assert outcome.root_bound <= least * (1 + 1e-9)
+    assert math.isclose(float(outcome.found.value[0]), least, rel_tol=1e-9)
+
+
 def test_best_with_remainders__is_that_of_brute_force(walked):
     """Each mapping of the space is evaluated; the search finds the best, proves it, and counts the space."""
     looked = 0

@@ -429,8 +429,7 @@ class BoundsMaker(OutputCosts):
             shared=np.array([context.shares for context in contexts]),
             fixed=self._fixed(level),
             shares=self._shares(level, contexts),
-            unshared=self._fixed(level)
-            + self._shares(level, [each._replace(shares=(1.0,) * self.tensors) for each in contexts]),
+            unshared=self._shares(level, [each._replace(shares=(1.0,) * self.tensors) for each in contexts]),
             once=np.array([self._once(level, context) for context in contexts]),
             target=target,
             passing=passing,

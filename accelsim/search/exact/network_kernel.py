@@ -57,8 +57,8 @@ class Spreading(NamedTuple):
     tiles : int64[*], shapes that it may hold; parent : int64[C, T], the level that each tensor comes from;
     shared : float64[C, T], what is assumed of the share that
     networks further out leave of its reads or updates; fixed : float64[T], shares : float64[C, T], cost of a word
-    that crosses the network, and of one that its parent reads or takes in; unshared : float64[C, T], of one that
-    crosses the network and no child shares; once : float64[C, T, 4], or without
+    that crosses the network, and of one that its parent reads or takes in; unshared : float64[C, T], of the latter
+    where networks further out share none; once : float64[C, T, 4], or without
     tensors, what all else waits for once, as `mixed.Waits.once`; target : int64[C, K, 2, 2**W], contexts inside,
     tight or not, the W tensors that pass the next level sharing the least or the most; passing : int64[K, W], these
     tensors, -1 after the last; near : float64[C, K, W], one over how far the least share assumed inside is from
@@ -637,7 +637,8 @@ def _sweep_contexts(
         for t in range(tensors):
             scratch.each[t], scratch.anyway[t] = 0.0, 0.0
             if innermost or p.keeps[k, t]:
-                scratch.anyway[t] = scratch.words[t] * scratch.once[t] * p.unshared[m, t]
+                first = scratch.words[t] * scratch.once[t]
+                scratch.anyway[t] = first * (p.fixed[t] + p.unshared[m, t] * scratch.share[t])
                 scratch.each[t] = scratch.words[t] * (p.fixed[t] + p.shares[m, t] * scratch.share[t])
         ways = _weigh_corners(p, m, k, p.shared[m], scratch)
         cost, further, waiting = scratch.cost, scratch.further, 0.0
