@@ -146,6 +146,27 @@ def walked(request) -> list[Walked]:
     return found if request.param else [*found, *walks(KNOWN, max(KNOWN.values()))]
 
 
+def test_orders__differ_in_what_rests_beside_a_remainder():
+    """K = 3 on two instances: as N steps, one of them is idle at last, and keeps its input if M does not come first."""
+    machine, layer = load_architecture("two_level"), load_workload("gemm").layers[0]
+    outer, inner = machine.levels
+    levels = replace(outer, x=replace(outer.x, size=2, multicast=False)), replace(inner, size_words=8)
+    machine = replace(machine, levels=levels, sized={})
+    layer = replace(layer, dims={"M": 3, "N": 7, "K": 3})
+    rules = Constraints(
+        (
+            LevelConstraint(outer.name, x=Block(only=frozenset({"K"}))),
+            LevelConstraint(inner.name, keep=frozenset({"Inputs", "Outputs"}), temporal=Block(only=frozenset())),
+        )
+    )
+    walked = Walked(0, machine, layer, ["M", "K"], mappings(machine, layer, ["M", "K"], most=20_000))
+    least = min(energy for energy, _ in walked.valid(rules))
+
+    outcome = Solver(MapSpace(encode(machine, layer), rules, frozenset({"M", "K"}))).search(room=1)
+
+    assert math.isclose(float(outcome.found.value[0]), least, rel_tol=1e-9)
+
+
 def test_words_that_come_once__are_shared_by_the_children_of_a_network():
     """Inputs of 8 bits come once for four children where N steps outside; the bound at the root is no higher."""
     machine, layer = load_architecture("two_level"), load_workload("gemm").layers[0]

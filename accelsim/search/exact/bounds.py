@@ -20,7 +20,8 @@ from accelsim.model.detail import make_detail
 from accelsim.model.encode import Bools, Floats, Ints
 from accelsim.model.kernel import BY_READ, BY_RETURN, BY_TRANSFER, BY_UPDATE, BY_WRITE
 from accelsim.search.exact.blocks import SweepArrays, lay_apart, lay_beside, sweep_block
-from accelsim.search.exact.network_kernel import NetworkScratch, Spreading, Verdicts, sweep_network
+from accelsim.search.exact.network import NetworkScratch, Spreading, Verdicts, only
+from accelsim.search.exact.network_kernel import sweep_network
 from accelsim.search.exact.orders import NONE
 from accelsim.search.exact.output_costs import OutputCosts, copies_apart
 from accelsim.search.exact.shapes import Grid
@@ -165,7 +166,7 @@ class BoundsMaker(OutputCosts):
         tiles, inside, least, live
             As for `sweep_network`.
         """
-        spreading = _only(self.bounds.networks[level], rows)
+        spreading = only(self.bounds.networks[level], rows)
         copies, edges = len(around.copies), len(around.edges)
         out = np.full((self.shapes.total, len(rows), copies, edges, len(around.statuses)), np.inf)
         entries = len(self.grid.bounding[level].spread) * math.prod(out.shape[1:])
@@ -636,32 +637,6 @@ class BoundsMaker(OutputCosts):
 def _in_lanes(table: CostTable) -> Floats:
     """The entries of a table, copies and spreads on one axis: float64[C, Q, A * B, S]."""
     return table.values.reshape(*table.values.shape[:2], -1, table.values.shape[-1])
-
-
-def _only(spreading: Spreading, contexts: Ints) -> Spreading:
-    """The same network for some contexts only."""
-    p = spreading
-    return p._replace(
-        parent=p.parent[contexts],
-        shared=p.shared[contexts],
-        shares=p.shares[contexts],
-        unshared=p.unshared[contexts],
-        once=p.once[contexts],
-        elided=p.elided[contexts],
-        held=p.held[contexts],
-        moves_out=p.moves_out[contexts],
-        tight=p.tight[contexts],
-        complete=p.complete[contexts],
-        target=p.target[contexts],
-        near=p.near[contexts],
-        worth=p.worth._replace(
-            state=p.worth.state[contexts],
-            fewest=p.worth.fewest[contexts],
-            shares=p.worth.shares[contexts],
-            room=p.worth.room[contexts],
-            off=p.worth.off[contexts],
-        ),
-    )
 
 
 _kept: ContextVar[dict[tuple[object, ...], Bounds] | None] = ContextVar("kept", default=None)

@@ -26,6 +26,7 @@ from accelsim.search.exact.estimate_kernel import (
     weighed,
 )
 from accelsim.search.exact.incumbents import ANY, Goal, Incumbents
+from accelsim.search.exact.least_remainders_kernel import share_left
 from accelsim.search.exact.memo_kernel import Memo, beaten_before
 from accelsim.search.exact.node import CostTables, SearchNode
 from accelsim.search.exact.node_kernel import (
@@ -57,7 +58,6 @@ from accelsim.search.exact.node_kernel import (
     spread_over,
     step_mid,
 )
-from accelsim.search.exact.remainders_kernel import share_left
 from accelsim.search.exact.shapes import Shapes, passes_window
 from accelsim.search.value_kernel import value_of
 

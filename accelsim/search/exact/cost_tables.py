@@ -213,13 +213,14 @@ def _orders(bounds: Bounds, every: bool) -> tuple[Ints, Ints]:
     space, dims, levels = bounds.grid.space, len(bounds.structure.idle), len(bounds.around)
     first = np.zeros((levels, 2**dims + 1), np.int64)
     orders: list[tuple[int, ...]] = []
+    ragged = frozenset(np.flatnonzero(bounds.grid.shapes.resting.any(axis=(0, 2, 3))).tolist())
     for level in range(levels):
         places = Places(*space.fixed_places(level))
         for mask in range(2**dims):
             first[level, mask] = len(orders)
             loops = frozenset(d for d in range(dims) if mask >> d & 1)
             idle = tuple(d for d in range(dims) if d not in loops)
-            found = candidate_orders(bounds.structure, loops, places, every)
+            found = candidate_orders(bounds.structure, loops, places, every, ragged)
             orders += [(*order, *idle, inner, outer) for order, inner, outer in found]
         first[level, 2**dims] = len(orders)
     return first, np.array(orders, np.int64).reshape(-1, dims + 2)

@@ -23,15 +23,15 @@ from accelsim.search.exact.incumbents import (
     dominated,
     enter,
 )
-from accelsim.search.exact.node import CostTables, SearchNode
-from accelsim.search.exact.node_kernel import (
-    OPTION,
+from accelsim.search.exact.least_cycles_kernel import (
     known_port_cycles,
     least_array_cycles,
     least_port_cycles,
     most_instances,
     waited_port_cycles,
 )
+from accelsim.search.exact.node import CostTables, SearchNode
+from accelsim.search.exact.node_kernel import OPTION
 from accelsim.search.exact.remainders_kernel import cost_remainders
 from accelsim.search.exact.shapes import Shapes
 from accelsim.search.value_kernel import (

@@ -366,7 +366,9 @@ class Places:
 
 
 @lru_cache(maxsize=65536)
-def candidate_orders(structure: Structure, loops: frozenset[int], places: Places, every: bool) -> tuple[Order, ...]:
+def candidate_orders(
+    structure: Structure, loops: frozenset[int], places: Places, every: bool, ragged: frozenset[int] = frozenset()
+) -> tuple[Order, ...]:
     """Orders of the loops of a block.
 
     Parameters
@@ -377,67 +379,99 @@ def candidate_orders(structure: Structure, loops: frozenset[int], places: Places
     places : Places
     every : bool
         All orders that the places allow, not only those that can be best.
+    ragged : frozenset of int
+        Dimensions whose loops may leave remainders, after which tiles that they move may stay in place.
     """
     first = tuple(d for d in places.outer if d in loops)
     last = tuple(d for d in places.inner if d in loops)
     free = loops - {*first, *last}
     if every or structure.loose:
         return tuple(((*first, *middle, *last), -1, -1) for middle in itertools.permutations(sorted(free)))
-    grow = _Grow(structure)
-    alive = frozenset(range(structure.tensors))
+    grow = _Grow(structure, ragged)
+    still = _Still(frozenset(range(structure.tensors)))
     slid = -1  # along which a fixed loop slides the window
     for d in reversed(last):
         if structure.window not in structure.idle[d]:
-            slid = d if structure.window in alive else -1
-        alive &= structure.idle[d]
-    ways = [*grow.orders((), free, alive, (-1, -1)), *(grow.carried_on((), slid, free, alive) if slid >= 0 else ())]
+            slid = d if structure.window in still.alive else -1
+        still = grow.after(still, d)
+    ways = [*grow.orders((), free, still, (-1, -1)), *(grow.carried_on((), slid, free, still) if slid >= 0 else ())]
     found = dict.fromkeys(((*first, *reversed(inner_first), *last), *pair) for inner_first, pair in ways)
     return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)
+class _Still:
+    """Tensors that no loop so far moves, and those that only loops move which may leave remainders."""
+
+    alive: frozenset[int]
+    resting: frozenset[int] = frozenset()
+
+    @property
+    def all(self) -> frozenset[int]:
+        return self.alive | self.resting
+
+
+@dataclass(frozen=True, slots=True)
 class _Grow:
-    """Builds orders from the innermost loop outwards; `alive` are tensors that no loop so far moves."""
+    """Builds orders from the innermost loop outwards."""
 
     structure: Structure
+    ragged: frozenset[int]
+
+    def after(self, still: _Still, *dims: int) -> _Still:
+        """What stays or rests in place after loops over some dimensions."""
+        for d in dims:
+            idle = self.structure.idle[d]
+            rests = still.all - idle if d in self.ragged else frozenset()
+            still = _Still(still.alive & idle, still.resting & idle | rests)
+        return still
 
     def orders(
-        self, done: tuple[int, ...], rest: frozenset[int], alive: frozenset[int], pair: tuple[int, int]
+        self, done: tuple[int, ...], rest: frozenset[int], still: _Still, pair: tuple[int, int]
     ) -> Iterator[tuple[tuple[int, ...], tuple[int, int]]]:
         idle = self.structure.idle
-        gain = tuple(d for d in sorted(rest) if alive and alive <= idle[d])
+        gain = tuple(d for d in sorted(rest) if still.all and still.all <= idle[d])
         if gain:  # loops that move none of these lengthen the stay of all of them, at no cost to the others
             done, rest = (*done, *gain), rest - {*gain}
-        if not rest or not alive:
+        if not rest or not still.all:
             yield (*done, *sorted(rest)), pair
             return
-        for d in self._next(rest, alive):
-            after = alive & idle[d]
+        for d in self._next(rest, still):
+            after = self.after(still, d)
             yield from self.orders((*done, d), rest - {d}, after, pair)
-            if self.structure.window in alive:
+            if self.structure.window in still.alive:
                 yield from self.carried_on((*done, d), d, rest - {d}, after)
 
     def carried_on(
-        self, done: tuple[int, ...], d: int, rest: frozenset[int], alive: frozenset[int]
+        self, done: tuple[int, ...], d: int, rest: frozenset[int], still: _Still
     ) -> Iterator[tuple[tuple[int, ...], tuple[int, int]]]:
         """After a loop over d along which the window slides: orders in which its partner in the rank comes next."""
-        idle, other = self.structure.idle, self.structure.partner[d]
+        idle, other, alive = self.structure.idle, self.structure.partner[d], still.alive
         if other not in rest:
             return
-        then, both = alive & idle[other], alive | {self.structure.window}
-        yield from self.orders((*done, other), rest - {other}, then, (d, other))
+        yield from self.orders((*done, other), rest - {other}, self.after(still, other), (d, other))
+        both = alive | {self.structure.window}
         between = tuple(e for e in sorted(rest - {other}) if alive and both <= idle[e])
         if between:
+            then = self.after(still, *between, other)
             yield from self.orders((*done, *between, other), rest - {other, *between}, then, (d, other))
 
     def _slides(self, d: int) -> bool:
         return self.structure.partner[d] >= 0
 
-    def _next(self, rest: frozenset[int], alive: frozenset[int]) -> list[int]:
-        """One loop for each way to go on: who stays in place, and along what the windowed tensor slides."""
+    def _next(self, rest: frozenset[int], still: _Still) -> list[int]:
+        """One loop for each way to go on: who stays in place, and along what the windowed tensor slides.
+
+        And each loop after which tiles rest. Another one may as well come after one that moves fewer of the tensors, or
+        no others and leaves a remainder.
+        """
         idle, window = self.structure.idle, self.structure.window
-        ways: dict[tuple[frozenset[int], int], int] = {}
+        ways: dict[tuple[frozenset[int], int, int], int] = {}
         for d in sorted(rest):
-            slides = d if window in alive and self._slides(d) else -1
-            ways.setdefault((alive & idle[d], slides), d)
-        return [d for (stay, slides), d in ways.items() if slides >= 0 or not any(stay < other for other, _ in ways)]
+            slides = d if window in still.alive and self._slides(d) else -1
+            ways.setdefault((still.all - idle[d], slides, d if d in self.ragged else -1), d)
+
+        def as_well(moved: frozenset[int]) -> bool:
+            return any(other < moved or (leaves >= 0 and other == moved) for other, _, leaves in ways)
+
+        return [d for (moved, slides, leaves), d in ways.items() if slides >= 0 or leaves >= 0 or not as_well(moved)]

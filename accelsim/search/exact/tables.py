@@ -15,7 +15,7 @@ import numpy as np
 
 from accelsim.model.encode import Bools, Floats, Ints
 from accelsim.search.exact.layout import Layout
-from accelsim.search.exact.network_kernel import Spreading
+from accelsim.search.exact.network import Spreading
 from accelsim.search.exact.orders import NONE, Statuses, Structure
 from accelsim.search.exact.shapes import Grid
 from accelsim.search.exact.worth import (
