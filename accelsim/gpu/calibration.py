@@ -319,7 +319,7 @@ def calibrate(gpu: Gpu, measured: MeasuredGemms, source: dict[str, str]) -> Cali
         result: Floats = np.log(times / fitted.time_us)
         return result
 
-    start = {name: common.values[name] or math.sqrt(math.prod(bounds()[name])) for name in calibrated(kind)}
+    start = {name: getattr(common, name) or math.sqrt(math.prod(bounds()[name])) for name in calibrated(kind)}
     found = []
     for choice in CHOICES:
         exact = fit_positive(partial(residuals, choice=choice), start, bounds())

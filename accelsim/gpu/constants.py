@@ -9,7 +9,7 @@ out over SMs as whole tiles (data-parallel) or parts of K (split-K).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import Any
 
@@ -44,37 +44,53 @@ def bounds() -> Mapping[str, tuple[float, float]]:
 
 @dataclass(frozen=True, slots=True)
 class KernelConstants:
-    """Constants of the kernel model, attributes by the names of `product_constants.yaml`, which says what each is.
+    """Constants of the kernel model; `product_constants.yaml` says what each is, and in which unit.
 
     Raises ValueError if one is out of range.
     """
 
-    values: Mapping[str, float] = field(hash=False)
+    launch_us: float
+    latency_us: float
+    tensor_efficiency: float
+    dram_efficiency: float
+    smem_cost: float
+    reduction_us: float
+    store_efficiency: float
+    overlap: float
+    round_us: float
+    in_flight_bytes: float
+    l2_loads: float
+    l2_share: float
+    weight_copies: float
+    residency: float
+    residency_sharpness: float
+    gemv_us: float
+    gemv_slice_us: float
+    reduction_traffic: float
+    throttle_us: float
+    pj_per_flop: float
+    cold_us: float
     choice: str = FASTEST  # one of `CHOICES`
 
     def __post_init__(self) -> None:
         if self.choice not in CHOICES:
             raise ValueError(f"choice must be one of {', '.join(CHOICES)}, got '{self.choice}'")
-        for name, value in self.values.items():
+        for name in (item.name for item in fields(self) if item.name != "choice"):
+            value = getattr(self, name)
             if name in read_tables(_PRODUCTS)["divisors"] and not 0 < value <= _LARGEST:
                 raise ValueError(f"{name} must be a number above 0 and up to {_LARGEST:g}, got {value:g}")
             if not 0 <= value <= _LARGEST:
                 raise ValueError(f"{name} must be a number from 0 to {_LARGEST:g}, got {value:g}")
 
-    def __getattr__(self, name: str) -> float:
-        if name not in read_tables(_PRODUCTS)["common"]:
-            raise AttributeError(name)
-        return self.values[name]
-
     def with_values(self, values: Mapping[str, float], choice: str = FASTEST) -> KernelConstants:
         """Return these constants with some replaced."""
-        return KernelConstants({**self.values, **values}, choice)
+        return replace(self, **values, choice=choice)
 
 
 @cache
 def common_constants(kind: str) -> KernelConstants:
     """Uncalibrated constants by how a multiply-add gets its operands (`compute_class`)."""
-    return KernelConstants({**read_tables(_PRODUCTS)["common"], **read_tables(_PRODUCTS).get(kind, {})})
+    return KernelConstants(**{**read_tables(_PRODUCTS)["common"], **read_tables(_PRODUCTS).get(kind, {})})
 
 
 _ENERGY_OF_WIDTH = 0.68

@@ -10,7 +10,6 @@ its fit begins. Arrays: P = kernels. Times are in us.
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -158,8 +157,8 @@ def library_of(stack: str) -> str:
     ('/FlashAttention', '/TensorRT-LLM', '')
     """
     kernel = stack.partition("/")[2].casefold()
-    found = (library for library, parts in table_of("libraries").items() if any(part in kernel for part in parts))
-    return "".join(f"/{library}" for library in itertools.islice(found, 1))
+    known = table_of("libraries").items()
+    return next((f"/{library}" for library, parts in known if any(part in kernel for part in parts)), "")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

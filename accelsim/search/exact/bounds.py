@@ -413,6 +413,8 @@ class BoundsMaker(OutputCosts):
         target[target >= 0] = np.argsort(order)[target[target >= 0]]
         if not inner and not innermost:  # nothing is worth it: one context, that none outside leads to
             inner.append(Context((0,) * self.tensors, (1.0,) * self.tensors))
+        charged, alone = self._shares(level, contexts), (1.0,) * self.tensors
+        unshared = [each._replace(shares=alone) for each in contexts]
         spreading = Spreading(
             level=np.array([level], np.int64),
             keeps=keeps,
@@ -429,8 +431,8 @@ class BoundsMaker(OutputCosts):
             parent=np.array([context.parents for context in contexts], np.int64),
             shared=np.array([context.shares for context in contexts]),
             fixed=self._fixed(level),
-            shares=self._shares(level, contexts),
-            unshared=self._shares(level, [each._replace(shares=(1.0,) * self.tensors) for each in contexts]),
+            shares=charged,
+            unshared=self._shares(level, unshared) if self.shapes.ragged.any() else charged,
             once=np.array([self._once(level, context) for context in contexts]),
             target=target,
             passing=passing,

@@ -497,10 +497,8 @@ def _sweep_contexts(
         if innermost or p.keeps[k, output]:
             elided, finished = p.elided[m], p.finished[0]
         for t in range(tensors):
-            scratch.each[t], scratch.anyway[t] = 0.0, 0.0
+            scratch.each[t] = 0.0
             if innermost or p.keeps[k, t]:
-                first = scratch.words[t] * scratch.once[t]
-                scratch.anyway[t] = first * (p.fixed[t] + p.unshared[m, t] * scratch.share[t])
                 scratch.each[t] = scratch.words[t] * (p.fixed[t] + p.shares[m, t] * scratch.share[t])
         ways = _weigh_corners(p, m, k, p.shared[m], scratch)
         cost, further, waiting = scratch.cost, scratch.further, 0.0
@@ -514,6 +512,8 @@ def _sweep_contexts(
                 cost[q] += each if moves else scratch.factor[t, q] * each
         whole = 0
         for t in range(tensors if resting else 0):
+            first = scratch.words[t] * scratch.once[t] if p.keeps[k, t] else 0.0
+            scratch.anyway[t] = first * (p.fixed[t] + p.unshared[m, t] * scratch.share[t])
             if scratch.largest[t] * scratch.anyway[t] > scratch.largest[whole] * scratch.anyway[whole]:
                 whole = t
         for q in range(cost.shape[0] if resting else 0):
