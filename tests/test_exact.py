@@ -347,9 +347,10 @@ def test_energy_and_edp__do_not_beat_each_other_at_their_own_game():
     assert best["edp"].edp == min(found.edp for found in best.values())
 
 
-def test_equally_fast_mappings__are_searched_for_less_energy_so_long(monkeypatch):
-    """The cycles are proved all the same; after a few nodes the mapping takes more energy."""
-    architecture, einsum = load_architecture("gemmini"), load_workload("gemm").layers[0]
+@pytest.mark.parametrize(("machine", "more"), [("gpu_sm", (1.0, 1.1)), ("gemmini", (1.0 + 1e-9, math.inf))])
+def test_equally_fast_mappings__are_searched_for_less_energy_so_long(machine, more, monkeypatch):
+    """The cycles are proved all the same; a few nodes find a mapping of hardly more energy, or of more."""
+    architecture, einsum = load_architecture(machine), load_workload("gemm").layers[0]
     long = map_einsum(architecture, einsum, objective="cycles")
     monkeypatch.setattr("accelsim.search.exact.mapper.FOR_EQUALS", 10)
 
@@ -358,7 +359,7 @@ def test_equally_fast_mappings__are_searched_for_less_energy_so_long(monkeypatch
     assert short.certificate == long.certificate
     assert short.certificate.proved
     assert short.best.cycles == long.best.cycles
-    assert long.best.energy_pj < short.best.energy_pj
+    assert more[0] <= short.best.energy_pj / long.best.energy_pj < more[1]
 
 
 def test_larger_buffer__is_never_worse():
