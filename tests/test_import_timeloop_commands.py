@@ -106,8 +106,8 @@ def test_problems__of_one_kind_are_layers_with_constraints_of_their_own(imported
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     wider = PROBLEM.replace("K: 4, R: 3, P: 8", "K: 12, R: 1, P: 8")
     asked = "constraints:\n- {target: Spad, type: temporal, factors: R=3 K<=2}\n"
-    with pytest.raises(SpecError, match="R=3 does not divide R = 2"):
-        imported(V03, PROBLEM, PROBLEM.replace("R: 3", "R: 2"), asked)
+    with pytest.raises(SpecError, match="R=3 does not divide R = 4"):
+        imported(V03, PROBLEM, PROBLEM.replace("R: 3", "R: 4"), asked)
     made = imported(V03, PROBLEM, wider, asked)
     layers = load_workload({"workload": made.workload}).layers
     assert [(layer.name, layer.dims["K"], layer.dims["R"]) for layer in layers] == [("1", 4, 3), ("2", 12, 1)]

@@ -172,7 +172,7 @@ def kind_of(document: Document) -> str | None:
     outside = {"offchip_core_id", "offchip_core"} & set(body)
     if "cores" in body and (outside or any(_holds(body, key, "offchip_core_id") for key in GRAPHS)):
         return "stream"
-    if _holds(body, "arch", "storage"):
+    if _holds(body, "arch", "storage", "subtree"):
         return "timeloop"
     if {"arch", "renames"} & set(body) or _holds(body, "workload", "einsums", "rank_sizes", "shape"):
         return "accelforge"

@@ -23,10 +23,11 @@ from accelsim.importers.values import (
     value,
 )
 from accelsim.inputs.energy.estimators import COMPUTES
-from accelsim.inputs.units import listed
+from accelsim.inputs.units import listed, quoted
 from accelsim.inputs.workload import ROLES
 
 _TECHNOLOGY, _UNLIMITED = "45 nm", "1000000000 words/cycle"
+_NODE = re.compile(r"([0-9.]+(?:e-[0-9]{1,2})?)\s*(nm|um)?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,16 +241,22 @@ def _storage(part: Part) -> str:
 def _technology(machine: TimeloopMachine, *, modelled: bool) -> dict[str, str]:
     """Node and clock of the innermost part that has them; models need some."""
     found: dict[str, str] = {}
+    odd = "no node"
     for part in reversed(machine.parts):
         node = part.attributes.get("technology", part.attributes.get("TECHNOLOGY"))  # the latter of CiMLoop
         period = part.attributes.get("global_cycle_seconds", part.attributes.get("GLOBAL_CYCLE_SECONDS"))
-        size = re.fullmatch(r"([0-9.]+)\s*(nm)?", str(node))
+        size = _NODE.fullmatch(str(node))
+        odd = odd if node is None or size else f"no node but {quoted(str(node))}"
         if size and "technology" not in found:
-            found["technology"] = f"{size[1]} nm"
+            of_nm = 1e9 if float(size[1]) < 1e-3 else {"u": 1e3}.get(str(size[2]).lower()[:1], 1)
+            found["technology"] = f"{float(size[1]) * of_nm:.9g} nm"
         if isinstance(period, int | float) and 1e-12 <= period <= 1 and "clock" not in found:
             found["clock"] = f"{plain_decimal(round(1e-6 / period, 6))} MHz"
+        elif period is not None and "clock" not in found:
+            why = f"global_cycle_seconds = {period}: expected seconds, such as 1e-9; not read"
+            machine.note(part, why, "clock")
     if not modelled:
         return found
     if "technology" not in found:
-        machine.note(machine.parts[0], f"no node is given; {_TECHNOLOGY} is assumed", "technology")
+        machine.note(machine.parts[0], f"{odd} is given; {_TECHNOLOGY} is assumed", "technology")
     return {"technology": found.get("technology", _TECHNOLOGY), "clock": found.get("clock", "1 GHz")}

@@ -20,28 +20,31 @@ from accelsim.importers.timeloop_problem import ProblemShape, read_shape, worklo
 from accelsim.importers.timeloop_sparse import read_sparsity
 from accelsim.importers.values import (
     FormulaError,
+    as_number,
     axis_products,
     file_stem,
     for_layers,
-    inner,
     read_all,
+    respelt,
     rows,
     tables,
+    value,
     whole,
     work_out,
 )
 from accelsim.inputs.errors import AccelsimError
-from accelsim.inputs.units import listed, quoted
+from accelsim.inputs.units import listed, near_miss, quoted, repeated
 from accelsim.inputs.workload import ROLES
 
 _FACTOR = re.compile(r"([A-Za-z_][A-Za-z0-9_]*?)\s*(<=|>=|==|=|<|>|)\s*(\d+)(?:,(\d+))?(?![A-Za-z0-9_]|\s*[<>=])")
 _KEEPING = ("bypass", "bypassing", "datatype", "dataspace")
+_UNREAD_TYPES = ("utilization", "parallelism", "max_overbooked_proportion", "no_link_transfer")
 _OF_THE_MACHINE = "architecture_constraints"
 _OF_THE_MAPPER = ("constraints", "mapspace_constraints", "mapspace", "extra_mapping_constraints")
 _UNREAD = {"globals", "version", "dumped_by_timeloop_front_end"}
 _KEYS = {"architecture", "problem", "mapping", "variables", "ERT", "ART", _OF_THE_MACHINE, *_OF_THE_MAPPER, *_UNREAD}
 _KEYS |= {"sparse_optimizations", "shape"}
-_SPELT = {"arch": "architecture", "ERT_summary": "ERT", "ART_summary": "ART"}
+_SPELT = {"arch": "architecture", "ERT_summary": "ERT", "ART_summary": "ART", "arch_constraints": _OF_THE_MACHINE}
 _LEFT_OUT = {
     "mapper": "how Timeloop's mapper searches; accelsim's search is exact, and --objective says what it makes small",
     "components": "compound components of Accelergy are not estimated; energies are those named above",
@@ -50,13 +53,15 @@ _LEFT_OUT = {
 }
 _ASKED = {"type", "target", "factors", "permutation", "split", "keep", "bypass", "keep_only", "factors_only", "name"}
 _ASKED |= {"bypass_only", "no_iteration_over_dataspaces", "must_iterate_over_dataspaces", "no_link_transfer"}
-_ASKED |= {"maximize_dims", "maximize_dims_capacity"}
-_UNSHARED = ("no_reuse", "no_multicast_no_reduction", "no_multicast")
+_ASKED |= {"maximize_dims", "maximize_dims_capacity", "datatypes"}
+_UNSHARED = ("no_reuse", "no_multicast_no_reduction", "no_multicast", "no_reduction")
 _STAYS = "a tile would be brought anew in each step of the loops outside; here it stays as long as it does not move"
 _MEANS = {"no_reuse": _STAYS, "no_temporal_reuse": _STAYS}
 _MEANS["no_coalesce"] = "each access would be one of the level above; here those of the same word meet"
 _MEANS["rmw_first_update"] = "the first update of a word would be read too; here first reads are left out"
 """What keys of a constraint would mean that have no counterpart."""
+_TYPES = ("temporal", "spatial", *_KEEPING)
+_KEYS_OF_DIRECTIVES = (*sorted(_ASKED), *_UNSHARED, *_MEANS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +94,8 @@ def convert(documents: Sequence[Document]) -> Foreign:
     if "mapping" in found and len(shapes) != 1:
         path = found["mapping"][0].mark.file
         raise AccelsimError(f"{path}: a mapping needs the one problem that it maps; name its file too")
+    if body.get("constraints"):
+        found.setdefault(_OF_THE_MACHINE, []).append(body["constraints"])
     machine = read_machine(body, _variables(found.get("variables", ())))
     figures = read_figures([(key, table) for key in ("ERT", "ART") for table in found.get(key, ())], machine)
     said, each = list[Note](), list[tuple[str, list[dict[str, Any]]]]()
@@ -144,11 +151,15 @@ def _by_key(documents: Sequence[Document], notes: list[Note]) -> dict[str, list[
         if not isinstance(body, Map):
             raise AccelsimError(f"{document.path}: not a file of Timeloop: expected a map of keys")
         for key, held in body.items():
-            name = _SPELT.get(key, key.replace("-", "_"))
+            name = key.replace("-", "_")
+            name = _SPELT.get(name, name)
             if name in _LEFT_OUT and held:
                 notes.append(Note(body.where(key), key, _LEFT_OUT[name]))
             elif name not in _KEYS:
-                notes.append(Note(body.where(key), key, "no key that says something of a machine, problem or mapping"))
+                why = (
+                    f"no key that says something of a machine, problem or mapping; {near_miss(name, (*_KEYS, *_SPELT))}"
+                )
+                notes.append(Note(body.where(key), key, why.rstrip("; ")))
             elif held:
                 if name not in _UNREAD and not isinstance(held, Map | Seq):
                     raise refuse(body.where(key), f"{key}: expected a map or a list")
@@ -189,12 +200,12 @@ def _listed(given: Map | Seq) -> Iterator[Map]:
     for table in asked if isinstance(asked, Seq) else [asked] if asked else []:
         if not isinstance(table, Map):
             raise refuse(given.mark, "expected a list of directives, each a map with a target")
-        if "constraints" not in table:
-            yield table
-        for own in rows(table, "constraints"):
-            attributes = inner(own, "attributes")
-            made = {"target": table.get("name"), "type": own.get("type")} | attributes
-            yield Map(own.mark, held=made, marks=attributes.marks)
+        for own in rows(table, "constraints") if "constraints" in table else [table]:
+            attributes = value(own, "attributes", Map, own)
+            made = {"target": table.get("target", table.get("name")), "type": own.get("type")} | attributes
+            kind = made["type"]
+            made |= {kind: made.get("datatypes"), "type": "spatial"} if kind in _UNSHARED else {}
+            yield Map(own.mark, held=made, marks=own.marks | attributes.marks)
 
 
 def _maximized(table: Map) -> list[list[str]]:
@@ -210,6 +221,34 @@ def _names(rank: str) -> list[str]:
     return [term.rpartition("*")[2].strip() for term in rank.split("+")]
 
 
+def _add(block: dict[str, Any], made: dict[str, Any], one: _Directive) -> None:
+    """Add what a directive asks of a block to what those before it ask."""
+    for key, asked in made.items():
+        before = block.setdefault(key, asked)
+        if key == "only":
+            block[key] = [dim for dim in before if dim in asked]
+            continue
+        bounds = dict(factor.split("=") for factor in before if "=" in factor) if key == "factors" else {}
+        other = [
+            factor
+            for factor in asked
+            if bounds.get(factor.partition("=")[0], factor.partition("=")[2]) != factor.partition("=")[2]
+        ]
+        if other or (key == "order" and before != asked):
+            what = (
+                f"{one.part.name}: {listed(other)} after {listed(before)}"
+                if other
+                else f"a second permutation of {one.part.name}"
+            )
+            raise refuse(
+                one.table.where("factors" if other else "permutation"),
+                what,
+                "constraints of a block go together; each stands once",
+            )
+        if key == "factors":
+            block[key] = list(dict.fromkeys([*before, *asked]))
+
+
 class _Upon:
     """Reads directives against a machine and a shape."""
 
@@ -220,8 +259,7 @@ class _Upon:
 
     def own(self, given: Iterable[Map | Seq], asked: Iterable[_Directive]) -> list[_Directive]:
         """Directives of the machine: beside its parts, in files of their own, and what `!Parallel` makes of all."""
-        beside = ((part, table) for owner in self.machine.parts for part, table in owner.constraints)
-        own = read_all(lambda one: self.directive(one[1], one[0]), (one for one in beside if self.known(one[1])))
+        own = self._read((table, part) for owner in self.machine.parts for part, table in owner.constraints)
         own += self.directives(given)
         return [*own, *self.of_siblings([*own, *asked])]
 
@@ -231,30 +269,39 @@ class _Upon:
 
     def directives(self, given: Iterable[Map | Seq]) -> list[_Directive]:
         """Directives of mappings or of constraints."""
-        asked = (table for one in given for table in _listed(one) if self.known(table))
-        return read_all(lambda table: self.directive(table, self.target(table)), asked)
+        return self._read((table, None) for one in given for table in _listed(one))
 
-    def target(self, table: Map) -> Part:
-        """Storage that a directive is of."""
-        name = str(table.get("target", table.get("name", "")))
-        part = self.machine.part(name, spatial=table.get("type") == "spatial")
+    def _read(self, tables: Iterable[tuple[Map, Part | None]]) -> list[_Directive]:
+        return [one for one in read_all(lambda pair: self.directive(*pair), tables) if one is not None]
+
+    def target(self, table: Map, *, spatial: bool) -> Part:
+        """Storage that a directive is of, by its name or its number, the innermost first."""
+        name = str(table.get("target") or table.get("name") or table.get("target", ""))
+        part = self.machine.part(name, spatial=spatial)
+        stores = [part for part in reversed(self.machine.parts[:-1]) if not part.network]
+        if part is None and name.isdigit() and int(name) < len(stores):
+            part = stores[int(name)]
         if part is None or part is self.machine.parts[-1]:
             names = listed(one.name for one in self.machine.parts[:-1])
             what = f"target: no storage is named {quoted(plain(name))}; there are {names}"
-            raise refuse(table.where("target"), what)
+            raise refuse(table.where("target"), what, self.machine.left_out.get(plain(name), ""))
         return part
 
-    def known(self, table: Map) -> bool:
-        """Whether a directive is of a kind that has a counterpart; else it becomes a note."""
-        kind = table.get("type")
-        if kind not in ("temporal", "spatial", *_KEEPING):
+    def directive(self, table: Map, part: Part | None) -> _Directive | None:
+        """What a directive asks; None, and a note, of a type that has no counterpart."""
+        table = respelt(table, _KEYS_OF_DIRECTIVES)
+        kind = str(table.get("type") or "").lower()
+        if kind in _UNREAD_TYPES:
             self.notes.append(Note(table.mark, f"a constraint of type {kind}", "has no counterpart"))
-        return kind in ("temporal", "spatial", *_KEEPING)
-
-    def directive(self, table: Map, part: Part) -> _Directive:
-        kind = str(table.get("type", ""))
+            return None
+        if kind not in _TYPES:
+            what = f"type: {quoted(kind)} is none" if kind else "'type' is missing"
+            raise refuse(table.where("type"), what, near_miss(kind, _TYPES, "types"))
+        part = part or self.target(table, spatial=kind == "spatial")
         for key in table:
             if key not in _ASKED and not (kind == "spatial" and key in _UNSHARED):
+                if key not in _KEYS_OF_DIRECTIVES and (hint := near_miss(key, _KEYS_OF_DIRECTIVES)):
+                    raise refuse(table.where(key), f"{part.name}: {key}: unknown key", hint)
                 why = _MEANS.get(key, "has no counterpart")
                 self.notes.append(Note(table.where(key), f"{part.name}: {key} = {table[key]}", why))
         factors, imperfect = self._factors(table)
@@ -269,15 +316,23 @@ class _Upon:
                         what = f"{part.name}: {key} leaves {dim} no loop, and factors ask for one"
                         raise refuse(table.where(key), what)
                     factors[dim] = ("=", 1)
-        split = table.get("split")
-        split = split if isinstance(split, int) else None
-        return _Directive(table, kind, part, factors, self._permutation(table), split, imperfect)
+        return _Directive(table, kind, part, factors, self._permutation(table), self._split(table), imperfect)
+
+    def _split(self, table: Map) -> int | None:
+        """Dimensions that lie on the X axis; perhaps `len(spec.problem.instance)`, which needs the problem."""
+        written, where = table.get("split"), table.where("split")
+        if written is None or (isinstance(written, str) and not self.shape.dims):
+            return None
+        return whole(as_number(written, where, {"spec.problem.instance": frozenset(self.shape.dims)}), where, 0)
 
     def _factors(self, table: Map, key: str = "factors") -> tuple[dict[str, tuple[str, int]], frozenset[str]]:
         written = table.get(key) or ""
         if isinstance(written, Map):
-            written = [f"{dim}={bound}" for dim, bound in written.items()]
-        text = " ".join(map(str, written)) if isinstance(written, list) else str(written)
+            written = [written]
+        if isinstance(written, list):
+            pairs = (each.items() if isinstance(each, Map) else [(str(each), "")] for each in written)
+            written = " ".join(f"{dim}={bound}" if bound != "" else dim for pair in pairs for dim, bound in pair)
+        text = str(written)
         found: dict[str, tuple[str, int]] = {}
         rest = set()
         for name, sign, bound, last in _FACTOR.findall(text):
@@ -285,9 +340,12 @@ class _Upon:
                 what = f"{quoted(name)} is no dimension; there are {listed(self.shape.dims)}"
                 raise refuse(table.where(key), f"{key}: {what}")
             one = {"<": -1, ">": 1}.get(sign, 0)
+            before = found.get(name)
             found[name] = (sign.replace("==", "=") + "=" * bool(one) or "=", int(bound) + one)
             if found[name][1] < (sign.strip("=") != ""):
                 raise refuse(table.where(key), f"{key}: {name}{sign}{bound} leaves no loop; a factor is 1 or more")
+            if before not in (None, found[name]):
+                raise refuse(table.where(key), f"{key}: {name} stands there twice")
             if last:
                 rest.add(name)
                 why = "the last pass is shorter; Timeloop's own counts are wrong where loops leave remainders"
@@ -306,6 +364,8 @@ class _Upon:
         if wrong:
             what = f"{quoted(wrong[0])} is no dimension; there are {listed(self.shape.dims)}"
             raise refuse(table.where("permutation"), f"permutation: {what}")
+        if twice := repeated(words):
+            raise refuse(table.where("permutation"), f"permutation: {listed(twice)} stands there twice")
         return words
 
     def of_siblings(self, given: list[_Directive]) -> list[_Directive]:
@@ -330,11 +390,14 @@ class _Upon:
             keep += [name for name in self.shape.tensors if but and name not in (*but, *keep)]
             bypass += [name for name in (*self._tensors(one.table, "bypass", one.part), *but) if name not in bypass]
             bypass += [name for name in self.shape.tensors if "keep_only" in one.table and name not in (*only, *bypass)]
+            if both := [name for name in keep if name in bypass]:
+                where = one.table.where("keep" if "keep" in one.table else "bypass")
+                raise refuse(where, f"{one.part.name}: {listed(both)} is kept, and bypassed too")
         return found
 
     def _tensors(self, table: Map, key: str, part: Part) -> list[str]:
         written = table.get(key) or []
-        names = list(map(str, written)) if isinstance(written, list) else [str(written)]
+        names = list(map(str, written)) if isinstance(written, list) else re.split(r"[\s,]+", str(written).strip())
         for name in names:
             if self.shape.tensors and name not in (*self.shape.tensors, "*"):
                 what = f"{quoted(name)} is no tensor; there are {listed(self.shape.tensors)}"
@@ -406,12 +469,14 @@ class _Upon:
         for one in every:
             level = levels.setdefault(self.homes[one.part.name], {"level": self.homes[one.part.name]})
             if one.kind == "temporal" and not one.part.network:
-                level.setdefault("temporal", {}).update(self._block(one, list(one.factors)))
+                block = self._block(one, list(one.factors))
                 order = [dim for dim in reversed(one.permutation) if self._free(one, dim)]
-                level["temporal"] |= {"order": ["...", *order]} if len(order) > 0 else {}
-                self._maximize(one, level["temporal"], None, every)
+                block |= {"order": ["...", *order]} if len(order) > 0 else {}
+                self._maximize(one, block, None, every)
+                _add(level.setdefault("temporal", {}), block, one)
             elif one.kind == "spatial":
-                level.setdefault("spatial", {}).update(self._axes(one, every))
+                for axis, block in self._axes(one, every).items():
+                    _add(level.setdefault("spatial", {}).setdefault(axis, {}), block, one)
         return [level for level in levels.values() if any(value for key, value in level.items() if key != "level")]
 
     def _free(self, one: _Directive, dim: str) -> bool:
@@ -422,13 +487,19 @@ class _Upon:
         written = []
         for dim in dims:
             sign, bound = one.factors[dim]
+            size, where = self.shape.dims.get(dim), one.table.where("factors")
+            if sign == "=" and size is not None and bound > size:
+                why = f"is {size} here, the whole dimension, as Timeloop takes it"
+                self.notes.append(Note(where, f"{one.part.name}: {dim}={bound}", why))
+            bound = size if size is not None and sign == "=" and not 0 < bound <= size else bound
             if bound == 0:
-                where = one.table.where("factors")
-                self.notes.append(Note(where, f"{one.part.name}: {dim}=0", "the rest is not asked for"))
+                self.notes.append(
+                    Note(where, f"{one.part.name}: {dim}=0", "is the size of a problem, which is not there")
+                )
             elif self.shape.dims.get(dim, 2) > 1:
                 if sign == "=" and self.shape.dims.get(dim, bound) % bound:
                     what = f"{one.part.name}: {dim}={bound} does not divide {dim} = {self.shape.dims[dim]}"
-                    raise refuse(one.table.where("factors"), what)
+                    raise refuse(where, what)
                 written.append(f"{dim}{sign}{bound}")
         return {"factors": written} if written else {}
 

@@ -17,8 +17,10 @@ from accelsim.importers.values import (
     FILE_OF_VARIABLES,
     FormulaError,
     Value,
+    folded,
     inner,
     read_all,
+    respelt,
     rows,
     size_bits,
     tables,
@@ -26,7 +28,7 @@ from accelsim.importers.values import (
     whole,
     work_out,
 )
-from accelsim.inputs.units import quoted
+from accelsim.inputs.units import near_miss, quoted
 
 _RANGE = re.compile(r"\[\s*(\d{1,12})\s*\.\.\s*(\d{1,12})\s*\]")
 _STORAGE = re.compile("dram|sram|regfile|register|buffer|storage", re.IGNORECASE)
@@ -41,6 +43,7 @@ _READ |= {"bandwidth", "read_bandwidth", "write_bandwidth", "shared_bandwidth", 
 _READ |= {"technology", "global_cycle_seconds", "multiplier_width", "adder_width", "name", "class"}
 _SPELT = {"memory_depth": "depth", "memory_width": "width", "word_bits": "datawidth", "word_width": "datawidth"}
 _SPELT |= {"n_words": "block_size", "data_storage_depth": "depth", "data_storage_width": "width"}
+_FIGURES = ("energy", "area"), ("vector_access_energy", "cluster_area")
 _MOST_PARTS, _ROUNDS = 64, 8
 MEANS = {
     "cluster_size": "an access serves a cluster of instances: each has its share of the energy, as if all were used",
@@ -55,6 +58,8 @@ MEANS = {
     "class": "is of no class that stores or computes; Timeloop makes no level of it either",
 }
 """What attributes would mean that have no counterpart; of others it is only said that they have none."""
+_FOLDED = {folded(name): name for name in (*_READ, *MEANS, *_DEFAULTS, *_FIGURES[0], *_FIGURES[1])}
+_FOLDED |= {folded(old): new for old, new in _SPELT.items()}
 
 
 @dataclass
@@ -82,7 +87,7 @@ class Part:
         if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < _LARGEST:
             return value
         table = self.table.get("attributes", self.table)
-        where = table.where(next((name for name in table if _spelt(name) == key), key))
+        where = table.where(next((name for name in table if _spelt(name, table) == key), key))
         hint = FILE_OF_VARIABLES if isinstance(value, str) and value.isidentifier() else ""
         raise refuse(where, f"{self.name}: {key}: expected a number from 0 on, got {quoted(str(value))}", hint)
 
@@ -124,7 +129,7 @@ class Part:
     def own_figures(self) -> tuple[str, str]:
         """Attributes with energy [pJ] and area [um2], which count where an ERT and an ART have none."""
         computes = _COMPUTE.search(self.component) and not _STORAGE.search(self.component)
-        return ("energy", "area") if computes else ("vector_access_energy", "cluster_area")
+        return _FIGURES[0] if computes else _FIGURES[1]
 
     @property
     def words(self) -> int | None:
@@ -147,6 +152,8 @@ class TimeloopMachine:
     name: str
     parts: list[Part]
     notes: list[Note]
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    """Components that are no level, by name, and why."""
 
     def part(self, name: str, *, spatial: bool = False) -> Part | None:
         """Part that a directive means by a name; the loops in space of a component with a mesh lie above it."""
@@ -196,10 +203,10 @@ def read_machine(body: Map, variables: Mapping[str, Value]) -> TimeloopMachine:
         hint = "Accelergy's flat list has no order of levels; name what it was made of" if "local" in body else ""
         raise refuse(body.mark, "architecture: expected `nodes` (v0.4) or `subtree` (v0.3)", hint)
     parts = [part for part in reader.parts if part.network or part is reader.parts[0] or _is_known(part.kind)]
-    if any(_COMPUTE.search(part.component) for part in parts):
-        notes += [Note(part.table.mark, part.name, MEANS["class"]) for part in reader.parts if part not in parts]
-    else:
+    if not any(_COMPUTE.search(part.component) for part in parts):
         parts = reader.parts
+    others = [part for part in reader.parts if part not in parts]
+    notes += [Note(part.table.mark, part.name, MEANS["class"]) for part in others]
     while parts and parts[-1].network:
         parts.pop()
     if len(parts) < 2:
@@ -211,7 +218,8 @@ def read_machine(body: Map, variables: Mapping[str, Value]) -> TimeloopMachine:
         what = f"{last.name}, the innermost component, is a storage"
         raise refuse(last.table.mark, what, "a compute unit stands last, such as one of class intmac")
     read_all(lambda part: part.words, (part for part in parts[:-1] if not part.network))
-    return TimeloopMachine(reader.title or "timeloop", parts, notes)
+    left_out = {part.name: f"{part.name}, class {part.kind or 'missing'}, {MEANS['class']}" for part in others}
+    return TimeloopMachine(reader.title or "timeloop", parts, notes, left_out)
 
 
 def _is_known(kind: str) -> bool:
@@ -334,7 +342,10 @@ class _NodeReader:
         """Constraints that stand at a node, with their type; some are formulas, such as `("Y=" + str(bits))`."""
         names = {f"attributes.{key}": value for key, value in attributes.items()}
         for kind, written in inner(node, "constraints").items():
-            if isinstance(written, Map) and written:
+            if written and not isinstance(written, Map):
+                what = f"constraints: {kind}: expected a map, such as dataspace: {{keep: [Weights]}}"
+                raise refuse(inner(node, "constraints").where(kind), what)
+            if written:
                 held = {**written, "type": kind}
                 for key, asked in written.items():
                     if isinstance(asked, Seq):
@@ -346,27 +357,33 @@ class _NodeReader:
 
     def spatial(self, node: Map, attributes: Mapping[str, Value]) -> tuple[int, int]:
         """Fanout into a node."""
-        mesh = value(node, "spatial", Map, inner(node, "attributes"))
+        own, axes = inner(node, "attributes"), ("meshX", "meshY")
+        mesh = respelt(value(node, "spatial", Map, own), axes)
+        if wrong := [key for key in mesh if key not in axes and "spatial" in node]:
+            raise refuse(mesh.where(wrong[0]), f"spatial: {wrong[0]}: unknown key", near_miss(wrong[0], axes, "keys"))
         sizes = []
-        for key in ("meshX", "meshY"):
+        for key in axes:
             written = mesh.get(key, 1)
             size = self.value(written, attributes)
             if not isinstance(size, int | float) or size < 1 or size != int(size):
                 what = f"{key}: expected a whole number, got {quoted(str(written))}"
                 raise refuse(mesh.where(key), what, FILE_OF_VARIABLES if isinstance(written, str) else "")
             sizes.append(int(size))
+        if "instances" in own:
+            raise refuse(own.where("instances"), "instances: none are given in v0.4", "write spatial: {meshX: ...}")
         return sizes[0], sizes[1]
 
     def attributes(self, node: Map, inherited: Mapping[str, Value]) -> dict[str, Value]:
         """Attributes of a node as values; one may be computed from others."""
         own = inner(node, "attributes")
         values: dict[str, Value] = dict(inherited)
-        texts = {_spelt(key): value for key, value in own.items()}
+        texts = {_spelt(key, own): value for key, value in own.items()}
         values.update(texts)
         for _ in range(_ROUNDS):  # as often as one may wait for another
             before = dict(values)
             for key, text in texts.items():
-                older = {old: values[new] for old, new in _SPELT.items() if new in values.keys() - {key}}
+                spelt = [*_SPELT.items(), *((written, _spelt(written, own)) for written in own)]
+                older = {old: values[new] for old, new in spelt if new in values.keys() - {key}}
                 others = {name: value for name, value in values.items() if name != key}
                 names = {**older, **self.variables, **others}
                 values[key] = self.value(text, names | ({key: inherited[key]} if key in inherited else {}))
@@ -407,7 +424,7 @@ class _NodeReader:
         """Note what of a component has no counterpart."""
         own = inner(node, "attributes")
         for key in own:
-            spelt = _spelt(key)
+            spelt = _spelt(key, own)
             held = own[key] if isinstance(own[key], Map | Seq) else attributes.get(spelt)
             default = _DEFAULTS.get(spelt, held if held in (False, None, "", {}, []) else object())
             of_zeros = "metadata" in key or "compression" in key
@@ -428,7 +445,7 @@ def _ranged(node: Map) -> tuple[str, int]:
     return plain(bare), math.prod(last - first + 1 for first, last in ranges)
 
 
-def _spelt(key: str) -> str:
-    """Name of an attribute in one of its spellings."""
-    key = key.replace("-", "_")
-    return _SPELT.get(key, key)
+def _spelt(key: str, table: Mapping[str, Any]) -> str:
+    """Name of an attribute in one of its spellings, but of one that stands beside another of that name."""
+    known = _FOLDED.get(folded(key), key.replace("-", "_"))
+    return key if known in table else known

@@ -12,7 +12,17 @@ from accelsim.importers.documents import Map, Seq, refuse
 from accelsim.importers.foreign import Note
 from accelsim.importers.timeloop_machine import TimeloopMachine
 from accelsim.importers.timeloop_sparse import read_densities
-from accelsim.importers.values import FILE_OF_VARIABLES, as_number, plain_name, read_all, rows, value, whole
+from accelsim.importers.values import (
+    FILE_OF_VARIABLES,
+    as_number,
+    note_others,
+    plain_name,
+    read_all,
+    respelt,
+    rows,
+    value,
+    whole,
+)
 from accelsim.inputs.errors import Mark, SpecError
 from accelsim.inputs.units import listed, quoted
 from accelsim.inputs.workload import ROLES
@@ -23,6 +33,10 @@ _CNN = {
     "Outputs": "N, K, Q, P",
 }
 """Timeloop's own shape `cnn-layer`."""
+
+_KEYS = ("shape", "instance", "version", "name", "type")
+_KEYS_OF_SHAPE = ("name", "dimensions", "data_spaces", "coefficients")
+_KEYS_OF_SPACE = ("name", "projection", "read_write")
 
 
 @dataclass
@@ -41,14 +55,17 @@ def read_shape(
     problem: Map, notes: list[Note], variables: Mapping[str, Any] | None = None, shapes: Iterable[Map | Seq] = ()
 ) -> ProblemShape:
     """Read what stands under `problem`; sizes may be formulas of the variables, its shape one of `shapes` by name."""
+    problem = respelt(problem, _KEYS)
     written, instance = problem.get("shape"), value(problem, "instance", Map, problem)
+    if instance is not problem:
+        note_others(problem, _KEYS, {}, notes)
     written = next((one for one in shapes if isinstance(one, Map) and one.get("name") == written), written)
     if isinstance(written, Map):
+        written = respelt(written, _KEYS_OF_SHAPE)
         names = [str(dim) for dim in value(written, "dimensions", Seq)]
         coefficients = {str(one.get("name")): one.get("default", 1) for one in rows(written, "coefficients")}
-        spelt = next((key for key in ("data-spaces", "dataSpaces") if key in written), "data_spaces")
-        keys = [(one, "read_write" if "read_write" in one else "read-write") for one in rows(written, spelt)]
-        given = [(str(one.get("name")), one.get("projection"), one.get(key)) for one, key in keys]
+        spaces = [respelt(one, _KEYS_OF_SPACE) for one in rows(written, "data_spaces")]
+        given = [(str(one.get("name")), one.get("projection"), _is_true(one.get("read_write"))) for one in spaces]
     elif str(written) in ("cnn-layer", "cnn_layer", "None"):
         names, given = list("RSPQCKN"), [(name, ranks, name == "Outputs") for name, ranks in _CNN.items()]
         coefficients = dict.fromkeys(("Wstride", "Hstride", "Wdilation", "Hdilation"), 1)
@@ -63,7 +80,7 @@ def read_shape(
         if key in coefficients:
             coefficients[key] = _whole(instance, key, variables)
         elif key in ("densities", "commonDensities") and held:
-            shape.densities = read_densities(value(instance, key, Map), notes)
+            shape.densities = read_densities(value(instance, key, Map), [name for name, *_ in given], notes)
         elif key not in (*names, "shape", "version", "name", "type") and held and (held != 1 or "pad" in key):
             notes.append(Note(instance.where(key), f"problem.{key} = {held}", _of_no_shape(key, coefficients)))
 
@@ -73,12 +90,18 @@ def read_shape(
     ranks = read_all(lambda one: read_all(written_rank, _ranks(one[1])), given)
     for (name, _, output), of_tensor in zip(given, ranks, strict=True):
         shape.tensors[name] = of_tensor
-        if output:
-            shape.output = name
+        if output and shape.output:
+            what = f"problem.shape: {shape.output} and {name} have `read_write: true`"
+            raise refuse(problem.where("shape"), f"{what}; one output is computed")
+        shape.output = name if output else shape.output
     if not shape.output:
         raise refuse(problem.where("shape"), "problem.shape: no data space has `read_write: true`")
     shape.roles = _roles(shape)
     return shape
+
+
+def _is_true(written: Any) -> bool:
+    return str(written).lower() in ("true", "yes", "on", "1")
 
 
 def _of_no_shape(key: str, coefficients: Iterable[str]) -> str:

@@ -11,7 +11,7 @@ from accelsim.importers.documents import Map, Seq, refuse
 from accelsim.importers.foreign import Note
 from accelsim.importers.timeloop_architecture import Figures
 from accelsim.importers.timeloop_machine import Part, TimeloopMachine, plain
-from accelsim.importers.values import plain_decimal, rows
+from accelsim.importers.values import as_number, plain_decimal, rows
 from accelsim.inputs.architecture import Level
 from accelsim.inputs.energy import EnergyTable
 from accelsim.inputs.errors import Mark
@@ -36,25 +36,35 @@ _SAVINGS = {"gating": "gating", "skipping": "skipping"}
 _SPATIAL = ("skipping_spatial", "spatial_skipping")
 
 
-def read_densities(written: Map, notes: list[Note]) -> dict[str, Any]:
+def read_densities(written: Map, tensors: Sequence[str], notes: list[Note]) -> dict[str, Any]:
     """Densities of a problem by tensor; one that has no counterpart becomes a note."""
     found: dict[str, Any] = {}
     for name, held in written.items():
+        if name not in tensors:
+            what = f"densities: {quoted(name)} is no tensor; there are {listed(tensors)}"
+            raise refuse(written.where(name), what)
         if not isinstance(held, Map):
-            share = plain_decimal(held)
+            share = _share(held, written.where(name))
             if share != "1":
                 found[name] = {"distribution": "fixed_structured", "density": share}
             continue
-        kind = str(held.get("distribution", "fixed_structured")).replace("-", "_")
+        kind = str(held.get("distribution", "fixed_structured")).replace("-", "_").lower()
         known = _KINDS.get(kind)
         if known == "banded":
             found[name] = {"distribution": known, "band_width": int(held.get("band_width", 0) or 0)}
         elif known is None or held.get("density") is None:
             why = "a file of measured densities is not among the files" if "file" in " ".join(held) else "is not known"
             notes.append(Note(written.where(name), f"density of {name}, {kind}", f"{why}; no word of it is zero here"))
-        elif plain_decimal(held["density"]) != "1":
-            found[name] = {"distribution": known, "density": plain_decimal(held["density"])}
+        elif (share := _share(held["density"], held.where("density"))) != "1":
+            found[name] = {"distribution": known, "density": share}
     return found
+
+
+def _share(written: Any, mark: Mark) -> str:
+    """Share of words that are not zero, as our files have it."""
+    if not 0 < (share := as_number(written, mark)) <= 1:
+        raise refuse(mark, f"density: expected a share above 0, at most 1, got {quoted(str(written))}")
+    return plain_decimal(share)
 
 
 def read_sparsity(

@@ -96,6 +96,20 @@ def size_bits(text: str, mark: Mark) -> int:
         raise refuse(mark, error.what, error.hint) from None
 
 
+def folded(key: str) -> str:
+    """A key without what spellings differ in: case, `-` and `_`."""
+    return re.sub("[-_]", "", key).lower()
+
+
+def respelt(table: Map, known: Iterable[str]) -> Map:
+    """The map, with keys as known ones are spelt that differ from them in case, `-` and `_` alone."""
+    given = set(known)
+    spelt = {folded(name): name for name in given - table.keys()}
+    names = {key: key if key in given else spelt.get(folded(key), key) for key in table}
+    held, marks = ({names.get(key, key): one for key, one in of.items()} for of in (table, table.marks))
+    return Map(table.mark, table.tag, held, marks)
+
+
 def pj_text(energy_pj: float) -> str:
     """Energy as our files have it."""
     return f"{energy_pj:.12g} pJ"
