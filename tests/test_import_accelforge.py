@@ -317,7 +317,7 @@ def test_components__without_energies_are_modelled_and_named(imported):
             f"{{keep: weight}}\n  {BELOW}sideways}}\n",
             "'sideways' is none of up, down, up",
         ),
-        ("!Container", "!Fork", "!Fork: accelsim's levels are a ladder"),
+        ("!Container", "!Array", "!Array: accelsim's levels are a ladder"),
         ("!Compute", "!Memory", "expected a !Memory first, and one !Compute as the last node"),
         ("fanout: 4", "fanout: 4.5", "expected a whole number from 1 on, got '4.5'"),
         ("keep: weight", "keep: wait", "'wait': wait is no set of tensors; sets: All, "),
@@ -586,46 +586,3 @@ def test_workload__is_the_same_in_every_run(tmp_path):
         for seed in "123"
     }
     assert len(said) == 1
-
-
-def test_compute_units__of_layers_with_other_tensors_are_left_out(imported):
-    """A unit for two tensors serves no GEMM; latencies are those of a bit, and `Main.tensors` is what Main keeps."""
-    scalar = "  - !Compute\n    name: Scalar\n    enabled: len(All) == 2\n    actions: []\n"
-    text = MACHINE.replace("  - !Container", scalar + "  - !Container").replace(
-        "may_keep: ~Main}", "may_keep: ~Main.tensors}"
-    )
-    text = text.replace("throughput: 8 * 1e9", "latency: 1 / (8 * 1e9)").replace("throughput: 5e8", "latency: 2e-9")
-    foreign = imported(text, GEMM)
-    assert foreign.architecture == imported(MACHINE, GEMM).architecture
-    assert "Scalar: serves no layer here: len(All) == 2" in said(foreign)
-    with pytest.raises(SpecError, match="one !Compute as the last node"):
-        imported(MACHINE.replace("name: MAC", "name: MAC\n    enabled: len(All) == 2"), GEMM)
-
-
-def test_a_unit_inside_the_ladder__is_the_last_node_of_its_layers(imported):
-    """What lies beyond it, such as the array and its registers, serves other layers."""
-    unit = "  - !Compute\n    name: Scalar\n    enabled: len(All) == 2\n    actions: [{name: compute, energy: 2e-12}]\n"
-    machine = MACHINE.replace("  - !Container", unit + "    leak_power: 0\n  - !Container")
-    machine = machine.replace("name: MAC", "name: MAC\n    enabled: len(All) == 3")
-    relu = """
-workload:
-  rank_sizes: {M: 4, N: 6}
-  einsums:
-  - name: Relu
-    tensor_accesses:
-    - {name: A, projection: [m, n], bits_per_value: 8}
-    - {name: Z, projection: [m, n], output: True, bits_per_value: 8}
-"""
-    foreign = imported(machine, relu)
-    assert foreign.architecture["compute"]["name"] == "Scalar"
-    whole = [level["name"] for level in imported(machine, GEMM).architecture["levels"]]
-    names = [level["name"] for level in foreign.architecture["levels"]]
-    assert names == whole[: len(names)]
-    assert len(names) < len(whole)
-    assert any(note.endswith("lies beyond Scalar, which computes") for note in said(foreign))
-    both = GEMM + '  - {einsum: "Z[m, n] = Out[m, n]", iteration_space_shape: [0 <= n < 32]}\n'
-    product = imported(machine, both)
-    assert [layer["name"] for layer in product.workload["layers"]] == ["Out"]
-    assert product.architecture == imported(machine, GEMM).architecture
-    what = "enabled: layers of 2 tensors are left out: other nodes serve them than those of 3"
-    assert what in said(product)

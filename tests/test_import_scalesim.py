@@ -143,6 +143,17 @@ def test_indented__configurations_are_read_as_configparser_does(read):
     assert (indented.architecture, indented.constraints) == (plain.architecture, plain.constraints)
 
 
+def test_words__of_a_configuration_may_be_in_any_case(read):
+    small, large = (read(a_cfg=CONFIGURATION % (8, 4, *words)) for words in (("ws", "USER"), ("WS", "user")))
+    assert small == large
+
+
+def test_first_line__of_numbers_is_said_to_be_no_layer(read):
+    made = read(a_csv="conv1,5,5,3,3,4,8,1,\nconv2,5,5,3,3,4,8,1,\n")
+    assert [layer["name"] for layer in made.workload["layers"]] == ["conv2"]
+    assert str(made.notes[0]).endswith("conv1: is the first line, which SCALE-Sim takes for names of columns")
+
+
 def test_keys_of_other_versions__are_read_or_said(read):
     text = (CONFIGURATION % (8, 4, "ws", "USER")).replace("SramSzkB", "SramSz").replace("chip", '"chip"')
     made = read(old_cfg=text + '[network_presets]\nTopologyCsvLoc: "./net.csv"\n')
@@ -174,6 +185,8 @@ def test_keys_of_other_versions__are_read_or_said(read):
         ("a_cfg", CONFIGURATION % (8, 4, "ws", "MAX"), ":16:1: InterfaceBandwidth: expected USER or CALC"),
         ("a_cfg", CONFIGURATION % (0, 4, "ws", "CALC"), ":5:1: expected a whole number from 1 on, got '0'"),
         ("a_cfg", "[architecture_presets]\nArrayHeight: 8\nDataflow: ws\n", ":1:1: 'arraywidth' is missing"),
+        ("a_cfg", "[architecture_presets]\nArrayHeight: 8\nDataflow: ws\n", ":1:1: 'filtersramszkb' is missing"),
+        ("a_csv", HEAD[:-1] + " Groups,\nconv,5,5,3,3,4,8,1,4,\n", ":1:1: Groups: SCALE-Sim has the stride along"),
         ("a_cfg", "ArrayHeight: 8\n", ":1:1: expected `key: value`, below a `[section]`"),
         ("a_cfg", "[architecture_presets]\nDataflow: ws\nno key\n", ":3:1: expected `key: value`"),
         ("a_csv", HEAD + "conv,2,9,3,2,4,8,2,\n", ":2:1: a filter of 3 does not lie in an input of 2"),

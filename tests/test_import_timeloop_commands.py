@@ -25,6 +25,15 @@ def test_template__reads_files_of_its_folder_and_takes_variables(tmp_path):
     )
 
 
+def test_include__of_a_path_of_another_machine_takes_the_file_of_that_name_that_lies_there(imported, tmp_path):
+    shape, _, instance = PROBLEM.partition("  instance:")
+    (tmp_path / "base.yaml").write_text(shape.replace("problem:", "base: &base"))
+    text = f"{{{{include_text('/home/someone/shapes/base.yaml')}}}}\nproblem:\n  <<<: *base\n  instance:{instance}"
+    assert imported(text).workload == imported(PROBLEM).workload
+    with pytest.raises(AccelsimError, match="yaml' is included and does not exist"):
+        imported(text.replace("shapes/base", "other"))
+
+
 def test_template__without_jinja2_says_what_to_install(imported, monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
     with pytest.raises(AccelsimError, match=r"pip install 'accelsim\[import\]'"):

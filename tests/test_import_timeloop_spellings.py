@@ -33,6 +33,7 @@ def test_attributes__of_two_spellings_are_two(imported):
     ("old", "new", "said"),
     [
         ("spatial: {meshY: 3}", "spatial: {mesh-y: 3}", None),
+        ("spatial: {meshY: 3}", "spatial: [meshY: 3]", None),
         ("spatial: {meshY: 3}", "spatial: {rows: 3}", "spatial: rows: unknown key; keys: meshX, meshY"),
         (
             "spatial: {meshY: 3}",
@@ -110,6 +111,19 @@ def test_factors__of_0_or_above_the_bound_are_the_whole_dimension(imported):
     assert made.constraints["levels"][0]["temporal"]["factors"] == ["R=3", "K=4"]
     assert ["K=64: is 4 here, the whole dimension" in str(note) for note in made.notes].count(True) == 1
     assert "R=0: is the size of a problem, which is not there" in str(imported(V03, given).notes[0])
+
+
+@pytest.mark.parametrize(
+    ("shared", "limits", "noted"),
+    [(8, (8, None, None), False), (12, (12, None, None), True), (24, (None, 8, 16), False)],
+)
+def test_bandwidths__of_all_accesses_and_of_each_kind(imported, shared, limits, noted):
+    """What limits less than the other is left out: 8 words of both never exceed 8 reads and 16 writes."""
+    rates = f"shared_bandwidth: {shared}, read_bandwidth: 8, write_bandwidth: 16, memory_depth"
+    made = imported(V03.replace("memory_depth", rates), PROBLEM)
+    buffer = loaded(made)[0].levels[1]
+    assert (buffer.bandwidth, buffer.read_bandwidth, buffer.write_bandwidth) == limits
+    assert any("limits of reads and of writes alone are left out" in str(note) for note in made.notes) == noted
 
 
 def test_networks__without_multicast_may_have_a_type_of_their_own(imported):

@@ -168,6 +168,12 @@ def test_files__that_have_no_form_of_ours_are_refused_with_one_reason(imported, 
     assert problem.mark.file.endswith("0.yaml")
 
 
+def test_operands__of_all_memories_are_refused_at_once(imported):
+    with pytest.raises(SpecError) as error:
+        imported(hardware(register("Z_I", "[D1]"), register("Z_O", "[D2]"), DRAM))
+    assert [problem.what.partition(" is")[0] for problem in error.value.problems] == ["'Z_I'", "'Z_O'"]
+
+
 def test_layer__is_an_einsum_with_its_widths(imported):
     foreign = imported(GEMM, hardware(register("I2"), DRAM))
     (layer,) = load_workload({"workload": foreign.workload}).layers

@@ -35,8 +35,9 @@ from accelsim.importers.accelforge_arrays import (
     stores,
 )
 from accelsim.importers.accelforge_loops import constraints_of, mapping_of
+from accelsim.importers.accelforge_paths import nodes_of, of_one_unit, paths_of
 from accelsim.importers.accelforge_workload import BITS, ROLE_NAMES, Layer, read_workload
-from accelsim.importers.documents import Document, Map, Seq, parse, refuse
+from accelsim.importers.documents import Document, Map, parse, refuse
 from accelsim.importers.foreign import Foreign, Note, Tagged, read_documents, read_foreign, yaml_text
 from accelsim.importers.values import (
     FormulaError,
@@ -52,7 +53,6 @@ from accelsim.importers.values import (
     rows,
     size_bits,
     storage_class,
-    tables,
     value,
     whole,
     work_out,
@@ -73,8 +73,6 @@ _SPATIAL_KEYS = {"name", "fanout", "reuse", "may_reuse", "loop_bounds", "min_usa
 _LEFT = {"power_gateable": "instances that idle leak too"}
 _LEFT |= {"force_memory_hierarchy_order": "the order of the levels is that of the file"}
 _LEFT |= {"bits_per_value_scale": "values take the same room and energy here as elsewhere"}
-_LEFT |= {"constraints": "of an older form; write tensors and spatial at the node", "attributes": "of an older form"}
-_LEFT |= {"latency": "of an older form; write total_latency"}
 """Why keys that nothing here reads are left out, where that is known."""
 
 
@@ -113,9 +111,9 @@ def _read(
         workload, layers = read_workload(found, _one(of_layers, "renames"), notes)
     if arch is None:
         return workload, layers, None, None
-    nodes = _nodes(arch, notes)  # refused before anything of it is worked out
-    workload, layers = _of_one_unit(nodes, workload, layers, notes)
-    nodes = _enabled(nodes, layers, notes)
+    paths = paths_of(arch)  # refused before anything of it is worked out
+    workload, layers = of_one_unit(paths, workload, layers, notes)
+    nodes = nodes_of(paths, layers, notes)
     machine = AccelForgeMachine(_variables([arch, *bodies], _widths(layers), nodes), notes, nodes)
     machine.kept |= _tensor_sets(layers, machine.kept.keys())
     architecture = _architecture(arch, machine)
@@ -180,62 +178,6 @@ def _tensor_sets(layers: Sequence[Layer], taken: Set[str]) -> dict[str, frozense
 
 
 # architecture
-
-
-def _nodes(arch: Map, notes: list[Note]) -> list[Map]:
-    found: list[Map] = []
-    for node in tables(value(arch, "nodes", Seq)):
-        node.tag = node.tag.replace("!Fanout", "!Container")  # its name until 2026
-        kind = node.tag.lstrip("!")
-        if kind == "Hierarchical":
-            found += _nodes(node, notes)
-        elif kind == "Network" and "nodes" in node:
-            raise refuse(node.where("nodes"), "parts side by side on a network; write them one below the other")
-        elif kind in ("Memory", "Container", "Compute", "Toll", "Network"):
-            found.append(node)
-        else:
-            raise refuse(node.mark, f"!{kind}: accelsim's levels are a ladder of !Memory and !Container above !Compute")
-    return found
-
-
-def _serves(node: Map, tensors: int) -> bool:
-    """Whether a node serves layers of so many tensors."""
-    asked = str(node.get("enabled", True)).replace("len(All)", "tensors")
-    return bool(as_number(f"1 if {asked} else 0", node.where("enabled"), {"tensors": tensors}))
-
-
-def _of_one_unit(
-    nodes: Sequence[Map], workload: dict[str, Any] | None, layers: list[Layer], notes: list[Note]
-) -> tuple[dict[str, Any] | None, list[Layer]]:
-    """Layers of as many tensors, where other nodes serve the others; of three, if there are such layers."""
-    many = {len(layer.sets["All"]) for layer in layers}
-    if workload is None or all(len({_serves(node, one) for one in many}) < 2 for node in nodes):
-        return workload, layers
-    wanted = 3 if 3 in many else max(many)
-    left = {layer.name: len(layer.sets["All"]) for layer in layers if len(layer.sets["All"]) != wanted}
-    for name, tensors in left.items():
-        why = f"layers of {tensors} tensors are left out: other nodes serve them than those of {wanted}"
-        notes.append(Note(nodes[0].mark, "enabled", why, name))
-    kept = [dict(layer) for layer in workload["layers"] if layer["name"] not in left]
-    for layer in kept:
-        feeds = {tensor: source for tensor, source in layer.pop("from", {}).items() if source not in left}
-        layer |= {"from": feeds} if feeds else {}
-    return workload | {"layers": kept}, [layer for layer in layers if layer.name not in left]
-
-
-def _enabled(nodes: Sequence[Map], layers: Sequence[Layer], notes: list[Note]) -> list[Map]:
-    """Nodes that serve layers of so many tensors; without layers, those of two inputs and an output."""
-    many = {len(layer.sets["All"]) for layer in layers} or {3}
-    found = list[Map]()
-    for node in nodes:
-        serves = {_serves(node, one) for one in many}
-        if serves == {True} and any(other.tag == "!Compute" for other in found):
-            notes.append(Note(node.mark, str(node.get("name")), f"lies beyond {found[-1].get('name')}, which computes"))
-        elif serves == {True}:
-            found.append(node)
-        else:
-            notes.append(Note(node.where("enabled"), str(node.get("name")), f"serves no layer here: {node['enabled']}"))
-    return found
 
 
 def _architecture(arch: Map, machine: AccelForgeMachine) -> dict[str, Any]:

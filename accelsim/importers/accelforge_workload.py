@@ -174,7 +174,7 @@ def _dims(
     for ranks, _ in tensors.values():
         for at, rank in enumerate(ranks):
             name, _, sum_ = rank.rpartition(":")
-            terms = [_term(term, mark) for term in sum_.split("+")]
+            terms = [_term(term, mark) for term in sum_.split("+") if not term.strip().isdigit()]
             for _, dim in terms:
                 size = bounds.get(dim, sizes.get(dim.upper()))
                 if size is None and len(terms) == 1 and terms[0][0] == 1:
@@ -182,6 +182,7 @@ def _dims(
                 if size is not None:
                     dims[dim] = size
             ranks[at] = "+".join(dim if factor == 1 else f"{factor}*{dim}" for factor, dim in terms)
+        ranks[:] = filter(None, ranks)  # a number is where a tensor is read, and no loop
     used = {dim for ranks, _ in tensors.values() for rank in ranks for dim in re.findall(r"[A-Za-z_]\w*", rank)}
     for dim in sorted(used - dims.keys()):
         raise refuse(mark, f"the rank variable {dim} has no size", "give it under rank_sizes or iteration_space_shape")

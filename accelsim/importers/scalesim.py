@@ -38,6 +38,7 @@ _MEANS = {
     "filtercustomlayout": "conflicts of banks are not modelled",
     "useramulatortrace": "delays of the DRAM are not modelled; its bandwidth is",
     "timelinearmodel": "times are cycles over the clock, fitted to no chip",
+    "wordbyte": "words have one byte here, as SCALE-Sim counts them",
 }
 """What keys of a configuration mean that have no counterpart, unless they are false."""
 _CONV = ("H", "W", "R", "S", "C", "K")
@@ -65,23 +66,23 @@ def convert(documents: Sequence[Document]) -> Foreign:
 
 def _machine(hardware: Map, notes: list[Note]) -> tuple[dict[str, Any], dict[str, Any]]:
     presets = value(hardware, _SECTION, Map)
-    dataflow = value(presets, "dataflow", str, "")
+    dataflow = value(presets, "dataflow", str, "").lower()
     if dataflow not in STATIONARY:
         what = f"Dataflow: expected one of {listed(STATIONARY)}, got {quoted(dataflow)}"
         raise refuse(presets.where("dataflow"), what)
     limits = _bandwidths(hardware, presets)
     held = STATIONARY[dataflow]
     dram: dict[str, Any] = {"name": "DRAM", "class": "DRAM", "attributes": {"type": "DDR3"}, "word": f"{_BITS} bit"}
-    rows, columns = _whole(presets, "arrayheight"), _whole(presets, "arraywidth")
+    first = {role: f"{name}sramsz" for role, name in _SRAMS.items()}  # in version 1, in KiB too
+    keys = ["arrayheight", "arraywidth", *(key if key in presets else f"{key}kb" for key in first.values())]
+    rows, columns, *kib = read_all(lambda key: _whole(presets, key), keys)
     if limits:
         dram["read_bandwidth"] = f"{limits['Inputs'] + limits['Weights']} words/cycle"
         dram["write_bandwidth"] = f"{limits['Outputs']} words/cycle"
     levels = [dram]
-    for role, name in _SRAMS.items():
+    for (role, name), size in zip(_SRAMS.items(), kib, strict=True):
         level: dict[str, Any] = {"name": f"{name.capitalize()}SRAM", "class": "SRAM", "word": f"{_BITS} bit"}
-        first = f"{name}sramsz"  # its name in version 1, in KiB too
-        level["size"] = f"{_whole(presets, first if first in presets else f'{first}kb')} KiB"
-        level |= {"multiple_buffering": 2, **_for(role)}
+        level |= {"size": f"{size} KiB", "multiple_buffering": 2, **_for(role)}
         if limits and role != "Outputs":
             level["read_bandwidth"] = f"{max(rows, columns)} words/cycle"  # all that a side of the array takes
             level["write_bandwidth"] = f"{limits[role]} words/cycle"
@@ -114,7 +115,7 @@ def _for(role: str) -> dict[str, Any]:
 def _bandwidths(hardware: Map, presets: Map) -> dict[str, int]:
     """Words a cycle between each SRAM and the DRAM; none where SCALE-Sim would work out what never stalls."""
     run = inner(hardware, "run_presets")
-    mode = value(run, "interfacebandwidth", str, "CALC")
+    mode = value(run, "interfacebandwidth", str, "CALC").upper()
     if mode not in ("USER", "CALC"):
         raise refuse(run.where("interfacebandwidth"), f"InterfaceBandwidth: expected USER or CALC, got {quoted(mode)}")
     if mode == "CALC":
@@ -149,11 +150,17 @@ def _workload(rows: Seq, notes: list[Note]) -> dict[str, Any]:
         if len(numbers) == len(_GEMM) or (len(numbers) == len(_GEMM) + 1 and many):
             return {"name": name, "gemm": dict(zip((*_GEMM, "B"), numbers, strict=False))}
         if len(numbers) in (len(_CONV) + 1, len(_CONV) + 2):
-            images = "batch" in rows[0][-1].lower() and len(numbers) == len(rows[0]) - 1
+            head = rows[0][-1].lower() if len(numbers) == len(rows[0]) - 1 else ""
+            if len(numbers) > len(_CONV) + 1 and head and not any(word in head for word in ("stride", "batch")):
+                what = f"{rows[0][-1]}: SCALE-Sim has the stride along columns there, or nothing"
+                raise refuse(rows[0].mark, what)
+            images = "batch" in head
             return {"name": name, "conv": _conv(row, numbers, images=images)}
         what = f"expected {len(_GEMM)} sizes of a product, or {len(_CONV) + 1} of a convolution, got {len(numbers)}"
         raise refuse(row.mark, what)
 
+    if rows[0][1:] and all(cell.isdecimal() for cell in rows[0][1:]):
+        notes.append(Note(rows.mark, rows[0][0], "is the first line, which SCALE-Sim takes for names of columns"))
     layers = read_all(layer, (row for row in rows[1:] if row[1:]))  # others name the layers below them
     if not layers:
         what = "no layers below the first line; each is a name and 3 sizes of a product or 7 of a convolution"

@@ -49,12 +49,12 @@ class _Files:
     depth: int = 0
 
     def find(self, name: str, base: Path) -> Path | None:
-        """File of that name beside a template or in a folder that it added."""
-        for folder in (base, *self.search):
-            path = (folder / name).resolve()
-            if path.exists():
-                return self._allowed(path, name)
-        return None
+        """File of that name beside a template or in a folder that it added; one of another machine by its last part."""
+        paths = [(folder / name).resolve() for folder in (base, *self.search)]
+        if Path(name).is_absolute() and not paths[0].exists():
+            paths = [folder / Path(name).name for folder in self.folders]
+        found = next((path for path in paths if path.exists()), None)
+        return found and self._allowed(found, name)
 
     def _allowed(self, path: Path, name: str) -> Path:
         here = Path.cwd()

@@ -215,6 +215,13 @@ def _level(machine: TimeloopMachine, part: Part, figures: Figures, *, modelled: 
         rate = part.number(key) or (0 if key == "shared_bandwidth" else both / 2)  # Timeloop's buffer.cpp halves it
         if rate:
             level[key.removeprefix("shared_")] = f"{plain_decimal(rate)} words/cycle"
+    shared = part.number("shared_bandwidth") or math.inf
+    alone = [part.number(f"{key}_bandwidth") or math.inf for key in ("read", "write")]
+    if max(shared, min(alone)) < math.inf:  # one of all accesses, and one of each kind
+        left = {"read_bandwidth", "write_bandwidth"} if shared < sum(alone) else {"bandwidth"}
+        if min(alone) < shared < sum(alone):
+            machine.note(part, "limits of reads and of writes alone are left out", f"{part.name}.shared_bandwidth")
+        level = {key: held for key, held in level.items() if key not in left}
     for key, other in itertools.permutations(("read_bandwidth", "write_bandwidth")):
         if key in level:
             level.setdefault(other, _UNLIMITED)

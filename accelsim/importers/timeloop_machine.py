@@ -358,7 +358,10 @@ class _NodeReader:
     def spatial(self, node: Map, attributes: Mapping[str, Value]) -> tuple[int, int]:
         """Fanout into a node."""
         own, axes = inner(node, "attributes"), ("meshX", "meshY")
-        mesh = respelt(value(node, "spatial", Map, own), axes)
+        given = node.get("spatial", own)
+        if isinstance(given, Seq):  # a list of maps
+            given = Map(given.mark, held={key: size for one in tables(given) for key, size in one.items()})
+        mesh = respelt(value(Map(node.mark, held={"spatial": given}, marks=node.marks), "spatial", Map), axes)
         if wrong := [key for key in mesh if key not in axes and "spatial" in node]:
             raise refuse(mesh.where(wrong[0]), f"spatial: {wrong[0]}: unknown key", near_miss(wrong[0], axes, "keys"))
         sizes = []

@@ -184,6 +184,7 @@ def architecture_of(
     row = value(array, "sizes", Seq)
     sizes = {str(dim): whole(size, row.mark) for dim, size in zip(value(array, "dimensions", Seq), row, strict=False)}
     memories = value(hardware, "memories", Map)
+    read_all(lambda name: _operands(value(memories, name, Map)), memories)
     outermost = list(memories.values())[-1:]
     if outermost and isinstance(outermost[0], Map) and set(_operands(outermost[0])) != set(_ROLES):
         why = "what the file keeps nowhere comes from, and goes to, a level Outside that costs nothing"

@@ -1,0 +1,116 @@
+"""Paths of AccelForge's architectures: units inside the ladder, branches, and what serves which layers."""
+
+import pytest
+
+from accelsim.inputs.errors import SpecError
+from tests.test_import_accelforge import GEMM, MACHINE, said
+
+
+def test_compute_units__of_layers_with_other_tensors_are_left_out(imported):
+    """A unit for two tensors serves no GEMM; latencies are those of a bit, and `Main.tensors` is what Main keeps."""
+    scalar = "  - !Compute\n    name: Scalar\n    enabled: len(All) == 2\n    actions: []\n"
+    text = MACHINE.replace("  - !Container", scalar + "  - !Container").replace(
+        "may_keep: ~Main}", "may_keep: ~Main.tensors}"
+    )
+    text = text.replace("throughput: 8 * 1e9", "latency: 1 / (8 * 1e9)").replace("throughput: 5e8", "latency: 2e-9")
+    foreign = imported(text, GEMM)
+    assert foreign.architecture == imported(MACHINE, GEMM).architecture
+    assert "Scalar: serves no layer here: len(All) == 2" in said(foreign)
+    with pytest.raises(SpecError, match="one !Compute as the last node"):
+        imported(MACHINE.replace("name: MAC", "name: MAC\n    enabled: len(All) == 2"), GEMM)
+
+
+def test_a_unit_inside_the_ladder__is_the_last_node_of_its_layers(imported):
+    """What lies beyond it, such as the array and its registers, serves other layers."""
+    unit = "  - !Compute\n    name: Scalar\n    enabled: len(All) == 2\n    actions: [{name: compute, energy: 2e-12}]\n"
+    machine = MACHINE.replace("  - !Container", unit + "    leak_power: 0\n  - !Container")
+    machine = machine.replace("name: MAC", "name: MAC\n    enabled: len(All) == 3")
+    relu = """
+workload:
+  rank_sizes: {M: 4, N: 6}
+  einsums:
+  - name: Relu
+    tensor_accesses:
+    - {name: A, projection: [m, n], bits_per_value: 8}
+    - {name: Z, projection: [m, n], output: True, bits_per_value: 8}
+"""
+    foreign = imported(machine, relu)
+    assert foreign.architecture["compute"]["name"] == "Scalar"
+    whole = [level["name"] for level in imported(machine, GEMM).architecture["levels"]]
+    names = [level["name"] for level in foreign.architecture["levels"]]
+    assert names == whole[: len(names)]
+    assert len(names) < len(whole)
+    assert any(note.endswith("lies beyond Scalar, which computes") for note in said(foreign))
+    both = GEMM + '  - {einsum: "Z[m, n] = Out[m, n]", iteration_space_shape: [0 <= n < 32]}\n'
+    product = imported(machine, both)
+    assert [layer["name"] for layer in product.workload["layers"]] == ["Out"]
+    assert product.architecture == imported(machine, GEMM).architecture
+    what = "enabled: layers of 2 tensors are left out: other nodes serve them than those of 3"
+    assert what in said(product)
+
+
+BUFFER = MACHINE.index("  - !Memory\n    name: Buffer")
+"""Where the nodes from the buffer on begin."""
+
+
+def forked(tag: str, enabled: str) -> str:
+    """The machine with its nodes from the buffer on below a branch, and another unit behind it."""
+    below = "".join(f"    {line}\n" for line in MACHINE[BUFFER:].splitlines())
+    below = below.replace("name: MAC", "name: MAC\n" + enabled)
+    free = "component_class: Dummy, leak_power: 0, actions: []"
+    small = f"  - !Memory {{name: Small, size: 64, tensors: {{keep: All}}, {free}}}\n"
+    works = "actions: [{name: compute, energy: 1e-12, latency: 1e-9}]"
+    other = f"  - !Compute {{name: Other, enabled: len(Extra) > 0, {works}}}\n"
+    hierarchy = below if tag == "Fork" else "    - !Hierarchical\n      nodes:\n" + below
+    return MACHINE[:BUFFER] + f"  - !{tag}\n    nodes:\n" + hierarchy + small + other
+
+
+@pytest.mark.parametrize("tag", ["Fork", "Parallel"])
+def test_branch__is_the_machine_if_its_unit_serves_the_layers(imported, tag):
+    foreign, whole = imported(forked(tag, ""), GEMM), imported(MACHINE, GEMM)
+    assert (foreign.architecture, foreign.constraints) == (whole.architecture, whole.constraints)
+    assert {"Small: lies on another branch than MAC", "Other: lies on another branch than MAC"} <= set(said(foreign))
+
+
+def test_branch__whose_unit_serves_no_layer_is_left_out(imported):
+    machine = forked("Fork", "        enabled: len(All) == 2\n").replace("len(Extra) > 0", "len(A) > 0")
+    foreign = imported(machine, GEMM)
+    assert [level["name"] for level in foreign.architecture["levels"]] == ["Main", "Small"]
+    assert foreign.architecture["compute"]["name"] == "Other"
+    assert "Buffer: lies on another branch than Other" in said(foreign)
+
+
+def test_branches__that_serve_the_same_layers_are_refused(imported):
+    machine = forked("Fork", "").replace("len(Extra) > 0", "len(All) == 3")
+    with pytest.raises(SpecError, match=r"MAC and Other serve the same layers; .* write `enabled: false` at all"):
+        imported(machine, GEMM)
+    with pytest.raises(SpecError, match="more than arithmetic"):
+        imported(forked("Fork", "").replace("len(Extra) > 0", "open(All)"), GEMM)
+
+
+def test_nodes__of_an_older_form_are_refused_all_at_once(imported):
+    older = MACHINE.replace("    size: inf\n", "    attributes: {_size: inf}\n")
+    older = older.replace("    tensors: {keep: weight}", "    constraints: {tensors: {keep: weight}}")
+    with pytest.raises(SpecError) as error:
+        imported(older, GEMM)
+    assert [problem.what.partition(" of ")[0] for problem in error.value.problems] == [
+        "Main: attributes:",
+        "Register: constraints:",
+    ]
+
+
+def test_projections__may_have_numbers(imported):
+    """A tensor is read at one place of such a rank, and no loop moves it there."""
+    table = """
+workload:
+  rank_sizes: {M: 8, N: 32, K: 16}
+  einsums:
+  - name: Out
+    tensor_accesses:
+    - {name: A, projection: {M: m, K: k, B: "0"}}
+    - {name: B, projection: [k, n + 1, 0]}
+    - {name: Out, projection: [m, n], output: true}
+    renames: {weight: B, input: A, output: Out}
+"""
+    plain = table.replace(', B: "0"', "").replace("n + 1, 0", "n")
+    assert imported(MACHINE, table).workload == imported(MACHINE, plain).workload
