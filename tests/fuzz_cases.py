@@ -249,7 +249,7 @@ def _gpu(case: Case) -> Iterable[object]:
 
 
 def _result(case: Case) -> Iterable[object]:
-    file = case.json(case.random.choice(["result.json", "within.json", "front.json", "network.json", "fusion.json"]))
+    file = case.json(case.random.choice(["result.json", "within.json", "front.json", "network.json"]))
     return ["verify", file, "--force", "--seconds", "0.2", "--workers", "1"]
 
 
@@ -392,8 +392,7 @@ def prepare(folder: Path) -> None:
     }.items():
         _must(*options, *ONE, "-o", folder / name)
         shutil.copy(folder / name / "result.json", folder / f"{name}.json")
-    _must("fuse", folder / "little.yaml", folder / "small.yaml", *ONE, "-o", folder / "fused")
-    shutil.copy(folder / "fused/fusion.json", folder)
+    _must("fuse", folder / "little.yaml", folder / "small.yaml", *ONE)
     _must("explore", folder / "sweep.yaml", *one, "-o", folder / "swept", "--quiet")
     Path("m.onnx").write_bytes(MODELS["bert_block"]().SerializeToString())
     _must("map", "a100", "m.onnx", "--batch", "1", "--sequence", "64")

@@ -276,7 +276,7 @@ def test_command__writes_beside_the_result_and_reads_back(run, tmp_path):
         (["timeloop", "eyeriss", "gemm"], "expected the folder of a result, or ARCH WORKLOAD MAPPING, got 2 names"),
         (["timeloop", "eyeriss", "conv", "eyeriss_row_stationary"], "-o names the folder to write"),
         (["zigzag", "absent"], "invalid choice"),
-        (["timeloop", "."], "holds neither result.json nor fusion.json"),
+        (["timeloop", "."], "holds no result.json"),
     ],
 )
 def test_command__says_what_is_wrong(run, tmp_path, monkeypatch, arguments, said):

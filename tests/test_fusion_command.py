@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import random
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,15 +11,12 @@ import pytest
 
 from accelsim import fuse, load_architecture, load_workload
 from accelsim.cli.main import main
-from accelsim.fusion.output import COPIED, fusion_json, verify_fusion
+from accelsim.fusion.output import fusion_json
 from accelsim.fusion.search import Solutions
-from accelsim.inputs.errors import AccelsimError
-from accelsim.inputs.machine_tables import energy_rows
 from accelsim.results import Provenance, to_json
 from accelsim.search import stopping
 from accelsim.show.plots import figure_bytes
 from accelsim.show.plots.result import fusion_table, plot_fusion
-from tests.test_verifying import altered, leaves, name_of
 
 NETWORK = """
 workload:
@@ -37,16 +33,6 @@ workload:
     - {name: context, from: {Inputs: soft_max}, gemm: {B: 1, H: 2, M: 8, N: 4, K: 8}}
 """
 SIZE = "buffer=256 B"
-
-
-@pytest.fixture(scope="module")
-def fused(tmp_path_factory):
-    """The attention on a small machine: both, what to fuse, and what is written of it."""
-    path = tmp_path_factory.mktemp("fused") / "attention.yaml"
-    path.write_text(NETWORK)
-    machine, workload = load_architecture("two_level", {"buffer": "256 B"}), load_workload(path)
-    found = fuse(machine, workload, workers=1)
-    return machine, workload, found, to_json(fusion_json(found, Provenance("fuse", (), {}), energy_rows(machine)))
 
 
 @pytest.fixture
@@ -123,19 +109,19 @@ def test_plot_fusion__rows_are_the_energies_of_both(network):
 
 
 @pytest.mark.parametrize("more", [[], ["--objective", "edp"], ["--chain", "scores,soft_max,context"]], ids=str)
-def test_verify__what_fuse_wrote_holds(network, tmp_path, capsys, more):
-    """The network has its attention twice, under other names."""
-    folder = tmp_path / "out"
+def test_fuse__equal_input_gives_equal_bytes(network, tmp_path, capsys, more):
+    """The network has its attention twice, under other names; so does docs/fusion.md check somebody's result."""
     again = NETWORK.partition("layers:")[2].strip("\n")
     for name in ("scores", "soft_max", "context"):
         again = again.replace(f"name: {name}", f"name: {name}_2").replace(f": {name}\n", f": {name}_2\n")
     Path(network).write_text(NETWORK + again.replace("Inputs: soft_max}", "Inputs: soft_max_2}") + "\n")
-    assert main(["fuse", "two_level", network, "--set", SIZE, *more, "-o", str(folder)]) == 0
-    capsys.readouterr()
-    assert main(["verify", str(folder)]) == 0
-    text = capsys.readouterr().out
-    assert "verified: all" in text
-    assert "too large to execute" not in text  # small enough to be executed point by point
+    written = []
+    for folder in (tmp_path / "out", tmp_path / "again"):
+        assert main(["fuse", "two_level", network, "--set", SIZE, *more, "--no-cache", "-o", str(folder)]) == 0
+        written.append((folder / "fusion.json").read_text())
+    assert written[0] == written[1]
+    runs = json.loads(written[0])["fusion"]["segments"]
+    assert sum(each["repeat"] * len(each["layers"]) for each in runs) == (3 if "--chain" in more else 6)
 
 
 BLOCK = """
@@ -154,7 +140,7 @@ workload:
 """
 
 
-def test_fuse__a_residual_sum_is_printed_kept_and_verified(tmp_path, capsys):
+def test_fuse__a_residual_sum_is_printed_and_kept(tmp_path, capsys):
     """Tokens of 4 words between the first layer and the sum: they come from the memory once."""
     path, folder = tmp_path / "block.yaml", tmp_path / "out"
     path.write_text(BLOCK)
@@ -164,64 +150,9 @@ def test_fuse__a_residual_sum_is_printed_kept_and_verified(tmp_path, capsys):
     found = json.loads((folder / "fusion.json").read_text())["fusion"]
     (fused,) = (each["fused"] for each in found["segments"] if each["fused"])
     assert [fused["shortcut"][key] for key in ("tensor", "layer", "again")] == ["Inputs", "sum", "Residual"]
-    assert main(["verify", str(folder)]) == 0
-    assert "too large to execute" not in capsys.readouterr().out
     assert main([*arguments, "--json"]) == 0
     out, err = capsys.readouterr()
     assert (json.loads(out)["fusion"], err) == (found, "")
-    fused["shortcut"] = None
-    document = json.loads((folder / "fusion.json").read_text()) | {"fusion": found}
-    (folder / "fusion.json").write_text(json.dumps(document))
-    assert main(["verify", str(folder)]) == 1
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (
-            lambda found: found["segments"][0]["fused"]["parts"][0]["result"].update(cycles=1),
-            "parts[0].result.cycles is 1, not",
-        ),
-        (lambda found: found["segments"][0]["fused"]["parts"][0].update(count=9), "parts[0].count is 9, not"),
-        (lambda found: found["segments"][0]["fused"]["loops"][0].update(steps=3), "is no fused loop"),
-        (lambda found: found["segments"][0]["totals"].update(macs=1), "totals: macs is 1, not"),
-        (lambda found: found["totals"].update(outer_words=1), "outer_words is 1, not"),
-        (lambda found: found["segments"][0].update(repeat=2), "runs of layers: different: context, scores, soft_max"),
-        (lambda found: found["certificate"].update(bound=1.0, proved=True), "lower bound"),
-        (lambda found: found["segments"][0]["fused"]["certificate"].update(bound=1.0), "optimum of the chain"),
-        (lambda found: found["unfused"].update(cycles=1), "unfused"),
-    ],
-    ids=["cycles", "count", "loop", "macs", "words", "runs", "bound", "chain", "unfused"],
-)
-def test_verify__a_changed_number_of_fuse_is_found(fused, monkeypatch, change, said):
-    machine, workload, found, document = fused
-    monkeypatch.setattr("accelsim.fusion.output.fuse", lambda *_, **__: found)  # searched anew in the test above
-    document = json.loads(document)
-    assert not [c for _, checks in verify_fusion(document, machine, workload) for c in checks if c.agrees is False]
-    change(document["fusion"])
-    wrong = [c for _, checks in verify_fusion(document, machine, workload) for c in checks if c.agrees is False]
-    assert said in " ".join(f"{check.what}: {check.found}" for check in wrong)
-
-
-def test_verify__every_value_of_fuse_that_is_changed_or_removed_is_told_or_named_as_unchecked(fused, monkeypatch):
-    """Each name of a value once; what cannot be read is refused by one of four errors, which the command tells."""
-    machine, workload, found, text = fused
-    monkeypatch.setattr("accelsim.fusion.output.fuse", lambda *_, **__: found)
-    good, draws, by_name = json.loads(text), random.Random(2), {}
-    for at in leaves(good):
-        if at[0] in ("fusion", "energy_table"):
-            by_name.setdefault(name_of(at), []).append(at)
-    missed = []
-    for name, places in by_name.items():
-        changed, _ = altered(good, places, draws)
-        try:
-            checks = [check for _, several in verify_fusion(changed, machine, workload) for check in several]
-        except (LookupError, TypeError, AttributeError, ValueError, OverflowError, AccelsimError):
-            continue
-        if all(check.agrees is not False for check in checks) and not name.startswith(COPIED):
-            missed.append((name, changed))
-    assert len(by_name) > 50
-    assert missed == []
 
 
 def _kinds(value: object) -> set[type]:

@@ -23,7 +23,6 @@ from accelsim.inputs.library import read_json, read_utf8
 from accelsim.inputs.machine_tables import machine_json
 from accelsim.inputs.mapping import Mapping as LoopNest
 from accelsim.inputs.mapping import load_mapping
-from accelsim.inputs.objective import Objective
 from accelsim.inputs.workload import Einsum
 from accelsim.model.evaluate import evaluate
 from accelsim.model.limits import Stand, peak_macs_per_cycle, stand
@@ -33,7 +32,7 @@ from accelsim.results.cache import MapOptions
 from accelsim.results.explain import explain, explanation_json, refuse_large
 from accelsim.results.output import evaluation_json, read_mapping_json, zeros_json
 from accelsim.results.study import difference_rows, study_json
-from accelsim.results.verifying import Check, Task, compare, refuse_other_forms, same_version, verify_layer, verify_rest
+from accelsim.results.verifying import Check, Task, refuse_other_forms, same_version, verify_layer, verify_rest
 from accelsim.search.mapper import map_einsum
 from accelsim.search.stopping import Budget
 from accelsim.show.report import large, search_progress
@@ -314,12 +313,8 @@ def arena_verify_command(arguments: argparse.Namespace) -> int:
     return cli.DIFFERS if any(row["wrong"] for row in document["mappings"]) else cli.DONE
 
 
-_WRITTEN = ("result.json", "fusion.json")
-"""What may be verified of a folder."""
-
-
 def verify_command(arguments: argparse.Namespace) -> int:
-    """Check what a result.json says, layer by layer, or a fusion.json."""
+    """Check what a result.json says, layer by layer."""
     from accelsim.show.report.validation import checks_report, verdict_line
 
     _, document, inputs = read_result(arguments.result)
@@ -330,7 +325,7 @@ def verify_command(arguments: argparse.Namespace) -> int:
         cli.complain("nothing was checked; --force goes on with the files as they are now")
         return cli.DIFFERS
     try:
-        found = (_verify_fusion if "fusion" in document else _verify_layers)(inputs, document, arguments)
+        found = _verify_layers(inputs, document, arguments)
     except SpecError:
         raise  # it names its file
     except AccelsimError as error:
@@ -339,23 +334,6 @@ def verify_command(arguments: argparse.Namespace) -> int:
     parts = [part for name, several in found for part in checks_report(name, several)]
     cli.print_report([*parts, verdict_line(checks)])
     return cli.DIFFERS if any(check.agrees is False for check in checks) else cli.DONE
-
-
-def _verify_fusion(
-    inputs: Inputs, document: Mapping[str, Any], arguments: argparse.Namespace
-) -> list[tuple[str, list[Check]]]:
-    from accelsim.fusion.output import verify_fusion
-
-    try:
-        Objective.parse(document["fusion"]["objective"])
-        with cli.show_status("reading") as on_progress:
-            asked = {**cli.taken(arguments, "seconds", "workers"), "on_progress": on_progress}
-            found = verify_fusion(document, inputs.architecture, inputs.workload, **asked)
-        rest = {key: value for key, value in document.items() if key not in ("fusion", "energy_table")}
-        origin = results.provenance_json(_provenance("fuse", inputs, document))
-        return [*found, ("origin", [compare("origin", rest, {**origin, "accelsim": document["accelsim"]})])]
-    except (LookupError, TypeError, AttributeError, ValueError, OverflowError) as error:
-        raise AccelsimError(f"not what `accelsim fuse` writes: {_said(error)}") from None
 
 
 def _verify_layers(
@@ -398,23 +376,21 @@ def _said(error: Exception) -> str:
 
 
 def read_result(name: str) -> tuple[Path, dict[str, Any], Inputs]:
-    """Find a result.json or a fusion.json, which a folder may hold, and read it and the files that it names."""
+    """Find a result.json, which a folder may hold, and read it and the files that it names."""
     path = Path(name)
     if not path.exists():
-        raise AccelsimError(f"{path}: no such file or folder; name what `map -o`, `eval -o` or `fuse -o` wrote")
+        raise AccelsimError(f"{path}: no such file or folder; name what `map -o` or `eval -o` wrote")
     if path.is_dir():
-        found_there = [path / name for name in _WRITTEN if (path / name).is_file()]
-        if not found_there:
-            raise AccelsimError(f"{path}: holds neither {' nor '.join(_WRITTEN)}")
-        path = found_there[0]
+        path = path / "result.json"
+        if not path.is_file():
+            raise AccelsimError(f"{name}: holds no result.json")
     document = read_json(path)
-    if not isinstance(document, dict) or not {"result", "layers", "front", "fusion"} & set(document):
-        raise AccelsimError(f"{path}: not a result.json of `accelsim map`, nor a fusion.json of `accelsim fuse`")
-    if "fusion" not in document:
-        try:
-            refuse_other_forms(document)
-        except AccelsimError as error:
-            raise AccelsimError(f"{path}: {error}") from None
+    if not isinstance(document, dict) or not {"result", "layers", "front"} & set(document):
+        raise AccelsimError(f"{path}: not a result.json of `accelsim map`")
+    try:
+        refuse_other_forms(document)
+    except AccelsimError as error:
+        raise AccelsimError(f"{path}: {error}") from None
     try:
         names = {kind: str(entry["file"]) for kind, entry in document["inputs"].items()}
         overrides = {str(name): str(value) for name, value in document["overrides"].items()}
