@@ -78,8 +78,8 @@ if TYPE_CHECKING:
     from accelsim.show.plots.result import plot_fusion as plot_fusion
     from accelsim.show.plots.result import plot_reuse as plot_reuse
     from accelsim.show.plots.result import plot_stacks as plot_stacks
+    from accelsim.show.plots.result import plot_time as plot_time
     from accelsim.show.plots.search import plot_front as plot_front
-    from accelsim.show.plots.time import plot_time as plot_time
 
 __version__ = "1.0.0"
 _HOME = {name: home for home, name in re.findall(r"from (\S+) import \w+ as (\w+)", Path(__file__).read_text("utf-8"))}

@@ -13,11 +13,15 @@ from matplotlib.figure import Figure
 from reports import a_front, all_loops_outside, row_stationary
 
 from accelsim.inputs.architecture import load_architecture
+from accelsim.inputs.level_features import Dma
+from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.workload_reader import load_workload
+from accelsim.model.evaluate import evaluate
 from accelsim.show.plots import figure_bytes
-from accelsim.show.plots.result import energy_table, plot_energy
+from accelsim.show.plots.result import energy_table, plot_energy, plot_time, time_table
 from accelsim.show.plots.search import front_table, plot_front
 from accelsim.show.report import OKABE_ITO, OTHER_COLOUR
+from tests.test_compression import EVERY, GEMM, two_levels
 
 
 def test_energy_table__sums_to_the_total():
@@ -116,3 +120,17 @@ def test_plots__draw_where_they_are_told_and_leave_settings_alone(plot):
 def test_plots__need_no_pyplot():
     code = "import sys, accelsim.show.plots; sys.exit('matplotlib.pyplot' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("dma", [None, Dma(20), Dma(7, overlap=False)], ids=str)
+def test_plot_time__bars_follow_each_other_to_the_cycles_of_the_mapping(dma):
+    outer, inner = two_levels().levels
+    machine = replace(two_levels(), levels=(outer, replace(inner, dma=dma)))
+    rest = (Loop("M", 1), Loop("N", 3), Loop("K", 5))
+    nest = (LevelMapping("DRAM", (Loop("M", 4),), keep=EVERY), LevelMapping("GLB", rest, keep=EVERY))
+    result = evaluate(machine, GEMM, Mapping(nest))
+    assert sum(row["cycles"] for row in time_table(result)) == result.cycles
+    bars = [bar for each in plot_time(result).containers if each.get_label().startswith("_") for bar in each.patches]
+    ends = [0.0, *(bar.get_x() + bar.get_width() for bar in bars)]
+    assert [bar.get_x() for bar in bars] == pytest.approx(ends[:-1])
+    assert ends[-1] == result.cycles

@@ -284,7 +284,7 @@ def _drawn(arguments: argparse.Namespace) -> Picture:
 
 def _plot_layer(arguments: argparse.Namespace, inputs: Inputs) -> Picture:
     """Draw mappings of one layer on one machine: one, those of a search, a front, or all valid ones."""
-    from accelsim.show.plots import census, diagram, result, search, sparsity, time
+    from accelsim.show.plots import census, diagram, result, search, sparsity
 
     kind, layer, machine = arguments.kind, spec.one_layer(inputs, arguments), inputs.architecture
     over = [arguments.over or "cycles"] if kind == "density" else []
@@ -314,7 +314,7 @@ def _plot_layer(arguments: argparse.Namespace, inputs: Inputs) -> Picture:
         "energy": (result.energy_table, result.plot_energy, mapped),
         "reuse": (result.reuse_table, result.plot_reuse, mapped, layer),
         "formats": (sparsity.formats_table, sparsity.plot_formats, machine, layer, mapped),
-        "time": (time.time_table, time.plot_time, mapped, layer),
+        "time": (result.time_table, result.plot_time, mapped),
     }
     return _picture(name, *of_mapping[kind])
 

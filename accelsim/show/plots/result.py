@@ -1,4 +1,4 @@
-"""Figures of mappings: energy by component and tensor, reuse; of the layers of a network, and of fused chains."""
+"""Figures of mappings: energy by component and tensor, reuse, cycles; layers of a network, and fused chains."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from accelsim.inputs.units import ratio
 from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.model.result import Result
 from accelsim.show import plots as style
-from accelsim.show.plots import DARK, drawing, frame_only, letters_beside, put_title, short_ticks, tick, width_in
+from accelsim.show.plots import DARK, PALE, drawing, frame_only, letters_beside, put_title, short_ticks, tick, width_in
 from accelsim.show.report import OTHER_COLOUR, energy, energy_scale, percent, tensor_colours, times
 
 if TYPE_CHECKING:
@@ -265,6 +265,47 @@ def _draw_factors(rows: Sequence[Mapping[str, Any]], at: float, colour: str, let
         name = next((name for name in names if len(name) < room), "")
         ax.text(math.sqrt(begin * end), at, name, ha="center", va="center", fontsize="small")
         begin = end
+
+
+_PARTS = {
+    "computing": DARK,
+    "ports": "#F0E442",
+    "first fill": "#0072B2",
+    "fills": "#56B4E9",
+    "issue": "#E69F00",
+    "drains": "#009E73",
+    "last drain": "#66C2A5",
+}
+_RAMP_COLOUR = "#999999"
+
+
+def time_table(result: Result) -> list[dict[str, Any]]:
+    """Rows of `plot_time`: cycles by component and what for."""
+    return [{name: row[name] for name in ("component", "what", "cycles")} for row in result.time_rows()]
+
+
+def plot_time(result: Result, ax: Axes | None = None) -> Axes:
+    """Draw where the cycles of a mapping go, one part after the other: a lane of bars for each component."""
+    with style.drawing(ax, 2.6) as ax:
+        rows = result.time_rows()
+        lanes = list(dict.fromkeys(row["component"] for row in rows))
+        ends = itertools.accumulate(row["cycles"] for row in rows)
+        for row, end in zip(rows, ends, strict=True):
+            lane, colour = lanes.index(row["component"]), _PARTS.get(row["what"], _RAMP_COLOUR)
+            ax.barh(lane, row["cycles"], 0.7, end - row["cycles"], color=colour, edgecolor="white", linewidth=0.5)
+            if row["share"] > 0.06:
+                at, ink = (end - row["cycles"] / 2, lane), PALE if colour == DARK else "black"
+                ax.annotate(percent(row["share"]), at, ha="center", va="center", fontsize="small", color=ink)
+        style.rows_down(ax, lanes)
+        ax.set_xlim(0, sum(row["cycles"] for row in rows))
+        style.even_ticks(ax.xaxis)
+        style.short_ticks(ax.xaxis)
+        ax.set_xlabel(style.wrapped(ax, "cycles, one part after the other, and shares"))
+        for what in dict.fromkeys(row["what"] if row["what"] in _PARTS else "ramps" for row in rows):
+            ax.bar([0], [math.nan], color=_PARTS.get(what, _RAMP_COLOUR), label=what, edgecolor=DARK, linewidth=0.3)
+        title = f"{result.workload} on {result.architecture}: {result.cycles:,} cycles"
+        style.put_title(ax, title, legend=True)
+    return ax
 
 
 _COLOURS = ("#56B4E9", "#CC79A7", "#F0E442", "#D55E00", "#000000", "#777777")
