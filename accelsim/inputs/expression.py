@@ -19,6 +19,7 @@ from accelsim.inputs.units import (
     ENERGY_UNITS,
     FREQUENCY_UNITS,
     LARGEST,
+    NUMBER_PATTERN,
     SIZE_UNITS,
     listed,
     near_miss,
@@ -41,10 +42,9 @@ _UNITS: dict[str, tuple[str, Fraction]] = {
     **{unit: ("power", Fraction(watts)) for unit, watts in POWER_UNITS.items()},
 }
 _UNIT = "|".join(re.escape(unit) for unit in sorted(_UNITS, key=len, reverse=True))
-_DIGITS = r"(?:[0-9]{1,30}(?:\.[0-9]{0,30})?|\.[0-9]{1,30})(?:[eE][+-]?[0-9]{1,2})?"
-_QUANTITY = re.compile(rf"\s*([+-]?{_DIGITS})\s*({_UNIT})?\s*")
+_QUANTITY = re.compile(rf"\s*([+-]?{NUMBER_PATTERN})\s*({_UNIT})?\s*")
 _TOKEN = re.compile(
-    rf"\s*(?:(?P<number>{_DIGITS})(?:\s*(?P<unit>{_UNIT})(?![A-Za-z0-9_]))?(?![A-Za-z0-9_.])"
+    rf"\s*(?:(?P<number>{NUMBER_PATTERN})(?:\s*(?P<unit>{_UNIT})(?![A-Za-z0-9_]))?(?![A-Za-z0-9_.])"
     r"|\$?(?P<name>[A-Za-z_][A-Za-z0-9_]*(?:[.:][A-Za-z0-9_]+)*)|(?P<text>'[^']*'|\"[^\"]*\")"
     r"|(?P<sign>//|==|!=|<=|>=|[-+*/%()<>]))"
 )

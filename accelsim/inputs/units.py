@@ -47,8 +47,8 @@ SIZES, RATES = "bit, B, KiB, MB, …", "GB/s, bit/cycle, B/cycle, words/cycle, �
 ENERGIES, AREAS = "pJ, fJ, nJ, pJ/bit, …", "um2, mm2"
 """Units as the reference of keys names them."""
 LARGEST = 2**62
-_NUMBER = r"(?:[0-9]{1,30}(?:\.[0-9]{0,30})?|\.[0-9]{1,30})(?:[eE][+-]?[0-9]{1,2})?"
-_QUANTITY = re.compile(rf"(?P<number>[+-]?{_NUMBER})\s*(?P<unit>[^\s0-9.].*)?")
+NUMBER_PATTERN = r"(?:[0-9]{1,30}(?:\.[0-9]{0,30})?|\.[0-9]{1,30})(?:[eE][+-]?[0-9]{1,2})?"
+_QUANTITY = re.compile(rf"(?P<number>[+-]?{NUMBER_PATTERN})\s*(?P<unit>[^\s0-9.].*)?")
 _COUNTED = ("B", "FLOP", "OP")
 _PREFIXES = tuple((10.0**power, prefix) for power, prefix in zip(range(12, -18, -3), "TGMk munpf", strict=True))
 
@@ -72,7 +72,7 @@ def parse_decimal(text: str) -> Fraction | None:
     >>> parse_decimal("0.8"), parse_decimal("1/2")
     (Fraction(4, 5), None)
     """
-    return Fraction(text) if re.fullmatch(rf"[+-]?{_NUMBER}", text) else None
+    return Fraction(text) if re.fullmatch(rf"[+-]?{NUMBER_PATTERN}", text) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +177,7 @@ def quantity_pattern(units: Iterable[str]) -> str:
     (True, False)
     """
     alternatives = "|".join(unit.replace("/", r"\s*/\s*") for unit in units)
-    return rf"^\s*\+?{_NUMBER}\s*(?:{alternatives})\s*$"
+    return rf"^\s*\+?{NUMBER_PATTERN}\s*(?:{alternatives})\s*$"
 
 
 def parse_size_bits(text: str) -> int:

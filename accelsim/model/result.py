@@ -381,12 +381,6 @@ class Result:
         """Cycles of all that overlaps: the compute units with ramps, or the port or network that needs longest."""
         return max(self.busy_cycles, *(cycles for _, cycles in self._port_cycles()))
 
-    @property
-    def slowest_engine(self) -> Moves | None:
-        """Of the DMA engines that overlap, the one that holds up all else most."""
-        engines = [moves for moves in self.moves if moves.overlap]
-        return max(engines, key=lambda moves: moves.first + moves.late, default=None)
-
     def time_rows(self) -> list[Dict[str, Any]]:
         """Where the time goes: cycles one after the other that sum to `cycles`, by component and what it waits for.
 
@@ -403,7 +397,9 @@ class Result:
                 waits[each.level, what] = waits.get((each.level, what), 0) + cycles
         found += [(*where, cycles) for where, cycles in waits.items()]
         computing += sum(waits.values())
-        engine = self.slowest_engine
+        engine = max(
+            (each for each in self.moves if each.overlap), key=lambda each: each.first + each.late, default=None
+        )
         if engine is not None:
             found += [(engine.level, "first fill", engine.first)]
             found += [(engine.level, "issue" if engine.issue > engine.fills else "fills", engine.late)]
