@@ -57,6 +57,13 @@ def test_engine__is_a_core_with_the_off_chip_memory_behind_the_links_on_the_way(
             assert entry == pytest.approx(pj_per_bit * outermost.word_bits * outermost.block_size, rel=1e-12)
 
 
+@pytest.mark.parametrize("folder", ["stream/inputs/hardware/cores/", "/home/someone/cores/", "../elsewhere/"])
+def test_core__with_the_path_of_a_repository_is_found_by_its_last_part(chip, folder):
+    plain = read_foreign([chip]).system
+    chip.write_text(CHIP.replace("0: array", f"0: {folder}array"))
+    assert read_foreign([chip]).system == plain
+
+
 def test_layer__costs_on_an_engine_what_it_costs_on_the_core_with_that_memory(chip, tmp_path):
     layer = load_workload("workload: {name: g, gemm: {M: 4, N: 8, K: 4}}\n")
     found = map_on_system(load_system({"system": read_foreign([chip]).system}), layer)

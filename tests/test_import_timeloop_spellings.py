@@ -126,6 +126,13 @@ def test_bandwidths__of_all_accesses_and_of_each_kind(imported, shared, limits, 
     assert any("limits of reads and of writes alone are left out" in str(note) for note in made.notes) == noted
 
 
+def test_outermost_level__keeps_what_constraints_let_it_bypass(imported):
+    asked = "constraints: [{target: Main, type: bypass, keep: [Inputs], bypass: [Weights, Outputs]}]\n"
+    made = imported(V03, PROBLEM, asked)
+    assert made.constraints is None
+    assert "which keeps everything here; it charges Weights, Outputs too" in str(made.notes)
+
+
 def test_networks__without_multicast_may_have_a_type_of_their_own(imported):
     asked = "constraints:\n- {target: Buffer, type: no_multicast, datatypes: [Inputs]}\n"
     fanout = loaded(imported(V03, PROBLEM, asked))[0].levels[1]

@@ -174,6 +174,25 @@ def test_operands__of_all_memories_are_refused_at_once(imported):
     assert [problem.what.partition(" is")[0] for problem in error.value.problems] == ["'Z_I'", "'Z_O'"]
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("[b][k]+=I[b][c]", "[B][K]+=I[B][C]"),
+        ("[B, K, C]", "[b, k, c]"),
+        ("[B, K, C]\n  loop_sizes: [4, 6, 8]", "[B, K, C, OX]\n  loop_sizes: [4, 6, 8, 1]"),
+    ],
+)
+def test_dimensions__may_be_small_and_of_no_tensor_if_they_are_1(imported, old, new):
+    assert GEMM.count(old)
+    assert imported(GEMM.replace(old, new)).workload == imported(GEMM).workload
+
+
+def test_links__are_to_operands_of_the_memories(imported):
+    mapping = "- {name: default, memory_operand_links: {O: O, W: I3, I: I1}}\n"
+    with pytest.raises(SpecError, match=r"1.yaml:1:48: 'I3' is none of the operands I1, I2, O"):
+        imported(GEMM, mapping)
+
+
 def test_layer__is_an_einsum_with_its_widths(imported):
     foreign = imported(GEMM, hardware(register("I2"), DRAM))
     (layer,) = load_workload({"workload": foreign.workload}).layers
@@ -242,7 +261,9 @@ def test_mapping__constrains_the_axes_of_the_array(imported, entry, x, y):
     assert asked.x.only is None or {loop.dim for loop in best.mapping.levels[0].x} <= asked.x.only
 
 
-@pytest.mark.parametrize("written", ["['K, 2']", "[[K, 2]]", "[K, 2]", "{K: 2}", "'K, 2'"])
+@pytest.mark.parametrize(
+    "written", ["['K, 2']", "[[K, 2]]", "[K, 2]", "{K: 2}", "'K, 2'", "['(K, 2)']", "[K: 2]", "['k, 2']"]
+)
 def test_spatial_mapping__has_several_spellings(imported, written):
     mapping = f"- {{name: default, spatial_mapping: {{D1: {written}}}}}"
     found = imported(hardware(register("I2"), DRAM), mapping, GEMM).constraints

@@ -108,10 +108,11 @@ def convert(documents: Sequence[Document]) -> Foreign:
 
 
 def _core(names: Map, key: str) -> Map:
-    """The file of a core, in the folder `cores` or beside the hardware file."""
+    """The file of a core, in the folder `cores` or beside the hardware file; of a longer path, by its last part."""
     mark, given = names.where(key), value(names, key, str)
     beside = Path(mark.file).parent
-    found = [path for path in (beside / "cores" / given, beside / given) if path.is_file()]
+    places = [folder / name for name in (given, Path(given).name) for folder in (beside / "cores", beside)]
+    found = [path for path in places if path.is_file()]
     if not found:
         raise refuse(mark, f"there is no file {quoted(given)} beside this one, nor in its folder cores")
     body = read_document(str(found[0]), {found[0].resolve().parent: None}, {}).body

@@ -39,6 +39,11 @@ class Figures:
     source: str
 
 
+def all_kept(bypassed: Sequence[str]) -> str:
+    """What becomes of tensors that the first level bypasses."""
+    return f"is the first level, which keeps everything here; it charges {listed(bypassed)} too"
+
+
 def unknown(machine: TimeloopMachine, figures: Figures) -> list[str]:
     """Parts whose energies an ERT has not."""
     *stores, compute = [part.name for part in machine.parts if not part.network]
@@ -115,9 +120,7 @@ def architecture(
                 if roles and len(levels) > 1 and not part.network:
                     levels[-1][key] = roles
                 elif roles and key == "bypass" and len(levels) == 1:
-                    machine.note(
-                        part, f"is the first level, which keeps everything here; it charges {listed(roles)} too"
-                    )
+                    machine.note(part, all_kept(roles))
             _add_zeros(levels[-1], _of_stored(levels[-1], zeros.get(part.name, {}), part, machine))
         across, down = machine.fanout(index)
         if (across, down) != (1, 1):

@@ -14,7 +14,7 @@ from typing import Any
 
 from accelsim.importers.documents import Document, Map, Seq, refuse
 from accelsim.importers.foreign import OWN_MODELS, Foreign, Note
-from accelsim.importers.timeloop_architecture import Figures, architecture, read_figures, unknown
+from accelsim.importers.timeloop_architecture import Figures, all_kept, architecture, read_figures, unknown
 from accelsim.importers.timeloop_machine import Part, TimeloopMachine, plain, read_machine
 from accelsim.importers.timeloop_problem import ProblemShape, read_shape, workload
 from accelsim.importers.timeloop_sparse import read_sparsity
@@ -462,7 +462,9 @@ class _Upon:
         """Constraints of the levels: loops that the machine and the mapper's files ask for, and what these keep."""
         levels: dict[str, dict[str, Any]] = {}
         for name, (keep, bypass) in self.keeping(asked).items():
-            if name not in self.networks:
+            if name == self.machine.parts[0].name:
+                self.notes += [Note(self.machine.parts[0].table.mark, name, all_kept(bypass))] if bypass else []
+            elif name not in self.networks:
                 level = levels.setdefault(name, {"level": name})
                 level |= ({"keep": keep} if keep else {}) | ({"bypass": bypass} if bypass else {})
         every = [*own, *(one for one in asked if one not in own)]

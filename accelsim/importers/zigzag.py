@@ -438,7 +438,11 @@ def _workload(
         name, operator = names[id(layer)], value(layer, "operator_type", str, "")
         found = (name, str(layer.get("name", "")), str(layer.get("id", "")), operator)
         entry = _entry(entries, found)
-        links = {str(a): str(b) for a, b in inner(entry, "memory_operand_links").items()}
+        given = inner(entry, "memory_operand_links")
+        links = {str(a): str(b) for a, b in given.items()}
+        if wrong := [name for name in links if links[name] not in _ROLES]:
+            what = f"{quoted(links[wrong[0]])} is none of the operands {listed(_ROLES)}"
+            raise refuse(given.where(wrong[0]), what)
         einsum, bits = _einsum(layer, _LINKS | links, notes)
         sources = inner(layer, "operand_source")
         feeds = {tensor: by_id.get(str(source), name) for tensor, source in sources.items() if tensor in bits}
@@ -463,14 +467,14 @@ def _einsum(layer: Map, links: Mapping[str, str], notes: list[Note]) -> tuple[di
     if not given:
         row = value(layer, "loop_sizes", Seq)
         given |= zip(map(str, value(layer, "loop_dims", Seq)), row, strict=False)
-    dims = {dim: whole(size, layer.where("loop_sizes")) for dim, size in given.items()}
+    dims = {dim.upper(): whole(size, layer.where("loop_sizes")) for dim, size in given.items()}
     sums = {}
     for relation in value(layer, "dimension_relations", Seq, Seq(layer.mark)):
         left, _, right = re.sub(r"\s", "", str(relation)).partition("=")
         if not re.fullmatch(r"(\d+\*)?\w+(\+(\d+\*)?\w+)*", right):
             what = f"{quoted(str(relation))} is no sum of dimensions, such as ix=2*ox+1*fx"
             raise refuse(layer.where("dimension_relations"), what)
-        sums[left] = right.upper()
+        sums[left.upper()] = right.upper()
     widths = inner(layer, "operand_precision")
     equation = value(layer, "equation", str)
     tensors = dict(re.findall(r"(\w+)((?:\s*\[\s*\w+\s*\])+)", equation))
@@ -484,12 +488,14 @@ def _einsum(layer: Map, links: Mapping[str, str], notes: list[Note]) -> tuple[di
         if final == 0:
             notes.append(Note(widths.where(name), name, "has a width of 0 and is left out"))
             continue
-        written[name] = [sums.get(rank, rank.upper()) for rank in re.findall(r"\w+", ranks)]
+        written[name] = [sums.get(rank, rank) for rank in re.findall(r"\w+", ranks.upper())]
         bits[name] = whole(final, widths.where(name))
         role = _ROLES.get(links.get(name, ""), "Inputs")
         roles |= {} if name == output else {name: role}
         if name == output and width != final:
             bits["psums"] = max(bits[name], whole(width, widths.where(name)))
+    used = set(re.findall(r"\w+", str(written)))
+    dims = {dim: size for dim, size in dims.items() if size > 1 or dim in used}
     return {"dims": dims, "tensors": written, "output": output, "roles": roles}, bits
 
 
@@ -562,20 +568,19 @@ def _words_of_their_own(
 
 
 def _pairs(written: Any) -> list[tuple[str, str]]:
-    """Dimensions with their sizes, if any: `[K, 32]`, `["K, 32", "C, 2"]` or `{K: 32}`."""
-    if isinstance(written, Map):
-        return [(dim, str(size)) for dim, size in written.items()]
+    """Dimensions with their sizes, if any: `[K, 32]`, `["K, 32", "(C, 2)"]`, `{K: 32}` or `[K: 32]`."""
     items = written if isinstance(written, Seq) else [written]
     if len(items) == 2 and isinstance(items[1], int):
         items = [items]
-    texts = [",".join(map(str, item)) if isinstance(item, list) else str(item) for item in items]
-    return [(dim.strip(), size.strip()) for dim, _, size in (text.partition(",") for text in texts)]
+    pairs = [pair for item in items for pair in (item.items() if isinstance(item, Map) else [item])]
+    texts = [",".join(map(str, pair)) if isinstance(pair, list | tuple) else str(pair).strip("() ") for pair in pairs]
+    return [(dim.strip().upper(), size.strip()) for dim, _, size in (text.partition(",") for text in texts)]
 
 
 def _order(entry: Map, layer: _Layer, notes: list[Note]) -> list[str]:
     """Order of the loops of each level, outermost first."""
     row = value(entry, "temporal_ordering", Seq, Seq(entry.mark))
-    dims = [str(each[0]) if isinstance(each, Seq) and each else str(each) for each in reversed(row)]
+    dims = [dim for dim, _ in _pairs(Seq(row.mark, held=reversed(row)))]
     dims = [layer.ours.get(dim, dim) for dim in dims]
     if not dims:
         return []
