@@ -39,7 +39,7 @@ def _most(kind: str, example: str, known: Iterable[str]) -> Formed[float]:
     return fields.scalar(forms.quantity(known), partial(_above_zero, kind), expected, hint)
 
 
-positive = fields.scalar(forms.fraction(0, 1e9), partial(_above_zero, expression.NUMBER), "a number above 0")
+positive = fields.scalar(forms.fraction(1e9), partial(_above_zero, expression.NUMBER), "a number above 0")
 BUDGETS: Keys = {
     "area": Key(_most("area", "5 mm2", AREA_UNITS), "designs above it are not mapped", "none", AREAS),
     "power": Key(_most("power", "300 mW", POWER_UNITS), "designs above it are not on the front", "none", "mW, W"),

@@ -328,14 +328,10 @@ GPU_FORM: Form = keys_form(_GPU)
 """What may stand under `gpu`, as JSON Schema."""
 
 
-def load_gpu_file(path: str | PathLike[str], overrides: Mapping[str, str] | None = None) -> Gpu:
-    """Read a GPU file.
-
-    `path`: YAML file with a top-level key `gpu`. `overrides`: values of parameters that replace those in the file.
-    Raises SpecError with every mistake in the file and its place.
-    """
+def load_gpu_file(path: str | PathLike[str]) -> Gpu:
+    """Read a YAML file with a top-level key `gpu`; raises SpecError with every mistake in it and its place."""
     problems = Problems()
-    document = fields.open_document(path, "gpu", overrides, problems)
+    document = fields.open_document(path, "gpu", None, problems)
     return problems.result(read_gpu(document.body, problems) if document else None)
 
 

@@ -6,7 +6,6 @@ makes up the key-value cache; these widths say it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -102,7 +101,7 @@ DECODER_FORM: Form = keys_form(_DECODER)
 """What may stand under `decoder`, as JSON Schema."""
 
 
-def load_decoder(name_or_path: str | PathLike[str], overrides: Mapping[str, str] | None = None) -> Decoder:
+def load_decoder(name_or_path: str | PathLike[str]) -> Decoder:
     """Read a decoder by its file, by the name of one that ships, or from a model of Hugging Face's Transformers.
 
     Of the latter it takes `config.json` or the folder that holds it. Raises AccelsimError if there is no such file,
@@ -122,7 +121,7 @@ def load_decoder(name_or_path: str | PathLike[str], overrides: Mapping[str, str]
         found = read_configuration(root, path, problems)
         body, left = problems.result(found)
         return replace(problems.result(read_decoder(body, problems)), left=left)
-    document = fields.open_document(path, "decoder", overrides, problems)
+    document = fields.open_document(path, "decoder", None, problems)
     return problems.result(read_decoder(document.body, problems) if document else None)
 
 

@@ -380,7 +380,7 @@ def _fraction(text: str) -> Fraction | None:
     return value if value is not None and 0 <= value <= 1 else None
 
 
-_share = fields.scalar(forms.fraction(0, 1), _fraction, "a fraction from 0 to 1")
+_share = fields.scalar(forms.fraction(1), _fraction, "a fraction from 0 to 1")
 
 
 @formed(forms.pattern(LIMIT))

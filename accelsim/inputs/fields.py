@@ -315,7 +315,7 @@ def _share(text: str) -> Fraction | None:
     return value if 0 < value <= 1 else None
 
 
-share = scalar(forms.fraction(0, 1), _share, "a share above 0, at most 1", "such as 0.8")
+share = scalar(forms.fraction(1), _share, "a share above 0, at most 1", "such as 0.8")
 """A share above 0, at most 1, exactly."""
 
 

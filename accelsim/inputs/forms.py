@@ -58,9 +58,9 @@ def integer(least: int) -> Form:
     return either({"type": "integer", "minimum": least}, scalar({"type": "string", "pattern": r"^[+-]?[0-9]+$"}))
 
 
-def fraction(least: float, most: float) -> Form:
-    """Number in a range."""
-    return scalar({"type": "number", "minimum": least, "maximum": most})
+def fraction(most: float) -> Form:
+    """Number from 0 on."""
+    return scalar({"type": "number", "minimum": 0, "maximum": most})
 
 
 def boolean(words: Iterable[str]) -> Form:

@@ -46,7 +46,7 @@ def _stored_share(text: str) -> Fraction | None:
     return value or None
 
 
-stored_share = fields.scalar(forms.fraction(0, 1), _stored_share, _SHARE, "such as 0.6, or 1 for none")
+stored_share = fields.scalar(forms.fraction(1), _stored_share, _SHARE, "such as 0.6, or 1 for none")
 
 
 def _rounded(value: Fraction) -> str:
