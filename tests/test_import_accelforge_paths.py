@@ -99,6 +99,18 @@ def test_nodes__of_an_older_form_are_refused_all_at_once(imported):
     ]
 
 
+def test_keys__that_are_nearly_known_ones_are_refused(imported):
+    """Each was noted and left out, so that a memory was unlimited, leaked nothing or kept all."""
+    wrong = {"tensors: {keep: weight}": "tensors: {Keep: weight}", "leak_power: 0.002": "leakpower: 0.002"}
+    for right, misspelt in wrong.items():
+        key = misspelt.rpartition(": ")[0].rpartition("{")[2]
+        with pytest.raises(SpecError, match=f"{key}: unknown key; did you mean '{right.split(': ')[-2].strip('{')}'"):
+            imported(MACHINE.replace(right, misspelt), GEMM)
+    assert "cooling: is not read" in said(
+        imported(MACHINE.replace("    name: Buffer", "    name: Buffer\n    cooling: 1"), GEMM)
+    )
+
+
 def test_projections__may_have_numbers(imported):
     """A tensor is read at one place of such a rank, and no loop moves it there."""
     table = """

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from accelsim.importers.documents import Map, Seq, refuse
 from accelsim.importers.foreign import Note
 from accelsim.inputs.errors import AccelsimError, Mark, Problem, SpecError
-from accelsim.inputs.units import QuantityError, parse_size_bits, quoted
+from accelsim.inputs.units import QuantityError, near_miss, parse_size_bits, quoted
 from accelsim.inputs.workload import ROLES
 from accelsim.inputs.workload_reader import load_workload
 
@@ -197,8 +197,12 @@ def read_all(read: Callable[[T], U], items: Iterable[T]) -> list[U]:
 
 
 def note_others(table: Map, known: Iterable[str], why: Mapping[str, str], notes: list[Note]) -> None:
-    """Note the keys of a map that nobody reads; `why` says for some of them what that means."""
-    notes += [Note(table.where(key), key, why.get(key, "is not read")) for key in sorted(table.keys() - set(known))]
+    """Note the keys of a map that nobody reads, and refuse misspelt ones; `why` says of some what they mean."""
+    others, hints = sorted(table.keys() - set(known)), {*known, *why}
+    near = {key: near_miss(key, hints, least=0.9) for key in others if key not in why}
+    if wrong := [Problem(table.where(key), f"{key}: unknown key", hint) for key, hint in near.items() if hint]:
+        raise SpecError(wrong)
+    notes += [Note(table.where(key), key, why.get(key, "is not read")) for key in others]
 
 
 def checked_workload(body: dict[str, Any], mark: Mark, notes: list[Note]) -> dict[str, Any]:

@@ -103,15 +103,17 @@ class Energy:
         return float(self.pj * bits if self.per_bit else self.pj)
 
 
-def near_miss(word: str, words: Iterable[str], what: str = "") -> str:
+def near_miss(word: str, words: Iterable[str], what: str = "", *, least: float = 0.6) -> str:
     """Hint that names the known word closest to a misspelt one, or all as `what`; dashes in front do not count.
+
+    `least` is how alike the two are at least, of 1.
 
     >>> near_miss("bandwith", ["bandwidth", "size"]), near_miss("q", ["bandwidth", "size"], "keys")
     ("did you mean 'bandwidth'?", 'keys: bandwidth, size')
     """
     known = list(words)
     folded = {name.casefold().lstrip("-"): name for name in reversed(known)}
-    close = difflib.get_close_matches(word.casefold().lstrip("-")[:100], folded, n=1, cutoff=0.6)
+    close = difflib.get_close_matches(word.casefold().lstrip("-")[:100], folded, n=1, cutoff=least)
     return f"did you mean '{folded[close[0]]}'?" if close else f"{what}: {listed(known)}" if what else ""
 
 
