@@ -91,7 +91,7 @@ def test_constraints__of_several_files_go_together(imported):
     ("more", "said"),
     [
         ("{target: Spad, type: temporal, factors: R=3}", "Spad: R=3 after R=1, K<=2"),
-        ("{target: Main, type: temporal, permutation: PK}", "a second permutation of Main"),
+        ("{target: Main, type: temporal, permutation: PK}", "Main: ..., K, P after ..., P, K"),
         ("{target: Main, type: temporal}, {target: 3, type: temporal}", "no storage is named '3'"),
         ("{target: Spad, factors: R=1}", "'type' is missing; types: temporal, spatial, bypass"),
     ],

@@ -13,6 +13,7 @@ from typing import Any
 from accelsim.importers.documents import Map, Seq, refuse
 from accelsim.importers.timeloop_machine import MEANS, Part, TimeloopMachine, plain
 from accelsim.importers.values import (
+    bare_level,
     exact_pj,
     figure,
     inner,
@@ -115,7 +116,8 @@ def architecture(
     levels: list[dict[str, Any]] = []
     for index, part in enumerate(machine.parts[:-1]):
         if homes[part.name] == part.name:
-            levels.append(_network(part) if part.network else _level(machine, part, figures, modelled=modelled))
+            bare = part.network and bare_level(part.name, "16 bit")
+            levels.append(bare or _level(machine, part, figures, modelled=modelled))
             for key, roles in zip(("keep", "bypass"), kept.get(part.name, ([], [])), strict=True):
                 if roles and len(levels) > 1 and not part.network:
                     levels[-1][key] = roles
@@ -187,13 +189,6 @@ def _compute(machine: TimeloopMachine, figures: Figures) -> dict[str, Any]:
     if part.name in figures.areas:
         compute["area"] = f"{plain_decimal(figures.areas[part.name])} um2"
     return compute
-
-
-def _network(part: Part) -> dict[str, Any]:
-    """Level that stores nothing, whose fanout is a network."""
-    free = {"read": "0 pJ", "write": "0 pJ", "leak": "0 pJ", "source": "a network stores nothing"}
-    size = {"size": "16 bit", "word": "16 bit", "bypass": list(ROLES), "energy": free, "area": "0 um2"}
-    return {"name": part.name, "class": "register", **size}
 
 
 def _level(machine: TimeloopMachine, part: Part, figures: Figures, *, modelled: bool) -> dict[str, Any]:

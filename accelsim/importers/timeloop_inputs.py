@@ -227,26 +227,12 @@ def _add(block: dict[str, Any], made: dict[str, Any], one: _Directive) -> None:
         before = block.setdefault(key, asked)
         if key == "only":
             block[key] = [dim for dim in before if dim in asked]
-            continue
-        bounds = dict(factor.split("=") for factor in before if "=" in factor) if key == "factors" else {}
-        other = [
-            factor
-            for factor in asked
-            if bounds.get(factor.partition("=")[0], factor.partition("=")[2]) != factor.partition("=")[2]
-        ]
-        if other or (key == "order" and before != asked):
-            what = (
-                f"{one.part.name}: {listed(other)} after {listed(before)}"
-                if other
-                else f"a second permutation of {one.part.name}"
-            )
-            raise refuse(
-                one.table.where("factors" if other else "permutation"),
-                what,
-                "constraints of a block go together; each stands once",
-            )
-        if key == "factors":
+        elif key == "factors":
             block[key] = list(dict.fromkeys([*before, *asked]))
+        twice = key == "factors" and repeated([factor.rpartition("=")[0] for factor in block[key]])
+        if twice or (key == "order" and before != asked):
+            where = one.table.where("factors" if twice else "permutation")
+            raise refuse(where, f"{one.part.name}: {listed(asked)} after {listed(before)}", "a level is asked for one")
 
 
 class _Upon:

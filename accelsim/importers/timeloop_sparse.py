@@ -43,11 +43,7 @@ def read_densities(written: Map, tensors: Sequence[str], notes: list[Note]) -> d
         if name not in tensors:
             what = f"densities: {quoted(name)} is no tensor; there are {listed(tensors)}"
             raise refuse(written.where(name), what)
-        if not isinstance(held, Map):
-            share = _share(held, written.where(name))
-            if share != "1":
-                found[name] = {"distribution": "fixed_structured", "density": share}
-            continue
+        held = held if isinstance(held, Map) else Map(written.where(name), held={"density": held})
         kind = str(held.get("distribution", "fixed_structured")).replace("-", "_").lower()
         known = _KINDS.get(kind)
         if known == "banded":
