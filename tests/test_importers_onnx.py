@@ -141,10 +141,10 @@ def test_transposed_convolution__that_is_cropped_says_so_and_feeds_nobody(load):
 
 def test_nodes__that_are_not_counted_are_named(load):
     g = Graph()
-    x = g.input("x", 1, 4, 6, 6, 6)
-    y = g.add("Conv", x, g.weight(4, 4, 3, 3, 3), name="volume")
+    x = g.input("x", 1, 4, 6, 6, 6, 6)
+    y = g.add("Conv", x, g.weight(4, 4, 3, 3, 3, 3), name="volume")
     z = g.add("NonZero", x, name="odd")
-    w = g.add("MatMul", g.add("Flatten", x), g.weight(4 * 216, 3), name="linear")
+    w = g.add("MatMul", g.add("Flatten", x), g.weight(4 * 1296, 3), name="linear")
     network = load(g.model(g.add("Tile", g.add("Tanh", w, name="act"), g.numbers(2, 2), name="tile")))
     assert [layer.name for layer in network.layers] == ["linear"]
     assert [(note.node, note.done) for note in network.notes] == [
@@ -294,6 +294,49 @@ def test_import__a_text_that_is_not_utf8_is_refused(run, tmp_path, where):
         code, _, said = run(*command.split(), str(tmp_path / "model.onnx"))
         assert code == 2
         assert "model.onnx: not an ONNX model: the text b'\\xff\\xff" in said
+
+
+@pytest.mark.parametrize(
+    ("equation", "left", "right", "constant", "tensors"),
+    [
+        ("bhqd, bhkd -> bhqk", (2, 4, 8, 16), (2, 4, 6, 16), "", ["bhqd", "bhkd", "bhqk"]),
+        ("mk,kn", (3, 5), (5, 7), "right", ["mk", "kn", "mn"]),
+        ("kn,mk->mn", (5, 7), (3, 5), "left", ["mk", "kn", "mn"]),
+        ("bmk,bkn->bmn", (1, 3, 5), (2, 5, 7), "", ["mk", "bkn", "bmn"]),
+    ],
+)
+def test_einsum__is_one_with_the_letters_of_its_equation(load, equation, left, right, constant, tensors):
+    """Weights are constant; what is there once for all of a dimension is read once."""
+    graph, sizes = Graph(), {"left": left, "right": right}
+    made = [graph.weight(*sizes[name]) if name == constant else graph.input(name, *sizes[name]) for name in sizes]
+    (layer,) = load(graph.model(graph.add("Einsum", *made, equation=equation))).layers
+    by_role = {tensor.role: tensor for tensor in layer.tensors}
+    assert ["".join(dim for dim in layer.dims if dim in by_role[role].dims) for role in by_role] == [
+        "".join(dim for dim in layer.dims if dim in text) for text in tensors
+    ]
+    first, second = equation.replace(" ", "").partition("->")[0].split(",")
+    bounds = {
+        dim: size for term, shape in ((first, left), (second, right)) for dim, size in zip(term, shape, strict=True)
+    }
+    assert {dim: layer.dims[dim] for dim in "mknq" if dim in bounds} == {d: bounds[d] for d in "mknq" if d in bounds}
+
+
+def test_einsum__that_is_no_product_of_two_is_left_out_with_its_reason(load):
+    graph = Graph()
+    made = graph.add("Einsum", graph.input("x", 4, 4), graph.input("y", 4, 4), equation="ii,ij->j")
+    with pytest.raises(AccelsimError, match=r"can be counted; .*'ii,ij->j' is no product of two operands"):
+        load(graph.model(made))
+
+
+def test_convolution__over_three_axes_is_an_einsum(load):
+    """4 groups of 2 filters of 2 channels x 2 x 3 x 3 taps, on 3 x 4 x 4 points: steps of 1, 2 and 2."""
+    graph = Graph()
+    keys = {"kernel_shape": [2, 3, 3], "strides": [1, 2, 2], "pads": [0, 1, 1] * 2, "group": 4}
+    made = graph.add("Conv", graph.input("x", 1, 8, 4, 8, 8), graph.weight(8, 2, 2, 3, 3), **keys)
+    (layer,) = load(graph.model(made)).layers
+    assert layer.macs == 4 * 2 * 2 * (2 * 3 * 3) * (3 * 4 * 4)
+    words = {tensor.role: math.prod(layer.dims[dim] for dim in tensor.dims) for tensor in layer.tensors}
+    assert (words["Weights"], words["Outputs"]) == (8 * 2 * 2 * 3 * 3, 8 * 3 * 4 * 4)
 
 
 @pytest.mark.parametrize(

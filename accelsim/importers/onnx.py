@@ -19,7 +19,7 @@ from typing import Any
 from accelsim.importers.onnx_shapes import KEEPING, OnnxShapes, parameters, read_model
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.library import Imported, NodeNote
-from accelsim.inputs.units import printable
+from accelsim.inputs.units import printable, quoted
 
 __all__ = ["import_model", "parameters"]
 
@@ -128,7 +128,8 @@ def import_model(path: str | PathLike[str], sizes: Mapping[str, str]) -> Importe
         work.active.update(output for output in node.output if output)
         _import_node(work, node)
     if not work.layers:
-        raise AccelsimError(f"{path}: no node of the model is a layer that can be counted")
+        why = "".join(f"; {note}" for note in work.notes[:3])
+        raise AccelsimError(f"{path}: no node of the model is a layer that can be counted{why}")
     return Imported(_write(Path(path), work), tuple(work.notes))
 
 
@@ -182,7 +183,7 @@ def _conv(work: _Import, node: Any) -> None:
     shapes, attributes = work.shapes, work.shapes.attributes(node)
     x, w, y = (_as_image(shapes.of[name]) for name in (node.input[0], node.input[1], node.output[0]))
     if x is None or w is None or y is None:
-        work.note(node, "skipped", "only convolutions over one or two axes are counted")
+        _conv_of_volumes(work, node)
         return
     stride, dilation = (_pair(attributes.get(key), len(shapes.of[node.input[0]])) for key in ("strides", "dilations"))
     keys: dict[str, Any] = {"N": y[0], "K": y[1], "C": x[1], "P": y[2], "Q": y[3], "R": w[2], "S": w[3]}
@@ -190,6 +191,45 @@ def _conv(work: _Import, node: Any) -> None:
     groups = attributes.get("group", 1)
     fed = _unless_far_padded(attributes, node, (w[2], w[3]), dilation)
     work.add(node, "conv", keys | ({"groups": groups} if groups > 1 else {}), fed, weights=node.input[1])
+
+
+def _conv_of_volumes(work: _Import, node: Any) -> None:
+    """A convolution over three axes, such as those of a video, as an Einsum."""
+    attributes, (x, w, y) = work.shapes.attributes(node), map(work.shapes.of.get, (*node.input[:2], node.output[0]))
+    if x is None or w is None or y is None or len(x) != 5:
+        work.note(node, "skipped", "only convolutions over one to three axes are counted")
+        return
+    groups = attributes.get("group", 1)
+    dims = {"N": y[0], "G": groups, "K": y[1] // groups, "C": w[1], **dict(zip("OPQTRS", y[2:] + w[2:], strict=True))}
+    stride, dilation = (list(attributes.get(key) or [1] * 3) for key in ("strides", "dilations"))
+    steps = zip("OPQ", "TRS", stride, dilation, strict=True)
+    tensors = {
+        "Weights": ["G", "K", "C", "T", "R", "S"],
+        "Inputs": ["N", "G", "C", *(f"{step}*{out} + {wide}*{tap}" for out, tap, step, wide in steps)],
+        "Outputs": ["N", "G", "K", "O", "P", "Q"],
+    }
+    fed = _unless_far_padded(attributes, node, w[2:], dilation)
+    work.add(node, "einsum", _einsum(dims, tensors), fed, weights=node.input[1])
+
+
+def _two_by_equation(work: _Import, node: Any) -> None:
+    """The operator Einsum of two operands; an operand that is there once for all of a dimension has it not."""
+    equation = re.sub(r"\s", "", work.shapes.attributes(node)["equation"].decode(errors="replace"))
+    left, arrow, out = equation.partition("->")
+    terms, names = left.split(","), list(node.input)
+    out = out if arrow else "".join(sorted(one for one in {*left} - {","} if left.count(one) == 1))
+    if len(terms) != 2 or "." in left or any(len({*term}) < len(term) for term in (*terms, out)):
+        work.note(node, "skipped", f"{quoted(equation)} is no product of two operands, each letter once in each")
+        return
+    if names[0] not in work.active:
+        terms, names = terms[::-1], names[::-1]
+    shapes = [dict(zip(term, work.shapes.of[name], strict=True)) for term, name in zip(terms, names, strict=True)]
+    dims = {letter: max(shape.get(letter, 1) for shape in shapes) for letter in dict.fromkeys("".join(terms))}
+    held = [[letter for letter in shape if shape[letter] == dims[letter]] for shape in shapes]
+    inputs = dict(zip(("Inputs", "Weights"), names, strict=True))
+    fed = {tensor: name for tensor, name in inputs.items() if name in work.active}
+    tensors = {**dict(zip(inputs, held, strict=True)), "Outputs": list(out)}
+    work.add(node, "einsum", _einsum(dims, tensors), fed, weights=names[1])
 
 
 def _conv_transpose(work: _Import, node: Any) -> None:
@@ -310,7 +350,7 @@ def _pool(work: _Import, node: Any) -> None:
 
 
 def _unless_far_padded(
-    attributes: Mapping[str, Any], node: Any, kernel: tuple[int, int], dilation: tuple[int, int]
+    attributes: Mapping[str, Any], node: Any, kernel: Sequence[int], dilation: Sequence[int]
 ) -> dict[str, str]:
     """Input of a layer with a window, unless the padding is wider than the window, which no edge allows."""
     pads = list(attributes.get("pads", ()))
@@ -382,6 +422,7 @@ def _pair(values: Sequence[int] | None, axes: int) -> tuple[int, int]:
 _MAKERS = {
     "Conv": _conv,
     "ConvTranspose": _conv_transpose,
+    "Einsum": _two_by_equation,
     "Gemm": _gemm,
     "MatMul": _matmul,
     "Attention": _attention,
