@@ -170,6 +170,42 @@ def test_problems__are_read_or_refused_at_their_place(imported, old, new, said):
     assert said in str(error.value)
 
 
+SPARSE = """
+sparse_optimizations:
+  targets:
+  - name: Buffer
+    representation_format: {data_spaces: [{name: Inputs, ranks: [{format: CP, metadata_word_bits: 4}]}]}
+    action_optimization: [{type: gating, target: Weights, condition_on: [Inputs]}]
+  - name: MAC
+    compute_optimization: [{type: skipping}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("  targets:\n", "", None),
+        ("representation_format", "Representation-Format", None),
+        ("metadata_word_bits", "metadata_wordbits", None),
+        ("type: gating", "type: Gating", None),
+        ("condition_on", "conditionOn", None),
+        ("type: skipping", "type: skiping", "MAC: 'skiping' is no optimization of computing"),
+        ("action_optimization", "action_optimisation", "unknown key; did you mean 'action_optimization'?"),
+        ("metadata_word_bits", "metadata_words_bits", "unknown key; did you mean 'metadata_word_bits'?"),
+    ],
+)
+def test_sparse_optimizations__are_read_or_refused_at_their_place(imported, old, new, said):
+    assert SPARSE.count(old)
+    if said is None:
+        assert imported(V03, PROBLEM, SPARSE.replace(old, new)) == imported(V03, PROBLEM, SPARSE)
+        return
+    with pytest.raises(SpecError) as error:
+        imported(V03, PROBLEM, SPARSE.replace(old, new))
+    line = next(number for number, text in enumerate(SPARSE.splitlines(), 1) if old in text)
+    assert f"2.yaml:{line}:" in str(error.value)
+    assert said in str(error.value)
+
+
 def test_notes__name_what_else_a_file_says(imported):
     spelt = PROBLEM.replace("  instance:", "  densities: {Inputs: 0.5}\n  instance:")
     said = [str(note) for note in imported(spelt, "arch_constraint: [1]\n").notes]

@@ -11,7 +11,7 @@ from accelsim.importers.documents import Map, Seq, refuse
 from accelsim.importers.foreign import Note
 from accelsim.importers.timeloop_architecture import Figures
 from accelsim.importers.timeloop_machine import Part, TimeloopMachine, plain
-from accelsim.importers.values import as_number, plain_decimal, rows
+from accelsim.importers.values import as_number, note_others, plain_decimal, respelt, rows, tables
 from accelsim.inputs.architecture import Level
 from accelsim.inputs.energy import EnergyTable
 from accelsim.inputs.errors import Mark
@@ -33,6 +33,9 @@ _COMPUTE = {
 }
 """Actions of an ERT of which the first is charged."""
 _SAVINGS = {"gating": "gating", "skipping": "skipping"}
+_OF_COMPUTE = {**_SAVINGS, "gate_on_zero_operand": "gating", "skip_on_not_aligned_operands": "skipping"}
+_OPTIMIZATIONS = ("name", "representation_format", "compression", "action_optimization", "compute_optimization")
+_OF_RANK = ("format", "flattened_rankIDs", "metadata_word_bits", "payload_word_bits")
 _SPATIAL = ("skipping_spatial", "spatial_skipping")
 
 
@@ -49,7 +52,8 @@ def read_densities(written: Map, tensors: Sequence[str], notes: list[Note]) -> d
         if known == "banded":
             found[name] = {"distribution": known, "band_width": int(held.get("band_width", 0) or 0)}
         elif known is None or held.get("density") is None:
-            why = "a file of measured densities is not among the files" if "file" in " ".join(held) else "is not known"
+            why = "is not known" if known is None else "has no density"
+            why = "a file of measured densities is not among the files" if "file" in " ".join(held) else why
             notes.append(Note(written.where(name), f"density of {name}, {kind}", f"{why}; no word of it is zero here"))
         elif (share := _share(held["density"], held.where("density"))) != "1":
             found[name] = {"distribution": known, "density": share}
@@ -73,7 +77,7 @@ def read_sparsity(
     own = {part.name: part.table.get("sparse_optimizations") for part in machine.parts}
     asked = {name: [written] if isinstance(written, Map) else [] for name, written in own.items()}
     for body in given:
-        for target in rows(body, "targets") if isinstance(body, Map) else ():
+        for target in rows(body, "targets") if isinstance(body, Map) else tables(body):
             part = machine.part(str(target.get("name")))
             if part is None:
                 names = listed(one.name for one in machine.parts)
@@ -95,13 +99,14 @@ def read_sparsity(
 def _keys(table: Map, part: Part, roles: Mapping[str, str], notes: list[Note]) -> dict[str, Any]:
     """Keys that one table of optimizations comes to."""
     found: dict[str, Any] = {}
+    table = respelt(table, _OPTIMIZATIONS)
+    note_others(table, _OPTIMIZATIONS, {}, notes)
     for key, held in table.items():
-        name = key.replace("-", "_")
-        if name in ("representation_format", "compression") and isinstance(held, Map):
-            found["formats"] = _formats(held, part, roles)
-        elif name == "action_optimization":
+        if key in ("representation_format", "compression") and isinstance(held, Map):
+            found["formats"] = _formats(held, part, roles, notes)
+        elif key == "action_optimization":
             for one in rows(table, key):
-                kind = str(one.get("type", "")).replace("-", "_")
+                kind = str(one.get("type", "")).replace("-", "_").lower()
                 kind = "spatial_skipping" if kind in _SPATIAL else kind
                 if kind == "position_skipping":
                     found.setdefault(kind, []).append(_role(str(one.get("target")), roles, part, one.where("target")))
@@ -111,19 +116,19 @@ def _keys(table: Map, part: Part, roles: Mapping[str, str], notes: list[Note]) -
                 options = rows(one, "options") or [one]
                 choices = [_choice(option, part, roles) for option in options]
                 found.setdefault(kind, []).append(choices[0] if len(choices) == 1 else {"options": choices})
-        elif name == "compute_optimization":
-            kinds = {str(one.get("type", "")).replace("-", "_") for one in rows(table, key)}
-            found |= {"gating": True} if kinds & {"gating", "gate_on_zero_operand"} else {}
-            found |= {"skipping": True} if kinds & {"skipping", "skip_on_not_aligned_operands"} else {}
-        elif name != "name":
-            notes.append(Note(table.where(key), f"{part.name}: {key}", "has no counterpart"))
+        elif key == "compute_optimization":
+            for one in rows(table, key):
+                kind = str(one.get("type", "")).replace("-", "_").lower()
+                if kind not in _OF_COMPUTE:
+                    raise refuse(one.where("type"), f"{part.name}: {quoted(kind)} is no optimization of computing")
+                found[_OF_COMPUTE[kind]] = True
     return found
 
 
 def _choice(option: Map, part: Part, roles: Mapping[str, str]) -> dict[str, Any]:
     """A target and its leaders."""
-    key = next((each for each in option if each.replace("-", "_") == "condition_on"), "condition_on")
-    names, target = option.get(key), _role(option.get("target"), roles, part, option.mark)
+    option = respelt(option, ("target", "condition_on"))
+    names, target = option.get("condition_on"), _role(option.get("target"), roles, part, option.mark)
     leaders = {_role(name, roles, part, option.mark) for name in (names if isinstance(names, list) else [names])}
     return {"target": target, "condition_on": sorted(leaders)}
 
@@ -135,19 +140,19 @@ def _role(name: Any, roles: Mapping[str, str], part: Part, mark: Mark) -> str:
     return roles[name]
 
 
-def _formats(written: Map, part: Part, roles: Mapping[str, str]) -> dict[str, Any]:
-    spelt = next((key for key in written if key.replace("-", "_") == "data_spaces"), "data_spaces")
+def _formats(written: Map, part: Part, roles: Mapping[str, str], notes: list[Note]) -> dict[str, Any]:
     found = {}
-    for space in rows(written, spelt):
+    for space in rows(respelt(written, ("data_spaces",)), "data_spaces"):
         role = _role(space.get("name"), roles, part, space.where("name"))
         order = next((str(held) for key, held in space.items() if "application" in key), "outer-to-inner")
-        ranks = [_rank(rank, part) for rank in rows(space, "ranks")]
+        ranks = [_rank(rank, part, notes) for rank in rows(space, "ranks")]
         found[role] = {"ranks": ranks, "order": order.replace("-", "_")}
     return {role: found[role] for role in ROLES if role in found}
 
 
-def _rank(written: Map, part: Part) -> dict[str, Any]:
-    keys = {key.replace("-", "_"): held for key, held in written.items()}
+def _rank(written: Map, part: Part, notes: list[Note]) -> dict[str, Any]:
+    keys = respelt(written, _OF_RANK)
+    note_others(keys, _OF_RANK, {}, notes)
     kind = str(keys.get("format", "")).upper()
     if kind not in FORMATS:
         known = listed(FORMATS)
