@@ -93,6 +93,7 @@ def test_constraints__of_several_files_go_together(imported):
         ("{target: Spad, type: temporal, factors: R=3}", "Spad: R=3 after R=1, K<=2"),
         ("{target: Main, type: temporal, permutation: PK}", "Main: ..., K, P after ..., P, K"),
         ("{target: Main, type: temporal}, {target: 3, type: temporal}", "no storage is named '3'"),
+        ("{target: Main, type: spatial, factors: K=2}", "Main: loops over K in space, and there is one instance below"),
         ("{target: Spad, factors: R=1}", "'type' is missing; types: temporal, spatial, bypass"),
     ],
 )

@@ -243,7 +243,8 @@ def read_foreign(
         if not kinds:
             raise AccelsimError(f"{names[0]}: not a file of {listed(KINDS)}; --from says which it is")
         if len(kinds) > 1 and kinds != ["stream", "zigzag"]:  # the cores of Stream are ZigZag's
-            raise AccelsimError(f"files of {listed(kinds)} do not go together; --from says which they are")
+            hint = "`accelsim import` each, and name what it writes, or say with --from which they are"
+            raise AccelsimError(f"files of {listed(kinds)} do not go together; {hint}")
         kind = kinds[0]
     convert = cast(Callable[[Sequence[Document]], Foreign], import_module(KINDS[kind]).convert)
     try:

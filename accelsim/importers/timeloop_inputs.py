@@ -524,6 +524,12 @@ class _Upon:
         part = self.machine.parts.index(one.part)
         wide = dict(zip("xy", self.machine.fanout(part), strict=True))
         axes = [axis for axis in "xy" if wide[axis] > 1]
+        loops = [
+            dim for dim, (sign, bound) in one.factors.items() if sign != "<=" and bound != 1 and self._free(one, dim)
+        ]
+        if loops and not axes:
+            what = f"{one.part.name}: loops over {listed(loops)} in space, and there is one instance below it"
+            raise refuse(one.table.where("factors"), what, "name the part whose instances they are spread over")
         found: dict[str, Any] = {}
         for axis in axes:
             if len(axes) == 1:
