@@ -48,8 +48,13 @@ def root(kind: str) -> Path:
 
 def shipped(kind: str) -> list[Path]:
     """Shipped files of a kind, by name; GPUs stand below the other architectures and are a kind of their own."""
-    found = sorted(root(kind).rglob("*.yaml"))
-    return [path for path in found if root("gpus") not in path.parents] if kind == "arch" else found
+    return [path for path in sorted(root(kind).rglob("*.yaml")) if _ships_as(kind, path)]
+
+
+def _ships_as(kind: str, path: Path) -> bool:
+    """Whether a file would be a shipped one of a kind by where it stands."""
+    inside = root(kind) in path.parents and ".." not in path.relative_to(root(kind)).parts
+    return inside and (kind != "arch" or root("gpus") not in path.parents)
 
 
 def resolve(name_or_path: str | Path, kind: str) -> Path:
@@ -88,10 +93,10 @@ def find(name_or_path: str | PathLike[str], kind: str) -> Path | None:
     if exists:
         return path
     requested = _stem(name_or_path, kind)
-    by_name = {_name(shipped_path, kind): shipped_path for shipped_path in shipped(kind)}
-    if requested in by_name:
-        return by_name[requested]
-    same_stem = [shipped_path for shipped_path in by_name.values() if shipped_path.stem == requested]
+    direct = root(kind) / f"{requested}.yaml"
+    if os.path.isfile(direct) and _ships_as(kind, direct):
+        return direct
+    same_stem = [shipped_path for shipped_path in shipped(kind) if shipped_path.stem == requested]
     return same_stem[0] if len(same_stem) == 1 else None
 
 

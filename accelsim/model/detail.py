@@ -73,19 +73,13 @@ def make_detail(encoded: Encoded) -> Detail:
     """Arrays for one mapping, of the right shapes."""
     c = encoded.constants
     levels, (tensors, dims) = len(c.fanout), c.relevant.shape
-    reach = 1
-    for t in np.flatnonzero(c.windowed).tolist():
-        for r in set(c.rank[t][c.relevant[t]].tolist()):
-            along = c.relevant[t] & (c.rank[t] == r)
-            if along.sum() > 2 or (along.sum() > 1 and t == c.output[0]):
-                reach = max(reach, 1 + int((c.factor[t] * (c.bounds - 1))[along].sum()))
     detail = Detail(
         at=np.zeros((levels, tensors, 11), np.int64),
         place=np.ones((levels + 1, dims, 3), np.int64),
         level=np.zeros((levels + 1, 15), np.int64),
         energy=np.zeros((levels, tensors, 4), np.float64),
         leak=np.zeros(levels, np.float64),
-        reach=np.zeros(reach + 1, np.bool_),
+        reach=np.zeros(encoded.reach + 1, np.bool_),
         array=np.zeros(4, np.int64),
     )
     detail.level[:, [STEPS, VISITS, USED, PARTS_APART]] = 1

@@ -150,6 +150,8 @@ class Encoded:
     constants: Constants
     units_per_word: tuple[int, ...]
     """In which the kernel counts what a level stores and moves: 1 unless it compresses."""
+    reach: int
+    """Words along a rank of several dimensions at most, where the kernel marks them one by one; 1 if it does not."""
 
 
 _LAST = deque[Encoded](maxlen=4)
@@ -253,7 +255,17 @@ def _encode(architecture: Architecture, einsum: Einsum) -> Encoded:
         dma=dma,
         overlap=overlap,
     )
-    return Encoded(architecture, einsum, dims, tensors, constants, units)
+    return Encoded(architecture, einsum, dims, tensors, constants, units, _reach(constants))
+
+
+def _reach(c: Constants) -> int:
+    reach = 1
+    for t in np.flatnonzero(c.windowed).tolist():
+        for r in set(c.rank[t][c.relevant[t]].tolist()):
+            along = c.relevant[t] & (c.rank[t] == r)
+            if along.sum() > 2 or (along.sum() > 1 and t == c.output[0]):
+                reach = max(reach, 1 + int((c.factor[t] * (c.bounds - 1))[along].sum()))
+    return reach
 
 
 def _room(level: Level, role: str, units_per_word: int) -> int:
@@ -427,17 +439,23 @@ def empty_batch(encoded: Encoded, mappings: int) -> Batch:
 def encode_mappings(encoded: Encoded, mappings: Sequence[Mapping]) -> Batch:
     """Write mappings into the arrays of a batch."""
     dims = {dim: d for d, dim in enumerate(encoded.dims)}
-    batch = empty_batch(encoded, len(mappings))
-    for b, mapping in enumerate(mappings):
-        for index, level in enumerate(mapping.levels):
-            order = [dims[loop.dim] for loop in level.temporal if loop.bound > 1]
-            batch.order[b, index] = order + [d for d in range(len(dims)) if d not in order]
-            for loops, bounds in ((level.temporal, batch.temporal), (level.x, batch.x), (level.y, batch.y)):
-                for loop in loops:
-                    if loop.bound > 1:
-                        bounds[b, index, dims[loop.dim]] *= loop.bound
-            batch.keep[b, index] = [tensor.name in level.keep for tensor in encoded.tensors]
-    return batch
+    names = [tensor.name for tensor in encoded.tensors]
+    orders, keeps, in_time, on_x, on_y = (list[list[int]]() for _ in range(5))
+    for level in itertools.chain.from_iterable(mapping.levels for mapping in mappings):
+        order = [dims[loop.dim] for loop in level.temporal if loop.bound > 1]
+        orders.append(order + [d for d in range(len(dims)) if d not in order])
+        for loops, rows in ((level.temporal, in_time), (level.x, on_x), (level.y, on_y)):
+            bounds = [1] * len(dims)
+            for loop in loops:
+                if loop.bound > 1:
+                    bounds[dims[loop.dim]] *= loop.bound
+            rows.append(bounds)
+        keeps.append([name in level.keep for name in names])
+    shape = len(mappings), len(encoded.architecture.levels)
+    temporal, order_of, x, y = (
+        np.array(rows, np.int64).reshape(*shape, len(dims)) for rows in (in_time, orders, on_x, on_y)
+    )
+    return Batch(temporal, order_of, x, y, np.array(keeps, np.bool_).reshape(*shape, len(names)))
 
 
 def decode_mapping(encoded: Encoded, batch: Batch, b: int) -> Mapping:

@@ -151,11 +151,13 @@ def _count_whole(encoded: Encoded, mapping: Mapping) -> Counted:
     evaluate_many.once(c, batch, s, True, status, energy, cycles)
     used, output = s.level[:, detail.USED], c.output[0]
     every = s.at[:, :, detail.READS : detail.TRANSFERS + 1] * used[:-1, None, None]
-    every[:, :, 0] -= s.at[:, :, detail.LINKED] * (used[:-1, None] - s.at[:, :, detail.GIVERS])
     every[:, :, -1] = s.at[:, :, detail.TRANSFERS] * used[1:, None]
     shared = (used[1:] // used[:-1])[:, None, None] / s.at[:, :, detail.DOWN : detail.UP + 1]
     shared[:, np.arange(len(encoded.tensors)) != output, 1] = 1.0
-    for level, t in np.argwhere(s.at[:, :, detail.LINKED]).tolist():
+    links = c.links.any()
+    if links:
+        every[:, :, 0] -= s.at[:, :, detail.LINKED] * (used[:-1, None] - s.at[:, :, detail.GIVERS])
+    for level, t in np.argwhere(s.at[:, :, detail.LINKED]).tolist() if links else ():
         network = int(c.nodes[level, 0]) - 1
         linked = s.at[level, t, detail.LINKED] * s.at[level, t, detail.GIVERS]
         shared[network, t, 0] = (every[network, t, -1] - linked) / (s.at[network, t, detail.PASSING] * used[network])
@@ -198,15 +200,16 @@ def _on_network(encoded: Encoded, counted: Counted, network: int, t: int) -> Ten
     """What crosses the network below a node for a tensor."""
     s, output = counted.s, encoded.tensors[t].output
     multicast, spatial_reduction = counted.shared[network, t].tolist()
+    at = s.at[network, t].tolist()
     return TensorOnNetwork(
         level=encoded.architecture.levels[network].name,
         tensor=encoded.tensors[t].name,
         children=int(s.level[network + 1, detail.USED] // s.level[network, detail.USED]),
-        distinct=int(s.at[network, t, detail.DOWN]),
-        distinct_up=int(s.at[network, t, detail.UP]) if output else 0,
-        link_transfers=_linked(encoded, s, network, t),
-        passing=int(s.at[network, t, detail.PASSING]),
-        transfers=int(s.at[network, t, detail.TRANSFERS]),
+        distinct=at[detail.DOWN],
+        distinct_up=at[detail.UP] if output else 0,
+        link_transfers=_linked(encoded, s, network, t) if encoded.constants.links[network] else 0,
+        passing=at[detail.PASSING],
+        transfers=at[detail.TRANSFERS],
         total_transfers=int(counted.every[network, t, -1]),
         energy_pj=float(s.energy[network, t, -1]),
         multicast=multicast,

@@ -17,6 +17,7 @@ import logging
 import os
 import sys
 import time
+from array import array
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from threading import RLock
 from types import FunctionType
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import llvmlite
 import llvmlite.binding as llvm
@@ -61,7 +62,7 @@ class Source(Protocol):
     name: str
     by_itself: bool
     function: Callable[..., Any]
-    compiled: dict[tuple[ArgumentType, ...], Any]
+    compiled: dict[tuple[int, ...], Any]
 
     def linked(self, form: Callable[[Any], Any]) -> FunctionType:
         """The function with other kernels that it calls in one form."""
@@ -102,17 +103,17 @@ def call(kernel: Source, arguments: tuple[Any, ...]) -> Any:
     """Call a kernel compiled for its arguments; the interpreter's lock is released meanwhile."""
     alive: list[Any] = []
     plain: list[Any] = []
-    kinds = tuple([_pass(value, plain, alive) for value in arguments])
-    function = kernel.compiled.get(kinds)
+    numbers = tuple([_pass(value, plain, alive) for value in arguments])
+    function = kernel.compiled.get(numbers)
     if function is None:
-        function = kernel.compiled[kinds] = _Function(kernel, kinds)
+        function = kernel.compiled[numbers] = _Function(kernel, _kinds(numbers))
     return function(plain)
 
 
 def is_ready(kernel: Source, arguments: tuple[Any, ...]) -> bool:
     """Whether a kernel has machine code for such arguments, in this process or on disk."""
-    kinds = tuple([_pass(value, [], []) for value in arguments])
-    return kinds in kernel.compiled or read_code(name_of(kernel, kinds)) is not None
+    numbers = tuple([_pass(value, [], []) for value in arguments])
+    return numbers in kernel.compiled or read_code(name_of(kernel, _kinds(numbers))) is not None
 
 
 def is_kept(kernel: Source) -> bool:
@@ -202,14 +203,13 @@ def code_folder() -> Path | None:
     return _first_writable(os.environ.get("NUMBA_CACHE_DIR", ""))
 
 
-@dataclass(frozen=True, slots=True)
-class _Passed:
-    """A named tuple as it is passed; `alive` holds its table and those of the tuples in it."""
+class _Passed(NamedTuple):
+    """A named tuple as it is passed; `alive` holds its table and those of the tuples in it; the number of its kind."""
 
     value: tuple[Any, ...]
     alive: list[Any]
     address: int
-    kind: ArgumentType
+    number: int
 
 
 _PASSED: dict[int, _Passed] = {}
@@ -217,6 +217,10 @@ _PASSED: dict[int, _Passed] = {}
 _MOST_PASSED, _MOST_BYTES = 1024, 1 << 23
 _HELD = [0]
 """Bytes of their arrays, about: threads that add to it at one time may forget some."""
+_NUMBERS: dict[Any, int] = {}
+"""Number of each kind of argument, by what tells it quickly: a kind is large, and every call looks for one."""
+_KINDS: list[ArgumentType] = []
+"""Kind of each number."""
 _ADDRESSES: dict[str, int] = {}
 _READ: dict[str, Code] = {}
 _ENGINES: list[Any] = []
@@ -231,39 +235,62 @@ class _Function:
             name = name_of(kernel, kinds)
             if read_code(name) is None:
                 kernel.compile(kinds)
-            address, self._returns = load(name), _READ[name].returns
+            address, returns = load(name), _READ[name].returns
         types = [each for kind in kinds for each in _c_types(kind)]
         self._call = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, *types)(address)
         self._name = kernel.name
-
-    def __call__(self, plain: list[Any]) -> Any:
-        result, error = ctypes.create_string_buffer(64), ctypes.c_void_p()
-        status = self._call(ctypes.addressof(result), ctypes.addressof(error), *plain)
-        if status not in (0, -2):  # Numba's codes for a value and for None
-            raise RuntimeError(f"{self._name} ended with status {status}")
-        values, at = [], 0
-        for scalar in self._returns:
+        at, self._values = 0, list[tuple[Any, int]]()
+        for scalar in returns:
             kind = SCALARS[scalar]
             at += -at % ctypes.sizeof(kind)
-            values.append(kind.from_buffer(result, at).value)
+            self._values.append((kind, at))
             at += ctypes.sizeof(kind)
-        return tuple(values) if len(values) > 1 else values[0] if values else None
+
+    def __call__(self, plain: list[Any]) -> Any:
+        result = _Result()
+        begin = ctypes.addressof(result)
+        status = self._call(begin, begin + _ERROR, *plain)
+        if status not in (0, -2):  # Numba's codes for a value and for None
+            raise RuntimeError(f"{self._name} ended with status {status}")
+        values = tuple([kind.from_buffer(result, at).value for kind, at in self._values])
+        return values if len(values) > 1 else values[0] if values else None
 
 
-def _pass(value: Any, plain: list[Any], alive: list[Any]) -> ArgumentType:
-    """Append what is passed for an argument, and what must live until the call ends; returns its kind."""
+_ERROR = 64
+_Result = ctypes.c_char * (_ERROR + ctypes.sizeof(ctypes.c_void_p))
+"""What a kernel returns, and where it says what went wrong."""
+
+
+def _pass(value: Any, plain: list[Any], alive: list[Any]) -> int:
+    """Append what is passed for an argument, and what must live until the call ends; returns the number of its kind."""
     if isinstance(value, np.ndarray):
-        in_order = value.flags.c_contiguous
-        plain += (None, None, value.size, value.itemsize, _address(value), *value.shape, *value.strides)
+        shape = value.shape
+        plain += (None, None, value.size, value.itemsize, _address(value), *shape, *value.strides)
         alive.append(value)
-        return ("array", value.dtype.char, value.ndim, in_order)
-    if isinstance(value, tuple):
+        kind: ArgumentType = ("array", value.dtype.char, len(shape), value.flags.c_contiguous)
+    elif isinstance(value, tuple):
         passed = _PASSED.get(id(value)) or _keep_passed(value)
         plain.append(passed.address)
         alive.append(passed)
-        return passed.kind
-    plain.append(value)
-    return (_scalar(value),)
+        return passed.number
+    else:
+        plain.append(value)
+        kind = (_scalar(value),)
+    number = _NUMBERS.get(kind)
+    return _number(kind, kind) if number is None else number
+
+
+def _number(told_by: Any, kind: ArgumentType) -> int:
+    """Number of a kind that is seen for the first time."""
+    with LOCK:
+        if told_by not in _NUMBERS:
+            _KINDS.append(kind)
+            _NUMBERS[told_by] = len(_KINDS) - 1
+        return _NUMBERS[told_by]
+
+
+def _kinds(numbers: tuple[int, ...]) -> tuple[ArgumentType, ...]:
+    return tuple([_KINDS[number] for number in numbers])
 
 
 def _address(array: np.ndarray[Any, Any]) -> int:
@@ -277,8 +304,8 @@ def _address(array: np.ndarray[Any, Any]) -> int:
 def _keep_passed(value: tuple[Any, ...]) -> _Passed:
     """Make the table of a named tuple, and keep it for the next calls unless its arrays are large."""
     alive: list[Any] = []
-    table, kinds, size = _table(value, alive)
-    passed = _Passed(value, alive, _address(table), ("tuple", type(value), kinds))
+    address, number, size = _table(value, alive)
+    passed = _Passed(value, alive, address, number)
     if size <= _MOST_BYTES:
         if len(_PASSED) >= _MOST_PASSED or _HELD[0] + size > _MOST_BYTES:
             _PASSED.clear()
@@ -288,12 +315,15 @@ def _keep_passed(value: tuple[Any, ...]) -> _Passed:
     return passed
 
 
-def _table(value: tuple[Any, ...], alive: list[Any]) -> tuple[np.ndarray[Any, Any], tuple[ArgumentType, ...], int]:
-    """Addresses and shapes of the arrays of a named tuple, as `compiling.ArrayTable` reads them; kinds; their bytes."""
+def _table(value: tuple[Any, ...], alive: list[Any]) -> tuple[int, int, int]:
+    """Addresses and shapes of the arrays of a named tuple, as `compiling.ArrayTable` reads them.
+
+    Returns the table's own address, the number of the tuple's kind, and bytes of all arrays.
+    """
     addressof, from_buffer = ctypes.addressof, ctypes.c_char.from_buffer
     words: list[int] = []
-    kinds: list[ArgumentType] = []
-    floats, size = [], 0
+    fields: list[Any] = []
+    size = 0
     for each in value:
         if isinstance(each, np.ndarray):
             try:  # as `_address` does, which would take a fifth more for so many
@@ -302,24 +332,37 @@ def _table(value: tuple[Any, ...], alive: list[Any]) -> tuple[np.ndarray[Any, An
                 if not each.flags.c_contiguous:
                     raise TypeError("arrays of a named tuple are passed in C order") from None
                 words.append(_address(each))
-            words.extend(each.shape)
-            kinds.append(("array", each.dtype.char, each.ndim, True))
+            shape = each.shape
+            words += shape
+            fields += each.dtype.char, len(shape)
             size += each.nbytes
         elif isinstance(each, tuple):
-            inner, inner_kinds, inner_size = _table(each, alive)
+            address, number, inner_size = _table(each, alive)
             size += inner_size
-            words.append(_address(inner))
-            kinds.append(("tuple", type(each), inner_kinds))
+            words.append(address)
+            fields += "tuple", number
         else:
-            kinds.append((_scalar(each),))
+            fields += "scalar", _scalar(each)
             if isinstance(each, float):
-                floats.append((len(words), each))
-            words.append(0 if isinstance(each, float) or each is None else int(each))
-    table = np.array(words, np.int64)
-    for at, number in floats:
-        table.view(np.float64)[at] = number
+                words.append(ctypes.c_int64.from_buffer(ctypes.c_double(each)).value)
+            else:
+                words.append(0 if each is None else int(each))
+    table = array("q", words)
     alive.append(table)
-    return table, tuple(kinds), size
+    told_by = type(value), *fields
+    number = _NUMBERS.get(told_by, -1)
+    if number < 0:
+        kinds = tuple(_field_kind(*pair) for pair in zip(fields[::2], fields[1::2], strict=True))
+        number = _number(told_by, ("tuple", type(value), kinds))
+    return table.buffer_info()[0], number, size
+
+
+def _field_kind(what: str, told: Any) -> ArgumentType:
+    """Kind of a field of a named tuple by what `_table` tells of it."""
+    if what == "tuple":
+        number: int = told
+        return _KINDS[number]
+    return (told,) if what == "scalar" else ("array", what, told, True)
 
 
 def _scalar(value: Any) -> str:

@@ -10,6 +10,7 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -141,6 +142,10 @@ class DimSums:
         return [(choice, size) for choice, size in found if size]
 
 
+_dim_sums = lru_cache(maxsize=4096)(DimSums)
+"""Most mappings of a layer have loops over a dimension that others have, too."""
+
+
 @dataclass(frozen=True, slots=True)
 class Operand:
     """A tensor by its dimensions of bound > 1: alone in a rank (with coefficient), in none, and ranks of several."""
@@ -153,15 +158,15 @@ class Operand:
     window_dims: frozenset[str]
 
 
-def operand_of(encoded: Encoded, index: int) -> Operand:
-    """Sort the dimensions of a tensor."""
-    tensor = encoded.tensors[index]
-    ranks = [tuple((dim, factor) for dim, factor in rank if dim in encoded.dims) for rank in tensor.ranks]
+@lru_cache(maxsize=1024)
+def operand_of(index: int, tensor: Tensor, dims: tuple[str, ...]) -> Operand:
+    """Sort the dimensions of a tensor, given those of bound > 1."""
+    ranks = [tuple((dim, factor) for dim, factor in rank if dim in dims) for rank in tensor.ranks]
     return Operand(
         index,
         tensor,
         dict(rank[0] for rank in ranks if len(rank) == 1),
-        tuple(dim for dim in encoded.dims if dim not in tensor.dims),
+        tuple(dim for dim in dims if dim not in tensor.dims),
         tuple(rank for rank in ranks if len(rank) > 1),
         frozenset(dim for rank in ranks if len(rank) > 1 for dim, _ in rank),
     )
@@ -189,10 +194,11 @@ class NestSums:
                 for loop in loops:
                     if loop.bound > 1:
                         found[loop.dim].append((next(places), loop.dim, loop.bound, index, axis))
-        self.sums = {dim: DimSums(encoded.einsum.dims[dim], of_dim) for dim, of_dim in found.items()}
+        self.sums = {dim: _dim_sums(encoded.einsum.dims[dim], tuple(of_dim)) for dim, of_dim in found.items()}
         self.time = sorted(loop for sums in self.sums.values() for loop in sums.loops if not loop.axis)
         self.terms: dict[tuple[int, int, bool], list[_Term]] = {}
         self.choices: dict[tuple[int, str, bool, int, int, int, int | Choice], Choice] = {}
+        self.entered: dict[tuple[int, int, int, int, int, bool], int] = {}
         self.grouped: dict[tuple[int, int, int], int] = {}
         self.windows: dict[int, tuple[Ints, Ints, Ints, Detail]] = {}
 
@@ -212,6 +218,16 @@ class NestSums:
 
         With `one_word` each tile counts as one word: these are the steps that move it, the first one included.
         """
+        if not isinstance(instances, int):
+            return self._entering(operand, child, near, kind, instances, one_word=one_word)
+        key = (operand.index, child, near, kind, instances, one_word)
+        if key not in self.entered:
+            self.entered[key] = self._entering(operand, child, near, kind, instances, one_word=one_word)
+        return self.entered[key]
+
+    def _entering(
+        self, operand: Operand, child: int, near: int, kind: int, instances: Instances, *, one_word: bool
+    ) -> int:
         key = (operand.index, child, one_word)
         if key not in self.terms:
             self.terms[key] = self._entering_terms(operand, child, one_word=one_word)
@@ -250,6 +266,9 @@ class NestSums:
         self, t: int, dim: str, relevant: bool, child: int, near: int, kind: int, instances: Instances
     ) -> Choice:
         """Indices to count on each spatial loop of a dimension: one where those inside `near` share."""
+        space = self.sums[dim].outside(child).space
+        if not space:
+            return ()
         outer = instances if isinstance(instances, int) else instances[dim]
         key = (t, dim, relevant, child, near, kind, outer)
         if key not in self.choices:
@@ -259,7 +278,7 @@ class NestSums:
                 else FIRST
                 if not relevant and self._shares(kind, loop.level, t)[loop.axis - 1]
                 else ALL
-                for i, loop in enumerate(self.sums[dim].outside(child).space)
+                for i, loop in enumerate(space)
             )
         return self.choices[key]
 
@@ -342,6 +361,8 @@ class NestSums:
 
     def _window_box(self, operand: Operand, level: int) -> int:
         """Words of a tile along the ranks of several dimensions."""
+        if not operand.windows:
+            return 1
         *_, s = self._only_windows(operand)
         return int(box_words.plain()(self.encoded.constants, s, level, operand.index))
 
@@ -354,6 +375,8 @@ class NestSums:
 
     def _window_groups(self, operand: Operand, child: int, near: int, kind: int, instances: Instances) -> int:
         """Tiles of level `child` below the chosen instances that the dimensions of windows make distinct."""
+        if not operand.windows:
+            return 1
         count = self._windowed_instances(operand, near, instances)
         for network in range(near, child):
             count *= self._window_groups_at(operand, network, kind)

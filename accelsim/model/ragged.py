@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import operator
 from fractions import Fraction
 from functools import cache
 from typing import NamedTuple
@@ -72,7 +71,7 @@ class _Model:
         self.used = self.s.level[:, detail.USED].tolist()
         self.sums = NestSums(encoded, mapping, self.nest, self.s)
         self.inputs = [t for t, tensor in enumerate(encoded.tensors) if not tensor.output]
-        self.operands = [operand_of(encoded, index) for index in range(len(encoded.tensors))]
+        self.operands = [operand_of(index, tensor, encoded.dims) for index, tensor in enumerate(encoded.tensors)]
         self.s.level[-1, detail.STEPS] = self.sums.steps
         self.every = np.zeros((*self.keep.shape, 4), np.int64)
         self.shared = np.ones((*self.keep.shape, 2))
@@ -86,7 +85,7 @@ class _Model:
         busiest, total = (self.words(operand, level, child, which) for which in (FIRST, ALL))
         partial = tensor.output and (busiest.reads > busiest.drained or self.s.level[level, detail.PARTS_APART] > 1)
         width = machine.element_words(tensor, partial=partial)
-        self.s.at[level, t, [detail.READS, detail.FILLS, detail.UPDATES]] = busiest[:3]
+        self.s.at[level, t, detail.READS : detail.UPDATES + 1] = busiest[:3]
         self.s.at[level, t, detail.PARTIAL] = partial
         self.every[level, t, :3] = total[:3]
         ports = self.encoded.constants.nodes[level, 0]
@@ -255,8 +254,8 @@ def _tile(moved: int, used: int) -> _Run:
 
 def _then(before: _Run, after: _Run) -> _Run:
     """Two runs in turn."""
-    columns = tuple(zip(*before, strict=True))
-    return tuple(tuple(max(map(operator.add, row, column)) for column in columns) for row in after)
+    (a, b, c), (d, e, f), (g, h, i) = before
+    return tuple((max(x + a, y + d, z + g), max(x + b, y + e, z + h), max(x + c, y + f, z + i)) for x, y, z in after)
 
 
 def _again(run: _Run, times: int) -> _Run:

@@ -20,6 +20,7 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -33,10 +34,19 @@ from accelsim.inputs.energy import (
     Estimator,
     read_energy_table,
 )
-from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.errors import AccelsimError, Problem
 from accelsim.inputs.fields import Fields, Key, Keys, keys_form
 from accelsim.inputs.forms import Form
-from accelsim.inputs.source import ListNode, MapNode, Node, Problems, ScalarNode, compose_file, describe
+from accelsim.inputs.source import (
+    ListNode,
+    MapNode,
+    Node,
+    Problems,
+    ScalarNode,
+    compose_file,
+    describe,
+    read_text,
+)
 from accelsim.inputs.units import QuantityError, listed, near_miss, parse_size_bits
 
 COMPONENTS = "components"
@@ -87,8 +97,20 @@ def _energy_table(name: str, node: Node, beside: Path, problems: Problems) -> Co
     except (OSError, ValueError) as error:
         problems.add(node, f"cannot be read: {error}")
         return None
-    document = fields.open_document(path, "energy_table", {}, problems)
-    return read_energy_table(document.body, problems) if document else None
+    text = read_text(path, problems)
+    if text is None:
+        return None
+    table, mistakes = _read_table(text, str(path))
+    problems.found.extend(mistakes)
+    return table
+
+
+@lru_cache(maxsize=16)
+def _read_table(text: str, path: str) -> tuple[ComponentTable | None, tuple[Problem, ...]]:
+    """An energy table, which nobody changes, and its mistakes; the designs of a sweep have one."""
+    problems = Problems()
+    document = fields.open_document(path, "energy_table", {}, problems, text)
+    return read_energy_table(document.body, problems) if document else None, tuple(problems.found)
 
 
 def _read_tables(written: Fields, beside: Path) -> Estimator | None:

@@ -75,14 +75,21 @@ def _settings() -> dict[str, Any]:
 
 
 def figure_bytes(ax: Axes, kinds: Sequence[str] = ("png", "svg")) -> dict[str, bytes]:
-    """Figure of some axes as `png`, `svg` or both; equal figures give equal bytes."""
-    figure = ax.figure
+    """Figure of some axes as `png`, `svg` or both, laid out once; equal figures give equal bytes."""
+    figure = cast(Figure, ax.figure)
+    engine = figure.get_layout_engine()
     found = {}
     with matplotlib.rc_context(fname=_STYLE):
-        for kind in kinds:
-            with io.BytesIO() as file:
-                figure.savefig(file, format=kind, metadata={"Software" if kind == "png" else "Date": None})  # type: ignore[union-attr]
-                found[kind] = file.getvalue()
+        try:
+            for kind in kinds:
+                with io.BytesIO() as file:
+                    figure.savefig(file, format=kind, metadata={"Software" if kind == "png" else "Date": None})
+                    found[kind] = file.getvalue()
+                if engine is not None:
+                    figure.set_layout_engine("none")
+        finally:
+            if engine is not None:
+                figure.set_layout_engine(engine)
     return found
 
 
