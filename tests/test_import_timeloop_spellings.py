@@ -157,6 +157,7 @@ def test_mapping__names_storages_by_number(imported):
         ("read_write: true", "read-write: 'True'", None),
         ("[[[K]], [[R]]]}", "[[[K]], [[R]]], read_write: 'False'}", None),
         ("[[[K]], [[R]]]}", "[[[K]], [[R]]], read_write: true}", "Weights and Outputs have `read_write: true`; one"),
+        ("densities: {Inputs: 0.5}", "commonDensity: 2", "density: expected a share above 0, at most 1, got '2'"),
         ("{Inputs: 0.5}", "{Input: 0.5}", "densities: 'Input' is no tensor; there are Weights, Inputs, Outputs"),
         ("{Inputs: 0.5}", "{Inputs: 1.5}", "density: expected a share above 0, at most 1, got '1.5'"),
         ("{Inputs: 0.5}", "{Inputs: half}", "'half' has no value"),
@@ -169,6 +170,12 @@ def test_problems__are_read_or_refused_at_their_place(imported, old, new, said):
     with pytest.raises(SpecError) as error:
         imported(PROBLEM.replace(old, new))
     assert said in str(error.value)
+
+
+def test_common_density__is_that_of_each_tensor(imported):
+    common = imported(PROBLEM.replace("densities: {Inputs: 0.5}", "commonDensity: 0.5")).workload
+    each = "densities: {Weights: 0.5, Inputs: 0.5, Outputs: 0.5}"
+    assert common == imported(PROBLEM.replace("densities: {Inputs: 0.5}", each)).workload
 
 
 SPARSE = """

@@ -79,8 +79,11 @@ def read_shape(
     for key, held in instance.items():
         if key in coefficients:
             coefficients[key] = _whole(instance, key, variables)
-        elif key in ("densities", "commonDensities") and held:
-            shape.densities = read_densities(value(instance, key, Map), [name for name, *_ in given], notes)
+        elif key in ("densities", "commonDensities", "commonDensity") and held:
+            tensors = [name for name, *_ in given]
+            of_all = Map(instance.where(key), held=dict.fromkeys(tensors, held))
+            written_here = of_all if key == "commonDensity" else value(instance, key, Map)
+            shape.densities = read_densities(written_here, tensors, notes)
         elif key not in (*names, "shape", "version", "name", "type") and held and (held != 1 or "pad" in key):
             notes.append(Note(instance.where(key), f"problem.{key} = {held}", _of_no_shape(key, coefficients)))
 
