@@ -390,8 +390,7 @@ def prepare(folder: Path) -> None:
         "front": ["map", "two_level", "conv1d", "--pareto", "energy,cycles"],
         "network": ["map", "two_level", folder / "small.yaml"],
     }.items():
-        _must(*options, *ONE, "-o", folder / name)
-        shutil.copy(folder / name / "result.json", folder / f"{name}.json")
+        (folder / f"{name}.json").write_text(_must(*options, *ONE, "--json"))
     _must("fuse", folder / "little.yaml", folder / "small.yaml", *ONE)
     _must("explore", folder / "sweep.yaml", *one, "-o", folder / "swept", "--quiet")
     Path("m.onnx").write_bytes(MODELS["bert_block"]().SerializeToString())
@@ -403,10 +402,12 @@ def prepare(folder: Path) -> None:
     os.environ["ACCELSIM_CACHE"] = "cache"
 
 
-def _must(*arguments: object) -> None:
-    code, _, said, _ = call([str(each) for each in arguments])
+def _must(*arguments: object) -> str:
+    """What a command prints."""
+    code, printed, said, _ = call([str(each) for each in arguments])
     if code:
         raise SystemExit(f"{' '.join(map(str, arguments))}: ends with {code}\n{said}")
+    return printed
 
 
 def call(arguments: list[str]) -> tuple[int, str, str, str]:

@@ -93,7 +93,7 @@ def test_csv__has_the_numbers_of_the_json(run, tmp_path):
 
 
 def test_several__a_line_each(run):
-    code, out, _ = run("spread", "two_level", "alexnet", *QUICK, "--seconds", "2")
+    code, out, _ = run("spread", "two_level", "alexnet", *QUICK, "--seconds", "0.5")
     machines = run("spread", "two_level,eyeriss", "conv1d", *QUICK)[1]
 
     assert code == 0

@@ -61,7 +61,7 @@ class BlockSweep(NamedTuple):
 
 
 class SweepArrays(NamedTuple):
-    """What a sweep over a temporal block reads and writes, whatever the class of loop orders.
+    """What a sweep over a temporal block reads, whatever the class of loop orders, and scratch space.
 
     most : int64[D], how many sizes of each dimension can fit the level; pairs : int64[D, *, 2], for each dimension the
     indices of its sizes inside and outside a loop that may be in the block, -1 after the last; moves : int64[D, *, 2],
@@ -70,8 +70,8 @@ class SweepArrays(NamedTuple):
     may be finite, and which tiles are to be looked at; reduced : float64[S], how much of the reduction a tile covers;
     complete : float64[1], how much it must, so that no loop outside it adds to sums that the output's parent has no
     room for, 0 where it has: sums then stay further in until they are finished; inside : float64[Q, S * N], cost to go
-    inside the block, for each status, in N tables, which lie next to each other for each shape; out : float64[S * N],
-    lowered; offsets, values : int64[S], float64[S * N], scratch space.
+    inside the block, for each status, in N tables, which lie next to each other for each shape; offsets, values :
+    int64[S], float64[S * N], scratch space.
     """
 
     most: Ints
@@ -82,7 +82,6 @@ class SweepArrays(NamedTuple):
     reduced: Floats
     complete: Floats
     inside: Floats
-    out: Floats
     offsets: Ints
     values: Floats
 
@@ -119,10 +118,10 @@ def lay_apart(beside: Floats, first_of: Ints, rows: Ints, wanted: Bools, tables:
 
 
 @jit
-def sweep_block(shapes: Shapes, block: BlockSweep, sweep: SweepArrays) -> None:
-    """Lower the cost to go of each tile to that of its best block in a class of loop orders."""
+def sweep_block(shapes: Shapes, block: BlockSweep, sweep: SweepArrays, out: Floats) -> None:
+    """Lower the cost to go of each tile, float64[S * N], to that of its best block in a class of loop orders."""
     most, pairs, moves, live, wanted = sweep.most, sweep.pairs, sweep.moves, sweep.live, sweep.wanted
-    reduced, complete, inside, out = sweep.reduced, sweep.complete[0], sweep.inside, sweep.out
+    reduced, complete, inside = sweep.reduced, sweep.complete[0], sweep.inside
     offsets, values = sweep.offsets, sweep.values
     lanes = out.shape[0] // live.shape[0]
     size, run = _rest_of_lattice(shapes, most, block.counted, offsets)

@@ -615,7 +615,7 @@ class BoundsMaker(OutputCosts):
                 sweep = SweepArrays(
                     np.array(most), *self.layout.steps(level, most), np.asarray(live[some].any(axis=0)),
                     np.asarray(wanted[some].any(axis=0)), self.layout.reduced, np.array([covered]),
-                    inner.reshape(-1, entries), swept, offsets, values,
+                    inner.reshape(-1, entries), offsets, values,
                 )  # fmt: skip
                 for users, classes in blocks.classes:
                     self._look_at_clock()
@@ -624,7 +624,7 @@ class BoundsMaker(OutputCosts):
                     if not alone:
                         swept[:] = np.inf
                     for block in classes:
-                        sweep_block(self.shapes, block, sweep._replace(out=out))
+                        sweep_block(self.shapes, block, sweep, out)
                     for q in () if alone else users:
                         np.minimum(found[q], swept, out=found[q])
                 self.layout.mirror.lower(found.reshape(len(found), self.shapes.total, -1), blocks.images)
