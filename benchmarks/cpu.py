@@ -83,7 +83,9 @@ def main() -> None:
     for m, n, k in SIZES:
         gemm = {"workload": {"name": "gemm", "gemm": {"M": m, "N": n, "K": k}, "bits": bits}}
         layer = load_workload(gemm).layers[0]
-        best = map_einsum(machine, layer, objective="cycles", budget=Budget(seconds=arguments.seconds)).best
+        best = map_einsum(
+            machine, layer, objective="cycles", budget=Budget(seconds=arguments.seconds), uneven=False
+        ).best
         predicted, measured = best.cycles / hertz, numpy_seconds(m, n, k)
         ratio = predicted / measured
         say(f"{m:>6} x{n:>5} x{k:>5} {predicted * 1e3:8.3f}ms {measured * 1e3:8.3f}ms {ratio:18.2f}  {best.bottleneck}")

@@ -91,7 +91,9 @@ def main() -> None:
                 for seconds in arguments.seconds:
                     begun = time.monotonic()
                     try:
-                        found = map_einsum(machine, einsum, objective=objective, budget=Budget(seconds=seconds))
+                        found = map_einsum(
+                            machine, einsum, objective=objective, budget=Budget(seconds=seconds), uneven=False
+                        )
                         value = goal.of(found.best)
                         proved = "*" if found.certificate and found.certificate.proved else ""
                     except AccelsimError as error:

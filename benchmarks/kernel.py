@@ -118,7 +118,7 @@ def searched(figure: Figure, encoded: Encoded, method: str, budget: Budget | Non
 
     def search() -> tuple[float, Sample]:
         machine, layer = encoded.architecture, encoded.einsum
-        found = map_einsum(machine, layer, method=method, budget=budget, workers=1)
+        found = map_einsum(machine, layer, method=method, budget=budget, workers=1, uneven=False)
         assert found.sample is not None
         return found.seconds / found.sample.seen, found.sample
 

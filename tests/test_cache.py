@@ -194,13 +194,13 @@ def test_key__dimensions_count_by_their_place_unless_something_names_them():
             for t in layer.tensors
         ),
     )
-    options = MapOptions()
-    assert content_key(MACHINE, layer, options) == content_key(MACHINE, other, options)
-    found, expected = (map_with_cache(MACHINE, each, options, None) for each in (layer, other))
-    assert rename(found.best.mapping, layer, other) == expected.best.mapping
-    assert same(carry_over(found, MACHINE, layer, other), expected)
-    uneven = MapOptions(uneven=True)
-    assert content_key(MACHINE, layer, uneven) != content_key(MACHINE, other, uneven)
+    for options in (MapOptions(), MapOptions(uneven=None)):
+        assert content_key(MACHINE, layer, options) == content_key(MACHINE, other, options)
+        found, expected = (map_with_cache(MACHINE, each, options, None) for each in (layer, other))
+        assert rename(found.best.mapping, layer, other) == expected.best.mapping
+        assert same(carry_over(found, MACHINE, layer, other), expected)
+    padded = MapOptions(pad="all")
+    assert content_key(MACHINE, layer, padded) != content_key(MACHINE, other, padded)
 
 
 def test_constraints__are_part_of_the_key_and_hold_for_a_hit(tmp_path, cache, searched):
@@ -317,7 +317,7 @@ def test_folder__that_cannot_be_written_is_said_and_does_no_harm(tmp_path, troub
 def test_stopped_search__is_not_kept(cache, monkeypatch):
     """Neither one that says why it ended early, nor one whose bound lies below its value."""
     layer = gemm(M=2, N=2, K=2)
-    proved = accelsim.search.mapper.map_einsum(MACHINE, layer)
+    proved = accelsim.search.mapper.map_einsum(MACHINE, layer, uneven=False)
     gap = replace(proved.certificate, bound=proved.certificate.bound * 0.99)
     for found in (replace(proved, stop="timeout"), replace(proved, certificate=gap), replace(proved, certificate=None)):
         monkeypatch.setattr(accelsim.search.mapper, "map_einsum", lambda *_, found=found, **__: found)

@@ -120,7 +120,7 @@ def test_exact__equals_brute_force_on_compressed_machines(group):
             continue
         if not known.valid:
             with pytest.raises(NoValidMapping):
-                map_einsum(case[0], einsum, constraints=constraints, workers=1)
+                map_einsum(case[0], einsum, constraints=constraints, workers=1, uneven=False)
             continue
         units = np.array(encode(case[0], einsum).units_per_word)
         known = replace(known, used_words=whole(known.used_words, units))
@@ -205,7 +205,9 @@ def test_compression__by_half_is_as_words_of_half_the_bits():
     eight = replace(GEMM, tensors=tuple(replace(tensor, bits=8) for tensor in GEMM.tensors))
     wide = replace(GEMM, tensors=tuple(replace(tensor, bits=16) for tensor in GEMM.tensors))
     for objective in ("energy", "cycles", "edp"):
-        found, expected = (map_einsum(*of, objective=objective).best for of in ((halves, wide), (narrow, eight)))
+        found, expected = (
+            map_einsum(*of, objective=objective, uneven=False).best for of in ((halves, wide), (narrow, eight))
+        )
         assert (found.energy_pj, found.cycles, found.mapping) == (expected.energy_pj, expected.cycles, expected.mapping)
         assert found.outer_words == expected.outer_words
 
@@ -220,7 +222,7 @@ def test_compression__lets_larger_tiles_in_and_never_costs_more():
     assert evaluate(roomy, GEMM, AT_ONCE).valid
     assert evaluate(roomy, GEMM, AT_ONCE).levels[1].used_words == 33
     for objective in ("energy", "cycles", "edp"):
-        worse, better = (map_einsum(of, GEMM, objective=objective).certificate for of in (tight, roomy))
+        worse, better = (map_einsum(of, GEMM, objective=objective, uneven=False).certificate for of in (tight, roomy))
         assert better.value <= worse.value
 
 

@@ -192,7 +192,7 @@ def test_utilization__is_reached_at_equality(tmp_path, hundredths):
     assert MapSpace(encode(machine, gemm(hundredths, 10, 1)), given).most[1] == 10
     assert given.broken_by_costs((0.0, 1, 0.0), Fraction(hundredths, 100)) == []
     assert given.broken_by_costs((0.0, 10**9 + 1, 0.0), Fraction(hundredths * 10**7))
-    found = map_einsum(machine, once.einsum, constraints=given, workers=1)
+    found = map_einsum(machine, once.einsum, constraints=given, workers=1, uneven=False)
     assert found.best.cycles == 1
     assert found.certificate.proved
 
@@ -221,7 +221,7 @@ def test_utilization__that_a_result_reports_is_reached_by_its_mapping():
 def test_utilization__of_four_fifths_takes_four_of_five_units(bounds, cycles):
     """With 4 of 5 units the 64 MACs take 16 cycles and the 80 MACs 20, at a utilization of exactly 0.8."""
     machine = tiny(5, size_words=512, keep=frozenset(ROLES))
-    found = map_einsum(machine, gemm(*bounds), constraints=Constraints(min_utilization=0.8), workers=1)
+    found = map_einsum(machine, gemm(*bounds), constraints=Constraints(min_utilization=0.8), workers=1, uneven=False)
     assert found.best.utilization >= 0.8
     assert found.best.cycles <= cycles
     free = map_einsum(machine, gemm(*bounds), method="exhaustive", workers=1).best
@@ -238,7 +238,9 @@ def test_utilization__of_four_fifths_takes_four_of_five_units(bounds, cycles):
 def test_utilization__that_whole_cycles_do_not_reach_is_told(bounds, share, said):
     """64 MACs fill a quarter of 256 units for a cycle; 272 MACs take two cycles, of which they fill 17/32."""
     with pytest.raises(NoValidMapping) as error:
-        map_einsum(tiny(16, y=Axis(16)), gemm(*bounds), constraints=Constraints(min_utilization=share), workers=1)
+        map_einsum(
+            tiny(16, y=Axis(16)), gemm(*bounds), constraints=Constraints(min_utilization=share), workers=1, uneven=False
+        )
     assert f"no mapping can be valid: {said}, at least {share} is asked for" in str(error.value)
 
 
@@ -296,7 +298,7 @@ def test_partitions__that_lack_what_constraints_keep_are_told_and_no_nearest_mis
     asked = Constraints((LevelConstraint(inner.name, keep=frozenset({"Outputs"})),))
     monkeypatch.setattr(spaces, "misses_of", None)
     with pytest.raises(NoValidMapping) as error:
-        map_einsum(replace(machine, levels=(outer, inner)), gemm(4, 3, 5), constraints=asked, workers=1)
+        map_einsum(replace(machine, levels=(outer, inner)), gemm(4, 3, 5), constraints=asked, workers=1, uneven=False)
     assert str(error.value).splitlines()[1:] == [f"no mapping can be valid: {inner.name} has no partition for Outputs"]
 
 
@@ -329,7 +331,7 @@ def test_constraints__that_do_not_suit_are_refused_before_any_search(level, said
     documents = {"result": result_json(result)}
     for entry in (
         lambda: MapSpace(encode(machine, layer), asked),
-        lambda: map_einsum(machine, layer, constraints=asked),
+        lambda: map_einsum(machine, layer, constraints=asked, uneven=False),
         lambda: map_einsum(machine, layer, constraints=asked, method="random"),
         lambda: map_front(machine, layer, constraints=asked),
         lambda: census(machine, layer, constraints=asked),
@@ -396,7 +398,7 @@ def test_row_stationary__suits_filters_of_any_size(size):
     dims = {"K": 16, "C": 4, "P": 14, "Q": 14, "R": size, "S": size}
     machine, einsum = load_architecture("eyeriss"), load_workload({"workload": {"name": "w", "conv": dims}}).layers[0]
     constraints = load_constraints("eyeriss_row_stationary", machine, einsum)
-    mapping = map_einsum(machine, einsum, constraints=constraints).best.mapping
+    mapping = map_einsum(machine, einsum, constraints=constraints, uneven=False).best.mapping
     assert sum(loop.bound for loop in mapping.levels[1].y if loop.dim == "R") == (size if size > 1 else 0)
 
 
@@ -416,7 +418,7 @@ constraints:
         "DRAM": [(one,), (one,), (one,)],
     }
     assert str(found.of("GLB").temporal.factors[0]) == "K=rest"
-    mapping = map_einsum(machine, einsum, constraints=found).best.mapping
+    mapping = map_einsum(machine, einsum, constraints=found, uneven=False).best.mapping
     loops = [[loop.dim for loop in (*level.temporal, *level.x, *level.y)] for level in mapping.levels]
     assert ["K" in dims for dims in loops] == [False, True, False]
 
@@ -443,7 +445,7 @@ def test_nearest_miss__is_not_looked_for_among_too_many_factorisations(tmp_path,
     constraints = read(tmp_path, "constraints: {levels: [{level: SPAD, temporal: {factors: [S=3, R=3, P=56]}}]}")
 
     with pytest.raises(NoValidMapping, match="too many factorisations to draw from"):
-        map_einsum(load_architecture("eyeriss"), load_workload("conv").layers[0], constraints=constraints)
+        map_einsum(load_architecture("eyeriss"), load_workload("conv").layers[0], constraints=constraints, uneven=False)
 
 
 def test_least_use_of_an_axis__is_a_share_of_its_instances(tmp_path):
@@ -460,7 +462,7 @@ def test_least_use_of_an_axis__is_kept_by_each_search(tmp_path, options):
     """Of 14 columns 9 to 14 are in use; the best mapping in energy uses 4, and those that are drawn mostly fewer."""
     machine, layer = load_architecture("eyeriss"), load_workload("conv").layers[0]
     asked = read(tmp_path, "constraints: {levels: [{level: GLB, spatial: {x: {min_utilization: 0.6}}}]}")
-    found = map_einsum(machine, layer, constraints=asked, **options).best
+    found = map_einsum(machine, layer, constraints=asked, **options, uneven=False).best
     assert 9 <= math.prod(loop.bound for loop in found.mapping.levels[1].x) <= 14
     assert asked.broken_by(found.mapping, layer) == []
 
@@ -468,7 +470,12 @@ def test_least_use_of_an_axis__is_kept_by_each_search(tmp_path, options):
 def test_least_use_of_an_axis__that_no_loops_reach_is_told(tmp_path):
     text = "constraints: {levels: [{level: GLB, spatial: {x: {only: [K], min_utilization: 1}}}]}"
     with pytest.raises(NoValidMapping, match="GLB x: loops can use 8 of 14 instances, at least 14 are asked for"):
-        map_einsum(load_architecture("eyeriss"), load_workload("conv").layers[0], constraints=read(tmp_path, text))
+        map_einsum(
+            load_architecture("eyeriss"),
+            load_workload("conv").layers[0],
+            constraints=read(tmp_path, text),
+            uneven=False,
+        )
 
 
 def test_least_use_of_an_axis__is_counted_in_a_census(tmp_path):

@@ -44,7 +44,10 @@ def test_what_holds_for_another_layer__is_nothing_to_this_one(tmp_path):
     text = ASKED.replace("[second]", "[third]").strip()
     found = load_constraints(f"{text}\n", machine, layer)
     assert found.levels == ()
-    assert map_einsum(machine, layer, constraints=found).best.energy_pj == map_einsum(machine, layer).best.energy_pj
+    assert (
+        map_einsum(machine, layer, constraints=found, uneven=False).best.energy_pj
+        == map_einsum(machine, layer, uneven=False).best.energy_pj
+    )
 
 
 def test_constraints__of_the_api_are_those_of_the_layer(tmp_path):
@@ -52,7 +55,9 @@ def test_constraints__of_the_api_are_those_of_the_layer(tmp_path):
     machine, layers = load_architecture("two_level"), load_workload(tmp_path / "net.yaml").layers
     both = [load_constraints(ASKED, machine, layer).levels[0] for layer in layers]
     constraints = load_constraints(ASKED, machine, layers[0]).__class__(tuple(both))
-    found = [outer_loops(map_einsum(machine, layer, constraints=constraints).best.mapping) for layer in layers]
+    found = [
+        outer_loops(map_einsum(machine, layer, constraints=constraints, uneven=False).best.mapping) for layer in layers
+    ]
     assert [loops["M"] for loops in found] == [4, 2]
 
 

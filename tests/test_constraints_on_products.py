@@ -62,9 +62,9 @@ def test_products_and_tiles__are_kept_by_each_search(tmp_path, options):
     """Of what is broken each is said; the best mapping without them breaks some."""
     machine, layer = load_architecture("eyeriss"), load_workload("conv").layers[0]
     asked = read(tmp_path, PRODUCTS)
-    free = map_einsum(machine, layer).best
+    free = map_einsum(machine, layer, uneven=False).best
     assert any("is asked for" in broken for broken in asked.broken_by(free.mapping, layer))
-    found = map_einsum(machine, layer, constraints=asked, **options).best
+    found = map_einsum(machine, layer, constraints=asked, **options, uneven=False).best
     assert asked.broken_by(found.mapping, layer) == []
     assert found.energy_pj >= free.energy_pj or options.get("uneven")
 
@@ -73,13 +73,18 @@ def test_product__that_no_loops_reach_is_told(tmp_path):
     """Eyeriss has 14 columns, and the layer K = 256; of its 12 rows R and C can use 3 * 4."""
     machine, layer = load_architecture("eyeriss"), load_workload("conv").layers[0]
     with pytest.raises(NoValidMapping, match=r"GLB y: no loops have a product of R\*C=5; the largest is 12"):
-        map_einsum(machine, layer, constraints=read(tmp_path, PRODUCTS.replace("R*C=6", "R*C=5")))
+        map_einsum(machine, layer, constraints=read(tmp_path, PRODUCTS.replace("R*C=6", "R*C=5")), uneven=False)
 
 
 def test_tile__that_no_mapping_keeps_is_told_with_the_nearest_miss(tmp_path):
     text = "constraints: {levels: [{level: GLB, keep: [Inputs], tile: {words: [Inputs<=2], sizes: [P>=4]}}]}"
     with pytest.raises(NoValidMapping, match=r"GLB: words of the tile: Inputs is \d+, Inputs<=2 is asked for"):
-        map_einsum(load_architecture("eyeriss"), load_workload("conv").layers[0], constraints=read(tmp_path, text))
+        map_einsum(
+            load_architecture("eyeriss"),
+            load_workload("conv").layers[0],
+            constraints=read(tmp_path, text),
+            uneven=False,
+        )
 
 
 def test_products_and_tiles__make_another_entry_of_the_cache(tmp_path):
@@ -151,5 +156,5 @@ def test_limits__that_nothing_keeps_are_explained_within_the_seconds_asked_for()
     machine, layer = load_architecture("nvdla"), load_workload("conv").layers[0]
     asked, started = Constraints(limits=("outer_words <= 10", "energy <= 1 pJ")), time.monotonic()
     with pytest.raises(NoValidMapping):
-        map_einsum(machine, layer, constraints=asked, budget=Budget(seconds=4.0))
+        map_einsum(machine, layer, constraints=asked, budget=Budget(seconds=4.0), uneven=False)
     assert time.monotonic() - started < 30.0  # the search alone takes seconds on a busy machine, the rest ten for each

@@ -98,7 +98,7 @@ def test_descent__of_one_level_moves_no_factor_elsewhere():
     space = space_of(machine, load_workload("gemm").layers[0])
     assert len(space.slots) == 1
     found = Descent(space, terms_of(product(*(1.0, 0.0)))).go(2)
-    assert found.value == map_einsum(machine, load_workload("gemm").layers[0]).best.energy_pj
+    assert found.value == map_einsum(machine, load_workload("gemm").layers[0], uneven=False).best.energy_pj
 
 
 def test_descent__is_the_same_for_any_number_of_workers():
@@ -154,7 +154,7 @@ def test_map_einsum__answers_where_the_clock_stops_the_tables(ethos, monkeypatch
         return time.monotonic()
 
     monkeypatch.setattr(bounds.BoundsMaker, "_look_at_clock", late)
-    found = map_einsum(*ethos, budget=Budget(seconds=0.3))
+    found = map_einsum(*ethos, budget=Budget(seconds=0.3), uneven=False)
     assert found.stop == "timeout"
     assert not found.certificate.proved
     assert 0.0 < found.certificate.bound < found.best.energy_pj < 20e6  # 13.81 uJ is proved; draws have 14.03
@@ -162,10 +162,10 @@ def test_map_einsum__answers_where_the_clock_stops_the_tables(ethos, monkeypatch
 
 def test_map_einsum__answers_where_tables_would_not_fit(ethos, monkeypatch):
     monkeypatch.setattr(bounds, "MOST_BYTES", 1000)
-    found = map_einsum(*ethos)
+    found = map_einsum(*ethos, uneven=False)
     assert found.stop == "memory"
     assert found.best.energy_pj == pytest.approx(13.8071e6, rel=1e-5)
-    assert map_einsum(*ethos, objective="cycles").best.cycles == 56_448
+    assert map_einsum(*ethos, objective="cycles", uneven=False).best.cycles == 56_448
     front = front_of(space_of(*ethos), budget=None, workers=2, on_progress=None)
     assert front.stop == "memory"
     assert front.points

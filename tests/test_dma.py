@@ -255,8 +255,8 @@ def test_census__no_mapping_takes_more_cycles_than_its_limit():
 def test_fastest__changes_where_tiles_no_longer_come_for_free():
     """With no engine any tile is as fast; with one that takes 40 cycles a tile, there is only one tile."""
     free, dear = (
-        map_einsum(two_levels(), GEMM, objective="cycles"),
-        map_einsum(at_glb(Dma(40)), GEMM, objective="cycles"),
+        map_einsum(two_levels(), GEMM, objective="cycles", uneven=False),
+        map_einsum(at_glb(Dma(40)), GEMM, objective="cycles", uneven=False),
     )
     assert (free.best.cycles, dear.best.cycles) == (60, 100)
     assert dear.certificate is not None

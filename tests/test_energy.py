@@ -217,14 +217,14 @@ def test_compute__takes_the_energy_of_the_narrowest_format_that_holds_the_widest
     (tmp_path / "a.yaml").write_text(FORMATS)
     (tmp_path / "w.yaml").write_text(LAYERS)
     machine, layers = load_architecture(tmp_path / "a.yaml"), load_workload(tmp_path / "w.yaml").layers
-    costs = [map_einsum(machine, layer).best.compute_pj for layer in layers[:3]]
+    costs = [map_einsum(machine, layer, uneven=False).best.compute_pj for layer in layers[:3]]
     assert costs == [32 * 0.125, 32 * 0.25, 32 * 1.0]
     assert [row["role"] for row in energy_rows(machine) if row["action"] == "compute"] == ["4 bit", "8 bit", "16 bit"]
     assert _doing(machine, 3).mac_pj(layers[1]) == 0.75
     with pytest.raises(
         AccelsimError, match="wide: MAC has no energy of a multiply-accumulate of operands of 17 bit, only"
     ):
-        map_einsum(machine, layers[3])
+        map_einsum(machine, layers[3], uneven=False)
 
 
 @pytest.mark.parametrize(

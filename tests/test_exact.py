@@ -64,7 +64,7 @@ def same(found: float, expected: float) -> bool:
 def check_best(case: Problem, known: Truth, objective: str, powers: tuple[float, float]) -> None:
     """The best mapping has the smallest value of all, and the certificate proves it."""
     architecture, einsum, constraints = case
-    result = map_einsum(architecture, einsum, constraints=constraints, objective=objective, workers=1)
+    result = map_einsum(architecture, einsum, constraints=constraints, objective=objective, workers=1, uneven=False)
     assert result.certificate is not None
     assert same(result.certificate.value, known.best(*powers)), objective
     assert result.certificate.proved
@@ -141,9 +141,9 @@ def check_objective(case: Problem, known: Truth, rng: np.random.Generator) -> No
     asked = dataclasses.replace(constraints, limits=tuple(limits))
     if not allowed.any():
         with pytest.raises(NoValidMapping, match="proved"):
-            map_einsum(architecture, einsum, constraints=asked, objective=objective.name, workers=1)
+            map_einsum(architecture, einsum, constraints=asked, objective=objective.name, workers=1, uneven=False)
         return
-    result = map_einsum(architecture, einsum, constraints=asked, objective=objective.name, workers=1)
+    result = map_einsum(architecture, einsum, constraints=asked, objective=objective.name, workers=1, uneven=False)
     worth = known.worth(objective)[allowed]
     assert result.certificate is not None
     assert same(result.certificate.value, float(worth.min())), (objective.name, asked.limits)
@@ -181,7 +181,7 @@ def test_exact__equals_brute_force(group, monkeypatch):
         try:
             if not known.valid:
                 with pytest.raises(NoValidMapping):
-                    map_einsum(case[0], case[1], constraints=case[2], workers=1)
+                    map_einsum(case[0], case[1], constraints=case[2], workers=1, uneven=False)
                 continue
             level = case[0].levels[-1].name
             kind = (seed // GROUPS) % 13
@@ -311,7 +311,7 @@ LAYERS = [
 def test_large_layers__are_proved_and_no_draw_is_better(machine, layer, objective):
     architecture, einsum = load_architecture(machine), load_workload(layer).layers[0]
 
-    result = map_einsum(architecture, einsum, objective=objective)
+    result = map_einsum(architecture, einsum, objective=objective, uneven=False)
     drawn = map_einsum(architecture, einsum, objective=objective, method="random", budget=Budget(mappings=200_000))
 
     assert result.certificate is not None
@@ -330,7 +330,7 @@ def test_element_wise_sum__is_proved_at_the_root_where_levels_leak(tmp_path):
     sizes, tensors = "{C: 256, P: 3136}", "{Inputs1: [C, P], Inputs2: [C, P], Outputs: [C, P]}"
     path.write_text(f"workload: {{name: add, einsum: {{dims: {sizes}, tensors: {tensors}, output: Outputs}}}}")
 
-    result = map_einsum(load_architecture("systolic_tpu_v1"), load_workload(path).layers[0])
+    result = map_einsum(load_architecture("systolic_tpu_v1"), load_workload(path).layers[0], uneven=False)
 
     assert result.certificate is not None
     assert result.certificate.proved
@@ -340,7 +340,10 @@ def test_element_wise_sum__is_proved_at_the_root_where_levels_leak(tmp_path):
 def test_energy_and_edp__do_not_beat_each_other_at_their_own_game():
     architecture, einsum = load_architecture("eyeriss"), load_workload("gemm").layers[0]
 
-    best = {goal: map_einsum(architecture, einsum, objective=goal).best for goal in ("energy", "cycles", "edp")}
+    best = {
+        goal: map_einsum(architecture, einsum, objective=goal, uneven=False).best
+        for goal in ("energy", "cycles", "edp")
+    }
 
     assert best["energy"].energy_pj == min(found.energy_pj for found in best.values())
     assert best["cycles"].cycles == min(found.cycles for found in best.values())
@@ -351,10 +354,10 @@ def test_energy_and_edp__do_not_beat_each_other_at_their_own_game():
 def test_equally_fast_mappings__are_searched_for_less_energy_so_long(machine, more, monkeypatch):
     """The cycles are proved all the same; a few nodes find a mapping of hardly more energy, or of more."""
     architecture, einsum = load_architecture(machine), load_workload("gemm").layers[0]
-    long = map_einsum(architecture, einsum, objective="cycles")
+    long = map_einsum(architecture, einsum, objective="cycles", uneven=False)
     monkeypatch.setattr("accelsim.search.exact.mapper.FOR_EQUALS", 10)
 
-    short = map_einsum(architecture, einsum, objective="cycles")
+    short = map_einsum(architecture, einsum, objective="cycles", uneven=False)
 
     assert short.certificate == long.certificate
     assert short.certificate.proved
@@ -371,7 +374,7 @@ def test_larger_buffer__is_never_worse():
             for level in architecture.levels
         )
         machine = dataclasses.replace(architecture, levels=levels, sized={})
-        energies.append(map_einsum(machine, einsum).best.energy_pj)
+        energies.append(map_einsum(machine, einsum, uneven=False).best.energy_pj)
 
     assert energies == sorted(energies, reverse=True)
 
@@ -385,9 +388,12 @@ def test_first_level_with_a_size__holds_all_tensors_of_a_layer_or_no_mapping_is_
         first = dataclasses.replace(first, size_words=words)
         return dataclasses.replace(architecture, levels=(first, *rest), sized={})
 
-    assert map_einsum(sized(21), einsum).best.energy_pj == map_einsum(architecture, einsum).best.energy_pj
+    assert (
+        map_einsum(sized(21), einsum, uneven=False).best.energy_pj
+        == map_einsum(architecture, einsum, uneven=False).best.energy_pj
+    )
     with pytest.raises(NoValidMapping, match=r"DRAM needs at least 42 B .* has 40 B"):
-        map_einsum(sized(20), einsum)
+        map_einsum(sized(20), einsum, uneven=False)
 
 
 @pytest.mark.parametrize("group", range(8))
@@ -409,9 +415,9 @@ def test_best_mapping__has_the_products_that_constraints_ask_for(group):
         asked = {"constraints": constraints, "objective": objective, "workers": 1}
         if not known.valid:
             with pytest.raises(NoValidMapping):
-                map_einsum(machine, einsum, **asked)
+                map_einsum(machine, einsum, **asked, uneven=False)
             continue
-        found = map_einsum(machine, einsum, **asked)
+        found = map_einsum(machine, einsum, **asked, uneven=False)
         assert math.isclose(found.certificate.value, known.best(*powers), rel_tol=1e-9), (seed, objective)
         assert found.certificate.proved
         assert not constraints.broken_by(found.best.mapping, einsum)
@@ -474,7 +480,7 @@ def test_best_mapping__of_compute_units_that_hold_words_is_that_of_brute_force(g
         if known is None or not known.valid:
             continue
         for objective, powers in (("energy", (1.0, 0.0)), ("edp", (1.0, 1.0))):
-            found = map_einsum(machine, einsum, constraints=constraints, objective=objective, workers=1)
+            found = map_einsum(machine, einsum, constraints=constraints, objective=objective, workers=1, uneven=False)
             assert math.isclose(found.certificate.value, known.best(*powers), rel_tol=1e-9), (seed, objective)
             assert found.certificate.proved
             assert not found.best.mapping.levels[-1].temporal
@@ -491,12 +497,14 @@ def test_best_mapping__of_compute_units_that_hold_words_is_that_of_brute_force(g
 
 def test_constraint__is_never_better():
     architecture, einsum = load_architecture("gpu_sm"), load_workload("gemm").layers[0]
-    free = map_einsum(architecture, einsum).best.energy_pj
+    free = map_einsum(architecture, einsum, uneven=False).best.energy_pj
 
     for tensor in ("Weights", "Inputs", "Outputs"):
         for asked in ({"keep": frozenset({tensor})}, {"bypass": frozenset({tensor})}):
             constraints = Constraints((LevelConstraint("SMEM", **asked),))
-            assert map_einsum(architecture, einsum, constraints=constraints).best.energy_pj >= free * (1 - SAME)
+            assert map_einsum(architecture, einsum, constraints=constraints, uneven=False).best.energy_pj >= free * (
+                1 - SAME
+            )
 
 
 def few_space() -> MapSpace:

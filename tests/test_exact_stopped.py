@@ -35,7 +35,9 @@ def few_problems() -> list[tuple[Problem, Truth]]:
 def test_workers__do_not_change_the_result():
     architecture, einsum = load_architecture("nvdla"), load_workload("conv").layers[0]
 
-    one, three = (map_einsum(architecture, einsum, objective="edp", workers=workers) for workers in (1, 3))
+    one, three = (
+        map_einsum(architecture, einsum, objective="edp", workers=workers, uneven=False) for workers in (1, 3)
+    )
 
     assert one.best == three.best
     assert one.certificate == three.certificate
@@ -128,7 +130,7 @@ def test_floor__of_networks_that_are_passed_by_is_no_more_than_the_best(seed):
     best = map_einsum(machine, layer, method="exhaustive").best.energy_pj
     space = MapSpace(encode(machine, layer))
     assert 0 < mapper._floor(space, product(1.0, 0.0)) <= best
-    assert map_einsum(machine, layer).best.energy_pj == best
+    assert map_einsum(machine, layer, uneven=False).best.energy_pj == best
 
 
 UNEVEN = 90
@@ -260,7 +262,7 @@ def test_bound__counts_what_leaks_while_all_wait_for_a_port():
     machine = {"architecture": {"name": "leaky", "clock": "1 GHz", "levels": levels, "compute": compute}}
     layer = load_workload({"workload": {"name": "g", "gemm": {"M": 12, "N": 10, "K": 8}, "bits": 8}}).layers[0]
 
-    found = map_einsum(load_architecture(machine), layer, workers=1)
+    found = map_einsum(load_architecture(machine), layer, workers=1, uneven=False)
 
     assert found.certificate is not None
     assert found.certificate.proved

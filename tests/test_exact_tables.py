@@ -270,7 +270,7 @@ def test_cycles__are_looked_for_below_those_of_the_mapping_known(monkeypatch):
         if known is None or not known.valid:
             continue
         limits.clear()
-        found = map_einsum(case[0], case[1], constraints=case[2], objective="cycles").best.cycles
+        found = map_einsum(case[0], case[1], constraints=case[2], objective="cycles", uneven=False).best.cycles
         assert found == known.best(0.0, 1.0), seed
         best += limits == [found - 1]
     assert best > 5
@@ -294,7 +294,7 @@ def test_tables__charge_sums_of_parts_their_width(monkeypatch):
     layer = {"name": "wide", "gemm": {"M": 2, "N": 3, "K": 8}, "bits": bits}
     (einsum,) = load_workload({"workload": {"name": "wide", "layers": [layer]}}).layers
     split = Constraints((LevelConstraint("DRAM", x=Block((Factor("K", 8, 8),))),))
-    best = map_einsum(machine, einsum, constraints=split).best
+    best = map_einsum(machine, einsum, constraints=split, uneven=False).best
     assert best.mapping.levels[1].keep == {"Outputs"}
 
     factors = pinned((machine, einsum, split), best.mapping)

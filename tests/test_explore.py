@@ -41,7 +41,7 @@ from sweeps import GRID, sweep_of, tables
 def by_itself(sweep, overrides, network=None):
     """Energy [pJ] and cycles of a network on one machine, layer by layer."""
     machine = load_architecture("little.yaml", overrides)
-    found = [(layer, map_einsum(machine, layer, objective=sweep.mapper.objective, workers=1).best)
+    found = [(layer, map_einsum(machine, layer, objective=sweep.mapper.objective, workers=1, uneven=False).best)
              for layer in (network or load_workload("net.yaml")).layers]  # fmt: skip
     return tuple(sum(layer.repeat * getattr(best, name) for layer, best in found) for name in ("energy_pj", "cycles"))
 
@@ -177,7 +177,7 @@ def test_bounds__no_mapping_falls_below(folder):
         for number in range(sweep.grid):
             machine = machines.make(design_at(sweep, number)).architecture
             for layer in load_workload("net.yaml").layers[:2]:
-                best = map_einsum(machine, layer, objective=objective, workers=1).best
+                best = map_einsum(machine, layer, objective=objective, workers=1, uneven=False).best
                 quick = layer_limits(machine, layer)
                 (tables_,) = work(Plan((layer,), sweep.mapper), [Item("k", BOUND, machine, 0)])
                 for bound in (quick.energy_pj, tables_["energy_pj"]):

@@ -66,7 +66,7 @@ def test_shipped_machines__come_back_with_their_optimum(machine, workload):
     columns = next(tensor.dims for tensor in einsum.tensors if tensor.output)
     x, y = Block(only=columns), Block(only=frozenset(einsum.dims) - columns)
     rules = [LevelConstraint(level.name, x=x, y=y) for level in architecture.levels if level.systolic]
-    found = map_einsum(architecture, einsum, constraints=Constraints(tuple(rules)), method="exact")
+    found = map_einsum(architecture, einsum, constraints=Constraints(tuple(rules)), method="exact", uneven=False)
     round_trip(architecture, einsum, found.best.mapping)
 
 
@@ -255,7 +255,7 @@ def test_energies_by_tensor__are_refused():
 
 def test_command__writes_beside_the_result_and_reads_back(run, tmp_path):
     """The proved mapping of a run, and the same mapping by its files."""
-    assert run("map", "eyeriss", "gemm", "-o", tmp_path / "run")[0] == 0
+    assert run("map", "eyeriss", "gemm", "--even", "-o", tmp_path / "run")[0] == 0
     code, out, _ = run("export", "timeloop", tmp_path / "run")
     assert (code, "a transfer: its total is 335,544,320 pJ less" in out) == (0, True)
     folder = tmp_path / "run/timeloop"

@@ -38,7 +38,7 @@ def gemm(m, n, k):
 def brute_regret(architecture, shapes, objective):
     """Least regret of all mappings of the largest shape, each cut down to all others by hand."""
     a, b = {"energy": (1, 0), "cycles": (0, 1), "edp": (1, 1)}[objective]
-    own = [map_einsum(architecture, shape, objective=objective, workers=1).best for shape in shapes]
+    own = [map_einsum(architecture, shape, objective=objective, workers=1, uneven=False).best for shape in shapes]
     encoded = [encode(architecture, shape) for shape in shapes]
     top, least = shapes[largest_of(shapes)], math.inf
     for mapping in every_mapping(architecture, top):
@@ -108,7 +108,7 @@ def test_largest_of__refuses_other_layers():
 
 def test_cut_to__keeps_tiles_orders_and_splits():
     """At 3 of 8 rows, 4 a tile: one pass of 3; what no other dimension does changes."""
-    result = map_einsum(machine("64 B"), gemm(8, 4, 4), workers=1).best
+    result = map_einsum(machine("64 B"), gemm(8, 4, 4), workers=1, uneven=False).best
     cut = cut_to(machine("64 B"), gemm(3, 4, 4), result)
     assert cut is not None
     for mine, whole in zip(cut.mapping.levels, result.mapping.levels, strict=True):

@@ -244,7 +244,7 @@ def test_fewest_outer_words__hold_those_that_all_else_waits_for():
         known = truth(*case, MOST) if case else None
         if case is None or known is None or not known.valid:
             continue
-        found = map_einsum(*case[:2], constraints=case[2], objective="outer_words", workers=1)
+        found = map_einsum(*case[:2], constraints=case[2], objective="outer_words", workers=1, uneven=False)
         assert found.certificate.value == found.best.outer_words == known.outer_words.min(), seed
         looked += 1
     assert looked > 12

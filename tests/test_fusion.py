@@ -247,7 +247,7 @@ def test_fuse__is_the_best_way_to_cut_the_line(size: int, objective: str) -> Non
     price = ENERGY if objective == "energy" else CYCLES
     solutions = Solutions(tiny, price)
     best = math.inf
-    alone = [map_einsum(tiny, layer, objective=objective, workers=1).best for layer in layers]
+    alone = [map_einsum(tiny, layer, objective=objective, workers=1, uneven=False).best for layer in layers]
     for cuts in itertools.product((False, True), repeat=len(layers) - 1):
         borders = [0, *(at for at, cut in enumerate(cuts, 1) if cut), len(layers)]
         total = 0.0

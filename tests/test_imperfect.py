@@ -476,7 +476,7 @@ def test_awkward_bounds__profit(machine, dims):
     einsum = replace(gemm, dims=dict(zip(gemm.dims, dims, strict=True)))
 
     plain, ragged, padded = (
-        map_einsum(architecture, einsum, objective="edp", **option).best.edp
+        map_einsum(architecture, einsum, objective="edp", **option, uneven=False).best.edp
         for option in ({}, {"imperfect": "all"}, {"pad": "all"})
     )
 
@@ -507,7 +507,7 @@ def test_padding__is_that_of_the_larger_bounds():
 
     found = map_einsum(architecture, einsum, pad=asked, objective="edp")
 
-    values = [map_einsum(architecture, each, objective="edp").best for each in tried]
+    values = [map_einsum(architecture, each, objective="edp", uneven=False).best for each in tried]
     best = min(values, key=lambda result: result.edp)
     assert len(tried) == 3 * 2 * 2
     assert found.certificate is not None
@@ -516,14 +516,14 @@ def test_padding__is_that_of_the_larger_bounds():
     assert found.best.macs == 13 * 7 * 11
     assert found.best.padded_macs == math.prod(found.best.bounds.values()) >= found.best.macs
     assert math.isclose(found.best.pj_per_mac, found.best.energy_pj / found.best.macs)
-    assert found.space_size == sum(map_einsum(architecture, each).space_size for each in tried)
+    assert found.space_size == sum(map_einsum(architecture, each, uneven=False).space_size for each in tried)
 
 
 def test_padded_mapping__is_written_read_and_walked(tmp_path):
     architecture, gemm = load_architecture("eyeriss"), load_workload("gemm").layers[0]
     einsum = replace(gemm, dims=dict(zip(gemm.dims, (7, 3, 5), strict=True)))
     padded = pad(einsum, {"M": 8})
-    mapping = replace(map_einsum(architecture, padded).best.mapping, padded=(Loop("M", 8),))
+    mapping = replace(map_einsum(architecture, padded, uneven=False).best.mapping, padded=(Loop("M", 8),))
     (tmp_path / "m.yaml").write_text(dump_mapping(mapping))
 
     again = load_mapping(tmp_path / "m.yaml", architecture, einsum)
@@ -569,7 +569,7 @@ def test_mistakes_in_padding__are_told(tmp_path, padded, message):
 )
 def test_options__that_cannot_be_are_refused(option, message):
     with pytest.raises(AccelsimError, match=message):
-        map_einsum(load_architecture("eyeriss"), load_workload("conv").layers[0], **option)
+        map_einsum(load_architecture("eyeriss"), load_workload("conv").layers[0], **option, uneven=False)
 
 
 def test_remainders__reach_the_utilization_that_is_asked_for():

@@ -205,7 +205,7 @@ def test_arrays_that_compute_in_memory__cost_what_they_cost_in_accelforge(shared
     foreign = read_foreign([path])
     machine, (layer,) = machine_of(foreign), layers_of(foreign)
     constraints = load_constraints({"constraints": foreign.constraints}, machine, layer)
-    found = map_einsum(machine, layer, constraints=constraints)
+    found = map_einsum(machine, layer, constraints=constraints, uneven=False)
     assert found.certificate.proved
     assert found.best.energy_pj == pytest.approx(energy_pj, rel=near)
     assert found.best.cycles / float(machine.clock_hz) == pytest.approx(seconds, rel=1e-6)
@@ -226,7 +226,7 @@ def test_arrays__of_many_axes_are_filled_by_the_layer_that_is_sized_for_them(sha
     foreign = read_foreign([path])
     machine, (layer,) = machine_of(foreign), layers_of(foreign)
     constraints = load_constraints({"constraints": foreign.constraints}, machine, layer)
-    found = map_einsum(machine, layer, constraints=constraints)
+    found = map_einsum(machine, layer, constraints=constraints, uneven=False)
     assert found.certificate.proved
     assert energy_pj is None or found.best.energy_pj == pytest.approx(energy_pj, rel=1e-9)
     assert found.best.compute_used == machine.macs

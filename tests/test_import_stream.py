@@ -70,7 +70,7 @@ def test_layer__costs_on_an_engine_what_it_costs_on_the_core_with_that_memory(ch
     core = CORES["lanes"].replace(BUFFER, BUFFER + MEMORY % ("dram", 8000000, 1.25 * 32, 2.25 * 32, 32))
     (tmp_path / "alone.yaml").write_text(core)
     machine = load_architecture({"architecture": read_foreign([tmp_path / "alone.yaml"]).architecture})
-    alone = map_einsum(machine, layer.layers[0]).best
+    alone = map_einsum(machine, layer.layers[0], uneven=False).best
     cost = found.costs[0][1]
     assert cost is not None
     assert (cost.energy_pj, cost.seconds) == pytest.approx((alone.energy_pj, alone.cycles * 1e-9), rel=1e-12)

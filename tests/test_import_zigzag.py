@@ -257,6 +257,7 @@ def test_mapping__constrains_the_axes_of_the_array(imported, entry, x, y):
         machine_of(foreign),
         layer,
         constraints=load_constraints({"constraints": foreign.constraints}, machine_of(foreign), layer),
+        uneven=False,
     ).best
     assert asked.x.only is None or {loop.dim for loop in best.mapping.levels[0].x} <= asked.x.only
 
@@ -411,7 +412,7 @@ def test_array_alone__takes_for_a_mac_in_full_use_what_zigzag_says(imported, kin
     words = (1, 2)  # accesses of 8 bit for an input of 8 bit and a sum of 16
     assert driven * words[0] / 32 + summed * words[1] / 32 + mac == pytest.approx(pj, rel=1e-9)
     machine, (layer,) = machine_of(foreign), load_workload({"workload": foreign.workload}).layers
-    assert map_einsum(machine, layer).certificate.proved
+    assert map_einsum(machine, layer, uneven=False).certificate.proved
 
 
 ZIGZAG_UJ = {

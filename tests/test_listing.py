@@ -13,8 +13,8 @@ from accelsim.inputs.errors import AccelsimError
 def test_lists__begin_with_the_mapping_found_without_a_list(objective, asked):
     """Of 16 mappings of equal energy, and of more that are equally fast."""
     machine, layer = load_architecture("two_level"), load_workload("gemm").layers[0]
-    alone = map_einsum(machine, layer, objective=objective, workers=1)
-    found = map_einsum(machine, layer, objective=objective, workers=1, **asked)
+    alone = map_einsum(machine, layer, objective=objective, workers=1, uneven=False)
+    found = map_einsum(machine, layer, objective=objective, workers=1, **asked, uneven=False)
     mappings = [result.mapping for result in found.ranked]
 
     assert found.best is found.ranked[0]

@@ -19,15 +19,13 @@ from accelsim.inputs.errors import AccelsimError, NoValidMapping, SpecError
 from accelsim.inputs.level_features import Systolic
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping, dump_mapping
 from accelsim.inputs.nodes import arrange_for, fold, with_nodes
-from accelsim.inputs.objective import LEAST_ENERGY
 from accelsim.mapspace.space import MapSpace
-from accelsim.model.encode import decode_mapping, encode
+from accelsim.model.encode import decode_mapping
 from accelsim.model.oracle import execute
 from accelsim.results.explain import same_as_walked
-from accelsim.search.exact import bounds
+from accelsim.search.exact import bounds, mapper
 from accelsim.search.exact.solve import Solver
 from accelsim.search.mapper import map_einsum
-from accelsim.search.spaces import least_uneven
 from accelsim.search.stopping import Budget
 from tests.brute import product, truth
 from tests.problems import problem
@@ -124,27 +122,69 @@ def test_best_mapping__that_is_uneven_is_found(seed):
     assert len(best.mapping.levels) > len(architecture.levels)
 
 
-def test_walks__meet_uneven_mappings_but_none_that_beats_the_best():
-    met = 0
+def test_default__proves_the_even_optimum_and_then_the_uneven_one():
     for seed in UNEVEN:
         architecture, einsum, constraints = problem(seed, FEW)
-        even = MapSpace(encode(architecture, einsum), constraints)
-        best = map_einsum(architecture, einsum, constraints=constraints, uneven=True, workers=1)
-        found = least_uneven(even, LEAST_ENERGY)
-        assert found is None or found >= best.certificate.value * (1 - 1e-9), seed
-        met += found is not None and found == pytest.approx(best.certificate.value)
-    assert met > len(UNEVEN) / 2
-    machine = load_architecture("two_level")
-    one_level = encode(replace(machine, levels=machine.levels[:1]), load_workload("gemm").layers[0])
-    assert least_uneven(MapSpace(one_level), LEAST_ENERGY) is None
+        asked = {"constraints": constraints, "workers": 1}
+        best = map_einsum(architecture, einsum, uneven=True, **asked)
+        found = map_einsum(architecture, einsum, **asked)
+        assert (found.stop, found.uneven, found.uneven_bound) == ("exhausted", True, None), seed
+        assert found.certificate.proved
+        assert found.best.energy_pj == pytest.approx(best.best.energy_pj, rel=1e-12), seed
+        try:
+            even = map_einsum(architecture, einsum, uneven=False, **asked)
+        except NoValidMapping:
+            assert found.even is None
+        else:
+            assert (found.even.value, found.even.proved) == (even.certificate.value, True)
+            assert found.even.value > found.certificate.value
+
+
+def test_default__that_looks_at_few_uneven_mappings_says_of_which_its_proof_is(monkeypatch):
+    met = set()
+    for name, most in (("FURTHER_NODES", 3), ("FURTHER_BYTES", 100)):
+        monkeypatch.setattr(mapper, name, most)
+        for seed in (*UNEVEN[:8], *range(8)):
+            architecture, einsum, constraints = problem(seed, FEW)
+            asked = {"constraints": constraints, "workers": 1}
+            try:
+                least = map_einsum(architecture, einsum, uneven=True, **asked).certificate.value
+                even = map_einsum(architecture, einsum, uneven=False, **asked).certificate.value
+                found = map_einsum(architecture, einsum, **asked)
+            except NoValidMapping:
+                continue
+            met.add((found.stop, found.uneven))
+            if found.stop == "exhausted":
+                assert found.certificate.value == pytest.approx(least, rel=1e-12), seed
+            elif found.uneven:  # better than all even ones, but perhaps not the best
+                assert found.even.proved
+                assert found.certificate.bound <= least * (1 + 1e-9) <= found.certificate.value * (1 + 2e-9)
+                assert found.certificate.value < found.even.value == even
+            else:
+                assert found.certificate.proved
+                assert found.certificate.value == even
+                assert found.uneven_bound <= least * (1 + 1e-9)
+        monkeypatch.undo()
+    assert {("effort", True), ("effort", False)} <= met
 
 
 @pytest.mark.parametrize(("seed", "valid"), [(692, True), (808, True), (16, False), (46, False)])
-def test_no_even_mapping__and_whether_an_uneven_one_is_valid(seed, valid):
+def test_no_even_mapping__is_valid_but_uneven_ones_may_be(monkeypatch, seed, valid):
     architecture, einsum, constraints = problem(seed, FEW)
-    with pytest.raises(NoValidMapping) as caught:
+    with pytest.raises(NoValidMapping, match=r"none of the .* is valid \(proved"):
+        map_einsum(architecture, einsum, constraints=constraints, workers=1, uneven=False)
+    if valid:
+        found = map_einsum(architecture, einsum, constraints=constraints, workers=1)
+        assert (found.stop, found.uneven, found.even) == ("exhausted", True, None)
+    else:
+        with pytest.raises(NoValidMapping, match=r"none of the .* is valid \(proved") as caught:
+            map_einsum(architecture, einsum, constraints=constraints, workers=1)
+        assert caught.value.proved
+    monkeypatch.setattr(mapper, "FURTHER_BYTES", 1)
+    monkeypatch.setattr(mapper, "FIRST_WALKS", 0)
+    with pytest.raises(NoValidMapping, match="among uneven mappings no valid one was found: --uneven") as caught:
         map_einsum(architecture, einsum, constraints=constraints, workers=1)
-    assert ("an uneven mapping is valid: --uneven looks at these, too" in str(caught.value)) == valid
+    assert not caught.value.proved
 
 
 def test_last_node__keeps_what_must_be_kept_whatever_the_tables_say(monkeypatch):
@@ -313,7 +353,7 @@ def test_wrong_levels__are_a_value_error():
 
 def test_even_mapping__needs_no_other_machine():
     architecture, einsum = gemm()
-    best = map_einsum(architecture, einsum).best
+    best = map_einsum(architecture, einsum, uneven=False).best
 
     assert arrange_for(architecture, best.mapping) is architecture
     machine = with_nodes(architecture, einsum, Constraints())
@@ -334,7 +374,7 @@ def test_uneven_search__is_refused_where_it_is_none():
 @pytest.mark.parametrize(("why", "stop"), [(KeyboardInterrupt, "interrupted"), (TimeoutError, "timeout")])
 def test_a_stop_while_a_later_space_gets_ready__keeps_the_best_so_far(monkeypatch, why, stop):
     architecture, einsum = load_architecture("two_level"), load_workload("gemm").layers[0]
-    even = map_einsum(architecture, einsum)
+    even = map_einsum(architecture, einsum, uneven=False)
 
     class Late(Solver):
         def __init__(self, space, **options):

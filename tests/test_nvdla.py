@@ -227,7 +227,9 @@ def test_cvsram__passed_by_it_changes_nothing_and_used_it_saves_dram():
     plain, beside = (load_architecture(name, small) for name in ("nvdla_28nm", "nvdla_cvsram"))
     asked = [load_constraints(f"{name}_direct", machine, einsum)
              for name, machine in (("nvdla", plain), ("nvdla_cvsram", beside))]  # fmt: skip
-    without, used = (map_einsum(m, einsum, constraints=c).best for m, c in zip((plain, beside), asked, strict=True))
+    without, used = (
+        map_einsum(m, einsum, constraints=c, uneven=False).best for m, c in zip((plain, beside), asked, strict=True)
+    )
     outermost, *others = without.mapping.levels
     passed = evaluate(beside, einsum, Mapping((outermost, LevelMapping("CVSRAM"), *others)))
     leaks = next(level.leak_pj for level in passed.levels if level.level == "CVSRAM")

@@ -77,7 +77,7 @@ def test_reuse_table__of_a_gemm_by_hand():
 def test_reuse_table__a_window_slides():
     """8 outputs of 3 taps touch 10 inputs: 24 MACs / 10 words."""
     layer = load_workload("conv1d").layers[0]
-    rows = reuse_table(map_einsum(load_architecture("two_level"), layer).best, layer)
+    rows = reuse_table(map_einsum(load_architecture("two_level"), layer, uneven=False).best, layer)
     assert factors(rows, "Inputs", "offered") == {"P+R": 2.4}
 
 

@@ -42,7 +42,7 @@ def test_break_evens__are_those_by_hand():
     coordinates below 1/4, and a bitmask below 7/8.
     """
     coded = machine(formats={"Weights": ["CP"]}, metadata={"width": "16 bit", "word": "4 bit"})
-    found = break_evens(coded, layer(), map_einsum(coded, layer()).best)
+    found = break_evens(coded, layer(), map_einsum(coded, layer(), uneven=False).best)
     assert [(change["below"], change["above"]) for change in found] == [
         ("coordinates", "bitmask"),
         ("bitmask", "uncompressed"),
@@ -52,12 +52,12 @@ def test_break_evens__are_those_by_hand():
 
 def test_formats__without_one_are_told():
     with pytest.raises(AccelsimError, match="pe: no level has `formats`"):
-        formats_table(machine(), layer(), map_einsum(machine(), layer()).best)
+        formats_table(machine(), layer(), map_einsum(machine(), layer(), uneven=False).best)
 
 
 def test_plot__says_its_units(tmp_path):
     coded = machine(formats={"Weights": ["CP"]}, metadata={"width": "16 bit", "word": "4 bit"})
-    assert plot_formats(coded, layer(), map_einsum(coded, layer()).best).get_ylabel() == "energy [pJ/MAC]"
+    assert plot_formats(coded, layer(), map_einsum(coded, layer(), uneven=False).best).get_ylabel() == "energy [pJ/MAC]"
     path = tmp_path / "formats.png"
     assert main(["plot", "formats", "eyeriss_v2", "mobilenet_sparse", "--layer", "L26", "-o", str(path)]) == 0
     assert path.stat().st_size

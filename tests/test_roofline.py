@@ -12,7 +12,7 @@ from accelsim.model.limits import LevelPort, least_bytes, peak_macs_per_cycle, p
 
 def test_stand__of_a_gemm_is_what_a_person_works_out():
     machine, layer = load_architecture("systolic"), load_workload("gemm").layers[0]
-    found = stand(machine, layer, map_einsum(machine, layer).best)
+    found = stand(machine, layer, map_einsum(machine, layer, uneven=False).best)
     words = 512 * 1024 + 1024 * 1024 + 512 * 1024
     assert found.least == pytest.approx(512 * 1024 * 1024 / (2 * words))  # two bytes each
     outer = next(port for port in ports(machine) if port.level == "DRAM")
@@ -32,7 +32,7 @@ def test_stand__splits_bytes_between_ports():
 @pytest.mark.parametrize("machine", ["two_level", "eyeriss", "nvdla", "simba"])
 def test_stand__no_mapping_is_above_the_roof(machine):
     architecture, layer = load_architecture(machine), load_workload("depthwise").layers[0]
-    found = stand(architecture, layer, map_einsum(architecture, layer).best)
+    found = stand(architecture, layer, map_einsum(architecture, layer, uneven=False).best)
     assert found.moved <= found.least * (1 + 1e-12)
     assert found.reached <= found.roof * (1 + 1e-12) <= peak_macs_per_cycle(architecture) * (1 + 1e-12)
 

@@ -13,7 +13,7 @@ from accelsim.results.study import parts_of
 
 
 def rows(run, *arguments):
-    code, out, _ = run("map", *arguments, "--json", "--quiet")
+    code, out, _ = run("map", "--even", *arguments, "--json", "--quiet")
     assert code == 0
     return json.loads(out)["runs"]
 
@@ -21,7 +21,10 @@ def rows(run, *arguments):
 def test_values__are_rows_with_the_optimum_of_each(run):
     found = rows(run, "two_level", "conv1d", "--set", "buffer=14B,24B,64B")
     layer = load_workload("conv1d").layers[0]
-    alone = [map_einsum(load_architecture("two_level", {"buffer": b}), layer).best for b in ("14B", "24B", "64B")]
+    alone = [
+        map_einsum(load_architecture("two_level", {"buffer": b}), layer, uneven=False).best
+        for b in ("14B", "24B", "64B")
+    ]
 
     assert [row["buffer"] for row in found] == ["14B", "24B", "64B"]
     assert [(row["energy_pj"], row["cycles"]) for row in found] == [(best.energy_pj, best.cycles) for best in alone]
@@ -41,7 +44,7 @@ def test_machines_and_objectives__are_rows_of_every_combination(run):
 def test_constraints__may_be_none(run):
     found = rows(run, "eyeriss", "conv", "--constraints", "eyeriss_weight_stationary,none", "--seconds", "60")
     assert found[0]["energy_pj"] > found[1]["energy_pj"]
-    code, out, _ = run("map", "eyeriss", "conv", "--constraints", "none", "--json", "--quiet")
+    code, out, _ = run("map", "--even", "eyeriss", "conv", "--constraints", "none", "--json", "--quiet")
     assert (code, json.loads(out)["result"]["energy_pj"]) == (0, found[1]["energy_pj"])
 
 
@@ -50,7 +53,7 @@ def test_networks__are_rows_with_the_sum_of_their_layers(run, tmp_path):
     layers = "[{name: a, gemm: {M: 4, N: 4, K: 4}}, {name: b, gemm: {M: 8, N: 2, K: 4}, repeat: 3}]"
     path.write_text(f"workload: {{name: two, layers: {layers}}}")
     found = rows(run, "two_level", path, "--set", "buffer=16B,64B")
-    code, out, _ = run("map", "two_level", path, "--set", "buffer=64B", "--json", "--quiet")
+    code, out, _ = run("map", "--even", "two_level", path, "--set", "buffer=64B", "--json", "--quiet")
 
     assert code == 0
     assert found[1]["energy_pj"] == json.loads(out)["total"]["energy_pj"]
@@ -59,9 +62,9 @@ def test_networks__are_rows_with_the_sum_of_their_layers(run, tmp_path):
 
 def test_map_network__has_the_rows_of_the_command(run, tmp_path):
     file = tmp_path / "layers.csv"
-    assert run("map", "eyeriss", "alexnet", "--csv", file, "--quiet")[0] == 0
+    assert run("map", "--even", "eyeriss", "alexnet", "--csv", file, "--quiet")[0] == 0
     machine, network = load_architecture("eyeriss"), load_workload("alexnet")
-    found = map_network(machine, network, cache=False)
+    found = map_network(machine, network, cache=False, uneven=False)
     written = list(csv.DictReader(file.read_text().splitlines()))
 
     assert [(row["layer"], row["energy_pj"], row["cycles"]) for row in found] == [
@@ -69,18 +72,20 @@ def test_map_network__has_the_rows_of_the_command(run, tmp_path):
     ]
     assert all(row["proved"] for row in found)
     assert list(to_pandas(found).columns) == list(written[0])
-    assert map_network(machine, network) == found
+    assert map_network(machine, network, uneven=False) == found
 
 
 def test_map_network__says_where_no_mapping_is_valid():
     tiny = load_architecture("eyeriss", {"glb": "2 B"})
-    (row,) = map_network(tiny, load_workload("conv"), cache=False)
+    (row,) = map_network(tiny, load_workload("conv"), cache=False, uneven=False)
     assert (row["layer"], row["energy_pj"], row["proved"]) == ("vgg16_conv3_2", None, None)
 
 
 def test_sizes__of_a_workload_are_rows(run):
     found = rows(run, "eyeriss", "alexnet", "--layer", "conv3", "--batch", "1,4")
-    alone = json.loads(run("map", "eyeriss", "alexnet", "--layer", "conv3", "--batch", "4", "--json", "--quiet")[1])
+    alone = json.loads(
+        run("map", "--even", "eyeriss", "alexnet", "--layer", "conv3", "--batch", "4", "--json", "--quiet")[1]
+    )
     assert [row["batch"] for row in found] == [1, 4]
     assert found[1]["energy_pj"] == alone["result"]["energy_pj"]
     assert found[1]["pj_per_mac"] <= found[0]["pj_per_mac"]
@@ -90,7 +95,7 @@ def test_rows__without_a_valid_mapping_are_told_and_the_others_are_there(run, tm
     monkeypatch.setenv("COLUMNS", "120")
     file, picture = tmp_path / "runs.csv", tmp_path / "runs.png"
     asked = ("--set", "glb=2B,64KiB", "--csv", file, "--plot", picture, "--quiet")
-    code, out, err = run("map", "eyeriss", "conv", *asked)
+    code, out, err = run("map", "--even", "eyeriss", "conv", *asked)
     found = list(csv.DictReader(file.read_text().splitlines()))
 
     assert code == 1
@@ -110,21 +115,21 @@ def test_rows__without_a_valid_mapping_are_told_and_the_others_are_there(run, tm
     ],
 )
 def test_runs__that_cannot_be_are_refused(arguments, said, run):
-    code, out, err = run("map", *arguments)
+    code, out, err = run("map", "--even", *arguments)
     assert (code, out) == (2, "")
     assert said in err
 
 
 def test_why__solves_the_machine_with_less_and_more_of_each_part(run):
     """60 words: half are 30, a tenth more are 66; a size is cut down, and rounded up where it grows."""
-    code, out, _ = run("map", "two_level", "depthwise", "--set", "buffer=120 B", "--why", "--json", "--quiet")
+    code, out, _ = run("map", "--even", "two_level", "depthwise", "--set", "buffer=120 B", "--why", "--json", "--quiet")
     (row,) = json.loads(out)["worth"]
     layer = load_workload("depthwise").layers[0]
 
     assert code == 0
     assert (row["part"], row["present"]) == ("BUF size", "120 B")
     for share, words in (("x0.5", 30), ("x1.1", 66), ("x2", 120)):
-        best = map_einsum(load_architecture("two_level", {"buffer": f"{2 * words} B"}), layer).best
+        best = map_einsum(load_architecture("two_level", {"buffer": f"{2 * words} B"}), layer, uneven=False).best
         assert (row[f"{share}_value"], row[f"{share}_cycles"]) == (best.energy_pj, best.cycles)
         assert row[f"{share}_proved"]
 
@@ -144,34 +149,34 @@ def test_why__looks_at_each_part_that_may_change():
 
 
 def test_why__has_no_mapping_where_a_part_is_too_small(run):
-    code, out, _ = run("map", "eyeriss", "conv", "--set", "glb=4 B", "--why")
+    code, out, _ = run("map", "--even", "eyeriss", "conv", "--set", "glb=4 B", "--why")
     assert code == 0
     assert re.search(r"^GLB size +4 B +no mapping", out, re.MULTILINE)
     assert "What it depends on" in out
 
 
 def test_why__is_of_one_layer(run):
-    assert "--why: of one layer" in run("map", "eyeriss", "alexnet", "--why")[2]
+    assert "--why: of one layer" in run("map", "--even", "eyeriss", "alexnet", "--why")[2]
 
 
 @pytest.mark.parametrize(("objective", "other"), [("energy", "cycles"), ("cycles", "energy")])
 def test_map__says_what_the_other_optimum_costs(objective, other, run):
     machine, layer = load_architecture("eyeriss"), load_workload("conv").layers[0]
-    one, two = (map_einsum(machine, layer, objective=goal).best for goal in (objective, other))
+    one, two = (map_einsum(machine, layer, objective=goal, uneven=False).best for goal in (objective, other))
     more, cycles = two.energy_pj / one.energy_pj - 1, two.cycles / one.cycles
     said = {
         "energy": f"{100 * more:.3g} % more energy, {1 / cycles:.2g}x faster: --objective cycles",
         "cycles": f"{-100 * more:.3g} % less energy, {cycles:.2g}x the cycles: --objective energy",
     }
-    assert f"trade        {said[objective]}\n" in run("map", "eyeriss", "conv", "--objective", objective)[1]
+    assert f"trade        {said[objective]}\n" in run("map", "--even", "eyeriss", "conv", "--objective", objective)[1]
 
 
 def test_map__says_nothing_of_a_trade_that_there_is_not(run):
-    assert "trade" not in run("map", "two_level", "conv1d")[1]
+    assert "trade" not in run("map", "--even", "two_level", "conv1d")[1]
 
 
 def folder_of(run, path, *arguments):
-    assert run("map", *arguments, "-o", path, "--quiet")[0] == 0
+    assert run("map", "--even", *arguments, "-o", path, "--quiet")[0] == 0
     return str(path)
 
 

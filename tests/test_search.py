@@ -182,7 +182,9 @@ def test_no_valid_mapping__says_which_rule_removed_how_many(method):
     tight = resized(machine, L1=2)
 
     with pytest.raises(NoValidMapping) as caught:
-        map_einsum(tight, einsum, method=method, budget=Budget(mappings=100) if method == "random" else None)
+        map_einsum(
+            tight, einsum, method=method, budget=Budget(mappings=100) if method == "random" else None, uneven=False
+        )
 
     seen = f"{size} mappings seen (all of the map space)" if method == "exhaustive" else "100 mappings seen"
     count = size if method == "exhaustive" else 100
@@ -198,7 +200,7 @@ def test_exhaustive__refuses_a_space_that_would_take_years_and_says_how_large_it
 
 
 def test_auto__is_exact_unless_mappings_are_counted():
-    exact = map_einsum(*gemm((1, 1), (1, 1), M=4))
+    exact = map_einsum(*gemm((1, 1), (1, 1), M=4), uneven=False)
     drawn = map_einsum(SYSTOLIC, CONV, budget=Budget(mappings=20_000))
 
     assert (exact.method, exact.stop, exact.sample, exact.certificate.proved) == ("exact", "exhausted", None, True)
@@ -208,7 +210,7 @@ def test_auto__is_exact_unless_mappings_are_counted():
 def test_exact_and_exhaustive__prove_the_same_optimum():
     machine, einsum = gemm((2, 3), (4, 1), M=12, N=4)
     for objective in VALUES:
-        exact = map_einsum(machine, einsum, objective=objective)
+        exact = map_einsum(machine, einsum, objective=objective, uneven=False)
         seen = map_einsum(machine, einsum, objective=objective, method="exhaustive")
         assert exact.certificate.value == pytest.approx(seen.certificate.value, rel=1e-12)
         assert seen.certificate.proved
@@ -227,7 +229,7 @@ def test_exact_and_exhaustive__prove_the_same_optimum():
 )
 def test_options__that_do_not_go_together_are_refused(options, said):
     with pytest.raises(AccelsimError, match=said):
-        map_einsum(*gemm((1, 1)), **options)
+        map_einsum(*gemm((1, 1)), **options, uneven=False)
 
 
 def test_method__unknown_is_refused():
@@ -252,7 +254,7 @@ def test_seconds__end_a_search_within_a_second(method):
     map_einsum(*LONG, method="random", budget=Budget(mappings=1))  # compile first
     started = time.monotonic()
 
-    found = map_einsum(*LONG, method=method, budget=Budget(seconds=0.4), workers=2)
+    found = map_einsum(*LONG, method=method, budget=Budget(seconds=0.4), workers=2, uneven=False)
 
     assert 0.4 <= time.monotonic() - started < 1.4
     assert found.stop == "timeout"
@@ -270,7 +272,7 @@ def test_interrupt__ends_a_search_with_what_it_found(method):
             raise KeyboardInterrupt
 
     started = time.monotonic()
-    found = map_einsum(*LONG, method=method, workers=2, budget=Budget(seconds=30), on_progress=interrupt)
+    found = map_einsum(*LONG, method=method, workers=2, budget=Budget(seconds=30), on_progress=interrupt, uneven=False)
 
     assert found.stop == "interrupted"
     assert time.monotonic() - started < 10
@@ -333,7 +335,7 @@ def test_objective__adds_up_powers(text, powers):
 def test_objective__never_ends_in_a_traceback(text):
     machine, einsum = gemm((1, 1), (1, 1), M=4, N=3, K=3)
     try:
-        found = map_einsum(machine, einsum, objective=text, workers=1)
+        found = map_einsum(machine, einsum, objective=text, workers=1, uneven=False)
     except AccelsimError:
         return
     assert found.best.valid

@@ -145,7 +145,7 @@ def test_sparse_networks__are_the_published_ones():
 def test_sparse_machines__have_proved_mappings(machine, workload, share, objective):
     """2:4 weights need half the cycles; Eyeriss v2 skips a product where an operand is zero."""
     architecture, layer = load_architecture(machine), layers(workload)[-2 if workload == "mobilenet_sparse" else 0]
-    search = map_einsum(architecture, layer, objective=objective)
+    search = map_einsum(architecture, layer, objective=objective, uneven=False)
     best = best_with_zeros(architecture, layer, search)
     assert best.proved
     assert best.found.valid
@@ -156,7 +156,9 @@ def test_scnn__is_proved_under_its_dataflow():
     """Without it sums over several channels leave a partial sum alone only if all of them are zero."""
     architecture, layer = load_architecture("scnn"), layers("alexnet_sparse")[1]
     constraints = load_constraints(REPOSITORY / "constraints" / "scnn.yaml", architecture, layer)
-    best = best_with_zeros(architecture, layer, map_einsum(architecture, layer, constraints=constraints), constraints)
+    best = best_with_zeros(
+        architecture, layer, map_einsum(architecture, layer, constraints=constraints, uneven=False), constraints
+    )
     assert best.proved
     assert best.found.compute.actual / layer.macs == pytest.approx(0.385306 * 0.6, rel=1e-3)
 

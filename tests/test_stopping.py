@@ -74,7 +74,7 @@ def test_search__ends_with_the_best_so_far(state, method):
             os.kill(os.getpid(), signal.SIGTERM)
 
     budget = Budget(seconds=60.0)
-    found = map_einsum(machine, einsum, method=method, objective="edp", budget=budget, on_progress=stop)
+    found = map_einsum(machine, einsum, method=method, objective="edp", budget=budget, on_progress=stop, uneven=False)
     assert found.stop == "interrupted"
     assert found.best.valid
     with pytest.raises(KeyboardInterrupt):  # whatever is looked for afterwards ends at once, with nothing

@@ -150,7 +150,7 @@ def test_layers__cost_what_mapping_them_costs(files):
     system, network = load_system(files[0]), load_workload(files[1])
     found = map_on_system(system, network)
     machine = load_architecture("two_level")
-    first = map_einsum(machine, network.layers[0]).best
+    first = map_einsum(machine, network.layers[0], uneven=False).best
     assert found.costs[0][0].energy_pj == first.energy_pj
     assert found.costs[0][0].seconds == first.cycles / machine.clock_hz
     mac = machine.energy.energy_pj("MAC", "*", "compute") * network.layers[0].macs
@@ -183,8 +183,8 @@ def test_constraints_of_an_engine__hold_for_its_layers_alone(files):
         "its constraints do not suit the layer: levels[0].temporal: 'N' is no dimension of pool"
     )
     machine, layer = load_architecture("two_level"), load_workload(files[1]).layers[0]
-    best = map_einsum(machine, layer, constraints=load_constraints(asked, machine, layer)).best
-    assert found.costs[0][0].energy_pj == best.energy_pj > map_einsum(machine, layer).best.energy_pj
+    best = map_einsum(machine, layer, constraints=load_constraints(asked, machine, layer), uneven=False).best
+    assert found.costs[0][0].energy_pj == best.energy_pj > map_einsum(machine, layer, uneven=False).best.energy_pj
 
 
 @pytest.mark.parametrize("objective", ["energy", "latency", "throughput"])

@@ -158,8 +158,8 @@ def test_memory__bounds_the_tables_and_leaves_an_answer_with_its_gap():
     machine, layer = load_architecture("eyeriss"), load_workload("conv").layers[0]
     few, enough = 100_000, 1 << 30
 
-    tight = map_einsum(machine, layer, objective="edp", budget=Budget(memory_bytes=few), workers=1)
-    wide = map_einsum(machine, layer, objective="edp", budget=Budget(memory_bytes=enough), workers=1)
+    tight = map_einsum(machine, layer, objective="edp", budget=Budget(memory_bytes=few), workers=1, uneven=False)
+    wide = map_einsum(machine, layer, objective="edp", budget=Budget(memory_bytes=enough), workers=1, uneven=False)
 
     assert tight.certificate is not None
     assert wide.certificate is not None
@@ -244,7 +244,7 @@ def test_tables_that_are_too_large__leave_out_what_coarse_ones_find_not_worth_it
 def test_states_are_dropped_by_the_corner_at_which_networks_leave_least(monkeypatch):
     """Contexts in which they leave more cost more: asking these too keeps no other state."""
     machine, layer = load_architecture("simba"), load_workload("gemm").layers[0]
-    most = Known(LEAST_ENERGY, map_einsum(machine, layer).best.energy_pj * 1.05, FREE)
+    most = Known(LEAST_ENERGY, map_einsum(machine, layer, uneven=False).best.energy_pj * 1.05, FREE)
     space, asked = MapSpace(encode(machine, layer)), []
     cheapest = Sieve._cheapest
 

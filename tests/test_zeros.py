@@ -114,7 +114,9 @@ def test_best_with_zeros__is_that_of_brute_force(architecture):
         found = evaluate_sparse(architecture, einsum, dense)
         costs += [(found.energy_pj, found.cycles)] if dense.valid and found.valid else []
     for objective in ("energy", "cycles", "edp"):
-        best = best_with_zeros(architecture, einsum, map_einsum(architecture, einsum, objective=objective))
+        best = best_with_zeros(
+            architecture, einsum, map_einsum(architecture, einsum, objective=objective, uneven=False)
+        )
         least = min(Objective.parse(objective).value(*each) for each in costs)
         leak_pj = sum(level.leak_pj for level in best.found.dense.levels) / best.found.dense.cycles
         one_cycle = {"energy": leak_pj, "cycles": 1.0, "edp": best.found.energy_pj}[objective]
@@ -140,7 +142,7 @@ def test_best_with_zeros__has_room_for_its_metadata():
     """The dense best keeps both operands in the register, whose metadata has room for that of one."""
     coded = {"metadata": {"width": "8 bit", "depth": 1}, "formats": {"Weights": ["RLE"], "Inputs": ["RLE"]}}
     architecture = machine(buffer={"bypass": ["Weights", "Inputs", "Outputs"]}, register={**coded, **NEAR})
-    search = map_einsum(architecture, gemm())
+    search = map_einsum(architecture, gemm(), uneven=False)
     assert not evaluate_sparse(architecture, gemm(), search.best).valid
     best = best_with_zeros(architecture, gemm(), search)
     assert best.found.valid
@@ -150,7 +152,7 @@ def test_best_with_zeros__is_proved_where_enough_mappings_are_listed(monkeypatch
     """Offsets cost nothing on the relaxed machine: two mappings leave a gap, 1,500 find a better one and close it."""
     body = {"name": "gemm", "gemm": {"M": 2, "N": 2, "K": 2}, "densities": {"Inputs": 0.5, "Weights": 0.5}}
     einsum = load_workload({"workload": body}).layers[0]
-    search = map_einsum(TILED[3], einsum)
+    search = map_einsum(TILED[3], einsum, uneven=False)
     monkeypatch.setattr(zeros, "LISTED", 2)
     few = best_with_zeros(TILED[3], einsum, search)
     assert (few.value, few.bound, few.why) == (195.975, 152.725, "what zeros save depends on its tiles")
@@ -164,7 +166,7 @@ def test_best_with_zeros__is_another_mapping_than_the_dense_one():
     architecture = machine(dram=RUNS, buffer={**NEAR, "size": "24 B"}, register={**NEAR, "size": "2 B"})
     body = {"name": "gemm", "gemm": {"M": 4, "N": 8, "K": 8}, "densities": {"Weights": 0.1}}
     einsum = load_workload({"workload": body}).layers[0]
-    search = map_einsum(architecture, einsum)
+    search = map_einsum(architecture, einsum, uneven=False)
     best = best_with_zeros(architecture, einsum, search)
     assert best.proved
     assert evaluate_sparse(architecture, einsum, search.best).energy_pj > best.found.energy_pj == 2583.0
@@ -181,7 +183,7 @@ def test_best_with_zeros__is_another_mapping_than_the_dense_one():
 )
 def test_best_with_zeros__tells_what_is_not_proved(options, why):
     einsum = gemm()
-    search = map_einsum(MACHINES[-1], einsum, **options)
+    search = map_einsum(MACHINES[-1], einsum, **options, uneven=False)
     best = best_with_zeros(MACHINES[-1], einsum, search, options.get("constraints"))
     assert (best.proved, best.why) == (False, why)
 
@@ -220,7 +222,9 @@ def test_networks__count_the_zeros_of_each_layer(tmp_path, capsys):
     costs = [layer["sparse_best"]["energy_pj"] for layer in document["layers"]]
     architecture = load_architecture(inputs[0])
     for einsum, cost in zip(load_workload(inputs[1]).layers, costs, strict=True):
-        assert best_with_zeros(architecture, einsum, map_einsum(architecture, einsum)).value == pytest.approx(cost)
+        assert best_with_zeros(
+            architecture, einsum, map_einsum(architecture, einsum, uneven=False)
+        ).value == pytest.approx(cost)
     assert costs[0] < costs[1]
     cycles = [layer["sparse_best"]["cycles"] for layer in document["layers"]]
     assert document["total"]["sparse_energy_pj"] == pytest.approx(3 * costs[0] + costs[1])
@@ -239,7 +243,7 @@ def test_spread__counts_zeros_of_mappings_drawn():
     """None takes less than the best that is proved, and each is what `evaluate_sparse` says."""
     architecture, einsum = machine(dram=RUNS, buffer=KEPT), gemm()
     rows = {row["column"]: row for row in zeros_rows(census(architecture, einsum, samples=200))}
-    best = best_with_zeros(architecture, einsum, map_einsum(architecture, einsum))
+    best = best_with_zeros(architecture, einsum, map_einsum(architecture, einsum, uneven=False))
     assert best.value * (1 - 1e-9) <= rows["energy_pj"]["lowest"] <= rows["energy_pj"]["median"]
     sample = census(architecture, einsum, samples=200).sample
     drawn = [evaluate_sparse(architecture, einsum, sample.result(i)).energy_pj for i in range(len(sample))]

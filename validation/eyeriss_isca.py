@@ -39,8 +39,8 @@ def breakdowns() -> tuple[Breakdown, ...]:
         einsum, ours = einsums[layer], {}
         if "R" in einsum.dims:
             asked = load_constraints("eyeriss_passes", machine, einsum)
-            ours[ROWS] = _by_component(map_einsum(machine, einsum, constraints=asked).best)
-        ours[FREE] = _by_component(map_einsum(machine, einsum).best)
+            ours[ROWS] = _by_component(map_einsum(machine, einsum, constraints=asked, uneven=False).best)
+        ours[FREE] = _by_component(map_einsum(machine, einsum, uneven=False).best)
         found.append(Breakdown(layer, dict(zip(source["columns"][1:], energies, strict=True)), ours))
     return tuple(found)
 

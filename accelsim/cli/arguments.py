@@ -86,12 +86,14 @@ map  mapping  find the best mapping of a layer, or of each layer of a network, a
         or 'outer_words <= 40000'; may be given several times
     --top N  list the mappings of the N best values
     --within SHARE  count and list all mappings within a share of the best, such as 1% or 0.01
-    --uneven
+    --uneven  look at uneven mappings to the end: a level keeps its tensors at different loops (default: a few seconds,
+        or as long as --seconds, after the proof about even ones)
+    --even  look at even mappings alone: a level keeps all its tensors at one loop
     --imperfect [DIMS]  let loops leave remainders: over all dimensions, or over some, such as M,K
     --pad [DIMS]  try larger bounds with better factors: of all dimensions, of some, such as P,Q, or some bounds,
         such as P=56,Q=60
     --why  solve again with half, a tenth more and twice of each buffer, bandwidth, column and row: what the optimum
-        depends on (of one layer)
+        depends on (of one layer; of even mappings without --uneven)
     --one-mapping  with several sizes, such as --sequence 128,512 or --batch 1,8: the one mapping of each layer that
         loses least to the own optimum of each size
     --pareto COLUMNS  find all mappings of one layer that no other one beats in two or three of energy, cycles,
@@ -539,6 +541,8 @@ def _check_map(parsed: argparse.Namespace) -> None:
     sampled = f"--search {parsed.search}" if parsed.search in ("random", "exhaustive") else ""
     if not sampled and parsed.search == "auto" and parsed.mappings is not None:
         sampled = "--mappings (a random search)"
+    if parsed.even and parsed.uneven:
+        parsed.parser.error("argument --even: not allowed with --uneven")
     for option in ("uneven", "imperfect", "pad"):
         if not getattr(parsed, option):
             continue

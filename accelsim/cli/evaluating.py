@@ -76,7 +76,7 @@ def explain_command(arguments: argparse.Namespace) -> int:
         origin = arguments.mapping
     else:
         refuse_large(layer)
-        found = map_einsum(machine, layer, method="exact")
+        found = map_einsum(machine, layer, method="exact", uneven=False)
         mapping, space = found.best.mapping, large(found.space_size)
         origin = f"one of least energy of all {space} in the map space"
     explanation = explain(machine, layer, mapping, **cli.taken(arguments, "tensor", "level", "steps"))
@@ -210,7 +210,7 @@ def replay_command(arguments: argparse.Namespace) -> int:
     asked_for = foreign.constraints and load_constraints({"constraints": foreign.constraints}, architecture, einsum)
     budget, optimum = Budget(seconds=arguments.seconds), None
     with suppress(NoValidMapping):
-        found = map_einsum(architecture, einsum, constraints=asked_for or None, method="exact", budget=budget)
+        found = map_einsum(architecture, einsum, constraints=asked_for or None, uneven=False, budget=budget)
         cost = {"energy_pj": found.best.energy_pj, "cycles": found.best.cycles}
         optimum = {**cost, "proved": found.stop == "exhausted"}
     document: dict[str, Any] = {"figures": [asdict(row) for row in rows], "energies": foreign.energies}

@@ -57,7 +57,7 @@ _MOST_LINES = 5
 """Layers that are named as left out."""
 _Plan = TypeVar("_Plan")
 _FOREIGN = (
-    *("constraints", "limit", "objective", "top", "within", "uneven"),
+    *("constraints", "limit", "objective", "top", "within", "uneven", "even"),
     *("imperfect", "pad", "pareto", "mappings", "seed", "html"),
 )
 """Options of `map` that a GPU has no use for."""

@@ -286,35 +286,33 @@ search took at most 3.5 s on each machine that ships, and 0.2 s as a median."""
 def _other_optimum(
     inputs: Inputs, layer: Einsum, search: SearchResult, arguments: argparse.Namespace
 ) -> SearchResult | None:
-    """Optimum of cycles beside one of energy, or of energy beside one of cycles, where the problem is small."""
-    other = {"energy": "cycles", "cycles": "energy"}.get(search.objective)
-    if other is None or search.method != "exact" or search.stop != "exhausted" or search.certificate is None:
+    """Even optimum of cycles beside one of energy, or of energy beside one of cycles, where the problem is small."""
+    from accelsim.mapspace.space import MapSpace
+    from accelsim.model.encode import encode
+
+    other, proof = {"energy": "cycles", "cycles": "energy"}.get(search.objective), search.even or search.certificate
+    if other is None or search.method != "exact" or proof is None or not proof.proved or proof.nodes > _QUICK_NODES:
         return None
-    if search.space_size is None or search.space_size > _QUICK_SPACE or search.certificate.nodes > _QUICK_NODES:
+    size = search.space_size
+    if search.uneven:
+        size = MapSpace(encode(inputs.architecture, layer), spec.read_layer_constraints(inputs, layer)).quick_size
+    if size is None or size > _QUICK_SPACE:
         return None
-    options = replace(map_options(arguments), objective=other, top=1, within=None)
+    options = replace(map_options(arguments), objective=other, top=1, within=None, uneven=False)
     found = search_layer(inputs, layer, arguments, options, spec.open_cache(arguments), f"{layer.name}, {other}")
     return found if found.stop == "exhausted" else None
 
 
 def _beside(inputs: Inputs, layer: Einsum, search: SearchResult) -> Iterator[str]:
-    """How many even mappings there are and what the worst may cost; whether uneven ones are known to be better."""
-    from accelsim.inputs.objective import Objective
-    from accelsim.mapspace.space import MapSpace
-    from accelsim.model.encode import encode
+    """How many even mappings there are, and what the worst may cost."""
     from accelsim.population.census import count_and_limit
-    from accelsim.search.spaces import least_uneven
-    from accelsim.show.report.search import population_line, uneven_line
+    from accelsim.show.report.search import population_line
 
-    if search.certificate is None or search.uneven or search.imperfect or search.padded:
+    if search.certificate is None or search.imperfect or search.padded:
         return
-    machine, constraints = inputs.architecture, spec.read_layer_constraints(inputs, layer)
-    population = count_and_limit(machine, layer, constraints)
+    population = count_and_limit(inputs.architecture, layer, spec.read_layer_constraints(inputs, layer))
     if population is not None:
         yield population_line(search, *population)
-    if search.stop == "exhausted":
-        even = MapSpace(encode(machine, layer), constraints)
-        yield from uneven_line(search, least_uneven(even, Objective.parse(search.objective)))
 
 
 def _map_front(inputs: Inputs, arguments: argparse.Namespace) -> int:
@@ -459,9 +457,11 @@ def search_front(
     """Search the Pareto front of one layer, with progress where a terminal shows it."""
     from accelsim.search.exact.front import map_front
 
-    ways = {name: getattr(options, name) for name in ("uneven", "imperfect", "pad")}
     with _searching(inputs, einsum, arguments, einsum.name) as requested:
-        return map_front(inputs.architecture, einsum, columns, budget=_budget(arguments), **ways, **requested)
+        return map_front(
+            inputs.architecture, einsum, columns, uneven=bool(options.uneven), imperfect=options.imperfect,
+            pad=options.pad, budget=_budget(arguments), **requested,
+        )  # fmt: skip
 
 
 def search_layer(
@@ -484,7 +484,7 @@ def map_options(arguments: argparse.Namespace) -> MapOptions:
         method=arguments.search,
         top=max(arguments.top, MOST_TIES) if arguments.top else 1,  # for so many different values
         within=arguments.within,
-        uneven=arguments.uneven,
+        uneven=True if arguments.uneven else False if arguments.even or arguments.why else None,
         imperfect=arguments.imperfect or (),
         pad=arguments.pad or (),
         seed=arguments.seed or 0,

@@ -275,7 +275,8 @@ def _drawn(arguments: argparse.Namespace) -> Picture:
         return _picture(file_name(kind, machine.name), diagram.architecture_table, diagram.plot_architecture, machine)
     inputs = spec.read_inputs(arguments)
     if kind == "network":
-        results = [(einsum.repeat, best) for einsum, best in map_every_layer(inputs, arguments, MapOptions())]
+        options = MapOptions(uneven=None)
+        results = [(einsum.repeat, best) for einsum, best in map_every_layer(inputs, arguments, options)]
         names = inputs.workload.name, inputs.architecture.name
         name = file_name(kind, names[1], names[0])
         return Picture(name, result.network_table(results), lambda ax: result.plot_network(*names, results, ax))
@@ -306,7 +307,7 @@ def _plot_layer(arguments: argparse.Namespace, inputs: Inputs) -> Picture:
         if not mapped.valid:
             raise NoValidMapping(f"{inputs.paths['mapping']}: not valid: {'; '.join(map(str, mapped.violations))}")
     else:
-        options = MapOptions("cycles" if kind == "time" else "energy")
+        options = MapOptions("cycles" if kind == "time" else "energy", uneven=None)
         mapped = search_layer(inputs, layer, arguments, options, spec.open_cache(arguments), layer.name).best
     if kind == "mapping":
         return Picture(name, diagram.mapping_table(mapped), lambda ax: diagram.plot_mapping(mapped, machine, ax))

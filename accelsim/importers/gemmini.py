@@ -255,7 +255,7 @@ def best_of_layers(found: Sequence[GemminiCycles], seconds: float) -> list[BestO
     for (*bounds, w, h, dilation), each in fastest.items():
         einsum = layer(dict(zip(_DIMS, bounds, strict=True)), (w, h), dilation)
         machine = _machines(each.row)[0]
-        found_best = map_einsum(machine, einsum, constraints=asked, objective="cycles", budget=budget)
+        found_best = map_einsum(machine, einsum, constraints=asked, objective="cycles", uneven=False, budget=budget)
         best.append(BestOfLayer(each, found_best))
     return best
 

@@ -112,7 +112,7 @@ def census(
         nest = Nest(space)
         counted = count_mappings(nest)
         if not counted:
-            map_einsum(architecture, einsum, constraints=constraints)  # says why there is none
+            map_einsum(architecture, einsum, constraints=constraints, uneven=False)  # says why there is none
         full = count_mappings(used)
         sample = _sample(nest, samples, seed, cores, clock)
     exact = not space.encoded.constants.two_widths[0]

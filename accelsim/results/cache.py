@@ -58,13 +58,13 @@ OnTrouble = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class MapOptions:
-    """Options of `map_einsum` that change its answer; see there."""
+    """Options of `map_einsum` that change its answer; see there. By default of even mappings alone."""
 
     objective: str = "energy"
     method: str = "auto"
     top: int = 1
     within: float | None = None
-    uneven: bool = False
+    uneven: bool | None = False
     imperfect: str | Sequence[str] = ()
     pad: str | Sequence[str] = ()
     seed: int = 0
@@ -147,8 +147,9 @@ def map_with_cache(
 ) -> SearchResult:
     """Find the best mapping as `map_einsum` does, or take it from a cache and evaluate it anew.
 
-    A budget of seconds does not matter where the proved answer is known. The result is the same either way but for
-    `seconds`, which are those of the search that found it, and `kept`. Raises NoValidMapping, AccelsimError as
+    A budget of seconds does not matter where the proved answer is known; where uneven mappings were looked at for a
+    while only, it is kept for searches without. The result is the same either way but for `seconds`, which are those of
+    the search that found it, and `kept`. Raises NoValidMapping, AccelsimError as
     `map_einsum`.
     """
     counted = budget is not None and budget.mappings is not None
@@ -157,7 +158,7 @@ def map_with_cache(
     key = content_key(architecture, einsum, replace(options, method="exact", seed=0), constraints) if cache else ""
     if cache is not None:
         found = _look_up(cache, key, architecture, einsum, options, constraints)
-        if found is not None:
+        if found is not None and (found.stop == "exhausted" or budget is None):
             return found
     from accelsim.search.mapper import map_einsum
 
@@ -170,8 +171,8 @@ def map_with_cache(
         on_progress=on_progress,
         **asdict(options),
     )
-    certificate = search.certificate
-    if cache is not None and search.stop == "exhausted" and certificate is not None and certificate.proved:
+    proved = search.stop == "exhausted" and search.certificate is not None and search.certificate.proved
+    if cache is not None and (proved or (search.stop == "effort" and budget is None)):
         cache.write(key, _entry(search, einsum, architecture.name))
     return search
 
@@ -183,7 +184,7 @@ def content_key(
 
     Dimensions and tensors count by their place and not by their names, unless constraints or options name them.
     """
-    named = bool(constraints or options.uneven or options.imperfect or options.pad)
+    named = bool(constraints or options.imperfect or options.pad)
     content = {
         "accelsim": __version__,
         "code": hash_of_code(),
@@ -317,9 +318,9 @@ def _wrong(
     found: SearchResult, body: Mapping[str, Any], options: MapOptions, constraints: Constraints | None, einsum: Einsum
 ) -> str:
     """What keeps a result that was read back from being the answer; empty if nothing does."""
-    if found.certificate is None or not found.certificate.proved or options.objective != found.objective:
-        return "it proves nothing about what is asked"
     proof = found.certificate
+    if proof is None or not (proof.proved or found.stop == "effort") or options.objective != found.objective:
+        return "it proves nothing about what is asked"
     counts = found.seed, found.space_size or 0, proof.nodes, proof.evaluated, proof.table_bytes
     if not all(isinstance(number, int) for number in counts) or found.method != "exact":
         return "what it says of the search is not of the right kind"

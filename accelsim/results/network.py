@@ -83,7 +83,7 @@ def map_network(
     *,
     constraints: Constraints | None = None,
     objective: str = "energy",
-    uneven: bool = False,
+    uneven: bool | None = None,
     imperfect: str | Sequence[str] = (),
     pad: str | Sequence[str] = (),
     budget: Budget | None = None,

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from accelsim.search.family import FamilyResult
     from accelsim.search.zeros import BestWithZeros
 
-STOPS = ("exhausted", "budget", "timeout", "memory", "remainders", "interrupted")
+STOPS = ("exhausted", "budget", "timeout", "memory", "remainders", "effort", "interrupted")
 
 
 def mapping_json(mapping: LoopNest) -> list[dict[str, Any]]:
@@ -155,6 +155,8 @@ SEARCH = record(
     seed=at(lambda search: search.seed if search.method == "random" else None, or_null(COUNT)),
     **_ASKED,
     certificate=or_null(CERTIFICATE),
+    even=or_null(CERTIFICATE),
+    uneven_bound=or_null(NUMBER),
     within=or_null(JsonKind(_NEAR.form, lambda within: {"share": within[0], "mappings": within[1]})),
     ranked=at(lambda search: _ranked(search), rows(record(value=NUMBER, **_POINT))),
     sample=or_null(_SAMPLE),
@@ -348,13 +350,15 @@ def read_certificate(recorded: Mapping[str, Any]) -> Certificate:
 def read_search(recorded: Mapping[str, Any], ranked: Sequence[Result]) -> SearchResult:
     """Search that `search_json` wrote, with its mappings, evaluated; the best one is the first. It has no sample."""
     proof, within = recorded["certificate"], recorded["within"]
-    plain: dict[str, Any] = {name: recorded[name] for name in ("objective", "method", "stop", "space_size", "uneven")}
+    names = ("objective", "method", "stop", "space_size", "uneven", "uneven_bound")
+    plain: dict[str, Any] = {name: recorded[name] for name in names}
     plain |= {name: tuple(recorded[name]) for name in ("imperfect", "padded", "limits")}
     return SearchResult(
         best=ranked[0],
         seed=recorded["seed"] or 0,
         seconds=0.0,
         certificate=None if proof is None else read_certificate(proof),
+        even=None if recorded["even"] is None else read_certificate(recorded["even"]),
         ranked=tuple(ranked),
         within=None if within is None else (within["share"], within["mappings"]),
         **plain,

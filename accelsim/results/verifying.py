@@ -103,6 +103,9 @@ def check_value(what: str, recorded: float, found: float) -> Check:
 def check_certificate(certificate: Mapping[str, Any], derived: Certificate) -> Iterator[Check]:
     """Compare a recorded certificate with one that was derived anew."""
     value, bound = certificate["value"], certificate["bound"]
+    if not derived.proved and bound <= derived.bound * (1 + TOLERANCE):
+        yield Check("lower bound", bound, derived.bound, True, "derived anew")
+        return
     if not derived.proved:
         note = f"stopped early: the bound is {derived.bound:.6g} so far; give it more --seconds"
         yield Check("lower bound", bound, derived.bound, False, note)
@@ -336,16 +339,18 @@ def _check_search(task: Task, recorded: Mapping[str, Any], best: Result) -> tupl
     else:
         value = goal.of(best)
         checks.append(check_value("value of the best mapping", certificate["value"], value))
+        both = recorded["stop"] == "effort"  # even and some uneven mappings, whatever the time
         try:
             again = task.search(
                 recorded, method="exact", top=max(1, len(recorded["ranked"])),
-                within=None if within is None else within["share"], uneven=recorded["uneven"],
-                imperfect=recorded["imperfect"], pad=recorded["padded"], budget=task.budget,
+                within=None if within is None else within["share"], uneven=None if both else recorded["uneven"],
+                imperfect=recorded["imperfect"], pad=recorded["padded"], budget=None if both else task.budget,
             )  # fmt: skip
         except NoValidMapping as error:
             checks.append(Check("optimum", certificate["value"], str(error).splitlines()[0], False))
     if again is not None and again.certificate is not None:
         checks += check_certificate(certificate, again.certificate)
+        checks += _check_other_space(task, recorded, again)
         if again.stop == "exhausted" and recorded["ranked"]:
             listed = [row["value"] for row in recorded["ranked"]]
             values = [goal.of(each) for each in again.ranked]
@@ -364,6 +369,26 @@ def _check_search(task: Task, recorded: Mapping[str, Any], best: Result) -> tupl
     left += ["search.sample"] if sample is not None else []
     left += ["search.within.mappings"] if within is not None and ended is None else []
     return [*checks, not_checked(left)], remade
+
+
+def _check_other_space(task: Task, recorded: Mapping[str, Any], again: SearchResult) -> Iterator[Check]:
+    """Compare what a file tells of even mappings besides, or of uneven ones, with searches of these.
+
+    `again`: the search run anew, which looked at both where the recorded one did so for a while only.
+    """
+    if recorded["even"] is not None:
+        even = again.even or task.search(recorded, method="exact", uneven=False, budget=task.budget).certificate
+        assert even is not None  # as each exact search has one
+        for check in check_certificate(recorded["even"], even):
+            yield replace(check, what=f"even mappings: {check.what}")
+    bound = recorded["uneven_bound"]
+    if bound is not None:
+        least, note = again.uneven_bound, "derived anew"
+        if least is None:
+            uneven = task.search(recorded, method="exact", uneven=True, budget=task.budget).certificate
+            assert uneven is not None
+            least, note = uneven.value, "the best uneven mapping found"
+        yield Check("lower bound of uneven mappings", bound, least, bound <= least * (1 + TOLERANCE), note)
 
 
 def _search_anew(
@@ -395,13 +420,17 @@ def _search_anew(
 
 
 def _check_none_valid(task: Task, recorded: str) -> Check:
-    """Search anew where no mapping is said to be valid."""
-    try:
-        best = task.search({"objective": "energy"}, budget=task.budget).best
-        found, alike = f"one of {best.energy_pj:.6g} pJ", False
-    except NoValidMapping as error:
-        found, alike = str(error).partition("\n")[0], str(error) == recorded
-    return Check("no valid mapping", recorded.partition("\n")[0], found, alike)
+    """Search anew where no mapping is said to be valid, or no even one."""
+    found = []
+    for uneven in (None, False):
+        try:
+            best = task.search({"objective": "energy"}, uneven=uneven, budget=task.budget).best
+            found.append(f"one of {best.energy_pj:.6g} pJ")
+        except NoValidMapping as error:
+            found.append(str(error))
+    alike = recorded in found
+    said = recorded if alike else found[0]
+    return Check("no valid mapping", recorded.partition("\n")[0], said.partition("\n")[0], alike)
 
 
 def _check_front(task: Task, recorded: Mapping[str, Any]) -> Iterator[Check]:

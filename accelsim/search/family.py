@@ -142,8 +142,8 @@ def map_family(
             budget, seconds=budget.seconds and max(1e-3, budget.seconds - (time.monotonic() - started))
         )
         return map_einsum(
-            architecture, einsum, constraints=constraints, objective=objective, method="exact", within=share,
-            top=1 if share is None else room, budget=left, workers=workers, on_progress=on_progress,
+            architecture, einsum, constraints=constraints, objective=objective, method="exact", uneven=False,
+            within=share, top=1 if share is None else room, budget=left, workers=workers, on_progress=on_progress,
         )  # fmt: skip
 
     optima = tuple(search(each) for each in einsums)

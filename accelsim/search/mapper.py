@@ -108,7 +108,7 @@ def map_einsum(
     method: str = "auto",
     top: int = 1,
     within: float | None = None,
-    uneven: bool = False,
+    uneven: bool | None = None,
     imperfect: str | Sequence[str] = (),
     pad: str | Sequence[str] = (),
     budget: Budget | None = None,
@@ -136,9 +136,12 @@ def map_einsum(
     within : float, optional
         Exact search: list all mappings whose objective is at most 1 + `within` times the best one, up to `top` of
         them or, where `top` is 1, 1000.
-    uneven : bool
+    uneven : bool, optional
         Exact search: let the tensors of a level stand at different loops (`inputs.nodes`). A level whose temporal
-        block the constraints speak of stays even.
+        block the constraints speak of stays even. Default: after the proof about even mappings look at uneven ones too,
+        as long as the budget's seconds last or, without these, as far as it takes a few seconds; not where several
+        mappings are listed, where loops may leave remainders, where bounds are padded, and on machines that do
+        something about zeros.
     imperfect : sequence of str, or "all"
         Exact search: dimensions whose loops may leave remainders (docs/exact.md); "all" is every dimension that no
         tensor adds to another one, or as many of these as can be looked at, the most awkward ones first.
@@ -188,18 +191,21 @@ def map_einsum(
             raise AccelsimError("an exact search has no budget of mappings; give it one of seconds")
         from accelsim.search.exact.mapper import get_ready, map_exactly
 
-        if (uneven or imperfect or pad) and (top > 1 or within is not None):
+        listed = top > 1 or within is not None
+        if (uneven or imperfect or pad) and listed:
             raise AccelsimError(
                 "only even mappings without remainders and padding are listed; ask for the best other one alone"
             )
         bounds = read_padding(einsum, pad)
+        further = uneven is None and not (listed or imperfect or pad or architecture.saves_zeros)
+        padded = [*padded_einsums(einsum, bounds)]
         get_ready(encoded, ragged)
         started = time.monotonic()
         return with_remainders(
             einsum,
             imperfect,
             lambda dims, fewer: map_exactly(
-                Spaces(architecture, [*padded_einsums(einsum, bounds)], constraints, dims, uneven=uneven, first=space),
+                Spaces(architecture, padded, constraints, dims, uneven=bool(uneven), first=space),
                 goal,
                 top=top,
                 within=within,
@@ -209,6 +215,7 @@ def map_einsum(
                 padded=tried_bounds(bounds),
                 started=started,
                 fewer=fewer,
+                further=further,
             ),
         )
     if uneven or imperfect or pad:

@@ -95,7 +95,8 @@ class SearchResult:
     stop : str
         Why the search ended: `exhausted` (the answer is proved, or every mapping was seen), `budget`, `timeout`,
         `memory` (the tables of the exact search would not fit), `remainders` (of the mappings with remainders only
-        those with the lowest bounds were evaluated) or `interrupted`.
+        those with the lowest bounds were evaluated), `effort` (of uneven mappings as many as it takes a few seconds
+        were looked at) or `interrupted`.
     space_size : int or None
         Mappings in the map space before validity (docs/mapspace.md); None where counting them would take long.
     seconds : float
@@ -109,8 +110,13 @@ class SearchResult:
     sample : Sample or None
         None after an exact search, which looks at classes of mappings.
     uneven : bool
-        Uneven mappings were looked for too; `space_size` then counts each once for every order of storage nodes that
-        it can be written in.
+        The answer is among even and uneven mappings; `space_size` then counts each uneven one once for every order of
+        storage nodes that it can be written in.
+    even : Certificate or None
+        What was proved about even mappings before uneven ones were looked at, if these come after them.
+    uneven_bound : float or None
+        Where that found no better uneven mapping, and did not prove that there is none: none has a smaller value. The
+        certificate is of even mappings then.
     imperfect : tuple of str
         Dimensions whose loops might leave remainders.
     padded : tuple of str
@@ -133,6 +139,8 @@ class SearchResult:
     within: tuple[float, int] | None = None
     sample: Sample | None = None
     uneven: bool = False
+    even: Certificate | None = None
+    uneven_bound: float | None = None
     imperfect: tuple[str, ...] = ()
     padded: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()

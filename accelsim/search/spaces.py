@@ -21,7 +21,7 @@ from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.errors import AccelsimError, NoValidMapping
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.nodes import with_nodes
-from accelsim.inputs.objective import LEAST_ENERGY, Objective, costs_of
+from accelsim.inputs.objective import costs_of
 from accelsim.inputs.units import format_bits
 from accelsim.inputs.workload import ROLES, Einsum, pad, padded_einsums, rounded_bounds
 from accelsim.mapspace.factors import divisors, least_factor
@@ -29,8 +29,7 @@ from accelsim.mapspace.merging import merged
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import decode_mapping, encode
 from accelsim.model.evaluate import at_levels, count, evaluate_encoded, result_of, violations
-from accelsim.search.descent import Descent, make_walk, misses_of
-from accelsim.search.value_kernel import terms_of
+from accelsim.search.descent import make_walk, misses_of
 
 
 class Spaces:
@@ -111,22 +110,6 @@ class Spaces:
         return sum(sizes) if len(sizes) == len(found) else None
 
 
-_UNEVEN_WALKS = 8
-"""Four of 5,000 steps, four of 20,000; the first alone miss what `gemmini` gains on a convolution, a tenth."""
-
-
-def least_uneven(space: MapSpace, objective: Objective) -> float | None:
-    """Objective of the best uneven mapping that a few walks meet, in a tenth of a second; nothing is proved.
-
-    None if they meet none, or the machine of this even space has even mappings only.
-    """
-    encoded = space.encoded
-    for uneven in Spaces(encoded.architecture, [encoded.einsum], space.constraints, uneven=True, first=space)[1:]:
-        best = Descent(uneven, terms_of(objective)).go(_UNEVEN_WALKS)
-        return best.value if best else None
-    return None
-
-
 MOST_ROUNDINGS = 24
 """Ways to round bounds up that are looked at before loops may leave remainders."""
 
@@ -205,8 +188,6 @@ factorisations of all dimensions that there may be to draw from, half a second."
 def diagnose(space: MapSpace, key: np.uint64, *, proved: bool) -> list[str]:
     """Tell why no mapping is valid, one line each: limits that no mapping of the space can meet, then the nearest miss.
 
-    Where none is valid, it may be that an uneven one is.
-
     A tile only grows with the sizes of the dimensions in it, and these are chosen independently of one another; so the
     smallest tiles of a level are those of the smallest size of each dimension, and a limit below them is never met.
 
@@ -223,9 +204,7 @@ def diagnose(space: MapSpace, key: np.uint64, *, proved: bool) -> list[str]:
     RuntimeError
         If a mapping that is drawn is valid though the search proved that none is.
     """
-    uneven = proved and least_uneven(space, LEAST_ENERGY) is not None
-    others = ["an uneven mapping is valid: --uneven looks at these, too"] if uneven else []
-    return [*out_of_reach(space), *_nearest_miss(space, key, proved), *others]
+    return [*out_of_reach(space), *_nearest_miss(space, key, proved)]
 
 
 @lru_cache(maxsize=4)

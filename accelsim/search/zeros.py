@@ -130,6 +130,7 @@ def _search(
         constraints=constraints,
         objective=objective,
         method="exact",
+        uneven=False,
         top=top,
         workers=workers,
         on_progress=on_progress,

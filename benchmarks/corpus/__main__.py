@@ -119,7 +119,7 @@ def solve(machine: Architecture, layer: Einsum, goal: str, seconds: float) -> tu
             front = map_front(machine, layer, budget=budget, workers=1)
             gap = 0.0 if front.stop == "exhausted" else math.inf
             return float(len(front.points)), gap, time.process_time() - before
-        found = map_einsum(machine, layer, objective=goal, budget=budget, workers=1)
+        found = map_einsum(machine, layer, objective=goal, budget=budget, workers=1, uneven=False)
     except NoValidMapping:
         return math.inf, math.inf, time.process_time() - before
     assert found.certificate is not None

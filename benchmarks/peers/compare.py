@@ -41,7 +41,7 @@ def search(peer: Peer, budget: Budget | None, free: bool) -> tuple[SearchResult,
     `free`: uneven mappings too.
     """
     tiny = replace(peer.einsum, dims={dim: min(bound, 2) for dim, bound in peer.einsum.dims.items()})
-    map_einsum(peer.architecture, tiny, objective=peer.objective, workers=1)  # compiles
+    map_einsum(peer.architecture, tiny, objective=peer.objective, workers=1, uneven=False)  # compiles
     started, found = time.process_time(), []
     for asked in peer.constraints:
         found.append(

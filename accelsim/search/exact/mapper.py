@@ -44,6 +44,9 @@ SHARE_OF_WALKS, MOST_WALKING = 0.4, 1.0
 """Of the time that a search has, how much is left for walks if it is stopped, and how many seconds at most."""
 LEAST_SECONDS = 10.0
 """How long the least cost within limits is looked for, where no mapping keeps them all."""
+FURTHER_NODES, FURTHER_BYTES = 12_000_000, 640 << 20
+"""Where neither the time is limited nor uneven mappings are asked for: partial uneven mappings that are looked at after
+the proof about even ones, and bytes of tables; each some seconds."""
 ROOMS = (16, 128, 1024)
 """Mappings with remainders that are evaluated exactly, those that cost least at least, until one is proved best."""
 
@@ -105,12 +108,14 @@ def map_exactly(
     explain: bool = True,
     started: float | None = None,
     fewer: bool = False,
+    further: bool = False,
 ) -> SearchResult:
     """Find the best mappings of a map space, or the best one of several spaces; see `accelsim.map_einsum`.
 
     `top` and `within` list mappings of the one space that there is then; `padded` says which bounds the spaces try;
     `explain`: say what makes mappings invalid where none is valid; `started`: since when the budget runs, by
-    `time.monotonic`; `fewer`: raise TooManyChoices where too many dimensions may leave remainders.
+    `time.monotonic`; `fewer`: raise TooManyChoices where too many dimensions may leave remainders; `further`: after
+    the proof about the even mappings of the one space, look at its uneven ones.
     """
     first = spaces.first
     get_ready(first.encoded, first.imperfect)
@@ -120,12 +125,18 @@ def map_exactly(
     solved = widest(searched, aim) or best_of(searched, aim)
     if solved.stop in ("timeout", "memory"):
         _walk_on(searched, aim, solved)
+    if further and (solved.best is not None or solved.stop == "exhausted"):
+        solved, aim = _look_further(first, aim, solved)
+        if solved.further is not None:
+            spaces, searched = solved.further, solved.further.merged()
     if solved.best is None and solved.stop == "interrupted":
         raise KeyboardInterrupt
     if solved.best is None:
         reason = none_valid(solved.stop, solved.nodes, time.monotonic() - watch.started, spaces.size)
         reasons = [reason, *(why_none(solved.stop, first, watch.end) if explain else ())]
-        raise NoValidMapping("\n".join(reasons), proved=solved.stop == "exhausted")
+        if solved.uneven_bound is not None:
+            reasons.append("among uneven mappings no valid one was found: --uneven looks at all of them")
+        raise NoValidMapping("\n".join(reasons), proved=solved.stop == "exhausted" and solved.uneven_bound is None)
     certificate = solved.certificate
     best, stop = solved.best, solved.stop
     if stop == "exhausted" and not certificate.proved:
@@ -133,7 +144,9 @@ def map_exactly(
     if certificate.proved and goal.alone not in ("", "energy") and not solved.least_energy:  # of equals
         most, at = first.most, QUANTITIES.index(goal.alone)
         most[at] = costs_of(best)[at]
-        least = Aim(LEAST_ENERGY, most, workers, watch, best, FOR_EQUALS)
+        least = replace(
+            aim, objective=LEAST_ENERGY, most=most, known=best, most_nodes=min(aim.most_nodes, FOR_EQUALS), fewer=False
+        )
         best = best_of(searched, least, solved.solver).best or best
     ranked: tuple[Result, ...] = (best,)
     counted = None
@@ -165,6 +178,8 @@ def map_exactly(
         ranked=ranked,
         within=counted,
         uneven=spaces.uneven,
+        even=solved.even,
+        uneven_bound=solved.uneven_bound,
         imperfect=tuple(sorted(first.imperfect)),
         padded=padded,
         limits=first.constraints.on_costs,
@@ -241,6 +256,12 @@ class Solved:
     """The best mapping is one of the space that is searched next."""
     descents: list[Descent] = field(default_factory=list)
     """Walks through the spaces so far."""
+    further: Spaces | None = None
+    """The spaces of even and of uneven mappings, where what is found or proved is of both."""
+    even: Certificate | None = None
+    """What was proved about even mappings alone, before uneven ones were looked at."""
+    uneven_bound: float | None = None
+    """Where the search found no better uneven mapping and does not prove that there is none: no value is smaller."""
 
     def add(self, outcome: Outcome) -> None:
         """Add up the work of a search."""
@@ -257,12 +278,14 @@ class Solved:
         return Certificate(self.value, min(self.bound, self.value), self.nodes, self.leaves, self.table_bytes)
 
 
-def best_of(spaces: Spaces, aim: Aim, solver: Solver | None = None) -> Solved:
+def best_of(spaces: Spaces, aim: Aim, solver: Solver | None = None, solved: Solved | None = None) -> Solved:
     """Find the best mapping of some spaces; each is searched for what is better than the best of those before.
 
-    Of remainders the part that leaves none comes first. `solver` is that of the last space, if it was searched before.
+    Of remainders the part that leaves none comes first. `solver` is that of the last space, if it was searched before;
+    `solved`: what was found in others.
     """
-    solved = Solved() if aim.known is None else Solved(aim.known, aim.known.energy_pj)
+    if solved is None:
+        solved = Solved() if aim.known is None else Solved(aim.known, aim.known.energy_pj)
     perfect = _perfect(spaces.first) if aim.known is None else []
     for number, space in enumerate(itertools.chain(perfect, spaces), -len(perfect)):
         if solved.stop != "exhausted":
@@ -274,8 +297,8 @@ def best_of(spaces: Spaces, aim: Aim, solver: Solver | None = None) -> Solved:
             continue
         try:
             if number == -len(perfect) and not space.imperfect:  # others start from what was found
-                solved.descents.append(_descent(space, aim))
-                _walk(solved.descents[0], aim, solved, None)  # whatever the time: there shall be an answer
+                solved.descents.append(_descent(space, aim))  # whatever the time: there shall be an answer
+                _walk(solved.descents[0], aim, solved, None if solved.best is None else aim.watch.end)
                 if asked():
                     raise KeyboardInterrupt
             elif spaces.uneven and space.uneven and not space.imperfect and aim.known is None:
@@ -304,6 +327,42 @@ def best_of(spaces: Spaces, aim: Aim, solver: Solver | None = None) -> Solved:
             solved.bound = min(solved.bound, floor)
     solved.solver = solver
     return solved
+
+
+def _look_further(first: MapSpace, aim: Aim, even: Solved) -> tuple[Solved, Aim]:
+    """After the proof about even mappings look at uneven ones, and return what is known then, and how far that looks.
+
+    Without a limit of time, it looks at so many that this takes little.
+    """
+    encoded, watch = first.encoded, aim.watch
+    spaces = Spaces(encoded.architecture, [encoded.einsum], first.constraints, uneven=True, first=first)
+    if len(spaces) == 1:  # each mapping is even
+        return replace(even, further=spaces), aim
+    uneven = Spaces.of(spaces.merged()[1:][0])
+    if even.stop != "exhausted" and not even.certificate.proved:
+        return replace(even, uneven_bound=_floor(uneven.first, aim.objective)), aim
+    if watch.end is None:
+        most = watch.budget.memory_bytes
+        budget = replace(watch.budget, memory_bytes=FURTHER_BYTES if most is None else min(most, FURTHER_BYTES))
+        aim = replace(aim, watch=replace(watch, budget=budget), most_nodes=FURTHER_NODES)
+    try:
+        found = best_of(uneven, aim, solved=replace(even, solver=None, descents=[]))
+    except TooManyChoices:  # and no mapping is known
+        found = replace(
+            even, stop="memory", bound=_floor(uneven.first, aim.objective), descents=[_descent(uneven.first, aim)]
+        )
+    if found.stop in ("memory", "nodes") and watch.end is None:
+        found.stop = "effort"
+        _walk(found.descents[0], aim, found, None)
+    elif found.stop in ("timeout", "memory"):
+        _walk_on(uneven, aim, found)
+    found.even = even.certificate if even.best is not None else None
+    better = found.value < even.value
+    found.least_energy &= not better
+    if better or found.stop == "exhausted":
+        return replace(found, further=spaces), aim
+    stop = even.stop if even.best is None else found.stop
+    return replace(even, uneven_bound=found.bound, stop=stop, nodes=found.nodes, leaves=found.leaves), aim
 
 
 def _descent(space: MapSpace, aim: Aim) -> Descent:

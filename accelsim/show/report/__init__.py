@@ -188,6 +188,7 @@ STOPS = {
     "timeout": "time used up",
     "memory": "its tables would be too large",
     "remainders": "of the mappings with remainders only those with the lowest bounds were evaluated",
+    "effort": "more uneven mappings take long",
     "interrupted": "interrupted",
 }
 
@@ -226,7 +227,8 @@ def goal_verdict(search: SearchResult) -> str:
         seen = f" of {search.sample.seen:,} seen" if search.sample else ""
         known = f"the best{seen}, not a proved optimum"
     else:
-        known = short_verdict(search.certificate) + within_limits(search.limits)
+        even = " among even mappings" if search.uneven_bound is not None else ""
+        known = short_verdict(search.certificate) + even + within_limits(search.limits)
     return f"{goal} {'are' if goal in ('cycles', 'outer_words') else 'is'} {known}"
 
 
@@ -243,7 +245,7 @@ def long_verdict(search: SearchResult, certificate: Certificate) -> str:
     """What is proved, with the size of the map space or the two values that leave the gap."""
     if certificate.proved:
         which = [
-            "even or uneven" if search.uneven else "",
+            "even or uneven" if search.uneven else "even" if search.uneven_bound is not None else "",
             f"remainders in {', '.join(search.imperfect)}" if search.imperfect else "",
             f"padding to {', '.join(search.padded)}" if search.padded else "",
         ]

@@ -153,14 +153,16 @@ def _total_verdict(outcomes: Sequence[LayerOutcome], total: Mapping[str, Any] | 
     if not searches:
         return "no layer is mapped"
     proved = sum(search.certificate is not None and search.certificate.proved for search in searches)
+    even = sum(search.uneven_bound is not None for search in searches)
+    among = f"; {even} of them among even mappings" if even else ""
     if proved == len(searches):
-        return f"all {proved} mapped layers are optimal (proved), and so is the total"
+        return f"all {proved} mapped layers are optimal (proved), and so is the total{among}"
     objective = searches[0].objective
     summed = "energy" if objective == "energy" else "cycles" if objective == "cycles" else f"sum of {objective}"
     known = "has no lower bound"
     if total is not None and total["gap"] is not None:
         known = f"is within {gap_text(total['gap'])} of optimal"
-    return f"{proved} of {len(searches)} mapped layers are optimal (proved); the total {summed} {known}"
+    return f"{proved} of {len(searches)} mapped layers are optimal (proved){among}; the total {summed} {known}"
 
 
 _MOST_APART = 6

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
 _SHOWN = 20
 """Of the mappings within a share of the best, so many are printed unless a number is asked for."""
-_WORTH_SAYING = 1e-3
-"""Share of the objective that an uneven mapping saves from which it is spoken of."""
 _POINTS = 40
 _ALWAYS = ("point", "energy_pj", "cycles", "edp_pj_cycles", "pj_per_mac", "utilization", "loop_nest")
 NAMES = {"energy": "energy", "cycles": "cycles", "outer_words": "outer words"}
@@ -49,6 +47,7 @@ def search_report(search: SearchResult) -> Iterator[Piece]:
     yield heading("Search", f"for the {_lowest(search)}")
     if search.certificate is not None:
         yield bold(long_verdict(search, search.certificate))
+        yield from _uneven_lines(search)
     if search.sample is None:
         early = "" if search.stop == "exhausted" else f": {STOPS.get(search.stop, search.stop)}"
         how, after = f"{search.method} search", f"{search.seconds:.3g} s"
@@ -82,20 +81,22 @@ def work_line(nodes: int, evaluated: int, table_bytes: int) -> str:
 
 
 def population_line(search: SearchResult, mappings: int, most_pj: float | None) -> str:
-    """How many valid mappings there are, and how much [pJ] the worst may need (`accelsim spread` tells more)."""
-    text = f"{large(mappings)} mappings are valid"
+    """How many valid even mappings there are, and how much [pJ] the worst may need (`accelsim spread` tells more)."""
+    text = f"{large(mappings)} {'even ' if search.uneven else ''}mappings are valid"
     if most_pj and search.best.energy_pj > 0:
         text += f"; none needs more than {times(most_pj / search.best.energy_pj)} the energy of this one"
     return text
 
 
-def uneven_line(search: SearchResult, met: float | None) -> Iterator[str]:
-    """Say by how much an uneven mapping that walks met is better than the best even one, if it is."""
-    best = Objective.parse(search.objective).of(search.best)
-    if met is not None and met < (1 - _WORTH_SAYING) * best:
-        less = f"{percent(1 - met / best)} {'fewer' if search.objective == 'cycles' else 'less'}"
-        goal = "EDP" if search.objective == "edp" else search.objective
-        yield f"an uneven mapping has {less} {goal}: --uneven looks at these, too"
+def _uneven_lines(search: SearchResult) -> Iterator[str]:
+    """By how much the best even mapping is worse, if it is; or how much better an uneven one may be at most."""
+    goal = "EDP" if search.objective == "edp" else search.objective
+    less, proof = "fewer" if goal in ("cycles", "outer_words") else "less", search.certificate
+    if proof is not None and search.even is not None and search.even.value > proof.value:
+        yield f"the best even mapping (proved) has {gap_text(search.even.value / proof.value - 1)} more {goal}"
+    if proof is not None and proof.proved and search.uneven_bound is not None:
+        left = gap_text(1 - search.uneven_bound / proof.value)
+        yield f"no uneven mapping with {less} {goal} was found; at most {left} {less} is possible: --uneven goes on"
 
 
 def ranked_report(search: SearchResult, most: int | None = None) -> Iterator[Piece]:
