@@ -206,7 +206,7 @@ def _count(c: Constants, g: CostTables, memo: Memo, node: SearchNode, s: Detail,
         memo.counted[t] = 0
         if g.deepest[t] > level and not c.windowed[t]:
             memo.counted[t] = -_still(c, node, s, level, t)
-    shares = level + 1 < levels and c.nodes[level + 1, 0] <= level
+    shares = level + 1 < levels and c.nodes[level + 1, 0] <= level and c.capacity[level] != UNLIMITED
     memo.counted[tensors] = node.held[level] if shares else 0
     if memo.timed[0]:
         parent, at = node.parent[level, c.output[0]], tensors + 1

@@ -816,12 +816,13 @@ class Solver:
         """A memo for one piece of each wave, of nodes that a whole round looks through."""
         c = self.space.encoded.constants
         grouped = (c.nodes[:, 1] - c.nodes[:, 0] > 1).any()
+        share = grouped and len(set(c.role.tolist())) < len(c.role)  # tensors of several nodes one partition
         useless = (
             goal.kind[0] != BEST
             or room > 1
             or self.grid.shapes.ragged.any()
             or c.windowed[c.output[0]]
-            or (c.partitioned.any() and (grouped or c.two_widths[0]))
+            or (c.partitioned.any() and (share or c.two_widths[0]))
         )
         timed = not goal.energy_only[0] or bool(c.leak.any())
         words = self.words is not None
