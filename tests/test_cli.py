@@ -86,7 +86,7 @@ def test_help__imports_nothing_that_is_slow():
         ("gpu moe g --tokens 1 --hidden 2 --inter 3 --experts 4 --top 5", {"ep": 1, "skew": 0.0, "precision": "fp8"}),
         ("gpu advise 1 2 3 --gpu g", {"m": 1, "tile": "", "layout": "tn", "command": "gpu_advise_command"}),
         ("gpu compare p --gpu g", {"l2": None, "dtype": None, "batch": None}),
-        ("validate gemm", {"paths": [], "best": None, "output": None}),
+        ("validate gemm", {"paths": [], "gpu": None, "output": None}),
     ],
 )  # fmt: skip
 def test_arguments__are_read_as_their_rows_say(arguments, expected):
@@ -114,7 +114,7 @@ def test_check__compiles_and_draws_nothing():
         (["mpa", "systolic", "conv"], "did you mean 'map'?"),
         (["map", "systolic", "conv", "--mapings", "3"], "did you mean '--mappings'?"),
         (["map", "systolic", "conv", "--mapings=3"], "did you mean '--mappings'?"),
-        (["validate", "gemmini", "--plot", "a.png"], "`accelsim validate --help` lists them"),
+        (["validate", "gemm", "--plot", "a.png"], "`accelsim validate --help` lists them"),
         (["map", "systolic"], "required: WORKLOAD"),
         (["map", "systolic", "conv", "--seed", "x"], "at least 0, got 'x'"),
         (["map", "systolic", "conv", "--mappings", "0"], "at least 1, got '0'"),

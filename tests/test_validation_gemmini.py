@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from accelsim.importers.gemmini import evaluate_row, gemmini_errors, read_rows, validate_gemmini
+from validation.gemmini import evaluate_row, gemmini_errors, main, read_rows, validate_gemmini
 
 HEAD = (
     "name,mesh,accumulator_entries,accumulator_width_bits,accumulator_instances,scratchpad_entries,"
@@ -18,6 +18,17 @@ CONV = (
     "L3[WIO] Q5 - L2[WI] N1 K4X - L1[O] P3 R3 K2 C2 C4X - L0[W] P2,900,,700"
 )
 FC = "random0001,128,64,32,128,4096,1,8,6,1,1,1,1,1,1,1,1,L3[WIO] K8 C3 - L2[WI] N1 - L1[O] C2X - L0[W] N1,900,,"
+
+
+@pytest.fixture
+def study(capsys):
+    """Run the command; returns its code, what it prints, and its mistakes."""
+
+    def call(*arguments):
+        code = main(list(map(str, arguments)))
+        return code, *capsys.readouterr()
+
+    return call
 
 
 @pytest.fixture
@@ -66,20 +77,20 @@ def test_matrix_product__takes_an_array_for_every_16_words_of_a_tile(table):
     assert (result.compute_instances, result.moves[0].tiles) == (16, 4 * 5)
 
 
-def test_best__is_no_slower_than_the_mapping_of_the_row(table, run):
+def test_best__is_no_slower_than_the_mapping_of_the_row(table, study):
     """Of two rows of one layer the faster one gives the sizes; DOSA's own mapping is in the space that is searched."""
     slower = CONV.replace("tuned0001", "tuned0002").replace(",900,", ",901,")
-    code, out, _ = run("validate", "gemmini", table(slower, CONV, FC), "--best", "20", "--json")
+    code, out, _ = study(table(slower, CONV, FC), "--best", "20", "--json")
     (best,) = json.loads(out)["best"]
     assert code == 0
     assert (best["row"], best["tuned"], best["proved"]) == ("tuned0001", 900, True)
     assert best["best"] <= best["tuned_predicted"]
-    assert "best, predicted" in run("validate", "gemmini", table(CONV), "--best", "20")[1]
+    assert "best, predicted" in study(table(CONV), "--best", "20")[1]
 
 
-def test_table__mistakes_are_told_with_their_lines(table, run):
+def test_table__mistakes_are_told_with_their_lines(table, study):
     path = table(CONV.replace("Q5", "Q4"), CONV.replace(",900,", ",0,"), "a,b", CONV.replace("L2", "L5"))
-    code, _, err = run("validate", "gemmini", path)
+    code, _, err = study(path)
     assert code == 2
     for wanted in (
         "cycles.csv:2: mapping: loops over Q multiply to 4, not to 5",
@@ -90,14 +101,14 @@ def test_table__mistakes_are_told_with_their_lines(table, run):
         assert wanted in err
 
 
-def test_command__prints_errors_and_every_row_as_json_or_into_a_folder(table, run, tmp_path):
-    code, out, _ = run("validate", "gemmini", table(CONV, FC), "--json")
+def test_command__prints_errors_and_every_row_as_json_or_into_a_folder(table, study, tmp_path):
+    code, out, _ = study(table(CONV, FC), "--json")
     document = json.loads(out)
     assert code == 0
     assert [row["name"] for row in document["rows"]] == ["tuned0001", "random0001"]
     assert all(sum(part["cycles"] for part in row["time"]) == row["cycles"] for row in document["rows"])
     assert "random, GEMM" in {each["of"] for each in document["errors"]}
-    code, out, _ = run("validate", "gemmini", table(CONV, FC), "-o", tmp_path / "study")
+    code, out, _ = study(table(CONV, FC), "-o", tmp_path / "study")
     assert "FireSim" in out
     assert all(len(line) <= 80 for line in out.splitlines() if "Written" not in line)
     written = {path.name: path for path in (tmp_path / "study").iterdir()}

@@ -387,12 +387,10 @@ arena verify  evaluating  evaluate a submission to the arena, and say how far fr
     --json --csv
 
 validate  evaluating  hold our numbers against other tools' and against measured GPU kernels
-    WHAT {timeloop,scalesim,gemmini,tileflow,gemm,attention,moe,nccl}  timeloop, scalesim: their records; gemmini,
-        tileflow: cycles of RTL; else: times of kernels
+    WHAT {timeloop,scalesim,gemm,attention,moe,nccl}  timeloop, scalesim: their records; else: times of kernels
     [PATH...] as paths  files of records instead of the usual ones; timeloop: or folders
     --every  print every figure, however many there are
-    --best SECONDS  gemmini: our best mapping of each tuned layer too, searched for SECONDS each
-    -o DIR  gemmini, tileflow, gemm: write the report, JSON and plots
+    -o DIR  gemm: write the report, JSON and plots
     --json --csv
     # gemm: measured against predicted times of matrix products on a GPU
     --gpu GPU  the GPU that was measured (default: what the table says)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -40,7 +40,7 @@ from accelsim.show.report.explain import explanation_report
 from accelsim.show.report.mapping import differences_report, layers_report, result_report, sparse_report
 from accelsim.show.report.search import layer_files
 from accelsim.show.report.tables import machine_roofline_report, port_rows, stand_row
-from accelsim.show.table import Column, Piece, Table, bold, page_text
+from accelsim.show.table import Column, Piece, Table, bold
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -412,55 +412,20 @@ def _changed(inputs: Inputs, document: Mapping[str, Any]) -> list[str]:
     return [f"{path}: {what} (sha256 {now[:12]}, was {was[:12]})" for path, (now, was) in hashes.items() if now != was]
 
 
-def _answer_rtl(
-    arguments: argparse.Namespace, name: str, document: dict[str, Any], report: Callable[..., Iterable[Piece]]
-) -> int:
-    """Print cycles beside those of a machine's RTL; a folder has the page, its figures as JSON, and a plot by kind."""
-
-    def files() -> dict[str, bytes]:
-        import numpy as np
-
-        from accelsim.show.plots import figure_files
-        from accelsim.show.plots.diagram import plot_measured
-
-        kinds: dict[str, list[tuple[int, int]]] = {}
-        for row in document["rows"]:
-            kinds.setdefault(row.get("name", "").rstrip("0123456789"), []).append((row["measured"], row["cycles"]))
-        pairs = {kind: np.array(rows, np.float64).T for kind, rows in sorted(kinds.items())}
-        plot = plot_measured(f"{name}'s RTL", {kind: (pair[0], pair[1]) for kind, pair in pairs.items()}, "cycles")
-        head = f"# Cycles beside those of {name}'s RTL\n\n![predicted over measured](cycles.svg)"
-        page = f"{head}\n\n{page_text(report(document))}"
-        written = {"validation.md": page.encode(), "validation.json": results.to_json(document).encode()}
-        return written | figure_files("cycles", plot)
-
-    return cli.answer(arguments, document, lambda: report(document, every=arguments.every), files=files)
-
-
 def validate_command(arguments: argparse.Namespace) -> int:
     """Compare records; 1 if a figure is further off than it may be for no known reason, or there is none."""
     from accelsim.cli.gpus import validate_gemm_command, validate_kernels_command
-    from accelsim.importers.gemmini import best_of_layers, validate_gemmini
     from accelsim.importers.scalesim_comparison import scalesim_study
-    from accelsim.importers.tileflow import validate_tileflow
     from accelsim.importers.timeloop_comparison import timeloop_study
     from accelsim.show.report import validation as reports
 
     what, every = arguments.what, arguments.every
     why = f"not for {what}; leave it out"
     if what == "gemm":
-        cli.refuse(arguments, why, "best")
         return validate_gemm_command(arguments)
     if what in KERNELS:
-        cli.refuse(arguments, why, "best", "output", "mig", "calibration", "dtype")
+        cli.refuse(arguments, why, "output", "mig", "calibration", "dtype")
         return validate_kernels_command(arguments)
-    if what == "gemmini":
-        found = validate_gemmini(arguments.paths)
-        best = best_of_layers(found, arguments.best) if arguments.best else ()
-        return _answer_rtl(arguments, "Gemmini", reports.gemmini_json(found, best), reports.gemmini_report)
-    cli.refuse(arguments, why, "best")
-    if what == "tileflow":
-        document = reports.tileflow_json(validate_tileflow(arguments.paths))
-        return _answer_rtl(arguments, "TileFlow", document, reports.tileflow_report)
     cli.refuse(arguments, why, "output")
     study = (timeloop_study if what == "timeloop" else scalesim_study)(arguments.paths)
     cli.answer(arguments, {"studies": [study_json(study)]}, lambda: reports.study_report(study, every=every))

@@ -22,16 +22,13 @@ from accelsim.fusion.tiling import FusedTiling, LayerPart, Run, fusing_levels, l
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.constraints import Block, Constraints, LevelConstraint
 from accelsim.inputs.errors import NoValidMapping
-from accelsim.inputs.mapping import Mapping
 from accelsim.inputs.objective import FASTEST, LEAST_ENERGY
 from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import Constants, Encoded, encode
-from accelsim.model.evaluate import evaluate_encoded
 from accelsim.model.kernel import BY_READ, BY_UPDATE, BY_WRITE
 from accelsim.model.limits import touched_words
 from accelsim.model.result import Result
-from accelsim.results.cache import rules_broken
 from accelsim.search.result import Certificate
 from accelsim.search.spaces import Spaces
 from accelsim.search.stopping import Budget, asked
@@ -130,7 +127,7 @@ def part_space(encoded: Encoded, held: Held) -> MapSpace:
     outside = [
         LevelConstraint(
             level.name,
-            bypass=frozenset() if index == 0 else _intermediates(held, level.keep, einsum),
+            bypass=frozenset() if index == 0 else intermediates(held, level.keep, einsum),
             temporal=Block(only=only),
             x=Block(only=only),
             y=Block(only=only),
@@ -141,7 +138,7 @@ def part_space(encoded: Encoded, held: Held) -> MapSpace:
     return MapSpace(encoded, Constraints(required))
 
 
-def _intermediates(held: Held, kept: frozenset[str], einsum: Einsum) -> frozenset[str]:
+def intermediates(held: Held, kept: frozenset[str], einsum: Einsum) -> frozenset[str]:
     """Held tensors that a level outside the fusing level need not keep."""
     return frozenset(t.name for t in einsum.tensors if t.name in held.free and t.role not in kept)
 
@@ -188,24 +185,6 @@ def _front(space: MapSpace, budget: Budget | None) -> PartResult:
 
     found = front_of(space, budget=budget, workers=1, on_progress=None, explain=False)
     return PartResult(found.points, found.nodes, 0, (), found.stop)
-
-
-def evaluate_part(architecture: Architecture, einsum: Einsum, held: Held, capacity: int, mapping: Mapping) -> Result:
-    """Evaluate a mapping of a part, with held tensors where they have to be; the reverse of `without_held` for it.
-
-    Raises ValueError if the mapping is none of the part, or no valid one.
-    """
-    levels = tuple(
-        replace(nest, keep=nest.keep | (held.free if at == 0 else held.free - _intermediates(held, level.keep, einsum)))
-        if at < held.level
-        else nest
-        for at, (nest, level) in enumerate(zip(mapping.levels, architecture.levels, strict=False))
-    )
-    encoded = encode_part(architecture, einsum, held, capacity)
-    result = evaluate_encoded(encoded, replace(mapping, levels=(*levels, *mapping.levels[len(levels) :])))
-    if broken := rules_broken(result, part_space(encoded, held).constraints, encoded.einsum):
-        raise ValueError("; ".join(broken))
-    return result
 
 
 def without_held(result: Result, held: Held, names: list[str], capacity: int) -> Result:

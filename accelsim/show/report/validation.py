@@ -20,8 +20,6 @@ from accelsim.show.table import Column, Piece, Row, Table, bold, dim, heading, l
 if TYPE_CHECKING:
     from accelsim.gpu.calibration import Calibration, Errors
     from accelsim.gpu.validation import GemmValidation
-    from accelsim.importers.gemmini import BestOfLayer, GemminiCycles
-    from accelsim.importers.tileflow import FusedCycles
 
 MOST_FIGURES = 60
 """So many figures are printed one by one unless all are asked for."""
@@ -257,109 +255,6 @@ def kernels_errors_report(what: str, document: Mapping[str, Any]) -> Iterator[Pi
     for mode in dict.fromkeys(row["mode"] for row in document[what]):
         yield dim(f"{mode}: {MODES[mode]}")
     yield from (f"not compared: {note}" for note in document["not_compared"])
-
-
-_CYCLES = (
-    Column("rows", "of"),
-    Column("count", "rows", "{:,}".format),
-    Column("ratio", "ratio", plain, meaning="median of ours over measured"),
-    Column("mean", "mean", short_percent, meaning="and median: of the error"),
-    Column("median", "median", short_percent),
-    Column("Spearman", "spearman", plain),
-    Column("near", "near", short_percent, meaning="within 10 %"),
-)
-
-
-def gemmini_json(found: Sequence[GemminiCycles], best: Sequence[BestOfLayer] = ()) -> dict[str, Any]:
-    """Errors of each set of rows, every row with where its time goes, and the best mappings that were looked for."""
-    from accelsim.importers.gemmini import gemmini_errors
-
-    document: dict[str, Any] = {
-        "errors": [{"of": each.rows, **each.errors.as_row(), "near": each.near} for each in gemmini_errors(found)],
-        "rows": [
-            {
-                "name": each.row.name,
-                "measured": each.measured,
-                "cycles": each.result.cycles,
-                "overlapped": each.overlapped,
-                "bound": each.bound,
-                "time": [dict(row) for row in each.result.time_rows()],
-            }
-            for each in found
-        ],
-    }
-    if best:
-        document["best"] = [
-            {
-                "layer": " ".join(f"{dim}{bound}" for dim, bound in each.tuned.row.numbers.items() if dim in "KCPQRS"),
-                "row": each.tuned.row.name,
-                "gemmini": each.tuned.row.numbers.get("rtl_auto_tiling_cycles"),
-                "tuned": each.tuned.measured,
-                "tuned_predicted": each.tuned.result.cycles,
-                "best": each.search.best.cycles,
-                "proved": each.search.certificate is not None and each.search.certificate.proved,
-            }
-            for each in best
-        ]
-    return document
-
-
-def gemmini_report(document: Mapping[str, Any], *, every: bool = False) -> Iterator[Piece]:
-    """Errors of each set of rows, best mappings, and all rows if these are asked for; CSV has them."""
-    yield heading("Gemmini", "cycles of mappings beside those of its RTL")
-    yield "Source: ucb-bar/dosa, commit a7a3239 (Hong et al., MICRO 2023), FireSim"
-    yield Table("errors", _CYCLES, document["errors"])
-    yield legend(_CYCLES)
-    yield dim("rows by kind, and of each kind: all of a loop, and those that spend most of their time in something")
-    if "best" in document:
-        columns = (
-            Column("layer", "layer"),
-            *(Column(name, key, _cycles) for name, key in _BEST.items()),
-            Column("proved", lambda row: "yes" if row["proved"] else "no"),
-        )
-        note = "Gemmini's own tiling and the fastest tuned mapping as measured; its cycles and the fewest as predicted"
-        yield Table("best", columns, document["best"], note=note)
-    columns = (
-        Column("name", "name"),
-        *(Column(name, name, _cycles) for name in ("measured", "cycles", "overlapped")),
-        Column("most time in", "bound", left=True),
-    )
-    yield Table("rows", columns, document["rows"], shown=document["rows"] if every else [])
-
-
-_BEST = {"Gemmini": "gemmini", "tuned": "tuned", "tuned, predicted": "tuned_predicted", "best, predicted": "best"}
-
-
-def _cycles(count: int) -> str:
-    return f"{count:,}"
-
-
-def tileflow_json(found: Sequence[FusedCycles]) -> dict[str, Any]:
-    """Errors of all rows and by the rows of a tile, and every row."""
-    from accelsim.importers.tileflow import CLAIMED, tileflow_errors
-
-    return {
-        "claimed": CLAIMED,
-        "errors": [{"of": name, **errors.as_row()} for name, errors in tileflow_errors(found).items()],
-        "rows": [
-            {**each.row.bounds, "rows": each.row.rows, "measured": each.row.measured, "cycles": each.cycles}
-            | dict(zip(("first", "second"), each.parts, strict=True))
-            for each in found
-        ],
-    }
-
-
-def tileflow_report(document: Mapping[str, Any], *, every: bool = False) -> Iterator[Piece]:
-    """Errors beside those that TileFlow's authors claim, and all rows if these are asked for; CSV has them."""
-    yield heading("TileFlow", "cycles of two fused matrix products beside those of RTL")
-    yield "Source: pku-liang/TileFlow, commit d72d278 (MICRO 2023, Fig. 7c)"
-    yield Table("errors", _CYCLES[:-1], document["errors"])
-    yield legend(_CYCLES[:-1])
-    mean = next(row["mean"] for row in document["errors"] if row["of"] == "all")
-    claimed = short_percent(document["claimed"])
-    yield f"mean error {short_percent(mean)}; that of TileFlow, as its authors claim: {claimed}"
-    columns = tuple(Column(name, name) for name in document["rows"][0])
-    yield Table("rows", columns, document["rows"], shown=document["rows"] if every else [])
 
 
 def calibration_report(calibration: Calibration) -> Iterator[Piece]:

@@ -1,15 +1,21 @@
-"""Compare cycles with those of Gemmini's RTL, mapping by mapping; docs/validation.md says how a row is read."""
+"""Compare cycles with those of Gemmini's RTL, mapping by mapping; docs/validation.md says how a row is read.
+
+`python -m validation.gemmini [CYCLES ...] [--best SECONDS] [--every] [--json] [--csv FILE] [-o DIR]`.
+"""
 
 from __future__ import annotations
 
+import argparse
 import math
 import re
+import sys
+from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as Dict
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +31,10 @@ from accelsim.results.study import reference_paths
 from accelsim.search.mapper import map_einsum
 from accelsim.search.result import SearchResult
 from accelsim.search.stopping import Budget
+from accelsim.show.table import Column, Piece, Table, heading, legend
+from accelsim.show.table import dim as pale
+from validation import rtl
+from validation.rtl import CYCLES
 
 USUAL = "golden/gemmini/cycles.csv"
 """Where the rows are in the folder of reference data."""
@@ -290,3 +300,75 @@ def gemmini_errors(found: Sequence[GemminiCycles]) -> list[CycleErrors]:
         near = float(np.mean(np.abs(ours / measured - 1) <= 0.1))
         errors.append(CycleErrors(name, errors_of(ours, measured, np.zeros(len(pairs))), near))
     return errors
+
+
+def gemmini_json(found: Sequence[GemminiCycles], best: Sequence[BestOfLayer] = ()) -> dict[str, Any]:
+    """Errors of each set of rows, every row with where its time goes, and the best mappings that were looked for."""
+    document: dict[str, Any] = {
+        "errors": [{"of": each.rows, **each.errors.as_row(), "near": each.near} for each in gemmini_errors(found)],
+        "rows": [
+            {
+                "name": each.row.name,
+                "measured": each.measured,
+                "cycles": each.result.cycles,
+                "overlapped": each.overlapped,
+                "bound": each.bound,
+                "time": [dict(row) for row in each.result.time_rows()],
+            }
+            for each in found
+        ],
+    }
+    if best:
+        document["best"] = [
+            {
+                "layer": " ".join(f"{dim}{bound}" for dim, bound in each.tuned.row.numbers.items() if dim in "KCPQRS"),
+                "row": each.tuned.row.name,
+                "gemmini": each.tuned.row.numbers.get("rtl_auto_tiling_cycles"),
+                "tuned": each.tuned.measured,
+                "tuned_predicted": each.tuned.result.cycles,
+                "best": each.search.best.cycles,
+                "proved": each.search.certificate is not None and each.search.certificate.proved,
+            }
+            for each in best
+        ]
+    return document
+
+
+def gemmini_report(document: Dict[str, Any], *, every: bool = False) -> Iterator[Piece]:
+    """Errors of each set of rows, best mappings, and all rows if these are asked for; CSV has them."""
+    yield heading("Gemmini", "cycles of mappings beside those of its RTL")
+    yield "Source: ucb-bar/dosa, commit a7a3239 (Hong et al., MICRO 2023), FireSim"
+    yield Table("errors", CYCLES, document["errors"])
+    yield legend(CYCLES)
+    yield pale("rows by kind, and of each kind: all of a loop, and those that spend most of their time in something")
+    if "best" in document:
+        columns = (
+            Column("layer", "layer"),
+            *(Column(name, key, "{:,}".format) for name, key in _BEST.items()),
+            Column("proved", lambda row: "yes" if row["proved"] else "no"),
+        )
+        note = "Gemmini's own tiling and the fastest tuned mapping as measured; its cycles and the fewest as predicted"
+        yield Table("best", columns, document["best"], note=note)
+    columns = (
+        Column("name", "name"),
+        *(Column(name, name, "{:,}".format) for name in ("measured", "cycles", "overlapped")),
+        Column("most time in", "bound", left=True),
+    )
+    yield Table("rows", columns, document["rows"], shown=document["rows"] if every else [])
+
+
+_BEST = {"Gemmini": "gemmini", "tuned": "tuned", "tuned, predicted": "tuned_predicted", "best, predicted": "best"}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Compare the tables named."""
+
+    def document(parsed: argparse.Namespace) -> dict[str, Any]:
+        found = validate_gemmini(parsed.paths)
+        return gemmini_json(found, best_of_layers(found, parsed.best) if parsed.best else ())
+
+    return rtl.run("Gemmini", __doc__, document, gemmini_report, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

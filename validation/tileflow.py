@@ -1,19 +1,25 @@
-"""Compare cycles of two fused matrix products with those of an RTL simulation; docs/validation.md says how."""
+"""Compare cycles of two fused matrix products with those of an RTL simulation; docs/validation.md says how.
+
+`python -m validation.tileflow [CYCLES ...] [--every] [--json] [--csv FILE] [-o DIR]`.
+"""
 
 from __future__ import annotations
 
+import argparse
 import re
+import sys
+from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as Dict
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from accelsim.fusion.chain import make_chain
-from accelsim.fusion.search import evaluate_part, held_by
+from accelsim.fusion.search import Held, encode_part, held_by, intermediates, part_space
 from accelsim.fusion.tiling import FusedLoop, FusedTiling, runs
 from accelsim.gpu.calibration import Errors, errors_of
 from accelsim.importers.scalesim_comparison import gemm, systolic_array
@@ -23,7 +29,14 @@ from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.library import read_table
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.workload import ROLES, Einsum
+from accelsim.model.evaluate import evaluate_encoded
+from accelsim.model.result import Result
+from accelsim.results.cache import rules_broken
 from accelsim.results.study import reference_paths
+from accelsim.show.report.validation import short_percent
+from accelsim.show.table import Column, Piece, Table, heading, legend
+from validation import rtl
+from validation.rtl import CYCLES
 
 USUAL = "golden/tileflow/fused_gemm_cycles.csv"
 """Where the rows are in the folder of reference data."""
@@ -95,6 +108,24 @@ def _machine() -> Architecture:
     return replace(array, levels=(memory, cache, pe), energy=EnergyTable({**array.energy.entries, **free}))
 
 
+def evaluate_part(architecture: Architecture, einsum: Einsum, held: Held, capacity: int, mapping: Mapping) -> Result:
+    """Evaluate a mapping of a part, with held tensors where they have to be.
+
+    Raises ValueError if the mapping is none of the part, or no valid one.
+    """
+    levels = tuple(
+        replace(nest, keep=nest.keep | (held.free if at == 0 else held.free - intermediates(held, level.keep, einsum)))
+        if at < held.level
+        else nest
+        for at, (nest, level) in enumerate(zip(mapping.levels, architecture.levels, strict=False))
+    )
+    encoded = encode_part(architecture, einsum, held, capacity)
+    result = evaluate_encoded(encoded, replace(mapping, levels=(*levels, *mapping.levels[len(levels) :])))
+    if broken := rules_broken(result, part_space(encoded, held).constraints, encoded.einsum):
+        raise ValueError("; ".join(broken))
+    return result
+
+
 def evaluate_pair(row: FusedGemms) -> FusedCycles:
     """Time the parts of a fused chain: each product of each tile of C, on a machine with ramps and ports."""
     machine, b = _machine(), row.bounds
@@ -144,3 +175,42 @@ def tileflow_errors(found: Sequence[FusedCycles]) -> Dict[str, Errors]:
         ours, real = np.array([(each.cycles, each.row.measured) for each in rows], np.float64).T
         errors[name] = errors_of(ours, real, np.zeros(len(ours)))
     return errors
+
+
+def tileflow_json(found: Sequence[FusedCycles]) -> dict[str, Any]:
+    """Errors of all rows and by the rows of a tile, and every row."""
+    return {
+        "claimed": CLAIMED,
+        "errors": [{"of": name, **errors.as_row()} for name, errors in tileflow_errors(found).items()],
+        "rows": [
+            {**each.row.bounds, "rows": each.row.rows, "measured": each.row.measured, "cycles": each.cycles}
+            | dict(zip(("first", "second"), each.parts, strict=True))
+            for each in found
+        ],
+    }
+
+
+def tileflow_report(document: Dict[str, Any], *, every: bool = False) -> Iterator[Piece]:
+    """Errors beside those that TileFlow's authors claim, and all rows if these are asked for; CSV has them."""
+    yield heading("TileFlow", "cycles of two fused matrix products beside those of RTL")
+    yield "Source: pku-liang/TileFlow, commit d72d278 (MICRO 2023, Fig. 7c)"
+    yield Table("errors", CYCLES[:-1], document["errors"])
+    yield legend(CYCLES[:-1])
+    mean = next(row["mean"] for row in document["errors"] if row["of"] == "all")
+    claimed = short_percent(document["claimed"])
+    yield f"mean error {short_percent(mean)}; that of TileFlow, as its authors claim: {claimed}"
+    columns = tuple(Column(name, name) for name in document["rows"][0])
+    yield Table("rows", columns, document["rows"], shown=document["rows"] if every else [])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Compare the tables named."""
+
+    def document(parsed: argparse.Namespace) -> dict[str, Any]:
+        return tileflow_json(validate_tileflow(parsed.paths))
+
+    return rtl.run("TileFlow", __doc__, document, tileflow_report, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
