@@ -328,6 +328,19 @@ def test_stopped_search__is_not_kept(cache, monkeypatch):
     assert len(list(cache.files())) == 1
 
 
+def test_uneven_mappings_looked_at_for_a_while__are_an_answer_where_time_is_not_limited(cache, searched, monkeypatch):
+    monkeypatch.setattr("accelsim.search.exact.mapper.FURTHER_NODES", 1)
+    layer, options = gemm(M=16, N=24, K=32), MapOptions(uneven=None)
+    found = map_with_cache(MACHINE, layer, options, cache)
+    assert found.stop == "effort"
+    assert same(map_with_cache(MACHINE, layer, options, cache), found)
+    assert len(searched) == 1
+    monkeypatch.undo()
+    proved = map_with_cache(MACHINE, layer, options, cache, budget=Budget(seconds=1000))
+    assert (proved.stop, proved.uneven, proved.certificate.proved) == ("exhausted", True, True)
+    assert same(map_with_cache(MACHINE, layer, options, cache), proved)
+
+
 def test_entry__is_written_as_a_whole_or_not_at_all(cache, trouble, monkeypatch):
     key = "ab" * 32
     cache.write(key, {"n": 1})
