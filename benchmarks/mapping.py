@@ -74,7 +74,7 @@ class Timing:
 def search(machine: Architecture, layer: Einsum, objective: str, seconds: float | None) -> Timing:
     """Search once."""
     timing = Timing(machine.name, layer.name, objective, time.perf_counter(), time.process_time(), stopped=1)
-    mapper: Any = map_front if objective == "front" else partial(map_einsum, objective=objective)
+    mapper: Any = map_front if objective == "front" else partial(map_einsum, objective=objective, uneven=False)
     with suppress(NoValidMapping):  # none found in time: neither gap nor counts
         enter(timing, mapper(machine, layer, budget=Budget(seconds=seconds), workers=1))
     timing.wall_s, timing.cpu_s = time.perf_counter() - timing.wall_s, time.process_time() - timing.cpu_s

@@ -185,7 +185,7 @@ def best(architecture: Architecture, einsum: Einsum, *, row_stationary: bool) ->
     asked = load_constraints("eyeriss_passes", architecture, einsum) if row_stationary else None
     columns = architecture.levels[1].x.size
     pad = [f"P={-(-einsum.dims['P'] // columns) * columns}"] if einsum.dims["P"] % columns else []
-    return map_einsum(architecture, einsum, constraints=asked, objective="edp", pad=pad).best
+    return map_einsum(architecture, einsum, constraints=asked, objective="edp", uneven=False, pad=pad).best
 
 
 def eyeriss_study() -> Study:

@@ -208,7 +208,7 @@ def _fewest_cycles(
     constraints = load_constraints(library.resolve(mode, "constraints"), machine, einsum)
     whole = {"C": _up(einsum.dims["C"], lanes), "K": _up(einsum.dims["K"], kernels)}
     pad += [f"{dim}={bound}" for dim, bound in whole.items() if bound > einsum.dims[dim] and not image]
-    result = map_einsum(machine, einsum, constraints=constraints, objective="cycles", pad=pad)
+    result = map_einsum(machine, einsum, constraints=constraints, objective="cycles", uneven=False, pad=pad)
     if result.certificate is None or not result.certificate.proved:
         raise RuntimeError(f"{einsum.name}: the search was stopped")
     best, dram = result.best, machine.levels[0]
