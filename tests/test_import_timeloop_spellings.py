@@ -12,6 +12,8 @@ from tests.timeloop_files import MAPPING, PROBLEM, V03, V04, loaded
         ("depth: 16, width: 8, word_bits: 8", "Depth: 16, WIDTH: 8, Data-Width: 8"),
         ("word_bits: 8, meshX: 2", "wordbits: 8, mesh-X: 2"),
         ("memory_depth: 512, memory_width: 64", "size-KB: 4, width: 64"),
+        ("word_bits: 8, meshX: 2", "word_bits: 8, datawidth: 16, meshX: 2"),
+        ("memory_depth: 512, memory_width: 64", "depth: 512, memory_depth: 9, width: 64, memory_width: 9"),
         ("technology: 45nm", "technology: 0.045um"),
         ("technology: 45nm", "technology: 45e-9"),
         ("class: regfile", "class: RegFile"),

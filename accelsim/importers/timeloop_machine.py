@@ -380,7 +380,7 @@ class _NodeReader:
         """Attributes of a node as values; one may be computed from others."""
         own = inner(node, "attributes")
         values: dict[str, Value] = dict(inherited)
-        texts = {_spelt(key, own): value for key, value in own.items()}
+        texts = {_spelt(key, own): own[key] for key in sorted(own, key=_rank)}
         values.update(texts)
         for _ in range(_ROUNDS):  # as often as one may wait for another
             before = dict(values)
@@ -449,6 +449,12 @@ def _ranged(node: Map) -> tuple[str, int]:
 
 
 def _spelt(key: str, table: Mapping[str, Any]) -> str:
-    """Name of an attribute in one of its spellings, but of one that stands beside another of that name."""
+    """Name of an attribute in one of its spellings, but of one beside which that name stands, differing in case."""
     known = _FOLDED.get(folded(key), key.replace("-", "_"))
-    return key if known in table else known
+    return key if known in table and folded(key) == folded(known) else known
+
+
+def _rank(key: str) -> int:
+    """Of two names of one attribute Timeloop takes `word-bits` before its own, but other old names after theirs."""
+    old = {folded(name): new for name, new in _SPELT.items()}.get(folded(key))
+    return 1 if old is None else 2 * (old == "datawidth")
