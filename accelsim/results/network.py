@@ -112,7 +112,7 @@ def map_network(
     --------
     >>> import accelsim
     >>> network = accelsim.load_workload("alexnet")
-    >>> rows = accelsim.map_network(accelsim.load_architecture("eyeriss"), network, cache=False)
+    >>> rows = accelsim.map_network(accelsim.load_architecture("eyeriss"), network, uneven=False, cache=False)
     >>> sum(row["repeat"] * row["energy_pj"] for row in rows) * 1e-9  # doctest: +ELLIPSIS
     16.56...
     """
