@@ -17,7 +17,7 @@ import pytest
 
 from accelsim import evaluate, load_architecture, load_constraints, load_mapping, load_workload
 from accelsim.inputs.architecture import Architecture
-from accelsim.inputs.constraints import Block, Constraints, LevelConstraint
+from accelsim.inputs.constraints import Block, Constraints, Factor, LevelConstraint
 from accelsim.inputs.errors import AccelsimError, NoValidMapping, SpecError
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping, dump_mapping
 from accelsim.inputs.objective import LEAST_EDP, Objective
@@ -165,6 +165,55 @@ def test_orders__differ_in_what_rests_beside_a_remainder():
     outcome = Solver(MapSpace(encode(machine, layer), rules, frozenset({"M", "K"}))).search(room=1)
 
     assert math.isclose(float(outcome.found.value[0]), least, rel_tol=1e-9)
+
+
+@pytest.mark.parametrize(("bound", "loops"), [(5, (3, 2)), (7, (2, 4)), (7, (3, 3)), (8, (2, 4))])
+def test_orders__differ_where_a_loop_makes_one_step_in_its_last_pass(bound, loops):
+    """K = 5 as 3 loops of 2: the last one makes one step, and leaves its inputs in place as N steps.
+
+    7 in 4 are 4 and 3, which move them, as all loops do without a remainder; 7 in 3 end with one step, too.
+    """
+    dear, cheap = ({"read": f"{pj} pJ", "write": f"{pj} pJ", "source": "example"} for pj in (100, 1))
+    levels = [
+        {"name": "L0", "class": "DRAM", "word": "16 bit", "energy": dear},
+        {"name": "L1", "class": "SRAM", "keep": ["Weights"], "bypass": ["Inputs", "Outputs"], "energy": cheap},
+        {"name": "L2", "class": "SRAM", "keep": ["Inputs", "Outputs"], "bypass": ["Weights"], "energy": cheap},
+    ]
+    for level in levels[1:]:
+        level |= {"size": "1 KiB", "word": "16 bit"}
+    compute = {"name": "MAC", "class": "intmac", "energy": {"compute": "1 pJ", "source": "example"}}
+    machine = load_architecture({"architecture": {"name": "m", "clock": "1 GHz", "levels": levels, "compute": compute}})
+    outer, between, inner = machine.levels
+    layer = replace(load_workload("gemm").layers[0], dims={"M": 2, "N": 7, "K": bound})
+    once, bounds = Block(only=frozenset()), {"M": 2, "N": 7, "K": loops[1]}
+    rules = Constraints(
+        (
+            LevelConstraint(outer.name, temporal=Block(only=frozenset({"K"}))),
+            LevelConstraint(
+                between.name, temporal=Block(tuple(Factor(dim, each, each) for dim, each in bounds.items()))
+            ),
+            LevelConstraint(inner.name, temporal=once),
+        )
+    )
+    kept = [frozenset(tensor.name for tensor in layer.tensors), between.keep, inner.keep]
+    orders = itertools.permutations(Loop(dim, each) for dim, each in bounds.items())
+    known = [
+        Mapping(
+            tuple(
+                LevelMapping(level.name, order, (), (), keep)
+                for level, order, keep in zip(machine.levels, ((Loop("K", loops[0]),), middle, ()), kept, strict=True)
+            ),
+            frozenset({"K"}),
+        )
+        for middle in orders
+    ]
+    costs = [energy for energy, _ in Walked(0, machine, layer, ["K"], known).valid(rules)]
+
+    outcome = Solver(MapSpace(encode(machine, layer), rules, frozenset({"K"}))).search(room=1)
+
+    assert len(costs) == 6
+    assert outcome.root_bound <= min(costs) * (1 + 1e-9)
+    assert math.isclose(float(outcome.found.value[0]), min(costs), rel_tol=1e-9)
 
 
 def test_words_that_come_once__are_shared_by_the_children_of_a_network():

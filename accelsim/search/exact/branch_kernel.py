@@ -49,6 +49,7 @@ from accelsim.search.exact.node_kernel import (
     lay_bounds,
     lay_sizes,
     list_run,
+    loops_that_rest,
     mix_statuses,
     next_mid,
     outermost_dims,
@@ -94,11 +95,12 @@ def next_block(
                 shape = shape_of(shapes, node.mid[level])
                 if not passes(goal, found, bound_of(c, shapes, g, goal, found, node, s, level, AROUND, shape, ONE)):
                     continue
-            node.cursor[level, ORDER] = g.order_first[level, mask]
-            node.cursor[level, ORDER_END] = g.order_first[level, mask + 1]
+            candidates = mask | loops_that_rest(shapes, g, node, level)
+            node.cursor[level, ORDER] = g.order_first[level, candidates]
+            node.cursor[level, ORDER_END] = g.order_first[level, candidates + 1]
             if all_orders:  # look at all if one that can be best passes
                 any_passes = False
-                for one in range(g.order_first[level, mask], g.order_first[level, mask + 1]):
+                for one in range(g.order_first[level, candidates], g.order_first[level, candidates + 1]):
                     any_passes |= passes(
                         goal, found, _block_bound(c, shapes, g, goal, found, node, s, level, one, g.orders)
                     )
@@ -454,7 +456,8 @@ def root_bounds(
             )
             quick = value_of(goal.terms, max(quick, goal.floor[0]), 0.0, 0.0, 0.0) if quick < np.inf else np.inf
         if quick < least:
-            for row in range(g.order_first[0, mask], g.order_first[0, mask + 1]):
+            candidates = mask | loops_that_rest(shapes, g, node, ROOT)
+            for row in range(g.order_first[0, candidates], g.order_first[0, candidates + 1]):
                 bound = min(bound, _block_bound(c, shapes, g, goal, found, node, s, ROOT, row, g.orders))
             least = min(least, bound)
         else:  # its orders need not be looked at yet

@@ -129,6 +129,7 @@ def make_cost_tables(
         option_of=option_of,
         order_first=order_first,
         orders=orders,
+        rests=_rests(grid),
         every_first=np.ascontiguousarray(every_first),
         every_orders=every_orders,
         partner=np.array(structure.partner, np.int64),
@@ -209,21 +210,44 @@ def _next_sizes(grid: Grid) -> Ints:
 
 
 def _orders(bounds: Bounds, every: bool) -> tuple[Ints, Ints]:
-    """Orders of each set of loops of each level, all or those that can be best, and where those of each begin."""
+    """Orders of each set of loops of each level, all or those that can be best, and where those of each begin.
+
+    A set also tells which of the loops may make one step in their last pass: `CostTables.rests`.
+    """
     space, dims, levels = bounds.grid.space, len(bounds.structure.idle), len(bounds.around)
-    first = np.zeros((levels, 2**dims + 1), np.int64)
+    ragged = [] if every else _resting_dims(bounds.grid)
+    first = np.zeros((levels, 2 ** (dims + len(ragged)) + 1), np.int64)
     orders: list[tuple[int, ...]] = []
-    ragged = frozenset(np.flatnonzero(bounds.grid.shapes.resting.any(axis=(0, 2, 3))).tolist())
     for level in range(levels):
         places = Places(*space.fixed_places(level))
-        for mask in range(2**dims):
+        for mask in range(first.shape[1] - 1):
             first[level, mask] = len(orders)
             loops = frozenset(d for d in range(dims) if mask >> d & 1)
-            idle = tuple(d for d in range(dims) if d not in loops)
-            found = candidate_orders(bounds.structure, loops, places, every, ragged)
-            orders += [(*order, *idle, inner, outer) for order, inner, outer in found]
-        first[level, 2**dims] = len(orders)
+            once = frozenset(d for at, d in enumerate(ragged) if mask >> dims + at & 1)
+            if once <= loops:
+                idle = tuple(d for d in range(dims) if d not in loops)
+                found = candidate_orders(bounds.structure, loops, places, every, once)
+                orders += [(*order, *idle, inner, outer) for order, inner, outer in found]
+        first[level, -1] = len(orders)
     return first, np.array(orders, np.int64).reshape(-1, dims + 2)
+
+
+def _resting_dims(grid: Grid) -> list[int]:
+    """Dimensions whose loops may leave tiles where they are beside a remainder."""
+    found: list[int] = np.flatnonzero(grid.shapes.resting.any(axis=(0, 2, 3))).tolist()
+    return found
+
+
+def _rests(grid: Grid) -> Ints:
+    """`CostTables.rests`."""
+    dims = len(grid.shapes.sizes)
+    found = np.full((len(grid.options), dims, 2), -1, np.int64)
+    for at, d in enumerate(_resting_dims(grid)):
+        found[:, d, 0] = dims + at
+        for level in range(len(grid.options)):
+            if any((options.x[:, d] * options.y[:, d]).max(initial=1) > 1 for options in grid.options[level:]):
+                found[level, d, 1] = 1
+    return found
 
 
 def needed_words(space: MapSpace) -> Ints:

@@ -34,7 +34,9 @@ class CostTables(NamedTuple):
     level, and across levels, and whether loops of the second that may stand in the first do, with a level in between
     that keeps nothing or some tensors; fits, wide : bool[*, S], without and with partial sums; by_tile : bool[L],
     whether to go through tiles rather than options; group_first : int64[L + 1]; tiles : int64[*]; option_of : int64[L,
-    spread numbers + 1], first option of each spread; order_first : int64[L, 2**D + 1]; orders : int64[*, D + 2],
+    spread numbers + 1], first option of each spread; rests : int64[L, D, 2], the bit of a set of loops that says that
+    one of them may make one step in its last pass, -1 if none may, and 1 if a network inside the loop may spread its
+    dimension; order_first : int64[L, 2**(D + such bits) + 1]; orders : int64[*, D + 2],
     dimensions outermost first, then a pair of loops that must carry on; every_first : int64[L, 2**D + 1], every_orders
     : as these, all orders where all are wanted, else empty; partner : int64[D]; window : int64[1]; whole : bool[D], as
     `Structure`; macs : float64[1]; most : float64[3], energy, cycles and outer words that are allowed; start :
@@ -86,6 +88,7 @@ class CostTables(NamedTuple):
     group_first: Ints
     tiles: Ints
     option_of: Ints
+    rests: Ints
     order_first: Ints
     orders: Ints
     every_first: Ints

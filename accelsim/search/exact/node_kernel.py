@@ -466,6 +466,23 @@ def lay_bounds(shapes: Shapes, node: SearchNode, level: int) -> int:
 
 
 @inline
+def loops_that_rest(shapes: Shapes, g: CostTables, node: SearchNode, level: int) -> int:
+    """Which loops of a block may make one step in a pass, as bits that `CostTables.order_first` has.
+
+    Of so many tiles inside a loop, the last pass takes those that full passes leave. It makes one step if that is one,
+    or, at instances that are idle at last, if it is two (docs/exact.md, section 6).
+    """
+    bits = 0
+    for d in range(g.rests.shape[1]):
+        bound = node.mapping.temporal[0, level, d]
+        if bound > 1 and g.rests[level, d, 0] >= 0:
+            last = (shapes.passes[d, node.mid[level, d]] - 1) % bound
+            idle_at_last = g.rests[level, d, 1] > 0 and node.mid[level, d] > 0
+            bits |= int(last == 0 or (last == 1 and idle_at_last)) << g.rests[level, d, 0]
+    return bits
+
+
+@inline
 def shape_of(shapes: Shapes, digits: Ints) -> int:
     """Shape number of divisor indices."""
     shape = 0

@@ -109,8 +109,6 @@ class Grid:
         Whether the temporal block of a level may have a loop of this bound.
     options : tuple of Options
         For each network, those that some mapping with the least traffic uses.
-    bounding : tuple of Options
-        Those of them that tables look at: of others with remainders they say no less.
     least_used : float
         Only those of them that let so many compute units be in use, if the other networks use as many as possible.
     every : bool
@@ -121,9 +119,21 @@ class Grid:
     shapes: Shapes
     in_time: Bools
     options: tuple[Options, ...]
-    bounding: tuple[Options, ...]
     least_used: float = 0.0
     every: bool = False
+
+    @property
+    def bounding(self) -> tuple[Options, ...]:
+        """Those of the options that tables look at: of others with remainders they say no less."""
+        return _bounding(self) if self.space.imperfect else self.options
+
+
+@lru_cache(maxsize=4)
+def _bounding(grid: Grid) -> tuple[Options, ...]:
+    """`Grid.bounding`, made when tables need them: they take as long as all options."""
+    levels = range(len(grid.options))
+    few = [make_options(grid.space, grid.shapes, level, every=False, bounding=True) for level in levels]
+    return pick_busy(few, grid.least_used)
 
 
 def size_numbers(shapes: Shapes) -> Ints:
@@ -294,13 +304,19 @@ def _resting(c: Constants, ragged: Bools, counts: list[list[int]], spreads: list
     if not ragged.any():
         return np.zeros((len(c.fanout), 0, 0, 0))
     found = np.zeros((len(c.fanout), len(counts), max(map(len, counts)), max(map(len, spreads))))
+    share = resting_share.plain()
     for level, d, n, s in np.ndindex(*found.shape):
-        if ragged[d] and n < len(counts[d]) and s < len(spreads[d]):
-            outer = tuple(size for size in c.fanout[:level][::-1, ::-1].ravel().tolist() if size > 1)
-            found[level, d, n, s] = max(
-                most_resting(int(c.bounds[d]), counts[d][n], spreads[d][s], factor, outer)
-                for factor in {1, *c.factor[c.relevant[:, d], d].tolist()}
-            )
+        if not ragged[d] or n >= len(counts[d]) or s >= len(spreads[d]):
+            continue
+        bound, tiles, spread = int(c.bounds[d]), counts[d][n], spreads[d][s]
+        for factor in {1, *c.factor[c.relevant[:, d], d].tolist()}:
+            if level == 0:  # one block is outside, and its loop makes all passes
+                passes = -(-tiles // spread)
+                rests = share(bound, tiles, spread, passes, factor) if passes > 1 else 0.0
+            else:
+                outer = tuple(size for size in c.fanout[:level][::-1, ::-1].ravel().tolist() if size > 1)
+                rests = most_resting(bound, tiles, spread, factor, outer)
+            found[level, d, n, s] = max(found[level, d, n, s], rests)
     return found
 
 
@@ -475,16 +491,14 @@ def make_grid(space: MapSpace) -> Grid:
             allowed = space.allowed(Slot(level), dim)
             in_time[level, d] = [int(factor) in allowed for factor in shapes.factor[d]]
     options = tuple(make_options(space, shapes, level, every=False) for level in range(levels))
-    few = (make_options(space, shapes, level, every=False, bounding=True) for level in range(levels))
-    return Grid(space, shapes, in_time, options, tuple(few) if space.imperfect else options)
+    return Grid(space, shapes, in_time, options)
 
 
 def quick_enough(grid: Grid, most_cycles: float) -> Grid:
     """The same without ways to spread that leave so few compute units in use that these take more cycles."""
     least = fewest_steps(grid)
     used = _computing(grid) / max(most_cycles, least) * (1.0 - NEARLY)
-    few, fewer = pick_busy(grid.options, used), pick_busy(grid.bounding, used)
-    return replace(grid, options=few, bounding=fewer, least_used=used)
+    return replace(grid, options=pick_busy(grid.options, used), least_used=used)
 
 
 def pick_busy(options: Sequence[Options], used: float) -> tuple[Options, ...]:
