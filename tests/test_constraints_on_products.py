@@ -57,14 +57,16 @@ def test_products_and_tiles__of_nothing_are_told(tmp_path, old, new, said):
     assert f"levels[0].{said}" in str(error.value)
 
 
-@pytest.mark.parametrize("options", [{}, {"method": "random", "budget": Budget(mappings=20_000)}, {"uneven": True}])
+@pytest.mark.parametrize(
+    "options", [{"uneven": False}, {"method": "random", "budget": Budget(mappings=20_000)}, {"uneven": True}]
+)
 def test_products_and_tiles__are_kept_by_each_search(tmp_path, options):
     """Of what is broken each is said; the best mapping without them breaks some."""
     machine, layer = load_architecture("eyeriss"), load_workload("conv").layers[0]
     asked = read(tmp_path, PRODUCTS)
     free = map_einsum(machine, layer, uneven=False).best
     assert any("is asked for" in broken for broken in asked.broken_by(free.mapping, layer))
-    found = map_einsum(machine, layer, constraints=asked, **options, uneven=False).best
+    found = map_einsum(machine, layer, constraints=asked, **options).best
     assert asked.broken_by(found.mapping, layer) == []
     assert found.energy_pj >= free.energy_pj or options.get("uneven")
 

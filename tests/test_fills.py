@@ -140,7 +140,7 @@ def test_fills__of_partial_sums_that_come_back():
 
 
 def test_reports__list_them_level_by_level(run, tmp_path):
-    code, out, _ = run("map", "eyeriss_jssc", "conv", "-o", tmp_path / "out")
+    code, out, _ = run("map", "eyeriss_jssc", "conv", "--even", "-o", tmp_path / "out")
     assert code == 0
     assert "SPAD   Weights " in out
     assert "First fills and last drains that overlap: at most 0.3 % more cycles." in out

@@ -214,6 +214,11 @@ def out_of_reach(space: MapSpace) -> tuple[str, ...]:
     return tuple(f"no mapping can be valid: {text}" for text in certain)
 
 
+def none_is_valid(space: MapSpace) -> bool:
+    """Whether no mapping can meet a limit, also no uneven one, whose loops may stand outside what a level holds."""
+    return any((_homeless(space), _capacities(space, uneven=True), _cycles(space)))
+
+
 def _least(space: MapSpace, dim: str, slots: list[int]) -> int:
     """Smallest product of a dimension's factors in some slots; where it may leave remainders, of all slots or 1."""
     bound, others = space.encoded.einsum.dims[dim], [at for at in range(len(space.slots)) if at not in slots]
@@ -258,11 +263,12 @@ def _homeless(space: MapSpace) -> list[str]:
     ]
 
 
-def _capacities(space: MapSpace) -> list[str]:
+def _capacities(space: MapSpace, *, uneven: bool = False) -> list[str]:
+    """Levels that have no room for what they must keep: for the least tiles of even mappings, or of any."""
     found = []
     for index, level in enumerate(space.encoded.architecture.levels):
         inside = [at for at, slot in enumerate(space.slots) if slot.level >= index]
-        tile = {dim: _least(space, dim, inside) for dim in space.encoded.einsum.dims}
+        tile = {dim: 1 if uneven and index else _least(space, dim, inside) for dim in space.encoded.einsum.dims}
         shown = ", ".join(f"{dim}={size}" for dim, size in tile.items() if size > 1) or "one iteration"
         held: dict[str, int | Fraction] = dict.fromkeys(ROLES, 0)
         for t, tensor in enumerate(space.encoded.tensors):

@@ -30,7 +30,7 @@ from accelsim.search.exact.shapes import fewest_steps, make_grid, quick_enough
 from accelsim.search.exact.solve import NO_END, Outcome, Solver
 from accelsim.search.exact.worth import Known, least_inside, narrow_energies
 from accelsim.search.result import MOST_TIES, Certificate, SearchResult
-from accelsim.search.spaces import Spaces, diagnose, out_of_reach, rounded_spaces, trim
+from accelsim.search.spaces import Spaces, diagnose, none_is_valid, out_of_reach, rounded_spaces, trim
 from accelsim.search.stopping import Budget, OnProgress, Progress, asked
 from accelsim.search.value_kernel import CYCLES, ENERGY, WORDS, terms_of
 
@@ -335,6 +335,8 @@ def _look_further(first: MapSpace, aim: Aim, even: Solved) -> tuple[Solved, Aim]
     Without a limit of time, it looks at so many that this takes little.
     """
     encoded, watch = first.encoded, aim.watch
+    if even.best is None and none_is_valid(first):
+        return even, aim
     spaces = Spaces(encoded.architecture, [encoded.einsum], first.constraints, uneven=True, first=first)
     if len(spaces) == 1:  # each mapping is even
         return replace(even, further=spaces), aim
