@@ -428,6 +428,8 @@ def _check_none_valid(task: Task, recorded: str) -> Check:
             found.append(f"one of {best.energy_pj:.6g} pJ")
         except NoValidMapping as error:
             found.append(str(error))
+        if found[-1] == recorded:
+            break
     alike = recorded in found
     said = recorded if alike else found[0]
     return Check("no valid mapping", recorded.partition("\n")[0], said.partition("\n")[0], alike)

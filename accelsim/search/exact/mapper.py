@@ -343,26 +343,27 @@ def _look_further(first: MapSpace, aim: Aim, even: Solved) -> tuple[Solved, Aim]
     uneven = Spaces.of(spaces.merged()[1:][0])
     if even.stop != "exhausted" and not even.certificate.proved:
         return replace(even, uneven_bound=_floor(uneven.first, aim.objective)), aim
+    limited = aim
     if watch.end is None:
         most = watch.budget.memory_bytes
         budget = replace(watch.budget, memory_bytes=FURTHER_BYTES if most is None else min(most, FURTHER_BYTES))
-        aim = replace(aim, watch=replace(watch, budget=budget), most_nodes=FURTHER_NODES)
+        limited = replace(aim, watch=replace(watch, budget=budget), most_nodes=FURTHER_NODES)
     try:
-        found = best_of(uneven, aim, solved=replace(even, solver=None, descents=[]))
+        found = best_of(uneven, limited, solved=replace(even, solver=None, descents=[]))
     except TooManyChoices:  # and no mapping is known
         found = replace(
             even, stop="memory", bound=_floor(uneven.first, aim.objective), descents=[_descent(uneven.first, aim)]
         )
     if found.stop in ("memory", "nodes") and watch.end is None:
         found.stop = "effort"
-        _walk(found.descents[0], aim, found, None)
+        _walk(found.descents[0], limited, found, None)
     elif found.stop in ("timeout", "memory"):
-        _walk_on(uneven, aim, found)
+        _walk_on(uneven, limited, found)
     found.even = even.certificate if even.best is not None else None
     better = found.value < even.value
     found.least_energy &= not better
     if better or found.stop == "exhausted":
-        return replace(found, further=spaces), aim
+        return replace(found, further=spaces), limited
     stop = even.stop if even.best is None else found.stop
     return replace(even, uneven_bound=found.bound, stop=stop, nodes=found.nodes, leaves=found.leaves), aim
 
