@@ -54,7 +54,7 @@ arena: $(INSTALLED)  ## solve the arena's problems, let rival mappers play them 
 	@$(BIN)/python arena/make.py
 	@$(BIN)/python arena/rivals.py
 	@$(BIN)/python arena/peers.py
-	@for file in arena/optima.json arena/submissions/*.json; do $(BIN)/accelsim arena verify $$file || exit 1; done
+	@for file in arena/optima.json arena/submissions/*.json; do $(BIN)/python arena/verify.py $$file || exit 1; done
 
 bench-census: $(INSTALLED)  ## time the census of VGG-16 conv3_2 on each machine
 	@$(BIN)/python benchmarks/census.py

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from verify import OPTIMA, PROBLEMS, SPACES, Arena
 
 from accelsim import Architecture, Budget, Einsum, Mapping, __version__, load_architecture, load_workload, map_einsum
 from accelsim.inputs.errors import TooManyChoices
@@ -23,7 +24,6 @@ from accelsim.inputs.library import resolve
 from accelsim.inputs.mapping import dump_mapping
 from accelsim.inputs.params import substitute
 from accelsim.inputs.source import ListNode, MapNode, Node, Problems, ScalarNode, compose_file
-from accelsim.results.arena import OPTIMA, PROBLEMS, SPACES, Arena
 from accelsim.search.mapper import imperfect_dims
 
 HERE = Path(__file__).resolve().parent

@@ -20,6 +20,7 @@ from typing import Any
 
 import zigzag_form
 from make import nest, one_line_each
+from verify import Arena, Submitted, judge
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "benchmarks" / "peers"))
@@ -32,7 +33,6 @@ from accelsim.inputs.architecture import Architecture, Axis, Level  # noqa: E402
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping  # noqa: E402
 from accelsim.inputs.objective import Objective  # noqa: E402
 from accelsim.inputs.workload import Einsum  # noqa: E402
-from accelsim.results.arena import Arena, Submitted, judge  # noqa: E402
 
 SECONDS = 20
 """Limit of one search of AccelForge [CPU s]."""

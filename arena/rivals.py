@@ -25,13 +25,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from make import nest, one_line_each
+from verify import EQUAL, Arena
 
 from accelsim.mapspace.kernel import draw_many
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.detail import make_detail
 from accelsim.model.encode import Batch, Floats, Ints, decode_mapping, empty_batch, encode
 from accelsim.model.kernel import CAPACITY, RULES, VALID, evaluate_many
-from accelsim.results.arena import EQUAL, Arena
 from accelsim.show.plots import BEST_COLOUR, drawing, figure_bytes, new_axes
 
 if TYPE_CHECKING:

@@ -8,13 +8,13 @@ from tests.planted_search import SEARCHED, Mutant
 MUTANTS = (
     *SEARCHED,
     # the arena, runs beside each other, and bounds over sizes
-    Mutant("a beaten proof is no news", "results/arena.py",
+    Mutant("a beaten proof is no news", "../arena/verify.py",
         'verdict, why = "BEATS THE PROOF", f', 'verdict, why = "optimum", f',
         "test_arena.py::test_proof__that_is_beaten_is_cried_out"),
-    Mutant("a remainder is even", "results/arena.py",
+    Mutant("a remainder is even", "../arena/verify.py",
         'if space != "imperfect" and leaves_remainder(', 'if False and leaves_remainder(',
         "test_arena.py::test_mapping__that_is_none_of_its_space_is_invalid"),
-    Mutant("a tile that exceeds its level is accepted", "results/arena.py",
+    Mutant("a tile that exceeds its level is accepted", "../arena/verify.py",
         ", *map(str, result.violations)])", "])",
         "test_arena.py::test_mapping__that_is_none_of_its_space_is_invalid"),
     Mutant("the value of a run counts each layer once", "results/network.py",

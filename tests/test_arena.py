@@ -10,7 +10,8 @@ import pytest
 
 from accelsim import evaluate, load_mapping
 from accelsim.inputs.objective import Objective
-from accelsim.results.arena import EQUAL, SPACES, Arena, Submitted, judge
+from arena import verify
+from arena.verify import EQUAL, SPACES, Arena, Submitted, judge
 from tests.conftest import REPOSITORY
 
 ARENA = Arena()
@@ -51,6 +52,16 @@ ZIGZAG = {
 """What ZigZag 3.9.1 answers [pJ]: value, loops of each memory, innermost first (of all tensors), and of the array."""
 
 
+@pytest.fixture
+def run(capsys):
+    """Judge a submission in this process: the exit code and what it printed."""
+
+    def call(*arguments):
+        return verify.main(arguments), *capsys.readouterr()
+
+    return call
+
+
 def submission(path, *entries, tool="mine 1.0"):
     path.write_text(json.dumps({"tool": tool, "mappings": entries}, indent=1))
     return str(path)
@@ -76,7 +87,7 @@ def test_optima__of_larger_spaces_are_no_worse():
 
 
 def test_optima__are_a_submission_without_a_fault(run):
-    code, out, _ = run("arena", "verify", str(REPOSITORY / "arena" / "optima.json"), "--json")
+    code, out, _ = run(str(REPOSITORY / "arena" / "optima.json"), "--json")
     document = json.loads(out)
 
     assert code == 0
@@ -87,7 +98,7 @@ def test_optima__are_a_submission_without_a_fault(run):
 
 @pytest.mark.parametrize("tool", ["random", "annealing", "genetic", "accelforge", "zigzag"])
 def test_rivals__beat_no_proof(tool, run):
-    code, out, _ = run("arena", "verify", str(REPOSITORY / "arena" / "submissions" / f"{tool}.json"), "--json")
+    code, out, _ = run(str(REPOSITORY / "arena" / "submissions" / f"{tool}.json"), "--json")
     assert code == 0
     assert {row["verdict"] for row in json.loads(out)["mappings"]} <= {"optimum", "above"}
 
@@ -206,7 +217,7 @@ def test_peers__that_are_not_there_do_not_play(peers, monkeypatch, tmp_path, cap
 
 def test_worse_mapping__is_told_with_its_distance(tmp_path, run):
     levels = [{"level": "DRAM", "temporal": ["M=64", "N=64", "K=64"]}, {"level": "BUF", "keep": []}]
-    code, out, _ = run("arena", "verify", submission(tmp_path / "s.json", entry(mapping={"levels": levels})), "--json")
+    code, out, _ = run(submission(tmp_path / "s.json", entry(mapping={"levels": levels})), "--json")
     (row,) = json.loads(out)["mappings"]
     machine, layer = ARENA.machine(SMALL), ARENA.layer(SMALL)
     value = evaluate(machine, layer, load_mapping({"mapping": {"levels": levels}}, machine, layer)).energy_pj
@@ -226,7 +237,7 @@ def test_worse_mapping__is_told_with_its_distance(tmp_path, run):
     ],
 )
 def test_mapping__that_is_none_of_its_space_is_invalid(changes, why, tmp_path, run):
-    code, out, _ = run("arena", "verify", submission(tmp_path / "s.json", entry(**changes)), "--json")
+    code, out, _ = run(submission(tmp_path / "s.json", entry(**changes)), "--json")
     (row,) = json.loads(out)["mappings"]
 
     assert code == 1
@@ -243,8 +254,8 @@ def test_proof__that_is_beaten_is_cried_out(tmp_path, run, monkeypatch):
             row["bound"] = row.get("bound", 0) * 1.01
         (tmp_path / name).write_text(json.dumps(document))
     monkeypatch.setenv("COLUMNS", "120")
-    monkeypatch.setattr("accelsim.results.arena.root", lambda _: tmp_path)
-    code, out, _ = run("arena", "verify", submission(tmp_path / "s.json", entry()))
+    monkeypatch.setattr(verify, "Arena", lambda: Arena(tmp_path))
+    code, out, _ = run(submission(tmp_path / "s.json", entry()))
 
     assert code == 1
     assert "BEATS THE PROOF" in out
@@ -253,7 +264,7 @@ def test_proof__that_is_beaten_is_cried_out(tmp_path, run, monkeypatch):
 
 def test_value__that_a_tool_counts_otherwise_is_told(tmp_path, run, monkeypatch):
     monkeypatch.setenv("COLUMNS", "120")
-    code, out, _ = run("arena", "verify", submission(tmp_path / "s.json", entry(value=5e7)))
+    code, out, _ = run(submission(tmp_path / "s.json", entry(value=5e7)))
     assert code == 0
     assert "its tool counts 5e+07" in out
 
@@ -270,13 +281,13 @@ def test_value__that_a_tool_counts_otherwise_is_told(tmp_path, run, monkeypatch)
 )
 def test_mistakes__are_told_with_their_place(changes, said, tmp_path, run):
     path = submission(tmp_path / "s.json", entry(**changes))
-    code, out, err = run("arena", "verify", path)
+    code, out, err = run(path)
     assert (code, out) == (2, "")
     assert said in err
     assert err.startswith(f"{path}:")
 
 
 def test_mapping__stands_once_for_a_problem_and_space(tmp_path, run):
-    code, _, err = run("arena", "verify", submission(tmp_path / "s.json", entry(), entry()))
+    code, _, err = run(submission(tmp_path / "s.json", entry(), entry()))
     assert code == 2
     assert "two_level/gemm_small/energy even has a mapping at line" in err

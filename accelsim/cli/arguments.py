@@ -380,12 +380,6 @@ schema  inspecting  write JSON Schemas of the input files, for editors, and of r
         schema of this kind of file
     -o DIR  write KIND.schema.json there, of all kinds if none is given
 
-arena  evaluating  compare mappings of other mappers with proved optima
-
-arena verify  evaluating  evaluate a submission to the arena, and say how far from the optimum its mappings are
-    SUBMISSION  JSON or YAML with a tool and mappings, such as arena/optima.json
-    --json --csv
-
 validate  evaluating  hold our numbers against other tools' and against measured GPU kernels
     WHAT {timeloop,scalesim,gemm,attention,moe,nccl}  timeloop, scalesim: their records; else: times of kernels
     [PATH...] as paths  files of records instead of the usual ones; timeloop: or folders

@@ -303,16 +303,6 @@ def _mapped(name: str, arguments: argparse.Namespace) -> dict[str, Result]:
     return found
 
 
-def arena_verify_command(arguments: argparse.Namespace) -> int:
-    """Evaluate a submission to the arena; 1 if one of its mappings is invalid or better than can be."""
-    from accelsim.results.arena import arena_json
-    from accelsim.show.report.validation import arena_report
-
-    document = arena_json(arguments.submission)
-    cli.answer(arguments, document, lambda: arena_report(document))
-    return cli.DIFFERS if any(row["wrong"] for row in document["mappings"]) else cli.DONE
-
-
 def verify_command(arguments: argparse.Namespace) -> int:
     """Check what a result.json says, layer by layer."""
     from accelsim.show.report.validation import checks_report, verdict_line

@@ -1,9 +1,9 @@
-"""Reports of `verify`, `validate`, `arena` and `calibrate`: what was recorded, published or measured, beside ours."""
+"""Reports of `verify`, `validate` and `calibrate`: what was recorded, published or measured, beside ours."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,6 @@ from accelsim.gpu.calibration import LARGE_FLOP
 from accelsim.gpu.kernel_tables import MODES
 from accelsim.results.study import Study, errors_by_quantity, study_json
 from accelsim.results.verifying import Check
-from accelsim.show.report import objective_value
 from accelsim.show.table import Column, Piece, Row, Table, bold, dim, heading, legend
 
 if TYPE_CHECKING:
@@ -116,45 +115,6 @@ def checks_report(name: str, checks: Sequence[Check]) -> Iterator[Piece]:
     yield Table("checks", _COLUMNS, [asdict(check) for check in checks])
     yield from (dim(f"{check.what}: {check.note}") for check in checks if check.note)
     yield ""
-
-
-def arena_report(document: Mapping[str, Any]) -> Iterator[Piece]:
-    """Mappings of a submission to the arena, those that are wrong first, and how far each space is from our best."""
-
-    def cost(key: str) -> Callable[[Row], str]:
-        return lambda row: objective_value(row["objective"], row[key], 5)
-
-    columns = (
-        Column("problem", "problem", unbroken=True),
-        Column("space", "space", left=True),
-        Column("value", cost("value")),
-        Column("our best", cost("best")),
-        Column("above", "above", lambda above: f"{100 * above:.2f} %"),
-        Column("", lambda row: row, _arena_verdict, fold=True),
-    )
-    rows = sorted(document["mappings"], key=lambda row: not row["wrong"])
-    yield bold(document["tool"])
-    yield Table("mappings", columns, rows)
-    yield Table("spaces", _SPACES, document["spaces"], title="By space")
-    wrong = sum(row["wrong"] for row in rows)
-    if wrong:
-        yield Text(f"\nNOT ACCEPTED: {wrong} of {len(rows)} mappings are invalid or beat a proof", style="bold red")
-
-
-_SPACES = (
-    Column("space", "space"),
-    Column("problems", "problems"),
-    Column("submitted", "submitted"),
-    Column("valid", "valid"),
-    Column("at our best", "at_best"),
-    Column("above it, geometric mean", "geometric_mean_above", lambda above: f"{100 * above:.2f} %"),
-    Column("worst", "worst_above", lambda above: f"{100 * above:.2f} %"),
-)
-
-
-def _arena_verdict(row: Row) -> Text:
-    said = f"{row['verdict']}: {row['why']}" if row["why"] else row["verdict"]
-    return Text(said, style="bold red" if row["wrong"] else "bold" if row["verdict"] == "new best" else "")
 
 
 def verdict_line(checks: Sequence[Check]) -> Text:

@@ -1,24 +1,31 @@
-"""The arena: problems whose optimum is proved, and how far from it the mappings of others are.
+"""Evaluate a submission to the arena, and say how far its mappings are from optima that are proved.
 
-`arena/problems.json` holds machines, layers and the rules of counting in words; `arena/optima.json`, our answers. A
-submission looks like that file: a tool, and mappings, each of a problem in one of the spaces.
+`python arena/verify.py SUBMISSION [--json] [--csv FILE]`. `problems.json` holds machines, layers and the rules of
+counting in words; `optima.json`, our answers. A submission looks like that file: a tool, and mappings, each of a
+problem in one of the spaces. Exit codes: 0 done, 1 a mapping is none, or beats a proof, 2 bad input.
 """
 
 from __future__ import annotations
 
+import argparse
 import math
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from rich.text import Text
+
+from accelsim.cli import BAD_INPUT, DIFFERS, DONE, answer
+from accelsim.cli.arguments import add_forms
 from accelsim.inputs import fields
 from accelsim.inputs.architecture import Architecture, load_architecture
-from accelsim.inputs.errors import Mark
+from accelsim.inputs.errors import AccelsimError, Mark
 from accelsim.inputs.fields import Fields, Key, Keys, keys_form, node_of
-from accelsim.inputs.library import read_json, root
+from accelsim.inputs.library import read_json
 from accelsim.inputs.mapping import MAPPING_FORM, leaves_remainder, read_mapping
 from accelsim.inputs.mapping import Mapping as LoopNest
 from accelsim.inputs.objective import Objective
@@ -27,7 +34,11 @@ from accelsim.inputs.units import near_miss, parse_decimal
 from accelsim.inputs.workload import Einsum
 from accelsim.inputs.workload_reader import load_workload
 from accelsim.model.evaluate import evaluate
+from accelsim.results import refuse_file
+from accelsim.show.report import objective_value
+from accelsim.show.table import Column, Piece, Row, Table, bold
 
+HERE = Path(__file__).resolve().parent
 PROBLEMS, OPTIMA = "problems.json", "optima.json"
 SPACES = {
     "even": "each level stands once; the loops over a dimension multiply to its bound",
@@ -59,8 +70,8 @@ class Asked:
 class Arena:
     """The problems, and our answers; machines and layers are read when they are needed."""
 
-    def __init__(self, folder: str | PathLike[str] | None = None) -> None:
-        self.folder = Path(folder or root("arena"))
+    def __init__(self, folder: str | PathLike[str] = HERE) -> None:
+        self.folder = Path(folder)
         self.document = read_json(self.folder / PROBLEMS)
         self.problems = {name: Asked(**asked) for name, asked in self.document["problems"].items()}
         self._machines: dict[str, Architecture] = {}
@@ -243,10 +254,70 @@ def summary_rows(arena: Arena, verdicts: Sequence[Verdict]) -> list[dict[str, An
     return rows
 
 
-def arena_json(path: str | PathLike[str]) -> dict[str, Any]:
+def arena_json(path: str | PathLike[str], arena: Arena) -> dict[str, Any]:
     """A submission as JSON: each of its mappings with its verdict, and each space."""
-    arena = Arena()
     tool, submitted = read_submission(path, arena)
     verdicts = [judge(arena, each) for each in submitted]
     rows = [{**asdict(each), "wrong": each.wrong} for each in verdicts]
     return {"tool": tool, "mappings": rows, "spaces": summary_rows(arena, verdicts)}
+
+
+def arena_report(document: Mapping[str, Any]) -> Iterator[Piece]:
+    """Mappings of a submission to the arena, those that are wrong first, and how far each space is from our best."""
+
+    def cost(key: str) -> Callable[[Row], str]:
+        return lambda row: objective_value(row["objective"], row[key], 5)
+
+    columns = (
+        Column("problem", "problem", unbroken=True),
+        Column("space", "space", left=True),
+        Column("value", cost("value")),
+        Column("our best", cost("best")),
+        Column("above", "above", lambda above: f"{100 * above:.2f} %"),
+        Column("", lambda row: row, _arena_verdict, fold=True),
+    )
+    rows = sorted(document["mappings"], key=lambda row: not row["wrong"])
+    yield bold(document["tool"])
+    yield Table("mappings", columns, rows)
+    yield Table("spaces", _SPACES, document["spaces"], title="By space")
+    wrong = sum(row["wrong"] for row in rows)
+    if wrong:
+        yield Text(f"\nNOT ACCEPTED: {wrong} of {len(rows)} mappings are invalid or beat a proof", style="bold red")
+
+
+_SPACES = (
+    Column("space", "space"),
+    Column("problems", "problems"),
+    Column("submitted", "submitted"),
+    Column("valid", "valid"),
+    Column("at our best", "at_best"),
+    Column("above it, geometric mean", "geometric_mean_above", lambda above: f"{100 * above:.2f} %"),
+    Column("worst", "worst_above", lambda above: f"{100 * above:.2f} %"),
+)
+
+
+def _arena_verdict(row: Row) -> Text:
+    said = f"{row['verdict']}: {row['why']}" if row["why"] else row["verdict"]
+    return Text(said, style="bold red" if row["wrong"] else "bold" if row["verdict"] == "new best" else "")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Judge a submission; 1 if one of its mappings is invalid or better than can be."""
+    parser = argparse.ArgumentParser(prog="python arena/verify.py", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("submission", metavar="SUBMISSION", help="JSON or YAML with a tool and mappings")
+    add_forms(parser)
+    parser.set_defaults(output=None, html=None)
+    parsed = parser.parse_args(arguments)
+    try:
+        if parsed.csv:
+            refuse_file(parsed.csv, "table.csv")
+        document = arena_json(parsed.submission, Arena())
+    except AccelsimError as error:
+        sys.stderr.write(f"{error}\n")
+        return BAD_INPUT
+    answer(parsed, document, lambda: arena_report(document))
+    return DIFFERS if any(row["wrong"] for row in document["mappings"]) else DONE
+
+
+if __name__ == "__main__":
+    sys.exit(main())
