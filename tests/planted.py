@@ -350,7 +350,7 @@ MUTANTS = (
     Mutant("power and a tenth", "gpu/constants.py",
         "/ time_us * 1e-6\n\n\ndef board_power_w(", "/ time_us * 1.1e-6\n\n\ndef board_power_w(",
         "test_gpu_kernel.py::test_board_power__by_hand"),
-    Mutant("rows faster than their bytes serve all GPUs", "gpu/fitted.py",
+    Mutant("rows faster than their bytes serve all GPUs", "../validation/kernel_fits.py",
         "members = members if key[2] in families else members & possible", "",
         "test_gpu_attention.py::test_fit_sets__rows_faster_than_their_bytes_serve_their_own_family_alone"),
     Mutant("heads of latent attention share no tile", "gpu/attention.py",

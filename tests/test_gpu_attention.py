@@ -27,12 +27,14 @@ from accelsim.gpu.attention import (
 )
 from accelsim.gpu.calibration import mode_of
 from accelsim.gpu.catalogue import catalogue, load_gpu
-from accelsim.gpu.fitted import Rows, fit_sets, gone, predict, shapes_of, shipped, sources, time_kernels
+from accelsim.gpu.fitted import gone, shapes_of, shipped, time_kernels
 from accelsim.gpu.kernel import FUSED
-from accelsim.gpu.kernel_tables import joined, nearest, read_kernels, validate_kernels
 from accelsim.gpu.network import attention_pairs, network_kernels, product_of
 from accelsim.inputs.errors import AccelsimError, SpecError
 from accelsim.inputs.workload_reader import load_workload
+from validation import kernels
+from validation.kernel_fits import Rows, fit_sets, joined, nearest, nearest_stack, predict, sources
+from validation.kernels import read_kernels, validate_kernels
 
 H100, B200 = load_gpu("h100"), load_gpu("b200")
 
@@ -240,8 +242,8 @@ def test_fit_sets__a_new_stack_has_the_constants_of_its_library():
     slow, fast = replace(slow, stack=np.full(200, "A/flash_attn")), replace(fast, stack=np.full(200, "A/other"))
     found = fit_sets(DECODE, joined([slow, fast]))
     new = replace(slow, stack=np.full(200, "B/fa3"))
-    assert found.nearest("A/flash_attn") == "A/flash_attn"
-    assert (found.nearest("B/fa3"), found.nearest("B/unknown")) == ("/FlashAttention", "")
+    assert nearest_stack(found, "A/flash_attn") == "A/flash_attn"
+    assert (nearest_stack(found, "B/fa3"), nearest_stack(found, "B/unknown")) == ("/FlashAttention", "")
     assert predict(DECODE, new, found) == pytest.approx(new.time_us, rel=0.05)
     assert found.of(H100, None).stack.startswith("A/")
     assert "FlashAttention on" in found.of(B200, "/FlashAttention").text
@@ -405,19 +407,19 @@ def test_validate_kernels__of_a_foreign_table_says_what_was_known(tmp_path):
 def test_validate__command_prints_a_line_of_each_mode(tmp_path, capsys):
     pytest.importorskip("scipy")
     path = table_of(tmp_path / "x.csv", ["NVIDIA H200"])
-    assert cli.main(["validate", "attention", str(path)]) == 0
+    assert kernels.main(["attention", str(path)]) == 0
     text = capsys.readouterr().out
     assert "h200_sxm" in text
     assert "shipped" in text
     assert "calibrated" in text
     assert "left out" not in text
-    assert cli.main(["validate", "attention", str(path), "--json"]) == 0
+    assert kernels.main(["attention", str(path), "--json"]) == 0
     assert {row["method"] for row in json.loads(capsys.readouterr().out)["attention"]} == {
         "ours",
         "roofline",
         "nearest",
     }
-    assert cli.main(["validate", "attention", str(path), "--gpu", "l40s"]) == 2
+    assert kernels.main(["attention", str(path), "--gpu", "l40s"]) == 2
     assert "no row to compare of l40s" in capsys.readouterr().err
 
 

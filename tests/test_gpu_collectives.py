@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from accelsim.cli import main as cli
 from accelsim.gpu.catalogue import catalogue, load_gpu
 from accelsim.gpu.collectives import NCCL, ONE_SHOT, OPERATIONS, collective_shapes, sent_of, time_collective
-from accelsim.gpu.fitted import predict, shipped, sources
-from accelsim.gpu.kernel_tables import read_kernels
+from accelsim.gpu.fitted import shipped
 from accelsim.inputs.errors import AccelsimError
+from validation.kernel_fits import predict, sources
+from validation.kernels import read_kernels
 
 H100 = load_gpu("h100")
 

@@ -14,6 +14,8 @@ from accelsim.gpu.profile import read_profile
 from accelsim.gpu.validation import validate_gemm
 from accelsim.inputs.errors import SpecError
 from accelsim.inputs.source import Problems
+from validation import products
+from validation.products import errors_beside
 
 HEAD = "device,M,N,K,dtype,time_us_median\n"
 A100, V100 = "NVIDIA A100-SXM4-80GB", "Tesla V100-SXM2-16GB"
@@ -223,7 +225,7 @@ def test_validate_gemm__says_how_long_launches_took(tmp_path):
     assert gaps == [None, pytest.approx(30)]
 
 
-def test_validate_gemm__compares_with_a_roofline_and_the_nearest_row(tmp_path, capsys):
+def test_products__stand_beside_a_roofline_and_the_nearest_row(tmp_path, capsys):
     """Times are rooflines with three constants, another set on each GPU: one that knows the GPU is right."""
     pytest.importorskip("scipy")
     lines = []
@@ -238,11 +240,12 @@ def test_validate_gemm__compares_with_a_roofline_and_the_nearest_row(tmp_path, c
     path.write_text(HEAD + "\n".join(lines) + "\n")
     found, _ = validate_gemm([path])
     for case in found:
-        assert list(case.baselines) == ["ours", *(f"{name}{of}" for of in (", left out", "") for name in NAMES)]
-        assert case.baselines["roofline"].median < 0.01
-        assert case.baselines["roofline, left out"].median > 0.05
-        assert case.baselines["ours"].rows == len(case.measured) - int(split_rows(case.measured.gemms).fit.sum())
-    assert cli.main(["validate", "gemm", str(path)]) == 0
+        beside = errors_beside(case, found)
+        assert list(beside) == ["ours", *(f"{name}{of}" for of in (", left out", "") for name in NAMES)]
+        assert beside["roofline"].median < 0.01
+        assert beside["roofline, left out"].median > 0.05
+        assert beside["ours"].rows == len(case.measured) - int(split_rows(case.measured.gemms).fit.sum())
+    assert products.main([str(path)]) == 0
     assert "Held-out rows beside a roofline" in capsys.readouterr().out
 
 

@@ -23,8 +23,6 @@ PLOTS = (
     *("architecture", "mapping", "energy", "reuse", "time", "front"),
     *("histogram", "density", "within", "stacks", "compare", "network", "formats"),
 )
-KERNELS = ("attention", "moe", "nccl")
-"""Those of `accelsim.gpu.kernel_tables` of which `validate` takes tables."""
 READERS: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("N", "M", "K", "GB"), cli.positive_int), **dict.fromkeys(("S", "SECONDS"), cli.seconds),
     "LIST": cli.counts, "X": float, "SIZE": cli.memory, "SHARE": cli.share, "INCHES": cli.inches, "LIMIT": cli.limit,
@@ -380,8 +378,8 @@ schema  inspecting  write JSON Schemas of the input files, for editors, and of r
         schema of this kind of file
     -o DIR  write KIND.schema.json there, of all kinds if none is given
 
-validate  evaluating  hold our numbers against other tools' and against measured GPU kernels
-    WHAT {timeloop,scalesim,gemm,attention,moe,nccl}  timeloop, scalesim: their records; else: times of kernels
+validate  evaluating  hold our numbers against other tools' and against measured matrix products
+    WHAT {timeloop,scalesim,gemm}  timeloop, scalesim: their records; gemm: times of matrix products on a GPU
     [PATH...] as paths  files of records instead of the usual ones; timeloop: or folders
     --every  print every figure, however many there are
     -o DIR  gemm: write the report, JSON and plots

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from accelsim import cli, results
 from accelsim.cli import inputs as spec
-from accelsim.cli.arguments import KERNELS, refuse_gpu_options
+from accelsim.cli.arguments import refuse_gpu_options
 from accelsim.cli.inputs import Inputs
 from accelsim.cli.mapping import map_every_layer
 from accelsim.inputs.architecture import Architecture
@@ -404,7 +404,7 @@ def _changed(inputs: Inputs, document: Mapping[str, Any]) -> list[str]:
 
 def validate_command(arguments: argparse.Namespace) -> int:
     """Compare records; 1 if a figure is further off than it may be for no known reason, or there is none."""
-    from accelsim.cli.gpus import validate_gemm_command, validate_kernels_command
+    from accelsim.cli.gpus import validate_gemm_command
     from accelsim.importers.scalesim_comparison import scalesim_study
     from accelsim.importers.timeloop_comparison import timeloop_study
     from accelsim.show.report import validation as reports
@@ -413,9 +413,6 @@ def validate_command(arguments: argparse.Namespace) -> int:
     why = f"not for {what}; leave it out"
     if what == "gemm":
         return validate_gemm_command(arguments)
-    if what in KERNELS:
-        cli.refuse(arguments, why, "output", "mig", "calibration", "dtype")
-        return validate_kernels_command(arguments)
     cli.refuse(arguments, why, "output")
     study = (timeloop_study if what == "timeloop" else scalesim_study)(arguments.paths)
     cli.answer(arguments, {"studies": [study_json(study)]}, lambda: reports.study_report(study, every=every))

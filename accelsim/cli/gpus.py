@@ -27,7 +27,6 @@ from accelsim.gpu.decoder import Decoder, load_decoder
 from accelsim.gpu.fitted import KernelTimes, time_kernels
 from accelsim.gpu.gemm import LARGEST, Setup
 from accelsim.gpu.kernel import best_kernels, operator, time_operators
-from accelsim.gpu.kernel_tables import is_kernel_table, validate_kernels
 from accelsim.gpu.measured import read_measured
 from accelsim.gpu.memory import too_large
 from accelsim.gpu.network import gemms_of, network_kernels, product_of, turned
@@ -42,7 +41,7 @@ from accelsim.inputs.library import hash_file
 from accelsim.results import to_json, write_page
 from accelsim.show.report import gpu as reports
 from accelsim.show.report import serving
-from accelsim.show.report.validation import calibration_report, gemm_report, kernels_errors_report
+from accelsim.show.report.validation import calibration_report, gemm_report
 from accelsim.show.table import page_text
 
 if TYPE_CHECKING:
@@ -395,10 +394,6 @@ def validate_gemm_command(arguments: argparse.Namespace) -> int:
     if not arguments.paths:
         raise AccelsimError("say what was measured: accelsim validate gemm MEASURED.csv")
     refuse(arguments, "not for gemm; leave it out", "every")
-    if all(is_kernel_table(path) for path in arguments.paths):
-        why = "not for tables of stacks' kernels; leave it out"
-        refuse(arguments, why, "mig", "calibration", "dtype", "output")
-        return validate_kernels_command(arguments)
     about = taken(arguments, "gpu", "mig", "calibration", "l2")
     found, skipped = validate_gemm(arguments.paths, number_format=arguments.dtype, **about)
     rows = [
@@ -412,7 +407,6 @@ def validate_gemm_command(arguments: argparse.Namespace) -> int:
             "doubts": case.doubts,
             "launch_gap_us": case.launch_gap_us,
             "errors": {name: errors.as_row() for name, errors in case.errors.items()},
-            "baselines": {name: errors.as_row() for name, errors in case.baselines.items()},
             "inside_interval": None if math.isnan(case.inside) else case.inside,
         }
         for case in found
@@ -420,15 +414,6 @@ def validate_gemm_command(arguments: argparse.Namespace) -> int:
     document = {"gemm": rows, "not_compared": skipped}
     files = partial(_files, found, skipped, document)
     return answer(arguments, document, lambda: gemm_report(found, skipped), files=files)
-
-
-def validate_kernels_command(arguments: argparse.Namespace) -> int:
-    """Hold predicted times of attention and other operators against measured ones."""
-    if not arguments.paths:
-        raise AccelsimError(f"say what was measured: accelsim validate {arguments.what} MEASURED.csv")
-    found, notes = validate_kernels(arguments.paths, arguments.what, arguments.gpu)
-    document = {arguments.what: [asdict(case) for case in found], "not_compared": notes}
-    return answer(arguments, document, lambda: kernels_errors_report(arguments.what, document))
 
 
 def _files(found: Sequence[GemmValidation], skipped: Sequence[str], document: Mapping[str, Any]) -> dict[str, bytes]:

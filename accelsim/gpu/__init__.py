@@ -3,8 +3,8 @@
 `catalogue` reads `arch/gpu/*.yaml` into a `Gpu` and finds those that ship. `constants` has what data sheets do not say
 and the tiles of a GPU, `gemm` times all of them and takes the fastest; `kernel` describes what was taken, and has
 operators that memory limits; `network` makes products of layers; `advice` has rooflines too. `fitted` has kernels by
-few constants for each software stack, such as `attention` and `collectives`, and `kernel_tables` what was measured of
-them. `measured` reads products, `calibration` fits a GPU's constants, `validation` predicts what was measured.
+few constants for each software stack, such as `attention` and `collectives`. `measured` reads products, `calibration`
+fits a GPU's constants, `validation` predicts what was measured.
 """
 
 ROTATING, COLD = "rotating", "cold"

@@ -8,20 +8,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from importlib.util import find_spec
 from os import PathLike
 
 import numpy as np
 
 from accelsim.gpu import ROTATING
-from accelsim.gpu.calibration import DOUBT, LEAST_ROWS, Errors, Mode, errors_by_split, errors_of, far_off, mode_of
-from accelsim.gpu.catalogue import BYTES, Gpu, find_gpu, gpu_hint, load_gpu, may_be, no_format
+from accelsim.gpu.calibration import DOUBT, Errors, Mode, errors_by_split, errors_of, far_off, mode_of
+from accelsim.gpu.catalogue import Gpu, find_gpu, gpu_hint, load_gpu, may_be, no_format
 from accelsim.gpu.constants import Floats
-from accelsim.gpu.fitted import OperatorKind, Rows, Shapes, family, one_variant
-from accelsim.gpu.gemm import Setup, result_bytes, time_gemms
-from accelsim.gpu.kernel_tables import baselines, joined
-from accelsim.gpu.measured import MeasuredGemms, read_measured, split_rows
+from accelsim.gpu.gemm import Setup, time_gemms
+from accelsim.gpu.measured import MeasuredGemms, read_measured
 from accelsim.inputs.errors import AccelsimError, Problem, SpecError
 from accelsim.inputs.units import quoted
 
@@ -43,8 +39,6 @@ class GemmValidation:
     # share of the rows, of a calibration's own table the held-out ones, whose measured time lies in the interval
     inside: float
     predicted_us: Floats  # float[rows]
-    # of the rows that are held out: of ours and of what three constants of a roofline say, and the nearest row
-    baselines: dict[str, Errors]
 
     @property
     def doubts(self) -> list[str]:
@@ -119,7 +113,7 @@ def validate_gemm(
         except AccelsimError as error:
             skipped.append(Problem(table.where, f"{_rows(table)}: {error}"))
             continue
-        found.append(_validated(machine, table, mode, _baselines(machine, table, known)))
+        found.append(_validated(machine, table, mode))
     if not found:
         raise SpecError(skipped)
     return found, [str(problem) for problem in skipped]
@@ -162,46 +156,7 @@ def _rows(table: MeasuredGemms) -> str:
     return f"{len(table)} row{'s' if len(table) > 1 else ''}"
 
 
-LEFT_OUT = ", left out"
-
-
-def _baselines(gpu: Gpu, measured: MeasuredGemms, tables: Sequence[tuple[Gpu, MeasuredGemms]]) -> dict[str, Floats]:
-    """Times of the rows that are held out by a roofline of three constants and by the nearest row [us].
-
-    Both know the other rows of the table, or those of other families of GPUs in the same format, where there are any.
-    Without SciPy, or with few rows, there are none.
-    """
-    if find_spec("scipy") is None:
-        return {}
-    name = measured.number_format
-    kind = OperatorKind("products", lambda *_: {}, partial(_least, name), one_variant)
-    own = _rows_of(gpu, measured)
-    others = [_rows_of(*each) for each in tables if each[1].number_format == name and family(each[0]) != family(gpu)]
-    tested, found = own.take(own.held), dict[str, Floats]()
-    for about, known in ((LEFT_OUT, others), ("", [own])):
-        rows = joined(known) if known else own
-        rows = rows.take(~rows.held)
-        if known and len(rows) >= LEAST_ROWS and len(tested):
-            bars = baselines(kind, rows, tested)
-            found |= {f"roofline{about}": bars["roofline"], f"nearest row{about}": bars["nearest"]}
-    return found
-
-
-def _least(number_format: str, gpu: Gpu, shapes: Shapes) -> tuple[Floats, Floats]:
-    """Time of operations at the peak, and of bytes at the bandwidth [us]."""
-    m, n, k, batch = (shapes[name] for name in ("m", "n", "k", "batch"))
-    moved = batch * ((m * k + n * k) * BYTES[number_format] + m * n * result_bytes(number_format))
-    return 2 * m * n * k * batch / (gpu.flops(number_format) * 1e-6), moved / (gpu.dram_bytes_per_s * 1e-6)
-
-
-def _rows_of(gpu: Gpu, measured: MeasuredGemms) -> Rows:
-    g = measured.gemms
-    shapes = {"m": g.m, "n": g.n, "k": g.k, "batch": g.batch}
-    at = np.zeros(len(measured), dtype=np.int64)
-    return Rows((gpu,), at, np.full(len(at), ""), shapes, measured.time_us, ~split_rows(g).fit)
-
-
-def _validated(gpu: Gpu, measured: MeasuredGemms, mode: Mode, others: dict[str, Floats]) -> GemmValidation:
+def _validated(gpu: Gpu, measured: MeasuredGemms, mode: Mode) -> GemmValidation:
     predicted = time_gemms(gpu, measured.gemms, measured.number_format, mode.constants, Setup(measured.l2)).time_us
     errors = {"all": errors_of(predicted, measured.time_us, measured.gemms.flops)}
     held = measured.time_us / predicted
@@ -213,8 +168,4 @@ def _validated(gpu: Gpu, measured: MeasuredGemms, mode: Mode, others: dict[str, 
         low, high = mode.interval
         inside = float(np.mean((held >= low) & (held <= high)))
     name = "calibrated" if mode.calibration else "uncalibrated"
-    kept = ~split_rows(measured.gemms).fit
-    times, flops = measured.time_us[kept], measured.gemms.flops[kept]
-    compared = {"ours": predicted[kept], **others} if others else {}
-    baselines = {method: errors_of(of, times, flops) for method, of in compared.items()}
-    return GemmValidation(gpu, measured, name, mode.text, errors, inside, predicted, baselines)
+    return GemmValidation(gpu, measured, name, mode.text, errors, inside, predicted)

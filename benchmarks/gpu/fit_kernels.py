@@ -3,7 +3,7 @@
     python benchmarks/gpu/fit_kernels.py ../shared/data/gpu/kernels [--only NAME]
 
 Reads each table of the folder, and writes accelsim/gpu/kernels.json: the constants, the SHA-256 of the
-tables, and those of the rooflines that `accelsim validate` compares with. `accelsim validate attention TABLE` has the
+tables, and those of the rooflines that `python -m validation.kernels attention TABLE` compares with, which has the
 errors. With `--only`, kinds whose table has another name keep what the file has.
 """
 
@@ -15,8 +15,11 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from accelsim.gpu.fitted import FILE, Fitted, fit_sets, roofline_of, shipped, sources
-from accelsim.gpu.kernel_tables import read_kernels
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from accelsim.gpu.fitted import FILE, Fitted, shipped
+from validation.kernel_fits import fit_sets, roofline_of, sources
+from validation.kernels import read_kernels
 
 ABOUT = {
     "about": "constants of kernels by stack, variant and family of GPUs; [stack, variant, family, GPUs, rows, values]",

@@ -69,7 +69,6 @@ PARTS: dict[str, Names] = {
         "accelsim.gpu.fitted": ("KernelTimes",),
         "accelsim.gpu.attention": ("attention_shapes", "latent_shapes", "time_attention"),
         "accelsim.gpu.collectives": ("collective_shapes", "time_collective"),
-        "accelsim.gpu.kernel_tables": ("validate_kernels",),
         "accelsim.gpu.advice": ("advise", "sweep"),
         "accelsim.gpu.measured": ("read_measured", "split_rows"),
         "accelsim.gpu.validation": ("validate_gemm",),

@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
 from accelsim.gpu import ROTATING
 from accelsim.gpu.calibration import LARGE_FLOP
-from accelsim.gpu.kernel_tables import MODES
 from accelsim.results.study import Study, errors_by_quantity, study_json
 from accelsim.results.verifying import Check
-from accelsim.show.table import Column, Piece, Row, Table, bold, dim, heading, legend
+from accelsim.show.table import Column, Piece, Row, Table, bold, dim, heading
 
 if TYPE_CHECKING:
     from accelsim.gpu.calibration import Calibration, Errors
@@ -174,11 +173,6 @@ def gemm_report(found: Sequence[GemmValidation], skipped: Sequence[str]) -> Iter
                 "`accelsim calibrate` fits what a launch takes"
             )
         yield errors_table(case.errors, gpu=case.gpu.name, number_format=case.measured.number_format)
-        if case.baselines:
-            title = (
-                "Held-out rows beside a roofline of three constants and the nearest row; left out: of other families"
-            )
-            yield errors_table(case.baselines, title, gpu=case.gpu.name, number_format=case.measured.number_format)
         if not math.isnan(case.inside):
             which = "held-out rows" if len(case.errors) > 1 else "rows"
             yield f"{case.inside:.0%} of the {which} lie in the predicted interval"
@@ -187,34 +181,6 @@ def gemm_report(found: Sequence[GemmValidation], skipped: Sequence[str]) -> Iter
     if skipped:
         yield "\nNot compared"
         yield from (f"  {line}" for line in skipped)
-
-
-_KERNELS = (
-    Column("kind", "kind", once=True),
-    Column("GPU", "gpu", left=True, once=True),
-    Column("mode", "mode", left=True),
-    Column("rows", "rows", "{:,}".format),
-    Column("median", "median", short_percent, meaning="of the error"),
-    Column("p90", "p90", short_percent, meaning="what nine tenths are below"),
-    Column("over 100 us", "long_median", short_percent, meaning="median of those rows"),
-    Column("ratio", "ratio", plain, meaning="median of ours over measured"),
-    Column("roofline", "roofline", short_percent, meaning="median of three constants for each stack"),
-    Column("nearest", "nearest", short_percent, meaning="of the nearest row, scaled by its roofline"),
-)
-
-
-def kernels_errors_report(what: str, document: Mapping[str, Any]) -> Iterator[Piece]:
-    """Errors of each kind, GPU and mode, ours beside the baselines'."""
-    yield heading(what, "predicted beside measured times, of rows that were not fitted")
-    cases: dict[tuple[str, ...], dict[str, Any]] = {}
-    for row in document[what]:
-        case = cases.setdefault((row["kind"], row["gpu"], row["mode"]), {"roofline": None, "nearest": None})
-        case.update(row if row["method"] == "ours" else {row["method"]: row["median"]})
-    yield Table("errors", _KERNELS, list(cases.values()))
-    yield legend(_KERNELS)
-    for mode in dict.fromkeys(row["mode"] for row in document[what]):
-        yield dim(f"{mode}: {MODES[mode]}")
-    yield from (f"not compared: {note}" for note in document["not_compared"])
 
 
 def calibration_report(calibration: Calibration) -> Iterator[Piece]:

@@ -1,5 +1,6 @@
 """Measured kernels of attention, experts, collectives and products of narrow formats; predictions beside them.
 
+`python -m validation.kernels {attention,moe,nccl,gemm} TABLE ... [--gpu NAME] [--json] [--csv FILE]`.
 A table is a CSV as aiconfigurator's database has it: `gpu`, `framework`, `kernel_source`, `op_name`, the sizes of the
 operator and `time_us`. Each table of errors has ours, a roofline with three constants for each stack, fitted to the
 same rows, and the nearest measured row.
@@ -7,19 +8,24 @@ same rows, and the nearest measured row.
 
 from __future__ import annotations
 
+import argparse
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from os import PathLike
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from accelsim.cli import BAD_INPUT, answer
+from accelsim.cli.arguments import add_forms
 from accelsim.gpu.attention import DECODE, MLA_DECODE, MLA_PREFILL, PREFILL, attention_shapes, latent_shapes
 from accelsim.gpu.calibration import LEAST_ROWS
 from accelsim.gpu.catalogue import BYTES, Gpu, find_gpu, format_of, gpu_hint, load_gpu
 from accelsim.gpu.collectives import NCCL, ONE_SHOT, OPERATIONS, collective_shapes
 from accelsim.gpu.constants import Floats
-from accelsim.gpu.fitted import LARGEST, OperatorKind, Rows, Shapes, fit_sets, predict, roofline_of, shipped, sources
+from accelsim.gpu.fitted import LARGEST, OperatorKind, Shapes, shipped
 from accelsim.gpu.measured import CsvTable, finite, held_out, open_table
 from accelsim.gpu.quantised import (
     EXPERTS,
@@ -35,9 +41,12 @@ from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.library import hash_file
 from accelsim.inputs.source import Problems
 from accelsim.inputs.units import listed, quoted
+from accelsim.results import refuse_file
+from accelsim.show.report.validation import plain, short_percent
+from accelsim.show.table import Column, Piece, Table, dim, heading, legend
+from validation.kernel_fits import Rows, baselines, fit_sets, joined, predict, roofline_of, sources
 
 _LONG_US = 100.0
-_MOST_PAIRS = 4_000_000
 Numbers = Mapping[str, Floats]
 Words = Mapping[str, list[str]]
 Builder = Callable[[Gpu, Numbers, Words], Shapes]
@@ -170,11 +179,6 @@ class KernelTable:
     notes: tuple[str, ...]
 
 
-def is_kernel_table(path: str | PathLike[str]) -> bool:
-    """Whether a file has a head line of such a table."""
-    return _table(path, Problems()) is not None
-
-
 def _table(path: str | PathLike[str], problems: Problems) -> CsvTable | None:
     what = f"no head line with the columns {listed(_NEEDED)}"
     hint = "write a table as aiconfigurator's database has it"
@@ -285,21 +289,6 @@ def _kinds(
         yield kinds[kind], joined(several), notes
 
 
-def joined(several: Sequence[Rows]) -> Rows:
-    """Rows of several tables of one kind as one."""
-    gpus: dict[str, Gpu] = {gpu.name: gpu for rows in several for gpu in rows.gpus}
-    order = list(gpus)
-    which = [np.array([order.index(gpu.name) for gpu in rows.gpus])[rows.which] for rows in several]
-    return Rows(
-        tuple(gpus.values()),
-        np.concatenate(which),
-        np.concatenate([rows.stack for rows in several]),
-        {name: np.concatenate([rows.shapes[name] for rows in several]) for name in several[0].shapes},
-        np.concatenate([rows.time_us for rows in several]),
-        np.concatenate([rows.held for rows in several]),
-    )
-
-
 LEFT_OUT, SHIPPED, CALIBRATED = "family left out", "shipped", "calibrated"
 MODES = {
     LEFT_OUT: "constants fitted to the GPUs of other families in the table",
@@ -378,30 +367,6 @@ def _validated(kind: OperatorKind, rows: Rows, shipped_of: bool, only: str | Non
                 yield from (_errors(kind.name, gpu, mode, name, of[here], measured) for name, of in times.items())
 
 
-def baselines(kind: OperatorKind, fitted: Rows, tested: Rows) -> dict[str, Floats]:
-    """Predictions of rows by a roofline that is fitted to other rows, and by the nearest of these, scaled by it."""
-    roofline = roofline_of(kind)
-    bars = fit_sets(roofline, fitted)
-    bar, near = predict(roofline, tested, bars), nearest(fitted, tested)
-    return {"roofline": bar, "nearest": (fitted.time_us / predict(roofline, fitted, bars))[near] * bar}
-
-
-def nearest(fitted: Rows, tested: Rows) -> NDArray[np.int64]:
-    """Row with the nearest sizes, by the sum of their ratios' logarithms; of the same stack where there is one."""
-    points = [np.stack([np.log2(sizes + 1) for sizes in rows.shapes.values()], axis=1) for rows in (fitted, tested)]
-    result = np.zeros(len(tested), dtype=np.int64)
-    for stack in set(tested.stack.tolist()):
-        mine = np.flatnonzero(tested.stack == stack)
-        theirs = np.flatnonzero(fitted.stack == stack)
-        theirs = theirs if len(theirs) else np.arange(len(fitted))
-        step = max(1, _MOST_PAIRS // len(theirs))
-        for at in range(0, len(mine), step):
-            part = mine[at : at + step]
-            apart = np.abs(points[1][part][:, None, :] - points[0][theirs][None, :, :]).sum(axis=2)
-            result[part] = theirs[apart.argmin(axis=1)]
-    return result
-
-
 def _errors(kind: str, gpu: str, mode: str, method: str, predicted: Floats, measured: Floats) -> KernelErrors:
     error, long = np.abs(predicted / measured - 1), measured > _LONG_US
     return KernelErrors(
@@ -415,3 +380,58 @@ def _errors(kind: str, gpu: str, mode: str, method: str, predicted: Floats, meas
         float(np.median(error[long])) if long.any() else None,
         float(np.median(predicted / measured)),
     )
+
+
+_KERNELS = (
+    Column("kind", "kind", once=True),
+    Column("GPU", "gpu", left=True, once=True),
+    Column("mode", "mode", left=True),
+    Column("rows", "rows", "{:,}".format),
+    Column("median", "median", short_percent, meaning="of the error"),
+    Column("p90", "p90", short_percent, meaning="what nine tenths are below"),
+    Column("over 100 us", "long_median", short_percent, meaning="median of those rows"),
+    Column("ratio", "ratio", plain, meaning="median of ours over measured"),
+    Column("roofline", "roofline", short_percent, meaning="median of three constants for each stack"),
+    Column("nearest", "nearest", short_percent, meaning="of the nearest row, scaled by its roofline"),
+)
+
+
+def kernels_errors_report(what: str, document: Mapping[str, Any]) -> Iterator[Piece]:
+    """Errors of each kind, GPU and mode, ours beside the baselines'."""
+    yield heading(what, "predicted beside measured times, of rows that were not fitted")
+    cases: dict[tuple[str, ...], dict[str, Any]] = {}
+    for row in document[what]:
+        case = cases.setdefault((row["kind"], row["gpu"], row["mode"]), {"roofline": None, "nearest": None})
+        case.update(row if row["method"] == "ours" else {row["method"]: row["median"]})
+    yield Table("errors", _KERNELS, list(cases.values()))
+    yield legend(_KERNELS)
+    for mode in dict.fromkeys(row["mode"] for row in document[what]):
+        yield dim(f"{mode}: {MODES[mode]}")
+    yield from (f"not compared: {note}" for note in document["not_compared"])
+
+
+COMMANDS = tuple(dict.fromkeys(operator.command for operator in OPERATORS.values()))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Compare the tables named."""
+    parser = argparse.ArgumentParser(prog="python -m validation.kernels", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("what", choices=COMMANDS, help="operators of the tables that are compared")
+    parser.add_argument("paths", nargs="+", metavar="TABLE", help="CSV of measured kernels")
+    parser.add_argument("--gpu", help="compare rows of this GPU alone")
+    add_forms(parser)
+    parser.set_defaults(output=None, html=None)
+    parsed = parser.parse_args(arguments)
+    try:
+        if parsed.csv:
+            refuse_file(parsed.csv, "table.csv")
+        found, notes = validate_kernels(parsed.paths, parsed.what, parsed.gpu)
+    except AccelsimError as error:
+        sys.stderr.write(f"{error}\n")
+        return BAD_INPUT
+    document = {parsed.what: [asdict(case) for case in found], "not_compared": notes}
+    return answer(parsed, document, lambda: kernels_errors_report(parsed.what, document))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
