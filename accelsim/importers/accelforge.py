@@ -111,7 +111,7 @@ def _read(
         workload, layers = read_workload(found, _one(of_layers, "renames"), notes)
     if arch is None:
         return workload, layers, None, None
-    paths = paths_of(arch)  # refused before anything of it is worked out
+    paths = paths_of(arch, notes)  # refused before anything of it is worked out
     workload, layers = of_one_unit(paths, workload, layers, notes)
     nodes = nodes_of(paths, layers, notes)
     machine = AccelForgeMachine(_variables([arch, *bodies], _widths(layers), nodes), notes, nodes)
@@ -237,9 +237,10 @@ def _architecture(arch: Map, machine: AccelForgeMachine) -> dict[str, Any]:
     document["clock"] = f"{clock_hz:.12g} Hz"
     if any("energy" not in part for part in (*levels, compute)):
         shared = inner(arch, "extra_attributes_for_all_component_models")
-        node_nm = machine.number(shared, "tech_node", 45e-9) * 1e9
+        of_all = machine.names.get("tech_node")
+        node_nm = machine.number(shared, "tech_node", of_all if isinstance(of_all, float) else 45e-9) * 1e9
         document |= {"technology": f"{node_nm:g} nm", "energy_table": "components"}
-        if "tech_node" not in shared:
+        if "tech_node" not in shared and of_all is None:
             machine.notes.append(Note(arch.mark, "tech_node", "no technology node is given; 45 nm is taken"))
         note_others(shared, shared.keys() if arrays else {"tech_node"}, {}, machine.notes)
         for level in levels:
@@ -280,7 +281,7 @@ def _clock_hz(compute: Map, machine: AccelForgeMachine) -> float:
 def _rates(node: Map, actions: Sequence[str], machine: AccelForgeMachine) -> tuple[dict[str, float], bool]:
     """Bits that actions of each kind move in a second (actions of a compute unit), and whether they share the time."""
     given, names = actions_of(node), machine.names
-    each_s = {name: _each_s(action, machine) for name, action in given.items()}
+    each_s = dict.fromkeys(actions, 0.0) | {name: _each_s(action, machine) for name, action in given.items()}
     latency = str(node.get("total_latency", _SUM))
     calls = _CALLS.fullmatch(latency)
     alone = {name: each_s.get(name, 0.0) for name in actions}
@@ -296,7 +297,7 @@ def _rates(node: Map, actions: Sequence[str], machine: AccelForgeMachine) -> tup
             why = f"{error}; the sum of its actions' times is taken"
             machine.notes.append(Note(node.where("total_latency"), "total_latency", why))
     unsaid = any({"throughput", "latency"}.isdisjoint(given.get(name, {})) for name in actions)
-    if unsaid and not calls and node.get("component_class", "Dummy") != "Dummy":
+    if unsaid and not (calls or all(alone.values())) and node.get("component_class", "Dummy") != "Dummy":
         why = f"the rate of {node.get('name')} is that of a component model; it is unlimited here"
         machine.notes.append(Note(node.mark, "throughput", why))
     bits = {name: _bits(given.get(name, Map(node.mark)), machine) for name in actions}

@@ -76,7 +76,7 @@ class AccelForgeMachine:
 
     def number(self, table: Map, key: str, default: float | None = None) -> float | int:
         """Number under a key, or of the formula that stands there."""
-        return number(table, key, default, self.names)
+        return number(table, key, default, {**self.kept, **self.names})
 
     def members(self, tensors: Map, key: str, default: str = "Nothing") -> frozenset[str]:
         """Roles of the set under a key."""
@@ -185,7 +185,8 @@ def start_full(levels: Sequence[dict[str, Any]]) -> None:
         fresh = set(level.get("keep", ())) - before
         before |= stored
         if fresh and "write" in energy:
-            write = energy["write"] if isinstance(energy["write"], dict) else dict.fromkeys(stored, energy["write"])
+            every = [role for role in ROLE_NAMES.values() if role in stored]
+            write = energy["write"] if isinstance(energy["write"], dict) else dict.fromkeys(every, energy["write"])
             if "Outputs" in fresh:
                 energy["update"] = {"Outputs": write["Outputs"]}
                 level["drain_reads"] = False

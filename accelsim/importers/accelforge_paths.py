@@ -5,26 +5,102 @@ A `!Fork` is a branch: what stands behind it lies below the node before it. Each
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from accelsim.importers.accelforge_workload import ROLE_NAMES, Layer
 from accelsim.importers.documents import Map, Seq, refuse
 from accelsim.importers.foreign import Note
-from accelsim.importers.values import FormulaError, UnknownNameError, Value, read_all, tables, value, work_out
+from accelsim.importers.values import FormulaError, UnknownNameError, Value, inner, rows, tables, value, work_out
 
 _THREE = {"All": frozenset(ROLE_NAMES), **{name: frozenset({name}) for name in ROLE_NAMES}}
 """Sets of a layer with two inputs and an output."""
-_OLDER = {"attributes": "size, area, leak_power and energies of actions", "constraints": "tensors, spatial and enabled"}
-_OLDER |= {"latency": "total_latency"}
-"""Keys of nodes until 2025, and what stands at a node instead."""
+_RENAMED = {"latency": "total_latency", "datawidth": "bits_per_value", "must_reuse": "reuse"}
+_RENAMED |= {"min_utilization": "min_usage"}
+"""Keys of nodes and of their axes until 2025, and their names since."""
+_OF_NODES = {"size", "area", "leak_power", "leak_power_scale", "energy", "energy_scale", "total_latency", *_RENAMED}
+_ROUNDS, _LONGEST = 8, 1000
 
 
-def paths_of(arch: Map) -> list[list[Map]]:
-    """Nodes of each branch, from the outermost inwards, and last those behind all branches."""
+def paths_of(arch: Map, notes: list[Note]) -> list[list[Map]]:
+    """Nodes of each branch, from the outermost inwards, and last those behind all branches; those of 2025 rewritten."""
     paths = _branches(value(arch, "nodes", Seq), [])
-    read_all(_refuse_older, (node for path in paths for node in path))
+    nodes = {id(node): node for path in paths for node in path}.values()
+    if any("constraints" in node for node in nodes):  # beside them, what axes may reuse was their `reuse`
+        for axis in (axis for node in nodes for axis in rows(node, "spatial") if "reuse" in axis):
+            _move(axis, "reuse", axis, "may_reuse")
+    for node in nodes:
+        _settle_attributes(node)
+        _settle_constraints(node, notes)
     return paths
+
+
+def _move(of: Map, key: str, to: Map, name: str, held: Any = None) -> None:
+    """Let what stands under a key of one map stand under a name in another."""
+    to.marks.setdefault(name, of.where(key))
+    found = of.pop(key)
+    to.setdefault(name, found if held is None else held)
+
+
+def _settle_attributes(node: Map) -> None:
+    """Let the `attributes` and `arguments` of 2025 stand at the node and its actions; some name others of the node."""
+    given = inner(node, "attributes")
+    names = {key.lstrip("_"): f"({held})" for key, held in given.items()}
+
+    def worked_in(held: Any) -> Any:
+        """A formula with the attributes of the node in it."""
+        for _ in range(_ROUNDS if isinstance(held, str) else 0):
+            if len(held) < _LONGEST:
+                held = re.sub(
+                    r"[A-Za-z_]\w*", lambda word: f"({names[word[0]]})" if word[0] in names else word[0], held
+                )
+        return held
+
+    for key in [*given]:
+        name, held = key.lstrip("_"), worked_in(given[key])
+        if name == "datawidth" and not isinstance(held, Map):
+            held = Map(given.where(key), held={"All": held})
+        if key.startswith("_") or name in _OF_NODES:
+            _move(given, key, node, _RENAMED.get(name, name), held)
+    node.pop("attributes", None)
+    if given:
+        node.setdefault("extra_attributes_for_component_model", given)
+    if "energy" in node:  # of all actions
+        kinds = {"!Memory": ("read", "write"), "!Compute": ("compute",)}.get(node.tag, ())
+        made = [Map(node.where("energy"), held={"name": kind}) for kind in kinds]
+        energy = node.pop("energy")
+        for action in value(node, "actions", Seq, node.setdefault("actions", Seq(node.mark, held=made))):
+            action.setdefault("energy", energy)
+    for action in rows(node, "actions"):
+        arguments = inner(action, "arguments")
+        for key in [*arguments]:
+            _move(arguments, key, action, key.lstrip("_"), worked_in(arguments[key]))
+        action.pop("arguments", None)
+
+
+def _settle_constraints(node: Map, notes: list[Note]) -> None:
+    """Let the `constraints` of 2025 stand at the node and its axes; what only spreads its words stores nothing."""
+    asked = inner(node, "constraints")
+    node.pop("constraints", None)
+    enabled, spatial = inner(asked, "misc"), rows(asked, "spatial")
+    for of, key in ((asked, "tensors"), (enabled, "enabled")):
+        if key in of:
+            _move(of, key, node, key)
+    axes = {str(axis.get("name")): axis for axis in rows(node, "spatial")}
+    for one in spatial:
+        axis = axes.get(str(one.pop("name", None)))
+        for key in [*one]:
+            if axis is None:
+                notes.append(Note(one.where(key), key, f"is left out: {node.get('name')} has no such axis"))
+            else:
+                _move(one, key, axis, _RENAMED.get(key, key))
+    left = [key for key in asked if key not in ("misc", "spatial")]
+    notes += [Note(asked.where(key), key, "is not asked for here") for key in left]
+    tensors = inner(node, "tensors")
+    if asked and node.tag == "!Memory" and tensors.get("keep") == "Nothing" and "may_keep" not in tensors:
+        node.tag = "!Container"
+        node.pop("actions", None)
 
 
 def _branches(nodes: Seq, above: list[Map]) -> list[list[Map]]:
@@ -46,12 +122,6 @@ def _branches(nodes: Seq, above: list[Map]) -> list[list[Map]]:
         else:
             raise refuse(node.mark, f"!{kind}: accelsim's levels are a ladder of !Memory and !Container above !Compute")
     return [*found, above]
-
-
-def _refuse_older(node: Map) -> None:
-    if older := [key for key in _OLDER if key in node]:
-        what = f"{node.get('name')}: {older[0]}: of an older form of AccelForge, which is not read"
-        raise refuse(node.where(older[0]), what, f"write {_OLDER[older[0]]} at the node")
 
 
 def _serves(node: Map, sets: Mapping[str, Value]) -> bool:

@@ -257,9 +257,9 @@ _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.BitXor: operator.xor,
 }  # fmt: skip
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "min": min, "max": max, "ceil": math.ceil, "floor": math.floor, "round": round, "log2": math.log2,
-    "log10": math.log10, "log": math.log, "sqrt": math.sqrt, "abs": abs, "int": int, "float": float,
-    "str": str,
+    "min": lambda *each: min(each), "max": lambda *each: max(each), "ceil": math.ceil, "floor": math.floor,
+    "round": round, "log2": math.log2, "log10": math.log10, "log": math.log, "sqrt": math.sqrt, "abs": abs, "int": int,
+    "float": float, "str": str,
 }  # fmt: skip
 
 
