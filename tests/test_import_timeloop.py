@@ -404,3 +404,39 @@ def test_meshes__may_have_their_y_axis_alone(imported):
     assert [(level.x.size, level.y.size) for level in loaded(imported(text, PROBLEM))[0].levels][1] == (3, 2)
     with pytest.raises(SpecError, match=r"0.yaml:16:11: Spad: 2 x 2 of meshX and meshY are not its 6 instances"):
         imported(V03.replace("meshX: 2", "meshX: 2, meshY: 2"), PROBLEM)
+
+
+SPREAD = """
+architecture:
+  version: 0.4
+  nodes:
+  - !Component {name: Main, class: DRAM, attributes: {width: 64, datawidth: 8}}
+  - !Component {name: Buffer, class: SRAM, attributes: {depth: 8192, width: 64, datawidth: 8}}
+  - !Container
+    name: PE
+    spatial: {meshX: 8, meshY: 4}
+    constraints: {spatial: {factors: [K=4, P<=2, R=1]}}
+  - !Component {name: mac, class: intmac, attributes: {width: 8}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("factors", "x", "y"),
+    [
+        ("[K=4, P<=2, R=1]", ["K=4", "P<=2", "R=1"], ["P<=2", "R=1", "K=1"]),
+        ("[K=4, P=4]", ["K=4", "P=1"], ["P=4", "K=1"]),
+        ("[K=0, P=8], permutation: [K, P]", ["P=8", "K=1"], ["K=4", "P=1"]),
+        ("[K>=2, P=8]", ["P=8"], ["P=1"]),
+    ],
+)
+def test_factors__on_two_axes_without_a_split_lie_where_they_have_room(imported, factors, x, y):
+    """Timeloop tries each split; a factor is of both axes together. They were noted, and asked for nowhere."""
+    foreign = imported(SPREAD.replace("[K=4, P<=2, R=1]", factors), PROBLEM)
+    (level,) = foreign.constraints["levels"]
+    assert level["spatial"] == {"x": {"factors": x}, "y": {"factors": y}}
+    assert any("without `split` Timeloop tries both" in note.why for note in foreign.notes)
+
+
+def test_factors__that_no_two_axes_have_room_for_are_refused(imported):
+    with pytest.raises(SpecError, match=r"PE: K=4, P=8, R=3 do not fit 8 x 4 instances"):
+        imported(SPREAD.replace("[K=4, P<=2, R=1]", "[K=4, P=8, R=3]"), PROBLEM)

@@ -328,3 +328,14 @@ def test_command__what_is_no_result_is_refused(run, tmp_path, text):
     code, _, err = run("verify", path)
     assert code == 2
     assert str(path) in err
+
+
+def test_command__of_an_older_version_names_what_is_missing(run, tmp_path):
+    assert run("map", "systolic", "gemm", "--quiet", "-o", tmp_path)[0] == 0
+    path = tmp_path / "result.json"
+    document = json.loads(path.read_text())
+    del document["search"]["even"]
+    path.write_text(json.dumps(document))
+    code, _, err = run("verify", path)
+    assert code == 2
+    assert err.endswith("search.even: it is missing; if an older version wrote it, map again\n")

@@ -6,6 +6,7 @@ machine becomes its `keep` and `bypass`; everything else that constrains becomes
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -531,6 +532,7 @@ class _Upon:
             what = f"{one.part.name}: loops over {listed(loops)} in space, and there is one instance below it"
             raise refuse(one.table.where("factors"), what, "name the part whose instances they are spread over")
         found: dict[str, Any] = {}
+        sides = self._sides(one, wide) if len(axes) == 2 and one.split is None else {}
         for axis in axes:
             if len(axes) == 1:
                 dims, only = list(one.factors), None
@@ -538,12 +540,37 @@ class _Upon:
                 side = one.permutation[: one.split] if axis == "x" else one.permutation[one.split :]
                 dims, only = [dim for dim in one.factors if dim in side], [dim for dim in side if self._free(one, dim)]
             else:
-                dims, only = [dim for dim in one.factors if one.factors[dim] == ("=", 1)], None
-                for dim in one.factors.keys() - set(dims) if axis == "x" else ():
-                    why = "the axis is free here, and factors hold for one axis"
-                    self.notes.append(Note(one.table.where("factors"), f"{one.part.name}: {dim}", why))
+                both = [dim for dim, (sign, bound) in one.factors.items() if sign == "<=" or bound == 1]
+                dims, only = [dim for dim in one.factors if dim in sides[axis] or dim in both], None
             block: dict[str, Any] = self._block(one, dims)
+            if others := [f"{dim}=1" for other in axes if other != axis for dim in sides.get(other, ())]:
+                block["factors"] = [*block.get("factors", ()), *others]
             if axis == axes[-1]:
                 self._maximize(one, block, wide[axis] if len(axes) == 1 else None, given)
             found[axis] = block | ({"only": only} if only is not None else {})
         return {axis: block for axis, block in found.items() if block}
+
+    def _sides(self, one: _Directive, wide: dict[str, int]) -> dict[str, list[str]]:
+        """Dimensions on each axis that have a factor, where no split says it: the first of Timeloop's that has room."""
+        sizes = {dim: self.shape.dims.get(dim, bound) for dim, (_, bound) in one.factors.items()}
+        fixed = {dim: bound if 0 < bound < sizes[dim] else sizes[dim] for dim, (_, bound) in one.factors.items()}
+        fixed = {dim: bound for dim, bound in fixed.items() if one.factors[dim][0] == "=" and self._free(one, dim)}
+        order = [*filter(fixed.get, one.permutation), *(dim for dim in fixed if dim not in one.permutation)]
+        subsets = (choice for many in range(len(order), -1, -1) for choice in itertools.combinations(order, many))
+        splits = (tuple(order[:split]) for split in range(len(order), -1, -1) if one.permutation)
+        for choice in itertools.chain(splits, subsets):
+            sides = {"x": [*choice], "y": [dim for dim in order if dim not in choice]}
+            if all(math.prod(map(fixed.__getitem__, sides[axis])) <= wide[axis] for axis in "xy"):
+                break
+        else:
+            asked = listed(f"{dim}={bound}" for dim, bound in fixed.items())
+            what = f"{one.part.name}: {asked} do not fit {wide['x']} x {wide['y']} instances"
+            raise refuse(one.table.where("factors"), what)
+        for dim, (sign, _) in one.factors.items():
+            why = f"is asked of axis {'x' if dim in sides['x'] else 'y'}; without `split` Timeloop tries both"
+            if dim not in fixed:
+                why = "holds for each axis here, and for both together in Timeloop"
+                why = why if sign == "<=" else "the axis is free here, and factors hold for one axis"
+            if self._free(one, dim):
+                self.notes.append(Note(one.table.where("factors"), f"{one.part.name}: {dim}", why))
+        return sides

@@ -105,6 +105,8 @@ def fields_of(made: type, **kinds: JsonKind) -> JsonKind:
 
 _MOST = 5
 """Misfits that are told."""
+ABSENT, _UNKNOWN = ": it is missing", ": unknown key"
+"""Ends of misfits; by unknown keys a form is another one than that of a document, whatever else is missing."""
 _TYPES: dict[str, Any] = {"object": dict, "array": list, "string": str, "boolean": bool, "integer": int}
 _TYPES["number"] = int | float
 
@@ -124,7 +126,7 @@ def _misfits(form: Mapping[str, Any], value: Any, at: str, defs: Mapping[str, An
     several = form.get("oneOf") or form.get("anyOf")
     if several:
         found = [list(_misfits(each, value, at, defs)) for each in several]
-        yield from min(found, key=len)
+        yield from min(found, key=lambda wrong: (sum(one.endswith(_UNKNOWN) for one in wrong), len(wrong)))
         return
     here = at or "the document"
     if "enum" in form and value not in form["enum"]:
@@ -160,13 +162,13 @@ def _misfits_of_record(
     known, other = form.get("properties", {}), form.get("additionalProperties", True)
     for key in form.get("required", ()):
         if key not in value:
-            yield f"{f'{at}.{key}'.lstrip('.')}: it is missing"
+            yield f"{f'{at}.{key}'.lstrip('.')}{ABSENT}"
     for key, entry in value.items():
         below = f"{at}.{key}".lstrip(".")
         if key in known:
             yield from _misfits(known[key], entry, below, defs)
         elif other is False:
-            yield f"{below}: unknown key"
+            yield f"{below}{_UNKNOWN}"
         elif other is not True:
             yield from _misfits(other, entry, below, defs)
 

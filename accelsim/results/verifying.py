@@ -28,7 +28,7 @@ from accelsim.model.sparsity import sparse_result
 from accelsim.results import Provenance, network, output, provenance_json
 from accelsim.results.cache import rules_broken
 from accelsim.results.explain import LARGEST_WALK, same_as_walked
-from accelsim.results.output_schema import misfits
+from accelsim.results.output_schema import ABSENT, misfits
 from accelsim.search.result import Certificate, FrontResult, SearchResult, column_value
 from accelsim.search.stopping import Budget, OnProgress
 from accelsim.search.zeros import best_with_zeros
@@ -198,7 +198,8 @@ class Task:
 def refuse_other_forms(document: Any) -> None:
     """Raise AccelsimError if a document has not the form of a result.json."""
     if wrong := misfits(output.RESULT_FORM, document):
-        raise AccelsimError("not what `accelsim map` writes: " + "; ".join(wrong))
+        hint = "; if an older version wrote it, map again" if any(one.endswith(ABSENT) for one in wrong) else ""
+        raise AccelsimError(f"not what `accelsim map` writes: {'; '.join(wrong)}{hint}")
 
 
 def verify(
