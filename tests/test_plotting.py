@@ -31,9 +31,8 @@ def run(capsys, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("kind", arguments.PLOTS)
 def test_plot__each_kind_writes_one_picture_here_and_says_where(run, tmp_path, kind):
-    machine = "scnn" if kind == "formats" else "eyeriss"
-    name = NAMES.get(kind, f"{kind}_{machine}_conv1d")
-    assert run("plot", kind, machine, "conv1d", *FEW) == (0, f"Written to {name}.png\n", "")
+    name = NAMES.get(kind, f"{kind}_eyeriss_conv1d")
+    assert run("plot", kind, "eyeriss", "conv1d", *FEW) == (0, f"Written to {name}.png\n", "")
     (path,) = tmp_path.iterdir()
     assert (path.name, path.read_bytes()[:4]) == (f"{name}.png", b"\x89PNG")
 

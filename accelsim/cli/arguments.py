@@ -21,10 +21,10 @@ from accelsim import __version__, cli, gpu
 
 PLOTS = (
     *("architecture", "mapping", "energy", "reuse", "time", "front"),
-    *("histogram", "density", "within", "stacks", "compare", "network", "formats"),
+    *("histogram", "density", "within", "stacks", "compare", "network"),
 )
 READERS: dict[str, Callable[[str], Any]] = {
-    **dict.fromkeys(("N", "M", "K", "GB"), cli.positive_int), **dict.fromkeys(("S", "SECONDS"), cli.seconds),
+    **dict.fromkeys(("N", "M", "K"), cli.positive_int), **dict.fromkeys(("S", "SECONDS"), cli.seconds),
     "LIST": cli.counts, "X": float, "SIZE": cli.memory, "SHARE": cli.share, "INCHES": cli.inches, "LIMIT": cli.limit,
     "DIMS": cli.dimensions, "COLUMNS": cli.columns, "NAME=VALUE": cli.override,
 }  # fmt: skip
@@ -164,14 +164,14 @@ explain  evaluating  walk a small loop nest step by step and show which words mo
 
 plot  plotting  draw a mapping, a machine, a search or all valid mappings as a picture for a paper
     KIND {PLOTS}  what to draw: architecture, mapping, energy, reuse, time, front, histogram, density, within,
-        stacks, compare, network, formats
+        stacks, compare, network
     ARCH  compare: or several, such as eyeriss,nvdla
     [WORKLOAD]  all kinds but `architecture` need one
     --set
     --layer NAME  the layer that is drawn, where the workload has several; compare: or several, such as conv1,conv2
         (default: all)
     --constraints
-    --mapping FILE  energy, reuse, mapping, time, formats: this mapping instead of the best one
+    --mapping FILE  energy, reuse, mapping, time: this mapping instead of the best one
     --over {cycles,outer_words,utilization}  density: what the energy is drawn over
     --batch --sequence --no-cache --samples --seed --seconds --workers --quiet
     --width INCHES = 6.4  width of the picture (default: 6.4; one column of a two-column page: 3.4)
@@ -341,26 +341,6 @@ gpu serve  gpus  time to first token, time per output token, throughput, memory 
     -o FILE picture as output  draw the throughput of a sweep over the time per token: FILE.png or FILE.svg
     --html FILE  write one page to open in a browser and explore, of a sweep
     --stack --mig --json --csv
-
-gpu train  gpus  time, throughput, memory of states and energy of a training step of a decoder on many GPUs
-    MODEL  a decoder: a file, a name that `accelsim list decoders` shows, or Hugging Face's config.json
-    GPU
-    --batch LIST = 1  sequences of a step, of all copies; several, such as 1,2,4, make a row for each (default: 1)
-    --micro LIST = 1  sequences that go through at once; several, such as 1,2,4, make a row for each (default: 1)
-    --dp LIST = 1  copies of the model (data parallel); several, such as 1,2,4, make a row for each (default: 1)
-    --tp LIST = 1  GPUs that share each layer (tensor parallel); several, such as 1,2,4, make a row for each
-        (default: 1)
-    --pp LIST = 1  stages that share the layers (pipeline parallel); several, such as 1,2,4, make a row for each
-        (default: 1)
-    --ep LIST = 1  GPUs that share the experts; several, such as 1,2,4, make a row for each (default: 1)
-    --sequence N = 4096  tokens of a sequence (default: 4096)
-    --shard WHAT {none,optimizer,gradients,weights} = none  what copies share out: none (default), optimizer states,
-        gradients too, weights too (ZeRO 1 to 3)
-    --recompute  keep the inputs of layers alone, and compute the rest again in the backward pass
-    --no-overlap  sum up gradients after the backward pass instead of meanwhile
-    --network GB = 50  GB/s that each GPU sends to other nodes (default: 50, an InfiniBand NDR link for each)
-    --precision NAME = bf16  of products: bf16 (default), fp8 or another of `gpu product`
-    --skew --calibration --stack --mig --json --csv
 
 gpu compare  gpus  hold a profile of kernels against what is predicted for them
     PROFILE  CSV of Nsight Systems or Compute, or with M, N, K, time; or trace.json of PyTorch's profiler

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from accelsim.gpu.attention import attention_shapes, latent_shapes, time_attenti
 from accelsim.gpu.calibration import calibrate, mode_of
 from accelsim.gpu.catalogue import BYTES, Gpu, catalogue, load_gpu, may_be, packed, wide_format
 from accelsim.gpu.collectives import collective_shapes, time_collective
-from accelsim.gpu.decoder import Decoder, load_decoder
+from accelsim.gpu.decoder import load_decoder
 from accelsim.gpu.fitted import KernelTimes, time_kernels
 from accelsim.gpu.gemm import LARGEST, Setup
 from accelsim.gpu.kernel import best_kernels, operator, time_operators
@@ -33,7 +33,6 @@ from accelsim.gpu.network import gemms_of, network_kernels, product_of, turned
 from accelsim.gpu.profile import compare_profile, kernels_of, read_profile
 from accelsim.gpu.quantised import EXPERTS, PRODUCT, experts_shapes, precision_of, precisions, product_shapes
 from accelsim.gpu.serve import Request, Split, front, misfit, refusal, serve
-from accelsim.gpu.train import Training, lacking, misfit_of, train
 from accelsim.gpu.validation import GemmValidation, validate_gemm
 from accelsim.gpu.work import serving_mode
 from accelsim.inputs.errors import AccelsimError, NoValidMapping, SpecError
@@ -54,7 +53,6 @@ _ALIGNED = 8
 """A coarser sweep takes multiples of this, so that it is no sample of the odd sizes alone."""
 _MOST_LINES = 5
 """Layers that are named as left out."""
-_Plan = TypeVar("_Plan")
 _FOREIGN = (
     *("constraints", "limit", "objective", "top", "within", "uneven", "even"),
     *("imperfect", "pad", "pareto", "mappings", "seed", "html"),
@@ -260,30 +258,12 @@ def gpu_collective_command(arguments: argparse.Namespace) -> int:
     return _operator_answer(arguments, gpu, f"{arguments.operation} of {arguments.gpus} GPUs", times)
 
 
-def _read_model(name: str, gpu: Gpu) -> Decoder:
-    """Read a decoder; what its file says and no figure counts goes to stderr, and so does a GPU without BF16."""
-    decoder, wide = load_decoder(name), wide_format(gpu)
-    narrower = [] if wide == "bf16" else [f"{gpu.name} does not compute in bf16: {wide} instead"]
-    sys.stderr.write("".join(f"{line}\n" for line in (*decoder.left, *narrower)))
-    return decoder
-
-
-def _possible(every: Sequence[_Plan], misfits: Sequence[str], decoder: Decoder) -> list[_Plan]:
-    """Plans that a decoder can be split by; why others cannot goes to stderr.
-
-    Raises AccelsimError if it can be split by none.
-    """
-    found = [plan for plan, why in zip(every, misfits, strict=True) if not why]
-    if not found:
-        raise AccelsimError(f"{decoder.name}: {misfits[0]}")
-    sys.stderr.write("".join(f"left out: {why}\n" for why in dict.fromkeys(misfits) if why))
-    return found
-
-
 def gpu_serve_command(arguments: argparse.Namespace) -> int:
     """Say what a decoder serves on several GPUs, or what many splits of it do."""
     gpu = load_gpu(arguments.gpu, arguments.mig)
-    decoder = _read_model(arguments.model, gpu)
+    decoder, wide = load_decoder(arguments.model), wide_format(gpu)
+    narrower = [] if wide == "bf16" else [f"{gpu.name} does not compute in bf16: {wide} instead"]
+    sys.stderr.write("".join(f"{line}\n" for line in (*decoder.left, *narrower)))
     request = Request(
         **taken(arguments, "prompt", "skew", "step_tokens", "prefix"),
         output=arguments.output_tokens,
@@ -300,7 +280,11 @@ def gpu_serve_command(arguments: argparse.Namespace) -> int:
         raise AccelsimError("-o draws a sweep; give several --batch or --tp, such as --batch 1,4,16,64")
     if arguments.html and len(every) == 1:
         raise AccelsimError("--html shows a sweep; give several --batch or --tp, such as --batch 1,4,16,64")
-    splits = _possible(every, [misfit(decoder, split) for split in every], decoder)
+    misfits = {split: why for split in every if (why := misfit(decoder, split))}
+    splits = [split for split in every if split not in misfits]
+    if not splits:
+        raise AccelsimError(f"{decoder.name}: {misfits[every[0]]}")
+    sys.stderr.write("".join(f"left out: {why}\n" for why in dict.fromkeys(misfits.values())))
     mode = serving_mode(gpu, arguments.calibration)
     points = serve(gpu, decoder, request, splits, mode, arguments.stack)
     fitting = [point for point in points if point.memory.fits]
@@ -323,31 +307,6 @@ def gpu_serve_command(arguments: argparse.Namespace) -> int:
 
     page = partial(serving.serving_page, *told, points, mode.text)
     return answer(arguments, {**head, "points": rows}, report, figure=figure, page=page)
-
-
-def gpu_train_command(arguments: argparse.Namespace) -> int:
-    """Say what a training step of a decoder takes, or what many splits of it do."""
-    gpu = load_gpu(arguments.gpu, arguments.mig)
-    decoder = _read_model(arguments.model, gpu)
-    alike = taken(arguments, "sequence", "recompute", "skew")
-    alike |= {"sharded": arguments.shard, "overlap": not arguments.no_overlap}
-    alike |= {"network_bytes_per_s": arguments.network * 1e9}
-    alike |= {"precision": precisions()[precision_of(arguments.precision)].name}
-    lists = map(dict.fromkeys, taken(arguments, "tp", "pp", "ep", "dp", "batch", "micro").values())
-    plans = [
-        (Split(1, tp, pp, ep), Training(batch=batch, micro=micro, dp=dp, **alike))
-        for tp, pp, ep, dp, batch, micro in itertools.product(*lists)
-    ]
-    possible = _possible(plans, [misfit_of(decoder, *plan) for plan in plans], decoder)
-    mode = serving_mode(gpu, arguments.calibration)
-    steps = train(gpu, decoder, possible, mode, arguments.stack)
-    fitting = [step for step in steps if step.memory.fits]
-    if not fitting:
-        raise NoValidMapping(lacking(gpu, decoder, min(steps, key=lambda step: step.memory.total)))
-    rows = [serving.training_row(step) for step in steps]
-    document = {"model": decoder.name, "gpu": gpu.name, "mode": mode.text, "steps": rows}
-    shown = steps if len(plans) > 1 else fitting
-    return answer(arguments, document, lambda: serving.training_report(decoder.name, gpu.name, shown, mode.text))
 
 
 def _operator_answer(arguments: argparse.Namespace, gpu: Gpu, what: str, times: KernelTimes) -> int:

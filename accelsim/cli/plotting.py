@@ -233,9 +233,9 @@ def _refuse_options(arguments: argparse.Namespace) -> None:
         raise AccelsimError(f"`accelsim plot {kind}` needs a WORKLOAD beside ARCH")
     if arguments.over and kind != "density":
         raise AccelsimError("--over is for `accelsim plot density`")
-    if arguments.mapping and kind not in ("energy", "reuse", "mapping", "time", "formats"):
+    if arguments.mapping and kind not in ("energy", "reuse", "mapping", "time"):
         raise AccelsimError(
-            "--mapping is for `accelsim plot energy`, `reuse`, `mapping`, `time` and `formats`; the others draw many"
+            "--mapping is for `accelsim plot energy`, `reuse`, `mapping` and `time`; the others draw many"
         )
     if arguments.mapping and arguments.constraints:
         raise AccelsimError("--mapping and --constraints: a given mapping is drawn as it is; leave one of them out")
@@ -285,7 +285,7 @@ def _drawn(arguments: argparse.Namespace) -> Picture:
 
 def _plot_layer(arguments: argparse.Namespace, inputs: Inputs) -> Picture:
     """Draw mappings of one layer on one machine: one, those of a search, a front, or all valid ones."""
-    from accelsim.show.plots import census, diagram, result, search, sparsity
+    from accelsim.show.plots import census, diagram, result, search
 
     kind, layer, machine = arguments.kind, spec.one_layer(inputs, arguments), inputs.architecture
     over = [arguments.over or "cycles"] if kind == "density" else []
@@ -314,7 +314,6 @@ def _plot_layer(arguments: argparse.Namespace, inputs: Inputs) -> Picture:
     of_mapping: dict[str, tuple[Any, ...]] = {
         "energy": (result.energy_table, result.plot_energy, mapped),
         "reuse": (result.reuse_table, result.plot_reuse, mapped, layer),
-        "formats": (sparsity.formats_table, sparsity.plot_formats, machine, layer, mapped),
         "time": (result.time_table, result.plot_time, mapped),
     }
     return _picture(name, *of_mapping[kind])

@@ -1,4 +1,4 @@
-"""What a GPU holds at once, beside the room that it has: layers of a network, a decoder that serves or is trained."""
+"""What a GPU holds at once, beside the room that it has: layers of a network, a decoder that serves."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ class Memory:
 
     weights: float
     cache: float = 0.0
-    gradients: float = 0.0
-    optimizer: float = 0.0
     activations: float
     room: float
 

@@ -291,17 +291,6 @@ def memory_of(gpu: Gpu, decoder: Decoder, request: Request, split: Split) -> Mem
     return Memory(weights=weights, cache=cached, activations=activations, room=ROOM * gpu.memory_bytes)
 
 
-def layer_words(decoder: Decoder, split: Split) -> float:
-    """Words that the backward pass of a layer reads for a token: norms, operands of attention, of products."""
-    *before, after = _products(decoder, split.tp, absorbed=False)
-    inner = float((2 + decoder.gated) * (decoder.ffn // split.tp))
-    if experts := decoder.experts:
-        each = decoder.hidden + (2 + decoder.gated) * experts.inter / split.inside
-        routed = split.copies * experts.top / split.ep * each
-        inner = max(inner, routed + (2 + decoder.gated) * _shared_width(decoder, split.tp))
-    return 4 * decoder.hidden + sum(n for _, n, _, _ in before) + after[2] + inner
-
-
 def stages(decoder: Decoder, split: Split) -> list[int]:
     """Layers of each stage; the last ones have fewer, as the last one has the output layer too."""
     few, more = divmod(decoder.layers, split.pp)

@@ -9,9 +9,8 @@ from typing import Any
 
 from accelsim.gpu.collectives import MEASURED_GPUS
 from accelsim.gpu.serve import GROUPS, OperatorTime, Request, Serving, front
-from accelsim.gpu.train import TrainingStep
 from accelsim.inputs.units import format_si
-from accelsim.show.table import Column, Piece, Row, Table, dim, facts, legend
+from accelsim.show.table import Column, Piece, Table, dim, facts, legend
 
 _MOST = 40
 """Points of a sweep from which only the front is shown."""
@@ -111,13 +110,6 @@ def sweep_report(model: str, gpu: str, request: Request, points: Sequence[Servin
     yield from _kernels(points[0])
 
 
-def training_row(step: TrainingStep) -> dict[str, Any]:
-    """Step as a plain row."""
-    row = asdict(step) | {"memory": {**step.memory.parts, "room": step.memory.room}}
-    row |= {"gpus": step.gpus, "tokens_per_s_gpu": step.tokens_per_s / step.gpus}
-    return {**row, "memory_bytes": step.memory.total, "fits": step.memory.fits}
-
-
 _COSTS = {
     "token_s": ("time per output token [ms]", 1e-3),
     "tokens_per_s_gpu": ("output tokens/s of a GPU", 1.0),
@@ -156,62 +148,12 @@ def serving_page(model: str, gpu: str, request: Request, points: Sequence[Servin
     return html.page(f"{model} on {gpu}", lead, sections, data, "explore.js")
 
 
-def _nested(part: str, name: str, row: Row) -> Any:
-    return row[part][name]
-
-
-_STEPS = (
-    *(Column(name, partial(_nested, "split", name)) for name in ("tp", "pp", "ep")),
-    *(Column(name, partial(_nested, "training", name)) for name in ("dp", "batch", "micro")),
-    Column("step", "step_s", _seconds),
-    Column("tokens/s", "tokens_per_s", "{:,.0f}".format),
-    Column("of a GPU", "tokens_per_s_gpu", "{:,.0f}".format),
-    Column("peak", "utilization", "{:.1%}".format, "operations of the model, of the peak of all GPUs"),
-    Column("memory", "memory_bytes", _bytes),
-)
-
-
-def training_report(model: str, gpu: str, steps: Sequence[TrainingStep], mode: str) -> Iterator[Piece]:
-    """A step of training with its parts, or several as rows; those that fit in memory."""
-    if len(steps) > 1:
-        fitting = [step for step in steps if step.memory.fits]
-        yield f"{model} on {gpu}, sequences of {steps[0].training.sequence} tokens; products {mode}"
-        yield ""
-        yield Table("steps", _STEPS, [training_row(step) for step in fitting])
-        more = len(steps) - len(fitting)
-        yield legend(_STEPS).append(f"; {more} more do not fit in memory" if more else "")
-        yield from _kernels(steps[0])
-        return
-    (step,) = steps
-    training, memory = step.training, step.memory
-    tokens = training.batch * training.sequence
-    yield f"{model} on {step.gpus} x {gpu}, {training.precision}; products {mode}"
-    yield from facts(
-        {
-            "trains": f"{training.batch} sequences of {training.sequence} tokens, {step.split.text} dp {training.dp}, "
-            f"{training.micro} in a micro-batch",
-            "step": f"{_seconds(step.step_s)}, {step.utilization:.1%} of the peak",
-            "throughput": f"{step.tokens_per_s:,.0f} tokens/s, {step.tokens_per_s / step.gpus:,.0f} of a GPU",
-            "memory": f"{_bytes(memory.total)} of a GPU's {_bytes(memory.room)}: {memory.text}",
-            "energy": f"{format_si(step.energy_j, 'J')}, {format_si(step.energy_j / tokens, 'J')} a token",
-        }
-    )
-    parts = [{"name": name, "s": s, "share": s / step.step_s} for name, s in step.parts_s.items()]
-    columns = (Column("part", "name"), Column("time", "s", _seconds), Column("", "share", "{:.1%}".format))
-    hidden = f"gradients of all copies take {_seconds(step.summed_s)}, of which backward hides some"
-    yield Table("parts", columns, parts, "Step", hidden if step.summed_s else "")
-    whole = sum(step.groups_s.values())
-    groups = [{"name": name, "s": s, "share": s / whole} for name, s in step.groups_s.items()]
-    yield Table("operators", columns, groups, "Operators", "of a micro-batch through all stages, forward and backward")
-    yield from _kernels(step)
-
-
 def _doubts(points: Sequence[Serving]) -> Iterator[Piece]:
     if any(max(point.split.tp, point.split.ep, 2 * (point.split.pp > 1)) > MEASURED_GPUS for point in points):
         known = f"collectives were measured up to {MEASURED_GPUS} GPUs, of one node"
         yield dim(f"{known}; more, and other nodes, take longer")
 
 
-def _kernels(found: Serving | TrainingStep) -> Iterator[Piece]:
+def _kernels(found: Serving) -> Iterator[Piece]:
     """Whose kernels were timed."""
     yield from (dim(f"{kind}: {label}") for kind, label in sorted(found.kernels.items()))
