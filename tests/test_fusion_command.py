@@ -11,7 +11,7 @@ import pytest
 
 from accelsim import fuse, load_architecture, load_workload
 from accelsim.cli.main import main
-from accelsim.fusion.output import fusion_json
+from accelsim.fusion.result import fusion_json
 from accelsim.fusion.search import Solutions
 from accelsim.results import Provenance, to_json
 from accelsim.search import stopping

@@ -28,8 +28,7 @@ from accelsim.gpu.fitted import KernelTimes, time_kernels
 from accelsim.gpu.gemm import LARGEST, Setup
 from accelsim.gpu.kernel import best_kernels, operator, time_operators
 from accelsim.gpu.measured import read_measured
-from accelsim.gpu.memory import too_large
-from accelsim.gpu.network import gemms_of, network_kernels, product_of, turned
+from accelsim.gpu.network import gemms_of, network_kernels, product_of, too_large, turned
 from accelsim.gpu.profile import compare_profile, kernels_of, read_profile
 from accelsim.gpu.quantised import EXPERTS, PRODUCT, experts_shapes, precision_of, precisions, product_shapes
 from accelsim.gpu.serve import Request, Split, front, misfit, refusal, serve

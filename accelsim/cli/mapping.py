@@ -513,7 +513,7 @@ def layer_folders(layers: Sequence[Einsum]) -> dict[str, str]:
 def fuse_command(arguments: argparse.Namespace) -> int:
     """Find the chains of layers to fuse, and print them with their gain."""
     from accelsim.fusion import fuse
-    from accelsim.fusion.output import fusion_json
+    from accelsim.fusion.result import fusion_json
     from accelsim.inputs.machine_tables import energy_rows
     from accelsim.show.report.network import brief, fusion_report
 

@@ -19,7 +19,7 @@ from accelsim.gpu.catalogue import Gpu
 from accelsim.gpu.collectives import OPERATIONS
 from accelsim.gpu.constants import IDLE
 from accelsim.gpu.decoder import Decoder
-from accelsim.gpu.memory import Memory
+from accelsim.gpu.network import Memory
 from accelsim.gpu.quantised import precision_of, precisions
 from accelsim.gpu.work import WIDE, Prices, Pricing, Work
 from accelsim.inputs.errors import AccelsimError
