@@ -45,7 +45,7 @@ from accelsim.search.spaces import diagnose
 from accelsim.search.stopping import Budget
 from tests.conftest import REPOSITORY
 from tests.problems import problem
-from tests.strategies import cases, energy_table
+from tests.strategies import energy_table, random_case
 
 
 def read(tmp_path, text, machine="eyeriss", workload="conv"):
@@ -54,41 +54,49 @@ def read(tmp_path, text, machine="eyeriss", workload="conv"):
     return load_constraints(path, load_architecture(machine), load_workload(workload).layers[0])
 
 
-@st.composite
-def asked(draw, einsum, machine):
+def asked(rng: random.Random, einsum: Einsum, machine: Architecture) -> Constraints:
     """Random constraints for a machine and an Einsum; they may leave no mapping."""
     dims = sorted(einsum.dims)
 
-    def block(temporal):
+    def some(names: list[str]) -> frozenset[str]:
+        return frozenset(rng.sample(names, rng.randint(0, len(names))))
+
+    def block(temporal: bool) -> Block:
         factors = []
-        for dim in draw(st.lists(st.sampled_from(dims), max_size=2, unique=True)):
-            low = draw(st.sampled_from([1, 1, 2]))
-            factors.append(Factor(dim, low, draw(st.sampled_from([None, low, 3, 4]))))
-        only = draw(st.none() | st.sets(st.sampled_from(dims)).map(frozenset))
-        placed = draw(st.permutations(dims)) if temporal else []
-        ends = sorted(draw(st.lists(st.integers(0, len(placed)), min_size=2, max_size=2)))
+        for dim in rng.sample(dims, min(len(dims), rng.choice([0, 0, 1]))):
+            low = rng.choice([1, 1, 2])
+            factors.append(Factor(dim, low, rng.choice([None, low, 3])))
+        only = rng.choice([None, None, some(dims)])
+        placed = rng.sample(dims, len(dims)) if temporal else []
+        ends = sorted(rng.randint(0, len(placed)) for _ in range(2))
         return Block(tuple(factors), only, tuple(placed[: ends[0]]), tuple(placed[ends[1] :]))
 
     levels = []
     for index, level in enumerate(machine.levels):
-        if draw(st.booleans()):
+        if rng.random() < 0.7:
             names = [tensor.name for tensor in einsum.tensors] if index else []
-            keep = draw(st.sets(st.sampled_from(names)) if names else st.just(set()))
-            bypass = draw(st.sets(st.sampled_from(names)) if names else st.just(set())) - keep
-            levels.append(
-                LevelConstraint(level.name, frozenset(keep), frozenset(bypass), block(True), block(False), block(False))
-            )
-    return Constraints(tuple(levels), draw(st.sampled_from([0.0, 0.0, 0.3, 1.0])))
+            keep, bypass = (rng.choice([frozenset(), some(names)]) for _ in range(2))
+            levels.append(LevelConstraint(level.name, keep, bypass - keep, block(True), block(False), block(False)))
+    return Constraints(tuple(levels), rng.choice([0.0, 0.0, 0.3, 1.0]))
+
+
+def constrained(most: int, **limits: int) -> st.SearchStrategy[tuple[Architecture, Einsum, Constraints]]:
+    """Machines and Einsums of at most so many mappings, and more than one, with constraints."""
+
+    def draw(rng: random.Random) -> tuple[Architecture, Einsum, Constraints]:
+        while True:
+            machine, einsum, _ = random_case(rng, **limits)
+            if 1 < MapSpace(encode(machine, einsum)).size <= most:
+                return machine, einsum, asked(rng, einsum, machine)
+
+    return st.randoms(use_true_random=True).map(draw)
 
 
 @settings(max_examples=300)
-@given(st.data())
-def test_space__holds_exactly_the_mappings_that_satisfy_the_constraints(data):
-    machine, einsum, _ = data.draw(cases(macs=16, max_levels=3))
+@given(constrained(400, macs=16, max_levels=3))
+def test_space__holds_exactly_the_mappings_that_satisfy_the_constraints(case):
+    machine, einsum, constraints = case
     free = MapSpace(encode(machine, einsum))
-    if free.size > 400:
-        return
-    constraints = data.draw(asked(einsum, machine))
     every = {free.mapping_at(index) for index in range(free.size)}
     wanted = {mapping for mapping in every if not constraints.broken_by(mapping, einsum)}
     try:
@@ -101,13 +109,10 @@ def test_space__holds_exactly_the_mappings_that_satisfy_the_constraints(data):
 
 
 @settings(max_examples=60)
-@given(st.data())
-def test_search__obeys_constraints_and_misses_nothing(data):
-    machine, einsum, _ = data.draw(cases(macs=16, max_levels=3))
+@given(constrained(150, macs=16, max_levels=3))
+def test_search__obeys_constraints_and_misses_nothing(case):
+    machine, einsum, constraints = case
     free = MapSpace(encode(machine, einsum))
-    if free.size > 150:
-        return
-    constraints = data.draw(asked(einsum, machine))
     results = [evaluate(machine, einsum, free.mapping_at(index)) for index in range(free.size)]
     allowed = [
         result.energy_pj
@@ -126,10 +131,9 @@ def test_search__obeys_constraints_and_misses_nothing(data):
 
 
 @settings(max_examples=100)
-@given(st.data())
-def test_draws__satisfy_the_constraints(data):
-    machine, einsum, _ = data.draw(cases(macs=200))
-    constraints = data.draw(asked(einsum, machine))
+@given(constrained(10**18, macs=200, max_levels=5))
+def test_draws__satisfy_the_constraints(case):
+    machine, einsum, constraints = case
     encoded = encode(machine, einsum)
     try:
         space = MapSpace(encoded, constraints)
