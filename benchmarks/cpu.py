@@ -11,10 +11,10 @@ import os
 import sys
 import time
 
-import numba
 import numpy as np
 
 from accelsim import Budget, load_architecture, load_workload, map_einsum
+from accelsim.model.jit import jit
 
 SIZES = ((256, 256, 256), (512, 512, 512), (1024, 1024, 1024), (2048, 2048, 2048), (4096, 4096, 64), (64, 4096, 4096))
 _BANDWIDTH = "36 GB/s"
@@ -23,7 +23,7 @@ _STEP_CYCLES = 6
 """Cycles of a step of xorshift: three shifts and three exclusive ors, each after the one before."""
 
 
-@numba.njit  # type: ignore[untyped-decorator]
+@jit
 def _chain(steps: int) -> np.uint64:
     x = np.uint64(88172645463325252)
     for _ in range(steps):

@@ -9,6 +9,8 @@ from functools import update_wrapper
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
+from accelsim.model.kernel_source import content_of_code
+
 _FEW = 500
 """Calls that Python runs before a kernel is compiled for them: one takes 0.2 to 0.8 ms."""
 _PLAIN = os.environ.get("NUMBA_DISABLE_JIT", "") not in ("", "0")
@@ -81,18 +83,12 @@ def _content_of(function: Callable[..., Any]) -> list[Any]:
     """Code of a function, and the content of what it names in its module."""
     code, names = function.__code__, function.__globals__
     named = sorted(name for name in _names(code) if name in names)
-    return [function.__defaults__, *_code(code), *([name, _content(name, names[name])] for name in named)]
+    return [function.__defaults__, *content_of_code(code), *([name, _content(name, names[name])] for name in named)]
 
 
 def _names(code: CodeType) -> set[str]:
     """Names that code and the code in it look up; attributes are among them."""
     return set(code.co_names).union(*(_names(each) for each in code.co_consts if isinstance(each, CodeType)))
-
-
-def _code(code: CodeType) -> list[Any]:
-    """What code does, without where it stands."""
-    constants = [_code(each) if isinstance(each, CodeType) else repr(each) for each in code.co_consts]
-    return [code.co_code, code.co_names, code.co_varnames, code.co_argcount, constants]
 
 
 def _content(name: str, value: Any) -> Any:

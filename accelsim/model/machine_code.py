@@ -22,12 +22,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryFile
 from threading import RLock
-from types import FunctionType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import llvmlite
 import llvmlite.binding as llvm
@@ -48,6 +46,8 @@ SCALARS: dict[str, Any] = {
 }
 _UNUSED_SECONDS = 24 * 3600.0
 """Code of a kernel's other content is removed after so long without use; another process may still run that content."""
+_COMPILER = "compiling", "kinds", "lowering", "machine_code", "writing"
+"""Modules that machine code depends on."""
 _HASH = hashlib.sha256().digest_size
 """A file begins with the hash of what follows."""
 
@@ -56,6 +56,7 @@ ArgumentType = tuple[Any, ...]
 class, kinds of its fields), or the name of a scalar."""
 
 
+@runtime_checkable
 class Source(Protocol):
     """What machine code is made from; see `jit.CompiledKernel`."""
 
@@ -64,8 +65,8 @@ class Source(Protocol):
     function: Callable[..., Any]
     compiled: dict[tuple[int, ...], Any]
 
-    def linked(self, form: Callable[[Any], Any]) -> FunctionType:
-        """The function with other kernels that it calls in one form."""
+    def __hash__(self) -> int:
+        """What is found out about a kernel is kept by it."""
 
     def content(self) -> str:
         """Hash of all that is compiled."""
@@ -86,8 +87,6 @@ class Code:
         Names of the machine code that it calls.
     returns : tuple of str
         Scalars that it returns: one, or those of a tuple; none of them for None.
-    result : bytes
-        Pickled type of the result, for compiling what calls it.
     machine : bytes
         The object file.
     """
@@ -95,7 +94,6 @@ class Code:
     symbol: str
     needs: tuple[str, ...]
     returns: tuple[str, ...]
-    result: bytes
     machine: bytes
 
 
@@ -168,7 +166,7 @@ def keep_code(kernel: Source, name: str, code: Code) -> None:
     folder = code_folder()
     if folder is None:
         return
-    head = {"symbol": code.symbol, "needs": code.needs, "returns": code.returns, "result": code.result.hex()}
+    head = {"symbol": code.symbol, "needs": code.needs, "returns": code.returns}
     written = json.dumps(head).encode() + b"\n" + code.machine
     beside = folder / f".{name}.{os.getpid()}.part"
     with suppress(OSError):
@@ -237,45 +235,38 @@ class _Function:
                 kernel.compile(kinds)
             address, returns = load(name), _READ[name].returns
         types = [each for kind in kinds for each in _c_types(kind)]
-        self._call = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, *types)(address)
-        self._name = kernel.name
-        at, self._values = 0, list[tuple[Any, int]]()
-        for scalar in returns:
-            kind = SCALARS[scalar]
-            at += -at % ctypes.sizeof(kind)
-            self._values.append((kind, at))
-            at += ctypes.sizeof(kind)
+        self._returns = [SCALARS[each] for each in returns]
+        if len(returns) > 1:
+            types.insert(0, ctypes.c_void_p)
+        result = self._returns[0] if len(returns) == 1 else None
+        self._call = ctypes.CFUNCTYPE(result, *types)(address)
 
     def __call__(self, plain: list[Any]) -> Any:
-        result = _Result()
-        begin = ctypes.addressof(result)
-        status = self._call(begin, begin + _ERROR, *plain)
-        if status not in (0, -2):  # Numba's codes for a value and for None
-            raise RuntimeError(f"{self._name} ended with status {status}")
-        values = tuple([kind.from_buffer(result, at).value for kind, at in self._values])
-        return values if len(values) > 1 else values[0] if values else None
-
-
-_ERROR = 64
-_Result = ctypes.c_char * (_ERROR + ctypes.sizeof(ctypes.c_void_p))
-"""What a kernel returns, and where it says what went wrong."""
+        if len(self._returns) < 2:
+            return self._call(*plain)
+        results = (ctypes.c_int64 * len(self._returns))()
+        self._call(ctypes.addressof(results), *plain)
+        return tuple([of.from_buffer(results, 8 * at).value for at, of in enumerate(self._returns)])
 
 
 def _pass(value: Any, plain: list[Any], alive: list[Any]) -> int:
     """Append what is passed for an argument, and what must live until the call ends; returns the number of its kind."""
     if isinstance(value, np.ndarray):
-        shape = value.shape
-        plain += (None, None, value.size, value.itemsize, _address(value), *shape, *value.strides)
+        shape, in_order = value.shape, value.flags.c_contiguous
+        plain += (_address(value), *shape)
+        if not in_order:
+            plain += [step // value.itemsize for step in value.strides]
         alive.append(value)
-        kind: ArgumentType = ("array", value.dtype.char, len(shape), value.flags.c_contiguous)
+        kind: ArgumentType = ("array", value.dtype.char, len(shape), in_order)
     elif isinstance(value, tuple):
         passed = _PASSED.get(id(value)) or _keep_passed(value)
         plain.append(passed.address)
         alive.append(passed)
         return passed.number
     else:
-        plain.append(value)
         kind = (_scalar(value),)
+        if value is not None:
+            plain.append(value)
     number = _NUMBERS.get(kind)
     return _number(kind, kind) if number is None else number
 
@@ -382,7 +373,9 @@ def _scalar(value: Any) -> str:
 def _c_types(kind: ArgumentType) -> list[Any]:
     """Types of what is passed for an argument."""
     if kind[0] == "array":
-        return [ctypes.c_void_p] * 2 + [ctypes.c_int64] * 2 + [ctypes.c_void_p] + [ctypes.c_int64] * (2 * kind[2])
+        return [ctypes.c_void_p] + [ctypes.c_int64] * (kind[2] if kind[3] else 2 * kind[2])
+    if kind == ("none",):
+        return []
     return [ctypes.c_void_p if kind[0] == "tuple" else SCALARS[kind[0]]]
 
 
@@ -407,9 +400,7 @@ def _read_file(name: str) -> Code | None:
         return None
     head, machine = written[_HASH:].split(b"\n", 1)
     known = json.loads(head)
-    return Code(
-        known["symbol"], tuple(known["needs"]), tuple(known["returns"]), bytes.fromhex(known["result"]), machine
-    )
+    return Code(known["symbol"], tuple(known["needs"]), tuple(known["returns"]), machine)
 
 
 def _remove_unused(folder: Path, name: str, content: str) -> None:
@@ -434,8 +425,8 @@ def _made_by() -> str:
     """Hash of what machine code is made for and by, and of how arguments are passed to it."""
     named = os.environ.get("NUMBA_CPU_NAME", ""), os.environ.get("NUMBA_CPU_FEATURES", "")
     processor = [*named, llvm.get_process_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()]
-    ours = [Path(__file__).with_name(name).read_text("utf-8") for name in ("compiling.py", "machine_code.py")]
-    return _hash([processor, version("numba"), llvmlite.__version__, sys.version, ours])
+    ours = [Path(__file__).with_name(f"{name}.py").read_text("utf-8") for name in _COMPILER]
+    return _hash([processor, llvmlite.__version__, sys.version, ours])
 
 
 def _hash(content: Any) -> str:
