@@ -52,9 +52,7 @@ def _settle_attributes(node: Map) -> None:
         """A formula with the attributes of the node in it."""
         for _ in range(_ROUNDS if isinstance(held, str) else 0):
             if len(held) < _LONGEST:
-                held = re.sub(
-                    r"[A-Za-z_]\w*", lambda word: f"({names[word[0]]})" if word[0] in names else word[0], held
-                )
+                held = re.sub(r"[A-Za-z_]\w*", lambda word: names.get(word[0], word[0]), held)
         return held
 
     for key in [*given]:
