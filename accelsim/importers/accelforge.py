@@ -46,14 +46,11 @@ from accelsim.importers.values import (
     bare_level,
     figure,
     file_stem,
-    inner,
     note_others,
     pj_text,
     plain_name,
-    rows,
     size_bits,
     storage_class,
-    value,
     whole,
     work_out,
 )
@@ -128,13 +125,13 @@ def _one(bodies: Sequence[Map], key: str) -> Map | None:
     found = [body for body in bodies if key in body]
     if len(found) > 1:
         raise refuse(found[1].where(key), f"a second '{key}'; the first stands in {found[0].mark.file}")
-    return value(found[0], key, Map) if found else None
+    return found[0].value(key, Map) if found else None
 
 
 def _variables(bodies: Iterable[Map], names: Mapping[str, Value], nodes: Sequence[Map]) -> dict[str, Value]:
     """Numbers of `variables` beside other names; one that cannot be worked out has no value."""
     found: dict[str, Value] = {"inf": math.inf, **names}
-    written = [pair for body in bodies for pair in inner(body, "variables").items()]
+    written = [pair for body in bodies for pair in body.inner("variables").items()]
     found |= signed_histograms(dict(written))
     keys = {key for key, _ in written} | found.keys()
     found |= {key: text for key, text in written if str(text).isidentifier() and str(text) not in keys}  # words
@@ -206,7 +203,7 @@ def _architecture(arch: Map, machine: AccelForgeMachine) -> dict[str, Any]:
         read |= {"direction"} if arrays else set()
         read |= {"topology", "bits_per_value"} if node.tag == "!Network" else set()
         note_others(node, _NODE_KEYS | read, _LEFT, machine.notes)
-        name = plain_name(value(node, "name", str))
+        name = plain_name(node.value("name", str))
         if node.tag == "!Network":
             network = _network(node, machine)
             levels += [bare_level(name, levels[-1]["word"])] if levels and "fanout" in levels[-1] else []
@@ -236,7 +233,7 @@ def _architecture(arch: Map, machine: AccelForgeMachine) -> dict[str, Any]:
     document: dict[str, Any] = {"name": file_stem(arch.mark)}
     document["clock"] = f"{clock_hz:.12g} Hz"
     if any("energy" not in part for part in (*levels, compute)):
-        shared = inner(arch, "extra_attributes_for_all_component_models")
+        shared = arch.inner("extra_attributes_for_all_component_models")
         of_all = machine.names.get("tech_node")
         node_nm = machine.number(shared, "tech_node", of_all if isinstance(of_all, float) else 45e-9) * 1e9
         document |= {"technology": f"{node_nm:g} nm", "energy_table": "components"}
@@ -250,7 +247,7 @@ def _architecture(arch: Map, machine: AccelForgeMachine) -> dict[str, Any]:
 
 
 def _compute(node: Map, machine: AccelForgeMachine) -> dict[str, Any]:
-    attributes = inner(node, "extra_attributes_for_component_model")
+    attributes = node.inner("extra_attributes_for_component_model")
     bits = min(max(whole(attributes.get("multiplier_width", 8), node.mark), 4), 32)
     kind: dict[str, Any] = {"class": "intmac", "attributes": {"bits": bits}}
     if "fp" in str(node.get("component_class")).lower():
@@ -259,7 +256,7 @@ def _compute(node: Map, machine: AccelForgeMachine) -> dict[str, Any]:
     if energies.get("leak", "0 pJ") != "0 pJ":
         machine.notes.append(Note(node.where("leak_power"), "leak_power", "compute units have no leakage in accelsim"))
     energies.pop("leak", None)
-    name = plain_name(value(node, "name", str))
+    name = plain_name(node.value("name", str))
     return {"name": name, **kind, **({"energy": energies} if energies else {}), **_area(node, machine)}
 
 
@@ -351,7 +348,7 @@ def _level(node: Map, name: str, machine: AccelForgeMachine) -> dict[str, Any]:
         notes.append(Note(node.where("size"), "size", f"{name} is unlimited; {_UNLIMITED_BITS} bit stand for it"))
     if size <= _UNLIMITED_BITS or not first:
         level["size"] = f"{max(word, int(min(size, _UNLIMITED_BITS)))} bit"
-    tensors = inner(node, "tensors")
+    tensors = node.inner("tensors")
     note_others(tensors, ("keep", "may_keep", "no_refetch_from_above", "no_resend_to_below"), _LEFT, notes)
     keep = machine.members(tensors, "keep")
     may = machine.members(tensors, "may_keep", "Nothing" if "keep" in tensors else "All")
@@ -376,12 +373,12 @@ def _level(node: Map, name: str, machine: AccelForgeMachine) -> dict[str, Any]:
     if energies:
         level["energy"] = energies
     else:  # its accesses are as wide as they are here
-        widths = [_bits(action, machine) for action in rows(node, "actions")]
+        widths = [_bits(action, machine) for action in node.rows("actions")]
         level["block_size"] = max([1, *(width // word for width in widths)])
-        extra = inner(node, "extra_attributes_for_component_model")
+        extra = node.inner("extra_attributes_for_component_model")
         note_others(extra, (), {"n_banks": "energies are those of one bank"}, notes)
     level |= _area(node, machine)
-    if any(not SCALES.isdisjoint(part) for part in (node, *rows(node, "actions"))):
+    if any(not SCALES.isdisjoint(part) for part in (node, *node.rows("actions"))):
         store_slices(node, level, machine)
     return {**level, **_model(str(node.get("component_class", "")).upper(), size, first=first)}
 
@@ -411,12 +408,12 @@ def _fanout(node: Map, name: str, machine: AccelForgeMachine) -> float:
     Returns how many instances below the node hold the slices of one word together.
     """
     levels, scales = machine.levels, list[float]()
-    for spatial in rows(node, "spatial"):
+    for spatial in node.rows("spatial"):
         if not levels:
             raise refuse(spatial.mark, f"{name} has several instances, and no memory stands above it")
         place = len([axis for axis in machine.axes if axis.level == levels[-1]["name"]])
         if place == 2:
-            levels.append(bare_level(f"{name}-{plain_name(value(spatial, 'name', str))}", levels[-1]["word"]))
+            levels.append(bare_level(f"{name}-{plain_name(spatial.value('name', str))}", levels[-1]["word"]))
         above, axis = levels[-1], "xy"[place % 2]
         fanout = above.setdefault("fanout", {})
         where = spatial.where("fanout")
@@ -484,7 +481,7 @@ def export_accelforge(paths: Sequence[str], mapping: str, variables: Mapping[str
         raise AccelsimError("a mapping of AccelForge needs its own architecture and its workload of one Einsum")
     if nest.imperfect or nest.padded:
         raise AccelsimError("AccelForge has no form for loops with remainders or padded bounds here")
-    written = {plain_name(value(node, "name", str)): value(node, "name", str) for node in machine.nodes}
+    written = {plain_name(node.value("name", str)): node.value("name", str) for node in machine.nodes}
     left, found, before = dict(layers[0].dims), list[Tagged](), False
     for node in nest.levels:
         if not node.keep and node.temporal and not before:

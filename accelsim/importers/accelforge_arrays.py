@@ -18,7 +18,7 @@ from typing import Any
 from accelsim.importers.accelforge_workload import ROLE_NAMES, members
 from accelsim.importers.documents import Map, Seq, refuse
 from accelsim.importers.foreign import Note
-from accelsim.importers.values import Value, as_number, bare_level, figure, inner, note_others, number, pj_text, rows
+from accelsim.importers.values import Value, as_number, bare_level, figure, note_others, number, pj_text
 from accelsim.inputs.errors import Mark, SpecError
 from accelsim.inputs.units import listed, quoted
 
@@ -89,7 +89,7 @@ class AccelForgeMachine:
 
 def actions_of(node: Map) -> dict[str, Map]:
     """Actions of a node by name."""
-    return {str(action.get("name")): action for action in rows(node, "actions")}
+    return {str(action.get("name")): action for action in node.rows("actions")}
 
 
 def array_names(nodes: Sequence[Map], names: Mapping[str, Value]) -> dict[str, Value]:
@@ -101,7 +101,7 @@ def array_names(nodes: Sequence[Map], names: Mapping[str, Value]) -> dict[str, V
     found: dict[str, Value] = {}
     for node in nodes:
         fanout: float | None = 1
-        for spatial in rows(node, "spatial"):
+        for spatial in node.rows("spatial"):
             size: float | None = None
             with suppress(SpecError):
                 size = as_number(spatial.get("fanout"), spatial.where("fanout"), names)
@@ -167,7 +167,7 @@ def refuse_unknown(nodes: Sequence[Map]) -> SpecError:
 
 def outside(first: Map, machine: AccelForgeMachine) -> list[dict[str, Any]]:
     """Outermost level for words that the first node does not keep for all: they come from there for nothing."""
-    keep = inner(first, "tensors").get("keep", "Nothing") if first.tag == "!Memory" else "Nothing"
+    keep = first.inner("tensors").get("keep", "Nothing") if first.tag == "!Memory" else "Nothing"
     if members(keep, machine.kept, first.mark) == machine.kept["All"]:
         return []
     why = "what the file keeps nowhere comes from, and goes to, a level Outside that costs nothing"
@@ -199,7 +199,7 @@ def settle_actions(node: Map, machine: AccelForgeMachine, *, arrays: bool) -> No
     What `arrays` and memories say of energies and rates as a whole belongs to their words instead.
     """
     of_node = {"energy": node.tag in ("!Compute", "!Network"), "throughput": not arrays}
-    for action in rows(node, "actions"):
+    for action in node.rows("actions"):
         if "bits_per_action" in node:
             action.setdefault("bits_per_action", node["bits_per_action"])
         for key, whole in of_node.items():
@@ -223,7 +223,7 @@ def _of_role(table: Map, role: str, machine: AccelForgeMachine, default: float) 
 
 def stored_bits(node: Map, role: str, machine: AccelForgeMachine) -> float:
     """Bits of a word of a role in one part."""
-    table = inner(node, "bits_per_value")
+    table = node.inner("bits_per_value")
     bits = _of_role(table, role, machine, machine.bits(role, node.mark))
     if bits <= 0:
         raise refuse(table.where(role), f"expected more than 0 bit, got {bits:g}")
@@ -235,7 +235,7 @@ def per_value_joule(node: Map, action: str, role: str, machine: AccelForgeMachin
     given = actions_of(node).get(action, Map(node.mark))
     if "energy" not in given:
         return 0.0  # a dummy
-    tables = (inner(part, "values_per_action") for part in (given, node))
+    tables = (part.inner("values_per_action") for part in (given, node))
     at_once = next((many for table in tables if (many := _of_role(table, role, machine, 0))), 0)
     bits = machine.number(given, "bits_per_action", 1)
     many = 1 / at_once if at_once else stored_bits(node, role, machine) / bits
@@ -261,7 +261,7 @@ def add_toll(node: Map, name: str, machine: AccelForgeMachine) -> None:
 def charge_passing(node: Map, above: dict[str, Any], actions: Sequence[str], machine: AccelForgeMachine) -> None:
     """Add the energies of some actions, of each word that passes a part, to the network above it."""
     passing = above.setdefault("fanout", {}).setdefault("passing", {})
-    for short in machine.members(inner(node, "tensors"), "keep"):
+    for short in machine.members(node.inner("tensors"), "keep"):
         way = _direction(node, short, machine.kept)
         joule = sum(per_value_joule(node, action, short, machine) for action in actions)
         down, up = "down" in way, "up" in way
@@ -307,7 +307,7 @@ def store_slices(node: Map, level: dict[str, Any], machine: AccelForgeMachine) -
     for action in ("read", "write"):
         each = {short: per_value_joule(node, action, short, machine) * machine.word / bits[short] for short in shorts}
         level["energy"][action] = {ROLE_NAMES[short]: pj_text(joule * 1e12) for short, joule in each.items()}
-    tensors = inner(node, "tensors")
+    tensors = node.inner("tensors")
     for short in sorted(machine.members(tensors, "no_refetch_from_above") - machine.kept["Above"]):
         level["energy"]["write"][ROLE_NAMES[short]] = "0 pJ"
         why = f"{ROLE_NAMES[short]} lie in {level['name']} beforehand: writing them costs nothing"
@@ -316,7 +316,7 @@ def store_slices(node: Map, level: dict[str, Any], machine: AccelForgeMachine) -
 
 def stores(node: Map, level: Mapping[str, Any], machine: AccelForgeMachine) -> bool:
     """Whether a memory sends any word twice; one that does not is a place that words pass together."""
-    once = machine.members(inner(node, "tensors"), "no_resend_to_below")
+    once = machine.members(node.inner("tensors"), "no_resend_to_below")
     return not {ROLE_NAMES[short] for short in once} >= set(ROLE_NAMES.values()) - set(level.get("bypass", ()))
 
 

@@ -9,7 +9,7 @@ from accelsim.importers.accelforge_arrays import SpatialAxis
 from accelsim.importers.accelforge_workload import Layer, members
 from accelsim.importers.documents import Map, Seq
 from accelsim.importers.foreign import Note
-from accelsim.importers.values import axis_products, for_layers, plain_name, rows, tables, value, whole, without_loops
+from accelsim.importers.values import axis_products, for_layers, plain_name, whole, without_loops
 from accelsim.inputs.units import quoted
 
 
@@ -42,7 +42,7 @@ def _axis_constraints(axes: Sequence[SpatialAxis], layer: Layer, notes: list[Not
             for name, tensors in layer.sets.items()
             if name != "All"
         }
-        for bound in rows(axis.table, "loop_bounds"):
+        for bound in axis.table.rows("loop_bounds"):
             which = members(bound.get("expression", "Nothing"), {**of_tensors, **dims}, bound.mark)
             sign, most = str(bound.get("operator")), whole(bound.get("value"), bound.where("value"))
             together, sign = sign.startswith("product"), sign.removeprefix("product")
@@ -81,7 +81,7 @@ def mapping_of(
     notes: list[Note],
 ) -> dict[str, Any] | None:
     """Mapping of one Einsum; None with the reason noted."""
-    nodes = tables(value(mapping, "nodes", Seq))
+    nodes = mapping.value("nodes", Seq).maps()
     why = ""
     if any(node.tag in ("!Sequential", "!Pipeline", "!Nested") for node in nodes):
         why = "holds several Einsums; a mapping here is of one"
@@ -95,7 +95,7 @@ def mapping_of(
     found: list[dict[str, Any]] = []
     for node in nodes:
         if node.tag == "!Storage":
-            name = plain_name(value(node, "component", str))
+            name = plain_name(node.value("component", str))
             if name not in levels or (found and levels.index(name) < levels.index(found[-1]["level"])):
                 why = "storage is not in the order of the levels; the mapping is left out"
                 notes.append(Note(node.mark, name, why))
@@ -104,9 +104,9 @@ def mapping_of(
             found += [{"level": level, "keep": []} for level in skipped]
             if not found or found[-1]["level"] != name or "temporal" in found[-1] or "spatial" in found[-1]:
                 found.append({"level": name, "keep": []})
-            found[-1]["keep"] += list(map(str, value(node, "tensors", Seq)))
+            found[-1]["keep"] += list(map(str, node.value("tensors", Seq)))
         elif node.tag in ("!Temporal", "!Spatial"):
-            dim = value(node, "rank_variable", str)
+            dim = node.value("rank_variable", str)
             tile = whole(node.get("tile_shape", 1), node.where("tile_shape"))
             if dim not in left or left[dim] % tile or not found:
                 notes.append(Note(node.mark, dim, "is no loop of this Einsum that divides it; the mapping is left out"))

@@ -12,7 +12,7 @@ from typing import Any
 from accelsim.importers.accelforge_workload import ROLE_NAMES, Layer
 from accelsim.importers.documents import Map, Seq, refuse
 from accelsim.importers.foreign import Note
-from accelsim.importers.values import FormulaError, UnknownNameError, Value, inner, rows, tables, value, work_out
+from accelsim.importers.values import FormulaError, UnknownNameError, Value, work_out
 
 _THREE = {"All": frozenset(ROLE_NAMES), **{name: frozenset({name}) for name in ROLE_NAMES}}
 """Sets of a layer with two inputs and an output."""
@@ -25,10 +25,10 @@ _ROUNDS, _LONGEST = 8, 1000
 
 def paths_of(arch: Map, notes: list[Note]) -> list[list[Map]]:
     """Nodes of each branch, from the outermost inwards, and last those behind all branches; those of 2025 rewritten."""
-    paths = _branches(value(arch, "nodes", Seq), [])
+    paths = _branches(arch.value("nodes", Seq), [])
     nodes = {id(node): node for path in paths for node in path}.values()
     if any("constraints" in node for node in nodes):  # beside them, what axes may reuse was their `reuse`
-        for axis in (axis for node in nodes for axis in rows(node, "spatial") if "reuse" in axis):
+        for axis in (axis for node in nodes for axis in node.rows("spatial") if "reuse" in axis):
             _move(axis, "reuse", axis, "may_reuse")
     for node in nodes:
         _settle_attributes(node)
@@ -45,7 +45,7 @@ def _move(of: Map, key: str, to: Map, name: str, held: Any = None) -> None:
 
 def _settle_attributes(node: Map) -> None:
     """Let the `attributes` and `arguments` of 2025 stand at the node and its actions; some name others of the node."""
-    given = inner(node, "attributes")
+    given = node.inner("attributes")
     names = {key.lstrip("_"): f"({held})" for key, held in given.items()}
 
     def worked_in(held: Any) -> Any:
@@ -68,10 +68,10 @@ def _settle_attributes(node: Map) -> None:
         kinds = {"!Memory": ("read", "write"), "!Compute": ("compute",)}.get(node.tag, ())
         made = [Map(node.where("energy"), held={"name": kind}) for kind in kinds]
         energy = node.pop("energy")
-        for action in value(node, "actions", Seq, node.setdefault("actions", Seq(node.mark, held=made))):
+        for action in node.value("actions", Seq, node.setdefault("actions", Seq(node.mark, held=made))):
             action.setdefault("energy", energy)
-    for action in rows(node, "actions"):
-        arguments = inner(action, "arguments")
+    for action in node.rows("actions"):
+        arguments = action.inner("arguments")
         for key in [*arguments]:
             _move(arguments, key, action, key.lstrip("_"), worked_in(arguments[key]))
         action.pop("arguments", None)
@@ -79,13 +79,13 @@ def _settle_attributes(node: Map) -> None:
 
 def _settle_constraints(node: Map, notes: list[Note]) -> None:
     """Let the `constraints` of 2025 stand at the node and its axes; what only spreads its words stores nothing."""
-    asked = inner(node, "constraints")
+    asked = node.inner("constraints")
     node.pop("constraints", None)
-    enabled, spatial = inner(asked, "misc"), rows(asked, "spatial")
+    enabled, spatial = asked.inner("misc"), asked.rows("spatial")
     for of, key in ((asked, "tensors"), (enabled, "enabled")):
         if key in of:
             _move(of, key, node, key)
-    axes = {str(axis.get("name")): axis for axis in rows(node, "spatial")}
+    axes = {str(axis.get("name")): axis for axis in node.rows("spatial")}
     for one in spatial:
         axis = axes.get(str(one.pop("name", None)))
         for key in [*one]:
@@ -95,7 +95,7 @@ def _settle_constraints(node: Map, notes: list[Note]) -> None:
                 _move(one, key, axis, _RENAMED.get(key, key))
     left = [key for key in asked if key not in ("misc", "spatial")]
     notes += [Note(asked.where(key), key, "is not asked for here") for key in left]
-    tensors = inner(node, "tensors")
+    tensors = node.inner("tensors")
     if asked and node.tag == "!Memory" and tensors.get("keep") == "Nothing" and "may_keep" not in tensors:
         node.tag = "!Container"
         node.pop("actions", None)
@@ -104,14 +104,14 @@ def _settle_constraints(node: Map, notes: list[Note]) -> None:
 def _branches(nodes: Seq, above: list[Map]) -> list[list[Map]]:
     """Nodes from the outermost to the innermost, of the branches of each `!Fork` first; `above` grows to the last."""
     found = list[list[Map]]()
-    for node in tables(nodes):
+    for node in nodes.maps():
         node.tag = node.tag.replace("!Fanout", "!Container")  # its name until 2026
         kind = node.tag.lstrip("!")
         if kind in ("Hierarchical", "Fork"):
-            found += _branches(value(node, "nodes", Seq), above if kind == "Hierarchical" else [*above])
+            found += _branches(node.value("nodes", Seq), above if kind == "Hierarchical" else [*above])
             found = found[:-1] if kind == "Hierarchical" else found
         elif kind == "Parallel":
-            branches = tables(value(node, "nodes", Seq))
+            branches = node.value("nodes", Seq).maps()
             found += [path for one in branches for path in _branches(Seq(one.mark, held=[one]), [*above])]
         elif kind == "Network" and "nodes" in node:
             raise refuse(node.where("nodes"), "parts side by side on a network; write them one below the other")

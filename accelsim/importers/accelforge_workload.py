@@ -20,13 +20,9 @@ from accelsim.importers.values import (
     as_number,
     checked_workload,
     file_stem,
-    inner,
     note_others,
     plain_name,
     read_all,
-    rows,
-    tables,
-    value,
     whole,
     work_out,
 )
@@ -77,7 +73,7 @@ def read_workload(workload: Map, renames: Map | None, notes: list[Note]) -> tupl
     sizes = _sizes(workload, {})
     bounds = _bounds(workload)
     made: dict[str, str] = {}
-    einsums = value(workload, "einsums", Seq)
+    einsums = workload.value("einsums", Seq)
     accesses = read_all(lambda item: (_accesses(item, getattr(item, "mark", workload.mark)), item), einsums)
     outputs = {name for each, _ in accesses for name, (_, output) in each.items() if output}
     read = {name for each, _ in accesses for name, (_, output) in each.items() if not output}
@@ -120,7 +116,7 @@ def read_workload(workload: Map, renames: Map | None, notes: list[Note]) -> tupl
 
 def _sizes(table: Map, known: Mapping[str, int]) -> dict[str, int]:
     """Sizes of ranks, each a number or a formula of those before, beside those that are known."""
-    ranks, sizes = inner(table, "rank_sizes"), dict(known)
+    ranks, sizes = table.inner("rank_sizes"), dict(known)
     for rank in ranks:
         sizes[rank] = whole(as_number(ranks[rank], ranks.where(rank), sizes), ranks.where(rank))
     return sizes
@@ -154,10 +150,10 @@ def _accesses(item: Any, mark: Mark) -> dict[str, tuple[list[str], bool]]:
         ]
     elif isinstance(item, Map):
         found = []
-        for access in tables(value(item, "tensor_accesses", Seq)):
+        for access in item.value("tensor_accesses", Seq).maps():
             ranks = access.get("projection", Seq(access.mark))
             listed_ranks = [f"{rank}: {at}" for rank, at in ranks.items()] if isinstance(ranks, Map) else list(ranks)
-            found.append((value(access, "name", str), listed_ranks, bool(access.get("output"))))
+            found.append((access.value("name", str), listed_ranks, bool(access.get("output"))))
     else:
         raise refuse(mark, f"{quoted(str(item))} is no Einsum")
     if sum(output for *_, output in found) != 1:
@@ -212,13 +208,13 @@ def _sets(
     sets |= {"Persistent": frozenset(), "Tensors": everything}
     sets |= {name: everything & found for name, found in of_all.items()}
     sets |= {name: frozenset({name}) for name in tensors}
-    own = inner(einsum, "renames")
+    own = einsum.inner("renames")
     for name, source in own.items():
         sets[name] = members(source, sets, own.where(name))
-    rules = value(renames, "einsums", Seq, Seq(renames.mark)) if renames is not None else []
+    rules = renames.value("einsums", Seq, Seq(renames.mark)) if renames is not None else []
     for rule in (rule for rule in rules if isinstance(rule, Map) and rule.get("name") == "default"):
-        for access in rows(rule, "tensor_accesses"):
-            name = value(access, "name", str)
+        for access in rule.rows("tensor_accesses"):
+            name = access.value("name", str)
             if name not in own and name not in tensors:
                 sets[name] = members(access.get("source", "Nothing"), sets, access.mark)
     sets.setdefault("output", everything - inputs)
@@ -229,13 +225,13 @@ def _sets(
 
 def _bits(workload: Map, einsum: Map, sets: Sets) -> dict[str, int]:
     """Width of each tensor: of the workload, and of the Einsum's own accesses."""
-    widths = inner(workload, "bits_per_value")
+    widths = workload.inner("bits_per_value")
     found = dict.fromkeys(sets["All"], BITS)
     for key in sorted(widths, key="Other".__ne__):  # it is what the others leave
         mark = widths.where(key)
         of = sets["All"] if key == "Other" else members(key, sets, mark)
         found |= dict.fromkeys(of, whole(widths[key], mark))
-    for access in rows(einsum, "tensor_accesses"):
+    for access in einsum.rows("tensor_accesses"):
         if "bits_per_value" in access:
-            found[value(access, "name", str)] = whole(access["bits_per_value"], access.where("bits_per_value"))
+            found[access.value("name", str)] = whole(access["bits_per_value"], access.where("bits_per_value"))
     return {name: found[name] for name in sorted(found)}

@@ -13,7 +13,7 @@ import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 
@@ -21,6 +21,7 @@ from accelsim.inputs.errors import AccelsimError, Mark, Problem, SpecError
 from accelsim.inputs.source import syntax_problem
 from accelsim.inputs.units import quoted
 
+T = TypeVar("T")
 _MOST_VALUES = 100_000
 """Values of a file, at most, an alias counted as what it stands for."""
 _DEEPEST = 40
@@ -51,6 +52,23 @@ class Map(dict[str, Any]):
         """Place of a key, or of the map where it has none of that name."""
         return self.marks.get(key, self.mark)
 
+    def value(self, key: str, kind: type[T], default: T | None = None) -> T:
+        """Map, list or word under a key; refused where it is of another kind, or missing without a default."""
+        found = default if self.get(key) is None else self[key]
+        if found is None:
+            raise refuse(self.where(key), f"'{key}' is missing")
+        if not isinstance(found, kind):
+            raise refuse(self.where(key), f"{key}: expected {_KINDS[kind]}, got {quoted(str(found))}")
+        return found
+
+    def inner(self, key: str) -> Map:
+        """Map under a key; an empty one where it is missing."""
+        return self.value(key, Map, Map(self.mark))
+
+    def rows(self, key: str) -> list[Map]:
+        """Maps of the list under a key; none where it is missing."""
+        return self.value(key, Seq, Seq(self.mark)).maps()
+
 
 class Seq(list[Any]):
     """A list of a file: where it begins, and its tag."""
@@ -58,6 +76,16 @@ class Seq(list[Any]):
     def __init__(self, mark: Mark, tag: str = "", held: Iterable[Any] = ()) -> None:
         super().__init__(held)
         self.mark, self.tag = mark, tag
+
+    def maps(self) -> list[Map]:
+        """Its maps; refused where it holds something else."""
+        for each in self:
+            if not isinstance(each, Map):
+                raise refuse(self.mark, f"expected a list of maps, got {quoted(str(each))} in it")
+        return list(self)
+
+
+_KINDS: dict[type, str] = {Map: "a map", Seq: "a list", str: "a word"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import Any
 
 from accelsim.importers.documents import Document, Map, Seq, refuse
 from accelsim.importers.foreign import OWN_MODELS, Foreign, Note
-from accelsim.importers.values import file_stem, inner, note_others, only, plain_name, read_all, value, whole
+from accelsim.importers.values import file_stem, note_others, only, plain_name, read_all, whole
 from accelsim.inputs.units import listed, quoted
 
 STATIONARY = {"ws": "Weights", "os": "Outputs", "is": "Inputs"}
@@ -65,8 +65,8 @@ def convert(documents: Sequence[Document]) -> Foreign:
 
 
 def _machine(hardware: Map, notes: list[Note]) -> tuple[dict[str, Any], dict[str, Any]]:
-    presets = value(hardware, _SECTION, Map)
-    dataflow = value(presets, "dataflow", str, "").lower()
+    presets = hardware.value(_SECTION, Map)
+    dataflow = presets.value("dataflow", str, "").lower()
     if dataflow not in STATIONARY:
         what = f"Dataflow: expected one of {listed(STATIONARY)}, got {quoted(dataflow)}"
         raise refuse(presets.where("dataflow"), what)
@@ -92,9 +92,9 @@ def _machine(hardware: Map, notes: list[Note]) -> tuple[dict[str, Any], dict[str
     register = {"name": "PE", "class": "register", "attributes": {"size": f"{_BITS} bit", "width": f"{_BITS} bit"}}
     levels.append(register | {"word": _ONE_WORD, "size": _ONE_WORD, **_for(held)})
     spatial = {axis: {"reuse": [role]} for axis, role in zip("yx", _SHARED[dataflow], strict=True)}
-    general = inner(hardware, "general")
+    general = hardware.inner("general")
     architecture = {
-        "name": plain_name(value(general, "run_name", str, file_stem(hardware.mark)).strip('"')),
+        "name": plain_name(general.value("run_name", str, file_stem(hardware.mark)).strip('"')),
         "technology": "45 nm",
         "energy_table": "components",
         "clock": _CLOCK,
@@ -114,20 +114,20 @@ def _for(role: str) -> dict[str, Any]:
 
 def _bandwidths(hardware: Map, presets: Map) -> dict[str, int]:
     """Words a cycle between each SRAM and the DRAM; none where SCALE-Sim would work out what never stalls."""
-    run = inner(hardware, "run_presets")
-    mode = value(run, "interfacebandwidth", str, "CALC").upper()
+    run = hardware.inner("run_presets")
+    mode = run.value("interfacebandwidth", str, "CALC").upper()
     if mode not in ("USER", "CALC"):
         raise refuse(run.where("interfacebandwidth"), f"InterfaceBandwidth: expected USER or CALC, got {quoted(mode)}")
     if mode == "CALC":
         return {}
-    usual = whole(value(presets, "bandwidth", str).split(",")[0], presets.where("bandwidth"))
-    layout = value(hardware, "layout", Map, presets)  # version 3 has it for each SRAM that is read
+    usual = whole(presets.value("bandwidth", str).split(",")[0], presets.where("bandwidth"))
+    layout = hardware.value("layout", Map, presets)  # version 3 has it for each SRAM that is read
     banks = {role: f"{name}srambankbandwidth" for role, name in _SRAMS.items()}
     return {role: _whole(layout, key) if key in layout else usual for role, key in banks.items()}
 
 
 def _whole(table: Map, key: str) -> int:
-    return whole(value(table, key, str), table.where(key))
+    return whole(table.value(key, str), table.where(key))
 
 
 def _workload(rows: Seq, notes: list[Note]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from accelsim.importers.documents import Document, Map, Seq, refuse
 from accelsim.importers.foreign import GRAPHS, Foreign, Note
 from accelsim.importers.onnx import operation_of
 from accelsim.importers.templates import read_document
-from accelsim.importers.values import figure, note_others, number, only, plain_name, tables, value, whole
+from accelsim.importers.values import figure, note_others, number, only, plain_name, whole
 from accelsim.importers.zigzag import architecture_of, array_of, constraints_of, entries_of, ports_of, read_layers
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.units import listed, quoted
@@ -48,13 +48,13 @@ def convert(documents: Sequence[Document]) -> Foreign:
     notes: list[Note] = []
     workload, layers, entries = read_layers(documents, notes)
     notes += [Note(entry.mark, "mapping", "a mapping is of one core, and is left out") for entry in entries[:1]]
-    graph = next((value(hardware, key, Map) for key in GRAPHS if key in hardware), hardware)
+    graph = next((hardware.value(key, Map) for key in GRAPHS if key in hardware), hardware)
     note_others(hardware, _KEYS, _LEFT, notes)
     if graph is not hardware:  # an older file lists the cores
         note_others(graph, _GRAPH_KEYS | _SPECIAL.keys(), {}, notes)
-        given = value(hardware, "cores", Seq)
+        given = hardware.value("cores", Seq)
         hardware["cores"] = Map(given.mark, held={str(core_id): name for core_id, name in enumerate(given)})
-    names = value(hardware, "cores", Map)
+    names = hardware.value("cores", Map)
     cores = {whole(key, names.where(key), 0): _core(names, key) for key in names}
     if older := "offchip_core" in hardware:
         outside = max(cores, default=0) + 1
@@ -63,21 +63,21 @@ def convert(documents: Sequence[Document]) -> Foreign:
         outside = whole(graph["offchip_core_id"], graph.where("offchip_core_id"), 0)
     if outside not in cores:
         raise refuse(graph.where("offchip_core_id"), f"there is no core {outside}; cores: {listed(map(str, cores))}")
-    outer = value(cores[outside], "memories", Map)
+    outer = cores[outside].value("memories", Map)
     name = next(iter(outer), "")
-    memory = value(outer, name, Map)
+    memory = outer.value(name, Map)
     width = sum(number(port, "bandwidth_max") for port in ports_of(memory))
     older |= graph is not hardware
     links = _star(graph, cores, outside, memory) if older else _links(hardware, cores, notes)
     engines = []
     for core_id, core in cores.items():
         array = array_of(core)
-        if core_id == outside or 0 in _numbers(value(array, "sizes", Seq)):
+        if core_id == outside or 0 in _numbers(array.value("sizes", Seq)):
             continue
         if not nx.has_path(links, core_id, outside):
             raise refuse(names.where(str(core_id)), f"no link leads from core {core_id} to the off-chip core {outside}")
         way = [links.edges[pair] for pair in itertools.pairwise(nx.shortest_path(links, core_id, outside))]
-        memories = value(core, "memories", Map)
+        memories = core.value("memories", Map)
         pj_per_bit = sum(link["pj_per_bit"] for link in way)
         memories[f"offchip_{name}" if name in memories else name] = _off_chip(memory, core, pj_per_bit)
         architecture, places = architecture_of(core, layers, notes)
@@ -92,7 +92,7 @@ def convert(documents: Sequence[Document]) -> Foreign:
         if asked := constraints_of(architecture, places, entries_of(core, ()) if layers else (), layers, notes):
             engine["constraints"] = asked
         if "operator_types" in core:
-            kinds = map(operation_of, map(str, value(core, "operator_types", Seq)))
+            kinds = map(operation_of, map(str, core.value("operator_types", Seq)))
             engine["operations"] = dict.fromkeys(kinds, 1)
         elif named := _SPECIAL.keys() & graph.keys():
             does = next((_SPECIAL[key] for key in named if graph[key] == core_id), ("multiply_add",))
@@ -101,7 +101,7 @@ def convert(documents: Sequence[Document]) -> Foreign:
     if "core_memory_sharing" in hardware:
         notes.append(Note(hardware.where("core_memory_sharing"), "core_memory_sharing", _SHARED))
     notes.append(Note(hardware.mark, "clock", "Stream counts cycles; a clock of 1 GHz is taken"))
-    system = {"name": plain_name(value(hardware, "name", str, "stream")), "engines": engines}
+    system = {"name": plain_name(hardware.value("name", str, "stream")), "engines": engines}
     system["bandwidth"] = f"{width * _CLOCK_HZ / 8e9:.12g} GB/s"
     energies = "r_cost and w_cost of the memories, unit_energy of the arrays, and unit_energy_cost of the links."
     return Foreign(workload=workload, system=system, energies=energies, notes=tuple(dict.fromkeys(notes)))
@@ -109,7 +109,7 @@ def convert(documents: Sequence[Document]) -> Foreign:
 
 def _core(names: Map, key: str) -> Map:
     """The file of a core, in the folder `cores` or beside the hardware file; of a longer path, by its last part."""
-    mark, given = names.where(key), value(names, key, str)
+    mark, given = names.where(key), names.value(key, str)
     beside = Path(mark.file).parent
     places = [folder / name for name in (given, Path(given).name) for folder in (beside / "cores", beside)]
     found = [path for path in places if path.is_file()]
@@ -126,14 +126,14 @@ def _links(hardware: Map, cores: Iterable[int], notes: list[Note]) -> nx.Graph:
     graph = nx.Graph()
     graph.add_nodes_from(cores)
     usual = figure(hardware, "unit_energy_cost") if "unit_energy_cost" in hardware else 0.0
-    for link in tables(value(hardware, "core_connectivity", Seq)):
+    for link in hardware.value("core_connectivity", Seq).maps():
         note_others(link, {"type", "cores", "bandwidth", "unit_energy_cost"}, {}, notes)
         bandwidth = number(link, "bandwidth")
         each = figure(link, "unit_energy_cost") if "unit_energy_cost" in link else usual
-        for pair in itertools.combinations(_numbers(value(link, "cores", Seq)), 2):
+        for pair in itertools.combinations(_numbers(link.value("cores", Seq)), 2):
             if graph.get_edge_data(*pair, {"bandwidth": 0})["bandwidth"] < bandwidth:
                 graph.add_edge(*pair, bandwidth=bandwidth, pj_per_bit=each / bandwidth)
-    for group in value(hardware, "core_memory_sharing", Seq, Seq(hardware.mark)):
+    for group in hardware.value("core_memory_sharing", Seq, Seq(hardware.mark)):
         members = map(int, re.findall(r"\d+", str(group)))
         graph.add_edges_from(itertools.combinations(members, 2), bandwidth=float("inf"), pj_per_bit=0.0)
     return graph
@@ -153,7 +153,7 @@ def _numbers(row: Seq) -> list[int]:
 
 def _off_chip(memory: Map, core: Map, pj_per_bit: float) -> Map:
     """The memory of the off-chip core as a core has it: for its whole array, its accesses with the energy of links."""
-    served = Seq(memory.mark, held=value(array_of(core), "dimensions", Seq))
+    served = Seq(memory.mark, held=array_of(core).value("dimensions", Seq))
     width = max(number(port, "bandwidth_max") for port in ports_of(memory))
     costs = {cost: figure(memory, cost) + pj_per_bit * width for cost in ("r_cost", "w_cost")}
     return Map(memory.mark, held={**memory, **costs, "served_dimensions": served})

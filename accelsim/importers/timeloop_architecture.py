@@ -16,12 +16,9 @@ from accelsim.importers.values import (
     bare_level,
     exact_pj,
     figure,
-    inner,
     plain_decimal,
     plain_name,
-    rows,
     storage_class,
-    value,
 )
 from accelsim.inputs.energy.estimators import COMPUTES
 from accelsim.inputs.units import listed, quoted
@@ -59,10 +56,10 @@ def read_figures(references: Sequence[tuple[str, Map | Seq]], machine: TimeloopM
     files = dict.fromkeys(f"the {kind} {Path(body.mark.file).name}" for kind, body in references)
     for kind, body in references:
         for table in _tables(body) if isinstance(body, Map) else ():
-            name = plain(value(table, "name", str))
+            name = plain(table.value("name", str))
             if kind == "ART":
                 areas[name] = figure(table, "area")
-            for action in rows(table, "actions"):
+            for action in table.rows("actions"):
                 known = energies.setdefault(name, {})
                 key = str(action.get("name"))
                 for name_here in ("read", "write") if key == "access" else (key,):
@@ -83,12 +80,12 @@ def _tables(body: Map) -> list[Map]:
     """Tables of components; those of version 0.2 stand under the components' names, and actions under theirs."""
     held = body.get("tables")
     if not isinstance(held, Map):
-        return [*rows(body, "tables"), *rows(body, "table_summary")]
+        return [*body.rows("tables"), *body.rows("table_summary")]
     found = []
     for name in held:
-        actions, made = inner(held, name), list[Map]()
+        actions, made = held.inner(name), list[Map]()
         for key in actions:
-            given = rows(actions, key) if isinstance(actions[key], Seq) else [inner(actions, key)]
+            given = actions.rows(key) if isinstance(actions[key], Seq) else [actions.inner(key)]
             made += [Map(row.mark, held={**row, "name": key}, marks=row.marks) for row in given]
         found.append(Map(actions.mark, held={"name": name, "actions": Seq(actions.mark, held=made)}))
     return found

@@ -27,9 +27,6 @@ from accelsim.importers.values import (
     for_layers,
     read_all,
     respelt,
-    rows,
-    tables,
-    value,
     whole,
     work_out,
 )
@@ -183,7 +180,7 @@ def _energies(machine: TimeloopMachine, figures: Figures) -> str:
 def _variables(bodies: Iterable[Map | Seq]) -> dict[str, Any]:
     """Names that formulas use: variables in their order, each perhaps a formula of those before."""
     values: dict[str, Any] = {}
-    for table in (table for body in bodies for table in (tables(body) if isinstance(body, Seq) else [body])):
+    for table in (table for body in bodies for table in (body.maps() if isinstance(body, Seq) else [body])):
         for key, written in table.items():
             try:
                 values[key] = work_out(written, values) if isinstance(written, str) else written
@@ -201,8 +198,8 @@ def _listed(given: Map | Seq) -> Iterator[Map]:
     for table in asked if isinstance(asked, Seq) else [asked] if asked else []:
         if not isinstance(table, Map):
             raise refuse(given.mark, "expected a list of directives, each a map with a target")
-        for own in rows(table, "constraints") if "constraints" in table else [table]:
-            attributes = value(own, "attributes", Map, own)
+        for own in table.rows("constraints") if "constraints" in table else [table]:
+            attributes = own.value("attributes", Map, own)
             made = {"target": table.get("target", table.get("name")), "type": own.get("type")} | attributes
             kind = made["type"]
             made |= {kind: made.get("datatypes"), "type": "spatial"} if kind in _UNSHARED else {}

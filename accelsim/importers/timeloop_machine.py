@@ -18,13 +18,9 @@ from accelsim.importers.values import (
     FormulaError,
     Value,
     folded,
-    inner,
     read_all,
     respelt,
-    rows,
     size_bits,
-    tables,
-    value,
     whole,
     work_out,
 )
@@ -246,14 +242,14 @@ class _NodeReader:
 
     def tree(self, node: Map, counts: tuple[int, ...], inherited: dict[str, Value]) -> None:
         """Nodes of v0.3 and of parsed-processed-input.yaml: `subtree` and `local`, with a mesh for each component."""
-        parts = rows(node, "local")
+        parts = node.rows("local")
         found = [(_ranged(part)[1], self.attributes(part, inherited)) for part in parts]
         meshes = {own: attributes["meshX"] for own, attributes in found if "meshX" in attributes}
         for local, (own, attributes) in zip(parts, found, strict=True):
             name = _ranged(local)[0]
             if self.is_network(local, name):
                 continue
-            given = value(local, "attributes", Map, local).get("instances")
+            given = local.value("attributes", Map, local).get("instances")
             instances = math.prod(counts) * own if given is None else whole(given, local.mark)
             last = self.parts[-1].mesh if self.parts else (1, 1)
             down = attributes.get("meshY", 1)
@@ -272,7 +268,7 @@ class _NodeReader:
             for _, constraint in self.constraints(local, attributes):
                 self.parts[-1].constraints.append((self.parts[-1], constraint))
         only = node.get("subtree")
-        below = [only] if isinstance(only, Map) else rows(node, "subtree")
+        below = [only] if isinstance(only, Map) else node.rows("subtree")
         if len(below) > 1:
             names = " and ".join(str(one.get("name", "?")) for one in below)
             raise refuse(below[1].mark, f"the tree forks into {names}; a machine here is one line of levels")
@@ -283,7 +279,7 @@ class _NodeReader:
 
     def storages(self, body: Map) -> None:
         """Levels of Timeloop's first files: `storage`, innermost first, and `arithmetic`, with their attributes."""
-        nodes = [*reversed(rows(body, "storage")), value(body, "arithmetic", Map)]
+        nodes = [*reversed(body.rows("storage")), body.value("arithmetic", Map)]
         local = Seq(body.mark)
         for node in nodes:
             kind = node.get("class", node.get("technology", "storage"))
@@ -293,14 +289,14 @@ class _NodeReader:
 
     def nodes(self, nodes: Seq, inherited: dict[str, Value]) -> None:
         """Nodes of v0.4; a container's mesh and attributes hold for all nodes after it."""
-        for node in tables(nodes):
+        for node in nodes.maps():
             kind = node.tag.lstrip("!").removeprefix("Array")  # of CiMLoop
             kind = "Component" if kind == "Element" else kind  # its name before v0.4
             if kind == "Nothing" or not self.value(node.get("enabled", True), inherited):
                 continue
             if kind in ("Parallel", "Hierarchical", "Pipelined"):
                 first = len(self.parts)
-                for branch in tables(value(node, "nodes", Seq, Seq(node.mark))):
+                for branch in node.value("nodes", Seq, Seq(node.mark)).maps():
                     before = len(self.parts)
                     self.nodes(Seq(branch.mark, held=[branch]), inherited)
                     for one in self.parts[before:] if kind == "Parallel" else ():
@@ -341,10 +337,10 @@ class _NodeReader:
     def constraints(self, node: Map, attributes: Mapping[str, Value]) -> Iterator[tuple[str, Map]]:
         """Constraints that stand at a node, with their type; some are formulas, such as `("Y=" + str(bits))`."""
         names = {f"attributes.{key}": value for key, value in attributes.items()}
-        for kind, written in inner(node, "constraints").items():
+        for kind, written in node.inner("constraints").items():
             if written and not isinstance(written, Map):
                 what = f"constraints: {kind}: expected a map, such as dataspace: {{keep: [Weights]}}"
-                raise refuse(inner(node, "constraints").where(kind), what)
+                raise refuse(node.inner("constraints").where(kind), what)
             if written:
                 held = {**written, "type": kind}
                 for key, asked in written.items():
@@ -357,11 +353,11 @@ class _NodeReader:
 
     def spatial(self, node: Map, attributes: Mapping[str, Value]) -> tuple[int, int]:
         """Fanout into a node."""
-        own, axes = inner(node, "attributes"), ("meshX", "meshY")
+        own, axes = node.inner("attributes"), ("meshX", "meshY")
         given = node.get("spatial", own)
         if isinstance(given, Seq):  # a list of maps
-            given = Map(given.mark, held={key: size for one in tables(given) for key, size in one.items()})
-        mesh = respelt(value(Map(node.mark, held={"spatial": given}, marks=node.marks), "spatial", Map), axes)
+            given = Map(given.mark, held={key: size for one in given.maps() for key, size in one.items()})
+        mesh = respelt(Map(node.mark, held={"spatial": given}, marks=node.marks).value("spatial", Map), axes)
         if wrong := [key for key in mesh if key not in axes and "spatial" in node]:
             raise refuse(mesh.where(wrong[0]), f"spatial: {wrong[0]}: unknown key", near_miss(wrong[0], axes, "keys"))
         sizes = []
@@ -378,7 +374,7 @@ class _NodeReader:
 
     def attributes(self, node: Map, inherited: Mapping[str, Value]) -> dict[str, Value]:
         """Attributes of a node as values; one may be computed from others."""
-        own = inner(node, "attributes")
+        own = node.inner("attributes")
         values: dict[str, Value] = dict(inherited)
         texts = {_spelt(key, own): own[key] for key in sorted(own, key=_rank)}
         values.update(texts)
@@ -425,7 +421,7 @@ class _NodeReader:
 
     def leave_out(self, node: Map, name: str, attributes: Mapping[str, Value]) -> None:
         """Note what of a component has no counterpart."""
-        own = inner(node, "attributes")
+        own = node.inner("attributes")
         for key in own:
             spelt = _spelt(key, own)
             held = own[key] if isinstance(own[key], Map | Seq) else attributes.get(spelt)

@@ -19,8 +19,6 @@ from accelsim.importers.values import (
     plain_name,
     read_all,
     respelt,
-    rows,
-    value,
     whole,
 )
 from accelsim.inputs.errors import Mark, SpecError
@@ -56,15 +54,15 @@ def read_shape(
 ) -> ProblemShape:
     """Read what stands under `problem`; sizes may be formulas of the variables, its shape one of `shapes` by name."""
     problem = respelt(problem, _KEYS)
-    written, instance = problem.get("shape"), value(problem, "instance", Map, problem)
+    written, instance = problem.get("shape"), problem.value("instance", Map, problem)
     if instance is not problem:
         note_others(problem, _KEYS, {}, notes)
     written = next((one for one in shapes if isinstance(one, Map) and one.get("name") == written), written)
     if isinstance(written, Map):
         written = respelt(written, _KEYS_OF_SHAPE)
-        names = [str(dim) for dim in value(written, "dimensions", Seq)]
-        coefficients = {str(one.get("name")): one.get("default", 1) for one in rows(written, "coefficients")}
-        spaces = [respelt(one, _KEYS_OF_SPACE) for one in rows(written, "data_spaces")]
+        names = [str(dim) for dim in written.value("dimensions", Seq)]
+        coefficients = {str(one.get("name")): one.get("default", 1) for one in written.rows("coefficients")}
+        spaces = [respelt(one, _KEYS_OF_SPACE) for one in written.rows("data_spaces")]
         given = [(str(one.get("name")), one.get("projection"), _is_true(one.get("read_write"))) for one in spaces]
     elif str(written) in ("cnn-layer", "cnn_layer", "None"):
         names, given = list("RSPQCKN"), [(name, ranks, name == "Outputs") for name, ranks in _CNN.items()]
@@ -82,7 +80,7 @@ def read_shape(
         elif key in ("densities", "commonDensities", "commonDensity") and held:
             tensors = [name for name, *_ in given]
             of_all = Map(instance.where(key), held=dict.fromkeys(tensors, held))
-            written_here = of_all if key == "commonDensity" else value(instance, key, Map)
+            written_here = of_all if key == "commonDensity" else instance.value(key, Map)
             shape.densities = read_densities(written_here, tensors, notes)
         elif key not in (*names, "shape", "version", "name", "type") and held and (held != 1 or "pad" in key):
             notes.append(Note(instance.where(key), f"problem.{key} = {held}", _of_no_shape(key, coefficients)))

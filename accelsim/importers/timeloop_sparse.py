@@ -11,7 +11,7 @@ from accelsim.importers.documents import Map, Seq, refuse
 from accelsim.importers.foreign import Note
 from accelsim.importers.timeloop_architecture import Figures
 from accelsim.importers.timeloop_machine import Part, TimeloopMachine, plain
-from accelsim.importers.values import as_number, note_others, plain_decimal, respelt, rows, tables
+from accelsim.importers.values import as_number, note_others, plain_decimal, respelt
 from accelsim.inputs.architecture import Level
 from accelsim.inputs.energy import EnergyTable
 from accelsim.inputs.errors import Mark
@@ -77,7 +77,7 @@ def read_sparsity(
     own = {part.name: part.table.get("sparse_optimizations") for part in machine.parts}
     asked = {name: [written] if isinstance(written, Map) else [] for name, written in own.items()}
     for body in given:
-        for target in rows(body, "targets") if isinstance(body, Map) else tables(body):
+        for target in body.rows("targets") if isinstance(body, Map) else body.maps():
             part = machine.part(str(target.get("name")))
             if part is None:
                 names = listed(one.name for one in machine.parts)
@@ -105,7 +105,7 @@ def _keys(table: Map, part: Part, roles: Mapping[str, str], notes: list[Note]) -
         if key in ("representation_format", "compression") and isinstance(held, Map):
             found["formats"] = _formats(held, part, roles, notes)
         elif key == "action_optimization":
-            for one in rows(table, key):
+            for one in table.rows(key):
                 kind = str(one.get("type", "")).replace("-", "_").lower()
                 kind = "spatial_skipping" if kind in _SPATIAL else kind
                 if kind == "position_skipping":
@@ -113,11 +113,11 @@ def _keys(table: Map, part: Part, roles: Mapping[str, str], notes: list[Note]) -
                     continue
                 if kind not in (*_SAVINGS, "spatial_skipping"):
                     raise refuse(one.where("type"), f"{part.name}: {quoted(kind)} is no optimization of accesses")
-                options = rows(one, "options") or [one]
+                options = one.rows("options") or [one]
                 choices = [_choice(option, part, roles) for option in options]
                 found.setdefault(kind, []).append(choices[0] if len(choices) == 1 else {"options": choices})
         elif key == "compute_optimization":
-            for one in rows(table, key):
+            for one in table.rows(key):
                 kind = str(one.get("type", "")).replace("-", "_").lower()
                 if kind not in _OF_COMPUTE:
                     raise refuse(one.where("type"), f"{part.name}: {quoted(kind)} is no optimization of computing")
@@ -142,10 +142,10 @@ def _role(name: Any, roles: Mapping[str, str], part: Part, mark: Mark) -> str:
 
 def _formats(written: Map, part: Part, roles: Mapping[str, str], notes: list[Note]) -> dict[str, Any]:
     found = {}
-    for space in rows(respelt(written, ("data_spaces",)), "data_spaces"):
+    for space in respelt(written, ("data_spaces",)).rows("data_spaces"):
         role = _role(space.get("name"), roles, part, space.where("name"))
         order = next((str(held) for key, held in space.items() if "application" in key), "outer-to-inner")
-        ranks = [_rank(rank, part, notes) for rank in rows(space, "ranks")]
+        ranks = [_rank(rank, part, notes) for rank in space.rows("ranks")]
         found[role] = {"ranks": ranks, "order": order.replace("-", "_")}
     return {role: found[role] for role in ROLES if role in found}
 

@@ -25,29 +25,6 @@ from accelsim.inputs.workload_reader import load_workload
 T = TypeVar("T")
 U = TypeVar("U")
 L = TypeVar("L", Map, Seq)
-_KINDS: dict[type, str] = {Map: "a map", Seq: "a list", str: "a word"}
-
-
-def value(table: Map, key: str, kind: type[T], default: T | None = None) -> T:
-    """Map, list or word under a key; refused where it is of another kind, or missing without a default."""
-    found = table.get(key)
-    if found is None and default is not None:
-        return default
-    if found is None:
-        raise refuse(table.where(key), f"'{key}' is missing")
-    if not isinstance(found, kind):
-        raise refuse(table.where(key), f"{key}: expected {_KINDS[kind]}, got {quoted(str(found))}")
-    return found
-
-
-def inner(table: Map, key: str) -> Map:
-    """Map under a key; an empty one where it is missing."""
-    return value(table, key, Map, Map(table.mark))
-
-
-def rows(table: Map, key: str) -> list[Map]:
-    """Maps of the list under a key; none where it is missing."""
-    return tables(value(table, key, Seq, Seq(table.mark)))
 
 
 def number(table: Map, key: str, default: float | None = None, names: Mapping[str, Value] | None = None) -> float | int:
@@ -127,14 +104,6 @@ def plain_decimal(number: object) -> str:
     ('2048', '0.000007972')
     """
     return f"{Decimal(str(number)).normalize():f}"
-
-
-def tables(row: Seq) -> list[Map]:
-    """Maps of a list; refused where it holds something else."""
-    for each in row:
-        if not isinstance(each, Map):
-            raise refuse(row.mark, f"expected a list of maps, got {quoted(str(each))} in it")
-    return list(row)
 
 
 def plain_name(text: str) -> str:

@@ -28,7 +28,6 @@ from accelsim.importers.values import (
     figure,
     file_stem,
     for_layers,
-    inner,
     note_others,
     number,
     only,
@@ -36,8 +35,6 @@ from accelsim.importers.values import (
     plain_name,
     read_all,
     storage_class,
-    tables,
-    value,
     whole,
     without_loops,
 )
@@ -135,7 +132,7 @@ def read_layers(
     documents: Sequence[Document], notes: list[Note]
 ) -> tuple[dict[str, Any] | None, list[_Layer], list[Map]]:
     """Workload of the files, if they have one, what the other files need of its layers, and entries of a mapping."""
-    items = [item for document in documents if isinstance(document.body, Seq) for item in tables(document.body)]
+    items = [item for document in documents if isinstance(document.body, Seq) for item in document.body.maps()]
     entries = [item for item in items if "equation" not in item]
     models = [document.path for document in documents if document.body is None]
     return *(_model(models[0], notes) if models else _workload(items, entries, notes)), entries
@@ -143,7 +140,7 @@ def read_layers(
 
 def array_of(hardware: Map) -> Map:
     """The array of a core, under its older name or its newer one."""
-    return value(hardware, "multipliers" if "multipliers" in hardware else "operational_array", Map)
+    return hardware.value("multipliers" if "multipliers" in hardware else "operational_array", Map)
 
 
 def entries_of(hardware: Map, entries: Sequence[Map]) -> Sequence[Map]:
@@ -181,10 +178,10 @@ def architecture_of(
     note_others(hardware, _HARDWARE_KEYS, _LEFT, notes)
     array = array_of(hardware)
     note_others(array, _ARRAY_KEYS, _LEFT, notes)
-    row = value(array, "sizes", Seq)
-    sizes = {str(dim): whole(size, row.mark) for dim, size in zip(value(array, "dimensions", Seq), row, strict=False)}
-    memories = value(hardware, "memories", Map)
-    read_all(lambda name: _operands(value(memories, name, Map)), memories)
+    row = array.value("sizes", Seq)
+    sizes = {str(dim): whole(size, row.mark) for dim, size in zip(array.value("dimensions", Seq), row, strict=False)}
+    memories = hardware.value("memories", Map)
+    read_all(lambda name: _operands(memories.value(name, Map)), memories)
     outermost = list(memories.values())[-1:]
     if outermost and isinstance(outermost[0], Map) and set(_operands(outermost[0])) != set(_ROLES):
         why = "what the file keeps nowhere comes from, and goes to, a level Outside that costs nothing"
@@ -212,7 +209,7 @@ def architecture_of(
         notes.append(Note(array.where("unit_area"), "area", "areas have no unit in ZigZag and are left out"))
     why = "ZigZag charges no read of the innermost memories for an operand that stays the same; accelsim charges each"
     notes.append(Note(array.mark, "operational_array", why))
-    machine: dict[str, Any] = {"name": plain_name(value(hardware, "name", str, "zigzag"))}
+    machine: dict[str, Any] = {"name": plain_name(hardware.value("name", str, "zigzag"))}
     unit: dict[str, Any] = {"class": "mac"}
     if any("energy" not in level for level in levels):
         machine |= {"technology": "45 nm", "clock": "1 GHz", "energy_table": "components"}
@@ -240,7 +237,7 @@ def _in_memory(
     costs = in_memory(array, notes)
     sums = max((layer.bits.get("psums", max(layer.bits.values())) for layer in layers if layer.bits), default=16)
     for role, action, bits, each_pj in (
-        ("Inputs", "read", whole(value(array, "input_precision", Seq)[0], array.mark), costs.input_pj),
+        ("Inputs", "read", whole(array.value("input_precision", Seq)[0], array.mark), costs.input_pj),
         ("Outputs", "update", sums, costs.sum_pj),
     ):
         level = next(level for level in reversed(levels) if role not in level.get("bypass", ()))
@@ -264,12 +261,12 @@ def _outside(mark: Mark, dims: list[str]) -> Map:
 
 
 def _served(memory: Map) -> set[str]:
-    return set(map(str, value(memory, "served_dimensions", Seq, Seq(memory.mark))))
+    return set(map(str, memory.value("served_dimensions", Seq, Seq(memory.mark))))
 
 
 def _ladder(memories: Map, dims: list[str], notes: list[Note]) -> list[tuple[str, Map]]:
     """Memories, outermost first; refused where of two for one operand neither serves all that the other one does."""
-    listed_first = [(name, value(memories, name, Map)) for name in reversed(memories)]
+    listed_first = [(name, memories.value(name, Map)) for name in reversed(memories)]
     for _, memory in listed_first:
         for dim in sorted(_served(memory) - set(dims)):
             what = f"{quoted(dim)} is no dimension of the array: {listed(dims)}"
@@ -298,7 +295,7 @@ def _ladder(memories: Map, dims: list[str], notes: list[Note]) -> list[tuple[str
 
 
 def _operands(memory: Map) -> list[str]:
-    row = value(memory, "operands", Seq)
+    row = memory.value("operands", Seq)
     if not row:
         raise refuse(memory.where("operands"), f"expected some of the operands {listed(_ROLES)}")
     for operand in row:
@@ -345,7 +342,7 @@ def _level(
 
 def ports_of(memory: Map) -> list[Map]:
     """Ports of a memory; those of the older form have a name such as `r_port_1` and stand under each operand."""
-    given = tables(value(memory, "ports", Seq))
+    given = memory.value("ports", Seq).maps()
     if "r_bw" not in memory:
         return given
     found: dict[str, Map] = {}
@@ -364,7 +361,7 @@ def _bandwidths(name: str, memory: Map, ports: Sequence[Map], together: int, not
     """Bandwidths of so many memories together: those of ports of one direction add up."""
     rates = {"read": 0, "write": 0, "read_write": 0}
     for port in ports:
-        kind = value(port, "type", str)
+        kind = port.value("type", str)
         if kind not in rates:
             raise refuse(port.where("type"), f"{quoted(kind)} is none of {listed(rates)}")
         rates[kind] += whole(port.get("bandwidth_max"), port.where("bandwidth_max")) * together
@@ -394,7 +391,7 @@ def _energies(memory: Map, ports: Sequence[Map], operands: Sequence[str], step: 
 
 def _allocated(port: Map) -> set[tuple[str, str]]:
     """Operands and ways of a port, as in `I1, tl`."""
-    pairs = [re.split(r"\s*,\s*", str(each).strip()) for each in value(port, "allocation", Seq, Seq(port.mark))]
+    pairs = [re.split(r"\s*,\s*", str(each).strip()) for each in port.value("allocation", Seq, Seq(port.mark))]
     return {(pair[0], pair[1]) for pair in pairs if len(pair) == 2}
 
 
@@ -435,16 +432,16 @@ def _workload(
 
     def read(layer: Map) -> tuple[dict[str, Any], _Layer]:
         note_others(layer, _LAYER_KEYS, _LEFT, notes)
-        name, operator = names[id(layer)], value(layer, "operator_type", str, "")
+        name, operator = names[id(layer)], layer.value("operator_type", str, "")
         found = (name, str(layer.get("name", "")), str(layer.get("id", "")), operator)
         entry = _entry(entries, found)
-        given = inner(entry, "memory_operand_links")
+        given = entry.inner("memory_operand_links")
         links = {str(a): str(b) for a, b in given.items()}
         if wrong := [name for name in links if links[name] not in _ROLES]:
             what = f"{quoted(links[wrong[0]])} is none of the operands {listed(_ROLES)}"
             raise refuse(given.where(wrong[0]), what)
         einsum, bits = _einsum(layer, _LINKS | links, notes)
-        sources = inner(layer, "operand_source")
+        sources = layer.inner("operand_source")
         feeds = {tensor: by_id.get(str(source), name) for tensor, source in sources.items() if tensor in bits}
         feeds = {tensor: source for tensor, source in feeds.items() if source != name}
         written = {"name": name, **({"from": feeds} if feeds else {}), "einsum": einsum, "bits": bits}
@@ -463,20 +460,20 @@ def _entry(entries: Sequence[Map], names: Sequence[str]) -> Map:
 
 
 def _einsum(layer: Map, links: Mapping[str, str], notes: list[Note]) -> tuple[dict[str, Any], dict[str, int]]:
-    given = inner(layer, "loop_dim_size")
+    given = layer.inner("loop_dim_size")
     if not given:
-        row = value(layer, "loop_sizes", Seq)
-        given |= zip(map(str, value(layer, "loop_dims", Seq)), row, strict=False)
+        row = layer.value("loop_sizes", Seq)
+        given |= zip(map(str, layer.value("loop_dims", Seq)), row, strict=False)
     dims = {dim.upper(): whole(size, layer.where("loop_sizes")) for dim, size in given.items()}
     sums = {}
-    for relation in value(layer, "dimension_relations", Seq, Seq(layer.mark)):
+    for relation in layer.value("dimension_relations", Seq, Seq(layer.mark)):
         left, _, right = re.sub(r"\s", "", str(relation)).partition("=")
         if not re.fullmatch(r"(\d+\*)?\w+(\+(\d+\*)?\w+)*", right):
             what = f"{quoted(str(relation))} is no sum of dimensions, such as ix=2*ox+1*fx"
             raise refuse(layer.where("dimension_relations"), what)
         sums[left.upper()] = right.upper()
-    widths = inner(layer, "operand_precision")
-    equation = value(layer, "equation", str)
+    widths = layer.inner("operand_precision")
+    equation = layer.value("equation", str)
     tensors = dict(re.findall(r"(\w+)((?:\s*\[\s*\w+\s*\])+)", equation))
     output = equation.split("[")[0].strip()
     if output not in tensors:
@@ -502,8 +499,8 @@ def _einsum(layer: Map, links: Mapping[str, str], notes: list[Note]) -> tuple[di
 def _layer_constraints(
     entry: Map, layer: _Layer, places: Mapping[str, _Place], levels: Sequence[str], notes: list[Note]
 ) -> list[dict[str, Any]]:
-    spatial = inner(entry, "spatial_mapping")
-    hints = inner(entry, "spatial_mapping_hint")
+    spatial = entry.inner("spatial_mapping")
+    hints = entry.inner("spatial_mapping_hint")
     written = {dim: (table.where(dim), table[dim]) for table in (hints, spatial) for dim in table}
     for array_dim in dict.fromkeys([*spatial, *hints]):
         if array_dim not in places:
@@ -579,7 +576,7 @@ def _pairs(written: Any) -> list[tuple[str, str]]:
 
 def _order(entry: Map, layer: _Layer, notes: list[Note]) -> list[str]:
     """Order of the loops of each level, outermost first."""
-    row = value(entry, "temporal_ordering", Seq, Seq(entry.mark))
+    row = entry.value("temporal_ordering", Seq, Seq(entry.mark))
     dims = [dim for dim, _ in _pairs(Seq(row.mark, held=reversed(row)))]
     dims = [layer.ours.get(dim, dim) for dim in dims]
     if not dims:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from accelsim.importers.documents import Map, Seq, refuse
 from accelsim.importers.foreign import Note
-from accelsim.importers.values import value, whole
+from accelsim.importers.values import whole
 
 IMC_KEYS = {"is_imc", "imc_type", "input_precision", "bit_serial_precision", "adc_resolution", "dimensions", "sizes"}
 _VOLT2 = 0.9**2
@@ -50,8 +50,8 @@ def in_memory(array: Map, notes: list[Note]) -> InMemory:
     kind = str(array.get("imc_type"))
     if kind not in ("analog", "digital"):
         raise refuse(array.where("imc_type"), f"{kind} is neither analog nor digital")
-    precisions = [whole(each, array.where("input_precision")) for each in value(array, "input_precision", Seq)]
-    sizes = [whole(size, array.where("sizes")) for size in value(array, "sizes", Seq)]
+    precisions = [whole(each, array.where("input_precision")) for each in array.value("input_precision", Seq)]
+    sizes = [whole(size, array.where("sizes")) for size in array.value("sizes", Seq)]
     if len(precisions) != 2 or len(sizes) < 2:
         raise refuse(array.where("sizes"), "expected two precisions, of inputs and of weights, and columns and rows")
     bits, weight_bits = precisions
