@@ -14,10 +14,10 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from typing import Any
 
+from accelsim.importers import values
 from accelsim.importers.accelforge_arrays import (
     SCALES,
     AccelForgeMachine,
-    SpatialAxis,
     actions_of,
     add_toll,
     array_clock,
@@ -34,26 +34,18 @@ from accelsim.importers.accelforge_arrays import (
     stored_bits,
     stores,
 )
-from accelsim.importers.accelforge_loops import constraints_of, mapping_of
 from accelsim.importers.accelforge_paths import nodes_of, of_one_unit, paths_of
-from accelsim.importers.accelforge_workload import BITS, ROLE_NAMES, Layer, read_workload
+from accelsim.importers.accelforge_workload import (
+    BITS,
+    ROLE_NAMES,
+    Layer,
+    SpatialAxis,
+    constraints_of,
+    mapping_of,
+    read_workload,
+)
 from accelsim.importers.documents import Document, Map, parse, refuse
 from accelsim.importers.foreign import Foreign, Note, Tagged, read_documents, read_foreign, yaml_text
-from accelsim.importers.values import (
-    FormulaError,
-    Value,
-    as_number,
-    bare_level,
-    figure,
-    file_stem,
-    note_others,
-    pj_text,
-    plain_name,
-    size_bits,
-    storage_class,
-    whole,
-    work_out,
-)
 from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.mapping import load_mapping
@@ -128,9 +120,11 @@ def _one(bodies: Sequence[Map], key: str) -> Map | None:
     return found[0].value(key, Map) if found else None
 
 
-def _variables(bodies: Iterable[Map], names: Mapping[str, Value], nodes: Sequence[Map]) -> dict[str, Value]:
+def _variables(
+    bodies: Iterable[Map], names: Mapping[str, values.Value], nodes: Sequence[Map]
+) -> dict[str, values.Value]:
     """Numbers of `variables` beside other names; one that cannot be worked out has no value."""
-    found: dict[str, Value] = {"inf": math.inf, **names}
+    found: dict[str, values.Value] = {"inf": math.inf, **names}
     written = [pair for body in bodies for pair in body.inner("variables").items()]
     found |= signed_histograms(dict(written))
     keys = {key for key, _ in written} | found.keys()
@@ -140,8 +134,8 @@ def _variables(bodies: Iterable[Map], names: Mapping[str, Value], nodes: Sequenc
         known = len(found)
         found |= array_names(nodes, found)
         for key, text in written:
-            with suppress(FormulaError):
-                worked_out = work_out(text, found) if isinstance(text, str) else text
+            with suppress(values.FormulaError):
+                worked_out = values.work_out(text, found) if isinstance(text, str) else text
                 found |= {key: worked_out} if isinstance(worked_out, bool | int | float) else {}
     return found
 
@@ -155,9 +149,9 @@ def _without_own_workload(bodies: Sequence[Map], notes: list[Note]) -> list[Map]
     return [body for body in bodies if body not in own]
 
 
-def _widths(layers: Sequence[Layer]) -> dict[str, Value]:
+def _widths(layers: Sequence[Layer]) -> dict[str, values.Value]:
     """Bits of a value of each role, as formulas name them."""
-    names: dict[str, Value] = {}
+    names: dict[str, values.Value] = {}
     for role in ROLE_NAMES:
         widths = [layer.bits[name] for layer in layers for name in layer.sets.get(role, ())]
         names |= {role: True, f"{role}.bits_per_value": max(widths, default=BITS)}
@@ -179,7 +173,7 @@ def _tensor_sets(layers: Sequence[Layer], taken: Set[str]) -> dict[str, frozense
 
 def _architecture(arch: Map, machine: AccelForgeMachine) -> dict[str, Any]:
     """Architecture of a machine, which takes up its levels and the axes of its fanouts."""
-    note_others(arch, {"nodes", "variables", "extra_attributes_for_all_component_models"}, _LEFT, machine.notes)
+    values.note_others(arch, {"nodes", "variables", "extra_attributes_for_all_component_models"}, _LEFT, machine.notes)
     nodes, levels, kept = machine.nodes, machine.levels, machine.kept
     tags = [node.tag for node in nodes]
     arrays = "!Toll" in tags
@@ -189,7 +183,7 @@ def _architecture(arch: Map, machine: AccelForgeMachine) -> dict[str, Any]:
         raise refuse(arch.where("nodes"), "expected a !Memory first, and one !Compute as the last node")
     clock_hz, slices = array_clock(nodes, machine)
     clock_hz = clock_hz or _clock_hz(nodes[-1], machine)
-    machine.word = math.gcd(8, *{whole(machine.bits(role, arch.mark), arch.mark) for role in ROLE_NAMES})
+    machine.word = math.gcd(8, *{values.whole(machine.bits(role, arch.mark), arch.mark) for role in ROLE_NAMES})
     if arrays:
         levels += outside(nodes[0], machine)
     unknown = [node for node in nodes if arrays and not is_modelled(node)]
@@ -202,11 +196,11 @@ def _architecture(arch: Map, machine: AccelForgeMachine) -> dict[str, Any]:
         read |= SCALES | {"leak_power_scale"} if node.tag in ("!Memory", "!Toll") else set()
         read |= {"direction"} if arrays else set()
         read |= {"topology", "bits_per_value"} if node.tag == "!Network" else set()
-        note_others(node, _NODE_KEYS | read, _LEFT, machine.notes)
-        name = plain_name(node.value("name", str))
+        values.note_others(node, _NODE_KEYS | read, _LEFT, machine.notes)
+        name = values.plain_name(node.value("name", str))
         if node.tag == "!Network":
             network = _network(node, machine)
-            levels += [bare_level(name, levels[-1]["word"])] if levels and "fanout" in levels[-1] else []
+            levels += [values.bare_level(name, levels[-1]["word"])] if levels and "fanout" in levels[-1] else []
             if "spatial" not in node:
                 continue
         above = max(0, len(levels) - 1)
@@ -222,7 +216,7 @@ def _architecture(arch: Map, machine: AccelForgeMachine) -> dict[str, Any]:
             kept["Above"] |= kept[name]
             if levels and not stores(node, level, machine):  # it passes words on, each once
                 charge_passing(node, levels[-1], ("read", "write"), machine)
-                level = bare_level(name, level["word"])
+                level = values.bare_level(name, level["word"])
             levels.append(level)
     close_tolls(levels)
     if levels[0]["name"] == "Outside":
@@ -230,7 +224,7 @@ def _architecture(arch: Map, machine: AccelForgeMachine) -> dict[str, Any]:
     machine.clock_hz = clock_hz
     compute = _compute(nodes[-1], machine)
     compute |= {"cycles_per_mac": slices} if slices > 1 else {}
-    document: dict[str, Any] = {"name": file_stem(arch.mark)}
+    document: dict[str, Any] = {"name": values.file_stem(arch.mark)}
     document["clock"] = f"{clock_hz:.12g} Hz"
     if any("energy" not in part for part in (*levels, compute)):
         shared = arch.inner("extra_attributes_for_all_component_models")
@@ -239,7 +233,7 @@ def _architecture(arch: Map, machine: AccelForgeMachine) -> dict[str, Any]:
         document |= {"technology": f"{node_nm:g} nm", "energy_table": "components"}
         if "tech_node" not in shared and of_all is None:
             machine.notes.append(Note(arch.mark, "tech_node", "no technology node is given; 45 nm is taken"))
-        note_others(shared, shared.keys() if arrays else {"tech_node"}, {}, machine.notes)
+        values.note_others(shared, shared.keys() if arrays else {"tech_node"}, {}, machine.notes)
         for level in levels:
             if "fanout" in level and "energy" not in level["fanout"]:
                 level["fanout"]["energy"] = {"transfer": "0 pJ", "source": "AccelForge charges no wires here"}
@@ -248,7 +242,7 @@ def _architecture(arch: Map, machine: AccelForgeMachine) -> dict[str, Any]:
 
 def _compute(node: Map, machine: AccelForgeMachine) -> dict[str, Any]:
     attributes = node.inner("extra_attributes_for_component_model")
-    bits = min(max(whole(attributes.get("multiplier_width", 8), node.mark), 4), 32)
+    bits = min(max(values.whole(attributes.get("multiplier_width", 8), node.mark), 4), 32)
     kind: dict[str, Any] = {"class": "intmac", "attributes": {"bits": bits}}
     if "fp" in str(node.get("component_class")).lower():
         kind = {"class": "fpmac", "attributes": {"format": "fp32"}}
@@ -256,7 +250,7 @@ def _compute(node: Map, machine: AccelForgeMachine) -> dict[str, Any]:
     if energies.get("leak", "0 pJ") != "0 pJ":
         machine.notes.append(Note(node.where("leak_power"), "leak_power", "compute units have no leakage in accelsim"))
     energies.pop("leak", None)
-    name = plain_name(node.value("name", str))
+    name = values.plain_name(node.value("name", str))
     return {"name": name, **kind, **({"energy": energies} if energies else {}), **_area(node, machine)}
 
 
@@ -284,13 +278,13 @@ def _rates(node: Map, actions: Sequence[str], machine: AccelForgeMachine) -> tup
     alone = {name: each_s.get(name, 0.0) for name in actions}
     shared = latency != _MAX
     if calls:
-        alone = dict.fromkeys(actions, as_number(f"1{calls[2]}", node.where("total_latency"), names))
+        alone = dict.fromkeys(actions, values.as_number(f"1{calls[2]}", node.where("total_latency"), names))
         shared = calls[1] == "sum"
     elif latency not in (_SUM, _MAX):
         try:
             alone = {name: _total_s(latency, each_s, {name}, names) for name in actions}
             shared = _total_s(latency, each_s, set(actions), names) > max(alone.values())
-        except FormulaError as error:
+        except values.FormulaError as error:
             why = f"{error}; the sum of its actions' times is taken"
             machine.notes.append(Note(node.where("total_latency"), "total_latency", why))
     unsaid = any({"throughput", "latency"}.isdisjoint(given.get(name, {})) for name in actions)
@@ -307,18 +301,18 @@ def _each_s(action: Map, machine: AccelForgeMachine) -> float:
     return 1 / machine.number(action, "throughput", 1 / latency if latency else math.inf)
 
 
-def _total_s(formula: str, each_s: Mapping[str, float], called: Set[str], names: Mapping[str, Value]) -> float:
+def _total_s(formula: str, each_s: Mapping[str, float], called: Set[str], names: Mapping[str, values.Value]) -> float:
     """Seconds of a component whose actions of some kinds are called once each."""
     counts = {f"{name}_actions": int(name in called) for name in each_s}
     times = {f"{name}_latency": each * (name in called) for name, each in each_s.items()}
-    found = work_out(formula, {**names, **counts, **times})
+    found = values.work_out(formula, {**names, **counts, **times})
     if not isinstance(found, int | float) or not 0 <= found < math.inf:
-        raise FormulaError(f"{quoted(formula)} is no time")
+        raise values.FormulaError(f"{quoted(formula)} is no time")
     return float(found)
 
 
 def _bits(action: Map, machine: AccelForgeMachine) -> int:
-    return whole(machine.number(action, "bits_per_action", 1), action.mark)
+    return values.whole(machine.number(action, "bits_per_action", 1), action.mark)
 
 
 def _energies(node: Map, actions: Sequence[str], bits: int, machine: AccelForgeMachine) -> dict[str, str]:
@@ -328,15 +322,15 @@ def _energies(node: Map, actions: Sequence[str], bits: int, machine: AccelForgeM
     for name in actions:
         action = given.get(name, Map(node.mark))
         if "energy" in action:
-            joule = figure(action, "energy", machine.names) / _bits(action, machine)
-            found[name] = pj_text(joule * bits * 1e12)
+            joule = values.figure(action, "energy", machine.names) / _bits(action, machine)
+            found[name] = values.pj_text(joule * bits * 1e12)
         elif node.get("component_class") == "Dummy":
             found[name] = "0 pJ"
         else:
             return {}
-    watt = figure(node, "leak_power", machine.names) if "leak_power" in node else 0.0
+    watt = values.figure(node, "leak_power", machine.names) if "leak_power" in node else 0.0
     watt *= machine.number(node, "leak_power_scale", 1)
-    return {**found, "leak": pj_text(watt / machine.clock_hz * 1e12), "source": "AccelForge"}
+    return {**found, "leak": values.pj_text(watt / machine.clock_hz * 1e12), "source": "AccelForge"}
 
 
 def _level(node: Map, name: str, machine: AccelForgeMachine) -> dict[str, Any]:
@@ -349,7 +343,7 @@ def _level(node: Map, name: str, machine: AccelForgeMachine) -> dict[str, Any]:
     if size <= _UNLIMITED_BITS or not first:
         level["size"] = f"{max(word, int(min(size, _UNLIMITED_BITS)))} bit"
     tensors = node.inner("tensors")
-    note_others(tensors, ("keep", "may_keep", "no_refetch_from_above", "no_resend_to_below"), _LEFT, notes)
+    values.note_others(tensors, ("keep", "may_keep", "no_refetch_from_above", "no_resend_to_below"), _LEFT, notes)
     keep = machine.members(tensors, "keep")
     may = machine.members(tensors, "may_keep", "Nothing" if "keep" in tensors else "All")
     machine.kept[name] = keep
@@ -376,19 +370,19 @@ def _level(node: Map, name: str, machine: AccelForgeMachine) -> dict[str, Any]:
         widths = [_bits(action, machine) for action in node.rows("actions")]
         level["block_size"] = max([1, *(width // word for width in widths)])
         extra = node.inner("extra_attributes_for_component_model")
-        note_others(extra, (), {"n_banks": "energies are those of one bank"}, notes)
+        values.note_others(extra, (), {"n_banks": "energies are those of one bank"}, notes)
     level |= _area(node, machine)
     if any(not SCALES.isdisjoint(part) for part in (node, *node.rows("actions"))):
         store_slices(node, level, machine)
     return {**level, **_model(str(node.get("component_class", "")).upper(), size, first=first)}
 
 
-def _size(node: Map, names: Mapping[str, Value]) -> float:
+def _size(node: Map, names: Mapping[str, values.Value]) -> float:
     """Size of a memory [bit], which may have a unit."""
     written = node.get("size", math.inf)
     if isinstance(written, str) and re.fullmatch(r"[0-9.]+\s*[A-Za-z]+", written):
-        return size_bits(written, node.where("size"))
-    return as_number(written, node.where("size"), names)
+        return values.size_bits(written, node.where("size"))
+    return values.as_number(written, node.where("size"), names)
 
 
 def _model(component: str, size: float, *, first: bool) -> dict[str, Any]:
@@ -396,7 +390,7 @@ def _model(component: str, size: float, *, first: bool) -> dict[str, Any]:
     kind = re.search(r"LPDDR4?|GDDR\d|DDR\d|HBM\d|HMC", component)
     if first or kind or "DRAM" in component:
         return {"class": "DRAM", "attributes": {"type": kind[0] if kind else "LPDDR4"}}
-    return {"class": storage_class(size)}
+    return {"class": values.storage_class(size)}
 
 
 # fanouts
@@ -413,18 +407,20 @@ def _fanout(node: Map, name: str, machine: AccelForgeMachine) -> float:
             raise refuse(spatial.mark, f"{name} has several instances, and no memory stands above it")
         place = len([axis for axis in machine.axes if axis.level == levels[-1]["name"]])
         if place == 2:
-            levels.append(bare_level(f"{name}-{plain_name(spatial.value('name', str))}", levels[-1]["word"]))
+            levels.append(
+                values.bare_level(f"{name}-{values.plain_name(spatial.value('name', str))}", levels[-1]["word"])
+            )
         above, axis = levels[-1], "xy"[place % 2]
         fanout = above.setdefault("fanout", {})
         where = spatial.where("fanout")
-        size = whole(as_number(spatial.get("fanout"), where, machine.names), where)
+        size = values.whole(values.as_number(spatial.get("fanout"), where, machine.names), where)
         scale = machine.number(spatial, "usage_scale", 1)  # instances of the axis that one word takes
         if scale < 1:
             raise refuse(spatial.where("usage_scale"), f"expected a number from 1 on, got {scale:g}")
         scales.append(scale)
         size = max(1, int(size // scale))
         made: dict[str, Any] = {"size": size}
-        note_others(spatial, _SPATIAL_KEYS, _LEFT, machine.notes)
+        values.note_others(spatial, _SPATIAL_KEYS, _LEFT, machine.notes)
         reused = re.split(r"[\s|]+", str(spatial.get("may_reuse", "All")))
         if reused == ["Nothing"] or set(reused) <= set(ROLE_NAMES):
             made["multicast"] = [role for name, role in ROLE_NAMES.items() if name in reused]
@@ -446,9 +442,9 @@ def _network(node: Map, machine: AccelForgeMachine) -> dict[str, Any]:
         why = "its hops cost nothing here: write their energy, `actions: [{name: hop, energy: 1e-12}]`, in J"
         machine.notes.append(Note(node.mark, str(node.get("name")), why))
     bits = machine.number(hop, "bits_per_action", 1)
-    joule = figure(hop, "energy", machine.names) if "energy" in hop else 0.0
+    joule = values.figure(hop, "energy", machine.names) if "energy" in hop else 0.0
     stored = {role: stored_bits(node, short, machine) for short, role in ROLE_NAMES.items()}
-    each = {role: pj_text(joule / bits * of_role * 1e12) for role, of_role in stored.items()}
+    each = {role: values.pj_text(joule / bits * of_role * 1e12) for role, of_role in stored.items()}
     energy: dict[str, Any] = {"transfer": "0 pJ", "hop": each, "source": "AccelForge"}
     if node.get("topology") == "all_to_all":
         energy = {"transfer": each, "source": "AccelForge"}
@@ -481,7 +477,7 @@ def export_accelforge(paths: Sequence[str], mapping: str, variables: Mapping[str
         raise AccelsimError("a mapping of AccelForge needs its own architecture and its workload of one Einsum")
     if nest.imperfect or nest.padded:
         raise AccelsimError("AccelForge has no form for loops with remainders or padded bounds here")
-    written = {plain_name(node.value("name", str)): node.value("name", str) for node in machine.nodes}
+    written = {values.plain_name(node.value("name", str)): node.value("name", str) for node in machine.nodes}
     left, found, before = dict(layers[0].dims), list[Tagged](), False
     for node in nest.levels:
         if not node.keep and node.temporal and not before:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from accelsim.importers.accelforge_workload import ROLE_NAMES, members
+from accelsim.importers.accelforge_workload import ROLE_NAMES, SpatialAxis, members
 from accelsim.importers.documents import Map, Seq, refuse
 from accelsim.importers.foreign import Note
 from accelsim.importers.values import Value, as_number, bare_level, figure, note_others, number, pj_text
@@ -32,21 +32,6 @@ _MOST_BINS = 2**16
 _BOTH = "up_and_down"
 _ARRAY = ("_ARRAY_COLUMNS", "_ARRAY_ROWS")
 _SOURCE = "AccelForge"
-
-
-@dataclass(frozen=True, slots=True)
-class SpatialAxis:
-    """One axis of a fanout: where it stands, the node and the level that have it, which of two it is, and how wide.
-
-    `least`: instances that are to be used, if loops can.
-    """
-
-    table: Map
-    node: str
-    level: str
-    axis: str
-    size: int
-    least: int
 
 
 def _named_sets() -> dict[str, frozenset[str]]:

@@ -1,5 +1,7 @@
 """AccelForge's workloads: Einsums in its notation, and the sets of tensors that its other files name.
 
+What is asked of their loops on the axes of a fanout, and mappings.
+
 `renames` give the tensors of each Einsum the names `weight`, `input` and `output`, which are our roles.
 """
 
@@ -8,24 +10,13 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from accelsim.importers import values
 from accelsim.importers.documents import Map, Seq, refuse
 from accelsim.importers.foreign import Note
-from accelsim.importers.values import (
-    FormulaError,
-    UnknownNameError,
-    as_number,
-    checked_workload,
-    file_stem,
-    note_others,
-    plain_name,
-    read_all,
-    whole,
-    work_out,
-)
 from accelsim.inputs.errors import Mark
 from accelsim.inputs.units import listed, quoted
 
@@ -58,23 +49,23 @@ class Layer:
 def members(text: object, sets: Sets, mark: Mark) -> frozenset[str]:
     """Members of a set that is written as an expression of others."""
     try:
-        found = work_out(str(text)[:_LONGEST], sets)
-    except UnknownNameError as error:
+        found = values.work_out(str(text)[:_LONGEST], sets)
+    except values.UnknownNameError as error:
         what = f"{quoted(str(text))}: {error.name} is no set of tensors"
         raise refuse(mark, what, f"sets: {listed(sets)}") from None
-    except FormulaError:
+    except values.FormulaError:
         raise refuse(mark, f"{quoted(str(text))} is no expression of sets of tensors") from None
     return found if isinstance(found, frozenset) else frozenset()
 
 
 def read_workload(workload: Map, renames: Map | None, notes: list[Note]) -> tuple[dict[str, Any], list[Layer]]:
     """Workload, and what the other files need of its layers."""
-    note_others(workload, _WORKLOAD_KEYS, {}, notes)
+    values.note_others(workload, _WORKLOAD_KEYS, {}, notes)
     sizes = _sizes(workload, {})
     bounds = _bounds(workload)
     made: dict[str, str] = {}
     einsums = workload.value("einsums", Seq)
-    accesses = read_all(lambda item: (_accesses(item, getattr(item, "mark", workload.mark)), item), einsums)
+    accesses = values.read_all(lambda item: (_accesses(item, getattr(item, "mark", workload.mark)), item), einsums)
     outputs = {name for each, _ in accesses for name, (_, output) in each.items() if output}
     read = {name for each, _ in accesses for name, (_, output) in each.items() if not output}
     times = Counter(name for each, _ in accesses for name in each)
@@ -84,15 +75,15 @@ def read_workload(workload: Map, renames: Map | None, notes: list[Note]) -> tupl
     def einsum_of(one: tuple[dict[str, tuple[list[str], bool]], Any]) -> tuple[dict[str, Any], Layer]:
         tensors, item = one
         table = item if isinstance(item, Map) else Map(workload.where("einsums"))
-        note_others(table, _EINSUM_KEYS, _LEFT, notes)
+        values.note_others(table, _EINSUM_KEYS, _LEFT, notes)
         output = next(name for name, (_, out) in tensors.items() if out)
-        name = plain_name(str(table.get("name", output)))
+        name = values.plain_name(str(table.get("name", output)))
         dims = _dims(tensors, bounds | _bounds(table), _sizes(table, sizes), table.mark)
         sets = _sets(table, renames, tensors, of_all)
         widths = _bits(workload, table, sets)
         layer: dict[str, Any] = {"name": name}
         feeds = {each: made[each] for each, (_, out) in tensors.items() if not out and each in made}
-        repeat = whole(table.get("n_instances", workload.get("n_instances", 1)), table.mark)
+        repeat = values.whole(table.get("n_instances", workload.get("n_instances", 1)), table.mark)
         layer |= {"repeat": repeat} if repeat > 1 else {}
         layer |= {"from": feeds} if feeds else {}
         of_role = {each: role for short, role in ROLE_NAMES.items() for each in sets.get(short, ())}
@@ -109,16 +100,16 @@ def read_workload(workload: Map, renames: Map | None, notes: list[Note]) -> tupl
         body = {**layer, "einsum": einsum | ({"roles": roles} if roles else {}), "bits": widths}
         return body, Layer(name, dims, used, sets, widths)
 
-    found, mark = read_all(einsum_of, accesses), workload.where("einsums")
-    body = {"name": file_stem(mark), "layers": [layer for layer, _ in found]}
-    return checked_workload(body, mark, notes), [known for _, known in found]
+    found, mark = values.read_all(einsum_of, accesses), workload.where("einsums")
+    body = {"name": values.file_stem(mark), "layers": [layer for layer, _ in found]}
+    return values.checked_workload(body, mark, notes), [known for _, known in found]
 
 
 def _sizes(table: Map, known: Mapping[str, int]) -> dict[str, int]:
     """Sizes of ranks, each a number or a formula of those before, beside those that are known."""
     ranks, sizes = table.inner("rank_sizes"), dict(known)
     for rank in ranks:
-        sizes[rank] = whole(as_number(ranks[rank], ranks.where(rank), sizes), ranks.where(rank))
+        sizes[rank] = values.whole(values.as_number(ranks[rank], ranks.where(rank), sizes), ranks.where(rank))
     return sizes
 
 
@@ -133,7 +124,7 @@ def _bounds(table: Map) -> dict[str, int]:
                 if match is None:
                     raise refuse(table.where(key), f"{quoted(part)} is no range such as 0 <= m < 128")
                 first, end = int(match[1]), 0 if match[3] else 1
-                found[match[2]] = whole(match[4], table.where(key), least=first + end) - first + 1 - end
+                found[match[2]] = values.whole(match[4], table.where(key), least=first + end) - first + 1 - end
     return found
 
 
@@ -230,8 +221,142 @@ def _bits(workload: Map, einsum: Map, sets: Sets) -> dict[str, int]:
     for key in sorted(widths, key="Other".__ne__):  # it is what the others leave
         mark = widths.where(key)
         of = sets["All"] if key == "Other" else members(key, sets, mark)
-        found |= dict.fromkeys(of, whole(widths[key], mark))
+        found |= dict.fromkeys(of, values.whole(widths[key], mark))
     for access in einsum.rows("tensor_accesses"):
         if "bits_per_value" in access:
-            found[access.value("name", str)] = whole(access["bits_per_value"], access.where("bits_per_value"))
+            found[access.value("name", str)] = values.whole(access["bits_per_value"], access.where("bits_per_value"))
     return {name: found[name] for name in sorted(found)}
+
+
+@dataclass(frozen=True, slots=True)
+class SpatialAxis:
+    """One axis of a fanout: where it stands, the node and the level that have it, which of two it is, and how wide.
+
+    `least`: instances that are to be used, if loops can.
+    """
+
+    table: Map
+    node: str
+    level: str
+    axis: str
+    size: int
+    least: int
+
+
+def constraints_of(
+    axes: Sequence[SpatialAxis], layers: Sequence[Layer], architecture: Mapping[str, Any] | None, notes: list[Note]
+) -> dict[str, Any] | None:
+    """Constraints of the axes, for each layer."""
+    asking = [axis for axis in axes if {"reuse", "loop_bounds", "min_usage"} & axis.table.keys()]
+    if asking and not layers:
+        why = "allows other dimensions in each layer; import it with a workload to have constraints"
+        notes += [Note(axis.table.mark, str(axis.table.get("name")), why) for axis in asking]
+    said = list[Note]()
+    asked = values.for_layers(
+        [(layer.name, _axis_constraints(asking, layer, said)) for layer in layers] if asking else []
+    )
+    notes += dict.fromkeys(said)
+    return values.without_loops(asked, architecture["levels"] if architecture else ())
+
+
+def _axis_constraints(axes: Sequence[SpatialAxis], layer: Layer, notes: list[Note]) -> list[dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for axis in axes:
+        allowed = set(layer.dims)
+        factors: list[str] = []
+        if "reuse" in axis.table:
+            reused = members(axis.table["reuse"], layer.sets, axis.table.where("reuse"))
+            allowed -= {dim for name in reused for dim in layer.tensors[name]}
+        ranks = {dim.upper(): frozenset({dim}) for dim in layer.dims}  # `P` is the rank of `p`
+        dims = ranks | {dim: frozenset({dim}) for dim in layer.dims} | {"All": frozenset(layer.dims)}
+        of_tensors = {
+            name: frozenset(dim for tensor in tensors for dim in layer.tensors[tensor])
+            for name, tensors in layer.sets.items()
+            if name != "All"
+        }
+        for bound in axis.table.rows("loop_bounds"):
+            which = members(bound.get("expression", "Nothing"), {**of_tensors, **dims}, bound.mark)
+            sign, most = str(bound.get("operator")), values.whole(bound.get("value"), bound.where("value"))
+            together, sign = sign.startswith("product"), sign.removeprefix("product")
+            most += {"<": -1, ">": 1}.get(sign, 0)
+            sign = {"<": "<=", ">": ">=", "==": "="}.get(sign, sign)
+            if sign in ("=", "<=") and most == 1:
+                allowed -= which
+            elif sign not in ("=", "<=", ">="):
+                notes.append(Note(bound.mark, "loop_bounds", f"{quoted(sign)} is no constraint of loops"))
+            elif together and which:
+                factors.append(f"{'*'.join(sorted(which))}{sign}{most}")
+            else:
+                factors += [f"{dim}{sign}{most}" for dim in sorted(which)]
+        at = found.setdefault(axis.level, {}).setdefault(axis.axis, {"only": sorted(allowed)})
+        at["only"] = sorted(set(at["only"]) & allowed)
+        if factors:
+            at["factors"] = [*at.get("factors", []), *factors]
+    used = [(axis, found[axis.level][axis.axis]) for axis in axes if axis.least > 1]
+    used = [(axis, at) for axis, at in used if at["only"]]
+    lies = {dim: tuple(i for i, (_, at) in enumerate(used) if dim in at["only"]) for dim in layer.dims}
+    bounds = tuple((size, lies[dim]) for dim, size in layer.dims.items())
+    reached = values.axis_products(bounds, tuple(axis.size for axis, _ in used))
+    for index, (axis, at) in enumerate(used):
+        least = min(axis.least, max(each[index] for each in reached))
+        reached = {each for each in reached if each[index] >= least}
+        if least > 1:
+            at["factors"] = [*at.get("factors", []), f"{'*'.join(at['only'])}>={least}"]
+    return [{"level": level, "spatial": spatial} for level, spatial in found.items()]
+
+
+def mapping_of(
+    mapping: Map,
+    architecture: Mapping[str, Any] | None,
+    axes: Sequence[SpatialAxis],
+    layers: Sequence[Layer],
+    notes: list[Note],
+) -> dict[str, Any] | None:
+    """Mapping of one Einsum; None with the reason noted."""
+    nodes = mapping.value("nodes", Seq).maps()
+    why = ""
+    if any(node.tag in ("!Sequential", "!Pipeline", "!Nested") for node in nodes):
+        why = "holds several Einsums; a mapping here is of one"
+    elif architecture is None or len(layers) != 1:
+        why = "needs the architecture and the workload of one Einsum beside it"
+    if why or architecture is None:
+        notes.append(Note(mapping.mark, "mapping", why))
+        return None
+    levels = [level["name"] for level in architecture["levels"]]
+    left = dict(layers[0].dims)
+    found: list[dict[str, Any]] = []
+    for node in nodes:
+        if node.tag == "!Storage":
+            name = values.plain_name(node.value("component", str))
+            if name not in levels or (found and levels.index(name) < levels.index(found[-1]["level"])):
+                why = "storage is not in the order of the levels; the mapping is left out"
+                notes.append(Note(node.mark, name, why))
+                return None
+            skipped = levels[levels.index(found[-1]["level"]) + 1 if found else 0 : levels.index(name)]
+            found += [{"level": level, "keep": []} for level in skipped]
+            if not found or found[-1]["level"] != name or "temporal" in found[-1] or "spatial" in found[-1]:
+                found.append({"level": name, "keep": []})
+            found[-1]["keep"] += list(map(str, node.value("tensors", Seq)))
+        elif node.tag in ("!Temporal", "!Spatial"):
+            dim = node.value("rank_variable", str)
+            tile = values.whole(node.get("tile_shape", 1), node.where("tile_shape"))
+            if dim not in left or left[dim] % tile or not found:
+                notes.append(Note(node.mark, dim, "is no loop of this Einsum that divides it; the mapping is left out"))
+                return None
+            bound, left[dim] = left[dim] // tile, tile
+            if node.tag == "!Temporal":
+                inside = levels.index(found[-1]["level"]) + 1
+                if "spatial" in found[-1] and inside == len(levels):
+                    notes.append(Note(node.mark, dim, "is a loop inside the last fanout; the mapping is left out"))
+                    return None
+                found += [{"level": levels[inside], "keep": []}] if "spatial" in found[-1] else []
+                found[-1].setdefault("temporal", []).append(f"{dim}={bound}")
+                continue
+            of = [axis for axis in axes if str(node.get("name")) == str(axis.table.get("name"))]
+            place = next((axis for axis in of if node.get("component", axis.node) == axis.node), None)
+            if place is None or place.level != found[-1]["level"]:
+                notes.append(Note(node.mark, dim, "is spread where the machine has no fanout; the mapping is left out"))
+                return None
+            found[-1].setdefault("spatial", {}).setdefault(place.axis, []).append(f"{dim}={bound}")
+    found += [{"level": level, "keep": []} for level in levels[levels.index(found[-1]["level"]) + 1 :] if found]
+    return {"levels": found}

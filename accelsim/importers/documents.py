@@ -39,6 +39,13 @@ _STANDARD = "tag:yaml.org,2002:"
 _KNOWN_TAGS = {f"{_STANDARD}{tag}" for tag in ("str", "int", "float", "bool", "null", "seq", "map", "merge")}
 
 
+def plain_scalar(text: str) -> Any:
+    """A number, a truth value, nothing, or a word, as YAML 1.2 has them."""
+    if _NUMBER.fullmatch(text):
+        return int(text) if text.lstrip("+-").isdigit() else float(text)
+    return _WORDS.get(text, text)
+
+
 class Map(dict[str, Any]):
     """A map of a file: where it begins, where each key stands, and its tag, such as `!Component`."""
 
@@ -331,9 +338,7 @@ class _DocumentBuilder:
         name, *path = text.split(".")
         if name in self.included:
             return self._included(event, self.included[name], path)
-        if _NUMBER.fullmatch(text) and not tag:
-            return int(text) if text.lstrip("+-").isdigit() else float(text)
-        return _WORDS.get(text, text)
+        return text if tag and _NUMBER.fullmatch(text) else plain_scalar(text)
 
     def _included(self, event: Any, value: Any, path: list[str]) -> Any:
         """What a file that was included holds below some keys."""

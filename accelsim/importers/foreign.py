@@ -7,7 +7,6 @@ over, with its place.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import import_module
 from os import PathLike
@@ -16,7 +15,7 @@ from typing import Any, cast
 
 import yaml
 
-from accelsim.importers.documents import Document, Map, Seq, by_ending
+from accelsim.importers.documents import Document, Map, Seq, by_ending, plain_scalar
 from accelsim.importers.templates import read_document
 from accelsim.inputs.architecture import Architecture, load_architecture
 from accelsim.inputs.errors import AccelsimError, Mark, SpecError
@@ -280,15 +279,5 @@ def _check(made: Foreign, documents: Sequence[Document]) -> None:
 def read_documents(paths: Sequence[str], variables: Mapping[str, str]) -> list[Document]:
     """Read files that may include what stands in and below each other's folders."""
     folders = dict.fromkeys(Path(path).resolve().parent for path in paths)
-    values = {name: _variable_value(text) for name, text in variables.items()}
+    values = {name: text if (read := plain_scalar(str(text))) is None else read for name, text in variables.items()}
     return [read_document(path, folders, values) for path in paths]
-
-
-def _variable_value(text: str) -> Any:
-    """Value of a variable as it is written: a number, a truth value, or a word."""
-    if text in ("true", "false", "True", "False"):
-        return text.lower() == "true"
-    for number in (int, float):
-        with suppress(ValueError):
-            return number(text)
-    return text

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -370,10 +370,6 @@ def _one_pass(work: _Import, node: Any) -> None:
     work.note(node, "approximated", _ONE_PASS_WHY)
 
 
-def _elementwise(work: _Import, node: Any) -> None:
-    _each_word(work, node, _operands(work, node))
-
-
 def _together(work: _Import, node: Any) -> frozenset[int]:
     """Axes along which a node needs all words at once.
 
@@ -419,7 +415,7 @@ def _pair(values: Sequence[int] | None, axes: int) -> tuple[int, int]:
     return (1, given[0]) if len(given) == 1 else (given[0], given[1])
 
 
-_MAKERS = {
+_MAKERS: dict[str, Callable[[_Import, Any], None]] = {
     "Conv": _conv,
     "ConvTranspose": _conv_transpose,
     "Einsum": _two_by_equation,
@@ -429,7 +425,7 @@ _MAKERS = {
     **dict.fromkeys(_POOLS, _pool),
     **dict.fromkeys(_REDUCTIONS, _reduce),
     **dict.fromkeys(_ONE_PASS, _one_pass),
-    **dict.fromkeys(_ELEMENTWISE, _elementwise),
+    **dict.fromkeys(_ELEMENTWISE, lambda work, node: _each_word(work, node, _operands(work, node))),
 }
 
 

@@ -10,16 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from accelsim.importers import values
 from accelsim.importers.documents import Map, Seq, refuse
 from accelsim.importers.timeloop_machine import MEANS, Part, TimeloopMachine, plain
-from accelsim.importers.values import (
-    bare_level,
-    exact_pj,
-    figure,
-    plain_decimal,
-    plain_name,
-    storage_class,
-)
 from accelsim.inputs.energy.estimators import COMPUTES
 from accelsim.inputs.units import listed, quoted
 from accelsim.inputs.workload import ROLES
@@ -58,12 +51,12 @@ def read_figures(references: Sequence[tuple[str, Map | Seq]], machine: TimeloopM
         for table in _tables(body) if isinstance(body, Map) else ():
             name = plain(table.value("name", str))
             if kind == "ART":
-                areas[name] = figure(table, "area")
+                areas[name] = values.figure(table, "area")
             for action in table.rows("actions"):
                 known = energies.setdefault(name, {})
                 key = str(action.get("name"))
                 for name_here in ("read", "write") if key == "access" else (key,):
-                    energy = figure(action, "max_energy" if "max_energy" in action else "energy")
+                    energy = values.figure(action, "max_energy" if "max_energy" in action else "energy")
                     known[name_here] = max(known.get(name_here, 0.0), energy)
     for part in machine.parts:
         own, area = map(part.number, part.own_figures)
@@ -113,7 +106,7 @@ def architecture(
     levels: list[dict[str, Any]] = []
     for index, part in enumerate(machine.parts[:-1]):
         if homes[part.name] == part.name:
-            bare = part.network and bare_level(part.name, "16 bit")
+            bare = part.network and values.bare_level(part.name, "16 bit")
             levels.append(bare or _level(machine, part, figures, modelled=modelled))
             for key, roles in zip(("keep", "bypass"), kept.get(part.name, ([], [])), strict=True):
                 if roles and len(levels) > 1 and not part.network:
@@ -126,7 +119,7 @@ def architecture(
             wires = {"transfer": "0 pJ", "source": "Timeloop charges no wires unless asked to"}
             transfer = figures.energies.get(part.name, {}).get("transfer")
             if transfer is not None:
-                wires = {"transfer": exact_pj(transfer), "source": figures.source}
+                wires = {"transfer": values.exact_pj(transfer), "source": figures.source}
             charged = modelled or transfer is not None
             fanout: dict[str, Any] = {"x": across, "y": down} | ({"energy": wires} if charged else {})
             if part.unshared:
@@ -136,7 +129,7 @@ def architecture(
     why = "a network of its own, as each of two containers in a row is; one fanout with x and y may share more reads"
     for part in (one for one in machine.parts if one.network and homes[one.name] == one.name):
         machine.note(part, why)
-    document = {"name": plain_name(machine.name), **_technology(machine, modelled=modelled)}
+    document = {"name": values.plain_name(machine.name), **_technology(machine, modelled=modelled)}
     if modelled:
         document["energy_table"] = "components"
     compute = _compute(machine, figures)
@@ -174,7 +167,7 @@ def _compute(machine: TimeloopMachine, figures: Figures) -> dict[str, Any]:
     if energies:
         action = next((name for name in COMPUTES if name in energies), None)
         action = action or max((key for key in energies if key != "leak"), key=lambda key: energies[key])
-        compute["energy"] = {"compute": exact_pj(energies[action]), "source": figures.source}
+        compute["energy"] = {"compute": values.exact_pj(energies[action]), "source": figures.source}
         if energies.get("leak"):
             machine.note(part, "compute units have no leakage here", f"{part.name}.leak")
     else:
@@ -184,7 +177,7 @@ def _compute(machine: TimeloopMachine, figures: Figures) -> dict[str, Any]:
         if nearest != bits:
             machine.note(part, f"{bits} bit have no model; that of {nearest} bit is taken")
     if part.name in figures.areas:
-        compute["area"] = f"{plain_decimal(figures.areas[part.name])} um2"
+        compute["area"] = f"{values.plain_decimal(figures.areas[part.name])} um2"
     return compute
 
 
@@ -209,7 +202,7 @@ def _level(machine: TimeloopMachine, part: Part, figures: Figures, *, modelled: 
     for key in ("shared_bandwidth", "read_bandwidth", "write_bandwidth"):
         rate = part.number(key) or (0 if key == "shared_bandwidth" else both / 2)  # Timeloop's buffer.cpp halves it
         if rate:
-            level[key.removeprefix("shared_")] = f"{plain_decimal(rate)} words/cycle"
+            level[key.removeprefix("shared_")] = f"{values.plain_decimal(rate)} words/cycle"
     shared = part.number("shared_bandwidth") or math.inf
     alone = [part.number(f"{key}_bandwidth") or math.inf for key in ("read", "write")]
     if max(shared, min(alone)) < math.inf:  # one of all accesses, and one of each kind
@@ -222,13 +215,13 @@ def _level(machine: TimeloopMachine, part: Part, figures: Figures, *, modelled: 
             level.setdefault(other, _UNLIMITED)
     if "read" in energies:
         charged = [key for key in ("read", "write", "update", "leak") if key in energies]
-        actions = {key: exact_pj(energies[key] / part.cluster_size) for key in charged}
+        actions = {key: values.exact_pj(energies[key] / part.cluster_size) for key in charged}
         others = {"write": actions["read"], **({"leak": "0 pJ"} if modelled else {})}
         level["energy"] = {**others, **actions, "source": figures.source}
     if modelled and level["class"] == "DRAM":
         level["attributes"] = {"type": str(part.attributes.get("type") or "LPDDR4")}
     if part.name in figures.areas:
-        level["area"] = f"{plain_decimal(figures.areas[part.name] / part.cluster_size)} um2"
+        level["area"] = f"{values.plain_decimal(figures.areas[part.name] / part.cluster_size)} um2"
     return level
 
 
@@ -237,7 +230,7 @@ def _storage(part: Part) -> str:
     bits = (part.words or 0) * part.word_bits
     if "dram" in part.component.lower() or part.words is None:
         return "DRAM"
-    return storage_class(min(bits, 4095) if bits <= 4096 and part.small else bits)
+    return values.storage_class(min(bits, 4095) if bits <= 4096 and part.small else bits)
 
 
 def _technology(machine: TimeloopMachine, *, modelled: bool) -> dict[str, str]:
@@ -253,7 +246,7 @@ def _technology(machine: TimeloopMachine, *, modelled: bool) -> dict[str, str]:
             of_nm = 1e9 if float(size[1]) < 1e-3 else {"u": 1e3}.get(str(size[2]).lower()[:1], 1)
             found["technology"] = f"{float(size[1]) * of_nm:.9g} nm"
         if isinstance(period, int | float) and 1e-12 <= period <= 1 and "clock" not in found:
-            found["clock"] = f"{plain_decimal(round(1e-6 / period, 6))} MHz"
+            found["clock"] = f"{values.plain_decimal(round(1e-6 / period, 6))} MHz"
         elif period is not None and "clock" not in found:
             why = f"global_cycle_seconds = {period}: expected seconds, such as 1e-9; not read"
             machine.note(part, why, "clock")

@@ -13,23 +13,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from accelsim.importers import values
 from accelsim.importers.documents import Document, Map, Seq, refuse
 from accelsim.importers.foreign import OWN_MODELS, Foreign, Note
 from accelsim.importers.timeloop_architecture import Figures, all_kept, architecture, read_figures, unknown
 from accelsim.importers.timeloop_machine import Part, TimeloopMachine, plain, read_machine
 from accelsim.importers.timeloop_problem import ProblemShape, read_shape, workload
 from accelsim.importers.timeloop_sparse import read_sparsity
-from accelsim.importers.values import (
-    FormulaError,
-    as_number,
-    axis_products,
-    file_stem,
-    for_layers,
-    read_all,
-    respelt,
-    whole,
-    work_out,
-)
+from accelsim.importers.values import whole
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.units import listed, near_miss, quoted, repeated
 from accelsim.inputs.workload import ROLES
@@ -109,7 +100,7 @@ def convert(documents: Sequence[Document]) -> Foreign:
         mapping = upon.mapping(nest, own) if "mapping" in found else None
         each.append((shape.name, upon.constraints(own, asked + unsaid)))
     notes += dict.fromkeys(said)
-    constraints = for_layers(each)
+    constraints = values.for_layers(each)
     roles = shapes[0].roles if shapes else {}
     zeros = read_sparsity(machine, found.get("sparse_optimizations", ()), roles, figures, notes)
     document, layers = architecture(machine, figures, kept, zeros), workload(shapes, machine, notes) if shapes else None
@@ -137,7 +128,7 @@ def _shapes(found: dict[str, list[Map | Seq]], notes: list[Note]) -> list[Proble
         shapes.append(shape)
     if len({shape.name for shape in shapes}) < len(shapes):
         for shape, body in zip(shapes, found["problem"], strict=True):
-            shape.name = file_stem(body.mark)
+            shape.name = values.file_stem(body.mark)
     return shapes
 
 
@@ -154,9 +145,8 @@ def _by_key(documents: Sequence[Document], notes: list[Note]) -> dict[str, list[
             if name in _LEFT_OUT and held:
                 notes.append(Note(body.where(key), key, _LEFT_OUT[name]))
             elif name not in _KEYS:
-                why = (
-                    f"no key that says something of a machine, problem or mapping; {near_miss(name, (*_KEYS, *_SPELT))}"
-                )
+                hint = near_miss(name, (*_KEYS, *_SPELT))
+                why = f"no key that says something of a machine, problem or mapping; {hint}"
                 notes.append(Note(body.where(key), key, why.rstrip("; ")))
             elif held:
                 if name not in _UNREAD and not isinstance(held, Map | Seq):
@@ -179,14 +169,14 @@ def _energies(machine: TimeloopMachine, figures: Figures) -> str:
 
 def _variables(bodies: Iterable[Map | Seq]) -> dict[str, Any]:
     """Names that formulas use: variables in their order, each perhaps a formula of those before."""
-    values: dict[str, Any] = {}
+    found: dict[str, Any] = {}
     for table in (table for body in bodies for table in (body.maps() if isinstance(body, Seq) else [body])):
         for key, written in table.items():
             try:
-                values[key] = work_out(written, values) if isinstance(written, str) else written
-            except FormulaError:
-                values[key] = written
-    return values
+                found[key] = values.work_out(written, found) if isinstance(written, str) else written
+            except values.FormulaError:
+                found[key] = written
+    return found
 
 
 def _listed(given: Map | Seq) -> Iterator[Map]:
@@ -256,7 +246,7 @@ class _Upon:
         return self._read((table, None) for one in given for table in _listed(one))
 
     def _read(self, tables: Iterable[tuple[Map, Part | None]]) -> list[_Directive]:
-        return [one for one in read_all(lambda pair: self.directive(*pair), tables) if one is not None]
+        return [one for one in values.read_all(lambda pair: self.directive(*pair), tables) if one is not None]
 
     def target(self, table: Map, *, spatial: bool) -> Part:
         """Storage that a directive is of, by its name or its number, the innermost first."""
@@ -273,7 +263,7 @@ class _Upon:
 
     def directive(self, table: Map, part: Part | None) -> _Directive | None:
         """What a directive asks; None, and a note, of a type that has no counterpart."""
-        table = respelt(table, _KEYS_OF_DIRECTIVES)
+        table = values.respelt(table, _KEYS_OF_DIRECTIVES)
         kind = str(table.get("type") or "").lower()
         if kind in _UNREAD_TYPES:
             self.notes.append(Note(table.mark, f"a constraint of type {kind}", "has no counterpart"))
@@ -307,7 +297,7 @@ class _Upon:
         written, where = table.get("split"), table.where("split")
         if written is None or (isinstance(written, str) and not self.shape.dims):
             return None
-        return whole(as_number(written, where, {"spec.problem.instance": frozenset(self.shape.dims)}), where, 0)
+        return whole(values.as_number(written, where, {"spec.problem.instance": frozenset(self.shape.dims)}), where, 0)
 
     def _factors(self, table: Map, key: str = "factors") -> tuple[dict[str, tuple[str, int]], frozenset[str]]:
         written = table.get(key) or ""
@@ -479,9 +469,8 @@ class _Upon:
                 self.notes.append(Note(where, f"{one.part.name}: {dim}={bound}", why))
             bound = size if size is not None and sign == "=" and not 0 < bound <= size else bound
             if bound == 0:
-                self.notes.append(
-                    Note(where, f"{one.part.name}: {dim}=0", "is the size of a problem, which is not there")
-                )
+                why = "is the size of a problem, which is not there"
+                self.notes.append(Note(where, f"{one.part.name}: {dim}=0", why))
             elif self.shape.dims.get(dim, 2) > 1:
                 if sign == "=" and self.shape.dims.get(dim, bound) % bound:
                     what = f"{one.part.name}: {dim}={bound} does not divide {dim} = {self.shape.dims[dim]}"
@@ -513,7 +502,7 @@ class _Upon:
                 fixed = (each.factors.get(dim, ("=", 1)) for each in given if each.kind in ("temporal", "spatial"))
                 fixes = math.prod(bound for sign, bound in fixed if sign == "=" and bound)
                 left.append(self.shape.dims[dim] // fixes)
-            most = max(axis_products(tuple((bound, (0,)) for bound in left), (max(1, room),)))[0]
+            most = max(values.axis_products(tuple((bound, (0,)) for bound in left), (max(1, room),)))[0]
             block.setdefault("factors", []).append(f"{'*'.join(group)}={most}")
             room //= most
 

@@ -11,19 +11,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from accelsim.importers import values
 from accelsim.importers.documents import Map, Seq, refuse
 from accelsim.importers.foreign import Note
-from accelsim.importers.values import (
-    FILE_OF_VARIABLES,
-    FormulaError,
-    Value,
-    folded,
-    read_all,
-    respelt,
-    size_bits,
-    whole,
-    work_out,
-)
+from accelsim.importers.values import folded
 from accelsim.inputs.units import near_miss, quoted
 
 _RANGE = re.compile(r"\[\s*(\d{1,12})\s*\.\.\s*(\d{1,12})\s*\]")
@@ -65,7 +56,7 @@ class Part:
     name: str
     table: Map
     component: str
-    attributes: dict[str, Value]
+    attributes: dict[str, values.Value]
     mesh: tuple[int, int]
     network: bool = False
     aliases: tuple[str, ...] = ()
@@ -84,7 +75,7 @@ class Part:
             return value
         table = self.table.get("attributes", self.table)
         where = table.where(next((name for name in table if _spelt(name, table) == key), key))
-        hint = FILE_OF_VARIABLES if isinstance(value, str) and value.isidentifier() else ""
+        hint = values.FILE_OF_VARIABLES if isinstance(value, str) and value.isidentifier() else ""
         raise refuse(where, f"{self.name}: {key}: expected a number from 0 on, got {quoted(str(value))}", hint)
 
     @property
@@ -137,7 +128,7 @@ class Part:
             return int(kib * 8192) // self.word_bits
         size = self.attributes.get("size")
         if depth is None and isinstance(size, str):
-            return size_bits(size, self.table.get("attributes", self.table).where("size")) // self.word_bits
+            return values.size_bits(size, self.table.get("attributes", self.table).where("size")) // self.word_bits
         return None if depth is None else int(depth * self.block_size)
 
 
@@ -185,7 +176,7 @@ def plain(name: object) -> str:
     return re.sub(r"\[[^\]]*\]$", "", str(name)).rsplit(".", 1)[-1]
 
 
-def read_machine(body: Map, variables: Mapping[str, Value]) -> TimeloopMachine:
+def read_machine(body: Map, variables: Mapping[str, values.Value]) -> TimeloopMachine:
     """Parts of what stands under `architecture`."""
     notes: list[Note] = []
     reader = _NodeReader(dict(variables), notes)
@@ -213,7 +204,7 @@ def read_machine(body: Map, variables: Mapping[str, Value]) -> TimeloopMachine:
     if _stores(last):
         what = f"{last.name}, the innermost component, is a storage"
         raise refuse(last.table.mark, what, "a compute unit stands last, such as one of class intmac")
-    read_all(lambda part: part.words, (part for part in parts[:-1] if not part.network))
+    values.read_all(lambda part: part.words, (part for part in parts[:-1] if not part.network))
     left_out = {part.name: f"{part.name}, class {part.kind or 'missing'}, {MEANS['class']}" for part in others}
     return TimeloopMachine(reader.title or "timeloop", parts, notes, left_out)
 
@@ -223,7 +214,7 @@ def _is_known(kind: str) -> bool:
     return any(known.search(kind) for known in (_STORAGE, _COMPUTE, _SMALL))
 
 
-def _is_empty(attributes: Mapping[str, Value]) -> bool:
+def _is_empty(attributes: Mapping[str, values.Value]) -> bool:
     return 0 in (attributes.get("depth"), attributes.get("entries"))
 
 
@@ -234,13 +225,13 @@ def _stores(part: Part) -> bool:
 class _NodeReader:
     """Reads nodes in order; a mesh and attributes hold for all that lies below."""
 
-    def __init__(self, variables: Mapping[str, Value], notes: list[Note]) -> None:
+    def __init__(self, variables: Mapping[str, values.Value], notes: list[Note]) -> None:
         self.variables, self.notes = variables, notes
         self.parts: list[Part] = []
         self.mesh = (1, 1)
         self.title = ""
 
-    def tree(self, node: Map, counts: tuple[int, ...], inherited: dict[str, Value]) -> None:
+    def tree(self, node: Map, counts: tuple[int, ...], inherited: dict[str, values.Value]) -> None:
         """Nodes of v0.3 and of parsed-processed-input.yaml: `subtree` and `local`, with a mesh for each component."""
         parts = node.rows("local")
         found = [(_ranged(part)[1], self.attributes(part, inherited)) for part in parts]
@@ -250,7 +241,7 @@ class _NodeReader:
             if self.is_network(local, name):
                 continue
             given = local.value("attributes", Map, local).get("instances")
-            instances = math.prod(counts) * own if given is None else whole(given, local.mark)
+            instances = math.prod(counts) * own if given is None else values.whole(given, local.mark)
             last = self.parts[-1].mesh if self.parts else (1, 1)
             down = attributes.get("meshY", 1)
             usual = last[0] if math.prod(last) == instances else meshes.get(own, instances)
@@ -287,7 +278,7 @@ class _NodeReader:
             local.append(Map(node.mark, held=made))
         self.tree(Map(body.mark, held={"local": local}), (), {})
 
-    def nodes(self, nodes: Seq, inherited: dict[str, Value]) -> None:
+    def nodes(self, nodes: Seq, inherited: dict[str, values.Value]) -> None:
         """Nodes of v0.4; a container's mesh and attributes hold for all nodes after it."""
         for node in nodes.maps():
             kind = node.tag.lstrip("!").removeprefix("Array")  # of CiMLoop
@@ -334,7 +325,7 @@ class _NodeReader:
             self.notes.append(Note(node.mark, name, MEANS["network"]))
         return found is not None
 
-    def constraints(self, node: Map, attributes: Mapping[str, Value]) -> Iterator[tuple[str, Map]]:
+    def constraints(self, node: Map, attributes: Mapping[str, values.Value]) -> Iterator[tuple[str, Map]]:
         """Constraints that stand at a node, with their type; some are formulas, such as `("Y=" + str(bits))`."""
         names = {f"attributes.{key}": value for key, value in attributes.items()}
         for kind, written in node.inner("constraints").items():
@@ -351,13 +342,13 @@ class _NodeReader:
                         held[key] = self.value(asked, names)
                 yield kind, Map(written.mark, held=held, marks=written.marks)
 
-    def spatial(self, node: Map, attributes: Mapping[str, Value]) -> tuple[int, int]:
+    def spatial(self, node: Map, attributes: Mapping[str, values.Value]) -> tuple[int, int]:
         """Fanout into a node."""
         own, axes = node.inner("attributes"), ("meshX", "meshY")
         given = node.get("spatial", own)
         if isinstance(given, Seq):  # a list of maps
             given = Map(given.mark, held={key: size for one in given.maps() for key, size in one.items()})
-        mesh = respelt(Map(node.mark, held={"spatial": given}, marks=node.marks).value("spatial", Map), axes)
+        mesh = values.respelt(Map(node.mark, held={"spatial": given}, marks=node.marks).value("spatial", Map), axes)
         if wrong := [key for key in mesh if key not in axes and "spatial" in node]:
             raise refuse(mesh.where(wrong[0]), f"spatial: {wrong[0]}: unknown key", near_miss(wrong[0], axes, "keys"))
         sizes = []
@@ -366,45 +357,45 @@ class _NodeReader:
             size = self.value(written, attributes)
             if not isinstance(size, int | float) or size < 1 or size != int(size):
                 what = f"{key}: expected a whole number, got {quoted(str(written))}"
-                raise refuse(mesh.where(key), what, FILE_OF_VARIABLES if isinstance(written, str) else "")
+                raise refuse(mesh.where(key), what, values.FILE_OF_VARIABLES if isinstance(written, str) else "")
             sizes.append(int(size))
         if "instances" in own:
             raise refuse(own.where("instances"), "instances: none are given in v0.4", "write spatial: {meshX: ...}")
         return sizes[0], sizes[1]
 
-    def attributes(self, node: Map, inherited: Mapping[str, Value]) -> dict[str, Value]:
+    def attributes(self, node: Map, inherited: Mapping[str, values.Value]) -> dict[str, values.Value]:
         """Attributes of a node as values; one may be computed from others."""
         own = node.inner("attributes")
-        values: dict[str, Value] = dict(inherited)
+        found: dict[str, values.Value] = dict(inherited)
         texts = {_spelt(key, own): own[key] for key in sorted(own, key=_rank)}
-        values.update(texts)
+        found.update(texts)
         for _ in range(_ROUNDS):  # as often as one may wait for another
-            before = dict(values)
+            before = dict(found)
             for key, text in texts.items():
                 spelt = [*_SPELT.items(), *((written, _spelt(written, own)) for written in own)]
-                older = {old: values[new] for old, new in spelt if new in values.keys() - {key}}
-                others = {name: value for name, value in values.items() if name != key}
+                older = {old: found[new] for old, new in spelt if new in found.keys() - {key}}
+                others = {name: value for name, value in found.items() if name != key}
                 names = {**older, **self.variables, **others}
-                values[key] = self.value(text, names | ({key: inherited[key]} if key in inherited else {}))
-            if values == before:
+                found[key] = self.value(text, names | ({key: inherited[key]} if key in inherited else {}))
+            if found == before:
                 break
-        return values
+        return found
 
-    def value(self, written: Any, names: Mapping[str, Value]) -> Value:
+    def value(self, written: Any, names: Mapping[str, values.Value]) -> values.Value:
         """A number, or what a formula of attributes and variables comes to; other words stay."""
         if not isinstance(written, str):
             finite = isinstance(written, int) or (isinstance(written, float) and math.isfinite(written))
             return written if finite else None
         try:
-            return work_out(written, {**self.variables, **names})
-        except FormulaError:
+            return values.work_out(written, {**self.variables, **names})
+        except values.FormulaError:
             return written
 
     def add(
         self,
         node: Map,
         name: str,
-        attributes: dict[str, Value],
+        attributes: dict[str, values.Value],
         mesh: tuple[int, int],
         *,
         network: bool = False,
@@ -419,7 +410,7 @@ class _NodeReader:
         if not network:
             self.leave_out(node, name, attributes)
 
-    def leave_out(self, node: Map, name: str, attributes: Mapping[str, Value]) -> None:
+    def leave_out(self, node: Map, name: str, attributes: Mapping[str, values.Value]) -> None:
         """Note what of a component has no counterpart."""
         own = node.inner("attributes")
         for key in own:

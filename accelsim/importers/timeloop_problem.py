@@ -8,19 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from accelsim.importers import values
 from accelsim.importers.documents import Map, Seq, refuse
 from accelsim.importers.foreign import Note
 from accelsim.importers.timeloop_machine import TimeloopMachine
 from accelsim.importers.timeloop_sparse import read_densities
-from accelsim.importers.values import (
-    FILE_OF_VARIABLES,
-    as_number,
-    note_others,
-    plain_name,
-    read_all,
-    respelt,
-    whole,
-)
 from accelsim.inputs.errors import Mark, SpecError
 from accelsim.inputs.units import listed, quoted
 from accelsim.inputs.workload import ROLES
@@ -35,6 +27,7 @@ _CNN = {
 _KEYS = ("shape", "instance", "version", "name", "type")
 _KEYS_OF_SHAPE = ("name", "dimensions", "data_spaces", "coefficients")
 _KEYS_OF_SPACE = ("name", "projection", "read_write")
+_TRUE = ("true", "yes", "on", "1")
 
 
 @dataclass
@@ -53,17 +46,19 @@ def read_shape(
     problem: Map, notes: list[Note], variables: Mapping[str, Any] | None = None, shapes: Iterable[Map | Seq] = ()
 ) -> ProblemShape:
     """Read what stands under `problem`; sizes may be formulas of the variables, its shape one of `shapes` by name."""
-    problem = respelt(problem, _KEYS)
+    problem = values.respelt(problem, _KEYS)
     written, instance = problem.get("shape"), problem.value("instance", Map, problem)
     if instance is not problem:
-        note_others(problem, _KEYS, {}, notes)
+        values.note_others(problem, _KEYS, {}, notes)
     written = next((one for one in shapes if isinstance(one, Map) and one.get("name") == written), written)
     if isinstance(written, Map):
-        written = respelt(written, _KEYS_OF_SHAPE)
+        written = values.respelt(written, _KEYS_OF_SHAPE)
         names = [str(dim) for dim in written.value("dimensions", Seq)]
         coefficients = {str(one.get("name")): one.get("default", 1) for one in written.rows("coefficients")}
-        spaces = [respelt(one, _KEYS_OF_SPACE) for one in written.rows("data_spaces")]
-        given = [(str(one.get("name")), one.get("projection"), _is_true(one.get("read_write"))) for one in spaces]
+        spaces = [values.respelt(one, _KEYS_OF_SPACE) for one in written.rows("data_spaces")]
+        given = [
+            (str(one.get("name")), one.get("projection"), str(one.get("read_write")).lower() in _TRUE) for one in spaces
+        ]
     elif str(written) in ("cnn-layer", "cnn_layer", "None"):
         names, given = list("RSPQCKN"), [(name, ranks, name == "Outputs") for name, ranks in _CNN.items()]
         coefficients = dict.fromkeys(("Wstride", "Hstride", "Wdilation", "Hdilation"), 1)
@@ -72,8 +67,8 @@ def read_shape(
     if not names:
         raise refuse(problem.where("shape"), "problem.shape: no dimensions")
     shape = ProblemShape(str(written.get("name") or "") if isinstance(written, Map) else "cnn-layer")
-    shape.name = plain_name(shape.name or Path(problem.mark.file).stem.split(".")[0])
-    shape.dims |= zip(names, read_all(lambda dim: _whole(instance, dim, variables), names), strict=True)
+    shape.name = values.plain_name(shape.name or Path(problem.mark.file).stem.split(".")[0])
+    shape.dims |= zip(names, values.read_all(lambda dim: _whole(instance, dim, variables), names), strict=True)
     for key, held in instance.items():
         if key in coefficients:
             coefficients[key] = _whole(instance, key, variables)
@@ -88,7 +83,7 @@ def read_shape(
     def written_rank(rank: Any) -> str:
         return _rank(rank, shape.dims, coefficients, getattr(rank, "mark", problem.where("shape")))
 
-    ranks = read_all(lambda one: read_all(written_rank, _ranks(one[1])), given)
+    ranks = values.read_all(lambda one: values.read_all(written_rank, _ranks(one[1])), given)
     for (name, _, output), of_tensor in zip(given, ranks, strict=True):
         shape.tensors[name] = of_tensor
         if output and shape.output:
@@ -99,10 +94,6 @@ def read_shape(
         raise refuse(problem.where("shape"), "problem.shape: no data space has `read_write: true`")
     shape.roles = _roles(shape)
     return shape
-
-
-def _is_true(written: Any) -> bool:
-    return str(written).lower() in ("true", "yes", "on", "1")
 
 
 def _of_no_shape(key: str, coefficients: Iterable[str]) -> str:
@@ -122,9 +113,9 @@ def _whole(instance: Map, key: str, variables: Mapping[str, Any] | None) -> int:
         raise refuse(instance.mark, f"problem.instance: {key} is missing")
     where = instance.where(key)
     try:
-        return whole(as_number(instance[key], where, variables), where)
+        return values.whole(values.as_number(instance[key], where, variables), where)
     except SpecError as error:
-        hint = FILE_OF_VARIABLES if isinstance(instance[key], str) else ""
+        hint = values.FILE_OF_VARIABLES if isinstance(instance[key], str) else ""
         raise refuse(where, f"problem.instance: {key}: {error.problems[0].what}", hint) from None
 
 
@@ -146,7 +137,9 @@ def _rank(rank: Any, dims: dict[str, int], coefficients: dict[str, Any], mark: M
             if word not in dims:
                 raise refuse(mark, f"problem.shape: {quoted(word)} is no dimension; there are {listed(dims)}")
             parts.remove(word)
-            scale = math.prod(whole(coefficients.get(str(factor), factor), mark) for factor in (*factors, *parts))
+            scale = math.prod(
+                values.whole(coefficients.get(str(factor), factor), mark) for factor in (*factors, *parts)
+            )
             found.append(f"{scale}*{word}" if scale != 1 else word)
     return " + ".join(found)
 

@@ -20,24 +20,9 @@ from typing import Any
 
 import yaml
 
+from accelsim.importers import values
 from accelsim.importers.documents import Document, Map, Seq, refuse
 from accelsim.importers.foreign import Foreign, Note
-from accelsim.importers.values import (
-    bare_level,
-    checked_workload,
-    figure,
-    file_stem,
-    for_layers,
-    note_others,
-    number,
-    only,
-    pj_text,
-    plain_name,
-    read_all,
-    storage_class,
-    whole,
-    without_loops,
-)
 from accelsim.importers.zigzag_imc import IMC_KEYS, in_memory
 from accelsim.inputs.errors import Mark
 from accelsim.inputs.library import importer
@@ -111,7 +96,7 @@ def convert(documents: Sequence[Document]) -> Foreign:
     machines = [document.body for document in documents if isinstance(document.body, Map)]
     for other in (body for body in machines if "memories" not in body):
         raise refuse(other.mark, "neither hardware nor mapping nor workload of ZigZag")
-    hardware = only(machines, "hardware file")
+    hardware = values.only(machines, "hardware file")
     architecture, places = None, dict[str, _Place]()
     if hardware is not None:
         architecture, places = architecture_of(hardware, layers, notes)
@@ -160,14 +145,14 @@ def constraints_of(
     """Constraints of the layers on a machine: those of the entries, and those of memories of parts of the array."""
     levels, said = [level["name"] for level in architecture["levels"]], list[Note]()
     for other in entries:
-        note_others(other, _MAPPING_KEYS, _LEFT, notes)
+        values.note_others(other, _MAPPING_KEYS, _LEFT, notes)
     asks = entries or (layers and any(place.apart for place in places.values()))
     asked = [
         (each.names[0], _layer_constraints(_entry(entries, each.names), each, places, levels, said))
         for each in (layers or [_Layer()] if asks else ())
     ]
     notes += dict.fromkeys(said)
-    return without_loops(for_layers(asked), architecture["levels"])
+    return values.without_loops(values.for_layers(asked), architecture["levels"])
 
 
 def architecture_of(
@@ -175,13 +160,15 @@ def architecture_of(
 ) -> tuple[dict[str, Any], dict[str, _Place]]:
     """Architecture of a hardware file, and the place of each dimension of its array."""
     widths = {bits for layer in layers for bits in layer.bits.values()}
-    note_others(hardware, _HARDWARE_KEYS, _LEFT, notes)
+    values.note_others(hardware, _HARDWARE_KEYS, _LEFT, notes)
     array = array_of(hardware)
-    note_others(array, _ARRAY_KEYS, _LEFT, notes)
+    values.note_others(array, _ARRAY_KEYS, _LEFT, notes)
     row = array.value("sizes", Seq)
-    sizes = {str(dim): whole(size, row.mark) for dim, size in zip(array.value("dimensions", Seq), row, strict=False)}
+    sizes = {
+        str(dim): values.whole(size, row.mark) for dim, size in zip(array.value("dimensions", Seq), row, strict=False)
+    }
     memories = hardware.value("memories", Map)
-    read_all(lambda name: _operands(memories.value(name, Map)), memories)
+    values.read_all(lambda name: _operands(memories.value(name, Map)), memories)
     outermost = list(memories.values())[-1:]
     if outermost and isinstance(outermost[0], Map) and set(_operands(outermost[0])) != set(_ROLES):
         why = "what the file keeps nowhere comes from, and goes to, a level Outside that costs nothing"
@@ -202,28 +189,28 @@ def architecture_of(
             outside = [each for _, each in ladder[:index] if dim not in _served(each)]
             roles = frozenset(_ROLES[operand] for each in outside for operand in _operands(each))
             if at and at % 2 == 0:  # more axes take levels of their own
-                levels.append(bare_level(f"{level['name']}-{dim}", level["word"]))
+                levels.append(values.bare_level(f"{level['name']}-{dim}", level["word"]))
             places[dim] = _Place(levels[-1]["name"], "xy"[at % 2], sizes[dim], roles)
             levels[-1].setdefault("fanout", {})["xy"[at % 2]] = sizes[dim]
     if any(memory.get("area") for _, memory in ladder) or array.get("unit_area"):
         notes.append(Note(array.where("unit_area"), "area", "areas have no unit in ZigZag and are left out"))
     why = "ZigZag charges no read of the innermost memories for an operand that stays the same; accelsim charges each"
     notes.append(Note(array.mark, "operational_array", why))
-    machine: dict[str, Any] = {"name": plain_name(hardware.value("name", str, "zigzag"))}
+    machine: dict[str, Any] = {"name": values.plain_name(hardware.value("name", str, "zigzag"))}
     unit: dict[str, Any] = {"class": "mac"}
     if any("energy" not in level for level in levels):
         machine |= {"technology": "45 nm", "clock": "1 GHz", "energy_table": "components"}
         unit = {"class": "intmac", "attributes": {"bits": 8}}
         for level in levels:
             if level["class"] == "memory":
-                level["class"] = storage_class(int(level["size"].split()[0]))
+                level["class"] = values.storage_class(int(level["size"].split()[0]))
             if "fanout" in level:
                 level["fanout"]["energy"] = {"transfer": "0 pJ", "source": "ZigZag charges no wires"}
     machine["levels"] = levels
     if array.get("is_imc"):
         return {**machine, "compute": _in_memory(array, levels, layers, notes)}, places
     of_mac = "multiplier_energy" if "multiplier_energy" in array else "unit_energy"
-    energy = {"compute": pj_text(figure(array, of_mac)), "source": "ZigZag"}
+    energy = {"compute": values.pj_text(values.figure(array, of_mac)), "source": "ZigZag"}
     return {**machine, "compute": {"name": "MAC", **unit, "energy": energy}}, places
 
 
@@ -237,7 +224,7 @@ def _in_memory(
     costs = in_memory(array, notes)
     sums = max((layer.bits.get("psums", max(layer.bits.values())) for layer in layers if layer.bits), default=16)
     for role, action, bits, each_pj in (
-        ("Inputs", "read", whole(array.value("input_precision", Seq)[0], array.mark), costs.input_pj),
+        ("Inputs", "read", values.whole(array.value("input_precision", Seq)[0], array.mark), costs.input_pj),
         ("Outputs", "update", sums, costs.sum_pj),
     ):
         level = next(level for level in reversed(levels) if role not in level.get("bypass", ()))
@@ -246,9 +233,9 @@ def _in_memory(
         before = energies.get(action, energies[fallback])
         roles = before if isinstance(before, dict) else dict.fromkeys(level.get("keep", _ROLES.values()), before)
         roles = {one: text for one, text in roles.items() if action != "update" or one == "Outputs"}
-        roles[role] = pj_text(float(roles[role].split()[0]) + each_pj * access / bits)
+        roles[role] = values.pj_text(float(roles[role].split()[0]) + each_pj * access / bits)
         energies[action] = roles if len(roles) > 1 or action == "update" else roles[role]
-    energy = {"compute": pj_text(costs.mac_pj), "source": "ZigZag's model of compute in memory"}
+    energy = {"compute": values.pj_text(costs.mac_pj), "source": "ZigZag's model of compute in memory"}
     return {"name": "MAC", "class": "mac", "cycles_per_mac": costs.cycles, "energy": energy}
 
 
@@ -308,16 +295,16 @@ def _level(
     name: str, memory: Map, widths: Iterable[int], together: int, notes: list[Note], *, first: bool
 ) -> dict[str, Any]:
     """Level of so many memories together, without its fanout."""
-    note_others(memory, _MEMORY_KEYS, _LEFT, notes)
+    values.note_others(memory, _MEMORY_KEYS, _LEFT, notes)
     ports = ports_of(memory)
-    steps = [whole(port.get("bandwidth_min", port.get("bandwidth_max")), port.mark) for port in ports]
+    steps = [values.whole(port.get("bandwidth_min", port.get("bandwidth_max")), port.mark) for port in ports]
     if not steps:
         raise refuse(memory.where("ports"), f"{name} has no port")
     step = math.gcd(*steps)
     word = math.gcd(8, step, *widths)
     if len(set(steps)) > 1:
         notes.append(Note(memory.where("ports"), "bandwidth_min", f"accesses of {name} are counted in {step} bit"))
-    if number(memory, "latency", 1) > 1:
+    if values.number(memory, "latency", 1) > 1:
         notes.append(Note(memory.where("latency"), "latency", f"an access of {name} takes no time of its own"))
     modelled = bool(memory.get("auto_cost_extraction")) and "r_cost" not in memory
     if memory.get("auto_cost_extraction"):
@@ -326,8 +313,8 @@ def _level(
         notes.append(Note(memory.where("auto_cost_extraction"), "auto_cost_extraction", why))
     operands = _operands(memory)
     roles = [_ROLES[operand] for operand in operands]
-    level: dict[str, Any] = {"name": plain_name(name), "class": "memory", "word": f"{word} bit"}
-    level["size"] = f"{whole(memory.get('size'), memory.where('size')) * together} bit"
+    level: dict[str, Any] = {"name": values.plain_name(name), "class": "memory", "word": f"{word} bit"}
+    level["size"] = f"{values.whole(memory.get('size'), memory.where('size')) * together} bit"
     level |= {"block_size": step // word} if step > word else {}
     level |= {"multiple_buffering": 2} if memory.get("force_double_buffering") else {}
     level |= _bandwidths(name, memory, ports, together, notes)
@@ -336,7 +323,7 @@ def _level(
         level |= {"drain_reads": True} if "O" in operands else {}
     if modelled:
         dram: dict[str, Any] = {"class": "DRAM", "attributes": {"type": "LPDDR4"}}
-        return level | (dram if first else {"class": storage_class(int(level["size"].split()[0]))})
+        return level | (dram if first else {"class": values.storage_class(int(level["size"].split()[0]))})
     return {**level, "energy": {**_energies(memory, ports, operands, step), "source": "ZigZag"}}
 
 
@@ -350,7 +337,7 @@ def ports_of(memory: Map) -> list[Map]:
         for way, name in ways.items():
             kind = str(name).partition("_")[0]
             port = found.setdefault(str(name), Map(ways.mark))
-            widest = max(whole(memory.get(f"{one}_bw"), ways.mark) for one in ("r", "w") if one in kind)
+            widest = max(values.whole(memory.get(f"{one}_bw"), ways.mark) for one in ("r", "w") if one in kind)
             steps = [memory[key] for key in (f"min_{one}_granularity" for one in kind) if key in memory]
             port |= {"type": _KINDS.get(kind, kind), "bandwidth_max": widest, "bandwidth_min": min([widest, *steps])}
             port.setdefault("allocation", Seq(ways.mark)).append(f"{operand}, {way}")
@@ -364,7 +351,7 @@ def _bandwidths(name: str, memory: Map, ports: Sequence[Map], together: int, not
         kind = port.value("type", str)
         if kind not in rates:
             raise refuse(port.where("type"), f"{quoted(kind)} is none of {listed(rates)}")
-        rates[kind] += whole(port.get("bandwidth_max"), port.where("bandwidth_max")) * together
+        rates[kind] += values.whole(port.get("bandwidth_max"), port.where("bandwidth_max")) * together
     if len(ports) > sum(rate > 0 for rate in rates.values()) or (rates["read_write"] and len(ports) > 1):
         why = f"the {len(ports)} ports of {name} are one for all operands, as wide as they are together"
         notes.append(Note(memory.where("ports"), "ports", why))
@@ -377,11 +364,13 @@ def _energies(memory: Map, ports: Sequence[Map], operands: Sequence[str], step: 
     """Energy of an access of `step` bits: a port's cost is that of all its bits."""
     found: dict[str, Any] = {}
     for action, way in _ACTIONS.items():
-        cost = figure(memory, "r_cost" if action == "read" else "w_cost")
+        cost = values.figure(memory, "r_cost" if action == "read" else "w_cost")
         of_role: dict[str, str] = {}
         for operand in operands if action != "update" else ["O"] * ("O" in operands):
             used = [port for port in ports if (operand, way) in _allocated(port)] or list(ports)
-            of_role[_ROLES[operand]] = pj_text(cost * step / whole(used[0].get("bandwidth_max"), used[0].mark))
+            of_role[_ROLES[operand]] = values.pj_text(
+                cost * step / values.whole(used[0].get("bandwidth_max"), used[0].mark)
+            )
         same = len(set(of_role.values())) == 1
         found |= {action: next(iter(of_role.values())) if same else of_role} if of_role else {}
     if found.get("update") == found["write"]:
@@ -427,11 +416,13 @@ def _workload(
     if not layers:
         return None, []
     usual = [f"{layer.get('operator_type', 'layer')}_{layer.get('id', at)}" for at, layer in enumerate(layers)]
-    names = {id(layer): plain_name(str(layer.get("name") or name)) for layer, name in zip(layers, usual, strict=True)}
+    names = {
+        id(layer): values.plain_name(str(layer.get("name") or name)) for layer, name in zip(layers, usual, strict=True)
+    }
     by_id = {str(layer.get("id")): names[id(layer)] for layer in layers}
 
     def read(layer: Map) -> tuple[dict[str, Any], _Layer]:
-        note_others(layer, _LAYER_KEYS, _LEFT, notes)
+        values.note_others(layer, _LAYER_KEYS, _LEFT, notes)
         name, operator = names[id(layer)], layer.value("operator_type", str, "")
         found = (name, str(layer.get("name", "")), str(layer.get("id", "")), operator)
         entry = _entry(entries, found)
@@ -447,8 +438,10 @@ def _workload(
         written = {"name": name, **({"from": feeds} if feeds else {}), "einsum": einsum, "bits": bits}
         return written, _Layer(found, einsum["dims"], bits)
 
-    written, known = zip(*read_all(read, layers), strict=True)
-    body = checked_workload({"name": file_stem(layers[0].mark), "layers": list(written)}, layers[0].mark, notes)
+    written, known = zip(*values.read_all(read, layers), strict=True)
+    body = values.checked_workload(
+        {"name": values.file_stem(layers[0].mark), "layers": list(written)}, layers[0].mark, notes
+    )
     ours = load_workload({"workload": body}).layers
     return body, [replace(layer, of_role=_of_role(each.tensors)) for layer, each in zip(known, ours, strict=True)]
 
@@ -464,7 +457,7 @@ def _einsum(layer: Map, links: Mapping[str, str], notes: list[Note]) -> tuple[di
     if not given:
         row = layer.value("loop_sizes", Seq)
         given |= zip(map(str, layer.value("loop_dims", Seq)), row, strict=False)
-    dims = {dim.upper(): whole(size, layer.where("loop_sizes")) for dim, size in given.items()}
+    dims = {dim.upper(): values.whole(size, layer.where("loop_sizes")) for dim, size in given.items()}
     sums = {}
     for relation in layer.value("dimension_relations", Seq, Seq(layer.mark)):
         left, _, right = re.sub(r"\s", "", str(relation)).partition("=")
@@ -486,11 +479,11 @@ def _einsum(layer: Map, links: Mapping[str, str], notes: list[Note]) -> tuple[di
             notes.append(Note(widths.where(name), name, "has a width of 0 and is left out"))
             continue
         written[name] = [sums.get(rank, rank) for rank in re.findall(r"\w+", ranks.upper())]
-        bits[name] = whole(final, widths.where(name))
+        bits[name] = values.whole(final, widths.where(name))
         role = _ROLES.get(links.get(name, ""), "Inputs")
         roles |= {} if name == output else {name: role}
         if name == output and width != final:
-            bits["psums"] = max(bits[name], whole(width, widths.where(name)))
+            bits["psums"] = max(bits[name], values.whole(width, widths.where(name)))
     used = set(re.findall(r"\w+", str(written)))
     dims = {dim: size for dim, size in dims.items() if size > 1 or dim in used}
     return {"dims": dims, "tensors": written, "output": output, "roles": roles}, bits
@@ -539,7 +532,7 @@ def _axis(array_dim: str, array_size: int, mark: Mark, written: Any, layer: _Lay
             continue
         found["only"].append(dim)
         if size:
-            most, bound = min(array_size, whole(size, mark)), layer.dims[dim]
+            most, bound = min(array_size, values.whole(size, mark)), layer.dims[dim]
             pads = bound > most and bound % most > 0
             found["factors"].append(f"{dim}{'<=' if pads else '='}{min(bound, most)}")
             if pads:
