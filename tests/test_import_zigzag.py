@@ -262,6 +262,13 @@ def test_mapping__constrains_the_axes_of_the_array(imported, entry, x, y):
     assert asked.x.only is None or {loop.dim for loop in best.mapping.levels[0].x} <= asked.x.only
 
 
+def test_mapping__beside_hardware_alone_says_what_it_needs(imported):
+    foreign = imported(hardware(register("I2"), DRAM), "- {name: default, spatial_mapping: {D1: [B, 4]}}\n")
+    assert foreign.constraints is None
+    (why,) = (note.why for note in foreign.notes if note.key == "D1")
+    assert why.startswith("is not asked for: name a workload of ZigZag")
+
+
 @pytest.mark.parametrize(
     "written", ["['K, 2']", "[[K, 2]]", "[K, 2]", "{K: 2}", "'K, 2'", "['(K, 2)']", "[K: 2]", "['k, 2']"]
 )

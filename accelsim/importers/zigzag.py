@@ -47,6 +47,7 @@ _MEMORY_KEYS |= {f"{kind}_{of}" for kind in _KINDS for of in ("bw", "port")}
 _LAYER_KEYS = {"id", "name", "operator_type", "equation", "dimension_relations", "loop_dims", "loop_sizes"}
 _LAYER_KEYS |= {"operand_precision", "operand_source", "loop_dim_size"}
 _MAPPING_KEYS = {"name", "spatial_mapping", "spatial_mapping_hint", "memory_operand_links", "temporal_ordering"}
+_WITHOUT_LAYERS = "is not asked for: name a workload of ZigZag, or a model (ONNX), whose dimensions these are"
 _WIDE = 2**40
 """Bits of a memory, and of its port, that limit nothing."""
 _HARDWARE_KEYS = {"name", "type", "memories", "operational_array", "multipliers", "operator_types", "dataflows"}
@@ -526,7 +527,8 @@ def _axis(array_dim: str, array_size: int, mark: Mark, written: Any, layer: _Lay
         dim = layer.ours.get(dim, dim)
         if dim not in layer.dims:
             if size != "1":
-                notes.append(Note(mark, array_dim, f"{dim} is no dimension of some layers", layer.names[0]))
+                why = f"{dim} is no dimension of some layers" if layer.dims or layer.names[0] else _WITHOUT_LAYERS
+                notes.append(Note(mark, array_dim, why, layer.names[0]))
             continue
         if size == "1":
             continue
