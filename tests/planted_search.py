@@ -565,6 +565,12 @@ SEARCHED = (
     Mutant("columns in memory cost no conversion", "importers/zigzag_imc.py",
         "summed = adc * weight_bits +", "summed = adc +",
         "test_import_zigzag.py::test_analog_array__costs_what_it_costs_in_zigzag"),
+    Mutant("how often a tensor was left in place is forgotten", "search/exact/blocks.py",
+        "    steps = block.at[0]\n", "    steps = 1.0\n",
+        "test_exact_tables.py::test_tables_that_tell_reuses_apart__bound_the_orders_of_any_mapping_from_below"),
+    Mutant("tables between which a share lies are not the next ones", "search/exact/blocks.py",
+        "while k + 2 < at.shape[0] and at[k + 1] <= steps:", "while k + 2 < at.shape[0] and at[k + 2] <= steps:",
+        "test_exact_tables.py::test_between_reuses__one_of_so_many_steps_is_a_mean_of_the_two_next_to_it"),
     # census
     Mutant("the largest of a census is the last", "population/census.py",
         "if value > column_value(most, column) * (1 + SURE):", "if value > 0:",

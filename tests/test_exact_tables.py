@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from accelsim import load_architecture, load_workload
 from accelsim.inputs.architecture import Architecture
@@ -14,9 +17,11 @@ from accelsim.inputs.constraints import Block, Constraints, Factor, LevelConstra
 from accelsim.inputs.energy import EnergyEntry, EnergyTable
 from accelsim.inputs.errors import NoValidMapping
 from accelsim.inputs.mapping import Loop, Mapping
+from accelsim.inputs.nodes import with_nodes
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
-from accelsim.search.exact import bounds, incumbents, mapper, memo_kernel, orders, solve
+from accelsim.search.exact import bounds, incumbents, layout, mapper, memo_kernel, orders, solve
+from accelsim.search.exact.blocks import between_reuses
 from accelsim.search.exact.shapes import make_grid
 from accelsim.search.exact.solve import Solver
 from accelsim.search.exact.worth import Known, narrow_energies
@@ -27,6 +32,23 @@ from tests.test_exact import FIRST, SAME, Problem, same
 
 TABLES = 300
 """Problems whose tables are looked at."""
+FREE_KEEPS = """
+architecture:
+  name: free
+  clock: 1 GHz
+  levels:
+    - {name: L0, class: DRAM, word: 8 bit, fanout: {x: 2}, energy: {read: 160 pJ, write: 176 pJ, source: random}}
+    - {name: L1, class: SRAM, size: 256 KiB, keep: [Weights], bypass: [Inputs, Outputs], ENERGY: 55}
+    - {name: L2, class: SRAM, size: 64 KiB, keep: [Weights, Outputs], fanout: {x: 8, y: 4}, ENERGY: 26}
+    - {name: L3, class: SRAM, size: 4 KiB, keep: [Inputs, Outputs], ENERGY: 15}
+    - {name: L4, class: SRAM, size: 1 KiB, keep: [Outputs], ENERGY: 4}
+    - {name: L5, class: SRAM, size: 128 B, keep: [Weights, Inputs, Outputs], ENERGY: 1.5}
+    - {name: L6, class: SRAM, size: 32 B, keep: [Inputs], ENERGY: 0.9}
+  compute: {name: MAC, class: intmac, energy: {compute: 0.2 pJ, source: random}}
+"""
+"""A machine with free choices of what levels keep, like number 4 of `benchmarks/ladders.py`."""
+REUSED = 160
+"""The same, where they tell apart how often a tensor is left in place."""
 
 
 def pinned(case: Problem, mapping: Mapping) -> Constraints:
@@ -172,6 +194,61 @@ def test_finer_tables__that_come_in_between_lose_no_mapping(nodes, monkeypatch):
             assert same(float(found.value[0]), known.best(*power)), (seed, power)
     assert settled > 10
     assert stopped > 10
+
+
+def test_tables_that_tell_reuses_apart__bound_the_orders_of_any_mapping_from_below(monkeypatch):
+    """As they do on small problems with the numbers of steps that loops have there, even and uneven, without walks."""
+    monkeypatch.setattr(solve, "NODES_AN_ENTRY", -1.0)
+    monkeypatch.setattr(solve, "MANY_NODES", -1)
+    monkeypatch.setattr(layout, "REUSES", (1.5, 2.0, 3.0, 5.0))
+    energy, told = product(1.0, 0.0), 0
+    for seed in range(FIRST, FIRST + REUSED):
+        architecture, einsum, constraints = problem(seed)
+        if seed % 2:
+            architecture = with_nodes(architecture, einsum, constraints)
+        known = truth(architecture, einsum, constraints, MOST)
+        if known is None or not known.valid or encode(architecture, einsum).constants.windowed.any():
+            continue
+        asked = [constraints]
+        if seed % 2 == 0:
+            mapping = known.mapping(int(np.random.default_rng(seed).integers(known.valid)))
+            asked.append(pinned((architecture, einsum, constraints), mapping))
+        for each in asked:
+            alone = truth(architecture, einsum, each, MOST)
+            assert alone is not None
+            solver = Solver(MapSpace(encode(architecture, einsum), each))
+            outcome = solver.search(objective=energy)
+            assert outcome.root_bound <= alone.best(1.0, 0.0) * (1 + SAME), seed
+            assert same(float(outcome.found.value[0]), alone.best(1.0, 0.0)), seed
+            told += bool((solver.tables.reuse >= 0).any())
+    assert told > REUSED // 10
+
+
+@given(st.lists(st.integers(2, 60), min_size=1, max_size=4, unique=True), st.integers(1, 100))
+def test_between_reuses__one_of_so_many_steps_is_a_mean_of_the_two_next_to_it(reuses, steps):
+    at = np.array([1.0, *sorted(reuses), math.inf])
+
+    k, share = between_reuses.once(at, float(steps))
+
+    assert at[k] <= steps < at[k + 1]
+    assert 0.0 <= share <= 1.0
+    assert share / at[k] + (1.0 - share) / at[k + 1] == pytest.approx(1.0 / steps)
+
+
+def test_tables_that_tell_reuses_apart__leave_few_nodes_where_levels_are_free_to_keep(monkeypatch, tmp_path):
+    """Else each share of the steps is bounded by what is kept at best in it."""
+    text = re.sub(r"ENERGY: ([\d.]+)", r"word: 8 bit, energy: {read: \1 pJ, write: \1 pJ, source: random}", FREE_KEEPS)
+    (tmp_path / "machine.yaml").write_text(text, encoding="utf-8")
+    machine, einsum = load_architecture(tmp_path / "machine.yaml"), load_workload("gemm").layers[0]
+    gemm, found = replace(einsum, dims={"M": 64, "N": 128, "K": 64}), []
+    for late in (1e9, 0.0):
+        monkeypatch.setattr(solve, "LATER", late)
+        monkeypatch.setattr(solve, "MANY_NODES", 1000)
+        found.append(Solver(MapSpace(encode(machine, gemm), Constraints())).search())
+    without, apart = found
+    assert same(float(apart.found.value[0]), float(without.found.value[0]))
+    assert without.root_bound < apart.root_bound < float(apart.found.value[0])
+    assert apart.nodes < without.nodes / 2
 
 
 def test_tables_of_ports__are_fewer_where_they_would_be_too_many(monkeypatch):

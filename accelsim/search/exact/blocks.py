@@ -18,6 +18,8 @@ from accelsim.search.exact.orders import (
     FETCH,
     FIXED,
     FURTHER,
+    NONE,
+    PARTLY,
     STATIONARY,
     STOP,
     TAIL,
@@ -36,13 +38,14 @@ class BlockSweep(NamedTuple):
 
     counted : int64[*], dimensions whose bounds the shares depend on; adding, moving : int64[*], others that may have a
     loop, which leave the output in place or move it; frozen : bool[D], dimensions that may have none; adds : bool[D],
-    those that leave the output in place; first : bool[1], whether loops over these may stand inside those that move
-    it; term : int64[terms, 4], status numbers of each, for each way to go on after
-    a pass over the window; phase : int64[terms], which loop decides that; mask : bool[terms, D], dimensions of its
-    share; pair : int64[4], dimension of the pass, the other one of the rank, that of the incoming step, and one that
-    must have a loop, -1: none;
-    step : int64[D], what one of each dimension moves the window by; further : int64[*], by how much networks outside
-    may spread the incoming step's dimension; bound : int64[D], scratch space.
+    those that leave the output in place; first : bool[1], whether loops over these may stand inside those that move it;
+    term : int64[terms, 4], status numbers of each, for each way to go on after a pass over the window; phase :
+    int64[terms], which loop decides that; reuse : int64[*], where two terms differ in one tensor that is left in place:
+    numbers from the last term to the first, in which it is so ever more often, and at : float64[*], of how many steps
+    one moves it; mask : bool[terms, D], dimensions of its share; pair : int64[4], dimension of the pass, the other one
+    of the rank, that of the incoming step, and one that must have a loop, -1: none; step : int64[D], what one of each
+    dimension moves the window by; further : int64[*], by how much networks outside may spread the incoming step's
+    dimension; bound : int64[D], scratch space.
     """
 
     counted: Ints
@@ -53,6 +56,8 @@ class BlockSweep(NamedTuple):
     first: Bools
     term: Ints
     phase: Ints
+    reuse: Ints
+    at: Floats
     mask: Bools
     pair: Ints
     step: Ints
@@ -321,8 +326,10 @@ def _mix(
     tail: int,
 ) -> None:
     """Cost to go inside the block, mixed from the pure statuses by their shares."""
-    before, first = 1.0, True
-    for i in range(block.term.shape[0]):
+    before, first, mixes = 1.0, True, block.reuse.shape[0] == 0
+    if not mixes:
+        _mix_reuse(block, inside, offsets, size, count, start, lanes, values)
+    for i in range(block.term.shape[0] if mixes else 0):
         share = 0.0
         if i < block.term.shape[0] - 1:
             product = 1
@@ -343,6 +350,34 @@ def _mix(
                 for lane in range(count):
                     row[lane] = weight * some[lane] + (0.0 if first else row[lane])
             first = False
+
+
+@inline
+def between_reuses(at: Floats, steps: float) -> tuple[int, float]:
+    """Where a number of steps, of which one moves a tensor, lies among some: the one below, and the share of it."""
+    k = 0
+    while k + 2 < at.shape[0] and at[k + 1] <= steps:
+        k += 1
+    return k, (1.0 / steps - 1.0 / at[k + 1]) / (1.0 / at[k] - 1.0 / at[k + 1])
+
+
+@inline
+def _mix_reuse(
+    block: BlockSweep, inside: Floats, offsets: Ints, size: int, count: int, start: int, lanes: int, values: Floats
+) -> None:
+    """As `_mix`, where one tensor is left in place in ever more steps: from the two entries next to its share."""
+    steps = block.at[0]
+    for k in range(block.counted.shape[0]):
+        if block.mask[0, block.counted[k]]:
+            steps *= float(block.bound[block.counted[k]])
+    k, share = between_reuses(block.at, steps)
+    low, high = inside[block.reuse[k]], inside[block.reuse[k + 1]]
+    for at in range(size):
+        begin, to = (start + offsets[at]) * lanes, at * count
+        for lane in range(count if share == 1.0 else 0):
+            values[to + lane] = low[begin + lane]
+        for lane in range(count if share < 1.0 else 0):
+            values[to + lane] = share * low[begin + lane] + (1.0 - share) * high[begin + lane]
 
 
 @inline
@@ -403,6 +438,12 @@ def steps_in_time(grid: Grid, level: int, counts: Ints) -> tuple[Ints, Ints]:
     return pairs, moves
 
 
+def _steps_of(structure: Structure, reuse: tuple[Statuses, ...]) -> Floats:
+    """Of how many steps one moves the tensor that some statuses leave in place ever more often."""
+    each = {NONE: 1.0, STATIONARY: np.inf, **{PARTLY - k: steps for k, steps in enumerate(structure.reuses)}}
+    return np.array([each[next((status for status in statuses if status != NONE), NONE)] for statuses in reuse])
+
+
 def blocks_in_time(
     grid: Grid,
     structure: Structure,
@@ -440,10 +481,12 @@ def blocks_in_time(
             if terms and terms[-1][1:] == (reduced, phase):
                 terms.pop()
             terms.append((term.dims, reduced, phase))
+        reuse = tuple(map(reduce, order_class.reuse))
+        reuse = reuse if len(set(reuse)) == len(reuse) else ()
         inner, come, has = order_class.inner, order_class.come, order_class.has
         if inner >= 0 and not any(phase for _, _, phase in terms):
             continue  # what follows a pass over the window makes no difference further in
-        key = (order_class.allowed, tuple(terms), inner, come, has)
+        key = (order_class.allowed, tuple(terms), inner, come, has, reuse)
         if key in known:
             continue
         known.add(key)
@@ -462,6 +505,8 @@ def blocks_in_time(
                     [[further.index(after) for after in (reduced * 4)[:4]] for _, reduced, _ in terms], np.int64
                 ),
                 phase=np.array([phase for _, _, phase in terms], np.int64),
+                reuse=np.array([further.index(after) for after in reuse], np.int64),
+                at=_steps_of(structure, reuse),
                 mask=np.array(
                     [[d in mask for d in sorted(every)] for mask in [*(dims for dims, _, _ in terms[:-1]), every]],
                     np.bool_,

@@ -427,6 +427,7 @@ class BoundsMaker(OutputCosts):
             moves_out=self._move_out(level + 1, contexts, keeps),
             rests=self.layout.rests,
             partner=np.array(self.layout.structure.partner),
+            reuses=np.array(self.layout.structure.reuses, np.float64),
             tiles=np.flatnonzero(fits[np.unique(held[held >= 0])].any(axis=0)),
             parent=np.array([context.parents for context in contexts], np.int64),
             shared=np.array([context.shares for context in contexts]),

@@ -17,7 +17,16 @@ from accelsim.model.limits import different_sums
 from accelsim.search.exact.layout import layout_of
 from accelsim.search.exact.mixed import LimitedPort, MixedBounds
 from accelsim.search.exact.node import CostTables
-from accelsim.search.exact.orders import HALO_REUSE, NONE, STATIONARY, UNDECIDED, Places, candidate_orders, dominating
+from accelsim.search.exact.orders import (
+    HALO_REUSE,
+    NONE,
+    PARTLY,
+    STATIONARY,
+    UNDECIDED,
+    Places,
+    candidate_orders,
+    dominating,
+)
 from accelsim.search.exact.shapes import Grid, Options, make_options, pick_busy, pick_options
 from accelsim.search.exact.tables import Bounds, lay_out
 from accelsim.search.exact.worth import least_outermost, narrow_energies
@@ -111,6 +120,9 @@ def make_cost_tables(
         status=status,
         statuses=np.array([[len(t.statuses) for t in tables] for tables in (bounds.around, bounds.inside)], np.int64),
         still=np.array([bounds.around_number(level, (STATIONARY,) * tensors) for level in range(levels)], np.int64),
+        reuse=_reuse_numbers(bounds),
+        reuses=np.array([1.0, *structure.reuses, np.inf]),
+        alone=np.array([min(idle) if len(idle) == 1 else -1 for idle in structure.idle], np.int64),
         innermost=_innermost(bounds, status[0], c.relevant),
         option_first=option_first,
         option_x=np.concatenate([o.x for o in options]),
@@ -438,6 +450,20 @@ def _status_codes(bounds: Bounds) -> Ints:
             codes[0, level, code] = bounds.around_number(level, known)
             codes[1, level, code] = bounds.inside_number(level, known)
     return codes
+
+
+def _reuse_numbers(bounds: Bounds) -> Ints:
+    """`CostTables.reuse`."""
+    structure = bounds.structure
+    each = (NONE, *(PARTLY - k for k in range(len(structure.reuses))), STATIONARY)
+    shape = len(bounds.around), structure.tensors, len(each) if structure.reuses else 0
+    found = np.full((2, *shape), -1, np.int64)
+    for t in range(structure.tensors if structure.reuses else 0):
+        statuses = [tuple(status if t == other else NONE for other in range(structure.tensors)) for status in each]
+        for level in range(len(bounds.around) if set(statuses) <= {*bounds.statuses} else 0):
+            found[0, level, t] = [bounds.around_number(level, known) for known in statuses]
+            found[1, level, t] = [bounds.inside_number(level, known) for known in statuses]
+    return found
 
 
 def _innermost(bounds: Bounds, codes: Ints, relevant: Bools) -> Ints:

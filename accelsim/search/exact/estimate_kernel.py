@@ -12,6 +12,7 @@ from accelsim.model.encode import PE, Batch, Bools, Constants, Floats
 from accelsim.model.jit import inline, jit
 from accelsim.model.kernel import VALID, evaluate_many, fit
 from accelsim.model.ramps import port_cycles, with_engines
+from accelsim.search.exact.blocks import between_reuses
 from accelsim.search.exact.incumbents import (
     BEST,
     FRONT,
@@ -381,7 +382,15 @@ def mixed_by_innermost(
                 moved = min(moved, node.lower[t])
         if window >= 0 and c.relevant[window, d] and g.partner[d] >= 0:
             new = 1.0 / float(bounds[d])
-        both, found = min(moved, new), 0.0
+        both, found, alone = min(moved, new), 0.0, g.alone[d]
+        if g.reuse.shape[3] > 0 and alone >= 0 and node.lower[alone] > 0.0 and g.reuse[0, level, alone, 0] >= 0:
+            k, share = between_reuses(g.reuses, 1.0 / node.lower[alone])
+            found = share * weighed(node, g.values, first + g.reuse[0, level, alone, k] * each, entries)
+            if share < 1.0:
+                further = weighed(node, g.values, first + g.reuse[0, level, alone, k + 1] * each, entries)
+                found += (1.0 - share) * further
+            node.by_innermost[level, d], best = found, min(best, found)
+            continue
         for k in range(4):
             weight = both if k == 3 else moved - both if k == 2 else new - both if k == 1 else 1.0 - max(moved, new)
             if weight > 0.0:

@@ -26,6 +26,9 @@ from accelsim.search.exact.orders import (
 from accelsim.search.exact.shapes import Grid, size_numbers
 from accelsim.search.exact.symmetries import Mirror
 
+REUSES = (4.0, 16.0)
+"""`Structure.reuses`, where tables tell them apart: that of the innermost loop is mostly 2 to 64."""
+
 
 class Blocks(NamedTuple):
     """Classes of the orders of a level's temporal block, for the statuses outside that say different things.
@@ -58,7 +61,7 @@ def make_structure(grid: Grid) -> Structure:
                 partner[inside[0]], partner[inside[1]] = inside[1], inside[0]
     idle = tuple(frozenset(t for t in range(tensors) if not c.relevant[t, d]) for d in range(dims))
     if loose or not windowed:
-        return Structure(idle, -1, (-1,) * dims, tensors, loose)
+        return Structure(idle, -1, (-1,) * dims, tensors, loose, reuses=REUSES if grid.reuses else ())
     far, prime = c.factor[windowed[0]], grid.shapes.sizes == 2
     whole = frozenset(d for d, other in enumerate(partner) if other >= 0 and prime[d] and far[d] < far[other])
     return Structure(idle, windowed[0], tuple(partner), tensors, False, whole)
@@ -214,8 +217,7 @@ class Layout:
             inside.append(list(dict.fromkeys(self.reduce(s, level, False) for s in outer)))
             met = list(self.statuses)
             for statuses in inside[-1] if level else []:
-                terms = itertools.chain.from_iterable(each.terms for each in order_classes(structure, statuses))
-                met += itertools.chain.from_iterable(term.statuses for term in terms)
+                met += itertools.chain.from_iterable(each.met for each in order_classes(structure, statuses))
             around.append(list(dict.fromkeys(self.reduce(s, level, True) for s in met)))
         return around, inside
 
@@ -292,7 +294,9 @@ class Layout:
                 continue  # what the image finds for other shapes and statuses
             done.add(key)
             found.setdefault(tuple(which), []).append(block)
-        used = sorted({int(q) for blocks in found.values() for block in blocks for q in block.term.flat})
+        used = sorted(
+            {int(q) for blocks in found.values() for block in blocks for q in (*block.term.flat, *block.reuse)}
+        )
         closing = {(int(number[q]), int(number[p])) for q, p in self._gaps_that_close(level)}
         return Blocks(
             number, images, [(q, p) for q, p in sorted(closing) if q != p], [*found.items()], np.array(used, np.int64)

@@ -26,17 +26,19 @@ class CostTables(NamedTuple):
     each table, the last repeated; spreads : int64[L + 1], how many of them; context : int64[L, *], context of a code of
     parents and corners, -1 if there is none; least : float64[L, L, T], share of reads assumed at the lower corner, for
     level, parent and tensor; status : int64[2, L, *], number of a code of statuses in the tables around the networks
-    and at the tiles; statuses : int64[2, L], how many there are; still : int64[L], number of STATIONARY for all;
-    innermost : int64[L, D, 4], numbers for a block whose innermost loop is over a dimension, see `mixed_by_innermost`;
-    option_first : int64[L + 1]; option_x, option_y, option_place : int64[O, D]; option_spreads : int64[O, B], class of
-    spread of each with each class further in; keep_first : int64[L + 1]; keeps : bool[*, T]; required : bool[L, T], as
-    `MapSpace.required`; merges : bool[4], whether two blocks with no storage node between them are as good as one, in a
-    level, and across levels, and whether loops of the second that may stand in the first do, with a level in between
-    that keeps nothing or some tensors; fits, wide : bool[*, S], without and with partial sums; by_tile : bool[L],
-    whether to go through tiles rather than options; group_first : int64[L + 1]; tiles : int64[*]; option_of : int64[L,
-    spread numbers + 1], first option of each spread; rests : int64[L, D, 2], the bit of a set of loops that says that
-    one of them may make one step in its last pass, -1 if none may, and 1 if a network inside the loop may spread its
-    dimension; order_first : int64[L, 2**(D + such bits) + 1]; orders : int64[*, D + 2],
+    and at the tiles; statuses : int64[2, L], how many there are; still : int64[L], number of STATIONARY for all; reuse
+    : int64[2, L, T, *], numbers where one tensor is left in place in ever more steps, -1 if it never is alone, reuses :
+    float64[*], of how many of them one moves it then, alone : int64[D], the tensor that a dimension does not move, -1
+    if there are none or several; innermost : int64[L, D, 4], numbers for a block whose innermost loop is over a
+    dimension, see `mixed_by_innermost`; option_first : int64[L + 1]; option_x, option_y, option_place : int64[O, D];
+    option_spreads : int64[O, B], class of spread of each with each class further in; keep_first : int64[L + 1]; keeps :
+    bool[*, T]; required : bool[L, T], as `MapSpace.required`; merges : bool[4], whether two blocks with no storage node
+    between them are as good as one, in a level, and across levels, and whether loops of the second that may stand in
+    the first do, with a level in between that keeps nothing or some tensors; fits, wide : bool[*, S], without and with
+    partial sums; by_tile : bool[L], whether to go through tiles rather than options; group_first : int64[L + 1]; tiles
+    : int64[*]; option_of : int64[L, spread numbers + 1], first option of each spread; rests : int64[L, D, 2], the bit
+    of a set of loops that says that one of them may make one step in its last pass, -1 if none may, and 1 if a network
+    inside the loop may spread its dimension; order_first : int64[L, 2**(D + such bits) + 1]; orders : int64[*, D + 2],
     dimensions outermost first, then a pair of loops that must carry on; every_first : int64[L, 2**D + 1], every_orders
     : as these, all orders where all are wanted, else empty; partner : int64[D]; window : int64[1]; whole : bool[D], as
     `Structure`; macs : float64[1]; most : float64[3], energy, cycles and outer words that are allowed; start :
@@ -72,6 +74,9 @@ class CostTables(NamedTuple):
     status: Ints
     statuses: Ints
     still: Ints
+    reuse: Ints
+    reuses: Floats
+    alone: Ints
     innermost: Ints
     option_first: Ints
     option_x: Ints

@@ -5,6 +5,8 @@ Looking outwards from a tile, each tensor has a **status** in the loops outside 
 NONE : the next loop outside moves its tile, and every step costs the whole tile
 STATIONARY : a step that leaves the tile in place; costs nothing
 HALO_REUSE + d : a step that moves a windowed tile as the loop over d does, by less than its extent; costs the new part
+PARTLY - k : a mixture, where one of `Structure.reuses[k]` steps moves the tile, and the others leave it in place; all
+other tensors are NONE then
 HALO_REUSE + D + d : of D dimensions, where the loop over d covers its whole bound: its steps, and those that begin a
 pass of it and move the tile anywhere, in their proportion
 UNDECIDED : a step that costs the whole tile, but may turn into STATIONARY or HALO_REUSE if loops further in move along
@@ -32,6 +34,9 @@ FIXED, BETWEEN, TAIL = range(3)
 """On which loop the status of the windowed tensor in a term depends: on none; on the loop over the other dimension of
 the rank, if it has one; on the loop that the incoming status stands for."""
 
+PARTLY = -1
+"""As PARTLY - k: the first of the statuses that are such mixtures."""
+
 Statuses = tuple[int, ...]
 
 
@@ -53,6 +58,8 @@ class Structure:
     whole : frozenset of int
         Dimensions of a window whose loops are never split, as their bounds are prime, and step less than the others of
         their ranks: a tile of several steps of such another one has gaps.
+    reuses : tuple of float
+        How many steps there are for one that moves a tensor, where tables tell this apart; without windows.
     """
 
     idle: tuple[frozenset[int], ...]
@@ -61,6 +68,7 @@ class Structure:
     tensors: int
     loose: bool
     whole: frozenset[int] = frozenset()
+    reuses: tuple[float, ...] = ()
 
     @property
     def dims(self) -> frozenset[int]:
@@ -105,6 +113,9 @@ class OrderClass:
         dimension whose step the incoming status is; -1: none.
     has : int
         A dimension that must have a loop in the block; -1: none.
+    reuse : tuple of Statuses
+        Where the first of two terms leaves one tensor in place and the last one moves it: statuses from the last to the
+        first, which leave it in place ever more often. None otherwise.
     """
 
     allowed: frozenset[int]
@@ -112,6 +123,12 @@ class OrderClass:
     inner: int = -1
     come: int = -1
     has: int = -1
+    reuse: tuple[Statuses, ...] = ()
+
+    @property
+    def met(self) -> Iterator[Statuses]:
+        """All statuses that the class leads to."""
+        return itertools.chain(self.reuse, *(term.statuses for term in self.terms))
 
 
 Chain = tuple[frozenset[int], ...]
@@ -171,9 +188,31 @@ class _OrderBuilder:
                 kept.pop()
             kept.append(Term(dims, term.statuses, term.phase))
             before = dims
-        found = OrderClass(allowed, tuple(kept), inner, come, has)
+        kept, reuse = self._reused(allowed, kept)
+        found = OrderClass(allowed, tuple(kept), inner, come, has, reuse)
         if found not in self.found:
             self.found.append(found)
+
+    def _reused(self, allowed: frozenset[int], terms: list[Term]) -> tuple[list[Term], tuple[Statuses, ...]]:
+        """The terms, and `OrderClass.reuse`, where these differ in how often one tensor is left in place.
+
+        A tensor is so alone if no loop leaves it and another one in place, for chains are longest ones. So if it comes
+        partly left in place, a block that does not move it has loops that leave it alone in place.
+        """
+        last = terms[-1].statuses[0]
+        t = next((t for t, status in enumerate(terms[0].statuses[0]) if status != NONE), -1)
+        if not self.structure.reuses or t < 0 or last[t] == STATIONARY:
+            return terms, ()
+        if last[t] <= PARTLY and allowed:
+            terms = [Term(allowed, (self.alone(t, STATIONARY),)), *terms]
+        if [term.statuses[0] for term in terms] != [self.alone(t, STATIONARY), self.alone(t, last[t])]:
+            return terms, ()
+        between = range(PARTLY if last[t] == NONE else last[t] - 1, PARTLY - len(self.structure.reuses), -1)
+        return terms, tuple(self.alone(t, status) for status in (last[t], *between, STATIONARY))
+
+    def alone(self, t: int, status: int) -> Statuses:
+        """A status of one tensor, and NONE for all others."""
+        return tuple(status if t == other else NONE for other in range(self.structure.tensors))
 
     def block(
         self, staying: frozenset[int], allowed: frozenset[int], tail: int, slides: tuple[int, ...], come: int = -1
@@ -331,7 +370,7 @@ def all_statuses(structure: Structure) -> tuple[Statuses, ...]:
     queue = list(found)
     while queue:
         for order_class in order_classes(structure, queue.pop()):
-            for statuses in itertools.chain.from_iterable(term.statuses for term in order_class.terms):
+            for statuses in order_class.met:
                 if statuses not in found:
                     found.append(statuses)
                     queue.append(statuses)

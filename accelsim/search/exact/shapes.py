@@ -113,6 +113,8 @@ class Grid:
         Only those of them that let so many compute units be in use, if the other networks use as many as possible.
     every : bool
         Whether all orders and splits are looked at.
+    reuses : bool
+        Whether tables tell apart how often a tensor is left in place.
     """
 
     space: MapSpace
@@ -121,6 +123,7 @@ class Grid:
     options: tuple[Options, ...]
     least_used: float = 0.0
     every: bool = False
+    reuses: bool = False
 
     @property
     def bounding(self) -> tuple[Options, ...]:

@@ -100,12 +100,13 @@ this share of the energy of the best mapping known."""
 FAR_MORE, ONCE_AN_ENTRY, MOST_ONCE = 10.0, 2.0, 8_000_000
 """If they would count off more than so many times that energy, in the first tables no word of the output comes back;
 after so many nodes for each of their entries, or so many nodes, the others are made, at once if all roots are alike."""
-NODES_AN_ENTRY, SOONER = 0.05, 0.2
+NODES_AN_ENTRY, SOONER, LATER = 0.05, 0.2, 5.0
 """After so many nodes for each entry of the finer tables, and for each way to spread a tile in a context that they
 look at, these are made: the search has taken about as long as they take then. They have both corners, which large ones
 have sooner, for the lower one says little of networks that are bypassed; then they tell copies of the output apart. At
 last there are some of each port, and of ports and energy mixed, which come by their entries alone where cycles count,
-and sooner where all else waits for fills or drains: ports then decide on the fastest mappings."""
+and sooner where all else waits for fills or drains: ports then decide on the fastest mappings. Tables that tell apart
+how often a tensor is left in place are made later: they have more entries each."""
 CLOSED = 1e-3
 """Of what is open between root shapes and the best mapping known, the most that the first tables of ports may leave to
 be searched before there are others."""
@@ -262,6 +263,7 @@ class Solver:
         self.apart = any(len(each) > 1 for each in copies_apart(self.grid, self.bounds.deepest))
         self.coarse = not fine and (self.apart or self.once or not self.bounds.corners)
         self.fine, self.mixes, self.lacks_beside = fine, not ragged and bool(self.ports), True
+        self.lacks_reuses = not (cycles or words or ragged or every or self.leaks) and not c.windowed.any()
         self.mixed: list[MixedBounds] = []
         self.stop = np.array([0, NO_END], np.int64)
         self.most_nodes, self.refined_at = NO_END, 0
@@ -568,7 +570,7 @@ class Solver:
     def _refine(self, goal: Goal, total: Incumbents, deadline: float | None) -> None:
         """Make tables of both corners; that tell copies apart; of ports mixed; without the outermost level; in turn."""
         most, kept = self.tables.most, True
-        before = self.bounds, self.words, self.waiting, self.tables, self.spreads, self.priced
+        before = self.grid, self.bounds, self.words, self.waiting, self.tables, self.spreads, self.priced
         try:
             if self.coarse:
                 fine = self.once or self.bounds.corners or self.bounds.values.size <= bounds.MOST_COARSE
@@ -581,6 +583,10 @@ class Solver:
                         raise
                     self._fill_tables(deadline, fine=False, again=True)
                 self.coarse, self.fine = self.apart and not fine, fine
+            elif self.lacks_reuses:
+                self.lacks_reuses, self.corners = False, self.bounds.corners
+                self.grid = replace(self.grid, reuses=True)
+                self._fill_tables(deadline, fine=self.fine, again=True)
             elif self._to_mix(goal) is None:
                 self.lacks_beside = False
                 self._set_beside(goal, total, deadline)
@@ -590,7 +596,7 @@ class Solver:
         except TablesTooLarge:
             kept, self.coarse = False, False  # all further ones are larger
         if not kept:
-            self.bounds, self.words, self.waiting, self.tables, self.spreads, self.priced = before
+            self.grid, self.bounds, self.words, self.waiting, self.tables, self.spreads, self.priced = before
         self.limit(most)
 
     def _mix_ports(self, goal: Goal, total: Incumbents, deadline: float | None) -> bool:
@@ -768,6 +774,8 @@ class Solver:
             if self.once:
                 nodes = 0 if self.alike else min(ONCE_AN_ENTRY * entries, MOST_ONCE)
             return self.refined_at + int(nodes)
+        if self.lacks_reuses:
+            return self.refined_at + max(MANY_NODES, int(LATER * NODES_AN_ENTRY * work))
         mixing = self._to_mix(goal)
         if mixing is not None:
             each, longer = NODES_AN_ENTRY * (1.0 if self.waits is None else SOONER), work / entries if self.leaks else 1

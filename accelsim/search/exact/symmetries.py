@@ -38,7 +38,10 @@ class Mirror:
         """What each of some statuses becomes, by number among them."""
         dims = len(self.order)
         places = [*range(HALO_REUSE), *(HALO_REUSE + self.order), *(HALO_REUSE + dims + self.order)]
-        return np.array([known.index(tuple(int(places[status]) for status in each)) for each in known], np.int64)
+        return np.array(
+            [known.index(tuple(int(places[status]) if status >= 0 else status for status in each)) for each in known],
+            np.int64,
+        )
 
     def block(self, block: BlockSweep, further: Ints) -> BlockSweep:
         """What a class of orders becomes; `further`: what the statuses inside do."""
@@ -50,6 +53,7 @@ class Mirror:
             frozen=block.frozen[order],
             adds=block.adds[order],
             term=further[block.term],
+            reuse=further[block.reuse],
             mask=block.mask[:, order],
             pair=np.where(block.pair >= 0, order[block.pair], -1),
             step=block.step[order],
