@@ -100,7 +100,7 @@ this share of the energy of the best mapping known."""
 FAR_MORE, ONCE_AN_ENTRY, MOST_ONCE = 10.0, 2.0, 8_000_000
 """If they would count off more than so many times that energy, in the first tables no word of the output comes back;
 after so many nodes for each of their entries, or so many nodes, the others are made, at once if all roots are alike."""
-NODES_AN_ENTRY, SOONER, LATER = 0.05, 0.2, 5.0
+NODES_AN_ENTRY, SOONER, LATER = 0.05, 0.2, 2.0
 """After so many nodes for each entry of the finer tables, and for each way to spread a tile in a context that they
 look at, these are made: the search has taken about as long as they take then. They have both corners, which large ones
 have sooner, for the lower one says little of networks that are bypassed; then they tell copies of the output apart. At
