@@ -15,16 +15,14 @@ from accelsim.gpu.fitted import Fitted, FittedSet, shipped, time_kernels
 from accelsim.gpu.quantised import (
     EXPERTS,
     PRODUCT,
-    SCALING,
     experts_shapes,
     loads_of,
-    pass_shapes,
     precisions,
     product_shapes,
 )
 from accelsim.inputs.errors import AccelsimError
 from validation.kernel_fits import predict, sources
-from validation.kernels import OPERATORS, read_kernels
+from validation.kernels import OPERATORS, SCALING, pass_shapes, read_kernels
 
 H100 = load_gpu("h100")
 MIXTURE = {"tokens": 4096, "hidden": 4096, "inter": 1536, "experts": 128, "top": 8}

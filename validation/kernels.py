@@ -22,19 +22,28 @@ from accelsim.cli import BAD_INPUT, answer
 from accelsim.cli.arguments import add_forms
 from accelsim.gpu.attention import DECODE, MLA_DECODE, MLA_PREFILL, PREFILL, attention_shapes, latent_shapes
 from accelsim.gpu.calibration import LEAST_ROWS
-from accelsim.gpu.catalogue import BYTES, Gpu, find_gpu, format_of, gpu_hint, load_gpu
+from accelsim.gpu.catalogue import BYTES, Gpu, find_gpu, format_of, gpu_hint, load_gpu, table_of
 from accelsim.gpu.collectives import NCCL, ONE_SHOT, OPERATIONS, collective_shapes
 from accelsim.gpu.constants import Floats
-from accelsim.gpu.fitted import LARGEST, OperatorKind, Shapes, shipped
+from accelsim.gpu.fitted import (
+    CLOCK,
+    LARGEST,
+    Constants,
+    OperatorKind,
+    Parts,
+    Shapes,
+    gone,
+    one_variant,
+    shapes_of,
+    shipped,
+)
 from accelsim.gpu.measured import CsvTable, finite, held_out, open_table
 from accelsim.gpu.quantised import (
     EXPERTS,
     PRODUCT,
-    SCALES,
-    SCALING,
+    RESULT_BYTES,
     experts_shapes,
-    is_precision,
-    pass_shapes,
+    plain_precision,
     product_shapes,
 )
 from accelsim.inputs.errors import AccelsimError
@@ -99,6 +108,28 @@ def _latent(absorbed: bool) -> Builder:
 
 def _product(gpu: Gpu, numbers: Numbers, words: Words) -> Shapes:
     return product_shapes(gpu, words["gemm_dtype"], **numbers)
+
+
+def _pass_parts(gpu: Gpu, shapes: Shapes, constants: Constants) -> Parts:
+    """Inputs read, and written where the pass scales them too."""
+    moved = shapes["m"] * shapes["k"] * shapes["bytes"]
+    cold = gone(gpu, moved, constants["residency"]) / (gpu.dram_bytes_per_s * 1e-6 * constants["memory"])
+    memory = moved * (cold + 1 / (gpu.sms * gpu.boost_hz * 1e-6 * constants["sm_bytes"]))
+    return {"launch": np.full_like(memory, constants["launch_us"] * CLOCK / gpu.boost_hz), "memory": memory}
+
+
+def _pass_least(gpu: Gpu, shapes: Shapes) -> tuple[Floats, Floats]:
+    moved = shapes["m"] * shapes["k"] * shapes["bytes"]
+    return np.zeros_like(moved), moved / (gpu.dram_bytes_per_s * 1e-6)
+
+
+SCALES = OperatorKind("finding scales", _pass_parts, _pass_least, one_variant)
+SCALING = OperatorKind("scaling", _pass_parts, _pass_least, one_variant)
+
+
+def pass_shapes(m: Any, k: Any, *, scaling: bool) -> dict[str, Floats]:
+    """Sizes of a pass over inputs in 16 bit that finds scales, or that applies them and writes 8 bit."""
+    return shapes_of({"m": 1, "k": 1}, m=m, k=k, bytes=RESULT_BYTES + scaling)
 
 
 def _pass(scaling: bool) -> Builder:
@@ -222,7 +253,7 @@ def _read(
         device = find_gpu(cells[at["gpu"]])
         if device is None:
             note = f"no GPU {quoted(cells[at['gpu']])} ships; {gpu_hint(cells[at['gpu']])}"
-        elif operator.precision and not is_precision(cells[at[operator.precision]]):
+        elif operator.precision and plain_precision(cells[at[operator.precision]]) not in table_of("precisions"):
             note = f"in {quoted(cells[at[operator.precision]])}, which is no precision that kernels are known in"
         elif finite(cells[at["time_us"]]) == 0:
             note = "take 0 us, as where a difference of two times was below 0"

@@ -1,4 +1,4 @@
-"""Products in narrow formats with the pass that quantises their inputs, that pass alone, and mixtures of experts.
+"""Products in narrow formats with the pass that quantises their inputs, and mixtures of experts.
 
 Sizes (float[P] each): `precision`, an index into `precisions()`. Of products `m`, `n`, `k`, and `product_us`, what the
 model of tilings says of the product alone. Of experts `tokens` of all ranks, `hidden` and `inter` (of this rank), all
@@ -17,7 +17,7 @@ import numpy as np
 
 from accelsim.gpu.catalogue import Gpu, table_of
 from accelsim.gpu.constants import SM_BYTES, Floats, common_constants, compute_class
-from accelsim.gpu.fitted import CLOCK, Constants, Names, OperatorKind, Parts, Shapes, gone, one_variant, shapes_of
+from accelsim.gpu.fitted import CLOCK, Constants, Names, OperatorKind, Parts, Shapes, gone, shapes_of
 from accelsim.gpu.gemm import Gemms, time_gemms
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.units import listed, near_miss
@@ -44,7 +44,7 @@ _STEP = 128.0
 """Columns of a tile of a grouped product."""
 _TILES = (16.0, 128.0)
 """Fewest and most rows of one."""
-_RESULT = 2.0
+RESULT_BYTES = 2.0
 """Bytes of a word of the result, and of inputs before they are quantised."""
 
 
@@ -54,18 +54,14 @@ def precision_of(name: str) -> int:
 
     Raises AccelsimError if there is none of that name.
     """
-    names, plain = list(table_of("precisions")), _plain(name)
+    names, plain = list(table_of("precisions")), plain_precision(name)
     if plain not in names:
         raise AccelsimError(f"no precision '{name}'; {near_miss(plain, names) or f'there are: {listed(names)}'}")
     return names.index(plain)
 
 
-def is_precision(name: str) -> bool:
-    """Whether a name is that of a precision."""
-    return _plain(name) in table_of("precisions")
-
-
-def _plain(name: str) -> str:
+def plain_precision(name: str) -> str:
+    """Name of a precision, of the several that tables have for it."""
     other: str = table_of("other_precisions").get(name.lower(), name.lower())
     return other
 
@@ -105,7 +101,7 @@ def _product_parts(gpu: Gpu, shapes: Shapes, constants: Constants) -> Parts:
     """A launch, the product with its own tiling, and before it the inputs read in 16 bit and written in fewer."""
     _, inputs, _ = _by_precision(gpu, shapes)
     product = constants["product"] * shapes["product_us"]
-    moved = np.where(inputs < _RESULT, shapes["m"] * shapes["k"] * (_RESULT + inputs), 0.0)
+    moved = np.where(inputs < RESULT_BYTES, shapes["m"] * shapes["k"] * (RESULT_BYTES + inputs), 0.0)
     quantise = constants["quantise"] * moved / (gpu.dram_bytes_per_s * 1e-6)
     launch = constants["launch_us"] * CLOCK / gpu.boost_hz
     waited = np.maximum(constants["floor_us"] - launch - product - quantise, 0)
@@ -115,21 +111,8 @@ def _product_parts(gpu: Gpu, shapes: Shapes, constants: Constants) -> Parts:
 def _product_least(gpu: Gpu, shapes: Shapes) -> tuple[Floats, Floats]:
     weights, inputs, peak = _by_precision(gpu, shapes)
     m, n, k = shapes["m"], shapes["n"], shapes["k"]
-    moved = n * k * weights + m * k * inputs + m * n * _RESULT
+    moved = n * k * weights + m * k * inputs + m * n * RESULT_BYTES
     return 2 * m * n * k / peak, moved / (gpu.dram_bytes_per_s * 1e-6)
-
-
-def _pass_parts(gpu: Gpu, shapes: Shapes, constants: Constants) -> Parts:
-    """Inputs read, and written where the pass scales them too."""
-    moved = shapes["m"] * shapes["k"] * shapes["bytes"]
-    cold = gone(gpu, moved, constants["residency"]) / (gpu.dram_bytes_per_s * 1e-6 * constants["memory"])
-    memory = moved * (cold + 1 / (gpu.sms * gpu.boost_hz * 1e-6 * constants["sm_bytes"]))
-    return {"launch": np.full_like(memory, constants["launch_us"] * CLOCK / gpu.boost_hz), "memory": memory}
-
-
-def _pass_least(gpu: Gpu, shapes: Shapes) -> tuple[Floats, Floats]:
-    moved = shapes["m"] * shapes["k"] * shapes["bytes"]
-    return np.zeros_like(moved), moved / (gpu.dram_bytes_per_s * 1e-6)
 
 
 QUANTILES = 32
@@ -196,7 +179,7 @@ def _experts_parts(gpu: Gpu, shapes: Shapes, constants: Constants) -> Parts:
     read = active * hidden * inter * (gated + 1) * weights
     dram = gpu.dram_bytes_per_s * 1e-6
     memory = read * gone(gpu, read, constants["residency"]) / (dram * constants["memory"])
-    moved = rows * (2 * hidden + inter * (gated + 1)) * _RESULT + shapes["tokens"] * hidden * 2 * _RESULT
+    moved = rows * (2 * hidden + inter * (gated + 1)) * RESULT_BYTES + shapes["tokens"] * hidden * 2 * RESULT_BYTES
     return {
         "launch": (constants["launch_us"] + constants["expert_us"] * own) * CLOCK / gpu.boost_hz,
         "products": np.hypot(products, memory),
@@ -209,13 +192,11 @@ def _experts_least(gpu: Gpu, shapes: Shapes) -> tuple[Floats, Floats]:
     own = np.maximum(shapes["experts"] / shapes["ranks"], 1)
     rows = shapes["tokens"] * shapes["top"] / shapes["ranks"]
     words = shapes["hidden"] * shapes["inter"] * (shapes["gated"] + 1)
-    moved = np.minimum(own, rows) * words * weights + rows * shapes["hidden"] * 2 * _RESULT
+    moved = np.minimum(own, rows) * words * weights + rows * shapes["hidden"] * 2 * RESULT_BYTES
     return 2 * rows * words / peak, moved / (gpu.dram_bytes_per_s * 1e-6)
 
 
 PRODUCT = OperatorKind("narrow products", _product_parts, _product_least, _variant)
-SCALES = OperatorKind("finding scales", _pass_parts, _pass_least, one_variant)
-SCALING = OperatorKind("scaling", _pass_parts, _pass_least, one_variant)
 EXPERTS = OperatorKind("experts", _experts_parts, _experts_least, _variant)
 
 
@@ -237,11 +218,6 @@ def product_shapes(gpu: Gpu, precision: str | Sequence[str], m: Any, n: Any, k: 
         gemms = Gemms.of(found["m"][here], found["n"][here], found["k"][here])
         product_us[here] = time_gemms(gpu, gemms, name, constants).time_us - constants.launch_us
     return {**found, "product_us": product_us}
-
-
-def pass_shapes(m: Any, k: Any, *, scaling: bool) -> dict[str, Floats]:
-    """Sizes of a pass over inputs in 16 bit that finds scales, or that applies them and writes 8 bit."""
-    return shapes_of({"m": 1, "k": 1}, m=m, k=k, bytes=_RESULT + scaling)
 
 
 def experts_shapes(
