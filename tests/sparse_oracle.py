@@ -62,10 +62,15 @@ def _keeper(levels: Sequence[LevelMapping], tensor: Tensor, start: int, step: in
     return index
 
 
-def saved_share(
-    einsum: Einsum, mapping: LoopNest, masks: Mapping[str, Mask], level: int, target: str, leaders: Sequence[str]
-) -> float:
-    """Share of the words read of a target at a level that no word of a leader needs.
+def saved_shares(
+    einsum: Einsum,
+    mapping: LoopNest,
+    drawn: Sequence[Mapping[str, Mask]],
+    level: int,
+    target: str,
+    leaders: Sequence[str],
+) -> list[float]:
+    """Share of the words read of a target at a level that no word of a leader needs, for each draw of masks.
 
     Words come to the next level tile by tile. A tile stays until a loop in time moves it, and instances whose tiles are
     equal share it; it is needed if, for each leader, a point of the nest in this stay has a word that is not zero.
@@ -73,7 +78,7 @@ def saved_share(
     tensors = {tensor.name: tensor for tensor in einsum.tensors}
     follower, loops = tensors[target], _loops(mapping)
     child = _keeper(mapping.levels, follower, level + 1, 1)
-    stays: dict[tuple[object, ...], dict[str, bool]] = {}
+    stays: dict[tuple[object, ...], list[list[tuple[int, ...]]]] = {}
     for indices, place in _points(loops):
         outer = [i for i, loop in enumerate(loops) if loop[2] < child]
         moving = [i for i in outer if loops[i][0] in follower.dims]
@@ -84,11 +89,15 @@ def saved_share(
             key: tuple[object, ...] = (tile, who, time)
         else:
             key = (tile, who, _stay(loops, indices, outer, moving, level))
-        found = stays.setdefault(key, dict.fromkeys(leaders, False))
-        for name in leaders:
-            found[name] |= bool(masks[name][_at(tensors[name], place)])
-    needed = sum(all(each.values()) for each in stays.values())
-    return 1.0 - needed / len(stays)
+        stays.setdefault(key, []).append([_at(tensors[name], place) for name in leaders])
+    found = []
+    for masks in drawn:
+        needed = sum(
+            all(any(masks[name][words[at]] for words in points) for at, name in enumerate(leaders))
+            for points in stays.values()
+        )
+        found.append(1.0 - needed / len(stays))
+    return found
 
 
 def _stay(
