@@ -72,7 +72,7 @@ SEARCHED = (
         ".min(axis=2, keepdims=True)", ".max(axis=2, keepdims=True)",
         "test_exact_tables.py::test_tables_that_tell_no_spreads_apart__are_the_least_of_those_that_do"),
     Mutant("only words at a tensor's parent cost anything", "search/exact/bounds.py",
-        "bool(self.pj[min(parents) :, t].any())", "bool(self.pj[list(parents), t].any())",
+        "any(row[t] for row in self.costs[min(parents) :])", "any(self.costs[at][t] for at in parents)",
         "test_exact_tables.py::test_tables__are_the_same_if_windows_that_cost_nothing_are_shared"),
     Mutant("one cycle less is passed over", "search/exact/mapper.py",
         "solved.best.cycles - 1)", "solved.best.cycles - 2)",

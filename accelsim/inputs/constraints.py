@@ -144,6 +144,12 @@ class LevelConstraint:
         """What is asked of the loops of each block, by its key."""
         return {"temporal": self.temporal, "x": self.x, "y": self.y}
 
+    @property
+    def has_products(self) -> bool:
+        """Whether anything is asked of products of loops, of the tile's sizes or of its words."""
+        blocks = self.temporal, self.x, self.y
+        return bool(self.sizes or self.words) or any(block.products for block in blocks)
+
     def beside(self, node: LevelMapping) -> Iterator[tuple[str, Block, tuple[Loop, ...]]]:
         """Each block in words, what is asked of it, and the loops that a mapping has there."""
         for key, block in self.blocks.items():
@@ -198,7 +204,10 @@ class Constraints:
 
     def of(self, level: str) -> LevelConstraint:
         """What is asked of a level."""
-        return next((found for found in self.levels if found.level == level), LevelConstraint(level))
+        for found in self.levels:
+            if found.level == level:
+                return found
+        return LevelConstraint(level)
 
     @property
     def on_costs(self) -> tuple[str, ...]:
@@ -234,6 +243,8 @@ class Constraints:
 
     def products(self, mapping: Mapping, einsum: Einsum) -> Iterator[tuple[str, Product, int]]:
         """Where products, sizes and words are asked for, which, and what they are in a mapping."""
+        if not any(asked.has_products for asked in self.levels):
+            return
         tile = dict.fromkeys(einsum.dims, 1)
         for at in range(len(mapping.levels) - 1, -1, -1):
             level = mapping.levels[at]
@@ -261,8 +272,12 @@ class Constraints:
             for where, product, value in self.products(mapping, einsum)
             if product.missed_by(value) > 1
         ]
+        of_levels = {asked.level: asked for asked in reversed(self.levels)}
         for name, nodes in itertools.groupby(mapping.levels, key=lambda node: node.level):
-            level, asked = _as_one(list(nodes)), self.of(name)
+            asked = of_levels.get(name)
+            if asked is None:
+                continue
+            level = _as_one(list(nodes))
             for axis, block, loops in asked.beside(level):
                 bounds = products(loops)
                 dims = [*bounds, *(f.dim for f in block.factors if f.dim not in bounds)]
@@ -284,6 +299,8 @@ class Constraints:
 
 def _as_one(nodes: list[LevelMapping]) -> LevelMapping:
     """All loops of a level, whose storage nodes may stand at different places, and all that it keeps."""
+    if len(nodes) == 1:
+        return nodes[0]
     temporal = tuple(loop for node in nodes for loop in node.temporal)
     return replace(nodes[-1], temporal=temporal, keep=frozenset().union(*(node.keep for node in nodes)))
 

@@ -7,7 +7,7 @@ import operator
 from collections import Counter
 from collections.abc import Sequence
 from decimal import Decimal, getcontext, localcontext
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,10 +73,17 @@ def _product(one: Sequence[Decimal], other: Sequence[Decimal]) -> list[Decimal]:
     return [sum(map(operator.mul, one, other[k::-1]), Decimal(0)) for k in range(len(one))]
 
 
+@lru_cache(maxsize=64)
+def _rough_nodes(nodes: int) -> list[float]:
+    """Nodes of a Gauss-Laguerre quadrature to a double."""
+    found: list[float] = np.polynomial.laguerre.laggauss(nodes)[0].tolist()
+    return found
+
+
 def _laguerre(nodes: int) -> list[tuple[Decimal, Decimal]]:
     """Nodes x and weights w of a Gauss-Laguerre quadrature, to the context's digits: sum w x^k = k! for k < 2 nodes."""
     found = []
-    for guess in np.polynomial.laguerre.laggauss(nodes)[0].tolist():
+    for guess in _rough_nodes(nodes):
         x, digits = Decimal(guess), 8
         while True:
             below, here = Decimal(1), 1 - x

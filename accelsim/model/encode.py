@@ -427,9 +427,11 @@ def empty_batch(encoded: Encoded, mappings: int) -> Batch:
     """Arrays for a batch of so many mappings, all loops of bound 1 and nothing kept."""
     levels, (tensors, dims) = len(encoded.architecture.levels), encoded.constants.relevant.shape
     shape = (mappings, levels, dims)
+    order = np.empty(shape, np.int64)
+    order[:] = np.arange(dims)
     return Batch(
         temporal=np.ones(shape, np.int64),
-        order=np.tile(np.arange(dims, dtype=np.int64), (mappings, levels, 1)),
+        order=order,
         x=np.ones(shape, np.int64),
         y=np.ones(shape, np.int64),
         keep=np.zeros((mappings, levels, tensors), np.bool_),

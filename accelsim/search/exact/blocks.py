@@ -468,10 +468,12 @@ def blocks_in_time(
     """
     found: list[BlockSweep] = []
     known: set[object] = set()
-    every, output = structure.dims, int(grid.space.encoded.constants.output[0])
+    every, output = sorted(structure.dims), int(grid.space.encoded.constants.output[0])
     adds = structure.irrelevant(frozenset({output}))
+    are_added = np.array([d in adds for d in every])
+    step = grid.space.encoded.constants.factor[structure.window].astype(np.int64)
     for order_class in order_classes(structure, statuses):
-        if any(not grid.in_time[level, d, 0] for d in every - order_class.allowed):
+        if any(not grid.in_time[level, d, 0] for d in every if d not in order_class.allowed):
             continue
         terms: list[tuple[frozenset[int], tuple[Statuses, ...], int]] = []
         for term in order_class.terms:
@@ -498,8 +500,8 @@ def blocks_in_time(
                 counted=np.array(sorted(counted), np.int64),
                 adding=np.array(sorted((order_class.allowed & adds) - counted), np.int64),
                 moving=np.array(sorted(order_class.allowed - adds - counted), np.int64),
-                frozen=np.array([d not in order_class.allowed for d in sorted(every)]),
-                adds=np.array([d in adds for d in sorted(every)]),
+                frozen=np.array([d not in order_class.allowed for d in every]),
+                adds=are_added,
                 first=np.array([order_class.allowed <= adds or order_class.terms[0].statuses[0][output] == STATIONARY]),
                 term=np.array(
                     [[further.index(after) for after in (reduced * 4)[:4]] for _, reduced, _ in terms], np.int64
@@ -508,11 +510,10 @@ def blocks_in_time(
                 reuse=np.array([further.index(after) for after in reuse], np.int64),
                 at=_steps_of(structure, reuse),
                 mask=np.array(
-                    [[d in mask for d in sorted(every)] for mask in [*(dims for dims, _, _ in terms[:-1]), every]],
-                    np.bool_,
+                    [[d in mask for d in every] for mask in [*(dims for dims, _, _ in terms[:-1]), every]], np.bool_
                 ),
                 pair=np.array([inner, other, come, has], np.int64),
-                step=grid.space.encoded.constants.factor[structure.window].astype(np.int64),
+                step=step,
                 further=_spread_outside(grid, level, come),
                 bound=np.ones(len(every), np.int64),
             )
@@ -524,6 +525,6 @@ def _spread_outside(grid: Grid, level: int, d: int) -> Ints:
     """By how much the networks outside a level may spread a dimension."""
     found = {1}
     for options in grid.options[:level] if d >= 0 else ():
-        bounds = np.unique(options.x[:, d] * options.y[:, d])
-        found = {a * int(b) for a in found for b in bounds}
+        bounds = {*(options.x[:, d] * options.y[:, d]).tolist()}
+        found = {a * b for a in found for b in bounds}
     return np.array(sorted(found), np.int64)

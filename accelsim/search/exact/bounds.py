@@ -68,6 +68,9 @@ class BoundsMaker(OutputCosts):
         super().__init__(grid, pj)
         self.once, self.most_spreads, self.deadline, self.most_bytes = once, spreads, deadline, most_bytes
         self.encoded = grid.space.encoded
+        self.costs: list[list[bool]] = np.asarray(self.pj.any(axis=2)).tolist()
+        self.costs_on_way: list[list[bool]] = np.asarray(self.pj[:, :, BY_TRANSFER:].any(axis=2)).tolist()
+        self._out: dict[int, tuple[Floats, Floats]] = {}
         layout = self.layout
         self.bounds = Bounds(
             grid, layout.structure, layout.statuses, pj, layout.least, deepest=layout.deepest, numbers=layout.numbers,
@@ -75,7 +78,8 @@ class BoundsMaker(OutputCosts):
         )  # fmt: skip
         self.corners, self.may_be_large = corners is not False, fine or corners is not None
         self.copies = copies_apart(grid, layout.deepest) if fine else [np.ones(1)] * (self.levels + 1)
-        self.edges = [self._edges(level) for level in range(self.levels + 1)]
+        self.edges = self.layout.edges.get(spreads) or [self._edges(level) for level in range(self.levels + 1)]
+        self.layout.edges[spreads] = self.edges
         self.sieve = None if worth is None else Sieve(self.bounds, layout, self.edges, worth)
 
     def _complete(self, level: int, context: Context) -> float:
@@ -96,7 +100,7 @@ class BoundsMaker(OutputCosts):
         found = {1}
         for options in self.grid.options[level:]:
             found = {a * b for a in found for b in set(options.spread.tolist())} or found
-        further_out = math.prod(int(np.max(each.spread, initial=1)) for each in self.grid.options[:level])
+        further_out = math.prod(self.layout.widest[:level])
         few = min(max(found), self.grid.least_used / further_out)
         edges = sorted((spread for spread in found if spread >= few), reverse=True)
         if len(edges) > self.most_spreads:
@@ -262,18 +266,19 @@ class BoundsMaker(OutputCosts):
 
     def _counts(self, t: int, parents: set[int]) -> bool:
         """Whether words of a tensor that comes from some levels cost anything from there inwards."""
-        return self.once is not None or bool(self.pj[min(parents) :, t].any())
+        return self.once is not None or any(row[t] for row in self.costs[min(parents) :])
 
     def _costs_anything(self, level: int, contexts: list[Context]) -> Bools:
         """Whether traffic further in costs anything; cycles of the outermost port end where nothing comes from it."""
-        pj = self.pj
         waits = self.once is not None and bool(self.once[level + 1 :].any())
-        further = waits or bool(pj[level + 1 :].any() or pj[level, :, BY_TRANSFER:].any())
+        if waits or any(map(any, self.costs[level + 1 :])) or any(self.costs_on_way[level]):
+            return np.ones(len(contexts), np.bool_)
+        on_way = self.costs_on_way
         passing = [
-            any(pj[above, t].any() or pj[above:level, t, BY_TRANSFER:].any() for t, above in enumerate(context.parents))
-            for context in contexts
+            any(self.costs[above][t] or any(row[t] for row in on_way[above:level]) for t, above in enumerate(parents))
+            for parents, *_ in contexts
         ]
-        return np.array(passing) | further
+        return np.array(passing)
 
     def _look_at_clock(self) -> float:
         """Return the time, unless it has run out."""
@@ -553,19 +558,27 @@ class BoundsMaker(OutputCosts):
         the others there are at least as many words as the parent sees, because networks only bring words together.
         """
         output = int(self.c.output[0])
-        near, further = np.zeros((2, level + 1, self.tensors))
-        for parent in range(level + 1):
-            nearest = self.layout.nearest(parent, level)
-            near[parent], far = (
-                self.pj[a:b, :, BY_TRANSFER].sum(axis=0) for a, b in ((nearest, level), (parent, nearest))
-            )
-            seen = self.pj[parent, :, BY_READ].copy()
-            seen[output] = seen[output] * (not self.c.windowed[output]) + self.pj[parent, output, BY_UPDATE]
-            further[parent] = far + seen
+        near, further = self._words_out(level)
         parents, tensors = np.array([context.parents for context in contexts]), np.arange(self.tensors)
         found = near[parents, tensors] + np.array([context.shares for context in contexts]) * further[parents, tensors]
         found[:, output] += [self._coming_back(level, parent) for parent in parents[:, output].tolist()]
         return np.asarray(found)
+
+    def _words_out(self, level: int) -> tuple[Floats, Floats]:
+        """Cost of a word from the network of a level out to each parent: over the nearest networks, and from there."""
+        if level not in self._out:
+            output = int(self.c.output[0])
+            near, further = np.zeros((2, level + 1, self.tensors))
+            for parent in range(level + 1):
+                nearest = self.layout.nearest(parent, level)
+                near[parent], far = (
+                    self.pj[a:b, :, BY_TRANSFER].sum(axis=0) for a, b in ((nearest, level), (parent, nearest))
+                )
+                seen = self.pj[parent, :, BY_READ].copy()
+                seen[output] = seen[output] * (not self.c.windowed[output]) + self.pj[parent, output, BY_UPDATE]
+                further[parent] = far + seen
+            self._out[level] = near, further
+        return self._out[level]
 
     def _once(self, level: int, context: Context) -> Floats:
         """What all else waits for once at the next level; see `Spreading`."""
@@ -586,7 +599,9 @@ class BoundsMaker(OutputCosts):
         wanted = self._wanted("inside", level, table.contexts)
         rows = np.flatnonzero(costs & live.any(axis=1) & wanted.any(axis=1))
         table.values[~costs] = 0.0
-        table.values[np.setdiff1d(np.flatnonzero(costs), rows)] = np.inf
+        worthless = costs.copy()
+        worthless[rows] = False
+        table.values[worthless] = np.inf
         if self.layout.merges[1]:  # a level that keeps nothing has no loops
             first = self.c.nodes[level, 0]
             empty = np.array([first not in context.parents for context in table.contexts])[rows]

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.model.encode import PE, STREAM, Bools, Ints
+from accelsim.model.encode import PE, STREAM, Bools, Floats, Ints
 from accelsim.search.exact.blocks import BlockSweep, blocks_in_time, steps_in_time
 from accelsim.search.exact.orders import (
     NONE,
@@ -25,6 +25,7 @@ from accelsim.search.exact.orders import (
 )
 from accelsim.search.exact.shapes import Grid, size_numbers
 from accelsim.search.exact.symmetries import Mirror
+from accelsim.search.exact.worth import innermost_loops, moved_words
 
 REUSES = (4.0, 16.0)
 """`Structure.reuses`, where tables tell them apart: that of the innermost loop is mostly 2 to 64."""
@@ -101,6 +102,8 @@ class Layout:
         Kinds of loops: the tensors that they move, and the dimensions of each.
     orders : int64[*, I]
         All orders of these.
+    edges : dict of list of float64[B]
+        By how many spreads tables tell apart: those of each boundary, once they are known.
     """
 
     def __init__(self, grid: Grid) -> None:
@@ -146,10 +149,25 @@ class Layout:
             for statuses in (self.around_statuses, self.inside_statuses)
         )
         self._blocks: dict[tuple[int, frozenset[int]], Blocks] = {}
+        self.edges: dict[int, list[Floats]] = {}
         self.moves = np.unique(self.c.relevant.T, axis=0)
         self.loops = (self.moves[:, None] == self.c.relevant.T[None]).all(axis=2)
         orders = itertools.permutations(range(len(self.moves))) if self.shapes.ragged.any() else ()
         self.orders = np.array([*orders], np.int64).reshape(-1, len(self.moves))
+
+    @cached_property
+    def innermost(self) -> list[tuple[frozenset[int], Bools]]:
+        """What the innermost loop outside a tile may be; see `innermost_loops`."""
+        return innermost_loops(self.grid)
+
+    def moved(self, level: int) -> Floats:
+        """Words into all tiles of a level if that loop moves them; see `moved_words`."""
+        return moved_words(self.grid, level) if self.shapes.ragged.any() else self._moved_at_any
+
+    @cached_property
+    def _moved_at_any(self) -> Floats:
+        """The same at any level, where no loop leaves a remainder."""
+        return moved_words(self.grid, 0)
 
     def _merges(self, every: bool) -> Bools:
         """Whether two blocks with no storage node between them are as good as one: `CostTables.merges`.
@@ -277,8 +295,10 @@ class Layout:
         further, statuses = self.around_statuses[level], self.inside_statuses[level]
         after = dict(zip(further, (further[q] for q in first_of(further)), strict=True))
         known: dict[tuple[bytes, ...], tuple[BlockSweep, list[int]]] = {}
-        firsts, number = np.unique(first_of(statuses), return_inverse=True)
-        for n, q in enumerate(firsts.tolist()):
+        like_first = first_of(statuses).tolist()
+        firsts = sorted({*like_first})
+        number = np.array([firsts.index(q) for q in like_first], np.int64)
+        for n, q in enumerate(firsts):
             for block in blocks_in_time(
                 self.grid, self.structure, level, statuses[q], further,
                 lambda each: after[self.reduce(each, level, True)],
@@ -288,11 +308,12 @@ class Layout:
         done: set[tuple[bytes, ...]] = set()
         images = number[self.inside_images[level][firsts]]
         for key, (block, which) in known.items():
-            image = tuple(array.tobytes() for array in self.mirror.block(block, self.around_images[level]))
-            like = known.get(image)
-            if image in done and like is not None and sorted(images[which]) == like[1]:
-                continue  # what the image finds for other shapes and statuses
-            done.add(key)
+            if not self.mirror.alone:
+                image = tuple(array.tobytes() for array in self.mirror.block(block, self.around_images[level]))
+                like = known.get(image)
+                if image in done and like is not None and sorted(images[which]) == like[1]:
+                    continue  # what the image finds for other shapes and statuses
+                done.add(key)
             found.setdefault(tuple(which), []).append(block)
         used = sorted(
             {int(q) for blocks in found.values() for block in blocks for q in (*block.term.flat, *block.reuse)}

@@ -154,6 +154,8 @@ class NetworkScratch(NamedTuple):
 def only(spreading: Spreading, contexts: Ints) -> Spreading:
     """The same network for some contexts only."""
     p = spreading
+    if len(contexts) == len(p.parent):
+        return p
     return p._replace(
         parent=p.parent[contexts],
         shared=p.shared[contexts],

@@ -459,7 +459,9 @@ def _sharing(space: MapSpace, level: int, axis: int, bounds: Ints, bounding: boo
                 overlapping[np.ix_(several, inside)] = bounds[np.ix_(several, inside)]
     if not bounding:
         overlapping[:, ragged] = bounds[:, ragged]
-    windows = np.unique(overlapping, axis=0, return_inverse=True)[1].reshape(-1)
+    windows = np.zeros(len(bounds), np.int64)
+    if overlapping.any():
+        windows = np.unique(overlapping, axis=0, return_inverse=True)[1].reshape(-1)
     return np.stack([*rows, windows], 1)
 
 

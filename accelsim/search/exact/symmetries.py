@@ -33,6 +33,7 @@ class Mirror:
         self.order: Ints = next(iter(symmetries(grid)), np.arange(len(shapes.sizes)))
         self.image: Ints = shapes.stride @ size_numbers(shapes)[self.order]
         self.half: Bools = np.arange(shapes.total) <= self.image
+        self.alone = bool(self.half.all())
 
     def statuses(self, known: list[Statuses]) -> Ints:
         """What each of some statuses becomes, by number among them."""
@@ -64,7 +65,7 @@ class Mirror:
 
         `statuses`: what each becomes.
         """
-        for q, p in enumerate([] if self.half.all() else statuses.tolist()):
+        for q, p in enumerate([] if self.alone else statuses.tolist()):
             if q <= p:
                 np.minimum(values[q], values[p].take(self.image, axis=0), out=values[q])
             if q < p:

@@ -24,10 +24,8 @@ from accelsim.search.exact.worth import (
     States,
     Worth,
     entering_cost,
-    innermost_loops,
     least_inside,
     least_outside,
-    moved_words,
 )
 
 
@@ -193,9 +191,9 @@ class Sieve:
         self.most_copies = np.cumprod([1.0, *(float(np.max(each.apart, initial=1.0)) for each in grid.options)])
         self.outside = least_outside(grid, pj, needed)
         self.inside = least_inside(grid.space, pj, needed, may_keep, least)
-        self.innermost = innermost_loops(grid)
+        self.innermost = layout.innermost
         words = [
-            (np.broadcast_to(needed[:, None], (tensors, self.total)), moved_words(grid, needed, level))
+            (np.broadcast_to(needed[:, None], (tensors, self.total)), np.maximum(layout.moved(level), needed[:, None]))
             for level in range(levels)
         ]
         self.entering = [

@@ -206,7 +206,7 @@ def innermost_loops(grid: Grid) -> list[tuple[frozenset[int], Bools]]:
     return list(found.items())
 
 
-def moved_words(grid: Grid, needed: Ints, level: int) -> Floats:
+def moved_words(grid: Grid, level: int) -> Floats:
     """Words into all tiles of a shape at a level at least, if the innermost loop outside moves them: float64[T, S].
 
     Half of the smallest part of a window that a step can bring in is below what any sequence of loops costs.
@@ -229,7 +229,7 @@ def moved_words(grid: Grid, needed: Ints, level: int) -> Floats:
             extent = 1.0 + (steps * (size[inside] - 1.0)).sum(axis=0)
             least = np.minimum(least, (steps * size[inside] / extent).min(axis=0))
         found[t] *= 0.5 * least
-    return np.maximum(found, needed[:, None])
+    return found
 
 
 def entering_cost(
