@@ -416,6 +416,33 @@ def test_tables__bound_what_crosses_networks_from_below(group):
     assert looked_at > 5
 
 
+@pytest.mark.parametrize(("psums", "lack_room"), [(8, False), (32, True)])
+def test_nodes_of_a_level__share_its_room_for_partial_sums(psums, lack_room):
+    """Registers of 4 B hold a sum of 32 bits, but nothing else beside it."""
+    pj = {"read": "1 pJ", "write": "1 pJ", "source": "test"}
+    levels = [
+        {"name": "DRAM", "class": "DRAM", "word": "8 bit", "energy": pj},
+        {"name": "RF", "class": "regfile", "size": "4 B", "word": "8 bit", "energy": pj},
+    ]
+    compute = {"name": "MAC", "class": "intmac", "energy": {"compute": "1 pJ", "source": "test"}}
+    even = load_architecture({"architecture": {"name": "sums", "levels": levels, "compute": compute}})
+    bits = {"Weights": 8, "Inputs": 8, "Outputs": 8, "psums": psums}
+    layer = {"name": "wide", "gemm": {"M": 1, "N": 1, "K": 8}, "bits": bits}
+    (einsum,) = load_workload({"workload": {"name": "wide", "layers": [layer]}}).layers
+    machine = with_nodes(even, einsum, Constraints())
+    known = truth(machine, einsum, Constraints(), 400_000)
+    assert known is not None
+
+    solver = Solver(MapSpace(encode(machine, einsum), Constraints()))
+    outcome = solver.search()
+
+    assert outcome.root_bound <= known.best(1.0, 0.0) * (1 + SAME)
+    assert same(float(outcome.found.value[0]), known.best(1.0, 0.0))
+    output = int(encode(machine, einsum).constants.output[0])
+    beside = [each for each in solver.bounds.around[2].contexts if each.parents.count(1) > 1 == each.parents[output]]
+    assert {each.tight for each in beside} == {lack_room}
+
+
 def test_memo__drops_nodes_and_changes_no_optimum(monkeypatch):
     """With no room, with room for one set of places, which each node fights for, and with all of it.
 

@@ -394,9 +394,11 @@ class BoundsMaker(OutputCosts):
                     least[m, k, w] = corner[context.parents[t]][t]
                 parents = tuple(node if row[t] else context.parents[t] for t in range(self.tensors))
                 tights = [context.tight]
-                if row[output]:
-                    some = fits[held[m, k]] if node == level + 1 else fits[k]
-                    tights = [tight for tight in (False, True) if (some & (wide[k] ^ tight)).any()]
+                if keeps[held[m, k], output]:
+                    some = fits[held[m, k]] & (wide[held[m, k]] ^ [[False], [True]])
+                    tights = [tight for tight in (False, True) if some[int(tight)].any()]
+                    if not row[output]:
+                        tights = sorted({context.tight or tight for tight in tights})
                 tights = [
                     tight for tight in tights
                     if self.sieve is None or not self.sieve.is_worthless(level + 1, (*parents, int(tight)))

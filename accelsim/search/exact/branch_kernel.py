@@ -318,6 +318,9 @@ def next_spread(
                 else:
                     s.at[level + 1, t, TILE] = shapes.box[t, shape]
                     node.held[level + 1] += shapes.box[t, shape] * c.word_parts[level + 1, t, 0]
+            known = c.two_widths[0] and ragged is None and not c.windowed[c.output[0]]
+            if known and c.nodes[node.parent[level + 1, c.output[0]], 1] > level + 1:
+                node.tight[level + 1] |= sums_do_not_fit(c, node, s, level + 1)
             if node.held[level + 1] > c.capacity[level + 1] and c.capacity[level + 1] != UNLIMITED:
                 continue
             if node.tight[level + 1] and g.keeps[k, c.output[0]] and s.level[level + 1, PARTS_APART] > 1:
@@ -343,6 +346,16 @@ def next_spread(
             return True
         if goal.energy_only[0] and ragged is None:
             _note_failed(c, node, s, level, choice)
+
+
+@inline
+def sums_do_not_fit(c: Constants, node: SearchNode, s: Detail, level: int) -> bool:
+    """Whether partial sums have no room beside what the nodes of a level hold so far; one of them keeps the output."""
+    output, parent = c.output[0], node.parent[level, c.output[0]]
+    parts = c.word_parts[parent, output, 1] - c.word_parts[parent, output, 0]
+    return bool(
+        c.capacity[level] != UNLIMITED and node.held[level] + s.at[parent, output, TILE] * parts > c.capacity[level]
+    )
 
 
 @inline

@@ -76,6 +76,8 @@ def make_cost_tables(
                 for t, (parent, share) in enumerate(zip(found.parents, found.shares, strict=True)):
                     code = (code * levels + parent) * 2 + (share < 1.0 if bounds.corners else low[t])
                 context[level, 2 * code + found.tight] = number
+        loose, tight = context[level, ::2], context[level, 1::2]
+        tight[tight < 0] = loose[tight < 0]
     keeps = [spreading.keeps for spreading in bounds.networks[:-1]]
     order_first, orders = _orders(bounds, False)
     every_first, every_orders = order_first[:, :1], orders[:0]

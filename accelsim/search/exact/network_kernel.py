@@ -282,8 +282,8 @@ def _list_pairs(p: Spreading, tile: int, live: Bools, innermost: bool, output: i
             if held < 0 or not p.fits[held, tile]:
                 continue
             if not innermost:
-                if p.keeps[k, output]:
-                    tight = 0 if p.wide[k, tile] else 1
+                if p.keeps[held, output]:
+                    tight = max(0 if p.keeps[k, output] else tight, 0 if p.wide[held, tile] else 1)
                 if p.target[m, k, tight, 0] < 0 or not live[tile, p.target[m, k, tight, 0]]:
                     continue
             pair[found, 0], pair[found, 1], pair[found, 2] = m, k, tight
