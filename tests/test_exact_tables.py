@@ -308,12 +308,28 @@ def test_tables_that_tell_no_spreads_apart__are_the_least_of_those_that_do():
     assert above
 
 
+def words_on_the_way() -> Problem:
+    """A window whose words pass by two levels to compute units that share it, and pay the network of the first one."""
+    pj = {"read": "1 pJ", "write": "1 pJ", "source": "test"}
+    further = {"class": "SRAM", "word": "16 bit", "size": "64 B", "bypass": ["Inputs"], "energy": pj}
+    paid = {"x": 2, "energy": {"transfer": "9 pJ", "source": "test"}}
+    levels = [
+        {"name": "DRAM", "class": "DRAM", "word": "16 bit", "energy": pj},
+        {"name": "L1", **further, "fanout": paid},
+        {"name": "L2", **further, "fanout": {"x": 4}},
+    ]
+    compute = {"name": "MAC", "class": "intmac", "energy": {"compute": "1 pJ", "source": "test"}}
+    machine = load_architecture({"architecture": {"name": "way", "levels": levels, "compute": compute}})
+    conv = {"name": "conv", "conv": {"K": 1, "C": 1, "P": 4, "Q": 1, "R": 4, "S": 1}}
+    (einsum,) = load_workload({"workload": {"name": "conv", "layers": [conv]}}).layers
+    return machine, einsum, Constraints()
+
+
 def test_tables__are_the_same_if_windows_that_cost_nothing_are_shared(monkeypatch):
     """Of the words of such a tensor, the share that a network leaves makes no difference."""
     asked = bounds.BoundsMaker._counts
     nothing = 0
-    for seed in range(120):
-        machine, einsum, constraints = problem(seed)
+    for seed, (machine, einsum, constraints) in enumerate([*map(problem, range(120)), words_on_the_way()]):
         grid = make_grid(MapSpace(encode(machine, einsum), constraints))
         if not any(options.windowed.any() for options in grid.options):
             continue
