@@ -62,10 +62,10 @@ def run(copy: Path, tests: Sequence[str], plain: bool, seconds: float = SECONDS)
     """
     shared = os.environ.get("ACCELSIM_SHARED") or str(REPOSITORY.parent / "shared")
     kernels = copy.parent / "kernels"
-    own = {"NUMBA_CACHE_DIR": os.environ.get("NUMBA_CACHE_DIR") or str(kernels)}
+    own = {"ACCELSIM_KERNELS": os.environ.get("ACCELSIM_KERNELS") or str(kernels)}
     own |= {"PYTHONPATH": str(copy), "ACCELSIM_SHARED": shared, "ACCELSIM_HYPOTHESIS_PROFILE": "mutants"}
     own |= {"ACCELSIM_RAGGED_CASES": "200"}
-    own |= {"NUMBA_DISABLE_JIT": "1", "ACCELSIM_ORACLE_CASES": "300"} if plain else {}
+    own |= {"ACCELSIM_PLAIN": "1", "ACCELSIM_ORACLE_CASES": "300"} if plain else {}
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *(f"tests/{t}" for t in tests)]
     try:
         done = subprocess.run(

@@ -11,7 +11,7 @@ import pytest
 from accelsim.model import machine_code
 from accelsim.model.jit import inline, jit
 
-pytestmark = pytest.mark.skipif(bool(os.environ.get("NUMBA_DISABLE_JIT")), reason="nothing is compiled then")
+pytestmark = pytest.mark.skipif(bool(os.environ.get("ACCELSIM_PLAIN")), reason="nothing is compiled then")
 
 
 class Inner(NamedTuple):

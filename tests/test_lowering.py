@@ -15,7 +15,7 @@ import pytest
 from accelsim.model.jit import CompiledKernel, inline, jit
 from accelsim.model.kinds import KernelError
 
-pytestmark = pytest.mark.skipif(bool(os.environ.get("NUMBA_DISABLE_JIT")), reason="nothing is compiled then")
+pytestmark = pytest.mark.skipif(bool(os.environ.get("ACCELSIM_PLAIN")), reason="nothing is compiled then")
 
 FACTOR = 3
 PAIR = (4, 7)
@@ -332,7 +332,7 @@ def test_kernel__refuses_what_it_does_not_know(body, message, tmp_path):
 
 def test_kernel__whose_file_has_changed_is_not_compiled(tmp_path, monkeypatch):
     """Its machine code would bear the name of what was imported."""
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "codes"))
+    monkeypatch.setenv("ACCELSIM_KERNELS", str(tmp_path / "codes"))
     head = "from accelsim.model.jit import jit\n\n@jit\ndef kernel(a):\n"
     module = module_of(tmp_path, f"{head}    return a + 1\n")
     (tmp_path / "written.py").write_text(f"{head}    return a + 22\n")

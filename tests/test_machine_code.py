@@ -29,8 +29,8 @@ TOP = (
 
 @pytest.fixture(autouse=True)
 def codes(tmp_path, monkeypatch):
-    """The folder for machine code of a test, which `NUMBA_CACHE_DIR` would name."""
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "codes"))
+    """The folder for machine code of a test, which `ACCELSIM_KERNELS` would name."""
+    monkeypatch.setenv("ACCELSIM_KERNELS", str(tmp_path / "codes"))
     monkeypatch.setattr(machine_code, "_READ", {})
     monkeypatch.setattr(machine_code, "_ADDRESSES", {})
     return tmp_path / "codes" / "accelsim"
@@ -150,7 +150,7 @@ def test_machine_code__that_cannot_be_kept_does_no_harm(tmp_path, monkeypatch):
 def test_code_folder__is_the_first_that_is_writable(tmp_path, monkeypatch, codes):
     assert code_folder() == codes
     (tmp_path / "file").touch()
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "file"))
+    monkeypatch.setenv("ACCELSIM_KERNELS", str(tmp_path / "file"))
     assert code_folder() == Path(accelsim.__file__).parent / "__pycache__"
 
 

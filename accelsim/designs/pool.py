@@ -213,7 +213,6 @@ class Pool:
 def _serve(pipe: Connection, plan: Plan) -> None:
     """Do the jobs that come through a pipe until it closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that hands out the jobs
-    os.environ.setdefault("NUMBA_NUM_THREADS", "1")
     threading.Thread(target=_end_with_parent, daemon=True).start()
     while True:
         try:

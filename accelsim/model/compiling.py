@@ -112,8 +112,8 @@ def _machine() -> Any:
     llvm.initialize_native_asmprinter()
     target = llvm.Target.from_default_triple()
     return target.create_target_machine(
-        cpu=os.environ.get("NUMBA_CPU_NAME") or llvm.get_host_cpu_name(),
-        features=os.environ.get("NUMBA_CPU_FEATURES") or llvm.get_host_cpu_features().flatten(),
+        cpu=os.environ.get("ACCELSIM_CPU") or llvm.get_host_cpu_name(),
+        features=os.environ.get("ACCELSIM_CPU_FEATURES") or llvm.get_host_cpu_features().flatten(),
         opt=3,
         reloc="static" if target.name.startswith("x86") else "default",
         codemodel="jitdefault",

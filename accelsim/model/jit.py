@@ -13,7 +13,7 @@ from accelsim.model.kernel_source import content_of_code
 
 _FEW = 500
 """Calls that Python runs before a kernel is compiled for them: one takes 0.2 to 0.8 ms."""
-_PLAIN = os.environ.get("NUMBA_DISABLE_JIT", "") not in ("", "0")
+_PLAIN = os.environ.get("ACCELSIM_PLAIN", "") not in ("", "0")
 
 
 class CompiledKernel:

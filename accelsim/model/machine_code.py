@@ -192,13 +192,13 @@ def say_compiling(started: float) -> None:
     seconds = NEXT_SAID[0] + time.monotonic() - started
     if seconds >= NEXT_SAID[1]:
         NEXT_SAID[1] = seconds + _SAID_EVERY
-        so_far = f"{seconds:.0f} s so far" if seconds >= 1 else "about a minute"
+        so_far = f"{seconds:.0f} s so far" if seconds >= 1 else "about half a minute"
         logging.getLogger("accelsim").info("compiling, once for this version: %s", so_far)
 
 
 def code_folder() -> Path | None:
-    """Folder for machine code: in `NUMBA_CACHE_DIR`, beside the package, or the user's own; None: none is writable."""
-    return _first_writable(os.environ.get("NUMBA_CACHE_DIR", ""))
+    """Folder for machine code: in `ACCELSIM_KERNELS`, beside the package, or the user's own; None: none is writable."""
+    return _first_writable(os.environ.get("ACCELSIM_KERNELS", ""))
 
 
 class _Passed(NamedTuple):
@@ -423,7 +423,7 @@ def _target() -> Any:
 @cache
 def _made_by() -> str:
     """Hash of what machine code is made for and by, and of how arguments are passed to it."""
-    named = os.environ.get("NUMBA_CPU_NAME", ""), os.environ.get("NUMBA_CPU_FEATURES", "")
+    named = os.environ.get("ACCELSIM_CPU", ""), os.environ.get("ACCELSIM_CPU_FEATURES", "")
     processor = [*named, llvm.get_process_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()]
     ours = [Path(__file__).with_name(f"{name}.py").read_text("utf-8") for name in _COMPILER]
     return _hash([processor, llvmlite.__version__, sys.version, ours])
