@@ -192,7 +192,7 @@ def say_compiling(started: float) -> None:
     seconds = NEXT_SAID[0] + time.monotonic() - started
     if seconds >= NEXT_SAID[1]:
         NEXT_SAID[1] = seconds + _SAID_EVERY
-        so_far = f"{seconds:.0f} s so far" if seconds >= 1 else "about half a minute"
+        so_far = f"{seconds:.0f} s so far" if seconds >= 1 else "10 to 20 s"
         logging.getLogger("accelsim").info("compiling, once for this version: %s", so_far)
 
 
