@@ -339,3 +339,12 @@ def test_kernel__whose_file_has_changed_is_not_compiled(tmp_path, monkeypatch):
     linecache.checkcache(str(tmp_path / "written.py"))
     with pytest.raises(RuntimeError, match="kernel has changed since it was imported"):
         module.kernel(1)
+
+
+def test_kernel__that_is_a_part_of_others_may_be_called_by_itself(tmp_path, monkeypatch):
+    """As a part of another one, it has no name outside of it."""
+    monkeypatch.setenv("ACCELSIM_KERNELS", str(tmp_path / "codes"))
+    head = "from accelsim.model.jit import inline, jit\n\n@inline\ndef part(a):\n    return a + 1\n\n"
+    module = module_of(tmp_path, f"{head}@jit\ndef kernel(a):\n    return 2 * part(a)\n")
+
+    assert (module.kernel(3), module.part(3), module.kernel(4)) == (8, 4, 10)

@@ -36,7 +36,7 @@ from accelsim.model.kinds import (
     together,
     types_of,
 )
-from accelsim.model.machine_code import ArgumentType, Source
+from accelsim.model.machine_code import PREFIX, ArgumentType, Source
 from accelsim.model.writing import Index, Writer
 
 _OF_FLOATS = {"np.ceil": "ceil", "np.floor": "floor", "math.log": "log", "math.exp": "exp"}
@@ -145,7 +145,7 @@ class _KernelText(Writer):
         for name in sorted(self.in_memory):
             for at, type_ in enumerate(types_of(self.kinds[name])):
                 self.beginning.append(f"%{name}.m{at} = alloca {type_}")
-        linkage, inlined = ("", "") if self.kernel.by_itself else ("internal ", " alwaysinline")
+        linkage, inlined = ("", "") if self.symbol.startswith(PREFIX) else ("internal ", " alwaysinline")
         head = f'define {linkage}{returned_as(result)} @"{self.symbol}"({", ".join(words)}) nounwind{inlined} {{'
         text = "\n".join([head, "begin:", *self.beginning, *self.lines, "}", ""])
         return Lowered(text, result, self.called, tuple(self.within))
