@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from os import PathLike
@@ -19,11 +19,11 @@ from typing import Any
 
 from rich.text import Text
 
-from accelsim.cli import BAD_INPUT, DIFFERS, DONE, answer
-from accelsim.cli.arguments import add_forms
+from accelsim.cli import DIFFERS
+from accelsim.cli.arguments import run_alone
 from accelsim.inputs import fields
 from accelsim.inputs.architecture import Architecture, load_architecture
-from accelsim.inputs.errors import AccelsimError, Mark
+from accelsim.inputs.errors import Mark
 from accelsim.inputs.fields import Fields, Key, Keys, keys_form, node_of
 from accelsim.inputs.library import read_json
 from accelsim.inputs.mapping import MAPPING_FORM, leaves_remainder, read_mapping
@@ -34,7 +34,6 @@ from accelsim.inputs.units import near_miss, parse_decimal
 from accelsim.inputs.workload import Einsum
 from accelsim.inputs.workload_reader import load_workload
 from accelsim.model.evaluate import evaluate
-from accelsim.results import refuse_file
 from accelsim.show.report import objective_value
 from accelsim.show.table import Column, Piece, Row, Table, bold
 
@@ -305,18 +304,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Judge a submission; 1 if one of its mappings is invalid or better than can be."""
     parser = argparse.ArgumentParser(prog="python arena/verify.py", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("submission", metavar="SUBMISSION", help="JSON or YAML with a tool and mappings")
-    add_forms(parser)
-    parser.set_defaults(output=None, html=None)
-    parsed = parser.parse_args(arguments)
-    try:
-        if parsed.csv:
-            refuse_file(parsed.csv, "table.csv")
+
+    def judge(parsed: argparse.Namespace) -> tuple[Mapping[str, Any], Callable[[], Iterable[Piece]]]:
         document = arena_json(parsed.submission, Arena())
-    except AccelsimError as error:
-        sys.stderr.write(f"{error}\n")
-        return BAD_INPUT
-    answer(parsed, document, lambda: arena_report(document))
-    return DIFFERS if any(row["wrong"] for row in document["mappings"]) else DONE
+        return document, lambda: arena_report(document)
+
+    code, document = run_alone(parser, arguments, judge)
+    return DIFFERS if any(row["wrong"] for row in document.get("mappings", ())) else code
 
 
 if __name__ == "__main__":

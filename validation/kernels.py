@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from os import PathLike
 from typing import Any
@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accelsim.cli import BAD_INPUT, answer
-from accelsim.cli.arguments import add_forms
+from accelsim.cli.arguments import run_alone
 from accelsim.gpu.attention import DECODE, MLA_DECODE, MLA_PREFILL, PREFILL, attention_shapes, latent_shapes
 from accelsim.gpu.calibration import LEAST_ROWS
 from accelsim.gpu.catalogue import BYTES, Gpu, find_gpu, format_of, gpu_hint, load_gpu, table_of
@@ -50,7 +49,6 @@ from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.library import hash_file
 from accelsim.inputs.source import Problems
 from accelsim.inputs.units import listed, quoted
-from accelsim.results import refuse_file
 from accelsim.show.report.validation import plain, short_percent
 from accelsim.show.table import Column, Piece, Table, dim, heading, legend
 from validation.kernel_fits import Rows, baselines, fit_sets, joined, predict, roofline_of, sources
@@ -450,18 +448,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("what", choices=COMMANDS, help="operators of the tables that are compared")
     parser.add_argument("paths", nargs="+", metavar="TABLE", help="CSV of measured kernels")
     parser.add_argument("--gpu", help="compare rows of this GPU alone")
-    add_forms(parser)
-    parser.set_defaults(output=None, html=None)
-    parsed = parser.parse_args(arguments)
-    try:
-        if parsed.csv:
-            refuse_file(parsed.csv, "table.csv")
+
+    def compare(parsed: argparse.Namespace) -> tuple[Mapping[str, Any], Callable[[], Iterable[Piece]]]:
         found, notes = validate_kernels(parsed.paths, parsed.what, parsed.gpu)
-    except AccelsimError as error:
-        sys.stderr.write(f"{error}\n")
-        return BAD_INPUT
-    document = {parsed.what: [asdict(case) for case in found], "not_compared": notes}
-    return answer(parsed, document, lambda: kernels_errors_report(parsed.what, document))
+        document = {parsed.what: [asdict(case) for case in found], "not_compared": notes}
+        return document, lambda: kernels_errors_report(parsed.what, document)
+
+    return run_alone(parser, arguments, compare)[0]
 
 
 if __name__ == "__main__":

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
-from accelsim.cli import BAD_INPUT, answer
-from accelsim.cli.arguments import add_forms
+from accelsim.cli.arguments import run_alone
 from accelsim.gpu.calibration import LEAST_ROWS, Errors, errors_of
 from accelsim.gpu.catalogue import BYTES, Gpu
 from accelsim.gpu.constants import Floats
@@ -22,8 +22,6 @@ from accelsim.gpu.fitted import OperatorKind, Shapes, family, one_variant
 from accelsim.gpu.gemm import result_bytes
 from accelsim.gpu.measured import split_rows
 from accelsim.gpu.validation import GemmValidation, validate_gemm
-from accelsim.inputs.errors import AccelsimError
-from accelsim.results import refuse_file
 from accelsim.show.report.validation import errors_table
 from accelsim.show.table import Piece, heading
 from validation.kernel_fits import Rows, baselines, joined
@@ -74,31 +72,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("paths", nargs="+", metavar="TABLE", help="CSV as of `accelsim validate gemm`")
     parser.add_argument("--gpu", help="the GPU that was measured (default: what the table says)")
     parser.add_argument("--calibration", metavar="FILE", help="as for `accelsim validate gemm`")
-    add_forms(parser)
-    parser.set_defaults(output=None, html=None)
-    parsed = parser.parse_args(arguments)
-    try:
-        if parsed.csv:
-            refuse_file(parsed.csv, "table.csv")
+
+    def compare(parsed: argparse.Namespace) -> tuple[Mapping[str, Any], Callable[[], Iterable[Piece]]]:
         cases, skipped = validate_gemm(parsed.paths, gpu=parsed.gpu, calibration=parsed.calibration)
         found = [(case, errors_beside(case, cases)) for case in cases]
-    except AccelsimError as error:
-        sys.stderr.write(f"{error}\n")
-        return BAD_INPUT
-    rows = [
-        {"gpu": case.gpu.name, "number_format": case.measured.number_format}
-        | {"errors": {method: errors.as_row() for method, errors in each.items()}}
-        for case, each in found
-    ]
+        rows = [
+            {"gpu": case.gpu.name, "number_format": case.measured.number_format}
+            | {"errors": {method: errors.as_row() for method, errors in each.items()}}
+            for case, each in found
+        ]
+        return {"products": rows, "not_compared": skipped}, lambda: _report(found)
 
-    def report() -> Iterator[Piece]:
-        for case, errors in found:
-            named = {"gpu": case.gpu.name, "number_format": case.measured.number_format}
-            yield heading(", ".join(named.values()), case.about)
-            title = "Held-out rows beside a roofline of three constants and the nearest row"
-            yield errors_table(errors, title, "left out: fitted to other families", **named)
+    return run_alone(parser, arguments, compare)[0]
 
-    return answer(parsed, {"products": rows, "not_compared": skipped}, report)
+
+def _report(found: Sequence[tuple[GemmValidation, Mapping[str, Errors]]]) -> Iterator[Piece]:
+    for case, errors in found:
+        named = {"gpu": case.gpu.name, "number_format": case.measured.number_format}
+        yield heading(", ".join(named.values()), case.about)
+        title = "Held-out rows beside a roofline of three constants and the nearest row"
+        yield errors_table(errors, title, "left out: fitted to other families", **named)
 
 
 if __name__ == "__main__":

@@ -326,10 +326,11 @@ def _mix(
     tail: int,
 ) -> None:
     """Cost to go inside the block, mixed from the pure statuses by their shares."""
-    before, first, mixes = 1.0, True, block.reuse.shape[0] == 0
-    if not mixes:
+    if block.reuse.shape[0] > 0:
         _mix_reuse(block, inside, offsets, size, count, start, lanes, values)
-    for i in range(block.term.shape[0] if mixes else 0):
+        return
+    before, first = 1.0, True
+    for i in range(block.term.shape[0]):
         share = 0.0
         if i < block.term.shape[0] - 1:
             product = 1

@@ -150,29 +150,31 @@ def mix_statuses(
                 node.pieces[t] += 1
         start = end
     if sets == 2 and g.reuse.shape[3] > 0:
-        _mix_reuse(g, node, level, within)
+        sets = _mix_reuse(g, node, level, within)
     if not within:
         node.within_sets[level] = 0 if reaches else sets
     return sets
 
 
 @inline
-def _mix_reuse(g: CostTables, node: SearchNode, level: int, within: int) -> None:
-    """Of two sets of statuses, which differ in one tensor that is left in place, take those next to its share."""
+def _mix_reuse(g: CostTables, node: SearchNode, level: int, within: int) -> int:
+    """Of two sets of statuses, which differ in one tensor left in place, take those next to its share; how many."""
     alone = -1
     for t in range(node.pieces.shape[0]):
         first, moves = node.piece[t, 0], node.piece_end[t, 0] == 1.0
         if (moves and first != NONE) or (not moves and (first != STATIONARY or alone >= 0)):
-            return
+            return 2
         alone = alone if moves else t
     k, share = between_reuses(g.reuses, 1.0 / (1.0 - node.piece_end[alone, 0]))
     if g.reuse[0, level, alone, k] < 0:
-        return
-    for at in range(2):
+        return 2
+    sets = 1 if share == 1.0 else 2
+    for at in range(sets):
         weight = share if at == 0 else 1.0 - share
         node.mix[at], node.mix_weight[at] = g.reuse[within, level + within, alone, k + at], weight
         if not within:
             node.within[level, at], node.within_weight[level, at] = g.reuse[1, level + 1, alone, k + at], weight
+    return sets
 
 
 @jit
