@@ -17,7 +17,7 @@ from accelsim.inputs.objective import FASTEST, LEAST_EDP, LEAST_ENERGY, Objectiv
 from accelsim.inputs.workload import Einsum
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
-from accelsim.search.exact import bounds, solve
+from accelsim.search.exact import bounds, plan, solve
 from accelsim.search.exact.incumbents import BEST, make_goal
 from accelsim.search.exact.mapper import result_of
 from accelsim.search.exact.solve import Solver
@@ -113,7 +113,7 @@ WINDOWS = ((), (), (), (307, 349))
 @pytest.mark.parametrize("group", range(4))
 def test_choices_that_are_worth_it__are_enough_for_the_optimum(group, monkeypatch):
     """Without walks, which hide what is left out; half of the problems have finer tables."""
-    monkeypatch.setattr(bounds, "ALIKE", 0.0)
+    monkeypatch.setattr(plan, "ALIKE", 0.0)
     for seed in (*range(group, 400, 4), *WINDOWS[group]):
         case = problem(seed, MOST)
         known = truth(*case, MOST)

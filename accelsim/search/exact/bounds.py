@@ -6,7 +6,6 @@ Axis letters: D = dimensions, S = shapes, T = tensors, C = contexts of a table, 
 from __future__ import annotations
 
 import functools
-import itertools
 import math
 import time
 from collections.abc import Iterator
@@ -18,16 +17,13 @@ import numpy as np
 from accelsim.inputs.errors import TablesTooLarge, TooManyChoices
 from accelsim.model.detail import make_detail
 from accelsim.model.encode import Bools, Floats, Ints
-from accelsim.model.kernel import BY_READ, BY_RETURN, BY_TRANSFER, BY_UPDATE, BY_WRITE
 from accelsim.search.exact.blocks import SweepArrays, lay_apart, lay_beside, sweep_block
-from accelsim.search.exact.network import NetworkScratch, Spreading, Verdicts, only
+from accelsim.search.exact.network import NetworkScratch, only
 from accelsim.search.exact.network_kernel import sweep_network
-from accelsim.search.exact.orders import NONE
-from accelsim.search.exact.output_costs import OutputCosts, copies_apart
+from accelsim.search.exact.plan import TablePlan
 from accelsim.search.exact.shapes import Grid
-from accelsim.search.exact.tables import Bounds, Context, CostTable, Sieve, lay_out
+from accelsim.search.exact.tables import Bounds, Context, CostTable, lay_out
 from accelsim.search.exact.worth import Worth
-from accelsim.search.stopping import asked
 
 MOST_SPREAD_TILES = 30_000_000
 """Pairs of a tile and a way to spread it, where some dimensions may leave remainders, at most."""
@@ -40,8 +36,6 @@ AT_ONCE = 4_000_000
 """Entries of a table around a network that are filled together: they share what does not depend on the context."""
 TURNED = 512
 """Shapes whose entries are laid out anew together: few enough to stay in the processor's caches."""
-ALIKE = 1.5
-"""Contexts for each state from which on choices that are not worth it are looked for: they share the verdict."""
 MOST_COARSE = 4_000_000
 """Entries of coarse tables with both corners of the shares that networks leave; larger ones take the lower corner."""
 MORE = 64
@@ -50,68 +44,8 @@ MOST_BYTES = 2 << 30
 """Memory that the tables of one search may take unless another limit is given."""
 
 
-class BoundsMaker(OutputCosts):
+class BoundsMaker(TablePlan):
     """Fills the tables; see `make_bounds`."""
-
-    def __init__(
-        self,
-        grid: Grid,
-        spreads: int,
-        pj: Floats,
-        deadline: float | None,
-        fine: bool,
-        corners: bool | None,
-        worth: Worth | None,
-        most_bytes: int,
-        once: Floats | None = None,
-    ) -> None:
-        super().__init__(grid, pj)
-        self.once, self.most_spreads, self.deadline, self.most_bytes = once, spreads, deadline, most_bytes
-        self.encoded = grid.space.encoded
-        self.costs: list[list[bool]] = np.asarray(self.pj.any(axis=2)).tolist()
-        self.costs_on_way: list[list[bool]] = np.asarray(self.pj[:, :, BY_TRANSFER:].any(axis=2)).tolist()
-        self._out: dict[int, tuple[Floats, Floats]] = {}
-        layout = self.layout
-        self.bounds = Bounds(
-            grid, layout.structure, layout.statuses, pj, layout.least, deepest=layout.deepest, numbers=layout.numbers,
-            least_inside=layout.least_inside, elided=self.elided, narrow=self.narrow, copy_costs=self.copy_costs,
-        )  # fmt: skip
-        self.corners, self.may_be_large = corners is not False, fine or corners is not None
-        self.copies = copies_apart(grid, layout.deepest) if fine else [np.ones(1)] * (self.levels + 1)
-        self.edges = self.layout.edges.get(spreads) or [self._edges(level) for level in range(self.levels + 1)]
-        self.layout.edges[spreads] = self.edges
-        self.sieve = None if worth is None else Sieve(self.bounds, layout, self.edges, worth)
-
-    def _complete(self, level: int, context: Context) -> float:
-        """How much of the reduction a tile must cover, so that none is left but to networks between it and the parent.
-
-        0 if the parent has room for partial sums.
-        """
-        if not context.tight:
-            return 0.0
-        parent = context.parents[int(self.c.output[0])]
-        return float(self.layout.reduced[-1]) / math.prod(self.layout.apart[parent:level]) * (1.0 - 1e-9)
-
-    def _edges(self, level: int) -> Floats:
-        """Spreads that networks from a level inwards can reach together; few enough, the largest ones exactly.
-
-        A network that constraints leave no way to spread reaches nothing, and no mapping is valid then.
-        """
-        found = {1}
-        for options in self.grid.options[level:]:
-            found = {a * b for a in found for b in set(options.spread.tolist())} or found
-        further_out = math.prod(self.layout.widest[:level])
-        few = min(max(found), self.grid.least_used / further_out)
-        edges = sorted((spread for spread in found if spread >= few), reverse=True)
-        if len(edges) > self.most_spreads:
-            kept = edges[: max(1, self.most_spreads // 2)]
-            rest = edges[len(kept) :]
-            more = self.most_spreads - len(kept)
-            kept += [
-                rest[at] for at in sorted(set((np.geomspace(1, len(rest), max(more, 1)).astype(int) - 1).tolist()))
-            ][:more]
-            edges = sorted(set(kept), reverse=True)
-        return np.array(sorted(edges), np.float64)
 
     def make(self, finer: Bounds | None = None) -> Bounds:
         """Discover which contexts there are from the outside in, and fill the tables from the inside out.
@@ -242,32 +176,6 @@ class BoundsMaker(OutputCosts):
             found[m] &= k is not None and fits[k]  # what nodes further out hold fits with a smaller tile, too
         return found
 
-    def _plans(self) -> tuple[list[list[Context]], list[Spreading]]:
-        """Contexts of the tables of each level, and how networks lead from some to others."""
-        contexts: list[list[Context]] = [[Context((0,) * self.tensors, (1.0,) * self.tensors)]]
-        networks = []
-        for level in range(self.levels):
-            self._look_at_clock()
-            spreading, inner = self._plan(level, contexts[level])
-            networks.append(spreading)
-            contexts.append(inner)
-        return contexts, networks
-
-    def _entries(self, contexts: list[list[Context]]) -> list[int]:
-        """Where the tables of each level begin, first those around networks and then those at tiles, and the end."""
-        starts = [0]
-        for around in (True, False):
-            for level in range(self.levels):
-                statuses = (self.layout.around_statuses if around else self.layout.inside_statuses)[level]
-                each = len(self.copies[level]) * len(self.edges[level])
-                many = len(contexts[level]) * len(statuses) * each if around or level else 0
-                starts.append(starts[-1] + many * self.shapes.total)
-        return starts
-
-    def _counts(self, t: int, parents: set[int]) -> bool:
-        """Whether words of a tensor that comes from some levels cost anything from there inwards."""
-        return self.once is not None or any(row[t] for row in self.costs[min(parents) :])
-
     def _costs_anything(self, level: int, contexts: list[Context]) -> Bools:
         """Whether traffic further in costs anything; cycles of the outermost port end where nothing comes from it."""
         waits = self.once is not None and bool(self.once[level + 1 :].any())
@@ -279,15 +187,6 @@ class BoundsMaker(OutputCosts):
             for parents, *_ in contexts
         ]
         return np.array(passing)
-
-    def _look_at_clock(self) -> float:
-        """Return the time, unless it has run out."""
-        if asked():
-            raise KeyboardInterrupt
-        now = time.monotonic()
-        if self.deadline is not None and now > self.deadline:
-            raise TimeoutError("the tables take longer")
-        return now
 
     def _refuse_endless(self) -> None:
         """Raise where remainders leave so many tiles and ways to spread that the tables would take minutes."""
@@ -364,236 +263,6 @@ class BoundsMaker(OutputCosts):
             least=np.zeros((2 * len(self.bounds.networks[level].worth.after), many)),
             worthless=np.zeros((pairs, many), np.bool_),
         )
-
-    def _plan(self, level: int, contexts: list[Context]) -> tuple[Spreading, list[Context]]:
-        """Contexts inside a network, and how those outside it lead to them."""
-        innermost = level == self.levels - 1
-        corner = [] if innermost else self.layout.least[level + 1].tolist()
-        alone = np.ones((1, self.tensors), np.bool_), np.ones((1, 1), np.bool_)
-        keeps, fits = alone if innermost else self.layout.fits[level + 1]
-        inner: list[Context] = []
-        held = np.zeros((len(contexts), 1), np.int64) if innermost else self._held(level + 1, contexts, keeps)
-        node = level + 1 if innermost else int(self.c.nodes[level + 1, 0])
-        wide = fits if innermost else self.layout.wide[level + 1]
-        output = int(self.c.output[0])
-        target = np.full((len(contexts), len(keeps), 2, 1 << self.tensors), -1, np.int64)
-        passing = np.full((len(keeps), self.tensors), -1, np.int64)
-        least = np.ones((len(contexts), len(keeps), self.tensors))
-        number: dict[Context, int] = {}
-        for k, row in enumerate([] if innermost else keeps.tolist()):
-            passes = [
-                t
-                for t in range(self.tensors)
-                if self.corners and not row[t] and any(corner[context.parents[t]][t] < 1.0 for context in contexts)
-            ]
-            passing[k, : len(passes)] = passes
-            for m, context in enumerate(contexts):
-                if held[m, k] < 0:
-                    continue
-                for w, t in enumerate(passes):
-                    least[m, k, w] = corner[context.parents[t]][t]
-                parents = tuple(node if row[t] else context.parents[t] for t in range(self.tensors))
-                tights = [context.tight]
-                if keeps[held[m, k], output]:
-                    some = fits[held[m, k]] & (wide[held[m, k]] ^ [[False], [True]])
-                    tights = [tight for tight in (False, True) if some[int(tight)].any()]
-                    if not row[output]:
-                        tights = sorted({context.tight or tight for tight in tights})
-                tights = [
-                    tight for tight in tights
-                    if self.sieve is None or not self.sieve.is_worthless(level + 1, (*parents, int(tight)))
-                ]  # fmt: skip
-                if not tights:
-                    held[m, k] = -1
-                for tight, way in itertools.product(tights, range(1 << len(passes))):
-                    shares = [1.0] * self.tensors
-                    for t in range(self.tensors):
-                        if not row[t] and (not self.corners or (t in passes and way >> passes.index(t) & 1)):
-                            shares[t] = corner[context.parents[t]][t]
-                    key = Context(parents, tuple(shares), tight)
-                    if key not in number:
-                        number[key] = len(inner)
-                        inner.append(key)
-                    target[m, k, int(tight), way] = number[key]
-        order = sorted(range(len(inner)), key=lambda at: inner[at].state)
-        inner = [inner[at] for at in order]
-        target[target >= 0] = np.argsort(order)[target[target >= 0]]
-        if not inner and not innermost:  # nothing is worth it: one context, that none outside leads to
-            inner.append(Context((0,) * self.tensors, (1.0,) * self.tensors))
-        charged, alone = self._shares(level, contexts), (1.0,) * self.tensors
-        unshared = [each._replace(shares=alone) for each in contexts]
-        spreading = Spreading(
-            level=np.array([level], np.int64),
-            keeps=keeps,
-            fits=fits,
-            wide=wide,
-            tight=np.array([context.tight for context in contexts]),
-            reduced=self.layout.reduced,
-            complete=np.array([self._complete(level, context) if innermost else 0.0 for context in contexts]),
-            held=held,
-            moves_out=self._move_out(level + 1, contexts, keeps),
-            rests=self.layout.rests,
-            partner=np.array(self.layout.structure.partner),
-            reuses=np.array(self.layout.structure.reuses, np.float64),
-            tiles=np.flatnonzero(fits[np.unique(held[held >= 0])].any(axis=0)),
-            parent=np.array([context.parents for context in contexts], np.int64),
-            shared=np.array([context.shares for context in contexts]),
-            fixed=self._fixed(level),
-            shares=charged,
-            unshared=self._shares(level, unshared) if self.shapes.ragged.any() else charged,
-            once=np.array([self._once(level, context) for context in contexts]),
-            target=target,
-            passing=passing,
-            near=np.divide(1.0, 1.0 - least, out=np.zeros_like(least), where=least < 1.0),
-            status=np.array(self.layout.around_statuses[level], np.int64),
-            inner=np.array(self.layout.inner_statuses(level), np.int64),
-            loose=np.array([self.bounds.structure.loose]),
-            elided=np.array([self._elided(level, context) for context in contexts]),
-            finished=self.finished[level : level + 1],
-            copy_costs=self.copy_costs[level + 1 : level + 2],
-            copies=self.copies[level],
-            inner_copies=self.copies[level + 1],
-            edges=self.edges[level],
-            inner_edges=self.edges[level + 1],
-            counts=np.array([self._counts(t, {each.parents[t] for each in contexts}) for t in range(self.tensors)]),
-            moves=self.layout.moves,
-            loops=self.layout.loops,
-            orders=self.layout.orders,
-            worth=self._verdicts(level, contexts),
-            image=self.layout.mirror.image,
-            becomes=self.layout.around_images[level],
-        )
-        return spreading, inner
-
-    def _verdicts(self, level: int, contexts: list[Context]) -> Verdicts:
-        """What tells which ways to spread and keep are worth it at a network."""
-        window, around = self.layout.structure.window, self.layout.around_statuses[level]
-        inner = self.layout.inner_statuses(level)
-        many = 1 if level == self.levels - 1 else len(self.layout.inside_statuses[level + 1])
-        number = {state: at for at, state in enumerate(dict.fromkeys(context.state for context in contexts))}
-        loops = self.sieve.innermost if self.sieve and len(contexts) >= ALIKE * len(number) else []
-        moved, after = np.zeros((len(loops), self.tensors), np.bool_), np.zeros((len(loops), many), np.bool_)
-        for i, (each, _) in enumerate(loops):
-            moved[i, [t for t in each if not self.c.windowed[t]]] = True
-            after[i, [inner[q] for q, some in enumerate(around) if all(some[t] == NONE for t in each - {window})]] = (
-                True
-            )
-        parents, tensors = np.array([context.parents for context in contexts]), np.arange(self.tensors)
-        fewest = self.layout.least[level][parents, tensors]
-        room, off = np.full((len(contexts), len(self.edges[level])), np.inf), np.zeros((len(contexts), 3))
-        if self.sieve and loops:
-            room, off = self.sieve.limits(level, contexts, self.copies[level])
-        return Verdicts(
-            state=np.array([number[context.state] for context in contexts]),
-            fewest=fewest,
-            shares=self._shares(
-                level, [each._replace(shares=tuple(row)) for each, row in zip(contexts, fewest, strict=True)]
-            ),
-            room=room,
-            off=off,
-            moved=np.tile(moved.T.astype(np.float64), 2),
-            split=np.array([split for _, split in loops], np.bool_).reshape(-1, self.shapes.total),
-            after=after,
-        )
-
-    def _held(self, level: int, contexts: list[Context], keeps: Bools) -> Ints:
-        """What a level holds in each context with what its next node keeps too, by number of the latter: int64[C, K].
-
-        -1 if there is no such mapping: no tensor has two nodes in a level; its last node, or the one before another
-        node than the first that keeps nothing, keeps what must be kept. Where levels that keep nothing have no loops,
-        the first node keeps something if any does.
-        """
-        sets = [frozenset(np.flatnonzero(row).tolist()) for row in keeps]
-        number = {kept: k for k, kept in enumerate(sets)}
-        found = np.full((len(contexts), len(keeps)), -1, np.int64)
-        first, last = int(self.c.nodes[level, 0]), int(self.c.nodes[level, 1]) - 1
-        begins = first if self.layout.merges[1] else first + 1
-        required = frozenset(np.flatnonzero(self.grid.space.required[last]).tolist())
-        for m, context in enumerate(contexts):
-            before = frozenset(t for t, parent in enumerate(context.parents) if parent == first)
-            for k, kept in enumerate(sets):
-                ends = level == last or (level >= begins and not kept)
-                late = begins == first < level and kept and not before
-                if not before & kept and not late and (not ends or required <= before | kept):
-                    found[m, k] = number[before | kept]
-        return found
-
-    def _move_out(self, level: int, contexts: list[Context], keeps: Bools) -> Bools:
-        """Where tensors that a level's node keeps would stand further out if they rested: bool[C, K].
-
-        The node comes after the first one, and keeps one tensor, or there is a node to spare: it is the second one,
-        and the first keeps some.
-        """
-        found = np.zeros((len(contexts), len(keeps)), np.bool_)
-        first = self.c.nodes[min(level, self.levels - 1), 0]
-        for m, context in enumerate(contexts if first < level < self.levels else ()):
-            found[m] = (keeps.sum(axis=1) == 1) | (level == first + 1 and first in context.parents)
-        return found
-
-    def _settled(self, level: int, context: Context) -> frozenset[int]:
-        """Tensors that a storage node of a level keeps already, and none further in: their statuses say nothing."""
-        first, end = self.c.nodes[level].tolist()
-        return frozenset(
-            t for t, parent in enumerate(context.parents) if parent == first and self.layout.deepest[t] < end
-        )
-
-    def _fixed(self, level: int) -> Floats:
-        """Cost of a word of each tensor that crosses the network of a level and enters the next one: float64[T].
-
-        A word of the output comes back first, but for the first words, which are counted off.
-        """
-        pj, output = self.pj, int(self.c.output[0])
-        found = pj[level, :, BY_TRANSFER].copy()
-        if self.c.windowed[output]:
-            found[output] -= 0.0 if level == self.levels - 1 else pj[level + 1, output, BY_WRITE]
-        else:
-            found[output] += pj[level, output, BY_RETURN]
-        if level < self.levels - 1:
-            found += pj[level + 1, :, BY_WRITE]
-            found[output] += pj[level + 1, output, BY_READ] if self.c.drain[level + 1] else 0.0
-        return found
-
-    def _shares(self, level: int, contexts: list[Context]) -> Floats:
-        """Cost of a word of each tensor that leaves the network of a level for the parent: float64[C, T].
-
-        It pays the nearest network outside the level that has several children, and those of one child further in. On
-        the others there are at least as many words as the parent sees, because networks only bring words together.
-        """
-        output = int(self.c.output[0])
-        near, further = self._words_out(level)
-        parents, tensors = np.array([context.parents for context in contexts]), np.arange(self.tensors)
-        found = near[parents, tensors] + np.array([context.shares for context in contexts]) * further[parents, tensors]
-        found[:, output] += [self._coming_back(level, parent) for parent in parents[:, output].tolist()]
-        return np.asarray(found)
-
-    def _words_out(self, level: int) -> tuple[Floats, Floats]:
-        """Cost of a word from the network of a level out to each parent: over the nearest networks, and from there."""
-        if level not in self._out:
-            output = int(self.c.output[0])
-            near, further = np.zeros((2, level + 1, self.tensors))
-            for parent in range(level + 1):
-                nearest = self.layout.nearest(parent, level)
-                near[parent], far = (
-                    self.pj[a:b, :, BY_TRANSFER].sum(axis=0) for a, b in ((nearest, level), (parent, nearest))
-                )
-                seen = self.pj[parent, :, BY_READ].copy()
-                seen[output] = seen[output] * (not self.c.windowed[output]) + self.pj[parent, output, BY_UPDATE]
-                further[parent] = far + seen
-            self._out[level] = near, further
-        return self._out[level]
-
-    def _once(self, level: int, context: Context) -> Floats:
-        """What all else waits for once at the next level; see `Spreading`."""
-        if self.once is None or level == self.levels - 1 or not self.once[level + 1].any():
-            return np.zeros((0, 4))
-        return np.array([self.once[level + 1, parent, t] for t, parent in enumerate(context.parents)])
-
-    def _elided(self, level: int, context: Context) -> float:
-        """What the words of the output cost that do not come to the next level, for each copy of the output there."""
-        t = int(self.c.output[0])
-        if self.c.windowed[t]:
-            return 0.0
-        return float(self.entering[level] + self.c.whole[t] * self._coming_back(level, context.parents[t]))
 
     def _fill_inside(self, level: int, around: CostTable, table: CostTable, costs: Bools, live: Bools) -> None:
         """Cost to go at the tiles of a level: its best temporal block, and what follows."""
