@@ -24,6 +24,7 @@ from accelsim.model.encode import Bools, Floats, Ints
 
 Move = tuple[int, int, int]
 """Index of a size, of one outside, and the bound of the loop between."""
+Room = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,21 +35,24 @@ class LoopStep:
     moves: tuple[tuple[Move, ...], ...]  # for each dimension the loops of bound > 1
     may_rest: tuple[bool, ...]  # of each dimension, whether it may have no loop here
     free: tuple[bool, ...]  # of each dimension, whether its loop takes any place in the order of a temporal block
-    # what the loops so far can come to, ascending: of a temporal block how many have a free place, of an axis the
-    # product of their bounds; then each product that the constraints bound
-    rooms: tuple[tuple[int, ...], ...]
+    # before the loop of each dimension, and after the last, what the loops so far can come to, ascending: of a temporal
+    # block how many have a free place, of an axis the product of their bounds; then each product that the constraints
+    # bound
+    rooms: tuple[tuple[Room, ...], ...]
     # what a way counts by its room in the end: the orders of its loops; 0 if a mapping may not have its products
     weights: tuple[int, ...]
     inside: tuple[tuple[bool, ...], ...]  # for each dimension, in which of the products its bounds are
 
-    def rooms_after(self, d: int, bound: int) -> list[tuple[int, int]]:
-        """Which rooms a loop over a dimension leads from and to."""
-        place = {room: q for q, room in enumerate(self.rooms)}
-        after = (_after(self, room, d, bound) for room in self.rooms)
-        return [(q, place[room]) for q, room in enumerate(after) if room in place]
+    def rooms_after(self, d: int) -> dict[int, list[tuple[int, int]]]:
+        """Which rooms a loop over a dimension leads from and to, by its bound; 1: no loop."""
+        place = {room: q for q, room in enumerate(self.rooms[d + 1])}
+        after = {bound: [_after(self, room, d, bound) for room in self.rooms[d]] for *_, bound in self.moves[d]}
+        if self.may_rest[d]:
+            after[1] = list(self.rooms[d])
+        return {bound: [(q, place[r]) for q, r in enumerate(rooms) if r in place] for bound, rooms in after.items()}
 
 
-def _after(step: LoopStep, room: tuple[int, ...], d: int, bound: int) -> tuple[int, ...]:
+def _after(step: LoopStep, room: Room, d: int, bound: int) -> Room:
     """What loops come to with one more."""
     first = room[0] * bound if step.slot.axis else room[0] + step.free[d]
     products = zip(room[1:], step.inside[d], strict=True)
@@ -104,17 +108,18 @@ class Nest:
         inside = tuple(tuple(bool(row[2 + d]) for row in required) for d in range(len(moves)))
         step = LoopStep(slot, tuple(moves), tuple(may_rest), free, (), (), inside)
         size = (len(moves), level.x.size, level.y.size)[kind]
-        rooms = {(1 if kind else 0, *(1 for _ in required))}
+        rooms: list[tuple[Room, ...]] = [((1 if kind else 0, *(1 for _ in required)),)]
         most = (size, *(high for _, high, *_ in required))
         for d in range(len(moves)):
-            more = {_after(step, room, d, f) for room in rooms for f in {f for *_, f in moves[d]}}
-            rooms |= {room for room in more if all(value <= high for value, high in zip(room, most, strict=True))}
-        ascending, weights = tuple(sorted(rooms)), []
-        for first, *products in ascending:
+            more = {_after(step, room, d, f) for room in rooms[-1] for f in {f for *_, f in moves[d]}}
+            within = {room for room in more if all(value <= high for value, high in zip(room, most, strict=True))}
+            rooms.append(tuple(sorted(within.union(rooms[-1]))))
+        weights = []
+        for first, *products in rooms[-1]:
             enough = all(product >= low for product, (low, *_) in zip(products, required, strict=True))
             enough &= not kind or first == size or not self.fully_used
             weights.append(enough * (1 if kind else math.factorial(first)))
-        return replace(step, rooms=ascending, weights=tuple(weights))
+        return replace(step, rooms=tuple(rooms), weights=tuple(weights))
 
 
 BITS = 32
@@ -123,9 +128,9 @@ BITS = 32
 Values = npt.NDArray[Any]
 
 
-def exact_words(largest: float) -> int:
-    """Words that a number takes, with room for a rounded `largest`."""
-    return max(1, math.ceil((math.log2(max(largest, 1.0)) + 2) / BITS))
+def exact_words(largest: int) -> int:
+    """Words that a number takes; the highest has 63 bits, and what goes beyond them on the way is dropped."""
+    return max(1, 1 + math.ceil((largest.bit_length() - 63) / BITS))
 
 
 def carry(values: Ints) -> None:
@@ -146,8 +151,7 @@ def put_loops(step: LoopStep, values: Values, trace: list[Floats] | None = None)
     `values`: int64[W, *S], exact, or float64[1, *S], ways to come to each shape inside. `trace`: where the sums before
     each dimension and after the last go, float64[Q, *S].
     """
-    state = np.zeros((len(values), len(step.rooms), *values.shape[1:]), values.dtype)
-    state[:, 0] = values
+    state = values[:, None]
     for d in range(len(step.moves)):
         if trace is not None:
             trace.append(state[0])
@@ -163,11 +167,13 @@ def put_loops(step: LoopStep, values: Values, trace: list[Floats] | None = None)
 
 def _put_loop(step: LoopStep, d: int, state: Values) -> Values:
     """The same for the loop of one dimension."""
-    after = state.copy() if step.may_rest[d] else np.zeros_like(state)
+    after = np.zeros((len(state), len(step.rooms[d + 1]), *state.shape[2:]), state.dtype)
     source, target = state.swapaxes(2, 2 + d), after.swapaxes(2, 2 + d)
+    pairs = step.rooms_after(d)
+    for before, behind in pairs.get(1, ()):
+        after[:, behind] = state[:, before]
     for i, j, bound in step.moves[d]:
-        if pairs := step.rooms_after(d, bound):
-            before, behind = (list(row) for row in zip(*pairs, strict=True))
+        for before, behind in pairs[bound]:
             target[:, behind, j] += source[:, before, i]
     if state.dtype == np.int64:
         carry(after)
@@ -211,18 +217,11 @@ def count_by_keep(nest: Nest) -> list[tuple[tuple[int, ...], int]]:
 
 
 def _start(nest: Nest) -> Ints:
-    """One way to come to the tile of one point, and words enough for all sums."""
-    values = np.zeros((exact_words(_largest(nest)), *nest.shape), np.int64)
+    """One way to come to the tile of one point, and words enough for all mappings of the map space."""
+    space, keeps = nest.space, math.prod(len(each.keeps) for each in nest.keepings)
+    size = space.quick_size
+    orders = math.factorial(len(space.dims)) ** len(nest.keepings)
+    loops = math.prod(space.many) * orders if size is None else size // space.keep_choices
+    values = np.zeros((exact_words(loops * keeps), *nest.shape), np.int64)
     values.reshape(len(values), -1)[0, 0] = 1
     return values
-
-
-def _largest(nest: Nest) -> float:
-    """The largest sum that occurs, rounded: all choices taken to fit."""
-    values: Floats = np.zeros((1, *nest.shape))
-    values.reshape(-1)[0] = 1.0
-    largest = 1.0
-    for step in nest.steps:
-        values = values * len(step.keeps) if isinstance(step, Keeping) else put_loops(step, values)
-        largest = max(largest, float(values.max()))
-    return largest

@@ -255,7 +255,7 @@ class WorstSearch:
         for i, many in outside.items():
             mine = np.flatnonzero(states.at[:, d] == i)
             for j, bound in many:
-                room = mine[states.room[mine] * bound <= step.rooms[-1][0]] if step.slot.axis else mine
+                room = mine[states.room[mine] * bound <= step.rooms[-1][-1][0]] if step.slot.axis else mine
                 which.append(room)
                 sizes.append(np.full(len(room), j))
                 bounds.append(np.full(len(room), bound))
@@ -321,7 +321,7 @@ class WorstSearch:
         for d in range(len(step.moves)):
             more = self.put(states, step, d)
             states = self.prune(_join([states, more]) if step.may_rest[d] else more, chain, lv)
-        allowed = [product for (product, *_), good in zip(step.rooms, step.weights, strict=True) if good]
+        allowed = [product for (product, *_), good in zip(step.rooms[-1], step.weights, strict=True) if good]
         states = states.take(np.isin(states.room, allowed))
         states.room = np.ones(len(states), np.int64)
         return self.prune(states, chain, lv)

@@ -103,12 +103,12 @@ class Sampler:
 
     def _inside(self, step: LoopStep, d: int) -> Ints:
         """Where the ways before the loop of a dimension are; see `_Multiplicities`."""
-        rooms, sizes, shapes = len(step.rooms), self.nest.shape[d], math.prod(self.nest.shape)
-        found = np.full((1 + sizes, rooms, sizes), -1, np.int64)
-        for room in range(rooms if step.may_rest[d] else 0):
-            found[0, room] = room * shapes + np.arange(sizes) * self.apart[d]
+        sizes, shapes, pairs = self.nest.shape[d], math.prod(self.nest.shape), step.rooms_after(d)
+        found = np.full((1 + sizes, len(step.rooms[d + 1]), sizes), -1, np.int64)
+        for before, room in pairs.get(1, ()):
+            found[0, room] = before * shapes + np.arange(sizes) * self.apart[d]
         for i, j, bound in step.moves[d]:
-            for before, room in step.rooms_after(d, bound):
+            for before, room in pairs[bound]:
                 found[1 + i, room, j] = before * shapes + i * self.apart[d]
         return found
 
@@ -201,8 +201,9 @@ def _choose(rng: np.random.Generator, weights: Floats | Bools) -> Ints:
 
 
 def _refuse_too_many(nest: Nest) -> None:
-    shapes, rooms = math.prod(nest.shape), [len(step.rooms) for step in nest.steps if isinstance(step, LoopStep)]
-    total = shapes * (1 + len(nest.shape)) * sum(rooms)
+    steps = [step for step in nest.steps if isinstance(step, LoopStep)]
+    shapes = math.prod(nest.shape)
+    total = shapes * sum(len(rooms) for step in steps for rooms in step.rooms)
     if total > MOST_SUMS:
         raise AccelsimError(
             f"{shapes:,} tile shapes need {total / 1e9:.1f}e9 numbers to draw mappings from, more than "
