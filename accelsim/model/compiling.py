@@ -9,13 +9,13 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from accelsim.model.kinds import NONE, VALUES
+from accelsim.model.kinds import NONE, VALUES, passed_as, returned_as, types_of
 from accelsim.model.lowering import Kinds, Lowered, lower
 from accelsim.model.machine_code import (
+    ENTRY,
     LOCK,
     NEXT_SAID,
     PREFIX,
-    ArgumentType,
     Code,
     Source,
     keep_code,
@@ -23,6 +23,7 @@ from accelsim.model.machine_code import (
     read_code,
     say_compiling,
 )
+from accelsim.model.passing import ArgumentType
 
 _LEVEL = 1
 """Of LLVM's optimisation: kernels are as fast as with level 3, which compiles for a tenth longer."""
@@ -55,11 +56,27 @@ def _compile(kernel: Source, kinds: Kinds) -> tuple[str, ArgumentType]:
             symbol=PREFIX + name,
             needs=tuple(sorted(each.removeprefix(PREFIX) for each in called if each.startswith(PREFIX))),
             returns=tuple(each[0] for each in (of[1] if of[0] == VALUES else () if of == NONE else (of,))),
-            machine=_machine_code(text),
+            machine=_machine_code(text + _entry(PREFIX + name, kinds, of)),
         )
         keep_code(kernel, name, code)
     parts = tuple((each,) for each in code.returns)
     return PREFIX + name, (VALUES, parts) if len(parts) > 1 else parts[0] if parts else NONE
+
+
+def _entry(symbol: str, kinds: Kinds, result: ArgumentType) -> str:
+    """Text of the function that Python calls: arguments come from words, and results go to others."""
+    types = [type_ for kind in kinds for type_ in types_of(kind)]
+    lines = [f'define void @"{ENTRY}{symbol}"(ptr %words, ptr %results) nounwind {{']
+    for at, type_ in enumerate(types):
+        lines += [f"%at{at} = getelementptr i64, ptr %words, i64 {at}", f"%a{at} = load {type_}, ptr %at{at}"]
+    passed = [f"{passed_as(type_)} %a{at}" for at, type_ in enumerate(types)]
+    several = result[0] == VALUES
+    call = f'call {returned_as(result)} @"{symbol}"({", ".join([*["ptr %results"] * several, *passed])}) noinline'
+    if several or result == NONE:
+        lines.append(call)
+    else:
+        lines += [f"%result = {call}", f"store {types_of(result)[0]} %result, ptr %results"]
+    return "\n".join([*lines, "ret void", "}", ""])
 
 
 def _called(kernel: Source, kinds: Kinds) -> tuple[str, ArgumentType, bool]:

@@ -30,7 +30,7 @@ class CompiledKernel:
         update_wrapper(self, function)
         self.function, self.by_itself = function, by_itself
         self.name = f"{function.__module__}.{function.__qualname__}".replace("<locals>", "")
-        self.compiled: dict[tuple[int, ...], Any] = {}
+        self.compiled: dict[bytes, Any] = {}
         self._plain: Any = None
         self._content = ""
         self._calls = 0

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any, NamedTuple
 
-from accelsim.model.machine_code import ArgumentType
+from accelsim.model.passing import ArgumentType
 
 INT, UINT, FLOAT, BOOL, NONE = ("int",), ("uint",), ("float",), ("bool",), ("none",)
 VALUES = "values"

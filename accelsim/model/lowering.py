@@ -36,7 +36,8 @@ from accelsim.model.kinds import (
     together,
     types_of,
 )
-from accelsim.model.machine_code import PREFIX, ArgumentType, Source
+from accelsim.model.machine_code import PREFIX, Source
+from accelsim.model.passing import ArgumentType
 from accelsim.model.writing import Index, Writer
 
 _OF_FLOATS = {"np.ceil": "ceil", "np.floor": "floor", "math.log": "log", "math.exp": "exp"}

@@ -1,11 +1,11 @@
 """Machine code of kernels: kept on disk by content, loaded without the compiler, called with few pointers.
 
-A named tuple of arrays is passed as one pointer to a table of addresses and shapes, so that neither the size of the
-code nor the time to compile it grows with the number of arrays. A kernel is compiled once by itself (`compiling`);
-kernels that call it hold the name of its machine code, which is linked when they are loaded. The name of a file holds
-a hash of all that its code was made from: a changed kernel never finds the code of another one, and an equal kernel
-finds it from wherever and whenever its source was copied. A file is moved to its place as a whole, so that processes
-that share a folder read no half of one. Code that cannot be kept is compiled anew by each process.
+A call passes one pointer to words, as `passing` writes them, so that neither the size of the code nor the time to
+compile it grows with the number of arrays. A kernel is compiled once by itself (`compiling`); kernels that call it hold
+the name of its machine code, which is linked when they are loaded. The name of a file holds a hash of all that its code
+was made from: a changed kernel never finds the code of another one, and an equal kernel finds it from wherever and
+whenever its source was copied. A file is moved to its place as a whole, so that processes that share a folder read no
+half of one. Code that cannot be kept is compiled anew by each process.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import logging
 import os
 import sys
 import time
-from array import array
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,35 +24,26 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryFile
 from threading import RLock
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import llvmlite
 import llvmlite.binding as llvm
-import numpy as np
 
 from accelsim.inputs.library import user_cache
+from accelsim.model.passing import ArgumentType, Frame, kind_of, passed, release, target
 
 LOCK = RLock()
 """Held while kernels are loaded or compiled."""
 PREFIX = "accelsim$"
 """Of the name by which a caller's machine code knows that of a kernel."""
-SCALARS: dict[str, Any] = {
-    "int": ctypes.c_int64,
-    "uint": ctypes.c_uint64,
-    "float": ctypes.c_double,
-    "bool": ctypes.c_bool,
-    "none": ctypes.c_void_p,
-}
+ENTRY = "entry$"
+"""Of the name of the function that Python calls: it reads arguments from words and writes results to others."""
 _UNUSED_SECONDS = 24 * 3600.0
 """Code of a kernel's other content is removed after so long without use; another process may still run that content."""
-_COMPILER = "compiling", "kinds", "lowering", "machine_code", "writing"
+_COMPILER = "compiling", "kinds", "lowering", "machine_code", "passing", "writing"
 """Modules that machine code depends on."""
 _HASH = hashlib.sha256().digest_size
 """A file begins with the hash of what follows."""
-
-ArgumentType = tuple[Any, ...]
-"""What a compiled function must know of an argument: ("array", type of elements, axes, whether in C order), ("tuple",
-class, kinds of its fields), or the name of a scalar."""
 
 
 @runtime_checkable
@@ -63,7 +53,7 @@ class Source(Protocol):
     name: str
     by_itself: bool
     function: Callable[..., Any]
-    compiled: dict[tuple[int, ...], Any]
+    compiled: dict[bytes, Any]
 
     def __hash__(self) -> int:
         """What is found out about a kernel is kept by it."""
@@ -99,19 +89,20 @@ class Code:
 
 def call(kernel: Source, arguments: tuple[Any, ...]) -> Any:
     """Call a kernel compiled for its arguments; the interpreter's lock is released meanwhile."""
-    alive: list[Any] = []
-    plain: list[Any] = []
-    numbers = tuple([_pass(value, plain, alive) for value in arguments])
-    function = kernel.compiled.get(numbers)
+    frame, signature, arguments = passed(arguments)
+    function = kernel.compiled.get(signature)
     if function is None:
-        function = kernel.compiled[numbers] = _Function(kernel, _kinds(numbers))
-    return function(plain)
+        function = kernel.compiled[signature] = _Function(kernel, _kinds(arguments))
+    result = function(frame)
+    release(frame)
+    return result
 
 
 def is_ready(kernel: Source, arguments: tuple[Any, ...]) -> bool:
     """Whether a kernel has machine code for such arguments, in this process or on disk."""
-    numbers = tuple([_pass(value, [], []) for value in arguments])
-    return numbers in kernel.compiled or read_code(name_of(kernel, _kinds(numbers))) is not None
+    frame, signature, arguments = passed(arguments)
+    release(frame)
+    return signature in kernel.compiled or read_code(name_of(kernel, _kinds(arguments))) is not None
 
 
 def is_kept(kernel: Source) -> bool:
@@ -126,7 +117,7 @@ def name_of(kernel: Source, kinds: tuple[ArgumentType, ...]) -> str:
 
 
 def load(name: str) -> int:
-    """Link machine code into the process, after what it needs; returns its address.
+    """Link machine code into the process, after what it needs; returns the address of what Python calls.
 
     Raises
     ------
@@ -141,12 +132,12 @@ def load(name: str) -> int:
             raise FileNotFoundError(name)
         for need in code.needs:
             load(need)
-        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target().create_target_machine(jit=True))
+        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target().create_target_machine(jit=True))
         engine.add_object_file(llvm.ObjectFileRef.from_data(code.machine))
         engine.finalize_object()
         _ENGINES.append(engine)
-        _ADDRESSES[name] = engine.get_function_address(code.symbol)
-        llvm.add_symbol(PREFIX + name, _ADDRESSES[name])
+        _ADDRESSES[name] = engine.get_function_address(ENTRY + code.symbol)
+        llvm.add_symbol(PREFIX + name, engine.get_function_address(code.symbol))
         return _ADDRESSES[name]
 
 
@@ -201,24 +192,6 @@ def code_folder() -> Path | None:
     return _first_writable(os.environ.get("ACCELSIM_KERNELS", ""))
 
 
-class _Passed(NamedTuple):
-    """A named tuple as it is passed; `alive` holds its table and those of the tuples in it; the number of its kind."""
-
-    value: tuple[Any, ...]
-    alive: list[Any]
-    address: int
-    number: int
-
-
-_PASSED: dict[int, _Passed] = {}
-"""Named tuples that were passed last, by identity: most calls of a search pass them again. They stay alive here."""
-_MOST_PASSED, _MOST_BYTES = 1024, 1 << 23
-_HELD = [0]
-"""Bytes of their arrays, about: threads that add to it at one time may forget some."""
-_NUMBERS: dict[Any, int] = {}
-"""Number of each kind of argument, by what tells it quickly: a kind is large, and every call looks for one."""
-_KINDS: list[ArgumentType] = []
-"""Kind of each number."""
 _ADDRESSES: dict[str, int] = {}
 _READ: dict[str, Code] = {}
 _ENGINES: list[Any] = []
@@ -226,157 +199,24 @@ _ENGINES: list[Any] = []
 
 
 class _Function:
-    """A kernel as a foreign function for the kinds of its arguments."""
+    """A kernel as a foreign function for kinds of arguments, which stay alive as long as their signature is known."""
 
     def __init__(self, kernel: Source, kinds: tuple[ArgumentType, ...]) -> None:
         with LOCK:
             name = name_of(kernel, kinds)
             if read_code(name) is None:
                 kernel.compile(kinds)
-            address, returns = load(name), _READ[name].returns
-        types = [each for kind in kinds for each in _c_types(kind)]
-        self._returns = [SCALARS[each] for each in returns]
-        if len(returns) > 1:
-            types.insert(0, ctypes.c_void_p)
-        result = self._returns[0] if len(returns) == 1 else None
-        self._call = ctypes.CFUNCTYPE(result, *types)(address)
+            address, self._returns = load(name), _READ[name].returns
+        self._kinds = kinds
+        self._call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(address)
 
-    def __call__(self, plain: list[Any]) -> Any:
-        if len(self._returns) < 2:
-            return self._call(*plain)
-        results = (ctypes.c_int64 * len(self._returns))()
-        self._call(ctypes.addressof(results), *plain)
-        return tuple([of.from_buffer(results, 8 * at).value for at, of in enumerate(self._returns)])
+    def __call__(self, frame: Frame) -> Any:
+        self._call(frame.words, frame.results)
+        return frame.result(self._returns)
 
 
-def _pass(value: Any, plain: list[Any], alive: list[Any]) -> int:
-    """Append what is passed for an argument, and what must live until the call ends; returns the number of its kind."""
-    if isinstance(value, np.ndarray):
-        shape, in_order = value.shape, value.flags.c_contiguous
-        plain += (_address(value), *shape)
-        if not in_order:
-            plain += [step // value.itemsize for step in value.strides]
-        alive.append(value)
-        kind: ArgumentType = ("array", value.dtype.char, len(shape), in_order)
-    elif isinstance(value, tuple):
-        passed = _PASSED.get(id(value)) or _keep_passed(value)
-        plain.append(passed.address)
-        alive.append(passed)
-        return passed.number
-    else:
-        kind = (_scalar(value),)
-        if value is not None:
-            plain.append(value)
-    number = _NUMBERS.get(kind)
-    return _number(kind, kind) if number is None else number
-
-
-def _number(told_by: Any, kind: ArgumentType) -> int:
-    """Number of a kind that is seen for the first time."""
-    with LOCK:
-        if told_by not in _NUMBERS:
-            _KINDS.append(kind)
-            _NUMBERS[told_by] = len(_KINDS) - 1
-        return _NUMBERS[told_by]
-
-
-def _kinds(numbers: tuple[int, ...]) -> tuple[ArgumentType, ...]:
-    return tuple([_KINDS[number] for number in numbers])
-
-
-def _address(array: np.ndarray[Any, Any]) -> int:
-    """Where the words of an array begin; the ways of NumPy to say it take four times as long."""
-    try:
-        return ctypes.addressof(ctypes.c_char.from_buffer(array))  # type: ignore[arg-type]
-    except (TypeError, ValueError, BufferError):  # it is not to be written, is empty, or is a part of another
-        return int(array.ctypes.data)
-
-
-def _keep_passed(value: tuple[Any, ...]) -> _Passed:
-    """Make the table of a named tuple, and keep it for the next calls unless its arrays are large."""
-    alive: list[Any] = []
-    address, number, size = _table(value, alive)
-    passed = _Passed(value, alive, address, number)
-    if size <= _MOST_BYTES:
-        if len(_PASSED) >= _MOST_PASSED or _HELD[0] + size > _MOST_BYTES:
-            _PASSED.clear()
-            _HELD[0] = 0
-        _HELD[0] += size
-        _PASSED[id(value)] = passed
-    return passed
-
-
-def _table(value: tuple[Any, ...], alive: list[Any]) -> tuple[int, int, int]:
-    """Addresses and shapes of the arrays of a named tuple, as `compiling.ArrayTable` reads them.
-
-    Returns the table's own address, the number of the tuple's kind, and bytes of all arrays.
-    """
-    addressof, from_buffer = ctypes.addressof, ctypes.c_char.from_buffer
-    words: list[int] = []
-    fields: list[Any] = []
-    size = 0
-    for each in value:
-        if isinstance(each, np.ndarray):
-            try:  # as `_address` does, which would take a fifth more for so many
-                words.append(addressof(from_buffer(each)))  # type: ignore[arg-type]
-            except (TypeError, ValueError, BufferError):
-                if not each.flags.c_contiguous:
-                    raise TypeError("arrays of a named tuple are passed in C order") from None
-                words.append(_address(each))
-            shape = each.shape
-            words += shape
-            fields += each.dtype.char, len(shape)
-            size += each.nbytes
-        elif isinstance(each, tuple):
-            address, number, inner_size = _table(each, alive)
-            size += inner_size
-            words.append(address)
-            fields += "tuple", number
-        else:
-            fields += "scalar", _scalar(each)
-            if isinstance(each, float):
-                words.append(ctypes.c_int64.from_buffer(ctypes.c_double(each)).value)
-            else:
-                words.append(0 if each is None else int(each))
-    table = array("q", words)
-    alive.append(table)
-    told_by = type(value), *fields
-    number = _NUMBERS.get(told_by, -1)
-    if number < 0:
-        kinds = tuple(_field_kind(*pair) for pair in zip(fields[::2], fields[1::2], strict=True))
-        number = _number(told_by, ("tuple", type(value), kinds))
-    return table.buffer_info()[0], number, size
-
-
-def _field_kind(what: str, told: Any) -> ArgumentType:
-    """Kind of a field of a named tuple by what `_table` tells of it."""
-    if what == "tuple":
-        number: int = told
-        return _KINDS[number]
-    return (told,) if what == "scalar" else ("array", what, told, True)
-
-
-def _scalar(value: Any) -> str:
-    if value is None:
-        return "none"
-    if isinstance(value, bool | np.bool_):
-        return "bool"
-    if isinstance(value, np.uint64):
-        return "uint"
-    if isinstance(value, int | np.integer):
-        return "int"
-    if isinstance(value, float | np.floating):
-        return "float"
-    raise TypeError(f"a kernel takes no {type(value).__name__}")
-
-
-def _c_types(kind: ArgumentType) -> list[Any]:
-    """Types of what is passed for an argument."""
-    if kind[0] == "array":
-        return [ctypes.c_void_p] + [ctypes.c_int64] * (kind[2] if kind[3] else 2 * kind[2])
-    if kind == ("none",):
-        return []
-    return [ctypes.c_void_p if kind[0] == "tuple" else SCALARS[kind[0]]]
+def _kinds(arguments: tuple[Any, ...]) -> tuple[ArgumentType, ...]:
+    return tuple([kind_of(value) for value in arguments])
 
 
 def _shown(kind: Any) -> Any:
@@ -410,14 +250,6 @@ def _remove_unused(folder: Path, name: str, content: str) -> None:
         with suppress(OSError):
             if f"-{content}-" not in path.name and now - path.stat().st_mtime > _UNUSED_SECONDS:
                 path.unlink()
-
-
-@cache
-def _target() -> Any:
-    """What machine code is linked for."""
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    return llvm.Target.from_default_triple()
 
 
 @cache

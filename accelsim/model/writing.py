@@ -31,7 +31,7 @@ from accelsim.model.kinds import (
     together,
     types_of,
 )
-from accelsim.model.machine_code import ArgumentType
+from accelsim.model.passing import ArgumentType
 
 _COMPARED = {
     ast.Eq: ("eq", "eq", "oeq"),
