@@ -76,6 +76,7 @@ $(INSTALLED): pyproject.toml
 	@echo "Installing accelsim and its tools into $(VENV) ..." >&2; start=$$(date +%s); \
 		{ test -x $(BIN)/python || "$(PYTHON)" -m venv $(VENV); } \
 		&& $(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[test]' \
+		&& $(BIN)/python -m compileall -q accelsim \
 		&& echo "Installed in $$(($$(date +%s) - start)) s" >&2
 	@touch $@
 

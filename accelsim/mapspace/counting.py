@@ -75,8 +75,9 @@ def _product(one: Sequence[Decimal], other: Sequence[Decimal]) -> list[Decimal]:
 
 @lru_cache(maxsize=64)
 def _rough_nodes(nodes: int) -> list[float]:
-    """Nodes of a Gauss-Laguerre quadrature to a double."""
-    found: list[float] = np.polynomial.laguerre.laggauss(nodes)[0].tolist()
+    """Nodes of a Gauss-Laguerre quadrature to a double: eigenvalues of its recurrence (Golub and Welsch, 1969)."""
+    at = np.arange(nodes)
+    found: list[float] = np.linalg.eigvalsh(np.diag(2.0 * at + 1.0) + np.diag(at[1:] + 0.0, -1)).tolist()
     return found
 
 

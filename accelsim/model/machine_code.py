@@ -125,20 +125,29 @@ def load(name: str) -> int:
         If there is none.
     """
     with LOCK:
-        if name in _ADDRESSES:
-            return _ADDRESSES[name]
+        if name not in _ADDRESSES:
+            machine = target().create_target_machine(jit=True)
+            engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+            added = _add_code(name, engine, {})
+            engine.finalize_object()
+            _ENGINES.append(engine)
+            for each, symbol in added.items():
+                _ADDRESSES[each] = engine.get_function_address(ENTRY + symbol)
+                llvm.add_symbol(PREFIX + each, engine.get_function_address(symbol))
+        return _ADDRESSES[name]
+
+
+def _add_code(name: str, engine: Any, added: dict[str, str]) -> dict[str, str]:
+    """Add machine code to an engine, after what it needs, unless it is linked; returns symbols of what was added."""
+    if name not in _ADDRESSES and name not in added:
         code = read_code(name)
         if code is None:
             raise FileNotFoundError(name)
         for need in code.needs:
-            load(need)
-        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target().create_target_machine(jit=True))
+            _add_code(need, engine, added)
         engine.add_object_file(llvm.ObjectFileRef.from_data(code.machine))
-        engine.finalize_object()
-        _ENGINES.append(engine)
-        _ADDRESSES[name] = engine.get_function_address(ENTRY + code.symbol)
-        llvm.add_symbol(PREFIX + name, engine.get_function_address(code.symbol))
-        return _ADDRESSES[name]
+        added[name] = code.symbol
+    return added
 
 
 def read_code(name: str) -> Code | None:
@@ -195,7 +204,7 @@ def code_folder() -> Path | None:
 _ADDRESSES: dict[str, int] = {}
 _READ: dict[str, Code] = {}
 _ENGINES: list[Any] = []
-"""Each holds one piece of machine code: two of another process may have one symbol."""
+"""Each holds the machine code of a kernel that Python calls, and of those below it that no other one holds."""
 
 
 class _Function:

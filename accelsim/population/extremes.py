@@ -246,23 +246,15 @@ class WorstSearch:
 
     def put(self, states: _PartialStates, step: LoopStep, d: int) -> _PartialStates:
         """All states with a loop over a dimension around, in time or over an axis."""
-        outside: dict[int, list[tuple[int, int]]] = {}
-        last = step is self.nest.steps[-2]  # the outermost block: what is left of each dimension is a loop here
-        for i, j, bound in step.moves[d]:
-            if not last or j == len(self.nest.sizes[d]) - 1:
-                outside.setdefault(i, []).append((j, bound))
-        which, sizes, bounds = [], [], []
-        for i, many in outside.items():
-            mine = np.flatnonzero(states.at[:, d] == i)
-            for j, bound in many:
-                room = mine[states.room[mine] * bound <= step.rooms[-1][-1][0]] if step.slot.axis else mine
-                which.append(room)
-                sizes.append(np.full(len(room), j))
-                bounds.append(np.full(len(room), bound))
-        if not which:
-            return states.take(np.zeros(0, np.int64))
-        more, bounds_put = states.take(np.concatenate(which)), np.concatenate(bounds)
-        more.at[:, d] = np.concatenate(sizes)
+        sizes, outside, bounds = np.array(sorted(step.moves[d]), np.int64).reshape(-1, 3, 1).swapaxes(0, 1)
+        fits = states.at[:, d] == sizes
+        if step is self.nest.steps[-2]:  # the outermost block: what is left of each dimension is a loop here
+            fits &= outside == len(self.nest.sizes[d]) - 1
+        if step.slot.axis:
+            fits &= states.room * bounds <= step.rooms[-1][-1][0]
+        move, which = np.nonzero(fits)
+        more, bounds_put = states.take(which), bounds[move, 0]
+        more.at[:, d] = outside[move, 0]
         self.loops.append((self.put_so_far, step.slot, d, more.event, bounds_put))
         more.event = self.put_so_far + np.arange(len(more))
         self.put_so_far += len(more)

@@ -15,6 +15,7 @@ from pathlib import PurePath
 from typing import Any, TypeAlias
 
 from rich.box import Box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.containers import Lines
 from rich.table import Table as RichTable
@@ -182,17 +183,17 @@ def rich_table(columns: Sequence[Column]) -> RichTable:
 
 def print_table(console: Console, made: RichTable) -> None:
     """Print a table, with its columns closer together where the width asks for it; no number is ever cut off."""
-    foldable = any(not column.no_wrap for column in made.columns[1:])
-    wide = console.options.update(max_width=10_000)
-    if console.measure(made, options=wide).maximum > console.width and not foldable:
-        made.padding = (0, 0, 0, 0)
     widths = [
-        max(1, *(console.measure(cell, options=wide).maximum for cell in (column.header, *column.cells)))
+        max(max(map(cell_len, str(cell).splitlines()), default=0) for cell in (column.header, *column.cells))
         for column in made.columns
     ]
-    rule_and_gap = 1 + sum(made.padding[1::2])
-    least = rule_and_gap * (len(widths) - 1) + sum(
-        width if column.no_wrap else min(width, _FOLDED) for column, width in zip(made.columns, widths, strict=True)
+    foldable = any(not column.no_wrap for column in made.columns[1:])
+    gaps = len(widths) - 1
+    if sum(widths) + gaps * (1 + sum(made.padding[1::2])) > console.width and not foldable:
+        made.padding = (0, 0, 0, 0)
+    least = gaps * (1 + sum(made.padding[1::2])) + sum(
+        max(1, width if column.no_wrap else min(width, _FOLDED))
+        for column, width in zip(made.columns, widths, strict=True)
     )
     screen = console.width
     console.width = max(screen, least)

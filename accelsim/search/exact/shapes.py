@@ -467,23 +467,25 @@ def _sharing(space: MapSpace, level: int, axis: int, bounds: Ints, bounding: boo
 
 def _describe(space: MapSpace, shapes: Shapes, level: int, x: Ints, y: Ints) -> Options:
     c = space.encoded.constants
-    spread = (x * y).prod(axis=1)
-    tensors = c.relevant.shape[0]
+    tensors, dims = c.relevant.shape
+    both = (x * y).T.copy()  # [D, O]: products along the first axis are several times as fast
     shares = np.ones((2, len(x), tensors))
     windowed = np.zeros((len(x), tensors), np.bool_)
-    for side in range(2):
-        for t in range(tensors):
-            flags = c.reduction[level] if side else c.multicast[level, :, t]
-            for bounds, on in ((x, flags[0]), (y, flags[1])):
-                if on:
-                    shares[side, :, t] /= bounds[:, ~c.relevant[t]].prod(axis=1)
-            if c.windowed[t] and flags.any():
-                for r in {int(r) for d, r in enumerate(c.rank[t]) if c.relevant[t, d]}:
-                    inside = [d for d in range(x.shape[1]) if c.relevant[t, d] and c.rank[t, d] == r]
-                    windowed[:, t] |= ((x * y)[:, inside] > 1).sum(axis=1) > 1
-    index = np.stack([shapes.spread_at[d, (x * y)[:, d]] for d in range(x.shape[1])], 1)
-    apart = (x * y)[:, ~c.relevant[c.output[0]]].prod(axis=1).astype(np.float64)
-    return Options(x, y, index.astype(np.int64), spread, shares[0], shares[1], windowed, apart)
+    for t in range(tensors):
+        sides = c.multicast[level, :, t], c.reduction[level]
+        for axis, bounds in enumerate((x, y)):
+            if any(flags[axis] for flags in sides):
+                sharing = bounds.T[~c.relevant[t]].prod(axis=0)
+                for side, flags in enumerate(sides):
+                    if flags[axis]:
+                        shares[side, :, t] /= sharing
+        if c.windowed[t] and any(flags.any() for flags in sides):
+            for r in {int(r) for d, r in enumerate(c.rank[t]) if c.relevant[t, d]}:
+                inside = [d for d in range(dims) if c.relevant[t, d] and c.rank[t, d] == r]
+                windowed[:, t] |= (both[inside] > 1).sum(axis=0) > 1
+    place = np.stack([shapes.spread_at[d, both[d]] for d in range(dims)], 1).astype(np.int64)
+    apart = both[~c.relevant[c.output[0]]].prod(axis=0).astype(np.float64)
+    return Options(x, y, place, both.prod(axis=0), shares[0], shares[1], windowed, apart)
 
 
 def make_grid(space: MapSpace) -> Grid:

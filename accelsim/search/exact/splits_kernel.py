@@ -55,18 +55,25 @@ def pick_splits(
             if spread < 0:
                 continue
             if not every:
-                at, worse = head[spread], False
+                at, last, worse = head[spread], -1, False
                 while at >= 0 and not worse:
-                    i, j = pair[at, 0], pair[at, 1]
-                    if i >= 0 and x_key[i, keys - 1] == x_key[a, keys - 1] and y_key[j, keys - 1] == y_key[b, keys - 1]:
+                    i, j, beaten = pair[at, 0], pair[at, 1], False
+                    if x_key[i, keys - 1] == x_key[a, keys - 1] and y_key[j, keys - 1] == y_key[b, keys - 1]:
                         more, less = False, False
                         for k in range(keys - 1):
                             mine, other = x_key[a, k] * y_key[b, k], x_key[i, k] * y_key[j, k]
                             more |= mine > other
                             less |= mine < other
                         worse = not more
-                        if more and not less:
-                            pair[at, 0] = -1
+                        beaten = more and not less
+                    if beaten:
+                        pair[at, 0] = -1
+                        if last < 0:
+                            head[spread] = after[at]
+                        else:
+                            after[last] = after[at]
+                    else:
+                        last = at
                     worse |= alike
                     at = after[at]
                 if worse:
