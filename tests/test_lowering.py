@@ -318,6 +318,9 @@ def test_kernel__of_any_loops_and_branches_does_what_python_does(seed, tmp_path)
         ("return a ** 2.0 % 3.0", "floats are divided by `/`"),
         ("return values.shape[0] + np.uint64(1)", "nothing is both int and uint"),
         ("return values", "no kernel returns an array of 1 axes"),
+        ("return a, (a, 1)", "no kernel returns a tuple in a tuple"),
+        ("return a, values", "no kernel returns an array of 1 axes in a tuple"),
+        ("while a > 3:\n        a -= 1\n    else:\n        a = 9\n    return a", "kernels have no While"),
         ("for k in range(a):\n        x = k if k else values\n    return 0", "nothing is both"),
     ],
 )

@@ -23,6 +23,7 @@ from accelsim.inputs.objective import QUANTITIES
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.population.census import Clock, SeenMappings, _walk, census, count_and_limit
+from accelsim.population.charges import cycle_rows, energy_rows, word_rows
 from accelsim.population.counting import (
     Keeping,
     Nest,
@@ -31,7 +32,7 @@ from accelsim.population.counting import (
     count_by_keep,
     count_mappings,
 )
-from accelsim.population.extremes import largest_value
+from accelsim.population.extremes import WorstSearch, largest_value
 from accelsim.population.sampling import CYCLES, ENERGY, WORDS, Sampler
 from accelsim.search.exact.cost_tables import least_outer_words, needed_words
 from accelsim.search.result import column_value
@@ -261,6 +262,31 @@ def test_census__equals_brute_force(group):
             assert near.mappings == found.within(near.share), (seed, near.share)
     assert looked > CENSUSES / LARGE_GROUPS
     assert same > 0.8 * looked
+
+
+def test_largest_value__is_bounded_for_all_that_levels_may_keep_once_time_is_up():
+    """Each tensor by itself, as if all tiles were those charged most: few sums instead of tables for each choice."""
+    machine, layer = load_architecture("gpu_sm"), load_workload("gemm").layers[0]
+    nest = Nest(MapSpace(encode(machine, layer)))
+    for rows in (energy_rows, cycle_rows, word_rows):
+        for row in rows(nest):
+            whole, late = WorstSearch(nest, row.charges), WorstSearch(nest, row.charges, 0.0)
+            assert not late.chains
+            assert len(whole.chains) == math.prod(len(each.keeps) for each in nest.keepings) > 1
+            assert whole.bound <= late.bound * (1 + 1e-12)
+            assert late.above(0.5 * late.bound, 10).bound == late.bound
+
+
+def test_shares_of_what_levels_keep__are_those_of_mappings_drawn_where_sums_are_wide():
+    """Nothing is counted for them: that takes long where levels are free to keep any tensor."""
+    bits = {"Weights": 8, "Inputs": 8, "Outputs": 8, "psums": 32}
+    layer = load_workload({"workload": {"name": "wide", "gemm": {"M": 8, "N": 8, "K": 4}, "bits": bits}}).layers[0]
+    found = census(load_architecture("gpu_sm"), layer, samples=500, seconds=0.1)
+    drawn = Counter(tuple(level.keep for level in found.sample.mapping(k).levels) for k in range(len(found.sample)))
+    assert not found.exact
+    assert {keeps for keeps, _ in found.by_keep} == {*drawn}
+    for keeps, mappings in found.by_keep:
+        assert mappings == round(found.mappings * drawn[keeps] / len(found.sample))
 
 
 def test_time__that_parts_leave_is_for_the_front_and_then_for_those_near_the_best():

@@ -175,6 +175,9 @@ class _KernelText(Writer):
         value = self.converted(value, kind)
         parts = [self.text(part) for part in value.parts]
         if kind[0] == VALUES:
+            for of in kind[1]:
+                if of[0] not in SCALARS:
+                    raise KernelError(f"no kernel returns {shown(of)} in a tuple")
             for at, (type_, part) in enumerate(zip(types_of(kind), parts, strict=True)):
                 place = self.pure(f"getelementptr i64, ptr %result, i64 {at}")
                 self.do(f"store {type_} {part}, ptr {place}")
@@ -244,6 +247,8 @@ class _KernelText(Writer):
         self.ended = not reached
 
     def _do_while(self, node: ast.While) -> None:
+        if node.orelse:
+            raise _refusal(node)
         again, body, after = self.label("while"), self.label("do"), self.label("after")
         changed = _assigned(node)
         self.jump(again)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -17,7 +17,7 @@ from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.objective import QUANTITIES, Objective
 from accelsim.inputs.workload import Einsum
 from accelsim.mapspace.space import MapSpace
-from accelsim.model.encode import decode_mapping, encode
+from accelsim.model.encode import Bools, decode_mapping, encode
 from accelsim.model.evaluate import evaluate_encoded
 from accelsim.model.result import Result
 from accelsim.population.counting import Nest, count_by_keep, count_mappings
@@ -219,21 +219,19 @@ def _by_keep(
 ) -> tuple[tuple[tuple[frozenset[str], ...], int], ...]:
     """Mappings for each choice of what the levels keep, those with most first.
 
-    With a sample these are its shares of all mappings; else they are counted.
+    With a sample these are its shares of all mappings, of choices that were drawn; else they are counted.
     """
     names = np.array([tensor.name for tensor in nest.space.encoded.tensors])
-    found = {
-        tuple(frozenset(names[each.keeps[k]].tolist()) for each, k in zip(nest.keepings, chosen, strict=True)): many
-        for chosen, many in count_by_keep(nest)
-    }
-    if sample is not None:
+    found: list[tuple[Sequence[Bools], int]]
+    if sample is None:
+        counted = count_by_keep(nest)
+        found = [([each.keeps[k] for each, k in zip(nest.keepings, chosen, strict=True)], n) for chosen, n in counted]
+    else:
         kept, many = np.unique(sample.kept(), axis=0, return_counts=True)
-        drawn = {
-            tuple(frozenset(names[level].tolist()) for level in each): round(mappings * int(times) / len(sample))
-            for each, times in zip(kept, many, strict=True)
-        }
-        found = {keeps: drawn.get(keeps, 0) for keeps in found}
-    return tuple(sorted(found.items(), key=lambda each: -each[1]))
+        shares = [round(mappings * int(times) / len(sample)) for times in many]
+        found = list(zip(kept, shares, strict=True))
+    named = ((tuple(frozenset(names[level].tolist()) for level in keeps), n) for keeps, n in found)
+    return tuple(sorted(named, key=lambda each: -each[1]))
 
 
 def _walk(space: MapSpace, known: SeenMappings, cores: int) -> None:

@@ -7,6 +7,7 @@ And what tiles can be charged at most, where each visit brings all of their word
 from __future__ import annotations
 
 import math
+from copy import copy
 from typing import NamedTuple
 
 import numpy as np
@@ -214,6 +215,7 @@ class Charged:
         self.words = [nest.words[t].reshape(nest.shape) * self.visits for t in range(len(encoded.tensors))]
         self.whole = np.zeros(nest.shape, np.bool_)
         self.whole[(-1,) * dims] = True
+        self.steps = [_steps_outwards(sizes) for sizes in nest.sizes]
         self.windows = _windows(nest)
 
     def rounded(self, keep: Bools, lv: int) -> float:
@@ -238,14 +240,29 @@ class Charged:
 
     def outwards(self, values: Floats) -> Floats:
         """The largest value over a shape and all shapes around it."""
-        for d, sizes in enumerate(self.nest.sizes):
-            moved = np.moveaxis(values.copy(), d, 0)
-            for i in range(len(sizes) - 1, -1, -1):
-                for j in range(i + 1, len(sizes)):
-                    if sizes[j] % sizes[i] == 0:
-                        moved[i] = np.maximum(moved[i], moved[j])
-            values = np.moveaxis(moved, 0, d)
+        values = values.copy()
+        for d, steps in enumerate(self.steps):
+            moved = np.moveaxis(values, d, 0)
+            for i, j in steps:
+                moved[i] = np.maximum(moved[i], moved[j])
         return values
+
+    def of_any_tile(self) -> Charged:
+        """What mappings are charged if at once each tile has the shape that is charged most, and room."""
+        found, shape = copy(self), (1,) * len(self.nest.sizes)
+        found.visits = np.full(shape, self.visits.max())
+        found.words = [np.full(shape, words.max()) for words in self.words]
+        found.whole, found.steps = np.ones(shape, np.bool_), []
+        return found
+
+
+def _steps_outwards(sizes: Ints) -> list[tuple[int, int]]:
+    """Pairs of sizes with none between them, in such an order that what lies further out is known first."""
+    found: list[tuple[int, int]] = []
+    for i in range(len(sizes) - 1, -1, -1):
+        around = [j for j in range(i + 1, len(sizes)) if sizes[j] % sizes[i] == 0]
+        found += [(i, j) for j in around if not any(sizes[j] % sizes[k] == 0 for k in around if k < j)]
+    return found
 
 
 def _windows(nest: Nest) -> dict[int, dict[int, Ints]]:
@@ -273,10 +290,8 @@ class KeepBounds:
     less : float64[L], to be taken off that, for words of the output that come for the first time.
     """
 
-    def __init__(self, charged: Charged, chosen: tuple[int, ...]) -> None:
-        keepings, charges = charged.nest.keepings, charged.charges
-        self.keep: Bools = np.array([each.keeps[k] for each, k in zip(keepings, chosen, strict=True)])
-        self.fits: list[Bools] = [each.fits[k] for each, k in zip(keepings, chosen, strict=True)]
+    def __init__(self, charged: Charged, keep: Bools, fits: list[Bools]) -> None:
+        self.keep, self.fits, charges = keep, fits, charged.charges
         levels, tensors = self.keep.shape
         out, first, parent, rounded = charged.output, charged.first, 0, 0.0
         self.rest, self.less = np.zeros((levels, tensors + 1)), np.zeros(levels)
@@ -284,7 +299,7 @@ class KeepBounds:
         around = np.where(charged.whole, 0.0, -math.inf)
         self.around: list[Floats] = []
         for lv in range(levels):
-            tiles, kept = np.zeros(charged.nest.shape), self.keep[lv]
+            tiles, kept = np.zeros(charged.whole.shape), self.keep[lv]
             if lv > 0:
                 outer = outer + np.append(charges.transfer[lv - 1], charges.back[lv - 1])
                 for t in np.flatnonzero(kept).tolist():

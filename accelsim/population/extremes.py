@@ -12,6 +12,7 @@ tile shapes (a grid of D axes), N = partial states.
 from __future__ import annotations
 
 import itertools
+import math
 import time
 from bisect import bisect_right
 from dataclasses import dataclass
@@ -89,12 +90,41 @@ class WorstSearch:
         self.charged = Charged(nest, charges)
         self.nest, self.charges, self.c = nest, charges, nest.space.encoded.constants
         self.output, self.sliding = self.charged.output, sorted(self.charged.windows)
-        each = (range(len(keeping.keeps)) for keeping in nest.keepings)
-        chains = [KeepBounds(self.charged, chosen) for chosen in itertools.product(*each)]
-        last = len(self.c.fanout) - 1
-        tops = [float(self.most(self.start(), chain, last)[0]) for chain in chains]
-        self.chains = sorted(zip(tops, chains, strict=True), key=lambda pair: -pair[0])
-        self.bound = self.chains[0][0]
+        chains: list[tuple[float, KeepBounds]] = []
+        self.left: float = -math.inf
+        """What mappings are charged at most that keep what was not looked at any more."""
+        for chosen in itertools.product(*(zip(each.keeps, each.fits, strict=True) for each in nest.keepings)):
+            if self.late:
+                self.left = self.most_of_any_keeps()
+                break
+            chain = KeepBounds(self.charged, np.array([keep for keep, _ in chosen]), [fits for _, fits in chosen])
+            chains.append((self.top(chain), chain))
+        self.chains = sorted(chains, key=lambda pair: -pair[0])
+        self.bound = max([self.left, *(top for top, _ in self.chains[:1])])
+
+    def top(self, chain: KeepBounds) -> float:
+        """What mappings that keep so are charged at most."""
+        return float(self.most(self.start(), chain, len(self.c.fanout) - 1)[0])
+
+    def most_of_any_keeps(self) -> float:
+        """What no mapping's sum passes, quickly: each tensor is kept where it is charged most, as tiles charged most.
+
+        Charges of such tiles are sums over tensors, so each tensor is looked at with all others in the outermost level.
+        """
+        charged = self.charged.of_any_tile()
+        levels, tensors = self.charges.read.shape
+
+        def top(t: int, kept: tuple[bool, ...]) -> float:
+            keep = np.zeros((levels, tensors), np.bool_)
+            keep[0], keep[:, t] = True, kept
+            return self.top(KeepBounds(charged, keep, [charged.whole] * levels))
+
+        least = top(0, (True, *[False] * (levels - 1)))
+        found = least
+        for t in range(tensors):
+            ways = itertools.product(*({bool(keep[t]) for keep in each.keeps} for each in self.nest.keepings))
+            found += max(top(t, kept) for kept in ways) - least
+        return found
 
     def above(self, floor: float, most_states: int) -> Worst:
         """Look for mappings whose sum is larger than a floor, which is the bound if there is none.
@@ -105,6 +135,8 @@ class WorstSearch:
         self.loops: list[tuple[int, Slot, int, Ints, Ints]] = []
         self.put_so_far = 0
         self.found: list[tuple[float, int, Bools]] = []
+        if self.left > floor:
+            self.reached = max(self.reached, self.left)
         for top, chain in self.chains:
             if top > floor and self.late:
                 self.reached = max(self.reached, top)

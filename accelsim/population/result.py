@@ -91,7 +91,8 @@ class Census:
     fully_used : int
         Those of them that use all compute units.
     by_keep : tuple of (tuple of frozenset of str, int)
-        For each choice of what the levels keep, outermost first, the valid mappings with it; those with most first.
+        For each choice of what the levels keep (if not exact, each drawn one), outermost first, the valid mappings with
+        it; those with most first.
     ranges : tuple of Range
         Of energy, cycles and outer words.
     near : tuple of Near

@@ -515,7 +515,7 @@ def _keeps(census: Census) -> Iterator[Piece]:
     kept = [Column(level, f"keep_{level}", lambda names: ", ".join(names) or "-", left=True) for level in levels]
     columns = (*kept, Column("mappings", "mappings", large), Column("share", "share", percent))
     how = "" if census.exact else f"; shares of {sample_words(census.sample)}"
-    note = f"{len(rows)} choices; below the outermost level{how}"
+    note = f"{len(rows)} choices{'' if census.exact else ' drawn'}; below the outermost level{how}"
     yield Table("keep", columns, rows, "What levels keep", note, most=_KEEPS)
     rest = [mappings for _, mappings in census.by_keep[_KEEPS:]]
     if rest:
