@@ -219,11 +219,13 @@ class Layout:
         That is any status of a tensor that no level further in keeps, and UNDECIDED where no block between two levels
         that keep the tensor can decide it.
         """
-        found = []
-        for t, status in enumerate(statuses):
-            needed = level + 2 if status == UNDECIDED and around else level + 1
-            found.append(status if self.deepest[t] >= needed else NONE)
-        return tuple(found)
+        nearest = level + 1 + around
+        return tuple(
+            [
+                status if deepest > level and (deepest >= nearest or status != UNDECIDED) else NONE
+                for status, deepest in zip(statuses, self.deepest, strict=True)
+            ]
+        )
 
     def _statuses(self) -> tuple[list[list[Statuses]], list[list[Statuses]]]:
         """Statuses of the tables around the networks, and of those at the tiles."""

@@ -396,6 +396,8 @@ def make_options(space: MapSpace, shapes: Shapes, level: int, every: bool, *, bo
             f"{len(x) * len(y):.2g} ways to spread over the fanout of {name} are too many to look at; let fewer "
             "dimensions leave remainders, or constrain what is spread there"
         )
+    if max(fanout) == len(x) == len(y) == 1:
+        return _describe(space, shapes, level, x, y)
     alike = _axes_alike(space, level) and (bounding or not space.imperfect)  # such loops cannot change places
     keys = [_sharing(space, level, axis, side, bounding) for axis, side in ((0, x), (1, y))]
     pair = np.zeros((x.shape[0] * y.shape[0], 2), np.int64)

@@ -37,11 +37,12 @@ class Mirror:
 
     def statuses(self, known: list[Statuses]) -> Ints:
         """What each of some statuses becomes, by number among them."""
-        dims = len(self.order)
-        places = [*range(HALO_REUSE), *(HALO_REUSE + self.order), *(HALO_REUSE + dims + self.order)]
+        if self.alone:
+            return np.arange(len(known))
+        order, number = self.order.tolist(), {each: q for q, each in enumerate(known)}
+        places = [*range(HALO_REUSE), *(HALO_REUSE + d for d in order), *(HALO_REUSE + len(order) + d for d in order)]
         return np.array(
-            [known.index(tuple(int(places[status]) if status >= 0 else status for status in each)) for each in known],
-            np.int64,
+            [number[tuple([places[status] if status >= 0 else status for status in each])] for each in known], np.int64
         )
 
     def block(self, block: BlockSweep, further: Ints) -> BlockSweep:
