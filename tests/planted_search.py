@@ -284,7 +284,7 @@ SEARCHED = (
         "@ shapes.stride >= begin[rows]", "@ shapes.stride > begin[rows]",
         "test_symmetries.py::test_windows_of_equal_bounds_and_with_strides__without_walks_agree_with_brute_force"),
     Mutant("windows slide along the same dimensions where these change places", "search/exact/symmetries.py",
-        "*(HALO_REUSE + self.order), *(HALO_REUSE", "*(HALO_REUSE + np.arange(dims)), *(HALO_REUSE",
+        "*(HALO_REUSE + d for d in order), *", "*(HALO_REUSE + d for d in range(len(order))), *",
         "test_symmetries.py::test_tables_of_square_layers__are_those_that_all_shapes_and_orders_give"),
     Mutant("images of tiles lead nowhere", "search/exact/network_kernel.py",
         "mirrored[other] = found if found < mirrored[other] else mirrored[other]", "pass",

@@ -173,20 +173,21 @@ def encode(architecture: Architecture, einsum: Einsum) -> Encoded:
 
 def _encode(architecture: Architecture, einsum: Einsum) -> Encoded:
     dims = tuple(dim for dim, bound in einsum.dims.items() if bound > 1) or tuple(einsum.dims)[:1]
-    tensors, levels = einsum.tensors, architecture.levels
+    tensors, levels, firsts = einsum.tensors, architecture.levels, first_nodes(architecture.levels)
     shape = (len(tensors), len(dims))
     factor, rank_of, term = np.zeros((3, *shape), np.int64)
     relevant, opens = np.zeros((2, *shape), np.bool_)
     terms, windowed = np.zeros(len(tensors), np.int64), np.zeros(len(tensors), np.bool_)
     for t, tensor in enumerate(tensors):
+        at = 0
         for r, rank in enumerate(tensor.ranks):
             moving = [(dims.index(dim), coefficient) for dim, coefficient in rank if dim in dims]
             windowed[t] |= len(moving) > 1
-            if moving:
-                opens[t, terms[t]] = True
+            opens[t, at : at + 1] = bool(moving)
             for d, coefficient in moving:
-                relevant[t, d], factor[t, d], rank_of[t, d], term[t, terms[t]] = True, coefficient, r, d
-                terms[t] += 1
+                relevant[t, d], factor[t, d], rank_of[t, d], term[t, at] = True, coefficient, r, d
+                at += 1
+        terms[t] = at
     output = next(t for t, tensor in enumerate(tensors) if tensor.output)
     shared = [r for r in range(len(tensors[output].ranks)) if (relevant[output] & (rank_of[output] == r)).sum() > 1]
     parts = np.ones((len(levels), len(tensors), 2), np.int64)
@@ -213,10 +214,10 @@ def _encode(architecture: Architecture, einsum: Einsum) -> Encoded:
         relevant=relevant,
         factor=factor,
         rank=rank_of,
-        reduces=~relevant[output] | np.isin(rank_of[output], shared),
+        reduces=np.array([not relevant[output, d] or rank_of[output, d] in shared for d in range(len(dims))], np.bool_),
         terms=terms,
         term=term,
-        term_factor=np.take_along_axis(factor, term, 1),
+        term_factor=factor[np.arange(len(tensors))[:, None], term],
         term_opens=opens,
         whole=np.array([tensor.words(einsum.dims) for tensor in tensors], np.int64),
         windowed=windowed,
@@ -241,12 +242,11 @@ def _encode(architecture: Architecture, einsum: Einsum) -> Encoded:
         energy=energy,
         hop=hop,
         transfers=(energy[:, :, 3:] > 0).any(axis=(1, 2)) | (hop > 0).any(axis=1) | (bandwidth[:, NETWORK, 0] > 0),
-        links=np.array([level.link_transfers for level in levels])
-        & np.isin(np.arange(1, len(levels) + 1), first_nodes(levels)),
+        links=np.array([level.link_transfers and end in firsts for end, level in enumerate(levels, 1)], np.bool_),
         leak=leak,
         mac=np.array([architecture.mac_pj(einsum)], np.float64),
         mac_cycles=np.array([architecture.compute.cycles_per_mac], np.int64),
-        nodes=np.array([(a, b) for a, b in itertools.pairwise(first_nodes(levels)) for _ in range(a, b)], np.int64),
+        nodes=np.array([(a, b) for a, b in itertools.pairwise(firsts) for _ in range(a, b)], np.int64),
         array=array,
         stationary=stationary,
         most_held=most_held,

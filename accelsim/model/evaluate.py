@@ -88,7 +88,7 @@ def result_of(encoded: Encoded, mapping: Mapping, counted: Counted) -> Result:
                 capacity_words=sum(level.rooms.values()) if level.rooms else None,
                 word_bits=level.word_bits,
                 cycles=int(s.level[node, detail.CYCLES]),
-                network_cycles=network_cycles.plain()(c, end - 1, passing_units.plain()(c, s, counted.keep, end - 1)),
+                network_cycles=network_cycles.once(c, end - 1, passing_units.once(c, s, counted.keep, end - 1)),
                 leak_pj=float(s.leak[node]),
             )
         )
@@ -321,7 +321,7 @@ def outer_bursts(
         box, full = tensor.box(dict.fromkeys(tensor.dims, 1) | inside), tensor.box(encoded.einsum.dims)
         part, whole, parts = list(box), int(s.level[levels, detail.STEPS]), 0
         if child < levels:
-            whole, parts, rank, _, new = map(int, tile_moves.plain()(c, temporal, order, s, child, t))
+            whole, parts, rank, _, new = map(int, tile_moves.once(c, temporal, order, s, child, t))
             if parts:
                 part[rank] = new
         below = {node.level for node in mapping.levels[child : child + 1]}  # its network lies inside its tiles

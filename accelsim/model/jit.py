@@ -45,13 +45,12 @@ class CompiledKernel:
 
     def once(self, *arguments: Any) -> Any:
         """Call it for one small input: as plain Python where that takes less than compiling."""
-        self._calls += 1
-        if not _PLAIN and self._calls <= _FEW:
-            from accelsim.model.machine_code import is_ready
+        if _PLAIN:
+            return self.plain()(*arguments)
+        from accelsim.model.machine_code import call
 
-            if not is_ready(self, arguments):
-                return self.plain()(*arguments)
-        return self(*arguments)
+        self._calls += 1
+        return call(self, arguments, self.plain() if self._calls <= _FEW else None)
 
     def compile(self, kinds: tuple[Any, ...]) -> None:
         """Compile it for what Python passes; see `machine_code.Kind`."""

@@ -87,22 +87,22 @@ class Code:
     machine: bytes
 
 
-def call(kernel: Source, arguments: tuple[Any, ...]) -> Any:
-    """Call a kernel compiled for its arguments; the interpreter's lock is released meanwhile."""
+def call(kernel: Source, arguments: tuple[Any, ...], plain: Callable[..., Any] | None = None) -> Any:
+    """Call a kernel compiled for its arguments; the interpreter's lock is released meanwhile.
+
+    `plain`: what is called instead where there is no machine code for such arguments, in this process or on disk.
+    """
     frame, signature, arguments = passed(arguments)
     function = kernel.compiled.get(signature)
     if function is None:
-        function = kernel.compiled[signature] = _Function(kernel, _kinds(arguments))
+        kinds = tuple([kind_of(value) for value in arguments])
+        if plain is not None and read_code(name_of(kernel, kinds)) is None:
+            release(frame)
+            return plain(*arguments)
+        function = kernel.compiled[signature] = _Function(kernel, kinds)
     result = function(frame)
     release(frame)
     return result
-
-
-def is_ready(kernel: Source, arguments: tuple[Any, ...]) -> bool:
-    """Whether a kernel has machine code for such arguments, in this process or on disk."""
-    frame, signature, arguments = passed(arguments)
-    release(frame)
-    return signature in kernel.compiled or read_code(name_of(kernel, _kinds(arguments))) is not None
 
 
 def is_kept(kernel: Source) -> bool:
@@ -222,10 +222,6 @@ class _Function:
     def __call__(self, frame: Frame) -> Any:
         self._call(frame.words, frame.results)
         return frame.result(self._returns)
-
-
-def _kinds(arguments: tuple[Any, ...]) -> tuple[ArgumentType, ...]:
-    return tuple([kind_of(value) for value in arguments])
 
 
 def _shown(kind: Any) -> Any:

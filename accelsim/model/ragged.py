@@ -139,7 +139,7 @@ class _Model:
             below, above = (self.moved(operand, near, child, kind, ALL) for near in (network + 1, network))
             self.s.at[network, t, detail.TRANSFERS] += self.moved(operand, network + 1, child, kind, FIRST)
             self.s.at[network, t, detail.PASSING] += self.moved(operand, network, child, kind, FIRST)
-            groups = int(distinct.plain()(c, self.s, self.x, self.y, network, t, *shares[network]))
+            groups = int(distinct.once(c, self.s, self.x, self.y, network, t, *shares[network]))
             self.s.at[network, t, which] = groups
             children = self.used[network + 1] // self.used[network]
             self.shared[network, t, kind] = below / above if above else children / groups
@@ -163,7 +163,7 @@ class _Model:
         cycles = computing + sum(ramp.cycles for ramp in array_ramps(self.encoded, computing, self.s))
         c, waiting = self.encoded.constants, 0
         for level in np.flatnonzero(c.overlap).tolist():
-            waiting += int(waiting_cycles.plain()(c, self.s, self.keep, level))
+            waiting += int(waiting_cycles.once(c, self.s, self.keep, level))
         for first in first_nodes(self.machine)[:-1]:
             units = self.encoded.units_per_word[first]
             waited = [Fraction(each, units) for each in self.s.level[first, [detail.READ, detail.WRITTEN]].tolist()]
@@ -171,8 +171,8 @@ class _Model:
             self.s.level[first, detail.CYCLES] = needed
             cycles = max(cycles, needed)
         for network in np.flatnonzero(c.bandwidth[:, NETWORK, 0]).tolist():
-            passing = passing_units.plain()(c, self.s, self.keep, network)
-            cycles = max(cycles, network_cycles.plain()(c, network, passing))
+            passing = passing_units.once(c, self.s, self.keep, network)
+            cycles = max(cycles, network_cycles.once(c, network, passing))
         self.s.level[-1, detail.CYCLES] = cycles = cycles + waiting
         if len(c.dma):
             cycles = self.with_engines(cycles)
@@ -190,14 +190,14 @@ class _Model:
                     tiles += self.sums.entering(operand, level, level, DOWN, FIRST, one_word=True)
                     words += self.sums.entering(operand, level, level, DOWN, FIRST)
                     first += int(self.s.at[level, operand.index, detail.TILE])
-        short = ragged_short_cycles.plain()(c, *self.nest, computing) if c.array[STREAM] >= 0 else 0
+        short = ragged_short_cycles.once(c, *self.nest, computing) if c.array[STREAM] >= 0 else 0
         self.s.array[:] = max(tiles, 1), words, first, short
 
     def with_engines(self, computing: int) -> int:
         """Cycles with those of all engines; what each does."""
         c, longest, waits = self.encoded.constants, computing, 0
         for level in np.flatnonzero(c.dma[:, -1, KIND] * self.keep.any(axis=1)).tolist():
-            count_ragged_moves.plain()(c, *self.nest, self.keep, self.s, level)
+            count_ragged_moves.once(c, *self.nest, self.keep, self.s, level)
             moved, first, out = self.s.level[level, detail.MOVED_IN : detail.MOVED_OUT + 1].tolist()
             if c.dma[level, -1, KIND] == WAITS:
                 waits += moved + out
@@ -220,14 +220,14 @@ class _Model:
         inside = temporal[level:].prod(axis=0).tolist()
         left = list[int]()  # steps in the last tile along each dimension
         for d, each in enumerate(inside):
-            every, _ = first_tiles.plain()(temporal, x, y, c.bounds[d], 1, len(temporal), d)
+            every, _ = first_tiles.once(temporal, x, y, c.bounds[d], 1, len(temporal), d)
             left.append(int(every - (s.place[-1, d, detail.TIMES] - 1) * each))
 
         @cache
         def run(place: int, last: int) -> _Run:
             """All iterations of the loops from one on; `last`: dimensions along which they are the last, as bits."""
             if place == len(loops):
-                moved = sum(tile_cycles.plain()(c, s, level, t, last) for t in self.inputs if self.keep[level, t])
+                moved = sum(tile_cycles.once(c, s, level, t, last) for t in self.inputs if self.keep[level, t])
                 used = math.prod(left[d] if last >> d & 1 else each for d, each in enumerate(inside))
                 return _tile(max(int(moved), int(c.dma[level, -1, ISSUE])) * steps, used * computing)
             loop = loops[place]

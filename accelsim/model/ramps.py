@@ -164,7 +164,7 @@ def array_ramps(encoded: Encoded, steps: int, s: Detail) -> tuple[Ramp, ...]:
     c, (tiles, words, first, short) = encoded.constants, s.array.tolist()
     if c.array[PE] < 0:
         return ()
-    skew, preload, waits = map(int, ramp_cycles.plain()(c, steps + short, tiles, words, first))
+    skew, preload, waits = map(int, ramp_cycles.once(c, steps + short, tiles, words, first))
     role = next(level.systolic.stationary for level in encoded.architecture.levels if level.systolic is not None)
     times, which = (1, "first preload") if c.array[BUFFERED] else (tiles, "preload")
     found = (
@@ -467,7 +467,7 @@ def tile_fills(encoded: Encoded, s: Detail, keep: Bools) -> tuple[Fills, ...]:
     for lv, t in np.argwhere(keep).tolist():
         level = encoded.architecture.levels[lv]
         if encoded.constants.nodes[lv, 0] > 0:
-            times = transfer_cycles.plain()(encoded.constants, s, keep, lv, t, False)
+            times = transfer_cycles.once(encoded.constants, s, keep, lv, t, False)
             found.append(Fills(level.name, encoded.tensors[t].name, level.overlap, *map(int, times)))
     return tuple(found)
 
