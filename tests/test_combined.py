@@ -21,9 +21,9 @@ from accelsim.inputs.nodes import with_nodes
 from accelsim.inputs.workload import Einsum
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
+from accelsim.population.charges import CYCLES, ENERGY
 from accelsim.population.counting import Nest, count_mappings
 from accelsim.population.extremes import largest_value
-from accelsim.population.sampling import CYCLES, ENERGY
 from accelsim.search.exact import solve
 from accelsim.search.mapper import map_einsum
 from tests.brute import Truth, ragged_cost, truth

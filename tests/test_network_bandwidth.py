@@ -21,9 +21,9 @@ from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.model.oracle import execute
 from accelsim.model.time_oracle import walk_fills
+from accelsim.population.charges import CYCLES, ENERGY
 from accelsim.population.counting import Nest
 from accelsim.population.extremes import largest_value
-from accelsim.population.sampling import CYCLES, ENERGY
 from accelsim.search.exact import solve
 from tests.brute import truth
 from tests.problems import MOST, problem

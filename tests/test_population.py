@@ -22,8 +22,8 @@ from accelsim.inputs.errors import AccelsimError, NoValidMapping
 from accelsim.inputs.objective import QUANTITIES
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
-from accelsim.population.census import Clock, SeenMappings, _walk, census, count_and_limit
-from accelsim.population.charges import cycle_rows, energy_rows, word_rows
+from accelsim.population.census import Clock, SeenMappings, _walk, census
+from accelsim.population.charges import CYCLES, ENERGY, WORDS, cycle_rows, energy_rows, word_rows
 from accelsim.population.counting import (
     Keeping,
     Nest,
@@ -32,8 +32,8 @@ from accelsim.population.counting import (
     count_by_keep,
     count_mappings,
 )
-from accelsim.population.extremes import WorstSearch, largest_value
-from accelsim.population.sampling import CYCLES, ENERGY, WORDS, Sampler
+from accelsim.population.extremes import WorstSearch, count_and_limit, largest_value
+from accelsim.population.sampling import Sampler
 from accelsim.search.exact.cost_tables import least_outer_words, needed_words
 from accelsim.search.result import column_value
 from accelsim.show.report.search import census_sentence

@@ -305,7 +305,7 @@ def _other_optimum(
 
 def _beside(inputs: Inputs, layer: Einsum, search: SearchResult) -> Iterator[str]:
     """How many even mappings there are, and what the worst may cost."""
-    from accelsim.population.census import count_and_limit
+    from accelsim.population.extremes import count_and_limit
     from accelsim.show.report.search import population_line
 
     if search.certificate is None or search.imperfect or search.padded:

@@ -20,10 +20,11 @@ from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import Bools, decode_mapping, encode
 from accelsim.model.evaluate import evaluate_encoded
 from accelsim.model.result import Result
+from accelsim.population.charges import CYCLES, ENERGY, WORDS
 from accelsim.population.counting import Nest, count_by_keep, count_mappings
-from accelsim.population.extremes import FEW_STATES, largest_value
+from accelsim.population.extremes import largest_value
 from accelsim.population.result import Census, Near, Range
-from accelsim.population.sampling import CYCLES, ENERGY, WORDS, Sampler, UniformSample
+from accelsim.population.sampling import Sampler, UniformSample
 from accelsim.results.cache import MapOptions, ResultCache, map_with_cache
 from accelsim.search.descent import FIRST_WALKS, Descent, first_steps
 from accelsim.search.exact.bounds import keep_bounds
@@ -37,8 +38,6 @@ from accelsim.search.result import FrontResult, column_value
 from accelsim.search.stopping import Budget, OnProgress, Progress, answering, heeding, raising
 from accelsim.search.value_kernel import PLAIN, terms_of
 
-FEW_CHOICES = 64
-"""Choices of what the levels keep, up to which the worst mapping of all is looked for in a second."""
 NEAR = (0.0, 0.01, 0.05)
 """Shares above the lowest energy within which mappings are counted."""
 PARTS = {"energy": 0.3, "cycles": 0.15, "outer_words": 0.1, "front": 0.15, "near": 0.15, "largest": 0.05}
@@ -176,22 +175,6 @@ def census(
         stop=clock.stop,
         seconds=time.monotonic() - started,
     )
-
-
-def count_and_limit(
-    architecture: Architecture, einsum: Einsum, constraints: Constraints | None = None
-) -> tuple[int, float | None] | None:
-    """How many valid mappings there are, and the energy [pJ] that none exceeds: a census in a fraction of a second.
-
-    None where tiles do not tell which mappings are valid: with a smallest utilization, or partial sums wider than
-    finished words. No energy where the levels have so many choices of what to keep that it would take seconds.
-    """
-    space = MapSpace(encode(architecture, einsum), constraints)
-    if space.constraints.on_costs or space.encoded.constants.two_widths[0]:
-        return None
-    nest = Nest(space)
-    few = math.prod(len(each.keeps) for each in nest.keepings) <= FEW_CHOICES
-    return count_mappings(nest), largest_value(nest, ENERGY, most_states=FEW_STATES).bound if few else None
 
 
 def _sample(nest: Nest, samples: int, seed: int, cores: int, clock: Clock) -> UniformSample:

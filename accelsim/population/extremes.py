@@ -21,13 +21,26 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from accelsim.inputs.architecture import Architecture
+from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.mapping import Mapping
-from accelsim.mapspace.space import Slot
-from accelsim.model.encode import Batch, Bools, Floats, Ints, decode_mapping, empty_batch
+from accelsim.inputs.workload import Einsum
+from accelsim.mapspace.space import MapSpace, Slot
+from accelsim.model.encode import Batch, Bools, Floats, Ints, decode_mapping, empty_batch, encode
 from accelsim.model.evaluate import evaluate_encoded
-from accelsim.population.charges import Charged, ChargeRow, Charges, KeepBounds, cycle_rows, energy_rows, word_rows
-from accelsim.population.counting import LoopStep, Nest
-from accelsim.population.sampling import CYCLES, ENERGY, WORDS
+from accelsim.population.charges import (
+    CYCLES,
+    ENERGY,
+    WORDS,
+    Charged,
+    ChargeRow,
+    Charges,
+    KeepBounds,
+    cycle_rows,
+    energy_rows,
+    word_rows,
+)
+from accelsim.population.counting import LoopStep, Nest, count_mappings
 
 
 class Worst(NamedTuple):
@@ -278,6 +291,8 @@ class WorstSearch:
 
     def put(self, states: _PartialStates, step: LoopStep, d: int) -> _PartialStates:
         """All states with a loop over a dimension around, in time or over an axis."""
+        if not len(states):
+            return states
         sizes, outside, bounds = np.array(sorted(step.moves[d]), np.int64).reshape(-1, 3, 1).swapaxes(0, 1)
         fits = states.at[:, d] == sizes
         if step is self.nest.steps[-2]:  # the outermost block: what is left of each dimension is a loop here
@@ -399,6 +414,8 @@ CLOSEST = 64
 
 MOST_STATES, FEW_STATES = 20_000, 300
 """States that a search for the largest value holds at a time: where it may take seconds, and a part of one."""
+FEW_CHOICES = 64
+"""Choices of what the levels keep, up to which the worst mapping of all is looked for in a second."""
 STEP, STEPS = 0.9, 100
 """A search lowers its floor so, and so often, until some mapping lies above, or the floor is the value known."""
 
@@ -431,6 +448,22 @@ def largest_value(
     return Extreme(found.value, found.mapping, max(found.value, bound))
 
 
+def count_and_limit(
+    architecture: Architecture, einsum: Einsum, constraints: Constraints | None = None
+) -> tuple[int, float | None] | None:
+    """How many valid mappings there are, and the energy [pJ] that none exceeds: a census in a fraction of a second.
+
+    None where tiles do not tell which mappings are valid: with a smallest utilization, or partial sums wider than
+    finished words. No energy where the levels have so many choices of what to keep that it would take seconds.
+    """
+    space = MapSpace(encode(architecture, einsum), constraints)
+    if space.constraints.on_costs or space.encoded.constants.two_widths[0]:
+        return None
+    nest = Nest(space)
+    few = math.prod(len(each.keeps) for each in nest.keepings) <= FEW_CHOICES
+    return count_mappings(nest), largest_value(nest, ENERGY, most_states=FEW_STATES).bound if few else None
+
+
 def _search(
     search: WorstSearch, row: ChargeRow, column: int, found: Extreme, most_states: int
 ) -> tuple[Extreme, float]:
@@ -443,7 +476,7 @@ def _search(
         if tried.bound > floor or floor <= row.total(known) or search.late:
             break
     found = _better(search, row, column, tried, found)
-    while found.value > known and not search.late:
+    while found.value > known and row.total(found.value) < top and not search.late:
         known = found.value
         tried = search.above(row.total(known), most_states)
         top, found = min(top, tried.bound), _better(search, row, column, tried, found)

@@ -24,11 +24,10 @@ from accelsim.model.kernel import VALID, cost, fit
 from accelsim.model.result import Result
 from accelsim.model.sparsity import sparse_result
 from accelsim.model.sparsity.result import SparseResult
+from accelsim.population.charges import CYCLES, ENERGY, WORDS
 from accelsim.population.counting import Keeping, LoopStep, Nest, put_loops
 from accelsim.search.stopping import asked, heeding
 
-ENERGY, CYCLES, WORDS = range(3)
-"""Columns of what mappings cost."""
 TOGETHER = 4096
 """Mappings that are drawn together, from random numbers of their own."""
 MOST_SUMS = 400_000_000

@@ -83,11 +83,13 @@ def sweep_network(
     levels, dims, tensors = c.fanout.shape[0], shapes.sizes.shape[0], c.whole.shape[0]
     innermost = level == levels - 1
     output, tile, mid, ragged = c.output[0], scratch.tile, scratch.mid, shapes.resting.shape[1] > 0
+    steps = p.loose[0]  # whether what a step of a window costs depends on the tile
     for q in range(p.status.shape[0]):
         for t in range(tensors):
             scratch.factor[t, q] = 0.0 if p.status[q, t] == STATIONARY and not innermost else 1.0
             if p.status[q, t] <= PARTLY and not innermost:
                 scratch.factor[t, q] = 1.0 / p.reuses[PARTLY - p.status[q, t]]
+            steps |= p.status[q, t] >= HALO_REUSE and not innermost
     for at in range(tiles.shape[0]):
         rest = tiles[at]
         for d in range(dims):
@@ -111,7 +113,8 @@ def sweep_network(
                 _note_option(p, options, o, around, many, scratch)
                 many += 1
                 continue
-            _steps_of_windows(c, shapes, p, tile, mid, innermost, scratch)
+            if steps:
+                _steps_of_windows(c, shapes, p, tile, mid, innermost, scratch)
             _sweep_contexts(
                 c, shapes, options, p, o, tiles[at], around, pairs, resting, -1, wanted, inside[at], out, scratch
             )
@@ -127,7 +130,8 @@ def sweep_network(
             _shape_around(shapes, most, options, o, tile, mid)
             _share_words(c, shapes, options, p, o, tiles[at], tile, mid, s, scratch)
             resting = _list_resting(c, shapes, options, p, o, tile, mid, scratch) if ragged and not innermost else 0
-            _steps_of_windows(c, shapes, p, tile, mid, innermost, scratch)
+            if steps:
+                _steps_of_windows(c, shapes, p, tile, mid, innermost, scratch)
             _sweep_contexts(
                 c, shapes, options, p, o, tiles[at], around, pairs, resting, n, wanted, inside[at], out, scratch
             )
