@@ -352,7 +352,7 @@ def test_cycles__are_looked_for_below_those_of_the_mapping_known(monkeypatch):
     search = Solver.search
 
     def noted(solver, **options):
-        limits.extend([options["limit"]] * (options["objective"].alone == "cycles"))
+        limits.extend([options.get("limit")] * (options["objective"].alone == "cycles"))
         return search(solver, **options)
 
     monkeypatch.setattr(mapper, "widest", lambda *_: None)
