@@ -27,6 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     By default the arguments are those of the process, which then stops at signals as `accelsim.search.stopping` says.
     """
     if arguments is None:
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's threads would spin at the start, 30 ms each
         gc.set_threshold(20_000, 20, 20)  # the usual ones take a twentieth of a short command's time
     with stopping.stoppable() if arguments is None else nullcontext():
         code = _guarded(arguments)
