@@ -462,12 +462,15 @@ def encode_mappings(encoded: Encoded, mappings: Sequence[Mapping]) -> Batch:
 
 def decode_mapping(encoded: Encoded, batch: Batch, b: int) -> Mapping:
     """Read one mapping of a batch; loops of bound 1 are dropped."""
-    levels = []
-    for index, level in enumerate(encoded.architecture.levels):
-        temporal = [Loop(encoded.dims[d], int(batch.temporal[b, index, d])) for d in batch.order[b, index]]
-        x = [Loop(dim, int(bound)) for dim, bound in zip(encoded.dims, batch.x[b, index], strict=True)]
-        y = [Loop(dim, int(bound)) for dim, bound in zip(encoded.dims, batch.y[b, index], strict=True)]
-        keep = [tensor.name for tensor, kept in zip(encoded.tensors, batch.keep[b, index], strict=True) if kept]
-        time, on_x, on_y = (tuple(loop for loop in block if loop.bound > 1) for block in (temporal, x, y))
-        levels.append(LevelMapping(level.name, time, on_x, on_y, frozenset(keep)))
+    levels, dims = [], encoded.dims
+    blocks = batch.temporal[b].tolist(), batch.x[b].tolist(), batch.y[b].tolist()
+    for level, order, keep, in_time, *spread in zip(
+        encoded.architecture.levels, batch.order[b].tolist(), batch.keep[b].tolist(), *blocks, strict=True
+    ):
+        time = tuple([Loop(dims[d], in_time[d]) for d in order if in_time[d] > 1])
+        x, y = (
+            tuple([Loop(dim, bound) for dim, bound in zip(dims, bounds, strict=True) if bound > 1]) for bounds in spread
+        )
+        kept = frozenset([tensor.name for tensor, kept in zip(encoded.tensors, keep, strict=True) if kept])
+        levels.append(LevelMapping(level.name, time, x, y, kept))
     return Mapping(tuple(levels))

@@ -28,6 +28,9 @@ from accelsim.search.exact.worth import (
     least_outside,
 )
 
+_FEW = 1 << 14
+"""Numbers of a table up to which all ways for the innermost loop outside are looked at together."""
+
 
 class Context(NamedTuple):
     """What the cost further in depends on besides shape and statuses.
@@ -192,13 +195,15 @@ class Sieve:
         self.outside = least_outside(grid, pj, needed)
         self.inside = least_inside(grid.space, pj, needed, may_keep, least)
         self.innermost = layout.innermost
+        self.moves = np.array([[int(t in moved) for t in range(tensors)] for moved, _ in self.innermost], np.int64)
+        self.splits = np.stack([split for _, split in self.innermost])
         words = [
             (np.broadcast_to(needed[:, None], (tensors, self.total)), np.maximum(layout.moved(level), needed[:, None]))
             for level in range(levels)
         ]
         self.entering = [
             [
-                [entering_cost(grid, pj, needed, may_keep, least, level, t, each[t]) for each in words[level]]
+                np.stack([entering_cost(grid, pj, needed, may_keep, least, level, t, each[t]) for each in words[level]])
                 for t in range(tensors)
             ]
             for level in range(levels)
@@ -299,14 +304,18 @@ class Sieve:
         found = np.zeros((len(table.edges), len(some)), np.bool_)
         for number in self._cheapest(table.contexts, numbers) if len(some) else ():
             values = table.values[number] if len(some) == self.total else table.values[number].take(some, axis=-1)
-            for (moved, split), which in zip(self.innermost, after, strict=True):
-                lanes = values[which[0]].copy()
-                for q in which[1:]:
-                    np.minimum(lanes, values[q], out=lanes)
+            together = len(after) if values[0].size <= _FEW else 1
+            for first in range(0, len(after), together):
+                ways = slice(first, first + together)
+                lanes = np.empty((values.shape[1], len(after[ways]), *values.shape[2:]))
+                for at, which in enumerate(after[ways]):
+                    lanes[:, at] = values[which[0]]
+                    for q in which[1:]:
+                        np.minimum(lanes[:, at], values[q], out=lanes[:, at])
                 least = self._least_completion(table, lanes, level, parents)
                 for t in np.flatnonzero(kept):
-                    least = least + self.entering[level][t][t in moved][some]
-                found |= (least <= cap[:, None]) & split[some]
+                    least = least + self.entering[level][t][self.moves[ways, t]][:, None, some]
+                found |= ((least <= cap[:, None]) & self.splits[ways][:, None, some]).any(axis=0)
         return found
 
     @staticmethod
@@ -325,7 +334,7 @@ class Sieve:
         return [q for q, each in enumerate(table.statuses) if all(each[t] == NONE for t in surely)]
 
     def _least_completion(self, table: CostTable, lanes: Floats, level: int, parents: Parents) -> Floats:
-        """Cost to go for any number of copies of the output: float64[B, *], from float64[A, B, *]."""
+        """Cost to go for any number of copies of the output: float64[*, B, *], from float64[A, *, B, *]."""
         one, most, share = self._counted_off(level, parents, table.copies)
         if len(table.copies) == 1:
             return np.asarray(lanes[0] - one)
