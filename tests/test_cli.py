@@ -77,7 +77,8 @@ def test_help__imports_nothing_that_is_slow():
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        ("plot density eyeriss conv", {"samples": 100_000, "seconds": 10.0, "width": 6.4, "over": None, "seed": 0}),
+        ("plot density eyeriss conv", {"samples": 100_000, "seconds": None, "width": 6.4, "over": None, "seed": 0}),
+        ("spread eyeriss conv", {"samples": 100_000, "seconds": 10.0, "seed": 0}),
         ("map a b --imperfect --limit cycles<=1e6 -j 2", {"imperfect": "all", "limit": ["cycles<=1e6"], "workers": 2}),
         ("map a b --imperfect M,K --batch 1,8", {"imperfect": ("M", "K"), "batch": (1, 8), "search": "auto"}),
         ("eval a b c -s x=1 --set y=2 -o d", {"overrides": [("x", "1"), ("y", "2")], "writes_folder": True}),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from importlib import import_module
 
 import pytest
 from reports import row_stationary
 
 from accelsim.cli import arguments
 from accelsim.cli import main as cli
+from accelsim.search.stopping import Budget
 from accelsim.show.plots.diagram import mapping_table
 
 FEW = ("--samples", "300")
@@ -93,6 +95,35 @@ def test_plot__draws_the_mapping_that_map_writes(run, tmp_path, kind, monkeypatc
     assert drawn == given
     monkeypatch.setattr("accelsim.search.mapper.map_einsum", lambda *_, **__: pytest.fail("the answer was kept"))
     assert json.loads(run("plot", kind, "eyeriss", "gemm", "--json")[1])["rows"] == drawn
+
+
+@pytest.mark.parametrize(
+    ("kind", "search"),
+    [("time", "map_with_cache"), ("network", "map_with_cache"), ("front", "map_front"), ("histogram", "census")],
+)
+def test_plot__stops_its_search_when_it_is_told_to(run, monkeypatch, kind, search):
+    given: list[object] = []
+    module = import_module(
+        {"map_front": "accelsim.search.exact.front", "census": "accelsim.population.census"}.get(
+            search, "accelsim.cli.mapping"
+        )
+    )
+    known = getattr(module, search)
+
+    def noted(*arguments: object, **options: object) -> object:
+        given.append(options["seconds"] if search == "census" else options["budget"])
+        return known(*arguments, **options)
+
+    monkeypatch.setattr(module, search, noted)
+    assert run("plot", kind, "eyeriss", "conv1d", *FEW, "--seconds", "2.5")[0] == 0
+    assert given == [2.5 if search == "census" else Budget(seconds=2.5)]
+
+
+def test_plot__a_mapping_that_is_not_proved_is_said_to_be_none(run, tmp_path):
+    (tmp_path / "large.yaml").write_text("workload: {name: large, gemm: {M: 4096, N: 8192, K: 28672}}")
+    code, _, said = run("plot", "energy", "gpu_sm", "large.yaml", "--seconds", "0.001", "--no-cache")
+    assert (code, said.startswith("large: the mapping drawn is ")) == (0, True)
+    assert "optimal (proved)" not in said
 
 
 def test_plot__compare_takes_several_machines_and_layers(run):

@@ -492,11 +492,13 @@ def map_options(arguments: argparse.Namespace) -> MapOptions:
 
 
 def _budget(arguments: argparse.Namespace) -> Budget | None:
-    """What `map` may spend; for other commands `--seconds` says something else."""
-    limits = arguments.command == "map_command" and (arguments.mappings, arguments.seconds, arguments.memory)
-    if not limits or limits == (None, None, None):
-        return None
-    return Budget(*limits)
+    """What a search of `map` may spend, or of `plot`; for other commands `--seconds` says something else."""
+    limits = Budget()
+    if arguments.command == "map_command":
+        limits = Budget(arguments.mappings, arguments.seconds, arguments.memory)
+    elif arguments.command == "plot_command":
+        limits = Budget(seconds=arguments.seconds)
+    return None if limits == Budget() else limits
 
 
 def layer_folders(layers: Sequence[Einsum]) -> dict[str, str]:

@@ -23,6 +23,7 @@ from accelsim.results import refuse_directory, refuse_file, refuse_page, to_json
 from accelsim.results.cache import MapOptions
 from accelsim.results.study import bound_rows, with_room
 from accelsim.search.stopping import Budget, answering, asked
+from accelsim.show.report import short_verdict
 from accelsim.show.report.search import bound_report, census_report, censuses_report
 from accelsim.show.report.tables import designs_report, sweep_lines, sweep_progress
 from accelsim.show.table import Piece
@@ -82,7 +83,8 @@ def take_census(arguments: argparse.Namespace, inputs: Inputs, einsum: Einsum) -
 
     what = f"{einsum.name} on {inputs.architecture.name}"
     with cli.show_status(what, f"{what}: ", quiet=arguments.quiet) as on_progress:
-        requested = cli.taken(arguments, "samples", "seed", "seconds", "workers")
+        requested = cli.taken(arguments, "samples", "seed", "workers")
+        requested |= cli.taken(arguments, "seconds") if arguments.seconds else {}
         requested |= {"constraints": spec.read_layer_constraints(inputs, einsum), "cache": spec.open_cache(arguments)}
         return census(inputs.architecture, einsum, on_progress=on_progress, **requested)
 
@@ -308,7 +310,10 @@ def _plot_layer(arguments: argparse.Namespace, inputs: Inputs) -> Picture:
             raise NoValidMapping(f"{inputs.paths['mapping']}: not valid: {'; '.join(map(str, mapped.violations))}")
     else:
         options = MapOptions("cycles" if kind == "time" else "energy", uneven=None)
-        mapped = search_layer(inputs, layer, arguments, options, spec.open_cache(arguments), layer.name).best
+        ended = search_layer(inputs, layer, arguments, options, spec.open_cache(arguments), layer.name)
+        mapped = ended.best
+        if ended.certificate is not None and not ended.certificate.proved:
+            cli.complain(f"{layer.name}: the mapping drawn is {short_verdict(ended.certificate)}")
     if kind == "mapping":
         return Picture(name, diagram.mapping_table(mapped), lambda ax: diagram.plot_mapping(mapped, machine, ax))
     of_mapping: dict[str, tuple[Any, ...]] = {
