@@ -103,7 +103,7 @@ def _content(name: str, value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return repr(value)
     if type(value).__module__ == "numpy" and hasattr(value, "tobytes"):
-        return [str(value.dtype), value.shape, value.tobytes()]
+        return [str(value.dtype), value.shape, value.tobytes().hex()]
     if isinstance(value, tuple):
         return [_content(name, each) for each in value]
     if isinstance(value, type):

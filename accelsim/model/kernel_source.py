@@ -29,7 +29,7 @@ def source_of(function: Callable[..., Any]) -> ast.FunctionDef:
 def content_of_code(code: CodeType) -> list[Any]:
     """What code does, without where it stands."""
     constants = [content_of_code(each) if isinstance(each, CodeType) else repr(each) for each in code.co_consts]
-    return [code.co_code, code.co_names, code.co_varnames, code.co_argcount, constants]
+    return [code.co_code.hex(), code.co_names, code.co_varnames, code.co_argcount, constants]
 
 
 @cache

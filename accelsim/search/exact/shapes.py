@@ -402,7 +402,7 @@ def make_options(space: MapSpace, shapes: Shapes, level: int, every: bool, *, bo
     keys = [_sharing(space, level, axis, side, bounding) for axis, side in ((0, x), (1, y))]
     pair = np.zeros((x.shape[0] * y.shape[0], 2), np.int64)
     head = np.full(shapes.spread_numbers, -1, np.int64)
-    after = np.full(pair.shape[0], -1, np.int64)
+    after = np.empty(pair.shape[0], np.int64)
     kept = pick_splits(shapes.spread_at, shapes.spread_stride, x, y, keys[0], keys[1], pair, head, after, every, alike)
     pair = pair[:kept]
     pair = pair[pair[:, 0] >= 0]

@@ -33,7 +33,7 @@ def pick_splits(
     pair : int64[*, 2]
         Written: rows of x and y, -1 for pairs given up again.
     head, after : int64[spread numbers], int64[*]
-        Scratch space, -1.
+        Scratch space; `head` is -1.
 
     Returns
     -------
