@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -297,14 +297,12 @@ class Layout:
         further, statuses = self.around_statuses[level], self.inside_statuses[level]
         after = dict(zip(further, (further[q] for q in first_of(further)), strict=True))
         known: dict[tuple[bytes, ...], tuple[BlockSweep, list[int]]] = {}
+        reduce = cache(lambda each: after[self.reduce(each, level, True)])
         like_first = first_of(statuses).tolist()
         firsts = sorted({*like_first})
         number = np.array([firsts.index(q) for q in like_first], np.int64)
         for n, q in enumerate(firsts):
-            for block in blocks_in_time(
-                self.grid, self.structure, level, statuses[q], further,
-                lambda each: after[self.reduce(each, level, True)],
-            ):  # fmt: skip
+            for block in blocks_in_time(self.grid, self.structure, level, statuses[q], further, reduce):
                 known.setdefault(tuple(array.tobytes() for array in block), (block, []))[1].append(n)
         found: dict[tuple[int, ...], list[BlockSweep]] = {}
         done: set[tuple[bytes, ...]] = set()
