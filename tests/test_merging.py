@@ -1,4 +1,4 @@
-"""Dimensions that move the same tensors searched as one: the same costs, and the same optimum."""
+"""Dimensions that are searched as one, or in the outermost loops alone: the same costs, and the same optimum."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from accelsim import load_architecture, load_constraints, load_workload, map_einsum, map_front
+from accelsim.inputs.errors import NoValidMapping
 from accelsim.inputs.nodes import with_nodes
 from accelsim.inputs.workload import Einsum
 from accelsim.mapspace.merging import merged, split
@@ -18,7 +19,7 @@ from accelsim.model.evaluate import evaluate_encoded
 from tests.brute import FREE, truth
 from tests.problems import problem
 
-PROBLEMS = 300
+PROBLEMS, OUTERMOST = 300, 160
 GOALS = {"energy": (1.0, 0.0), "cycles": (0.0, 1.0), "edp": (1.0, 1.0)}
 
 
@@ -43,6 +44,23 @@ def _layer(name: str) -> Einsum:
                     {"name": "1x1", "conv": {"N": 2, "K": 4, "C": 4, "P": 6, "Q": 6, "R": 1, "S": 1}},
                     {"name": "3x3", "conv": {"N": 2, "K": 4, "C": 4, "P": 6, "Q": 6, "R": 3, "S": 3}},
                     {"name": "3x1", "conv": {"N": 2, "K": 4, "C": 4, "P": 6, "Q": 6, "R": 3, "S": 1}},
+                    {"name": "depthwise", "conv": {"K": 6, "C": 6, "P": 6, "Q": 6, "R": 3, "S": 3, "groups": 6}},
+                    {
+                        "name": "element-wise",
+                        "einsum": {
+                            "dims": {"A": 4, "B": 6},
+                            "tensors": {"Inputs": ["A", "B"], "Weights": ["A"], "Outputs": ["A", "B"]},
+                            "output": "Outputs",
+                        },
+                    },
+                    {
+                        "name": "pooling",
+                        "einsum": {
+                            "dims": {"C": 4, "P": 6, "R": 2},
+                            "tensors": {"Inputs": ["C", "2*P+R"], "Outputs": ["C", "P"]},
+                            "output": "Outputs",
+                        },
+                    },
                     {"name": "stride", "conv": {"N": 2, "K": 4, "C": 4, "P": 6, "Q": 6, "R": 1, "S": 1, "stride": 2}},
                 ],
             }
@@ -75,8 +93,49 @@ def test_merged__leaves_what_constraints_name_or_remainders_tell_apart() -> None
     encoded = encode(load_architecture("two_level"), _layer("attention"))
     constraint = {"level": "BUF", "temporal": {"factors": ["B=2"]}}
     asked = load_constraints({"constraints": {"levels": [constraint]}}, encoded.architecture, encoded.einsum)
-    for space in (MapSpace(encoded, asked), MapSpace(encoded, imperfect=frozenset({"H"}))):
-        assert merged(space) is space
+    assert merged(MapSpace(encoded, asked)).merged == {}
+    space = MapSpace(encoded, imperfect=frozenset({"H"}))
+    assert merged(space) is space
+
+
+@pytest.mark.parametrize(
+    ("layer", "asked", "dims"),
+    [
+        ("attention", {}, {"B"}),
+        ("attention", {"keep": ["Inputs"]}, {"B"}),
+        ("attention", {"temporal": {"factors": ["M=2"]}}, {"B", "H"}),
+        ("attention", {"temporal": {"factors": ["B=2"]}}, {"H"}),
+        ("attention", {"tile": {"sizes": ["B<=1"]}}, set()),
+        ("1x1", {}, set()),
+        ("depthwise", {}, {"G"}),
+        ("element-wise", {}, {"A"}),
+        ("pooling", {}, {"C"}),
+    ],
+)
+def test_merged__loops_over_what_moves_all_tensors_outermost(
+    layer: str, asked: dict[str, object], dims: set[str]
+) -> None:
+    encoded = encode(load_architecture("two_level"), _layer(layer))
+    rules = {"constraints": {"levels": [{"level": "BUF", **asked}] if asked else []}}
+    one = merged(MapSpace(encoded, load_constraints(rules, encoded.architecture, encoded.einsum)))
+    assert one.outermost == dims
+    for dim in dims:
+        assert [sorted(one.allowed(slot, dim)) for slot in one.slots if not slot.axis][1:] == [[1]]
+
+
+@pytest.mark.parametrize("change", ["overlap", "order", "size", "array"])
+def test_merged__leaves_loops_in_place_where_time_or_places_depend_on_them(change: str) -> None:
+    machine, rules = load_architecture("systolic" if change == "array" else "two_level"), FREE
+    if change == "overlap":
+        machine = replace(machine, levels=tuple(replace(level, overlap="none") for level in machine.levels))
+    elif change != "array":
+        asked = {"temporal": {"order": ["M", "..."]}} if change == "order" else {"tile": {"sizes": ["M<=2"]}}
+        levels = [{"level": machine.levels[0].name, **asked}]
+        rules = load_constraints({"constraints": {"levels": levels}}, machine, _layer("attention"))
+    assert (
+        merged(MapSpace(encode(machine, _layer("depthwise" if change == "array" else "attention")), rules)).outermost
+        == set()
+    )
 
 
 @pytest.mark.parametrize("without", ["", "dma", "instruction"])
@@ -126,6 +185,31 @@ def test_map__of_merged_dimensions_is_the_best_of_all_mappings() -> None:
         assert found.space_size == space.size
         checked += 1
     assert checked > 9
+
+
+@pytest.mark.parametrize("uneven", [False, True])
+def test_map__with_outermost_loops_is_the_best_of_all_mappings(uneven: bool) -> None:
+    checked = 0
+    for seed in range(20_000, 20_000 + OUTERMOST):
+        machine, einsum, constraints = problem(seed)
+        if "G" not in einsum.dims:  # else some other dimension may move all tensors
+            tensors = tuple(replace(tensor, ranks=(*tensor.ranks, (("G", 1),))) for tensor in einsum.tensors)
+            einsum = replace(einsum, dims={**einsum.dims, "G": 2 + 2 * (seed % 2)}, tensors=tensors)
+        rules = constraints if seed % 3 else FREE
+        try:
+            space = MapSpace(encode(machine, einsum), rules)
+        except NoValidMapping:  # the constraints leave no loops over G
+            continue
+        known = truth(with_nodes(machine, einsum, rules) if uneven else machine, einsum, rules, 20_000)
+        if not merged(space).outermost or known is None or not known.valid:
+            continue
+        goal = list(GOALS)[checked % 3]
+        found = map_einsum(machine, einsum, constraints=rules, objective=goal, workers=1, uneven=uneven)
+        assert found.certificate is not None
+        assert found.certificate.proved
+        assert math.isclose(found.certificate.value, known.best(*GOALS[goal]), rel_tol=1e-9), (seed, goal)
+        checked += 1
+    assert checked > OUTERMOST // 7
 
 
 @pytest.mark.parametrize("name", ["attention", "1x1", "3x1"])

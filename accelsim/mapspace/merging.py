@@ -1,4 +1,4 @@
-"""Dimensions that move the same tensors searched as one: docs/exact.md, section 4."""
+"""Smaller map spaces that hold a best mapping: dimensions that are one, or run outside all others (docs/exact.md)."""
 
 from __future__ import annotations
 
@@ -7,20 +7,32 @@ from dataclasses import replace
 
 from accelsim.inputs.constraints import LevelConstraint
 from accelsim.inputs.mapping import Loop, Mapping
+from accelsim.mapspace.factors import divisors
 from accelsim.mapspace.space import MapSpace
-from accelsim.model.encode import encode
+from accelsim.model.encode import PE, encode
 
 
 def merged(space: MapSpace) -> MapSpace:
     """The space in which dimensions that move the same tensors, each in a rank of its own, are one dimension.
 
-    It has the name of the first of them. `split` leads back. The space itself where there are none, or where loops over
-    each of them can differ: with constraints on loops, remainders, padding, zeros, links between neighbours, or engines
-    and instructions that move tiles row by row.
+    It has the name of the first of them. `split` leads back. Dimensions that move all tensors have temporal loops at
+    the outermost level alone. The space itself where there are none of both, or where loops over each of them can
+    differ: with constraints on loops, remainders, padding, zeros, links between neighbours, or engines and instructions
+    that move tiles row by row.
     """
-    einsum, groups = space.encoded.einsum, _alike(space)
-    if not groups:
-        return space
+    groups = _alike(space)
+    found = _as_one(space, groups) if groups else space
+    outermost = _outermost(found)
+    if outermost:
+        found = MapSpace(found.encoded, space.constraints, outermost=outermost)
+    if found is not space:
+        found.origin, found.merged = space, groups
+    return found
+
+
+def _as_one(space: MapSpace, groups: dict[str, tuple[str, ...]]) -> MapSpace:
+    """The space in which each of some groups of dimensions is one dimension."""
+    einsum = space.encoded.einsum
     dims = {dim: math.prod(einsum.dims[each] for each in groups.get(dim, (dim,))) for dim in einsum.dims}
     gone = {dim for group in groups.values() for dim in group[1:]}
     tensors = []
@@ -28,22 +40,51 @@ def merged(space: MapSpace) -> MapSpace:
         left = (tuple(term for term in rank if term[0] not in gone) for rank in tensor.ranks)
         tensors.append(replace(tensor, ranks=tuple(rank for rank in left if rank)))
     dims = {dim: bound for dim, bound in dims.items() if dim not in gone}
-    found = MapSpace(
-        encode(space.encoded.architecture, replace(einsum, dims=dims, tensors=tuple(tensors))), space.constraints
-    )
-    found.origin, found.merged = space, groups
-    return found
+    encoded = encode(space.encoded.architecture, replace(einsum, dims=dims, tensors=tuple(tensors)))
+    return MapSpace(encoded, space.constraints)
+
+
+def _outermost(space: MapSpace) -> frozenset[str]:
+    """Dimensions whose temporal loops may as well be the outermost ones of all: docs/exact.md, Lemma 11.
+
+    They move all tensors, each along a rank of its own. Nothing is asked of tiles, products of loops, or places at the
+    outermost level, and time depends on words alone.
+    """
+    c, rules = space.encoded.constants, space.constraints
+    if _is_counted_by_tile(space) or c.array[PE] >= 0 or c.overlap.any() or space.fixed_places(0)[0]:
+        return frozenset()
+    if any(level.has_products for level in rules.levels):
+        return frozenset()
+    found = set()
+    for d, dim in enumerate(space.encoded.dims):
+        alone = ((c.rank == c.rank[:, d : d + 1]) & c.relevant).sum(axis=1) == 1
+        every = frozenset(divisors(space.encoded.einsum.dims[dim]))
+        free = all(
+            space.is_free(slot.level, dim) and space.allowed(slot, dim) in (every, {1} if slot.level else every)
+            for slot in space.slots
+            if not slot.axis
+        )
+        if c.relevant[:, d].all() and alone.all() and (c.factor[:, d] == 1).all() and free:
+            found.add(dim)
+    return frozenset(found)
+
+
+def _is_counted_by_tile(space: MapSpace) -> bool:
+    """Whether costs depend on more of tiles than the words that move into them without remainders."""
+    einsum, c = space.encoded.einsum, space.encoded.constants
+    machine = space.encoded.architecture
+    by_tile = bool(space.imperfect or einsum.unpadded or c.links.any() or c.hop.any() or c.dma.size)
+    by_tile |= bool((c.stationary & c.windowed).any())
+    by_tile |= any(level.systolic is not None and level.systolic.instruction is not None for level in machine.levels)
+    return by_tile or any(tensor.density for tensor in einsum.tensors)
 
 
 def _alike(space: MapSpace) -> dict[str, tuple[str, ...]]:
     """Groups of dimensions that can be one, by their first."""
-    einsum, machine, c = space.encoded.einsum, space.encoded.architecture, space.encoded.constants
+    einsum = space.encoded.einsum
     asked = (replace(each, keep=frozenset(), bypass=frozenset()) for each in space.constraints.levels)
     tied = any(each != LevelConstraint(each.level, layers=each.layers) for each in asked)
-    tied |= bool(space.imperfect or einsum.unpadded or c.links.any() or c.hop.any())
-    tied |= bool((c.stationary & c.windowed).any() or c.dma.size)
-    tied |= any(level.systolic is not None and level.systolic.instruction is not None for level in machine.levels)
-    if tied or any(tensor.density for tensor in einsum.tensors):
+    if tied or _is_counted_by_tile(space):
         return {}
     alike: dict[object, list[str]] = {}
     for dim in space.dims:

@@ -80,17 +80,22 @@ class MapSpace:
     mapping keeps. `free_keeps`: levels or storage nodes, and tensors that they may keep or bypass. `keep_groups`: the
     same by level: a tensor, and the nodes of which one at most keeps it. `required`: bool[L, T], where one of them
     must, at the last node of the level. `origin`: what this space was made of, if it is one in which the dimensions
-    `merged` are one each (`mapspace.merging`).
+    `merged` are one each, or dimensions that are `outermost` have no temporal loops but at the outermost level
+    (`mapspace.merging`).
     """
 
     def __init__(
-        self, encoded: Encoded, constraints: Constraints | None = None, imperfect: frozenset[str] = frozenset()
+        self,
+        encoded: Encoded,
+        constraints: Constraints | None = None,
+        imperfect: frozenset[str] = frozenset(),
+        outermost: frozenset[str] = frozenset(),
     ) -> None:
         self.constraints = constraints or Constraints()
         self.constraints.check(encoded.architecture, encoded.einsum)
         self.constraints = self.constraints.settled(encoded.architecture, encoded.einsum)
         self.encoded = encoded
-        self.imperfect = imperfect
+        self.imperfect, self.outermost = imperfect, outermost
         self.origin, self.merged = self, dict[str, tuple[str, ...]]()
         if imperfect:
             refuse_linked_remainders(encoded.architecture)
@@ -253,6 +258,8 @@ class MapSpace:
         limit = {"": bound, "x": level.x.size, "y": level.y.size}[slot.axis]
         block = self._block(slot)
         if level.name == self.encoded.architecture.compute.operands:
+            return frozenset({1})
+        if dim in self.outermost and slot.level > 0 and not slot.axis:
             return frozenset({1})
         factors = range(1, bound + 1) if dim in self.imperfect else divisors(bound)
         return frozenset(factor for factor in factors if factor <= limit and block.allows(dim, factor))

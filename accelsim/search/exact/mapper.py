@@ -44,7 +44,7 @@ SHARE_OF_WALKS, MOST_WALKING = 0.4, 1.0
 """Of the time that a search has, how much is left for walks if it is stopped, and how many seconds at most."""
 LEAST_SECONDS = 10.0
 """How long the least cost within limits is looked for, where no mapping keeps them all."""
-FURTHER_NODES, FURTHER_BYTES = 12_000_000, 640 << 20
+FURTHER_NODES, FURTHER_BYTES = 40_000_000, 1 << 30
 """Where neither the time is limited nor uneven mappings are asked for: partial uneven mappings that are looked at after
 the proof about even ones, and bytes of tables; each some seconds."""
 ROOMS = (16, 128, 1024)

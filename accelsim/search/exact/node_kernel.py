@@ -536,7 +536,7 @@ def spread_over(
             index = rest // shapes.stride[d]
             rest %= shapes.stride[d]
         else:
-            index = shapes.over[d, node.mid[level, d], g.option_place[option, d]]
+            index = shapes.within[d, node.mid[level, d], g.option_place[option, d]]
         if index < 0 or (level == levels - 1 and index > 0):
             return False
         node.tile[level + 1, d] = index

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from accelsim.inputs.errors import TooManyChoices
-from accelsim.mapspace.factors import along, divisors, passes, tile_words
+from accelsim.mapspace.factors import along, passes, tile_words
 from accelsim.mapspace.space import MapSpace, Slot
 from accelsim.model.encode import ON_X, ON_Y, Bools, Constants, Floats, Ints
 from accelsim.model.jit import inline
@@ -34,18 +34,18 @@ MOST_SPREAD_NUMBERS = 10_000_000
 class Shapes(NamedTuple):
     """Every tile shape: a size of each dimension. Shape number = sum over d of (index of the size * stride).
 
-    Sizes are the divisors; of a dimension that may leave remainders the least size for each number of passes, and only
-    these passes are exact, because the size that loops really cover depends on all of them.
+    Sizes are the divisors that loops may lead to; of a dimension that may leave remainders the least size for each
+    number of passes, and only these passes are exact, because the size that loops really cover depends on all of them.
 
     size : int64[D, N], sizes, ascending; sizes : int64[D], how many; stride : int64[D]; passes : int64[D, N], tiles of
-    a size in the whole; factor : int64[D, F], bounds that a temporal loop can have; factors : int64[D], how many;
-    over : int64[D, N, N], index of the factor that leads to a size from another one inside, -1 if none does;
-    spreads : int64[D], how many bounds the loops over both axes of a network can have together; spread_stride :
-    int64[D], of spread numbers, made of these as shape numbers are of sizes; spread_at : int64[D, *], index of such a
-    bound, -1 if it is none; times : int64[D, N, *], index of the size around a spread, -1 if that is none; route :
-    int64[D, N, N, *], spreads that lead to a size from another one inside, -1 after the last; box : int64[T, S], words
-    of each tile, at least; words : float64[T, S], words that enter all tiles of a shape at least, if the next loop
-    outside moves them; ragged : bool[D], which dimensions may leave remainders; macs : float64[1],
+    a size in the whole; factor : int64[D, F], bounds that a temporal loop can have; factors : int64[D], how many; over
+    : int64[D, N, N], index of the factor that leads to a size from another one inside, -1 if none does; spreads :
+    int64[D], how many bounds the loops over both axes of a network can have together; spread_stride : int64[D], of
+    spread numbers, made of these as shape numbers are of sizes; spread_at : int64[D, *], index of such a bound, -1 if
+    it is none; times, within : int64[D, N, *], index of the size around a spread, and of that inside one, -1 if that is
+    none; route : int64[D, N, N, *], spreads that lead to a size from another one inside, -1 after the last; box :
+    int64[T, S], words of each tile, at least; words : float64[T, S], words that enter all tiles of a shape at least, if
+    the next loop outside moves them; ragged : bool[D], which dimensions may leave remainders; macs : float64[1],
     multiply-accumulates; resting : float64[L, D, N, *], where dimensions leave remainders: largest share of the words
     of a dimension at the next level that rest, for the size of its tiles and for the index of the spread around them.
     """
@@ -61,6 +61,7 @@ class Shapes(NamedTuple):
     spread_stride: Ints
     spread_at: Ints
     times: Ints
+    within: Ints
     route: Ints
     box: Ints
     words: Floats
@@ -151,7 +152,7 @@ def make_shapes(space: MapSpace) -> Shapes:
     c = encoded.constants
     bounds = [encoded.einsum.dims[dim] for dim in encoded.dims]
     counts = [
-        passes(bound) if dim in space.imperfect else [bound // size for size in divisors(bound)]
+        passes(bound) if dim in space.imperfect else [bound // size for size in _sizes(space, dim)]
         for dim, bound in zip(encoded.dims, bounds, strict=True)
     ]
     dims, most = len(counts), max(map(len, counts))
@@ -174,7 +175,7 @@ def make_shapes(space: MapSpace) -> Shapes:
     factor = np.zeros((dims, max(map(len, factors))), np.int64)
     over = np.full((dims, most, most), -1, np.int64)
     spread_at = np.full((dims, max(map(max, spreads)) + 1), -1, np.int64)
-    times = np.full((dims, most, max(map(len, spreads))), -1, np.int64)
+    times, within = np.full((2, dims, most, max(map(len, spreads))), -1, np.int64)
     route = np.full((dims, most, most, max(max(map(len, found.values())) for found in routes)), -1, np.int64)
     for d, (found, bound) in enumerate(zip(counts, bounds, strict=True)):
         passing[d, : len(found)] = found
@@ -186,6 +187,7 @@ def make_shapes(space: MapSpace) -> Shapes:
         for (i, o), ways in routes[d].items():
             route[d, o, i, : len(ways)] = spread_at[d, sorted(ways)]
             times[d, i, spread_at[d, sorted(ways)]] = o
+            within[d, o, spread_at[d, sorted(ways)]] = i
     count = np.array([len(found) for found in counts], np.int64)
     box = tile_words(encoded, [size[d, : count[d]] for d in range(dims)])
     words = np.ones(box.shape)
@@ -221,6 +223,7 @@ def make_shapes(space: MapSpace) -> Shapes:
         spread_stride=_strides(many_spreads),
         spread_at=spread_at,
         times=times,
+        within=within,
         route=route,
         box=box,
         words=words,
@@ -228,6 +231,20 @@ def make_shapes(space: MapSpace) -> Shapes:
         macs=np.array([float(encoded.einsum.macs)]),
         resting=_resting(c, ragged, counts, spreads),
     )
+
+
+def _sizes(space: MapSpace, dim: str) -> list[int]:
+    """Sizes that tiles may have along a dimension without remainders, 1 and the bound among them."""
+    bound = space.encoded.einsum.dims[dim]
+    slots = sorted(space.slots, key=lambda slot: (-slot.level, -ord(slot.axis or "a")))  # innermost first
+    inside, outside, found = [{1}], [{1}], {1, bound}
+    for slot in slots:
+        inside.append({size * f for size in inside[-1] for f in space.allowed(slot, dim) if bound % (size * f) == 0})
+    for slot in reversed(slots):
+        outside.append({size * f for size in outside[-1] for f in space.allowed(slot, dim) if bound % (size * f) == 0})
+    for inner, outer in zip(inside, reversed(outside), strict=True):
+        found |= {size for size in inner if bound // size in outer}
+    return sorted(found)
 
 
 @inline
