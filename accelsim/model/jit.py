@@ -9,8 +9,6 @@ from functools import update_wrapper
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
-from accelsim.model.kernel_source import content_of_code
-
 _FEW = 500
 """Calls that Python runs before a kernel is compiled for them: one takes 0.2 to 0.8 ms."""
 _PLAIN = os.environ.get("ACCELSIM_PLAIN", "") not in ("", "0")
@@ -82,7 +80,7 @@ def _content_of(function: Callable[..., Any]) -> list[Any]:
     """Code of a function, and the content of what it names in its module."""
     code, names = function.__code__, function.__globals__
     named = sorted(name for name in _names(code) if name in names)
-    return [function.__defaults__, *content_of_code(code), *([name, _content(name, names[name])] for name in named)]
+    return [function.__defaults__, *_content_of_code(code), *([name, _content(name, names[name])] for name in named)]
 
 
 def _names(code: CodeType) -> set[str]:
@@ -125,3 +123,9 @@ def jit(function: Callable[..., Any]) -> CompiledKernel:
 def inline(function: Callable[..., Any]) -> CompiledKernel:
     """Compile a function into each of its callers: for small ones that are called often."""
     return CompiledKernel(function, False)
+
+
+def _content_of_code(code: CodeType) -> list[Any]:
+    """What code does, without where it stands."""
+    constants = [_content_of_code(each) if isinstance(each, CodeType) else repr(each) for each in code.co_consts]
+    return [code.co_code.hex(), code.co_names, code.co_varnames, code.co_argcount, constants]
