@@ -47,7 +47,7 @@ class Mutant:
 # fmt: off
 SEARCHED = (
     # certificates and bounds
-    Mutant("a search that is stopped proves its value", "search/exact/mapper.py",
+    Mutant("a search that is stopped proves its value", "search/exact/aim.py",
         "return Certificate(self.value, min(self.bound, self.value), ", "return Certificate(self.value, self.value, ",
         "test_exact_stopped.py::test_early_stop__bounds_the_optimum_and_proves_nothing_else"),
     Mutant("dimensions of a window are one with others", "mapspace/merging.py",

@@ -20,8 +20,8 @@ from accelsim.model.evaluate import evaluate_encoded
 from accelsim.search.descent import FIRST_WALKS, SHORT, Descent, choices_of
 from accelsim.search.descent_kernel import MANY_DRAWN
 from accelsim.search.exact import bounds, mapper
+from accelsim.search.exact.aim import Aim, Watch
 from accelsim.search.exact.front import front_of, map_front
-from accelsim.search.exact.mapper import Aim, Watch
 from accelsim.search.value_kernel import terms_of
 from tests.brute import product
 from tests.problems import problem

@@ -14,7 +14,7 @@ from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.objective import LEAST_EDP
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
-from accelsim.search.exact import mapper, solve
+from accelsim.search.exact import aim, mapper, solve
 from accelsim.search.exact.front import map_front
 from accelsim.search.exact.solve import Solver
 from accelsim.search.mapper import map_einsum
@@ -157,7 +157,8 @@ def test_early_stop__bounds_the_optimum_and_proves_nothing_else(stopped, monkeyp
             bounds.append(outcome.bound)
             return dataclasses.replace(outcome, stop="timeout")
 
-    monkeypatch.setattr(mapper, "Solver", Stopped)
+    for module in (aim, mapper):
+        monkeypatch.setattr(module, "Solver", Stopped)
     monkeypatch.setattr(mapper, "FIRST_WALKS", 1)
     monkeypatch.setattr(mapper, "LAST_WALKS", 0)
     found = map_einsum(architecture, einsum, **asked)

@@ -26,7 +26,7 @@ from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.model.evaluate import evaluate_encoded
 from accelsim.results.explain import same_as_walked
-from accelsim.search.exact import bounds
+from accelsim.search.exact import bounds, mapper
 from accelsim.search.exact.front import map_front
 from accelsim.search.exact.mapper import _mapping
 from accelsim.search.exact.shapes import make_grid
@@ -286,6 +286,27 @@ def test_front_with_remainders__is_that_of_brute_force(walked):
         check_points(found.values, np.array(costs, float)[:, :: 1 if columns[0] == "energy" else -1], columns)
         looked += 1
     assert looked
+
+
+def test_few_mappings_with_remainders__are_all_evaluated(monkeypatch):
+    """Accesses of 64 words, which the list does not round up to, cost more than what tells mappings apart on it."""
+    energies = {"read": "60 pJ", "write": "70 pJ", "source": "made up"}
+    levels = [
+        {"name": "DDR", "class": "DRAM", "word": "8 bit", "energy": energies, "fanout": {"x": 3}},
+        {"name": "RAM", "class": "SRAM", "word": "8 bit", "size": "6 B", "block_size": 64, "energy": energies},
+        {"name": "REG", "class": "SRAM", "word": "8 bit", "size": "2 B", "block_size": 64, "energy": energies},
+    ]
+    compute = {"name": "MAC", "class": "intmac", "energy": {"compute": "1 pJ", "source": "made up"}}
+    machine = load_architecture({"architecture": {"name": "small", "levels": levels, "compute": compute}})
+    gemm = replace(load_workload("gemm").layers[0], dims={"M": 1, "N": 5, "K": 1})
+    every = (evaluate(machine, gemm, mapping) for mapping in mappings(machine, gemm, {"N"}))
+    best = min(each.energy_pj for each in every if each.valid)
+    monkeypatch.setattr(mapper, "ROOMS", (1, 2))
+    for most in (0, mapper.ALL):
+        monkeypatch.setattr(mapper, "ALL", most)
+        found = map_einsum(machine, gemm, imperfect=["N"], uneven=False, workers=1)
+        assert found.certificate.value == pytest.approx(best, rel=1e-12)
+        assert (found.stop, found.certificate.proved) == (("exhausted", True) if most else ("remainders", False))
 
 
 @pytest.mark.parametrize("imperfect", ["all", ["M", "N"]])

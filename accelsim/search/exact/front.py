@@ -24,12 +24,10 @@ from accelsim.model.encode import Floats
 from accelsim.model.evaluate import refuse_uneven_remainders
 from accelsim.model.result import Result
 from accelsim.search.descent import FIRST_WALKS, Descent, first_steps
+from accelsim.search.exact.aim import Aim, Solved, Watch
 from accelsim.search.exact.incumbents import FRONT, SURE, Incumbents, found_by_walks, join, make_incumbents
 from accelsim.search.exact.mapper import (
     LAST_WALKS,
-    Aim,
-    Solved,
-    Watch,
     best_of,
     get_ready,
     least_costs,

@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -23,16 +23,17 @@ from accelsim.model.machine_code import is_kept
 from accelsim.model.result import Result
 from accelsim.search.descent import FIRST_WALKS, Descent, first_steps
 from accelsim.search.descent_kernel import walk
+from accelsim.search.exact.aim import Aim, Solved, Watch
 from accelsim.search.exact.branch_kernel import explore, root_bounds
 from accelsim.search.exact.cost_tables import least_cycles, needed_words
-from accelsim.search.exact.incumbents import NEARLY, SURE, WITHIN, Incumbents, make_incumbents
+from accelsim.search.exact.incumbents import NEARLY, SURE, WITHIN, make_incumbents
 from accelsim.search.exact.shapes import fewest_steps, make_grid, quick_enough
-from accelsim.search.exact.solve import NO_END, Outcome, Solver
+from accelsim.search.exact.solve import Outcome, Solver
 from accelsim.search.exact.worth import Known, least_inside, narrow_energies
-from accelsim.search.result import MOST_TIES, Certificate, SearchResult
+from accelsim.search.result import MOST_TIES, SearchResult
 from accelsim.search.spaces import Spaces, diagnose, none_is_valid, out_of_reach, rounded_spaces, trim
-from accelsim.search.stopping import Budget, OnProgress, Progress, asked
-from accelsim.search.value_kernel import CYCLES, ENERGY, WORDS, terms_of
+from accelsim.search.stopping import Budget, OnProgress, asked
+from accelsim.search.value_kernel import CYCLES, ENERGY, terms_of
 
 MOST_NODES = 1_000_000
 """Partial mappings that are looked at for one that no other can be faster than, before all are; about a second."""
@@ -40,8 +41,6 @@ FOR_EQUALS = 16_000_000
 """Partial mappings of a space that are looked at for one of less energy among equally good ones; some seconds."""
 LAST_WALKS = 4
 """After a search that ran out of memory, how often `FIRST_WALKS` more walks are taken."""
-SHARE_OF_WALKS, MOST_WALKING = 0.4, 1.0
-"""Of the time that a search has, how much is left for walks if it is stopped, and how many seconds at most."""
 LEAST_SECONDS = 10.0
 """How long the least cost within limits is looked for, where no mapping keeps them all."""
 FURTHER_NODES, FURTHER_BYTES = 40_000_000, 1 << 30
@@ -49,50 +48,8 @@ FURTHER_NODES, FURTHER_BYTES = 40_000_000, 1 << 30
 the proof about even ones, and bytes of tables; each some seconds."""
 ROOMS = (16, 128, 1024)
 """Mappings with remainders that are evaluated exactly, those that cost least at least, until one is proved best."""
-
-
-@dataclass(slots=True)
-class Watch:
-    """Tells how a search goes."""
-
-    goal: Objective | None
-    budget: Budget
-    on_progress: OnProgress | None
-    started: float
-    known: tuple[float, float] | None = None
-    """Value and energy [pJ] of the best mapping that walks found."""
-
-    @property
-    def end(self) -> float | None:
-        """When there must be an answer."""
-        return None if self.budget.seconds is None else self.started + self.budget.seconds
-
-    @property
-    def deadline(self) -> float | None:
-        """When the exact search is to end; the rest of the time is for walks to better mappings."""
-        if self.end is None or self.budget.seconds is None:
-            return None
-        return self.end - min(SHARE_OF_WALKS * self.budget.seconds, MOST_WALKING)
-
-    def tell(self, found: Incumbents, bound: float) -> None:
-        """Report the best value so far, and the bound."""
-        if self.on_progress is None:
-            return
-        best = self.known
-        if found.many[0] and self.goal is not None:
-            best = float(found.value[0]), float(found.column[0, ENERGY])
-        self.on_progress(
-            Progress(
-                seen=int(found.tally[0]),
-                valid=int(found.tally[1]),
-                best=None if best is None else best[0],
-                best_energy_pj=None if best is None else best[1],
-                total=None,
-                seconds=time.monotonic() - self.started,
-                seconds_limit=self.budget.seconds,
-                bound=bound if math.isfinite(bound) else None,
-            )
-        )
+ALL = 8192
+"""All of them are, where a space has so few: a millisecond or two each."""
 
 
 def map_exactly(
@@ -190,92 +147,6 @@ def _put_first(best: Result, listed: Sequence[Result]) -> tuple[Result, ...]:
     """A list of as many mappings that begins with the one found without a list: of equal ones that is the first."""
     others = [result for result in listed if result.mapping != best.mapping]
     return (best, *others)[: max(1, len(listed))]
-
-
-@dataclass(frozen=True, slots=True)
-class Aim:
-    """What is looked for, and what it may cost: float64[3]; with `known`, what is better than that mapping.
-
-    `most_nodes`: partial mappings of a space after which the search is given up.
-    `fewer`: where too many dimensions may leave remainders, a search of fewer follows, and there is no answer.
-    """
-
-    objective: Objective
-    most: Floats
-    workers: int
-    watch: Watch
-    known: Result | None = None
-    most_nodes: int = NO_END
-    fewer: bool = False
-
-    def solver(
-        self, space: MapSpace, value: float, deadline: float | None, *, every: bool = False, best: Result | None = None
-    ) -> Solver:
-        """Tables of a space, for mappings of at most some value; they tell what the objective and the limits count.
-
-        `best`: the mapping of that value, if it is known.
-        """
-        limited = np.isfinite(self.most)
-        return Solver(
-            space,
-            cycles=self.objective.counts("cycles") or bool(limited[CYCLES]),
-            words=self.objective.counts("outer_words") or bool(limited[WORDS]),
-            every=every,
-            known=self.worth(value, 0.0 if best is None else best.outermost_pj),
-            workers=self.workers,
-            deadline=deadline,
-            memory=self.watch.budget.memory_bytes,
-        )
-
-    def worth(self, value: float, outermost_pj: float) -> Known | None:
-        """What is at most as large as a value and keeps the limits; None if that is everything."""
-        known = Known(self.objective, value, self.most, outermost_pj)
-        return known if math.isfinite(value) or np.isfinite(self.most).any() else None
-
-    def allows(self, result: Result) -> bool:
-        """Whether the costs of a mapping keep the limits."""
-        return bool((np.array(costs_of(result)) <= self.most).all())
-
-
-@dataclass(slots=True)
-class Solved:
-    """What the searches of some spaces found and proved together."""
-
-    best: Result | None = None
-    value: float = math.inf
-    bound: float = math.inf
-    nodes: int = 0
-    leaves: int = 0
-    table_bytes: int = 0
-    stop: str = "exhausted"
-    seconds: float = 0.0
-    solver: Solver | None = None
-    least_energy: bool = False
-    """Of equally good mappings the best one takes the least energy."""
-    walked: bool = False
-    """The best mapping is one of the space that is searched next."""
-    descents: list[Descent] = field(default_factory=list)
-    """Walks through the spaces so far."""
-    further: Spaces | None = None
-    """The spaces of even and of uneven mappings, where what is found or proved is of both."""
-    even: Certificate | None = None
-    """What was proved about even mappings alone, before uneven ones were looked at."""
-    uneven_bound: float | None = None
-    """Where the search found no better uneven mapping and does not prove that there is none: no value is smaller."""
-
-    def add(self, outcome: Outcome) -> None:
-        """Add up the work of a search."""
-        self.nodes += outcome.nodes
-        self.leaves += outcome.leaves
-        self.table_bytes = max(self.table_bytes, outcome.table_bytes)
-        self.stop, self.seconds = outcome.stop, self.seconds + outcome.seconds
-
-    @property
-    def certificate(self) -> Certificate:
-        """What is proved about the best mapping."""
-        if self.bound >= self.value * (1 - SURE):
-            return Certificate(self.value, self.value, self.nodes, self.leaves, self.table_bytes)
-        return Certificate(self.value, min(self.bound, self.value), self.nodes, self.leaves, self.table_bytes)
 
 
 def best_of(spaces: Spaces, aim: Aim, solver: Solver | None = None, solved: Solved | None = None) -> Solved:
@@ -490,7 +361,8 @@ def _seek(space: MapSpace, solver: Solver, aim: Aim, solved: Solved) -> None:
 def _seek_remainders(space: MapSpace, solver: Solver, aim: Aim, solved: Solved) -> None:
     """As `_seek`: list mappings by what they cost at least, and evaluate them until no other one can be better."""
     goal, watch = aim.objective, aim.watch
-    for room in ROOMS:
+    many = space.quick_size
+    for room in (*ROOMS, *([many] if many is not None and ROOMS[-1] < many <= ALL else [])):
         outcome = solver.search(
             objective=goal, room=room, limit=solved.value, deadline=watch.deadline, most_nodes=aim.most_nodes,
             on_poll=watch.tell,
