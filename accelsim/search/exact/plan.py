@@ -73,7 +73,8 @@ class TablePlan(OutputCosts):
         """
         found = {1}
         for options in self.grid.options[level:]:
-            found = {a * b for a in found for b in set(options.spread.tolist())} or found
+            spreads = np.unique(options.spread).tolist()
+            found = {a * b for a in found for b in spreads} or found
         further_out = math.prod(self.layout.widest[:level])
         few = min(max(found), self.grid.least_used / further_out)
         edges = sorted((spread for spread in found if spread >= few), reverse=True)
