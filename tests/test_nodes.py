@@ -383,7 +383,7 @@ def test_a_stop_while_a_later_space_gets_ready__keeps_the_best_so_far(monkeypatc
                 raise why
             super().__init__(space, **options)
 
-    monkeypatch.setattr("accelsim.search.exact.mapper.Solver", Late)
+    monkeypatch.setattr("accelsim.search.exact.aim.Solver", Late)
     found = map_einsum(architecture, einsum, uneven=True)
 
     assert found.stop == stop
