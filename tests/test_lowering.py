@@ -310,6 +310,8 @@ def test_kernel__of_any_loops_and_branches_does_what_python_does(seed, tmp_path)
     ("body", "message"),
     [
         ("return [a]", "kernels have no List"),
+        ("return [x for x in values][0]", "kernels have no ListComp"),
+        ("return (lambda x: x)(a)", "kernels have no"),
         ("return print(a)", "kernels have no Call"),
         ("return unknown + a", "unknown is not known"),
         ("return values[0.5]", "0.5 is float, not int"),

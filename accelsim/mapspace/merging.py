@@ -59,11 +59,9 @@ def _outermost(space: MapSpace) -> frozenset[str]:
     for d, dim in enumerate(space.encoded.dims):
         alone = ((c.rank == c.rank[:, d : d + 1]) & c.relevant).sum(axis=1) == 1
         every = frozenset(divisors(space.encoded.einsum.dims[dim]))
-        free = all(
-            space.is_free(slot.level, dim) and space.allowed(slot, dim) in (every, {1} if slot.level else every)
-            for slot in space.slots
-            if not slot.axis
-        )
+        first, *others = (slot for slot in space.slots if not slot.axis)
+        free = space.allowed(first, dim) == every and all(space.allowed(slot, dim) in (every, {1}) for slot in others)
+        free &= all(space.is_free(slot.level, dim) for slot in (first, *others))
         if c.relevant[:, d].all() and alone.all() and (c.factor[:, d] == 1).all() and free:
             found.add(dim)
     return frozenset(found)

@@ -27,8 +27,9 @@ def source_of(function: Callable[..., Any]) -> ast.FunctionDef:
 
 
 def _instructions(code: CodeType) -> tuple[object, ...]:
-    """What a kernel does; it has no code in its code."""
-    return code.co_code, code.co_names, code.co_varnames, list(map(repr, code.co_consts))
+    """What code does, and the code in it, without where it stands."""
+    constants = [_instructions(each) if isinstance(each, CodeType) else repr(each) for each in code.co_consts]
+    return code.co_code, code.co_names, code.co_varnames, constants
 
 
 @cache
