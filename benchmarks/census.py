@@ -23,12 +23,12 @@ from accelsim.inputs.objective import QUANTITIES  # noqa: E402
 from accelsim.mapspace.space import MapSpace  # noqa: E402
 from accelsim.model.encode import encode  # noqa: E402
 from accelsim.population.census import SeenMappings, _walk  # noqa: E402
-from accelsim.population.charges import CYCLES, ENERGY, WORDS  # noqa: E402
 from accelsim.population.counting import Nest, count_mappings  # noqa: E402
 from accelsim.population.extremes import largest_value  # noqa: E402
 from accelsim.population.sampling import Sampler  # noqa: E402
 from accelsim.search.exact.bounds import keep_bounds  # noqa: E402
 from accelsim.search.result import column_value  # noqa: E402
+from accelsim.search.value_kernel import CYCLES, ENERGY, WORDS  # noqa: E402
 
 MACHINES = ("two_level", "eyeriss", "systolic", "nvdla", "nvdla_1024", "simba", "gpu_sm")
 DRAWN = 1_000_000

@@ -23,7 +23,7 @@ from accelsim.inputs.objective import QUANTITIES
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.population.census import Clock, SeenMappings, _walk, census
-from accelsim.population.charges import CYCLES, ENERGY, WORDS, cycle_rows, energy_rows, word_rows
+from accelsim.population.charges import cycle_rows, energy_rows, word_rows
 from accelsim.population.counting import (
     Keeping,
     Nest,
@@ -36,6 +36,7 @@ from accelsim.population.extremes import WorstSearch, count_and_limit, largest_v
 from accelsim.population.sampling import Sampler
 from accelsim.search.exact.cost_tables import least_outer_words, needed_words
 from accelsim.search.result import column_value
+from accelsim.search.value_kernel import CYCLES, ENERGY, WORDS
 from accelsim.show.report.search import census_sentence
 from tests.brute import identity, truth
 from tests.problems import MOST, plain, problem

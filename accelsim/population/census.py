@@ -20,7 +20,6 @@ from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import Bools, decode_mapping, encode
 from accelsim.model.evaluate import evaluate_encoded
 from accelsim.model.result import Result
-from accelsim.population.charges import CYCLES, ENERGY, WORDS
 from accelsim.population.counting import Nest, count_by_keep, count_mappings
 from accelsim.population.extremes import largest_value
 from accelsim.population.result import Census, Near, Range
@@ -36,7 +35,7 @@ from accelsim.search.exact.solve import Solver
 from accelsim.search.mapper import map_einsum
 from accelsim.search.result import FrontResult, column_value
 from accelsim.search.stopping import Budget, OnProgress, Progress, answering, heeding, raising
-from accelsim.search.value_kernel import PLAIN, terms_of
+from accelsim.search.value_kernel import CYCLES, ENERGY, PLAIN, WORDS, terms_of
 
 NEAR = (0.0, 0.01, 0.05)
 """Shares above the lowest energy within which mappings are counted."""

@@ -32,8 +32,6 @@ from accelsim.model.encode import (
 from accelsim.model.kernel import BY_READ, BY_RETURN, BY_TRANSFER, BY_UPDATE, BY_WRITE
 from accelsim.population.counting import Nest
 
-ENERGY, CYCLES, WORDS = range(3)
-"""Columns of what mappings cost."""
 READ_WRITE, READ, WRITE = range(3)
 """Ports of a level, as `Constants.bandwidth` numbers them."""
 

@@ -29,9 +29,6 @@ from accelsim.mapspace.space import MapSpace, Slot
 from accelsim.model.encode import Batch, Bools, Floats, Ints, decode_mapping, empty_batch, encode
 from accelsim.model.evaluate import evaluate_encoded
 from accelsim.population.charges import (
-    CYCLES,
-    ENERGY,
-    WORDS,
     Charged,
     ChargeRow,
     Charges,
@@ -41,6 +38,7 @@ from accelsim.population.charges import (
     word_rows,
 )
 from accelsim.population.counting import LoopStep, Nest, count_mappings
+from accelsim.search.value_kernel import CYCLES, ENERGY, WORDS
 
 
 class Worst(NamedTuple):

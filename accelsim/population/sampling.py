@@ -24,9 +24,9 @@ from accelsim.model.kernel import VALID, cost, fit
 from accelsim.model.result import Result
 from accelsim.model.sparsity import sparse_result
 from accelsim.model.sparsity.result import SparseResult
-from accelsim.population.charges import CYCLES, ENERGY, WORDS
 from accelsim.population.counting import Keeping, LoopStep, Nest, put_loops
 from accelsim.search.stopping import asked, heeding
+from accelsim.search.value_kernel import CYCLES, ENERGY, WORDS
 
 TOGETHER = 4096
 """Mappings that are drawn together, from random numbers of their own."""
