@@ -21,11 +21,11 @@ from accelsim.inputs.nodes import with_nodes
 from accelsim.inputs.workload import Einsum
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
-from accelsim.population.charges import CYCLES, ENERGY
 from accelsim.population.counting import Nest, count_mappings
 from accelsim.population.extremes import largest_value
 from accelsim.search.exact import solve
 from accelsim.search.mapper import map_einsum
+from accelsim.search.value_kernel import CYCLES, ENERGY
 from tests.brute import Truth, ragged_cost, truth
 from tests.problems import MOST, problem, with_least_use, with_products
 from tests.strategies import with_engines, with_overlaps

@@ -26,11 +26,11 @@ from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.model.evaluate import evaluate
 from accelsim.model.result import Result
-from accelsim.population.charges import CYCLES
 from accelsim.population.counting import Nest
 from accelsim.population.extremes import largest_value
 from accelsim.search.exact.mapper import _mapping
 from accelsim.search.exact.solve import Solver
+from accelsim.search.value_kernel import CYCLES
 from tests.brute import product, ragged_cost, truth
 from tests.engine_oracle import walk_engines
 from tests.problems import MOST, problem

@@ -27,12 +27,12 @@ from accelsim.model.encode import encode
 from accelsim.model.evaluate import evaluate
 from accelsim.model.oracle import Tile, walk_tile
 from accelsim.model.time_oracle import walk_fills
-from accelsim.population.charges import CYCLES
 from accelsim.population.counting import Nest
 from accelsim.population.extremes import largest_value
 from accelsim.search.exact import solve
 from accelsim.search.exact.solve import Solver
 from accelsim.search.mapper import map_einsum
+from accelsim.search.value_kernel import CYCLES
 from tests.brute import product, truth
 from tests.problems import MOST, problem
 from tests.strategies import cases, energy_table, ragged_case, with_overlaps

@@ -17,9 +17,9 @@ from accelsim.inputs.workload import ROLES
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.model.oracle import execute
-from accelsim.population.charges import ENERGY
 from accelsim.population.counting import Nest
 from accelsim.population.extremes import largest_value
+from accelsim.search.value_kernel import ENERGY
 from tests.brute import truth
 from tests.problems import MOST, plain
 from tests.strategies import cases, ragged_case

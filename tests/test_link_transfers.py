@@ -22,10 +22,10 @@ from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.model.oracle import execute
-from accelsim.population.charges import CYCLES, ENERGY
 from accelsim.population.counting import Nest
 from accelsim.population.extremes import largest_value
 from accelsim.search.exact.solve import Solver
+from accelsim.search.value_kernel import CYCLES, ENERGY
 from tests.brute import product, truth
 from tests.problems import MOST
 from tests.strategies import cases, energy_table

@@ -21,10 +21,10 @@ from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.model.oracle import execute
 from accelsim.model.time_oracle import walk_fills
-from accelsim.population.charges import CYCLES, ENERGY
 from accelsim.population.counting import Nest
 from accelsim.population.extremes import largest_value
 from accelsim.search.exact import solve
+from accelsim.search.value_kernel import CYCLES, ENERGY
 from tests.brute import truth
 from tests.problems import MOST, problem
 from tests.strategies import cases, ragged_cases, with_overlaps

@@ -28,11 +28,11 @@ from accelsim.model.encode import encode
 from accelsim.model.evaluate import evaluate
 from accelsim.model.result import Ramp
 from accelsim.model.time_oracle import walk_array
-from accelsim.population.charges import CYCLES
 from accelsim.population.counting import Nest
 from accelsim.population.extremes import largest_value
 from accelsim.results.explain import same_as_walked
 from accelsim.search.exact.solve import Solver
+from accelsim.search.value_kernel import CYCLES
 from tests.brute import ragged_cost, truth
 from tests.problems import MOST, problem
 from tests.strategies import cases, energy_table, ragged_case
