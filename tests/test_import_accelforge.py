@@ -18,7 +18,7 @@ from accelsim import load_architecture, load_constraints, load_mapping, load_wor
 from accelsim.importers.foreign import read_foreign
 from accelsim.importers.values import axis_products
 from accelsim.inputs.architecture import Axis
-from accelsim.inputs.errors import SpecError
+from accelsim.inputs.errors import AccelsimError, SpecError
 from accelsim.model.evaluate import evaluate
 
 MACHINE = """
@@ -254,6 +254,8 @@ mapping:
         [],
     ]
     assert evaluate(machine, layer, read).valid
+    dumped = re.sub(r"!\w+ ", "", mapping.replace("mapping:", "").replace("}", ", persistent: false}"))
+    assert imported(MACHINE, GEMM, f"{dumped}  - {{purposes: [B], resource: Register}}\n").mapping == foreign.mapping
     fused = imported(MACHINE, GEMM, mapping.replace("- !Compute", "- !Sequential {nodes: []}\n  - !Compute"))
     assert fused.mapping is None
     assert "mapping: holds several Einsums; a mapping here is of one" in said(fused)
@@ -321,6 +323,7 @@ def test_components__without_energies_are_modelled_and_named(imported):
         ("!Compute", "!Memory", "expected a !Memory first, and one !Compute as the last node"),
         ("fanout: 4", "fanout: 4.5", "expected a whole number from 1 on, got '4.5'"),
         ("keep: weight", "keep: wait", "'wait': wait is no set of tensors; sets: All, "),
+        ("keep: weight", "keep: [weight, wait]", "'weight | wait': wait is no set of tensors; sets: All, "),
         ("keep: weight", "keep: weight.x()", "'weight.x()' is no expression of sets of tensors"),
         ("size: 1024 * 8", "size: open('f')", "open('f')"),
         ("keep: ~Intermediates, may_keep: All", "keep: input", "Main does not keep all tensors"),
@@ -336,6 +339,18 @@ def test_files__that_have_no_form_of_ours_are_refused_with_one_reason(imported, 
         imported(MACHINE.replace(old, new), GEMM.replace(old, new))
     (problem,) = error.value.problems
     assert message in str(problem)
+
+
+def test_sets__may_be_lists_of_sets(imported):
+    listed = imported(MACHINE.replace("keep: input | output", "keep: [input, output]"), GEMM)
+    assert listed.documents() == imported(MACHINE, GEMM).documents()
+
+
+def test_machine__that_no_model_fits_is_refused_where_it_stands(imported):
+    text = MACHINE.replace("component_class: Dummy", "component_class: SmartBufferSRAM")
+    text = text.replace("{wide: 4 * 16}", "{wide: 4 * 16, tech_node: 1e-9}").replace("leak_power: 0.002", "")
+    with pytest.raises(AccelsimError, match=r"0.yaml:3:1: no valid architecture comes of it: .*no rule for 1 nm"):
+        imported(text, GEMM)
 
 
 @pytest.mark.parametrize(

@@ -93,6 +93,14 @@ def test_v03__ranges_and_meshes_become_fanouts(imported):
     assert (buffer.keep, spad.keep) == ({"Inputs", "Outputs"}, {"Weights", "Inputs", "Outputs"})
 
 
+def test_mapping__that_passes_by_the_first_level_is_charged_there_and_noted(imported):
+    passing = MAPPING + "- {target: Main, type: dataspace, keep: [Weights, Inputs], bypass: [Outputs]}\n"
+    foreign = imported(V03, PROBLEM, passing)
+    assert loaded(foreign)[2] == loaded(imported(V03, PROBLEM, MAPPING))[2]
+    why = "0.yaml:8:7: Main: is the first level, which keeps everything here; it charges Outputs too"
+    assert any(str(note).endswith(why) for note in foreign.notes)
+
+
 def test_remainders__are_kept_and_noted(imported):
     foreign = imported(V03, PROBLEM.replace("K: 4", "K: 3"), MAPPING.replace("K=2 P=0", "'K=2,1 P=0'"))
     assert foreign.mapping["imperfect"] == ["K"]

@@ -34,6 +34,25 @@ def test_include__of_a_path_of_another_machine_takes_the_file_of_that_name_that_
         imported(text.replace("shapes/base", "other"))
 
 
+def test_folder__stands_for_the_files_in_it_that_timeloop_did_not_write(run, tmp_path, monkeypatch):
+    """As a design of Timeloop's examples lies: files by their kind in folders, and what a run left beside them."""
+    texts = {"arch/machine.yaml": V03, "prob/one.yml": PROBLEM, "map.yaml": MAPPING, "ERT.yaml": ERT}
+    written = {"output/map.yaml": MAPPING, "timeloop-mapper.ERT.yaml": ERT, "parsed-processed-input.yaml": V03}
+    monkeypatch.chdir(tmp_path)
+    for name, text in {**texts, **written, "notes.yaml": "who: me\n"}.items():
+        file = tmp_path / "design" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    named = run("eval", *(f"design/{name}" for name in texts), "--json")
+    assert named[0] == 0
+    assert json.loads(run("eval", "design", "--json")[1])["result"] == json.loads(named[1])["result"]
+    code, out, _ = run("import", "design", "-o", "design")
+    assert (code, "design/mapping.yaml  mapping" in out) == (0, True)
+    (tmp_path / "design/other.yaml").write_text(V04)
+    code, _, err = run("check", "design")
+    assert (code, "design/arch/machine.yaml:2:1: a second architecture, after that in design/" in err) == (2, True), err
+
+
 def test_template__without_jinja2_says_what_to_install(imported, monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
     with pytest.raises(AccelsimError, match=r"pip install 'accelsim\[import\]'"):

@@ -157,7 +157,8 @@ def test_formula__does_nothing_but_arithmetic(text):
         (["map", "zigzag.yaml", "prob.yaml"], "files of timeloop, zigzag do not go together"),
         (["map", "arch.yaml", "sparse.yaml"], "sparse.yaml:1:1: is larger than 64 MiB"),
         (["import", "sparse.yaml"], "sparse.yaml: is larger than 64 MiB"),
-        (["import", "."], ".: is a directory, not a file"),
+        (["import", "."], "files of timeloop, zigzag do not go together"),
+        (["import", "bare"], "bare: is a directory, not a file"),
         (["eval", "arch.yaml", "prob.yaml", "pipe.yaml"], "pipe.yaml:1:1: is a pipe or a device"),
         (["export", "timeloop", "pipe.yaml"], "pipe.yaml: is a pipe or a device"),
         (["export", "timeloop", "sparse.yaml"], "sparse.yaml: is larger than 64 MiB"),
@@ -182,6 +183,7 @@ def test_careless_files__are_refused_in_words(run, tmp_path, monkeypatch, comman
     for name, text in texts.items():
         Path(name).write_text(text)
     os.mkfifo("pipe.yaml")
+    os.mkdir("bare")
     with open("sparse.yaml", "wb") as file:
         file.truncate(2 << 30)
     code, out, err = run(*command)

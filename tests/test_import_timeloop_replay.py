@@ -7,6 +7,7 @@ import pytest
 
 from accelsim.importers.foreign import read_foreign
 from accelsim.importers.timeloop_replay import (
+    ACCESS,
     DEAREST,
     FIRST_READS,
     HALO,
@@ -191,6 +192,33 @@ def test_accesses__of_older_versions_all_cost_what_the_dearest_action_does(impor
     assert rows["Spad Weights energy [pJ]"] == DEAREST
     rows = {row.what: row.cause for row in compare(einsum, mapping, ours, theirs)}
     assert rows["Spad Weights energy [pJ]"] == UNEXPLAINED
+
+
+def test_actions__that_timeloop_does_not_know_cost_what_it_likes(imported, run, tmp_path, monkeypatch):
+    """Timeloop finds no `read` for the scratchpad, whose energy stands under `access`."""
+    rows = """{name: read, arguments: {data_delta: 0}, energy: 0.1},
+      {name: read, arguments: {data_delta: 1}, energy: 0.25}, {name: write, energy: 0.5}"""
+    access = ERT.replace(rows, "{name: access, energy: 0.5}")
+    architecture, einsum, mapping, _ = loaded(imported(V03, PROBLEM, MAPPING, access))
+    ours = evaluate(architecture, einsum, mapping)
+    spad = next(one for one in ours.tensors if (one.level, one.tensor) == ("Spad", "Weights"))
+    assert spad.energy_pj == (spad.reads + spad.fills) * 0.5 * 6
+    text = f"""Cycles: {ours.cycles}
+=== Spad ===
+    Weights:
+        Scalar reads (per-instance)              : {spad.reads}
+        Scalar fills (per-instance)              : {spad.fills}
+        Energy (total)                           : {spad.energy_pj * 9} pJ
+"""
+    monkeypatch.chdir(tmp_path)
+    for name, written in {"a.yaml": V03, "p.yaml": PROBLEM, "m.yaml": MAPPING, "x.stats.txt": text}.items():
+        (tmp_path / name).write_text(written)
+    for table, cause, noted in ((access, ACCESS, True), (ERT, UNEXPLAINED, False)):
+        (tmp_path / "e.yaml").write_text(table)
+        _, out, err = run("replay", "a.yaml", "p.yaml", "m.yaml", "e.yaml", "x.stats.txt", "--json")
+        causes = {row["what"]: row["cause"] for row in json.loads(out)["figures"]}
+        assert causes["Spad Weights energy [pJ]"] == cause
+        assert ("e.yaml:7:5: Spad.access: is taken for `read` and `write`; Timeloop knows no" in err) == noted
 
 
 def test_statistics__of_algorithmic_accesses_are_those_of_a_dense_run():

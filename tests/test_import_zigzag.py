@@ -293,6 +293,10 @@ def test_temporal_ordering__is_the_order_of_each_level(imported):
     foreign = imported(hardware(register("I2"), DRAM), GEMM, ordering)
     assert [level["temporal"]["order"] for level in foreign.constraints["levels"]] == [["K", "B", "C"]] * 2
     assert any(note.startswith("temporal_ordering: holds within each level") for note in said(foreign))
+    in_a_row = ordering.replace("- [C, '*']", "- [C, 2]\n    - [C, '*']")
+    assert imported(hardware(register("I2"), DRAM), GEMM, in_a_row).constraints == foreign.constraints
+    apart = imported(hardware(register("I2"), DRAM), GEMM, f"{ordering}    - [C, '*']\n")
+    assert any(note.startswith("temporal_ordering: splits a dimension") for note in said(apart))
 
 
 def test_mapping__of_some_layers_constrains_these_alone(imported):

@@ -166,7 +166,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
     Raises SystemExit after `--help` and `--version`, or with `BAD_INPUT` after a line that says what is wrong.
     """
-    words = (sys.argv[1:] if arguments is None else list(map(str, arguments))) or ["--help"]
+    words = _unfolded(sys.argv[1:] if arguments is None else list(map(str, arguments))) or ["--help"]
     only = next((word for word in words if word in _NAMES), "")
     try:
         parsed, unknown = make_parser(only).parse_known_args(words)
@@ -193,6 +193,18 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     if parsed.command == "map_command":
         _check_map(parsed)
     return parsed
+
+
+def _unfolded(words: list[str]) -> list[str]:
+    """Words of a command, with the files of another tool in the place of a folder that holds them."""
+    takes_files = words[:1] and words[0] in ("map", "eval", "spread", "explain", "import", "check")
+    folders = [at for at, word in enumerate(words) if takes_files and at and os.path.isdir(word)]
+    for at in reversed(folders):
+        if not words[at - 1].startswith("-"):  # of an option, such as `-o`
+            from accelsim.importers.foreign import files_below
+
+            words = [*words[:at], *(files_below(words[at]) or [words[at]]), *words[at + 1 :]]
+    return words
 
 
 def refuse_gpu_options(arguments: argparse.Namespace) -> None:

@@ -178,6 +178,7 @@ def replay_command(arguments: argparse.Namespace) -> int:
     """Evaluate a mapping of Timeloop and show where its statistics differ, and why."""
     from accelsim.importers import timeloop_replay as replay
     from accelsim.importers.foreign import OWN_MODELS, note_lines, read_foreign
+    from accelsim.importers.timeloop_architecture import ACCESS
 
     statistics = [name for name in arguments.files if name.endswith("stats.txt")]
     if len(statistics) != 1:
@@ -200,7 +201,8 @@ def replay_command(arguments: argparse.Namespace) -> int:
     unknown = replay.SPARSE if sparse else replay.UNEXPLAINED
     models = replay.MODELS if foreign.energies == OWN_MODELS and not sparse else None
     dearest = replay.evaluate_dearest(architecture, einsum, mapping)
-    rows = list(replay.compare(einsum, mapping, result, theirs, unknown, models, dearest))
+    accessed = {note.key.removesuffix(ACCESS) for note in foreign.notes if note.key.endswith(ACCESS)}
+    rows = list(replay.compare(einsum, mapping, result, theirs, unknown, models, dearest, accessed))
     holding, holds = None, replay.reused_roles(einsum, rows)
     if holds:
         result = replay.evaluate_holding(architecture, einsum, mapping, holds)

@@ -78,7 +78,7 @@ def convert(documents: Sequence[Document]) -> Foreign:
     constraints = constraints_of(axes, layers, architecture, notes)
     sparse, why = [body for body in bodies if "sparse_optimizations" in body], "is not read: all data are dense here"
     notes += [Note(body.where("sparse_optimizations"), "sparse_optimizations", why) for body in sparse]
-    asked = _one(bodies, "mapping")
+    asked = _one([Map(body.mark, held={"mapping": body}) if "nodes" in body else body for body in bodies], "mapping")
     mapping = None if asked is None else mapping_of(asked, architecture, axes, layers, notes)
     energies = ""
     if architecture:

@@ -32,6 +32,8 @@ _CALCULATES = "what it calculates; counted, and charged, as a multiply-accumulat
 _LEFT = dict.fromkeys(("map_op", "reduce_op"), _CALCULATES)
 _WORKLOAD_KEYS = {"rank_sizes", "iteration_space_shape", "shape", "bits_per_value", "einsums", "version"}
 _WORKLOAD_KEYS |= {"persistent_tensors", "n_instances"}
+_UNTAGGED = {"tensors": "!Storage", "einsum": "!Compute", "component": "!Spatial", "rank_variable": "!Temporal"}
+"""Nodes of a mapping as AccelForge's `to_yaml` writes them: the first of these keys that one has says its kind."""
 Sets = Mapping[str, frozenset[str]]
 
 
@@ -47,7 +49,8 @@ class Layer:
 
 
 def members(text: object, sets: Sets, mark: Mark) -> frozenset[str]:
-    """Members of a set that is written as an expression of others."""
+    """Members of a set that is written as an expression of others, or as a list of such."""
+    text = " | ".join(map(str, text)) if isinstance(text, Seq) else text
     try:
         found = values.work_out(str(text)[:_LONGEST], sets)
     except values.UnknownNameError as error:
@@ -326,7 +329,8 @@ def mapping_of(
     left = dict(layers[0].dims)
     found: list[dict[str, Any]] = []
     for node in nodes:
-        if node.tag == "!Storage":
+        tag = node.tag or next((tag for key, tag in _UNTAGGED.items() if key in node), "")
+        if tag == "!Storage":
             name = values.plain_name(node.value("component", str))
             if name not in levels or (found and levels.index(name) < levels.index(found[-1]["level"])):
                 why = "storage is not in the order of the levels; the mapping is left out"
@@ -337,14 +341,14 @@ def mapping_of(
             if not found or found[-1]["level"] != name or "temporal" in found[-1] or "spatial" in found[-1]:
                 found.append({"level": name, "keep": []})
             found[-1]["keep"] += list(map(str, node.value("tensors", Seq)))
-        elif node.tag in ("!Temporal", "!Spatial"):
+        elif tag in ("!Temporal", "!Spatial"):
             dim = node.value("rank_variable", str)
             tile = values.whole(node.get("tile_shape", 1), node.where("tile_shape"))
             if dim not in left or left[dim] % tile or not found:
                 notes.append(Note(node.mark, dim, "is no loop of this Einsum that divides it; the mapping is left out"))
                 return None
             bound, left[dim] = left[dim] // tile, tile
-            if node.tag == "!Temporal":
+            if tag == "!Temporal":
                 inside = levels.index(found[-1]["level"]) + 1
                 if "spatial" in found[-1] and inside == len(levels):
                     notes.append(Note(node.mark, dim, "is a loop inside the last fanout; the mapping is left out"))

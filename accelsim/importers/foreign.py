@@ -175,6 +175,9 @@ def kind_of(document: Document) -> str | None:
         return "timeloop"
     if {"arch", "renames"} & set(body) or _holds(body, "workload", "einsums", "rank_sizes", "shape"):
         return "accelforge"
+    nodes = body.get("nodes")
+    if isinstance(nodes, Seq) and any("rank_variable" in one for one in nodes if isinstance(one, Map)):
+        return "accelforge"  # a mapping as its `to_yaml` writes it
     if _holds(body, "mapping", "nodes") and not _holds(body, "mapping", "type"):
         return "accelforge"
     timeloop = bool(_TIMELOOP_KEYS & set(body)) or isinstance(body.get("mapping"), Seq)
@@ -201,6 +204,13 @@ def tool_of(path: str) -> str | None:
         return kind_of(read_document(path, {Path(path).resolve().parent: None}, {}))
     except AccelsimError:
         return None
+
+
+def files_below(folder: str) -> list[str]:
+    """Files of other tools in a folder and the two below, such as a design of Timeloop, but for what Timeloop wrote."""
+    found = (path for inside in ("", "*/", "*/*/") for path in sorted(Path(folder).glob(f"{inside}*.y*ml")))
+    given = (path for path in found if not path.name.startswith(("timeloop-", "parsed-")))
+    return [str(path) for path in given if "output" not in str(path.parent.relative_to(folder)) and tool_of(str(path))]
 
 
 def refuse_broken(path: str) -> None:
@@ -271,8 +281,10 @@ def _check(made: Foreign, documents: Sequence[Document]) -> None:
                 load_mapping({kind: document}, found["architecture"], found["workload"].layers[0])
         except SpecError as error:
             wrong = "; ".join(f"{problem.what}" for problem in error.problems[:3])
-            asking = (one.body for one in documents if isinstance(one.body, Map) and kind in one.body)
-            where = next((str(body.where(kind)) for body in asking), ", ".join(one.path for one in documents))
+            keys = ("architecture", "arch") if kind == "architecture" else (kind,)
+            bodies = [one.body for one in documents if isinstance(one.body, Map)]
+            asking = (str(body.where(key)) for body in bodies for key in keys if key in body)
+            where = next(asking, ", ".join(one.path for one in documents))
             raise AccelsimError(f"{where}: no valid {kind} comes of it: {wrong}") from None
 
 

@@ -12,12 +12,16 @@ from typing import Any
 
 from accelsim.importers import values
 from accelsim.importers.documents import Map, Seq, refuse
+from accelsim.importers.foreign import Note
 from accelsim.importers.timeloop_machine import MEANS, Part, TimeloopMachine, plain
 from accelsim.inputs.energy.estimators import COMPUTES
 from accelsim.inputs.units import listed, quoted
 from accelsim.inputs.workload import ROLES
 
 _TECHNOLOGY, _UNLIMITED = "45 nm", "1000000000 words/cycle"
+ACCESS = ".access"
+"""What notes of actions that Timeloop does not know have behind the name of the part."""
+_OWN_OF_TIMELOOP = "is taken for `read` and `write`; Timeloop knows no such action, and charges energies of its own"
 _NODE = re.compile(r"([0-9.]+(?:e-[0-9]{1,2})?)\s*(nm|um)?", re.IGNORECASE)
 
 
@@ -52,6 +56,9 @@ def read_figures(references: Sequence[tuple[str, Map | Seq]], machine: TimeloopM
             name = plain(table.value("name", str))
             if kind == "ART":
                 areas[name] = values.figure(table, "area")
+            names = [str(action.get("name")) for action in table.rows("actions")]
+            if "access" in names and "read" not in names and name in {part.name for part in machine.parts[:-1]}:
+                machine.notes.append(Note(table.mark, f"{name}{ACCESS}", _OWN_OF_TIMELOOP))
             for action in table.rows("actions"):
                 known = energies.setdefault(name, {})
                 key = str(action.get("name"))

@@ -411,7 +411,10 @@ class _Upon:
             keep, bypass = keeping.get(name, ([], []))
             kept = [t for t in self.shape.tensors if t in keep or t not in bypass]
             level["keep"] = [] if name in self.networks else kept
-        levels[next(iter(levels))]["keep"] = list(self.shape.tensors)
+        first = self.machine.parts[0]
+        levels[first.name]["keep"] = list(self.shape.tensors)
+        if bypassed := self.keeping(given).get(first.name, ([], []))[1]:
+            self.notes.append(Note(first.table.mark, first.name, all_kept(bypassed)))
         imperfect = set().union(*(one.imperfect for one in given))
         for one in sorted(given, key=lambda one: self.machine.parts.index(one.part)):
             level = levels[self.homes[one.part.name]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from accelsim.importers.timeloop_comparison import TWO_ITERATIONS, default_counts, whole_tiles
@@ -17,6 +17,7 @@ from accelsim.model.evaluate import evaluate
 from accelsim.model.result import Result
 
 HALO, REUSE, FIRST_READS = "halo fetched again", "operand reuse at the compute", "first reads"
+ACCESS = "an action that Timeloop does not know"
 SPARSE, CLUSTERS, DEAREST, MODELS = "sparse", "cluster_size", "the dearest action", "energy models"
 UNEXPLAINED = "no known cause"
 CAUSES = {
@@ -27,6 +28,7 @@ CAUSES = {
     FIRST_READS: "Timeloop before v0.4 counts partial sums that come in for the first time as fills",
     CLUSTERS: "Timeloop charges an access of a cluster whole, also where some of its instances are idle",
     DEAREST: "older versions of Timeloop charge each access of a storage what its dearest action takes",
+    ACCESS: "Timeloop looks for `read` and `write` in the ERT; a part with `access` alone costs what Timeloop likes",
     SPARSE: "Timeloop leaves out what zeros save; the design is counted dense here",
     MODELS: "accelsim's own models say what an action takes; name Timeloop's ERT (*.ERT.yaml) among the files",
     UNEXPLAINED: "please report it",
@@ -127,10 +129,12 @@ def compare(
     unexplained: str = UNEXPLAINED,
     energies: str | None = None,
     dearest: Result | None = None,
+    accessed: Set[str] = frozenset(),
 ) -> Iterator[Difference]:
     """Every figure that both have: counts of one instance, energies [pJ] and cycles.
 
-    `dearest` is our result of the mapping where all accesses of a level cost what the dearest of them does.
+    `dearest` is our result of the mapping where all accesses of a level cost what the dearest of them does; `accessed`
+    are levels whose energies stand under an action that Timeloop does not know.
     An energy that differs as its counts do has their cause; a total that differs by what these explain has all of
     theirs. What nothing explains has the cause `unexplained`, or `energies` if it is one.
     """
@@ -163,7 +167,7 @@ def compare(
         same = math.isclose(mine[key].energy_pj, energy, rel_tol=_DIGITS, abs_tol=0.01)
         others = {CLUSTERS: mine[key].energy_pj * theirs.clustered.get(key, 0) / used[key[0]], DEAREST: alike[key]}
         near = (why for why, pj in others.items() if math.isclose(pj, energy, rel_tol=_DIGITS, abs_tol=0.01))
-        found |= set() if same else {*near}
+        found |= set() if same else {*near, *([ACCESS] if key[0] in accessed else [])}
         cause = "" if same else ", ".join(sorted(found)) or other
         explained += 0.0 if same else mine[key].energy_pj - energy
         causes |= dict.fromkeys([] if same else sorted(found) or [other])

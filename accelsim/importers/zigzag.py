@@ -573,7 +573,7 @@ def _order(entry: Map, layer: _Layer, notes: list[Note]) -> list[str]:
     """Order of the loops of each level, outermost first."""
     row = entry.value("temporal_ordering", Seq, Seq(entry.mark))
     dims = [dim for dim, _ in _pairs(Seq(row.mark, held=reversed(row)))]
-    dims = [layer.ours.get(dim, dim) for dim in dims]
+    dims = [layer.ours.get(dim, dim) for dim, _ in itertools.groupby(dims)]  # loops in a row are one
     if not dims:
         return []
     mark = entry.where("temporal_ordering")
