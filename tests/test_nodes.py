@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from accelsim import evaluate, load_architecture, load_mapping, load_workload
+from accelsim import evaluate, load_architecture, load_constraints, load_mapping, load_workload, map_front
 from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.errors import AccelsimError, NoValidMapping, SpecError
 from accelsim.inputs.level_features import Systolic
@@ -23,7 +23,7 @@ from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import decode_mapping
 from accelsim.model.oracle import execute
 from accelsim.results.explain import same_as_walked
-from accelsim.search.exact import bounds, mapper
+from accelsim.search.exact import bounds, front, mapper
 from accelsim.search.exact.solve import Solver
 from accelsim.search.mapper import map_einsum
 from accelsim.search.stopping import Budget
@@ -186,6 +186,25 @@ def test_no_even_mapping__is_valid_but_uneven_ones_may_be(monkeypatch, seed, val
         with pytest.raises(NoValidMapping, match="among uneven mappings no valid one was found: --uneven") as caught:
             map_einsum(architecture, einsum, constraints=constraints, workers=1)
         assert not caught.value.proved
+
+
+def test_front__where_neither_even_nor_uneven_mappings_are_valid():
+    """Mappings drawn for the reason are even: one drawn among uneven ones may keep a tensor twice, which is none."""
+    architecture, einsum = load_architecture("two_level"), load_workload("conv1d").layers[0]
+    constraints = load_constraints({"constraints": {"limits": ["cycles <= 3"]}}, architecture, einsum)
+    with pytest.raises(NoValidMapping, match=r"nearest miss of 2,000 looked at: cycles 24, the limit") as caught:
+        map_front(architecture, einsum, constraints=constraints, uneven=True, workers=1)
+    assert caught.value.proved
+
+
+def test_front__is_no_proof_that_none_is_valid_if_uneven_ones_are_open(monkeypatch):
+    def none(space, *_, **__):
+        raise NoValidMapping("none", proved=not space.uneven)
+
+    monkeypatch.setattr(front, "front_of", none)
+    with pytest.raises(NoValidMapping) as caught:
+        map_front(load_architecture("two_level"), load_workload("conv1d").layers[0], uneven=True, workers=1)
+    assert not caught.value.proved
 
 
 def test_last_node__keeps_what_must_be_kept_whatever_the_tables_say(monkeypatch):

@@ -138,9 +138,9 @@ def map_einsum(
         them or, where `top` is 1, 1000.
     uneven : bool, optional
         Exact search: let the tensors of a level stand at different loops (`inputs.nodes`). A level whose temporal
-        block the constraints speak of stays even. Default: after the proof about even mappings look at uneven ones too,
-        as long as the budget's seconds last or, without these, as far as it takes a few seconds; not where several
-        mappings are listed, where loops may leave remainders, where bounds are padded, and on machines that do
+        block or tile the constraints speak of stays even. Default: after the proof about even mappings look at uneven
+        ones too, as long as the budget's seconds last or, without these, as far as it takes a few seconds; not where
+        several mappings are listed, where loops may leave remainders, where bounds are padded, and on machines that do
         something about zeros.
     imperfect : sequence of str, or "all"
         Exact search: dimensions whose loops may leave remainders (docs/exact.md); "all" is every dimension that no

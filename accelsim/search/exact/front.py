@@ -153,11 +153,14 @@ def _front_of_spaces(
             left = begin + budget.seconds - time.monotonic()
             share = replace(budget, seconds=max(1e-3, left / (len(spaces) - number)))
         try:
-            found.append(front_of(space, columns, budget=share, workers=workers, on_progress=on_progress))
+            explain = not space.uneven  # of the reasons, those of even mappings are given
+            found.append(
+                front_of(space, columns, budget=share, workers=workers, on_progress=on_progress, explain=explain)
+            )
         except NoValidMapping as error:
             wrong.append(error)
     if not found:
-        raise wrong[0]
+        raise next((error for error in wrong if not error.proved), wrong[0])
     rows = [row for front in found for row in zip(front.values, front.points, strict=True)]
     values, points = _undominated(rows)
     unsure = [front.stop for front in found if front.stop != "exhausted"]
