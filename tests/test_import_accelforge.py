@@ -186,6 +186,16 @@ renames:
     assert (conv.repeat, copy.name, copy.dims) == (2, "U", {"k": 4, "p": 5})
     assert [(edge.producer, edge.consumer, edge.tensor) for edge in workload.edges] == [("conv", "U", "T")]
     assert "U: a copy: accelsim counts a MAC for each of its words" in said(foreign)
+    head, _, _ = text.partition("    - {name: input, source: Inputs &")
+    rest = "output: Outputs, weight: ~(input | output)}"
+    mapped = f"      {{input: Inputs & Intermediates if len(All) == 3 else Inputs, {rest}\n"
+    assert imported(head + mapped).workload == foreign.workload
+    for old, new in (
+        ("source: Outputs", "sorce: Outputs"),
+        ("tensor_accesses:\n    - {name: i", "tensor_acceses:\n    - {name: i"),
+    ):
+        with pytest.raises(SpecError, match="unknown key; did you mean"):
+            imported(text.replace(old, new))
 
 
 def test_export__writes_a_proved_mapping_that_reads_back_to_the_same_bytes(run, tmp_path, monkeypatch):

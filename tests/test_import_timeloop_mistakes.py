@@ -108,6 +108,7 @@ def test_broken__a_file_that_is_no_yaml_is_told_beside_those_of_a_tool(run, tmp_
         ("        - {name: MAC, class: intmac, attributes: {datawidth: 8, meshX: 2}}\n", "", "Spad, the innermost"),
         ("subtree:\n  - name: system", "local:\n  - name: system", "Accelergy's flat list has no order of levels"),
         ("{name: Spad,", "{name: Spad, constraints: [1],", "constraints: expected a map"),
+        ("regfile, attributes", "regfile, atributes", "16:40: atributes: unknown key; did you mean 'attributes'?"),
     ],
 )
 def test_damaged__machines_are_refused_in_words(imported, old, new, said):
@@ -115,6 +116,11 @@ def test_damaged__machines_are_refused_in_words(imported, old, new, said):
     with pytest.raises(SpecError) as error:
         imported(V03.replace(old, new), PROBLEM)
     assert said in str(error.value)
+
+
+def test_notes__say_keys_of_nodes_and_shapes_that_nobody_reads(imported):
+    foreign = imported(V03.replace("name: chip", "name: chip\n      areas: 2"), PROBLEM)
+    assert any(str(note).endswith("0.yaml:11:7: areas: is not read") for note in foreign.notes)
 
 
 def test_mapping__whose_loops_do_not_cover_a_dimension_is_refused(imported):
@@ -200,6 +206,17 @@ def test_careless_files__are_refused_in_words(run, tmp_path, monkeypatch, comman
         (
             {"a.yaml": PROBLEM.replace("K: ", "k: ").replace("R: ", "r: ")},
             ["problem.instance: K is missing", "problem.instance: R is missing"],
+        ),
+        (
+            {"a.yaml": PROBLEM.replace("name: W", "nme: W").replace("projection: [[[K]], [[P", "place: [[[K]], [[P")},
+            [
+                "a.yaml:8:7: problem.shape: a data space without name",
+                "a.yaml:10:7: problem.shape: a data space without",
+            ],
+        ),
+        (
+            {"a.yaml": V03, "c.yaml": "mapspace_constraints:\n  target: []\n"},
+            ["c.yaml:2:3: target: unknown key; did you mean 'targets'?"],
         ),
         (
             {"a.yaml": V03, "b.yaml": PROBLEM, "c.yaml": MAPPING.replace("Main", "DRAM").replace("P2 R1", "P2 Q1")},

@@ -64,6 +64,7 @@ def members(text: object, sets: Sets, mark: Mark) -> frozenset[str]:
 def read_workload(workload: Map, renames: Map | None, notes: list[Note]) -> tuple[dict[str, Any], list[Layer]]:
     """Workload, and what the other files need of its layers."""
     values.note_others(workload, _WORKLOAD_KEYS, {}, notes)
+    of_default = _of_default(renames or Map(workload.mark), notes)
     sizes = _sizes(workload, {})
     bounds = _bounds(workload)
     made: dict[str, str] = {}
@@ -82,7 +83,7 @@ def read_workload(workload: Map, renames: Map | None, notes: list[Note]) -> tupl
         output = next(name for name, (_, out) in tensors.items() if out)
         name = values.plain_name(str(table.get("name", output)))
         dims = _dims(tensors, bounds | _bounds(table), _sizes(table, sizes), table.mark)
-        sets = _sets(table, renames, tensors, of_all)
+        sets = _sets(table, of_default, tensors, of_all)
         widths = _bits(workload, table, sets)
         layer: dict[str, Any] = {"name": name}
         feeds = {each: made[each] for each, (_, out) in tensors.items() if not out and each in made}
@@ -189,8 +190,29 @@ def _term(text: str, mark: Mark) -> tuple[int, str]:
     return math.prod(map(int, factors)), names[0]
 
 
+def _of_default(renames: Map, notes: list[Note]) -> list[Map]:
+    """Renames of all Einsums; AccelForge applies no others but those at an Einsum."""
+    values.note_others(renames, ("einsums",), {}, notes)
+    found: list[Map] = []
+    for rule in renames.rows("einsums"):
+        values.note_others(rule, ("name", "tensor_accesses", "rank_variables"), {}, notes)
+        given = rule.get("tensor_accesses")
+        if isinstance(given, Map):
+            rows = [Map(given.where(name), held={"name": name, "source": given[name]}) for name in given]
+        else:
+            rows = rule.rows("tensor_accesses")
+        for access in rows:
+            values.note_others(access, ("name", "source", "expected_count"), {}, notes)
+            access.value("source", object)
+        found += rows if rule.value("name", str) == "default" else []
+    return found
+
+
 def _sets(
-    einsum: Map, renames: Map | None, tensors: Mapping[str, tuple[list[str], bool]], of_all: Mapping[str, set[str]]
+    einsum: Map,
+    of_default: Sequence[Map],
+    tensors: Mapping[str, tuple[list[str], bool]],
+    of_all: Mapping[str, set[str]],
 ) -> dict[str, frozenset[str]]:
     """Sets of tensors of an Einsum, by name: those of AccelForge, those of the tensors, and renamed ones.
 
@@ -205,12 +227,10 @@ def _sets(
     own = einsum.inner("renames")
     for name, source in own.items():
         sets[name] = members(source, sets, own.where(name))
-    rules = renames.value("einsums", Seq, Seq(renames.mark)) if renames is not None else []
-    for rule in (rule for rule in rules if isinstance(rule, Map) and rule.get("name") == "default"):
-        for access in rule.rows("tensor_accesses"):
-            name = access.value("name", str)
-            if name not in own and name not in tensors:
-                sets[name] = members(access.get("source", "Nothing"), sets, access.mark)
+    for access in of_default:
+        name = access.value("name", str)
+        if name not in own and name not in tensors:
+            sets[name] = members(access["source"], sets, access.mark)
     sets.setdefault("output", everything - inputs)
     sets.setdefault("weight", inputs - sets.get("input", inputs))
     sets.setdefault("input", inputs - sets["weight"])

@@ -281,7 +281,7 @@ def _check(made: Foreign, documents: Sequence[Document]) -> None:
                 load_mapping({kind: document}, found["architecture"], found["workload"].layers[0])
         except SpecError as error:
             wrong = "; ".join(f"{problem.what}" for problem in error.problems[:3])
-            keys = ("architecture", "arch") if kind == "architecture" else (kind,)
+            keys = (kind, *{"architecture": ("arch",), "workload": ("problem",)}.get(kind, ()))
             bodies = [one.body for one in documents if isinstance(one.body, Map)]
             asking = (str(body.where(key)) for body in bodies for key in keys if key in body)
             where = next(asking, ", ".join(one.path for one in documents))

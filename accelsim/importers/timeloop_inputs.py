@@ -155,6 +155,9 @@ def _by_key(documents: Sequence[Document], notes: list[Note]) -> dict[str, list[
                 if name == "mapping" and isinstance(held, Map) and held.get("type") == "fused":
                     what = "mapping: one of several fused Einsums; `accelsim fuse` finds its own"
                     raise refuse(body.where(key), what)
+                if isinstance(held, Map) and name in (_OF_THE_MACHINE, *_OF_THE_MAPPER):
+                    known = {one for one in held if one.startswith("constraints")}
+                    values.note_others(held, known | {"targets", "constraints", "version"}, {}, notes)
                 if name in ("architecture", "mapping") and len(found[name]) > 1:
                     raise refuse(body.where(key), f"a second {key}, after that in {found[name][0].mark.file}")
     return found

@@ -30,6 +30,8 @@ _READ |= {"bandwidth", "read_bandwidth", "write_bandwidth", "shared_bandwidth", 
 _READ |= {"technology", "global_cycle_seconds", "multiplier_width", "adder_width", "name", "class"}
 _SPELT = {"memory_depth": "depth", "memory_width": "width", "word_bits": "datawidth", "word_width": "datawidth"}
 _SPELT |= {"n_words": "block_size", "data_storage_depth": "depth", "data_storage_width": "width"}
+_KEYS_OF_NODE = {"name", "class", "subclass", "attributes", "constraints", "spatial", "enabled", "power_gated_at"}
+_KEYS_OF_NODE |= {"local", "subtree", "nodes", "version"}
 _FIGURES = ("energy", "area"), ("vector_access_energy", "cluster_area")
 _MOST_PARTS, _ROUNDS = 64, 8
 MEANS = {
@@ -234,6 +236,8 @@ class _NodeReader:
     def tree(self, node: Map, counts: tuple[int, ...], inherited: dict[str, values.Value]) -> None:
         """Nodes of v0.3 and of parsed-processed-input.yaml: `subtree` and `local`, with a mesh for each component."""
         parts = node.rows("local")
+        for one in (node, *parts):
+            values.note_others(one, _KEYS_OF_NODE, {}, self.notes)
         found = [(_ranged(part)[1], self.attributes(part, inherited)) for part in parts]
         meshes = {own: attributes["meshX"] for own, attributes in found if "meshX" in attributes}
         for local, (own, attributes) in zip(parts, found, strict=True):
@@ -297,6 +301,7 @@ class _NodeReader:
                 continue
             if kind not in ("Container", "Component", ""):
                 raise refuse(node.mark, f"!{kind} is no node of an architecture")
+            values.note_others(node, _KEYS_OF_NODE, {}, self.notes)
             name, instances = _ranged(node)
             attributes = self.attributes(node, inherited)
             fanout = self.spatial(node, attributes)

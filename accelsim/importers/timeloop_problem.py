@@ -55,10 +55,8 @@ def read_shape(
         written = values.respelt(written, _KEYS_OF_SHAPE)
         names = [str(dim) for dim in written.value("dimensions", Seq)]
         coefficients = {str(one.get("name")): one.get("default", 1) for one in written.rows("coefficients")}
-        spaces = [values.respelt(one, _KEYS_OF_SPACE) for one in written.rows("data_spaces")]
-        given = [
-            (str(one.get("name")), one.get("projection"), str(one.get("read_write")).lower() in _TRUE) for one in spaces
-        ]
+        values.note_others(written, _KEYS_OF_SHAPE, {}, notes)
+        given = values.read_all(lambda one: _data_space(one, notes), written.rows("data_spaces"))
     elif str(written) in ("cnn-layer", "cnn_layer", "None"):
         names, given = list("RSPQCKN"), [(name, ranks, name == "Outputs") for name, ranks in _CNN.items()]
         coefficients = dict.fromkeys(("Wstride", "Hstride", "Wdilation", "Hdilation"), 1)
@@ -94,6 +92,15 @@ def read_shape(
         raise refuse(problem.where("shape"), "problem.shape: no data space has `read_write: true`")
     shape.roles = _roles(shape)
     return shape
+
+
+def _data_space(given: Map, notes: list[Note]) -> tuple[str, Any, bool]:
+    """Name, projection and whether it is the output."""
+    space = values.respelt(given, _KEYS_OF_SPACE)
+    values.note_others(space, _KEYS_OF_SPACE, {}, notes)
+    if missing := {"name", "projection"} - {key for key, held in space.items() if held is not None}:
+        raise refuse(space.mark, f"problem.shape: a data space without {listed(sorted(missing))}")
+    return str(space["name"]), space["projection"], str(space.get("read_write")).lower() in _TRUE
 
 
 def _of_no_shape(key: str, coefficients: Iterable[str]) -> str:

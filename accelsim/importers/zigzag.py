@@ -472,6 +472,7 @@ def _einsum(layer: Map, links: Mapping[str, str], notes: list[Note]) -> tuple[di
     output = equation.split("[")[0].strip()
     if output not in tensors:
         raise refuse(layer.where("equation"), f"{quoted(equation)} is no equation such as O[b][k]+=I[b][c]*W[c][k]")
+    values.note_others(widths, {*tensors, f"{output}_final"}, {}, notes)
     written, bits, roles = dict[str, list[str]](), dict[str, int](), dict[str, str]()
     for name, ranks in tensors.items():
         width = widths.get(name, 8)
