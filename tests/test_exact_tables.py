@@ -470,10 +470,11 @@ def test_memo__drops_nodes_and_changes_no_optimum(monkeypatch):
         known = truth(machine, einsum, constraints, MOST)
         if known is None or not known.valid:
             continue
+        space = MapSpace(encode(machine, einsum), constraints)
         for places in nodes:
             monkeypatch.setattr(solve, "MEMO", places)
             for power in ((1.0, 0.0), (1.0, 1.0)):
-                solver = Solver(MapSpace(encode(machine, einsum), constraints), cycles=power[1] > 0)
+                solver = Solver(space, cycles=power[1] > 0)
                 outcome = solver.search(objective=product(*power))
 
                 assert same(float(outcome.found.value[0]), known.best(*power)), (seed, places, power)

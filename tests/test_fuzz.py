@@ -36,7 +36,7 @@ EINSUM = "workload: {name: w, einsum: {dims: {M: 4, K: 6}, tensors: {A: [M, K], 
         (EINSUM.replace("output: C", "output: !x C"), "einsum.output: YAML tag '!x' is not read"),
         (EINSUM.replace("C: [M]", "C: $nope"), "einsum.tensors.C: parameter $nope is not defined"),
         (EINSUM.replace("{M: 4, K: 6}", "$nope"), "einsum.dims: parameter $nope is not defined"),
-        ("[" * 2000, "nested too deeply"),
+        ("[" * 1000, "nested too deeply"),
     ],
 )
 def test_workloads__with_a_value_that_cannot_be_read_have_one_mistake(run, tmp_path, monkeypatch, text, said):

@@ -140,6 +140,7 @@ def test_whole_passes_of_a_window__bound_a_pooling_layer_closely(monkeypatch):
     monkeypatch.setattr(
         layout, "make_structure", lambda grid: dataclasses.replace(make_structure(grid), whole=frozenset())
     )
+    layout.layout_of.cache_clear()
     loose = Solver(space).search()
 
     best = float(outcome.found.value[0])

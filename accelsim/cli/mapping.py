@@ -214,16 +214,17 @@ def _map_families(variants: Sequence[Variant], arguments: argparse.Namespace) ->
 def _map_layer(inputs: Inputs, layer: Einsum, arguments: argparse.Namespace) -> int:
     options, kept = map_options(arguments), spec.open_cache(arguments)
 
-    def solve(machine: Architecture, what: str = layer.name) -> SearchResult:
-        return search_layer(replace(inputs, architecture=machine), layer, arguments, options, kept, what)
+    def best_alone(machine: Architecture, what: str) -> SearchResult:
+        alone = replace(options, top=1, within=None)
+        return search_layer(replace(inputs, architecture=machine), layer, arguments, alone, kept, what)
 
-    search = solve(inputs.architecture)
+    search = search_layer(inputs, layer, arguments, options, kept, layer.name)
     search = replace(search, ranked=tuple(each for equal in search.ties[: arguments.top] for each in equal))
     worth = []
     if arguments.why and not asked():
         from accelsim.results.study import worth_rows
 
-        worth = worth_rows(inputs.architecture, options.objective, solve)
+        worth = worth_rows(inputs.architecture, options.objective, best_alone)
     answering()
     provenance = spec.make_provenance("map", inputs, arguments)
 

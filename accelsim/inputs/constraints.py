@@ -10,6 +10,7 @@ from collections.abc import Mapping as StringMap
 from dataclasses import dataclass, replace
 from decimal import ROUND_DOWN, Context, Decimal
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from accelsim.inputs import fields, forms
@@ -207,7 +208,7 @@ class Constraints:
         for found in self.levels:
             if found.level == level:
                 return found
-        return LevelConstraint(level)
+        return _free(level)
 
     @property
     def on_costs(self) -> tuple[str, ...]:
@@ -332,6 +333,12 @@ def load_constraints(
     problems = Problems()
     opened = fields.open_source(source, "constraints", overrides, problems)
     return problems.result(read_constraints(opened.body, problems, architecture, einsum, layers) if opened else None)
+
+
+@lru_cache(maxsize=256)
+def _free(level: str) -> LevelConstraint:
+    """What is asked of a level of which constraints say nothing."""
+    return LevelConstraint(level)
 
 
 def _of_layer(levels: Sequence[LevelConstraint], einsum: Einsum) -> list[LevelConstraint]:

@@ -230,7 +230,8 @@ class NestSums:
     ) -> int:
         key = (operand.index, child, one_word)
         if key not in self.terms:
-            self.terms[key] = self._entering_terms(operand, child, one_word=one_word)
+            terms = self._entering_terms(operand, child, one_word=one_word)
+            self.terms[key] = [self._of_spread_dims(term, child) for term in terms]
         words = 0
         for number, factors in self.terms[key]:
             product = number
@@ -241,6 +242,16 @@ class NestSums:
                     break
             words += product
         return words * self._window_groups(operand, child, near, kind, instances)
+
+    def _of_spread_dims(self, term: _Term, child: int) -> _Term:
+        """The same over dimensions with spatial loops outside a level: the others count alike everywhere."""
+        number, left = term.number, []
+        for method, dim, place, factor in term.factors:
+            if self.sums[dim].outside(child).space:
+                left.append((method, dim, place, factor))
+            else:
+                number *= self.sums[dim].sum(method, child, place, factor, ())
+        return _Term(number, left if number else [])
 
     def seen(self, operand: Operand, child: int, near: int, instances: Instances) -> int:
         """Different words that pass through each chosen instance of level `near` in tiles of level `child`."""

@@ -9,6 +9,7 @@ import math
 import time
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -159,16 +160,13 @@ def choices_of(space: MapSpace, terms: Floats, held_level: int = 0) -> Choices:
     most = max(map(len, found))
     shape = (len(dims), most, most)
     divisor, product, quotient = np.ones(shape[:2], np.int64), np.full(shape, -1), np.full(shape, -1)
+    tables = [_divisor_tables(encoded.einsum.dims[dim]) for dim in dims]
     allowed = np.zeros((len(slots), len(dims), most), np.bool_)
     ways = np.zeros((len(dims), len(slots) + 1, most))
     for d, dim in enumerate(dims):
         values = np.array(found[d], np.int64)
         divisor[d, : len(values)] = values
-        number = {int(value): k for k, value in enumerate(values)}
-        for i, a in enumerate(found[d]):
-            for j, b in enumerate(found[d]):
-                product[d, i, j] = number.get(a * b, -1)
-                quotient[d, i, j] = number[a // b] if a % b == 0 else -1
+        product[d, : len(values), : len(values)], quotient[d, : len(values), : len(values)] = tables[d]
         for at, slot in enumerate(slots):
             may = space.allowed(slot, dim)
             allowed[at, d, : len(values)] = [value in may for value in found[d]]
@@ -200,15 +198,23 @@ def choices_of(space: MapSpace, terms: Floats, held_level: int = 0) -> Choices:
     )
 
 
+@lru_cache(maxsize=256)
+def _divisor_tables(bound: int) -> tuple[Ints, Ints]:
+    """Of each two divisors of a bound, by number: which one their product is, and their quotient; -1: none."""
+    found = divisors(bound)
+    number = {value: k for k, value in enumerate(found)}
+    product = np.array([[number.get(a * b, -1) for b in found] for a in found], np.int64)
+    return product, np.array([[-1 if a % b else number[a // b] for b in found] for a in found], np.int64)
+
+
 def _completions(quotient: Ints, allowed: Bools) -> Floats:
     """Factorisations of each divisor over the slots from each one on: float64[S + 1, K]."""
     slots, many = allowed.shape
     ways = np.zeros((slots + 1, many))
     ways[slots, 0] = 1.0
     for slot in range(slots - 1, -1, -1):
-        for rest in range(many):
-            may = (quotient[rest] >= 0) & allowed[slot]
-            ways[slot, rest] = ways[slot + 1, quotient[rest][may]].sum()
+        may = (quotient >= 0) & allowed[slot]
+        ways[slot] = np.where(may, ways[slot + 1, quotient], 0.0).sum(axis=1)
     return ways
 
 

@@ -5,7 +5,7 @@ Axis letters: D = dimensions, N = tables swept at once, S = shapes, Q = statuses
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -45,7 +45,7 @@ class BlockSweep(NamedTuple):
     one moves it; mask : bool[terms, D], dimensions of its share; pair : int64[4], dimension of the pass, the other one
     of the rank, that of the incoming step, and one that must have a loop, -1: none; step : int64[D], what one of each
     dimension moves the window by; further : int64[*], by how much networks outside may spread the incoming step's
-    dimension; bound : int64[D], scratch space.
+    dimension.
     """
 
     counted: Ints
@@ -62,7 +62,6 @@ class BlockSweep(NamedTuple):
     pair: Ints
     step: Ints
     further: Ints
-    bound: Ints
 
 
 class SweepArrays(NamedTuple):
@@ -75,8 +74,8 @@ class SweepArrays(NamedTuple):
     may be finite, and which tiles are to be looked at; reduced : float64[S], how much of the reduction a tile covers;
     complete : float64[1], how much it must, so that no loop outside it adds to sums that the output's parent has no
     room for, 0 where it has: sums then stay further in until they are finished; inside : float64[Q, S * N], cost to go
-    inside the block, for each status, in N tables, which lie next to each other for each shape; offsets, values :
-    int64[S], float64[S * N], scratch space.
+    inside the block, for each status, in N tables, which lie next to each other for each shape; bound, offsets,
+    values : int64[D], int64[S], float64[S * N], scratch space.
     """
 
     most: Ints
@@ -87,6 +86,7 @@ class SweepArrays(NamedTuple):
     reduced: Floats
     complete: Floats
     inside: Floats
+    bound: Ints
     offsets: Ints
     values: Floats
 
@@ -127,7 +127,7 @@ def sweep_block(shapes: Shapes, block: BlockSweep, sweep: SweepArrays, out: Floa
     """Lower the cost to go of each tile, float64[S * N], to that of its best block in a class of loop orders."""
     most, pairs, moves, live, wanted = sweep.most, sweep.pairs, sweep.moves, sweep.live, sweep.wanted
     reduced, complete, inside = sweep.reduced, sweep.complete[0], sweep.inside
-    offsets, values = sweep.offsets, sweep.values
+    bound, offsets, values = sweep.bound, sweep.offsets, sweep.values
     lanes = out.shape[0] // live.shape[0]
     size, run = _rest_of_lattice(shapes, most, block.counted, offsets)
     rounds = 1
@@ -148,7 +148,7 @@ def sweep_block(shapes: Shapes, block: BlockSweep, sweep: SweepArrays, out: Floa
             rest //= many
             start += low * shapes.stride[d]
             end += high * shapes.stride[d]
-            block.bound[d] = shapes.factor[d, shapes.over[d, high, low]]
+            bound[d] = shapes.factor[d, shapes.over[d, high, low]]
             possible &= low == high or not block.frozen[d]
             adds |= low != high and block.adds[d]
             moves_output |= low != high and not block.adds[d]
@@ -166,14 +166,14 @@ def sweep_block(shapes: Shapes, block: BlockSweep, sweep: SweepArrays, out: Floa
             continue
         between, tails = FETCH, 1 << FETCH
         if block.pair[0] >= 0:
-            between, tails = _ways_on(block, inner_low, other_low, come_high)
+            between, tails = _ways_on(block, bound, inner_low, other_low, come_high)
         for tail in range(4):
             if not tails >> tail & 1:
                 continue
-            middle = tail if block.pair[0] >= 0 and block.bound[block.pair[1]] == 1 else between
+            middle = tail if block.pair[0] >= 0 and bound[block.pair[1]] == 1 else between
             if block.pair[0] >= 0 and not _differs(block, middle, tail):
                 continue
-            _mix(block, inside, offsets, size, run * lanes, start, lanes, values, middle, tail)
+            _mix(block, bound, inside, offsets, size, run * lanes, start, lanes, values, middle, tail)
             if may_add:
                 _take_least(most, moves, block.counted, block.adding, values, size * run, lanes)
             if complete > 0.0 and not moves_output:
@@ -251,18 +251,18 @@ def grain_of(inner: int, inner_size: int, other: int, other_size: int) -> int:
 
 
 @inline
-def _ways_on(block: BlockSweep, inner_low: int, other_low: int, come_high: int) -> tuple[int, int]:
+def _ways_on(block: BlockSweep, bound: Ints, inner_low: int, other_low: int, come_high: int) -> tuple[int, int]:
     """How the loop over the other dimension of the rank goes on after a pass, and as bits how those outside may."""
     inner, other, come = block.pair[0], block.pair[1], block.pair[2]
     step = block.step[inner] * inner_low
-    back = (block.bound[inner] - 1) * step
+    back = (bound[inner] - 1) * step
     reach = reach_of(block.step[inner], inner_low, block.step[other], other_low)
     grain = grain_of(block.step[inner], inner_low, block.step[other], other_low)
     between, tails = FETCH, 1 << FETCH
-    if block.bound[other] > 1:
+    if bound[other] > 1:
         far = block.step[other] * other_low
         between = way_on(far - back, step, reach, grain)
-        back += (block.bound[other] - 1) * far
+        back += (bound[other] - 1) * far
     if come >= 0:
         tails = 0
         for k in range(block.further.shape[0]):
@@ -315,6 +315,7 @@ def _among(items: Ints, item: int) -> bool:
 @inline
 def _mix(
     block: BlockSweep,
+    bound: Ints,
     inside: Floats,
     offsets: Ints,
     size: int,
@@ -327,7 +328,7 @@ def _mix(
 ) -> None:
     """Cost to go inside the block, mixed from the pure statuses by their shares."""
     if block.reuse.shape[0] > 0:
-        _mix_reuse(block, inside, offsets, size, count, start, lanes, values)
+        _mix_reuse(block, bound, inside, offsets, size, count, start, lanes, values)
         return
     before, first = 1.0, True
     for i in range(block.term.shape[0]):
@@ -336,7 +337,7 @@ def _mix(
             product = 1
             for k in range(block.counted.shape[0]):
                 if block.mask[i, block.counted[k]]:
-                    product *= block.bound[block.counted[k]]
+                    product *= bound[block.counted[k]]
             share = 1.0 / float(product)
         weight = before - share
         before = share
@@ -364,13 +365,21 @@ def between_reuses(at: Floats, steps: float) -> tuple[int, float]:
 
 @inline
 def _mix_reuse(
-    block: BlockSweep, inside: Floats, offsets: Ints, size: int, count: int, start: int, lanes: int, values: Floats
+    block: BlockSweep,
+    bound: Ints,
+    inside: Floats,
+    offsets: Ints,
+    size: int,
+    count: int,
+    start: int,
+    lanes: int,
+    values: Floats,
 ) -> None:
     """As `_mix`, where one tensor is left in place in ever more steps: from the two entries next to its share."""
     steps = block.at[0]
     for k in range(block.counted.shape[0]):
         if block.mask[0, block.counted[k]]:
-            steps *= float(block.bound[block.counted[k]])
+            steps *= float(bound[block.counted[k]])
     k, share = between_reuses(block.at, steps)
     low, high = inside[block.reuse[k]], inside[block.reuse[k + 1]]
     for at in range(size):
@@ -445,36 +454,52 @@ def _steps_of(structure: Structure, reuse: tuple[Statuses, ...]) -> Floats:
     return np.array([each[next((status for status in statuses if status != NONE), NONE)] for statuses in reuse])
 
 
+class BlockKind(NamedTuple):
+    """What classes of orders of a temporal block depend on, besides statuses.
+
+    structure; spared : for each dimension, whether the block may have no loop over it; output : int; step, further : of
+    each dimension, see `BlockSweep`.
+    """
+
+    structure: Structure
+    spared: tuple[bool, ...]
+    output: int
+    step: tuple[int, ...]
+    further: tuple[tuple[int, ...], ...]
+
+
+def kind_of_block(grid: Grid, structure: Structure, level: int) -> BlockKind:
+    """The kind of a level's temporal block."""
+    c = grid.space.encoded.constants
+    spared: list[bool] = grid.in_time[level, :, 0].tolist()
+    step: list[int] = c.factor[structure.window].tolist()
+    further = (_spread_outside(grid, level, d if other >= 0 else -1) for d, other in enumerate(structure.partner))
+    return BlockKind(structure, tuple(spared), int(c.output[0]), tuple(step), tuple(further))
+
+
 def blocks_in_time(
-    grid: Grid,
-    structure: Structure,
-    level: int,
-    statuses: Statuses,
-    further: list[Statuses],
-    reduce: Callable[[Statuses], Statuses],
+    kind: BlockKind, statuses: Statuses, further: Sequence[Statuses], reduce: Callable[[Statuses], Statuses]
 ) -> list[BlockSweep]:
-    """Classes of orders of a level's temporal block as the kernel takes them.
+    """Classes of orders of a temporal block as the kernel takes them.
 
     Parameters
     ----------
-    grid : Grid
-    structure : Structure
-    level : int
+    kind : BlockKind
     statuses : Statuses
         Outside the block.
-    further : list of Statuses
+    further : sequence of Statuses
         Those of the table of what follows.
     reduce : callable
         Takes from statuses what makes no difference there.
     """
     found: list[BlockSweep] = []
     known: set[object] = set()
-    every, output = sorted(structure.dims), int(grid.space.encoded.constants.output[0])
-    adds = structure.irrelevant(frozenset({output}))
+    structure, output = kind.structure, kind.output
+    every, adds = sorted(structure.dims), structure.irrelevant(frozenset({output}))
     are_added = np.array([d in adds for d in every])
-    step = grid.space.encoded.constants.factor[structure.window].astype(np.int64)
+    step = np.array(kind.step, np.int64)
     for order_class in order_classes(structure, statuses):
-        if any(not grid.in_time[level, d, 0] for d in every if d not in order_class.allowed):
+        if any(not spared for d, spared in enumerate(kind.spared) if d not in order_class.allowed):
             continue
         terms: list[tuple[frozenset[int], tuple[Statuses, ...], int]] = []
         for term in order_class.terms:
@@ -515,17 +540,16 @@ def blocks_in_time(
                 ),
                 pair=np.array([inner, other, come, has], np.int64),
                 step=step,
-                further=_spread_outside(grid, level, come),
-                bound=np.ones(len(every), np.int64),
+                further=np.array(kind.further[come] if come >= 0 else (1,), np.int64),
             )
         )
     return found
 
 
-def _spread_outside(grid: Grid, level: int, d: int) -> Ints:
+def _spread_outside(grid: Grid, level: int, d: int) -> tuple[int, ...]:
     """By how much the networks outside a level may spread a dimension."""
     found = {1}
     for options in grid.options[:level] if d >= 0 else ():
         bounds = {*(options.x[:, d] * options.y[:, d]).tolist()}
         found = {a * b for a in found for b in bounds}
-    return np.array(sorted(found), np.int64)
+    return tuple(sorted(found))

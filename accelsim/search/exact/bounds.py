@@ -266,7 +266,7 @@ class BoundsMaker(TablePlan):
 
     def _fill_inside(self, level: int, around: CostTable, table: CostTable, costs: Bools, live: Bools) -> None:
         """Cost to go at the tiles of a level: its best temporal block, and what follows."""
-        offsets = np.zeros(self.shapes.total, np.int64)
+        bound, offsets = np.ones(len(self.encoded.dims), np.int64), np.zeros(self.shapes.total, np.int64)
         wanted = self._wanted("inside", level, table.contexts)
         rows = np.flatnonzero(costs & live.any(axis=1) & wanted.any(axis=1))
         table.values[~costs] = 0.0
@@ -276,7 +276,7 @@ class BoundsMaker(TablePlan):
         if self.layout.merges[1]:  # a level that keeps nothing has no loops
             first = self.c.nodes[level, 0]
             empty = np.array([first not in context.parents for context in table.contexts])[rows]
-            same = [around.statuses.index(self.layout.reduce(each, level, True)) for each in table.statuses]
+            same = self.layout.told.skipped[level]
             for row in rows[empty]:
                 table.values[row] = np.where(wanted[row], around.values[row, same], np.inf)
             rows = rows[~empty]
@@ -302,7 +302,7 @@ class BoundsMaker(TablePlan):
                 sweep = SweepArrays(
                     np.array(most), *self.layout.steps(level, most), np.asarray(live[some].any(axis=0)),
                     np.asarray(wanted[some].any(axis=0)), self.layout.reduced, np.array([covered]),
-                    inner.reshape(-1, entries), offsets, values,
+                    inner.reshape(-1, entries), bound, offsets, values,
                 )  # fmt: skip
                 for users, classes in blocks.classes:
                     self._look_at_clock()

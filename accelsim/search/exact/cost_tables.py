@@ -8,13 +8,14 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import Bools, Constants, Floats, Ints
 from accelsim.model.limits import different_sums
-from accelsim.search.exact.layout import layout_of
+from accelsim.search.exact.layout import layout_of, tell_statuses
 from accelsim.search.exact.mixed import LimitedPort, MixedBounds
 from accelsim.search.exact.node import CostTables
 from accelsim.search.exact.orders import (
@@ -24,6 +25,8 @@ from accelsim.search.exact.orders import (
     STATIONARY,
     UNDECIDED,
     Places,
+    Structure,
+    all_statuses,
     candidate_orders,
     dominating,
 )
@@ -228,19 +231,26 @@ def _orders(bounds: Bounds, every: bool) -> tuple[Ints, Ints]:
 
     A set also tells which of the loops may make one step in their last pass: `CostTables.rests`.
     """
-    space, dims, levels = bounds.grid.space, len(bounds.structure.idle), len(bounds.around)
-    ragged = [] if every else _resting_dims(bounds.grid)
-    first = np.zeros((levels, 2 ** (dims + len(ragged)) + 1), np.int64)
+    places = tuple(Places(*bounds.grid.space.fixed_places(level)) for level in range(len(bounds.around)))
+    return _orders_at(bounds.structure, places, every, () if every else tuple(_resting_dims(bounds.grid)))
+
+
+@lru_cache(maxsize=64)
+def _orders_at(
+    structure: Structure, fixed: tuple[Places, ...], every: bool, ragged: tuple[int, ...]
+) -> tuple[Ints, Ints]:
+    """`_orders`, which nobody changes: layers of one form have the same ones on many machines."""
+    dims = len(structure.idle)
+    first = np.zeros((len(fixed), 2 ** (dims + len(ragged)) + 1), np.int64)
     orders: list[tuple[int, ...]] = []
-    for level in range(levels):
-        places = Places(*space.fixed_places(level))
+    for level, places in enumerate(fixed):
         for mask in range(first.shape[1] - 1):
             first[level, mask] = len(orders)
             loops = frozenset(d for d in range(dims) if mask >> d & 1)
             once = frozenset(d for at, d in enumerate(ragged) if mask >> dims + at & 1)
             if once <= loops:
                 idle = tuple(d for d in range(dims) if d not in loops)
-                found = candidate_orders(bounds.structure, loops, places, every, once)
+                found = candidate_orders(structure, loops, places, every, once)
                 orders += [(*order, *idle, inner, outer) for order, inner, outer in found]
         first[level, -1] = len(orders)
     return first, np.array(orders, np.int64).reshape(-1, dims + 2)
@@ -264,6 +274,7 @@ def _rests(grid: Grid) -> Ints:
     return found
 
 
+@lru_cache(maxsize=4)
 def needed_words(space: MapSpace) -> Ints:
     """Different words of each tensor that the multiply-accumulates ask for; strides may leave some out."""
     c = space.encoded.constants
@@ -431,9 +442,14 @@ def _least_outer_cycles(space: MapSpace, needed: Ints) -> float:
 
 def _status_codes(bounds: Bounds) -> Ints:
     """Number for each set of statuses that a node can meet, in each table."""
-    structure = bounds.structure
+    return _codes_of(bounds.structure, tuple(bounds.deepest), len(bounds.around))
+
+
+@lru_cache(maxsize=8)
+def _codes_of(structure: Structure, deepest: tuple[int, ...], levels: int) -> Ints:
+    """`_status_codes`, which nobody changes."""
+    numbers, every = tell_statuses(structure, deepest, levels).numbers, all_statuses(structure)
     radix = HALO_REUSE + 2 * len(structure.idle)
-    levels = len(bounds.around)
     codes = np.zeros((2, levels, radix**structure.tensors), np.int64)
     met: list[tuple[int, ...]] = [()]
     for t in range(structure.tensors):
@@ -447,10 +463,8 @@ def _status_codes(bounds: Bounds) -> Ints:
         code = 0
         for status in statuses:
             code = code * radix + status
-        known = statuses if statuses in bounds.statuses else dominating(structure, statuses)
-        for level in range(levels):
-            codes[0, level, code] = bounds.around_number(level, known)
-            codes[1, level, code] = bounds.inside_number(level, known)
+        known = statuses if statuses in every else dominating(structure, statuses)
+        codes[:, :, code] = [[each[known][kind] for each in numbers] for kind in (0, 1)]
     return codes
 
 

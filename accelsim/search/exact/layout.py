@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from functools import cache, cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
 from accelsim.model.encode import PE, STREAM, Bools, Floats, Ints
-from accelsim.search.exact.blocks import BlockSweep, blocks_in_time, steps_in_time
+from accelsim.search.exact.blocks import BlockKind, BlockSweep, blocks_in_time, kind_of_block, steps_in_time
 from accelsim.search.exact.orders import (
     NONE,
     STATIONARY,
@@ -24,7 +25,7 @@ from accelsim.search.exact.orders import (
     order_classes,
 )
 from accelsim.search.exact.shapes import Grid, size_numbers
-from accelsim.search.exact.symmetries import Mirror
+from accelsim.search.exact.symmetries import Mirror, exchanged, statuses_exchanged
 from accelsim.search.exact.worth import innermost_loops, moved_words
 
 REUSES = (4.0, 16.0)
@@ -35,7 +36,7 @@ class Blocks(NamedTuple):
     """Classes of the orders of a level's temporal block, for the statuses outside that say different things.
 
     first_of : int64[Q], for each status which of these says the same; images : int64[*], what the exchange of
-    `Layout.mirror` makes of them; closing : list of (int, int), see `Layout._gaps_that_close`; classes : list of (tuple
+    `Layout.mirror` makes of them; closing : list of (int, int), see `gaps_that_close`; classes : list of (tuple
     of int, list of BlockSweep), classes and the statuses that each is for; used : int64[*], statuses inside that these
     lead to.
     """
@@ -86,6 +87,7 @@ class Layout:
         Least share of the children of each network that take words of their own, of each tensor.
     least, least_inside, deepest, numbers
         As `Bounds` has them.
+    told : ToldStatuses
     around_statuses, inside_statuses : list of list of Statuses
         Those of the tables around the network of each level, and of those at its tiles.
     fits : list of (bool[K, T], bool[K, S])
@@ -96,8 +98,10 @@ class Layout:
         How many sizes of each dimension occur in tiles that fit each level.
     mirror : Mirror
         What tables take from one half of the shapes for the other.
-    around_images, inside_images : list of int64[Q]
+    around_images : list of int64[Q]
         What its exchange makes of the statuses of each level.
+    kinds : list of BlockKind
+        Of the temporal block of each level.
     moves, loops : bool[I, T], bool[I, D]
         Kinds of loops: the tensors that they move, and the dimensions of each.
     orders : int64[*, I]
@@ -127,28 +131,16 @@ class Layout:
             ]
         )
         self.deepest = [int(np.flatnonzero(self.may_keep[:, t]).max()) for t in range(self.tensors)]
-        self.around_statuses, self.inside_statuses = self._statuses()
-        self.numbers = [
-            {
-                s: (
-                    self.around_statuses[level].index(self.reduce(s, level, True)),
-                    self.inside_statuses[level].index(self.reduce(s, level, False)),
-                )
-                for s in self.statuses
-            }
-            for level in range(self.levels)
-        ]
+        self.told = tell_statuses(self.structure, tuple(self.deepest), self.levels)
+        self.around_statuses, self.inside_statuses, self.numbers = self.told.around, self.told.inside, self.told.numbers
         sizes = [row[:many] for row, many in zip(self.shapes.size, self.shapes.sizes.tolist(), strict=True)]
         self.fits = [grid.space.fitting_keeps(self.shapes.box, sizes, level) for level in range(self.levels)]
         self._tell_widths_apart(sizes)
         self.most = [self._most(level) for level in range(self.levels)]
         self._steps: dict[tuple[int, tuple[int, ...]], tuple[Ints, Ints]] = {}
         self.mirror = Mirror(grid)
-        self.around_images, self.inside_images = (
-            [self.mirror.statuses(each) for each in statuses]
-            for statuses in (self.around_statuses, self.inside_statuses)
-        )
-        self._blocks: dict[tuple[int, frozenset[int]], Blocks] = {}
+        self.around_images = [self.mirror.statuses(each) for each in self.around_statuses]
+        self.kinds = [kind_of_block(grid, self.structure, level) for level in range(self.levels)]
         self.edges: dict[int, list[Floats]] = {}
         self.moves = np.unique(self.c.relevant.T, axis=0)
         self.loops = (self.moves[:, None] == self.c.relevant.T[None]).all(axis=2)
@@ -213,34 +205,6 @@ class Layout:
         for d in np.flatnonzero(self.c.reduces).tolist():
             self.reduced *= shapes.size[d, digits[d]]
 
-    def reduce(self, statuses: Statuses, level: int, around: bool) -> Statuses:
-        """Statuses without what makes no difference from a table inwards.
-
-        That is any status of a tensor that no level further in keeps, and UNDECIDED where no block between two levels
-        that keep the tensor can decide it.
-        """
-        nearest = level + 1 + around
-        return tuple(
-            [
-                status if deepest > level and (deepest >= nearest or status != UNDECIDED) else NONE
-                for status, deepest in zip(statuses, self.deepest, strict=True)
-            ]
-        )
-
-    def _statuses(self) -> tuple[list[list[Statuses]], list[list[Statuses]]]:
-        """Statuses of the tables around the networks, and of those at the tiles."""
-        structure = self.structure
-        around: list[list[Statuses]] = []
-        inside: list[list[Statuses]] = []
-        for level in range(self.levels):
-            outer = [*self.statuses, *(around[-1] if around else [])]
-            inside.append(list(dict.fromkeys(self.reduce(s, level, False) for s in outer)))
-            met = list(self.statuses)
-            for statuses in inside[-1] if level else []:
-                met += itertools.chain.from_iterable(each.met for each in order_classes(structure, statuses))
-            around.append(list(dict.fromkeys(self.reduce(s, level, True) for s in met)))
-        return around, inside
-
     def _least_share(self, level: int, t: int) -> float:
         """Smallest share of the children of a network that take words of their own."""
         options, output = self.grid.options[level], t == self.c.output[0]
@@ -275,70 +239,141 @@ class Layout:
         """The nearest network outside a level, up to the parent, that has several children; else the outermost."""
         return next((at for at in range(level - 1, parent - 1, -1) if self.widest[at] > 1), parent)
 
-    def inner_statuses(self, level: int) -> list[int]:
-        """Numbers of the statuses around the network of a level at the next tiles."""
-        if level == self.levels - 1:
-            return [0] * len(self.around_statuses[level])
-        known = self.inside_statuses[level + 1]
-        return [known.index(self.reduce(statuses, level + 1, False)) for statuses in self.around_statuses[level]]
-
     def blocks(self, level: int, settled: frozenset[int]) -> Blocks:
         """Classes of the orders of a level's temporal block, where statuses of `settled` tensors say nothing."""
-        if (level, settled) not in self._blocks:
-            self._blocks[level, settled] = self._make_blocks(level, settled)
-        return self._blocks[level, settled]
-
-    def _make_blocks(self, level: int, settled: frozenset[int]) -> Blocks:
-        def first_of(some: list[Statuses]) -> Ints:
-            known: dict[Statuses, int] = {each: q for q, each in enumerate(some)}
-            plain = [tuple(NONE if t in settled else s for t, s in enumerate(each)) for each in some]
-            return np.array([known.setdefault(each, q) for q, each in enumerate(plain)])
-
-        further, statuses = self.around_statuses[level], self.inside_statuses[level]
-        after = dict(zip(further, (further[q] for q in first_of(further)), strict=True))
-        known: dict[tuple[bytes, ...], tuple[BlockSweep, list[int]]] = {}
-        reduce = cache(lambda each: after[self.reduce(each, level, True)])
-        like_first = first_of(statuses).tolist()
-        firsts = sorted({*like_first})
-        number = np.array([firsts.index(q) for q in like_first], np.int64)
-        for n, q in enumerate(firsts):
-            for block in blocks_in_time(self.grid, self.structure, level, statuses[q], further, reduce):
-                known.setdefault(tuple(array.tobytes() for array in block), (block, []))[1].append(n)
-        found: dict[tuple[int, ...], list[BlockSweep]] = {}
-        done: set[tuple[bytes, ...]] = set()
-        images = number[self.inside_images[level][firsts]]
-        for key, (block, which) in known.items():
-            if not self.mirror.alone:
-                image = tuple(array.tobytes() for array in self.mirror.block(block, self.around_images[level]))
-                like = known.get(image)
-                if image in done and like is not None and sorted(images[which]) == like[1]:
-                    continue  # what the image finds for other shapes and statuses
-                done.add(key)
-            found.setdefault(tuple(which), []).append(block)
-        used = sorted(
-            {int(q) for blocks in found.values() for block in blocks for q in (*block.term.flat, *block.reuse)}
-        )
-        closing = {(int(number[q]), int(number[p])) for q, p in self._gaps_that_close(level)}
-        return Blocks(
-            number, images, [(q, p) for q, p in sorted(closing) if q != p], [*found.items()], np.array(used, np.int64)
+        return make_blocks(
+            self.kinds[level],
+            tuple(self.around_statuses[level]),
+            tuple(self.inside_statuses[level]),
+            tuple(deepest - level for deepest in self.deepest),
+            settled,
+            () if self.mirror.alone else tuple(self.mirror.order.tolist()),
         )
 
-    def _gaps_that_close(self, level: int) -> list[tuple[int, int]]:
-        """Pairs of numbers: a window that stays in place, and one that loops further in may bring back to its place.
 
-        Where these do, the first costs more: the loops move its window off and back. It shall bound the second all the
-        same, as the search takes it for whatever the loops of a block will do.
-        """
-        statuses, window = self.inside_statuses[level], self.structure.window
-        if window < 0:
-            return []
-        found = []
-        for q, p in itertools.permutations(range(len(statuses)), 2):
-            others = zip(range(self.tensors), statuses[q], statuses[p], strict=True)
-            lower = all(low in (STATIONARY, high) for t, low, high in others if t != window)
-            if lower and statuses[q][window] == STATIONARY and statuses[p][window] not in (NONE, STATIONARY):
-                found.append((q, p))
-        return found
+class ToldStatuses(NamedTuple):
+    """Statuses that tables tell apart, level by level.
+
+    around, inside : those of the tables around the network, and of those at the tiles; numbers : of each status, in
+    both; inner : for each around a network, the number of what it is at the next tiles; skipped : for each at the
+    tiles, the number of what it is around the network if no loop stands between.
+    """
+
+    around: list[list[Statuses]]
+    inside: list[list[Statuses]]
+    numbers: list[dict[Statuses, tuple[int, int]]]
+    inner: list[list[int]]
+    skipped: list[list[int]]
+
+
+def reduce(statuses: Statuses, deepest: tuple[int, ...], around: bool) -> Statuses:
+    """Statuses without what makes no difference from a table inwards.
+
+    That is any status of a tensor that no level further in keeps, and UNDECIDED where no block between two levels that
+    keep the tensor can decide it. `deepest`: how many levels further in the innermost one is that may keep each tensor.
+    """
+    nearest = 1 + around
+    return tuple(
+        [
+            status if last > 0 and (last >= nearest or status != UNDECIDED) else NONE
+            for status, last in zip(statuses, deepest, strict=True)
+        ]
+    )
+
+
+@lru_cache(maxsize=256)
+def tell_statuses(structure: Structure, deepest: tuple[int, ...], levels: int) -> ToldStatuses:
+    """The statuses of each level; `deepest`: innermost level that may keep each tensor."""
+    told, every = ToldStatuses([], [], [], [], []), all_statuses(structure)
+    for level in range(levels):
+        left = tuple(last - level for last in deepest)
+        outer = [*every, *(told.around[-1] if level else [])]
+        inside = list(dict.fromkeys(reduce(s, left, False) for s in outer))
+        met = list(every)
+        for statuses in inside if level else []:
+            met += itertools.chain.from_iterable(each.met for each in order_classes(structure, statuses))
+        around = list(dict.fromkeys(reduce(s, left, True) for s in met))
+        if level:
+            told.inner.append([inside.index(reduce(s, left, False)) for s in told.around[-1]])
+        told.around.append(around)
+        told.inside.append(inside)
+        told.numbers.append(
+            {s: (around.index(reduce(s, left, True)), inside.index(reduce(s, left, False))) for s in every}
+        )
+        told.skipped.append([around.index(reduce(s, left, True)) for s in inside])
+    told.inner.append([0] * len(told.around[-1]))
+    return told
+
+
+@lru_cache(maxsize=256)
+def make_blocks(
+    kind: BlockKind,
+    around: tuple[Statuses, ...],
+    inside: tuple[Statuses, ...],
+    deepest: tuple[int, ...],
+    settled: frozenset[int],
+    order: tuple[int, ...],
+) -> Blocks:
+    """Classes of the orders of a temporal block; many levels, layers and tables have the same ones.
+
+    Parameters
+    ----------
+    kind : BlockKind
+    around, inside : tuple of Statuses
+        Those of the tables around the network of the level, and at its tiles.
+    deepest
+        As for `reduce`.
+    settled : frozenset of int
+        Tensors whose statuses say nothing.
+    order : tuple of int
+        As `Mirror` has it; empty if there is none.
+    """
+
+    def first_of(some: Sequence[Statuses]) -> Ints:
+        known: dict[Statuses, int] = {each: q for q, each in enumerate(some)}
+        plain = [tuple(NONE if t in settled else s for t, s in enumerate(each)) for each in some]
+        return np.array([known.setdefault(each, q) for q, each in enumerate(plain)])
+
+    after = dict(zip(around, (around[q] for q in first_of(around)), strict=True))
+    known: dict[tuple[bytes, ...], tuple[BlockSweep, list[int]]] = {}
+    reduced = cache(lambda each: after[reduce(each, deepest, True)])
+    like_first = first_of(inside).tolist()
+    firsts = sorted({*like_first})
+    number = np.array([firsts.index(q) for q in like_first], np.int64)
+    for n, q in enumerate(firsts):
+        for block in blocks_in_time(kind, inside[q], around, reduced):
+            known.setdefault(tuple(array.tobytes() for array in block), (block, []))[1].append(n)
+    found: dict[tuple[int, ...], list[BlockSweep]] = {}
+    done: set[tuple[bytes, ...]] = set()
+    images, around_images = number[statuses_exchanged(inside, order)[firsts]], statuses_exchanged(around, order)
+    for key, (block, which) in known.items():
+        if order:
+            image = tuple(array.tobytes() for array in exchanged(block, np.array(order), around_images))
+            like = known.get(image)
+            if image in done and like is not None and sorted(images[which]) == like[1]:
+                continue  # what the image finds for other shapes and statuses
+            done.add(key)
+        found.setdefault(tuple(which), []).append(block)
+    used = sorted({int(q) for blocks in found.values() for block in blocks for q in (*block.term.flat, *block.reuse)})
+    closing = {(int(number[q]), int(number[p])) for q, p in gaps_that_close(inside, kind.structure)}
+    return Blocks(
+        number, images, [(q, p) for q, p in sorted(closing) if q != p], [*found.items()], np.array(used, np.int64)
+    )
+
+
+def gaps_that_close(statuses: tuple[Statuses, ...], structure: Structure) -> list[tuple[int, int]]:
+    """Pairs of numbers: a window that stays in place, and one that loops further in may bring back to its place.
+
+    Where these do, the first costs more: the loops move its window off and back. It shall bound the second all the
+    same, as the search takes it for whatever the loops of a block will do.
+    """
+    window, found = structure.window, []
+    for q, p in itertools.permutations(range(len(statuses) if window >= 0 else 0), 2):
+        others = zip(range(structure.tensors), statuses[q], statuses[p], strict=True)
+        lower = all(low in (STATIONARY, high) for t, low, high in others if t != window)
+        if lower and statuses[q][window] == STATIONARY and statuses[p][window] not in (NONE, STATIONARY):
+            found.append((q, p))
+    return found
 
 
 @lru_cache(maxsize=4)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -387,6 +388,7 @@ def _seek_remainders(space: MapSpace, solver: Solver, aim: Aim, solved: Solved) 
     solved.bound = min(solved.bound, outcome.bound)
 
 
+@lru_cache(maxsize=4)
 def least_costs(space: MapSpace) -> tuple[float, float]:
     """Energy [pJ] and cycles that no mapping falls below: words move once where they must, and all units are busy."""
     c = space.encoded.constants

@@ -165,8 +165,9 @@ class TablePlan(OutputCosts):
         target[target >= 0] = np.argsort(order)[target[target >= 0]]
         if not inner and not innermost:  # nothing is worth it: one context, that none outside leads to
             inner.append(Context((0,) * self.tensors, (1.0,) * self.tensors))
-        charged, alone = self._shares(level, contexts), (1.0,) * self.tensors
-        unshared = [each._replace(shares=alone) for each in contexts]
+        parent = np.array([context.parents for context in contexts], np.int64)
+        shared = np.array([context.shares for context in contexts])
+        charged = self._shares(level, parent, shared)
         spreading = Spreading(
             level=np.array([level], np.int64),
             keeps=keeps,
@@ -181,39 +182,39 @@ class TablePlan(OutputCosts):
             partner=np.array(self.layout.structure.partner),
             reuses=np.array(self.layout.structure.reuses, np.float64),
             tiles=np.flatnonzero(fits[np.unique(held[held >= 0])].any(axis=0)),
-            parent=np.array([context.parents for context in contexts], np.int64),
-            shared=np.array([context.shares for context in contexts]),
+            parent=parent,
+            shared=shared,
             fixed=self._fixed(level),
             shares=charged,
-            unshared=self._shares(level, unshared) if self.shapes.ragged.any() else charged,
-            once=np.array([self._once(level, context) for context in contexts]),
+            unshared=self._shares(level, parent, np.ones(shared.shape)) if self.shapes.ragged.any() else charged,
+            once=self._once(level, parent),
             target=target,
             passing=passing,
             near=np.divide(1.0, 1.0 - least, out=np.zeros_like(least), where=least < 1.0),
             status=np.array(self.layout.around_statuses[level], np.int64),
-            inner=np.array(self.layout.inner_statuses(level), np.int64),
+            inner=np.array(self.layout.told.inner[level], np.int64),
             loose=np.array([self.bounds.structure.loose]),
-            elided=np.array([self._elided(level, context) for context in contexts]),
+            elided=self._elided(level, parent),
             finished=self.finished[level : level + 1],
             copy_costs=self.copy_costs[level + 1 : level + 2],
             copies=self.copies[level],
             inner_copies=self.copies[level + 1],
             edges=self.edges[level],
             inner_edges=self.edges[level + 1],
-            counts=np.array([self._counts(t, {each.parents[t] for each in contexts}) for t in range(self.tensors)]),
+            counts=np.array([self._counts(t, {*parents}) for t, parents in enumerate(parent.T.tolist())]),
             moves=self.layout.moves,
             loops=self.layout.loops,
             orders=self.layout.orders,
-            worth=self._verdicts(level, contexts),
+            worth=self._verdicts(level, contexts, parent),
             image=self.layout.mirror.image,
             becomes=self.layout.around_images[level],
         )
         return spreading, inner
 
-    def _verdicts(self, level: int, contexts: list[Context]) -> Verdicts:
+    def _verdicts(self, level: int, contexts: list[Context], parents: Ints) -> Verdicts:
         """What tells which ways to spread and keep are worth it at a network."""
         window, around = self.layout.structure.window, self.layout.around_statuses[level]
-        inner = self.layout.inner_statuses(level)
+        inner = self.layout.told.inner[level]
         many = 1 if level == self.levels - 1 else len(self.layout.inside_statuses[level + 1])
         number = {state: at for at, state in enumerate(dict.fromkeys(context.state for context in contexts))}
         loops = self.sieve.innermost if self.sieve and len(contexts) >= ALIKE * len(number) else []
@@ -223,17 +224,14 @@ class TablePlan(OutputCosts):
             after[i, [inner[q] for q, some in enumerate(around) if all(some[t] == NONE for t in each - {window})]] = (
                 True
             )
-        parents, tensors = np.array([context.parents for context in contexts]), np.arange(self.tensors)
-        fewest = self.layout.least[level][parents, tensors]
+        fewest = self.layout.least[level][parents, np.arange(self.tensors)]
         room, off = np.full((len(contexts), len(self.edges[level])), np.inf), np.zeros((len(contexts), 3))
         if self.sieve and loops:
             room, off = self.sieve.limits(level, contexts, self.copies[level])
         return Verdicts(
             state=np.array([number[context.state] for context in contexts]),
             fewest=fewest,
-            shares=self._shares(
-                level, [each._replace(shares=tuple(row)) for each, row in zip(contexts, fewest, strict=True)]
-            ),
+            shares=self._shares(level, parents, fewest),
             room=room,
             off=off,
             moved=np.tile(moved.T.astype(np.float64), 2),
@@ -312,7 +310,7 @@ class TablePlan(OutputCosts):
             found[output] += pj[level + 1, output, BY_READ] if self.c.drain[level + 1] else 0.0
         return found
 
-    def _shares(self, level: int, contexts: list[Context]) -> Floats:
+    def _shares(self, level: int, parents: Ints, shares: Floats) -> Floats:
         """Cost of a word of each tensor that leaves the network of a level for the parent: float64[C, T].
 
         It pays the nearest network outside the level that has several children, and those of one child further in. On
@@ -320,10 +318,14 @@ class TablePlan(OutputCosts):
         """
         output = int(self.c.output[0])
         near, further = self._words_out(level)
-        parents, tensors = np.array([context.parents for context in contexts]), np.arange(self.tensors)
-        found = near[parents, tensors] + np.array([context.shares for context in contexts]) * further[parents, tensors]
-        found[:, output] += [self._coming_back(level, parent) for parent in parents[:, output].tolist()]
+        tensors = np.arange(self.tensors)
+        found = near[parents, tensors] + shares * further[parents, tensors]
+        found[:, output] += self._back(level)[parents[:, output]]
         return np.asarray(found)
+
+    def _back(self, level: int) -> Floats:
+        """`_coming_back`, for each parent."""
+        return np.array([self._coming_back(level, parent) for parent in range(level + 1)])
 
     def _words_out(self, level: int) -> tuple[Floats, Floats]:
         """Cost of a word from the network of a level out to each parent: over the nearest networks, and from there."""
@@ -341,15 +343,15 @@ class TablePlan(OutputCosts):
             self._out[level] = near, further
         return self._out[level]
 
-    def _once(self, level: int, context: Context) -> Floats:
+    def _once(self, level: int, parents: Ints) -> Floats:
         """What all else waits for once at the next level; see `Spreading`."""
         if self.once is None or level == self.levels - 1 or not self.once[level + 1].any():
-            return np.zeros((0, 4))
-        return np.array([self.once[level + 1, parent, t] for t, parent in enumerate(context.parents)])
+            return np.zeros((len(parents), 0, 4))
+        return np.asarray(self.once[level + 1][parents, np.arange(self.tensors)])
 
-    def _elided(self, level: int, context: Context) -> float:
+    def _elided(self, level: int, parents: Ints) -> Floats:
         """What the words of the output cost that do not come to the next level, for each copy of the output there."""
         t = int(self.c.output[0])
         if self.c.windowed[t]:
-            return 0.0
-        return float(self.entering[level] + self.c.whole[t] * self._coming_back(level, context.parents[t]))
+            return np.zeros(len(parents))
+        return np.asarray(self.entering[level] + self.c.whole[t] * self._back(level)[parents[:, t]])

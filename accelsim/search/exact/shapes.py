@@ -507,8 +507,9 @@ def _describe(space: MapSpace, shapes: Shapes, level: int, x: Ints, y: Ints) -> 
     return Options(x, y, place, both.prod(axis=0), shares[0], shares[1], windowed, apart)
 
 
+@lru_cache(maxsize=4)
 def make_grid(space: MapSpace) -> Grid:
-    """Lay out shapes, temporal factors and the options of each network."""
+    """Lay out shapes, temporal factors and the options of each network, once for the searches of a space."""
     shapes = make_shapes(space)
     levels = len(space.encoded.architecture.levels)
     in_time = np.zeros((levels, *shapes.factor.shape), np.bool_)

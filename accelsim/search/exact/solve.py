@@ -236,7 +236,8 @@ class Solver:
         every = every or _may_slide_in_array(space) or _order_of_tiles_counts(space)
         every = every or bool(c.links.any() or c.hop.any())
         self.space, self.workers, self.known = space, workers, known
-        self.grid = replace(grid or make_grid(space), every=every)
+        grid = grid or make_grid(space)
+        self.grid = grid if grid.every == every else replace(grid, every=every)
         self.most_cycles = math.inf
         if cycles and known is not None:
             self.most_cycles = known.most_cycles(certain_energy(space, self.grid.options, needed_words(space)))

@@ -6,6 +6,7 @@ Axis letters: D = dimensions, S = shapes, T = tensors.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -35,31 +36,9 @@ class Mirror:
         self.half: Bools = np.arange(shapes.total) <= self.image
         self.alone = bool(self.half.all())
 
-    def statuses(self, known: list[Statuses]) -> Ints:
+    def statuses(self, known: Sequence[Statuses]) -> Ints:
         """What each of some statuses becomes, by number among them."""
-        if self.alone:
-            return np.arange(len(known))
-        order, number = self.order.tolist(), {each: q for q, each in enumerate(known)}
-        places = [*range(HALO_REUSE), *(HALO_REUSE + d for d in order), *(HALO_REUSE + len(order) + d for d in order)]
-        return np.array(
-            [number[tuple([places[status] if status >= 0 else status for status in each])] for each in known], np.int64
-        )
-
-    def block(self, block: BlockSweep, further: Ints) -> BlockSweep:
-        """What a class of orders becomes; `further`: what the statuses inside do."""
-        order = self.order
-        return block._replace(
-            counted=np.sort(order[block.counted]),
-            adding=np.sort(order[block.adding]),
-            moving=np.sort(order[block.moving]),
-            frozen=block.frozen[order],
-            adds=block.adds[order],
-            term=further[block.term],
-            reuse=further[block.reuse],
-            mask=block.mask[:, order],
-            pair=np.where(block.pair >= 0, order[block.pair], -1),
-            step=block.step[order],
-        )
+        return statuses_exchanged(known, () if self.alone else tuple(self.order.tolist()))
 
     def lower(self, values: Floats, statuses: Ints) -> None:
         """Lower what shapes cost, and what their images do, to the lesser of the two: float64[Q, S, *].
@@ -71,6 +50,33 @@ class Mirror:
                 np.minimum(values[q], values[p].take(self.image, axis=0), out=values[q])
             if q < p:
                 values[p] = values[q].take(self.image, axis=0)
+
+
+def statuses_exchanged(known: Sequence[Statuses], order: tuple[int, ...]) -> Ints:
+    """What each of some statuses becomes where dimensions change places, by number among them; no order: itself."""
+    if not order:
+        return np.arange(len(known))
+    number = {each: q for q, each in enumerate(known)}
+    places = [*range(HALO_REUSE), *(HALO_REUSE + d for d in order), *(HALO_REUSE + len(order) + d for d in order)]
+    return np.array(
+        [number[tuple([places[status] if status >= 0 else status for status in each])] for each in known], np.int64
+    )
+
+
+def exchanged(block: BlockSweep, order: Ints, further: Ints) -> BlockSweep:
+    """What a class of orders becomes where dimensions change places; `further`: what the statuses inside do."""
+    return block._replace(
+        counted=np.sort(order[block.counted]),
+        adding=np.sort(order[block.adding]),
+        moving=np.sort(order[block.moving]),
+        frozen=block.frozen[order],
+        adds=block.adds[order],
+        term=further[block.term],
+        reuse=further[block.reuse],
+        mask=block.mask[:, order],
+        pair=np.where(block.pair >= 0, order[block.pair], -1),
+        step=block.step[order],
+    )
 
 
 def symmetries(grid: Grid) -> list[Ints]:

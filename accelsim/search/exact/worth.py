@@ -165,28 +165,31 @@ def least_inside(
     c, macs = space.encoded.constants, float(space.encoded.einsum.macs)
     levels, tensors = pj.shape[:2]
     found = np.zeros((levels, levels, tensors))
+    each_pj, drain, already = pj.tolist(), c.drain.tolist(), bool(c.already.any())
+    keep, may = space.keep.tolist(), may_keep.tolist()
     for t in range(tensors):
         output = t == c.output[0]
         action, words = (BY_UPDATE if output else BY_READ), float(needed[t])
-        cost = np.zeros(levels)  # of all accesses inside a level that keeps the tensor, and of its reads or updates
+        crossing_pj = [row[t][BY_TRANSFER] for row in each_pj]
+        cost = [0.0] * levels  # of all accesses inside a level that keeps the tensor, and of its reads or updates
         for parent in range(levels - 1, -1, -1):
             shared = math.prod(least[at][t] for at in range(parent, levels))
-            asked = max(macs * shared, words) * float(pj[parent, t, action])
+            asked = max(macs * shared, words) * each_pj[parent][t][action]
             for at in range(parent, levels):  # networks on the way, each after those inside it have shared
                 crossing = macs * math.prod(least[inside][t] for inside in range(at + 1, levels))
-                asked += max(crossing, words) * float(pj[at, t, BY_TRANSFER])
+                asked += max(crossing, words) * crossing_pj[at]
             ways = [asked]
             for level in range(levels - 1, parent - 1, -1):
                 found[level, parent, t] = min(ways)
-                if level == parent or not may_keep[level, t]:
+                if level == parent or not may[level][t]:
                     continue
-                each = pj[parent, t, action] + pj[parent:level, t, BY_TRANSFER].sum()
+                each = each_pj[parent][t][action] + sum(crossing_pj[parent:level])
                 if output:
-                    each = 0.0 if c.already.any() else each + pj[level, t, BY_READ] * c.drain[level]
+                    each = 0.0 if already else each + each_pj[level][t][BY_READ] * drain[level]
                 else:
-                    each += pj[level, t, BY_WRITE]
-                ways = [words * float(each) + float(cost[level]), *([] if space.keep[level, t] else ways)]
-            cost[parent] = found[parent, parent, t]
+                    each += each_pj[level][t][BY_WRITE]
+                ways = [words * each + cost[level], *([] if keep[level][t] else ways)]
+            cost[parent] = float(found[parent, parent, t])
     return found
 
 
