@@ -35,7 +35,8 @@ def make_console(*, stderr: bool = False, quiet: bool = False) -> Console:
 
     file = sys.stderr if stderr else sys.stdout
     console = Console(file=file, quiet=quiet, markup=False, highlight=False, emoji=False)
-    console.width = min(console.width, _WIDEST)
+    screen = console.size
+    console.size = screen._replace(width=min(screen.width, _WIDEST))  # else it asks the terminal for each cell
     return console
 
 
