@@ -590,6 +590,7 @@ def test_mistakes__of_what_all_einsums_use_are_said_once(imported):
 def test_zeros__that_are_skipped_are_noted(imported):
     text = f"{MACHINE}sparse_optimizations: {{targets: []}}\n"
     assert said(imported(text, GEMM))[-1] == "sparse_optimizations: is not read: all data are dense here"
+    assert "rules: is not read" in said(imported(MACHINE, f"{GEMM}rules: {{}}\n"))
 
 
 def test_operators__that_are_no_products_are_noted(imported):

@@ -121,6 +121,8 @@ def test_damaged__machines_are_refused_in_words(imported, old, new, said):
 def test_notes__say_keys_of_nodes_and_shapes_that_nobody_reads(imported):
     foreign = imported(V03.replace("name: chip", "name: chip\n      areas: 2"), PROBLEM)
     assert any(str(note).endswith("0.yaml:11:7: areas: is not read") for note in foreign.notes)
+    foreign = imported(V04.replace("  nodes:", "  nodes:\n  - !Parallel {ndes: []}", 1), PROBLEM)
+    assert "ndes: is not read" in {f"{note.key}: {note.why}" for note in foreign.notes}
 
 
 def test_mapping__whose_loops_do_not_cover_a_dimension_is_refused(imported):
@@ -213,6 +215,10 @@ def test_careless_files__are_refused_in_words(run, tmp_path, monkeypatch, comman
                 "a.yaml:8:7: problem.shape: a data space without name",
                 "a.yaml:10:7: problem.shape: a data space without",
             ],
+        ),
+        (
+            {"a.yaml": V03, "b.yaml": "ERT:\n  tables:\n  - {name: Spad, actions: [{nae: read, energy: 1}]}\n"},
+            ["b.yaml:3:28: 'name' is missing"],
         ),
         (
             {"a.yaml": V03, "c.yaml": "mapspace_constraints:\n  target: []\n"},

@@ -58,9 +58,11 @@ _SUM, _MAX = "sum(a.n_calls / a.throughput for a in actions)", "max(a.n_calls / 
 _CALLS = re.compile(r"(sum|max)\(a\.n_calls for a in actions\)(.*)")
 _NODE_KEYS = {"name", "size", "actions", "tensors", "spatial", "component_class", "leak_power", "total_latency", "area"}
 _NODE_KEYS |= {"extra_attributes_for_component_model", "enabled"}
+_SPEC_KEYS = {"arch", "mapping", "workload", "variables", "config", "renames", "mapper", "model"}
 _SPATIAL_KEYS = {"name", "fanout", "reuse", "may_reuse", "loop_bounds", "min_usage", "usage_scale"}
 _LEFT = {"power_gateable": "instances that idle leak too"}
 _LEFT |= {"force_memory_hierarchy_order": "the order of the levels is that of the file"}
+_LEFT |= {"sparse_optimizations": "is not read: all data are dense here"}
 _LEFT |= {"bits_per_value_scale": "values take the same room and energy here as elsewhere"}
 """Why keys that nothing here reads are left out, where that is known."""
 
@@ -76,8 +78,8 @@ def convert(documents: Sequence[Document]) -> Foreign:
     workload, layers, machine, architecture = _read(bodies, notes)
     axes = machine.axes if machine else []
     constraints = constraints_of(axes, layers, architecture, notes)
-    sparse, why = [body for body in bodies if "sparse_optimizations" in body], "is not read: all data are dense here"
-    notes += [Note(body.where("sparse_optimizations"), "sparse_optimizations", why) for body in sparse]
+    for body in bodies:
+        values.note_others(body, body.keys() if "nodes" in body else _SPEC_KEYS, _LEFT, notes)
     asked = _one([Map(body.mark, held={"mapping": body}) if "nodes" in body else body for body in bodies], "mapping")
     mapping = None if asked is None else mapping_of(asked, architecture, axes, layers, notes)
     energies = ""

@@ -61,7 +61,7 @@ def read_figures(references: Sequence[tuple[str, Map | Seq]], machine: TimeloopM
                 machine.notes.append(Note(table.mark, f"{name}{ACCESS}", _OWN_OF_TIMELOOP))
             for action in table.rows("actions"):
                 known = energies.setdefault(name, {})
-                key = str(action.get("name"))
+                key = action.value("name", str)
                 for name_here in ("read", "write") if key == "access" else (key,):
                     energy = values.figure(action, "max_energy" if "max_energy" in action else "energy")
                     known[name_here] = max(known.get(name_here, 0.0), energy)

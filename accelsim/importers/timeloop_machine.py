@@ -289,6 +289,7 @@ class _NodeReader:
             kind = "Component" if kind == "Element" else kind  # its name before v0.4
             if kind == "Nothing" or not self.value(node.get("enabled", True), inherited):
                 continue
+            values.note_others(node, _KEYS_OF_NODE, {}, self.notes)
             if kind in ("Parallel", "Hierarchical", "Pipelined"):
                 first = len(self.parts)
                 for branch in node.value("nodes", Seq, Seq(node.mark)).maps():
@@ -301,7 +302,6 @@ class _NodeReader:
                 continue
             if kind not in ("Container", "Component", ""):
                 raise refuse(node.mark, f"!{kind} is no node of an architecture")
-            values.note_others(node, _KEYS_OF_NODE, {}, self.notes)
             name, instances = _ranged(node)
             attributes = self.attributes(node, inherited)
             fanout = self.spatial(node, attributes)
