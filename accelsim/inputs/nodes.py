@@ -92,8 +92,9 @@ def fold(mapping: Mapping) -> Mapping:
 def with_nodes(architecture: Architecture, einsum: Einsum, constraints: Constraints) -> Architecture:
     """Turn each level into as many nodes as there are tensors that it may keep, each of which may keep any of them.
 
-    The outermost level holds everything in one node, and so does a level of whose temporal block or tile the
-    constraints speak.
+    With windows a level below a network has a node more: loops outside all that it keeps may do better than loops
+    outside the network. The outermost level holds everything in one node, and so does a level of whose temporal block
+    or tile the constraints speak.
 
     >>> from accelsim import load_architecture, load_workload
     >>> from accelsim.inputs.constraints import Constraints
@@ -103,10 +104,12 @@ def with_nodes(architecture: Architecture, einsum: Einsum, constraints: Constrai
     """
     from accelsim.inputs.constraints import Block
 
+    windows = any(sum(einsum.dims[dim] > 1 for dim, _ in rank) > 1 for t in einsum.tensors for rank in t.ranks)
     nodes: list[tuple[frozenset[str], ...]] = []
     for index, level in enumerate(architecture.levels):
         required = constraints.of(level.name)
         may = [t.name for t in einsum.tensors if t.role not in level.bypass and t.name not in required.bypass]
-        even = index == 0 or len(may) < 2 or bool(required.temporal != Block() or required.sizes or required.words)
-        nodes.append(() if even else (frozenset(may),) * len(may))
+        many = len(may) + (index > 0 and windows and bool(may) and architecture.levels[index - 1].fanout > 1)
+        even = index == 0 or many < 2 or bool(required.temporal != Block() or required.sizes or required.words)
+        nodes.append(() if even else (frozenset(may),) * many)
     return arrange(architecture, tuple(nodes)) if any(nodes) else architecture
