@@ -129,6 +129,8 @@ class Solved:
     solver: Solver | None = None
     least_energy: bool = False
     """Of equally good mappings the best one takes the least energy."""
+    proved: float = -math.inf
+    """No mapping of the space that is searched has a smaller value."""
     walked: bool = False
     """The best mapping is one of the space that is searched next."""
     descents: list[Descent] = field(default_factory=list)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import itertools
 import math
 import time
@@ -27,12 +28,21 @@ from accelsim.search.descent_kernel import walk
 from accelsim.search.exact.aim import Aim, Solved, Watch
 from accelsim.search.exact.branch_kernel import explore, root_bounds
 from accelsim.search.exact.cost_tables import least_cycles, needed_words
-from accelsim.search.exact.incumbents import NEARLY, SURE, WITHIN, make_incumbents
+from accelsim.search.exact.incumbents import NEARLY, SURE, WITHIN, Incumbents, make_incumbents
 from accelsim.search.exact.shapes import fewest_steps, make_grid, quick_enough
-from accelsim.search.exact.solve import Outcome, Solver
+from accelsim.search.exact.solve import FINER, Outcome, Solver
 from accelsim.search.exact.worth import Known, least_inside, narrow_energies
 from accelsim.search.result import MOST_TIES, SearchResult
-from accelsim.search.spaces import Spaces, diagnose, none_is_valid, out_of_reach, rounded_spaces, trim
+from accelsim.search.spaces import (
+    Spaces,
+    diagnose,
+    none_is_valid,
+    open_keeps,
+    out_of_reach,
+    parts_of,
+    rounded_spaces,
+    trim,
+)
 from accelsim.search.stopping import Budget, OnProgress, asked
 from accelsim.search.value_kernel import CYCLES, ENERGY, terms_of
 
@@ -47,6 +57,8 @@ LEAST_SECONDS = 10.0
 FURTHER_NODES, FURTHER_BYTES = 40_000_000, 1 << 30
 """Where neither the time is limited nor uneven mappings are asked for: partial uneven mappings that are looked at after
 the proof about even ones, and bytes of tables; each some seconds."""
+PATIENCE = 0.3
+"""Nodes for each entry of all tables, after which a space is searched in parts."""
 ROOMS = (16, 128, 1024)
 """Mappings with remainders that are evaluated exactly, those that cost least at least, until one is proved best."""
 ALL = 8192
@@ -163,7 +175,7 @@ def best_of(spaces: Spaces, aim: Aim, solver: Solver | None = None, solved: Solv
         if solved.stop != "exhausted":
             solved.bound = min(solved.bound, *(_floor(each, aim.objective) for each in spaces[max(number, 0) :]))
             break
-        floor = _floor(space, aim.objective)
+        floor = solved.proved = _floor(space, aim.objective)
         if floor >= solved.value * (1 - SURE):
             solved.bound = min(solved.bound, floor)
             continue
@@ -186,17 +198,16 @@ def best_of(spaces: Spaces, aim: Aim, solver: Solver | None = None, solved: Solv
             if solver is None or solver.space is not space:
                 if solved.best is not None and aim.watch.deadline is not None and time.monotonic() > aim.watch.deadline:
                     raise TimeoutError  # walks need the rest of the time
-                solver = aim.solver(space, solved.value, aim.watch.deadline, best=solved.best)
-            solver.limit(aim.most)
+                solver = None
             seek = _seek_remainders if space.imperfect else _seek
-            seek(space, solver, aim, solved)
+            solver = seek(space, solver, aim, solved)
         except (KeyboardInterrupt, TimeoutError, TooManyChoices) as why:
             too_large = isinstance(why, TooManyChoices)
             fewer = too_large and space.imperfect and aim.fewer
             if fewer or (solved.best is None and not isinstance(why, TimeoutError)):
                 raise
             solved.stop = "memory" if too_large else "timeout" if isinstance(why, TimeoutError) else "interrupted"
-            solved.bound = min(solved.bound, floor)
+            solved.bound = min(solved.bound, solved.proved)
     solved.solver = solver
     return solved
 
@@ -337,31 +348,61 @@ def _perfect(space: MapSpace) -> list[MapSpace]:
     return []
 
 
-def _seek(space: MapSpace, solver: Solver, aim: Aim, solved: Solved) -> None:
+def _seek(space: MapSpace, solver: Solver | None, aim: Aim, solved: Solved) -> Solver | None:
     """Look in one space for what is better than the best so far, or as good if a walk found that.
 
     So of equal mappings the search chooses, whatever the walks came across. Cycles are whole numbers, and of the
-    fastest mappings the least energy chooses later: it looks for one cycle less.
+    fastest mappings the least energy chooses later: it looks for one cycle less. Where tables of the whole space do not
+    prove it soon, its parts are searched one by one, the one with the least bound first; else these are returned.
     """
-    watch, limit = aim.watch, solved.value
-    if solved.best is not None and aim.objective.alone == "cycles":
-        limit = aim.objective.value(0.0, solved.best.cycles - 1)
-    outcome = solver.search(
-        objective=aim.objective, limit=limit, floor=least_costs(space), deadline=watch.deadline,
-        most_nodes=aim.most_nodes, on_poll=watch.tell,
-    )  # fmt: skip
-    refuse_mismatch(outcome)
-    found, value = outcome.found, float(outcome.found.value[0])
-    if found.many[0] and (value < solved.value or (solved.walked and value <= solved.value * (1 + SURE))):
-        solved.best, solved.value = result_of(space, found.best, 0, found.column[0]), value
-    solved.walked = False
-    solved.bound = min(solved.bound, outcome.bound)
-    solved.add(outcome)
+    watch, before, number = aim.watch, solved.nodes, itertools.count(1)
+    left = [(solved.proved, 0, space)]
+
+    def tell(found: Incumbents, bound: float) -> None:
+        watch.tell(found, min([bound, *(each[0] for each in left[:1])]))
+
+    while left:
+        proved, _, part = heapq.heappop(left)
+        solved.proved = proved
+        if proved >= solved.value * (1 - SURE):
+            solved.bound = min(solved.bound, proved)
+            break
+        if part is not space or solver is None:
+            solver = None  # makes room
+            solver = aim.solver(part, solved.value, watch.deadline, best=solved.best)
+        solver.limit(aim.most)
+        limit = solved.value
+        if solved.best is not None and aim.objective.alone == "cycles":
+            limit = aim.objective.value(0.0, solved.best.cycles - 1)
+        outcome = solver.search(
+            objective=aim.objective, limit=limit, floor=least_costs(part), deadline=watch.deadline,
+            most_nodes=aim.most_nodes + before - solved.nodes, on_poll=tell,
+            patience=math.inf if not open_keeps(part)[1] else PATIENCE if part is space else 0.0,
+        )  # fmt: skip
+        refuse_mismatch(outcome)
+        found, value = outcome.found, float(outcome.found.value[0])
+        if found.many[0] and (value < solved.value or (solved.walked and value <= solved.value * (1 + SURE))):
+            solved.best, solved.value = result_of(part, found.best, 0, found.column[0]), value
+        solved.walked = False
+        solved.add(outcome)
+        solved.proved = max(proved, outcome.bound)
+        if outcome.stop == FINER:
+            solved.stop = "exhausted"
+            for each in parts_of(part):
+                heapq.heappush(left, (solved.proved, next(number), each))
+            continue
+        solved.bound = min(solved.bound, solved.proved)
+        if solved.stop != "exhausted":
+            break
+    solved.bound = min([solved.bound, *(each[0] for each in left)])
+    return solver if solver is not None and solver.space is space else None
 
 
-def _seek_remainders(space: MapSpace, solver: Solver, aim: Aim, solved: Solved) -> None:
+def _seek_remainders(space: MapSpace, solver: Solver | None, aim: Aim, solved: Solved) -> Solver:
     """As `_seek`: list mappings by what they cost at least, and evaluate them until no other one can be better."""
     goal, watch = aim.objective, aim.watch
+    solver = solver or aim.solver(space, solved.value, watch.deadline, best=solved.best)
+    solver.limit(aim.most)
     many = space.quick_size
     for room in (*ROOMS, *([many] if many is not None and ROOMS[-1] < many <= ALL else [])):
         outcome = solver.search(
@@ -386,6 +427,7 @@ def _seek_remainders(space: MapSpace, solver: Solver, aim: Aim, solved: Solved) 
         if solved.stop != "exhausted" or outcome.bound >= solved.value * (1 - SURE):
             break
     solved.bound = min(solved.bound, outcome.bound)
+    return solver
 
 
 @lru_cache(maxsize=4)

@@ -112,6 +112,8 @@ CLOSED = 1e-3
 be searched before there are others."""
 ENTRIES_A_TABLE = 200_000
 """To make a table takes as long as so many of its entries besides."""
+MOST_ALONE = 4_000_000
+"""The least nodes after the last tables, after which a space is searched in parts; about a second."""
 MANY_NODES = 100_000
 """The last table of energy, without the outermost level, is made after no fewer nodes in each piece of a wave."""
 MOST_MIXED = 50_000_000
@@ -162,7 +164,7 @@ class Outcome:
     nodes, leaves : int
         Partial mappings bounded, and whole mappings evaluated.
     stop : str
-        `exhausted`, `timeout`, `interrupted` or `nodes`.
+        `exhausted`, `timeout`, `interrupted`, `nodes` or `finer`.
     """
 
     found: Incumbents
@@ -267,7 +269,7 @@ class Solver:
         self.lacks_reuses = not (cycles or words or ragged or every or self.leaks) and not c.windowed.any()
         self.mixed: list[MixedBounds] = []
         self.stop = np.array([0, NO_END], np.int64)
-        self.most_nodes, self.refined_at = NO_END, 0
+        self.most_nodes, self.refined_at, self.patience = NO_END, 0, math.inf
         self.settled: Floats
         """Up to which value each root shape was looked through in a search; finer tables look through the others."""
         self.alike = False
@@ -453,6 +455,7 @@ class Solver:
         deadline: float | None = None,
         most_nodes: int = NO_END,
         seeds: Incumbents | None = None,
+        patience: float = math.inf,
         on_poll: Callable[[Incumbents, float], None] | None = None,
     ) -> Outcome:
         """Find the best mappings.
@@ -478,9 +481,12 @@ class Solver:
             Partial mappings to bound before the search is given up, about; it is then stopped by `nodes`.
         seeds : Incumbents, optional
             Mappings that other searches of the same space found.
+        patience : float
+            Nodes for each entry of the last tables after which the search ends, if there are many; 0: it ends where
+            finer tables would be made. It is then stopped by `finer`.
         """
         started = time.monotonic()
-        self.stop[:], self.most_nodes, self.refined_at = (0, NO_END), most_nodes, 0
+        self.stop[:], self.most_nodes, self.refined_at, self.patience = (0, NO_END), most_nodes, 0, patience
         self.settled = np.full(self.grid.shapes.total, -math.inf)
         goal = make_goal(
             kind, objective, columns, level, floor=floor,
@@ -499,7 +505,7 @@ class Solver:
             if none_yet and deadline is not None and most_nodes == NO_END:
                 self._find_any(goal, total, begin, values)
             stop = self._go_through(goal, outcome, begin, values, limit, deadline, tell)
-        while stop == FINER:
+        while stop == FINER and patience > 0.0 and self._lacks_tables(goal):
             try:
                 self._refine(goal, total, deadline)
                 self.refined_at = int(total.tally[0])
@@ -784,7 +790,16 @@ class Solver:
             return self.refined_at + int(each * left * (mixing.entries * longer + mixing.many * ENTRIES_A_TABLE))
         if self.lacks_beside and counts_energy(goal):
             return self.refined_at + max(MANY_NODES, int(NODES_AN_ENTRY * work))
+        if self.patience < math.inf:
+            return self.refined_at + max(MOST_ALONE, int(self.patience * work))
         return NO_END
+
+    def _lacks_tables(self, goal: Goal) -> bool:
+        """Whether there are finer tables to be made."""
+        return (
+            self.coarse or self.lacks_reuses or self._to_mix(goal) is not None
+            or (self.lacks_beside and counts_energy(goal))
+        )  # fmt: skip
 
     def _to_mix(self, goal: Goal) -> PortTables | None:
         """The tables of ports mixed that are still to be made, if they are small enough."""
