@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from accelsim import evaluate, load_architecture, load_constraints, load_mapping, load_workload, map_front
+from accelsim.inputs import nodes
 from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.errors import AccelsimError, NoValidMapping, SpecError
 from accelsim.inputs.level_features import Systolic
@@ -27,7 +28,7 @@ from accelsim.search.exact import bounds, front, mapper
 from accelsim.search.exact.solve import Solver
 from accelsim.search.mapper import map_einsum
 from accelsim.search.stopping import Budget
-from tests.brute import product, truth
+from tests.brute import FREE, product, truth
 from tests.problems import problem
 from tests.strategies import with_engines, with_overlaps
 from tests.test_systolic import some_instruction
@@ -436,3 +437,45 @@ def test_a_stop_while_a_later_space_gets_ready__keeps_the_best_so_far(monkeypatc
     assert found.stop == stop
     assert found.best.energy_pj <= even.best.energy_pj
     assert 0 < found.certificate.bound < found.certificate.value
+
+
+def test_loops_inside_a_network__do_no_better_where_windows_step_by_a_prime(monkeypatch):
+    """`with_nodes` leaves out a node there: with it, no mapping costs less."""
+    left_out, needed = 0, 0
+    for seed in range(400):
+        rng = random.Random(seed)
+        machine, layer = _below_a_network(rng)
+        fewer, rule = with_nodes(machine, layer, FREE), nodes._share_most(machine, layer, FREE, 1)
+        with monkeypatch.context() as patch:
+            patch.setattr(nodes, "_share_most", lambda *_, held=rule: not held)
+            others = with_nodes(machine, layer, FREE)
+        known = [truth(each, layer, FREE, 500_000) for each in (fewer, others)]
+        if len(fewer.levels) == len(others.levels) or None in known or not known[0].valid:
+            continue
+        same = [math.isclose(known[0].best(*each), known[1].best(*each), rel_tol=1e-9) for each in POWERS.values()]
+        if len(fewer.levels) < len(others.levels):
+            assert all(same), seed
+            left_out += 1
+        else:
+            needed += not all(same)
+    assert left_out > 100
+    assert needed > 5
+
+
+def _below_a_network(rng):
+    """A machine whose PEs share inputs, which are dear, and keep weights at most; and a layer with a window."""
+    axes = {axis: {"size": rng.choice([1, 2, 3, 4]), "multicast": rng.random() < 0.9} for axis in ("x", "y")}
+    dear = {"read": {"Inputs": "100 pJ", "Weights": "1 pJ", "Outputs": "1 pJ"}, "write": "1 pJ", "source": "chosen"}
+    cheap = {"read": "1 pJ", "write": "1 pJ", "source": "chosen"}
+    dram = {"name": "DRAM", "word": "16 bit", "fanout": axes, "energy": dear}
+    if rng.random() < 0.5:
+        dram["bandwidth"] = "8 B/cycle"
+    register = {"name": "REG", "word": "16 bit", "size": f"{2 * rng.choice([1, 2])} B", "energy": cheap}
+    register |= {"keep": ["Weights"] if rng.random() < 0.5 else [], "bypass": ["Inputs", "Outputs"]}
+    body = {"name": "small", "levels": [dram, register], "compute": {"energy": {"compute": "1 pJ", "source": "chosen"}}}
+    far, small = rng.choice([(1, 1), (2, 1), (3, 1), (4, 1), (2, 2), (4, 2)])
+    tensors = {"Weights": ["K", "R"], "Inputs": [f"{far}*P + {small}*R"], "Outputs": ["K", "P"]}
+    dims = {"P": rng.choice([2, 4, 6]), "R": rng.choice([2, 3, 4, 6, 8]), "K": rng.choice([1, 2])}
+    einsum = {"dims": dims, "tensors": tensors, "output": "Outputs"}
+    layer = load_workload({"workload": {"name": "window", "einsum": einsum}}).layers[0]
+    return load_architecture({"architecture": body}), layer

@@ -9,6 +9,8 @@ the innermost.
 from __future__ import annotations
 
 import itertools
+import math
+from collections.abc import Mapping as StringMap
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -93,8 +95,8 @@ def with_nodes(architecture: Architecture, einsum: Einsum, constraints: Constrai
     """Turn each level into as many nodes as there are tensors that it may keep, each of which may keep any of them.
 
     With windows a level below a network has a node more: loops outside all that it keeps may do better than loops
-    outside the network. The outermost level holds everything in one node, and so does a level of whose temporal block
-    or tile the constraints speak.
+    outside the network, but where `_share_most` holds. The outermost level holds everything in one node, and so does a
+    level of whose temporal block or tile the constraints speak.
 
     >>> from accelsim import load_architecture, load_workload
     >>> from accelsim.inputs.constraints import Constraints
@@ -109,7 +111,39 @@ def with_nodes(architecture: Architecture, einsum: Einsum, constraints: Constrai
     for index, level in enumerate(architecture.levels):
         required = constraints.of(level.name)
         may = [t.name for t in einsum.tensors if t.role not in level.bypass and t.name not in required.bypass]
-        many = len(may) + (index > 0 and windows and bool(may) and architecture.levels[index - 1].fanout > 1)
+        below = index > 0 and windows and bool(may) and architecture.levels[index - 1].fanout > 1
+        many = len(may) + (below and not _share_most(architecture, einsum, constraints, index))
         even = index == 0 or many < 2 or bool(required.temporal != Block() or required.sizes or required.words)
         nodes.append(() if even else (frozenset(may),) * many)
     return arrange(architecture, tuple(nodes)) if any(nodes) else architecture
+
+
+def _share_most(architecture: Architecture, einsum: Einsum, constraints: Constraints, index: int) -> bool:
+    """Whether loops between a network and all tiles of the level below let no more children share words of windows.
+
+    So it is where no level from there inwards may keep a windowed tensor, and in each window one dimension is prime, of
+    whose steps those of the other one are multiples; docs/exact.md has the proof.
+    """
+    from accelsim.inputs.constraints import Block
+
+    outside, inner = architecture.levels[index - 1], architecture.levels[index:]
+    linked = any(level.link_transfers or architecture.has_hops(level) for level in architecture.levels)
+    if linked or constraints.of(outside.name).temporal != Block():
+        return False
+    for tensor in einsum.tensors:
+        ranks = [[(dim, step) for dim, step in rank if einsum.dims[dim] > 1] for rank in tensor.ranks]
+        windows = [rank for rank in ranks if len(rank) > 1]
+        kept = any(tensor.role not in e.bypass and tensor.name not in constraints.of(e.name).bypass for e in inner)
+        if windows and (tensor.output or kept or tensor.role in architecture.compute.holds):
+            return False
+        if not all(any(map(_steps_by, rank, rank[::-1], [einsum.dims] * 2)) for rank in windows if len(rank) == 2):
+            return False
+        if any(len(rank) > 2 for rank in windows):
+            return False
+    return True
+
+
+def _steps_by(small: tuple[str, int], other: tuple[str, int], dims: StringMap[str, int]) -> bool:
+    """Whether a dimension is prime, and steps of another one are multiples of its steps."""
+    bound = dims[small[0]]
+    return other[1] % small[1] == 0 and all(bound % factor for factor in range(2, math.isqrt(bound) + 1))
