@@ -67,7 +67,7 @@ def resolve(name_or_path: str | Path, kind: str) -> Path:
     if found is not None:
         return found
     if str(name_or_path) and _is_folder(Path(name_or_path)):
-        raise AccelsimError(f"{name_or_path}: is a directory, not a file")
+        raise AccelsimError(f"{name_or_path}: is a directory, not a file; name a file in it")
     names = [_name(path, kind) for path in shipped(kind)]
     for other in ("gpus", "systems") if kind == "arch" else ():
         names += [_name(path, other) for path in shipped(other)]

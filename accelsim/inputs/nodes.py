@@ -136,9 +136,9 @@ def _share_most(architecture: Architecture, einsum: Einsum, constraints: Constra
         kept = any(tensor.role not in e.bypass and tensor.name not in constraints.of(e.name).bypass for e in inner)
         if windows and (tensor.output or kept or tensor.role in architecture.compute.holds):
             return False
-        if not all(any(map(_steps_by, rank, rank[::-1], [einsum.dims] * 2)) for rank in windows if len(rank) == 2):
-            return False
-        if any(len(rank) > 2 for rank in windows):
+        pairs = [(rank[0], rank[1]) for rank in windows if len(rank) == 2]
+        stepped = [_steps_by(a, b, einsum.dims) or _steps_by(b, a, einsum.dims) for a, b in pairs]
+        if len(pairs) < len(windows) or not all(stepped):
             return False
     return True
 
