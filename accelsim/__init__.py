@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from accelsim.inputs.constraints import Factor as Factor
     from accelsim.inputs.constraints import LevelConstraint as LevelConstraint
     from accelsim.inputs.constraints import Product as Product
-    from accelsim.inputs.constraints import load_constraints as load_constraints
+    from accelsim.inputs.constraints_reader import load_constraints as load_constraints
     from accelsim.inputs.energy import ComponentFigures as ComponentFigures
     from accelsim.inputs.energy import EnergyEntry as EnergyEntry
     from accelsim.inputs.energy import EnergyTable as EnergyTable

@@ -404,7 +404,7 @@ SEARCHED = (
         "ends[a] + (cross if on[a] != engine else 0.0)", "ends[a]",
         "test_systems.py::test_least_latency__is_that_of_all_schedules"),
     Mutant("constraints of another layer hold", "inputs/constraints.py",
-        "if not level.layers or einsum.name in level.layers", "if True",
+        "return not self.layers or einsum.name in self.layers", "return True",
         "test_constraints_of_layers.py"),
     Mutant("slices of outputs too", "inputs/workload.py",
         "tensor.bits if tensor.output else slices.get(tensor.role, tensor.bits)", "1",

@@ -16,7 +16,8 @@ import pytest
 import accelsim.results.cache
 import accelsim.search.mapper
 from accelsim.inputs.architecture import load_architecture
-from accelsim.inputs.constraints import Constraints, load_constraints
+from accelsim.inputs.constraints import Constraints
+from accelsim.inputs.constraints_reader import load_constraints
 from accelsim.inputs.workload_reader import load_workload
 from accelsim.results.cache import (
     MapOptions,

@@ -16,14 +16,8 @@ from hypothesis import strategies as st
 from accelsim.cli.main import main
 from accelsim.inputs import library
 from accelsim.inputs.architecture import Architecture, Axis, Compute, Level, load_architecture
-from accelsim.inputs.constraints import (
-    Block,
-    Constraints,
-    Factor,
-    LevelConstraint,
-    load_constraints,
-    read_constraints,
-)
+from accelsim.inputs.constraints import Block, Constraints, Factor, LevelConstraint
+from accelsim.inputs.constraints_reader import load_constraints, read_constraints
 from accelsim.inputs.errors import AccelsimError, NoValidMapping, SpecError
 from accelsim.inputs.fields import open_source
 from accelsim.inputs.mapping import Loop

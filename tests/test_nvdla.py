@@ -11,7 +11,7 @@ from fractions import Fraction
 import pytest
 
 from accelsim.inputs.architecture import load_architecture
-from accelsim.inputs.constraints import load_constraints
+from accelsim.inputs.constraints_reader import load_constraints
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.mapping import LevelMapping, Mapping
 from accelsim.inputs.workload_reader import load_workload

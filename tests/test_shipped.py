@@ -10,7 +10,7 @@ import pytest
 
 from accelsim.fusion.chain import find_lines
 from accelsim.inputs.architecture import load_architecture
-from accelsim.inputs.constraints import load_constraints
+from accelsim.inputs.constraints_reader import load_constraints
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping, load_mapping
 from accelsim.inputs.workload import sliced
 from accelsim.inputs.workload_reader import load_workload

@@ -7,7 +7,7 @@ import pytest
 
 from accelsim.importers.foreign import Foreign
 from accelsim.inputs.architecture import load_architecture
-from accelsim.inputs.constraints import load_constraints
+from accelsim.inputs.constraints_reader import load_constraints
 from accelsim.inputs.mapping import load_mapping
 from accelsim.inputs.workload_reader import load_workload
 

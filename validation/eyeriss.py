@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from accelsim.inputs.architecture import Architecture, load_architecture
-from accelsim.inputs.constraints import load_constraints
+from accelsim.inputs.constraints_reader import load_constraints
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.mapping import Mapping
 from accelsim.inputs.workload import Einsum

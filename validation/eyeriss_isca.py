@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from accelsim.inputs.architecture import load_architecture
-from accelsim.inputs.constraints import load_constraints
+from accelsim.inputs.constraints_reader import load_constraints
 from accelsim.inputs.workload_reader import load_workload
 from accelsim.model.result import Result
 from accelsim.results.study import Figure, Study

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from accelsim.inputs import library
 from accelsim.inputs.architecture import Architecture, load_architecture
-from accelsim.inputs.constraints import load_constraints
+from accelsim.inputs.constraints_reader import load_constraints
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.library import read_utf8
 from accelsim.inputs.units import listed

@@ -17,7 +17,7 @@ from accelsim.cli.arguments import refuse_gpu_options
 from accelsim.cli.inputs import Inputs
 from accelsim.cli.mapping import map_every_layer
 from accelsim.inputs.architecture import Architecture
-from accelsim.inputs.constraints import load_constraints
+from accelsim.inputs.constraints_reader import load_constraints
 from accelsim.inputs.errors import AccelsimError, NoValidMapping, SpecError
 from accelsim.inputs.library import read_json, read_utf8
 from accelsim.inputs.machine_tables import machine_json

@@ -270,7 +270,8 @@ def read_layer_constraints(inputs: Inputs, einsum: Einsum) -> Constraints | None
     """Read the constraints that were given, for one layer, with the limits of the command line."""
     if "constraints" not in inputs.paths and not inputs.limits:
         return None
-    from accelsim.inputs.constraints import Constraints, load_constraints
+    from accelsim.inputs.constraints import Constraints
+    from accelsim.inputs.constraints_reader import load_constraints
 
     found = Constraints()
     if "constraints" in inputs.paths:

@@ -21,7 +21,7 @@ from accelsim.gpu.catalogue import read_gpu
 from accelsim.gpu.decoder import read_decoder
 from accelsim.inputs import library
 from accelsim.inputs.architecture import Architecture, read_architecture
-from accelsim.inputs.constraints import read_constraints
+from accelsim.inputs.constraints_reader import read_constraints
 from accelsim.inputs.energy import read_energy_table
 from accelsim.inputs.errors import AccelsimError, Problem, require
 from accelsim.inputs.fields import Opened, open_document

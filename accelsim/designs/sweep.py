@@ -13,7 +13,8 @@ from pathlib import Path
 from accelsim.designs import checking
 from accelsim.designs.checking import File, Network, Parameter, find_file
 from accelsim.inputs import expression, fields, forms, library
-from accelsim.inputs.constraints import Constraints, read_constraints
+from accelsim.inputs.constraints import Constraints
+from accelsim.inputs.constraints_reader import read_constraints
 from accelsim.inputs.errors import AccelsimError, Mark
 from accelsim.inputs.expression import POWER_UNITS, Expression, ExpressionError, Value
 from accelsim.inputs.fields import Fields, Formed, Key, Keys, formed, keys_form, node_of

@@ -4,32 +4,19 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
-from collections.abc import Collection, Iterator, Sequence
-from collections.abc import Mapping as StringMap
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from decimal import ROUND_DOWN, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-from accelsim.inputs import fields, forms
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.errors import AccelsimError
-from accelsim.inputs.fields import Fields, Key, Keys, Source, formed, keys_form, node_of
-from accelsim.inputs.forms import Form
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping, products
-from accelsim.inputs.objective import LIMIT, Limit
-from accelsim.inputs.source import BadNode, ListNode, MapNode, Node, Problems, ScalarNode, describe
-from accelsim.inputs.units import decimal, near_miss, parse_decimal, repeated, unknown
+from accelsim.inputs.objective import Limit
+from accelsim.inputs.units import decimal, near_miss, repeated, unknown
 from accelsim.inputs.workload import ROLES, Einsum
-
-REST = "..."
-"""Stands in an order for all dimensions that are not named."""
-_NAME, _BOUND = r"[A-Za-z_][A-Za-z0-9_]*", r"(<=|>=|=)\s*([0-9]{1,18})"
-_FACTOR = re.compile(rf"\s*({_NAME})\s*(?:{_BOUND}|=\s*(all|rest))\s*")
-_PRODUCT = re.compile(rf"\s*({_NAME}(?:\s*\*\s*{_NAME})*)\s*{_BOUND}\s*")
-_EITHER = re.compile(rf"{_FACTOR.pattern}|{_PRODUCT.pattern}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +92,11 @@ class Block:
             return False
         return all(f.low <= bound and (f.high is None or bound <= f.high) for f in self.factors if f.dim == dim)
 
+    def bounds(self, dim: str) -> tuple[int, int | None]:
+        """The least and the most that the loop over a dimension may count."""
+        highs = [f.high for f in self.factors if f.dim == dim and f.high is not None]
+        return max((f.low for f in self.factors if f.dim == dim), default=1), min(highs, default=None)
+
     def orders(self, loops: tuple[Loop, ...]) -> bool:
         """Whether the loops of bound > 1 stand in an allowed order."""
         dims = [loop.dim for loop in loops if loop.bound > 1]
@@ -156,6 +148,60 @@ class LevelConstraint:
         for key, block in self.blocks.items():
             yield key if key == "temporal" else f"spatial {key}", block, getattr(node, key)
 
+    def is_for(self, einsum: Einsum) -> bool:
+        """Whether it holds for a layer."""
+        return not self.layers or einsum.name in self.layers
+
+    def settled(self, architecture: Architecture, einsum: Einsum) -> LevelConstraint:
+        """Turn all of a dimension and shares of an axis into numbers, and what is reused into dimensions."""
+        dims = einsum.dims
+        machine = next((each for each in architecture.levels if each.name == self.level), None)
+        settled: dict[str, Any] = {}
+        for key, block in self.blocks.items():
+            factors = [
+                Factor(f.dim, dims[f.dim], dims[f.dim]) if f.whole and f.dim in dims else f for f in block.factors
+            ]
+            size = 1 if machine is None or key == "temporal" else getattr(machine, key).size
+            least = max(block.least, math.ceil(block.share * size))
+            only = block.only
+            if block.reuse:
+                moving = [t.dims for t in einsum.tensors if t.role in block.reuse or t.name in block.reuse]
+                only = frozenset(dims if only is None else only).difference(*moving)
+            settled[key] = replace(block, factors=tuple(factors), only=only, least=least, share=Fraction(0))
+        return replace(self, **settled)
+
+    def mistakes(self, architecture: Architecture, einsum: Einsum) -> Iterator[tuple[str, str, str]]:
+        """Find levels, tensors and dimensions that do not exist, and tensors that a level may not keep or bypass.
+
+        Of each mistake under which key it stands (`temporal`, `x`, `y` or one of the level), what it is, and a hint.
+        """
+        machine = next((level for level in architecture.levels if level.name == self.level), None)
+        if machine is None:
+            names = list(dict.fromkeys(level.name for level in architecture.levels))
+            yield "level", *unknown("level", self.level, names, architecture.name)
+            return
+        roles = {tensor.name: tensor.role for tensor in einsum.tensors}
+        always = ROLES if machine is architecture.levels[0] else machine.keep
+        for key, names in (("keep", sorted(self.keep)), ("bypass", sorted(self.bypass))):
+            for name in names:
+                if name not in roles:
+                    yield key, *unknown("tensor", name, roles, einsum.name)
+                elif key == "keep" and roles[name] in machine.bypass:
+                    yield key, f"'{name}' cannot be kept: {machine.name} never keeps it", ""
+                elif key == "bypass" and roles[name] in always:
+                    yield key, f"'{name}' cannot be bypassed: {machine.name} always keeps it", ""
+        for product in self.words:
+            if product.names[0] not in roles:
+                yield "tile", *unknown("tensor", product.names[0], roles, einsum.name)
+        for key, block in {**self.blocks, "tile": Block(products=self.sizes)}.items():
+            known = dict.fromkeys([*ROLES, *roles])
+            for name in sorted(block.reuse - known.keys()):
+                yield key, f"'{name}' is no tensor of {einsum.name}", near_miss(name, known, "roles and tensors")
+            named = [*(f.dim for f in block.factors), *sorted(block.only or ()), *block.outer, *block.inner]
+            for dim in dict.fromkeys([*named, *(name for product in block.products for name in product.names)]):
+                if dim not in einsum.dims:
+                    yield key, *unknown("dimension", dim, einsum.dims, einsum.name)
+
 
 @dataclass(frozen=True, slots=True)
 class Constraints:
@@ -189,19 +235,19 @@ class Constraints:
         AccelsimError
             With every mistake.
         """
-        of_layer = _of_layer(self.levels, einsum)
+        of_layer = [level for level in self.levels if level.is_for(einsum)]
         twice = repeated([asked.level for asked in of_layer])
         wrong = [f"constraints of {level}: the level is given twice" for level in twice]
         for asked in of_layer:
-            for _, what, hint in _mistakes(asked, architecture, einsum):
+            for _, what, hint in asked.mistakes(architecture, einsum):
                 wrong.append(f"constraints of {asked.level}: {what}; {hint}".removesuffix("; "))
         if wrong:
             raise AccelsimError("\n".join(wrong))
 
     def settled(self, architecture: Architecture, einsum: Einsum) -> Constraints:
         """The same of one machine and one Einsum: `R=all`, `P=rest` and shares of an axis become numbers."""
-        levels = [_settle(level, architecture, einsum) for level in _of_layer(self.levels, einsum)]
-        return replace(self, levels=tuple(_without_rest(levels, architecture)))
+        levels = [level.settled(architecture, einsum) for level in self.levels if level.is_for(einsum)]
+        return replace(self, levels=tuple(without_rest(levels, architecture)))
 
     def of(self, level: str) -> LevelConstraint:
         """What is asked of a level."""
@@ -306,86 +352,16 @@ def _as_one(nodes: list[LevelMapping]) -> LevelMapping:
     return replace(nodes[-1], temporal=temporal, keep=frozenset().union(*(node.keep for node in nodes)))
 
 
-def load_constraints(
-    source: Source,
-    architecture: Architecture,
-    einsum: Einsum,
-    overrides: StringMap[str, str] | None = None,
-    layers: Collection[str] = (),
-) -> Constraints:
-    """Read constraints and check that they speak of this architecture and this Einsum.
-
-    Parameters
-    ----------
-    source : str, path or dict
-        YAML file with a top-level key `constraints`, or the name of one that ships; or what such a file holds, as YAML
-        text of several lines or as a dict.
-    overrides : mapping of str to str, optional
-        Values of parameters that replace those in the file.
-    layers : collection of str, optional
-        Names of all layers, if what is asked of single ones is to be checked.
-
-    Raises
-    ------
-    SpecError
-        With every mistake in the file and its place; what contradicts the architecture or itself is one.
-    """
-    problems = Problems()
-    opened = fields.open_source(source, "constraints", overrides, problems)
-    return problems.result(read_constraints(opened.body, problems, architecture, einsum, layers) if opened else None)
-
-
 @lru_cache(maxsize=256)
 def _free(level: str) -> LevelConstraint:
     """What is asked of a level of which constraints say nothing."""
     return LevelConstraint(level)
 
 
-def _of_layer(levels: Sequence[LevelConstraint], einsum: Einsum) -> list[LevelConstraint]:
-    """What is asked of levels for one layer."""
-    return [level for level in levels if not level.layers or einsum.name in level.layers]
-
-
-def read_constraints(
-    body: Node,
-    problems: Problems,
-    architecture: Architecture | None = None,
-    einsum: Einsum | None = None,
-    layers: Collection[str] = (),
-) -> Constraints | None:
-    """Read what stands under `constraints`, or return None with every mistake reported.
-
-    Without architecture and Einsum only its form is checked; `layers` are those that it may name.
-    """
-    before = len(problems)
-    top = Fields(body, problems, _TOP)
-    least = top.value("min_utilization", Fraction(0))
-    limits: list[Limit] = top.value("limits", [])
-    node: ListNode | None = top.value("levels", None)
-    read: list[LevelConstraint] = []
-    for item in node.items if node else ():
-        level = Fields(item, problems, _LEVEL)
-        found = _level(level)
-        for name in sorted(found.layers - set(layers or found.layers)):
-            level.wrong("layers", f"there is no layer '{name}'", near_miss(name, layers, "layers"))
-        same = [other.layers for other in read if other.level == found.level and found.level]
-        if any(not found.layers or not other or found.layers & other for other in same):
-            level.wrong("level", f"level '{found.level}' is given twice")
-        if einsum is not None and not _of_layer([found], einsum):
-            continue
-        if architecture is not None and einsum is not None:
-            found = _settle(found, architecture, einsum)
-            _check_level(level, found, architecture, einsum)
-        read.append(found)
-    if architecture is not None:
-        read = _without_rest(read, architecture)
-    return Constraints(tuple(read), least, tuple(limits)) if len(problems) == before else None
-
-
-def _without_rest(read: list[LevelConstraint], architecture: Architecture) -> list[LevelConstraint]:
+def without_rest(levels: list[LevelConstraint], architecture: Architecture) -> list[LevelConstraint]:
     """Forbid loops over dimensions whose rest stands in one block in all blocks that do not name them."""
-    dims = {f.dim: None for level in read for block in level.blocks.values() for f in block.factors if f.rest}
-    by_name = {level.level: level for level in read}
+    dims = {f.dim: None for level in levels for block in level.blocks.values() for f in block.factors if f.rest}
+    by_name = {level.level: level for level in levels}
     names = dict.fromkeys([*by_name, *(level.name for level in architecture.levels)] if dims else by_name)
     settled = []
     for name in names:
@@ -397,223 +373,3 @@ def _without_rest(read: list[LevelConstraint], architecture: Architecture) -> li
             blocks[key] = replace(block, factors=(*block.factors, *none))
         settled.append(replace(level, **blocks))
     return settled
-
-
-def _fraction(text: str) -> Fraction | None:
-    value = parse_decimal(text)
-    return value if value is not None and 0 <= value <= 1 else None
-
-
-_share = fields.scalar(forms.fraction(1), _fraction, "a fraction from 0 to 1")
-
-
-@formed(forms.pattern(LIMIT))
-def _limit(node: Node, problems: Problems) -> Limit | None:
-    try:
-        return Limit.parse(node.text if isinstance(node, ScalarNode) else describe(node))
-    except AccelsimError as error:
-        problems.add(node, str(error))
-    return None
-
-
-def _level(level: Fields) -> LevelConstraint:
-    spatial, tile = level.inner("spatial", _SPATIAL), level.inner("tile", _TILE)
-    keep, bypass, layers = (level.value(key, frozenset[str]()) for key in ("keep", "bypass", "layers"))
-    blocks = _block(level, "temporal", _TEMPORAL), _block(spatial, "x", _AXIS), _block(spatial, "y", _AXIS)
-    sizes, words = (tuple(tile.value(key, list[Product]())) for key in ("sizes", "words"))
-    for name in sorted(keep & bypass):
-        level.wrong("bypass", f"'{name}' is both kept and bypassed", "take it out of one list")
-    for product in (each for each in words if len(each.names) > 1):
-        tile.wrong("words", f"{product} is of several tensors", "bound each of them")
-    return LevelConstraint(level.value("level", ""), keep, bypass, *blocks, sizes, words, layers)
-
-
-def _settle(asked: LevelConstraint, architecture: Architecture, einsum: Einsum) -> LevelConstraint:
-    """Turn all of a dimension and shares of an axis into numbers, and what is reused into dimensions."""
-    dims = einsum.dims
-    machine = next((each for each in architecture.levels if each.name == asked.level), None)
-    settled: dict[str, Any] = {}
-    for key, block in asked.blocks.items():
-        factors = [Factor(f.dim, dims[f.dim], dims[f.dim]) if f.whole and f.dim in dims else f for f in block.factors]
-        size = 1 if machine is None or key == "temporal" else getattr(machine, key).size
-        least = max(block.least, math.ceil(block.share * size))
-        only = block.only
-        if block.reuse:
-            moving = [t.dims for t in einsum.tensors if t.role in block.reuse or t.name in block.reuse]
-            only = frozenset(dims if only is None else only).difference(*moving)
-        settled[key] = replace(block, factors=tuple(factors), only=only, least=least, share=Fraction(0))
-    return replace(asked, **settled)
-
-
-def _block(owner: Fields, key: str, keys: Keys) -> Block:
-    node = owner.get(key)
-    if node is None or isinstance(node, BadNode):
-        return Block()
-    block = Fields(node, owner.problems, keys)
-    asked = block.optional("factors", fields.list_of(_factor), list[object]())
-    factors = [each for each in asked if isinstance(each, Factor)]
-    only: frozenset[str] | None = block.value("only", frozenset()) if "only" in block else None
-    outer, inner = block.value("order", ((), ())) if "order" in keys else ((), ())
-    share = block.value("min_utilization", Fraction(0)) if "min_utilization" in keys else Fraction(0)
-    for dim in dict.fromkeys(f.dim for f in factors):
-        low, high = _bounds(dim, factors)
-        if high is not None and low > high:
-            block.wrong("factors", f"{dim} would have to be at least {low} and at most {high}")
-        if low > 1 and only is not None and dim not in only:
-            block.wrong("factors", f"{dim} needs a loop here, but 'only' does not list it")
-    products = tuple(each for each in asked if isinstance(each, Product))
-    return Block(tuple(factors), only, outer, inner, products, 1, share, block.value("reuse", frozenset()))
-
-
-def _bounds(dim: str, factors: list[Factor] | tuple[Factor, ...]) -> tuple[int, int | None]:
-    """Tightest bounds of a dimension's loop."""
-    highs = [f.high for f in factors if f.dim == dim and f.high is not None]
-    return max((f.low for f in factors if f.dim == dim), default=1), min(highs, default=None)
-
-
-def _product_of(text: str) -> Product | None:
-    """Bounds of a product such as `P*Q<=8`, or of one number."""
-    match = _PRODUCT.fullmatch(text)
-    names = tuple(name.strip() for name in match[1].split("*")) if match else ()
-    return Product(names, *_ends(match)) if match and int(match[3]) > 0 and len(set(names)) == len(names) else None
-
-
-_product = fields.scalar(forms.pattern(_PRODUCT), _product_of, "bounds like P<=8 or P*Q<=8, each name once")
-
-
-def _ends(match: re.Match[str]) -> tuple[int, int | None]:
-    """The least and the most that `<=`, `>=` or `=` and a number allow."""
-    value = int(match[3])
-    return 1 if match[2] == "<=" else value, None if match[2] == ">=" else value
-
-
-def _factor(node: Node, problems: Problems) -> Factor | Product | None:
-    """Read a factor such as `K=4`, `K<=4`, `K>=4`, `K=all` or `K=rest`.
-
-    `P*Q<=8` bounds a product of factors.
-    """
-    if isinstance(node, ScalarNode) and "*" in node.text:
-        return _product(node, problems)
-    match = _FACTOR.fullmatch(node.text) if isinstance(node, ScalarNode) else None
-    if match is None or (match[3] and int(match[3]) < 1):
-        problems.add(node, f"expected a factor like K=4, K<=4, K>=4, K=all, K=rest or P*Q<=8, got {describe(node)}")
-        return None
-    if match[4]:
-        return Factor(match[1], rest=match[4] == "rest", whole=match[4] == "all")
-    return Factor(match[1], *_ends(match))
-
-
-_dim_or_rest = fields.word(re.compile(rf"\.\.\.|{_NAME}"), "a name", "use letters, digits and _", str)
-_ordered = fields.list_of(_dim_or_rest, "dimensions, outermost first")
-
-
-@formed(forms.sequence(forms.either({"const": REST}, fields.identifier.form), different=True))
-def _order(node: Node, problems: Problems) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
-    """Read an order: dimensions that come first, `...`, and dimensions that come last."""
-    words = _ordered(node, problems)
-    for word in repeated(words or []):
-        problems.add(node, f"'{word}' is listed twice")
-    if words is None:
-        return None
-    at = [*words, REST].index(REST)
-    return tuple(words[:at]), tuple(words[at + 1 :])
-
-
-_FACTORS = "bounds of loops (`R=1`, `K<=8`), all of it (`R=all`), what is left (`P=rest`), of products (`P*Q<=8`)"
-_NAMES = fields.set_of(fields.identifier)
-_BLOCK: Keys = {
-    "factors": Key(node_of(forms.sequence(forms.pattern(_EITHER))), _FACTORS, "any"),
-    "only": Key(_NAMES, "the dimensions that may have a loop here", "all"),
-    "reuse": Key(_NAMES, "roles or tensors that no loop here moves, so that all share their words", "none"),
-}
-_TEMPORAL: Keys = {**_BLOCK, "order": Key(_order, "dimensions outermost first, `...` for all others", "any")}
-_AXIS: Keys = {**_BLOCK, "min_utilization": Key(_share, "least share of the axis that is in use", "0", "0 to 1")}
-_SPATIAL: Keys = {
-    "x": Key(node_of(keys_form(_AXIS)), "loops over the columns", "any"),
-    "y": Key(node_of(keys_form(_AXIS)), "loops over the rows", "any"),
-}
-_TILE: Keys = {
-    "sizes": Key(
-        fields.list_of(_product), "bounds of its sizes: of the loops here and inside (`P<=8`, `P*Q<=64`)", "any"
-    ),
-    "words": Key(fields.list_of(_product), "bounds of the words of tensors that are kept (`Inputs<=4096`)", "any"),
-}
-_LEVEL: Keys = {
-    "level": Key(fields.name, "name of the level"),
-    "layers": Key(fields.set_of(fields.name), "layers that this holds for", "all"),
-    "keep": Key(_NAMES, "tensors that it must keep", "free"),
-    "bypass": Key(_NAMES, "tensors that it must not keep", "free"),
-    "temporal": Key(node_of(keys_form(_TEMPORAL)), "its loops in time", "any"),
-    "spatial": Key(node_of(keys_form(_SPATIAL)), "its loops over the fanout", "any"),
-    "tile": Key(node_of(keys_form(_TILE)), "what one instance holds between refills", "any"),
-}
-_LIMITS = "the most that a mapping may cost, such as `cycles <= 1.2e6`, `energy <= 3 uJ`"
-_TOP: Keys = {
-    "levels": Key(fields.items_of(keys_form(_LEVEL), "levels"), "what is asked of single levels", "nothing"),
-    "min_utilization": Key(_share, "least overall utilization", "0", "0 to 1"),
-    "limits": Key(fields.list_of(_limit), _LIMITS, "none"),
-}
-CONSTRAINTS_FORM: Form = keys_form(_TOP)
-"""What may stand under `constraints`, as JSON Schema."""
-
-
-def _mistakes(asked: LevelConstraint, architecture: Architecture, einsum: Einsum) -> Iterator[tuple[str, str, str]]:
-    """Find levels, tensors and dimensions that do not exist, and tensors that a level may not keep or bypass.
-
-    Of each mistake under which key it stands (`temporal`, `x`, `y` or one of the level), what it is, and a hint.
-    """
-    machine = next((level for level in architecture.levels if level.name == asked.level), None)
-    if machine is None:
-        names = list(dict.fromkeys(level.name for level in architecture.levels))
-        yield "level", *unknown("level", asked.level, names, architecture.name)
-        return
-    roles = {tensor.name: tensor.role for tensor in einsum.tensors}
-    always = ROLES if machine is architecture.levels[0] else machine.keep
-    for key, names in (("keep", sorted(asked.keep)), ("bypass", sorted(asked.bypass))):
-        for name in names:
-            if name not in roles:
-                yield key, *unknown("tensor", name, roles, einsum.name)
-            elif key == "keep" and roles[name] in machine.bypass:
-                yield key, f"'{name}' cannot be kept: {machine.name} never keeps it", ""
-            elif key == "bypass" and roles[name] in always:
-                yield key, f"'{name}' cannot be bypassed: {machine.name} always keeps it", ""
-    for product in asked.words:
-        if product.names[0] not in roles:
-            yield "tile", *unknown("tensor", product.names[0], roles, einsum.name)
-    for key, block in {**asked.blocks, "tile": Block(products=asked.sizes)}.items():
-        known = dict.fromkeys([*ROLES, *roles])
-        for name in sorted(block.reuse - known.keys()):
-            yield key, f"'{name}' is no tensor of {einsum.name}", near_miss(name, known, "roles and tensors")
-        named = [*(f.dim for f in block.factors), *sorted(block.only or ()), *block.outer, *block.inner]
-        for dim in dict.fromkeys([*named, *(name for product in block.products for name in product.names)]):
-            if dim not in einsum.dims:
-                yield key, *unknown("dimension", dim, einsum.dims, einsum.name)
-
-
-def _check_level(level: Fields, found: LevelConstraint, architecture: Architecture, einsum: Einsum) -> None:
-    """Report what speaks of unknown levels, dimensions and tensors, and what the architecture or a bound rules out."""
-    spatial = level.get("spatial")
-    entries = {**level.entries, **(spatial.entries if isinstance(spatial, MapNode) else {})}
-    for key, what, hint in _mistakes(found, architecture, einsum) if found.level else ():  # no level: reported already
-        level.problems.add(entries[key], what, hint)
-    machine = next((each for each in architecture.levels if each.name == found.level), None)
-    for key, block in found.blocks.items() if machine is not None else ():
-        size = math.inf if key == "temporal" else getattr(machine, key).size
-        for dim in dict.fromkeys(f.dim for f in block.factors if f.dim in einsum.dims):
-            (low, high), bound, hint = _bounds(dim, block.factors), einsum.dims[dim], ""
-            if low > size:
-                what = f"{dim} would have to be at least {low} on {key}, whose fanout is {size}"
-            elif low == high and bound % low:
-                what, hint = f"{dim}={low} does not divide {dim} = {bound}", f"divisors near it: {_near(bound, low)}"
-            elif low > bound:
-                what = f"{dim} would have to be at least {low}, but is {bound} in {einsum.name}"
-            else:
-                continue
-            level.problems.add(entries[key], what, hint)
-
-
-def _near(bound: int, wanted: int) -> str:
-    """The divisors of a bound on both sides of a number."""
-    below = max(d for d in range(1, min(wanted, bound) + 1) if bound % d == 0)
-    above = next((d for d in range(wanted + 1, bound + 1) if bound % d == 0), bound)
-    return f"{below}, {above}"
