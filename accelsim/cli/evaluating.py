@@ -19,13 +19,13 @@ from accelsim.cli.mapping import map_every_layer
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.constraints_reader import load_constraints
 from accelsim.inputs.errors import AccelsimError, NoValidMapping, SpecError
-from accelsim.inputs.library import read_json, read_utf8
+from accelsim.inputs.library import hash_file, read_json, read_utf8
 from accelsim.inputs.machine_tables import machine_json
 from accelsim.inputs.mapping import Mapping as LoopNest
 from accelsim.inputs.mapping import load_mapping
 from accelsim.inputs.workload import Einsum
 from accelsim.model.evaluate import evaluate
-from accelsim.model.limits import Stand, peak_macs_per_cycle, stand
+from accelsim.model.limits import peak_macs_per_cycle, stand
 from accelsim.model.result import Result
 from accelsim.model.sparsity import sparse_result
 from accelsim.results.cache import MapOptions
@@ -97,7 +97,16 @@ def roofline_command(arguments: argparse.Namespace) -> int:
         return gpu_roofline(arguments)
     refuse_gpu_options(arguments)
     objective = "energy" if arguments.objective is None else arguments.objective
-    machine, stands = _stands(arguments, objective)
+    every = [
+        spec.read_inputs(argparse.Namespace(**{**vars(arguments), "workload": name, "layer": None}))
+        for name in arguments.workloads
+    ]
+    machine, options = every[0].architecture, MapOptions(objective=objective)
+    stands = [
+        stand(inputs.architecture, einsum, best)
+        for inputs in every
+        for einsum, best in map_every_layer(inputs, arguments, options)
+    ]
 
     def figure() -> Axes:
         from accelsim.show.plots.diagram import plot_machine_roofline
@@ -106,22 +115,8 @@ def roofline_command(arguments: argparse.Namespace) -> int:
 
     peak = peak_macs_per_cycle(machine)
     document = {"architecture": machine.name, "objective": objective, "peak_macs_per_cycle": peak}
-    document |= {"ports": port_rows(machine), "layers": [stand_row(stand, peak) for stand in stands]}
+    document |= {"ports": port_rows(machine), "layers": [stand_row(each, peak) for each in stands]}
     return cli.answer(arguments, document, lambda: machine_roofline_report(machine, stands, objective), figure=figure)
-
-
-def _stands(arguments: argparse.Namespace, objective: str) -> tuple[Architecture, list[Stand]]:
-    """Map the layers of each workload, and say where they stand."""
-    every = [
-        spec.read_inputs(argparse.Namespace(**{**vars(arguments), "workload": name, "layer": None}))
-        for name in arguments.workloads
-    ]
-    machine, options = every[0].architecture, MapOptions(objective=objective)
-    return machine, [
-        stand(inputs.architecture, einsum, best)
-        for inputs in every
-        for einsum, best in map_every_layer(inputs, arguments, options)
-    ]
 
 
 def export_command(arguments: argparse.Namespace) -> int:
@@ -351,20 +346,11 @@ def _verify_layers(
         searches.append(search)
     if any(search is None and "search" in entry for entry, search in zip(entries, searches, strict=True)):
         return found  # sums need all mappings
-    command = "map" if {"search", "front", "layers"} & set(document) else "eval"
-    rest = verify_rest(document, _provenance(command, inputs, document), machine, inputs.workload, searches)
+    command, hashes = "map" if {"search", "front", "layers"} & set(document) else "eval", document["inputs"]
+    files = (results.InputFile(kind, inputs.given[kind], hashes[kind]["sha256"]) for kind in inputs.paths)
+    provenance = results.Provenance(command, tuple(files), inputs.overrides, limits=inputs.limits)
+    rest = verify_rest(document, provenance, machine, inputs.workload, searches)
     return [*found, (f"{inputs.workload.name} on {machine.name}", [rest])]
-
-
-def _provenance(command: str, inputs: Inputs, document: Mapping[str, Any]) -> results.Provenance:
-    """Where a result comes from; `_changed` compares the hashes."""
-    files = (results.InputFile(kind, inputs.given[kind], document["inputs"][kind]["sha256"]) for kind in inputs.paths)
-    return results.Provenance(command, tuple(files), inputs.overrides, limits=inputs.limits)
-
-
-def _said(error: Exception) -> str:
-    """What keeps a document from being read, in words."""
-    return f"it lacks {error}" if isinstance(error, KeyError) else str(error)
 
 
 def read_result(name: str) -> tuple[Path, dict[str, Any], Inputs]:
@@ -390,18 +376,19 @@ def read_result(name: str) -> tuple[Path, dict[str, Any], Inputs]:
         limits = tuple(map(str, document["limits"]))
         architecture, workload = spec.read_machine(paths, overrides)
     except (KeyError, TypeError, AttributeError) as error:
-        raise AccelsimError(f"{path}: not what `accelsim map` writes: {_said(error)}") from None
+        lacks = "it lacks " if isinstance(error, KeyError) else ""
+        raise AccelsimError(f"{path}: not what `accelsim map` writes: {lacks}{error}") from None
     return path, document, Inputs(names, paths, overrides, architecture, workload, None, limits)
 
 
 def _changed(inputs: Inputs, document: Mapping[str, Any]) -> list[str]:
     """Say which input files are not those that the result was made from."""
-    hashes = {
-        path: (results.input_file(kind, "", path).sha256, str(document["inputs"][kind].get("sha256")))
-        for kind, path in inputs.paths.items()
-    }
     what = "has changed since the result was written"
-    return [f"{path}: {what} (sha256 {now[:12]}, was {was[:12]})" for path, (now, was) in hashes.items() if now != was]
+    return [
+        f"{path}: {what} (sha256 {now[:12]}, was {was[:12]})"
+        for kind, path in inputs.paths.items()
+        if (now := hash_file(path)) != (was := str(document["inputs"][kind].get("sha256")))
+    ]
 
 
 def validate_command(arguments: argparse.Namespace) -> int:
@@ -411,11 +398,10 @@ def validate_command(arguments: argparse.Namespace) -> int:
     from accelsim.importers.timeloop_comparison import timeloop_study
     from accelsim.show.report import validation as reports
 
-    what, every = arguments.what, arguments.every
-    why = f"not for {what}; leave it out"
-    if what == "gemm":
+    if arguments.what == "gemm":
         return validate_gemm_command(arguments)
-    cli.refuse(arguments, why, "output")
-    study = (timeloop_study if what == "timeloop" else scalesim_study)(arguments.paths)
-    cli.answer(arguments, {"studies": [study_json(study)]}, lambda: reports.study_report(study, every=every))
+    cli.refuse(arguments, f"not for {arguments.what}; leave it out", "output")
+    study = (timeloop_study if arguments.what == "timeloop" else scalesim_study)(arguments.paths)
+    document = {"studies": [study_json(study)]}
+    cli.answer(arguments, document, lambda: reports.study_report(study, every=arguments.every))
     return cli.DIFFERS if study.unexplained or not study.figures else cli.DONE

@@ -240,12 +240,8 @@ def completion_command(arguments: argparse.Namespace) -> int:
 
 def import_command(arguments: argparse.Namespace) -> int:
     """Write files of another tool as ours, and say what is not in them as it is in the other's."""
-    if arguments.tool or len(arguments.files) > 1 or not arguments.files[0].endswith(MODELS):
-        return _import_files(arguments)
-    return _import_model(arguments)
-
-
-def _import_files(arguments: argparse.Namespace) -> int:
+    if not arguments.tool and len(arguments.files) == 1 and arguments.files[0].endswith(MODELS):
+        return _import_model(arguments)
     from accelsim.importers.foreign import note_lines, read_foreign
 
     if arguments.output:
@@ -280,9 +276,8 @@ def _import_model(arguments: argparse.Namespace) -> int:
     text = imported.text.replace("params: {bits: 16}", f"params: {{bits: {overrides.get('bits', '16')}}}", 1)
     for note in imported.notes:
         sys.stderr.write(f"{note}\n")
-    if not arguments.output:
-        sys.stdout.write(text)
-        return DONE
-    results.write_page(arguments.output, text)
-    sys.stdout.write(f"Written to {arguments.output}\n")
+    if arguments.output:
+        results.write_page(arguments.output, text)
+        text = f"Written to {arguments.output}\n"
+    sys.stdout.write(text)
     return DONE

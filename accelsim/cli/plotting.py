@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -204,33 +204,19 @@ _OF_A_CENSUS = ("histogram", "density", "within", "stacks")
 
 
 class Picture(NamedTuple):
-    """What is drawn: a name for its file, its rows, and how to draw it into axes or into a figure of its own."""
+    """What is drawn: a name for its file, what its rows are made of, and what the drawing is, where it takes more."""
 
     name: str
-    rows: list[dict[str, Any]]
-    draw: Callable[[Axes | None], Axes]
+    of: tuple[Any, ...]
+    drawn: tuple[Any, ...] = ()
 
 
 def plot_command(arguments: argparse.Namespace) -> int:
-    """Draw one picture and write it."""
-    _refuse_options(arguments)
-    path = Path(arguments.output or ".")
-    if _is_file(path) and path.suffix.lower() not in _FORMATS:
-        raise AccelsimError(f"{path}: a picture is a .png or a .svg file; or give a folder for both")
-    refuse_directory(path.parent if _is_file(path) else path)
-    picture = _drawn(arguments)
-    if asked():  # what an interrupted search found is no picture of the best
-        raise KeyboardInterrupt
-    written = [] if arguments.json and not arguments.output else _write(picture, arguments.width, arguments.output)
-    if arguments.json:
-        cli.print_json({"kind": arguments.kind, "files": [str(path) for path in written], "rows": picture.rows})
-    else:
-        sys.stdout.write("".join(f"Written to {path}\n" for path in written))
-    return cli.DONE
+    """Draw one picture and write it: as the file that is asked for, in both formats into a folder, else as a PNG here.
 
-
-def _refuse_options(arguments: argparse.Namespace) -> None:
-    kind = arguments.kind
+    A kind is drawn by the function `plot_KIND` of `accelsim.show.plots`; its rows are made by `KIND_table` beside it.
+    """
+    kind, path = arguments.kind, Path(arguments.output or ".")
     if arguments.workload is None and kind != "architecture":
         raise AccelsimError(f"`accelsim plot {kind}` needs a WORKLOAD beside ARCH")
     if arguments.over and kind != "density":
@@ -241,69 +227,59 @@ def _refuse_options(arguments: argparse.Namespace) -> None:
         )
     if arguments.mapping and arguments.constraints:
         raise AccelsimError("--mapping and --constraints: a given mapping is drawn as it is; leave one of them out")
+    is_file = bool(path.suffix) and not path.is_dir()
+    if is_file and path.suffix.lower() not in _FORMATS:
+        raise AccelsimError(f"{path}: a picture is a .png or a .svg file; or give a folder for both")
+    folder = path.parent if is_file else path
+    refuse_directory(folder)
+    picture = _picture(arguments)
+    if asked():  # what an interrupted search found is no picture of the best
+        raise KeyboardInterrupt
+    from accelsim.show.plots import at_width, census, diagram, figure_bytes, result, search
+
+    module: Any = next(each for each in (census, diagram, result, search) if hasattr(each, f"plot_{kind}"))
+    table, plot = getattr(module, f"{kind}_table"), getattr(module, f"plot_{kind}")
+    written: list[Path] = []
+    if arguments.output or not arguments.json:
+        content = figure_bytes(at_width(lambda ax: plot(*(picture.drawn or picture.of), ax=ax), arguments.width))
+        named = {f"{picture.name}{ending}": content[ending[1:]] for ending in _FORMATS[: 2 if arguments.output else 1]}
+        written = write_directory(folder, {path.name: content[path.suffix.lower()[1:]]} if is_file else named)
+    if arguments.json:
+        cli.print_json({"kind": kind, "files": [str(path) for path in written], "rows": table(*picture.of)})
+    else:
+        sys.stdout.write("".join(f"Written to {path}\n" for path in written))
+    return cli.DONE
 
 
-def _is_file(path: Path) -> bool:
-    return bool(path.suffix) and not path.is_dir()
-
-
-def _write(picture: Picture, width_in: float, output: str | None) -> list[Path]:
-    """Write a picture as the file that is asked for, in both formats into a folder that is, else as a PNG here."""
-    from accelsim.show.plots import at_width, figure_bytes
-
-    content = figure_bytes(at_width(picture.draw, width_in))
-    if output is None:
-        return write_directory(".", {f"{picture.name}.png": content["png"]})
-    path = Path(output)
-    if _is_file(path):
-        return write_directory(path.parent, {path.name: content[path.suffix.lower()[1:]]})
-    return write_directory(path, {f"{picture.name}.{kind}": content[kind] for kind in ("png", "svg")})
-
-
-def _picture(name: str, table: Callable[..., list[dict[str, Any]]], plot: Callable[..., Axes], *of: Any) -> Picture:
-    """Picture whose rows and drawing are made of the same."""
-    return Picture(name, table(*of), lambda ax: plot(*of, ax=ax))
-
-
-def _drawn(arguments: argparse.Namespace) -> Picture:
+def _picture(arguments: argparse.Namespace) -> Picture:
     """What is asked for: a machine, a network, several map spaces, or mappings of one layer on one machine."""
-    from accelsim.show.plots import diagram, result
-
     kind = arguments.kind
     if kind == "compare":
-        return _plot_compare(arguments)
+        return _several_censuses(arguments)
     if kind == "architecture":
         machine, _, _ = spec.read_machine_alone(arguments)
-        return _picture(file_name(kind, machine.name), diagram.architecture_table, diagram.plot_architecture, machine)
+        return Picture(file_name(kind, machine.name), (machine,))
     inputs = spec.read_inputs(arguments)
     if kind == "network":
         options = MapOptions(uneven=None)
         results = [(einsum.repeat, best) for einsum, best in map_every_layer(inputs, arguments, options)]
         names = inputs.workload.name, inputs.architecture.name
-        name = file_name(kind, names[1], names[0])
-        return Picture(name, result.network_table(results), lambda ax: result.plot_network(*names, results, ax))
-    return _plot_layer(arguments, inputs)
+        return Picture(file_name(kind, names[1], names[0]), (results,), (*names, results))
+    return _of_layer(arguments, inputs)
 
 
-def _plot_layer(arguments: argparse.Namespace, inputs: Inputs) -> Picture:
-    """Draw mappings of one layer on one machine: one, those of a search, a front, or all valid ones."""
-    from accelsim.show.plots import census, diagram, result, search
-
+def _of_layer(arguments: argparse.Namespace, inputs: Inputs) -> Picture:
+    """Mappings of one layer on one machine: one, those of a search, a front, or all valid ones."""
     kind, layer, machine = arguments.kind, spec.one_layer(inputs, arguments), inputs.architecture
     over = [arguments.over or "cycles"] if kind == "density" else []
     name = file_name(kind, *over, machine.name, layer.name)
     if kind in _OF_A_CENSUS:
+        from accelsim.show.plots.census import best_median_worst
+
         found = take_census(arguments, inputs, layer)
-        of_census: dict[str, tuple[Any, ...]] = {
-            "histogram": (census.histogram_table, census.plot_histogram, found),
-            "within": (census.within_table, census.plot_within, found),
-            "density": (census.density_table, census.plot_density, found, *over),
-            "stacks": (result.stacks_table, result.plot_stacks, census.best_median_worst(found)),
-        }
-        return _picture(name, *of_census[kind])
+        return Picture(name, (best_median_worst(found),) if kind == "stacks" else (found, *over))
     if kind == "front":
-        front = search_front(inputs, layer, arguments, MapOptions())
-        return _picture(name, search.front_table, search.plot_front, front)
+        return Picture(name, (search_front(inputs, layer, arguments, MapOptions()),))
     if "mapping" in inputs.paths:
         mapped = evaluate(machine, layer, load_mapping(inputs.paths["mapping"], machine, layer, inputs.overrides))
         if not mapped.valid:
@@ -314,20 +290,13 @@ def _plot_layer(arguments: argparse.Namespace, inputs: Inputs) -> Picture:
         mapped = ended.best
         if ended.certificate is not None and not ended.certificate.proved:
             cli.complain(f"{layer.name}: the mapping drawn is {short_verdict(ended.certificate)}")
-    if kind == "mapping":
-        return Picture(name, diagram.mapping_table(mapped), lambda ax: diagram.plot_mapping(mapped, machine, ax))
-    of_mapping: dict[str, tuple[Any, ...]] = {
-        "energy": (result.energy_table, result.plot_energy, mapped),
-        "reuse": (result.reuse_table, result.plot_reuse, mapped, layer),
-        "time": (result.time_table, result.plot_time, mapped),
-    }
-    return _picture(name, *of_mapping[kind])
+    return Picture(
+        name, (mapped, layer) if kind == "reuse" else (mapped,), (mapped, machine) if kind == "mapping" else ()
+    )
 
 
-def _plot_compare(arguments: argparse.Namespace) -> Picture:
-    """Draw all valid mappings of several layers, on several machines."""
-    from accelsim.show.plots.census import compare_table, plot_compare
-
+def _several_censuses(arguments: argparse.Namespace) -> Picture:
+    """All valid mappings of several layers, on several machines."""
     censuses = []
     machines = spec.read_machines(arguments)
     for inputs in machines:
@@ -336,14 +305,10 @@ def _plot_compare(arguments: argparse.Namespace) -> Picture:
                 censuses.append(take_census(arguments, inputs, layer))
             except NoValidMapping as error:
                 raise NoValidMapping(f"{layer.name} on {inputs.architecture.name}: {error}") from None
-    name = file_name(
-        arguments.kind,
-        _one_or_count([inputs.architecture.name for inputs in machines], "machines"),
-        _one_or_count([census.workload for census in censuses], "layers"),
-    )
-    return _picture(name, compare_table, plot_compare, censuses)
-
-
-def _one_or_count(names: list[str], what: str) -> str:
-    different = list(dict.fromkeys(names))
-    return different[0] if len(different) == 1 else f"{len(different)}_{what}"
+    of_each = {
+        "machines": [each.architecture.name for each in machines],
+        "layers": [each.workload for each in censuses],
+    }
+    different = {what: list(dict.fromkeys(names)) for what, names in of_each.items()}
+    names = (names[0] if len(names) == 1 else f"{len(names)}_{what}" for what, names in different.items())
+    return Picture(file_name(arguments.kind, *names), (censuses,))

@@ -152,40 +152,6 @@ class SolvedLayer:
     mappings: tuple[str, ...]
 
 
-class Knowledge:
-    """Fronts of layers on machines so far, and what they say of other machines.
-
-    Examples are in tests/test_explore_joint.py, each rule against mapping every design by itself.
-    """
-
-    def __init__(self) -> None:
-        self.solved: dict[tuple[str, int], list[SolvedLayer]] = {}
-
-    def add(self, candidate: Candidate, number: int, row: dict[str, Any]) -> None:
-        """Take what the search of a different layer of a design found."""
-        found = json.loads(row["mapping"]) if row["status"] == "mapped" else []
-        front = np.array([[each["energy_pj"], each["cycles"]] for each in found]).reshape(-1, 2)
-        texts = tuple(json.dumps(each["mapping"], separators=(",", ":")) for each in found)
-        place = candidate.kind, candidate.load.different[number]
-        self.solved.setdefault(place, []).append(SolvedLayer(candidate.amounts, front, bool(row["proved"]), texts))
-
-    def apply(self, candidate: Candidate, number: int, einsum: Einsum) -> None:
-        """Raise `lower` and complete `upper` of a different layer of a design by what is known of other machines."""
-        known = self.solved.get((candidate.kind, candidate.load.different[number]), [])
-        new, candidate.seen[number] = known[candidate.seen[number] :], len(known)
-        for each in new:
-            if each.proved and (each.amounts >= candidate.amounts).all():
-                candidate.lower[number] = both(candidate.lower[number], each.front)
-        texts = [text for each in new for text in each.mappings if text not in candidate.mappings[number]]
-        texts = list(dict.fromkeys(texts))
-        if texts:
-            more = costs_of_mappings(candidate.machine.architecture, einsum, texts)
-            costs = candidate.costs[number] = np.concatenate((candidate.costs[number], more))
-            candidate.mappings[number] += texts
-            rows = undominated(costs)
-            candidate.best[number] = rows[np.isfinite(costs[rows, 0])]
-
-
 def costs_of_mappings(architecture: Architecture, einsum: Einsum, texts: Sequence[str]) -> Floats:
     """Energy [pJ] and cycles of mappings on a machine, infinite where it has no room for one: float64[N, 2].
 
@@ -271,12 +237,17 @@ def _beats_any(costs: Floats, other: Floats) -> bool:
 
 
 class JointRun(SweepRun):
-    """One run of a sweep for its joint front."""
+    """One run of a sweep for its joint front.
+
+    `solved` has the fronts of layers on machines so far. What they say of other machines is compared in
+    tests/test_explore_joint.py with mapping every design by itself.
+    """
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.share = math.sqrt(1.0 + self.sweep.within) - 1.0
-        self.found, self.knowledge = Found(self.sweep.objectives, self.share), Knowledge()
+        self.found = Found(self.sweep.objectives, self.share)
+        self.solved: dict[tuple[str, int], list[SolvedLayer]] = {}
         self.open: list[Candidate] = []
         self.searches = self.alone = 0
 
@@ -341,7 +312,7 @@ class JointRun(SweepRun):
     def _settled(self, candidate: Candidate) -> str:
         """What became of a design, if that is sure; points of it that belong on the front are put there."""
         for number, layer in enumerate(candidate.load.different):
-            self.knowledge.apply(candidate, number, self.plan.einsums[layer])
+            self._borrow(candidate, number, layer)
         least, _ = network_front(candidate.lower, candidate.load, self.share)
         if not len(least):
             return "no_valid_mapping"
@@ -390,9 +361,29 @@ class JointRun(SweepRun):
             row = self.store.rows[item.key]
             candidate.searched.add(number)
             if row["status"] in ("mapped", "no_valid_mapping"):
-                self.knowledge.add(candidate, number, row)
+                points = json.loads(row["mapping"]) if row["status"] == "mapped" else []
+                front = np.array([[each["energy_pj"], each["cycles"]] for each in points]).reshape(-1, 2)
+                texts = tuple(json.dumps(each["mapping"], separators=(",", ":")) for each in points)
+                solved = SolvedLayer(candidate.amounts, front, bool(row["proved"]), texts)
+                self.solved.setdefault((candidate.kind, item.layer), []).append(solved)
             if not row["proved"]:
                 candidate.troubles.append(f"{self.plan.einsums[item.layer].name}: {row['stop'] or row['reason']}")
+
+    def _borrow(self, candidate: Candidate, number: int, layer: int) -> None:
+        """Raise `lower` and complete `upper` of a different layer of a design by what is known of other machines."""
+        known = self.solved.get((candidate.kind, layer), [])
+        new, candidate.seen[number] = known[candidate.seen[number] :], len(known)
+        for each in new:
+            if each.proved and (each.amounts >= candidate.amounts).all():
+                candidate.lower[number] = both(candidate.lower[number], each.front)
+        texts = [text for each in new for text in each.mappings if text not in candidate.mappings[number]]
+        texts = list(dict.fromkeys(texts))
+        if texts:
+            more = costs_of_mappings(candidate.machine.architecture, self.plan.einsums[layer], texts)
+            costs = candidate.costs[number] = np.concatenate((candidate.costs[number], more))
+            candidate.mappings[number] += texts
+            rows = undominated(costs)
+            candidate.best[number] = rows[np.isfinite(costs[rows, 0])]
 
     def _tell(self) -> None:
         done = sum(record.status != "running" for record in self.records)

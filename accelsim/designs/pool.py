@@ -240,7 +240,6 @@ SIZE = 4
 AHEAD = 3
 """Jobs handed out for each thread of the cluster."""
 _TIMEOUT = "10s"
-_plans: dict[str, Plan] = {}
 
 
 @dataclass(slots=True)
@@ -269,7 +268,7 @@ class Cluster:
         require("distributed", "--scheduler needs it", "cluster")
         if not re.fullmatch(r"([a-z]+://)?\S+:\d+", scheduler):  # Dask would leave a half-made client behind
             raise AccelsimError(f"--scheduler {scheduler}: not an address; write it like tcp://host:8786")
-        from distributed import Client
+        from distributed import Client, WorkerPlugin
 
         try:
             self.client: Any = cast(Any, Client)(scheduler, timeout=_TIMEOUT, set_as_default=False)
@@ -279,9 +278,10 @@ class Cluster:
         self.scheduler = scheduler
         self.dashboard = str(self.client.dashboard_link)
         self.size = SIZE
-        pickled = pickle.dumps(plan)
-        self._mark = hashlib.sha256(pickled).hexdigest()[:16]
-        self.client.register_plugin(_carrier(self._mark, pickled))
+        carrier: Any = cast(Any, WorkerPlugin)()
+        carrier.plan, self._mark = plan, f"accelsim-{hashlib.sha256(pickle.dumps(plan)).hexdigest()[:16]}"
+        carrier.name = self._mark
+        self.client.register_plugin(carrier)
         self.copied = 0
         self._ended, self._taken = 0, 0.0
         self._jobs: dict[int, _ClusterJob] = {}
@@ -394,30 +394,8 @@ class Cluster:
 Workers = Alone | Pool | Cluster
 
 
-def _carrier(mark: str, pickled: bytes) -> Any:
-    """What Dask gives to each worker of the cluster, once."""
-    from distributed import WorkerPlugin
-
-    class Carrier(WorkerPlugin):
-        """Brings the plan."""
-
-        name = f"accelsim-{mark}"
-
-        def __init__(self, mark: str, pickled: bytes) -> None:
-            self.mark, self.pickled = mark, pickled
-
-        def setup(self, worker: Any) -> None:
-            """Unpack the plan."""
-            keep_plan(self.mark, self.pickled)
-
-    return Carrier(mark, pickled)
-
-
-def keep_plan(mark: str, pickled: bytes) -> None:
-    """Keep a plan in a worker."""
-    _plans[mark] = pickle.loads(pickled)
-
-
 def do_job(mark: str, items: list[Item]) -> list[WorkRow]:
-    """Do a job in a worker."""
-    return work(_plans[mark], items)
+    """Do a job in a worker, with the plan that Dask gave to it as a plugin of that name."""
+    from distributed import get_worker
+
+    return work(cast(Any, get_worker)().plugins[mark].plan, items)

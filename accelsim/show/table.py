@@ -10,9 +10,10 @@ import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import pairwise
 from pathlib import PurePath
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from rich.box import Box
 from rich.cells import cell_len
@@ -34,7 +35,7 @@ _LEAST_BAR = 12
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One figure of a row, for people: a key of the row, or what makes a cell of the whole row.
+    """One figure of a row, for people: a key of the row, keys into what is below it, or what makes it of the whole row.
 
     `form` writes a value, to which its unit belongs; None is left empty. `meaning` is what `legend` says about it.
     `left`: it stands to the left; None: the first column only. `fold`: its text breaks, to the left, where the width
@@ -43,7 +44,7 @@ class Column:
     """
 
     head: str
-    value: str | Callable[[Row], Any]
+    value: str | tuple[str | int, ...] | Callable[[Row], Any]
     form: Callable[[Any], str | Text] = str
     meaning: str = ""
     left: bool | None = None
@@ -54,7 +55,10 @@ class Column:
 
     def cell(self, row: Row) -> str | Text:
         """What people read in a row."""
-        value = row.get(self.value) if isinstance(self.value, str) else self.value(row)
+        if isinstance(self.value, tuple):
+            value = reduce(lambda found, key: found[key] if found else None, self.value, cast(Any, row))
+        else:
+            value = row.get(self.value) if isinstance(self.value, str) else self.value(row)
         return "" if value is None else self.form(value)
 
 

@@ -163,23 +163,9 @@ def tensor_colours(names: Sequence[str], output: str) -> dict[str, str]:
     >>> tensor_colours(["Weights", "Inputs", "Outputs"], "Outputs") == OKABE_ITO
     True
     """
-    found: dict[str, str] = {}
-    spare = iter(SPARE_COLOURS)
-    roles = [name for name in names if name in OKABE_ITO]
-    for name in names:
-        if name == output:
-            found[name] = OKABE_ITO["Outputs"]
-        elif name in OKABE_ITO:
-            found[name] = OKABE_ITO[name]
-        elif "Inputs" not in roles:
-            found[name] = OKABE_ITO["Inputs"]
-            roles.append("Inputs")
-        elif "Weights" not in roles:
-            found[name] = OKABE_ITO["Weights"]
-            roles.append("Weights")
-        else:
-            found[name] = next(spare, OTHER_COLOUR)
-    return found
+    known = {**OKABE_ITO, output: OKABE_ITO["Outputs"]}
+    free = iter((*(OKABE_ITO[role] for role in ("Inputs", "Weights") if role not in names), *SPARE_COLOURS))
+    return {name: known[name] if name in known else next(free, OTHER_COLOUR) for name in names}
 
 
 STOPS = {
@@ -220,9 +206,14 @@ def gap_text(gap: float | None) -> str:
     return percent(math.ceil(round(gap / unit, 6)) * unit)
 
 
+def goal_name(objective: str) -> str:
+    """Objective as people write it."""
+    return "EDP" if objective == "edp" else objective
+
+
 def goal_verdict(search: SearchResult) -> str:
     """What is known of the best mapping, after the name of what was made small: `energy is optimal (proved)`."""
-    goal = "EDP" if search.objective == "edp" else search.objective
+    goal = goal_name(search.objective)
     if search.certificate is None:
         seen = f" of {search.sample.seen:,} seen" if search.sample else ""
         known = f"the best{seen}, not a proved optimum"
@@ -251,7 +242,8 @@ def long_verdict(search: SearchResult, certificate: Certificate) -> str:
         ]
         also = f" ({'; '.join(filter(None, which))})" if any(which) else ""
         space = f"{large(search.space_size)} in the map space{also}{within_limits(search.limits)}"
-        return f"optimal (proved): no mapping of the {space} has {_lower(search)}"
+        lower = "fewer cycles" if search.objective == "cycles" else f"a lower {goal_name(search.objective)}"
+        return f"optimal (proved): no mapping of the {space} has {lower}"
     digits = 6 if certificate.gap < 0.01 else 4
     best = objective_value(search.objective, certificate.value, digits)
     bound = objective_value(search.objective, certificate.bound, digits)
@@ -261,12 +253,6 @@ def long_verdict(search: SearchResult, certificate: Certificate) -> str:
 def within_limits(limits: Sequence[str]) -> str:
     """Which mappings a proof is of, where costs are limited."""
     return f" with {' and '.join(limits)}" if limits else ""
-
-
-def _lower(search: SearchResult) -> str:
-    if search.objective == "cycles":
-        return "fewer cycles"
-    return f"a lower {'EDP' if search.objective == 'edp' else search.objective}"
 
 
 @contextmanager

@@ -5,7 +5,6 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
 
 from rich.text import Text
 
@@ -60,7 +59,7 @@ def _walk(walk: TileWalk, ranks: Mapping[str, str]) -> Iterator[Piece]:
     counted = ("first", "fills", "updates") if walk.output else ("fills",)
     columns = (
         Column("step", "number", lambda number: str(number or "end"), left=False),
-        *(Column(loop["dim"], partial(_index, place)) for place, loop in enumerate(walk.loops)),
+        *(Column(loop["dim"], ("indices", place)) for place, loop in enumerate(walk.loops)),
         Column("box", _box, left=True),
         Column("in", "entering", count),
         Column("out", "leaving", count),
@@ -74,10 +73,6 @@ def _walk(walk: TileWalk, ranks: Mapping[str, str]) -> Iterator[Piece]:
     yield _summary(walk)
 
 
-def _index(place: int, row: Row) -> int | None:
-    return row["indices"][place] if row["indices"] else None
-
-
 def _words(number: int) -> str:
     return f"{number:,} word{'' if number == 1 else 's'}"
 
@@ -85,15 +80,13 @@ def _words(number: int) -> str:
 def _box(row: Row) -> str:
     """Write the box before and after a step: a rank along which it stays has one range."""
     before, after = row["before"], row["after"]
-    if before is None or after is None:
-        only = [f"{rank} {_range(along)}" for rank, along in (before or after or {}).items()]
-        *others, last = only or ["one word"]
-        return _lines([*others, last + (" -> empty" if after is None else "")], _WIDEST_BOX)
+    now = before if after is None else after
     moves = [
-        f"{rank} {_range(was)}" + (f" -> {_range(after[rank])}" if was != after[rank] else "")
-        for rank, was in before.items()
+        f"{rank} {_range(was)}" + (f" -> {_range(now[rank])}" if was != now[rank] else "")
+        for rank, was in (after if before is None else before).items()
     ]
-    return _lines(moves or ["one word"], _WIDEST_BOX)
+    *others, last = moves or ["one word"]
+    return _lines([*others, last + (" -> empty" if after is None else "")], _WIDEST_BOX)
 
 
 def _range(along: Sequence[int]) -> str:
@@ -150,7 +143,7 @@ def _totals(explanation: Explanation) -> Iterator[Piece]:
     columns = (
         Column("level", "level"),
         Column("tensor", "tensor", left=True),
-        *(Column(name, partial(_counted, name), count) for name in _COLUMNS),
+        *(Column(name, ("counted", name), count) for name in _COLUMNS),
         Column("closed formula", _apart, left=True),
     )
     note = f"words of {one} instance, counted step by step"
@@ -159,10 +152,6 @@ def _totals(explanation: Explanation) -> Iterator[Piece]:
     verdict = "the same" if explanation.same else "DIFFERS; please report it"
     yield bold(f"\nclosed formula: {verdict}")
     yield f"It gives {energy(result.energy_pj)} and {result.cycles:,} cycles for this mapping."
-
-
-def _counted(name: str, row: Row) -> int:
-    return int(row["counted"][name])
 
 
 def _apart(row: Row) -> str:

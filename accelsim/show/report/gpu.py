@@ -333,12 +333,12 @@ _RIDGES = (
     Column("math limits from", "intensity", "{:.4g} FLOP/B".format),
 )
 _POINTS = (
-    Column("layer", lambda row: row["kernel"]["name"], unbroken=True),
+    Column("layer", ("kernel", "name"), unbroken=True),
     Column("FLOP/B", "intensity", _four),
     Column("limit", "limited_by"),
     Column("math", "math_share", percent),
     Column("DRAM", "memory_share", percent),
-    Column("time", lambda row: _us3(row["kernel"]["time_us"])),
+    Column("time", ("kernel", "time_us"), _us3),
     Column("busy", "quadrant", left=True),
 )
 
@@ -392,14 +392,14 @@ _COMPARED = (
     Column("layer", "name", fold=True),
     Column("runs", "products"),
     Column("measured", "measured_us", _us3),
-    Column("predicted", lambda row: _us3(row["predicted"]["time_us"])),
+    Column("predicted", ("predicted", "time_us"), _us3),
     Column("ratio", _ratio, meaning="predicted over measured, * outside the interval"),
     Column(
         "DRAM", lambda row: None if row["measured_dram_bytes"] is None
         else _bytes(row["measured_dram_bytes"]) + (" r" if row["reads_only"] else ""),
         meaning="of one product, r: reads alone",
     ),
-    Column("predicted", lambda row: _bytes(row["predicted"]["dram_bytes"])),
+    Column("predicted", ("predicted", "dram_bytes"), _bytes),
     Column("roofline", "roofline_share", percent, wide=True),
     Column("tile", _tiles, left=True, meaning="as the kernel's name says it, and predicted"),
 )  # fmt: skip

@@ -568,11 +568,9 @@ def best_report(best: BestWithZeros | None) -> Iterator[Piece]:
     if best is None:
         return
     yield heading("Best mapping with zeros")
-    cost = f"{energy(best.found.energy_pj, 6)}, {best.found.cycles:,} cycles"
-    if best.proved:
-        yield f"{cost}: optimal (proved) among the mappings whose tiles fit before they are compressed\n"
-        yield nest_line(best.found.dense)
-    else:
+    verdict = "optimal (proved) among the mappings whose tiles fit before they are compressed"
+    if not best.proved:
         known = f"at most {gap_text(best.gap)} above the best" if best.bound else "not proved"
-        yield f"{cost}: {known}, because {best.why}\n"
-        yield nest_line(best.found.dense)
+        verdict = f"{known}, because {best.why}"
+    yield f"{energy(best.found.energy_pj, 6)}, {best.found.cycles:,} cycles: {verdict}\n"
+    yield nest_line(best.found.dense)

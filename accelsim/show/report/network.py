@@ -191,11 +191,11 @@ def _gain(of: str) -> Column:
 _FUSION_COLUMNS = (
     Column("layers", lambda row: row["layers"] + (f" (+{row['alike']})" if row["alike"] else ""), fold=True),
     Column("rep.", "repeat"),
-    Column("energy", lambda row: energy(row["fused"]["energy_pj"])),
+    Column("energy", ("fused", "energy_pj"), energy),
     _gain("energy_pj"),
-    Column("cycles", lambda row: count(row["fused"]["cycles"])),
+    Column("cycles", ("fused", "cycles"), count),
     _gain("cycles"),
-    Column("outer words", lambda row: count(row["fused"]["outer_words"])),
+    Column("outer words", ("fused", "outer_words"), count),
     _gain("outer_words"),
     Column("MACs", lambda row: percent(row["fused"]["macs"] / row["unfused"]["macs"]) if "unfused" in row else ""),
 )

@@ -20,6 +20,7 @@ from accelsim.show.report import (
     count,
     energy,
     gap_text,
+    goal_name,
     large,
     long_verdict,
     objective_value,
@@ -69,9 +70,7 @@ def search_report(search: SearchResult) -> Iterator[Piece]:
 
 
 def _lowest(search: SearchResult) -> str:
-    if search.objective == "cycles":
-        return "fewest cycles"
-    return "lowest " + ("EDP" if search.objective == "edp" else search.objective)
+    return "fewest cycles" if search.objective == "cycles" else f"lowest {goal_name(search.objective)}"
 
 
 def work_line(nodes: int, evaluated: int, table_bytes: int) -> str:
@@ -90,7 +89,7 @@ def population_line(search: SearchResult, mappings: int, most_pj: float | None) 
 
 def _uneven_lines(search: SearchResult) -> Iterator[str]:
     """By how much the best even mapping is worse, if it is; or how much better an uneven one may be at most."""
-    goal = "EDP" if search.objective == "edp" else search.objective
+    goal = goal_name(search.objective)
     less, proof = "fewer" if goal in ("cycles", "outer_words") else "less", search.certificate
     if proof is not None and search.even is not None and search.even.value > proof.value:
         yield f"the best even mapping (proved) has {gap_text(search.even.value / proof.value - 1)} more {goal}"

@@ -78,10 +78,7 @@ def serving_report(model: str, gpu: str, request: Request, point: Serving, mode:
 
 
 _POINTS = (
-    Column("tp", lambda row: row["split"]["tp"]),
-    Column("pp", lambda row: row["split"]["pp"]),
-    Column("ep", lambda row: row["split"]["ep"]),
-    Column("batch", lambda row: row["split"]["batch"]),
+    *(Column(name, ("split", name)) for name in ("tp", "pp", "ep", "batch")),
     Column("first token", "first_token_s", _seconds),
     Column("each token", "token_s", _seconds),
     Column("tokens/s", "tokens_per_s", "{:,.0f}".format),
