@@ -162,7 +162,7 @@ def test_joint__that_may_not_search_long_says_what_is_not_proved(folder, monkeyp
         real(self, pool, candidate, layers)
         for number in layers:
             candidate.troubles.append("a: timeout")
-            solved = self.knowledge.solved[candidate.kind, candidate.load.different[number]]
+            solved = self.solved[candidate.kind, candidate.load.different[number]]
             solved[-1] = replace(solved[-1], proved=False)
 
     monkeypatch.setattr(JointRun, "_search", unsure)
@@ -183,8 +183,8 @@ def test_knowledge__of_a_small_machine_bounds_no_larger_one(folder):
     layer = large.load.different[0]
     item = Item("key", FRONT, small.machine.architecture, layer)
     (row,) = work(run.plan, [item])
-    run.knowledge.add(small, 0, row)
-    run.knowledge.apply(large, 0, run.plan.einsums[layer])
+    run._lend(small, layer, row)
+    run._borrow(large, 0, layer)
     own = map_front(large.machine.architecture, run.plan.einsums[layer], workers=1).values
     for point in own:
         assert (large.lower[0] <= np.array(point) * (1 + 1e-9)).all(axis=1).any()

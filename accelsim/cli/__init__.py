@@ -68,12 +68,13 @@ def answer(
     figure: Callable[[], Axes] | None = None,
     page: Callable[[], str] | None = None,
     brief: Iterable[Piece] | None = None,
+    stop: str = "",
 ) -> int:
     """Print a document as JSON where that is asked for, else a report; and write what the arguments name files for.
 
     `written` are files and folders that were written before. `-o` writes `files` into a folder, or `figure` as a
-    picture, and `--html` the `page`. `brief` is printed instead of the report. Returns `DONE`; raises OSError if a
-    file cannot be written, after the answer is printed.
+    picture, and `--html` the `page`. `brief` is printed instead of the report. `stop` says why a search ended. Returns
+    `DONE` or `INTERRUPTED`; raises OSError if a file cannot be written, after the answer is printed.
     """
     from accelsim.show.table import csv_files, whole
 
@@ -102,7 +103,7 @@ def answer(
     if failed is not None:
         sys.stdout.flush()
         raise failed
-    return DONE
+    return INTERRUPTED if stop == "interrupted" else DONE
 
 
 def refuse(arguments: argparse.Namespace, why: str, *names: str) -> None:

@@ -16,6 +16,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -216,29 +217,21 @@ def refuse_gpu_options(arguments: argparse.Namespace) -> None:
 
 def _check_map(parsed: argparse.Namespace) -> None:
     """Refuse options of `map` that contradict each other."""
-    if parsed.pareto:
-        others = ("top", "within", "objective", "mappings", "seed")
-        wrong = [f"--{name}" for name in others if getattr(parsed, name) is not None]
-        wrong += [f"--search {parsed.search}"] if parsed.search in ("random", "exhaustive") else []
-        if wrong:
-            parsed.parser.error(f"argument --pareto: not allowed with {wrong[0]}; a front has no single objective")
-    sampled = f"--search {parsed.search}" if parsed.search in ("random", "exhaustive") else ""
-    if not sampled and parsed.search == "auto" and parsed.mappings is not None:
-        sampled = "--mappings (a random search)"
-    if parsed.even and parsed.uneven:
-        parsed.parser.error("argument --even: not allowed with --uneven")
-    for option in ("uneven", "imperfect", "pad"):
-        if not getattr(parsed, option):
-            continue
-        for name in ("top", "within"):
-            if getattr(parsed, name) is not None:
-                what = "even mappings without remainders and padding"
-                parsed.parser.error(f"argument --{option}: not allowed with --{name}, which lists {what} only")
-        if sampled:
-            what = "only the exact search knows such mappings"
-            parsed.parser.error(f"argument --{option}: not allowed with {sampled}; {what}")
-    for name in ("top", "within"):
-        if sampled and getattr(parsed, name) is not None:
-            parsed.parser.error(f"argument --{name}: not allowed with {sampled}; only the exact search ranks mappings")
-    if parsed.search == "exact" and parsed.mappings is not None:
-        parsed.parser.error("argument --mappings: not allowed with --search exact; limit it by --seconds")
+    named = {name: f"--{name}" for name, value in vars(parsed).items() if value is not None and value is not False}
+    named["search"] = f"--search {parsed.search}"
+    sampled = "search" if parsed.search in ("random", "exhaustive") else ""
+    if parsed.search == "auto" and parsed.mappings is not None:
+        sampled, named["mappings_alone"] = "mappings_alone", "--mappings (a random search)"
+    lists = ", which lists even mappings without remainders and padding only"
+    refused = [  # options, others that they are not allowed with, and why
+        (["pareto"], ["top", "within", "objective", "mappings", "seed", sampled], "; a front has no single objective"),
+        (["even"], ["uneven"], ""),
+        (["uneven", "imperfect", "pad"], ["top", "within"], lists),
+        (["uneven", "imperfect", "pad"], [sampled], "; only the exact search knows such mappings"),
+        (["top", "within"], [sampled], "; only the exact search ranks mappings"),
+        (["mappings"], ["search"] * (parsed.search == "exact"), "; limit it by --seconds"),
+    ]
+    for options, others, why in refused:
+        for option, other in product(options, others):
+            if option in named and other in named:
+                parsed.parser.error(f"argument --{option}: not allowed with {named[other]}{why}")

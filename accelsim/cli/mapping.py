@@ -207,8 +207,8 @@ def _map_families(variants: Sequence[Variant], arguments: argparse.Namespace) ->
     sizes = [own for own, _ in variants]
     document = {"machine": first.architecture.name, "objective": options.objective, "sizes": sizes}
     document["layers"] = [{"layer": name, **family_json(family)} for name, family in found]
-    cli.answer(arguments, document, lambda: families_report(first.architecture.name, sizes, found))
-    return cli.INTERRUPTED if found[-1][1].stop == "interrupted" else cli.DONE
+    stop = found[-1][1].stop
+    return cli.answer(arguments, document, lambda: families_report(first.architecture.name, sizes, found), stop=stop)
 
 
 def _map_layer(inputs: Inputs, layer: Einsum, arguments: argparse.Namespace) -> int:
@@ -275,8 +275,7 @@ def _map_layer(inputs: Inputs, layer: Einsum, arguments: argparse.Namespace) -> 
 
     brief = headline(search.best, inputs.architecture, search) if arguments.quiet else None
     shown = (lambda: {**document(), "worth": worth}) if arguments.why else document
-    cli.answer(arguments, shown, report, files=files, page=page, brief=brief)
-    return cli.INTERRUPTED if search.stop == "interrupted" else cli.DONE
+    return cli.answer(arguments, shown, report, files=files, page=page, brief=brief, stop=search.stop)
 
 
 _QUICK_SPACE, _QUICK_NODES = 3e14, 50_000
@@ -333,14 +332,8 @@ def _map_front(inputs: Inputs, arguments: argparse.Namespace) -> int:
 
         return html.front_report(front, inputs.architecture, layer)
 
-    cli.answer(
-        arguments,
-        document,
-        lambda: front_report(front),
-        files=lambda: front_files(front, provenance, document),
-        page=page,
-    )
-    return cli.INTERRUPTED if front.stop == "interrupted" else cli.DONE
+    files = partial(front_files, front, provenance, document)
+    return cli.answer(arguments, document, lambda: front_report(front), files=files, page=page, stop=front.stop)
 
 
 def _map_network(inputs: Inputs, arguments: argparse.Namespace) -> int:
@@ -545,5 +538,4 @@ def fuse_command(arguments: argparse.Namespace) -> int:
         return {"fusion.json": to_json(document).encode(), **figure_files("fusion", plot_fusion(found))}
 
     report = brief if arguments.quiet else fusion_report
-    cli.answer(arguments, document, lambda: report(found), files=files)
-    return cli.INTERRUPTED if found.stop == "interrupted" else cli.DONE
+    return cli.answer(arguments, document, lambda: report(found), files=files, stop=found.stop)

@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from accelsim import cli
 from accelsim.cli import inputs as spec
@@ -114,8 +114,8 @@ def bound_command(arguments: argparse.Namespace) -> int:
 
         return plot_bound(names, rows)
 
-    cli.answer(arguments, {**names, "sizes": rows}, lambda: bound_report(names, rows), figure=figure)
-    return cli.INTERRUPTED if front.stop == "interrupted" else cli.DONE
+    document = {**names, "sizes": rows}
+    return cli.answer(arguments, document, lambda: bound_report(names, rows), figure=figure, stop=front.stop)
 
 
 def explore_command(arguments: argparse.Namespace) -> int:
@@ -203,12 +203,8 @@ _FORMATS = (".png", ".svg")
 _OF_A_CENSUS = ("histogram", "density", "within", "stacks")
 
 
-class Picture(NamedTuple):
-    """What is drawn: a name for its file, what its rows are made of, and what the drawing is, where it takes more."""
-
-    name: str
-    of: tuple[Any, ...]
-    drawn: tuple[Any, ...] = ()
+Picture = tuple[str, tuple[Any, ...], tuple[Any, ...]]
+"""What is drawn: a name for its file, what its rows are made of, and what the drawing is, where it takes more."""
 
 
 def plot_command(arguments: argparse.Namespace) -> int:
@@ -232,7 +228,7 @@ def plot_command(arguments: argparse.Namespace) -> int:
         raise AccelsimError(f"{path}: a picture is a .png or a .svg file; or give a folder for both")
     folder = path.parent if is_file else path
     refuse_directory(folder)
-    picture = _picture(arguments)
+    name, of, drawn = _picture(arguments)
     if asked():  # what an interrupted search found is no picture of the best
         raise KeyboardInterrupt
     from accelsim.show.plots import at_width, census, diagram, figure_bytes, result, search
@@ -241,11 +237,11 @@ def plot_command(arguments: argparse.Namespace) -> int:
     table, plot = getattr(module, f"{kind}_table"), getattr(module, f"plot_{kind}")
     written: list[Path] = []
     if arguments.output or not arguments.json:
-        content = figure_bytes(at_width(lambda ax: plot(*(picture.drawn or picture.of), ax=ax), arguments.width))
-        named = {f"{picture.name}{ending}": content[ending[1:]] for ending in _FORMATS[: 2 if arguments.output else 1]}
+        content = figure_bytes(at_width(lambda ax: plot(*(drawn or of), ax=ax), arguments.width))
+        named = {f"{name}{ending}": content[ending[1:]] for ending in _FORMATS[: 2 if arguments.output else 1]}
         written = write_directory(folder, {path.name: content[path.suffix.lower()[1:]]} if is_file else named)
     if arguments.json:
-        cli.print_json({"kind": kind, "files": [str(path) for path in written], "rows": table(*picture.of)})
+        cli.print_json({"kind": kind, "files": [str(path) for path in written], "rows": table(*of)})
     else:
         sys.stdout.write("".join(f"Written to {path}\n" for path in written))
     return cli.DONE
@@ -258,13 +254,13 @@ def _picture(arguments: argparse.Namespace) -> Picture:
         return _several_censuses(arguments)
     if kind == "architecture":
         machine, _, _ = spec.read_machine_alone(arguments)
-        return Picture(file_name(kind, machine.name), (machine,))
+        return file_name(kind, machine.name), (machine,), ()
     inputs = spec.read_inputs(arguments)
     if kind == "network":
         options = MapOptions(uneven=None)
         results = [(einsum.repeat, best) for einsum, best in map_every_layer(inputs, arguments, options)]
         names = inputs.workload.name, inputs.architecture.name
-        return Picture(file_name(kind, names[1], names[0]), (results,), (*names, results))
+        return file_name(kind, names[1], names[0]), (results,), (*names, results)
     return _of_layer(arguments, inputs)
 
 
@@ -277,9 +273,9 @@ def _of_layer(arguments: argparse.Namespace, inputs: Inputs) -> Picture:
         from accelsim.show.plots.census import best_median_worst
 
         found = take_census(arguments, inputs, layer)
-        return Picture(name, (best_median_worst(found),) if kind == "stacks" else (found, *over))
+        return name, (best_median_worst(found),) if kind == "stacks" else (found, *over), ()
     if kind == "front":
-        return Picture(name, (search_front(inputs, layer, arguments, MapOptions()),))
+        return name, (search_front(inputs, layer, arguments, MapOptions()),), ()
     if "mapping" in inputs.paths:
         mapped = evaluate(machine, layer, load_mapping(inputs.paths["mapping"], machine, layer, inputs.overrides))
         if not mapped.valid:
@@ -290,9 +286,7 @@ def _of_layer(arguments: argparse.Namespace, inputs: Inputs) -> Picture:
         mapped = ended.best
         if ended.certificate is not None and not ended.certificate.proved:
             cli.complain(f"{layer.name}: the mapping drawn is {short_verdict(ended.certificate)}")
-    return Picture(
-        name, (mapped, layer) if kind == "reuse" else (mapped,), (mapped, machine) if kind == "mapping" else ()
-    )
+    return name, (mapped, layer) if kind == "reuse" else (mapped,), (mapped, machine) if kind == "mapping" else ()
 
 
 def _several_censuses(arguments: argparse.Namespace) -> Picture:
@@ -311,4 +305,4 @@ def _several_censuses(arguments: argparse.Namespace) -> Picture:
     }
     different = {what: list(dict.fromkeys(names)) for what, names in of_each.items()}
     names = (names[0] if len(names) == 1 else f"{len(names)}_{what}" for what, names in different.items())
-    return Picture(file_name(arguments.kind, *names), (censuses,))
+    return file_name(arguments.kind, *names), (censuses,), ()

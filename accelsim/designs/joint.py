@@ -361,13 +361,17 @@ class JointRun(SweepRun):
             row = self.store.rows[item.key]
             candidate.searched.add(number)
             if row["status"] in ("mapped", "no_valid_mapping"):
-                points = json.loads(row["mapping"]) if row["status"] == "mapped" else []
-                front = np.array([[each["energy_pj"], each["cycles"]] for each in points]).reshape(-1, 2)
-                texts = tuple(json.dumps(each["mapping"], separators=(",", ":")) for each in points)
-                solved = SolvedLayer(candidate.amounts, front, bool(row["proved"]), texts)
-                self.solved.setdefault((candidate.kind, item.layer), []).append(solved)
+                self._lend(candidate, item.layer, row)
             if not row["proved"]:
                 candidate.troubles.append(f"{self.plan.einsums[item.layer].name}: {row['stop'] or row['reason']}")
+
+    def _lend(self, candidate: Candidate, layer: int, row: dict[str, Any]) -> None:
+        """Take what the search of a layer of a design found, for all machines."""
+        points = json.loads(row["mapping"]) if row["status"] == "mapped" else []
+        front = np.array([[each["energy_pj"], each["cycles"]] for each in points]).reshape(-1, 2)
+        texts = tuple(json.dumps(each["mapping"], separators=(",", ":")) for each in points)
+        solved = SolvedLayer(candidate.amounts, front, bool(row["proved"]), texts)
+        self.solved.setdefault((candidate.kind, layer), []).append(solved)
 
     def _borrow(self, candidate: Candidate, number: int, layer: int) -> None:
         """Raise `lower` and complete `upper` of a different layer of a design by what is known of other machines."""

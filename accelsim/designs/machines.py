@@ -288,11 +288,6 @@ class Listed:
         """Nothing is learnt."""
 
 
-def grid_designs(sweep: Sweep, allowed: Callable[[Design], bool]) -> list[Design]:
-    """All designs that meet the conditions."""
-    return [design for number in range(sweep.grid) if allowed(design := design_at(sweep, number))]
-
-
 def random_designs(sweep: Sweep, allowed: Callable[[Design], bool]) -> list[Design]:
     """Different designs, drawn so that all that meet the conditions are equally likely, in the order drawn."""
     rng = np.random.default_rng(sweep.seed)

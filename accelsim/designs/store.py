@@ -399,8 +399,10 @@ class SweepRun:
 
     def designs(self) -> list[machines.Design]:
         """Designs of a grid, or a random choice of it."""
-        choose = machines.random_designs if self.sweep.strategy == "random" else machines.grid_designs
-        return choose(self.sweep, self.machines.meets_conditions)
+        if self.sweep.strategy == "random":
+            return machines.random_designs(self.sweep, self.machines.meets_conditions)
+        every = (machines.design_at(self.sweep, number) for number in range(self.sweep.grid))
+        return list(filter(self.machines.meets_conditions, every))
 
     def prepare(self, record: Record, made: machines.Machine | None = None) -> tuple[str, str]:
         """Give a design its load and its machine; its status and why, if it is none to be looked at."""

@@ -39,6 +39,9 @@ _RESULT = {
     "bound_cycles": "float", "key": "text", "version": "text", "sweep_sha256": "text", "architecture_sha256": "text",
     "workload_sha256": "text",
 }  # fmt: skip
+_COSTS = ("status", "energy_pj", "cycles", "utilization", "bottleneck", "outer_words", "energy_by_component", "key")
+_PROOF = ("mapping", "value", "bound", "proved", "nodes", "evaluated", "stop")
+"""What a row of a layer has of the work that costs its mapping, and of the one that found it."""
 _POINT = {"point": "int", "choices": "text", "choice": "int"}
 """Columns of a joint front: a point of a design with the numbers of its mappings, a layer each; such a number."""
 _AGAIN = "start the sweep again to write it"
@@ -142,16 +145,10 @@ def result_rows(explored: store.Explored) -> list[dict[str, Any]]:
             if record.bounds:
                 row |= {"bound_energy_pj": record.bounds[at].energy_pj, "bound_cycles": record.bounds[at].cycles}
             if record.keys:
-                row |= _costs(rows[record.keys[different]], rows[record.searches[different]])
+                row |= {name: rows[record.keys[different]][name] for name in _COSTS}
+                row |= {name: rows[record.searches[different]][name] for name in _PROOF}
             found.append(row)
     return found
-
-
-def _costs(cost: Mapping[str, Any], search: Mapping[str, Any]) -> dict[str, Any]:
-    """Cost of a layer, and how its mapping was found."""
-    own = ("status", "energy_pj", "cycles", "utilization", "bottleneck", "outer_words", "energy_by_component", "key")
-    proof = ("mapping", "value", "bound", "proved", "nodes", "evaluated", "stop")
-    return {**{name: cost[name] for name in own}, **{name: search[name] for name in proof}}
 
 
 def write_tables(explored: store.Explored) -> None:

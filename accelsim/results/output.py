@@ -1,8 +1,4 @@
-"""Results as JSON, with where they came from: of a layer, of a front, and of the layers of a network.
-
-Equal input, overrides and seed give equal bytes unless a budget in seconds ends the search: nothing here holds a time
-of day or of the run.
-"""
+"""Results as JSON, with where they came from: of a layer, of a front, and of the layers of a network."""
 
 from __future__ import annotations
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import mul
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
@@ -41,9 +41,9 @@ def plot_energy(result: Result, ax: Axes | None = None) -> Axes:
     with style.drawing(ax) as ax:
         rows = energy_table(result)
         components = list(dict.fromkeys(row["component"] for row in rows))
-        for stack in _stacks(rows, components, result_colours(result)):
-            if any(stack.length):
-                ax.bar(range(len(components)), stack.length, 0.7, stack.begin, color=stack.colour, label=stack.label)
+        for label, colour, begin, length in _stacks(rows, components, result_colours(result)):
+            if any(length):
+                ax.bar(range(len(components)), length, 0.7, begin, color=colour, label=label)
         shares = _shares(rows, components)
         for index, (top, share) in enumerate(shares):
             ax.annotate(share, (index, top), (0, 2), textcoords="offset points", ha="center", fontsize="small")
@@ -65,24 +65,19 @@ def result_colours(result: Result) -> dict[str, str]:
     return tensor_colours(tensors, output)
 
 
-class _Stack(NamedTuple):
-    """Bars of one tensor, one for each component: where they begin, and how long they are [pJ/MAC]."""
+def _stacks(
+    rows: Sequence[Mapping[str, Any]], components: Sequence[str], colours: Mapping[str, str]
+) -> Iterator[tuple[str, str, list[float], list[float]]]:
+    """Bars by tensor, each on top of those of the tensors before it; last what belongs to none.
 
-    label: str
-    colour: str
-    begin: list[float]
-    length: list[float]
-
-
-def _stacks(rows: Sequence[Mapping[str, Any]], components: Sequence[str], colours: Mapping[str, str]) -> list[_Stack]:
-    """Bars by tensor, each on top of those of the tensors before it; last what belongs to none."""
+    Label and colour, and for each component where its bar begins and how long it is [pJ/MAC].
+    """
     values = {(row["component"], row["tensor"]): row["pj_per_mac"] for row in rows}
-    found, begin = [], [0.0] * len(components)
+    begin = [0.0] * len(components)
     for tensor, colour in {**colours, "": OTHER_COLOUR}.items():
         length = [values.get((component, tensor), 0.0) for component in components]
-        found.append(_Stack(tensor or _OTHER, colour, begin, length))
+        yield tensor or _OTHER, colour, begin, length
         begin = [a + b for a, b in zip(begin, length, strict=True)]
-    return found
 
 
 def _shares(rows: Sequence[Mapping[str, Any]], components: Sequence[str]) -> list[tuple[float, str]]:
@@ -123,8 +118,8 @@ def plot_stacks(results: Mapping[str, Result], ax: Axes | None = None) -> Axes:
             factor = "" if result is first else f" ({times(result.pj_per_mac / first.pj_per_mac)})"
             inset.tick_params(labelsize="small")
             inset.set_title(f"{name}\n{result.pj_per_mac:.4g}{factor}", fontsize="medium")
-        for stack in _stacks(rows, components, colours):
-            ax.bar([0], [0], color=stack.colour, label=stack.label)
+        for label, colour, _, _ in _stacks(rows, components, colours):
+            ax.bar([0], [0], color=colour, label=label)
         ax.set_xlabel(style.wrapped(ax, "energy [pJ/MAC], each mapping on its own scale"), labelpad=20)
         style.put_title(ax, f"{first.workload} on {first.architecture}", legend=True, above=26)
     return ax
@@ -134,8 +129,8 @@ def _draw_bars(
     ax: Axes, rows: Sequence[Mapping[str, Any]], components: Sequence[str], colours: Mapping[str, str], letters: float
 ) -> None:
     """Draw one mapping as horizontal bars, the outermost component on top, on axes that are some letters wide."""
-    for stack in _stacks(rows, components, colours):
-        ax.barh(range(len(components)), stack.length, 0.7, stack.begin, color=stack.colour)
+    for _, colour, begin, length in _stacks(rows, components, colours):
+        ax.barh(range(len(components)), length, 0.7, begin, color=colour)
     shares = _shares(rows, components)
     most = max((top for top, _ in shares), default=1.0)
     for index, (top, share) in enumerate(shares):
