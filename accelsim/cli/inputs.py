@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from accelsim.inputs import library
 from accelsim.inputs.architecture import Architecture, load_architecture
 from accelsim.inputs.errors import AccelsimError, Problem, SpecError, Unreadable
-from accelsim.inputs.library import hash_file, read_utf8, user_cache
+from accelsim.inputs.library import read_utf8, user_cache
 from accelsim.inputs.objective import Limit
 from accelsim.inputs.params import check_overrides, parameter_names, unknown_overrides
 from accelsim.inputs.units import listed, near_miss
 from accelsim.inputs.workload import Einsum, Workload, sliced
 from accelsim.inputs.workload_reader import load_workload
-from accelsim.results import InputFile, Provenance, write_directory
+from accelsim.results import Provenance, input_file, write_directory
 
 if TYPE_CHECKING:
     from accelsim.inputs.constraints import Constraints
@@ -298,7 +298,7 @@ def check_constraints(inputs: Inputs) -> None:
 
 def make_provenance(command: str, inputs: Inputs, arguments: argparse.Namespace) -> Provenance:
     """Note where a result comes from."""
-    files = tuple(InputFile(kind, inputs.given[kind], hash_file(path)) for kind, path in inputs.paths.items())
+    files = tuple(input_file(kind, inputs.given[kind], path) for kind, path in inputs.paths.items())
     if command != "map":
         return Provenance(command, files, inputs.overrides)
     return Provenance(command, files, inputs.overrides, arguments.mappings, arguments.seconds, inputs.limits)

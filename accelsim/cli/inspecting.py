@@ -79,7 +79,7 @@ def energy_command(arguments: argparse.Namespace) -> int:
     rows, areas, peaks = energy_rows(architecture), area_rows(architecture), peak_rows(architecture)
     interpolated = any(str(row["source"]).startswith(SOURCE) for row in (*rows, *areas))
     notes = [*architecture.energy_notes, *([INTERPOLATION_ERROR] if interpolated else [])]
-    file = results.InputFile("architecture", arguments.arch, library.hash_file(path))
+    file = results.input_file("architecture", arguments.arch, path)
     provenance = results.provenance_json(results.Provenance("energy", (file,), overrides))
     document = {**provenance, "architecture": architecture.name, "energy_table": rows, "area": areas}
     document |= {"area_um2": architecture.area_um2, "peak": peaks, "notes": notes}

@@ -15,6 +15,7 @@ from typing import Any
 
 from accelsim import __version__
 from accelsim.inputs.errors import AccelsimError, require
+from accelsim.inputs.library import hash_file
 from accelsim.search.stopping import part_file
 
 
@@ -95,6 +96,11 @@ class Provenance:
     mappings: int | None = None
     seconds: float | None = None
     limits: tuple[str, ...] = ()
+
+
+def input_file(kind: str, name: str, path: str | os.PathLike[str]) -> InputFile:
+    """Hash an input file as it stands now; `name` is what the user called it."""
+    return InputFile(kind, name, hash_file(path))
 
 
 def to_json(document: Any) -> str:
