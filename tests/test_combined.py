@@ -23,7 +23,7 @@ from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.population.counting import Nest, count_mappings
 from accelsim.population.extremes import largest_value
-from accelsim.search.exact import solve
+from accelsim.search.exact import relaxation
 from accelsim.search.mapper import map_einsum
 from accelsim.search.value_kernel import CYCLES, ENERGY
 from tests.brute import Truth, ragged_cost, truth
@@ -125,10 +125,10 @@ def check_others(case: Problem, known: Truth) -> None:
 def test_searches__equal_brute_force(group, monkeypatch):
     """In some groups with all tables at once."""
     if group % 3 == 0:
-        monkeypatch.setattr(solve, "NODES_AN_ENTRY", -1.0)
-        monkeypatch.setattr(solve, "MANY_NODES", -1)
+        monkeypatch.setattr(relaxation, "NODES_AN_ENTRY", -1.0)
+        monkeypatch.setattr(relaxation, "MANY_NODES", -1)
     if group % 3 == 1:
-        monkeypatch.setattr(solve, "ENTRIES_A_TABLE", 0)
+        monkeypatch.setattr(relaxation, "ENTRIES_A_TABLE", 0)
     looked = 0
     objectives = [("energy", (1.0, 0.0)), ("cycles", (0.0, 1.0)), ("edp", (1.0, 1.0))]
     for seed in range(FIRST + group, FIRST + PROBLEMS, GROUPS):

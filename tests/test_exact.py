@@ -30,11 +30,13 @@ from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.population.counting import Nest, count_mappings
 from accelsim.search.descent import Descent
-from accelsim.search.exact import bounds, solve
+from accelsim.search.exact import bounds, relaxation
 from accelsim.search.exact.estimate_kernel import _value_at_price
 from accelsim.search.exact.front import _undominated, map_front
 from accelsim.search.exact.incumbents import BEST, SURE, WITHIN, make_goal, make_incumbents
 from accelsim.search.exact.layout import layout_of
+from accelsim.search.exact.node import make_node
+from accelsim.search.exact.relaxation import Relaxation
 from accelsim.search.exact.solve import Solver
 from accelsim.search.mapper import map_einsum
 from accelsim.search.stopping import Budget
@@ -168,13 +170,13 @@ def problems(group: int) -> Iterator[tuple[int, Problem, Truth]]:
 def test_exact__equals_brute_force(group, monkeypatch):
     """In most groups with finer tables at once or soon, or with those that only some large spaces begin with."""
     if group % 6 == 0:
-        monkeypatch.setattr(solve, "NODES_AN_ENTRY", -1.0)
-        monkeypatch.setattr(solve, "MANY_NODES", -1)
+        monkeypatch.setattr(relaxation, "NODES_AN_ENTRY", -1.0)
+        monkeypatch.setattr(relaxation, "MANY_NODES", -1)
     if group % 3 == 1:
-        monkeypatch.setattr(solve, "FAR_MORE", -1.0)
-        monkeypatch.setattr(solve, "MOST_ONCE", -1 if group % 2 else solve.MOST_ONCE)
+        monkeypatch.setattr(relaxation, "FAR_MORE", -1.0)
+        monkeypatch.setattr(relaxation, "MOST_ONCE", -1 if group % 2 else relaxation.MOST_ONCE)
     if group % 3:
-        monkeypatch.setattr(solve, "ENTRIES_A_TABLE", 0)
+        monkeypatch.setattr(relaxation, "ENTRIES_A_TABLE", 0)
     if group % 6 == 3:
         monkeypatch.setattr(bounds, "MOST_COARSE", 0)
     for seed, case, known in problems(group):
@@ -208,8 +210,8 @@ def test_search__needs_no_walks_for_the_optimum(group, monkeypatch):
     Half are uneven, and half of each have all finer tables at once.
     """
     if group > 1:
-        monkeypatch.setattr(solve, "NODES_AN_ENTRY", -1.0)
-        monkeypatch.setattr(solve, "MANY_NODES", -1)
+        monkeypatch.setattr(relaxation, "NODES_AN_ENTRY", -1.0)
+        monkeypatch.setattr(relaxation, "MANY_NODES", -1)
     for seed in range(FIRST + group, FIRST + group + 240, 4):
         architecture, einsum, constraints = problem(seed)
         if group % 2:
@@ -220,8 +222,8 @@ def test_search__needs_no_walks_for_the_optimum(group, monkeypatch):
         powers = [(1.0, 0.0), (0.0, 1.0), (1.0, 1.0)][seed // 4 % 3]
         solver = Solver(MapSpace(encode(architecture, einsum), constraints), cycles=powers[1] > 0.0)
         if seed % 16 > 7:
-            solver._fill_tables(None, fine=True)
-            solver.fine, solver.coarse = True, False
+            solver.relaxation._fill_tables(None, fine=True)
+            solver.relaxation.fine, solver.relaxation.coarse = True, False
         outcome = solver.search(objective=product(*powers))
 
         assert outcome.root_bound <= known.best(*powers) * (1 + SAME), seed
@@ -272,7 +274,7 @@ def test_levels_that_keep_some__agree_with_brute_force_without_walks():
         if known is None or not known.valid:
             continue
         solver = Solver(MapSpace(encode(machine, einsum), case[2]))
-        looked += bool(layout_of(solver.grid).merges[3])
+        looked += bool(layout_of(solver.relaxation.grid).merges[3])
 
         assert same(float(solver.search().found.value[0]), known.best(1.0, 0.0)), seed
     assert looked > 40
@@ -291,7 +293,8 @@ def test_sums__are_bounded_between_their_ends():
     """A convex objective may be less between the ends of a line of energy and cycles than at either."""
     objective = Objective.parse("energy^2 + 4*cycles^2")
     goal = make_goal(BEST, objective, (0, 1), 0)
-    found, node = make_incumbents(few_space(), 1), Solver(few_space())._make_node()
+    tables = Relaxation(few_space())
+    found, node = make_incumbents(few_space(), 1), make_node(tables.grid, tables.tables)
     bound = _value_at_price(goal, found, node, 0.0, 0.0, 0.0, 0.0, 10.0, 1.0, math.inf)
     least = min(objective.value(10.0 - cycles, cycles) for cycles in np.linspace(0.0, 10.0, 1001))
     assert bound <= least < min(objective.value(10.0, 0.0), objective.value(0.0, 10.0))

@@ -14,7 +14,7 @@ from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.objective import LEAST_EDP
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
-from accelsim.search.exact import aim, mapper, solve
+from accelsim.search.exact import aim, mapper, relaxation, solve
 from accelsim.search.exact.front import map_front
 from accelsim.search.exact.solve import Solver
 from accelsim.search.mapper import map_einsum
@@ -66,7 +66,7 @@ def test_tables_of_all_ports__are_made_when_a_search_is_long_and_change_nothing(
     architecture, einsum = load_architecture("nvdla"), load_workload("strided").layers[0]
     outcomes = []
     for nodes in (1e6, -1.0):
-        monkeypatch.setattr(solve, "NODES_AN_ENTRY", nodes)
+        monkeypatch.setattr(relaxation, "NODES_AN_ENTRY", nodes)
         solver = Solver(MapSpace(encode(architecture, einsum)), cycles=True)
         outcomes.append(solver.search(objective=LEAST_EDP))
 
@@ -232,7 +232,7 @@ def test_bound__of_what_leaks_is_above_no_best_mapping(priced, monkeypatch):
     Also with the tables of energy and of the time at ports, where these raise the bound at the root.
     """
     if priced:
-        monkeypatch.setattr(solve, "NODES_AN_ENTRY", -1.0)
+        monkeypatch.setattr(relaxation, "NODES_AN_ENTRY", -1.0)
     leaking, raised = 0, 0
     for seed in range(0, 400, 2):
         case = problem(seed)
@@ -245,7 +245,7 @@ def test_bound__of_what_leaks_is_above_no_best_mapping(priced, monkeypatch):
         found = solver.search(objective=product(1.0, 0.0), limit=least * (1 + 1e-9)).found
         assert found.many[0], seed
         leaking += 1
-        raised += solver.spreads > 1
+        raised += solver.relaxation.spreads > 1
     assert leaking > 40
     assert (raised > 20) == priced
 

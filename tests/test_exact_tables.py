@@ -20,8 +20,9 @@ from accelsim.inputs.mapping import Loop, Mapping
 from accelsim.inputs.nodes import with_nodes
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
-from accelsim.search.exact import bounds, incumbents, layout, mapper, memo_kernel, orders, solve
+from accelsim.search.exact import bounds, incumbents, layout, mapper, memo_kernel, orders, relaxation, solve
 from accelsim.search.exact.blocks import between_reuses
+from accelsim.search.exact.relaxation import Relaxation
 from accelsim.search.exact.shapes import make_grid
 from accelsim.search.exact.solve import Solver
 from accelsim.search.exact.worth import Known, narrow_energies
@@ -93,10 +94,10 @@ def test_tables__bound_the_orders_of_any_mapping_from_below(group, monkeypatch):
     In half of the groups after the tables that only large spaces begin with, in others by those without words that
     come back.
     """
-    monkeypatch.setattr(solve, "NODES_AN_ENTRY", -1.0)  # tables of all ports and prices
-    monkeypatch.setattr(solve, "MANY_NODES", -1)
+    monkeypatch.setattr(relaxation, "NODES_AN_ENTRY", -1.0)  # tables of all ports and prices
+    monkeypatch.setattr(relaxation, "MANY_NODES", -1)
     if group % 3 == 1:
-        monkeypatch.setattr(solve, "FAR_MORE", -1.0)
+        monkeypatch.setattr(relaxation, "FAR_MORE", -1.0)
     if group % 2:
         monkeypatch.setattr(bounds, "MOST_COARSE", 0)
     for seed in range(FIRST + group, FIRST + TABLES, 10):
@@ -119,35 +120,36 @@ def test_tables__bound_the_orders_of_any_mapping_from_below(group, monkeypatch):
 
 
 def test_tables_without_words_that_come_back__give_way_at_once_where_all_roots_look_alike(monkeypatch):
-    monkeypatch.setattr(solve, "FAR_MORE", -1.0)
-    monkeypatch.setattr(solve, "ONCE_AN_ENTRY", 1e3)
-    refine, explore, roots = Solver._refine, Solver._explore, Solver._roots
+    monkeypatch.setattr(relaxation, "FAR_MORE", -1.0)
+    monkeypatch.setattr(relaxation, "ONCE_AN_ENTRY", 1e3)
+    refine, explore, roots = Relaxation.refine, Solver._explore, Relaxation.roots
     events = []
 
-    def noted_refine(solver, *arguments):
+    def noted_refine(*arguments):
         events.append("finer")
-        refine(solver, *arguments)
+        refine(*arguments)
 
     def noted_explore(solver, *arguments):
         events.append("search")
         explore(solver, *arguments)
 
-    def noted_roots(solver, *arguments):
-        found = roots(solver, *arguments)
+    def noted_roots(*arguments):
+        found = roots(*arguments)
         if not events:
             values = found[1].tolist() or [0.0]
             alike = len(values) > 1 and max(values) == pytest.approx(min(values), rel=1e-9)
             events.append("alike" if alike else "apart")
         return found
 
-    for name, noted in (("_refine", noted_refine), ("_explore", noted_explore), ("_roots", noted_roots)):
-        monkeypatch.setattr(Solver, name, noted)
+    monkeypatch.setattr(Relaxation, "refine", noted_refine)
+    monkeypatch.setattr(Solver, "_explore", noted_explore)
+    monkeypatch.setattr(Relaxation, "roots", noted_roots)
     seen = []
     for seed in range(FIRST, FIRST + 60):
         case = problem(seed)
         events.clear()
         solver = Solver(MapSpace(encode(case[0], case[1])))
-        if solver.once:
+        if solver.relaxation.once:
             solver.search(objective=product(1.0, 0.0))
             seen.append(tuple(events[:2]))
 
@@ -169,20 +171,20 @@ def test_rounds__are_two_where_the_mapping_known_is_near(monkeypatch):
 @pytest.mark.parametrize("nodes", [0.05, 0.3])
 def test_finer_tables__that_come_in_between_lose_no_mapping(nodes, monkeypatch):
     """Root shapes looked through before are left out, those in which the search was stopped are not."""
-    monkeypatch.setattr(solve, "NODES_AN_ENTRY", nodes)
-    monkeypatch.setattr(solve, "ENTRIES_A_TABLE", 0)
-    monkeypatch.setattr(solve, "MANY_NODES", 0)
+    monkeypatch.setattr(relaxation, "NODES_AN_ENTRY", nodes)
+    monkeypatch.setattr(relaxation, "ENTRIES_A_TABLE", 0)
+    monkeypatch.setattr(relaxation, "MANY_NODES", 0)
     monkeypatch.setattr(solve, "SMALL", 0)
     monkeypatch.setattr(solve, "FIRST_WAVE", 1)
     monkeypatch.setattr(solve, "GROWTH", ())
-    refine, settled, stopped = Solver._refine, 0, 0
+    refine, settled, stopped = Relaxation.refine, 0, 0
 
-    def noted(solver, *arguments):
+    def noted(*arguments):
         nonlocal settled, stopped
         settled, stopped = settled + int((solver.settled > -math.inf).sum()), stopped + 1
-        refine(solver, *arguments)
+        refine(*arguments)
 
-    monkeypatch.setattr(Solver, "_refine", noted)
+    monkeypatch.setattr(Relaxation, "refine", noted)
     for seed in range(FIRST, FIRST + 120):
         case = problem(seed)
         known = truth(*case, MOST)
@@ -198,8 +200,8 @@ def test_finer_tables__that_come_in_between_lose_no_mapping(nodes, monkeypatch):
 
 def test_tables_that_tell_reuses_apart__bound_the_orders_of_any_mapping_from_below(monkeypatch):
     """As they do on small problems with the numbers of steps that loops have there, even and uneven, without walks."""
-    monkeypatch.setattr(solve, "NODES_AN_ENTRY", -1.0)
-    monkeypatch.setattr(solve, "MANY_NODES", -1)
+    monkeypatch.setattr(relaxation, "NODES_AN_ENTRY", -1.0)
+    monkeypatch.setattr(relaxation, "MANY_NODES", -1)
     monkeypatch.setattr(layout, "REUSES", (1.5, 2.0, 3.0, 5.0))
     energy, told = product(1.0, 0.0), 0
     for seed in range(FIRST, FIRST + REUSED):
@@ -220,7 +222,7 @@ def test_tables_that_tell_reuses_apart__bound_the_orders_of_any_mapping_from_bel
             outcome = solver.search(objective=energy)
             assert outcome.root_bound <= alone.best(1.0, 0.0) * (1 + SAME), seed
             assert same(float(outcome.found.value[0]), alone.best(1.0, 0.0)), seed
-            told += bool((solver.tables.reuse >= 0).any())
+            told += bool((solver.relaxation.tables.reuse >= 0).any())
     assert told > REUSED // 10
 
 
@@ -242,8 +244,8 @@ def test_tables_that_tell_reuses_apart__leave_few_nodes_where_levels_are_free_to
     machine, einsum = load_architecture(tmp_path / "machine.yaml"), load_workload("gemm").layers[0]
     gemm, found = replace(einsum, dims={"M": 64, "N": 128, "K": 64}), []
     for late in (1e9, 0.0):
-        monkeypatch.setattr(solve, "LATER", late)
-        monkeypatch.setattr(solve, "MANY_NODES", 1000)
+        monkeypatch.setattr(relaxation, "LATER", late)
+        monkeypatch.setattr(relaxation, "MANY_NODES", 1000)
         found.append(Solver(MapSpace(encode(machine, gemm), Constraints())).search())
     without, apart = found
     assert same(float(apart.found.value[0]), float(without.found.value[0]))
@@ -253,25 +255,25 @@ def test_tables_that_tell_reuses_apart__leave_few_nodes_where_levels_are_free_to
 
 def test_tables_of_ports__are_fewer_where_they_would_be_too_many(monkeypatch):
     """First they tell fewer classes of spread apart, then there are none of two ports, then some; the best stays."""
-    monkeypatch.setattr(solve, "NODES_AN_ENTRY", -1.0)
+    monkeypatch.setattr(relaxation, "NODES_AN_ENTRY", -1.0)
     monkeypatch.setattr(solve, "SMALL", 0)
-    mix, made, some_alone = Solver._mix_ports, [], 0
+    mix, made, some_alone = Relaxation._mix_ports, [], 0
 
-    def noted(solver, goal, *arguments):
+    def noted(tables, goal, *arguments):
         nonlocal some_alone
-        plenty = solver._port_tables(goal)
+        plenty = tables._port_tables(goal)
         for most in (plenty.entries, plenty.entries - 1, plenty.entries // 4, plenty.entries // 12):
-            monkeypatch.setattr(solve, "MOST_MIXED", most)
-            some = solver._port_tables(goal)
+            monkeypatch.setattr(relaxation, "MOST_MIXED", most)
+            some = tables._port_tables(goal)
             made.append((some.spreads, some.pairs, some.entries <= most))
-        monkeypatch.setattr(solve, "MOST_MIXED", plenty.entries // (4 if seed % 2 else 40))
-        tables = solver._port_tables(goal)
-        kept = tables.many > 0 and mix(solver, goal, *arguments)
-        assert len(solver.mixed) == tables.many
-        some_alone += 0 < tables.many < len(solver.ports)
+        monkeypatch.setattr(relaxation, "MOST_MIXED", plenty.entries // (4 if seed % 2 else 40))
+        many = tables._port_tables(goal).many
+        kept = many > 0 and mix(tables, goal, *arguments)
+        assert len(tables.mixed) == many
+        some_alone += 0 < many < len(tables.ports)
         return kept
 
-    monkeypatch.setattr(Solver, "_mix_ports", noted)
+    monkeypatch.setattr(Relaxation, "_mix_ports", noted)
     for seed in range(FIRST, FIRST + 60):
         case = problem(seed)
         known = truth(*case, MOST)
@@ -281,8 +283,9 @@ def test_tables_of_ports__are_fewer_where_they_would_be_too_many(monkeypatch):
         for power in ((0.0, 1.0), (1.0, 1.0)):
             found = Solver(space, cycles=True).search(objective=product(*power)).found
             assert same(float(found.value[0]), known.best(*power)), (seed, power)
-            monkeypatch.setattr(solve, "MOST_MIXED", 50_000_000)
-    assert {(solve.MORE_SPREADS, True, True), (solve.SPREADS, True, True), (1, True, True), (1, False, True)} <= {*made}
+            monkeypatch.setattr(relaxation, "MOST_MIXED", 50_000_000)
+    spreads = relaxation.MORE_SPREADS, relaxation.SPREADS, 1
+    assert {*((each, True, True) for each in spreads), (1, False, True)} <= {*made}
     assert all(fit for _, _, fit in made)
     assert some_alone > 3
 
@@ -374,8 +377,8 @@ def test_tables__charge_sums_of_parts_their_width(monkeypatch):
 
     So with all factors fixed the tables leave nothing open: 8 registers, each with one product of 32 bits an output.
     """
-    monkeypatch.setattr(solve, "NODES_AN_ENTRY", -1.0)
-    monkeypatch.setattr(solve, "MANY_NODES", -1)
+    monkeypatch.setattr(relaxation, "NODES_AN_ENTRY", -1.0)
+    monkeypatch.setattr(relaxation, "MANY_NODES", -1)
     pj = {"read": "2 pJ", "write": "2 pJ", "source": "test"}
     levels = [
         {"name": "DRAM", "class": "DRAM", "word": "8 bit", "fanout": {"x": 8}, "energy": pj},
@@ -455,7 +458,8 @@ def test_nodes_of_a_level__share_its_room_for_partial_sums(psums, lack_room):
     assert outcome.root_bound <= known.best(1.0, 0.0) * (1 + SAME)
     assert same(float(outcome.found.value[0]), known.best(1.0, 0.0))
     output = int(encode(machine, einsum).constants.output[0])
-    beside = [each for each in solver.bounds.around[2].contexts if each.parents.count(1) > 1 == each.parents[output]]
+    contexts = solver.relaxation.bounds.around[2].contexts
+    beside = [each for each in contexts if each.parents.count(1) > 1 == each.parents[output]]
     assert {each.tight for each in beside} == {lack_room}
 
 
@@ -493,7 +497,7 @@ def test_tables__cost_no_more_for_still_than_for_anything_else(group):
         known = truth(machine, einsum, constraints, MOST)
         if known is None or not known.valid:
             continue
-        bounds = Solver(MapSpace(encode(machine, einsum), constraints)).bounds
+        bounds = Relaxation(MapSpace(encode(machine, einsum), constraints)).bounds
         windows += bounds.structure.window >= 0
         still = (orders.STATIONARY,) * len(einsum.tensors)
         for level in range(len(machine.levels)):

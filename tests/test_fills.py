@@ -29,7 +29,7 @@ from accelsim.model.oracle import Tile, walk_tile
 from accelsim.model.time_oracle import walk_fills
 from accelsim.population.counting import Nest
 from accelsim.population.extremes import largest_value
-from accelsim.search.exact import solve
+from accelsim.search.exact import relaxation
 from accelsim.search.exact.solve import Solver
 from accelsim.search.mapper import map_einsum
 from accelsim.search.value_kernel import CYCLES
@@ -198,7 +198,7 @@ def test_tables__bound_what_all_else_waits_for_from_below(group, monkeypatch):
 
     With the tables of all ports, which leave out what takes longer.
     """
-    monkeypatch.setattr(solve, "NODES_AN_ENTRY", -1.0)
+    monkeypatch.setattr(relaxation, "NODES_AN_ENTRY", -1.0)
     looked = 0
     for seed in range(group, 2 * PROBLEMS, 4):
         case = overlap_problem(seed)

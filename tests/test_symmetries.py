@@ -17,6 +17,7 @@ from accelsim.model.encode import encode
 from accelsim.search.exact import layout
 from accelsim.search.exact import symmetries as exchanged
 from accelsim.search.exact.layout import make_structure
+from accelsim.search.exact.relaxation import Relaxation
 from accelsim.search.exact.shapes import make_grid
 from accelsim.search.exact.solve import Solver
 from accelsim.search.exact.symmetries import symmetries
@@ -69,8 +70,8 @@ def test_windows_of_equal_bounds_and_with_strides__without_walks_agree_with_brut
 
         assert outcome.root_bound <= known.best(*POWERS[goal]) * (1 + SAME), seed
         assert math.isclose(float(outcome.found.value[0]), known.best(*POWERS[goal]), rel_tol=SAME), seed
-        symmetric += bool(symmetries(solver.grid))
-        whole += bool(make_structure(solver.grid).whole)
+        symmetric += bool(symmetries(solver.relaxation.grid))
+        whole += bool(make_structure(solver.relaxation.grid).whole)
     assert symmetric > 5
     assert whole > 5
 
@@ -101,7 +102,7 @@ def test_symmetries__of_dimensions_of_which_all_or_none_leave_remainders(imperfe
 def tables_of(space: MapSpace, known: Known | None) -> tuple[Bounds, int]:
     """The tables of a space, and how many classes of orders fill them."""
     layout.layout_of.cache_clear()
-    found = Solver(space, known=known, grid=dataclasses.replace(make_grid(space))).bounds
+    found = Relaxation(space, known=known, grid=dataclasses.replace(make_grid(space))).bounds
     blocks = [layout.layout_of(found.grid).blocks(level, frozenset()) for level in range(1, len(found.around))]
     return found, sum(len(alike) for each in blocks for _, alike in each.classes)
 

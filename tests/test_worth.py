@@ -17,9 +17,10 @@ from accelsim.inputs.objective import FASTEST, LEAST_EDP, LEAST_ENERGY, Objectiv
 from accelsim.inputs.workload import Einsum
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
-from accelsim.search.exact import bounds, plan, solve
+from accelsim.search.exact import bounds, plan, relaxation
 from accelsim.search.exact.incumbents import BEST, make_goal
 from accelsim.search.exact.mapper import result_of
+from accelsim.search.exact.relaxation import Relaxation
 from accelsim.search.exact.solve import Solver
 from accelsim.search.exact.tables import Sieve
 from accelsim.search.exact.worth import Known
@@ -33,9 +34,9 @@ SHARES = (0.0, 0.03, 0.3)
 """Of the mappings from the best one on, how many are looked for; 0: the best alone."""
 
 
-def states(solver: Solver, mapping: Mapping) -> list[tuple[str, int, tuple[int, ...], int]]:
+def states(tables: Relaxation, mapping: Mapping) -> list[tuple[str, int, tuple[int, ...], int]]:
     """Kind of table, level, parents and shape of all states that a mapping goes through."""
-    encoded, shapes = solver.space.encoded, solver.grid.shapes
+    encoded, shapes = tables.space.encoded, tables.grid.shapes
     tile = dict.fromkeys(encoded.dims, 1)
     shape_of: dict[tuple[str, int], int] = {}
     for level in range(len(mapping.levels) - 1, -1, -1):
@@ -52,19 +53,21 @@ def states(solver: Solver, mapping: Mapping) -> list[tuple[str, int, tuple[int, 
             max(outer for outer in range(level + 1) if tensor.name in mapping.levels[outer].keep)
             for tensor in encoded.einsum.tensors
         )
-        found.append((kind, level, (*parents, int(_is_tight(solver, mapping, parents, shape_of))), shape))
+        found.append((kind, level, (*parents, int(_is_tight(tables, mapping, parents, shape_of))), shape))
     return found
 
 
-def _is_tight(solver: Solver, mapping: Mapping, parents: tuple[int, ...], shape_of: dict[tuple[str, int], int]) -> bool:
+def _is_tight(
+    tables: Relaxation, mapping: Mapping, parents: tuple[int, ...], shape_of: dict[tuple[str, int], int]
+) -> bool:
     """Whether the level that the output comes from has no room for partial sums."""
-    encoded = solver.space.encoded
+    encoded = tables.space.encoded
     c, level = encoded.constants, parents[int(encoded.constants.output[0])]
     if level == 0:
         return False
     kept = [t for t, tensor in enumerate(encoded.einsum.tensors) if tensor.name in mapping.levels[level].keep]
     words = np.zeros(len(c.whole), np.int64)
-    words[kept] = solver.grid.shapes.box[kept, shape_of["inside", level]]
+    words[kept] = tables.grid.shapes.box[kept, shape_of["inside", level]]
     words *= [max(c.word_parts[level, t]) if t == c.output[0] else c.word_parts[level, t, 0] for t in range(len(words))]
     rooms = enumerate(c.partition[level]) if c.partitioned[level] else ()
     return 0 <= c.capacity[level] < words.sum() or any(words[c.role == role].sum() > room for role, room in rooms)
@@ -74,19 +77,19 @@ def dropped(
     seed: int, case: tuple[Architecture, Einsum, Constraints], known: Truth, objective: Objective, most: float
 ) -> int:
     """How many states the tables drop, none of them on a mapping of at most some value."""
-    solver = Solver(
+    tables = Relaxation(
         MapSpace(encode(*case[:2]), case[2]), cycles=objective is not LEAST_ENERGY, known=Known(objective, most, FREE)
     )
-    if solver.coarse and seed % 2:  # and tables that tell copies of the output apart
-        solver._fill_tables(None, fine=True)
+    if tables.coarse and seed % 2:  # and tables that tell copies of the output apart
+        tables._fill_tables(None, fine=True)
     for number in np.flatnonzero(known.worth(objective) <= most).tolist()[:200]:
         mapping = known.mapping(number)
-        if solver.tables.merges[1] and any(node.temporal and not node.keep for node in mapping.levels):
+        if tables.tables.merges[1] and any(node.temporal and not node.keep for node in mapping.levels):
             continue  # a level that keeps nothing has no loops; they may stand outside
-        for kind, level, parents, shape in states(solver, mapping):
-            filled = solver.bounds.states.get((kind, level), {}).get(parents)
+        for kind, level, parents, shape in states(tables, mapping):
+            filled = tables.bounds.states.get((kind, level), {}).get(parents)
             assert filled is None or filled[:, shape].any(), (seed, kind, level, parents)
-    return sum(int((~each).sum()) for found in solver.bounds.states.values() for each in found.values())
+    return sum(int((~each).sum()) for found in tables.bounds.states.values() for each in found.values())
 
 
 PINNED = ((), (), (), (1059,))
@@ -124,8 +127,8 @@ def test_choices_that_are_worth_it__are_enough_for_the_optimum(group, monkeypatc
         space = MapSpace(encode(*case[:2]), case[2])
         solver = Solver(space, cycles=objective is not LEAST_ENERGY, known=Known(objective, best * (1 + 1e-10), FREE))
         if seed % 8 > 3:
-            solver._fill_tables(None, fine=True)
-            solver.fine, solver.coarse = True, False
+            solver.relaxation._fill_tables(None, fine=True)
+            solver.relaxation.fine, solver.relaxation.coarse = True, False
         outcome = solver.search(objective=objective, limit=best * 1.3)
 
         assert math.isclose(float(outcome.found.value[0]), best, rel_tol=1e-9), seed
@@ -232,12 +235,12 @@ def test_tables_that_are_too_large__leave_out_what_coarse_ones_find_not_worth_it
     space = MapSpace(encode(load_architecture(machine), load_workload(gemm).layers[0]))
     least = Solver(space, cycles=True).search(objective=LEAST_EDP).found
     known = Known(LEAST_EDP, float(least.value[0]) * (1 + 1e-9), FREE)
-    whole = Solver(space, cycles=True, known=known)
+    whole = Relaxation(space, cycles=True, known=known)
 
     solver = Solver(space, cycles=True, known=known, memory=int(1.6 * whole.bounds.values.nbytes))
 
-    assert solver.bounds.values.nbytes < 0.8 * whole.bounds.values.nbytes
-    assert solver.spreads == whole.spreads > 1
+    assert solver.relaxation.bounds.values.nbytes < 0.8 * whole.bounds.values.nbytes
+    assert solver.relaxation.spreads == whole.spreads > 1
     assert solver.search(objective=LEAST_EDP).found.value[0] == least.value[0]
 
 
@@ -252,9 +255,9 @@ def test_states_are_dropped_by_the_corner_at_which_networks_leave_least(monkeypa
         asked.append((len(cheapest(contexts, numbers)), len(numbers)))
         return numbers
 
-    alone = Solver(space, known=most).bounds.states
+    alone = Relaxation(space, known=most).bounds.states
     monkeypatch.setattr(Sieve, "_cheapest", staticmethod(counted))
-    every = Solver(space, known=most).bounds.states
+    every = Relaxation(space, known=most).bounds.states
 
     assert {few for few, _ in asked} == {1}
     assert max(many for _, many in asked) > 1
@@ -267,9 +270,9 @@ def test_states_are_dropped_by_the_corner_at_which_networks_leave_least(monkeypa
 def test_large_tables_that_tell_copies_apart__come_at_once_if_copies_count(too_large, monkeypatch):
     """Not first those of both corners alone; these come only if the others do not fit."""
     monkeypatch.setattr(bounds, "MOST_COARSE", 0)
-    monkeypatch.setattr(solve, "NODES_AN_ENTRY", -1.0)
-    monkeypatch.setattr(solve, "MUCH", -1.0)
-    monkeypatch.setattr(solve, "SMALL_TABLES", 10**9)
+    monkeypatch.setattr(relaxation, "NODES_AN_ENTRY", -1.0)
+    monkeypatch.setattr(relaxation, "MUCH", -1.0)
+    monkeypatch.setattr(relaxation, "SMALL_TABLES", 10**9)
     space = MapSpace(encode(load_architecture("simba"), load_workload("gemm").layers[0]))
     best = Solver(space).search().found.value[0]
     made = []
@@ -281,7 +284,7 @@ def test_large_tables_that_tell_copies_apart__come_at_once_if_copies_count(too_l
         made.append((fine, found.corners))
         return found
 
-    monkeypatch.setattr(solve, "make_bounds", make)
+    monkeypatch.setattr(relaxation, "make_bounds", make)
 
     assert Solver(space).search().found.value[0] == best
     assert made[:2] == [(False, False), (not too_large, True)]
@@ -289,17 +292,17 @@ def test_large_tables_that_tell_copies_apart__come_at_once_if_copies_count(too_l
 
 def test_tables_that_take_longer_to_make__come_after_more_nodes():
     space = MapSpace(encode(load_architecture("simba"), load_workload("gemm").layers[0]))
-    solver = Solver(space)
+    tables = Relaxation(space)
     goal = make_goal(BEST, LEAST_ENERGY, (0, 1), 0, energy_only=True)
     spreads = sum(
         len(network.tiles) * len(options.spread) * len(table.contexts)
         for network, options, table in zip(
-            solver.bounds.networks, solver.grid.options, solver.bounds.around, strict=True
+            tables.bounds.networks, tables.grid.options, tables.bounds.around, strict=True
         )
     )
-    entries, nodes = solver.bounds.values.size, solver._coarse_nodes(goal)
+    entries, nodes = tables.bounds.values.size, tables.due(goal, alike=False)
 
-    solver.bounds.work *= 10
+    tables.bounds.work *= 10
 
-    assert solver.bounds.work == 10 * (entries + spreads)
-    assert 4 * nodes < solver._coarse_nodes(goal) < solve.NO_END
+    assert tables.bounds.work == 10 * (entries + spreads)
+    assert 4 * nodes < tables.due(goal, alike=False)

@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from accelsim.model.encode import Batch, Bools, Floats, Ints
+import numpy as np
+
+from accelsim.model.encode import Batch, Bools, Floats, Ints, empty_batch
+from accelsim.search.exact.shapes import Grid
+
+MOST_IN_A_RUN = 256
+"""Shapes around a network of which a node lists once which of them its loops may lead to."""
+FAILED = 8
+"""Ways to spread a tile that led to nothing, which others are compared with."""
 
 
 class CostTables(NamedTuple):
@@ -188,3 +196,62 @@ class SearchNode(NamedTuple):
     first: Floats
     steps: Floats
     held_in_turn: Floats
+
+
+def make_node(grid: Grid, tables: CostTables) -> SearchNode:
+    """Make room for the nodes that a search of a map space is at."""
+    encoded = grid.space.encoded
+    c = encoded.constants
+    levels, (tensors, dims) = len(c.fanout), c.relevant.shape
+    pieces = dims * levels + 2
+    tile = np.zeros((levels + 1, dims), np.int64)
+    tile[0] = grid.shapes.sizes - 1
+    return SearchNode(
+        mapping=empty_batch(encoded, 1),
+        tile=tile,
+        mid=np.zeros((levels, dims), np.int64),
+        parent=np.zeros((levels + 1, tensors), np.int64),
+        share=np.ones((levels + 1, tensors)),
+        energy=np.zeros(levels + 1),
+        read=np.zeros((levels + 1, levels), np.int64),
+        written=np.zeros((levels + 1, levels), np.int64),
+        passing=np.zeros((levels + 1, levels), np.int64),
+        linked=np.zeros((levels, tensors), np.int64),
+        givers=np.zeros((levels, tensors), np.int64),
+        waits=np.zeros(levels + 1, np.int64),
+        waited=np.zeros((levels + 1, levels, 2), np.int64),
+        fills=np.zeros((levels + 1, tensors), np.int64),
+        moved=np.zeros((levels + 1, tensors), np.int64),
+        charged=np.zeros((levels + 1, tensors)),
+        held=np.zeros(levels + 1, np.int64),
+        tight=np.zeros(levels + 1, np.bool_),
+        cursor=np.full((levels, 11), -1),
+        run=np.zeros((levels, MOST_IN_A_RUN, 2), np.int64),
+        context=np.zeros((levels + 1, 2**tensors), np.int64),
+        weight=np.zeros((levels + 1, 2**tensors)),
+        lower=np.zeros(tensors),
+        entry=np.zeros(2 * 2**tensors, np.int64),
+        entry_weight=np.zeros(2 * 2**tensors),
+        mix=np.zeros(pieces * tensors, np.int64),
+        mix_weight=np.zeros(pieces * tensors),
+        within=np.zeros((levels, pieces * tensors), np.int64),
+        within_weight=np.zeros((levels, pieces * tensors)),
+        within_sets=np.zeros(levels, np.int64),
+        by_innermost=np.zeros((levels, dims)),
+        by_spread=np.zeros(tables.edges.shape[1]),
+        spreads=np.zeros((levels, 2), np.int64),
+        piece=np.zeros((tensors, pieces), np.int64),
+        piece_end=np.zeros((tensors, pieces)),
+        pieces=np.zeros(tensors, np.int64),
+        status=np.zeros(1, np.int64),
+        cycles=np.zeros(1, np.int64),
+        pj=np.zeros(1),
+        column=np.zeros(4),
+        failed=np.zeros((levels, FAILED, 2 * tensors + 1), np.int64),
+        many_failed=np.zeros(levels, np.int64),
+        free=np.zeros((levels, dims), np.bool_),
+        span=np.ones((levels + 1, dims), np.int64),
+        first=np.zeros(dims),
+        steps=np.zeros(levels + 1),
+        held_in_turn=np.zeros((levels + 1, tensors)),
+    )

@@ -1,0 +1,469 @@
+"""The relaxation that bounds a search: tables of a map space, and when and how finer ones are made.
+
+Axis letters as in node.
+"""
+
+from __future__ import annotations
+
+import math
+from contextlib import suppress
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from accelsim.inputs.errors import TablesTooLarge
+from accelsim.inputs.units import ratio
+from accelsim.mapspace.space import MapSpace
+from accelsim.model.detail import make_detail
+from accelsim.model.encode import KIND, OVERLAPS, Floats, Ints
+from accelsim.search.exact import bounds
+from accelsim.search.exact.bounds import make_bounds
+from accelsim.search.exact.branch_kernel import root_bounds
+from accelsim.search.exact.cost_tables import (
+    certain_energy,
+    least_cycles,
+    make_cost_tables,
+    needed_words,
+    with_mixed,
+)
+from accelsim.search.exact.incumbents import BEST, Goal, Incumbents, counts_energy
+from accelsim.search.exact.mixed import (
+    LimitedPort,
+    MixedBounds,
+    count_waits,
+    count_words,
+    limited_ports,
+    many_mixed,
+    mix_bounds,
+    waits_for_first,
+)
+from accelsim.search.exact.node import CostTables, make_node
+from accelsim.search.exact.output_costs import OutputCosts, copies_apart
+from accelsim.search.exact.shapes import Grid, make_grid, quick_enough
+from accelsim.search.exact.symmetries import symmetries
+from accelsim.search.exact.tables import Bounds
+from accelsim.search.exact.worth import (
+    SLACK,
+    Known,
+    States,
+    Worth,
+    first_energies,
+    inside_outermost,
+    narrow_energies,
+)
+from accelsim.search.value_kernel import CYCLES, WORDS, terms_of
+
+SPREADS, MORE_SPREADS, FEW_SHAPES = 3, 5, 8192
+"""Classes of spatial spread that the tables tell apart where cycles count; more if there are at most so many shapes."""
+LEAK_SPREADS, OPEN = 9, 0.95
+"""The same where cycles count for what leaks alone, which is that of the least spread in a class; and of what is open
+between root shapes and the best mapping known, the most that tables of ports may leave to be kept."""
+SMALL_TABLES, MUCH = 2048, 0.02
+"""Tables of more tile shapes tell copies of the output apart at once, if those of one copy would count off more than
+this share of the energy of the best mapping known."""
+FAR_MORE, ONCE_AN_ENTRY, MOST_ONCE = 10.0, 2.0, 8_000_000
+"""If they would count off more than so many times that energy, in the first tables no word of the output comes back;
+after so many nodes for each of their entries, or so many nodes, the others are made, at once if all roots are alike."""
+NODES_AN_ENTRY, SOONER, LATER = 0.05, 0.2, 2.0
+"""After so many nodes for each entry of the finer tables, and for each way to spread a tile in a context that they
+look at, these are made: the search has taken about as long as they take then. They have both corners, which large ones
+have sooner, for the lower one says little of networks that are bypassed; then they tell copies of the output apart. At
+last there are some of each port, and of ports and energy mixed, which come by their entries alone where cycles count,
+and sooner where all else waits for fills or drains: ports then decide on the fastest mappings. Tables that tell apart
+how often a tensor is left in place are made later: they have more entries each."""
+CLOSED = 1e-3
+"""Of what is open between root shapes and the best mapping known, the most that the first tables of ports may leave to
+be searched before there are others."""
+ENTRIES_A_TABLE = 200_000
+"""To make a table takes as long as so many of its entries besides."""
+MANY_NODES = 100_000
+"""The last table of energy, without the outermost level, is made after no fewer nodes in each piece of a wave."""
+MOST_MIXED = 50_000_000
+"""Entries that the tables of ports may have, at most."""
+
+
+class PortTables(NamedTuple):
+    """Tables of ports, and of ports and energy mixed, that are made late."""
+
+    many: int
+    entries: int
+    """Of all of them, without the states that are not worth it if they would be too many."""
+    spreads: int
+    """Classes of spatial spread."""
+    pairs: bool
+    """Whether two ports are mixed."""
+
+
+def _may_slide_in_array(space: MapSpace) -> bool:
+    """Whether a PE of a systolic array can hold a window that slides: fewer words need not be fewer ramps then."""
+    c = space.encoded.constants
+    return bool((c.stationary & c.windowed & (c.most_held != 1)).any())
+
+
+def _order_of_tiles_counts(space: MapSpace) -> bool:
+    """Whether engines move tiles of several sizes while others are used: then it counts which are neighbours."""
+    dma = space.encoded.constants.dma
+    return bool(space.imperfect and dma.size and (dma[:, -1, KIND] == OVERLAPS).any())
+
+
+class Relaxation:
+    """The cost-to-go tables of a map space: coarse ones at first, finer ones when the search asks for them.
+
+    Parameters
+    ----------
+    space : MapSpace
+    cycles : bool
+        Whether cycles count; then the tables tell some classes of spatial spread apart.
+    every : bool
+        Look at all orders and splits, not only at those that can be best.
+    words : bool
+        Whether words at the outermost level count; then there are tables of them.
+    grid : Grid, optional
+        Tile shapes and ways to spread that are looked at; default: all of the space.
+    known : Known, optional
+        What is looked for; the tables hold nothing else. Default: all mappings.
+    deadline : float, optional
+        When to give up making the tables, by `time.monotonic`.
+    memory : int, optional
+        Bytes that all tables together may take; default: `bounds.MOST_BYTES`.
+
+    Raises
+    ------
+    TimeoutError
+        If the tables are not ready by then.
+    TablesTooLarge
+        If they would take more memory.
+    """
+
+    def __init__(
+        self,
+        space: MapSpace,
+        *,
+        cycles: bool = False,
+        words: bool = False,
+        every: bool = False,
+        grid: Grid | None = None,
+        known: Known | None = None,
+        deadline: float | None = None,
+        memory: int | None = None,
+    ) -> None:
+        c = space.encoded.constants
+        every = every or _may_slide_in_array(space) or _order_of_tiles_counts(space)
+        every = every or bool(c.links.any() or c.hop.any())
+        self.space, self.known = space, known
+        grid = grid or make_grid(space)
+        self.grid = grid if grid.every == every else replace(grid, every=every)
+        self.most_cycles = math.inf
+        if cycles and known is not None:
+            self.most_cycles = known.most_cycles(certain_energy(space, self.grid.options, needed_words(space)))
+            self.grid = quick_enough(self.grid, self.most_cycles)
+        self.leaks = not cycles and bool(c.leak.any())
+        few = self.grid.shapes.total <= FEW_SHAPES
+        self.spreads = 1 if not cycles else MORE_SPREADS if few else SPREADS
+        self.ports = limited_ports(self.grid) if cycles or self.leaks else []
+        self.counts_words, self.every = words, every
+        ragged = bool(self.grid.shapes.ragged.any())
+        waits = cycles and not ragged and space.encoded.constants.overlap.any()
+        self.waits = count_waits(self.grid) if waits else None
+        self.corners = True if ragged or every or cycles else None
+        self.memory = bounds.MOST_BYTES if memory is None else memory
+        counted_off = self._counted_off()
+        self.once, self.counts_copies = counted_off > FAR_MORE, counted_off > MUCH
+        fine = not self.once and self.counts_copies and self.grid.shapes.total > SMALL_TABLES
+        try:
+            self._fill_tables(deadline, fine=fine)
+        except TablesTooLarge:
+            if self.spreads == 1 and not fine:
+                raise
+            fine = self._fill_fewer(deadline, fine=fine)
+        self.apart = any(len(each) > 1 for each in copies_apart(self.grid, self.bounds.deepest))
+        self.coarse = not fine and (self.apart or self.once or not self.bounds.corners)
+        self.fine, self.mixes, self.lacks_beside = fine, not ragged and bool(self.ports), True
+        self.lacks_reuses = not (cycles or words or ragged or every or self.leaks) and not c.windowed.any()
+        self.mixed: list[MixedBounds] = []
+
+    def _counted_off(self) -> float:
+        """Of the energy of the best mapping known, what copies of the output may save at most in tables of one copy."""
+        if self.known is None:
+            return 0.0
+        most = self.known.most_energy(least_cycles(self.space, needed_words(self.space)))
+        costs = OutputCosts(self.grid, narrow_energies(self.space.encoded.constants))
+        return ratio(float(costs.copy_costs[0]), most)
+
+    def _fill_fewer(self, deadline: float | None, *, fine: bool) -> bool:
+        """Make tables that are not too large; returns whether they tell copies apart.
+
+        They leave out what is not worth it by tables of the lower corner alone, which tell no spreads apart.
+        """
+        states: States = {}
+        counts = self.known is not None and self.known.objective.counts("energy")
+        if self.spreads > 1 and counts and not self.every and not self.grid.shapes.ragged.any():
+            states = make_bounds(
+                self.grid, 1, narrow_energies(self.space.encoded.constants), deadline, corners=False,
+                worth=self._worth_energy({}), most_bytes=self.memory,
+            ).states  # fmt: skip
+            for some in sorted({fine, False}, reverse=True):
+                with suppress(TablesTooLarge):
+                    self._fill_tables(deadline, fine=some, states=states)
+                    return some
+        self.spreads = 1
+        self._fill_tables(deadline, fine=False, states=states)
+        return False
+
+    def _fill_tables(
+        self, deadline: float | None, *, fine: bool, again: bool = False, states: States | None = None
+    ) -> None:
+        """Make the tables of energy, of the outermost port, and of words there if these count.
+
+        `states`: those that are worth filling; where they are made again, those of the tables so far.
+        """
+        left = self.memory - (self.bounds.values.nbytes + self.tables.mixed.nbytes if again else 0)
+        c = self.space.encoded.constants
+        energies = first_energies(c) if self.once else narrow_energies(c)
+        outer = [port for port in self.ports if port.level == 0 and not self.leaks][:1]
+        many = 1 + len(outer) + self.counts_words + (self.waits is not None)
+        states = self.bounds.states if again else states or {}
+        self.waiting = None
+        if self.waits is not None:
+            self.waiting = make_bounds(
+                self.grid, self.spreads, self.waits.each, deadline, fine=fine, corners=True,
+                worth=self._worth_waits(states), most_bytes=left // many, once=self.waits.once,
+            )  # fmt: skip
+            states = self.waiting.states
+        self.bounds: Bounds = make_bounds(
+            self.grid, self.spreads, energies, deadline, fine=fine, corners=self.corners,
+            worth=self._worth_energy(states), most_bytes=left // many,  # the search has others laid out like these
+        )  # fmt: skip
+        left -= self.bounds.values.nbytes
+        self.outer = [self._count_port(port, deadline, fine, left) for port in outer]
+        self.priced = (outer, self.outer)
+        self.words = None
+        if self.counts_words:
+            self.words = make_bounds(
+                self.grid, 1, count_words(self.grid), deadline, fine=fine, corners=self.bounds.corners,
+                worth=self._worth_anything(), most_bytes=left,
+            )  # fmt: skip
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        """Lay the tables out as the search reads them."""
+        firsts = None if self.waits is None else waits_for_first(self.grid, self.waits)
+        self.tables: CostTables = make_cost_tables(
+            self.bounds, *self.priced, self.words, self.waiting, firsts, every=self.every
+        )
+
+    def _count_port(self, port: LimitedPort, deadline: float | None, fine: bool, left: int) -> MixedBounds:
+        """Make a table of the outermost port, and of what all else waits for further in."""
+        costs, once, spreads = port.cycles, None, 1
+        if self.waits is not None:
+            waits = self.waits.inside_outermost()
+            costs, once, spreads = costs + waits.each, waits.once, self.spreads
+        found = make_bounds(
+            self.grid, spreads, costs, deadline, fine=fine, corners=True, once=once, most_bytes=left,
+            worth=self._worth_cycles(self.bounds.states),
+        )  # fmt: skip  # where cycles count there are both corners
+        return MixedBounds(found, (1.0,))
+
+    def _worth_waits(self, states: States) -> Worth | None:
+        """What all else may wait for in mappings that are looked for [cycles]."""
+        if self.known is None:
+            return None
+        return Worth(lambda least: self.most_cycles - least, 0.0, needed_words(self.space), states)
+
+    def _worth_energy(self, states: States, outermost: float = 0.0) -> Worth | None:
+        """What mappings that are looked for take in energy besides what all take, and at the outermost level [pJ]."""
+        known = self.known
+        if known is None:
+            return None
+        needed = needed_words(self.space)
+        least = least_cycles(self.space, needed) * (1.0 - SLACK)
+        certain = certain_energy(self.space, self.grid.options, needed)
+        return Worth(lambda cycles: known.most_energy(max(cycles, least)) - outermost, certain, needed, states)
+
+    def _worth_cycles(self, states: States) -> Worth | None:
+        """What mappings that are looked for take in cycles of the outermost port."""
+        if self.known is None:
+            return None
+        return Worth(lambda _: self.most_cycles, 0.0, needed_words(self.space), states)
+
+    def _worth_anything(self) -> Worth | None:
+        """The states that are worth filling in the tables of energy, whatever else they cost."""
+        if self.known is None:
+            return None
+        return Worth(lambda _: math.inf, 0.0, needed_words(self.space), self.bounds.states)
+
+    def limit(self, most: Floats) -> None:
+        """Look from now on only at mappings with at most so much energy [pJ], cycles and outer words: float64[3]."""
+        self.tables = self.tables._replace(most=most)
+
+    @property
+    def timed(self) -> bool:
+        """Whether cycles or outer words are limited, or count for what leaks."""
+        return bool(np.isfinite(self.tables.most[[CYCLES, WORDS]]).any()) or (self.leaks and self.spreads > 1)
+
+    def roots(self, goal: Goal, total: Incumbents) -> tuple[Ints, Floats]:
+        """Shapes around the outermost network that can lead to anything, and their bounds, least first."""
+        goal.limit[0] = math.inf
+        encoded, shapes = self.space.encoded, self.grid.shapes
+        node, detail = make_node(self.grid, self.tables), make_detail(encoded)
+        begin, values = np.zeros(shapes.total, np.int64), np.zeros(shapes.total)
+        many = root_bounds(encoded.constants, shapes, self.tables, goal, total, node, detail, begin, values)
+        rows = np.argsort(values[:many], kind="stable")
+        alone = len(total.value) == 1 or self.space.imperfect  # else all mappings are listed
+        for order in symmetries(self.grid) if goal.kind[0] == BEST and alone else ():
+            digits = begin[rows][:, None] // shapes.stride % shapes.sizes
+            rows = rows[digits[:, order] @ shapes.stride >= begin[rows]]
+        return begin[rows], values[rows]
+
+    def due(self, goal: Goal, *, alike: bool) -> int | None:
+        """Nodes after which finer tables may pay, since the last ones; None if there are none: each are made once.
+
+        `alike`: whether the first tables bound all root shapes alike.
+        """
+        entries, work = self.bounds.values.size, self.bounds.work
+        if self.coarse:
+            if self.once:
+                return 0 if alike else int(min(ONCE_AN_ENTRY * entries, MOST_ONCE))
+            return int(NODES_AN_ENTRY * 2 * (1.0 if self.bounds.corners else SOONER) * (work + ENTRIES_A_TABLE))
+        if self.lacks_reuses:
+            return max(MANY_NODES, int(LATER * NODES_AN_ENTRY * work))
+        mixing = self._to_mix(goal)
+        if mixing is not None:
+            each, longer = NODES_AN_ENTRY * (1.0 if self.waits is None else SOONER), work / entries if self.leaks else 1
+            left = 1.0 - len(self.mixed) / mixing.many
+            return int(each * left * (mixing.entries * longer + mixing.many * ENTRIES_A_TABLE))
+        if self.lacks_beside and counts_energy(goal):
+            return max(MANY_NODES, int(NODES_AN_ENTRY * work))
+        return None
+
+    def refine(self, goal: Goal, total: Incumbents, deadline: float | None) -> None:
+        """Make tables of both corners; that tell copies apart; of ports mixed; without the outermost level; in turn."""
+        most, kept = self.tables.most, True
+        before = self.grid, self.bounds, self.words, self.waiting, self.tables, self.spreads, self.priced
+        try:
+            if self.coarse:
+                fine = self.once or self.bounds.corners or self.bounds.values.size <= bounds.MOST_COARSE
+                self.once, self.corners = False, True
+                try:
+                    self._fill_tables(deadline, fine=fine or self.counts_copies, again=True)
+                    fine |= self.counts_copies
+                except TablesTooLarge:
+                    if fine or not self.counts_copies:
+                        raise
+                    self._fill_tables(deadline, fine=False, again=True)
+                self.coarse, self.fine = self.apart and not fine, fine
+            elif self.lacks_reuses:
+                self.lacks_reuses, self.corners = False, self.bounds.corners
+                self.grid = replace(self.grid, reuses=True)
+                self._fill_tables(deadline, fine=self.fine, again=True)
+            elif self._to_mix(goal) is None:
+                self.lacks_beside = False
+                self._set_beside(goal, total, deadline)
+            else:
+                self.mixes = False
+                kept = self._mix_ports(goal, total, deadline)
+        except TablesTooLarge:
+            kept, self.coarse = False, False  # all further ones are larger
+        if not kept:
+            self.grid, self.bounds, self.words, self.waiting, self.tables, self.spreads, self.priced = before
+        self.limit(most)
+
+    def _mix_ports(self, goal: Goal, total: Incumbents, deadline: float | None) -> bool:
+        """Make tables of ports, and of ports and energy; False if for what leaks they are not worth it.
+
+        As many as close nearly all that is open at the root, if a mapping is known; the others after some more search.
+        """
+        still = before = self._bound_roots(goal, total)
+        mixing, most, others = self._port_tables(goal), math.inf, (0.0,) * (len(self.ports) - 1)
+        if not self.mixed:
+            few, told = mixing.entries < mixing.many * self.bounds.values.size, {1, self.spreads}
+            self.spreads = mixing.spreads
+            if few and mixing.spreads in told:
+                self.bounds = make_bounds(
+                    self.grid, self.spreads, self.bounds.pj, deadline, fine=self.fine, corners=True,
+                    worth=self._worth_anything(), most_bytes=self.memory, finer=self.bounds,
+                )  # fmt: skip
+                self._lay_out()
+            elif self.leaks or few:
+                self._fill_tables(deadline, fine=self.fine, again=True)
+            if self.waits is None and self.spreads == 1:  # the first one is that of the outermost port
+                self.mixed = [replace(each, price=each.price + others) for each in self.outer]
+        if not self.leaks and self.known is not None and np.array_equal(goal.terms, terms_of(self.known.objective)):
+            most = self.known.value
+        unmixed = self.tables
+        outer = [replace(each, price=each.price + others) for each in self.outer] if self.waits is not None else []
+
+        def use(mixed: list[MixedBounds]) -> None:
+            self.tables = with_mixed(unmixed, self.bounds, self.ports, mixed, self.words, self.waiting, None)
+            self.priced, goal.energy_only[0] = (self.ports, mixed), False
+
+        def enough(table: MixedBounds) -> bool:
+            nonlocal still
+            if most == math.inf:
+                return False
+            use([*outer, table])
+            still = np.maximum(still, self._bound_roots(goal, total))
+            return bool(np.maximum(0.0, most - still).sum() <= CLOSED * np.maximum(0.0, most - before).sum())
+
+        self.mixed, whole = mix_bounds(
+            self.bounds, self.ports, self.spreads, deadline, fine=self.fine, with_energy=counts_energy(goal),
+            leaks=unmixed.leaks[0] + self.space.encoded.constants.leak[0], energy_only=self.leaks, pairs=mixing.pairs,
+            worth=self._worth_anything(), most_bytes=self.memory, most=mixing.many, done=self.mixed, enough=enough,
+        )  # fmt: skip
+        self.mixes = not whole
+        use([*outer, *self.mixed])
+        if self.leaks:
+            most = min(float(before[before < math.inf].max(initial=0.0)), self.known.value if self.known else math.inf)
+            left = np.maximum(0.0, most - self._bound_roots(goal, total)).sum()
+            goal.energy_only[0] = left > OPEN * np.maximum(0.0, most - before).sum()
+        return not goal.energy_only[0]
+
+    def _bound_roots(self, goal: Goal, total: Incumbents) -> Floats:
+        """What the tables alone say of each shape around the outermost network: float64[S]."""
+        floor, found = goal.floor.copy(), np.full(self.grid.shapes.total, math.inf)
+        goal.floor[:] = 0.0
+        begin, values = self.roots(goal, total)
+        goal.floor[:], found[begin] = floor, values
+        return found
+
+    def _set_beside(self, goal: Goal, total: Incumbents, deadline: float | None) -> None:
+        """Make tables without the outermost level, and use them if they raise the bounds at the root."""
+        before, known, best = self.tables, self._bound_roots(goal, total).min(), self.known
+        if best is not None and best.objective.alone == "energy":
+            beyond = best.outermost_pj - float(self.tables.once.sum())
+            if best.value - beyond <= known:
+                return  # of the mapping that is known these tables say no more
+        costs = inside_outermost(narrow_energies(self.space.encoded.constants))
+        found = make_bounds(
+            self.grid, self.spreads, costs, deadline, fine=self.fine, corners=self.bounds.corners,
+            worth=self._worth_energy(self.bounds.states, float(self.tables.once.sum())),
+            most_bytes=self.memory - self.bounds.values.nbytes - self.tables.mixed.nbytes,
+        )  # fmt: skip
+        self.tables = with_mixed(self.tables, self.bounds, *self.priced, self.words, self.waiting, found)
+        if self._bound_roots(goal, total).min() <= known * (1.0 + SLACK):
+            self.tables = before
+
+    def _to_mix(self, goal: Goal) -> PortTables | None:
+        """The tables of ports mixed that are still to be made, if they are small enough."""
+        if not self.mixes or self.leaks != bool(goal.energy_only[0]):
+            return None
+        mixing = self._port_tables(goal)
+        both = 2 * mixing.entries * self.bounds.values.itemsize  # the tables, and where the search has them
+        return mixing if mixing.many > 0 and both <= self.memory else None
+
+    def _port_tables(self, goal: Goal) -> PortTables:
+        """The most tables of ports that fit, or some; two ports together say no more where all else waits."""
+        most = LEAK_SPREADS if self.leaks else self.spreads
+        ways = sorted({min(each, most) for each in (1, SPREADS, most)}, reverse=True)
+        for pairs in (True, False)[self.leaks or self.waits is not None :]:
+            for spreads in ways:
+                many = many_mixed(self.ports, counts_energy(goal), energy_only=self.leaks, pairs=pairs)
+                entries = many * self.bounds.values.size * spreads // self.spreads
+                if self.leaks or entries > MOST_MIXED:
+                    entries = many * self.bounds.worthwhile() * spreads // self.spreads
+                if entries <= MOST_MIXED:
+                    return PortTables(many, entries, spreads, pairs)
+        each = max(1, entries // many)
+        many = 0 if self.leaks else min(many, MOST_MIXED // each)
+        return PortTables(many, many * each, spreads, pairs)
