@@ -25,8 +25,8 @@ from queue import SimpleQueue
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY))
 
+from tests.mutant import Mutant  # noqa: E402
 from tests.planted import MUTANTS  # noqa: E402
-from tests.planted_search import Mutant  # noqa: E402
 
 SECONDS, FIRST_SECONDS = 300, 3000
 """How long the tests of a mistake may take, and all of them at first: these may have to compile."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from tests.planted_search import SEARCHED, Mutant
+from tests.mutant import Mutant
+from tests.planted_model import MODELLED
+from tests.planted_search import SEARCHED
 
 # fmt: off
 MUTANTS = (
+    *MODELLED,
     *SEARCHED,
     # the arena, runs beside each other, and bounds over sizes
     Mutant("a beaten proof is no news", "../arena/verify.py",

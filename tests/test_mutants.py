@@ -7,8 +7,8 @@ import re
 import pytest
 
 from tests.conftest import REPOSITORY
+from tests.mutant import Mutant
 from tests.planted import MUTANTS
-from tests.planted_search import Mutant
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
