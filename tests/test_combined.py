@@ -27,6 +27,7 @@ from accelsim.search.exact import relaxation
 from accelsim.search.mapper import map_einsum
 from accelsim.search.value_kernel import CYCLES, ENERGY
 from tests.brute import Truth, ragged_cost, truth
+from tests.brute_ragged import awkward, mappings
 from tests.problems import MOST, problem, with_least_use, with_products
 from tests.strategies import with_engines, with_overlaps
 from tests.test_compression import compressed
@@ -41,7 +42,6 @@ from tests.test_exact import (
 )
 from tests.test_exact_tables import check_fastest
 from tests.test_hops import with_hops
-from tests.test_imperfect import awkward, mappings
 from tests.test_link_transfers import with_links
 from tests.test_network_bandwidth import with_networks
 from tests.test_systolic import FEW, arrayed

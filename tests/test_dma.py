@@ -32,11 +32,11 @@ from accelsim.search.exact.mapper import _mapping
 from accelsim.search.exact.solve import Solver
 from accelsim.search.value_kernel import CYCLES
 from tests.brute import product, ragged_cost, truth
+from tests.brute_ragged import mappings as every_ragged
 from tests.engine_oracle import walk_engines
 from tests.problems import MOST, problem
 from tests.strategies import cases, ragged_cases, with_engines
 from tests.test_compression import AT_ONCE, EVERY, GEMM, two_levels
-from tests.test_imperfect import mappings as every_ragged
 from tests.test_systolic import check_problems, check_remainders
 
 CASES = int(os.environ.get("ACCELSIM_DMA_CASES", "1500"))

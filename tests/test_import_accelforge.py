@@ -308,17 +308,6 @@ def test_products__are_those_of_all_ways_to_lay_loops_on_axes(bounds):
     assert axis_products(tuple(bounds), rooms) == expected
 
 
-def test_components__without_energies_are_modelled_and_named(imported):
-    text = MACHINE.replace("component_class: Dummy", "component_class: SmartBufferSRAM").replace(
-        "leak_power: 0.002", ""
-    )
-    foreign = imported(text, GEMM)
-    assert foreign.energies == "accelsim's component models for Register; the actions of all other components."
-    assert machine_of(foreign).energy.find("Register", "Weights", "read").energy_pj > 0
-    assert "throughput: the rate of Register is that of a component model; it is unlimited here" in said(foreign)
-    assert "tech_node: no technology node is given; 45 nm is taken" in said(foreign)
-
-
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
@@ -433,33 +422,6 @@ workload:
     assert "16384 bit" in [level.get("size") for level in machine["levels"]]
 
 
-@pytest.mark.parametrize(
-    ("formula", "rates"),
-    [
-        ("max(read_latency, write_latency)", (None, 16, 32)),
-        ("max(read_actions / 1e9, write_actions / 2e9)", (None, 16, 32)),
-        ("read_actions / 1e9 + write_actions / 1e9", (16, None, None)),
-        ("(read_actions + write_actions) / 5e8", (8, None, None)),
-        ("read_latency + write_latency", (16, None, None)),  # the slower of both
-        ("0", (None, None, None)),
-        ("busy * 2", (16, None, None)),
-    ],
-)
-def test_total_latency__is_any_formula_of_calls_and_times(imported, formula, rates):
-    """As in AccelForge's course: 64 bit of an action are 8 words, and a cycle takes 2 ns."""
-    text = MACHINE.replace("max(a.n_calls / a.throughput for a in actions)", formula)
-    foreign = imported(text, GEMM)
-    buffer = machine_of(foreign).levels[1]
-    assert (buffer.bandwidth, buffer.read_bandwidth, buffer.write_bandwidth) == rates
-    wrong = "total_latency: 'busy' in 'busy * 2' has no value; the sum of its actions' times is taken"
-    assert (wrong in said(foreign)) == formula.startswith("busy")
-
-
-def test_clock__is_the_rate_that_a_formula_of_the_compute_unit_gives(imported):
-    text = MACHINE.replace("name: MAC\n", "name: MAC\n    total_latency: compute_actions / 2.5e8\n")
-    assert machine_of(imported(text, GEMM)).clock_hz == 2.5e8
-
-
 MAPPED = """
 mapping:
   nodes:
@@ -473,14 +435,6 @@ mapping:
   - !Temporal {rank_variable: k, tile_shape: 1}
   - !Compute {einsum: Out, component: MAC}
 """
-
-
-def test_actions__that_are_not_read_are_told(imported):
-    text = MACHINE.replace(
-        "{name: compute, energy: 1e-12, throughput: 5e8}", "{name: add, energy: 1}, {name: max, energy: 1}"
-    )
-    foreign = imported(text, GEMM)
-    assert {f"{name}: is not read: actions of a !Compute are compute" for name in ("add", "max")} <= {*said(foreign)}
 
 
 def test_mapping__finds_the_axis_of_the_component_that_it_names(imported):
@@ -501,32 +455,6 @@ def test_memory__that_may_keep_what_no_other_must_is_a_level(imported):
     assert (buffer.keep, buffer.bypass, buffer.size_words) == (frozenset(), frozenset(), 1024)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "energy"),
-    [
-        ("bits_per_action: wide}", "bits_per_action: wide, energy_scale: 3}", "24 pJ"),
-        ("size: 1024 * 8", "size: 1024 * 8\n    energy_scale: 3", "24 pJ"),
-        (", bits_per_action: wide", "", "512 pJ"),
-        ("size: 1024 * 8", "size: 1024 * 8\n    bits_per_action: 32", "8 pJ"),
-        (", bits_per_action: wide}", "}", "512 pJ"),
-        ("bits_per_action: wide}", "values_per_action: {A: 4}}", "16 pJ"),
-        ("size: 1024 * 8", "size: 1024 * 8\n    bits_per_value: {All: 4}", "4 pJ"),
-    ],
-)
-def test_actions__have_what_the_node_says_of_all_and_their_scales(imported, old, new, energy):
-    """Of an input of 8 bits; without any, 64 pJ of 64 bits are 8 pJ of a word."""
-    read = imported(MACHINE.replace(old, new, 1), GEMM).architecture["levels"][1]["energy"]["read"]
-    assert (read["Inputs"] if isinstance(read, dict) else read) == energy
-
-
-def test_compute__has_its_scales_and_keys_of_actions_that_nobody_reads_are_told(imported):
-    text = MACHINE.replace("name: MAC\n", "name: MAC\n    energy_scale: 3\n    throughput_scale: 2\n")
-    foreign = imported(text.replace("throughput: 5e8}", "throughput: 5e8, area: 3}"), GEMM)
-    assert foreign.architecture["compute"]["energy"]["compute"] == "3 pJ"
-    assert machine_of(foreign).clock_hz == 1e9
-    assert "area: is not read" in said(foreign)
-
-
 def test_container__was_a_fanout_once(imported):
     assert machine_of(imported(MACHINE.replace("!Container", "!Fanout"))) == machine_of(imported(MACHINE))
 
@@ -537,17 +465,6 @@ def test_workload__of_another_file_takes_the_place_of_that_beside_the_machine(im
     assert [layer["name"] for layer in foreign.workload["layers"]] == ["Out"]
     assert foreign.architecture == imported(MACHINE, GEMM).architecture
     assert "workload: that of the other file is taken" in said(foreign)
-
-
-def test_memory__whose_words_are_wider_has_room_for_fewer_and_says_what_its_energies_are(imported):
-    plain = MACHINE.replace("component_class: Dummy", "component_class: SmartBufferSRAM")
-    plain = plain.replace("size: weight.bits_per_value if weight else 1", "size: 64")
-    wide = plain.replace("tensors: {keep: weight}", "tensors: {keep: weight}\n    bits_per_value: {weight: 16}")
-    sizes = [imported(text, GEMM).architecture["levels"][2]["size"] for text in (plain, wide)]
-    assert sizes == ["64 bit", "32 bit"]
-    assert "bits_per_value: energies are those of component models, for words as wide as elsewhere" in said(
-        imported(wide, GEMM)
-    )
 
 
 def test_histograms__that_would_fill_the_memory_have_no_value(imported):

@@ -34,10 +34,10 @@ from accelsim.results.explain import same_as_walked
 from accelsim.search.exact.solve import Solver
 from accelsim.search.value_kernel import CYCLES
 from tests.brute import ragged_cost, truth
+from tests.brute_ragged import awkward, mappings
 from tests.problems import MOST, problem
 from tests.strategies import cases, energy_table, ragged_case
 from tests.test_exact import check_best, check_front, check_within
-from tests.test_imperfect import awkward, mappings
 
 CASES = int(os.environ.get("ACCELSIM_SYSTOLIC_CASES", "200"))
 PROBLEMS = int(os.environ.get("ACCELSIM_SYSTOLIC_PROBLEMS", "100"))
