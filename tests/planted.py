@@ -166,7 +166,7 @@ MUTANTS = (
         "test_units.py::test_parse__refuses_and_says_what_to_write"),
     Mutant("a decimal is the binary fraction next to it", "inputs/units.py",
         "return Fraction(str(number)) if isinstance(number, float) else Fraction(number)", "return Fraction(number)",
-        "test_constraints.py::test_utilization__of_four_fifths_takes_four_of_five_units"),
+        "test_architecture.py::test_level__takes_floats_as_the_decimals_that_they_print_as"),
     Mutant("the prefix is chosen before rounding", "inputs/units.py",
         "scale, name = si_scale(rounded, unit)", "scale, name = si_scale(value, unit)",
         "test_units.py::test_format_si__chooses_the_prefix_after_rounding"),

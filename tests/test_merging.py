@@ -61,6 +61,14 @@ def _layer(name: str) -> Einsum:
                             "output": "Outputs",
                         },
                     },
+                    {
+                        "name": "window",
+                        "einsum": {
+                            "dims": {"K": 4, "P": 6, "R": 2},
+                            "tensors": {"Inputs": ["P+R"], "Weights": ["P", "K", "R"], "Outputs": ["P", "K"]},
+                            "output": "Outputs",
+                        },
+                    },
                     {"name": "stride", "conv": {"N": 2, "K": 4, "C": 4, "P": 6, "Q": 6, "R": 1, "S": 1, "stride": 2}},
                 ],
             }
@@ -110,6 +118,7 @@ def test_merged__leaves_what_constraints_name_or_remainders_tell_apart() -> None
         ("depthwise", {}, {"G"}),
         ("element-wise", {}, {"A"}),
         ("pooling", {}, {"C"}),
+        ("window", {}, set()),
     ],
 )
 def test_merged__loops_over_what_moves_all_tensors_outermost(

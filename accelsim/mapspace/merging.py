@@ -62,7 +62,7 @@ def _outermost(space: MapSpace) -> frozenset[str]:
         first, *others = (slot for slot in space.slots if not slot.axis)
         free = space.allowed(first, dim) == every and all(space.allowed(slot, dim) in (every, {1}) for slot in others)
         free &= all(space.is_free(slot.level, dim) for slot in (first, *others))
-        if c.relevant[:, d].all() and alone.all() and (c.factor[:, d] == 1).all() and free:
+        if alone.all() and (c.factor[:, d] == 1).all() and free:
             found.add(dim)
     return frozenset(found)
 
