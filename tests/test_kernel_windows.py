@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from functools import cache
 
+import pytest
 from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
@@ -152,6 +154,22 @@ def test_kernel__counts_sums_of_three_spatial_loops(case):
     event(f"{axes_of(case)} loops over one fanout")
     assert axes_of(case) >= 3
     agree(*case)
+
+
+@pytest.mark.parametrize(("step", "other"), [(1, 2), (3, 2), (2, 4)])
+def test_kernel__counts_sums_of_two_spatial_loops_that_collide(step, other):
+    """4 x 4 sums of multiples of 1 and 2, of 3 and 2, or of 2 and 4: 10, 14 and 10 are different."""
+    agree(*build({"A": step, "B": other}, [(0, "A", "x", 4), (0, "B", "y", 4)], "Inputs", YES, YES))
+
+
+@pytest.mark.parametrize(("words", "fits"), [(12, True), (11, False)])
+def test_kernel__fills_a_level_to_its_last_word(words, fits):
+    """A tile of 6 words of each tensor takes 12 words."""
+    machine, einsum, mapping = build({"A": 1}, [(0, "A", "time", 2), (1, "A", "time", 6)], "Inputs", YES, YES)
+    outer, inner = machine.levels
+    machine = replace(machine, levels=(outer, replace(inner, size_words=words)))
+    agree(machine, einsum, mapping)
+    assert (not execute(machine, einsum, mapping).fails) == fits
 
 
 @settings(max_examples=500)
