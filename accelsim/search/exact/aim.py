@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -98,15 +98,20 @@ class Aim:
             cycles=self.objective.counts("cycles") or bool(limited[CYCLES]),
             words=self.objective.counts("outer_words") or bool(limited[WORDS]),
             every=every,
-            known=self.worth(value, 0.0 if best is None else best.outermost_pj),
+            known=self.worth(value, best),
             workers=self.workers,
             deadline=deadline,
             memory=self.watch.budget.memory_bytes,
         )
 
-    def worth(self, value: float, outermost_pj: float) -> Known | None:
-        """What is at most as large as a value and keeps the limits; None if that is everything."""
-        known = Known(self.objective, value, self.most, outermost_pj)
+    def worth(self, value: float, best: Result | None) -> Known | None:
+        """What is at most as large as the value of a mapping, and keeps the limits; None if that is everything."""
+        known = Known(self.objective, value, self.most)
+        if best is not None:
+            busiest = max(best.levels, key=lambda level: max(level.cycles, level.network_cycles)).level
+            known = replace(
+                known, outermost_pj=best.outermost_pj, busiest=busiest, waits=best.cycles > best.busy_cycles
+            )
         return known if math.isfinite(value) or np.isfinite(self.most).any() else None
 
     def allows(self, result: Result) -> bool:

@@ -80,6 +80,11 @@ def limited_ports(grid: Grid) -> list[LimitedPort]:
     return found
 
 
+def least_share(grid: Grid, port: LimitedPort) -> float:
+    """Of the cycles of a port in all instances of its level together, what one of them has at least."""
+    return 1.0 / math.prod(float(np.max(options.spread, initial=1)) for options in grid.options[: port.level])
+
+
 def _passing_cycles(grid: Grid, level: int, first: int) -> Floats:
     """What an element's actions take on the network below a level, at least; `first` : the level's first node.
 
@@ -233,8 +238,7 @@ def mix_bounds(
     """
     grid, found = bounds.grid, [*done]
     encoded, count = grid.space.encoded, len(ports)
-    widest = np.cumprod([1.0, *(float(np.max(options.spread, initial=1)) for options in grid.options)])
-    each = [1.0 / float(widest[port.level]) for port in ports]  # of all cycles, what an instance has of them at least
+    each = [least_share(grid, port) for port in ports]
 
     def mix(price: tuple[float, ...], and_energy: bool = False) -> MixedBounds:
         costs = sum((p * port.cycles for p, port in zip(price, ports, strict=True)), np.zeros_like(bounds.pj))

@@ -33,6 +33,7 @@ from accelsim.search.exact.mixed import (
     MixedBounds,
     count_waits,
     count_words,
+    least_share,
     limited_ports,
     many_mixed,
     mix_bounds,
@@ -160,12 +161,13 @@ class Relaxation:
             self.grid = quick_enough(self.grid, self.most_cycles)
         self.leaks = not cycles and bool(c.leak.any())
         few = self.grid.shapes.total <= FEW_SHAPES
-        self.spreads = 1 if not cycles else MORE_SPREADS if few else SPREADS
-        self.ports = limited_ports(self.grid) if cycles or self.leaks else []
         self.counts_words, self.every = words, every
         ragged = bool(self.grid.shapes.ragged.any())
         waits = cycles and not ragged and space.encoded.constants.overlap.any()
         self.waits = count_waits(self.grid) if waits else None
+        by_port = cycles and self.waits is None and known is not None and known.waits
+        self.spreads = 1 if by_port or not cycles else MORE_SPREADS if few else SPREADS
+        self.ports, self.at_once = self._sort_ports() if cycles or self.leaks else ([], 0)
         self.corners = True if ragged or every or cycles else None
         self.memory = bounds.MOST_BYTES if memory is None else memory
         counted_off = self._counted_off()
@@ -174,7 +176,7 @@ class Relaxation:
         try:
             self._fill_tables(deadline, fine=fine)
         except TablesTooLarge:
-            if self.spreads == 1 and not fine:
+            if self.spreads == 1 and not fine and not by_port:
                 raise
             fine = self._fill_fewer(deadline, fine=fine)
         self.apart = any(len(each) > 1 for each in copies_apart(self.grid, self.bounds.deepest))
@@ -182,6 +184,19 @@ class Relaxation:
         self.fine, self.mixes, self.lacks_beside = fine, not ragged and bool(self.ports), True
         self.lacks_reuses = not (cycles or words or ragged or every or self.leaks) and not c.windowed.any()
         self.mixed: list[MixedBounds] = []
+
+    def _sort_ports(self) -> tuple[list[LimitedPort], int]:
+        """The ports with a limit, and how many of them have tables at once: the outermost one, and the busiest ones.
+
+        The latter are those that take the mapping known the most cycles. Where all else waits for words, or instances
+        differ by remainders, none is.
+        """
+        levels, busiest = self.space.encoded.architecture.levels, "" if self.known is None else self.known.busiest
+        found = limited_ports(self.grid)
+        first = [port for port in found if port.level == 0][:1]
+        if self.waits is None and not self.grid.shapes.ragged.any():
+            first += [port for port in found if levels[port.level].name == busiest and port not in first]
+        return first + [port for port in found if port not in first], 0 if self.leaks else len(first)
 
     def _counted_off(self) -> float:
         """Of the energy of the best mapping known, what copies of the output may save at most in tables of one copy."""
@@ -198,7 +213,7 @@ class Relaxation:
         """
         states: States = {}
         counts = self.known is not None and self.known.objective.counts("energy")
-        if self.spreads > 1 and counts and not self.every and not self.grid.shapes.ragged.any():
+        if (self.spreads > 1 or self.at_once) and counts and not self.every and not self.grid.shapes.ragged.any():
             states = make_bounds(
                 self.grid, 1, narrow_energies(self.space.encoded.constants), deadline, corners=False,
                 worth=self._worth_energy({}), most_bytes=self.memory,
@@ -221,7 +236,7 @@ class Relaxation:
         left = self.memory - (self.bounds.values.nbytes + self.tables.mixed.nbytes if again else 0)
         c = self.space.encoded.constants
         energies = first_energies(c) if self.once else narrow_energies(c)
-        outer = [port for port in self.ports if port.level == 0 and not self.leaks][:1]
+        outer = self.ports[: self.at_once]
         many = 1 + len(outer) + self.counts_words + (self.waits is not None)
         states = self.bounds.states if again else states or {}
         self.waiting = None
@@ -236,7 +251,7 @@ class Relaxation:
             worth=self._worth_energy(states), most_bytes=left // many,  # the search has others laid out like these
         )  # fmt: skip
         left -= self.bounds.values.nbytes
-        self.outer = [self._count_port(port, deadline, fine, left) for port in outer]
+        self.outer = [self._count_port(at, deadline, fine, left) for at in range(len(outer))]
         self.priced = (outer, self.outer)
         self.words = None
         if self.counts_words:
@@ -253,9 +268,10 @@ class Relaxation:
             self.bounds, *self.priced, self.words, self.waiting, firsts, every=self.every
         )
 
-    def _count_port(self, port: LimitedPort, deadline: float | None, fine: bool, left: int) -> MixedBounds:
-        """Make a table of the outermost port, and of what all else waits for further in."""
-        costs, once, spreads = port.cycles, None, 1
+    def _count_port(self, at: int, deadline: float | None, fine: bool, left: int) -> MixedBounds:
+        """Make a table of one of the first ports; of the outermost one, and of what all else waits for further in."""
+        share = least_share(self.grid, self.ports[at])
+        costs, once, spreads = share * self.ports[at].cycles, None, 1
         if self.waits is not None:
             waits = self.waits.inside_outermost()
             costs, once, spreads = costs + waits.each, waits.once, self.spreads
@@ -263,7 +279,7 @@ class Relaxation:
             self.grid, spreads, costs, deadline, fine=fine, corners=True, once=once, most_bytes=left,
             worth=self._worth_cycles(self.bounds.states),
         )  # fmt: skip  # where cycles count there are both corners
-        return MixedBounds(found, (1.0,))
+        return MixedBounds(found, tuple(share * (k == at) for k in range(self.at_once)))
 
     def _worth_waits(self, states: States) -> Worth | None:
         """What all else may wait for in mappings that are looked for [cycles]."""
@@ -282,7 +298,7 @@ class Relaxation:
         return Worth(lambda cycles: known.most_energy(max(cycles, least)) - outermost, certain, needed, states)
 
     def _worth_cycles(self, states: States) -> Worth | None:
-        """What mappings that are looked for take in cycles of the outermost port."""
+        """What mappings that are looked for take in cycles of a port."""
         if self.known is None:
             return None
         return Worth(lambda _: self.most_cycles, 0.0, needed_words(self.space), states)
@@ -375,7 +391,7 @@ class Relaxation:
         As many as close nearly all that is open at the root, if a mapping is known; the others after some more search.
         """
         still = before = self._bound_roots(goal, total)
-        mixing, most, others = self._port_tables(goal), math.inf, (0.0,) * (len(self.ports) - 1)
+        mixing, most, others = self._port_tables(goal), math.inf, (0.0,) * (len(self.ports) - self.at_once)
         if not self.mixed:
             few, told = mixing.entries < mixing.many * self.bounds.values.size, {1, self.spreads}
             self.spreads = mixing.spreads
@@ -387,7 +403,7 @@ class Relaxation:
                 self._lay_out()
             elif self.leaks or few:
                 self._fill_tables(deadline, fine=self.fine, again=True)
-            if self.waits is None and self.spreads == 1:  # the first one is that of the outermost port
+            if self.waits is None and self.spreads == 1:  # the first ones of all
                 self.mixed = [replace(each, price=each.price + others) for each in self.outer]
         if not self.leaks and self.known is not None and np.array_equal(goal.terms, terms_of(self.known.objective)):
             most = self.known.value

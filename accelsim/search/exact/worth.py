@@ -44,12 +44,18 @@ class Known:
         Most energy [pJ], cycles and outer words.
     outermost_pj : float
         Energy of what that mapping reads and writes at the outermost level, if it is known.
+    busiest : str
+        The level whose ports or network take it the most cycles, if it is known.
+    waits : bool
+        Whether it takes more cycles than its compute units are busy.
     """
 
     objective: Objective
     value: float
     most: Floats
     outermost_pj: float = 0.0
+    busiest: str = ""
+    waits: bool = False
 
     def most_energy(self, cycles: float) -> float:
         """Energy that a mapping of at least so many cycles may take [pJ]."""
