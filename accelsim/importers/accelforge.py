@@ -44,8 +44,8 @@ from accelsim.importers.accelforge_workload import (
     mapping_of,
     read_workload,
 )
-from accelsim.importers.documents import Document, Map, parse, refuse
-from accelsim.importers.foreign import Foreign, Note, Tagged, read_documents, read_foreign, yaml_text
+from accelsim.importers.documents import Document, Map, Note, parse, refuse
+from accelsim.importers.foreign import Foreign, Tagged, read_documents, read_foreign, yaml_text
 from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.mapping import load_mapping
@@ -110,7 +110,7 @@ def _read(
     architecture = _architecture(arch, machine)
     sized = [node for node in nodes if not layers and "bits_per_value" in str(node.get("size"))]
     what = f"of {{}} is worked out for values of {BITS} bit; import it with a workload that has others"
-    notes += [Note(node.where("size"), "size", what.format(node.get("name"))) for node in sized]
+    notes += [node.note("size", what.format(node.get("name"))) for node in sized]
     return workload, layers, machine, architecture
 
 
@@ -118,7 +118,7 @@ def _one(bodies: Sequence[Map], key: str) -> Map | None:
     """What stands under a key of one of the files; a second one is refused."""
     found = [body for body in bodies if key in body]
     if len(found) > 1:
-        raise refuse(found[1].where(key), f"a second '{key}'; the first stands in {found[0].mark.file}")
+        raise found[1].refuse(key, f"a second '{key}'; the first stands in {found[0].mark.file}")
     return found[0].value(key, Map) if found else None
 
 
@@ -147,7 +147,7 @@ def _without_own_workload(bodies: Sequence[Map], notes: list[Note]) -> list[Map]
     own = [body for body in bodies if {"arch", "workload"} <= body.keys()]
     if not own or sum("workload" in body for body in bodies) < 2:
         return list(bodies)
-    notes += [Note(body.where("workload"), "workload", "that of the other file is taken") for body in own]
+    notes += [body.note("workload", "that of the other file is taken") for body in own]
     return [body for body in bodies if body not in own]
 
 
@@ -182,7 +182,7 @@ def _architecture(arch: Map, machine: AccelForgeMachine) -> dict[str, Any]:
     for node in nodes:
         settle_actions(node, machine, arrays=arrays)
     if (tags[:1] != ["!Memory"] and not arrays) or tags[-1:] != ["!Compute"] or tags.count("!Compute") > 1:
-        raise refuse(arch.where("nodes"), "expected a !Memory first, and one !Compute as the last node")
+        raise arch.refuse("nodes", "expected a !Memory first, and one !Compute as the last node")
     clock_hz, slices = array_clock(nodes, machine)
     clock_hz = clock_hz or _clock_hz(nodes[-1], machine)
     machine.word = math.gcd(8, *{values.whole(machine.bits(role, arch.mark), arch.mark) for role in ROLE_NAMES})
@@ -250,7 +250,7 @@ def _compute(node: Map, machine: AccelForgeMachine) -> dict[str, Any]:
         kind = {"class": "fpmac", "attributes": {"format": "fp32"}}
     energies = _energies(node, ("compute",), 1, machine)
     if energies.get("leak", "0 pJ") != "0 pJ":
-        machine.notes.append(Note(node.where("leak_power"), "leak_power", "compute units have no leakage in accelsim"))
+        machine.notes.append(node.note("leak_power", "compute units have no leakage in accelsim"))
     energies.pop("leak", None)
     name = values.plain_name(node.value("name", str))
     return {"name": name, **kind, **({"energy": energies} if energies else {}), **_area(node, machine)}
@@ -287,8 +287,7 @@ def _rates(node: Map, actions: Sequence[str], machine: AccelForgeMachine) -> tup
             alone = {name: _total_s(latency, each_s, {name}, names) for name in actions}
             shared = _total_s(latency, each_s, set(actions), names) > max(alone.values())
         except values.FormulaError as error:
-            why = f"{error}; the sum of its actions' times is taken"
-            machine.notes.append(Note(node.where("total_latency"), "total_latency", why))
+            machine.notes.append(node.note("total_latency", f"{error}; the sum of its actions' times is taken"))
     unsaid = any({"throughput", "latency"}.isdisjoint(given.get(name, {})) for name in actions)
     if unsaid and not (calls or all(alone.values())) and node.get("component_class", "Dummy") != "Dummy":
         why = f"the rate of {node.get('name')} is that of a component model; it is unlimited here"
@@ -341,7 +340,7 @@ def _level(node: Map, name: str, machine: AccelForgeMachine) -> dict[str, Any]:
     level: dict[str, Any] = {"name": name, "word": f"{word} bit"}
     size = _size(node, machine.names)
     if size > _UNLIMITED_BITS and not first:
-        notes.append(Note(node.where("size"), "size", f"{name} is unlimited; {_UNLIMITED_BITS} bit stand for it"))
+        notes.append(node.note("size", f"{name} is unlimited; {_UNLIMITED_BITS} bit stand for it"))
     if size <= _UNLIMITED_BITS or not first:
         level["size"] = f"{max(word, int(min(size, _UNLIMITED_BITS)))} bit"
     tensors = node.inner("tensors")
@@ -418,7 +417,7 @@ def _fanout(node: Map, name: str, machine: AccelForgeMachine) -> float:
         size = values.whole(values.as_number(spatial.get("fanout"), where, machine.names), where)
         scale = machine.number(spatial, "usage_scale", 1)  # instances of the axis that one word takes
         if scale < 1:
-            raise refuse(spatial.where("usage_scale"), f"expected a number from 1 on, got {scale:g}")
+            raise spatial.refuse("usage_scale", f"expected a number from 1 on, got {scale:g}")
         scales.append(scale)
         size = max(1, int(size // scale))
         made: dict[str, Any] = {"size": size}
@@ -428,8 +427,7 @@ def _fanout(node: Map, name: str, machine: AccelForgeMachine) -> float:
             made["multicast"] = [role for name, role in ROLE_NAMES.items() if name in reused]
             made["spatial_reduction"] = "output" in reused
         elif reused != ["All"]:
-            why = "all tensors are multicast and reduced"
-            machine.notes.append(Note(spatial.where("may_reuse"), "may_reuse", why))
+            machine.notes.append(spatial.note("may_reuse", "all tensors are multicast and reduced"))
         fanout[axis] = made
         least = math.ceil(machine.number(spatial, "min_usage", 0) * size)
         machine.axes.append(SpatialAxis(spatial, name, above["name"], axis, size, least))
@@ -451,7 +449,7 @@ def _network(node: Map, machine: AccelForgeMachine) -> dict[str, Any]:
     if node.get("topology") == "all_to_all":
         energy = {"transfer": each, "source": "AccelForge"}
         why = "each child is one hop away; to AccelForge, one of them is where the words come from"
-        machine.notes.append(Note(node.where("topology"), "topology", why))
+        machine.notes.append(node.note("topology", why))
     rate = machine.number(hop, "throughput", math.inf)
     if machine.number(hop, "latency", 0) or "total_latency" in node:
         why = "is left out: words of a route follow one another at the rate of the network"

@@ -16,8 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from accelsim.importers.accelforge_workload import ROLE_NAMES, SpatialAxis, members
-from accelsim.importers.documents import Map, Seq, refuse
-from accelsim.importers.foreign import Note
+from accelsim.importers.documents import Map, Note, Seq, refuse
 from accelsim.importers.values import Value, as_number, bare_level, figure, note_others, number, pj_text
 from accelsim.inputs.errors import Mark, SpecError
 from accelsim.inputs.units import listed, quoted
@@ -211,7 +210,7 @@ def stored_bits(node: Map, role: str, machine: AccelForgeMachine) -> float:
     table = node.inner("bits_per_value")
     bits = _of_role(table, role, machine, machine.bits(role, node.mark))
     if bits <= 0:
-        raise refuse(table.where(role), f"expected more than 0 bit, got {bits:g}")
+        raise table.refuse(role, f"expected more than 0 bit, got {bits:g}")
     return bits
 
 
@@ -260,7 +259,7 @@ def _direction(node: Map, role: str, kept: Mapping[str, frozenset[str]]) -> str:
     ways = written if isinstance(written, Map) else {"All": written}
     way = next((str(way) for text, way in ways.items() if role in members(text, kept, node.where("direction"))), _BOTH)
     if way not in ("up", "down", _BOTH):
-        raise refuse(node.where("direction"), f"{quoted(way)} is none of up, down, {_BOTH}")
+        raise node.refuse("direction", f"{quoted(way)} is none of up, down, {_BOTH}")
     return way
 
 
@@ -287,7 +286,7 @@ def store_slices(node: Map, level: dict[str, Any], machine: AccelForgeMachine) -
         level["size"] = f"{int(int(level['size'].split()[0]) * min(wider, default=1.0))} bit"
     if "energy" not in level:
         why = "energies are those of component models, for words as wide as elsewhere"
-        machine.notes += [Note(node.where(key), key, why) for key in sorted(SCALES & node.keys())]
+        machine.notes += [node.note(key, why) for key in sorted(SCALES & node.keys())]
         return
     for action in ("read", "write"):
         each = {short: per_value_joule(node, action, short, machine) * machine.word / bits[short] for short in shorts}
@@ -296,7 +295,7 @@ def store_slices(node: Map, level: dict[str, Any], machine: AccelForgeMachine) -
     for short in sorted(machine.members(tensors, "no_refetch_from_above") - machine.kept["Above"]):
         level["energy"]["write"][ROLE_NAMES[short]] = "0 pJ"
         why = f"{ROLE_NAMES[short]} lie in {level['name']} beforehand: writing them costs nothing"
-        machine.notes.append(Note(tensors.where("no_refetch_from_above"), "no_refetch_from_above", why))
+        machine.notes.append(tensors.note("no_refetch_from_above", why))
 
 
 def stores(node: Map, level: Mapping[str, Any], machine: AccelForgeMachine) -> bool:

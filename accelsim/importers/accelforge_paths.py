@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from accelsim.importers.accelforge_workload import ROLE_NAMES, Layer
-from accelsim.importers.documents import Map, Seq, refuse
-from accelsim.importers.foreign import Note
+from accelsim.importers.documents import Map, Note, Seq, refuse
 from accelsim.importers.values import FormulaError, UnknownNameError, Value, work_out
 
 _THREE = {"All": frozenset(ROLE_NAMES), **{name: frozenset({name}) for name in ROLE_NAMES}}
@@ -90,11 +89,11 @@ def _settle_constraints(node: Map, notes: list[Note]) -> None:
         axis = axes.get(str(one.pop("name", None)))
         for key in [*one]:
             if axis is None:
-                notes.append(Note(one.where(key), key, f"is left out: {node.get('name')} has no such axis"))
+                notes.append(one.note(key, f"is left out: {node.get('name')} has no such axis"))
             else:
                 _move(one, key, axis, _RENAMED.get(key, key))
     left = [key for key in asked if key not in ("misc", "spatial")]
-    notes += [Note(asked.where(key), key, "is not asked for here") for key in left]
+    notes += [asked.note(key, "is not asked for here") for key in left]
     tensors = node.inner("tensors")
     if asked and node.tag == "!Memory" and tensors.get("keep") == "Nothing" and "may_keep" not in tensors:
         node.tag = "!Container"
@@ -114,7 +113,7 @@ def _branches(nodes: Seq, above: list[Map]) -> list[list[Map]]:
             branches = node.value("nodes", Seq).maps()
             found += [path for one in branches for path in _branches(Seq(one.mark, held=[one]), [*above])]
         elif kind == "Network" and "nodes" in node:
-            raise refuse(node.where("nodes"), "parts side by side on a network; write them one below the other")
+            raise node.refuse("nodes", "parts side by side on a network; write them one below the other")
         elif kind in ("Memory", "Container", "Compute", "Toll", "Network"):
             above.append(node)
         else:
@@ -131,7 +130,7 @@ def _serves(node: Map, sets: Mapping[str, Value]) -> bool:
         except UnknownNameError as error:
             known[error.name] = frozenset()
         except FormulaError as error:
-            raise refuse(node.where("enabled"), str(error)) from None
+            raise node.refuse("enabled", str(error)) from None
 
 
 def _path(paths: Sequence[list[Map]], layers: Sequence[Layer], notes: list[Note]) -> list[Map]:

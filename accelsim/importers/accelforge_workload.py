@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from accelsim.importers import values
-from accelsim.importers.documents import Map, Seq, refuse
-from accelsim.importers.foreign import Note
+from accelsim.importers.documents import Map, Note, Seq, refuse
 from accelsim.inputs.errors import Mark
 from accelsim.inputs.units import listed, quoted
 
@@ -54,8 +53,7 @@ def members(text: object, sets: Sets, mark: Mark) -> frozenset[str]:
     try:
         found = values.work_out(str(text)[:_LONGEST], sets)
     except values.UnknownNameError as error:
-        what = f"{quoted(str(text))}: {error.name} is no set of tensors"
-        raise refuse(mark, what, f"sets: {listed(sets)}") from None
+        raise refuse(mark, f"{quoted(str(text))}: {error.name} is no set of tensors", f"sets: {listed(sets)}") from None
     except values.FormulaError:
         raise refuse(mark, f"{quoted(str(text))} is no expression of sets of tensors") from None
     return found if isinstance(found, frozenset) else frozenset()
@@ -126,7 +124,7 @@ def _bounds(table: Map) -> dict[str, int]:
             for part in str(text).split(" and "):
                 match = _RANGE.fullmatch(part.strip())
                 if match is None:
-                    raise refuse(table.where(key), f"{quoted(part)} is no range such as 0 <= m < 128")
+                    raise table.refuse(key, f"{quoted(part)} is no range such as 0 <= m < 128")
                 first, end = int(match[1]), 0 if match[3] else 1
                 found[match[2]] = values.whole(match[4], table.where(key), least=first + end) - first + 1 - end
     return found

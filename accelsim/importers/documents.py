@@ -46,26 +46,54 @@ def plain_scalar(text: str) -> Any:
     return _WORDS.get(text, text)
 
 
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something that does not carry over: its place, the key, and what it would mean or why it is left out.
+
+    `of`: the layer or node that it is about; those of one reason are one line.
+    """
+
+    mark: Mark
+    key: str
+    why: str
+    of: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.mark}: {self.key}: {self.why}"
+
+
 class Map(dict[str, Any]):
-    """A map of a file: where it begins, where each key stands, and its tag, such as `!Component`."""
+    """A map of a file: where it begins, where each key stands, and its tag, such as `!Component`.
+
+    `size` and `depth` count what YAML has in it, an alias as what it stands for.
+    """
 
     def __init__(
         self, mark: Mark, tag: str = "", held: Mapping[str, Any] | None = None, marks: Mapping[str, Mark] | None = None
     ) -> None:
         super().__init__(held or {})
         self.mark, self.tag, self.marks = mark, tag, dict(marks or {})
+        self.size, self.depth = 1, 0
 
     def where(self, key: str) -> Mark:
         """Place of a key, or of the map where it has none of that name."""
         return self.marks.get(key, self.mark)
 
+    def refuse(self, key: str, what: str, hint: str = "") -> SpecError:
+        """One mistake at a key."""
+        return refuse(self.where(key), what, hint)
+
+    def note(self, key: str, why: str, of: str = "") -> Note:
+        """What a key that does not carry over would mean, or why it is left out."""
+        return Note(self.where(key), key, why, of)
+
     def value(self, key: str, kind: type[T], default: T | None = None) -> T:
         """Map, list or word under a key; refused where it is of another kind, or missing without a default."""
         found = default if self.get(key) is None else self[key]
         if found is None:
-            raise refuse(self.where(key), f"'{key}' is missing")
+            raise self.refuse(key, f"'{key}' is missing")
         if not isinstance(found, kind):
-            raise refuse(self.where(key), f"{key}: expected {_KINDS[kind]}, got {quoted(str(found))}")
+            raise self.refuse(key, f"{key}: expected {_KINDS[kind]}, got {quoted(str(found))}")
         return found
 
     def inner(self, key: str) -> Map:
@@ -78,11 +106,12 @@ class Map(dict[str, Any]):
 
 
 class Seq(list[Any]):
-    """A list of a file: where it begins, and its tag."""
+    """A list of a file: where it begins, its tag, and its `size` and `depth` as those of a map."""
 
     def __init__(self, mark: Mark, tag: str = "", held: Iterable[Any] = ()) -> None:
         super().__init__(held)
         self.mark, self.tag = mark, tag
+        self.size, self.depth = 1, 0
 
     def maps(self) -> list[Map]:
         """Its maps; refused where it holds something else."""
@@ -232,8 +261,6 @@ class _DocumentBuilder:
         self.open: list[Map | Seq] = []
         self.keys: list[str | None] = []
         self.anchors: dict[str, Any] = {}
-        self.sizes: dict[int, int] = {}
-        self.depths: dict[int, int] = {}
         self.repeated: list[tuple[Mark, str]] = []
 
     def mark(self, event: Any) -> Mark:
@@ -242,7 +269,7 @@ class _DocumentBuilder:
 
     def build(self, text: str) -> Map | Seq:
         root = Seq(Mark(self.place(1)[0], 1, 1))
-        self.open, self.keys, self.sizes[id(root)] = [root], [None], 1
+        self.open, self.keys = [root], [None]
         try:
             for event in yaml.parse(text, Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader)):
                 self._take(event)
@@ -280,7 +307,7 @@ class _DocumentBuilder:
                 self.anchors[event.anchor] = value
             self.open.append(value)
             self.keys.append(None)
-            self.sizes[id(value)] = self.depths[id(value)] = 1
+            value.depth = 1
             if len(self.open) > _DEEPEST:
                 raise refuse(value.mark, "nested too deeply")
         elif isinstance(event, yaml.SequenceEndEvent | yaml.MappingEndEvent):
@@ -302,11 +329,11 @@ class _DocumentBuilder:
             self.keys[-1] = key
             parent.marks[key] = self.mark(event)
             return
-        self.sizes[id(parent)] += self.sizes.get(id(value), 1)
-        self.depths[id(parent)] = max(self.depths.get(id(parent), 1), 1 + self.depths.get(id(value), 0))
-        if self.sizes[id(parent)] > _MOST_VALUES:
+        parent.size += getattr(value, "size", 1)
+        parent.depth = max(parent.depth, 1 + getattr(value, "depth", 0))
+        if parent.size > _MOST_VALUES:
             raise refuse(self.mark(event), f"the file stands for more than {_MOST_VALUES:,} values, aliases resolved")
-        if self.depths[id(parent)] > _DEEPEST:
+        if parent.depth > _DEEPEST:
             raise refuse(self.mark(event), "nested too deeply")
         if isinstance(parent, Map):
             parent[str(self.keys[-1])] = value
@@ -348,14 +375,9 @@ class _DocumentBuilder:
             value = value[key]
         if not isinstance(value, Map | Seq):
             return value
-        inside = walk(value)
-        self.sizes[id(value)], self.depths[id(value)] = len(inside), max(depth for _, depth in inside)
-        if isinstance(value, Seq):
-            row = Seq(value.mark, INCLUDED, value)
-            self.sizes[id(row)], self.depths[id(row)] = self.sizes[id(value)], self.depths[id(value)]
-            self.anchors[f"\0{len(self.anchors)}"] = row  # keeps it alive: ids of what is gone are given again
-            return row
-        return value
+        found = Seq(value.mark, INCLUDED, value) if isinstance(value, Seq) else value
+        found.size, found.depth = _measure(value)
+        return found
 
 
 def _said_by_pyyaml(text: str) -> yaml.MarkedYAMLError | None:
@@ -374,16 +396,16 @@ INCLUDED = "!included"
 """Tag of a list that a template included; inside a list its items stand in its place."""
 
 
-def walk(value: Any, depth: int = 1) -> list[tuple[Any, int]]:
-    """All maps, lists and scalars in a value, with their depths; at most `_MOST_VALUES`."""
-    found: list[tuple[Any, int]] = []
-    waiting = [(value, depth)]
-    while waiting and len(found) <= _MOST_VALUES:
+def _measure(value: Any) -> tuple[int, int]:
+    """How many maps, lists and scalars there are in a value, at most `_MOST_VALUES` and one, and how deep they lie."""
+    size = deepest = 0
+    waiting = [(value, 1)]
+    while waiting and size <= _MOST_VALUES:
         one, depth = waiting.pop()
-        found.append((one, depth))
+        size, deepest = size + 1, max(deepest, depth)
         children = one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
         waiting += [(child, depth + 1) for child in children]
-    return found
+    return size, deepest
 
 
 def _merge(table: Map) -> None:

@@ -15,10 +15,10 @@ from typing import Any, cast
 
 import yaml
 
-from accelsim.importers.documents import Document, Map, Seq, by_ending, plain_scalar
+from accelsim.importers.documents import Document, Map, Note, Seq, by_ending, plain_scalar
 from accelsim.importers.templates import read_document
 from accelsim.inputs.architecture import Architecture, load_architecture
-from accelsim.inputs.errors import AccelsimError, Mark, SpecError
+from accelsim.inputs.errors import AccelsimError, SpecError
 from accelsim.inputs.fields import open_source
 from accelsim.inputs.library import MODELS, read_utf8
 from accelsim.inputs.mapping import Mapping as LoopNest
@@ -46,22 +46,6 @@ _ZIGZAG_KEYS = {"operational_array", "memories", "operator_type", "operator_type
 
 OWN_MODELS = "accelsim's own models, by class and attributes"
 """Where energies come from if no file of the other tool gives them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """Something that does not carry over: its place, the key, and what it would mean or why it is left out.
-
-    `of`: the layer or node that it is about; those of one reason are one line.
-    """
-
-    mark: Mark
-    key: str
-    why: str
-    of: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.mark}: {self.key}: {self.why}"
 
 
 def note_lines(notes: Iterable[Note], most: int | None = None) -> str:

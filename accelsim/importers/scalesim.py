@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from accelsim.importers.documents import Document, Map, Seq, refuse
-from accelsim.importers.foreign import OWN_MODELS, Foreign, Note
+from accelsim.importers.documents import Document, Map, Note, Seq, refuse
+from accelsim.importers.foreign import OWN_MODELS, Foreign
 from accelsim.importers.values import file_stem, note_others, only, plain_name, read_all, whole
 from accelsim.inputs.units import listed, quoted
 
@@ -68,8 +68,7 @@ def _machine(hardware: Map, notes: list[Note]) -> tuple[dict[str, Any], dict[str
     presets = hardware.value(_SECTION, Map)
     dataflow = presets.value("dataflow", str, "").lower()
     if dataflow not in STATIONARY:
-        what = f"Dataflow: expected one of {listed(STATIONARY)}, got {quoted(dataflow)}"
-        raise refuse(presets.where("dataflow"), what)
+        raise presets.refuse("dataflow", f"Dataflow: expected one of {listed(STATIONARY)}, got {quoted(dataflow)}")
     limits = _bandwidths(hardware, presets)
     held = STATIONARY[dataflow]
     dram: dict[str, Any] = {"name": "DRAM", "class": "DRAM", "attributes": {"type": "DDR3"}, "word": f"{_BITS} bit"}
@@ -117,7 +116,7 @@ def _bandwidths(hardware: Map, presets: Map) -> dict[str, int]:
     run = hardware.inner("run_presets")
     mode = run.value("interfacebandwidth", str, "CALC").upper()
     if mode not in ("USER", "CALC"):
-        raise refuse(run.where("interfacebandwidth"), f"InterfaceBandwidth: expected USER or CALC, got {quoted(mode)}")
+        raise run.refuse("interfacebandwidth", f"InterfaceBandwidth: expected USER or CALC, got {quoted(mode)}")
     if mode == "CALC":
         return {}
     usual = whole(presets.value("bandwidth", str).split(",")[0], presets.where("bandwidth"))
@@ -152,8 +151,7 @@ def _workload(rows: Seq, notes: list[Note]) -> dict[str, Any]:
         if len(numbers) in (len(_CONV) + 1, len(_CONV) + 2):
             head = rows[0][-1].lower() if len(numbers) == len(rows[0]) - 1 else ""
             if len(numbers) > len(_CONV) + 1 and head and not any(word in head for word in ("stride", "batch")):
-                what = f"{rows[0][-1]}: SCALE-Sim has the stride along columns there, or nothing"
-                raise refuse(rows[0].mark, what)
+                raise refuse(rows[0].mark, f"{rows[0][-1]}: SCALE-Sim has the stride along columns there, or nothing")
             images = "batch" in head
             return {"name": name, "conv": _conv(row, numbers, images=images)}
         what = f"expected {len(_GEMM)} sizes of a product, or {len(_CONV) + 1} of a convolution, got {len(numbers)}"

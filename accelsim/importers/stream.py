@@ -16,8 +16,8 @@ from typing import Any
 
 import networkx as nx
 
-from accelsim.importers.documents import Document, Map, Seq, refuse
-from accelsim.importers.foreign import GRAPHS, Foreign, Note
+from accelsim.importers.documents import Document, Map, Note, Seq, refuse
+from accelsim.importers.foreign import GRAPHS, Foreign
 from accelsim.importers.onnx import operation_of
 from accelsim.importers.templates import read_document
 from accelsim.importers.values import figure, note_others, number, only, plain_name, whole
@@ -62,7 +62,7 @@ def convert(documents: Sequence[Document]) -> Foreign:
     else:
         outside = whole(graph["offchip_core_id"], graph.where("offchip_core_id"), 0)
     if outside not in cores:
-        raise refuse(graph.where("offchip_core_id"), f"there is no core {outside}; cores: {listed(map(str, cores))}")
+        raise graph.refuse("offchip_core_id", f"there is no core {outside}; cores: {listed(map(str, cores))}")
     outer = cores[outside].value("memories", Map)
     name = next(iter(outer), "")
     memory = outer.value(name, Map)
@@ -99,7 +99,7 @@ def convert(documents: Sequence[Document]) -> Foreign:
             engine["operations"] = dict.fromkeys(does, 1)
         engines.append(engine)
     if "core_memory_sharing" in hardware:
-        notes.append(Note(hardware.where("core_memory_sharing"), "core_memory_sharing", _SHARED))
+        notes.append(hardware.note("core_memory_sharing", _SHARED))
     notes.append(Note(hardware.mark, "clock", "Stream counts cycles; a clock of 1 GHz is taken"))
     system = {"name": plain_name(hardware.value("name", str, "stream")), "engines": engines}
     system["bandwidth"] = f"{width * _CLOCK_HZ / 8e9:.12g} GB/s"

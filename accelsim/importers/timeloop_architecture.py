@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from accelsim.importers import values
-from accelsim.importers.documents import Map, Seq, refuse
-from accelsim.importers.foreign import Note
+from accelsim.importers.documents import Map, Note, Seq, refuse
 from accelsim.importers.timeloop_machine import MEANS, Part, TimeloopMachine, plain
 from accelsim.inputs.energy.estimators import COMPUTES
 from accelsim.inputs.units import listed, quoted
@@ -255,8 +254,7 @@ def _technology(machine: TimeloopMachine, *, modelled: bool) -> dict[str, str]:
         if isinstance(period, int | float) and 1e-12 <= period <= 1 and "clock" not in found:
             found["clock"] = f"{values.plain_decimal(round(1e-6 / period, 6))} MHz"
         elif period is not None and "clock" not in found:
-            why = f"global_cycle_seconds = {period}: expected seconds, such as 1e-9; not read"
-            machine.note(part, why, "clock")
+            machine.note(part, f"global_cycle_seconds = {period}: expected seconds, such as 1e-9; not read", "clock")
     if not modelled:
         return found
     if "technology" not in found:

@@ -11,7 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -55,11 +55,18 @@ _Vector = tuple[int, ...]
 class TimeloopCase:
     """One record: Timeloop's inputs in our terms, and what Timeloop said of them."""
 
-    name: str
     architecture: Architecture
     einsum: Einsum
     mapping: Mapping
     record: Json
+
+
+class _NotComparedError(Exception):
+    """Why a record is not compared; `equal`: its flags exclude it, which is no fault of ours."""
+
+    def __init__(self, reason: str, *, equal: bool = True) -> None:
+        super().__init__(reason)
+        self.equal = equal
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +88,8 @@ class CaseComparison:
     counts: str = ""
 
 
-def read_cases(path: Path) -> Iterator[TimeloopCase | CaseComparison]:
-    """Read all records at a path, in the order of the files; raises AccelsimError if there are none.
+def _records(path: Path) -> Iterator[tuple[str, Callable[[], TimeloopCase]]]:
+    """Name and reader of each record at a path, in the order of the files; raises AccelsimError if there are none.
 
     The path is a `cases.jsonl`, an `input.yaml` with its `result.json` beside it, or a folder that holds any of these
     at any depth.
@@ -95,13 +102,13 @@ def read_cases(path: Path) -> Iterator[TimeloopCase | CaseComparison]:
         hint = "`accelsim replay` takes Timeloop's stats.txt and inputs"
         raise AccelsimError(f"{path}: holds no cases.jsonl and no input.yaml with a result.json beside it; {hint}")
     for file in lines:
-        yield from _read_lines(file)
+        yield from _lines_of(file)
     for file in inputs:
-        yield _read_folder(file)
+        yield f"{file.parent.name}/{file.name}", partial(_read_folder, file)
 
 
-def _read_lines(file: Path) -> Iterator[TimeloopCase | CaseComparison]:
-    known: dict[str, dict[str, Json]] = {}
+def _lines_of(file: Path) -> Iterator[tuple[str, Callable[[], TimeloopCase]]]:
+    catalogues: dict[str, dict[str, Json]] = {}
     for number, line in enumerate(read_utf8(file).splitlines(), 1):
         if not line.strip():
             continue
@@ -110,12 +117,7 @@ def _read_lines(file: Path) -> Iterator[TimeloopCase | CaseComparison]:
             name = str(record["name"])
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise AccelsimError(f"{file}:{number}:1: not a record: {error}; expected one JSON object a line") from None
-        try:
-            machine = _named(record, "arch", "architectures.json", file.parent, known)
-            shape = _named(record, "shape", "shapes.json", file.parent, known)
-            yield _case(name, machine, shape, record)
-        except _MALFORMED as error:
-            yield CaseComparison(name, False, f"cannot be read: {_reason_of(error)}")
+        yield name, partial(_read_line, record, file.parent, catalogues)
 
 
 def _named(record: Json, key: str, catalogue: str, folder: Path, known: dict[str, dict[str, Json]]) -> Json:
@@ -131,34 +133,27 @@ def _named(record: Json, key: str, catalogue: str, folder: Path, known: dict[str
     return known[catalogue][value]
 
 
-def _read_folder(file: Path) -> TimeloopCase | CaseComparison:
-    name = f"{file.parent.name}/{file.name}"
+def _read_folder(file: Path) -> TimeloopCase:
     beside = file.with_name("result.json")
     if not beside.exists():
-        return CaseComparison(name, False, f"{beside.name} is missing beside it")
-    try:
-        record = read_json(beside)
-        return _loaded(name, convert([parse(read_utf8(file), str(file))]), record)
-    except _MALFORMED as error:
-        return CaseComparison(name, False, f"cannot be read: {_reason_of(error)}")
+        raise _NotComparedError(f"{beside.name} is missing beside it", equal=False)
+    record = read_json(beside)
+    return _loaded(convert([parse(read_utf8(file), str(file))]), record)
 
 
-def _loaded(name: str, foreign: Foreign, record: Json) -> TimeloopCase | CaseComparison:
+def _loaded(foreign: Foreign, record: Json) -> TimeloopCase:
     if foreign.mapping and "imperfect" in foreign.mapping:
-        return CaseComparison(name, False, _IMPERFECT, equal=True)
-    return TimeloopCase(name, *foreign.loaded(), record)
+        raise _NotComparedError(_IMPERFECT)
+    return TimeloopCase(*foreign.loaded(), record)
 
 
-def _reason_of(error: Exception) -> str:
-    """What is wrong with a record, in words."""
-    return f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error)
-
-
-def _case(name: str, machine: Json, shape: Json, record: Json) -> TimeloopCase | CaseComparison:
-    """A record, read as the v0.3 files that it stands for."""
+def _read_line(record: Json, folder: Path, catalogues: dict[str, dict[str, Json]]) -> TimeloopCase:
+    """Read a record as the v0.3 files that it stands for."""
+    machine = _named(record, "arch", "architectures.json", folder, catalogues)
+    shape = _named(record, "shape", "shapes.json", folder, catalogues)
     directives = record["mapping"]
     if any(isinstance(bound, list) for directive in directives for bound in directive.get("factors", {}).values()):
-        return CaseComparison(name, False, _IMPERFECT, equal=True)
+        raise _NotComparedError(_IMPERFECT)
     parts = [*machine["levels"], {"name": "MAC", "cls": "intmac", **machine["mac"]}]
     energies = {part["name"]: part["ert"].items() for part in parts}
     actions = {name: [{"name": key, "energy": float(pj)} for key, pj in of] for name, of in energies.items()}
@@ -168,7 +163,7 @@ def _case(name: str, machine: Json, shape: Json, record: Json) -> TimeloopCase |
         "mapping": [_directive(directive) for directive in directives],
         "ERT": {"tables": [{"name": name, "actions": of} for name, of in actions.items()]},
     }
-    return _loaded(name, convert([parse(json.dumps(files), "record")]), record)
+    return _loaded(convert([parse(json.dumps(files), "record")]), record)
 
 
 def _component(part: Json) -> Json:
@@ -201,7 +196,7 @@ def validate_timeloop(paths: Sequence[str | Path]) -> list[CaseComparison]:
     simulated variant is compared, and the printed counts with those of two iterations; so they are where the record was
     too large to be simulated and does not print the counts of the whole execution.
     """
-    return [_compare(case) for path in paths for case in read_cases(Path(path))]
+    return [_compare(*record) for path in paths for record in _records(Path(path))]
 
 
 def timeloop_study(paths: Sequence[str | Path] = ()) -> Study:
@@ -233,16 +228,17 @@ def timeloop_study(paths: Sequence[str | Path] = ()) -> Study:
     )
 
 
-def _compare(case: TimeloopCase | CaseComparison) -> CaseComparison:
-    if isinstance(case, CaseComparison):
-        return case
+def _compare(name: str, read: Callable[[], TimeloopCase]) -> CaseComparison:
     try:
-        return _compare_read(case)
+        return _compare_read(name, read())
+    except _NotComparedError as error:
+        return CaseComparison(name, False, str(error), equal=error.equal)
     except _MALFORMED as error:
-        return CaseComparison(case.name, False, f"cannot be read: {_reason_of(error)}")
+        why = f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error)
+        return CaseComparison(name, False, f"cannot be read: {why}")
 
 
-def _compare_read(case: TimeloopCase) -> CaseComparison:
+def _compare_read(name: str, case: TimeloopCase) -> CaseComparison:
     reason, flags = _excluded(case.record), case.record.get("flags", {})
     linked = (replace(level, link_transfers=True) for level in case.architecture.levels)
     result = evaluate(replace(case.architecture, levels=tuple(linked)), case.einsum, case.mapping)
@@ -260,9 +256,9 @@ def _compare_read(case: TimeloopCase) -> CaseComparison:
     if not reason and wrong and flags.get("refmodel_agrees") is False:
         reason = f"marked as Timeloop's own rounding: {worst[0]} is {worst[1]:.15g}, truncated to {worst[2]:.15g}"
     if reason:
-        return CaseComparison(case.name, False, reason, equal=True)
+        raise _NotComparedError(reason)
     what = f"{worst[0]}: ours {worst[1]:.15g}, Timeloop's {worst[2]:.15g}" if wrong else ""
-    return CaseComparison(case.name, True, "", len(quantities), len(wrong), what, not wrong, counts)
+    return CaseComparison(name, True, "", len(quantities), len(wrong), what, not wrong, counts)
 
 
 def _excluded(record: dict[str, Any]) -> str:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from accelsim.importers import values
-from accelsim.importers.documents import Document, Map, Seq, refuse
-from accelsim.importers.foreign import OWN_MODELS, Foreign, Note
+from accelsim.importers.documents import Document, Map, Note, Seq, refuse
+from accelsim.importers.foreign import OWN_MODELS, Foreign
 from accelsim.importers.timeloop_architecture import Figures, all_kept, architecture, read_figures, unknown
 from accelsim.importers.timeloop_machine import Part, TimeloopMachine, plain, read_machine
 from accelsim.importers.timeloop_problem import ProblemShape, read_shape, workload
@@ -143,23 +143,22 @@ def _by_key(documents: Sequence[Document], notes: list[Note]) -> dict[str, list[
             name = key.replace("-", "_")
             name = _SPELT.get(name, name)
             if name in _LEFT_OUT and held:
-                notes.append(Note(body.where(key), key, _LEFT_OUT[name]))
+                notes.append(body.note(key, _LEFT_OUT[name]))
             elif name not in _KEYS:
                 hint = near_miss(name, (*_KEYS, *_SPELT))
                 why = f"no key that says something of a machine, problem or mapping; {hint}"
-                notes.append(Note(body.where(key), key, why.rstrip("; ")))
+                notes.append(body.note(key, why.rstrip("; ")))
             elif held:
                 if name not in _UNREAD and not isinstance(held, Map | Seq):
-                    raise refuse(body.where(key), f"{key}: expected a map or a list")
+                    raise body.refuse(key, f"{key}: expected a map or a list")
                 found.setdefault(name, []).append(held)
                 if name == "mapping" and isinstance(held, Map) and held.get("type") == "fused":
-                    what = "mapping: one of several fused Einsums; `accelsim fuse` finds its own"
-                    raise refuse(body.where(key), what)
+                    raise body.refuse(key, "mapping: one of several fused Einsums; `accelsim fuse` finds its own")
                 if isinstance(held, Map) and name in (_OF_THE_MACHINE, *_OF_THE_MAPPER):
                     known = {one for one in held if one.startswith("constraints")}
                     values.note_others(held, known | {"targets", "constraints", "version"}, {}, notes)
                 if name in ("architecture", "mapping") and len(found[name]) > 1:
-                    raise refuse(body.where(key), f"a second {key}, after that in {found[name][0].mark.file}")
+                    raise body.refuse(key, f"a second {key}, after that in {found[name][0].mark.file}")
     return found
 
 
@@ -261,7 +260,7 @@ class _Upon:
         if part is None or part is self.machine.parts[-1]:
             names = listed(one.name for one in self.machine.parts[:-1])
             what = f"target: no storage is named {quoted(plain(name))}; there are {names}"
-            raise refuse(table.where("target"), what, self.machine.left_out.get(plain(name), ""))
+            raise table.refuse("target", what, self.machine.left_out.get(plain(name), ""))
         return part
 
     def directive(self, table: Map, part: Part | None) -> _Directive | None:
@@ -273,12 +272,12 @@ class _Upon:
             return None
         if kind not in _TYPES:
             what = f"type: {quoted(kind)} is none" if kind else "'type' is missing"
-            raise refuse(table.where("type"), what, near_miss(kind, _TYPES, "types"))
+            raise table.refuse("type", what, near_miss(kind, _TYPES, "types"))
         part = part or self.target(table, spatial=kind == "spatial")
         for key in table:
             if key not in _ASKED and not (kind == "spatial" and key in _UNSHARED):
                 if key not in _KEYS_OF_DIRECTIVES and (hint := near_miss(key, _KEYS_OF_DIRECTIVES)):
-                    raise refuse(table.where(key), f"{part.name}: {key}: unknown key", hint)
+                    raise table.refuse(key, f"{part.name}: {key}: unknown key", hint)
                 why = _MEANS.get(key, "has no counterpart")
                 self.notes.append(Note(table.where(key), f"{part.name}: {key} = {table[key]}", why))
         factors, imperfect = self._factors(table)
@@ -290,8 +289,7 @@ class _Upon:
             for dim in self.shape.dims if of else ():
                 if (dim in of) == key.startswith("no"):
                     if factors.setdefault(dim, ("=", 1)) not in (("=", 1), ("<=", factors[dim][1])):
-                        what = f"{part.name}: {key} leaves {dim} no loop, and factors ask for one"
-                        raise refuse(table.where(key), what)
+                        raise table.refuse(key, f"{part.name}: {key} leaves {dim} no loop, and factors ask for one")
                     factors[dim] = ("=", 1)
         return _Directive(table, kind, part, factors, self._permutation(table), self._split(table), imperfect)
 
@@ -315,20 +313,20 @@ class _Upon:
         for name, sign, bound, last in _FACTOR.findall(text):
             if self.shape.dims and name not in self.shape.dims:
                 what = f"{quoted(name)} is no dimension; there are {listed(self.shape.dims)}"
-                raise refuse(table.where(key), f"{key}: {what}")
+                raise table.refuse(key, f"{key}: {what}")
             one = {"<": -1, ">": 1}.get(sign, 0)
             before = found.get(name)
             found[name] = (sign.replace("==", "=") + "=" * bool(one) or "=", int(bound) + one)
             if found[name][1] < (sign.strip("=") != ""):
-                raise refuse(table.where(key), f"{key}: {name}{sign}{bound} leaves no loop; a factor is 1 or more")
+                raise table.refuse(key, f"{key}: {name}{sign}{bound} leaves no loop; a factor is 1 or more")
             if before not in (None, found[name]):
-                raise refuse(table.where(key), f"{key}: {name} stands there twice")
+                raise table.refuse(key, f"{key}: {name} stands there twice")
             if last:
                 rest.add(name)
                 why = "the last pass is shorter; Timeloop's own counts are wrong where loops leave remainders"
                 self.notes.append(Note(table.where(key), f"{name}={bound},{last}", why))
         if left := _FACTOR.sub("", text).strip(" ,"):
-            raise refuse(table.where(key), f"{key}: {quoted(left)} cannot be read; write factors such as C=4")
+            raise table.refuse(key, f"{key}: {quoted(left)} cannot be read; write factors such as C=4")
         return found, frozenset(rest)
 
     def _permutation(self, table: Map) -> list[str]:
@@ -340,9 +338,9 @@ class _Upon:
         wrong = [dim for dim in words if self.shape.dims and dim not in self.shape.dims]
         if wrong:
             what = f"{quoted(wrong[0])} is no dimension; there are {listed(self.shape.dims)}"
-            raise refuse(table.where("permutation"), f"permutation: {what}")
+            raise table.refuse("permutation", f"permutation: {what}")
         if twice := repeated(words):
-            raise refuse(table.where("permutation"), f"permutation: {listed(twice)} stands there twice")
+            raise table.refuse("permutation", f"permutation: {listed(twice)} stands there twice")
         return words
 
     def of_siblings(self, given: list[_Directive]) -> list[_Directive]:
@@ -378,7 +376,7 @@ class _Upon:
         for name in names:
             if self.shape.tensors and name not in (*self.shape.tensors, "*"):
                 what = f"{quoted(name)} is no tensor; there are {listed(self.shape.tensors)}"
-                raise refuse(table.where(key), f"{part.name}: {what}")
+                raise table.refuse(key, f"{part.name}: {what}")
         return list(self.shape.tensors) if "*" in names else names
 
     def share(self, one: _Directive) -> None:
@@ -522,7 +520,7 @@ class _Upon:
         ]
         if loops and not axes:
             what = f"{one.part.name}: loops over {listed(loops)} in space, and there is one instance below it"
-            raise refuse(one.table.where("factors"), what, "name the part whose instances they are spread over")
+            raise one.table.refuse("factors", what, "name the part whose instances they are spread over")
         found: dict[str, Any] = {}
         sides = self._sides(one, wide) if len(axes) == 2 and one.split is None else {}
         for axis in axes:
@@ -557,7 +555,7 @@ class _Upon:
         else:
             asked = listed(f"{dim}={bound}" for dim, bound in fixed.items())
             what = f"{one.part.name}: {asked} do not fit {wide['x']} x {wide['y']} instances"
-            raise refuse(one.table.where("factors"), what)
+            raise one.table.refuse("factors", what)
         for dim, (sign, _) in one.factors.items():
             why = f"is asked of axis {'x' if dim in sides['x'] else 'y'}; without `split` Timeloop tries both"
             if dim not in fixed:

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from accelsim.importers import values
-from accelsim.importers.documents import Map, Seq, refuse
-from accelsim.importers.foreign import Note
+from accelsim.importers.documents import Map, Note, Seq, refuse
 from accelsim.importers.values import folded
 from accelsim.inputs.units import near_miss, quoted
 
@@ -355,17 +354,17 @@ class _NodeReader:
             given = Map(given.mark, held={key: size for one in given.maps() for key, size in one.items()})
         mesh = values.respelt(Map(node.mark, held={"spatial": given}, marks=node.marks).value("spatial", Map), axes)
         if wrong := [key for key in mesh if key not in axes and "spatial" in node]:
-            raise refuse(mesh.where(wrong[0]), f"spatial: {wrong[0]}: unknown key", near_miss(wrong[0], axes, "keys"))
+            raise mesh.refuse(wrong[0], f"spatial: {wrong[0]}: unknown key", near_miss(wrong[0], axes, "keys"))
         sizes = []
         for key in axes:
             written = mesh.get(key, 1)
             size = self.value(written, attributes)
             if not isinstance(size, int | float) or size < 1 or size != int(size):
                 what = f"{key}: expected a whole number, got {quoted(str(written))}"
-                raise refuse(mesh.where(key), what, values.FILE_OF_VARIABLES if isinstance(written, str) else "")
+                raise mesh.refuse(key, what, values.FILE_OF_VARIABLES if isinstance(written, str) else "")
             sizes.append(int(size))
         if "instances" in own:
-            raise refuse(own.where("instances"), "instances: none are given in v0.4", "write spatial: {meshX: ...}")
+            raise own.refuse("instances", "instances: none are given in v0.4", "write spatial: {meshX: ...}")
         return sizes[0], sizes[1]
 
     def attributes(self, node: Map, inherited: Mapping[str, values.Value]) -> dict[str, values.Value]:
@@ -436,7 +435,7 @@ def _ranged(node: Map) -> tuple[str, int]:
     ranges = [(int(first), int(last)) for first, last in _RANGE.findall(name)]
     bare = _RANGE.sub("", name)
     if not bare or "[" in bare or any(last < first for first, last in ranges):
-        raise refuse(node.where("name"), f"name: expected a name such as PE or PE[0..15], got {quoted(name)}")
+        raise node.refuse("name", f"name: expected a name such as PE or PE[0..15], got {quoted(name)}")
     return plain(bare), math.prod(last - first + 1 for first, last in ranges)
 
 

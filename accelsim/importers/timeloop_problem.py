@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from accelsim.importers import values
-from accelsim.importers.documents import Map, Seq, refuse
-from accelsim.importers.foreign import Note
+from accelsim.importers.documents import Map, Note, Seq, refuse
 from accelsim.importers.timeloop_machine import TimeloopMachine
 from accelsim.importers.timeloop_sparse import read_densities
 from accelsim.inputs.errors import Mark, SpecError
@@ -61,9 +60,9 @@ def read_shape(
         names, given = list("RSPQCKN"), [(name, ranks, name == "Outputs") for name, ranks in _CNN.items()]
         coefficients = dict.fromkeys(("Wstride", "Hstride", "Wdilation", "Hdilation"), 1)
     else:
-        raise refuse(problem.where("shape"), f"problem.shape: {quoted(str(written))} is not known", "name its file too")
+        raise problem.refuse("shape", f"problem.shape: {quoted(str(written))} is not known", "name its file too")
     if not names:
-        raise refuse(problem.where("shape"), "problem.shape: no dimensions")
+        raise problem.refuse("shape", "problem.shape: no dimensions")
     shape = ProblemShape(str(written.get("name") or "") if isinstance(written, Map) else "cnn-layer")
     shape.name = values.plain_name(shape.name or Path(problem.mark.file).stem.split(".")[0])
     shape.dims |= zip(names, values.read_all(lambda dim: _whole(instance, dim, variables), names), strict=True)
@@ -86,10 +85,10 @@ def read_shape(
         shape.tensors[name] = of_tensor
         if output and shape.output:
             what = f"problem.shape: {shape.output} and {name} have `read_write: true`"
-            raise refuse(problem.where("shape"), f"{what}; one output is computed")
+            raise problem.refuse("shape", f"{what}; one output is computed")
         shape.output = name if output else shape.output
     if not shape.output:
-        raise refuse(problem.where("shape"), "problem.shape: no data space has `read_write: true`")
+        raise problem.refuse("shape", "problem.shape: no data space has `read_write: true`")
     shape.roles = _roles(shape)
     return shape
 

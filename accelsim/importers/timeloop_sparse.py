@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from accelsim.importers.documents import Map, Seq, refuse
-from accelsim.importers.foreign import Note
+from accelsim.importers.documents import Map, Note, Seq, refuse
 from accelsim.importers.timeloop_architecture import Figures
 from accelsim.importers.timeloop_machine import Part, TimeloopMachine, plain
 from accelsim.importers.values import as_number, note_others, plain_decimal, respelt
@@ -44,8 +43,7 @@ def read_densities(written: Map, tensors: Sequence[str], notes: list[Note]) -> d
     found: dict[str, Any] = {}
     for name, held in written.items():
         if name not in tensors:
-            what = f"densities: {quoted(name)} is no tensor; there are {listed(tensors)}"
-            raise refuse(written.where(name), what)
+            raise written.refuse(name, f"densities: {quoted(name)} is no tensor; there are {listed(tensors)}")
         held = held if isinstance(held, Map) else Map(written.where(name), held={"density": held})
         kind = str(held.get("distribution", "fixed_structured")).replace("-", "_").lower()
         known = _KINDS.get(kind)
@@ -82,7 +80,7 @@ def read_sparsity(
             if part is None:
                 names = listed(one.name for one in machine.parts)
                 what = f"sparse_optimizations: no part is named {quoted(plain(target.get('name')))}; there are {names}"
-                raise refuse(target.where("name"), what)
+                raise target.refuse("name", what)
             asked[part.name].append(target)
     known = roles or {role: role for role in ROLES}
     found = {}
@@ -112,7 +110,7 @@ def _keys(table: Map, part: Part, roles: Mapping[str, str], notes: list[Note]) -
                     found.setdefault(kind, []).append(_role(str(one.get("target")), roles, part, one.where("target")))
                     continue
                 if kind not in (*_SAVINGS, "spatial_skipping"):
-                    raise refuse(one.where("type"), f"{part.name}: {quoted(kind)} is no optimization of accesses")
+                    raise one.refuse("type", f"{part.name}: {quoted(kind)} is no optimization of accesses")
                 options = one.rows("options") or [one]
                 choices = [_choice(option, part, roles) for option in options]
                 found.setdefault(kind, []).append(choices[0] if len(choices) == 1 else {"options": choices})
@@ -120,7 +118,7 @@ def _keys(table: Map, part: Part, roles: Mapping[str, str], notes: list[Note]) -
             for one in table.rows(key):
                 kind = str(one.get("type", "")).replace("-", "_").lower()
                 if kind not in _OF_COMPUTE:
-                    raise refuse(one.where("type"), f"{part.name}: {quoted(kind)} is no optimization of computing")
+                    raise one.refuse("type", f"{part.name}: {quoted(kind)} is no optimization of computing")
                 found[_OF_COMPUTE[kind]] = True
     return found
 
@@ -156,7 +154,7 @@ def _rank(written: Map, part: Part, notes: list[Note]) -> dict[str, Any]:
     kind = str(keys.get("format", "")).upper()
     if kind not in FORMATS:
         known = listed(FORMATS)
-        raise refuse(written.where("format"), f"{part.name}: {quoted(kind)} is no format of a rank; there are {known}")
+        raise written.refuse("format", f"{part.name}: {quoted(kind)} is no format of a rank; there are {known}")
     found: dict[str, Any] = {"format": kind}
     lists = keys.get("flattened_rankIDs")
     if lists is not None:

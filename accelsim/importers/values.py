@@ -15,8 +15,7 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from accelsim.importers.documents import Map, Seq, refuse
-from accelsim.importers.foreign import Note
+from accelsim.importers.documents import Map, Note, Seq, refuse
 from accelsim.inputs.errors import AccelsimError, Mark, Problem, SpecError
 from accelsim.inputs.units import QuantityError, near_miss, parse_size_bits, quoted
 from accelsim.inputs.workload import ROLES
@@ -32,7 +31,7 @@ def number(table: Map, key: str, default: float | None = None, names: Mapping[st
     found = table.get(key)
     found = default if found is None else found
     if found is None:
-        raise refuse(table.where(key), f"'{key}' is missing")
+        raise table.refuse(key, f"'{key}' is missing")
     return as_number(found, table.where(key), names)
 
 
@@ -40,7 +39,7 @@ def figure(table: Map, key: str, names: Mapping[str, Value] | None = None) -> fl
     """Number from 0 on, such as an energy."""
     found = number(table, key, None, names)
     if not 0 <= found < math.inf:
-        raise refuse(table.where(key), f"{key}: expected a number from 0 on, got {found}")
+        raise table.refuse(key, f"{key}: expected a number from 0 on, got {found}")
     return float(found)
 
 
@@ -171,7 +170,7 @@ def note_others(table: Map, known: Iterable[str], why: Mapping[str, str], notes:
     near = {key: near_miss(key, hints, least=0.9) for key in others if key not in why}
     if wrong := [Problem(table.where(key), f"{key}: unknown key", hint) for key, hint in near.items() if hint]:
         raise SpecError(wrong)
-    notes += [Note(table.where(key), key, why.get(key, "is not read")) for key in others]
+    notes += [table.note(key, why.get(key, "is not read")) for key in others]
 
 
 def checked_workload(body: dict[str, Any], mark: Mark, notes: list[Note]) -> dict[str, Any]:

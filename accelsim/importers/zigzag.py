@@ -21,8 +21,8 @@ from typing import Any
 import yaml
 
 from accelsim.importers import values
-from accelsim.importers.documents import Document, Map, Seq, refuse
-from accelsim.importers.foreign import Foreign, Note
+from accelsim.importers.documents import Document, Map, Note, Seq, refuse
+from accelsim.importers.foreign import Foreign
 from accelsim.importers.zigzag_imc import IMC_KEYS, in_memory
 from accelsim.inputs.errors import Mark
 from accelsim.inputs.library import importer
@@ -98,17 +98,14 @@ def convert(documents: Sequence[Document]) -> Foreign:
     for other in (body for body in machines if "memories" not in body):
         raise refuse(other.mark, "neither hardware nor mapping nor workload of ZigZag")
     hardware = values.only(machines, "hardware file")
-    architecture, places = None, dict[str, _Place]()
-    if hardware is not None:
-        architecture, places = architecture_of(hardware, layers, notes)
-    constraints = None
-    if entries and architecture is None:
-        notes.append(Note(entries[0].mark, "mapping", "needs the hardware file: its dimensions are those of the array"))
-    elif hardware is not None and architecture is not None:
-        constraints = constraints_of(architecture, places, entries_of(hardware, entries), layers, notes)
-    energies = "r_cost and w_cost of the memories, and unit_energy of the array." if architecture else ""
-    modelled = [level["name"] for level in architecture["levels"] if "energy" not in level] if architecture else []
-    if modelled:
+    if hardware is None:
+        why = "needs the hardware file: its dimensions are those of the array"
+        notes += [Note(entry.mark, "mapping", why) for entry in entries[:1]]
+        return Foreign(workload=workload, notes=tuple(notes))
+    architecture, places = architecture_of(hardware, layers, notes)
+    constraints = constraints_of(architecture, places, entries_of(hardware, entries), layers, notes)
+    energies = "r_cost and w_cost of the memories, and unit_energy of the array."
+    if modelled := [level["name"] for level in architecture["levels"] if "energy" not in level]:
         energies = f"accelsim's component models at 45 nm for {listed(modelled)}"
         energies += "; r_cost, w_cost, unit_energy elsewhere."
     return Foreign(architecture, workload, None, constraints, energies, tuple(notes))
@@ -184,7 +181,7 @@ def architecture_of(
         if apart:
             why = f"the {name} along {listed(apart)} are one level, as large and fast as they are together; loops of "
             why += f"{listed(sorted(level['keep']))} alone are allowed along {listed(apart)}"
-            notes.append(Note(memory.where("served_dimensions"), "served_dimensions", why))
+            notes.append(memory.note("served_dimensions", why))
         levels.append(level)
         for at, dim in enumerate(dim for dim in sizes if dim in _served(memory) - inside):
             outside = [each for _, each in ladder[:index] if dim not in _served(each)]
@@ -240,7 +237,7 @@ def _in_memory(
     return {"name": "MAC", "class": "mac", "cycles_per_mac": costs.cycles, "energy": energy}
 
 
-def _outside(mark: Mark, dims: list[str]) -> Map:
+def _outside(mark: Mark, dims: Sequence[str]) -> Map:
     """Memory of all operands that costs nothing, for a core of a chip or an array alone."""
     port = Map(mark, held={"type": "read_write", "bandwidth_max": _WIDE, "bandwidth_min": 8})
     found: dict[str, Any] = {"size": _WIDE, "r_cost": 0, "w_cost": 0, "operands": Seq(mark, held=_ROLES)}
@@ -257,8 +254,7 @@ def _ladder(memories: Map, dims: list[str], notes: list[Note]) -> list[tuple[str
     listed_first = [(name, memories.value(name, Map)) for name in reversed(memories)]
     for _, memory in listed_first:
         for dim in sorted(_served(memory) - set(dims)):
-            what = f"{quoted(dim)} is no dimension of the array: {listed(dims)}"
-            raise refuse(memory.where("served_dimensions"), what)
+            raise memory.refuse("served_dimensions", f"{quoted(dim)} is no dimension of the array: {listed(dims)}")
     if not listed_first:
         raise refuse(memories.mark, "there is no memory")
     name, outermost = listed_first[0]
@@ -272,23 +268,22 @@ def _ladder(memories: Map, dims: list[str], notes: list[Note]) -> list[tuple[str
         if not _served(below) <= _served(above) and set(_operands(below)) & set(_operands(above)):
             what = f"{outer} is shared along {listed(sorted(_served(above)))} and {lower} along "
             what += f"{listed(sorted(_served(below)))}, and both hold {listed(_operands(below))}"
-            raise refuse(below.where("served_dimensions"), what)
+            raise below.refuse("served_dimensions", what)
     for operand in _ROLES:
         chains = [[name for name, each in order if operand in _operands(each)] for order in (listed_first, ladder)]
         if chains[0] != chains[1]:
             name = next(a for a, b in zip(*chains, strict=True) if a != b)
-            what = f"{name} serves more of the array than a memory of {operand} outside it"
-            raise refuse(memories.where(name), what)
+            raise memories.refuse(name, f"{name} serves more of the array than a memory of {operand} outside it")
     return ladder
 
 
 def _operands(memory: Map) -> list[str]:
     row = memory.value("operands", Seq)
     if not row:
-        raise refuse(memory.where("operands"), f"expected some of the operands {listed(_ROLES)}")
+        raise memory.refuse("operands", f"expected some of the operands {listed(_ROLES)}")
     for operand in row:
         if operand not in _ROLES:
-            raise refuse(memory.where("operands"), f"{quoted(str(operand))} is none of the operands {listed(_ROLES)}")
+            raise memory.refuse("operands", f"{quoted(str(operand))} is none of the operands {listed(_ROLES)}")
     return list(row)
 
 
@@ -300,18 +295,17 @@ def _level(
     ports = ports_of(memory)
     steps = [values.whole(port.get("bandwidth_min", port.get("bandwidth_max")), port.mark) for port in ports]
     if not steps:
-        raise refuse(memory.where("ports"), f"{name} has no port")
+        raise memory.refuse("ports", f"{name} has no port")
     step = math.gcd(*steps)
     word = math.gcd(8, step, *widths)
     if len(set(steps)) > 1:
         notes.append(Note(memory.where("ports"), "bandwidth_min", f"accesses of {name} are counted in {step} bit"))
     if values.number(memory, "latency", 1) > 1:
-        notes.append(Note(memory.where("latency"), "latency", f"an access of {name} takes no time of its own"))
+        notes.append(memory.note("latency", f"an access of {name} takes no time of its own"))
     modelled = bool(memory.get("auto_cost_extraction")) and "r_cost" not in memory
     if memory.get("auto_cost_extraction"):
         taken = "component models are taken" if modelled else "r_cost and w_cost of the file are taken"
-        why = f"ZigZag lets CACTI find the costs of {name}; {taken}"
-        notes.append(Note(memory.where("auto_cost_extraction"), "auto_cost_extraction", why))
+        notes.append(memory.note("auto_cost_extraction", f"ZigZag lets CACTI find the costs of {name}; {taken}"))
     operands = _operands(memory)
     roles = [_ROLES[operand] for operand in operands]
     level: dict[str, Any] = {"name": values.plain_name(name), "class": "memory", "word": f"{word} bit"}
@@ -351,11 +345,11 @@ def _bandwidths(name: str, memory: Map, ports: Sequence[Map], together: int, not
     for port in ports:
         kind = port.value("type", str)
         if kind not in rates:
-            raise refuse(port.where("type"), f"{quoted(kind)} is none of {listed(rates)}")
+            raise port.refuse("type", f"{quoted(kind)} is none of {listed(rates)}")
         rates[kind] += values.whole(port.get("bandwidth_max"), port.where("bandwidth_max")) * together
     if len(ports) > sum(rate > 0 for rate in rates.values()) or (rates["read_write"] and len(ports) > 1):
         why = f"the {len(ports)} ports of {name} are one for all operands, as wide as they are together"
-        notes.append(Note(memory.where("ports"), "ports", why))
+        notes.append(memory.note("ports", why))
     if rates["read_write"] or not (rates["read"] and rates["write"]):
         return {"bandwidth": f"{sum(rates.values())} bit/cycle"}
     return {f"{kind}_bandwidth": f"{rates[kind]} bit/cycle" for kind in ("read", "write")}
@@ -430,8 +424,7 @@ def _workload(
         given = entry.inner("memory_operand_links")
         links = {str(a): str(b) for a, b in given.items()}
         if wrong := [name for name in links if links[name] not in _ROLES]:
-            what = f"{quoted(links[wrong[0]])} is none of the operands {listed(_ROLES)}"
-            raise refuse(given.where(wrong[0]), what)
+            raise given.refuse(wrong[0], f"{quoted(links[wrong[0]])} is none of the operands {listed(_ROLES)}")
         einsum, bits = _einsum(layer, _LINKS | links, notes)
         sources = layer.inner("operand_source")
         feeds = {tensor: by_id.get(str(source), name) for tensor, source in sources.items() if tensor in bits}
@@ -464,21 +457,21 @@ def _einsum(layer: Map, links: Mapping[str, str], notes: list[Note]) -> tuple[di
         left, _, right = re.sub(r"\s", "", str(relation)).partition("=")
         if not re.fullmatch(r"(\d+\*)?\w+(\+(\d+\*)?\w+)*", right):
             what = f"{quoted(str(relation))} is no sum of dimensions, such as ix=2*ox+1*fx"
-            raise refuse(layer.where("dimension_relations"), what)
+            raise layer.refuse("dimension_relations", what)
         sums[left.upper()] = right.upper()
     widths = layer.inner("operand_precision")
     equation = layer.value("equation", str)
     tensors = dict(re.findall(r"(\w+)((?:\s*\[\s*\w+\s*\])+)", equation))
     output = equation.split("[")[0].strip()
     if output not in tensors:
-        raise refuse(layer.where("equation"), f"{quoted(equation)} is no equation such as O[b][k]+=I[b][c]*W[c][k]")
+        raise layer.refuse("equation", f"{quoted(equation)} is no equation such as O[b][k]+=I[b][c]*W[c][k]")
     values.note_others(widths, {*tensors, f"{output}_final"}, {}, notes)
     written, bits, roles = dict[str, list[str]](), dict[str, int](), dict[str, str]()
     for name, ranks in tensors.items():
         width = widths.get(name, 8)
         final = widths.get(f"{name}_final", width) if name == output else width
         if final == 0:
-            notes.append(Note(widths.where(name), name, "has a width of 0 and is left out"))
+            notes.append(widths.note(name, "has a width of 0 and is left out"))
             continue
         written[name] = [sums.get(rank, rank) for rank in re.findall(r"\w+", ranks.upper())]
         bits[name] = values.whole(final, widths.where(name))

@@ -13,8 +13,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from accelsim.importers.documents import Map, Seq, refuse
-from accelsim.importers.foreign import Note
+from accelsim.importers.documents import Map, Note, Seq
 from accelsim.importers.values import whole
 
 IMC_KEYS = {"is_imc", "imc_type", "input_precision", "bit_serial_precision", "adc_resolution", "dimensions", "sizes"}
@@ -49,21 +48,21 @@ def in_memory(array: Map, notes: list[Note]) -> InMemory:
     """
     kind = str(array.get("imc_type"))
     if kind not in ("analog", "digital"):
-        raise refuse(array.where("imc_type"), f"{kind} is neither analog nor digital")
+        raise array.refuse("imc_type", f"{kind} is neither analog nor digital")
     precisions = [whole(each, array.where("input_precision")) for each in array.value("input_precision", Seq)]
     sizes = [whole(size, array.where("sizes")) for size in array.value("sizes", Seq)]
     if len(precisions) != 2 or len(sizes) < 2:
-        raise refuse(array.where("sizes"), "expected two precisions, of inputs and of weights, and columns and rows")
+        raise array.refuse("sizes", "expected two precisions, of inputs and of weights, and columns and rows")
     bits, weight_bits = precisions
     at_once = whole(array.get("bit_serial_precision"), array.where("bit_serial_precision"))
     if not 0 < at_once <= bits or bits % at_once:
-        raise refuse(array.where("bit_serial_precision"), f"{at_once} does not divide the inputs' {bits} bit")
+        raise array.refuse("bit_serial_precision", f"{at_once} does not divide the inputs' {bits} bit")
     columns, rows = sizes[:2]
     steps = bits // at_once
     if kind == "analog":
         converted = whole(array.get("adc_resolution"), array.where("adc_resolution"))
         if converted > _FINEST:
-            raise refuse(array.where("adc_resolution"), f"expected at most {_FINEST} bit, got {converted}")
+            raise array.refuse("adc_resolution", f"expected at most {_FINEST} bit, got {converted}")
         dac = _DAC_PJ_BIT * at_once if at_once > 1 else 0.0
         driven = dac + _MULTIPLIER_PJ * weight_bits * columns
         adc = (_ADC_PF_BIT * converted + _ADC_PF_STEP * 4**converted) * _VOLT2 if converted else 0.0
@@ -80,7 +79,7 @@ def in_memory(array: Map, notes: list[Note]) -> InMemory:
     if steps > 1:
         summed += (_ADDER_PJ + _FLIP_FLOP_PJ) * (bits + sum_bits + weight_bits)
     why = f"ZigZag's model of {kind} arrays, for each input, sum and MAC; {what}; no precharge of several words' cells"
-    notes.append(Note(array.where("imc_type"), "imc_type", why))
+    notes.append(array.note("imc_type", why))
     return InMemory(driven * steps, summed * steps, each * steps, steps)
 
 
