@@ -8,6 +8,7 @@ is the rate of the compute units. A layer stands alone: no tensor of it is an in
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence, Set
@@ -24,9 +25,8 @@ from accelsim.importers.accelforge_arrays import (
     array_names,
     charge_passing,
     close_tolls,
-    is_modelled,
     outside,
-    refuse_unknown,
+    refuse_unmodelled,
     settle_actions,
     signed_histograms,
     start_full,
@@ -82,12 +82,10 @@ def convert(documents: Sequence[Document]) -> Foreign:
         values.note_others(body, body.keys() if "nodes" in body else _SPEC_KEYS, _LEFT, notes)
     asked = _one([Map(body.mark, held={"mapping": body}) if "nodes" in body else body for body in bodies], "mapping")
     mapping = None if asked is None else mapping_of(asked, architecture, axes, layers, notes)
-    energies = ""
-    if architecture:
-        energies = "the actions of the components."
-        parts = (*architecture["levels"], architecture["compute"])
-        if modelled := [part["name"] for part in parts if "energy" not in part]:
-            energies = f"accelsim's component models for {listed(modelled)}; the actions of all other components."
+    parts = (*architecture["levels"], architecture["compute"]) if architecture else ()
+    energies = "the actions of the components." if parts else ""
+    if modelled := [part["name"] for part in parts if "energy" not in part]:
+        energies = f"accelsim's component models for {listed(modelled)}; the actions of all other components."
     return Foreign(architecture, workload, mapping, constraints, energies, tuple(notes))
 
 
@@ -163,10 +161,9 @@ def _widths(layers: Sequence[Layer]) -> dict[str, values.Value]:
 def _tensor_sets(layers: Sequence[Layer], taken: Set[str]) -> dict[str, frozenset[str]]:
     """The role of each tensor that has the same one in all layers, but for names that are taken."""
     found: dict[str, set[str]] = {}
-    for layer in layers:
-        for short in ROLE_NAMES:
-            for name in layer.sets.get(short, ()):
-                found.setdefault(name, set()).add(short)
+    for layer, short in itertools.product(layers, ROLE_NAMES):
+        for name in layer.sets.get(short, ()):
+            found.setdefault(name, set()).add(short)
     return {name: frozenset(roles) for name, roles in found.items() if len(roles) == 1 and name not in taken}
 
 
@@ -188,9 +185,7 @@ def _architecture(arch: Map, machine: AccelForgeMachine) -> dict[str, Any]:
     machine.word = math.gcd(8, *{values.whole(machine.bits(role, arch.mark), arch.mark) for role in ROLE_NAMES})
     if arrays:
         levels += outside(nodes[0], machine)
-    unknown = [node for node in nodes if arrays and not is_modelled(node)]
-    if unknown:
-        raise refuse_unknown(unknown)
+        refuse_unmodelled(nodes)
     side_by_side = 1.0  # instances for each that words are counted for: all of them leak
     network: dict[str, Any] = {}  # what the next fanout has
     for node in nodes:
@@ -226,8 +221,7 @@ def _architecture(arch: Map, machine: AccelForgeMachine) -> dict[str, Any]:
     machine.clock_hz = clock_hz
     compute = _compute(nodes[-1], machine)
     compute |= {"cycles_per_mac": slices} if slices > 1 else {}
-    document: dict[str, Any] = {"name": values.file_stem(arch.mark)}
-    document["clock"] = f"{clock_hz:.12g} Hz"
+    document: dict[str, Any] = {"name": values.file_stem(arch.mark), "clock": f"{clock_hz:.12g} Hz"}
     if any("energy" not in part for part in (*levels, compute)):
         shared = arch.inner("extra_attributes_for_all_component_models")
         of_all = machine.names.get("tech_node")
@@ -274,7 +268,10 @@ def _clock_hz(compute: Map, machine: AccelForgeMachine) -> float:
 def _rates(node: Map, actions: Sequence[str], machine: AccelForgeMachine) -> tuple[dict[str, float], bool]:
     """Bits that actions of each kind move in a second (actions of a compute unit), and whether they share the time."""
     given, names = actions_of(node), machine.names
-    each_s = dict.fromkeys(actions, 0.0) | {name: _each_s(action, machine) for name, action in given.items()}
+    each_s = dict.fromkeys(actions, 0.0)
+    for name, action in given.items():
+        alone_s = machine.number(action, "latency", 0)
+        each_s[name] = 1 / machine.number(action, "throughput", 1 / alone_s if alone_s else math.inf)
     latency = str(node.get("total_latency", _SUM))
     calls = _CALLS.fullmatch(latency)
     alone = {name: each_s.get(name, 0.0) for name in actions}
@@ -294,12 +291,6 @@ def _rates(node: Map, actions: Sequence[str], machine: AccelForgeMachine) -> tup
         machine.notes.append(Note(node.mark, "throughput", why))
     bits = {name: _bits(given.get(name, Map(node.mark)), machine) for name in actions}
     return {name: bits[name] / alone[name] if alone[name] else math.inf for name in actions}, shared
-
-
-def _each_s(action: Map, machine: AccelForgeMachine) -> float:
-    """Seconds of one action."""
-    latency = machine.number(action, "latency", 0)
-    return 1 / machine.number(action, "throughput", 1 / latency if latency else math.inf)
 
 
 def _total_s(formula: str, each_s: Mapping[str, float], called: Set[str], names: Mapping[str, values.Value]) -> float:
@@ -408,9 +399,8 @@ def _fanout(node: Map, name: str, machine: AccelForgeMachine) -> float:
             raise refuse(spatial.mark, f"{name} has several instances, and no memory stands above it")
         place = len([axis for axis in machine.axes if axis.level == levels[-1]["name"]])
         if place == 2:
-            levels.append(
-                values.bare_level(f"{name}-{values.plain_name(spatial.value('name', str))}", levels[-1]["word"])
-            )
+            of_axis = values.plain_name(spatial.value("name", str))
+            levels.append(values.bare_level(f"{name}-{of_axis}", levels[-1]["word"]))
         above, axis = levels[-1], "xy"[place % 2]
         fanout = above.setdefault("fanout", {})
         where = spatial.where("fanout")

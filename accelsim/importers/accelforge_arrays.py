@@ -81,24 +81,22 @@ def array_names(nodes: Sequence[Map], names: Mapping[str, Value]) -> dict[str, V
 
     Those that rest on variables without a value yet are not there.
     """
-    shared: dict[str, float | None] = {"input": 1, "output": 1}
-    found: dict[str, Value] = {}
+    shared: dict[str, float] = {"input": 1, "output": 1}
+    found: dict[str, float] = {}
     for node in nodes:
-        fanout: float | None = 1
+        fanout: float = 1
         for spatial in node.rows("spatial"):
-            size: float | None = None
+            size = math.nan
             with suppress(SpecError):
                 size = as_number(spatial.get("fanout"), spatial.where("fanout"), names)
-            fanout = None if fanout is None or size is None else fanout * size
-            for role, before in shared.items():
-                of_role = role in (str(spatial.get("reuse")), str(spatial.get("may_reuse")))
-                if of_role and str(spatial.get("name")).endswith(_ARRAY):
-                    shared[role] = None if before is None or size is None else before * size
-        if fanout is not None:
-            found[f"{node.get('name')}.get_fanout()"] = fanout
-    both = {role: size for role, size in shared.items() if size is not None}
-    found |= {f"get_array_fanout_reuse_{role}(spec)": size for role, size in both.items()}
-    return found | ({"get_array_fanout_total(spec)": math.prod(both.values())} if len(both) == len(shared) else {})
+            fanout *= size
+            for role in {str(spatial.get("reuse")), str(spatial.get("may_reuse"))} & shared.keys():
+                if str(spatial.get("name")).endswith(_ARRAY):
+                    shared[role] *= size
+        found[f"{node.get('name')}.get_fanout()"] = fanout
+    found |= {f"get_array_fanout_reuse_{role}(spec)": size for role, size in shared.items()}
+    found["get_array_fanout_total(spec)"] = math.prod(shared.values())
+    return {name: size for name, size in found.items() if not math.isnan(size)}
 
 
 def signed_histograms(variables: Mapping[str, Any]) -> dict[str, Value]:
@@ -134,7 +132,7 @@ def _listed(node: ast.expr) -> list[Any]:
     raise ValueError("no list, or a long one")
 
 
-def is_modelled(node: Map) -> bool:
+def _is_modelled(node: Map) -> bool:
     """Whether the energies of a part stand in the file, or accelsim has a model of it."""
     given = {name for name, action in actions_of(node).items() if "energy" in action}
     if node.tag not in _ACTIONS or given >= _ACTIONS[node.tag]:
@@ -142,11 +140,12 @@ def is_modelled(node: Map) -> bool:
     return re.search(_KNOWN[node.tag], str(node.get("component_class", "")), re.IGNORECASE) is not None
 
 
-def refuse_unknown(nodes: Sequence[Map]) -> SpecError:
-    """Error that names all parts without energies."""
-    parts = listed(f"{node.get('name')} ({node.get('component_class')})" for node in nodes)
-    what = f"no energies of {parts}: AccelForge takes those of component models that accelsim has not"
-    return refuse(nodes[0].mark, what, "write them, as in `actions: [{name: read, energy: 2e-12}]`, in J")
+def refuse_unmodelled(nodes: Sequence[Map]) -> None:
+    """Refuse parts without energies, all by name."""
+    if unknown := [node for node in nodes if not _is_modelled(node)]:
+        parts = listed(f"{node.get('name')} ({node.get('component_class')})" for node in unknown)
+        what = f"no energies of {parts}: AccelForge takes those of component models that accelsim has not"
+        raise refuse(unknown[0].mark, what, "write them, as in `actions: [{name: read, energy: 2e-12}]`, in J")
 
 
 def outside(first: Map, machine: AccelForgeMachine) -> list[dict[str, Any]]:

@@ -185,7 +185,7 @@ def tool_of(path: str) -> str | None:
         text = read_utf8(path)
         if "{{" in text or "{%" in text:
             return "template"
-        return kind_of(read_document(path, {Path(path).resolve().parent: None}, {}))
+        return kind_of(*read_documents([path], {}))
     except AccelsimError:
         return None
 
@@ -200,7 +200,7 @@ def files_below(folder: str) -> list[str]:
 def refuse_broken(path: str) -> None:
     """Raise if a file is no YAML at all."""
     try:
-        read_document(path, {Path(path).resolve().parent: None}, {})
+        read_documents([path], {})
     except AccelsimError as error:
         if isinstance(error, SpecError) and any("not valid YAML" in problem.what for problem in error.problems):
             raise

@@ -16,6 +16,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from accelsim.importers.onnx_shapes import KEEPING, OnnxShapes, parameters, read_model
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.library import Imported, NodeNote
@@ -227,9 +229,8 @@ def _two_by_equation(work: _Import, node: Any) -> None:
     dims = {letter: max(shape.get(letter, 1) for shape in shapes) for letter in dict.fromkeys("".join(terms))}
     held = [[letter for letter in shape if shape[letter] == dims[letter]] for shape in shapes]
     inputs = dict(zip(("Inputs", "Weights"), names, strict=True))
-    fed = {tensor: name for tensor, name in inputs.items() if name in work.active}
     tensors = {**dict(zip(inputs, held, strict=True)), "Outputs": list(out)}
-    work.add(node, "einsum", _einsum(dims, tensors), fed, weights=names[1])
+    work.add(node, "einsum", _einsum(dims, tensors), inputs, weights=names[1])
 
 
 def _conv_transpose(work: _Import, node: Any) -> None:
@@ -271,7 +272,7 @@ def _matmul(work: _Import, node: Any) -> None:
     elif math.prod(left) == 1 and names[0] not in work.active:  # constant weights on the left of a batch
         _product(work, node, names[::-1], {"M": math.prod(right) * n, "N": m, "K": k})
     else:
-        batch = [max(x, y) for x, y in zip(_fill(left, right), _fill(right, left), strict=True)]
+        batch = np.broadcast_shapes(tuple(left), tuple(right))
         group, source = _shared_heads(work.shapes, names[1], batch)
         if group > 1:
             keys = {"B": math.prod(batch[:-1]), "H": batch[-1] // group, "M": group * m, "N": n, "K": k}
@@ -286,14 +287,8 @@ def _matmul(work: _Import, node: Any) -> None:
             work.note(node, "approximated", "an operand that all of the batch share is counted once for each of it")
 
 
-def _fill(own: Sequence[int], other: Sequence[int]) -> list[int]:
-    return [1] * max(0, len(other) - len(own)) + list(own)
-
-
 def _product(work: _Import, node: Any, names: Sequence[str], dims: dict[str, int]) -> None:
-    inputs = dict(zip(("Inputs", "Weights"), names, strict=True))
-    fed = {tensor: name for tensor, name in inputs.items() if name in work.active}
-    work.add(node, "gemm", dims, fed, weights=names[1])
+    work.add(node, "gemm", dims, dict(zip(("Inputs", "Weights"), names, strict=True)), weights=names[1])
 
 
 def _shared_heads(shapes: OnnxShapes, name: str, batch: Sequence[int]) -> tuple[int, str]:

@@ -17,9 +17,8 @@ from typing import Any
 import networkx as nx
 
 from accelsim.importers.documents import Document, Map, Note, Seq, refuse
-from accelsim.importers.foreign import GRAPHS, Foreign
+from accelsim.importers.foreign import GRAPHS, Foreign, read_documents
 from accelsim.importers.onnx import operation_of
-from accelsim.importers.templates import read_document
 from accelsim.importers.values import figure, note_others, number, only, plain_name, whole
 from accelsim.importers.zigzag import architecture_of, array_of, constraints_of, entries_of, ports_of, read_layers
 from accelsim.inputs.errors import AccelsimError
@@ -115,7 +114,7 @@ def _core(names: Map, key: str) -> Map:
     found = [path for path in places if path.is_file()]
     if not found:
         raise refuse(mark, f"there is no file {quoted(given)} beside this one, nor in its folder cores")
-    body = read_document(str(found[0]), {found[0].resolve().parent: None}, {}).body
+    body = read_documents([str(found[0])], {})[0].body
     if not isinstance(body, Map) or not body.keys() & {"operational_array", "multipliers"}:
         raise refuse(mark, f"{given} is no core in ZigZag's form, with memories and an operational_array")
     return body

@@ -10,6 +10,7 @@ import operator
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,9 +55,26 @@ class _Files:
         if Path(name).is_absolute() and not paths[0].exists():
             paths = [folder / Path(name).name for folder in self.folders]
         found = next((path for path in paths if path.exists()), None)
-        return found and self._allowed(found, name)
+        return found and self.allowed(found, name)
 
-    def _allowed(self, path: Path, name: str) -> Path:
+    def included_file(self, name: str, base: Path) -> Path:
+        """File of that name, which must be there."""
+        found = self.find(name, base)
+        if found is None:
+            raise AccelsimError(f"{quoted(name)} is included and does not exist")
+        return found
+
+    @contextmanager
+    def inside(self, path: str, what: str) -> Iterator[None]:
+        """Be inside one more file."""
+        if self.depth >= _DEEPEST or len(self.names) >= _MOST_FILES:
+            raise AccelsimError(f"{what} include too many files, or themselves")
+        self.names.append(path)
+        self.depth += 1
+        yield
+        self.depth -= 1
+
+    def allowed(self, path: Path, name: str) -> Path:
         here = Path.cwd()
         inside = path.suffix in _ENDINGS and any(folder.is_relative_to(here) for folder in self.folders)
         if not any(path.is_relative_to(folder) for folder in [*self.folders, *([here] if inside else [])]):
@@ -86,20 +104,14 @@ def _read(path: str, files: _Files, variables: Mapping[str, Any]) -> Document:
 
     def include(name: str) -> Any:
         """What a file holds that a tag names."""
-        found = files.find(name, Path(path).resolve().parent)
-        if found is None:
-            raise AccelsimError(f"{quoted(name)} is included and does not exist")
-        if files.depth >= _DEEPEST or len(files.names) >= _MOST_FILES:
-            raise AccelsimError("files include too many files, or themselves")
-        files.names.append(str(found))
-        files.depth += 1
-        body = _read(str(found), files, variables).body
-        files.depth -= 1
-        return body
+        found = str(files.included_file(name, Path(path).resolve().parent))
+        with files.inside(found, "files"):
+            return _read(found, files, variables).body
 
     if "{{" not in text and "{%" not in text:
         return parse(text, path, include=include)
-    marked = _rendered(path, text, files, variables)
+    with files.inside(path, f"{path}: templates"):
+        marked = _rendered(path, text, files, variables)
     lines, where = [], (path, 1)
     for line in marked.split("\n"):
         numbers = _LINE.findall(line)
@@ -114,10 +126,6 @@ def _rendered(path: str, text: str, files: _Files, variables: Mapping[str, Any])
         import jinja2
     except ImportError:
         raise AccelsimError(NO_JINJA) from None
-    if files.depth >= _DEEPEST or len(files.names) >= _MOST_FILES:
-        raise AccelsimError(f"{path}: templates include too many files, or themselves")
-    files.names.append(path)
-    files.depth += 1
     environment = _environment(path, files)
     source = _ASSERT.sub(lambda found: "{{ _claim(" + found[1] + ") }}", text.replace("\1", ""))
     try:
@@ -141,7 +149,6 @@ def _rendered(path: str, text: str, files: _Files, variables: Mapping[str, Any])
         raise AccelsimError(f"{path}: {error}") from None
     except (jinja2.TemplateError, NameError, TypeError, ValueError, ArithmeticError, RecursionError, OSError) as error:
         raise AccelsimError(f"{path}: the template cannot be carried out: {error}") from None
-    files.depth -= 1
     return "".join(pieces)
 
 
@@ -151,12 +158,6 @@ def _environment(path: str, files: _Files) -> SandboxedEnvironment:
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
     base = Path(path).resolve().parent
-
-    def found(name: str) -> Path:
-        file = files.find(str(name), base)
-        if file is None:
-            raise AccelsimError(f"{quoted(str(name))} is included and does not exist")
-        return file
 
     def held(context: Any, file: Path, key: str) -> Any:
         rendered = _read(str(file), _Files(files.folders, files.search, depth=files.depth), _names(context))
@@ -176,7 +177,7 @@ def _environment(path: str, files: _Files) -> SandboxedEnvironment:
 
     @pass_context
     def include(context: Any, name: str, key: str = "") -> str:
-        return remembered(held(context, found(name), key))
+        return remembered(held(context, files.included_file(str(name), base), key))
 
     @pass_context
     def include_all(context: Any, pattern: str, key: str = "") -> str:
@@ -184,15 +185,16 @@ def _environment(path: str, files: _Files) -> SandboxedEnvironment:
         if "*" in folder:
             raise AccelsimError(f"{quoted(str(pattern))}: only names of files may have *")
         whole = Seq(Mark(path, 1, 1))
-        for file in sorted(found(folder or ".").glob(last or "*"))[:_MOST_FILES]:
-            value = held(context, files._allowed(file.resolve(), file.name), key)
+        for file in sorted(files.included_file(folder or ".", base).glob(last or "*"))[:_MOST_FILES]:
+            value = held(context, files.allowed(file.resolve(), file.name), key)
             whole.extend(value if isinstance(value, Seq) else [value])
         return remembered(whole)
 
     @pass_context
     def include_text(context: Any, name: str) -> str:
-        file = found(name)
-        return _rendered(str(file), read_utf8(file), files, _names(context))
+        file = files.included_file(str(name), base)
+        with files.inside(str(file), f"{file}: templates"):
+            return _rendered(str(file), read_utf8(file), files, _names(context))
 
     def add_to_path(name: str) -> str:
         files.search.append((base / str(name)).resolve())
@@ -209,12 +211,14 @@ def _environment(path: str, files: _Files) -> SandboxedEnvironment:
             raise AccelsimError(str(message))
         return ""
 
-    environment = _sandbox(ImmutableSandboxedEnvironment)(undefined=StrictUndefined)
+    environment = ImmutableSandboxedEnvironment(undefined=StrictUndefined)
+    environment.intercepted_binops = frozenset(_SIGNS)
+    environment.call_binop = _calculate  # type: ignore[method-assign, assignment]
     environment.globals = {
         "include": include, "include_all": include_all, "include_text": include_text, "add_to_path": add_to_path,
         "cwd": lambda: str(base), "path_exists": lambda name: files.find(str(name), base) is not None,
-        "find_path": lambda name: str(found(name)), "range": bounded_range, "_claim": claim, "_join": _join,
-        "min": min, "max": max, "dict": lambda: {},
+        "find_path": lambda name: str(files.included_file(str(name), base)), "range": bounded_range, "_claim": claim,
+        "_join": _join, "min": min, "max": max, "dict": lambda: {},
     }  # fmt: skip
     return environment
 
@@ -225,25 +229,16 @@ def _names(context: Any) -> dict[str, Any]:
     return {name: value for name, value in context.get_all().items() if name not in functions}
 
 
-def _sandbox(base: type[SandboxedEnvironment]) -> type[SandboxedEnvironment]:
-    import jinja2
-
-    class Bounded(base):  # type: ignore[misc, valid-type]
-        intercepted_binops = frozenset(("+", "-", "*", "/", "//", "%", "**"))
-
-        def call_binop(self, _: Any, sign: str, left: Any, right: Any) -> Any:
-            if not all(isinstance(value, int | float) for value in (left, right)):
-                undefined = next((value for value in (left, right) if isinstance(value, jinja2.Undefined)), None)
-                if undefined is not None:
-                    str(undefined)  # raises, with its name
-                if sign == "+" and isinstance(left, str) and isinstance(right, str):
-                    return _join(left, right)
-                raise AccelsimError(f"{sign} calculates with numbers")
-            if (sign == "**" and abs(right) > 64) or max(abs(left), abs(right)) > 1e40:
-                raise AccelsimError("the numbers of the template grow too large")
-            return _SIGNS[sign](left, right)
-
-    return Bounded
+def _calculate(_: Any, sign: str, left: Any, right: Any) -> Any:
+    """What a sign of a template makes of two values."""
+    if not all(isinstance(value, int | float) for value in (left, right)):
+        if sign == "+" and isinstance(left, str) and isinstance(right, str):
+            return _join(left, right)
+        _join(left, right)  # raises where one is undefined, with its name
+        raise AccelsimError(f"{sign} calculates with numbers")
+    if (sign == "**" and abs(right) > 64) or max(abs(left), abs(right)) > 1e40:
+        raise AccelsimError("the numbers of the template grow too large")
+    return _SIGNS[sign](left, right)
 
 
 _SIGNS: dict[str, Callable[[Any, Any], Any]] = {
@@ -309,14 +304,13 @@ def _prepare(tree: nodes.Node, file: int, environment: SandboxedEnvironment) -> 
     for data in tree.find_all(nodes.TemplateData):
         first, *rest = data.data.split("\n")
         data.data = first + "".join(f"\n\1{file},{data.lineno + k}\1{line}" for k, line in enumerate(rest, 1))
-    for node, _ in list(_walk(tree)):
+    for node in list(tree.find_all(nodes.Node)):
         for name, value in list(node.iter_fields()):
             if isinstance(value, nodes.Concat):
                 setattr(node, name, _joined(value))
             elif isinstance(value, list):
                 setattr(node, name, [_joined(one) if isinstance(one, nodes.Concat) else one for one in value])
-    for node in tree.find_all(nodes.Node):
-        node.set_environment(environment)
+    tree.set_environment(environment)
 
 
 def _joined(node: nodes.Concat) -> nodes.Node:

@@ -235,11 +235,8 @@ def _directives(stores: Sequence[_Store], einsum: Einsum, mapping: Mapping) -> I
             factors = [_factor(dim, bounds.get(dim, 1), left, einsum) for dim in einsum.dims]
             yield {"target": store.name, "type": "temporal", "factors": factors, "permutation": order}
         for name, axes in store.containers.items():
-            of_axis = {axis: {loop.dim: loop.bound for loop in getattr(node, axis)} for axis in "xy"}
-            x, y = _on_axes(store.level, node) or (
-                of_axis["x"] if "x" in axes else {},
-                of_axis["y"] if "y" in axes else {},
-            )
+            own = [{loop.dim: loop.bound for loop in getattr(node, axis)} if axis in axes else {} for axis in "xy"]
+            x, y = _on_axes(store.level, node) or own
             order = [*x, *(dim for dim in einsum.dims if dim not in x and dim not in y), *y]
             bounds = {**dict.fromkeys(order, 1), **x, **y}
             factors = [_factor(dim, bounds[dim], left, einsum) for dim in order]

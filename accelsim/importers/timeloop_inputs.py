@@ -311,9 +311,8 @@ class _Upon:
         found: dict[str, tuple[str, int]] = {}
         rest = set()
         for name, sign, bound, last in _FACTOR.findall(text):
-            if self.shape.dims and name not in self.shape.dims:
-                what = f"{quoted(name)} is no dimension; there are {listed(self.shape.dims)}"
-                raise table.refuse(key, f"{key}: {what}")
+            if self.shape.dims:
+                values.refuse_other(name, self.shape.dims, "dimension", key, table.where(key))
             one = {"<": -1, ">": 1}.get(sign, 0)
             before = found.get(name)
             found[name] = (sign.replace("==", "=") + "=" * bool(one) or "=", int(bound) + one)
@@ -335,10 +334,8 @@ class _Upon:
         if not isinstance(written, list):
             words = re.split(r"[\s,]+", str(written or "").strip())
             words = words if all(word in self.shape.dims for word in words) else list("".join(words))
-        wrong = [dim for dim in words if self.shape.dims and dim not in self.shape.dims]
-        if wrong:
-            what = f"{quoted(wrong[0])} is no dimension; there are {listed(self.shape.dims)}"
-            raise table.refuse("permutation", f"permutation: {what}")
+        for dim in words if self.shape.dims else ():
+            values.refuse_other(dim, self.shape.dims, "dimension", "permutation", table.where("permutation"))
         if twice := repeated(words):
             raise table.refuse("permutation", f"permutation: {listed(twice)} stands there twice")
         return words
@@ -373,10 +370,9 @@ class _Upon:
     def _tensors(self, table: Map, key: str, part: Part) -> list[str]:
         written = table.get(key) or []
         names = list(map(str, written)) if isinstance(written, list) else re.split(r"[\s,]+", str(written).strip())
-        for name in names:
-            if self.shape.tensors and name not in (*self.shape.tensors, "*"):
-                what = f"{quoted(name)} is no tensor; there are {listed(self.shape.tensors)}"
-                raise table.refuse(key, f"{part.name}: {what}")
+        for name in names if self.shape.tensors else ():
+            if name != "*":
+                values.refuse_other(name, self.shape.tensors, "tensor", part.name, table.where(key))
         return list(self.shape.tensors) if "*" in names else names
 
     def share(self, one: _Directive) -> None:

@@ -370,9 +370,8 @@ class _NodeReader:
     def attributes(self, node: Map, inherited: Mapping[str, values.Value]) -> dict[str, values.Value]:
         """Attributes of a node as values; one may be computed from others."""
         own = node.inner("attributes")
-        found: dict[str, values.Value] = dict(inherited)
         texts = {_spelt(key, own): own[key] for key in sorted(own, key=_rank)}
-        found.update(texts)
+        found: dict[str, values.Value] = {**inherited, **texts}
         for _ in range(_ROUNDS):  # as often as one may wait for another
             before = dict(found)
             for key, text in texts.items():

@@ -140,8 +140,7 @@ def _rank(rank: Any, dims: dict[str, int], coefficients: dict[str, Any], mark: M
         for sum_ in str(name).split("+"):
             parts = [part.strip() for part in sum_.split("*")]
             word = next((part for part in parts if part in dims), sum_.strip())
-            if word not in dims:
-                raise refuse(mark, f"problem.shape: {quoted(word)} is no dimension; there are {listed(dims)}")
+            values.refuse_other(word, dims, "dimension", "problem.shape", mark)
             parts.remove(word)
             scale = math.prod(
                 values.whole(coefficients.get(str(factor), factor), mark) for factor in (*factors, *parts)

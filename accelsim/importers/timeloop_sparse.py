@@ -10,7 +10,7 @@ from typing import Any
 from accelsim.importers.documents import Map, Note, Seq, refuse
 from accelsim.importers.timeloop_architecture import Figures
 from accelsim.importers.timeloop_machine import Part, TimeloopMachine, plain
-from accelsim.importers.values import as_number, note_others, plain_decimal, respelt
+from accelsim.importers.values import as_number, note_others, plain_decimal, refuse_other, respelt
 from accelsim.inputs.architecture import Level
 from accelsim.inputs.energy import EnergyTable
 from accelsim.inputs.errors import Mark
@@ -42,8 +42,7 @@ def read_densities(written: Map, tensors: Sequence[str], notes: list[Note]) -> d
     """Densities of a problem by tensor; one that has no counterpart becomes a note."""
     found: dict[str, Any] = {}
     for name, held in written.items():
-        if name not in tensors:
-            raise written.refuse(name, f"densities: {quoted(name)} is no tensor; there are {listed(tensors)}")
+        refuse_other(name, tensors, "tensor", "densities", written.where(name))
         held = held if isinstance(held, Map) else Map(written.where(name), held={"density": held})
         kind = str(held.get("distribution", "fixed_structured")).replace("-", "_").lower()
         known = _KINDS.get(kind)
@@ -133,8 +132,7 @@ def _choice(option: Map, part: Part, roles: Mapping[str, str]) -> dict[str, Any]
 
 def _role(name: Any, roles: Mapping[str, str], part: Part, mark: Mark) -> str:
     """Role of a tensor that a part names."""
-    if name not in roles:
-        raise refuse(mark, f"{part.name}: {quoted(str(name))} is no tensor; there are {listed(roles)}")
+    refuse_other(name, roles, "tensor", part.name, mark)
     return roles[name]
 
 
@@ -152,9 +150,7 @@ def _rank(written: Map, part: Part, notes: list[Note]) -> dict[str, Any]:
     keys = respelt(written, _OF_RANK)
     note_others(keys, _OF_RANK, {}, notes)
     kind = str(keys.get("format", "")).upper()
-    if kind not in FORMATS:
-        known = listed(FORMATS)
-        raise written.refuse("format", f"{part.name}: {quoted(kind)} is no format of a rank; there are {known}")
+    refuse_other(kind, FORMATS, "format of a rank", part.name, written.where("format"))
     found: dict[str, Any] = {"format": kind}
     lists = keys.get("flattened_rankIDs")
     if lists is not None:

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from accelsim.importers.documents import Map, Note, Seq, refuse
 from accelsim.inputs.errors import AccelsimError, Mark, Problem, SpecError
-from accelsim.inputs.units import QuantityError, near_miss, parse_size_bits, quoted
+from accelsim.inputs.units import QuantityError, listed, near_miss, parse_size_bits, quoted
 from accelsim.inputs.workload import ROLES
 from accelsim.inputs.workload_reader import load_workload
 
@@ -84,6 +84,12 @@ def respelt(table: Map, known: Iterable[str]) -> Map:
     names = {key: key if key in given else spelt.get(folded(key), key) for key in table}
     held, marks = ({names.get(key, key): one for key, one in of.items()} for of in (table, table.marks))
     return Map(table.mark, table.tag, held, marks)
+
+
+def refuse_other(name: Any, known: Iterable[str], kind: str, place: str, mark: Mark) -> None:
+    """Refuse a name that is none of those of a kind, such as `dimension`."""
+    if name not in known:
+        raise refuse(mark, f"{place}: {quoted(str(name))} is no {kind}; there are {listed(known)}")
 
 
 def pj_text(energy_pj: float) -> str:
