@@ -331,6 +331,7 @@ def test_products__are_those_of_all_ways_to_lay_loops_on_axes(bounds):
         ("0 <= n < 32", "1 < n < 32", "'1 < n < 32' is no range such as 0 <= m < 128"),
         ("0 <= n < 32", "32 <= n < 32", "expected a whole number from 33 on, got '32'"),
         ('"Out[m, n] =', '"Out =', "has no output, or several"),
+        ("= A[m, k]", "= Out[m, n] * A[m, k]", "reads its own output"),
     ],
 )
 def test_files__that_have_no_form_of_ours_are_refused_with_one_reason(imported, old, new, message):

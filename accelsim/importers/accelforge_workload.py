@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,30 +68,29 @@ def read_workload(workload: Map, renames: Map | None, notes: list[Note]) -> tupl
     made: dict[str, str] = {}
     einsums = workload.value("einsums", Seq)
     accesses = values.read_all(lambda item: (_accesses(item, getattr(item, "mark", workload.mark)), item), einsums)
-    outputs = {name for each, _ in accesses for name, (_, output) in each.items() if output}
-    read = {name for each, _ in accesses for name, (_, output) in each.items() if not output}
-    times = Counter(name for each, _ in accesses for name in each)
+    outputs = {output for (_, output), _ in accesses}
+    read = {name for (tensors, output), _ in accesses for name in tensors if name != output}
+    times = Counter(name for (tensors, _), _ in accesses for name in tensors)
     of_all = {"Intermediates": outputs & read, "Shared": {name for name in times if times[name] > 1}}
     of_all |= {name: set[str]() for name in times if name not in ROLE_NAMES}
 
-    def einsum_of(one: tuple[dict[str, tuple[list[str], bool]], Any]) -> tuple[dict[str, Any], Layer]:
-        tensors, item = one
+    def einsum_of(one: tuple[tuple[dict[str, list[str]], str], Any]) -> tuple[dict[str, Any], Layer]:
+        (tensors, output), item = one
         table = item if isinstance(item, Map) else Map(workload.where("einsums"))
         values.note_others(table, _EINSUM_KEYS, _LEFT, notes)
-        output = next(name for name, (_, out) in tensors.items() if out)
         name = values.plain_name(str(table.get("name", output)))
         dims = _dims(tensors, bounds | _bounds(table), _sizes(table, sizes), table.mark)
-        sets = _sets(table, of_default, tensors, of_all)
+        sets = _sets(table, of_default, tensors, output, of_all)
         widths = _bits(workload, table, sets)
         layer: dict[str, Any] = {"name": name}
-        feeds = {each: made[each] for each, (_, out) in tensors.items() if not out and each in made}
+        feeds = {each: made[each] for each in tensors if each != output and each in made}
         repeat = values.whole(table.get("n_instances", workload.get("n_instances", 1)), table.mark)
         layer |= {"repeat": repeat} if repeat > 1 else {}
         layer |= {"from": feeds} if feeds else {}
         of_role = {each: role for short, role in ROLE_NAMES.items() for each in sets.get(short, ())}
         roles = {each: of_role[each] for each in tensors if each in of_role and each != output}
-        einsum = {"dims": dims, "tensors": {each: ranks for each, (ranks, _) in tensors.items()}, "output": output}
-        used = {each: frozenset(re.findall(r"[A-Za-z_]\w*", " ".join(ranks))) for each, (ranks, _) in tensors.items()}
+        einsum = {"dims": dims, "tensors": tensors, "output": output}
+        used = {each: frozenset(re.findall(r"[A-Za-z_]\w*", " ".join(ranks))) for each, ranks in tensors.items()}
         text = item if isinstance(item, str) else str(table.get("einsum", ""))
         asked = _ACCESS.sub(" ", text.partition("=")[2]).split()
         if set(asked) - {"*"}:
@@ -130,8 +129,8 @@ def _bounds(table: Map) -> dict[str, int]:
     return found
 
 
-def _accesses(item: Any, mark: Mark) -> dict[str, tuple[list[str], bool]]:
-    """Ranks of each tensor of an Einsum, as sums of rank variables, and whether it is the output.
+def _accesses(item: Any, mark: Mark) -> tuple[dict[str, list[str]], str]:
+    """Ranks of each tensor of an Einsum, as sums of rank variables, and the output.
 
     A rank that is named (`H: 2*p + r`) is written `H: ...` until its size is known.
     """
@@ -149,18 +148,20 @@ def _accesses(item: Any, mark: Mark) -> dict[str, tuple[list[str], bool]]:
             found.append((access.value("name", str), listed_ranks, bool(access.get("output"))))
     else:
         raise refuse(mark, f"{quoted(str(item))} is no Einsum")
-    if sum(output for *_, output in found) != 1:
+    outputs = [name for name, _, output in found if output]
+    wrong = "has no output, or several" if len(outputs) != 1 else ""
+    if wrong or outputs != [name for name, *_ in found if name in outputs]:
         name = text if isinstance(item, str) else text or item.get("name")
-        raise refuse(mark, f"{quoted(str(name))} has no output, or several")
-    return {name: ([" ".join(str(rank).split()) for rank in ranks], output) for name, ranks, output in found}
+        raise refuse(mark, f"{quoted(str(name))} {wrong or 'reads its own output'}")
+    return {name: [" ".join(str(rank).split()) for rank in ranks] for name, ranks, _ in found}, outputs[0]
 
 
 def _dims(
-    tensors: Mapping[str, tuple[list[str], bool]], bounds: Mapping[str, int], sizes: Mapping[str, int], mark: Mark
+    tensors: Mapping[str, list[str]], bounds: Mapping[str, int], sizes: Mapping[str, int], mark: Mark
 ) -> dict[str, int]:
     """Bound of each rank variable of an Einsum; ranks lose their names."""
     dims: dict[str, int] = {}
-    for ranks, _ in tensors.values():
+    for ranks in tensors.values():
         for at, rank in enumerate(ranks):
             name, _, sum_ = rank.rpartition(":")
             terms = [_term(term, mark) for term in sum_.split("+") if not term.strip().isdigit()]
@@ -172,7 +173,7 @@ def _dims(
                     dims[dim] = size
             ranks[at] = "+".join(dim if factor == 1 else f"{factor}*{dim}" for factor, dim in terms)
         ranks[:] = filter(None, ranks)  # a number is where a tensor is read, and no loop
-    used = {dim for ranks, _ in tensors.values() for rank in ranks for dim in re.findall(r"[A-Za-z_]\w*", rank)}
+    used = {dim for ranks in tensors.values() for rank in ranks for dim in re.findall(r"[A-Za-z_]\w*", rank)}
     for dim in sorted(used - dims.keys()):
         raise refuse(mark, f"the rank variable {dim} has no size", "give it under rank_sizes or iteration_space_shape")
     return dims
@@ -207,17 +208,14 @@ def _of_default(renames: Map, notes: list[Note]) -> list[Map]:
 
 
 def _sets(
-    einsum: Map,
-    of_default: Sequence[Map],
-    tensors: Mapping[str, tuple[list[str], bool]],
-    of_all: Mapping[str, set[str]],
+    einsum: Map, of_default: Sequence[Map], tensors: Iterable[str], output: str, of_all: Mapping[str, set[str]]
 ) -> dict[str, frozenset[str]]:
     """Sets of tensors of an Einsum, by name: those of AccelForge, those of the tensors, and renamed ones.
 
     Of sets of all Einsums, which each of their tensors names too, it has what is its own.
     """
-    inputs = frozenset(name for name, (_, output) in tensors.items() if not output)
     everything = frozenset(tensors)
+    inputs = everything - {output}
     sets = {"All": everything, "Inputs": inputs, "Outputs": everything - inputs, "Nothing": frozenset[str]()}
     sets |= {"Persistent": frozenset(), "Tensors": everything}
     sets |= {name: everything & found for name, found in of_all.items()}
