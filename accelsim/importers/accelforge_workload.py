@@ -333,12 +333,10 @@ def mapping_of(
 ) -> dict[str, Any] | None:
     """Mapping of one Einsum; None with the reason noted."""
     nodes = mapping.value("nodes", Seq).maps()
-    why = ""
-    if any(node.tag in ("!Sequential", "!Pipeline", "!Nested") for node in nodes):
-        why = "holds several Einsums; a mapping here is of one"
-    elif architecture is None or len(layers) != 1:
+    several = any(node.tag in ("!Sequential", "!Pipeline", "!Nested") for node in nodes)
+    if several or architecture is None or len(layers) != 1:
         why = "needs the architecture and the workload of one Einsum beside it"
-    if why or architecture is None:
+        why = "holds several Einsums; a mapping here is of one" if several else why
         notes.append(Note(mapping.mark, "mapping", why))
         return None
     levels = [level["name"] for level in architecture["levels"]]
