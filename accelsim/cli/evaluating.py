@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import itertools
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from accelsim import cli, results
+from accelsim import __version__, cli, results
 from accelsim.cli import inputs as spec
 from accelsim.cli.arguments import refuse_gpu_options
 from accelsim.cli.inputs import Inputs
@@ -32,7 +32,7 @@ from accelsim.results.cache import MapOptions
 from accelsim.results.explain import explain, explanation_json, refuse_large
 from accelsim.results.output import evaluation_json, read_mapping_json, zeros_json
 from accelsim.results.study import difference_rows, study_json
-from accelsim.results.verifying import Check, Task, refuse_other_forms, same_version, verify_layer, verify_rest
+from accelsim.results.verifying import Check, Task, refuse_other_forms, verify_layer, verify_rest
 from accelsim.search.mapper import map_einsum
 from accelsim.search.stopping import Budget
 from accelsim.show.report import large, search_progress
@@ -44,9 +44,6 @@ from accelsim.show.table import Column, Piece, Table, bold
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from accelsim.importers.foreign import Foreign
-    from accelsim.importers.timeloop_replay import Difference
 
 
 def eval_command(arguments: argparse.Namespace) -> int:
@@ -212,44 +209,35 @@ def replay_command(arguments: argparse.Namespace) -> int:
         optimum = {**cost, "proved": found.stop == "exhausted"}
     document: dict[str, Any] = {"figures": [asdict(row) for row in rows], "energies": foreign.energies}
     document |= {"optimum": optimum, "holding": holding}
-    title = f"{einsum.name} on {architecture.name}"
-    cli.answer(arguments, document, lambda: _replayed(rows, title, foreign, optimum, holding))
+
+    def report() -> Iterator[Piece]:
+        """Figures of Timeloop that differ from ours, and our best mapping under the same constraints."""
+        equal = sum(not row.cause for row in rows)
+        columns = (
+            Column("figure", "what"),
+            Column("accelsim", "ours", "{:,.10g}".format),
+            Column("Timeloop", "theirs", "{:,.10g}".format),
+            Column("cause of the difference", "cause", left=True, fold=True),
+        )
+        shown = [asdict(row) for row in rows if row.cause or " " not in row.what.removesuffix(" [pJ]")]
+        yield bold(f"{einsum.name} on {architecture.name}")
+        yield f"{equal} of {len(rows)} figures are equal; those that differ, and the totals:\n"
+        yield Table("replay", columns, [asdict(row) for row in rows], shown=shown)
+        for cause, meaning in replay.CAUSES.items():
+            if any(cause in row.cause for row in rows):
+                yield f"{cause}: {meaning}."
+        if holding is not None:
+            said = f"With `holds: [{', '.join(sorted(holds))}]` at the compute unit, {holding['equal']} are equal"
+            yield f"{said}, and the energy is {holding['energy_pj']:,.2f} pJ; so it is for the optimum."
+        best = "no mapping satisfies the constraints as they are here"
+        if optimum is not None:
+            why = "proved" if optimum["proved"] else "the best found in the time"
+            best = "{energy_pj:,.2f} pJ in {cycles:,} cycles under the same constraints".format(**optimum) + f" ({why})"
+        yield f"\nOptimum of energy: {best}."
+        yield f"Energies: {foreign.energies}."
+
+    cli.answer(arguments, document, report)
     return cli.DIFFERS if any(row.cause == replay.UNEXPLAINED for row in rows) else cli.DONE
-
-
-def _replayed(
-    rows: Sequence[Difference],
-    title: str,
-    foreign: Foreign,
-    optimum: dict[str, float] | None,
-    holding: dict[str, Any] | None,
-) -> Iterator[Piece]:
-    """Figures of Timeloop that differ from ours, and our best mapping under the same constraints."""
-    from accelsim.importers.timeloop_replay import CAUSES
-
-    equal = sum(not row.cause for row in rows)
-    columns = (
-        Column("figure", "what"),
-        Column("accelsim", "ours", "{:,.10g}".format),
-        Column("Timeloop", "theirs", "{:,.10g}".format),
-        Column("cause of the difference", "cause", left=True, fold=True),
-    )
-    shown = [asdict(row) for row in rows if row.cause or " " not in row.what.removesuffix(" [pJ]")]
-    yield bold(title)
-    yield f"{equal} of {len(rows)} figures are equal; those that differ, and the totals:\n"
-    yield Table("replay", columns, [asdict(row) for row in rows], shown=shown)
-    for cause, meaning in CAUSES.items():
-        if any(cause in row.cause for row in rows):
-            yield f"{cause}: {meaning}."
-    if holding is not None:
-        said = f"With `holds: [{', '.join(holding['holds'])}]` at the compute unit, {holding['equal']} are equal"
-        yield f"{said}, and the energy is {holding['energy_pj']:,.2f} pJ; so it is for the optimum."
-    best = "no mapping satisfies the constraints as they are here"
-    if optimum is not None:
-        why = "proved" if optimum["proved"] else "the best found in the time"
-        best = "{energy_pj:,.2f} pJ in {cycles:,} cycles under the same constraints".format(**optimum) + f" ({why})"
-    yield f"\nOptimum of energy: {best}."
-    yield f"Energies: {foreign.energies}."
 
 
 def compare_command(arguments: argparse.Namespace) -> int:
@@ -335,7 +323,7 @@ def _verify_layers(
     if len(entries) > len(layers):
         raise AccelsimError(f"it has {len(entries)} layers, and {inputs.paths['workload']} has {len(layers)}")
     found, searches = [], []
-    budget, same = Budget(seconds=arguments.seconds), same_version(document)
+    budget, same = Budget(seconds=arguments.seconds), document["accelsim"] == __version__
     for entry, layer in zip(entries, layers, strict=False):
         constraints = spec.read_layer_constraints(inputs, layer)
         objective = entry["search"]["objective"] if "search" in entry else ""

@@ -311,13 +311,8 @@ def gpu_serve_command(arguments: argparse.Namespace) -> int:
 def _operator_answer(arguments: argparse.Namespace, gpu: Gpu, what: str, times: KernelTimes) -> int:
     """Print the time of one operator, what it is made of, and what its constants were fitted to."""
     parts = {name: float(values[0]) for name, values in times.parts_us.items()}
-    document: dict[str, Any] = {
-        "gpu": gpu.name,
-        "operator": what,
-        "mode": times.label,
-        "time_us": float(times.time_us[0]),
-    }
-    document |= {"parts_us": parts}
+    document: dict[str, Any] = {"gpu": gpu.name, "operator": what, "mode": times.label}
+    document |= {"time_us": float(times.time_us[0]), "parts_us": parts}
     return answer(arguments, document, lambda: reports.operator_report(document))
 
 

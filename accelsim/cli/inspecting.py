@@ -113,14 +113,6 @@ def _about(path: Path, kind: str) -> dict[str, Any]:
     return row
 
 
-def _open(path: str | PathLike[str], overrides: Mapping[str, str], problems: Problems) -> Opened | None:
-    """Open a file, or the workload that a model is read as."""
-    model = importer(path)
-    if model is None:
-        return open_document(path, None, overrides, problems)
-    return open_document(path, "workload", overrides, problems, model.import_model(path, overrides).text)
-
-
 _READERS = {"gpu": read_gpu, "decoder": read_decoder, "energy_table": read_energy_table}
 """Readers of files that stand by themselves."""
 
@@ -147,8 +139,13 @@ def check_files(paths: Sequence[str | PathLike[str]], overrides: Mapping[str, st
     overrides = overrides or {}
     for problem in unknown_overrides(overrides, paths):
         problems.found.append(problem)
-    opened = [_open(path, overrides, problems) for path in paths]
-    documents = [document for document in opened if document is not None]
+    documents: list[Opened] = []
+    for path in paths:
+        kind, text = None, None
+        if (model := importer(path)) is not None:  # the workload that it is read as
+            kind, text = "workload", model.import_model(path, overrides).text
+        if (opened := open_document(path, kind, overrides, problems, text)) is not None:
+            documents.append(opened)
     architectures: list[Architecture | None] = []
     workloads: list[Workload | None] = []
     for document in documents:
@@ -196,17 +193,10 @@ def cache_command(arguments: argparse.Namespace) -> int:
 
 
 def doctor_command(arguments: argparse.Namespace) -> int:
-    """Show versions, extras, and where things are kept."""
-    from accelsim.show.report.tables import doctor_report
-
-    document = _health()
-    return answer(arguments, document, lambda: doctor_report(document))
-
-
-def _health() -> dict[str, Any]:
-    """Versions of what accelsim needs, of each extra too, and the folders of results and compiled kernels."""
+    """Show versions of what accelsim needs, of each extra too, and the folders of results and compiled kernels."""
     from accelsim.model.machine_code import code_folder
     from accelsim.results.cache import ResultCache, default_folder
+    from accelsim.show.report.tables import doctor_report
 
     packages = []
     for text in metadata.requires("accelsim") or []:
@@ -223,9 +213,9 @@ def _health() -> dict[str, Any]:
         sizes = [each.stat().st_size for each in path.rglob("*") if each.is_file()] if path is not None else []
         places.append({"what": what, "folder": path and str(path), "files": len(sizes), "bytes": sum(sizes)})
     python = f"{platform.python_implementation()} {platform.python_version()}"
-    system: dict[str, Any] = {"accelsim": __version__, "package": str(Path(__file__).parents[1]), "python": python}
-    system |= {"system": platform.platform(), "cores": os.cpu_count()}
-    return {**system, "packages": packages, "kept": places}
+    document: dict[str, Any] = {"accelsim": __version__, "package": str(Path(__file__).parents[1]), "python": python}
+    document |= {"system": platform.platform(), "cores": os.cpu_count(), "packages": packages, "kept": places}
+    return answer(arguments, document, lambda: doctor_report(document))
 
 
 def completion_command(arguments: argparse.Namespace) -> int:

@@ -27,7 +27,7 @@ from accelsim.results.cache import MapOptions, ResultCache, content_hash, machin
 from accelsim.results.output import family_json, front_json, map_json, zeros_json
 from accelsim.search.result import MOST_TIES
 from accelsim.search.stopping import Budget, Progress, answering, asked
-from accelsim.show.report import search_progress
+from accelsim.show.report import large, search_progress, times
 from accelsim.show.report.mapping import best_report, headline, result_report, sparse_report
 
 if TYPE_CHECKING:
@@ -213,16 +213,15 @@ def _map_families(variants: Sequence[Variant], arguments: argparse.Namespace) ->
 
 def _map_layer(inputs: Inputs, layer: Einsum, arguments: argparse.Namespace) -> int:
     options, kept = map_options(arguments), spec.open_cache(arguments)
-
-    def best_alone(machine: Architecture, what: str) -> SearchResult:
-        alone = replace(options, top=1, within=None)
-        return search_layer(replace(inputs, architecture=machine), layer, arguments, alone, kept, what)
-
     search = search_layer(inputs, layer, arguments, options, kept, layer.name)
     search = replace(search, ranked=tuple(each for equal in search.ties[: arguments.top] for each in equal))
     worth = []
     if arguments.why and not asked():
         from accelsim.results.study import worth_rows
+
+        def best_alone(machine: Architecture, what: str) -> SearchResult:
+            alone = replace(options, top=1, within=None)
+            return search_layer(replace(inputs, architecture=machine), layer, arguments, alone, kept, what)
 
         worth = worth_rows(inputs.architecture, options.objective, best_alone)
     answering()
@@ -304,15 +303,18 @@ def _other_optimum(
 
 
 def _beside(inputs: Inputs, layer: Einsum, search: SearchResult) -> Iterator[str]:
-    """How many even mappings there are, and what the worst may cost."""
+    """How many valid even mappings there are, and how much [pJ] the worst may need (`accelsim spread` tells more)."""
     from accelsim.population.extremes import count_and_limit
-    from accelsim.show.report.search import population_line
 
     if search.certificate is None or search.imperfect or search.padded:
         return
     population = count_and_limit(inputs.architecture, layer, spec.read_layer_constraints(inputs, layer))
     if population is not None:
-        yield population_line(search, *population)
+        mappings, most_pj = population
+        worst = ""
+        if most_pj and search.best.energy_pj > 0:
+            worst = f"; none needs more than {times(most_pj / search.best.energy_pj)} the energy of this one"
+        yield f"{large(mappings)} {'even ' if search.uneven else ''}mappings are valid{worst}"
 
 
 def _map_front(inputs: Inputs, arguments: argparse.Namespace) -> int:

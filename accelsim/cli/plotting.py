@@ -200,7 +200,6 @@ def _sweep_picture(arguments: argparse.Namespace, name: str) -> Path:
 
 
 _FORMATS = (".png", ".svg")
-_OF_A_CENSUS = ("histogram", "density", "within", "stacks")
 
 
 Picture = tuple[str, tuple[Any, ...], tuple[Any, ...]]
@@ -269,7 +268,7 @@ def _of_layer(arguments: argparse.Namespace, inputs: Inputs) -> Picture:
     kind, layer, machine = arguments.kind, spec.one_layer(inputs, arguments), inputs.architecture
     over = [arguments.over or "cycles"] if kind == "density" else []
     name = file_name(kind, *over, machine.name, layer.name)
-    if kind in _OF_A_CENSUS:
+    if kind in ("histogram", "density", "within", "stacks"):
         from accelsim.show.plots.census import best_median_worst
 
         found = take_census(arguments, inputs, layer)

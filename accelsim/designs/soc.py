@@ -25,7 +25,6 @@ from accelsim.gpu.kernel import best_kernels
 from accelsim.gpu.network import gemms_of, product_of
 from accelsim.inputs import fields, forms
 from accelsim.inputs.architecture import Architecture, load_architecture, read_architecture
-from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.constraints_reader import load_constraints, read_constraints
 from accelsim.inputs.energy import EnergyEntry, EnergyTable
 from accelsim.inputs.errors import AccelsimError, NoValidMapping, SpecError
@@ -334,13 +333,6 @@ def map_on_system(
     return SystemResult(system, workload, objective, tuple(rows), why, assignment, gap, crossing)
 
 
-def _constraints(asked: Path | Node, machine: Architecture, einsum: Einsum) -> Constraints:
-    if isinstance(asked, Path):
-        return load_constraints(asked, machine, einsum)
-    problems = Problems()
-    return problems.result(read_constraints(asked, problems, machine, einsum))
-
-
 def _at_least(cost: LayerCost) -> LayerCost:
     """What no mapping falls below."""
     by = 1 + cost.gap
@@ -389,11 +381,14 @@ def _cost(
         return _on_gpu(engine, engine.machine, einsum)
     machine, options, constraints = _doing(engine.machine, many), MapOptions(objective=goal), None
     einsum = sliced(einsum, machine.slices)
-    if engine.constraints is not None:
-        try:
-            constraints = _constraints(engine.constraints, machine, einsum)
-        except SpecError as error:
-            return f"its constraints do not suit the layer: {error.problems[0].what}"
+    try:
+        if isinstance(engine.constraints, Path):
+            constraints = load_constraints(engine.constraints, machine, einsum)
+        elif engine.constraints is not None:
+            problems = Problems()
+            constraints = problems.result(read_constraints(engine.constraints, problems, machine, einsum))
+    except SpecError as error:
+        return f"its constraints do not suit the layer: {error.problems[0].what}"
     key = content_key(machine, einsum, options, constraints)
     if key not in known:
         try:

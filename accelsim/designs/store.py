@@ -371,8 +371,7 @@ class Explored:
     @property
     def points(self) -> dict[int, Point]:
         """Objectives of the designs that are mapped and within the budgets, by number."""
-        found = (r for r in self.records if r.status == "mapped" and r.totals is not None)
-        return {r.design.number: point(self.sweep, r.totals) for r in found if r.totals is not None}
+        return {r.design.number: point(self.sweep, r.totals) for r in self.records if r.status == "mapped" and r.totals}
 
 
 @dataclass(eq=False)

@@ -207,7 +207,6 @@ _TOP: Keys = {
 }
 SWEEP_FORM: Form = keys_form(_TOP)
 """What may stand under `sweep`, as JSON Schema."""
-WAVE = 16
 
 
 def load_sweep(path: str | PathLike[str], *, joint: bool = False, within: float | None = None) -> Sweep:
@@ -293,7 +292,7 @@ def read_sweep(
         parameters=tuple(parameters), conditions=tuple(filter(None, several)), area=area, most_area_um2=most_area,
         most_power_w=most_power, objectives=tuple(o for o in OBJECTIVES if o in objectives), per=per, strategy=strategy,
         designs=designs, seed=top.value("seed", 0), prune=prune, joint=joint, within=share,
-        wave=top.value("wave", WAVE), mapper=mapper, places=_places(top),
+        wave=top.value("wave", 16), mapper=mapper, places=_places(top),
     )  # fmt: skip
 
 

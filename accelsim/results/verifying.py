@@ -134,11 +134,6 @@ def many(number: int, what: str) -> str:
     return f"{number:,} {what}" + ("" if number == 1 else "s")
 
 
-def same_version(document: Mapping[str, Any]) -> bool:
-    """Whether this version wrote a document."""
-    return bool(document["accelsim"] == __version__)
-
-
 _VERSION = "accelsim"
 _OF_SEARCH = ("objective", "seed", "budget", "stop", "uneven", "imperfect", "padded", "within.share")
 _SEARCH = tuple(f"search.{name}" for name in _OF_SEARCH)
@@ -234,7 +229,7 @@ def verify(
     if constraints is not None:
         constraints.check(architecture, einsum)
     refuse_other_forms(document)
-    same, budget = same_version(document), Budget(seconds=seconds)
+    same, budget = document["accelsim"] == __version__, Budget(seconds=seconds)
     return verify_layer(document, Task(architecture, einsum, constraints, budget, workers, on_progress, same))[0]
 
 

@@ -357,7 +357,16 @@ def plot_network(network: str, machine: str, results: Sequence[tuple[int, Result
         above, below, colours = _panels(ax, 0.47, 0.47, results[0][1], drawn)
         spent = [{row["component"]: row["energy_pj"] for row in rows if row["layer"] == layer} for layer in layers]
         _draw_energy(above, {0.0: spent}, _WIDTH, colours)
-        _draw_cycles(below, rows, layers, colours)
+        slowest = {row["layer"]: row for row in rows if row["bottleneck"]}
+        heights = [slowest[layer]["cycles"] for layer in layers]
+        limiting = [colours[slowest[layer]["component"]] for layer in layers]
+        below.bar(range(len(layers)), heights, _WIDTH, color=limiting)
+        below.set_ylabel("cycles")
+        short_ticks(below.yaxis)
+        step = max(1, round(len(layers) * 2.4 / letters_beside(below, "xtick.labelsize") + 0.49))
+        longest = 22 if width_in(below) > 4 else 14
+        short = [name if len(name) <= longest else name[: longest - 1] + "…" for name in layers]
+        _frame_bars(below, short, step, rotation=90)
         total_pj = sum(row["energy_pj"] for row in rows)
         cycles = sum(row["cycles"] for row in rows if row["bottleneck"])
         put_title(ax, f"{network} on {machine}", energy(total_pj), f"{tick(cycles)} cycles", legend=True)
@@ -393,20 +402,6 @@ def _draw_energy(
             begin = [a + b for a, b in zip(begin, heights, strict=True)]
     ax.set_ylabel(f"energy [{unit}]")
     _frame_bars(ax, [""] * len(bars))
-
-
-def _draw_cycles(
-    ax: Axes, rows: Sequence[Mapping[str, Any]], layers: Sequence[str], colours: Mapping[str, str]
-) -> None:
-    slowest = {row["layer"]: row for row in rows if row["bottleneck"]}
-    heights = [slowest[layer]["cycles"] for layer in layers]
-    ax.bar(range(len(layers)), heights, _WIDTH, color=[colours[slowest[layer]["component"]] for layer in layers])
-    ax.set_ylabel("cycles")
-    short_ticks(ax.yaxis)
-    step = max(1, round(len(layers) * 2.4 / letters_beside(ax, "xtick.labelsize") + 0.49))
-    longest = 22 if width_in(ax) > 4 else 14
-    names = [name if len(name) <= longest else name[: longest - 1] + "…" for name in layers]
-    _frame_bars(ax, names, step, rotation=90)
 
 
 def _frame_bars(ax: Axes, names: Sequence[str], step: int = 1, most: int = 5, rotation: float = 0) -> None:

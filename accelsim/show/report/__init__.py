@@ -286,12 +286,8 @@ def search_progress(console: Console, what: str, objective: str = "") -> Iterato
 
 def done(state: SearchProgress) -> float:
     """Share (0..1) of a search that is done: of its mappings or its time, whichever ends it first."""
-    shares = [0.0]
-    if state.total:
-        shares.append(state.seen / state.total)
-    if state.seconds_limit:
-        shares.append(state.seconds / state.seconds_limit)
-    return min(1.0, max(shares))
+    pairs = (state.seen, state.total), (state.seconds, state.seconds_limit)
+    return min(1.0, max((part / whole for part, whole in pairs if whole), default=0.0))
 
 
 def _now(state: SearchProgress, objective: str) -> str:

@@ -79,14 +79,6 @@ def work_line(nodes: int, evaluated: int, table_bytes: int) -> str:
     return f"{nodes:,} nodes visited, {evaluated:,} mappings evaluated, {tables} of cost-to-go tables"
 
 
-def population_line(search: SearchResult, mappings: int, most_pj: float | None) -> str:
-    """How many valid even mappings there are, and how much [pJ] the worst may need (`accelsim spread` tells more)."""
-    text = f"{large(mappings)} {'even ' if search.uneven else ''}mappings are valid"
-    if most_pj and search.best.energy_pj > 0:
-        text += f"; none needs more than {times(most_pj / search.best.energy_pj)} the energy of this one"
-    return text
-
-
 def _uneven_lines(search: SearchResult) -> Iterator[str]:
     """By how much the best even mapping is worse, if it is; or how much better an uneven one may be at most."""
     goal = goal_name(search.objective)
@@ -248,8 +240,8 @@ COSTS = (
     Column("util.", "utilization", percent),
 )
 _SPARSE_COSTS = (
-    Column("zeros left out", lambda row: energy(row["sparse_energy_pj"], 5) if "sparse_energy_pj" in row else ""),
-    Column("cycles", lambda row: count(row["sparse_cycles"]) if "sparse_cycles" in row else ""),
+    Column("zeros left out", "sparse_energy_pj", lambda pj: energy(pj, 5)),
+    Column("cycles", "sparse_cycles", count),
     Column("", lambda row: "proved" if row.get("sparse_proved") else ""),
 )
 """Costs of the best mappings with zeros left out."""
