@@ -7,7 +7,7 @@ import itertools
 import json
 import math
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -32,7 +32,7 @@ from accelsim.gpu.network import gemms_of, network_kernels, product_of, too_larg
 from accelsim.gpu.profile import compare_profile, kernels_of, read_profile
 from accelsim.gpu.quantised import EXPERTS, PRODUCT, experts_shapes, precision_of, precisions, product_shapes
 from accelsim.gpu.serve import Request, Split, front, misfit, refusal, serve
-from accelsim.gpu.validation import GemmValidation, validate_gemm
+from accelsim.gpu.validation import validate_gemm
 from accelsim.gpu.work import serving_mode
 from accelsim.inputs.errors import AccelsimError, NoValidMapping, SpecError
 from accelsim.inputs.library import hash_file
@@ -365,22 +365,21 @@ def validate_gemm_command(arguments: argparse.Namespace) -> int:
         for case in found
     ]
     document = {"gemm": rows, "not_compared": skipped}
-    files = partial(_files, found, skipped, document)
+
+    def files() -> dict[str, bytes]:
+        """Contents of the folder by name: the report as a page, its figures as JSON, and a plot of each GPU."""
+        from accelsim.show.plots import figure_files
+        from accelsim.show.plots.diagram import plot_measured
+
+        made, plots = {"validation.json": to_json(document).encode()}, []
+        for at, case in enumerate(found, 1):
+            name = f"{at}_{case.gpu.name}_{case.measured.number_format}".replace(":", "_")
+            about = f"{case.gpu.name}, {case.measured.number_format}, {case.mode}"
+            plots.append(f"![{about}]({name}.svg)")
+            pair = {"": (case.measured.time_us, case.predicted_us)}
+            made |= figure_files(name, plot_measured(about, pair, "us"))
+        text = page_text(gemm_report(found, skipped))
+        page = "\n".join(["# Predicted beside measured times of matrix products", "", *plots, "", text])
+        return {"validation.md": page.encode(), **made}
+
     return answer(arguments, document, lambda: gemm_report(found, skipped), files=files)
-
-
-def _files(found: Sequence[GemmValidation], skipped: Sequence[str], document: Mapping[str, Any]) -> dict[str, bytes]:
-    """Contents of the folder by name: the report as a page, its figures as JSON, and a plot of each GPU."""
-    from accelsim.show.plots import figure_files
-    from accelsim.show.plots.diagram import plot_measured
-
-    files, plots = {"validation.json": to_json(document).encode()}, []
-    for at, case in enumerate(found, 1):
-        name = f"{at}_{case.gpu.name}_{case.measured.number_format}".replace(":", "_")
-        about = f"{case.gpu.name}, {case.measured.number_format}, {case.mode}"
-        plots.append(f"![{about}]({name}.svg)")
-        pair = {"": (case.measured.time_us, case.predicted_us)}
-        files |= figure_files(name, plot_measured(about, pair, "us"))
-    text = page_text(gemm_report(found, skipped))
-    page = "\n".join(["# Predicted beside measured times of matrix products", "", *plots, "", text])
-    return {"validation.md": page.encode(), **files}

@@ -63,18 +63,17 @@ def spread_command(arguments: argparse.Namespace) -> int:
 
         return html.census_report(found[0], layers[0][0].architecture, layers[0][1])
 
-    cli.answer(
+    code = cli.answer(
         arguments,
         document,
         lambda: census_report(found[0]) if len(found) == 1 else censuses_report(found),
         files=lambda: {"census.json": to_json(document).encode()},
         page=page,
+        stop=found[-1].stop,
     )
     for line in missing:
         cli.complain(line)
-    if found[-1].stop == "interrupted":
-        return cli.INTERRUPTED
-    return cli.NO_VALID_MAPPING if missing else cli.DONE
+    return cli.NO_VALID_MAPPING if missing and code == cli.DONE else code
 
 
 def take_census(arguments: argparse.Namespace, inputs: Inputs, einsum: Einsum) -> Census:
@@ -164,10 +163,9 @@ def explore_command(arguments: argparse.Namespace) -> int:
         written.append(str(_sweep_picture(arguments, about["name"])))
         cli.write_figure(written[-1], PLOTTED[arguments.plot](shown, about))
     brief = sweep_lines(about, rows, explored) if arguments.quiet else None
-    cli.answer(arguments, {**about, "designs": shown}, report, *written, brief=brief)
-    if explored is not None and explored.stop == "interrupted":
-        return cli.INTERRUPTED
-    return cli.DONE if any(row["status"] == "mapped" for row in rows) else cli.NO_VALID_MAPPING
+    stop = "" if explored is None else explored.stop
+    code = cli.answer(arguments, {**about, "designs": shown}, report, *written, brief=brief, stop=stop)
+    return code if code or any(row["status"] == "mapped" for row in rows) else cli.NO_VALID_MAPPING
 
 
 def _run(arguments: argparse.Namespace) -> Explored:

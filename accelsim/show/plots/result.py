@@ -113,7 +113,14 @@ def plot_stacks(results: Mapping[str, Result], ax: Axes | None = None) -> Axes:
         for number, (name, result) in enumerate(results.items()):
             inset = ax.inset_axes((number * (wide + gap), 0, wide, 1))
             own = [row for row in rows if row["mapping"] == name]
-            _draw_bars(inset, own, components, colours, letters)
+            for _, colour, begin, length in _stacks(own, components, colours):
+                inset.barh(range(len(components)), length, 0.7, begin, color=colour)
+            shares = _shares(own, components)
+            for index, (top, share) in enumerate(shares):
+                inset.annotate(share, (top, index), (2, 0), textcoords="offset points", va="center", fontsize="small")
+            most = max((top for top, _ in shares), default=1.0)
+            inset.set_xlim(0, most / (1 - min(0.6, _PERCENT / letters)))
+            style.even_ticks(inset.xaxis, 3)
             style.rows_down(inset, components if number == 0 else [""] * len(components))
             factor = "" if result is first else f" ({times(result.pj_per_mac / first.pj_per_mac)})"
             inset.tick_params(labelsize="small")
@@ -123,20 +130,6 @@ def plot_stacks(results: Mapping[str, Result], ax: Axes | None = None) -> Axes:
         ax.set_xlabel(style.wrapped(ax, "energy [pJ/MAC], each mapping on its own scale"), labelpad=20)
         style.put_title(ax, f"{first.workload} on {first.architecture}", legend=True, above=26)
     return ax
-
-
-def _draw_bars(
-    ax: Axes, rows: Sequence[Mapping[str, Any]], components: Sequence[str], colours: Mapping[str, str], letters: float
-) -> None:
-    """Draw one mapping as horizontal bars, the outermost component on top, on axes that are some letters wide."""
-    for _, colour, begin, length in _stacks(rows, components, colours):
-        ax.barh(range(len(components)), length, 0.7, begin, color=colour)
-    shares = _shares(rows, components)
-    most = max((top for top, _ in shares), default=1.0)
-    for index, (top, share) in enumerate(shares):
-        ax.annotate(share, (top, index), (2, 0), textcoords="offset points", va="center", fontsize="small")
-    ax.set_xlim(0, most / (1 - min(0.6, _PERCENT / letters)))
-    style.even_ticks(ax.xaxis, 3)
 
 
 def reuse_table(result: Result, einsum: Einsum) -> list[dict[str, Any]]:

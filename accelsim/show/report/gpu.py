@@ -100,8 +100,8 @@ def gpus_report(rows: Sequence[Row]) -> Iterator[Piece]:
 
 def gpu_report(gpu: Gpu) -> Iterator[Piece]:
     """One GPU: its figures, where they come from, and which are doubtful."""
-    capability = ".".join(map(str, gpu.compute_capability))
-    yield heading(f"{gpu.name}: {gpu.chip}, {gpu.generation}, compute capability {capability}")
+    row = gpu_row(gpu)
+    yield heading(f"{gpu.name}: {gpu.chip}, {gpu.generation}, compute capability {row['compute_capability']}")
     figures = {
         "SMs": str(gpu.sms),
         "clock": f"{gpu.boost_hz / 1e6:.0f} MHz boost, {gpu.tensor_hz / 1e6:.0f} MHz for tensor peaks",
@@ -116,14 +116,9 @@ def gpu_report(gpu: Gpu) -> Iterator[Piece]:
     }
     yield from facts(figures, 8)
     yield ""
+    rates = ("peak_tflops", "peak_tflops_sparse", "operations_per_sm_cycle")
     rows = [
-        {
-            "number_format": key,
-            "peak_tflops": gpu.peak_tflops[key],
-            "peak_tflops_sparse": gpu.peak_tflops_sparse.get(key),
-            "operations_per_sm_cycle": gpu.operations_per_sm_cycle[key],
-            "mma": "m{}n{}k{}".format(*gpu.mma[key]) if key in gpu.mma else "none",
-        }
+        {"number_format": key, **{name: row[name].get(key) for name in rates}, "mma": row["mma"].get(key, "none")}
         for key in FORMATS
         if key in gpu.peak_tflops
     ]
