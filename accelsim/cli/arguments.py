@@ -25,6 +25,10 @@ from accelsim import __version__, cli, gpu
 if TYPE_CHECKING:
     from accelsim.show.table import Piece
 
+PLOTS = (
+    *("architecture", "mapping", "energy", "reuse", "time", "front"),
+    *("histogram", "density", "within", "stacks", "compare", "network"),
+)
 READERS: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("N", "M", "K"), cli.positive_int), **dict.fromkeys(("S", "SECONDS"), cli.seconds),
     "LIST": cli.counts, "X": float, "SIZE": cli.memory, "SHARE": cli.share, "INCHES": cli.inches, "LIMIT": cli.limit,
@@ -148,7 +152,7 @@ def _add(made: argparse._ActionsContainer, row: str) -> None:
     if found["several"]:
         more["nargs"] = "*" if found["optional"] else "+"
     if choices:
-        more["choices"] = getattr(gpu, choices, None) or tuple(choices.split(","))
+        more["choices"] = PLOTS if choices == "PLOTS" else getattr(gpu, choices, None) or tuple(choices.split(","))
     if found["default"]:
         more["default"] = read(found["default"].strip("'"))
     if found["repeated"]:

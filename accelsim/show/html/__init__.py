@@ -179,10 +179,9 @@ def chosen(census: Census, drawn: int) -> list[Chosen]:
     """Mappings to show: the named ones first, then those for each region, then the first `drawn` of the sample."""
     named: dict[LoopNest, Chosen] = {}
     for more in _named(census):
-        known = named.get(more.result.mapping)
-        label = more.label if known is None else f"{known.label}, {more.label}"
-        first = known or more
-        named[more.result.mapping] = Chosen(label, first.kind, first.result)
+        known = named.setdefault(more.result.mapping, more)
+        if known is not more:
+            named[more.result.mapping] = replace(known, label=f"{known.label}, {more.label}")
     first_drawn = range(min(drawn, len(census.sample)))
 
     def of_sample(index: int, kind: str) -> Chosen:

@@ -44,13 +44,11 @@ def study_report(study: Study, *, every: bool = False) -> Iterator[Piece]:
         Column("ours", "ours", "{:,.6g}".format),
         Column("error", lambda row: Text(_percent(row["error"]), style="bold red" if row["agrees"] is False else "")),
     )
-    cases = list(dict.fromkeys(row["case"] for row in shown))
-    quantities = list(dict.fromkeys((row["case"], row["quantity"]) for row in shown))
-
-    def place(row: Row) -> tuple[int, int]:
-        return cases.index(row["case"]), quantities.index((row["case"], row["quantity"]))
-
-    yield Table("figures", columns, rows, shown=sorted(shown, key=place))
+    by_case: dict[str, dict[str, list[Row]]] = {}
+    for row in shown:
+        by_case.setdefault(row["case"], {}).setdefault(row["quantity"], []).append(row)
+    together = [row for of_case in by_case.values() for several in of_case.values() for row in several]
+    yield Table("figures", columns, rows, shown=together)
     yield from [""] if shown else []
     whys = [row for row in shown if row["why"] and (every or row["agrees"] is False)]
     for row in whys:
