@@ -6,6 +6,7 @@ Axis letters as in node.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
@@ -129,6 +130,13 @@ class Relaxation:
     memory : int, optional
         Bytes that all tables together may take; default: `bounds.MOST_BYTES`.
 
+    Attributes
+    ----------
+    bounds : Bounds
+        The tables of energy.
+    tables : CostTables
+        These and all others, as the search reads them.
+
     Raises
     ------
     TimeoutError
@@ -163,7 +171,7 @@ class Relaxation:
         few = self.grid.shapes.total <= FEW_SHAPES
         self.counts_words, self.every = words, every
         ragged = bool(self.grid.shapes.ragged.any())
-        waits = cycles and not ragged and space.encoded.constants.overlap.any()
+        waits = cycles and not ragged and c.overlap.any()
         self.waits = count_waits(self.grid) if waits else None
         by_port = cycles and self.waits is None and known is not None and known.waits
         self.spreads = 1 if by_port or not cycles else MORE_SPREADS if few else SPREADS
@@ -243,7 +251,8 @@ class Relaxation:
         if self.waits is not None:
             self.waiting = make_bounds(
                 self.grid, self.spreads, self.waits.each, deadline, fine=fine, corners=True,
-                worth=self._worth_waits(states), most_bytes=left // many, once=self.waits.once,
+                worth=self._worth(lambda least: self.most_cycles - least, states), most_bytes=left // many,
+                once=self.waits.once,
             )  # fmt: skip
             states = self.waiting.states
         self.bounds: Bounds = make_bounds(
@@ -277,15 +286,9 @@ class Relaxation:
             costs, once, spreads = costs + waits.each, waits.once, self.spreads
         found = make_bounds(
             self.grid, spreads, costs, deadline, fine=fine, corners=True, once=once, most_bytes=left,
-            worth=self._worth_cycles(self.bounds.states),
+            worth=self._worth(lambda _: self.most_cycles, self.bounds.states),
         )  # fmt: skip  # where cycles count there are both corners
         return MixedBounds(found, tuple(share * (k == at) for k in range(self.at_once)))
-
-    def _worth_waits(self, states: States) -> Worth | None:
-        """What all else may wait for in mappings that are looked for [cycles]."""
-        if self.known is None:
-            return None
-        return Worth(lambda least: self.most_cycles - least, 0.0, needed_words(self.space), states)
 
     def _worth_energy(self, states: States, outermost: float = 0.0) -> Worth | None:
         """What mappings that are looked for take in energy besides what all take, and at the outermost level [pJ]."""
@@ -297,17 +300,13 @@ class Relaxation:
         certain = certain_energy(self.space, self.grid.options, needed)
         return Worth(lambda cycles: known.most_energy(max(cycles, least)) - outermost, certain, needed, states)
 
-    def _worth_cycles(self, states: States) -> Worth | None:
-        """What mappings that are looked for take in cycles of a port."""
-        if self.known is None:
-            return None
-        return Worth(lambda _: self.most_cycles, 0.0, needed_words(self.space), states)
+    def _worth(self, most: Callable[[float], float], states: States) -> Worth | None:
+        """What mappings that are looked for may cost in a table, by their least cycles."""
+        return None if self.known is None else Worth(most, 0.0, needed_words(self.space), states)
 
     def _worth_anything(self) -> Worth | None:
         """The states that are worth filling in the tables of energy, whatever else they cost."""
-        if self.known is None:
-            return None
-        return Worth(lambda _: math.inf, 0.0, needed_words(self.space), self.bounds.states)
+        return self._worth(lambda _: math.inf, self.bounds.states)
 
     def limit(self, most: Floats) -> None:
         """Look from now on only at mappings with at most so much energy [pJ], cycles and outer words: float64[3]."""
