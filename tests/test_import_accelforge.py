@@ -332,6 +332,7 @@ def test_products__are_those_of_all_ways_to_lay_loops_on_axes(bounds):
         ("0 <= n < 32", "32 <= n < 32", "expected a whole number from 33 on, got '32'"),
         ('"Out[m, n] =', '"Out =', "has no output, or several"),
         ("= A[m, k]", "= Out[m, n] * A[m, k]", "reads its own output"),
+        ("= A[m, k]", "= A[n, k] * A[m, k]", "reads a tensor at two places"),
     ],
 )
 def test_files__that_have_no_form_of_ours_are_refused_with_one_reason(imported, old, new, message):

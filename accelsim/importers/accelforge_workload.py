@@ -149,11 +149,18 @@ def _accesses(item: Any, mark: Mark) -> tuple[dict[str, list[str]], str]:
     else:
         raise refuse(mark, f"{quoted(str(item))} is no Einsum")
     outputs = [name for name, _, output in found if output]
-    wrong = "has no output, or several" if len(outputs) != 1 else ""
-    if wrong or outputs != [name for name, *_ in found if name in outputs]:
+    each = [(name, [" ".join(str(rank).split()) for rank in ranks]) for name, ranks, _ in found]
+    tensors, wrong = dict(each), ""
+    if len(outputs) != 1:
+        wrong = "has no output, or several"
+    elif outputs != [name for name in outputs for other, _ in each if other == name]:
+        wrong = "reads its own output"
+    elif any(tensors[name] != ranks for name, ranks in each):
+        wrong = "reads a tensor at two places"
+    if wrong:
         name = text if isinstance(item, str) else text or item.get("name")
-        raise refuse(mark, f"{quoted(str(name))} {wrong or 'reads its own output'}")
-    return {name: [" ".join(str(rank).split()) for rank in ranks] for name, ranks, _ in found}, outputs[0]
+        raise refuse(mark, f"{quoted(str(name))} {wrong}")
+    return tensors, outputs[0]
 
 
 def _dims(
