@@ -53,7 +53,7 @@ SEARCHED = (
         "many = 0 if self.leaks else min(many, MOST_MIXED // each)", "many = 0",
         "test_exact_tables.py::test_tables_of_ports__are_fewer_where_they_would_be_too_many"),
     Mutant("tables of ports are made however many they are", "search/exact/relaxation.py",
-        "                if entries <= MOST_MIXED:", "                if entries:",
+        "            if entries <= MOST_MIXED:", "            if entries:",
         "test_exact_tables.py::test_tables_of_ports__are_fewer_where_they_would_be_too_many"),
     Mutant("a gap of 2 % is a proof", "search/result.py",
         "return self.gap < 1e-10", "return self.gap < 2.5e-2",

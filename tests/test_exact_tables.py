@@ -254,7 +254,7 @@ def test_tables_that_tell_reuses_apart__leave_few_nodes_where_levels_are_free_to
 
 
 def test_tables_of_ports__are_fewer_where_they_would_be_too_many(monkeypatch):
-    """First they tell fewer classes of spread apart, then there are none of two ports, then some; the best stays."""
+    """First they tell fewer classes of spread apart, then there are some of them; the best stays."""
     monkeypatch.setattr(relaxation, "NODES_AN_ENTRY", -1.0)
     monkeypatch.setattr(solve, "SMALL", 0)
     mix, made, some_alone = Relaxation._mix_ports, [], 0
@@ -265,11 +265,11 @@ def test_tables_of_ports__are_fewer_where_they_would_be_too_many(monkeypatch):
         for most in (plenty.entries, plenty.entries - 1, plenty.entries // 4, plenty.entries // 12):
             monkeypatch.setattr(relaxation, "MOST_MIXED", most)
             some = tables._port_tables(goal)
-            made.append((some.spreads, some.pairs, some.entries <= most))
+            made.append((some.spreads, some.entries <= most))
         monkeypatch.setattr(relaxation, "MOST_MIXED", plenty.entries // (4 if seed % 2 else 40))
         many = tables._port_tables(goal).many
         kept = many > 0 and mix(tables, goal, *arguments)
-        assert len(tables.mixed) == many
+        assert min(many, len(tables.ports)) <= len(tables.mixed) <= many
         some_alone += 0 < many < len(tables.ports)
         return kept
 
@@ -285,8 +285,7 @@ def test_tables_of_ports__are_fewer_where_they_would_be_too_many(monkeypatch):
             assert same(float(found.value[0]), known.best(*power)), (seed, power)
             monkeypatch.setattr(relaxation, "MOST_MIXED", 50_000_000)
     spreads = relaxation.MORE_SPREADS, relaxation.SPREADS, 1
-    assert {*((each, True, True) for each in spreads), (1, False, True)} <= {*made}
-    assert all(fit for _, _, fit in made)
+    assert {(each, True) for each in spreads} == {*made}
     assert some_alone > 3
 
 

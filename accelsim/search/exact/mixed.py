@@ -204,7 +204,7 @@ def mix_bounds(
     done: Sequence[MixedBounds] = (),
     enough: Callable[[MixedBounds], bool] = lambda _: False,
 ) -> tuple[list[MixedBounds], bool]:
-    """Fill tables of each port, of each two ports, and of energy and each port.
+    """Fill tables of each port; then, for one after the other of those that are tight, of energy and it, and of pairs.
 
     With energy, cycles have the price at which both weigh the same where their product is least; or that of what leaks
     in a cycle, where the sum of both is least, and these tables alone.
@@ -254,10 +254,22 @@ def mix_bounds(
     def prices() -> Iterator[tuple[tuple[float, ...], bool]]:
         for k in range(0 if energy_only else count):
             yield only(k, each[k]), False
-        for j, k in itertools.combinations(range(count if pairs and not energy_only else 0), 2):
-            yield tuple(map(sum, zip(only(j, each[j]), only(k, each[k]), strict=True))), False
-        if not with_energy:
-            return
+        price, tight = price_of_cycles() if with_energy else 0.0, tight_ports()
+        for at, k in enumerate(tight):
+            if price > 0.0:
+                yield only(k, price * each[k]), True
+            for j in tight[: at if pairs else 0]:
+                yield tuple(map(sum, zip(only(j, each[j]), only(k, each[k]), strict=True))), False
+
+    def tight_ports() -> list[int]:
+        """Those whose own table is above the ones of other ports somewhere around the outermost network."""
+        if energy_only:
+            return list(range(count))
+        tables = np.array([table.bounds.around[0].values[0, 0, 0] for table in found[:count]])
+        most = tables.max(axis=0)
+        return [k for k in range(count) if ((tables[k] == most) & (most > 0.0) & (most < math.inf)).any()]
+
+    def price_of_cycles() -> float:
         macs, mac_cycles = float(encoded.einsum.macs), float(encoded.constants.mac_cycles[0])
         energy = macs * float(encoded.constants.mac[0]) + bounds.around[0].values[0, 0, 0].min(axis=1)
         cycles = macs * mac_cycles / bounds.around[0].edges
@@ -266,10 +278,9 @@ def mix_bounds(
         leaking, cycles = leaks[: len(cycles)], np.minimum(cycles, ENDLESS)
         sums = energy + leaking * cycles
         best = int(np.argmin(sums if energy_only else sums * cycles))
-        if 0.0 < energy[best] * cycles[best] < math.inf:
-            price = float(leaking[best] if energy_only else energy[best] / cycles[best] + 2.0 * leaking[best])
-            for k in range(count):
-                yield only(k, price * each[k]), True
+        if not 0.0 < energy[best] * cycles[best] < math.inf:
+            return 0.0
+        return float(leaking[best] if energy_only else energy[best] / cycles[best] + 2.0 * leaking[best])
 
     for price, and_energy in itertools.islice(prices(), len(done), most):
         found.append(mix(price, and_energy))

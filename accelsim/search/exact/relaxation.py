@@ -196,14 +196,15 @@ class Relaxation:
     def _sort_ports(self) -> tuple[list[LimitedPort], int]:
         """The ports with a limit, and how many of them have tables at once: the outermost one, and the busiest ones.
 
-        The latter are those that take the mapping known the most cycles. Where all else waits for words, or instances
-        differ by remainders, none is.
+        The latter take the mapping known the most cycles; the others follow by their cycles, too. Where all else waits
+        for words, or instances differ by remainders, they stand from the outermost level inwards, and one has a table.
         """
-        levels, busiest = self.space.encoded.architecture.levels, "" if self.known is None else self.known.busiest
-        found = limited_ports(self.grid)
+        levels, found = self.space.encoded.architecture.levels, limited_ports(self.grid)
         first = [port for port in found if port.level == 0][:1]
-        if self.waits is None and not self.grid.shapes.ragged.any():
-            first += [port for port in found if levels[port.level].name == busiest and port not in first]
+        if self.known is not None and self.waits is None and not self.grid.shapes.ragged.any():
+            rank = {name: at for at, name in enumerate(self.known.busiest)}
+            found.sort(key=lambda port: rank.get(levels[port.level].name, len(rank)))
+            first += [port for port in found if rank.get(levels[port.level].name) == 0 and port not in first]
         return first + [port for port in found if port not in first], 0 if self.leaks else len(first)
 
     def _counted_off(self) -> float:
@@ -352,6 +353,10 @@ class Relaxation:
             return max(MANY_NODES, int(NODES_AN_ENTRY * work))
         return None
 
+    def lacks_ports(self, goal: Goal) -> bool:
+        """Whether cycles count, and tables of ports are the next ones."""
+        return not (self.coarse or self.leaks or self.mixed) and self._to_mix(goal) is not None
+
     def refine(self, goal: Goal, total: Incumbents, deadline: float | None) -> None:
         """Make tables of both corners; that tell copies apart; of ports mixed; without the outermost level; in turn."""
         most, kept = self.tables.most, True
@@ -469,16 +474,14 @@ class Relaxation:
 
     def _port_tables(self, goal: Goal) -> PortTables:
         """The most tables of ports that fit, or some; two ports together say no more where all else waits."""
-        most = LEAK_SPREADS if self.leaks else self.spreads
-        ways = sorted({min(each, most) for each in (1, SPREADS, most)}, reverse=True)
-        for pairs in (True, False)[self.leaks or self.waits is not None :]:
-            for spreads in ways:
-                many = many_mixed(self.ports, counts_energy(goal), energy_only=self.leaks, pairs=pairs)
-                entries = many * self.bounds.values.size * spreads // self.spreads
-                if self.leaks or entries > MOST_MIXED:
-                    entries = many * self.bounds.worthwhile() * spreads // self.spreads
-                if entries <= MOST_MIXED:
-                    return PortTables(many, entries, spreads, pairs)
+        most, pairs = LEAK_SPREADS if self.leaks else self.spreads, not self.leaks and self.waits is None
+        many = many_mixed(self.ports, counts_energy(goal), energy_only=self.leaks, pairs=pairs)
+        for spreads in sorted({min(each, most) for each in (1, SPREADS, most)}, reverse=True):
+            entries = many * self.bounds.values.size * spreads // self.spreads
+            if self.leaks or entries > MOST_MIXED:
+                entries = many * self.bounds.worthwhile() * spreads // self.spreads
+            if entries <= MOST_MIXED:
+                return PortTables(many, entries, spreads, pairs)
         each = max(1, entries // many)
         many = 0 if self.leaks else min(many, MOST_MIXED // each)
         return PortTables(many, many * each, spreads, pairs)

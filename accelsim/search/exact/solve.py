@@ -174,7 +174,7 @@ class Solver:
             Mappings that other searches of the same space found.
         patience : float
             Nodes for each entry of the last tables after which the search ends, if there are many; 0: it ends where
-            finer tables would be made. It is then stopped by `finer`.
+            finer tables would be made, but for those of ports, which are made at once. It is then stopped by `finer`.
         """
         started = time.monotonic()
         self.stop[:], self.most_nodes, self.refined_at, self.patience = (0, NO_END), most_nodes, 0, patience
@@ -196,7 +196,7 @@ class Solver:
             if none_yet and deadline is not None and most_nodes == NO_END:
                 self._find_any(goal, total, begin, values)
             stop = self._go_through(goal, outcome, begin, values, limit, deadline, tell)
-        while stop == FINER and patience > 0.0 and self.relaxation.due(goal, alike=self.alike) is not None:
+        while stop == FINER and (self._mixes_at_once(goal) or (patience > 0.0 and self._may_refine(goal))):
             try:
                 self.relaxation.refine(goal, total, deadline)
                 self.refined_at = int(total.tally[0])
@@ -336,10 +336,17 @@ class Solver:
         """Nodes after which finer tables may pay, if the search can begin again, or it is to end."""
         if goal.kind[0] == WITHIN:
             return NO_END
-        due = self.relaxation.due(goal, alike=self.alike)
+        due = 0 if self._mixes_at_once(goal) else self.relaxation.due(goal, alike=self.alike)
         if due is None and self.patience < math.inf:
             due = max(MOST_ALONE, int(self.patience * self.relaxation.bounds.work))
         return NO_END if due is None else self.refined_at + due
+
+    def _mixes_at_once(self, goal: Goal) -> bool:
+        """Whether tables of ports are made before any node: the search of a whole space came to want them."""
+        return self.patience == 0.0 and self.relaxation.lacks_ports(goal)
+
+    def _may_refine(self, goal: Goal) -> bool:
+        return self.relaxation.due(goal, alike=self.alike) is not None
 
     def _copy_of(self, total: Incumbents) -> Incumbents:
         """An empty tally with what was found so far, for one piece of a round."""

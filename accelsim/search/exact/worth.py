@@ -44,8 +44,8 @@ class Known:
         Most energy [pJ], cycles and outer words.
     outermost_pj : float
         Energy of what that mapping reads and writes at the outermost level, if it is known.
-    busiest : str
-        The level whose ports or network take it the most cycles, if it is known.
+    busiest : tuple of str
+        Levels, the one whose ports or network take it the most cycles first, if it is known.
     waits : bool
         Whether it takes more cycles than its compute units are busy.
     """
@@ -54,7 +54,7 @@ class Known:
     value: float
     most: Floats
     outermost_pj: float = 0.0
-    busiest: str = ""
+    busiest: tuple[str, ...] = ()
     waits: bool = False
 
     def most_energy(self, cycles: float) -> float:
