@@ -4,7 +4,8 @@
 `--every 12` looks at each twelfth problem, `--only free5` at the problems whose name contains a word. A problem is
 searched for 10 s, and again for 1 s if it was not proved by then; each answer is compared with the best one known.
 `results.csv` keeps the best known values and what was proved; a problem that was proved there and is not now is a loss,
-and ends the run with exit code 1. `--keep` writes the file anew.
+and ends the run with exit code 1. `--keep` writes the file anew. Mappings are even; `--uneven` searches for uneven ones
+too, as `map` does by default, compares with no earlier run and keeps nothing.
 
 Machines: those that ship, the same with 8-bit words and 32-bit partial sums, those in `machines/`, random ladders
 (`benchmarks/ladders.py`), and machines of ZigZag and AccelForge where `../shared` has their files.
@@ -111,7 +112,7 @@ def layers(bits: dict[str, int]) -> Workload:
     return load_workload(read)
 
 
-def solve(machine: Architecture, layer: Einsum, goal: str, seconds: float) -> tuple[float, float, float]:
+def solve(machine: Architecture, layer: Einsum, goal: str, seconds: float, uneven: bool) -> tuple[float, float, float]:
     """Value, gap and CPU seconds of one search; the value is infinite where no mapping was found."""
     before, budget = time.process_time(), Budget(seconds=seconds)
     try:
@@ -119,25 +120,27 @@ def solve(machine: Architecture, layer: Einsum, goal: str, seconds: float) -> tu
             front = map_front(machine, layer, budget=budget, workers=1)
             gap = 0.0 if front.stop == "exhausted" else math.inf
             return float(len(front.points)), gap, time.process_time() - before
-        found = map_einsum(machine, layer, objective=goal, budget=budget, workers=1, uneven=False)
+        found = map_einsum(machine, layer, objective=goal, budget=budget, workers=1, uneven=None if uneven else False)
     except NoValidMapping:
         return math.inf, math.inf, time.process_time() - before
     assert found.certificate is not None
-    gap = 0.0 if found.certificate.proved else found.certificate.gap
-    return Objective.parse(goal).of(found.best), math.inf if gap is None else gap, time.process_time() - before
+    value, gap = Objective.parse(goal).of(found.best), 0.0 if found.certificate.proved else found.certificate.gap
+    if found.uneven_bound is not None:
+        gap = value / found.uneven_bound - 1.0 if found.uneven_bound > 0.0 else math.inf
+    return value, math.inf if gap is None else gap, time.process_time() - before
 
 
-def measure(name: str, machine: Architecture, layer: Einsum, goal: str, known: float) -> Row:
+def measure(name: str, machine: Architecture, layer: Einsum, goal: str, known: float, uneven: bool) -> Row:
     """Search one problem, for long and, if need be, shortly."""
-    value, gap, cpu_s = solve(machine, layer, goal, LONG)
+    value, gap, cpu_s = solve(machine, layer, goal, LONG, uneven)
     short = value
     if cpu_s > 0.9 * SHORT and goal != "front":
-        short, _, _ = solve(machine, layer, goal, SHORT)
+        short, _, _ = solve(machine, layer, goal, SHORT, uneven)
     best = value if goal == "front" else min(value, short, known)
     return Row(name, layer.name, goal, int(gap <= 0), round(cpu_s, 3), gap, best, short / best, value / best)
 
 
-def attempt(problem: tuple[str, Architecture, Einsum, str, float]) -> Row | str:
+def attempt(problem: tuple[str, Architecture, Einsum, str, float, bool]) -> Row | str:
     """Search one problem, or say why that cannot be."""
     try:
         return measure(*problem)
@@ -197,7 +200,10 @@ def main() -> int:
     parser.add_argument("--goals", nargs="+", default=GOALS, choices=GOALS)
     parser.add_argument("--workers", type=int, default=1, help="processes; each needs a core of its own")
     parser.add_argument("--keep", action="store_true", help="write results.csv")
+    parser.add_argument("--uneven", action="store_true", help="search for uneven mappings too; keeps nothing")
     arguments = parser.parse_args()
+    if arguments.uneven and arguments.keep:
+        parser.error("results.csv is of even mappings; leave out --keep or --uneven")
     if arguments.workers < 1:
         parser.error("--workers must be at least 1")
     show = partial(print, flush=True)
@@ -207,16 +213,17 @@ def main() -> int:
             (name, machine, layer) for name, machine, bits in machines(Path(folder)) for layer in layers(bits).layers
         )
         problems = [(*each, goal) for each in named for goal in GOALS]
-        warm = {goal: solve(problems[0][1], problems[0][2], goal, LONG) for goal in arguments.goals}
+        uneven = arguments.uneven
+        warm = {goal: solve(problems[0][1], problems[0][2], goal, LONG, uneven) for goal in arguments.goals}
         assert warm
         chosen = [
-            (*problem, known[key].best if key in known else math.inf)
+            (*problem, known[key].best if key in known and not uneven else math.inf, uneven)
             for problem in problems[arguments.start :: arguments.every]
             if (key := (problem[0], problem[2].name, problem[3])) and problem[3] in arguments.goals
             if arguments.only in " ".join(key)
         ]
         with get_context("fork").Pool(arguments.workers) as pool:
-            for (name, _, layer, goal, _), row in zip(chosen, pool.imap(attempt, chosen), strict=True):
+            for (name, _, layer, goal, *_), row in zip(chosen, pool.imap(attempt, chosen), strict=True):
                 key = (name, layer.name, goal)
                 if isinstance(row, str):
                     show(f"{' '.join(key):50} {row}")
@@ -224,7 +231,7 @@ def main() -> int:
                 said = "proved" if row.proved else f"gap {row.gap:.1%}"
                 show(f"{' '.join(key):50}{row.cpu_s:8.2f} s  {said:12} at 1 s {row.short:.4f}  {row.long:.4f}")
                 rows.append(row)
-                lost += [row] if key in known and known[key].proved and not row.proved else []
+                lost += [row] if key in known and known[key].proved and not row.proved and not uneven else []
                 known[key] = row
     show(summary(rows))
     for row in lost:
