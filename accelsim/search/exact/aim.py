@@ -108,9 +108,10 @@ class Aim:
         """What is at most as large as the value of a mapping, and keeps the limits; None if that is everything."""
         known = Known(self.objective, value, self.most)
         if best is not None:
-            by_cycles = sorted(best.levels, key=lambda level: -max(level.cycles, level.network_cycles))
-            names = tuple(level.level for level in by_cycles)
-            known = replace(known, outermost_pj=best.outermost_pj, busiest=names, waits=best.cycles > best.busy_cycles)
+            cycles = {level.level: max(level.cycles, level.network_cycles) for level in best.levels}
+            names = tuple(sorted(cycles, key=lambda name: -cycles[name]))
+            waits = max(cycles.values()) > best.busy_cycles
+            known = replace(known, outermost_pj=best.outermost_pj, busiest=names, waits=waits)
         return known if math.isfinite(value) or np.isfinite(self.most).any() else None
 
     def allows(self, result: Result) -> bool:

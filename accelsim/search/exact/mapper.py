@@ -353,9 +353,10 @@ def _seek(space: MapSpace, solver: Solver | None, aim: Aim, solved: Solved) -> S
 
     So of equal mappings the search chooses, whatever the walks came across. Cycles are whole numbers, and of the
     fastest mappings the least energy chooses later: it looks for one cycle less. Where tables of the whole space do not
-    prove it soon, its parts are searched one by one, the one with the least bound first; else these are returned.
+    prove it soon, its parts are searched one by one, the one with the least bound first; else these are returned. An
+    entry of the tables of a part takes about as long as a partial mapping, and counts as one where these are limited.
     """
-    watch, before, number = aim.watch, solved.nodes, itertools.count(1)
+    watch, number, most = aim.watch, itertools.count(1), aim.most_nodes + solved.nodes
     left = [(solved.proved, 0, space)]
 
     def tell(found: Incumbents, bound: float) -> None:
@@ -367,6 +368,12 @@ def _seek(space: MapSpace, solver: Solver | None, aim: Aim, solved: Solved) -> S
         if proved >= solved.value * (1 - SURE):
             solved.bound = min(solved.bound, proved)
             break
+        if part is not space:
+            entries = solver.relaxation.bounds.values.size if solver is not None else 0
+            most -= entries  # those of the next tables, about
+            if most <= solved.nodes:
+                solved.stop, solved.bound = "nodes", min(solved.bound, proved)
+                break
         if part is not space or solver is None:
             solver = None  # makes room
             solver = aim.solver(part, solved.value, watch.deadline, best=solved.best)
@@ -376,7 +383,7 @@ def _seek(space: MapSpace, solver: Solver | None, aim: Aim, solved: Solved) -> S
             limit = aim.objective.value(0.0, solved.best.cycles - 1)
         outcome = solver.search(
             objective=aim.objective, limit=limit, floor=least_costs(part), deadline=watch.deadline,
-            most_nodes=aim.most_nodes + before - solved.nodes, on_poll=tell,
+            most_nodes=most - solved.nodes, on_poll=tell,
             patience=math.inf if not open_keeps(part)[1] else PATIENCE if part is space else 0.0,
         )  # fmt: skip
         refuse_mismatch(outcome)

@@ -235,7 +235,7 @@ class Solver:
             inside = int(np.searchsorted(values, up_to * (1 + SURE), side="right"))
             settled = self.settled[begin[:inside]]
             unsettled = settled < (min(up_to, float(total.value[0])) if total.many[0] else up_to)
-            total.open[0] = settled[~unsettled].min(initial=math.inf)
+            total.open[0] = settled[~unsettled & (settled < limit)].min(initial=math.inf)  # beyond it nothing counts
             stop = self._round(goal, total, begin[:inside][unsettled], values[:inside][unsettled], deadline, on_poll)
             left = float(values[inside]) if inside < many else math.inf
             open_bound = min(float(total.open[0]), left)
