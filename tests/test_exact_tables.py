@@ -194,6 +194,10 @@ def test_finer_tables__that_come_in_between_lose_no_mapping(nodes, monkeypatch):
         for power in ((1.0, 0.0), (0.0, 1.0), (1.0, 1.0)):
             found = solver.search(objective=product(*power)).found
             assert same(float(found.value[0]), known.best(*power)), (seed, power)
+        solver = Solver(MapSpace(encode(case[0], case[1]), case[2]), cycles=True)
+        fewer = solver.search(objective=product(0.0, 1.0), limit=known.best(0.0, 1.0) - 1)
+        assert (fewer.stop, fewer.found.many[0]) == ("exhausted", 0), seed
+        assert fewer.bound >= known.best(0.0, 1.0), seed
     assert settled > 10
     assert stopped > 10
 

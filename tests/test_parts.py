@@ -17,6 +17,7 @@ from accelsim.mapspace.merging import merged
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.search.exact import mapper
+from accelsim.search.exact.aim import Aim
 from accelsim.search.exact.solve import Solver
 from accelsim.search.spaces import open_keeps, parts_of
 from accelsim.search.stopping import Progress
@@ -125,3 +126,26 @@ def test_bound__of_parts_that_are_not_searched_is_below_all_mappings(searched, a
         assert all(each.bound is None or each.bound <= found.certificate.value * (1.0 + 1e-9) for each in told), seed
         ended += found.stop == "nodes"
     assert ended > 3
+
+
+def test_tables_of_parts__count_as_partial_mappings(always_in_parts, monkeypatch):
+    """Where no time is given, the tables of all parts but the last have no more entries than there is effort."""
+    monkeypatch.setattr(mapper, "_walk", always_in_parts.walk)
+    monkeypatch.setattr(mapper, "FURTHER_NODES", 5_000)
+    make, solvers, ended = Aim.solver, list[Solver](), 0
+
+    def noted(aim, space, *arguments, **options):
+        solver = make(aim, space, *arguments, **options)
+        solvers.extend([solver] * (aim.most_nodes == 5_000))
+        return solver
+
+    monkeypatch.setattr(Aim, "solver", noted)
+    for seed in range(2000, 2035):
+        (machine, einsum, constraints), known = _known(seed, uneven=False)
+        if known is None or not known.valid:
+            continue
+        solvers.clear()
+        found = map_einsum(machine, einsum, constraints=constraints, workers=1)
+        assert sum(each.relaxation.bounds.values.size for each in solvers[:-1]) <= 5_000, seed
+        ended += found.stop == "effort" and len(solvers) > 1
+    assert ended
