@@ -204,7 +204,7 @@ def mix_bounds(
     done: Sequence[MixedBounds] = (),
     enough: Callable[[MixedBounds], bool] = lambda _: False,
 ) -> tuple[list[MixedBounds], bool]:
-    """Fill tables of each port; then, for one after the other of those that are tight, of energy and it, and of pairs.
+    """Fill tables of each port; then of energy and each port, and of each two ports that are tight.
 
     With energy, cycles have the price at which both weigh the same where their product is least; or that of what leaks
     in a cycle, where the sum of both is least, and these tables alone.
@@ -254,17 +254,14 @@ def mix_bounds(
     def prices() -> Iterator[tuple[tuple[float, ...], bool]]:
         for k in range(0 if energy_only else count):
             yield only(k, each[k]), False
-        price, tight = price_of_cycles() if with_energy else 0.0, tight_ports()
-        for at, k in enumerate(tight):
-            if price > 0.0:
-                yield only(k, price * each[k]), True
-            for j in tight[: at if pairs else 0]:
-                yield tuple(map(sum, zip(only(j, each[j]), only(k, each[k]), strict=True))), False
+        price = price_of_cycles() if with_energy else 0.0
+        for k in range(count if price > 0.0 else 0):
+            yield only(k, price * each[k]), True
+        for j, k in itertools.combinations(tight_ports() if pairs else [], 2):
+            yield tuple(map(sum, zip(only(j, each[j]), only(k, each[k]), strict=True))), False
 
     def tight_ports() -> list[int]:
         """Those whose own table is above the ones of other ports somewhere around the outermost network."""
-        if energy_only:
-            return list(range(count))
         tables = np.array([table.bounds.around[0].values[0, 0, 0] for table in found[:count]])
         most = tables.max(axis=0)
         return [k for k in range(count) if ((tables[k] == most) & (most > 0.0) & (most < math.inf)).any()]

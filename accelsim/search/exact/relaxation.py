@@ -174,7 +174,8 @@ class Relaxation:
         waits = cycles and not ragged and c.overlap.any()
         self.waits = count_waits(self.grid) if waits else None
         by_port = cycles and self.waits is None and known is not None and known.waits
-        self.spreads = 1 if by_port or not cycles else MORE_SPREADS if few else SPREADS
+        self.most_spreads = LEAK_SPREADS if self.leaks else 1 if not cycles else MORE_SPREADS if few else SPREADS
+        self.spreads = self.most_spreads if cycles and not by_port else 1
         self.ports, self.at_once = self._sort_ports() if cycles or self.leaks else ([], 0)
         self.corners = True if ragged or every or cycles else None
         self.memory = bounds.MOST_BYTES if memory is None else memory
@@ -397,15 +398,14 @@ class Relaxation:
         still = before = self._bound_roots(goal, total)
         mixing, most, others = self._port_tables(goal), math.inf, (0.0,) * (len(self.ports) - self.at_once)
         if not self.mixed:
-            few, told = mixing.entries < mixing.many * self.bounds.values.size, {1, self.spreads}
-            self.spreads = mixing.spreads
-            if few and mixing.spreads in told:
+            told, self.spreads = self.spreads, mixing.spreads
+            if self.spreads == 1 < told:
                 self.bounds = make_bounds(
                     self.grid, self.spreads, self.bounds.pj, deadline, fine=self.fine, corners=True,
                     worth=self._worth_anything(), most_bytes=self.memory, finer=self.bounds,
                 )  # fmt: skip
                 self._lay_out()
-            elif self.leaks or few:
+            elif self.leaks or self.spreads != told:
                 self._fill_tables(deadline, fine=self.fine, again=True)
             if self.waits is None and self.spreads == 1:  # the first ones of all
                 self.mixed = [replace(each, price=each.price + others) for each in self.outer]
@@ -415,6 +415,7 @@ class Relaxation:
         outer = [replace(each, price=each.price + others) for each in self.outer] if self.waits is not None else []
 
         def use(mixed: list[MixedBounds]) -> None:
+            mixed.sort(key=lambda table: table.with_energy)  # these bound energy with the cycles that others prove
             self.tables = with_mixed(unmixed, self.bounds, self.ports, mixed, self.words, self.waiting, None)
             self.priced, goal.energy_only[0] = (self.ports, mixed), False
 
@@ -474,7 +475,7 @@ class Relaxation:
 
     def _port_tables(self, goal: Goal) -> PortTables:
         """The most tables of ports that fit, or some; two ports together say no more where all else waits."""
-        most, pairs = LEAK_SPREADS if self.leaks else self.spreads, not self.leaks and self.waits is None
+        most, pairs = self.most_spreads, not self.leaks and self.waits is None
         many = many_mixed(self.ports, counts_energy(goal), energy_only=self.leaks, pairs=pairs)
         for spreads in sorted({min(each, most) for each in (1, SPREADS, most)}, reverse=True):
             entries = many * self.bounds.values.size * spreads // self.spreads

@@ -47,7 +47,7 @@ class Known:
     busiest : tuple of str
         Levels, the one whose ports or network take it the most cycles first, if it is known.
     waits : bool
-        Whether its compute units wait for these ports: they are busy for fewer cycles.
+        Whether its compute units wait for these ports: they are busy for less than half of these cycles.
     """
 
     objective: Objective
