@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import pytest
@@ -63,6 +63,14 @@ def _known(seed: int, uneven: bool) -> tuple[tuple, Truth | None]:
     return (machine, einsum, constraints), truth(nodes, einsum, constraints, MOST)
 
 
+def _valid(seeds: Iterable[int]) -> Iterator[tuple[int, tuple, Truth]]:
+    """Even problems that have a mapping, and the truth about them."""
+    for seed in seeds:
+        case, known = _known(seed, uneven=False)
+        if known is not None and known.valid:
+            yield seed, case, known
+
+
 @pytest.mark.parametrize("uneven", [False, True])
 def test_parts__hold_each_mapping_of_a_space_once(uneven):
     divided = 0
@@ -116,10 +124,7 @@ def test_bound__of_parts_that_are_not_searched_is_below_all_mappings(searched, a
         return outcome
 
     monkeypatch.setattr(Solver, "search", in_time)
-    for seed in range(2000, 2070):
-        (machine, einsum, constraints), known = _known(seed, uneven=False)
-        if known is None or not known.valid:
-            continue
+    for seed, (machine, einsum, constraints), known in _valid(range(2000, 2070)):
         calls[0], told = 0, list[Progress]()
         found = map_einsum(machine, einsum, constraints=constraints, uneven=False, workers=1, on_progress=told.append)
         assert found.certificate.bound <= known.best(*GOALS["energy"]) * (1.0 + 1e-9), seed
@@ -140,10 +145,7 @@ def test_tables_of_parts__count_as_partial_mappings(always_in_parts, monkeypatch
         return solver
 
     monkeypatch.setattr(Aim, "solver", noted)
-    for seed in range(2012, 2026):
-        (machine, einsum, constraints), known = _known(seed, uneven=False)
-        if known is None or not known.valid:
-            continue
+    for seed, (machine, einsum, constraints), _ in _valid(range(2012, 2026)):
         solvers.clear()
         found = map_einsum(machine, einsum, constraints=constraints, workers=1)
         assert sum(each.relaxation.bounds.values.size for each in solvers[:-1]) <= 5_000, seed

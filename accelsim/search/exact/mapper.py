@@ -56,7 +56,7 @@ LEAST_SECONDS = 10.0
 """How long the least cost within limits is looked for, where no mapping keeps them all."""
 FURTHER_NODES, FURTHER_BYTES = 40_000_000, 1 << 30
 """Where neither the time is limited nor uneven mappings are asked for: partial uneven mappings that are looked at after
-the proof about even ones, and bytes of tables; each some seconds."""
+the proof about even ones, with the entries of the tables of parts, and bytes of tables; each some seconds."""
 PATIENCE = 0.3
 """Nodes for each entry of all tables, after which a space is searched in parts."""
 ROOMS = (16, 128, 1024)

@@ -219,7 +219,8 @@ class Relaxation:
     def _fill_fewer(self, deadline: float | None, *, fine: bool) -> bool:
         """Make tables that are not too large; returns whether they tell copies apart.
 
-        They leave out what is not worth it by tables of the lower corner alone, which tell no spreads apart.
+        They leave out what is not worth it by tables of the lower corner alone, which tell no spreads apart. At last
+        there is a table of the outermost port alone.
         """
         states: States = {}
         counts = self.known is not None and self.known.objective.counts("energy")
@@ -232,14 +233,14 @@ class Relaxation:
                 with suppress(TablesTooLarge):
                     self._fill_tables(deadline, fine=some, states=states)
                     return some
-        self.spreads = 1
+        self.spreads, self.at_once = 1, sum(port.level == 0 for port in self.ports[: min(self.at_once, 1)])
         self._fill_tables(deadline, fine=False, states=states)
         return False
 
     def _fill_tables(
         self, deadline: float | None, *, fine: bool, again: bool = False, states: States | None = None
     ) -> None:
-        """Make the tables of energy, of the outermost port, and of words there if these count.
+        """Make the tables of energy, of the first ports, and of words at the outermost level if these count.
 
         `states`: those that are worth filling; where they are made again, those of the tables so far.
         """
