@@ -31,7 +31,7 @@ from tests.brute import check_points, identity, ragged_cost
 from tests.brute_ragged import Walked, awkward, mappings, walks
 from tests.problems import with_products
 
-PROBLEMS = int(os.environ.get("ACCELSIM_IMPERFECT_PROBLEMS", "90"))
+PROBLEMS = int(os.environ.get("ACCELSIM_IMPERFECT_PROBLEMS", "60"))
 GROUPS = 6
 KNOWN = {543: 5715}
 """A problem that a mistake was once found with, and its mappings: the best spreads 5 = 3 x 2 over both axes."""
