@@ -237,7 +237,7 @@ def test_tables_that_are_too_large__leave_out_what_coarse_ones_find_not_worth_it
     known = Known(LEAST_EDP, float(least.value[0]) * (1 + 1e-9), FREE)
     whole = Relaxation(space, cycles=True, known=known)
 
-    solver = Solver(space, cycles=True, known=known, memory=int(1.6 * whole.bounds.values.nbytes))
+    solver = Solver(space, cycles=True, known=known, memory=int(2.4 * whole.bounds.values.nbytes))
 
     assert solver.relaxation.bounds.values.nbytes < 0.8 * whole.bounds.values.nbytes
     assert solver.relaxation.spreads == whole.spreads > 1

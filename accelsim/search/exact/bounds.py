@@ -6,6 +6,7 @@ Axis letters: D = dimensions, S = shapes, T = tensors, C = contexts of a table, 
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import time
 from collections.abc import Iterator
@@ -27,8 +28,9 @@ from accelsim.search.exact.worth import Worth
 
 MOST_SPREAD_TILES = 30_000_000
 """Pairs of a tile and a way to spread it, where some dimensions may leave remainders, at most."""
-IN_A_ROW = 16
-"""Tables that a sweep over temporal blocks fills together, which lie next to each other for each shape."""
+IN_A_ROW, ROW_BYTES = 16, 64 << 20
+"""Tables that a sweep over temporal blocks fills together, which lie next to each other for each shape, and what these
+may take beside the tables, if there are several."""
 IN_ONE_GO = 1_000_000
 """Entries of a table that are filled before the clock is looked at first; then as many as take a tenth of a second."""
 LOOK_SECONDS = 0.1
@@ -54,10 +56,9 @@ class BoundsMaker(TablePlan):
         """
         bounds = self.bounds
         contexts, networks = self._plans()
-        most = MOST_COARSE
-        if self.grid.space.uneven:
-            most = min(MORE * most, self.most_bytes // bounds.pj.itemsize)
-        if not self.may_be_large and self._entries(contexts)[-1] > most:
+        most = MOST_COARSE * (MORE if self.grid.space.uneven else 1)
+        large = self._entries(contexts)[-1] > most or self._bytes(self._entries(contexts)) > self.most_bytes
+        if not self.may_be_large and large:
             self.corners = False
             contexts, networks = self._plans()
         bounds.corners = self.corners
@@ -201,11 +202,16 @@ class BoundsMaker(TablePlan):
                 f"{pairs:.2g} ways to spread tiles are too many; let fewer dimensions leave remainders"
             )
 
+    def _bytes(self, starts: list[int]) -> int:
+        """What tables that begin there take with all that are alike, and what a sweep over a network reads of them."""
+        read = max(b - a for a, b in itertools.pairwise(starts[self.levels :]))
+        return (starts[-1] * self.alike + read) * self.bounds.pj.itemsize
+
     def _reserve(self, contexts: list[list[Context]]) -> None:
         """Make room for all tables."""
         bounds = self.bounds
         starts = self._entries(contexts)
-        needed = starts[-1] * bounds.pj.itemsize
+        needed = self._bytes(starts)
         if needed > self.most_bytes:
             raise TablesTooLarge(
                 f"the tables of the exact search would take {needed / (1 << 30):.3g} GiB, more than the "
@@ -281,7 +287,8 @@ class BoundsMaker(TablePlan):
                 table.values[row] = np.where(wanted[row], around.values[row, same], np.inf)
             rows = rows[~empty]
         lanes = len(around.copies) * len(around.edges)
-        many = max(1, IN_A_ROW // lanes)
+        row_bytes = (len(around.statuses) + len(table.statuses) + 2) * self.shapes.total * lanes * table.values.itemsize
+        many = max(1, min(IN_A_ROW // lanes, ROW_BYTES // row_bytes))
         alike: dict[tuple[float, tuple[int, ...], frozenset[int]], list[int]] = {}
         for row in rows.tolist():
             context = table.contexts[row]
@@ -352,6 +359,7 @@ def make_bounds(
     keep: bool = True,
     worth: Worth | None = None,
     most_bytes: int | None = None,
+    alike: int = 1,
     once: Floats | None = None,
     finer: Bounds | None = None,
 ) -> Bounds:
@@ -377,6 +385,8 @@ def make_bounds(
         What mappings may cost; states that only others go through are infinite. Default: all are filled.
     most_bytes : int, optional
         Memory that the tables may take; default: `MOST_BYTES`.
+    alike : int
+        How many tables as large as these are to fit there.
     once : float64[L, L, T, 4], optional
         What all else waits for once besides, as `mixed.Waits.once`.
     finer : Bounds, optional
@@ -394,7 +404,7 @@ def make_bounds(
         If they would take more than `most_bytes`.
     """
     most_bytes = MOST_BYTES if most_bytes is None else most_bytes
-    maker, kept = BoundsMaker(grid, spreads, pj, deadline, fine, corners, worth, most_bytes, once), _kept.get()
+    maker, kept = BoundsMaker(grid, spreads, pj, deadline, fine, corners, worth, most_bytes, alike, once), _kept.get()
     if kept is None or not keep or worth is not None or once is not None or finer is not None:
         return maker.make(finer)
     space = grid.space

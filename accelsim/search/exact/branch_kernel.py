@@ -178,7 +178,7 @@ def _next_affordable(
             first = table + outer + at
             energy = settled + weighed(node, g.values, first, entries)
             if g.beside[0]:
-                energy = max(energy, beside + weighed(node, g.mixed[g.words[0]], first, entries))
+                energy = max(energy, beside + weighed(node, g.mixed[g.row[g.words[0]]], first, entries))
             if not passes(goal, found, value_of(goal.terms, energy, 0.0, 0.0, 0.0) if energy < np.inf else energy):
                 continue
             for d in range(ends, mid.shape[0]):

@@ -31,7 +31,7 @@ from accelsim.search.exact.orders import (
     dominating,
 )
 from accelsim.search.exact.shapes import Grid, Options, make_options, pick_busy, pick_options
-from accelsim.search.exact.tables import Bounds, lay_out
+from accelsim.search.exact.tables import Bounds, Laid
 from accelsim.search.exact.worth import least_outermost, narrow_energies
 
 MOST_IN_TURN = 500_000
@@ -40,6 +40,7 @@ MOST_IN_TURN = 500_000
 
 def make_cost_tables(
     bounds: Bounds,
+    laid: Laid,
     ports: list[LimitedPort],
     mixed: list[MixedBounds],
     words: Bounds | None = None,
@@ -52,7 +53,7 @@ def make_cost_tables(
 
     Parameters
     ----------
-    ports, mixed, words, waits
+    laid, ports, mixed, words, waits
         As for `with_mixed`.
     firsts : bool[L, L, T], optional
         As `CostTables.firsts`; default: all else waits for no tile.
@@ -109,6 +110,7 @@ def make_cost_tables(
         values=bounds.values,
         ports=np.zeros((0, 2), np.int64),
         mixed=np.zeros((0, 0)),
+        row=np.zeros(0, np.int64),
         price=np.zeros((0, 0)),
         with_energy=np.zeros(0, np.bool_),
         words=np.zeros(1, np.int64),
@@ -166,12 +168,17 @@ def make_cost_tables(
         least_inside=bounds.least_inside,
         in_turn=_in_turn(space, grid.options),
     )
-    return with_mixed(cost_tables, bounds, ports, mixed, words, waits, None) if mixed or words or waits else cost_tables
+    return (
+        with_mixed(cost_tables, bounds, laid, ports, mixed, words, waits, None)
+        if mixed or words or waits
+        else cost_tables
+    )
 
 
 def with_mixed(
     cost_tables: CostTables,
     bounds: Bounds,
+    laid: Laid,
     ports: list[LimitedPort],
     mixed: list[MixedBounds],
     words: Bounds | None,
@@ -184,6 +191,8 @@ def with_mixed(
     ----------
     bounds : Bounds
         Tables of energy.
+    laid : Laid
+        Where all others stand.
     ports : list of LimitedPort
     mixed : list of MixedBounds
         Their tables tell as many spreads apart as those of energy, unless one of both tells none.
@@ -198,12 +207,10 @@ def with_mixed(
     mixed = [*(MixedBounds(each, unpriced) for each in (words, beside) if each), *mixed]
     mixed += [MixedBounds(waits, unpriced)] if waits else []
     costs = [bounds, *(each.bounds for each in mixed)]
-    tables = np.zeros((len(mixed), len(bounds.values)))
-    for table, each in zip(tables, mixed, strict=True):
-        lay_out(each.bounds, bounds, table)
     return cost_tables._replace(
         ports=np.array([[port.level, port.number] for port in ports], np.int64).reshape(-1, 2),
-        mixed=tables,
+        mixed=laid.values,
+        row=np.array([each.bounds.row for each in mixed], np.int64),
         price=np.array([each.price for each in mixed]).reshape(len(mixed), len(ports)),
         with_energy=np.array([each.with_energy for each in mixed], np.bool_),
         words=np.array([words is not None], np.int64),

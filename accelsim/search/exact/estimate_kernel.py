@@ -104,8 +104,8 @@ def bound_of(
         computing = cycles
         cycles += float(node.waits[level])
         if g.waits[0] and not goal.energy_only[0]:
-            k = g.mixed.shape[0] - 1
-            more = mixed(g, node, s, g.mixed[k], level, inside, first, pieces)
+            k = g.row.shape[0] - 1
+            more = mixed(g, node, s, g.mixed[g.row[k]], level, inside, first, pieces)
             if not more < np.inf:
                 continue
             cycles = np.ceil(cycles + (more - counted_off(c, g, node, s, level, k + 1)) * (1.0 - SURE) - SURE)
@@ -124,18 +124,18 @@ def bound_of(
         access, cycles = max(energy, node.energy[level]) - leaks, max(cycles, goal.floor[1])
         energy = max(access + max(leaks, rate * cycles), goal.floor[0])
         if g.words[0]:
-            more = mixed(g, node, s, g.mixed[0], level, inside, first, pieces) - counted_off(c, g, node, s, level, ONE)
+            more = mixed(g, node, s, g.mixed[g.row[0]], level, inside, first, pieces)
+            more -= counted_off(c, g, node, s, level, ONE)
             if not more < np.inf:
                 continue
             node.column[WORDS] = outer_words(c, units + int(np.ceil(more * (1.0 - SURE) - SURE)))
         if not within_limits(g.most, energy * (1.0 - SURE), cycles, node.column[WORDS]):
             continue
         value = _value_or_beaten(goal, found, node, energy, cycles)
-        k, tables = g.words[0] + g.beside[0], 0 if goal.energy_only[0] else g.mixed.shape[0] - g.waits[0]
+        k, tables = g.words[0] + g.beside[0], 0 if goal.energy_only[0] else g.row.shape[0] - g.waits[0]
         while k < tables and value < best and value <= enough:  # else what ports need makes no difference
-            least = mixed(g, node, s, g.mixed[k], level, inside, first, pieces) - counted_off(
-                c, g, node, s, level, k + 1
-            )
+            least = mixed(g, node, s, g.mixed[g.row[k]], level, inside, first, pieces)
+            least -= counted_off(c, g, node, s, level, k + 1)
             price, off = 0.0, 0.0
             for p in range(g.ports.shape[0]):
                 if g.price[k, p] > 0.0:
@@ -281,7 +281,7 @@ def beside_outermost(
     c: Constants, g: CostTables, node: SearchNode, s: Detail, level: int, inside: int, first: int, pieces: int
 ) -> float:
     """Energy of a node at least, where each word that is yet to pass the outermost level passes it once [pJ]."""
-    values = g.mixed[g.words[0]]
+    values = g.mixed[g.row[g.words[0]]]
     return float(settled_beside(c, g, node, s, level) + mixed(g, node, s, values, level, inside, first, pieces))
 
 

@@ -30,7 +30,7 @@ from accelsim.search.exact.branch_kernel import explore, root_bounds
 from accelsim.search.exact.cost_tables import least_cycles, needed_words
 from accelsim.search.exact.incumbents import NEARLY, SURE, WITHIN, Incumbents, make_incumbents
 from accelsim.search.exact.shapes import fewest_steps, make_grid, quick_enough
-from accelsim.search.exact.solve import FINER, Outcome, Solver
+from accelsim.search.exact.solve import FINER, NO_END, Outcome, Solver
 from accelsim.search.exact.worth import Known, least_inside, narrow_energies
 from accelsim.search.result import MOST_TIES, SearchResult
 from accelsim.search.spaces import (
@@ -54,9 +54,10 @@ LAST_WALKS = 4
 """After a search that ran out of memory, how often `FIRST_WALKS` more walks are taken."""
 LEAST_SECONDS = 10.0
 """How long the least cost within limits is looked for, where no mapping keeps them all."""
-FURTHER_NODES, FURTHER_BYTES = 40_000_000, 1 << 30
+FURTHER_NODES, FURTHER_TIMED, FURTHER_BYTES = 40_000_000, 12_000_000, 3 << 29
 """Where neither the time is limited nor uneven mappings are asked for: partial uneven mappings that are looked at after
-the proof about even ones, with the entries of the tables of parts, and bytes of tables; each some seconds."""
+the proof about even ones, with the entries of the tables of parts, fewer where cycles count, since each takes longer
+then; and bytes of tables. Each takes some seconds."""
 PATIENCE = 0.3
 """Nodes for each entry of all tables, after which a space is searched in parts."""
 ROOMS = (16, 128, 1024)
@@ -230,7 +231,8 @@ def _look_further(first: MapSpace, aim: Aim, even: Solved) -> tuple[Solved, Aim]
     if watch.end is None:
         most = watch.budget.memory_bytes
         budget = replace(watch.budget, memory_bytes=FURTHER_BYTES if most is None else min(most, FURTHER_BYTES))
-        limited = replace(aim, watch=replace(watch, budget=budget), most_nodes=FURTHER_NODES)
+        nodes = FURTHER_TIMED if aim.objective.counts("cycles") else FURTHER_NODES
+        limited = replace(aim, watch=replace(watch, budget=budget), most_nodes=nodes)
     try:
         found = best_of(uneven, limited, solved=replace(even, solver=None, descents=[]))
     except TooManyChoices:  # and no mapping is known
@@ -353,14 +355,19 @@ def _seek(space: MapSpace, solver: Solver | None, aim: Aim, solved: Solved) -> S
 
     So of equal mappings the search chooses, whatever the walks came across. Cycles are whole numbers, and of the
     fastest mappings the least energy chooses later: it looks for one cycle less. Where tables of the whole space do not
-    prove it soon, its parts are searched one by one, the one with the least bound first; else these are returned. An
-    entry of the tables of a part takes about as long as a partial mapping, and counts as one where these are limited.
+    prove it soon, or are too large, its parts are searched one by one, the one with the least bound first; else these
+    are returned. An entry of the tables of a part takes about as long as a partial mapping, and counts as one where
+    these are limited.
     """
     watch, number, most = aim.watch, itertools.count(1), aim.most_nodes + solved.nodes
     left = [(solved.proved, 0, space)]
 
     def tell(found: Incumbents, bound: float) -> None:
         watch.tell(found, min([bound, *(each[0] for each in left[:1])]))
+
+    def divide(part: MapSpace) -> None:
+        for each in parts_of(part):
+            heapq.heappush(left, (solved.proved, next(number), each))
 
     while left:
         proved, _, part = heapq.heappop(left)
@@ -376,7 +383,13 @@ def _seek(space: MapSpace, solver: Solver | None, aim: Aim, solved: Solved) -> S
                 break
         if part is not space or solver is None:
             solver = None  # makes room
-            solver = aim.solver(part, solved.value, watch.deadline, best=solved.best)
+            try:
+                solver = aim.solver(part, solved.value, watch.deadline, best=solved.best)
+            except TablesTooLarge:
+                if not open_keeps(part)[1] or aim.most_nodes < NO_END:
+                    raise
+                divide(part)
+                continue
         solver.limit(aim.most)
         limit = solved.value
         if solved.best is not None and aim.objective.alone == "cycles":
@@ -395,8 +408,7 @@ def _seek(space: MapSpace, solver: Solver | None, aim: Aim, solved: Solved) -> S
         solved.proved = max(proved, outcome.bound)
         if outcome.stop == FINER:
             solved.stop = "exhausted"
-            for each in parts_of(part):
-                heapq.heappush(left, (solved.proved, next(number), each))
+            divide(part)
             continue
         solved.bound = min(solved.bound, solved.proved)
         if solved.stop != "exhausted":

@@ -13,7 +13,7 @@ from accelsim.model.encode import ALL_OVERLAP, NETWORK, NONE_OVERLAPS, PE, ROWS,
 from accelsim.model.kernel import BY_READ, BY_RETURN, BY_TRANSFER, BY_UPDATE, BY_WRITE
 from accelsim.search.exact.bounds import make_bounds
 from accelsim.search.exact.shapes import Grid
-from accelsim.search.exact.tables import Bounds
+from accelsim.search.exact.tables import Bounds, Laid
 from accelsim.search.exact.worth import ENDLESS, Worth
 
 
@@ -201,6 +201,7 @@ def mix_bounds(
     worth: Worth | None = None,
     most_bytes: int,
     most: int,
+    laid: Laid,
     done: Sequence[MixedBounds] = (),
     enough: Callable[[MixedBounds], bool] = lambda _: False,
 ) -> tuple[list[MixedBounds], bool]:
@@ -226,6 +227,8 @@ def mix_bounds(
         As for `make_bounds`; there are both corners.
     most
         How many of them there are to be.
+    laid
+        Where they stand.
     done
         The first of them, from an earlier call.
     enough
@@ -246,7 +249,7 @@ def mix_bounds(
             grid, spreads, costs + bounds.pj * and_energy, deadline, fine=fine, corners=True, keep=False, worth=worth,
             most_bytes=most_bytes,
         )  # fmt: skip
-        return MixedBounds(found, price, and_energy)
+        return MixedBounds(laid.put(found), price, and_energy)
 
     def only(at: int, price: float) -> tuple[float, ...]:
         return tuple(price * (k == at) for k in range(count))

@@ -44,7 +44,7 @@ from accelsim.search.exact.node import CostTables, make_node
 from accelsim.search.exact.output_costs import OutputCosts, copies_apart
 from accelsim.search.exact.shapes import Grid, make_grid, quick_enough
 from accelsim.search.exact.symmetries import symmetries
-from accelsim.search.exact.tables import Bounds
+from accelsim.search.exact.tables import Bounds, Laid
 from accelsim.search.exact.worth import (
     SLACK,
     Known,
@@ -83,6 +83,10 @@ MANY_NODES = 100_000
 """The last table of energy, without the outermost level, is made after no fewer nodes in each piece of a wave."""
 MOST_MIXED = 50_000_000
 """Entries that the tables of ports may have, at most."""
+
+
+FILLED = ("grid", "bounds", "laid", "words", "waiting", "outer", "tables", "spreads", "priced")
+"""What finer tables replace, and is as before if they are not kept."""
 
 
 class PortTables(NamedTuple):
@@ -220,7 +224,7 @@ class Relaxation:
         """Make tables that are not too large; returns whether they tell copies apart.
 
         They leave out what is not worth it by tables of the lower corner alone, which tell no spreads apart. At last
-        there is a table of the outermost port alone.
+        there is a table of the outermost port alone, or of no port, and then of the lower corner alone if need be.
         """
         states: States = {}
         counts = self.known is not None and self.known.objective.counts("energy")
@@ -234,6 +238,13 @@ class Relaxation:
                     self._fill_tables(deadline, fine=some, states=states)
                     return some
         self.spreads, self.at_once = 1, sum(port.level == 0 for port in self.ports[: min(self.at_once, 1)])
+        if self.at_once:
+            with suppress(TablesTooLarge):
+                self._fill_tables(deadline, fine=False, states=states)
+                return False
+        self.at_once = 0
+        if self.waits is None and not (self.every or self.grid.shapes.ragged.any()):
+            self.corners = None
         self._fill_tables(deadline, fine=False, states=states)
         return False
 
@@ -244,41 +255,59 @@ class Relaxation:
 
         `states`: those that are worth filling; where they are made again, those of the tables so far.
         """
-        left = self.memory - (self.bounds.values.nbytes + self.tables.mixed.nbytes if again else 0)
+        left = self.memory - (self.table_bytes if again else 0)
         c = self.space.encoded.constants
         energies = first_energies(c) if self.once else narrow_energies(c)
         outer = self.ports[: self.at_once]
-        many = 1 + len(outer) + self.counts_words + (self.waits is not None)
+        others = len(outer) + self.counts_words + (self.waits is not None)
+        alike = 1 + others + (others > 0)  # one of the others is made, and then laid out
         states = self.bounds.states if again else states or {}
-        self.waiting = None
+        self.waiting = self.words = waiting = None
         if self.waits is not None:
-            self.waiting = make_bounds(
+            waiting = make_bounds(
                 self.grid, self.spreads, self.waits.each, deadline, fine=fine, corners=True,
-                worth=self._worth(lambda least: self.most_cycles - least, states), most_bytes=left // many,
-                once=self.waits.once,
+                worth=self._worth(lambda least: self.most_cycles - least, states), most_bytes=left,
+                alike=alike, once=self.waits.once,
             )  # fmt: skip
-            states = self.waiting.states
+            states = waiting.states
         self.bounds: Bounds = make_bounds(
             self.grid, self.spreads, energies, deadline, fine=fine, corners=self.corners,
-            worth=self._worth_energy(states), most_bytes=left // many,  # the search has others laid out like these
+            worth=self._worth_energy(states), most_bytes=left, alike=alike,
         )  # fmt: skip
-        left -= self.bounds.values.nbytes
+        left -= (1 + others) * self.bounds.values.nbytes
+        self.laid = Laid(self.bounds, others + 1)
+        if waiting is not None:
+            self.waiting = self.laid.put(waiting)
+        del waiting
         self.outer = [self._count_port(at, deadline, fine, left) for at in range(len(outer))]
         self.priced = (outer, self.outer)
-        self.words = None
         if self.counts_words:
-            self.words = make_bounds(
+            words = make_bounds(
                 self.grid, 1, count_words(self.grid), deadline, fine=fine, corners=self.bounds.corners,
                 worth=self._worth_anything(), most_bytes=left,
             )  # fmt: skip
+            self.words = self.laid.put(words)
         self._lay_out()
 
     def _lay_out(self) -> None:
         """Lay the tables out as the search reads them."""
         firsts = None if self.waits is None else waits_for_first(self.grid, self.waits)
         self.tables: CostTables = make_cost_tables(
-            self.bounds, *self.priced, self.words, self.waiting, firsts, every=self.every
+            self.bounds, self.laid, *self.priced, self.words, self.waiting, firsts, every=self.every
         )
+
+    def _lay_anew(self, more: int) -> None:
+        """Lay the tables of the first ports, of words and of waiting out as those of energy are now, and some more."""
+        self.laid = Laid(self.bounds, self.laid.used + more + 1)
+        self.waiting = None if self.waiting is None else self.laid.put(self.waiting)
+        self.outer = [replace(each, bounds=self.laid.put(each.bounds)) for each in self.outer]
+        self.words = None if self.words is None else self.laid.put(self.words)
+        self.priced = (self.priced[0], self.outer)
+
+    @property
+    def table_bytes(self) -> int:
+        """What the tables take."""
+        return (1 + self.laid.used) * self.bounds.values.nbytes
 
     def _count_port(self, at: int, deadline: float | None, fine: bool, left: int) -> MixedBounds:
         """Make a table of one of the first ports; of the outermost one, and of what all else waits for further in."""
@@ -291,7 +320,7 @@ class Relaxation:
             self.grid, spreads, costs, deadline, fine=fine, corners=True, once=once, most_bytes=left,
             worth=self._worth(lambda _: self.most_cycles, self.bounds.states),
         )  # fmt: skip  # where cycles count there are both corners
-        return MixedBounds(found, tuple(share * (k == at) for k in range(self.at_once)))
+        return MixedBounds(self.laid.put(found), tuple(share * (k == at) for k in range(self.at_once)))
 
     def _worth_energy(self, states: States, outermost: float = 0.0) -> Worth | None:
         """What mappings that are looked for take in energy besides what all take, and at the outermost level [pJ]."""
@@ -362,7 +391,7 @@ class Relaxation:
     def refine(self, goal: Goal, total: Incumbents, deadline: float | None) -> None:
         """Make tables of both corners; that tell copies apart; of ports mixed; without the outermost level; in turn."""
         most, kept = self.tables.most, True
-        before = self.grid, self.bounds, self.words, self.waiting, self.tables, self.spreads, self.priced
+        before = {name: getattr(self, name) for name in FILLED}
         try:
             if self.coarse:
                 fine = self.once or self.bounds.corners or self.bounds.values.size <= bounds.MOST_COARSE
@@ -388,7 +417,8 @@ class Relaxation:
         except TablesTooLarge:
             kept, self.coarse = False, False  # all further ones are larger
         if not kept:
-            self.grid, self.bounds, self.words, self.waiting, self.tables, self.spreads, self.priced = before
+            for name, tables in before.items():
+                setattr(self, name, tables)
         self.limit(most)
 
     def _mix_ports(self, goal: Goal, total: Incumbents, deadline: float | None) -> bool:
@@ -405,19 +435,20 @@ class Relaxation:
                     self.grid, self.spreads, self.bounds.pj, deadline, fine=self.fine, corners=True,
                     worth=self._worth_anything(), most_bytes=self.memory, finer=self.bounds,
                 )  # fmt: skip
-                self._lay_out()
             elif self.leaks or self.spreads != told:
                 self._fill_tables(deadline, fine=self.fine, again=True)
+            self._lay_anew(mixing.many)
+            self._lay_out()
             if self.waits is None and self.spreads == 1:  # the first ones of all
                 self.mixed = [replace(each, price=each.price + others) for each in self.outer]
         if not self.leaks and self.known is not None and np.array_equal(goal.terms, terms_of(self.known.objective)):
             most = self.known.value
-        unmixed = self.tables
+        unmixed, laid = self.tables, self.laid
         outer = [replace(each, price=each.price + others) for each in self.outer] if self.waits is not None else []
 
         def use(mixed: list[MixedBounds]) -> None:
             mixed.sort(key=lambda table: table.with_energy)  # these bound energy with the cycles that others prove
-            self.tables = with_mixed(unmixed, self.bounds, self.ports, mixed, self.words, self.waiting, None)
+            self.tables = with_mixed(unmixed, self.bounds, laid, self.ports, mixed, self.words, self.waiting, None)
             self.priced, goal.energy_only[0] = (self.ports, mixed), False
 
         def enough(table: MixedBounds) -> bool:
@@ -431,7 +462,8 @@ class Relaxation:
         self.mixed, whole = mix_bounds(
             self.bounds, self.ports, self.spreads, deadline, fine=self.fine, with_energy=counts_energy(goal),
             leaks=unmixed.leaks[0] + self.space.encoded.constants.leak[0], energy_only=self.leaks, pairs=mixing.pairs,
-            worth=self._worth_anything(), most_bytes=self.memory, most=mixing.many, done=self.mixed, enough=enough,
+            worth=self._worth_anything(), most_bytes=self.memory - self.table_bytes, most=mixing.many, laid=laid,
+            done=self.mixed, enough=enough,
         )  # fmt: skip
         self.mixes = not whole
         use([*outer, *self.mixed])
@@ -460,9 +492,10 @@ class Relaxation:
         found = make_bounds(
             self.grid, self.spreads, costs, deadline, fine=self.fine, corners=self.bounds.corners,
             worth=self._worth_energy(self.bounds.states, float(self.tables.once.sum())),
-            most_bytes=self.memory - self.bounds.values.nbytes - self.tables.mixed.nbytes,
+            most_bytes=self.memory - self.table_bytes - self.bounds.values.nbytes,
         )  # fmt: skip
-        self.tables = with_mixed(self.tables, self.bounds, *self.priced, self.words, self.waiting, found)
+        found, laid = self.laid.put(found), self.laid
+        self.tables = with_mixed(self.tables, self.bounds, laid, *self.priced, self.words, self.waiting, found)
         if self._bound_roots(goal, total).min() <= known * (1.0 + SLACK):
             self.tables = before
 
@@ -471,8 +504,10 @@ class Relaxation:
         if not self.mixes or self.leaks != bool(goal.energy_only[0]):
             return None
         mixing = self._port_tables(goal)
-        both = 2 * mixing.entries * self.bounds.values.itemsize  # the tables, and where the search has them
-        return mixing if mixing.many > 0 and both <= self.memory else None
+        if mixing.many == 0:
+            return None
+        entries = mixing.entries + mixing.entries // mixing.many  # one is made, and then laid out
+        return mixing if entries * self.bounds.values.itemsize + self.table_bytes <= self.memory else None
 
     def _port_tables(self, goal: Goal) -> PortTables:
         """The most tables of ports that fit, or some; two ports together say no more where all else waits."""

@@ -211,7 +211,7 @@ class Solver:
                 stop = "interrupted"
         outcome.stop = stop or "exhausted"
         outcome.nodes, outcome.leaves, outcome.mismatches = (int(total.tally[k]) for k in (0, 1, 3))
-        outcome.table_bytes = self.relaxation.bounds.values.nbytes + self.relaxation.tables.mixed.nbytes
+        outcome.table_bytes = self.relaxation.table_bytes
         outcome.seconds = time.monotonic() - started
         return outcome
 

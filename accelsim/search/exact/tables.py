@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -103,7 +103,7 @@ class Bounds:
     corners : bool
         Whether there are tables of both corners of the shares that networks leave, or of the lower one alone.
     values : float64[*]
-        All tables; around_at, inside_at : int64[L], where each begins.
+        All tables; row : int, which row of a `Laid` these are; around_at, inside_at : int64[L], where each begins.
     work : int
         Entries of all tables, and how often the sweeps over networks spread a tile in a context: what it takes to make
         them.
@@ -116,6 +116,7 @@ class Bounds:
     least: Floats
     corners: bool = True
     values: Floats = field(default_factory=lambda: np.zeros(0))
+    row: int = -1
     around: list[CostTable] = field(default_factory=list)
     inside: list[CostTable] = field(default_factory=list)
     around_at: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
@@ -170,6 +171,33 @@ def lay_out(tables: Bounds, like: Bounds, found: Floats) -> None:
                 fewer = len(other.edges) < len(table.edges)
                 row[:] = table.values[at].min(axis=2, keepdims=True) if fewer else table.values[at]
         first += other.values.size
+
+
+class Laid:
+    """Tables laid out as those of energy, a row each; a row that none fills takes no memory.
+
+    Parameters
+    ----------
+    like : Bounds
+        The tables of energy.
+    most : int
+        Rows.
+    """
+
+    def __init__(self, like: Bounds, most: int) -> None:
+        self.like, self.used, self.values = like, 0, np.zeros((most, like.values.size))
+
+    def put(self, tables: Bounds) -> Bounds:
+        """Lay tables out in the next row; returns those that stand there, which need the others no more."""
+        row, like = self.values[self.used], self.like
+        lay_out(tables, like, row)
+        laid = replace(tables, values=row, row=self.used, around=[], inside=[])
+        first = 0
+        for table, found in [*((t, laid.around) for t in like.around), *((t, laid.inside) for t in like.inside)]:
+            found.append(replace(table, values=row[first : first + table.values.size].reshape(table.values.shape)))
+            first += table.values.size
+        self.used += 1
+        return laid
 
 
 class Sieve:
