@@ -344,7 +344,7 @@ def test_cluster__loses_nothing_and_does_nothing_twice_when_workers_die_or_hang(
     begin[4:] = ["distributed.cli.dask_worker", "--no-dashboard", "--no-nanny", "--nthreads", "1"]
     begin += ["--scheduler-file", "at.json"]
     try:
-        wait_for(lambda: Path("at.json").exists())
+        wait_for(lambda: Path("at.json").exists() and Path("at.json").read_text().endswith("}"))
         processes += [start([*begin, "--name", str(number)]) for number in range(3)]
         address = json.loads(Path("at.json").read_text())["address"]
         waiting = Cluster(Plan((), sweep.mapper), address)

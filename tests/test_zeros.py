@@ -85,7 +85,7 @@ def test_each_mapping__has_the_energy_of_the_relaxed_machine(architecture, weigh
     einsum = gemm(weights=weights)
     (relaxed,) = relax(architecture, einsum)
     space = MapSpace(encode(architecture, einsum))
-    for index in range(0, space.size, max(1, space.size // 400)):
+    for index in range(0, space.size, max(1, space.size // 200)):
         mapping = space.mapping_at(index)
         found = evaluate_sparse(architecture, einsum, evaluate(architecture, einsum, mapping))
         assert evaluate(relaxed.machine, einsum, mapping).energy_pj == pytest.approx(found.energy_pj, rel=1e-9)
