@@ -422,6 +422,12 @@ SEARCHED = (
     Mutant("parts that are not searched any more are forgotten in the bound", "search/exact/mapper.py",
         "    solved.bound = min([solved.bound, *(each[0] for each in left)])\n", "",
         "test_parts.py::test_bound__of_parts_that_are_not_searched_is_below_all_mappings"),
+    Mutant("a space whose tables are too large is left out", "search/exact/mapper.py",
+        """                    raise
+                divide(part)
+""", """                    raise
+""",
+        "test_parts.py::test_less_memory__bounds_all_tables_and_proves_nothing_false"),
     Mutant("windows of any size let children share most outside a network", "inputs/nodes.py",
         "other[1] % small[1] == 0 and all(bound % factor for factor in range(2, math.isqrt(bound) + 1))",
         "other[1] % small[1] == 0 and bound > 0",

@@ -11,7 +11,7 @@ import pytest
 
 from accelsim import Budget, map_einsum
 from accelsim.inputs.constraints import Constraints
-from accelsim.inputs.errors import NoValidMapping
+from accelsim.inputs.errors import NoValidMapping, TooManyChoices
 from accelsim.inputs.nodes import with_nodes
 from accelsim.mapspace.merging import merged
 from accelsim.mapspace.space import MapSpace
@@ -153,8 +153,9 @@ def test_tables_of_parts__count_as_partial_mappings(always_in_parts, monkeypatch
     assert ended
 
 
+@pytest.mark.parametrize("walks", [False, True])
 @pytest.mark.parametrize("uneven", [False, True])
-def test_less_memory__bounds_all_tables_and_proves_nothing_false(uneven):
+def test_less_memory__bounds_all_tables_and_proves_nothing_false(uneven, walks, monkeypatch):
     """Tables that would be too large are replaced by others, and by those of parts at last."""
     proved = unproved = 0
     for seed in range(3000, 3000 + SPACES // 3):
@@ -167,9 +168,15 @@ def test_less_memory__bounds_all_tables_and_proves_nothing_false(uneven):
         needed = map_einsum(machine, einsum, **options).certificate.table_bytes
         for share in (0.7, 0.3):
             budget = Budget(memory_bytes=max(1, int(needed * share)))
-            found = map_einsum(machine, einsum, **options, budget=budget).certificate
+            with monkeypatch.context() as patch:
+                patch.setattr(mapper, "_walk", mapper._walk if walks else lambda *_: None)
+                try:
+                    found = map_einsum(machine, einsum, **options, budget=budget).certificate
+                except TooManyChoices:
+                    continue
             assert found.table_bytes <= budget.memory_bytes, (seed, share)
             assert found.bound <= best * (1.0 + 1e-9), (seed, share)
             assert found.value >= best * (1.0 - 1e-9), (seed, share)
             proved, unproved = proved + found.proved, unproved + (not found.proved)
-    assert min(proved, unproved) > 2
+    assert proved > 2
+    assert unproved > 2 or not walks
