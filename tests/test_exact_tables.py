@@ -168,7 +168,7 @@ def test_rounds__are_two_where_the_mapping_known_is_near(monkeypatch):
     assert solver._rounds(incumbents.BEST, 1000.0, math.inf)[-2:] == [1200.0, math.inf]
 
 
-@pytest.mark.parametrize("nodes", [0.1])
+@pytest.mark.parametrize("nodes", [0.05, 0.3])
 def test_finer_tables__that_come_in_between_lose_no_mapping(nodes, monkeypatch):
     """Root shapes looked through before are left out, those in which the search was stopped are not."""
     monkeypatch.setattr(relaxation, "NODES_AN_ENTRY", nodes)

@@ -26,7 +26,6 @@ from accelsim.population.result import Census, Near, Range
 from accelsim.population.sampling import Sampler, UniformSample
 from accelsim.results.cache import MapOptions, ResultCache, map_with_cache
 from accelsim.search.descent import FIRST_WALKS, Descent, first_steps
-from accelsim.search.exact.bounds import keep_bounds
 from accelsim.search.exact.cost_tables import least_outer_words, needed_words
 from accelsim.search.exact.front import map_front
 from accelsim.search.exact.incumbents import SURE, WITHIN
@@ -50,7 +49,6 @@ NO_TIME = 1e-6
 Made = TypeVar("Made")
 
 
-@keep_bounds()
 @heeding()
 def census(
     architecture: Architecture,

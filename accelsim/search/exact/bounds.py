@@ -9,9 +9,6 @@ import functools
 import itertools
 import math
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 
 import numpy as np
 
@@ -56,9 +53,8 @@ class BoundsMaker(TablePlan):
         """
         bounds = self.bounds
         contexts, networks = self._plans()
-        most = MOST_COARSE * (MORE if self.grid.space.uneven else 1)
-        large = self._entries(contexts)[-1] > most or self._bytes(self._entries(contexts)) > self.most_bytes
-        if not self.may_be_large and large:
+        most, starts = MOST_COARSE * (MORE if self.grid.space.uneven else 1), self._entries(contexts)
+        if not self.may_be_large and (starts[-1] > most or self._bytes(starts) > self.most_bytes):
             self.corners = False
             contexts, networks = self._plans()
         bounds.corners = self.corners
@@ -203,9 +199,9 @@ class BoundsMaker(TablePlan):
             )
 
     def _bytes(self, starts: list[int]) -> int:
-        """What tables that begin there take with all that are alike, and what a sweep over a network reads of them."""
+        """What as many tables as asked for take that begin there, and what a sweep over a network reads of them."""
         read = max(b - a for a, b in itertools.pairwise(starts[self.levels :]))
-        return (starts[-1] * self.alike + read) * self.bounds.pj.itemsize
+        return (starts[-1] * self.many + read) * self.bounds.pj.itemsize
 
     def _reserve(self, contexts: list[list[Context]]) -> None:
         """Make room for all tables."""
@@ -335,19 +331,6 @@ def _in_lanes(table: CostTable) -> Floats:
     return table.values.reshape(*table.values.shape[:2], -1, table.values.shape[-1])
 
 
-_kept: ContextVar[dict[tuple[object, ...], Bounds] | None] = ContextVar("kept", default=None)
-
-
-@contextmanager
-def keep_bounds() -> Iterator[None]:
-    """Within, `make_bounds` makes the same tables only once: one census asks for some of them three times."""
-    token = _kept.set({})
-    try:
-        yield
-    finally:
-        _kept.reset(token)
-
-
 def make_bounds(
     grid: Grid,
     spreads: int,
@@ -356,10 +339,9 @@ def make_bounds(
     *,
     fine: bool = False,
     corners: bool | None = None,
-    keep: bool = True,
     worth: Worth | None = None,
     most_bytes: int | None = None,
-    alike: int = 1,
+    many: int = 1,
     once: Floats | None = None,
     finer: Bounds | None = None,
 ) -> Bounds:
@@ -379,13 +361,11 @@ def make_bounds(
     corners : bool, optional
         Whether there are tables of both corners of the shares that networks leave; default: if they are fine or not
         too large.
-    keep : bool
-        Whether to keep them within `keep_bounds`.
     worth : Worth, optional
         What mappings may cost; states that only others go through are infinite. Default: all are filled.
     most_bytes : int, optional
         Memory that the tables may take; default: `MOST_BYTES`.
-    alike : int
+    many : int
         How many tables as large as these are to fit there.
     once : float64[L, L, T, 4], optional
         What all else waits for once besides, as `mixed.Waits.once`.
@@ -404,13 +384,4 @@ def make_bounds(
         If they would take more than `most_bytes`.
     """
     most_bytes = MOST_BYTES if most_bytes is None else most_bytes
-    maker, kept = BoundsMaker(grid, spreads, pj, deadline, fine, corners, worth, most_bytes, alike, once), _kept.get()
-    if kept is None or not keep or worth is not None or once is not None or finer is not None:
-        return maker.make(finer)
-    space = grid.space
-    constants = tuple(array.tobytes() for array in space.encoded.constants)
-    asked = (grid.least_used, grid.every, spreads, pj.tobytes(), fine, corners)
-    key = (constants, space.encoded.dims, space.constraints, space.imperfect, asked)
-    if key not in kept:
-        kept[key] = maker.make()
-    return kept[key]
+    return BoundsMaker(grid, spreads, pj, deadline, fine, corners, worth, most_bytes, many, once).make(finer)

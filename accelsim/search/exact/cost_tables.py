@@ -168,11 +168,9 @@ def make_cost_tables(
         least_inside=bounds.least_inside,
         in_turn=_in_turn(space, grid.options),
     )
-    return (
-        with_mixed(cost_tables, bounds, laid, ports, mixed, words, waits, None)
-        if mixed or words or waits
-        else cost_tables
-    )
+    if not (mixed or words or waits):
+        return cost_tables
+    return with_mixed(cost_tables, bounds, laid, ports, mixed, words, waits, None)
 
 
 def with_mixed(

@@ -246,7 +246,7 @@ def mix_bounds(
     def mix(price: tuple[float, ...], and_energy: bool = False) -> MixedBounds:
         costs = sum((p * port.cycles for p, port in zip(price, ports, strict=True)), np.zeros_like(bounds.pj))
         found = make_bounds(
-            grid, spreads, costs + bounds.pj * and_energy, deadline, fine=fine, corners=True, keep=False, worth=worth,
+            grid, spreads, costs + bounds.pj * and_energy, deadline, fine=fine, corners=True, worth=worth,
             most_bytes=most_bytes,
         )  # fmt: skip
         return MixedBounds(laid.put(found), price, and_energy)

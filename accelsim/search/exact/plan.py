@@ -38,12 +38,12 @@ class TablePlan(OutputCosts):
         corners: bool | None,
         worth: Worth | None,
         most_bytes: int,
-        alike: int,
+        many: int,
         once: Floats | None = None,
     ) -> None:
         super().__init__(grid, pj)
         self.once, self.most_spreads, self.deadline = once, spreads, deadline
-        self.most_bytes, self.alike = most_bytes, alike
+        self.most_bytes, self.many = most_bytes, many
         self.encoded = grid.space.encoded
         self.costs: list[list[bool]] = np.asarray(self.pj.any(axis=2)).tolist()
         self.costs_on_way: list[list[bool]] = np.asarray(self.pj[:, :, BY_TRANSFER:].any(axis=2)).tolist()

@@ -260,25 +260,25 @@ class Relaxation:
         energies = first_energies(c) if self.once else narrow_energies(c)
         outer = self.ports[: self.at_once]
         others = len(outer) + self.counts_words + (self.waits is not None)
-        alike = 1 + others + (others > 0)  # one of the others is made, and then laid out
+        many = 1 + others + (others > 0)  # one of the others is made, and then laid out
         states = self.bounds.states if again else states or {}
         self.waiting = self.words = waiting = None
         if self.waits is not None:
             waiting = make_bounds(
                 self.grid, self.spreads, self.waits.each, deadline, fine=fine, corners=True,
                 worth=self._worth(lambda least: self.most_cycles - least, states), most_bytes=left,
-                alike=alike, once=self.waits.once,
+                many=many, once=self.waits.once,
             )  # fmt: skip
             states = waiting.states
         self.bounds: Bounds = make_bounds(
             self.grid, self.spreads, energies, deadline, fine=fine, corners=self.corners,
-            worth=self._worth_energy(states), most_bytes=left, alike=alike,
+            worth=self._worth_energy(states), most_bytes=left, many=many,
         )  # fmt: skip
         left -= (1 + others) * self.bounds.values.nbytes
         self.laid = Laid(self.bounds, others + 1)
         if waiting is not None:
             self.waiting = self.laid.put(waiting)
-        del waiting
+        del waiting  # makes room
         self.outer = [self._count_port(at, deadline, fine, left) for at in range(len(outer))]
         self.priced = (outer, self.outer)
         if self.counts_words:
@@ -435,10 +435,12 @@ class Relaxation:
                     self.grid, self.spreads, self.bounds.pj, deadline, fine=self.fine, corners=True,
                     worth=self._worth_anything(), most_bytes=self.memory, finer=self.bounds,
                 )  # fmt: skip
-            elif self.leaks or self.spreads != told:
-                self._fill_tables(deadline, fine=self.fine, again=True)
-            self._lay_anew(mixing.many)
-            self._lay_out()
+                self._lay_anew(mixing.many)
+                self._lay_out()
+            else:
+                if self.leaks or self.spreads != told:
+                    self._fill_tables(deadline, fine=self.fine, again=True)
+                self._lay_anew(mixing.many)
             if self.waits is None and self.spreads == 1:  # the first ones of all
                 self.mixed = [replace(each, price=each.price + others) for each in self.outer]
         if not self.leaks and self.known is not None and np.array_equal(goal.terms, terms_of(self.known.objective)):
