@@ -211,7 +211,7 @@ class BoundsMaker(TablePlan):
         if needed > self.most_bytes:
             raise TablesTooLarge(
                 f"the tables of the exact search would take {needed / (1 << 30):.3g} GiB, more than the "
-                f"{self.most_bytes / (1 << 30):.3g} GiB left; constrain what levels keep, or what is spread over them"
+                f"{self.most_bytes / (1 << 30):.3g} GiB left; allow more (--memory), or constrain what levels keep"
             )
         bounds.values, bounds.work = np.empty(starts[-1]), starts[-1]
         bounds.around_at = np.array(starts[: self.levels], np.int64)
