@@ -26,7 +26,6 @@ from accelsim.population.census import SeenMappings, _walk  # noqa: E402
 from accelsim.population.counting import Nest, count_mappings  # noqa: E402
 from accelsim.population.extremes import largest_value  # noqa: E402
 from accelsim.population.sampling import Sampler  # noqa: E402
-from accelsim.search.exact.bounds import keep_bounds  # noqa: E402
 from accelsim.search.result import column_value  # noqa: E402
 from accelsim.search.value_kernel import CYCLES, ENERGY, WORDS  # noqa: E402
 
@@ -37,7 +36,6 @@ HEAD = (
 )  # fmt: skip
 
 
-@keep_bounds()
 def row(machine: str) -> list[str]:
     """CPU seconds of each part, and of all but the draws together (target: 5 s)."""
     architecture, layer = load_architecture(machine), load_workload("conv").layers[0]
