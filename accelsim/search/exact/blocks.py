@@ -42,10 +42,10 @@ class BlockSweep(NamedTuple):
     term : int64[terms, 4], status numbers of each, for each way to go on after a pass over the window; phase :
     int64[terms], which loop decides that; reuse : int64[*], where two terms differ in one tensor that is left in place:
     numbers from the last term to the first, in which it is so ever more often, and at : float64[*], of how many steps
-    one moves it; mask : bool[terms, D], dimensions of its share; pair : int64[4], dimension of the pass, the other one
-    of the rank, that of the incoming step, and one that must have a loop, -1: none; step : int64[D], what one of each
-    dimension moves the window by; further : int64[*], by how much networks outside may spread the incoming step's
-    dimension.
+    one moves it; mask : bool[terms, D], dimensions of its share; pair : int64[5], dimension of the pass, the other one
+    of the rank, that of the incoming step, one that must have a loop, and one whose whole pass went back before the
+    incoming step, -1: none; step : int64[D], what one of each dimension moves the window by; further : int64[*], by how
+    much networks outside may spread the incoming step's dimension; none: the tile may end where it was.
     """
 
     counted: Ints
@@ -138,7 +138,7 @@ def sweep_block(shapes: Shapes, block: BlockSweep, sweep: SweepArrays, out: Floa
         rounds *= many
     for index in range(rounds):
         start, end, rest, possible = 0, 0, index, True
-        inner_low, other_low, come_high = 0, 0, 0
+        inner_low, other_low, come_high, went_back = 0, 0, 0, 0
         adds, moves_output = False, False
         for k in range(block.counted.shape[0]):
             d, many = block.counted[k], 0
@@ -159,6 +159,9 @@ def sweep_block(shapes: Shapes, block: BlockSweep, sweep: SweepArrays, out: Floa
                 other_low = shapes.size[d, low]
             if d == block.pair[2]:
                 come_high = shapes.size[d, high]
+            if d == block.pair[4]:
+                went_back = (shapes.size[d, 1] - 1) * block.step[d]
+                possible &= high == 0
         may_add = complete == 0.0 or block.first[0]
         if not possible or (adds and not may_add):
             continue
@@ -166,7 +169,7 @@ def sweep_block(shapes: Shapes, block: BlockSweep, sweep: SweepArrays, out: Floa
             continue
         between, tails = FETCH, 1 << FETCH
         if block.pair[0] >= 0:
-            between, tails = _ways_on(block, bound, inner_low, other_low, come_high)
+            between, tails = _ways_on(block, bound, inner_low, other_low, come_high, went_back)
         for tail in range(4):
             if not tails >> tail & 1:
                 continue
@@ -251,7 +254,9 @@ def grain_of(inner: int, inner_size: int, other: int, other_size: int) -> int:
 
 
 @inline
-def _ways_on(block: BlockSweep, bound: Ints, inner_low: int, other_low: int, come_high: int) -> tuple[int, int]:
+def _ways_on(
+    block: BlockSweep, bound: Ints, inner_low: int, other_low: int, come_high: int, went_back: int
+) -> tuple[int, int]:
     """How the loop over the other dimension of the rank goes on after a pass, and as bits how those outside may."""
     inner, other, come = block.pair[0], block.pair[1], block.pair[2]
     step = block.step[inner] * inner_low
@@ -264,9 +269,11 @@ def _ways_on(block: BlockSweep, bound: Ints, inner_low: int, other_low: int, com
         between = way_on(far - back, step, reach, grain)
         back += (bound[other] - 1) * far
     if come >= 0:
-        tails = 0
+        tails = 0 if block.further.shape[0] > 0 else 1 << STOP
         for k in range(block.further.shape[0]):
-            tails |= 1 << way_on(block.step[come] * come_high * block.further[k] - back, step, reach, grain)
+            gap = block.step[come] * come_high * block.further[k] - went_back
+            if gap > 0:
+                tails |= 1 << way_on(gap - back, step, reach, grain)
     return between, tails
 
 
@@ -467,6 +474,10 @@ class BlockKind(NamedTuple):
     step: tuple[int, ...]
     further: tuple[tuple[int, ...], ...]
 
+    def gap_known(self, d: int) -> bool:
+        """Whether the size along a dimension tells how far an UNDECIDED step is from its place."""
+        return d in self.structure.paced and self.further[d] == (1,)
+
 
 def kind_of_block(grid: Grid, structure: Structure, level: int) -> BlockKind:
     """The kind of a level's temporal block."""
@@ -512,9 +523,13 @@ def blocks_in_time(
         reuse = tuple(map(reduce, order_class.reuse))
         reuse = reuse if len(set(reuse)) == len(reuse) else ()
         inner, come, has = order_class.inner, order_class.come, order_class.has
+        back, come = (-1, come) if come < len(every) else (structure.partner[come - len(every)], come - len(every))
+        outside = kind.further[come] if come >= 0 else (1,)
+        if back >= 0 and not kind.gap_known(come):
+            back, outside = -1, ()
         if inner >= 0 and not any(phase for _, _, phase in terms):
             continue  # what follows a pass over the window makes no difference further in
-        key = (order_class.allowed, tuple(terms), inner, come, has, reuse)
+        key = (order_class.allowed, tuple(terms), inner, come, back, has, reuse)
         if key in known:
             continue
         known.add(key)
@@ -538,18 +553,18 @@ def blocks_in_time(
                 mask=np.array(
                     [[d in mask for d in every] for mask in [*(dims for dims, _, _ in terms[:-1]), every]], np.bool_
                 ),
-                pair=np.array([inner, other, come, has], np.int64),
+                pair=np.array([inner, other, come, has, back], np.int64),
                 step=step,
-                further=np.array(kind.further[come] if come >= 0 else (1,), np.int64),
+                further=np.array(outside, np.int64),
             )
         )
     return found
 
 
 def _spread_outside(grid: Grid, level: int, d: int) -> tuple[int, ...]:
-    """By how much the networks outside a level may spread a dimension."""
+    """By how much networks may spread a dimension between a level and a loop outside it, which may be inside some."""
     found = {1}
     for options in grid.options[:level] if d >= 0 else ():
         bounds = {*(options.x[:, d] * options.y[:, d]).tolist()}
-        found = {a * b for a in found for b in bounds}
+        found = {1, *(a * b for a in found for b in bounds)}
     return tuple(sorted(found))

@@ -66,7 +66,11 @@ def make_structure(grid: Grid) -> Structure:
         return Structure(idle, -1, (-1,) * dims, tensors, loose, reuses=REUSES if grid.reuses else ())
     far, prime = c.factor[windowed[0]], grid.shapes.sizes == 2
     whole = frozenset(d for d, other in enumerate(partner) if other >= 0 and prime[d] and far[d] < far[other])
-    return Structure(idle, windowed[0], tuple(partner), tensors, False, whole)
+    ragged = grid.shapes.ragged
+    paced = frozenset(
+        d for d, r in enumerate(partner) if r >= 0 and prime[r] and far[r] <= far[d] and not (ragged[d] or ragged[r])
+    )
+    return Structure(idle, windowed[0], tuple(partner), tensors, False, whole, paced=paced)
 
 
 class Layout:

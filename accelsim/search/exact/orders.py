@@ -60,6 +60,9 @@ class Structure:
         their ranks: a tile of several steps of such another one has gaps.
     reuses : tuple of float
         How many steps there are for one that moves a tensor, where tables tell this apart; without windows.
+    paced : frozenset of int
+        Dimensions of a window whose partner's loop is never split and steps no further: the tile size tells then how
+        far an UNDECIDED step is from its place, if no network outside spreads them.
     """
 
     idle: tuple[frozenset[int], ...]
@@ -69,6 +72,7 @@ class Structure:
     loose: bool
     whole: frozenset[int] = frozenset()
     reuses: tuple[float, ...] = ()
+    paced: frozenset[int] = frozenset()
 
     @property
     def dims(self) -> frozenset[int]:
@@ -110,7 +114,8 @@ class OrderClass:
         Shares, see there; the last one's dimensions stand for a product without limit.
     inner, come : int
         The dimension of the innermost loop that moves the windowed tensor, if statuses depend on what follows it; the
-        dimension whose step the incoming status is; -1: none.
+        dimension whose step the incoming status is, of D dimensions D more if a pass over its partner went back before;
+        -1: none.
     has : int
         A dimension that must have a loop in the block; -1: none.
     reuse : tuple of Statuses
@@ -358,8 +363,10 @@ def order_classes(structure: Structure, incoming: Statuses) -> tuple[OrderClass,
         for staying in _subsets(special - {window}):
             may = structure.irrelevant(staying) if staying else structure.dims
             for run in sorted(runs, key=sorted):
+                known = next((len(structure.idle) + d for d in sorted(run & structure.paced)), -1)
                 if run & may:
-                    builder.block(staying, (run | idle) & may, STATIONARY, tuple(sorted(run)), come)
+                    slides = tuple(sorted(run))
+                    builder.block(staying, (run | idle) & may, STATIONARY, slides, known if come < 0 else come)
     return tuple(builder.found)
 
 
