@@ -92,9 +92,9 @@ def test_symmetries__of_rows_and_columns(changes, rules, many):
     assert len(symmetries(make_grid(space_of(conv(**changes), rules)))) == many
 
 
-@pytest.mark.parametrize(("imperfect", "many"), [("", 1), ("PQ", 1), ("P", 0)])
-def test_symmetries__of_dimensions_of_which_all_or_none_leave_remainders(imperfect, many):
-    space = space_of(conv(P=7, Q=7))
+@pytest.mark.parametrize(("bound", "imperfect", "many"), [(7, "", 1), (7, "PQ", 1), (7, "P", 0), (2, "P", 0)])
+def test_symmetries__of_dimensions_of_which_all_or_none_leave_remainders(bound, imperfect, many):
+    space = space_of(conv(P=bound, Q=bound))
     ragged = MapSpace(space.encoded, space.constraints, frozenset(imperfect))
     assert len(symmetries(make_grid(ragged))) == many
 
