@@ -44,7 +44,7 @@ from tests.brute import Truth, check_points, product, truth
 from tests.problems import MOST, plain, problem, with_least_use, with_products
 
 PROBLEMS = int(os.environ.get("ACCELSIM_EXACT_PROBLEMS", "600"))
-PRODUCTS = int(os.environ.get("ACCELSIM_EXACT_PRODUCTS", "160"))
+PRODUCTS = int(os.environ.get("ACCELSIM_EXACT_PRODUCTS", "240"))
 FIRST = int(os.environ.get("ACCELSIM_EXACT_FIRST", 10_000 * datetime.datetime.now(datetime.UTC).date().toordinal()))
 GROUPS = 30
 SAME = 1e-9
@@ -442,7 +442,7 @@ def test_best_mapping__has_the_products_that_constraints_ask_for(group):
 
 def test_uneven_front__is_that_of_brute_force():
     looked = 0
-    for seed in range(26):
+    for seed in range(40):
         machine, einsum, constraints = problem(seed, 1500)
         nodes = with_nodes(machine, einsum, constraints)
         known = None if nodes is machine else truth(nodes, einsum, constraints, 200_000)

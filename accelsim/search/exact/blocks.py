@@ -522,11 +522,14 @@ def blocks_in_time(
             terms.append((term.dims, reduced, phase))
         reuse = tuple(map(reduce, order_class.reuse))
         reuse = reuse if len(set(reuse)) == len(reuse) else ()
-        inner, come, has = order_class.inner, order_class.come, order_class.has
-        back, come = (-1, come) if come < len(every) else (structure.partner[come - len(every)], come - len(every))
-        outside = kind.further[come] if come >= 0 else (1,)
-        if back >= 0 and not kind.gap_known(come):
-            back, outside = -1, ()
+        inner, come, has, back = order_class.inner, order_class.come, order_class.has, -1
+        outside: tuple[int, ...] = ()
+        if come >= len(every):
+            come -= len(every)
+            if kind.gap_known(come):
+                back, outside = structure.partner[come], kind.further[come]
+        elif come >= 0:
+            outside = kind.further[come]
         if inner >= 0 and not any(phase for _, _, phase in terms):
             continue  # what follows a pass over the window makes no difference further in
         key = (order_class.allowed, tuple(terms), inner, come, back, has, reuse)

@@ -363,10 +363,9 @@ def order_classes(structure: Structure, incoming: Statuses) -> tuple[OrderClass,
         for staying in _subsets(special - {window}):
             may = structure.irrelevant(staying) if staying else structure.dims
             for run in sorted(runs, key=sorted):
-                known = next((len(structure.idle) + d for d in sorted(run & structure.paced)), -1)
+                steps = [come] if come >= 0 else [len(structure.idle) + d for d in sorted(run & structure.paced)]
                 if run & may:
-                    slides = tuple(sorted(run))
-                    builder.block(staying, (run | idle) & may, STATIONARY, slides, known if come < 0 else come)
+                    builder.block(staying, (run | idle) & may, STATIONARY, tuple(sorted(run)), *steps[:1])
     return tuple(builder.found)
 
 
