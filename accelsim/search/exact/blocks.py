@@ -23,6 +23,7 @@ from accelsim.search.exact.orders import (
     STATIONARY,
     STOP,
     TAIL,
+    OrderClass,
     Statuses,
     Structure,
     order_classes,
@@ -39,13 +40,13 @@ class BlockSweep(NamedTuple):
     counted : int64[*], dimensions whose bounds the shares depend on; adding, moving : int64[*], others that may have a
     loop, which leave the output in place or move it; frozen : bool[D], dimensions that may have none; adds : bool[D],
     those that leave the output in place; first : bool[1], whether loops over these may stand inside those that move it;
-    term : int64[terms, 4], status numbers of each, for each way to go on after a pass over the window; phase :
-    int64[terms], which loop decides that; reuse : int64[*], where two terms differ in one tensor that is left in place:
-    numbers from the last term to the first, in which it is so ever more often, and at : float64[*], of how many steps
-    one moves it; mask : bool[terms, D], dimensions of its share; pair : int64[5], dimension of the pass, the other one
-    of the rank, that of the incoming step, one that must have a loop, and one whose whole pass went back before the
-    incoming step, -1: none; step : int64[D], what one of each dimension moves the window by; further : int64[*], by how
-    much networks outside may spread the incoming step's dimension; none: the tile may end where it was.
+    term : int64[R, terms, 4], status numbers of each, for each way to go on after a pass over the window; the next of R
+    leave one tensor in place ever more often; phase : int64[terms], which loop decides on the way; at : float64[R], of
+    how many steps outside one moves that tensor, and held : bool[D], dimensions whose bounds multiply them; mask :
+    bool[terms, D], dimensions of a term's share; pair : int64[5], dimension of the pass, the other one of its rank,
+    that of the incoming step, one that must have a loop, one whose whole pass went back before the incoming step, -1:
+    none; step : int64[D], what one of each dimension moves the window by; further : int64[*], by how much networks
+    outside may spread the incoming step's dimension; none: the tile may end where it was.
     """
 
     counted: Ints
@@ -56,8 +57,8 @@ class BlockSweep(NamedTuple):
     first: Bools
     term: Ints
     phase: Ints
-    reuse: Ints
     at: Floats
+    held: Bools
     mask: Bools
     pair: Ints
     step: Ints
@@ -74,8 +75,8 @@ class SweepArrays(NamedTuple):
     may be finite, and which tiles are to be looked at; reduced : float64[S], how much of the reduction a tile covers;
     complete : float64[1], how much it must, so that no loop outside it adds to sums that the output's parent has no
     room for, 0 where it has: sums then stay further in until they are finished; inside : float64[Q, S * N], cost to go
-    inside the block, for each status, in N tables, which lie next to each other for each shape; bound, offsets,
-    values : int64[D], int64[S], float64[S * N], scratch space.
+    inside the block, for each status, in N tables, which lie next to each other for each shape; bound, offsets, alive,
+    values : int64[D], int64[S], bool[S], float64[S * N], scratch space.
     """
 
     most: Ints
@@ -88,6 +89,7 @@ class SweepArrays(NamedTuple):
     inside: Floats
     bound: Ints
     offsets: Ints
+    alive: Bools
     values: Floats
 
 
@@ -96,30 +98,52 @@ AT_A_TIME = 64
 
 
 @jit
-def lay_beside(tables: Floats, rows: Ints, statuses: Ints, beside: Floats) -> None:
-    """Lay some tables next to each other: from float64[C, Q, N, S] to float64[Q, S, *, N], for some statuses."""
+def lay_beside(
+    entries: Floats, place: Ints, many: Ints, first: Ints, rows: Ints, statuses: Ints, beside: Floats
+) -> None:
+    """Lay some tables next to each other, as `KeptTable` has them: to float64[Q, S, *, N], for some statuses."""
     for q in statuses:
-        for start in range(0, tables.shape[3], AT_A_TIME):
-            end = min(start + AT_A_TIME, tables.shape[3])
+        for start in range(0, place.shape[1], AT_A_TIME):
+            end = min(start + AT_A_TIME, place.shape[1])
             for at in range(rows.shape[0]):
-                for n in range(tables.shape[2]):
-                    each = tables[rows[at], q, n]
+                there = place[rows[at]]
+                for n in range(beside.shape[3]):
+                    begin = first[rows[at]] + (q * beside.shape[3] + n) * many[rows[at]]
                     for shape in range(start, end):
-                        beside[q, shape, at, n] = each[shape]
+                        beside[q, shape, at, n] = entries[begin + there[shape]] if there[shape] >= 0 else np.inf
 
 
 @jit
-def lay_apart(beside: Floats, first_of: Ints, rows: Ints, wanted: Bools, tables: Floats) -> None:
-    """Fill some tables from such as lie next to each other, for all statuses, and only where shapes are wanted."""
+def lay_apart(beside: Floats, first_of: Ints, wanted: Bools, tables: Floats) -> None:
+    """From tables that lie next to each other to float64[*, Q, N, S], for all statuses, only where shapes are wanted.
+
+    No status costs more than the first one.
+    """
+    most = beside[first_of[0]]
     for q in range(first_of.shape[0]):
         found = beside[first_of[q]]
         for start in range(0, tables.shape[3], AT_A_TIME):
             end = min(start + AT_A_TIME, tables.shape[3])
-            for at in range(rows.shape[0]):
+            for at in range(tables.shape[0]):
                 for n in range(tables.shape[2]):
-                    each = tables[rows[at], q, n]
+                    each = tables[at, q, n]
                     for shape in range(start, end):
-                        each[shape] = found[shape, at, n] if wanted[rows[at], shape] else np.inf
+                        least = min(found[shape, at, n], most[shape, at, n])
+                        each[shape] = least if wanted[at, shape] else np.inf
+
+
+@jit
+def lay_shapes(values: Floats, shapes: Ints, tiles: np.bool_, kept: Floats) -> None:
+    """Lay some shapes of float64[Q, N, S] next to each other, as `KeptTable` has them: their entries, if `tiles`."""
+    statuses, lanes, many = values.shape[0], values.shape[1], shapes.shape[0]
+    for start in range(0, many, AT_A_TIME):
+        end = min(start + AT_A_TIME, many)
+        for q in range(statuses):
+            for n in range(lanes):
+                each = values[q, n]
+                for at in range(start, end):
+                    to = (at * lanes + n) * statuses + q if tiles else (q * lanes + n) * many + at
+                    kept[to] = each[shapes[at]]
 
 
 @jit
@@ -127,7 +151,7 @@ def sweep_block(shapes: Shapes, block: BlockSweep, sweep: SweepArrays, out: Floa
     """Lower the cost to go of each tile, float64[S * N], to that of its best block in a class of loop orders."""
     most, pairs, moves, live, wanted = sweep.most, sweep.pairs, sweep.moves, sweep.live, sweep.wanted
     reduced, complete, inside = sweep.reduced, sweep.complete[0], sweep.inside
-    bound, offsets, values = sweep.bound, sweep.offsets, sweep.values
+    bound, offsets, alive, values = sweep.bound, sweep.offsets, sweep.alive, sweep.values
     lanes = out.shape[0] // live.shape[0]
     size, run = _rest_of_lattice(shapes, most, block.counted, offsets)
     rounds = 1
@@ -176,13 +200,15 @@ def sweep_block(shapes: Shapes, block: BlockSweep, sweep: SweepArrays, out: Floa
             middle = tail if block.pair[0] >= 0 and bound[block.pair[1]] == 1 else between
             if block.pair[0] >= 0 and not _differs(block, middle, tail):
                 continue
-            _mix(block, bound, inside, offsets, size, run * lanes, start, lanes, values, middle, tail)
+            for at in range(size):
+                alive[at] = _any_of(live, offsets, 1, run, start + offsets[at])
+            _mix(block, bound, inside, offsets, alive[:size], run * lanes, start, lanes, values, middle, tail)
             if may_add:
-                _take_least(most, moves, block.counted, block.adding, values, size * run, lanes)
+                _take_least(most, moves, block.counted, block.adding, values, alive[:size], run * lanes, lanes)
             if complete > 0.0 and not moves_output:
-                _lower(out, values, offsets, size, run, end, lanes, reduced, 0.0, complete)
-            _take_least(most, moves, block.counted, block.moving, values, size * run, lanes)
-            _lower(out, values, offsets, size, run, end, lanes, reduced, complete, np.inf)
+                _lower(out, values, offsets, alive[:size], run, end, lanes, reduced, 0.0, complete)
+            _take_least(most, moves, block.counted, block.moving, values, alive[:size], run * lanes, lanes)
+            _lower(out, values, offsets, alive[:size], run, end, lanes, reduced, complete, np.inf)
 
 
 @inline
@@ -190,7 +216,7 @@ def _lower(
     out: Floats,
     values: Floats,
     offsets: Ints,
-    size: int,
+    alive: Bools,
     run: int,
     end: int,
     lanes: int,
@@ -201,9 +227,12 @@ def _lower(
     """Lower the cost to go of tiles that cover so much of the reduction: from `low` to below `high`."""
     every = low == 0.0 and high == np.inf
     one = every and run * lanes == 1
-    for at in range(size if one else 0):  # as below, without slices
-        out[end + offsets[at]] = min(out[end + offsets[at]], values[at])
-    for at in range(0 if one else size):
+    for at in range(alive.shape[0] if one else 0):  # as below, without slices
+        if alive[at]:
+            out[end + offsets[at]] = min(out[end + offsets[at]], values[at])
+    for at in range(0 if one else alive.shape[0]):
+        if not alive[at]:
+            continue
         first = end + offsets[at]
         for k in range(1 if every else run):
             count = run * lanes if every else lanes
@@ -281,9 +310,9 @@ def _ways_on(
 def _differs(block: BlockSweep, between: int, tail: int) -> bool:
     """Whether any status is another one than if every pass began anew."""
     found = False
-    for i in range(block.term.shape[0]):
+    for i in range(block.phase.shape[0]):
         way = between if block.phase[i] == BETWEEN else tail
-        found |= block.phase[i] > 0 and block.term[i, way] != block.term[i, FETCH]
+        found |= block.phase[i] > 0 and block.term[0, i, way] != block.term[0, i, FETCH]
     return found
 
 
@@ -325,7 +354,7 @@ def _mix(
     bound: Ints,
     inside: Floats,
     offsets: Ints,
-    size: int,
+    alive: Bools,
     count: int,
     start: int,
     lanes: int,
@@ -333,32 +362,42 @@ def _mix(
     between: int,
     tail: int,
 ) -> None:
-    """Cost to go inside the block, mixed from the pure statuses by their shares."""
-    if block.reuse.shape[0] > 0:
-        _mix_reuse(block, bound, inside, offsets, size, count, start, lanes, values)
-        return
-    before, first = 1.0, True
-    for i in range(block.term.shape[0]):
+    """Cost to go inside the block, mixed from the pure statuses by their shares, where it may be finite."""
+    size = alive.shape[0]
+    before, first, moves = 1.0, True, 1.0  # how many of the last steps have the first row of the terms
+    r = 0
+    if block.at.shape[0] > 1:
+        steps = block.at[0]
+        for k in range(block.counted.shape[0]):
+            if block.held[block.counted[k]]:
+                steps *= float(bound[block.counted[k]])
+        r, moves = between_reuses(block.at, steps)
+    for i in range(block.phase.shape[0]):
         share = 0.0
-        if i < block.term.shape[0] - 1:
+        if i < block.phase.shape[0] - 1:
             product = 1
             for k in range(block.counted.shape[0]):
                 if block.mask[i, block.counted[k]]:
                     product *= bound[block.counted[k]]
             share = 1.0 / float(product)
-        weight = before - share
+        way = between if block.phase[i] == BETWEEN else tail if block.phase[i] == TAIL else FETCH
+        for more in range(1, -1, -1):
+            weight = before - max(share, moves) if more else min(before, moves) - share
+            if weight > 0.0:
+                table = inside[block.term[r + more, i, way]]
+                for at in range(size if count == 1 else 0):  # as below, without slices
+                    if not alive[at]:
+                        continue
+                    values[at] = weight * table[start + offsets[at]] + (0.0 if first else values[at])
+                for at in range(size if count > 1 else 0):
+                    if not alive[at]:
+                        continue
+                    begin = (start + offsets[at]) * lanes
+                    some, row = table[begin : begin + count], values[at * count : (at + 1) * count]
+                    for lane in range(count):
+                        row[lane] = weight * some[lane] + (0.0 if first else row[lane])
+                first = False
         before = share
-        if weight > 0.0:
-            way = between if block.phase[i] == BETWEEN else tail if block.phase[i] == TAIL else FETCH
-            table = inside[block.term[i, way]]
-            for at in range(size if count == 1 else 0):  # as below, without slices
-                values[at] = weight * table[start + offsets[at]] + (0.0 if first else values[at])
-            for at in range(size if count > 1 else 0):
-                begin = (start + offsets[at]) * lanes
-                some, row = table[begin : begin + count], values[at * count : (at + 1) * count]
-                for lane in range(count):
-                    row[lane] = weight * some[lane] + (0.0 if first else row[lane])
-            first = False
 
 
 @inline
@@ -371,54 +410,52 @@ def between_reuses(at: Floats, steps: float) -> tuple[int, float]:
 
 
 @inline
-def _mix_reuse(
-    block: BlockSweep,
-    bound: Ints,
-    inside: Floats,
-    offsets: Ints,
-    size: int,
-    count: int,
-    start: int,
-    lanes: int,
-    values: Floats,
+def _take_least(
+    most: Ints, moves: Ints, counted: Ints, swept: Ints, values: Floats, alive: Bools, row: int, lanes: int
 ) -> None:
-    """As `_mix`, where one tensor is left in place in ever more steps: from the two entries next to its share."""
-    steps = block.at[0]
-    for k in range(block.counted.shape[0]):
-        if block.mask[0, block.counted[k]]:
-            steps *= float(bound[block.counted[k]])
-    k, share = between_reuses(block.at, steps)
-    low, high = inside[block.reuse[k]], inside[block.reuse[k + 1]]
-    for at in range(size):
-        begin, to = (start + offsets[at]) * lanes, at * count
-        for lane in range(count if share == 1.0 else 0):
-            values[to + lane] = low[begin + lane]
-        for lane in range(count if share < 1.0 else 0):
-            values[to + lane] = share * low[begin + lane] + (1.0 - share) * high[begin + lane]
+    """For each outer tile the least value of its inner tiles, one swept dimension after the other.
 
-
-@inline
-def _take_least(most: Ints, moves: Ints, counted: Ints, swept: Ints, values: Floats, size: int, lanes: int) -> None:
-    """For each outer tile the least value of its inner tiles, one swept dimension after the other."""
-    stride, size = lanes, size * lanes
+    Values are finite in rows of tiles that are `alive` alone, which are those that lie next to each other.
+    """
+    stride, size = lanes, row * alive.shape[0]
     for d in range(most.shape[0] - 1, -1, -1):
         if _among(counted, d):
             continue
         count = most[d]
         if _among(swept, d):
+            within = stride < row  # the dimension is one of those of a row
             for base in range(0, size, stride * count):
+                if within and not alive[base // row]:
+                    continue
                 for m in range(moves.shape[1]):
                     if moves[d, m, 0] < 0:
                         break
                     first, other = base + moves[d, m, 0] * stride, base + moves[d, m, 1] * stride
-                    row = values[first : first + stride]
-                    if moves[d, m, 1] < 0:
-                        row[:] = np.inf
-                    else:
-                        further = values[other : other + stride]
-                        for at in range(stride):
-                            row[at] = min(row[at], further[at])
+                    if within:
+                        some = values[first : first + stride]
+                        if moves[d, m, 1] < 0:
+                            some[:] = np.inf
+                        else:
+                            _lower_to(some, values[other : other + stride])
+                        continue
+                    for at in range(0, stride, row):
+                        mine, its = (first + at) // row, (other + at) // row
+                        some = values[first + at : first + at + row]
+                        if moves[d, m, 1] < 0:
+                            alive[mine] = False
+                        elif alive[its]:
+                            if not alive[mine]:
+                                some[:] = np.inf
+                            _lower_to(some, values[other + at : other + at + row])
+                            alive[mine] = True
         stride *= count
+
+
+@inline
+def _lower_to(some: Floats, further: Floats) -> None:
+    """Lower some values to other ones."""
+    for at in range(some.shape[0]):
+        some[at] = min(some[at], further[at])
 
 
 def steps_in_time(grid: Grid, level: int, counts: Ints) -> tuple[Ints, Ints]:
@@ -455,10 +492,10 @@ def steps_in_time(grid: Grid, level: int, counts: Ints) -> tuple[Ints, Ints]:
     return pairs, moves
 
 
-def _steps_of(structure: Structure, reuse: tuple[Statuses, ...]) -> Floats:
-    """Of how many steps one moves the tensor that some statuses leave in place ever more often."""
+def _steps_of(structure: Structure, partly: tuple[int, ...]) -> Floats:
+    """Of how many steps one moves a tensor that has some statuses."""
     each = {NONE: 1.0, STATIONARY: np.inf, **{PARTLY - k: steps for k, steps in enumerate(structure.reuses)}}
-    return np.array([each[next((status for status in statuses if status != NONE), NONE)] for statuses in reuse])
+    return np.array([each[status] for status in partly])
 
 
 class BlockKind(NamedTuple):
@@ -512,16 +549,17 @@ def blocks_in_time(
     for order_class in order_classes(structure, statuses):
         if any(not spared for d, spared in enumerate(kind.spared) if d not in order_class.allowed):
             continue
-        terms: list[tuple[frozenset[int], tuple[Statuses, ...], int]] = []
+        terms: list[tuple[frozenset[int], tuple[tuple[Statuses, ...], ...], int]] = []
         for term in order_class.terms:
-            reduced = tuple(reduce(after) for after in term.statuses)
-            phase = term.phase if len(set(reduced)) > 1 else FIXED
-            reduced = reduced if phase else reduced[:1]
+            reduced = tuple(tuple(map(reduce, some)) for some in order_class.told(term))
+            phase = term.phase if any(len(set(some)) > 1 for some in reduced) else FIXED
+            reduced = tuple((some if phase else some[:1]) for some in reduced)
             if terms and terms[-1][1:] == (reduced, phase):
                 terms.pop()
             terms.append((term.dims, reduced, phase))
-        reuse = tuple(map(reduce, order_class.reuse))
-        reuse = reuse if len(set(reuse)) == len(reuse) else ()
+        told = any(len(set(reduced)) > 1 for _, reduced, _ in terms)  # how often `alone` is left in place
+        at, held = (order_class.partly, order_class.held) if told else ((NONE,), frozenset())
+        terms = terms if told else [(dims, reduced[:1], phase) for dims, reduced, phase in terms]
         inner, come, has, back = order_class.inner, order_class.come, order_class.has, -1
         outside: tuple[int, ...] = ()
         if come >= len(every):
@@ -532,13 +570,13 @@ def blocks_in_time(
             outside = kind.further[come]
         if inner >= 0 and not any(phase for _, _, phase in terms):
             continue  # what follows a pass over the window makes no difference further in
-        key = (order_class.allowed, tuple(terms), inner, come, back, has, reuse)
+        key = (order_class.allowed, tuple(terms), inner, come, back, has, at, held)
         if key in known:
             continue
         known.add(key)
         counted = frozenset[int]().union(*(dims for dims, _, _ in terms[:-1]))
         other = structure.partner[inner] if inner >= 0 else -1
-        counted |= {d for d in (inner, other, has) if d >= 0}
+        counted |= held | {d for d in (inner, other, has) if d >= 0}
         found.append(
             BlockSweep(
                 counted=np.array(sorted(counted), np.int64),
@@ -546,13 +584,17 @@ def blocks_in_time(
                 moving=np.array(sorted(order_class.allowed - adds - counted), np.int64),
                 frozen=np.array([d not in order_class.allowed for d in every]),
                 adds=are_added,
-                first=np.array([order_class.allowed <= adds or order_class.terms[0].statuses[0][output] == STATIONARY]),
+                first=np.array([order_class.allowed <= adds or _stays_first(order_class, output)]),
                 term=np.array(
-                    [[further.index(after) for after in (reduced * 4)[:4]] for _, reduced, _ in terms], np.int64
+                    [
+                        [[further.index(after) for after in (reduced[r] * 4)[:4]] for _, reduced, _ in terms]
+                        for r in range(len(at))
+                    ],
+                    np.int64,
                 ),
                 phase=np.array([phase for _, _, phase in terms], np.int64),
-                reuse=np.array([further.index(after) for after in reuse], np.int64),
-                at=_steps_of(structure, reuse),
+                at=_steps_of(structure, at),
+                held=np.array([d in held for d in every], np.bool_),
                 mask=np.array(
                     [[d in mask for d in every] for mask in [*(dims for dims, _, _ in terms[:-1]), every]], np.bool_
                 ),
@@ -562,6 +604,11 @@ def blocks_in_time(
             )
         )
     return found
+
+
+def _stays_first(order_class: OrderClass, t: int) -> bool:
+    """Whether the innermost loops leave a tensor in place."""
+    return order_class.alone == t or order_class.terms[0].statuses[0][t] == STATIONARY
 
 
 def _spread_outside(grid: Grid, level: int, d: int) -> tuple[int, ...]:

@@ -5,7 +5,6 @@ Axis letters: D = dimensions, S = shapes, T = tensors, C = contexts of a table, 
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 import time
@@ -17,10 +16,10 @@ from accelsim.model.detail import make_detail
 from accelsim.model.encode import Bools, Floats, Ints
 from accelsim.search.exact.blocks import SweepArrays, lay_apart, lay_beside, sweep_block
 from accelsim.search.exact.network import NetworkScratch, only
-from accelsim.search.exact.network_kernel import sweep_network
+from accelsim.search.exact.network_kernel import look_inside, sweep_network, turn
 from accelsim.search.exact.plan import TablePlan
 from accelsim.search.exact.shapes import Grid
-from accelsim.search.exact.tables import Bounds, Context, CostTable, lay_out
+from accelsim.search.exact.tables import Bounds, Context, CostTable, KeptTable, lay_out
 from accelsim.search.exact.worth import Worth
 
 MOST_SPREAD_TILES = 30_000_000
@@ -33,8 +32,10 @@ IN_ONE_GO = 1_000_000
 LOOK_SECONDS = 0.1
 AT_ONCE = 4_000_000
 """Entries of a table around a network that are filled together: they share what does not depend on the context."""
-TURNED = 512
-"""Shapes whose entries are laid out anew together: few enough to stay in the processor's caches."""
+WORTH_IT = 4
+"""So many times as many entries as there is room for are begun with: most turn out to be not worth it."""
+NO_FIRST, NO_PLACE = np.zeros(1, np.int64), np.zeros((1, 1), np.int32)
+"""What stands for the tables further in than the innermost network."""
 MOST_COARSE = 4_000_000
 """Entries of coarse tables with both corners of the shares that networks leave; larger ones take the lower corner."""
 MORE = 64
@@ -53,21 +54,21 @@ class BoundsMaker(TablePlan):
         """
         bounds = self.bounds
         contexts, networks = self._plans()
-        most, starts = MOST_COARSE * (MORE if self.grid.space.uneven else 1), self._entries(contexts)
-        if not self.may_be_large and (starts[-1] > most or self._bytes(starts) > self.most_bytes):
+        most, entries = MOST_COARSE * (MORE if self.grid.space.uneven else 1), self._entries(contexts)
+        if not self.may_be_large and (entries > most or entries > self._room(contexts)):
             self.corners = False
             contexts, networks = self._plans()
-        bounds.corners = self.corners
+        bounds.corners, bounds.networks = self.corners, networks
+        if finer is None:
+            self._refuse_endless()
         live = np.ones((1, 1), np.bool_)
         self._reserve(contexts)
-        further = CostTable([Context((), ())], [()], np.ones(1), self.edges[self.levels], np.zeros((1, 1, 1, 1, 1)))
-        bounds.networks = networks
         if finer is not None:
-            bounds.states, bounds.work = finer.states, bounds.work + finer.work - finer.values.size
-            bounds.values[:] = 0.0
-            lay_out(finer, bounds, bounds.values)
+            bounds.states, bounds.work = finer.states, bounds.work + finer.work - finer.dense
+            self._place_as(finer)
+            lay_out(finer, bounds)
             return bounds
-        self._refuse_endless()
+        further: KeptTable | None = None
         for level in range(self.levels - 1, -1, -1):
             around = bounds.around[level]
             costs = self._costs_anything(level, contexts[level])
@@ -75,38 +76,90 @@ class BoundsMaker(TablePlan):
             tiles = tiles[self.layout.mirror.half[tiles]]
             if level < self.levels - 1 and live.any():
                 tiles = tiles[live[:, tiles].any(axis=0)]
-            inside, least = self._look_inside(level, further, tiles, live)
-            live = np.ascontiguousarray(live.T)
-            many = max(1, AT_ONCE // around.values[0].size)
-            rows = np.flatnonzero(costs)
-            bounds.work += len(tiles) * len(self.grid.bounding[level].spread) * len(rows)
-            for first in range(0, len(rows), many):
-                self._fill_around(level, around, rows[first : first + many], tiles, inside, least, live)
-            around.values[~costs] = 0.0
-            live = self._sift("around", level, around, costs)
+            least = self._look_inside(level, further, tiles)
+            live, inner = self._wanted("around", level, around.contexts), np.ascontiguousarray(live.T)
+            bounds.work += len(tiles) * len(self.grid.bounding[level].spread) * int(costs.sum())
+            most = max(1, AT_ONCE // (around.lanes * self.shapes.total))
+            for rows in self._by_state(around.contexts, np.flatnonzero(costs), most):
+                values = np.empty((len(rows), *self._sizes("around", level), self.shapes.total))
+                for first in range(0, len(rows), most):
+                    part, out = rows[first : first + most], values[first : first + most]
+                    self._spread(level, part, live[part], tiles, further, least, inner, out)
+                self._keep("around", level, around, rows, values, live)
+            self._keep_zeros(around, costs, live)
             if level:
                 further = bounds.inside[level]
-                self._fill_inside(level, around, further, costs, live)
-                live = self._sift("inside", level, further, costs)
+                live = self._fill_inside(level, around, further, costs, live)
+        bounds.values = bounds.values[: self.used]
         return bounds
 
-    def _fill_around(
-        self, level: int, around: CostTable, rows: Ints, tiles: Ints, inside: Floats, least: Floats, live: Bools
+    @staticmethod
+    def _by_state(contexts: list[Context], rows: Ints, most: int) -> list[Ints]:
+        """Some contexts in groups of at most so many, if those of one state are no more; states stay together."""
+        found: list[list[int]] = []
+        for _, state in itertools.groupby(rows.tolist(), lambda m: contexts[m].state):
+            some = [*state]
+            if found and len(found[-1]) + len(some) <= most:
+                found[-1] += some
+            else:
+                found.append(some)
+        return [np.array(some) for some in found]
+
+    def _keep(self, kind: str, level: int, table: KeptTable, rows: Ints, values: Floats, live: Bools) -> None:
+        """Keep what is worth it of some contexts, float64[*, Q, A, B, S], which are all of their states; notes it."""
+        some = [table.contexts[m] for m in rows.tolist()]
+        worth = self._sift(kind, level, CostTable(some, table.statuses, table.copies, table.edges, values))
+        live[rows] &= worth & np.isfinite(values.min(axis=(1, 2, 3)))
+        for m, found in zip(rows.tolist(), values, strict=True):
+            shapes = np.flatnonzero(live[m])
+            self._begin(table, m, len(shapes))
+            table.put(m, found, shapes)
+
+    def _keep_zeros(self, table: KeptTable, costs: Bools, live: Bools) -> None:
+        """Keep the contexts in which nothing further in costs anything."""
+        zeros = np.zeros((len(table.statuses), len(table.copies), len(table.edges), self.shapes.total))
+        for m in np.flatnonzero(~costs).tolist():
+            shapes = np.flatnonzero(live[m])
+            self._begin(table, m, len(shapes))
+            table.put(m, zeros, shapes)
+
+    def _begin(self, table: KeptTable, m: int, many: int) -> None:
+        """Make room for so many shapes of a context."""
+        table.first[m] = self.used
+        self.used += many * table.lanes
+        if self.used > len(self.bounds.values):
+            self._refuse(self.used)
+
+    def _spread(
+        self,
+        level: int,
+        rows: Ints,
+        wanted: Bools,
+        tiles: Ints,
+        further: KeptTable | None,
+        least: Floats,
+        live: Bools,
+        found: Floats,
     ) -> None:
         """Cost to go around the network of a level in some contexts: the best way to spread and keep, and what follows.
 
         Parameters
         ----------
         rows : int64[*]
-        tiles, inside, least, live
+        wanted : bool[*, S]
+            Their shapes that are to be looked at.
+        tiles, least, live
             As for `sweep_network`.
+        found : float64[*, Q, A, B, S]
+            Filled.
         """
         spreading = only(self.bounds.networks[level], rows)
-        copies, edges = len(around.copies), len(around.edges)
-        out = np.full((self.shapes.total, len(rows), copies, edges, len(around.statuses)), np.inf)
+        statuses, *sizes = self._sizes("around", level)
+        out = np.full((self.shapes.total, len(rows), *sizes, statuses), np.inf)
         entries = len(self.grid.bounding[level].spread) * math.prod(out.shape[1:])
-        wanted = np.ascontiguousarray(self._wanted("around", level, around.contexts)[rows].T)
+        wanted = np.ascontiguousarray(wanted.T)
         scratch = self._scratch(level, spreading.held.size)
+        first_of, place = (NO_FIRST, NO_PLACE) if further is None else (further.first, further.place)
         first, go = 0, max(1, IN_ONE_GO // max(1, entries))
         while first < len(tiles):
             begun = self._look_at_clock()
@@ -119,7 +172,9 @@ class BoundsMaker(TablePlan):
                 tiles[first : first + go],
                 live,
                 wanted,
-                inside[first : first + go],
+                self.bounds.values,
+                first_of,
+                place,
                 least[first : first + go],
                 out,
                 make_detail(self.encoded),
@@ -127,38 +182,24 @@ class BoundsMaker(TablePlan):
             )
             first += go
             go *= 4 if time.monotonic() - begun < LOOK_SECONDS / 4 else 1
-        for at in range(0, self.shapes.total, TURNED):
-            around.values[rows, ..., at : at + TURNED] = out[at : at + TURNED].transpose(1, 4, 2, 3, 0)
+        turn(out.reshape(self.shapes.total, len(rows), -1, statuses), in_lanes(found))
 
-    def _look_inside(self, level: int, further: CostTable, tiles: Ints, live: Bools) -> tuple[Floats, Floats]:
-        """What `sweep_network` reads of the tables at some tiles, where they are finite; `live`: bool[C', S].
-
-        Returns
-        -------
-        inside : float64[*, C', A' * B' * Q']
-        least : float64[*, C', 2 * I]
-            The least of them, for one copy of the output and the most, for each innermost loop outside.
-        """
-        innermost, after = level == self.levels - 1, self.bounds.networks[level].worth.after
-        many = len(further.contexts)
-        inside = np.empty((len(tiles), many, math.prod(further.values.shape[1:-1])))
-        least = np.empty((len(tiles), many, 2 * len(after)))
-        for m in range(0 if innermost else many):
-            self._look_at_clock()
-            at = np.flatnonzero(live[m, tiles])
-            values = further.values[m].take(tiles[at], axis=-1)
-            inside[at, m] = values.transpose(3, 1, 2, 0).reshape(len(at), inside.shape[2])
-            for i, statuses in enumerate(after):
-                for copies in (0, -1):
-                    some = [values[q, copies, b] for q in np.flatnonzero(statuses) for b in range(len(further.edges))]
-                    least[at, m, i - copies * len(after)] = functools.reduce(np.minimum, some)
-        return inside, least
-
-    def _sift(self, kind: str, level: int, table: CostTable, costs: Bools) -> Bools:
-        """Drop states that are not worth filling; returns bool[C, S], where some are left."""
+    def _look_inside(self, level: int, further: KeptTable | None, tiles: Ints) -> Floats:
+        """The least entries of some tiles, as `sweep_network` reads them: float64[*, C', 2 * I]."""
+        after = self.bounds.networks[level].worth.after
+        if further is None:
+            return np.empty((len(tiles), 1, 2 * len(after)))
         self._look_at_clock()
-        wanted = self._wanted(kind, level, table.contexts)
-        return wanted if self.sieve is None else np.asarray(self.sieve.sift(kind, level, table, costs) & wanted)
+        least = np.empty((len(tiles), len(further.contexts), 2 * len(after)))
+        lanes = np.array([len(further.copies), len(further.edges), len(further.statuses)])
+        look_inside(self.bounds.values, further.first, further.place, lanes, tiles, after, least)
+        return least
+
+    def _sift(self, kind: str, level: int, table: CostTable) -> Bools:
+        """Find states that are worth it, of which a table has all contexts: bool[C, S]."""
+        self._look_at_clock()
+        every = np.ones((len(table.contexts), self.shapes.total), np.bool_)
+        return every if self.sieve is None else self.sieve.sift(kind, level, table)
 
     def _wanted(self, kind: str, level: int, contexts: list[Context]) -> Bools:
         """Which states may be worth filling: bool[C, S]."""
@@ -198,32 +239,49 @@ class BoundsMaker(TablePlan):
                 f"{pairs:.2g} ways to spread tiles are too many; let fewer dimensions leave remainders"
             )
 
-    def _bytes(self, starts: list[int]) -> int:
-        """What as many tables as asked for take that begin there, and what a sweep over a network reads of them."""
-        read = max(b - a for a, b in itertools.pairwise(starts[self.levels :]))
-        return (starts[-1] * self.many + read) * self.bounds.pj.itemsize
+    def _refuse(self, entries: int) -> None:
+        """Raise because there is no room for so many entries."""
+        needed = entries * self.many * self.bounds.pj.itemsize
+        raise TablesTooLarge(
+            f"the tables of the exact search would take more than {needed / (1 << 30):.3g} GiB, and "
+            f"{self.most_bytes / (1 << 30):.3g} GiB are left; allow more (--memory), or constrain what levels keep"
+        )
 
     def _reserve(self, contexts: list[list[Context]]) -> None:
-        """Make room for all tables."""
+        """Make room for all tables; of a part of them, that turn out to be worth it, if all are too many."""
+        bounds, tables, room = self.bounds, self._tables(contexts), self._room(contexts)
+        bounds.dense = bounds.work = self._entries(contexts)
+        lanes = [math.prod(self._sizes(kind, level)) for kind, level, _ in tables]
+        wanted = sum(int(self._wanted(*table).sum()) * each for table, each in zip(tables, lanes, strict=True))
+        if wanted > room * WORTH_IT:
+            self._refuse(wanted // WORTH_IT)
+        many = sum(len(some) for _, _, some in tables)
+        bounds.values, self.used = np.empty(min(room, wanted)), 0
+        bounds.place = np.full((many, self.shapes.total), -1, np.int32)
+        bounds.many, bounds.first = np.zeros(many, np.int64), np.zeros(many, np.int64)
+        begin = 0
+        for kind, level, some in tables:
+            rows = slice(begin, begin := begin + len(some))
+            (bounds.around if kind == "around" else bounds.inside).append(
+                KeptTable(
+                    some, self._statuses(kind, level), self.copies[level], self.edges[level], kind == "inside",
+                    bounds.place[rows], bounds.many[rows], bounds.first[rows], bounds.values,
+                )
+            )  # fmt: skip
+
+    def _place_as(self, finer: Bounds) -> None:
+        """Make room for the shapes that finer tables have."""
         bounds = self.bounds
-        starts = self._entries(contexts)
-        needed = self._bytes(starts)
-        if needed > self.most_bytes:
-            raise TablesTooLarge(
-                f"the tables of the exact search would take {needed / (1 << 30):.3g} GiB, more than the "
-                f"{self.most_bytes / (1 << 30):.3g} GiB left; allow more (--memory), or constrain what levels keep"
-            )
-        bounds.values, bounds.work = np.empty(starts[-1]), starts[-1]
-        bounds.around_at = np.array(starts[: self.levels], np.int64)
-        bounds.inside_at = np.array(starts[self.levels : -1], np.int64)
-        for at, statuses in enumerate([*self.layout.around_statuses, *self.layout.inside_statuses]):
-            level = at % self.levels
-            values = bounds.values[starts[at] : starts[at + 1]]
-            copies, edges = self.copies[level], self.edges[level]
-            values = values.reshape(-1, len(statuses), len(copies), len(edges), self.shapes.total)
-            (bounds.around if at < self.levels else bounds.inside).append(
-                CostTable(contexts[level], statuses, copies, edges, values)
-            )
+        for table, other in zip((*finer.around, *finer.inside), (*bounds.around, *bounds.inside), strict=True):
+            number = {context: at for at, context in enumerate(table.contexts)}
+            for m, context in enumerate(other.contexts):
+                shapes = (
+                    np.flatnonzero(table.place[number[context]] >= 0) if context in number else np.zeros(0, np.int64)
+                )
+                self._begin(other, m, len(shapes))
+                other.place[m, shapes], other.many[m] = np.arange(len(shapes)), len(shapes)
+        bounds.values[: self.used] = 0.0
+        bounds.values = bounds.values[: self.used]
 
     def _scratch(self, level: int, pairs: int) -> NetworkScratch:
         dims, statuses = len(self.encoded.dims), len(self.layout.around_statuses[level])
@@ -266,69 +324,103 @@ class BoundsMaker(TablePlan):
             worthless=np.zeros((pairs, many), np.bool_),
         )
 
-    def _fill_inside(self, level: int, around: CostTable, table: CostTable, costs: Bools, live: Bools) -> None:
-        """Cost to go at the tiles of a level: its best temporal block, and what follows."""
-        bound, offsets = np.ones(len(self.encoded.dims), np.int64), np.zeros(self.shapes.total, np.int64)
+    def _fill_inside(self, level: int, around: KeptTable, table: KeptTable, costs: Bools, live: Bools) -> Bools:
+        """Keep the cost to go at the tiles of a level: its best temporal block, and what follows.
+
+        `live`: where that around the network is kept, bool[C, S]; returns the same of the tiles.
+        """
         wanted = self._wanted("inside", level, table.contexts)
-        rows = np.flatnonzero(costs & live.any(axis=1) & wanted.any(axis=1))
-        table.values[~costs] = 0.0
-        worthless = costs.copy()
-        worthless[rows] = False
-        table.values[worthless] = np.inf
+        found = wanted & (live.any(axis=1) | ~costs)[:, None]
+        self._keep_zeros(table, costs, found)
+        rows = np.flatnonzero(costs & found.any(axis=1))
         if self.layout.merges[1]:  # a level that keeps nothing has no loops
             first = self.c.nodes[level, 0]
             empty = np.array([first not in context.parents for context in table.contexts])[rows]
-            same = self.layout.told.skipped[level]
-            for row in rows[empty]:
-                table.values[row] = np.where(wanted[row], around.values[row, same], np.inf)
+            same, every = self.layout.told.skipped[level], np.arange(self.shapes.total)
+            for some in self._by_state(table.contexts, rows[empty], 1):
+                skipped = np.array([around.take(m, every)[same] for m in some.tolist()])
+                self._keep("inside", level, table, some, skipped, found)
             rows = rows[~empty]
         lanes = len(around.copies) * len(around.edges)
-        row_bytes = (len(around.statuses) + len(table.statuses) + 2) * self.shapes.total * lanes * table.values.itemsize
-        many = max(1, min(IN_A_ROW // lanes, ROW_BYTES // row_bytes))
+        row_bytes = (len(around.statuses) + len(table.statuses) + 2) * self.shapes.total * lanes * 8
+        most = max(1, min(IN_A_ROW // lanes, ROW_BYTES // row_bytes))
         alike: dict[tuple[float, tuple[int, ...], frozenset[int]], list[int]] = {}
         for row in rows.tolist():
             context = table.contexts[row]
             key = self._complete(level, context), self.layout.most_of(wanted[row]), self._settled(level, context)
             alike.setdefault(key, []).append(row)
-        entries = self.shapes.total * many * lanes
+        entries = self.shapes.total * lanes * min(most, len(rows))
         beside, room = np.empty(len(around.statuses) * entries), np.empty((len(table.statuses) + 2) * entries)
-        for (covered, most, settled), same in alike.items():
-            blocks = self.layout.blocks(level, settled)
-            for first in range(0, len(same), many):
-                some = np.array(same[first : first + many])
-                entries = self.shapes.total * len(some) * lanes
-                inner = beside[: len(around.statuses) * entries].reshape(len(around.statuses), -1, len(some), lanes)
-                lay_beside(_in_lanes(around), some, blocks.used, inner)
-                laid = room[: (len(blocks.images) + 2) * entries].reshape(-1, entries)
-                swept, values, found = laid[0], laid[1], laid[2:]
-                found[:] = np.inf
-                sweep = SweepArrays(
-                    np.array(most), *self.layout.steps(level, most), np.asarray(live[some].any(axis=0)),
-                    np.asarray(wanted[some].any(axis=0)), self.layout.reduced, np.array([covered]),
-                    inner.reshape(-1, entries), bound, offsets, values,
-                )  # fmt: skip
-                for users, classes in blocks.classes:
-                    self._look_at_clock()
-                    alone = len(users) == 1
-                    out = found[users[0]] if alone else swept
-                    if not alone:
-                        swept[:] = np.inf
-                    for block in classes:
-                        sweep_block(self.shapes, block, sweep, out)
-                    for q in () if alone else users:
-                        np.minimum(found[q], swept, out=found[q])
-                self.layout.mirror.lower(found.reshape(len(found), self.shapes.total, -1), blocks.images)
-                np.minimum(found, found[0], out=found)
-                for q, p in blocks.closing:
-                    np.minimum(found[q], found[p], out=found[q])
-                lay_apart(  # those filled together may have room where one of them has none
-                    found.reshape(len(found), *inner.shape[1:]), blocks.first_of, some, wanted, _in_lanes(table)
-                )
+        for key, same_kind in alike.items():
+            for some in self._by_state(table.contexts, np.array(same_kind), most):
+                values = np.empty((len(some), *self._sizes("inside", level), self.shapes.total))
+                for first in range(0, len(some), most):
+                    part = some[first : first + most]
+                    fitting = wanted[part]
+                    self._sweep_blocks(
+                        level, around, part, key, live, fitting, beside, room, values[first : first + most]
+                    )
+                self._keep("inside", level, table, some, values, found)
+        return found
+
+    def _sweep_blocks(
+        self,
+        level: int,
+        around: KeptTable,
+        rows: Ints,
+        kind: tuple[float, tuple[int, ...], frozenset[int]],
+        live: Bools,
+        wanted: Bools,
+        beside: Floats,
+        room: Floats,
+        out: Floats,
+    ) -> None:
+        """Cost to go at the tiles of a level in some contexts: float64[*, Q, A, B, S].
+
+        Parameters
+        ----------
+        kind
+            How much of the reduction a tile must cover, how many sizes of each dimension tiles have, and the tensors
+            whose statuses say nothing: the same for all of them.
+        live, wanted : bool[C, S], bool[*, S]
+            Shapes around the network that are worth it, and tiles that may be.
+        beside, room : float64[*]
+            Scratch space.
+        """
+        bound, offsets = np.ones(len(self.encoded.dims), np.int64), np.zeros(self.shapes.total, np.int64)
+        alive, (covered, sizes, settled) = np.zeros(self.shapes.total, np.bool_), kind
+        blocks, lanes = self.layout.blocks(level, settled), out[0, 0].size // self.shapes.total
+        entries = self.shapes.total * len(rows) * lanes
+        inner = beside[: len(around.statuses) * entries].reshape(len(around.statuses), -1, len(rows), lanes)
+        lay_beside(around.entries, around.place, around.many, around.first, rows, blocks.used, inner)
+        laid = room[: (len(blocks.images) + 2) * entries].reshape(-1, entries)
+        swept, values, least = laid[0], laid[1], laid[2:]
+        least[:] = np.inf
+        sweep = SweepArrays(
+            np.array(sizes), *self.layout.steps(level, sizes), np.asarray(live[rows].any(axis=0)),
+            np.asarray(wanted.any(axis=0)), self.layout.reduced, np.array([covered]), inner.reshape(-1, entries), bound,
+            offsets, alive, values,
+        )  # fmt: skip
+        for users, classes in blocks.classes:
+            self._look_at_clock()
+            alone = len(users) == 1
+            found = least[users[0]] if alone else swept
+            if not alone:
+                swept[:] = np.inf
+            for block in classes:
+                sweep_block(self.shapes, block, sweep, found)
+            for q in () if alone else users:
+                np.minimum(least[q], swept, out=least[q])
+        self.layout.mirror.lower(least.reshape(len(least), self.shapes.total, -1), blocks.images)
+        for q, p in blocks.closing:
+            np.minimum(least[q], least[p], out=least[q])
+        # those filled together may have room where one of them has none
+        lay_apart(least.reshape(len(least), *inner.shape[1:]), blocks.first_of, wanted, in_lanes(out))
 
 
-def _in_lanes(table: CostTable) -> Floats:
-    """The entries of a table, copies and spreads on one axis: float64[C, Q, A * B, S]."""
-    return table.values.reshape(*table.values.shape[:2], -1, table.values.shape[-1])
+def in_lanes(values: Floats) -> Floats:
+    """Entries with copies and spreads on one axis: float64[*, Q, A * B, S], from float64[*, Q, A, B, S]."""
+    return values.reshape(*values.shape[:2], -1, values.shape[-1])
 
 
 def make_bounds(

@@ -160,7 +160,7 @@ def _next_affordable(
         Which dimensions have a loop in the block then, as bits; -1 if no shape is left.
     """
     cursor, mid, by_innermost = node.cursor[level], node.mid[level], node.by_innermost[level]
-    settled, table, may_begin = settled_energy(c, g, node, s, level), g.around[level], cursor[OUTERMOST]
+    settled, may_begin = settled_energy(c, g, node, s, level), cursor[OUTERMOST]
     entries, beside = list_entries(g, node, s, level), settled_beside(c, g, node, s, level) if g.beside[0] else 0.0
     ends = first_of_run(shapes, node)
     if begin:
@@ -175,10 +175,10 @@ def _next_affordable(
             if may_begin & loops == 0 and loops != 0:
                 continue
             found.tally[0] += 1
-            first = table + outer + at
-            energy = settled + weighed(node, g.values, first, entries)
+            shape = outer + at
+            energy = settled + weighed(g, node, g.values, shape, 0, entries)
             if g.beside[0]:
-                energy = max(energy, beside + weighed(node, g.mixed[g.row[g.words[0]]], first, entries))
+                energy = max(energy, beside + weighed(g, node, g.mixed[g.row[g.words[0]]], shape, 0, entries))
             if not passes(goal, found, value_of(goal.terms, energy, 0.0, 0.0, 0.0) if energy < np.inf else energy):
                 continue
             for d in range(ends, mid.shape[0]):
@@ -189,7 +189,7 @@ def _next_affordable(
             least = np.inf
             if lay_bounds(shapes, node, level) == 0:
                 return 0
-            mixed_by_innermost(c, g, node, level, loops, first, entries)
+            mixed_by_innermost(c, g, node, level, loops, shape, entries)
             for d in range(by_innermost.shape[0]):
                 energy = settled + by_innermost[d]
                 value = value_of(goal.terms, energy, 0.0, 0.0, 0.0) if energy < np.inf else np.inf
@@ -461,11 +461,10 @@ def root_bounds(
             continue
         quick = -np.inf
         if goal.energy_only[0] and g.spreads[ROOT] == 1 and mask != 0:
-            first_entry = g.around[ROOT] + shape
-            least_beside = beside_outermost(c, g, node, s, ROOT, AROUND, first_entry, ONE) if g.beside[0] else 0.0
+            least_beside = beside_outermost(c, g, node, s, ROOT, AROUND, ROOT, shape, ONE) if g.beside[0] else 0.0
             quick = max(
                 least_beside,
-                settled + mixed_by_innermost(c, g, node, ROOT, mask, first_entry, list_entries(g, node, s, ROOT)),
+                settled + mixed_by_innermost(c, g, node, ROOT, mask, shape, list_entries(g, node, s, ROOT)),
             )
             quick = value_of(goal.terms, max(quick, goal.floor[0]), 0.0, 0.0, 0.0) if quick < np.inf else np.inf
         if quick < least:

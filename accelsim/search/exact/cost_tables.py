@@ -118,8 +118,10 @@ def make_cost_tables(
         waits=np.zeros(1, np.int64),
         firsts=np.zeros((levels, levels, tensors), np.bool_) if firsts is None else firsts,
         once=least_outermost(c, narrow_energies(c), needed),
-        around=bounds.around_at,
-        inside=bounds.inside_at,
+        rows=np.cumsum([0, *(len(table.contexts) for table in (*bounds.around, *bounds.inside))])[:-1].reshape(2, -1),
+        place=bounds.place,
+        many=bounds.many,
+        first=bounds.first,
         edges=edges,
         spreads=spreads,
         context=context,
@@ -127,9 +129,10 @@ def make_cost_tables(
         status=status,
         statuses=np.array([[len(t.statuses) for t in tables] for tables in (bounds.around, bounds.inside)], np.int64),
         still=np.array([bounds.around_number(level, (STATIONARY,) * tensors) for level in range(levels)], np.int64),
-        reuse=_reuse_numbers(bounds),
+        partly=np.array([_is_told(structure, t) for t in range(tensors)]),
         reuses=np.array([1.0, *structure.reuses, np.inf]),
         alone=np.array([min(idle) if len(idle) == 1 else -1 for idle in structure.idle], np.int64),
+        reuse=_reuse_numbers(bounds, status[0], c.relevant),
         innermost=_innermost(bounds, status[0], c.relevant),
         option_first=option_first,
         option_x=np.concatenate([o.x for o in options]),
@@ -454,11 +457,11 @@ def _status_codes(bounds: Bounds) -> Ints:
 def _codes_of(structure: Structure, deepest: tuple[int, ...], levels: int) -> Ints:
     """`_status_codes`, which nobody changes."""
     numbers, every = tell_statuses(structure, deepest, levels).numbers, all_statuses(structure)
-    radix = HALO_REUSE + 2 * len(structure.idle)
+    radix, partly = _radix(structure), [PARTLY - k for k in range(len(structure.reuses))]
     codes = np.zeros((2, levels, radix**structure.tensors), np.int64)
     met: list[tuple[int, ...]] = [()]
     for t in range(structure.tensors):
-        each: tuple[int, ...] = (NONE, STATIONARY)
+        each: tuple[int, ...] = (NONE, STATIONARY, *(partly if _is_told(structure, t) else ()))
         if t == structure.window:
             slides = [HALO_REUSE + d for d, other in enumerate(structure.partner) if other >= 0]
             wholes = [HALO_REUSE + len(structure.idle) + d for d in sorted(structure.whole)]
@@ -467,24 +470,49 @@ def _codes_of(structure: Structure, deepest: tuple[int, ...], levels: int) -> In
     for statuses in met:
         code = 0
         for status in statuses:
-            code = code * radix + status
+            code = code * radix + _digit(structure, status)
         known = statuses if statuses in every else dominating(structure, statuses)
         codes[:, :, code] = [[each[known][kind] for each in numbers] for kind in (0, 1)]
     return codes
 
 
-def _reuse_numbers(bounds: Bounds) -> Ints:
-    """`CostTables.reuse`."""
+def _radix(structure: Structure) -> int:
+    """Base of the codes of statuses."""
+    return HALO_REUSE + 2 * len(structure.idle) + len(structure.reuses)
+
+
+def _digit(structure: Structure, status: int) -> int:
+    """A status in a code."""
+    return status if status > PARTLY else HALO_REUSE + 2 * len(structure.idle) + PARTLY - status
+
+
+def _is_told(structure: Structure, t: int) -> bool:
+    """Whether tables tell apart how often a tensor is left in place."""
+    alone = tuple(PARTLY if t == other else NONE for other in range(structure.tensors))
+    return alone in all_statuses(structure)
+
+
+def _reuse_numbers(bounds: Bounds, codes: Ints, relevant: Bools) -> Ints:
+    """`CostTables.reuse`; parameters as for `_innermost`."""
     structure = bounds.structure
     each = (NONE, *(PARTLY - k for k in range(len(structure.reuses))), STATIONARY)
-    shape = len(bounds.around), structure.tensors, len(each) if structure.reuses else 0
-    found = np.full((2, *shape), -1, np.int64)
-    for t in range(structure.tensors if structure.reuses else 0):
-        statuses = [tuple(status if t == other else NONE for other in range(structure.tensors)) for status in each]
-        for level in range(len(bounds.around) if set(statuses) <= {*bounds.statuses} else 0):
-            found[0, level, t] = [bounds.around_number(level, known) for known in statuses]
-            found[1, level, t] = [bounds.inside_number(level, known) for known in statuses]
+    found = np.zeros((len(codes), len(structure.idle), len(each), 2), np.int64)
+    for d, r, new in np.ndindex(found.shape[1:]):
+        code = 0
+        for t in range(structure.tensors):
+            status = each[r] if structure.idle[d] == {t} else NONE
+            if t == structure.window:
+                status = _of_window(structure, d, relevant[t, d], new)
+            code = code * _radix(structure) + _digit(structure, status)
+        found[:, d, r, new] = codes[:, code]
     return found
+
+
+def _of_window(structure: Structure, d: int, moves: bool, new: int) -> int:
+    """Status of the windowed tensor outside a loop over d; `new`: in the steps that begin a pass."""
+    if moves and structure.partner[d] < 0:
+        return NONE
+    return HALO_REUSE + d if moves and not new else STATIONARY
 
 
 def _innermost(bounds: Bounds, codes: Ints, relevant: Bools) -> Ints:
@@ -500,16 +528,13 @@ def _innermost(bounds: Bounds, codes: Ints, relevant: Bools) -> Ints:
     relevant : bool[T, D]
     """
     structure = bounds.structure
-    radix = HALO_REUSE + 2 * len(structure.idle)
     found = np.zeros((len(codes), len(structure.idle), 4), np.int64)
     for d, moved, new in np.ndindex(found.shape[1], 2, 2):
         code = 0
         for t in range(structure.tensors):
-            status = NONE
-            if t == structure.window and (not relevant[t, d] or structure.partner[d] >= 0):
-                status = HALO_REUSE + d if relevant[t, d] and not new else STATIONARY
-            elif not relevant[t, d] and not moved:
-                status = STATIONARY
-            code = code * radix + status
+            status = NONE if relevant[t, d] or moved else STATIONARY
+            if t == structure.window:
+                status = _of_window(structure, d, relevant[t, d], new)
+            code = code * _radix(structure) + status
         found[:, d, 2 * moved + new] = codes[:, code]
     return found

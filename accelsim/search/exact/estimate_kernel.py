@@ -70,8 +70,7 @@ def bound_of(
 
     The table is that of `level`, outside its network or (`inside`) at its tile.
     """
-    base = g.inside[level] if inside else g.around[level]
-    spreads, total = g.spreads[level], shapes.box.shape[1]
+    spreads = g.spreads[level]
     leaks, outside = g.start[0] - g.macs[0] * c.mac[0], leak_in_a_cycle(c, s, level)
     timed = leaks > 0.0 or not goal.energy_only[0]
     least_cycles = least_port_cycles(c, g, node, s, level) if timed else 0
@@ -100,12 +99,11 @@ def bound_of(
         cycles = np.ceil(max(steps / min(g.edges[level, b], points), least_steps) * (1.0 - SURE))
         if c.array[PE] >= 0 and not goal.energy_only[0]:
             cycles = least_array_cycles(c, shapes, g, node, s, level, inside, g.edges[level, b], cycles)
-        first = base + b * total + shape
         computing = cycles
         cycles += float(node.waits[level])
         if g.waits[0] and not goal.energy_only[0]:
             k = g.row.shape[0] - 1
-            more = mixed(g, node, s, g.mixed[g.row[k]], level, inside, first, pieces)
+            more = mixed(g, node, s, g.mixed[g.row[k]], level, inside, b, shape, pieces)
             if not more < np.inf:
                 continue
             cycles = np.ceil(cycles + (more - counted_off(c, g, node, s, level, k + 1)) * (1.0 - SURE) - SURE)
@@ -115,16 +113,16 @@ def bound_of(
             cycles = float(with_engines(c, s, node.mapping.keep[0], level + 1, int(cycles)))
         if cycles > most:
             continue
-        energy = settled + mixed(g, node, s, g.values, level, inside, first, pieces)
+        energy = settled + mixed(g, node, s, g.values, level, inside, b, shape, pieces)
         if g.beside[0]:
-            energy = max(energy, beside_outermost(c, g, node, s, level, inside, first, pieces))
+            energy = max(energy, beside_outermost(c, g, node, s, level, inside, b, shape, pieces))
         if not energy < np.inf:
             continue
         rate = (outside + used * g.leaks[level, b]) * (1.0 - NEARLY)
         access, cycles = max(energy, node.energy[level]) - leaks, max(cycles, goal.floor[1])
         energy = max(access + max(leaks, rate * cycles), goal.floor[0])
         if g.words[0]:
-            more = mixed(g, node, s, g.mixed[g.row[0]], level, inside, first, pieces)
+            more = mixed(g, node, s, g.mixed[g.row[0]], level, inside, b, shape, pieces)
             more -= counted_off(c, g, node, s, level, ONE)
             if not more < np.inf:
                 continue
@@ -134,7 +132,7 @@ def bound_of(
         value = _value_or_beaten(goal, found, node, energy, cycles)
         k, tables = g.words[0] + g.beside[0], 0 if goal.energy_only[0] else g.row.shape[0] - g.waits[0]
         while k < tables and value < best and value <= enough:  # else what ports need makes no difference
-            least = mixed(g, node, s, g.mixed[g.row[k]], level, inside, first, pieces)
+            least = mixed(g, node, s, g.mixed[g.row[k]], level, inside, b, shape, pieces)
             least -= counted_off(c, g, node, s, level, k + 1)
             price, off = 0.0, 0.0
             for p in range(g.ports.shape[0]):
@@ -278,36 +276,41 @@ def settled_beside(c: Constants, g: CostTables, node: SearchNode, s: Detail, lev
 
 @inline
 def beside_outermost(
-    c: Constants, g: CostTables, node: SearchNode, s: Detail, level: int, inside: int, first: int, pieces: int
+    c: Constants, g: CostTables, node: SearchNode, s: Detail, level: int, inside: int, b: int, shape: int, pieces: int
 ) -> float:
     """Energy of a node at least, where each word that is yet to pass the outermost level passes it once [pJ]."""
     values = g.mixed[g.row[g.words[0]]]
-    return float(settled_beside(c, g, node, s, level) + mixed(g, node, s, values, level, inside, first, pieces))
+    return float(settled_beside(c, g, node, s, level) + mixed(g, node, s, values, level, inside, b, shape, pieces))
 
 
 @inline
 def list_entries(g: CostTables, node: SearchNode, s: Detail, level: int) -> int:
     """List the entries around a network, of any shape, that `mixed` takes while all tensors are still; how many."""
-    each, found = g.spreads[level] * g.fits.shape[1], 0
-    step, more = each, 0.0
+    found, copies, more = 0, 1, 0.0
     if g.copies[level, 0] > 1.0:
-        step, more = 2 * each, float(s.level[level, PARTS_APART] - 1) / (g.copies[level, 1] - 1.0)
+        copies, more = 2, float(s.level[level, PARTS_APART] - 1) / (g.copies[level, 1] - 1.0)
     for way in range(node.context.shape[1]):
-        at = (node.context[level, way] * g.statuses[0, level] + g.still[level]) * step
-        for high in range(2):
+        for high in range(copies if node.weight[level, way] > 0.0 else 0):
             weight = node.weight[level, way] * (more if high else 1.0 - more)
             if weight > 0.0:
-                node.entry[found], node.entry_weight[found] = at + high * each, weight
+                row = g.rows[0, level] + node.context[level, way]
+                lane = (g.still[level] * copies + high) * g.spreads[level]
+                node.entry[found], node.entry_weight[found] = g.first[row] + lane * g.many[row], weight
+                node.entry_row[found] = row
                 found += 1
     return found
 
 
 @inline
-def weighed(node: SearchNode, values: Floats, first: int, entries: int) -> float:
-    """Cost to go by the entries that are listed."""
+def weighed(g: CostTables, node: SearchNode, values: Floats, shape: int, further: int, entries: int) -> float:
+    """Cost to go by the entries that are listed, or those so many `further` on; infinite if a shape is not worth it."""
     total = 0.0
     for k in range(entries):
-        total += node.entry_weight[k] * values[first + node.entry[k]]
+        row = node.entry_row[k]
+        stands = g.place[row, shape]
+        if stands < 0:
+            return float(np.inf)
+        total += node.entry_weight[k] * values[node.entry[k] + further * g.many[row] + stands]
     return total
 
 
@@ -324,29 +327,35 @@ def counted_off(c: Constants, g: CostTables, node: SearchNode, s: Detail, level:
 
 @inline
 def mixed(
-    g: CostTables, node: SearchNode, s: Detail, values: Floats, level: int, inside: int, first: int, pieces: int
+    g: CostTables, node: SearchNode, s: Detail, values: Floats, level: int, inside: int, b: int, shape: int, pieces: int
 ) -> float:
-    """Cost to go of a node, mixed from entries of a table; `first`: where its class of spread and its shape are."""
-    total, each = 0.0, g.spreads[level] * g.fits.shape[1]
-    step, more = each, 0.0
+    """Cost to go of a node in a class of spread, mixed from entries of a table; infinite if it is not worth it."""
+    total, copies, more = 0.0, 1, 0.0
     if g.copies[level, 0] > 1.0:
-        step, more = 2 * each, float(s.level[level, PARTS_APART] - 1) / (g.copies[level, 1] - 1.0)
+        copies, more = 2, float(s.level[level, PARTS_APART] - 1) / (g.copies[level, 1] - 1.0)
+    spreads, statuses = g.spreads[level], g.statuses[inside, level]
     for way in range(node.context.shape[1]):
         weight = node.weight[level, way]
         if weight > 0.0:
-            at = first + node.context[level, way] * g.statuses[inside, level] * step
+            row = g.rows[inside, level] + node.context[level, way]
+            stands, many = g.place[row, shape], g.many[row]
+            if stands < 0:
+                return float(np.inf)
+            at, step, each = g.first[row] + b * many + stands, copies * spreads * many, spreads * many
+            if inside:
+                at, step, each = g.first[row] + (stands * copies * spreads + b) * statuses, 1, spreads * statuses
             for k in range(pieces):
                 place = at + node.mix[k] * step
                 found = values[place]
                 if more > 0.0 and found < np.inf:
                     found += more * (values[place + each] - found)
                 total += weight * node.mix_weight[k] * found
-    return total
+    return float(total)
 
 
 @jit
 def mixed_by_innermost(
-    c: Constants, g: CostTables, node: SearchNode, level: int, mask: int, first: int, entries: int
+    c: Constants, g: CostTables, node: SearchNode, level: int, mask: int, shape: int, entries: int
 ) -> float:
     """Cost to go of a node at least, whatever the order of the loops of its block: the least over the innermost one.
 
@@ -359,12 +368,11 @@ def mixed_by_innermost(
     ----------
     mask : int
         Dimensions that have a loop in the block, as bits; at least one.
-    first, entries : int
+    shape, entries : int
         As for `weighed`.
     """
     bounds, best, window = node.mapping.temporal[0, level], np.inf, g.window[0]
-    each = (2 if g.copies[level, 0] > 1.0 else 1) * g.spreads[level] * g.fits.shape[1]
-    first -= g.still[level] * each
+    each = (2 if g.copies[level, 0] > 1.0 else 1) * g.spreads[level]
     for t in range(c.relevant.shape[0]):
         steps, ends = 1.0, False
         for e in range(bounds.shape[0]):
@@ -382,19 +390,15 @@ def mixed_by_innermost(
                 moved = min(moved, node.lower[t])
         if window >= 0 and c.relevant[window, d] and g.partner[d] >= 0:
             new = 1.0 / float(bounds[d])
-        both, found, alone = min(moved, new), 0.0, g.alone[d]
-        if g.reuse.shape[3] > 0 and alone >= 0 and node.lower[alone] > 0.0 and g.reuse[0, level, alone, 0] >= 0:
-            k, share = between_reuses(g.reuses, 1.0 / node.lower[alone])
-            found = share * weighed(node, g.values, first + g.reuse[0, level, alone, k] * each, entries)
-            if share < 1.0:
-                further = weighed(node, g.values, first + g.reuse[0, level, alone, k + 1] * each, entries)
-                found += (1.0 - share) * further
-            node.by_innermost[level, d], best = found, min(best, found)
-            continue
+        found, alone, r = 0.0, g.alone[d], -1
+        if alone >= 0 and g.partly[alone] and node.lower[alone] > 0.0:
+            r, moved = between_reuses(g.reuses, 1.0 / node.lower[alone])
+        both = min(moved, new)
         for k in range(4):
             weight = both if k == 3 else moved - both if k == 2 else new - both if k == 1 else 1.0 - max(moved, new)
             if weight > 0.0:
-                found += weight * weighed(node, g.values, first + g.innermost[level, d, k] * each, entries)
+                q = g.innermost[level, d, k] if r < 0 else g.reuse[level, d, r + 1 - k // 2, k % 2]
+                found += weight * weighed(g, node, g.values, shape, (q - g.still[level]) * each, entries)
         node.by_innermost[level, d] = found
         best = min(best, found)
     return float(best)

@@ -62,15 +62,16 @@ def make_structure(grid: Grid) -> Structure:
             if len(inside) == 2:
                 partner[inside[0]], partner[inside[1]] = inside[1], inside[0]
     idle = tuple(frozenset(t for t in range(tensors) if not c.relevant[t, d]) for d in range(dims))
+    reuses = REUSES if grid.reuses else ()
     if loose or not windowed:
-        return Structure(idle, -1, (-1,) * dims, tensors, loose, reuses=REUSES if grid.reuses else ())
+        return Structure(idle, -1, (-1,) * dims, tensors, loose, reuses=reuses)
     far, prime = c.factor[windowed[0]], grid.shapes.sizes == 2
     whole = frozenset(d for d, other in enumerate(partner) if other >= 0 and prime[d] and far[d] < far[other])
     ragged = grid.shapes.ragged
     paced = frozenset(
         d for d, r in enumerate(partner) if r >= 0 and prime[r] and far[r] <= far[d] and not (ragged[d] or ragged[r])
     )
-    return Structure(idle, windowed[0], tuple(partner), tensors, False, whole, paced=paced)
+    return Structure(idle, windowed[0], tuple(partner), tensors, False, whole, reuses, paced)
 
 
 class Layout:
@@ -358,7 +359,7 @@ def make_blocks(
                 continue  # what the image finds for other shapes and statuses
             done.add(key)
         found.setdefault(tuple(which), []).append(block)
-    used = sorted({int(q) for blocks in found.values() for block in blocks for q in (*block.term.flat, *block.reuse)})
+    used = sorted({int(q) for blocks in found.values() for block in blocks for q in block.term.flat})
     closing = {(int(number[q]), int(number[p])) for q, p in gaps_that_close(inside, kind.structure)}
     return Blocks(
         number, images, [(q, p) for q, p in sorted(closing) if q != p], [*found.items()], np.array(used, np.int64)

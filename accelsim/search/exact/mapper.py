@@ -376,7 +376,7 @@ def _seek(space: MapSpace, solver: Solver | None, aim: Aim, solved: Solved) -> S
             solved.bound = min(solved.bound, proved)
             break
         if part is not space:
-            entries = solver.relaxation.bounds.values.size if solver is not None else 0
+            entries = solver.relaxation.bounds.dense if solver is not None else 0
             most -= entries  # those of the next tables, about
             if most <= solved.nodes:
                 solved.stop, solved.bound = "nodes", min(solved.bound, proved)

@@ -15,6 +15,7 @@ from accelsim.model.detail import INSIDE, Detail
 from accelsim.model.encode import Bools, Constants, Floats, Ints
 from accelsim.model.jit import inline, jit
 from accelsim.model.kernel import distinct
+from accelsim.search.exact.blocks import AT_A_TIME
 from accelsim.search.exact.incumbents import SURE
 from accelsim.search.exact.network import NetworkScratch, Spreading
 from accelsim.search.exact.orders import HALO_REUSE, NONE, PARTLY, STATIONARY
@@ -54,7 +55,9 @@ def sweep_network(
     tiles: Ints,
     live: Bools,
     wanted: Bools,
-    inside: Floats,
+    entries: Floats,
+    first: Ints,
+    place: Ints,
     least: Floats,
     out: Floats,
     s: Detail,
@@ -72,8 +75,8 @@ def sweep_network(
         Where `inside` may be finite; of the innermost network not read.
     wanted : bool[S, C]
         Which shapes are to be looked at.
-    inside : float64[*, C', A' * B' * Q']
-        At the tiles, by the statuses there.
+    entries, first, place
+        At the tiles, by the statuses there, as `KeptTable` has them.
     least : float64[*, C', 2 * I]
         The least of them, for one copy of the output and the most, for each innermost loop outside.
     out : float64[S, C, A, B, Q]
@@ -116,7 +119,22 @@ def sweep_network(
             if steps:
                 _steps_of_windows(c, shapes, p, tile, mid, innermost, scratch)
             _sweep_contexts(
-                c, shapes, options, p, o, tiles[at], around, pairs, resting, -1, wanted, inside[at], out, scratch
+                c,
+                shapes,
+                options,
+                p,
+                o,
+                tiles[at],
+                around,
+                pairs,
+                resting,
+                -1,
+                wanted,
+                entries,
+                first,
+                place,
+                out,
+                scratch,
             )
         if many > 0:
             _judge(p, options, pairs, many, innermost, output, least[at], scratch)
@@ -133,7 +151,22 @@ def sweep_network(
             if steps:
                 _steps_of_windows(c, shapes, p, tile, mid, innermost, scratch)
             _sweep_contexts(
-                c, shapes, options, p, o, tiles[at], around, pairs, resting, n, wanted, inside[at], out, scratch
+                c,
+                shapes,
+                options,
+                p,
+                o,
+                tiles[at],
+                around,
+                pairs,
+                resting,
+                n,
+                wanted,
+                entries,
+                first,
+                place,
+                out,
+                scratch,
             )
 
 
@@ -234,6 +267,58 @@ def _note_option(p: Spreading, options: Options, o: int, around: int, n: int, sc
     for t in range(scratch.words.shape[0]):
         scratch.moved[t, n] = scratch.words[t] * (1.0 - scratch.stays[t])
         scratch.shares[t, n] = scratch.passing[t]
+
+
+@jit
+def look_inside(
+    entries: Floats, first: Ints, place: Ints, lanes: Ints, tiles: Ints, after: Bools, least: Floats
+) -> None:
+    """Find the least entries of some tiles, where they are worth it.
+
+    Parameters
+    ----------
+    entries, first, place
+        As `KeptTable` has them.
+    lanes : int64[3]
+        How many copies of the output, spreads and statuses there are.
+    tiles : int64[*]
+    after : bool[I, Q']
+        Statuses that steps may have after each innermost loop outside.
+    least : float64[*, C', 2 * I]
+        The least of them, for one copy of the output and the most.
+    """
+    loops, all_lanes = after.shape[0], lanes[0] * lanes[1] * lanes[2]
+    for at in range(tiles.shape[0]):
+        for m in range(place.shape[0]):
+            stands = place[m, tiles[at]]
+            if stands < 0:
+                continue
+            lane, row = first[m] + stands * all_lanes, least[at, m]
+            for i in range(2 * loops):
+                row[i] = np.inf
+            for a in range(lanes[0]):
+                for _ in range(lanes[1]):
+                    for q in range(lanes[2]):
+                        found = entries[lane]
+                        lane += 1
+                        for i in range(loops):
+                            if after[i, q] and a == 0:
+                                row[i] = min(row[i], found)
+                            if after[i, q] and a == lanes[0] - 1:
+                                row[loops + i] = min(row[loops + i], found)
+
+
+@jit
+def turn(out: Floats, tables: Floats) -> None:
+    """Lay entries out as a table: from float64[S, *, N, Q] to float64[*, Q, N, S]."""
+    for start in range(0, out.shape[0], AT_A_TIME):
+        end = min(start + AT_A_TIME, out.shape[0])
+        for at in range(out.shape[1]):
+            for n in range(out.shape[2]):
+                for q in range(out.shape[3]):
+                    each = tables[at, q, n]
+                    for shape in range(start, end):
+                        each[shape] = out[shape, at, n, q]
 
 
 @inline
@@ -475,7 +560,9 @@ def _sweep_contexts(
     resting: int,
     noted: int,
     wanted: Bools,
-    inside: Floats,
+    entries: Floats,
+    first_of: Ints,
+    place: Ints,
     out: Floats,
     scratch: NetworkScratch,
 ) -> None:
@@ -536,7 +623,9 @@ def _sweep_contexts(
         for way in range(0 if innermost else ways):
             share = scratch.weight[way]
             if share > 0.0:
-                entry = inside[p.target[m, k, tight, way]]
+                target = p.target[m, k, tight, way]
+                begin = first_of[target] + place[target, tile] * further.shape[0]
+                entry = entries[begin : begin + further.shape[0]]
                 for lane in range(further.shape[0]):
                     further[lane] += share * entry[lane]
         for b in range(edges):

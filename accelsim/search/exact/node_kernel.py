@@ -133,8 +133,9 @@ def mix_statuses(
         else:
             node.piece[t, n] = NONE
         node.piece_end[t, n], node.pieces[t] = 1.0, 0
+    _part_alone(g, node)
     start, sets = 0.0, 0
-    radix = HALO_REUSE + 2 * dims
+    radix = HALO_REUSE + 2 * dims + g.reuses.shape[0] - 2
     while start < 1.0:
         end, code = 1.0, 0
         for t in range(tensors):
@@ -149,32 +150,28 @@ def mix_statuses(
             while node.piece_end[t, node.pieces[t]] <= end and node.piece_end[t, node.pieces[t]] < 1.0:
                 node.pieces[t] += 1
         start = end
-    if sets == 2 and g.reuse.shape[3] > 0:
-        sets = _mix_reuse(g, node, level, within)
     if not within:
         node.within_sets[level] = 0 if reaches else sets
     return sets
 
 
 @inline
-def _mix_reuse(g: CostTables, node: SearchNode, level: int, within: int) -> int:
-    """Of two sets of statuses, which differ in one tensor left in place, take those next to its share; how many."""
-    alone = -1
-    for t in range(node.pieces.shape[0]):
-        first, moves = node.piece[t, 0], node.piece_end[t, 0] == 1.0
-        if (moves and first != NONE) or (not moves and (first != STATIONARY or alone >= 0)):
-            return 2
-        alone = alone if moves else t
+def _part_alone(g: CostTables, node: SearchNode) -> None:
+    """If one tensor without a window is left in place at times, give it the two statuses next to its share."""
+    alone, many = -1, 0
+    for t in range(g.partly.shape[0]):
+        if t != g.window[0] and node.piece[t, 0] != NONE:
+            alone = t
+            many += 1
+    if many != 1 or not g.partly[alone]:
+        return
     k, share = between_reuses(g.reuses, 1.0 / (1.0 - node.piece_end[alone, 0]))
-    if g.reuse[0, level, alone, k] < 0:
-        return 2
-    sets = 1 if share == 1.0 else 2
-    for at in range(sets):
-        weight = share if at == 0 else 1.0 - share
-        node.mix[at], node.mix_weight[at] = g.reuse[within, level + within, alone, k + at], weight
-        if not within:
-            node.within[level, at], node.within_weight[level, at] = g.reuse[1, level + 1, alone, k + at], weight
-    return sets
+    first = HALO_REUSE + 2 * g.partner.shape[0] - 1  # the code of PARTLY - k is `first + 1 + k`
+    low, high = first + k if k > 0 else NONE, first + k + 1 if k + 2 < g.reuses.shape[0] else STATIONARY
+    node.piece[alone, 0], node.piece_end[alone, 0] = high, 1.0 - share
+    node.piece[alone, 1], node.piece_end[alone, 1] = low, 1.0
+    if share == 1.0:
+        node.piece[alone, 0], node.piece_end[alone, 0] = low, 1.0
 
 
 @jit

@@ -14,7 +14,7 @@ import numpy as np
 from accelsim.model.encode import Bools, Floats, Ints
 from accelsim.model.kernel import BY_READ, BY_RETURN, BY_TRANSFER, BY_UPDATE, BY_WRITE
 from accelsim.search.exact.network import Spreading, Verdicts
-from accelsim.search.exact.orders import NONE
+from accelsim.search.exact.orders import NONE, Statuses
 from accelsim.search.exact.output_costs import OutputCosts, copies_apart
 from accelsim.search.exact.shapes import Grid
 from accelsim.search.exact.tables import Bounds, Context, Sieve
@@ -101,16 +101,33 @@ class TablePlan(OutputCosts):
             contexts.append(inner)
         return contexts, networks
 
-    def _entries(self, contexts: list[list[Context]]) -> list[int]:
-        """Where the tables of each level begin, first those around networks and then those at tiles, and the end."""
-        starts = [0]
-        for around in (True, False):
-            for level in range(self.levels):
-                statuses = (self.layout.around_statuses if around else self.layout.inside_statuses)[level]
-                each = len(self.copies[level]) * len(self.edges[level])
-                many = len(contexts[level]) * len(statuses) * each if around or level else 0
-                starts.append(starts[-1] + many * self.shapes.total)
-        return starts
+    def _tables(self, contexts: list[list[Context]]) -> list[tuple[str, int, list[Context]]]:
+        """Kind, level and contexts of each table: those around networks first; the outermost tile has none."""
+        inside = [[], *contexts[1 : self.levels]]
+        return [
+            (kind, level, some)
+            for kind, every in (("around", contexts[: self.levels]), ("inside", inside))
+            for level, some in enumerate(every)
+        ]
+
+    def _statuses(self, kind: str, level: int) -> list[Statuses]:
+        """Statuses that the tables of a level tell apart."""
+        return (self.layout.around_statuses if kind == "around" else self.layout.inside_statuses)[level]
+
+    def _sizes(self, kind: str, level: int) -> tuple[int, int, int]:
+        """Statuses, copies of the output and spreads that the tables of a level tell apart."""
+        return len(self._statuses(kind, level)), len(self.copies[level]), len(self.edges[level])
+
+    def _entries(self, contexts: list[list[Context]]) -> int:
+        """Entries of all tables, if all shapes are worth it."""
+        tables = self._tables(contexts)
+        return self.shapes.total * sum(len(some) * math.prod(self._sizes(kind, level)) for kind, level, some in tables)
+
+    def _room(self, contexts: list[list[Context]]) -> int:
+        """How many entries there is room for."""
+        rows = sum(len(some) for _, _, some in self._tables(contexts))
+        left = self.most_bytes - rows * self.shapes.total * np.dtype(np.int32).itemsize
+        return max(0, left) // (self.many * self.pj.itemsize)
 
     def _plan(self, level: int, contexts: list[Context]) -> tuple[Spreading, list[Context]]:
         """Contexts inside a network, and how those outside it lead to them."""

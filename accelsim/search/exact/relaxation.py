@@ -67,7 +67,7 @@ this share of the energy of the best mapping known."""
 FAR_MORE, ONCE_AN_ENTRY, MOST_ONCE = 10.0, 2.0, 8_000_000
 """If they would count off more than so many times that energy, in the first tables no word of the output comes back;
 after so many nodes for each of their entries, or so many nodes, the others are made, at once if all roots are alike."""
-NODES_AN_ENTRY, SOONER, LATER = 0.05, 0.2, 2.0
+NODES_AN_ENTRY, SOONER, LATER = 0.05, 0.2, 4.0
 """After so many nodes for each entry of the finer tables, and for each way to spread a tile in a context that they
 look at, these are made: the search has taken about as long as they take then. They have both corners, which large ones
 have sooner, for the lower one says little of networks that are bypassed; then they tell copies of the output apart. At
@@ -195,7 +195,8 @@ class Relaxation:
         self.apart = any(len(each) > 1 for each in copies_apart(self.grid, self.bounds.deepest))
         self.coarse = not fine and (self.apart or self.once or not self.bounds.corners)
         self.fine, self.mixes, self.lacks_beside = fine, not ragged and bool(self.ports), True
-        self.lacks_reuses = not (cycles or words or ragged or every or self.leaks) and not c.windowed.any()
+        reused = not (cycles or words or ragged or every or self.leaks)
+        self.lacks_reuses = reused and not self.bounds.structure.loose
         self.mixed: list[MixedBounds] = []
 
     def _sort_ports(self) -> tuple[list[LimitedPort], int]:
@@ -274,7 +275,7 @@ class Relaxation:
             self.grid, self.spreads, energies, deadline, fine=fine, corners=self.corners,
             worth=self._worth_energy(states), most_bytes=left, many=many,
         )  # fmt: skip
-        left -= (1 + others) * self.bounds.values.nbytes
+        left -= self.bounds.nbytes + others * self.bounds.values.nbytes
         self.laid = Laid(self.bounds, others + 1)
         if waiting is not None:
             self.waiting = self.laid.put(waiting)
@@ -307,7 +308,7 @@ class Relaxation:
     @property
     def table_bytes(self) -> int:
         """What the tables take."""
-        return (1 + self.laid.used) * self.bounds.values.nbytes
+        return self.bounds.nbytes + self.laid.used * self.bounds.values.nbytes
 
     def _count_port(self, at: int, deadline: float | None, fine: bool, left: int) -> MixedBounds:
         """Make a table of one of the first ports; of the outermost one, and of what all else waits for further in."""
@@ -368,7 +369,7 @@ class Relaxation:
 
         `alike`: whether the first tables bound all root shapes alike.
         """
-        entries, work = self.bounds.values.size, self.bounds.work
+        entries, work = self.bounds.dense, self.bounds.work
         if self.coarse:
             if self.once:
                 return 0 if alike else int(min(ONCE_AN_ENTRY * entries, MOST_ONCE))
@@ -394,7 +395,7 @@ class Relaxation:
         before = {name: getattr(self, name) for name in FILLED}
         try:
             if self.coarse:
-                fine = self.once or self.bounds.corners or self.bounds.values.size <= bounds.MOST_COARSE
+                fine = self.once or self.bounds.corners or self.bounds.dense <= bounds.MOST_COARSE
                 self.once, self.corners = False, True
                 try:
                     self._fill_tables(deadline, fine=fine or self.counts_copies, again=True)
@@ -508,15 +509,16 @@ class Relaxation:
         mixing = self._port_tables(goal)
         if mixing.many == 0:
             return None
-        entries = mixing.entries + mixing.entries // mixing.many  # one is made, and then laid out
-        return mixing if entries * self.bounds.values.itemsize + self.table_bytes <= self.memory else None
+        each = mixing.entries / mixing.many / self.bounds.dense * self.bounds.values.nbytes
+        # one is made, and then laid out
+        return mixing if (mixing.many + 1) * each + self.table_bytes <= self.memory else None
 
     def _port_tables(self, goal: Goal) -> PortTables:
         """The most tables of ports that fit, or some; two ports together say no more where all else waits."""
         most, pairs = self.most_spreads, not self.leaks and self.waits is None
         many = many_mixed(self.ports, counts_energy(goal), energy_only=self.leaks, pairs=pairs)
         for spreads in sorted({min(each, most) for each in (1, SPREADS, most)}, reverse=True):
-            entries = many * self.bounds.values.size * spreads // self.spreads
+            entries = many * self.bounds.dense * spreads // self.spreads
             if self.leaks or entries > MOST_MIXED:
                 entries = many * self.bounds.worthwhile() * spreads // self.spreads
             if entries <= MOST_MIXED:

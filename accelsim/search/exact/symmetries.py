@@ -72,7 +72,7 @@ def exchanged(block: BlockSweep, order: Ints, further: Ints) -> BlockSweep:
         frozen=block.frozen[order],
         adds=block.adds[order],
         term=further[block.term],
-        reuse=further[block.reuse],
+        held=block.held[order],
         mask=block.mask[:, order],
         pair=np.where(block.pair >= 0, order[block.pair], -1),
         step=block.step[order],

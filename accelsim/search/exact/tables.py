@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from accelsim.model.encode import Bools, Floats, Ints
+from accelsim.search.exact.blocks import lay_shapes
 from accelsim.search.exact.layout import Layout
 from accelsim.search.exact.network import Spreading
 from accelsim.search.exact.orders import NONE, Statuses, Structure
@@ -51,7 +52,7 @@ class Context(NamedTuple):
 
 @dataclass(slots=True)
 class CostTable:
-    """Cost to go by context, status, copies of the output, spread inside and shape.
+    """Cost to go of some contexts, by status, copies of the output, spread inside and shape, while it is filled.
 
     Attributes
     ----------
@@ -74,6 +75,70 @@ class CostTable:
 
 
 @dataclass(slots=True)
+class KeptTable:
+    """Cost to go of all contexts, of the shapes that are worth it.
+
+    Attributes
+    ----------
+    contexts, statuses, copies, edges
+        As `CostTable` has them.
+    tiles : bool
+        Whether it is of the tiles of a level: then the entries of a shape lie next to each other, float64[n, A, B, Q],
+        else those of a status, float64[Q, A, B, n].
+    place : int32[C, S]
+        Where a shape stands among those that a context has, -1 if it is not worth it.
+    many, first : int64[C]
+        How many shapes a context has, and where its entries begin.
+    entries : float64[*]
+        Those of all tables of a map space.
+    """
+
+    contexts: list[Context]
+    statuses: list[Statuses]
+    copies: Floats
+    edges: Floats
+    tiles: bool
+    place: Ints
+    many: Ints
+    first: Ints
+    entries: Floats
+
+    @property
+    def lanes(self) -> int:
+        """Entries of a shape in a context."""
+        return len(self.statuses) * len(self.copies) * len(self.edges)
+
+    @property
+    def dense(self) -> int:
+        """Entries, if all shapes were worth it."""
+        return int(self.place.size) * self.lanes
+
+    def take(self, m: int, shapes: Ints) -> Floats:
+        """The entries of some shapes in a context, infinite where they are not worth it: float64[Q, A, B, *]."""
+        sizes, place = (len(self.statuses), len(self.copies), len(self.edges)), self.place[m, shapes]
+        rows = self.entries[self.first[m] : self.first[m] + self.many[m] * self.lanes]
+        laid = rows.reshape(-1, *sizes[1:], sizes[0]).transpose(3, 1, 2, 0) if self.tiles else rows.reshape(*sizes, -1)
+        found = np.full((*sizes, len(shapes)), np.inf)
+        found[..., place >= 0] = laid[..., place[place >= 0]]
+        return found
+
+    @property
+    def values(self) -> Floats:
+        """All entries: float64[C, Q, A, B, S]."""
+        every = np.arange(self.place.shape[1])
+        found = np.zeros((len(self.contexts), len(self.statuses), len(self.copies), len(self.edges), len(every)))
+        for m, values in enumerate(found):
+            values[:] = self.take(m, every)
+        return found
+
+    def put(self, m: int, values: Floats, shapes: Ints) -> None:
+        """Keep the entries of some shapes, float64[Q, A, B, S], in a context whose `first` is known."""
+        self.place[m, shapes], self.many[m] = np.arange(len(shapes)), len(shapes)
+        kept = self.entries[self.first[m] : self.first[m] + len(shapes) * self.lanes]
+        lay_shapes(values.reshape(len(values), -1, values.shape[-1]), shapes, np.bool_(self.tiles), kept)
+
+
+@dataclass(slots=True)
 class Bounds:
     """All cost-to-go tables of a map space.
 
@@ -83,9 +148,9 @@ class Bounds:
     structure : Structure
     statuses : tuple of Statuses
         Q of them, NONE for all tensors first.
-    around : list of CostTable
+    around : list of KeptTable
         For each level, outside the network below it.
-    inside : list of CostTable
+    inside : list of KeptTable
         For each level, at its tile; the outermost has none.
     networks : list of Spreading
     pj : float64[L, T, 4]
@@ -103,9 +168,13 @@ class Bounds:
     corners : bool
         Whether there are tables of both corners of the shares that networks leave, or of the lower one alone.
     values : float64[*]
-        All tables; row : int, which row of a `Laid` these are; around_at, inside_at : int64[L], where each begins.
+        All tables; row : int, which row of a `Laid` these are.
+    place, many, first
+        Those of all contexts, of the tables around networks first: int32[*, S], int64[*].
+    dense : int
+        Entries that they would have if all shapes were worth it: what it takes to fill them.
     work : int
-        Entries of all tables, and how often the sweeps over networks spread a tile in a context: what it takes to make
+        These, and how often the sweeps over networks spread a tile in a context: what it takes to make
         them.
     """
 
@@ -117,10 +186,12 @@ class Bounds:
     corners: bool = True
     values: Floats = field(default_factory=lambda: np.zeros(0))
     row: int = -1
-    around: list[CostTable] = field(default_factory=list)
-    inside: list[CostTable] = field(default_factory=list)
-    around_at: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    inside_at: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    around: list[KeptTable] = field(default_factory=list)
+    inside: list[KeptTable] = field(default_factory=list)
+    place: Ints = field(default_factory=lambda: np.zeros((0, 0), np.int32))
+    many: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    first: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    dense: int = 0
     networks: list[Spreading] = field(default_factory=list)
     deepest: list[int] = field(default_factory=list)
     least_inside: Floats = field(default_factory=lambda: np.zeros((0, 0)))
@@ -138,12 +209,18 @@ class Bounds:
             for kind, table in zip(("around", "inside"), tables, strict=True):
                 known = self.states.get((kind, level), {})
                 states = [context.state for context in table.contexts]
-                live &= np.array([state not in known or known[state].any() for state in states], np.bool_)
-            found += int(live.sum()) * sum(table.values.size for table in tables) // len(live)
+                if states:  # there are none at the outermost tiles
+                    live &= np.array([state not in known or known[state].any() for state in states], np.bool_)
+            found += int(live.sum()) * sum(table.dense for table in tables) // len(live)
             inner = self.networks[level].target[live]
             further = self.around[level + 1 : level + 2]
             live = np.isin(np.arange(len(further[0].contexts) if further else 0), inner)
         return found
+
+    @property
+    def nbytes(self) -> int:
+        """What the tables take."""
+        return self.values.nbytes + self.place.nbytes
 
     def around_number(self, level: int, statuses: Statuses) -> int:
         """Number of some statuses in the table around the network of a level."""
@@ -154,23 +231,26 @@ class Bounds:
         return self.numbers[level][statuses][1]
 
 
-def lay_out(tables: Bounds, like: Bounds, found: Floats) -> None:
+def lay_out(tables: Bounds, like: Bounds) -> None:
     """Lay tables out as others, which lack what these found worthless; of both, one may tell no spreads apart.
 
     Where the others tell none, an entry is the least of those of all spreads.
     """
-    first = 0
     for table, other in zip((*tables.around, *tables.inside), (*like.around, *like.inside), strict=True):
-        values = found[first : first + other.values.size].reshape(other.values.shape)
         number = {context: at for at, context in enumerate(table.contexts)}
-        for row, context in zip(values, other.contexts, strict=False):
-            at = number.get(context)
-            if at is None:
-                row[:] = np.inf
-            elif table.values[at].any():
-                fewer = len(other.edges) < len(table.edges)
-                row[:] = table.values[at].min(axis=2, keepdims=True) if fewer else table.values[at]
-        first += other.values.size
+        for m, context in enumerate(other.contexts):
+            shapes = np.flatnonzero(other.place[m] >= 0)
+            found, at = np.full((1, 1, 1, len(shapes)), np.inf), number.get(context)
+            if at is not None:
+                found = table.take(at, shapes)
+                found = found.min(axis=2, keepdims=True) if len(other.edges) < len(table.edges) else found
+            rows = other.entries[other.first[m] : other.first[m] + len(shapes) * other.lanes]
+            if other.tiles:
+                rows.reshape(-1, len(other.copies), len(other.edges), len(other.statuses))[:] = found.transpose(
+                    3, 1, 2, 0
+                )
+            elif found.any():
+                rows.reshape(len(other.statuses), len(other.copies), len(other.edges), -1)[:] = found
 
 
 class Laid:
@@ -190,12 +270,12 @@ class Laid:
     def put(self, tables: Bounds) -> Bounds:
         """Lay tables out in the next row; returns those that stand there, which need the others no more."""
         row, like = self.values[self.used], self.like
-        lay_out(tables, like, row)
-        laid = replace(tables, values=row, row=self.used, around=[], inside=[])
-        first = 0
-        for table, found in [*((t, laid.around) for t in like.around), *((t, laid.inside) for t in like.inside)]:
-            found.append(replace(table, values=row[first : first + table.values.size].reshape(table.values.shape)))
-            first += table.values.size
+        around, inside = ([replace(table, entries=row) for table in some] for some in (like.around, like.inside))
+        laid = replace(
+            tables, values=row, row=self.used, around=around, inside=inside, place=like.place, many=like.many,
+            first=like.first,
+        )  # fmt: skip
+        lay_out(tables, laid)
         self.used += 1
         return laid
 
@@ -279,14 +359,12 @@ class Sieve:
             return float(self.most_copies[level] - 1.0) * float(self.bounds.copy_costs[level]) + most, most, 0.0
         return one, most, float((self.most_copies[parent] - 1.0) / (copies[-1] - 1.0))
 
-    def sift(self, kind: str, level: int, table: CostTable, costs: Bools) -> Bools:
-        """Make the other states infinite; returns bool[C, S], where some are left.
+    def sift(self, kind: str, level: int, table: CostTable) -> Bools:
+        """Find the states that are worth it, of which a table has all contexts: bool[C, S].
 
         Parameters
         ----------
         kind : {"around", "inside"}
-        costs : bool[C]
-            Contexts in which traffic further in costs anything; the others stay as they are.
         """
         live = np.ones((len(table.contexts), self.total), np.bool_)
         rows: dict[Parents, list[int]] = {}
@@ -296,8 +374,6 @@ class Sieve:
         found = self.bounds.states.setdefault((kind, level), dict(known))  # those without a context are worthless
         after = [self._statuses_after(table, moved) for moved, _ in self.innermost]
         for parents, numbers in rows.items():
-            if not costs[numbers].all():
-                continue
             before: Bools = known.get(parents, np.ones((1, self.total), np.bool_))
             if len(before) not in (1, len(table.edges)):
                 before = np.asarray(before.any(axis=0, keepdims=True))
@@ -307,8 +383,9 @@ class Sieve:
             worth[:, self.mirror.image[some]] = worth[:, some]
             found[parents] = worth
             for number in numbers:
-                np.copyto(table.values[number], np.inf, where=~worth)
                 live[number] = worth.any(axis=0)
+                if len(worth) > 1:
+                    np.copyto(table.values[number], np.inf, where=~worth)
         return live
 
     def _are_worth(
