@@ -357,7 +357,7 @@ def test_mistakes__are_all_reported_with_their_place(tmp_path):
   levels:
     - level: GLB
       keep: [Weights]
-      temporal: {order: [K, ..., Z], factors: [K=3, R>=2, R<=1, Q~3]}
+      temporal: {order: [K, ..., Z], factors: [K=3, R>=2, R<=1, Q~3, S=4]}
       spatial: {x: {only: [P, K], factors: [K=16]}}
     - level: SPADD
     - level: GLB
@@ -371,6 +371,7 @@ def test_mistakes__are_all_reported_with_their_place(tmp_path):
         "/c.yaml:5:13: levels[0].keep: 'Weights' cannot be kept: GLB never keeps it",
         "/c.yaml:6:17: levels[0].temporal: 'Z' is no dimension of vgg16_conv3_2; dimensions: N, K, C, P, Q, R, S",
         "/c.yaml:6:17: levels[0].temporal: K=3 does not divide K = 256; divisors near it: 2, 4",
+        "/c.yaml:6:17: levels[0].temporal: S=4 does not divide S = 3; divisors near it: 3",
         "/c.yaml:6:47: levels[0].temporal.factors: R would have to be at least 2 and at most 1",
         "/c.yaml:6:65: levels[0].temporal.factors[3]: expected a factor like K=4, K<=4, K>=4, K=all, K=rest "
         "or P*Q<=8, got 'Q~3'",

@@ -254,4 +254,4 @@ def _near(bound: int, wanted: int) -> str:
     """The divisors of a bound on both sides of a number."""
     below = max(d for d in range(1, min(wanted, bound) + 1) if bound % d == 0)
     above = next((d for d in range(wanted + 1, bound + 1) if bound % d == 0), bound)
-    return f"{below}, {above}"
+    return ", ".join(map(str, sorted({below, above})))
