@@ -39,8 +39,8 @@ from tests.strategies import cases, ragged_cases, with_engines
 from tests.test_compression import AT_ONCE, EVERY, GEMM, two_levels
 from tests.test_systolic import check_problems, check_remainders
 
-CASES = int(os.environ.get("ACCELSIM_DMA_CASES", "1500"))
-PROBLEMS = int(os.environ.get("ACCELSIM_DMA_PROBLEMS", "100"))
+CASES = int(os.environ.get("ACCELSIM_DMA_CASES", "900"))
+PROBLEMS = int(os.environ.get("ACCELSIM_DMA_PROBLEMS", "70"))
 
 
 @settings(max_examples=CASES)

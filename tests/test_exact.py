@@ -43,8 +43,8 @@ from accelsim.search.stopping import Budget
 from tests.brute import Truth, check_points, product, truth
 from tests.problems import MOST, plain, problem, with_least_use, with_products
 
-PROBLEMS = int(os.environ.get("ACCELSIM_EXACT_PROBLEMS", "600"))
-PRODUCTS = int(os.environ.get("ACCELSIM_EXACT_PRODUCTS", "240"))
+PROBLEMS = int(os.environ.get("ACCELSIM_EXACT_PROBLEMS", "450"))
+PRODUCTS = int(os.environ.get("ACCELSIM_EXACT_PRODUCTS", "160"))
 FIRST = int(os.environ.get("ACCELSIM_EXACT_FIRST", 10_000 * datetime.datetime.now(datetime.UTC).date().toordinal()))
 GROUPS = 30
 SAME = 1e-9

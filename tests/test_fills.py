@@ -40,8 +40,8 @@ from tests.test_compression import AT_ONCE, EVERY, GEMM, compressed, two_levels
 from tests.test_exact_tables import check_fastest, pinned
 from tests.test_systolic import check_problems, check_remainders, with_array
 
-CASES = int(os.environ.get("ACCELSIM_FILL_CASES", "1000"))
-PROBLEMS = int(os.environ.get("ACCELSIM_FILL_PROBLEMS", "100"))
+CASES = int(os.environ.get("ACCELSIM_FILL_CASES", "600"))
+PROBLEMS = int(os.environ.get("ACCELSIM_FILL_PROBLEMS", "70"))
 
 
 def varied(case, rng):

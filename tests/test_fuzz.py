@@ -19,10 +19,10 @@ CALIBRATION = ROOT / "accelsim/gpu/calibrations/a100_sxm_80gb_mma.json"
 
 def test_damaged_files__end_in_no_fault():
     done = subprocess.run(
-        [sys.executable, "-m", "tests.fuzz", "--cases", "500"], capture_output=True, text=True, check=False, cwd=ROOT
+        [sys.executable, "-m", "tests.fuzz", "--cases", "300"], capture_output=True, text=True, check=False, cwd=ROOT
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "500 cases" in done.stdout
+    assert "300 cases" in done.stdout
     assert " 0 faults" in done.stdout
 
 

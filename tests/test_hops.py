@@ -26,8 +26,8 @@ from tests.strategies import cases, ragged_case
 from tests.test_nodes import POWERS, check_best
 from tests.test_systolic import check_problems
 
-CASES = int(os.environ.get("ACCELSIM_HOP_CASES", "300"))
-PROBLEMS = int(os.environ.get("ACCELSIM_HOP_PROBLEMS", "100"))
+CASES = int(os.environ.get("ACCELSIM_HOP_CASES", "200"))
+PROBLEMS = int(os.environ.get("ACCELSIM_HOP_PROBLEMS", "70"))
 
 
 def with_hops(machine, rng):

@@ -18,7 +18,7 @@ from accelsim.model.kernel import VALID, evaluate_many
 from accelsim.model.oracle import execute
 from tests.strategies import cases
 
-CASES = int(os.environ.get("ACCELSIM_ORACLE_CASES", "1000"))
+CASES = int(os.environ.get("ACCELSIM_ORACLE_CASES", "700"))
 
 
 @settings(max_examples=CASES)

@@ -32,8 +32,8 @@ from tests.strategies import cases, energy_table
 from tests.test_compression import two_levels
 from tests.test_systolic import check_problems
 
-CASES = int(os.environ.get("ACCELSIM_LINK_CASES", "300"))
-PROBLEMS = int(os.environ.get("ACCELSIM_LINK_PROBLEMS", "60"))
+CASES = int(os.environ.get("ACCELSIM_LINK_CASES", "200"))
+PROBLEMS = int(os.environ.get("ACCELSIM_LINK_PROBLEMS", "45"))
 
 
 def with_links(machine: Architecture) -> Architecture:

@@ -32,8 +32,8 @@ from tests.test_compression import EVERY, GEMM, compressed, two_levels
 from tests.test_exact_tables import check_fastest
 from tests.test_systolic import check_problems, check_remainders
 
-CASES = int(os.environ.get("ACCELSIM_NETWORK_CASES", "300"))
-PROBLEMS = int(os.environ.get("ACCELSIM_NETWORK_PROBLEMS", "100"))
+CASES = int(os.environ.get("ACCELSIM_NETWORK_CASES", "200"))
+PROBLEMS = int(os.environ.get("ACCELSIM_NETWORK_PROBLEMS", "70"))
 RATES = (None, Fraction(1, 3), Fraction(1), Fraction(2), Fraction(7, 2), Fraction(6))
 
 

@@ -33,7 +33,7 @@ from tests.problems import problem
 from tests.strategies import with_engines, with_overlaps
 from tests.test_systolic import some_instruction
 
-PROBLEMS = int(os.environ.get("ACCELSIM_UNEVEN_PROBLEMS", "280"))
+PROBLEMS = int(os.environ.get("ACCELSIM_UNEVEN_PROBLEMS", "210"))
 GROUPS = 12
 FEW, MOST = 300, 900_000
 """Even mappings of a problem at most, and uneven ones."""

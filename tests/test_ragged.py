@@ -33,7 +33,7 @@ from tests.test_nodes import cycles_by_hand
 from tests.test_oracle import WINDOW, case
 
 C, K, M, N = (((dim, 1),) for dim in "CKMN")
-CASES = int(os.environ.get("ACCELSIM_RAGGED_CASES", "1000"))
+CASES = int(os.environ.get("ACCELSIM_RAGGED_CASES", "600"))
 
 
 def by_sums(encoded: Encoded, mapping: Mapping) -> Result:

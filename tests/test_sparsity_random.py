@@ -112,7 +112,7 @@ def test_counts__are_parts_of_the_dense_ones(seed):
 def test_relaxed_machines__take_no_more():
     """Neither energy nor, but for one that rounding may take, cycles; both are equal where all shares are constant."""
     equal = 0
-    for seed in range(200):
+    for seed in range(120):
         for constant in (True, False):
             architecture, einsum, mappings = drawn(seed, constant=constant)
             machines = relax(architecture, einsum)
@@ -124,4 +124,4 @@ def test_relaxed_machines__take_no_more():
                     assert other.energy_pj - leak_pj <= found.energy_pj * (1 + 1e-9)
                     assert relaxed.cycle * (other.cycles - 1) < found.cycles
                     equal += math.isclose(other.energy_pj, found.energy_pj, rel_tol=1e-9)
-    assert equal >= 400, equal
+    assert equal >= 240, equal

@@ -39,8 +39,8 @@ from tests.problems import MOST, problem
 from tests.strategies import cases, energy_table, ragged_case
 from tests.test_exact import check_best, check_front, check_within
 
-CASES = int(os.environ.get("ACCELSIM_SYSTOLIC_CASES", "200"))
-PROBLEMS = int(os.environ.get("ACCELSIM_SYSTOLIC_PROBLEMS", "100"))
+CASES = int(os.environ.get("ACCELSIM_SYSTOLIC_CASES", "150"))
+PROBLEMS = int(os.environ.get("ACCELSIM_SYSTOLIC_PROBLEMS", "70"))
 FEW = 800
 """Mappings of a problem with remainders, at most; each is counted by itself."""
 
