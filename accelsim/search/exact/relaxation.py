@@ -67,13 +67,14 @@ this share of the energy of the best mapping known."""
 FAR_MORE, ONCE_AN_ENTRY, MOST_ONCE = 10.0, 2.0, 8_000_000
 """If they would count off more than so many times that energy, in the first tables no word of the output comes back;
 after so many nodes for each of their entries, or so many nodes, the others are made, at once if all roots are alike."""
-NODES_AN_ENTRY, SOONER, LATER = 0.05, 0.2, 4.0
+NODES_AN_ENTRY, SOONER, LATER, SLIDING = 0.05, 0.2, 4.0, 10.0
 """After so many nodes for each entry of the finer tables, and for each way to spread a tile in a context that they
 look at, these are made: the search has taken about as long as they take then. They have both corners, which large ones
 have sooner, for the lower one says little of networks that are bypassed; then they tell copies of the output apart. At
 last there are some of each port, and of ports and energy mixed, which come by their entries alone where cycles count,
 and sooner where all else waits for fills or drains: ports then decide on the fastest mappings. Tables that tell apart
-how often a tensor is left in place are made later: they have more entries each."""
+how often a tensor is left in place are made later: they have more entries each, most where windows slide, and nodes are
+quick there."""
 CLOSED = 1e-3
 """Of what is open between root shapes and the best mapping known, the most that the first tables of ports may leave to
 be searched before there are others."""
@@ -375,7 +376,8 @@ class Relaxation:
                 return 0 if alike else int(min(ONCE_AN_ENTRY * entries, MOST_ONCE))
             return int(NODES_AN_ENTRY * 2 * (1.0 if self.bounds.corners else SOONER) * (work + ENTRIES_A_TABLE))
         if self.lacks_reuses:
-            return max(MANY_NODES, int(LATER * NODES_AN_ENTRY * work))
+            later = LATER if self.bounds.structure.window < 0 else SLIDING
+            return max(MANY_NODES, int(later * NODES_AN_ENTRY * work))
         mixing = self._to_mix(goal)
         if mixing is not None:
             each, longer = NODES_AN_ENTRY * (1.0 if self.waits is None else SOONER), work / entries if self.leaks else 1
