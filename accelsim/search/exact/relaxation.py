@@ -197,6 +197,7 @@ class Relaxation:
         self.coarse = not fine and (self.apart or self.once or not self.bounds.corners)
         self.fine, self.mixes, self.lacks_beside = fine, not ragged and bool(self.ports), True
         reused = not (cycles or words or ragged or every or self.leaks)
+        reused &= not (space.uneven and c.windowed.any())  # they raise no bound there that decides
         self.lacks_reuses = reused and not self.bounds.structure.loose
         self.mixed: list[MixedBounds] = []
 
