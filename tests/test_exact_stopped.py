@@ -7,6 +7,7 @@ import functools
 import math
 import random
 
+import numpy as np
 import pytest
 
 from accelsim import load_architecture, load_workload
@@ -14,7 +15,7 @@ from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.objective import LEAST_EDP
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
-from accelsim.search.exact import aim, mapper, relaxation, solve
+from accelsim.search.exact import aim, bounds, mapper, relaxation, solve
 from accelsim.search.exact.front import map_front
 from accelsim.search.exact.solve import Solver
 from accelsim.search.mapper import map_einsum
@@ -30,6 +31,27 @@ def few_problems() -> list[tuple[Problem, Truth]]:
     """Problems with their truth."""
     found = [(problem(seed), truth(*problem(seed), MOST)) for seed in range(40)]
     return [(case, known) for case, known in found if known is not None and known.valid]
+
+
+class Full:
+    """Numpy on a machine that has no memory left."""
+
+    def __getattr__(self, name):
+        return getattr(np, name)
+
+    def empty(self, *_):
+        raise MemoryError
+
+
+def test_memory__that_is_allowed_and_not_there__stops_the_tables_alone(monkeypatch):
+    architecture, einsum = load_architecture("systolic"), load_workload("conv").layers[0]
+    best = map_einsum(architecture, einsum, uneven=False)
+    monkeypatch.setattr(bounds, "np", Full())
+
+    found = map_einsum(architecture, einsum, uneven=False, budget=Budget(memory_bytes=1 << 50))
+
+    assert found.stop == "memory"
+    assert found.certificate.bound <= best.best.energy_pj <= found.best.energy_pj
 
 
 def test_workers__do_not_change_the_result():

@@ -24,8 +24,9 @@ from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import decode_mapping
 from accelsim.model.oracle import execute
 from accelsim.results.explain import same_as_walked
-from accelsim.search.exact import bounds, front, mapper
+from accelsim.search.exact import bounds, front, mapper, relaxation
 from accelsim.search.exact.solve import Solver
+from accelsim.search.exact.worth import Known
 from accelsim.search.mapper import map_einsum
 from accelsim.search.stopping import Budget
 from tests.brute import FREE, product, truth
@@ -34,6 +35,8 @@ from tests.strategies import with_engines, with_overlaps
 from tests.test_systolic import some_instruction
 
 PROBLEMS = int(os.environ.get("ACCELSIM_UNEVEN_PROBLEMS", "210"))
+ROOMS = 100
+"""Problems whose tables tell classes of room apart."""
 GROUPS = 12
 FEW, MOST = 300, 900_000
 """Even mappings of a problem at most, and uneven ones."""
@@ -50,14 +53,20 @@ def every_uneven(seed, few=FEW, slower=None):
     architecture, einsum, constraints = problem(seed, few)
     if slower is not None and len(architecture.levels) > 1:
         architecture = slower(architecture, einsum, random.Random(seed))
+    found = uneven_mappings(architecture, einsum, constraints)
+    return None if found is None else ((architecture, einsum, constraints), *found)
+
+
+def uneven_mappings(architecture, einsum, constraints=FREE, most=MOST):
+    """All mappings, and which of them have storage nodes after a level's first one that all keep something."""
     machine = with_nodes(architecture, einsum, constraints)
-    known = None if machine is architecture else truth(machine, einsum, constraints, MOST)
+    known = None if machine is architecture else truth(machine, einsum, constraints, most)
     if known is None:
         return None
     names = [level.name for level in machine.levels]
     empty = ~known.batch.keep.any(axis=2) & (known.batch.temporal > 1).any(axis=2)
     further = np.array([at > 0 and name == names[at - 1] for at, name in enumerate(names)])
-    return (architecture, einsum, constraints), known, ~(empty & further).any(axis=1)
+    return known, ~(empty & further).any(axis=1)
 
 
 def check_best(seed, objectives, few=FEW, slower=None):
@@ -97,6 +106,67 @@ def test_best_uneven_mapping__is_that_of_brute_force(group, monkeypatch):
         monkeypatch.setattr(bounds, "MOST_COARSE", 0)
     seeds = range(group, PROBLEMS, GROUPS)
     assert sum(check_best(seed, [list(POWERS)[seed // GROUPS % 3]]) for seed in seeds) > 0
+
+
+def little_room(rng):
+    """A machine whose tensors share little room in one or two levels, and a small layer."""
+    dram = {"name": "DRAM", "word": "8 bit", "energy": _energy(rng, 20, 100, 200)}
+    levels = [dram] + [
+        {"name": f"L{at}", "word": "8 bit", "size": f"{rng.randint(3, 18)} B", "energy": _energy(rng, 1, 5)}
+        for at in range(rng.choice([1, 1, 2]))
+    ]
+    for level in levels:
+        level |= {"bandwidth": f"{rng.choice([1, 2, 4])} B/cycle"} if rng.random() < 0.3 else {}
+        if level is not dram and rng.random() < 0.5:
+            level[rng.choice(["keep", "bypass"])] = [rng.choice(["Inputs", "Weights", "Outputs"])]
+    if rng.random() < 0.5:
+        rng.choice(levels)["fanout"] = {"x": rng.choice([2, 3, 4])}
+    body = {"name": "small", "levels": levels, "compute": {"energy": {"compute": "1 pJ", "source": "chosen"}}}
+    layers = [({"M": (2, 3, 4), "N": (2, 3, 4), "K": (2, 3)}, (["K", "N"], ["M", "K"], ["M", "N"]))] * 4
+    layers += [({"K": (2, 3, 4), "C": (1, 2, 3), "P": (2, 4, 6), "R": (2, 3)}, ("KCR", ["C", "P+R"], "KP"))]
+    layers += [({"K": (2, 3, 4), "P": (2, 4, 6), "R": (2, 3)}, ("KR", ["2*P+R"], "KP"))]
+    layers += [({"K": (1, 2), "P": (2, 4), "Q": (2, 3), "R": (2, 3), "S": (1, 2)}, ("KRS", ["P+R", "Q+S"], "KPQ"))]
+    bounds, tensors = rng.choice(layers)
+    einsum = {"dims": {dim: rng.choice(some) for dim, some in bounds.items()}, "output": "Outputs"}
+    einsum["tensors"] = dict(zip(("Weights", "Inputs", "Outputs"), map(list, tensors), strict=True))
+    workload = {"name": "small", "einsum": einsum, "bits": {"Inputs": 8, "Weights": 8, "Outputs": 8}}
+    workload["bits"]["psums"] = rng.choice([8, 8, 16, 32])
+    return load_architecture({"architecture": body}), load_workload({"workload": workload}).layers[0]
+
+
+def _energy(rng, *pj):
+    return {"read": f"{rng.choice(pj)} pJ", "write": f"{rng.choice(pj)} pJ", "source": "chosen"}
+
+
+@pytest.mark.parametrize("group", range(2))
+def test_classes_of_room__bound_all_mappings_from_below(group, monkeypatch):
+    """They are told apart in the first tables here, and nothing else is known but what a mapping may cost."""
+    monkeypatch.setattr(relaxation, "NODES_AN_ENTRY", -1.0)
+    monkeypatch.setattr(relaxation, "MANY_NODES", -1)
+    closer = 0
+    for seed in range(group, ROOMS, 2):
+        rng = random.Random(seed)
+        found = uneven_mappings(*little_room(rng), most=100_000)
+        if found is None or not found[0].valid:
+            continue
+        known, chosen = found
+        objective = rng.choice(list(POWERS))
+        asked, least = product(*POWERS[objective]), known.values(*POWERS[objective])[chosen].min(initial=math.inf)
+        if not math.isfinite(least):
+            continue
+        limit, roots = least * rng.choice([1 + 1e-9, 1.3]), []
+        best = Known(asked, limit, np.full(3, math.inf)) if rng.random() < 0.5 else None
+        for told in (True, False):
+            solver = Solver(MapSpace(known.encoded, FREE), cycles=objective != "energy", known=best)
+            solver.relaxation.lacks_rooms &= told
+
+            outcome = solver.search(objective=asked, limit=limit)
+
+            assert math.isclose(float(outcome.found.value[0]), least, rel_tol=1e-9), seed
+            assert outcome.root_bound <= least * (1 + 1e-9), seed
+            roots.append(outcome.root_bound)
+        closer += roots[0] > roots[1] * (1 + 1e-9)
+    assert closer > 1
 
 
 def with_streams(machine, einsum, rng):

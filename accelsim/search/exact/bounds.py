@@ -214,6 +214,9 @@ class BoundsMaker(TablePlan):
         for m, context in enumerate(contexts if kind == "inside" or end - first > 1 else ()):
             k = sets.get(tuple(parent == first for parent in context.parents))
             found[m] &= k is not None and fits[k]  # what nodes further out hold fits with a smaller tile, too
+            if kind == "inside" and context.room:  # they hold no less than that of this tile
+                held = self.layout.words_kept(level)[0 if context.tight else 1, k]
+                found[m] &= np.searchsorted(self.layout.rooms[level], held, side="right") <= context.room
         return found
 
     def _costs_anything(self, level: int, contexts: list[Context]) -> Bools:

@@ -332,7 +332,7 @@ def next_spread(
             continue
         if innermost:
             return True
-        if not place(c, g, node, level + 1):
+        if not place(c, g, node, s, level + 1):
             continue
         pieces = node.within_sets[level]
         for k in range(pieces):

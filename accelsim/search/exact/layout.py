@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.model.encode import PE, STREAM, Bools, Floats, Ints
+from accelsim.model.encode import PE, STREAM, UNLIMITED, Bools, Floats, Ints
 from accelsim.search.exact.blocks import BlockKind, BlockSweep, blocks_in_time, kind_of_block, steps_in_time
 from accelsim.search.exact.orders import (
     NONE,
@@ -97,6 +97,8 @@ class Layout:
         Those of the tables around the network of each level, and of those at its tiles.
     fits : list of (bool[K, T], bool[K, S])
         For each level, as `MapSpace.fitting_keeps`; wide : list of bool[K, S], which tiles fit with partial sums.
+    rooms : list of int64[R]
+        As `rooms_of`, if the grid asks for it; else none.
     reduced : float64[S]
         How much of the reduction a shape covers.
     most : list of int64[D]
@@ -141,7 +143,9 @@ class Layout:
         sizes = [row[:many] for row, many in zip(self.shapes.size, self.shapes.sizes.tolist(), strict=True)]
         self.fits = [grid.space.fitting_keeps(self.shapes.box, sizes, level) for level in range(self.levels)]
         self._tell_widths_apart(sizes)
+        self.rooms = [self.rooms_of(level) if grid.rooms else np.zeros(0, np.int64) for level in range(self.levels)]
         self.most = [self._most(level) for level in range(self.levels)]
+        self._kept: dict[int, Ints] = {}
         self._steps: dict[tuple[int, tuple[int, ...]], tuple[Ints, Ints]] = {}
         self.mirror = Mirror(grid)
         self.around_images = [self.mirror.statuses(each) for each in self.around_statuses]
@@ -200,15 +204,39 @@ class Layout:
         """
         t, shapes, space = int(self.c.output[0]), self.shapes, self.grid.space
         known = not self.c.windowed[t] and not shapes.ragged.any()
-        wider = self.c.word_parts[:, t, 1] > self.c.word_parts[:, t, 0]
+        self.sums = np.maximum(0, self.c.word_parts[:, t, 1] - self.c.word_parts[:, t, 0]) * known
         self.wide = [
-            space.fitting_keeps(shapes.box, sizes, level, sums=True)[1] if known and wider[level] else fits
+            space.fitting_keeps(shapes.box, sizes, level, sums=True)[1] if self.sums[level] else fits
             for level, (_, fits) in enumerate(self.fits)
         ]
         self.reduced = np.ones(shapes.total)
         digits = size_numbers(shapes)
         for d in np.flatnonzero(self.c.reduces).tolist():
             self.reduced *= shapes.size[d, digits[d]]
+
+    def rooms_of(self, level: int) -> Ints:
+        """From how many words on, held by its storage nodes so far, tables of a level may tell classes apart; or none.
+
+        What matters is what is left to further nodes: nothing, 1 word, 2, 4, 8 ...
+        """
+        c, last = self.c, int(self.c.nodes[level, 1]) - 1
+        if level == last or c.capacity[level] == UNLIMITED or c.partitioned[level]:
+            return np.zeros(0, np.int64)
+        room = int(c.capacity[level])
+        return np.array([0, *(room - (1 << k) for k in range(62, -1, -1) if 1 << k < room), room], np.int64)
+
+    def words_kept(self, level: int) -> Ints:
+        """Words that a level holds of a tile if it keeps some tensors of it: int64[2, K, S].
+
+        As finished words, and as partial sums.
+        """
+        if level not in self._kept:
+            parts, output = self.c.word_parts[level].min(axis=1), int(self.c.output[0])
+            keeps = self.fits[level][0].astype(np.int64)
+            narrow = keeps * parts @ self.shapes.box
+            wide = narrow + keeps[:, output, None] * self.sums[level] * self.shapes.box[output]
+            self._kept[level] = np.stack([narrow, wide])
+        return self._kept[level]
 
     def _least_share(self, level: int, t: int) -> float:
         """Smallest share of the children of a network that take words of their own."""

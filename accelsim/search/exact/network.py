@@ -41,25 +41,28 @@ class Spreading(NamedTuple):
     wide : bool[K, S], the same with partial sums; tight : bool[C], whether the output's parent has no room for these;
     reduced : float64[S], how much of the reduction a shape covers, complete : float64[C], how much it must, so that
     what enters a tight parent is finished; held : int64[C, K], number of what it keeps together with storage nodes of
-    the same level further out, -1 if it may not; moves_out : bool[C, K], whether they would stand further out if their
-    tensors rested; rests : int64[T], as `Layout.rests`; partner : int64[D], reuses : float64[*], as `Structure`; tiles
-    : int64[*], shapes that it may hold; parent : int64[C, T], the level that each tensor comes from; shared :
+    the same level further out, -1 if it may not; words : int64[2, K, S], words that it keeps of each tile, as finished
+    words and as partial sums; room : int64[C], words that nodes of the same level hold at least, rooms : int64[R], from
+    how many words on classes begin, told : bool[C, K], whether contexts inside have one; most : int64[1], words that
+    fit, or none where all of this does not matter; moves_out : bool[C, K], whether they would stand further out if
+    their tensors rested; rests : int64[T], as `Layout.rests`; partner : int64[D], reuses : float64[*], as `Structure`;
+    tiles : int64[*], shapes that it may hold; parent : int64[C, T], the level that each tensor comes from; shared :
     float64[C, T], what is assumed of the share that networks further out leave of its reads or updates; fixed :
     float64[T], shares : float64[C, T], cost of a word that crosses the network, and of one that its parent reads or
     takes in; unshared : float64[C, T], of the latter where networks further out share none; once : float64[C, T, 4], or
-    without tensors, what all else waits for once, as `mixed.Waits.once`; target : int64[C, K, 2, 2**W], contexts
-    inside, tight or not, the W tensors that pass the next level sharing the least or the most; passing : int64[K, W],
-    these tensors, -1 after the last; near : float64[C, K, W], one over how far the least share assumed inside is from
-    all; status : int64[Q, T]; inner : int64[Q], their numbers at the next tiles; loose : bool[1]; elided : float64[C],
-    what the output's words cost that are not fetched because no older value is there, for each copy of the output at
-    the next level; finished : float64[1], what its updates cost less there if they are finished words, of one copy;
-    copies, inner_copies : float64[A], float64[A'], copies of the output at this level and at the next that tables tell
-    apart; copy_costs : float64[1], what further in each further copy saves at most, if they are not told apart there;
-    edges : float64[B], spreads inside up to this, for the tables of this level; inner_edges : float64[B']; counts :
-    bool[T], tensors whose words cost anything from the parent inwards; moves : bool[I, T], tensors that a loop moves,
-    for each kind of loop, loops : bool[I, D], its dimensions; orders : int64[*, I], of the kinds, none where no
-    dimension leaves remainders; worth : Verdicts; image : int64[S], becomes : int64[Q], shapes and statuses that cost
-    the same, as `Mirror` has them.
+    without tensors, what all else waits for once, as `mixed.Waits.once`; target : int64[C, K, 2 * R + 2, 2**W],
+    contexts inside, tight or not, for each class of room and none, the W tensors that pass the next level sharing the
+    least or the most; passing : int64[K, W], these tensors, -1 after the last; near : float64[C, K, W], one over how
+    far the least share assumed inside is from all; status : int64[Q, T]; inner : int64[Q], their numbers at the next
+    tiles; loose : bool[1]; elided : float64[C], what the output's words cost that are not fetched because no older
+    value is there, for each copy of the output at the next level; finished : float64[1], what its updates cost less
+    there if they are finished words, of one copy; copies, inner_copies : float64[A], float64[A'], copies of the output
+    at this level and at the next that tables tell apart; copy_costs : float64[1], what further in each further copy
+    saves at most, if they are not told apart there; edges : float64[B], spreads inside up to this, for the tables of
+    this level; inner_edges : float64[B']; counts : bool[T], tensors whose words cost anything from the parent inwards;
+    moves : bool[I, T], tensors that a loop moves, for each kind of loop, loops : bool[I, D], its dimensions; orders :
+    int64[*, I], of the kinds, none where no dimension leaves remainders; worth : Verdicts; image : int64[S], becomes :
+    int64[Q], shapes and statuses that cost the same, as `Mirror` has them.
     """
 
     level: Ints
@@ -70,6 +73,11 @@ class Spreading(NamedTuple):
     reduced: Floats
     complete: Floats
     held: Ints
+    words: Ints
+    room: Ints
+    rooms: Ints
+    told: Bools
+    most: Ints
     moves_out: Bools
     rests: Ints
     partner: Ints
@@ -164,6 +172,8 @@ def only(spreading: Spreading, contexts: Ints) -> Spreading:
         once=p.once[contexts],
         elided=p.elided[contexts],
         held=p.held[contexts],
+        room=p.room[contexts],
+        told=p.told[contexts],
         moves_out=p.moves_out[contexts],
         tight=p.tight[contexts],
         complete=p.complete[contexts],

@@ -357,7 +357,9 @@ def _steps_of_windows(
 
 @inline
 def _list_pairs(p: Spreading, tile: int, live: Bools, innermost: bool, output: int, pair: Ints) -> int:
-    """List contexts, choices of what the next level keeps, and whether that is tight, that lead to a tile: int64[*, 4].
+    """List contexts, choices of what the next level keeps, and kinds of contexts inside that lead to a tile.
+
+    A kind is twice the class of room, plus 1 if that is tight.
 
     Returns
     -------
@@ -373,11 +375,32 @@ def _list_pairs(p: Spreading, tile: int, live: Bools, innermost: bool, output: i
             if not innermost:
                 if p.keeps[held, output]:
                     tight = max(0 if p.keeps[k, output] else tight, 0 if p.wide[held, tile] else 1)
+                if p.most.shape[0] > 0:
+                    tight, words = _held_with(p, m, k, held, tight, output, tile)
+                    if words > p.most[0]:
+                        continue
+                    for at in range(p.rooms.shape[0] if p.told[m, k] else 0):
+                        tight += 2 if p.rooms[at] <= words else 0
                 if p.target[m, k, tight, 0] < 0 or not live[tile, p.target[m, k, tight, 0]]:
                     continue
             pair[found, 0], pair[found, 1], pair[found, 2] = m, k, tight
             found += 1
     return found
+
+
+@inline
+def _held_with(p: Spreading, m: int, k: int, held: int, tight: int, output: int, tile: int) -> tuple[int, int]:
+    """Whether a level is tight if a node keeps some tensors of a tile too, and words that its nodes hold then."""
+    narrow = p.words[0]
+    wide = p.words[1]
+    if tight == 0:
+        words = max(p.room[m], wide[held, tile] - wide[k, tile]) + wide[k, tile]
+        if words <= p.most[0] or narrow[held, tile] == wide[held, tile]:
+            return 0, words
+    before = narrow[held, tile] - narrow[k, tile]
+    if p.tight[m] or p.keeps[k, output] or not p.keeps[held, output]:  # then `room` counts finished words
+        before = max(before, p.room[m])
+    return 1, before + narrow[k, tile]
 
 
 @inline
@@ -417,7 +440,7 @@ def _judge(
     several = p.inner_copies.shape[0] > 1
     for number in range(pairs):
         m, k, tight = scratch.pair[number, 0], scratch.pair[number, 1], scratch.pair[number, 2]
-        choice = (worth.state[m] * p.keeps.shape[0] + k) * 2 + tight
+        choice = (worth.state[m] * p.keeps.shape[0] + k) * p.target.shape[2] + tight
         if choice == last_choice:
             scratch.pair[number, 3] = scratch.pair[number - 1, 3]
             continue

@@ -175,9 +175,14 @@ def _part_alone(g: CostTables, node: SearchNode) -> None:
 
 
 @jit
-def place(c: Constants, g: CostTables, node: SearchNode, level: int) -> bool:
+def place(c: Constants, g: CostTables, node: SearchNode, s: Detail, level: int) -> bool:
     """Contexts at a boundary and their weights, from parents and shares of reads; False if the tables have none."""
-    tensors, levels = c.whole.shape[0], c.fanout.shape[0]
+    tensors, levels, room = c.whole.shape[0], c.fanout.shape[0], 0
+    held, parent = node.held[level], node.parent[level, c.output[0]]
+    if not node.tight[level] and c.nodes[parent, 0] == c.nodes[level, 0]:
+        held += s.at[parent, c.output[0], TILE] * g.sums[level]
+    while room + 1 < g.rooms.shape[1] and g.rooms[level, room + 1] <= held:
+        room += 1
     for t in range(tensors):
         least = g.least[level, node.parent[level, t], t]
         node.lower[t] = (1.0 - node.share[level, t]) / (1.0 - least) if least < 1.0 else 0.0
@@ -189,9 +194,10 @@ def place(c: Constants, g: CostTables, node: SearchNode, level: int) -> bool:
             code = (code * levels + c.nodes[node.parent[level, t], 0]) * 2 + low
         node.weight[level, way], node.context[level, way] = weight, 0
         if weight > 0.0:
-            node.context[level, way] = g.context[level, 2 * code + node.tight[level]]
-            if node.context[level, way] < 0:
+            first = g.context[level, 2 * code + node.tight[level]]
+            if first < 0 or g.in_room[level, first, room] < 0:
                 return False
+            node.context[level, way] = g.in_room[level, first, room]
     return True
 
 
@@ -572,4 +578,4 @@ def begin_root(c: Constants, g: CostTables, node: SearchNode, s: Detail) -> None
         node.mapping.keep[0, 0, t] = True
         s.at[0, t, TILE] = c.whole[t]
         node.held[0] += c.whole[t] * c.word_parts[0, t, 0]
-    place(c, g, node, ROOT)
+    place(c, g, node, s, ROOT)

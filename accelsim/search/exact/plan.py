@@ -139,8 +139,13 @@ class TablePlan(OutputCosts):
         held = np.zeros((len(contexts), 1), np.int64) if innermost else self._held(level + 1, contexts, keeps)
         node = level + 1 if innermost else int(self.c.nodes[level + 1, 0])
         wide = fits if innermost else self.layout.wide[level + 1]
-        output = int(self.c.output[0])
-        target = np.full((len(contexts), len(keeps), 2, 1 << self.tensors), -1, np.int64)
+        rooms = np.zeros(0, np.int64) if innermost else self.layout.rooms[level + 1]
+        room = self._held_before(level, contexts)
+        limited = not innermost and (len(rooms) > 0 or bool(room.any()))
+        words = self.layout.words_kept(level + 1) if limited else np.zeros((2, 0, 0), np.int64)
+        kinds_of: dict[tuple[int, ...], list[int]] = {}
+        target = np.full((len(contexts), len(keeps), 2 * (len(rooms) + 1), 1 << self.tensors), -1, np.int64)
+        told = np.zeros((len(contexts), len(keeps)), np.bool_)
         passing = np.full((len(keeps), self.tensors), -1, np.int64)
         least = np.ones((len(contexts), len(keeps), self.tensors))
         number: dict[Context, int] = {}
@@ -157,28 +162,26 @@ class TablePlan(OutputCosts):
                 for w, t in enumerate(passes):
                     least[m, k, w] = corner[context.parents[t]][t]
                 parents = tuple(node if row[t] else context.parents[t] for t in range(self.tensors))
-                tights = [context.tight]
-                if keeps[held[m, k], output]:
-                    some = fits[held[m, k]] & (wide[held[m, k]] ^ [[False], [True]])
-                    tights = [tight for tight in (False, True) if some[int(tight)].any()]
-                    if not row[output]:
-                        tights = sorted({context.tight or tight for tight in tights})
-                tights = [
-                    tight for tight in tights
-                    if self.sieve is None or not self.sieve.is_worthless(level + 1, (*parents, int(tight)))
+                told[m, k] = len(rooms) > 0 and self._tells_room(level + 1, parents)
+                like = int(held[m, k]), k, int(context.tight), int(room[m]), int(told[m, k])
+                if like not in kinds_of:
+                    kinds_of[like] = self._kinds(level + 1, words if limited else None, *like)
+                kinds = [
+                    kind for kind in kinds_of[like]
+                    if self.sieve is None or not self.sieve.is_worthless(level + 1, (*parents, kind % 2, kind // 2))
                 ]  # fmt: skip
-                if not tights:
+                if not kinds:
                     held[m, k] = -1
-                for tight, way in itertools.product(tights, range(1 << len(passes))):
+                for kind, way in itertools.product(kinds, range(1 << len(passes))):
                     shares = [1.0] * self.tensors
                     for t in range(self.tensors):
                         if not row[t] and (not self.corners or (t in passes and way >> passes.index(t) & 1)):
                             shares[t] = corner[context.parents[t]][t]
-                    key = Context(parents, tuple(shares), tight)
+                    key = Context(parents, tuple(shares), bool(kind % 2), kind // 2)
                     if key not in number:
                         number[key] = len(inner)
                         inner.append(key)
-                    target[m, k, int(tight), way] = number[key]
+                    target[m, k, kind, way] = number[key]
         order = sorted(range(len(inner)), key=lambda at: inner[at].state)
         inner = [inner[at] for at in order]
         target[target >= 0] = np.argsort(order)[target[target >= 0]]
@@ -196,6 +199,11 @@ class TablePlan(OutputCosts):
             reduced=self.layout.reduced,
             complete=np.array([self._complete(level, context) if innermost else 0.0 for context in contexts]),
             held=held,
+            words=words,
+            room=room,
+            rooms=rooms,
+            told=told,
+            most=self.c.capacity[level + 1 : level + 2] if limited else np.zeros(0, np.int64),
             moves_out=self._move_out(level + 1, contexts, keeps),
             rests=self.layout.rests,
             partner=np.array(self.layout.structure.partner),
@@ -279,6 +287,44 @@ class TablePlan(OutputCosts):
                 if not before & kept and not late and (not ends or required <= before | kept):
                     found[m, k] = number[before | kept]
         return found
+
+    def _kinds(self, level: int, words: Ints | None, held: int, k: int, tight: int, room: int, told: int) -> list[int]:
+        """Kinds of contexts that tiles of a level lead to; see `network_kernel._list_pairs`.
+
+        Parameters
+        ----------
+        words
+            As `Spreading.words`; None if it does not count what further nodes of the level hold.
+        held, k
+            Numbers of what the level keeps, and of what this node does.
+        tight, room, told
+            As `Spreading` has them, in the context outside.
+        """
+        (keeps, fits), output = self.layout.fits[level], int(self.c.output[0])
+        fit, tights = fits[held] & fits[k], np.full(self.shapes.total, bool(tight))
+        if keeps[held, output]:
+            tights = ~self.layout.wide[level][held] | bool(tight and not keeps[k, output])
+        if words is None:
+            return sorted({*tights[fit].astype(int).tolist()})
+        most, (narrow, wide) = self.c.capacity[level], words
+        loose = np.maximum(room, wide[held] - wide[k]) + wide[k]
+        tights |= (loose > most) & (narrow[held] != wide[held])
+        before = narrow[held] - narrow[k]
+        if tight or keeps[k, output] or not keeps[held, output]:
+            before = np.maximum(before, room)
+        held_words = np.where(tights, before + narrow[k], loose)
+        classes = np.searchsorted(self.layout.rooms[level], held_words, side="right") * told
+        return sorted({*(2 * classes + tights)[fit & (held_words <= most)].tolist()})
+
+    def _held_before(self, level: int, contexts: list[Context]) -> Ints:
+        """Words that storage nodes of a level hold at least, by the classes of contexts: int64[C]."""
+        rooms = self.layout.rooms[level]
+        return np.array([rooms[context.room - 1] if context.room else 0 for context in contexts], np.int64)
+
+    def _tells_room(self, level: int, parents: tuple[int, ...]) -> bool:
+        """Whether it counts what the nodes of a level hold so far: they hold some, and further ones may hold more."""
+        first, may_keep = int(self.c.nodes[level, 0]), self.layout.may_keep[level]
+        return first in parents and any(may and parent != first for may, parent in zip(may_keep, parents, strict=True))
 
     def _move_out(self, level: int, contexts: list[Context], keeps: Bools) -> Bools:
         """Where tensors that a level's node keeps would stand further out if they rested: bool[C, K].

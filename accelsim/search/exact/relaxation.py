@@ -29,6 +29,7 @@ from accelsim.search.exact.cost_tables import (
     with_mixed,
 )
 from accelsim.search.exact.incumbents import BEST, Goal, Incumbents, counts_energy
+from accelsim.search.exact.layout import layout_of
 from accelsim.search.exact.mixed import (
     LimitedPort,
     MixedBounds,
@@ -196,6 +197,7 @@ class Relaxation:
         self.apart = any(len(each) > 1 for each in copies_apart(self.grid, self.bounds.deepest))
         self.coarse = not fine and (self.apart or self.once or not self.bounds.corners)
         self.fine, self.mixes, self.lacks_beside = fine, not ragged and bool(self.ports), True
+        self.lacks_rooms = any(len(layout_of(self.grid).rooms_of(level)) for level in range(len(c.nodes)))
         reused = not (cycles or words or ragged or every or self.leaks)
         reused &= not (space.uneven and c.windowed.any())  # they raise no bound there that decides
         self.lacks_reuses = reused and not self.bounds.structure.loose
@@ -372,10 +374,13 @@ class Relaxation:
         `alike`: whether the first tables bound all root shapes alike.
         """
         entries, work = self.bounds.dense, self.bounds.work
+        if self.coarse and self.once:
+            return 0 if alike else int(min(ONCE_AN_ENTRY * entries, MOST_ONCE))
         if self.coarse:
-            if self.once:
-                return 0 if alike else int(min(ONCE_AN_ENTRY * entries, MOST_ONCE))
             return int(NODES_AN_ENTRY * 2 * (1.0 if self.bounds.corners else SOONER) * (work + ENTRIES_A_TABLE))
+        if self.lacks_rooms:
+            later = 2 if self.bounds.structure.window < 0 else SLIDING
+            return int(NODES_AN_ENTRY * later * (work + ENTRIES_A_TABLE))
         if self.lacks_reuses:
             later = LATER if self.bounds.structure.window < 0 else SLIDING
             return max(MANY_NODES, int(later * NODES_AN_ENTRY * work))
@@ -390,14 +395,21 @@ class Relaxation:
 
     def lacks_ports(self, goal: Goal) -> bool:
         """Whether cycles count, and tables of ports are the next ones."""
-        return not (self.coarse or self.leaks or self.mixed) and self._to_mix(goal) is not None
+        return not (self.coarse or self.lacks_rooms or self.leaks or self.mixed) and self._to_mix(goal) is not None
 
     def refine(self, goal: Goal, total: Incumbents, deadline: float | None) -> None:
         """Make tables of both corners; that tell copies apart; of ports mixed; without the outermost level; in turn."""
         most, kept = self.tables.most, True
         before = {name: getattr(self, name) for name in FILLED}
+        rooms = self.lacks_rooms and not self.coarse
         try:
-            if self.coarse:
+            if rooms:
+                self.lacks_rooms, self.corners = False, self.bounds.corners
+                self.grid = replace(self.grid, rooms=True)
+                self._fill_tables(deadline, fine=self.fine, again=True)
+            elif self.coarse:
+                if self.lacks_rooms:
+                    self.grid, self.lacks_rooms = replace(self.grid, rooms=True), False
                 fine = self.once or self.bounds.corners or self.bounds.dense <= bounds.MOST_COARSE
                 self.once, self.corners = False, True
                 try:
@@ -419,7 +431,7 @@ class Relaxation:
                 self.mixes = False
                 kept = self._mix_ports(goal, total, deadline)
         except TablesTooLarge:
-            kept, self.coarse = False, False  # all further ones are larger
+            kept, self.coarse = False, self.coarse and rooms  # all further ones are larger
         if not kept:
             for name, tables in before.items():
                 setattr(self, name, tables)

@@ -116,6 +116,8 @@ class Grid:
         Whether all orders and splits are looked at.
     reuses : bool
         Whether tables tell apart how often a tensor is left in place.
+    rooms : bool
+        Whether tables tell apart how many words the storage nodes of a level hold.
     """
 
     space: MapSpace
@@ -125,6 +127,7 @@ class Grid:
     least_used: float = 0.0
     every: bool = False
     reuses: bool = False
+    rooms: bool = False
 
     @property
     def bounding(self) -> tuple[Options, ...]:

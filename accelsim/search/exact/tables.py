@@ -37,17 +37,19 @@ class Context(NamedTuple):
     """What the cost further in depends on besides shape and statuses.
 
     parents : the level that each tensor comes from; shares : of its reads or updates, what networks since then leave;
-    tight : the output comes from a level without room for its partial sums.
+    tight : the output comes from a level without room for its partial sums; room : class of the words that storage
+    nodes of the level hold so far, from 1 on, 0 if it is not told.
     """
 
     parents: tuple[int, ...]
     shares: tuple[float, ...]
     tight: bool = False
+    room: int = 0
 
     @property
     def state(self) -> Parents:
         """What states that are worth filling are told apart by."""
-        return (*self.parents, int(self.tight))
+        return (*self.parents, int(self.tight), self.room)
 
 
 @dataclass(slots=True)
@@ -325,22 +327,26 @@ class Sieve:
 
     def is_worthless(self, level: int, parents: Parents) -> bool:
         """Whether no worthwhile mapping has tensors come from these levels at the tiles of a level."""
-        known = self.states.get(("inside", level), {}).get(parents)
+        known = self._known("inside", level, parents)
         if known is not None and not known.any():
             return True
-        least = sum(self.outside[parent, t] + self.inside[level, parent, t] for t, parent in enumerate(parents[:-1]))
+        least = sum(self.outside[parent, t] + self.inside[level, parent, t] for t, parent in enumerate(parents[:-2]))
         cap = float(self.caps[level].max())
         return bool(least > cap + SLACK * abs(cap))
 
     def wanted(self, kind: str, level: int, contexts: list[Context]) -> Bools:
         """Which states other tables found worth filling: bool[C, S]."""
         found = np.ones((len(contexts), self.total), np.bool_)
-        states = self.states.get((kind, level), {})
         for number, context in enumerate(contexts):
-            known = states.get(context.state)
+            known = self._known(kind, level, context.state)
             if known is not None:
                 found[number] = known.any(axis=0)
         return found
+
+    def _known(self, kind: str, level: int, state: Parents) -> Bools | None:
+        """Which shapes other tables found worth filling in a state: bool[B, S]; None if they do not tell."""
+        states = self.states.get((kind, level), {})
+        return states.get(state, states.get((*state[:-1], 0)))
 
     def limits(self, level: int, contexts: list[Context], copies: Floats) -> tuple[Floats, Floats]:
         """`Verdicts.room` and `Verdicts.off` of the network of a level."""
@@ -374,7 +380,8 @@ class Sieve:
         found = self.bounds.states.setdefault((kind, level), dict(known))  # those without a context are worthless
         after = [self._statuses_after(table, moved) for moved, _ in self.innermost]
         for parents, numbers in rows.items():
-            before: Bools = known.get(parents, np.ones((1, self.total), np.bool_))
+            told = self._known(kind, level, parents)
+            before = np.ones((1, self.total), np.bool_) if told is None else told
             if len(before) not in (1, len(table.edges)):
                 before = np.asarray(before.any(axis=0, keepdims=True))
             some = np.flatnonzero(before.any(axis=0) & self.mirror.half)
@@ -402,8 +409,8 @@ class Sieve:
 
         `after`: of each way for the innermost loop outside to move tensors, as `_statuses_after`.
         """
-        kept = [kind == "inside" and parent == level > 0 for parent in parents[:-1]]
-        outside = sum(self.outside[parent, t] for t, parent in enumerate(parents[:-1]) if not kept[t])
+        kept = [kind == "inside" and parent == level > 0 for parent in parents[:-2]]
+        outside = sum(self.outside[parent, t] for t, parent in enumerate(parents[:-2]) if not kept[t])
         cap = self.caps[level] - outside
         cap += SLACK * np.abs(cap)
         found = np.zeros((len(table.edges), len(some)), np.bool_)
