@@ -118,7 +118,8 @@ def map_exactly(
         least = replace(
             aim, objective=LEAST_ENERGY, most=most, known=best, most_nodes=min(aim.most_nodes, FOR_EQUALS), fewer=False
         )
-        best = best_of(searched, least, solved.solver).best or best
+        fast = goal.alone == "cycles"  # tables of faster mappings alone say nothing of those as fast
+        best = best_of(searched, least, None if fast else solved.solver).best or best
     ranked: tuple[Result, ...] = (best,)
     counted = None
     if (top > 1 or within is not None) and stop == "exhausted":
@@ -381,19 +382,19 @@ def _seek(space: MapSpace, solver: Solver | None, aim: Aim, solved: Solved) -> S
             if most <= solved.nodes:
                 solved.stop, solved.bound = "nodes", min(solved.bound, proved)
                 break
+        limit = solved.value
+        if solved.best is not None and aim.objective.alone == "cycles":
+            limit = aim.objective.value(0.0, solved.best.cycles - 1)
         if part is not space or solver is None:
             solver = None  # makes room
             try:
-                solver = aim.solver(part, solved.value, watch.deadline, best=solved.best)
+                solver = aim.solver(part, limit, watch.deadline, best=solved.best)
             except TablesTooLarge:
                 if not open_keeps(part)[1] or aim.most_nodes < NO_END:
                     raise
                 divide(part)
                 continue
         solver.limit(aim.most)
-        limit = solved.value
-        if solved.best is not None and aim.objective.alone == "cycles":
-            limit = aim.objective.value(0.0, solved.best.cycles - 1)
         outcome = solver.search(
             objective=aim.objective, limit=limit, floor=least_costs(part), deadline=watch.deadline,
             most_nodes=most - solved.nodes, on_poll=tell,

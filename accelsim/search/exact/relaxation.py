@@ -55,7 +55,7 @@ from accelsim.search.exact.worth import (
     inside_outermost,
     narrow_energies,
 )
-from accelsim.search.value_kernel import CYCLES, WORDS, terms_of
+from accelsim.search.value_kernel import CYCLES, ENERGY, WORDS, terms_of
 
 SPREADS, MORE_SPREADS, FEW_SHAPES = 3, 5, 8192
 """Classes of spatial spread that the tables tell apart where cycles count; more if there are at most so many shapes."""
@@ -275,17 +275,29 @@ class Relaxation:
                 many=many, once=self.waits.once,
             )  # fmt: skip
             states = waiting.states
+        costs, once, worth = energies, None, self._worth_energy(states)
+        if self._is_timed_alone() and outer:
+            (costs, once), worth = self._port_costs(0), self._worth(lambda _: self.most_cycles, states)
         self.bounds: Bounds = make_bounds(
-            self.grid, self.spreads, energies, deadline, fine=fine, corners=self.corners,
-            worth=self._worth_energy(states), most_bytes=left, many=many,
+            self.grid, self.spreads, costs, deadline, fine=fine, corners=self.corners, worth=worth, most_bytes=left,
+            many=many, once=once,
         )  # fmt: skip
         left -= self.bounds.nbytes + others * self.bounds.values.nbytes
         self.laid = Laid(self.bounds, others + 1)
         if waiting is not None:
             self.waiting = self.laid.put(waiting)
         del waiting  # makes room
-        self.outer = [self._count_port(at, deadline, fine, left) for at in range(len(outer))]
+        laid = list[Bounds]()
+        for at in range(len(outer)):
+            found = self._count_port(at, deadline, fine, left)
+            laid.append(self.laid.put(found))
+            if not found.leads:
+                break  # no other one counts
+        outer = outer[: len(laid)]
+        share = np.diag([least_share(self.grid, port) for port in outer])
+        self.outer = [MixedBounds(each, tuple(row)) for each, row in zip(laid, share.tolist(), strict=True)]
         self.priced = (outer, self.outer)
+        self.at_once = len(outer)
         if self.counts_words:
             words = make_bounds(
                 self.grid, 1, count_words(self.grid), deadline, fine=fine, corners=self.bounds.corners,
@@ -314,18 +326,28 @@ class Relaxation:
         """What the tables take."""
         return self.bounds.nbytes + self.laid.used * self.bounds.values.nbytes
 
-    def _count_port(self, at: int, deadline: float | None, fine: bool, left: int) -> MixedBounds:
-        """Make a table of one of the first ports; of the outermost one, and of what all else waits for further in."""
-        share = least_share(self.grid, self.ports[at])
-        costs, once, spreads = share * self.ports[at].cycles, None, 1
-        if self.waits is not None:
-            waits = self.waits.inside_outermost()
-            costs, once, spreads = costs + waits.each, waits.once, self.spreads
-        found = make_bounds(
-            self.grid, spreads, costs, deadline, fine=fine, corners=True, once=once, most_bytes=left,
-            worth=self._worth(lambda _: self.most_cycles, self.bounds.states),
+    def _count_port(self, at: int, deadline: float | None, fine: bool, left: int) -> Bounds:
+        """A table of one of the first ports; of the outermost one, and of what all else waits for further in."""
+        if at == 0 and self._is_timed_alone():
+            return self.bounds
+        costs, once = self._port_costs(at)
+        return make_bounds(
+            self.grid, 1 if once is None else self.spreads, costs, deadline, fine=fine, corners=True, once=once,
+            most_bytes=left, worth=self._worth(lambda _: self.most_cycles, self.bounds.states),
         )  # fmt: skip  # where cycles count there are both corners
-        return MixedBounds(self.laid.put(found), tuple(share * (k == at) for k in range(self.at_once)))
+
+    def _is_timed_alone(self) -> bool:
+        """Whether energy neither counts nor is limited: the tables of the outermost port stand for those of energy."""
+        known = self.known
+        return known is not None and known.objective.alone == "cycles" and not np.isfinite(known.most[ENERGY])
+
+    def _port_costs(self, at: int) -> tuple[Floats, Floats | None]:
+        """What an element's action takes at one of the first ports, and once, with what all else waits for."""
+        costs = least_share(self.grid, self.ports[at]) * self.ports[at].cycles
+        if self.waits is None:
+            return costs, None
+        waits = self.waits.inside_outermost()
+        return costs + waits.each, waits.once
 
     def _worth_energy(self, states: States, outermost: float = 0.0) -> Worth | None:
         """What mappings that are looked for take in energy besides what all take, and at the outermost level [pJ]."""

@@ -220,6 +220,11 @@ class Bounds:
         return found
 
     @property
+    def leads(self) -> bool:
+        """Whether any shape around the outermost network is worth it."""
+        return bool(self.around[0].many.any())
+
+    @property
     def nbytes(self) -> int:
         """What the tables take."""
         return self.values.nbytes + self.place.nbytes
