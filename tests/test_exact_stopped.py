@@ -10,7 +10,7 @@ import random
 import numpy as np
 import pytest
 
-from accelsim import load_architecture, load_workload
+from accelsim import evaluate, load_architecture, load_workload
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.objective import LEAST_EDP
 from accelsim.mapspace.space import MapSpace
@@ -52,6 +52,27 @@ def test_memory__that_is_allowed_and_not_there__stops_the_tables_alone(monkeypat
 
     assert found.stop == "memory"
     assert found.certificate.bound <= best.best.energy_pj <= found.best.energy_pj
+
+
+def test_fastest_mapping__takes_the_least_energy_whatever_walks_find(monkeypatch):
+    """Tables of faster mappings than a walk found hold none that is as fast."""
+    looked = 0
+    monkeypatch.setattr(mapper, "widest", lambda *_: None)
+    for (machine, einsum, constraints), known in few_problems():
+        fastest = np.flatnonzero(known.cycles == known.cycles.min())
+        energies = known.energy_pj[fastest]
+        worst = evaluate(machine, einsum, known.mapping(int(fastest[energies.argmax()])))
+
+        def walk(_descent, aim, solved, *_, worst=worst):
+            if aim.objective.alone == "cycles":
+                solved.best, solved.value, solved.walked = worst, float(worst.cycles), True
+
+        monkeypatch.setattr(mapper, "_walk", walk)
+        found = map_einsum(machine, einsum, constraints=constraints, objective="cycles", uneven=False, workers=1).best
+
+        assert (found.cycles, found.energy_pj) == (worst.cycles, pytest.approx(energies.min(), rel=1e-12))
+        looked += energies.max() > energies.min()
+    assert looked > 20
 
 
 def test_workers__do_not_change_the_result():

@@ -305,7 +305,7 @@ class TablePlan(OutputCosts):
         if keeps[held, output]:
             tights = ~self.layout.wide[level][held] | bool(tight and not keeps[k, output])
         if words is None:
-            return sorted({*tights[fit].astype(int).tolist()})
+            return _different(tights[fit].astype(np.int64))
         most, (narrow, wide) = self.c.capacity[level], words
         loose = np.maximum(room, wide[held] - wide[k]) + wide[k]
         tights |= (loose > most) & (narrow[held] != wide[held])
@@ -314,7 +314,7 @@ class TablePlan(OutputCosts):
             before = np.maximum(before, room)
         held_words = np.where(tights, before + narrow[k], loose)
         classes = np.searchsorted(self.layout.rooms[level], held_words, side="right") * told
-        return sorted({*(2 * classes + tights)[fit & (held_words <= most)].tolist()})
+        return _different((2 * classes + tights)[fit & (held_words <= most)])
 
     def _held_before(self, level: int, contexts: list[Context]) -> Ints:
         """Words that storage nodes of a level hold at least, by the classes of contexts: int64[C]."""
@@ -420,3 +420,8 @@ class TablePlan(OutputCosts):
         if self.c.windowed[t]:
             return np.zeros(len(parents))
         return np.asarray(self.entering[level] + self.c.whole[t] * self._back(level)[parents[:, t]])
+
+
+def _different(some: Ints) -> list[int]:
+    """The different ones of some small numbers, ascending."""
+    return [int(each) for each in np.flatnonzero(np.bincount(some))]
