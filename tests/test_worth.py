@@ -22,7 +22,7 @@ from accelsim.search.exact.incumbents import BEST, make_goal
 from accelsim.search.exact.mapper import result_of
 from accelsim.search.exact.relaxation import Relaxation
 from accelsim.search.exact.solve import Solver
-from accelsim.search.exact.tables import Sieve
+from accelsim.search.exact.tables import Context, Sieve
 from accelsim.search.exact.worth import Known
 from tests.brute import Truth, truth
 from tests.problems import problem
@@ -53,7 +53,8 @@ def states(tables: Relaxation, mapping: Mapping) -> list[tuple[str, int, tuple[i
             max(outer for outer in range(level + 1) if tensor.name in mapping.levels[outer].keep)
             for tensor in encoded.einsum.tensors
         )
-        found.append((kind, level, (*parents, int(_is_tight(tables, mapping, parents, shape_of))), shape))
+        context = Context(parents, (1.0,) * len(parents), _is_tight(tables, mapping, parents, shape_of))
+        found.append((kind, level, context.state, shape))
     return found
 
 
@@ -82,6 +83,7 @@ def dropped(
     )
     if tables.coarse and seed % 2:  # and tables that tell copies of the output apart
         tables._fill_tables(None, fine=True)
+    told = False
     for number in np.flatnonzero(known.worth(objective) <= most).tolist()[:200]:
         mapping = known.mapping(number)
         if tables.tables.merges[1] and any(node.temporal and not node.keep for node in mapping.levels):
@@ -89,6 +91,8 @@ def dropped(
         for kind, level, parents, shape in states(tables, mapping):
             filled = tables.bounds.states.get((kind, level), {}).get(parents)
             assert filled is None or filled[:, shape].any(), (seed, kind, level, parents)
+            told |= filled is not None
+    assert told, seed
     return sum(int((~each).sum()) for found in tables.bounds.states.values() for each in found.values())
 
 
