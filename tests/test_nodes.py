@@ -16,7 +16,7 @@ import pytest
 from accelsim import evaluate, load_architecture, load_constraints, load_mapping, load_workload, map_front
 from accelsim.inputs import nodes
 from accelsim.inputs.constraints import Constraints
-from accelsim.inputs.errors import AccelsimError, NoValidMapping, SpecError
+from accelsim.inputs.errors import AccelsimError, NoValidMapping, SpecError, TablesTooLarge
 from accelsim.inputs.level_features import Systolic
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping, dump_mapping
 from accelsim.inputs.nodes import arrange_for, fold, with_nodes
@@ -170,6 +170,29 @@ def test_classes_of_room__bound_all_mappings_from_below(group, monkeypatch):
             roots.append(outcome.root_bound)
         closer += roots[0] > roots[1] * (1 + 1e-9)
     assert closer > 1
+
+
+def test_tables_of_room__that_are_too_large_give_way_to_others_as_fine(monkeypatch):
+    monkeypatch.setattr(relaxation, "NODES_AN_ENTRY", -1.0)
+    fill, refused, asked = relaxation.Relaxation._fill_tables, 0, product(1.0, 0.0)
+
+    def fill_without(tables, *arguments, **options):
+        nonlocal refused
+        if tables.grid.rooms:
+            refused += 1
+            raise TablesTooLarge("too many")
+        fill(tables, *arguments, **options)
+
+    monkeypatch.setattr(relaxation.Relaxation, "_fill_tables", fill_without)
+    for seed in range(20):
+        found = uneven_mappings(*little_room(random.Random(seed)), most=100_000)
+        if found is None or not found[0].valid:
+            continue
+        solver = Solver(MapSpace(found[0].encoded, FREE))
+        coarse, before = solver.relaxation.coarse, refused
+        solver.search(objective=asked)
+        assert solver.relaxation.fine or not (coarse and refused > before), seed
+    assert refused > 2
 
 
 def with_streams(machine, einsum, rng):

@@ -220,7 +220,8 @@ class Layout:
         What matters is what is left to further nodes: nothing, 1 word, 2, 4, 8 ...
         """
         c, last = self.c, int(self.c.nodes[level, 1]) - 1
-        if level == last or c.capacity[level] == UNLIMITED or c.partitioned[level]:
+        most = int((c.whole * c.word_parts[level].max(axis=1)).sum())
+        if level == last or c.partitioned[level] or c.capacity[level] == UNLIMITED or c.capacity[level] >= most:
             return np.zeros(0, np.int64)
         room = int(c.capacity[level])
         return np.array([0, *(room - (1 << k) for k in range(62, -1, -1) if 1 << k < room), room], np.int64)

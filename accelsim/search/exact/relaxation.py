@@ -5,6 +5,7 @@ Axis letters as in node.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from contextlib import suppress
@@ -75,7 +76,7 @@ have sooner, for the lower one says little of networks that are bypassed; then t
 last there are some of each port, and of ports and energy mixed, which come by their entries alone where cycles count,
 and sooner where all else waits for fills or drains: ports then decide on the fastest mappings. Tables that tell apart
 how often a tensor is left in place are made later: they have more entries each, most where windows slide, and nodes are
-quick there."""
+quick there; so where they slide, those that tell apart what storage nodes hold are as late, too."""
 CLOSED = 1e-3
 """Of what is open between root shapes and the best mapping known, the most that the first tables of ports may leave to
 be searched before there are others."""
@@ -396,9 +397,9 @@ class Relaxation:
         `alike`: whether the first tables bound all root shapes alike.
         """
         entries, work = self.bounds.dense, self.bounds.work
-        if self.coarse and self.once:
-            return 0 if alike else int(min(ONCE_AN_ENTRY * entries, MOST_ONCE))
         if self.coarse:
+            if self.once:
+                return 0 if alike else int(min(ONCE_AN_ENTRY * entries, MOST_ONCE))
             return int(NODES_AN_ENTRY * 2 * (1.0 if self.bounds.corners else SOONER) * (work + ENTRIES_A_TABLE))
         if self.lacks_rooms:
             later = 2 if self.bounds.structure.window < 0 else SLIDING
@@ -420,28 +421,31 @@ class Relaxation:
         return not (self.coarse or self.lacks_rooms or self.leaks or self.mixed) and self._to_mix(goal) is not None
 
     def refine(self, goal: Goal, total: Incumbents, deadline: float | None) -> None:
-        """Make tables of both corners; that tell copies apart; of ports mixed; without the outermost level; in turn."""
+        """Make finer tables, in turn; of the first ones those that fit.
+
+        Of both corners; that tell copies, rooms and reuses apart; of ports mixed; without the outermost level.
+        """
         most, kept = self.tables.most, True
         before = {name: getattr(self, name) for name in FILLED}
-        rooms = self.lacks_rooms and not self.coarse
         try:
-            if rooms:
+            if self.coarse:
+                fine = self.once or self.bounds.corners or self.bounds.dense <= bounds.MOST_COARSE
+                self.once, self.corners = False, True
+                grids = [replace(self.grid, rooms=True)] * self.lacks_rooms + [self.grid]
+                ways = list(itertools.product(dict.fromkeys((fine or self.counts_copies, fine)), grids))
+                self.lacks_rooms = False
+                for fine, self.grid in ways:
+                    try:
+                        self._fill_tables(deadline, fine=fine, again=True)
+                        break
+                    except TablesTooLarge:
+                        if (fine, self.grid) == ways[-1]:
+                            raise
+                self.coarse, self.fine = self.apart and not fine, fine
+            elif self.lacks_rooms:
                 self.lacks_rooms, self.corners = False, self.bounds.corners
                 self.grid = replace(self.grid, rooms=True)
                 self._fill_tables(deadline, fine=self.fine, again=True)
-            elif self.coarse:
-                if self.lacks_rooms:
-                    self.grid, self.lacks_rooms = replace(self.grid, rooms=True), False
-                fine = self.once or self.bounds.corners or self.bounds.dense <= bounds.MOST_COARSE
-                self.once, self.corners = False, True
-                try:
-                    self._fill_tables(deadline, fine=fine or self.counts_copies, again=True)
-                    fine |= self.counts_copies
-                except TablesTooLarge:
-                    if fine or not self.counts_copies:
-                        raise
-                    self._fill_tables(deadline, fine=False, again=True)
-                self.coarse, self.fine = self.apart and not fine, fine
             elif self.lacks_reuses:
                 self.lacks_reuses, self.corners = False, self.bounds.corners
                 self.grid = replace(self.grid, reuses=True)
@@ -453,7 +457,7 @@ class Relaxation:
                 self.mixes = False
                 kept = self._mix_ports(goal, total, deadline)
         except TablesTooLarge:
-            kept, self.coarse = False, self.coarse and rooms  # all further ones are larger
+            kept, self.coarse = False, False  # all further ones are larger
         if not kept:
             for name, tables in before.items():
                 setattr(self, name, tables)

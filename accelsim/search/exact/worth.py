@@ -26,7 +26,8 @@ ENDLESS = 1e30
 """Energy [pJ] and cycles that no mapping takes."""
 
 Parents = tuple[int, ...]
-"""For each tensor the level that it comes from; at last, whether that of the output lacks room for partial sums."""
+"""For each tensor the level that it comes from; then whether that of the output lacks room for partial sums, and the
+class of the words that storage nodes of a level hold."""
 States = dict[tuple[str, int], dict[Parents, Bools]]
 """States that are worth filling, by kind of table and level: bool[B, S]; a missing one is not known."""
 
