@@ -24,7 +24,7 @@ from accelsim.search.exact.worth import Worth
 
 MOST_SPREAD_TILES = 30_000_000
 """Pairs of a tile and a way to spread it, where some dimensions may leave remainders, at most."""
-IN_A_ROW, ROW_BYTES = 16, 64 << 20
+IN_A_ROW, ROW_BYTES = 16, 128 << 20
 """Tables that a sweep over temporal blocks fills together, which lie next to each other for each shape, and what these
 may take beside the tables, if there are several."""
 IN_ONE_GO = 1_000_000
@@ -170,6 +170,7 @@ class BoundsMaker(TablePlan):
                 self.shapes,
                 self.layout.most[level],
                 self.grid.bounding[level],
+                *self.layout.in_order(level),
                 spreading,
                 tiles[first : first + go],
                 live,

@@ -146,6 +146,7 @@ class Layout:
         self.rooms = [self.rooms_of(level) if grid.rooms else np.zeros(0, np.int64) for level in range(self.levels)]
         self.most = [self._most(level) for level in range(self.levels)]
         self._kept: dict[int, Ints] = {}
+        self._in_order: dict[int, tuple[Ints, Ints]] = {}
         self._steps: dict[tuple[int, tuple[int, ...]], tuple[Ints, Ints]] = {}
         self.mirror = Mirror(grid)
         self.around_images = [self.mirror.statuses(each) for each in self.around_statuses]
@@ -239,6 +240,20 @@ class Layout:
             self._kept[level] = np.stack([narrow, wide])
         return self._kept[level]
 
+    def in_order(self, level: int) -> tuple[Ints, Ints]:
+        """Options of a network as `sweep_network` goes through them: `order`, `next_of`."""
+        if level not in self._in_order:
+            place = self.grid.bounding[level].place
+            order = np.argsort(place @ self.shapes.spread_stride, kind="stable")
+            differs = np.diff(place[order], axis=0) != 0
+            many = np.arange(len(order))
+            found = np.full(place.shape, len(order), np.int64)
+            for d in range(place.shape[1]):
+                begins = np.append(np.flatnonzero(differs[:, : d + 1].any(axis=1)) + 1, len(order))
+                found[:, d] = begins[np.searchsorted(begins, many, side="right")] if len(order) else 0
+            self._in_order[level] = order, found
+        return self._in_order[level]
+
     def _least_share(self, level: int, t: int) -> float:
         """Smallest share of the children of a network that take words of their own."""
         options, output = self.grid.options[level], t == self.c.output[0]
@@ -259,8 +274,9 @@ class Layout:
 
     def most_of(self, tiles: Bools) -> tuple[int, ...]:
         """How many sizes of each dimension occur in some tiles."""
-        digits = np.flatnonzero(tiles)[:, None] // self.shapes.stride % self.shapes.sizes
-        return tuple((digits.max(axis=0, initial=0) + 1).tolist())
+        lattice, dims = tiles.reshape(self.shapes.sizes), range(len(self.shapes.sizes))
+        found = (np.flatnonzero(lattice.any(axis=tuple(e for e in dims if e != d))) for d in dims)
+        return tuple(int(each[-1]) + 1 if len(each) else 1 for each in found)
 
     def steps(self, level: int, most: tuple[int, ...]) -> tuple[Ints, Ints]:
         """Loops that the temporal block of a level may have around so many sizes; see `steps_in_time`."""

@@ -51,6 +51,8 @@ def sweep_network(
     shapes: Shapes,
     most: Ints,
     options: Options,
+    order: Ints,
+    next_of: Ints,
     p: Spreading,
     tiles: Ints,
     live: Bools,
@@ -69,6 +71,9 @@ def sweep_network(
     ----------
     most : int64[D]
         How many sizes of each dimension can fit the level.
+    order, next_of : int64[O], int64[O, D]
+        The options in an order in which those that spread the first dimensions alike follow each other, and after each
+        the next one in that order that does not, for up to d of them.
     tiles : int64[*]
         Shapes that the next level may hold.
     live : bool[S, C']
@@ -106,10 +111,17 @@ def sweep_network(
                     scratch.rests[t] |= passes_window(p.partner, shapes.sizes, tile, d)
         pairs, judged = _list_pairs(p, tiles[at], live, innermost, output, scratch.pair), p.worth.split.shape[0] > 0
         many = 0
-        for o in range(options.spread.shape[0] if pairs > 0 else 0):
+        at_option = 0 if pairs > 0 else order.shape[0]
+        while at_option < order.shape[0]:
+            o = order[at_option]
             around = _shape_around(shapes, most, options, o, tile, mid)
-            if around < 0 or not _is_wanted(wanted, around, pairs, scratch.pair):
+            if around < 0:
+                at_option = next_of[at_option, -1 - around]
                 continue
+            if not _is_wanted(wanted, around, pairs, scratch.pair):
+                at_option = next_of[at_option, dims - 1]
+                continue
+            at_option += 1
             _share_words(c, shapes, options, p, o, tiles[at], tile, mid, s, scratch)
             resting = _list_resting(c, shapes, options, p, o, tile, mid, scratch) if ragged and not innermost else 0
             if judged:
@@ -172,12 +184,15 @@ def sweep_network(
 
 @inline
 def _shape_around(shapes: Shapes, most: Ints, options: Options, o: int, tile: Ints, mid: Ints) -> int:
-    """The shape around a network that an option leads to, with its sizes in `mid`; -1 if there is none."""
+    """The shape around a network that an option leads to, with its sizes in `mid`.
+
+    -1 - d if there is none, whatever further dimensions than d do.
+    """
     around = 0
     for d in range(tile.shape[0]):
         mid[d] = shapes.times[d, tile[d], options.place[o, d]]
         if mid[d] < 0 or mid[d] >= most[d]:
-            return -1
+            return -1 - d
         around += mid[d] * shapes.stride[d]
     return around
 
