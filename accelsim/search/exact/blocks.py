@@ -93,59 +93,6 @@ class SweepArrays(NamedTuple):
     values: Floats
 
 
-AT_A_TIME = 64
-"""Shapes whose entries are laid out anew together: few enough to stay in the processor's first cache."""
-
-
-@jit
-def lay_beside(
-    entries: Floats, place: Ints, many: Ints, first: Ints, rows: Ints, statuses: Ints, beside: Floats
-) -> None:
-    """Lay some tables next to each other, as `KeptTable` has them: to float64[Q, S, *, N], for some statuses."""
-    for q in statuses:
-        for start in range(0, place.shape[1], AT_A_TIME):
-            end = min(start + AT_A_TIME, place.shape[1])
-            for at in range(rows.shape[0]):
-                there = place[rows[at]]
-                for n in range(beside.shape[3]):
-                    begin = first[rows[at]] + (q * beside.shape[3] + n) * many[rows[at]]
-                    for shape in range(start, end):
-                        beside[q, shape, at, n] = entries[begin + there[shape]] if there[shape] >= 0 else np.inf
-
-
-@jit
-def lay_apart(beside: Floats, first_of: Ints, wanted: Bools, tables: Floats) -> None:
-    """From tables that lie next to each other to float64[*, Q, N, S], for all statuses, only where shapes are wanted.
-
-    No status costs more than the first one.
-    """
-    most = beside[first_of[0]]
-    for q in range(first_of.shape[0]):
-        found = beside[first_of[q]]
-        for start in range(0, tables.shape[3], AT_A_TIME):
-            end = min(start + AT_A_TIME, tables.shape[3])
-            for at in range(tables.shape[0]):
-                for n in range(tables.shape[2]):
-                    each = tables[at, q, n]
-                    for shape in range(start, end):
-                        least = min(found[shape, at, n], most[shape, at, n])
-                        each[shape] = least if wanted[at, shape] else np.inf
-
-
-@jit
-def lay_shapes(values: Floats, shapes: Ints, tiles: np.bool_, kept: Floats) -> None:
-    """Lay some shapes of float64[Q, N, S] next to each other, as `KeptTable` has them: their entries, if `tiles`."""
-    statuses, lanes, many = values.shape[0], values.shape[1], shapes.shape[0]
-    for start in range(0, many, AT_A_TIME):
-        end = min(start + AT_A_TIME, many)
-        for q in range(statuses):
-            for n in range(lanes):
-                each = values[q, n]
-                for at in range(start, end):
-                    to = (at * lanes + n) * statuses + q if tiles else (q * lanes + n) * many + at
-                    kept[to] = each[shapes[at]]
-
-
 @jit
 def sweep_block(shapes: Shapes, block: BlockSweep, sweep: SweepArrays, out: Floats) -> None:
     """Lower the cost to go of each tile, float64[S * N], to that of its best block in a class of loop orders."""

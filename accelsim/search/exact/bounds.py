@@ -14,12 +14,13 @@ import numpy as np
 from accelsim.inputs.errors import TablesTooLarge, TooManyChoices
 from accelsim.model.detail import make_detail
 from accelsim.model.encode import Bools, Floats, Ints
-from accelsim.search.exact.blocks import SweepArrays, lay_apart, lay_beside, sweep_block
+from accelsim.search.exact.blocks import SweepArrays, sweep_block
 from accelsim.search.exact.network import NetworkScratch, only
-from accelsim.search.exact.network_kernel import look_inside, sweep_network, turn
+from accelsim.search.exact.network_kernel import sweep_network
 from accelsim.search.exact.plan import TablePlan
 from accelsim.search.exact.shapes import Grid
 from accelsim.search.exact.tables import Bounds, Context, CostTable, KeptTable, lay_out
+from accelsim.search.exact.tables_kernel import lay_apart, lay_beside, look_inside, turn
 from accelsim.search.exact.worth import Worth
 
 MOST_SPREAD_TILES = 30_000_000
@@ -160,7 +161,7 @@ class BoundsMaker(TablePlan):
         out = np.full((self.shapes.total, len(rows), *sizes, statuses), np.inf)
         entries = len(self.grid.bounding[level].spread) * math.prod(out.shape[1:])
         wanted = np.ascontiguousarray(wanted.T)
-        scratch = self._scratch(level, spreading.held.size)
+        scratch = self._scratch(level, spreading.like.size)
         first_of, place = (NO_FIRST, NO_PLACE) if further is None else (further.first, further.place)
         first, go = 0, max(1, IN_ONE_GO // max(1, entries))
         while first < len(tiles):
@@ -170,7 +171,7 @@ class BoundsMaker(TablePlan):
                 self.shapes,
                 self.layout.most[level],
                 self.grid.bounding[level],
-                *self.layout.in_order(level),
+                self.layout.next_of(level),
                 spreading,
                 tiles[first : first + go],
                 live,

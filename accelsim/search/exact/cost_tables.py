@@ -30,7 +30,7 @@ from accelsim.search.exact.orders import (
     candidate_orders,
     dominating,
 )
-from accelsim.search.exact.shapes import Grid, Options, make_options, pick_busy, pick_options
+from accelsim.search.exact.shapes import Grid, Options, make_options, pick_busy
 from accelsim.search.exact.tables import Bounds, Context, Laid
 from accelsim.search.exact.worth import least_outermost, narrow_energies
 
@@ -104,7 +104,6 @@ def make_cost_tables(
         every_first, every_orders = _orders(bounds, True)
     needed = needed_words(space)
     certain = certain_energy(space, options, needed)
-    options = [pick_options(found, _by_spread(grid.shapes.spread_stride, found)) for found in options]
     tiles = [spreading.tiles for spreading in bounds.networks]
     ragged = bool(grid.shapes.ragged.any())  # then what is inside a loop does not follow from the loop
     by_tile = [ragged or len(found) < len(chosen.spread) for found, chosen in zip(tiles, options, strict=True)]
@@ -114,8 +113,8 @@ def make_cost_tables(
     for level, chosen in enumerate(options):
         codes = chosen.place @ grid.shapes.spread_stride
         option_of[level] = option_first[level] + np.searchsorted(codes, np.arange(grid.shapes.spread_numbers + 1))
-    fits = [spreading.fits for spreading in bounds.networks[:-1]]
-    wide = [spreading.wide for spreading in bounds.networks[:-1]]
+    layout = layout_of(grid)
+    fits, wide = [fits for _, fits in layout.fits[1:]], layout.wide[1:]
     first = [0, 0]
     for rows in keeps:
         first.append(first[-1] + len(rows))
@@ -142,7 +141,7 @@ def make_cost_tables(
         context=context,
         rooms=rooms,
         in_room=in_room,
-        sums=layout_of(grid).sums,
+        sums=layout.sums,
         least=bounds.least,
         status=status,
         statuses=np.array([[len(t.statuses) for t in tables] for tables in (bounds.around, bounds.inside)], np.int64),
@@ -160,7 +159,7 @@ def make_cost_tables(
         keep_first=np.array(first, np.int64),
         keeps=np.concatenate([*keeps, np.zeros((0, tensors), np.bool_)]),
         required=space.required,
-        merges=layout_of(grid).merges,
+        merges=layout.merges,
         fits=np.concatenate([*fits, np.zeros((0, grid.shapes.total), np.bool_)]),
         wide=np.concatenate([*wide, np.zeros((0, grid.shapes.total), np.bool_)]),
         by_tile=np.array(by_tile),
@@ -381,13 +380,6 @@ def _least_rows(rows: Ints) -> Ints:
         kept.append(rest[0])
         rest = rest[(rest < rest[0]).any(axis=1)]
     return np.array(kept)
-
-
-def _by_spread(stride: Ints, options: Options) -> Ints:
-    """An order of options in which those that spread alike follow each other, those that share most first."""
-    shares = options.down.prod(axis=1) * options.up.prod(axis=1)
-    order: Ints = np.lexsort((shares, options.place @ stride))
-    return order
 
 
 def certain_energy(space: MapSpace, options: Sequence[Options], needed: Ints) -> float:

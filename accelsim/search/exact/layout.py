@@ -146,7 +146,7 @@ class Layout:
         self.rooms = [self.rooms_of(level) if grid.rooms else np.zeros(0, np.int64) for level in range(self.levels)]
         self.most = [self._most(level) for level in range(self.levels)]
         self._kept: dict[int, Ints] = {}
-        self._in_order: dict[int, tuple[Ints, Ints]] = {}
+        self._next_of: dict[int, Ints] = {}
         self._steps: dict[tuple[int, tuple[int, ...]], tuple[Ints, Ints]] = {}
         self.mirror = Mirror(grid)
         self.around_images = [self.mirror.statuses(each) for each in self.around_statuses]
@@ -240,19 +240,17 @@ class Layout:
             self._kept[level] = np.stack([narrow, wide])
         return self._kept[level]
 
-    def in_order(self, level: int) -> tuple[Ints, Ints]:
-        """Options of a network as `sweep_network` goes through them: `order`, `next_of`."""
-        if level not in self._in_order:
+    def next_of(self, level: int) -> Ints:
+        """After each option of a network the first one that spreads some dimension up to d otherwise: int64[O, D]."""
+        if level not in self._next_of:
             place = self.grid.bounding[level].place
-            order = np.argsort(place @ self.shapes.spread_stride, kind="stable")
-            differs = np.diff(place[order], axis=0) != 0
-            many = np.arange(len(order))
-            found = np.full(place.shape, len(order), np.int64)
+            differs = np.diff(place, axis=0) != 0
+            found = np.full(place.shape, len(place), np.int64)
             for d in range(place.shape[1]):
-                begins = np.append(np.flatnonzero(differs[:, : d + 1].any(axis=1)) + 1, len(order))
-                found[:, d] = begins[np.searchsorted(begins, many, side="right")] if len(order) else 0
-            self._in_order[level] = order, found
-        return self._in_order[level]
+                begins = np.append(np.flatnonzero(differs[:, : d + 1].any(axis=1)) + 1, len(place))
+                found[:, d] = begins[np.searchsorted(begins, np.arange(len(place)), side="right")]
+            self._next_of[level] = found
+        return self._next_of[level]
 
     def _least_share(self, level: int, t: int) -> float:
         """Smallest share of the children of a network that take words of their own."""

@@ -15,7 +15,6 @@ from accelsim.model.detail import INSIDE, Detail
 from accelsim.model.encode import Bools, Constants, Floats, Ints
 from accelsim.model.jit import inline, jit
 from accelsim.model.kernel import distinct
-from accelsim.search.exact.blocks import AT_A_TIME
 from accelsim.search.exact.incumbents import SURE
 from accelsim.search.exact.network import NetworkScratch, Spreading
 from accelsim.search.exact.orders import HALO_REUSE, NONE, PARTLY, STATIONARY
@@ -51,7 +50,6 @@ def sweep_network(
     shapes: Shapes,
     most: Ints,
     options: Options,
-    order: Ints,
     next_of: Ints,
     p: Spreading,
     tiles: Ints,
@@ -71,9 +69,8 @@ def sweep_network(
     ----------
     most : int64[D]
         How many sizes of each dimension can fit the level.
-    order, next_of : int64[O], int64[O, D]
-        The options in an order in which those that spread the first dimensions alike follow each other, and after each
-        the next one in that order that does not, for up to d of them.
+    next_of : int64[O, D]
+        After each option the first one that spreads some dimension up to d otherwise.
     tiles : int64[*]
         Shapes that the next level may hold.
     live : bool[S, C']
@@ -109,19 +106,16 @@ def sweep_network(
             for d in range(dims if p.rests[t] == 1 else 0):
                 if p.partner[d] >= 0 and not c.relevant[t, d]:
                     scratch.rests[t] |= passes_window(p.partner, shapes.sizes, tile, d)
-        pairs, judged = _list_pairs(p, tiles[at], live, innermost, output, scratch.pair), p.worth.split.shape[0] > 0
+        pairs, judged = _list_pairs(p, tiles[at], live, innermost, scratch.pair), p.worth.split.shape[0] > 0
         many = 0
-        at_option = 0 if pairs > 0 else order.shape[0]
-        while at_option < order.shape[0]:
-            o = order[at_option]
+        following = 0 if pairs > 0 else next_of.shape[0]
+        while following < next_of.shape[0]:
+            o = following
             around = _shape_around(shapes, most, options, o, tile, mid)
-            if around < 0:
-                at_option = next_of[at_option, -1 - around]
+            if around < 0 or not _is_wanted(wanted, around, pairs, scratch.pair):
+                following = next_of[o, -1 - around if around < 0 else dims - 1]
                 continue
-            if not _is_wanted(wanted, around, pairs, scratch.pair):
-                at_option = next_of[at_option, dims - 1]
-                continue
-            at_option += 1
+            following = o + 1
             _share_words(c, shapes, options, p, o, tiles[at], tile, mid, s, scratch)
             resting = _list_resting(c, shapes, options, p, o, tile, mid, scratch) if ragged and not innermost else 0
             if judged:
@@ -284,58 +278,6 @@ def _note_option(p: Spreading, options: Options, o: int, around: int, n: int, sc
         scratch.shares[t, n] = scratch.passing[t]
 
 
-@jit
-def look_inside(
-    entries: Floats, first: Ints, place: Ints, lanes: Ints, tiles: Ints, after: Bools, least: Floats
-) -> None:
-    """Find the least entries of some tiles, where they are worth it.
-
-    Parameters
-    ----------
-    entries, first, place
-        As `KeptTable` has them.
-    lanes : int64[3]
-        How many copies of the output, spreads and statuses there are.
-    tiles : int64[*]
-    after : bool[I, Q']
-        Statuses that steps may have after each innermost loop outside.
-    least : float64[*, C', 2 * I]
-        The least of them, for one copy of the output and the most.
-    """
-    loops, all_lanes = after.shape[0], lanes[0] * lanes[1] * lanes[2]
-    for at in range(tiles.shape[0]):
-        for m in range(place.shape[0]):
-            stands = place[m, tiles[at]]
-            if stands < 0:
-                continue
-            lane, row = first[m] + stands * all_lanes, least[at, m]
-            for i in range(2 * loops):
-                row[i] = np.inf
-            for a in range(lanes[0]):
-                for _ in range(lanes[1]):
-                    for q in range(lanes[2]):
-                        found = entries[lane]
-                        lane += 1
-                        for i in range(loops):
-                            if after[i, q] and a == 0:
-                                row[i] = min(row[i], found)
-                            if after[i, q] and a == lanes[0] - 1:
-                                row[loops + i] = min(row[loops + i], found)
-
-
-@jit
-def turn(out: Floats, tables: Floats) -> None:
-    """Lay entries out as a table: from float64[S, *, N, Q] to float64[*, Q, N, S]."""
-    for start in range(0, out.shape[0], AT_A_TIME):
-        end = min(start + AT_A_TIME, out.shape[0])
-        for at in range(out.shape[1]):
-            for n in range(out.shape[2]):
-                for q in range(out.shape[3]):
-                    each = tables[at, q, n]
-                    for shape in range(start, end):
-                        each[shape] = out[shape, at, n, q]
-
-
 @inline
 def _slot(p: Spreading, spread: float) -> int:
     """Class of spread of a table."""
@@ -371,10 +313,8 @@ def _steps_of_windows(
 
 
 @inline
-def _list_pairs(p: Spreading, tile: int, live: Bools, innermost: bool, output: int, pair: Ints) -> int:
+def _list_pairs(p: Spreading, tile: int, live: Bools, innermost: bool, pair: Ints) -> int:
     """List contexts, choices of what the next level keeps, and kinds of contexts inside that lead to a tile.
-
-    A kind is twice the class of room, plus 1 if that is tight.
 
     Returns
     -------
@@ -383,39 +323,17 @@ def _list_pairs(p: Spreading, tile: int, live: Bools, innermost: bool, output: i
     """
     found = 0
     for k in range(p.keeps.shape[0]):
-        for m in range(p.parent.shape[0] if p.fits[k, tile] else 0):
-            held, tight = p.held[m, k], int(p.tight[m])
-            if held < 0 or not p.fits[held, tile]:
+        for m in range(p.parent.shape[0]):
+            if p.like[m, k] < 0:
                 continue
-            if not innermost:
-                if p.keeps[held, output]:
-                    tight = max(0 if p.keeps[k, output] else tight, 0 if p.wide[held, tile] else 1)
-                if p.most.shape[0] > 0:
-                    tight, words = _held_with(p, m, k, held, tight, output, tile)
-                    if words > p.most[0]:
-                        continue
-                    for at in range(p.rooms.shape[0] if p.told[m, k] else 0):
-                        tight += 2 if p.rooms[at] <= words else 0
-                if p.target[m, k, tight, 0] < 0 or not live[tile, p.target[m, k, tight, 0]]:
-                    continue
-            pair[found, 0], pair[found, 1], pair[found, 2] = m, k, tight
+            kind = p.kinds[tile, p.like[m, k]]
+            if kind < 0:
+                continue
+            if not innermost and (p.target[m, k, kind, 0] < 0 or not live[tile, p.target[m, k, kind, 0]]):
+                continue
+            pair[found, 0], pair[found, 1], pair[found, 2] = m, k, kind
             found += 1
     return found
-
-
-@inline
-def _held_with(p: Spreading, m: int, k: int, held: int, tight: int, output: int, tile: int) -> tuple[int, int]:
-    """Whether a level is tight if a node keeps some tensors of a tile too, and words that its nodes hold then."""
-    narrow = p.words[0]
-    wide = p.words[1]
-    if tight == 0:
-        words = max(p.room[m], wide[held, tile] - wide[k, tile]) + wide[k, tile]
-        if words <= p.most[0] or narrow[held, tile] == wide[held, tile]:
-            return 0, words
-    before = narrow[held, tile] - narrow[k, tile]
-    if p.tight[m] or p.keeps[k, output] or not p.keeps[held, output]:  # then `room` counts finished words
-        before = max(before, p.room[m])
-    return 1, before + narrow[k, tile]
 
 
 @inline
@@ -454,8 +372,8 @@ def _judge(
     loops, last, last_choice = worth.split.shape[0], p.copies.shape[0] - 1, -1
     several = p.inner_copies.shape[0] > 1
     for number in range(pairs):
-        m, k, tight = scratch.pair[number, 0], scratch.pair[number, 1], scratch.pair[number, 2]
-        choice = (worth.state[m] * p.keeps.shape[0] + k) * p.target.shape[2] + tight
+        m, k, kind = scratch.pair[number, 0], scratch.pair[number, 1], scratch.pair[number, 2]
+        choice = (worth.state[m] * p.keeps.shape[0] + k) * p.target.shape[2] + kind
         if choice == last_choice:
             scratch.pair[number, 3] = scratch.pair[number - 1, 3]
             continue
@@ -477,7 +395,7 @@ def _judge(
                     high[n] -= low[n]
             found *= 2
         for way in range(0 if innermost else found):
-            entry, share = least[p.target[m, k, tight, way]], ways[way]
+            entry, share = least[p.target[m, k, kind, way]], ways[way]
             for at in range(2 * loops):
                 row, each = cost[at], entry[at]
                 for n in range(many):
@@ -619,7 +537,7 @@ def _sweep_contexts(
     for b in range(edges):
         scratch.slot[b] = _slot(p, float(options.spread[o]) * p.inner_edges[b])
     for number in range(pairs):
-        m, k, tight = scratch.pair[number, 0], scratch.pair[number, 1], scratch.pair[number, 2]
+        m, k, kind = scratch.pair[number, 0], scratch.pair[number, 1], scratch.pair[number, 2]
         elided, finished = 0.0, 0.0
         if noted >= 0 and scratch.worthless[scratch.pair[number, 3], noted]:
             continue
@@ -661,7 +579,7 @@ def _sweep_contexts(
         for way in range(0 if innermost else ways):
             share = scratch.weight[way]
             if share > 0.0:
-                target = p.target[m, k, tight, way]
+                target = p.target[m, k, kind, way]
                 begin = first_of[target] + place[target, tile] * further.shape[0]
                 entry = entries[begin : begin + further.shape[0]]
                 for lane in range(further.shape[0]):

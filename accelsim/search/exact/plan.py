@@ -133,19 +133,17 @@ class TablePlan(OutputCosts):
         """Contexts inside a network, and how those outside it lead to them."""
         innermost = level == self.levels - 1
         corner = [] if innermost else self.layout.least[level + 1].tolist()
-        alone = np.ones((1, self.tensors), np.bool_), np.ones((1, 1), np.bool_)
-        keeps, fits = alone if innermost else self.layout.fits[level + 1]
+        keeps = np.ones((1, self.tensors), np.bool_) if innermost else self.layout.fits[level + 1][0]
         inner: list[Context] = []
-        held = np.zeros((len(contexts), 1), np.int64) if innermost else self._held(level + 1, contexts, keeps)
+        held = None if innermost else self._held(level + 1, contexts, keeps)
         node = level + 1 if innermost else int(self.c.nodes[level + 1, 0])
-        wide = fits if innermost else self.layout.wide[level + 1]
-        rooms = np.zeros(0, np.int64) if innermost else self.layout.rooms[level + 1]
+        rooms = 0 if innermost else len(self.layout.rooms[level + 1])
         room = self._held_before(level, contexts)
-        limited = not innermost and (len(rooms) > 0 or bool(room.any()))
-        words = self.layout.words_kept(level + 1) if limited else np.zeros((2, 0, 0), np.int64)
-        kinds_of: dict[tuple[int, ...], list[int]] = {}
-        target = np.full((len(contexts), len(keeps), 2 * (len(rooms) + 1), 1 << self.tensors), -1, np.int64)
-        told = np.zeros((len(contexts), len(keeps)), np.bool_)
+        limited = rooms > 0 or bool(room.any())
+        kinds: list[Ints] = [np.zeros(1, np.int64)] if innermost else []
+        like = np.full((len(contexts), len(keeps)), 0 if innermost else -1, np.int64)
+        number_like: dict[tuple[int, ...], int] = {}
+        target = np.full((len(contexts), len(keeps), 2 * (rooms + 1), 1 << self.tensors), -1, np.int64)
         passing = np.full((len(keeps), self.tensors), -1, np.int64)
         least = np.ones((len(contexts), len(keeps), self.tensors))
         number: dict[Context, int] = {}
@@ -157,58 +155,53 @@ class TablePlan(OutputCosts):
             ]
             passing[k, : len(passes)] = passes
             for m, context in enumerate(contexts):
-                if held[m, k] < 0:
+                if held is None or held[m, k] < 0:
                     continue
                 for w, t in enumerate(passes):
                     least[m, k, w] = corner[context.parents[t]][t]
                 parents = tuple(node if row[t] else context.parents[t] for t in range(self.tensors))
-                told[m, k] = len(rooms) > 0 and self._tells_room(level + 1, parents)
-                like = int(held[m, k]), k, int(context.tight), int(room[m]), int(told[m, k])
-                if like not in kinds_of:
-                    kinds_of[like] = self._kinds(level + 1, words if limited else None, *like)
-                kinds = [
-                    kind for kind in kinds_of[like]
+                told = rooms > 0 and self._tells_room(level + 1, parents)
+                key = int(held[m, k]), k, int(context.tight), int(room[m]), int(told)
+                if key not in number_like:
+                    number_like[key] = len(kinds)
+                    kinds.append(self._kinds(level + 1, limited, *key))
+                at = number_like[key]
+                some = [
+                    kind for kind in _different(kinds[at][kinds[at] >= 0])
                     if self.sieve is None or not self.sieve.is_worthless(level + 1, (*parents, kind % 2, kind // 2))
                 ]  # fmt: skip
-                if not kinds:
-                    held[m, k] = -1
-                for kind, way in itertools.product(kinds, range(1 << len(passes))):
+                like[m, k] = at if some else -1
+                for kind, way in itertools.product(some, range(1 << len(passes))):
                     shares = [1.0] * self.tensors
                     for t in range(self.tensors):
                         if not row[t] and (not self.corners or (t in passes and way >> passes.index(t) & 1)):
                             shares[t] = corner[context.parents[t]][t]
-                    key = Context(parents, tuple(shares), bool(kind % 2), kind // 2)
-                    if key not in number:
-                        number[key] = len(inner)
-                        inner.append(key)
-                    target[m, k, kind, way] = number[key]
+                    further = Context(parents, tuple(shares), bool(kind % 2), kind // 2)
+                    if further not in number:
+                        number[further] = len(inner)
+                        inner.append(further)
+                    target[m, k, kind, way] = number[further]
         order = sorted(range(len(inner)), key=lambda at: inner[at].state)
         inner = [inner[at] for at in order]
         target[target >= 0] = np.argsort(order)[target[target >= 0]]
         if not inner and not innermost:  # nothing is worth it: one context, that none outside leads to
             inner.append(Context((0,) * self.tensors, (1.0,) * self.tensors))
+        laid = np.stack(kinds, axis=1) if kinds else np.zeros((self.shapes.total, 0), np.int64)
         parent = np.array([context.parents for context in contexts], np.int64)
         shared = np.array([context.shares for context in contexts])
         charged = self._shares(level, parent, shared)
         spreading = Spreading(
             level=np.array([level], np.int64),
             keeps=keeps,
-            fits=fits,
-            wide=wide,
-            tight=np.array([context.tight for context in contexts]),
             reduced=self.layout.reduced,
             complete=np.array([self._complete(level, context) if innermost else 0.0 for context in contexts]),
-            held=held,
-            words=words,
-            room=room,
-            rooms=rooms,
-            told=told,
-            most=self.c.capacity[level + 1 : level + 2] if limited else np.zeros(0, np.int64),
+            like=like,
+            kinds=laid,
             moves_out=self._move_out(level + 1, contexts, keeps),
             rests=self.layout.rests,
             partner=np.array(self.layout.structure.partner),
             reuses=np.array(self.layout.structure.reuses, np.float64),
-            tiles=np.flatnonzero(fits[np.unique(held[held >= 0])].any(axis=0)),
+            tiles=np.flatnonzero((laid[:, np.unique(like[like >= 0])] >= 0).any(axis=1)),
             parent=parent,
             shared=shared,
             fixed=self._fixed(level),
@@ -288,33 +281,38 @@ class TablePlan(OutputCosts):
                     found[m, k] = number[before | kept]
         return found
 
-    def _kinds(self, level: int, words: Ints | None, held: int, k: int, tight: int, room: int, told: int) -> list[int]:
-        """Kinds of contexts that tiles of a level lead to; see `network_kernel._list_pairs`.
+    def _kinds(self, level: int, limited: bool, held: int, k: int, tight: int, room: int, told: int) -> Ints:
+        """Kinds of contexts that tiles of a level lead to, as `Spreading` has them: int64[S].
 
         Parameters
         ----------
-        words
-            As `Spreading.words`; None if it does not count what further nodes of the level hold.
+        limited
+            Whether it counts how many words nodes of the level hold.
         held, k
             Numbers of what the level keeps, and of what this node does.
         tight, room, told
-            As `Spreading` has them, in the context outside.
+            Whether the output's parent has no room for partial sums, words that nodes of the level hold at least, and
+            whether contexts inside have classes of these.
         """
         (keeps, fits), output = self.layout.fits[level], int(self.c.output[0])
         fit, tights = fits[held] & fits[k], np.full(self.shapes.total, bool(tight))
         if keeps[held, output]:
             tights = ~self.layout.wide[level][held] | bool(tight and not keeps[k, output])
-        if words is None:
-            return _different(tights[fit].astype(np.int64))
-        most, (narrow, wide) = self.c.capacity[level], words
+        found = np.full(self.shapes.total, -1)
+        if not limited:
+            found[fit] = tights[fit]
+            return found
+        most, (narrow, wide) = self.c.capacity[level], self.layout.words_kept(level)
         loose = np.maximum(room, wide[held] - wide[k]) + wide[k]
         tights |= (loose > most) & (narrow[held] != wide[held])
         before = narrow[held] - narrow[k]
-        if tight or keeps[k, output] or not keeps[held, output]:
+        if tight or keeps[k, output] or not keeps[held, output]:  # then `room` counts finished words
             before = np.maximum(before, room)
-        held_words = np.where(tights, before + narrow[k], loose)
-        classes = np.searchsorted(self.layout.rooms[level], held_words, side="right") * told
-        return _different((2 * classes + tights)[fit & (held_words <= most)])
+        words = np.where(tights, before + narrow[k], loose)
+        classes = np.searchsorted(self.layout.rooms[level], words, side="right") * told
+        fit &= words <= most
+        found[fit] = (2 * classes + tights)[fit]
+        return found
 
     def _held_before(self, level: int, contexts: list[Context]) -> Ints:
         """Words that storage nodes of a level hold at least, by the classes of contexts: int64[C]."""

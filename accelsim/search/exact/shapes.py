@@ -397,7 +397,7 @@ def _tuples(space: MapSpace, slot: Slot, size: int) -> Ints:
 
 
 def make_options(space: MapSpace, shapes: Shapes, level: int, every: bool, *, bounding: bool = False) -> Options:
-    """List the ways to spread over the network below a level.
+    """List the ways to spread over the network below a level, by their numbers; of one those that share most first.
 
     Parameters
     ----------
@@ -426,8 +426,9 @@ def make_options(space: MapSpace, shapes: Shapes, level: int, every: bool, *, bo
     kept = pick_splits(shapes.spread_at, shapes.spread_stride, x, y, keys[0], keys[1], pair, head, after, every, alike)
     pair = pair[:kept]
     pair = pair[pair[:, 0] >= 0]
-    chosen_x, chosen_y = x[pair[:, 0]], y[pair[:, 1]]
-    return _describe(space, shapes, level, chosen_x, chosen_y)
+    found = _describe(space, shapes, level, x[pair[:, 0]], y[pair[:, 1]])
+    shares = found.down.prod(axis=1) * found.up.prod(axis=1)
+    return pick_options(found, np.lexsort((shares, found.place @ shapes.spread_stride)))
 
 
 def _axes_alike(space: MapSpace, level: int) -> bool:

@@ -14,11 +14,11 @@ from typing import NamedTuple
 import numpy as np
 
 from accelsim.model.encode import Bools, Floats, Ints
-from accelsim.search.exact.blocks import lay_shapes
 from accelsim.search.exact.layout import Layout
 from accelsim.search.exact.network import Spreading
 from accelsim.search.exact.orders import NONE, Statuses, Structure
 from accelsim.search.exact.shapes import Grid
+from accelsim.search.exact.tables_kernel import lay_shapes
 from accelsim.search.exact.worth import (
     SLACK,
     Parents,
