@@ -19,7 +19,7 @@ from accelsim.search.exact.network import NetworkScratch, only
 from accelsim.search.exact.network_kernel import sweep_network
 from accelsim.search.exact.plan import TablePlan
 from accelsim.search.exact.shapes import Grid
-from accelsim.search.exact.tables import Bounds, Context, CostTable, KeptTable, lay_out
+from accelsim.search.exact.tables import Bounds, Context, CostTable, lay_out
 from accelsim.search.exact.tables_kernel import lay_apart, lay_beside, look_inside, turn
 from accelsim.search.exact.worth import Worth
 
@@ -71,7 +71,7 @@ class BoundsMaker(TablePlan):
             self._place_as(finer)
             lay_out(finer, bounds)
             return bounds
-        further: KeptTable | None = None
+        further: CostTable | None = None
         for level in range(self.levels - 1, -1, -1):
             around = bounds.around[level]
             costs = self._costs_anything(level, contexts[level])
@@ -108,17 +108,18 @@ class BoundsMaker(TablePlan):
                 found.append(some)
         return [np.array(some) for some in found]
 
-    def _keep(self, kind: str, level: int, table: KeptTable, rows: Ints, values: Floats, live: Bools) -> None:
+    def _keep(self, kind: str, level: int, table: CostTable, rows: Ints, values: Floats, live: Bools) -> None:
         """Keep what is worth it of some contexts, float64[*, Q, A, B, S], which are all of their states; notes it."""
-        some = [table.contexts[m] for m in rows.tolist()]
-        worth = self._sift(kind, level, CostTable(some, table.statuses, table.copies, table.edges, values))
-        live[rows] &= worth & np.isfinite(values.min(axis=(1, 2, 3)))
+        self._look_at_clock()
+        if self.sieve is not None:
+            live[rows] &= self.sieve.sift(kind, level, table, rows, values)
+        live[rows] &= np.isfinite(values.min(axis=(1, 2, 3)))
         for m, found in zip(rows.tolist(), values, strict=True):
             shapes = np.flatnonzero(live[m])
             self._begin(table, m, len(shapes))
             table.put(m, found, shapes)
 
-    def _keep_zeros(self, table: KeptTable, costs: Bools, live: Bools) -> None:
+    def _keep_zeros(self, table: CostTable, costs: Bools, live: Bools) -> None:
         """Keep the contexts in which nothing further in costs anything."""
         zeros = np.zeros((len(table.statuses), len(table.copies), len(table.edges), self.shapes.total))
         for m in np.flatnonzero(~costs).tolist():
@@ -126,7 +127,7 @@ class BoundsMaker(TablePlan):
             self._begin(table, m, len(shapes))
             table.put(m, zeros, shapes)
 
-    def _begin(self, table: KeptTable, m: int, many: int) -> None:
+    def _begin(self, table: CostTable, m: int, many: int) -> None:
         """Make room for so many shapes of a context."""
         table.first[m] = self.used
         self.used += many * table.lanes
@@ -139,7 +140,7 @@ class BoundsMaker(TablePlan):
         rows: Ints,
         wanted: Bools,
         tiles: Ints,
-        further: KeptTable | None,
+        further: CostTable | None,
         least: Floats,
         live: Bools,
         found: Floats,
@@ -188,7 +189,7 @@ class BoundsMaker(TablePlan):
             go *= 4 if time.monotonic() - begun < LOOK_SECONDS / 4 else 1
         turn(out.reshape(self.shapes.total, len(rows), -1, statuses), in_lanes(found))
 
-    def _look_inside(self, level: int, further: KeptTable | None, tiles: Ints) -> Floats:
+    def _look_inside(self, level: int, further: CostTable | None, tiles: Ints) -> Floats:
         """The least entries of some tiles, as `sweep_network` reads them: float64[*, C', 2 * I]."""
         after = self.bounds.networks[level].worth.after
         if further is None:
@@ -198,12 +199,6 @@ class BoundsMaker(TablePlan):
         lanes = np.array([len(further.copies), len(further.edges), len(further.statuses)])
         look_inside(self.bounds.values, further.first, further.place, lanes, tiles, after, least)
         return least
-
-    def _sift(self, kind: str, level: int, table: CostTable) -> Bools:
-        """Find states that are worth it, of which a table has all contexts: bool[C, S]."""
-        self._look_at_clock()
-        every = np.ones((len(table.contexts), self.shapes.total), np.bool_)
-        return every if self.sieve is None else self.sieve.sift(kind, level, table)
 
     def _wanted(self, kind: str, level: int, contexts: list[Context]) -> Bools:
         """Which states may be worth filling: bool[C, S]."""
@@ -274,7 +269,7 @@ class BoundsMaker(TablePlan):
         for kind, level, some in tables:
             rows = slice(begin, begin := begin + len(some))
             (bounds.around if kind == "around" else bounds.inside).append(
-                KeptTable(
+                CostTable(
                     some, self._statuses(kind, level), self.copies[level], self.edges[level], kind == "inside",
                     bounds.place[rows], bounds.many[rows], bounds.first[rows], bounds.values,
                 )
@@ -335,7 +330,7 @@ class BoundsMaker(TablePlan):
             worthless=np.zeros((pairs, many), np.bool_),
         )
 
-    def _fill_inside(self, level: int, around: KeptTable, table: KeptTable, costs: Bools, live: Bools) -> Bools:
+    def _fill_inside(self, level: int, around: CostTable, table: CostTable, costs: Bools, live: Bools) -> Bools:
         """Keep the cost to go at the tiles of a level: its best temporal block, and what follows.
 
         `live`: where that around the network is kept, bool[C, S]; returns the same of the tiles.
@@ -377,7 +372,7 @@ class BoundsMaker(TablePlan):
     def _sweep_blocks(
         self,
         level: int,
-        around: KeptTable,
+        around: CostTable,
         rows: Ints,
         kind: tuple[float, tuple[int, ...], frozenset[int]],
         live: Bools,

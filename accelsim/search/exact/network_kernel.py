@@ -78,7 +78,7 @@ def sweep_network(
     wanted : bool[S, C]
         Which shapes are to be looked at.
     entries, first, place
-        At the tiles, by the statuses there, as `KeptTable` has them.
+        At the tiles, by the statuses there, as `CostTable` has them.
     least : float64[*, C', 2 * I]
         The least of them, for one copy of the output and the most, for each innermost loop outside.
     out : float64[S, C, A, B, Q]

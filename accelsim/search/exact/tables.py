@@ -54,7 +54,7 @@ class Context(NamedTuple):
 
 @dataclass(slots=True)
 class CostTable:
-    """Cost to go of some contexts, by status, copies of the output, spread inside and shape, while it is filled.
+    """Cost to go of some contexts, by status, copies of the output, spread inside and shape [pJ], where it is worth it.
 
     Attributes
     ----------
@@ -65,25 +65,6 @@ class CostTable:
         Copies of the output at the tile: one, and the most that networks further out can make.
     edges : float64[B]
         Children further in: up to so many.
-    values : float64[C, Q, A, B, S]
-        pJ.
-    """
-
-    contexts: list[Context]
-    statuses: list[Statuses]
-    copies: Floats
-    edges: Floats
-    values: Floats
-
-
-@dataclass(slots=True)
-class KeptTable:
-    """Cost to go of all contexts, of the shapes that are worth it.
-
-    Attributes
-    ----------
-    contexts, statuses, copies, edges
-        As `CostTable` has them.
     tiles : bool
         Whether it is of the tiles of a level: then the entries of a shape lie next to each other, float64[n, A, B, Q],
         else those of a status, float64[Q, A, B, n].
@@ -150,9 +131,9 @@ class Bounds:
     structure : Structure
     statuses : tuple of Statuses
         Q of them, NONE for all tensors first.
-    around : list of KeptTable
+    around : list of CostTable
         For each level, outside the network below it.
-    inside : list of KeptTable
+    inside : list of CostTable
         For each level, at its tile; the outermost has none.
     networks : list of Spreading
     pj : float64[L, T, 4]
@@ -188,8 +169,8 @@ class Bounds:
     corners: bool = True
     values: Floats = field(default_factory=lambda: np.zeros(0))
     row: int = -1
-    around: list[KeptTable] = field(default_factory=list)
-    inside: list[KeptTable] = field(default_factory=list)
+    around: list[CostTable] = field(default_factory=list)
+    inside: list[CostTable] = field(default_factory=list)
     place: Ints = field(default_factory=lambda: np.zeros((0, 0), np.int32))
     many: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     first: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
@@ -370,34 +351,39 @@ class Sieve:
             return float(self.most_copies[level] - 1.0) * float(self.bounds.copy_costs[level]) + most, most, 0.0
         return one, most, float((self.most_copies[parent] - 1.0) / (copies[-1] - 1.0))
 
-    def sift(self, kind: str, level: int, table: CostTable) -> Bools:
-        """Find the states that are worth it, of which a table has all contexts: bool[C, S].
+    def sift(self, kind: str, level: int, table: CostTable, rows: Ints, values: Floats) -> Bools:
+        """Find the shapes that are worth it in some contexts of a table, which are all of their states: bool[*, S].
 
         Parameters
         ----------
         kind : {"around", "inside"}
+        rows : int64[*]
+        values : float64[*, Q, A, B, S]
+            Their entries; those of spreads for which a shape is not worth it become infinite.
         """
-        live = np.ones((len(table.contexts), self.total), np.bool_)
-        rows: dict[Parents, list[int]] = {}
-        for number, context in enumerate(table.contexts):
-            rows.setdefault(context.state, []).append(number)
+        contexts = [table.contexts[m] for m in rows.tolist()]
+        live = np.ones((len(contexts), self.total), np.bool_)
+        alike: dict[Parents, list[int]] = {}
+        for number, context in enumerate(contexts):
+            alike.setdefault(context.state, []).append(number)
         known = self.states.get((kind, level), {})
         found = self.bounds.states.setdefault((kind, level), dict(known))  # those without a context are worthless
         after = [self._statuses_after(table, moved) for moved, _ in self.innermost]
-        for parents, numbers in rows.items():
+        for parents, numbers in alike.items():
             told = self._known(kind, level, parents)
             before = np.ones((1, self.total), np.bool_) if told is None else told
             if len(before) not in (1, len(table.edges)):
                 before = np.asarray(before.any(axis=0, keepdims=True))
             some = np.flatnonzero(before.any(axis=0) & self.mirror.half)
             worth = np.zeros((len(table.edges), self.total), np.bool_)
-            worth[:, some] = self._are_worth(kind, level, table, parents, numbers, some, after) & before[:, some]
+            each = [values[number] for number in self._cheapest(contexts, numbers)]
+            worth[:, some] = self._are_worth(kind, level, table, parents, each, some, after) & before[:, some]
             worth[:, self.mirror.image[some]] = worth[:, some]
             found[parents] = worth
             for number in numbers:
                 live[number] = worth.any(axis=0)
                 if len(worth) > 1:
-                    np.copyto(table.values[number], np.inf, where=~worth)
+                    np.copyto(values[number], np.inf, where=~worth)
         return live
 
     def _are_worth(
@@ -406,21 +392,22 @@ class Sieve:
         level: int,
         table: CostTable,
         parents: Parents,
-        numbers: list[int],
+        entries: list[Floats],
         some: Ints,
         after: list[list[int]],
     ) -> Bools:
         """Which of some shapes are worth filling, by whichever corner of the shares costs least: bool[B, *].
 
-        `after`: of each way for the innermost loop outside to move tensors, as `_statuses_after`.
+        `entries`: those of each corner, float64[Q, A, B, S]; `after`: of each way for the innermost loop outside
+        to move tensors, as `_statuses_after`.
         """
         kept = [kind == "inside" and parent == level > 0 for parent in parents[:-2]]
         outside = sum(self.outside[parent, t] for t, parent in enumerate(parents[:-2]) if not kept[t])
         cap = self.caps[level] - outside
         cap += SLACK * np.abs(cap)
         found = np.zeros((len(table.edges), len(some)), np.bool_)
-        for number in self._cheapest(table.contexts, numbers) if len(some) else ():
-            values = table.values[number] if len(some) == self.total else table.values[number].take(some, axis=-1)
+        for each in entries if len(some) else ():
+            values = each if len(some) == self.total else each.take(some, axis=-1)
             together = len(after) if values[0].size <= _FEW else 1
             for first in range(0, len(after), together):
                 ways = slice(first, first + together)

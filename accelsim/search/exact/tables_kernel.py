@@ -18,7 +18,7 @@ AT_A_TIME = 64
 def lay_beside(
     entries: Floats, place: Ints, many: Ints, first: Ints, rows: Ints, statuses: Ints, beside: Floats
 ) -> None:
-    """Lay some tables next to each other, as `KeptTable` has them: to float64[Q, S, *, N], for some statuses."""
+    """Lay some tables next to each other, as `CostTable` has them: to float64[Q, S, *, N], for some statuses."""
     for q in statuses:
         for start in range(0, place.shape[1], AT_A_TIME):
             end = min(start + AT_A_TIME, place.shape[1])
@@ -51,7 +51,7 @@ def lay_apart(beside: Floats, first_of: Ints, wanted: Bools, tables: Floats) -> 
 
 @jit
 def lay_shapes(values: Floats, shapes: Ints, tiles: np.bool_, kept: Floats) -> None:
-    """Lay some shapes of float64[Q, N, S] next to each other, as `KeptTable` has them: their entries, if `tiles`."""
+    """Lay some shapes of float64[Q, N, S] next to each other, as `CostTable` has them: their entries, if `tiles`."""
     statuses, lanes, many = values.shape[0], values.shape[1], shapes.shape[0]
     for start in range(0, many, AT_A_TIME):
         end = min(start + AT_A_TIME, many)
@@ -72,7 +72,7 @@ def look_inside(
     Parameters
     ----------
     entries, first, place
-        As `KeptTable` has them.
+        As `CostTable` has them.
     lanes : int64[3]
         How many copies of the output, spreads and statuses there are.
     tiles : int64[*]
