@@ -20,13 +20,13 @@ from accelsim.model.detail import make_detail
 from accelsim.model.encode import Batch, Bools, Floats, Ints, empty_batch
 from accelsim.search.descent_kernel import BEST, Choices, Walk, misses, walk
 from accelsim.search.stopping import asked, heeding
-from accelsim.search.value_kernel import CYCLES, WORDS, terms_of
+from accelsim.search.value_kernel import CYCLES, ENERGY, WORDS, terms_of
 
 POLL_SECONDS = 0.02
 FIRST_WALKS = 4
 """Walks before an exact search, short ones: some hundredths of a second."""
 SHORT, LONGER, LONGEST = 5_000, 4, 320_000
-"""Steps of the first walks, how many times as many the next ones take, and the most."""
+"""Steps of the first walks, how many times as many walks follow with so many times as many steps, and the most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +120,9 @@ class Descent:
 
     def _walk(self, number: int) -> tuple[Walk, int]:
         """Take one walk; returns its mappings, and how many were evaluated."""
-        found, steps = make_walk(self.space), self.steps
-        for _ in range(number // FIRST_WALKS):
-            steps = min(LONGER * steps, LONGEST)
+        found, steps, many, rest = make_walk(self.space), self.steps, FIRST_WALKS, number
+        while rest >= many and steps < LONGEST:
+            rest, many, steps = rest - many, LONGER * many, min(LONGER * steps, LONGEST)
         encoded = self.space.encoded
         seen = walk(encoded.constants, self.choices, found, make_detail(encoded), self.key, number, steps, self._stop)
         return found, int(seen)
@@ -178,6 +178,7 @@ def choices_of(space: MapSpace, terms: Floats, held_level: int = 0) -> Choices:
         rest = [d for d in range(len(dims)) if d not in outer and d not in inner]
         order[level] = [*outer, *rest, *inner]
         span[level] = len(outer), len(outer) + len(rest)
+    more = bool((terms[:, 1 + CYCLES : 2 + WORDS] > 0).any())
     return Choices(
         divisor=divisor,
         many=np.array([len(values) for values in found], np.int64),
@@ -193,7 +194,8 @@ def choices_of(space: MapSpace, terms: Floats, held_level: int = 0) -> Choices:
         required=space.required,
         most=space.most.copy(),
         terms=terms,
-        tie=np.array([bool((terms[:, 1 + CYCLES : 2 + WORDS] > 0).any())]),
+        tie=np.array([more]),
+        apart=np.array([more and bool((terms[:, 1 + ENERGY] > 0).any())]),
         held_level=np.array([held_level], np.int64),
     )
 

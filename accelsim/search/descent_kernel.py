@@ -38,6 +38,8 @@ TIE = 0.05
 """Weight of energy and of the cycles of the compute units where cycles count: most steps change no bottleneck."""
 HOTTEST, COLDEST = 0.4, 1e-3
 """Temperatures at the beginning and the end of a walk, of ln(objective)."""
+BY_ENERGY = 4
+"""Where energy and more count, one of so many walks descends on energy alone: few steps lower a product of both."""
 TINY = 1e-300
 
 
@@ -51,8 +53,8 @@ class Choices(NamedTuple):
     free places begin and end; keep : bool[L, T], what every mapping keeps; free : int64[F, 2], level and tensor;
     required : bool[L, T], as `MapSpace.required`;
     most : float64[3], energy, cycles and outer words that are allowed; terms : float64[*, 6], the objective as
-    `value_of` reads it; tie : bool[1], more than energy counts; held_level : int64[1], the level
-    whose words held count.
+    `value_of` reads it; tie : bool[1], more than energy counts; apart : bool[1], energy and more; held_level :
+    int64[1], the level whose words held count.
     """
 
     divisor: Ints
@@ -70,6 +72,7 @@ class Choices(NamedTuple):
     most: Floats
     terms: Floats
     tie: Bools
+    apart: Bools
     held_level: Ints
 
 
@@ -235,8 +238,11 @@ def _overflow(c: Constants, g: Choices, w: Walk, row: int, s: Detail) -> float:
 
 
 @jit
-def _judge(c: Constants, g: Choices, w: Walk, row: int, s: Detail) -> float:
-    """Evaluate a mapping: its columns, its value, and what the walk descends on, ln(objective) with what it breaks."""
+def _judge(c: Constants, g: Choices, w: Walk, row: int, s: Detail, by_energy: bool) -> float:
+    """Evaluate a mapping: its columns, its value, and what the walk descends on.
+
+    That is ln(objective), or ln(energy) if `by_energy`, with what it breaks.
+    """
     temporal, order, x, y = w.mapping.temporal[row], w.mapping.order[row], w.mapping.x[row], w.mapping.y[row]
     keep, level = w.mapping.keep[row], g.held_level[0]
     status = fit(c, temporal, x, y, keep, s, True)
@@ -249,7 +255,7 @@ def _judge(c: Constants, g: Choices, w: Walk, row: int, s: Detail) -> float:
     words = outer_words(c, moved_units(c, s))
     column[ENERGY], column[CYCLES], column[WORDS], column[CAPACITY] = energy, cycles, words, held
     value = value_of(g.terms, column[ENERGY], column[CYCLES], column[WORDS], column[CAPACITY])
-    goal = math.log(max(value, TINY))
+    goal = math.log(max(energy if by_energy else value, TINY))
     valid = status == VALID and late == VALID and within_limits(g.most, energy, float(cycles), words)
     w.value[row], w.tie[row] = np.inf, energy
     if valid:
@@ -266,7 +272,7 @@ def _judge(c: Constants, g: Choices, w: Walk, row: int, s: Detail) -> float:
 def misses(c: Constants, g: Choices, w: Walk, s: Detail, found: Floats) -> None:
     """Note by which factor each mapping of some breaks its limits, 1 if it is valid: float64[rows]."""
     for row in range(found.shape[0]):
-        _judge(c, g, w, row, s)
+        _judge(c, g, w, row, s, False)
         found[row] = 1.0 if w.value[row] < np.inf else _overflow(c, g, w, row, s)
 
 
@@ -448,7 +454,8 @@ def walk(c: Constants, g: Choices, w: Walk, s: Detail, key: np.uint64, number: i
 
     A step is one mapping evaluated. Worse ones are accepted with the probability exp(-difference / temperature)
     (Kirkpatrick, Gelatt, Vecchi, Science 220, 1983), the temperature falling from step to step. Walks of odd numbers
-    fill the fanout first: while it is hot, few steps of the compute units count as much as the objective.
+    fill the fanout first: while it is hot, few steps of the compute units count as much as the objective. The mapping
+    that is kept has the best objective, whatever a walk descends on.
 
     Returns
     -------
@@ -457,10 +464,10 @@ def walk(c: Constants, g: Choices, w: Walk, s: Detail, key: np.uint64, number: i
     """
     stream = begin_stream(key, number)
     here, there = CURRENT, CHANGED
-    goal = np.inf
+    goal, by_energy = np.inf, g.apart[0] and number % BY_ENERGY == BY_ENERGY - 1
     for _ in range(MANY_DRAWN):
         stream = _draw(c, g, w, there, stream)
-        drawn = _judge(c, g, w, there, s)
+        drawn = _judge(c, g, w, there, s, by_energy)
         if w.value[there] < w.value[BEST]:
             _copy_row(w, there, BEST)
         if drawn < goal:
@@ -475,7 +482,7 @@ def walk(c: Constants, g: Choices, w: Walk, s: Detail, key: np.uint64, number: i
         stream, changed = _change(c, g, w, there, stream)
         if not changed:
             continue
-        reached = _judge(c, g, w, there, s)
+        reached = _judge(c, g, w, there, s, by_energy)
         worse = reached - goal
         if number % 2 == 1:
             worse += temperature / HOTTEST * (w.steps[there] - w.steps[here])

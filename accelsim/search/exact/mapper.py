@@ -50,7 +50,7 @@ MOST_NODES = 1_000_000
 """Partial mappings that are looked at for one that no other can be faster than, before all are; about a second."""
 FOR_EQUALS = 16_000_000
 """Partial mappings of a space that are looked at for one of less energy among equally good ones; some seconds."""
-LAST_WALKS = 4
+LAST_WALKS = 8
 """After a search that ran out of memory, how often `FIRST_WALKS` more walks are taken."""
 LEAST_SECONDS = 10.0
 """How long the least cost within limits is looked for, where no mapping keeps them all."""
