@@ -38,6 +38,8 @@ PROBLEMS = int(os.environ.get("ACCELSIM_UNEVEN_PROBLEMS", "210"))
 ROOMS = 100
 """Problems whose tables tell classes of room apart."""
 GROUPS = 12
+NO_COST_TO_MOVE = 182
+"""A problem with a tensor that the engines of `with_engines` move at no cost."""
 FEW, MOST = 300, 900_000
 """Even mappings of a problem at most, and uneven ones."""
 UNEVEN = (59, 101, 121, 199, 341, 362, 412, 464, 523, 555, 591, 599, 608, 635, 638, 662, 667, 679, 692, 736, 799, 808)
@@ -208,7 +210,8 @@ def with_streams(machine, einsum, rng):
 
 @pytest.mark.parametrize("slower", [with_engines, with_overlaps, with_streams])
 def test_best_uneven_mapping__is_that_of_brute_force_where_tiles_take_time(slower):
-    assert sum(check_best(seed, [list(POWERS)[seed % 3]], slower=slower) for seed in range(PROBLEMS // 5)) > 0
+    seeds = [*range(PROBLEMS // 5), NO_COST_TO_MOVE]
+    assert sum(check_best(seed, [list(POWERS)[seed % 3]], slower=slower) for seed in seeds) > 0
 
 
 @pytest.mark.parametrize("seed", UNEVEN)

@@ -340,7 +340,7 @@ def _in_turn(space: MapSpace, options: Sequence[Options]) -> Floats:
     for level in range(levels - 1, -1, -1):
         spreads = options[level].x * options[level].y
         spreads = spreads if alone else -_least_rows(-spreads)
-        if len(left) * len(spreads) > MOST_IN_TURN:
+        if not 0 < len(left) * len(spreads) <= MOST_IN_TURN:  # without a way to spread there is no mapping
             break
         left = (-(left[:, None] // -spreads)).reshape(-1, left.shape[1])
         left = left if alone else _least_rows(left)

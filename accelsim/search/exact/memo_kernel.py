@@ -147,14 +147,18 @@ def _slides(c: Constants, node: SearchNode, s: Detail, key: Ints, level: int, t:
 
 
 @jit
-def _engines(c: Constants, s: Detail, key: Ints, level: int) -> None:
-    """Add what DMA engines move at known levels, and the loops outside that make those further in move more."""
+def _engines(c: Constants, s: Detail, keep: Bools, key: Ints, level: int) -> None:
+    """Add what DMA engines move at known levels, and the loops outside that make those further in move more.
+
+    The innermost node of a level that keeps anything, if only a tensor that moves at no cost, has the tiles that count.
+    """
     for lv in range(1, level + 1):
         engine = c.dma[lv, c.whole.shape[0], KIND] != NO_ENGINE
         if engine or lv == level:
             _mix(key, s.level[lv, STEPS])
             _mix(key, s.level[lv, VISITS])
         if engine:
+            _mix(key, int(keep[lv].any()))
             for k in range(MOVED_IN, MOVED_OUT + 1):
                 _mix(key, s.level[lv, k])
 
@@ -264,7 +268,7 @@ def beaten_before(c: Constants, g: CostTables, memo: Memo, node: SearchNode, s: 
             rows *= node.mapping.temporal[0, lv, c.array[STREAM]] if c.array[STREAM] < c.bounds.shape[0] else 1
         _mix(key, rows)
     if timed and c.dma.shape[0] > 0:
-        _engines(c, s, key, level)
+        _engines(c, s, node.mapping.keep[0], key, level)
     if timed and c.overlap.any():
         _waits(c, node, s, key, level)
     parent = node.parent[level, output]
