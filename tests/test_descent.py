@@ -57,6 +57,15 @@ def test_descent__finds_a_valid_mapping_of_the_value_it_says(seed, power):
     assert found.value == pytest.approx(value, rel=1e-9)
 
 
+def test_walks__take_more_steps_the_more_there_were():
+    space = space_of(*problem(1, most=2000))
+    descent = Descent(space, terms_of(product(1.0, 0.0)), steps=10)
+    for walks, steps in ((FIRST_WALKS, 10), (4 * FIRST_WALKS, 40), (16 * FIRST_WALKS, 160), (1, 640)):
+        before = descent.evaluated
+        descent.go(walks)
+        assert descent.evaluated - before == walks * (MANY_DRAWN + steps)
+
+
 def test_walks_by_energy__lead_to_a_small_edp():
     """Walks that lower the product alone end 18 % above: few steps lower both."""
     machine = load_architecture(Path(__file__).parents[1] / "benchmarks" / "corpus" / "machines" / "tetris.yaml")

@@ -178,7 +178,6 @@ def choices_of(space: MapSpace, terms: Floats, held_level: int = 0) -> Choices:
         rest = [d for d in range(len(dims)) if d not in outer and d not in inner]
         order[level] = [*outer, *rest, *inner]
         span[level] = len(outer), len(outer) + len(rest)
-    more = bool((terms[:, 1 + CYCLES : 2 + WORDS] > 0).any())
     return Choices(
         divisor=divisor,
         many=np.array([len(values) for values in found], np.int64),
@@ -194,8 +193,8 @@ def choices_of(space: MapSpace, terms: Floats, held_level: int = 0) -> Choices:
         required=space.required,
         most=space.most.copy(),
         terms=terms,
-        tie=np.array([more]),
-        apart=np.array([more and bool((terms[:, 1 + ENERGY] > 0).any())]),
+        tie=np.array([bool((terms[:, 1 + CYCLES : 2 + WORDS] > 0).any())]),
+        with_energy=np.array([bool((terms[:, 1 + ENERGY] > 0).any())]),
         held_level=np.array([held_level], np.int64),
     )
 

@@ -53,7 +53,7 @@ class Choices(NamedTuple):
     free places begin and end; keep : bool[L, T], what every mapping keeps; free : int64[F, 2], level and tensor;
     required : bool[L, T], as `MapSpace.required`;
     most : float64[3], energy, cycles and outer words that are allowed; terms : float64[*, 6], the objective as
-    `value_of` reads it; tie : bool[1], more than energy counts; apart : bool[1], energy and more; held_level :
+    `value_of` reads it; tie : bool[1], more than energy counts; with_energy : bool[1], energy does; held_level :
     int64[1], the level whose words held count.
     """
 
@@ -72,7 +72,7 @@ class Choices(NamedTuple):
     most: Floats
     terms: Floats
     tie: Bools
-    apart: Bools
+    with_energy: Bools
     held_level: Ints
 
 
@@ -464,7 +464,8 @@ def walk(c: Constants, g: Choices, w: Walk, s: Detail, key: np.uint64, number: i
     """
     stream = begin_stream(key, number)
     here, there = CURRENT, CHANGED
-    goal, by_energy = np.inf, g.apart[0] and number % BY_ENERGY == BY_ENERGY - 1
+    goal = np.inf
+    by_energy = g.tie[0] and g.with_energy[0] and number % BY_ENERGY == BY_ENERGY - 1
     for _ in range(MANY_DRAWN):
         stream = _draw(c, g, w, there, stream)
         drawn = _judge(c, g, w, there, s, by_energy)

@@ -48,6 +48,21 @@ class Blocks(NamedTuple):
     used: Ints
 
 
+class Keeping(NamedTuple):
+    """What decides to which contexts the tiles of a level lead that one of its storage nodes keeps.
+
+    held, k : numbers of what the level keeps then, and of what this node does; tight : whether the output's parent has
+    no room for partial sums; room : words that nodes of the level hold at least; told : whether contexts inside have
+    classes of these.
+    """
+
+    held: int
+    k: int
+    tight: bool
+    room: int
+    told: bool
+
+
 def make_structure(grid: Grid) -> Structure:
     """What classes of loop orders depend on."""
     c = grid.space.encoded.constants
@@ -146,6 +161,8 @@ class Layout:
         self.rooms = [self.rooms_of(level) if grid.rooms else np.zeros(0, np.int64) for level in range(self.levels)]
         self.most = [self._most(level) for level in range(self.levels)]
         self._kept: dict[int, Ints] = {}
+        self._inner_kinds: dict[tuple[int, tuple[Keeping, ...]], Ints] = {}
+        self._different_kinds: dict[tuple[int, Keeping], list[int]] = {}
         self._next_of: dict[int, Ints] = {}
         self._steps: dict[tuple[int, tuple[int, ...]], tuple[Ints, Ints]] = {}
         self.mirror = Mirror(grid)
@@ -239,6 +256,41 @@ class Layout:
             wide = narrow + keeps[:, output, None] * self.sums[level] * self.shapes.box[output]
             self._kept[level] = np.stack([narrow, wide])
         return self._kept[level]
+
+    def different_kinds(self, level: int, keeping: Keeping) -> list[int]:
+        """The different ones of `inner_kinds`, ascending."""
+        if (level, keeping) not in self._different_kinds:
+            found = self._inner_kinds_of(level, keeping)
+            self._different_kinds[level, keeping] = np.unique(found[found >= 0]).tolist()
+        return self._different_kinds[level, keeping]
+
+    def inner_kinds(self, level: int, some: tuple[Keeping, ...]) -> Ints:
+        """Kinds of contexts that each tile of a level leads to, as `Spreading` has them: int16[S, *]."""
+        if (level, some) not in self._inner_kinds:
+            found = np.full((self.shapes.total, len(some)), -1, "h")
+            for at, keeping in enumerate(some):
+                found[:, at] = self._inner_kinds_of(level, keeping)
+            self._inner_kinds[level, some] = found
+        return self._inner_kinds[level, some]
+
+    def _inner_kinds_of(self, level: int, keeping: Keeping) -> Ints:
+        """Kinds of contexts that each tile of a level leads to; -1 if it does not fit: int64[S]."""
+        held, k, tight, room, told = keeping
+        (keeps, fits), output = self.fits[level], int(self.c.output[0])
+        fit, tights = fits[held] & fits[k], np.full(self.shapes.total, tight)
+        if keeps[held, output]:
+            tights = ~self.wide[level][held] | bool(tight and not keeps[k, output])
+        if not (room or told):
+            return np.where(fit, tights.astype(np.int64), -1)
+        most, (narrow, wide) = self.c.capacity[level], self.words_kept(level)
+        loose = np.maximum(room, wide[held] - wide[k]) + wide[k]
+        tights |= (loose > most) & (narrow[held] != wide[held])
+        before = narrow[held] - narrow[k]
+        if tight or keeps[k, output] or not keeps[held, output]:  # then `room` counts finished words
+            before = np.maximum(before, room)
+        words = np.where(tights, before + narrow[k], loose)
+        classes = np.searchsorted(self.rooms[level], words, side="right") * told
+        return np.where(fit & (words <= most), 2 * classes + tights, -1)
 
     def next_of(self, level: int) -> Ints:
         """After each option of a network the first one that spreads some dimension up to d otherwise: int64[O, D]."""

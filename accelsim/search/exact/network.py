@@ -39,7 +39,7 @@ class Spreading(NamedTuple):
 
     level : int64[1]; keeps : bool[K, T], what the next level may keep; reduced : float64[S], how much of the
     reduction a shape covers, complete : float64[C], how much it must, so that what enters a parent without room for
-    partial sums is finished; like : int64[C, K], -1 if it may not keep that, and kinds : int64[S, *], for each of
+    partial sums is finished; like : int64[C, K], -1 if it may not keep that, and kinds : int16[S, *], for each of
     these the kind of contexts inside that a tile leads to, twice the class of words that storage nodes of the level
     hold with it, plus 1 without room for partial sums; -1 if the tile does not fit; moves_out : bool[C, K], whether
     they would stand further out if their tensors rested; rests : int64[T], as `Layout.rests`; partner : int64[D],

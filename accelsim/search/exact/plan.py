@@ -13,6 +13,7 @@ import numpy as np
 
 from accelsim.model.encode import Bools, Floats, Ints
 from accelsim.model.kernel import BY_READ, BY_RETURN, BY_TRANSFER, BY_UPDATE, BY_WRITE
+from accelsim.search.exact.layout import Keeping
 from accelsim.search.exact.network import Spreading, Verdicts
 from accelsim.search.exact.orders import NONE, Statuses
 from accelsim.search.exact.output_costs import OutputCosts, copies_apart
@@ -135,14 +136,12 @@ class TablePlan(OutputCosts):
         corner = [] if innermost else self.layout.least[level + 1].tolist()
         keeps = np.ones((1, self.tensors), np.bool_) if innermost else self.layout.fits[level + 1][0]
         inner: list[Context] = []
-        held = None if innermost else self._held(level + 1, contexts, keeps)
+        held = np.zeros((len(contexts), 1), np.int64) if innermost else self._held(level + 1, contexts, keeps)
         node = level + 1 if innermost else int(self.c.nodes[level + 1, 0])
         rooms = 0 if innermost else len(self.layout.rooms[level + 1])
         room = self._held_before(level, contexts)
-        limited = rooms > 0 or bool(room.any())
-        kinds: list[Ints] = [np.zeros(1, np.int64)] if innermost else []
+        number_like: dict[Keeping, int] = {}
         like = np.full((len(contexts), len(keeps)), 0 if innermost else -1, np.int64)
-        number_like: dict[tuple[int, ...], int] = {}
         target = np.full((len(contexts), len(keeps), 2 * (rooms + 1), 1 << self.tensors), -1, np.int64)
         passing = np.full((len(keeps), self.tensors), -1, np.int64)
         least = np.ones((len(contexts), len(keeps), self.tensors))
@@ -155,22 +154,18 @@ class TablePlan(OutputCosts):
             ]
             passing[k, : len(passes)] = passes
             for m, context in enumerate(contexts):
-                if held is None or held[m, k] < 0:
+                if held[m, k] < 0:
                     continue
                 for w, t in enumerate(passes):
                     least[m, k, w] = corner[context.parents[t]][t]
                 parents = tuple(node if row[t] else context.parents[t] for t in range(self.tensors))
                 told = rooms > 0 and self._tells_room(level + 1, parents)
-                key = int(held[m, k]), k, int(context.tight), int(room[m]), int(told)
-                if key not in number_like:
-                    number_like[key] = len(kinds)
-                    kinds.append(self._kinds(level + 1, limited, *key))
-                at = number_like[key]
+                keeping = Keeping(int(held[m, k]), k, context.tight, int(room[m]), told)
                 some = [
-                    kind for kind in _different(kinds[at][kinds[at] >= 0])
+                    kind for kind in self.layout.different_kinds(level + 1, keeping)
                     if self.sieve is None or not self.sieve.is_worthless(level + 1, (*parents, kind % 2, kind // 2))
                 ]  # fmt: skip
-                like[m, k] = at if some else -1
+                like[m, k] = number_like.setdefault(keeping, len(number_like)) if some else -1
                 for kind, way in itertools.product(some, range(1 << len(passes))):
                     shares = [1.0] * self.tensors
                     for t in range(self.tensors):
@@ -186,7 +181,7 @@ class TablePlan(OutputCosts):
         target[target >= 0] = np.argsort(order)[target[target >= 0]]
         if not inner and not innermost:  # nothing is worth it: one context, that none outside leads to
             inner.append(Context((0,) * self.tensors, (1.0,) * self.tensors))
-        laid = np.stack(kinds, axis=1) if kinds else np.zeros((self.shapes.total, 0), np.int64)
+        kinds = np.zeros((1, 1), "h") if innermost else self.layout.inner_kinds(level + 1, tuple(number_like))
         parent = np.array([context.parents for context in contexts], np.int64)
         shared = np.array([context.shares for context in contexts])
         charged = self._shares(level, parent, shared)
@@ -196,12 +191,12 @@ class TablePlan(OutputCosts):
             reduced=self.layout.reduced,
             complete=np.array([self._complete(level, context) if innermost else 0.0 for context in contexts]),
             like=like,
-            kinds=laid,
+            kinds=kinds,
             moves_out=self._move_out(level + 1, contexts, keeps),
             rests=self.layout.rests,
             partner=np.array(self.layout.structure.partner),
             reuses=np.array(self.layout.structure.reuses, np.float64),
-            tiles=np.flatnonzero((laid[:, np.unique(like[like >= 0])] >= 0).any(axis=1)),
+            tiles=np.flatnonzero((kinds >= 0).any(axis=1)),
             parent=parent,
             shared=shared,
             fixed=self._fixed(level),
@@ -279,39 +274,6 @@ class TablePlan(OutputCosts):
                 late = begins == first < level and kept and not before
                 if not before & kept and not late and (not ends or required <= before | kept):
                     found[m, k] = number[before | kept]
-        return found
-
-    def _kinds(self, level: int, limited: bool, held: int, k: int, tight: int, room: int, told: int) -> Ints:
-        """Kinds of contexts that tiles of a level lead to, as `Spreading` has them: int64[S].
-
-        Parameters
-        ----------
-        limited
-            Whether it counts how many words nodes of the level hold.
-        held, k
-            Numbers of what the level keeps, and of what this node does.
-        tight, room, told
-            Whether the output's parent has no room for partial sums, words that nodes of the level hold at least, and
-            whether contexts inside have classes of these.
-        """
-        (keeps, fits), output = self.layout.fits[level], int(self.c.output[0])
-        fit, tights = fits[held] & fits[k], np.full(self.shapes.total, bool(tight))
-        if keeps[held, output]:
-            tights = ~self.layout.wide[level][held] | bool(tight and not keeps[k, output])
-        found = np.full(self.shapes.total, -1)
-        if not limited:
-            found[fit] = tights[fit]
-            return found
-        most, (narrow, wide) = self.c.capacity[level], self.layout.words_kept(level)
-        loose = np.maximum(room, wide[held] - wide[k]) + wide[k]
-        tights |= (loose > most) & (narrow[held] != wide[held])
-        before = narrow[held] - narrow[k]
-        if tight or keeps[k, output] or not keeps[held, output]:  # then `room` counts finished words
-            before = np.maximum(before, room)
-        words = np.where(tights, before + narrow[k], loose)
-        classes = np.searchsorted(self.layout.rooms[level], words, side="right") * told
-        fit &= words <= most
-        found[fit] = (2 * classes + tights)[fit]
         return found
 
     def _held_before(self, level: int, contexts: list[Context]) -> Ints:
@@ -418,8 +380,3 @@ class TablePlan(OutputCosts):
         if self.c.windowed[t]:
             return np.zeros(len(parents))
         return np.asarray(self.entering[level] + self.c.whole[t] * self._back(level)[parents[:, t]])
-
-
-def _different(some: Ints) -> list[int]:
-    """The different ones of some small numbers, ascending."""
-    return [int(each) for each in np.flatnonzero(np.bincount(some))]
