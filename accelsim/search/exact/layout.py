@@ -48,8 +48,8 @@ class Blocks(NamedTuple):
     used: Ints
 
 
-class Keeping(NamedTuple):
-    """What decides to which contexts the tiles of a level lead that one of its storage nodes keeps.
+class NodeTiles(NamedTuple):
+    """Tiles that a storage node of a level keeps: what decides to which contexts they lead.
 
     held, k : numbers of what the level keeps then, and of what this node does; tight : whether the output's parent has
     no room for partial sums; room : words that nodes of the level hold at least; told : whether contexts inside have
@@ -161,8 +161,8 @@ class Layout:
         self.rooms = [self.rooms_of(level) if grid.rooms else np.zeros(0, np.int64) for level in range(self.levels)]
         self.most = [self._most(level) for level in range(self.levels)]
         self._kept: dict[int, Ints] = {}
-        self._inner_kinds: dict[tuple[int, tuple[Keeping, ...]], Ints] = {}
-        self._different_kinds: dict[tuple[int, Keeping], list[int]] = {}
+        self._inner_kinds: dict[tuple[int, tuple[NodeTiles, ...]], Ints] = {}
+        self._different_kinds: dict[tuple[int, NodeTiles], list[int]] = {}
         self._next_of: dict[int, Ints] = {}
         self._steps: dict[tuple[int, tuple[int, ...]], tuple[Ints, Ints]] = {}
         self.mirror = Mirror(grid)
@@ -257,14 +257,14 @@ class Layout:
             self._kept[level] = np.stack([narrow, wide])
         return self._kept[level]
 
-    def different_kinds(self, level: int, keeping: Keeping) -> list[int]:
+    def different_kinds(self, level: int, keeping: NodeTiles) -> list[int]:
         """The different ones of `inner_kinds`, ascending."""
         if (level, keeping) not in self._different_kinds:
             found = self._inner_kinds_of(level, keeping)
             self._different_kinds[level, keeping] = np.unique(found[found >= 0]).tolist()
         return self._different_kinds[level, keeping]
 
-    def inner_kinds(self, level: int, some: tuple[Keeping, ...]) -> Ints:
+    def inner_kinds(self, level: int, some: tuple[NodeTiles, ...]) -> Ints:
         """Kinds of contexts that each tile of a level leads to, as `Spreading` has them: int16[S, *]."""
         if (level, some) not in self._inner_kinds:
             found = np.full((self.shapes.total, len(some)), -1, "h")
@@ -273,7 +273,7 @@ class Layout:
             self._inner_kinds[level, some] = found
         return self._inner_kinds[level, some]
 
-    def _inner_kinds_of(self, level: int, keeping: Keeping) -> Ints:
+    def _inner_kinds_of(self, level: int, keeping: NodeTiles) -> Ints:
         """Kinds of contexts that each tile of a level leads to; -1 if it does not fit: int64[S]."""
         held, k, tight, room, told = keeping
         (keeps, fits), output = self.fits[level], int(self.c.output[0])

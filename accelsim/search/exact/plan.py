@@ -13,7 +13,7 @@ import numpy as np
 
 from accelsim.model.encode import Bools, Floats, Ints
 from accelsim.model.kernel import BY_READ, BY_RETURN, BY_TRANSFER, BY_UPDATE, BY_WRITE
-from accelsim.search.exact.layout import Keeping
+from accelsim.search.exact.layout import NodeTiles
 from accelsim.search.exact.network import Spreading, Verdicts
 from accelsim.search.exact.orders import NONE, Statuses
 from accelsim.search.exact.output_costs import OutputCosts, copies_apart
@@ -140,7 +140,7 @@ class TablePlan(OutputCosts):
         node = level + 1 if innermost else int(self.c.nodes[level + 1, 0])
         rooms = 0 if innermost else len(self.layout.rooms[level + 1])
         room = self._held_before(level, contexts)
-        number_like: dict[Keeping, int] = {}
+        number_like: dict[NodeTiles, int] = {}
         like = np.full((len(contexts), len(keeps)), 0 if innermost else -1, np.int64)
         target = np.full((len(contexts), len(keeps), 2 * (rooms + 1), 1 << self.tensors), -1, np.int64)
         passing = np.full((len(keeps), self.tensors), -1, np.int64)
@@ -160,7 +160,7 @@ class TablePlan(OutputCosts):
                     least[m, k, w] = corner[context.parents[t]][t]
                 parents = tuple(node if row[t] else context.parents[t] for t in range(self.tensors))
                 told = rooms > 0 and self._tells_room(level + 1, parents)
-                keeping = Keeping(int(held[m, k]), k, context.tight, int(room[m]), told)
+                keeping = NodeTiles(int(held[m, k]), k, context.tight, int(room[m]), told)
                 some = [
                     kind for kind in self.layout.different_kinds(level + 1, keeping)
                     if self.sieve is None or not self.sieve.is_worthless(level + 1, (*parents, kind % 2, kind // 2))
