@@ -272,7 +272,7 @@ _ROW_TIMES = [Fraction(0), Fraction(1, 4), Fraction(1), Fraction(7, 4), Fraction
 
 def some_dma(rng: random.Random, einsum: Einsum, level_bypass: frozenset[str]) -> Dma:
     """An engine of any kind; of a level that overlaps none that moves outputs."""
-    overlap, most = rng.random() < 0.6, max(tensor.bits for tensor in einsum.tensors)
+    overlap, most = rng.random() < 0.6, max(max(tensor.bits, tensor.psum_bits) for tensor in einsum.tensors)
     roles = [role for role in ROLES if role not in level_bypass and not (overlap and role == "Outputs")]
     rows, lines = ({role: rng.choice(_ROW_TIMES) for role in roles if rng.random() < 0.8} for _ in range(2))
     dims = list(einsum.dims)

@@ -24,7 +24,7 @@ from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.workload import Einsum
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
-from accelsim.model.evaluate import evaluate
+from accelsim.model.evaluate import count, evaluate, result_of
 from accelsim.model.result import Result
 from accelsim.population.counting import Nest
 from accelsim.population.extremes import largest_value
@@ -133,6 +133,46 @@ def test_outputs__leave_once_each_and_nothing_hides_it():
     assert cycles(dma, tiled(Loop("K", 5))) == 60 + math.ceil(8 * Fraction("5.69"))
     along = replace(dma, along={"Outputs": "M"})
     assert cycles(along, tiled(Loop("K", 5))) == 60 + math.ceil(6 * Fraction("5.69"))
+
+
+def test_partial_sums__leave_and_come_back_as_wide_as_they_are():
+    """K = 5 outside M = 4: a tile of 3 outputs leaves in each of 20 steps.
+
+    A row of 16 bit holds two finished words or one partial sum. So the last 4 tiles leave in 2 rows each. The 16 before
+    leave in 3 rows each, and come back in as many.
+    """
+    einsum = replace(GEMM, tensors=tuple(replace(t, bits=8, psum_bits=16) for t in GEMM.tensors))
+    machine = at_glb(Dma(0, 16, {"Outputs": Fraction(1)}, overlap=False))
+    spilled = evaluate(machine, einsum, tiled(Loop("K", 5), Loop("M", 4)))
+    assert spilled.cycles == 60 + 4 * 2 + 2 * 16 * 3
+    assert spilled.time_rows()[-1] | {"share": None} == {
+        "component": "GLB",
+        "what": "partial sums",
+        "cycles": 96,
+        "share": None,
+    }
+    assert evaluate(machine, einsum, tiled(Loop("M", 4), Loop("K", 5))).cycles == 60 + 4 * 2
+    machine = at_glb(Dma(0, 8, {"Outputs": Fraction(1)}, overlap=False))
+    with pytest.raises(AccelsimError, match=r"moves 8 bit at a time, less than an element of Outputs \(16 bit\)"):
+        evaluate(machine, einsum, AT_ONCE)
+
+
+@pytest.mark.parametrize("part", ["ports", "network", "dma"])
+def test_result__is_refused_where_more_is_moved_than_can_be(part):
+    """A count of cycles that is one too small for 5 x 12 partial sums, which nothing else takes as long as."""
+    outer, inner = two_levels().levels
+    if part == "dma":
+        inner = replace(inner, dma=Dma(0, 16, {"Outputs": Fraction(99)}, overlap=False))
+    elif part == "network":
+        outer = replace(outer, network_bandwidth=Fraction(1, 8))
+    else:
+        inner = replace(inner, write_bandwidth=Fraction(1, 8))
+    encoded, mapping = encode(replace(two_levels(), levels=(outer, inner)), GEMM), tiled(Loop("K", 5), Loop("M", 4))
+    counted = count(encoded, mapping)
+    needs = counted.cycles - (60 if part == "dma" else 0)
+    assert result_of(encoded, mapping, counted._replace(cycles=needs)).cycles == needs > 60
+    with pytest.raises(RuntimeError, match=f": its {part} cannot move in {needs - 1} cycles what takes {needs}"):
+        result_of(encoded, mapping, counted._replace(cycles=needs - 1))
 
 
 def test_narrow_rows_and_uneven_remainders__are_refused():

@@ -51,6 +51,9 @@ _NUMBERS = (
     *(*_LAYER, "Hdilation", "rtl_cycles"),
 )
 _OPTIONAL = ("rtl_auto_tiling_cycles", "timeloop_cycles")
+_OUTSIDE = "NPQKRSC"
+"""Order of the loops over tiles, whatever the row says: `tiled_conv` of ucb-bar/gemmini-rocc-tests (include/gemmini.h,
+commit 928aba8) goes through all tiles that add to one tile of outputs in turn, and stores it after the last one."""
 _INSIDE = "KCRSNQP"
 """Order of the loops inside a tile, whatever the row says: the controller keeps weights in place for all pixels."""
 
@@ -183,13 +186,12 @@ def _nest(row: GemminiRow) -> tuple[Einsum, Mapping]:
         for dim, bound in loops:
             side = outer if level == "L3" else inner
             side[dim] *= bound
-    order = [*(dim for dim, _ in blocks["L3"]), *"PKC"]
     if row.gemm:
         _fill_the_array(_size_of_array(row), bounds, spread, outer, inner)
     padded = {dim: outer[dim] * inner[dim] * spread.get(dim, 1) for dim in _DIMS}
     x, y = (tuple(Loop(dim, spread[dim]) for dim in over if spread.get(dim, 1) > 1) for over in "KC")
     levels = (
-        LevelMapping("DRAM", _some(dict.fromkeys(order), outer), keep=frozenset({"Weights", "Inputs", "Outputs"})),
+        LevelMapping("DRAM", _some(_OUTSIDE, outer), keep=frozenset({"Weights", "Inputs", "Outputs"})),
         LevelMapping("Scratchpad", keep=frozenset({"Weights", "Inputs"})),
         LevelMapping("Accumulator", _some(_INSIDE, inner), x, y, frozenset({"Outputs"})),
         LevelMapping("PE", keep=frozenset({"Weights"})),

@@ -142,6 +142,11 @@ class Dma:
     along: Mapping[str, str] = field(default_factory=dict)
     overlap: bool = True
 
+    def cycles_each(self, role: str, bits: int) -> Fraction:
+        """Cycles of an element of so many bits in full rows and lines; no element of a tile takes fewer."""
+        pieces = (self.row_bits, self.row_cycles), (self.line_bits, self.line_cycles)
+        return sum((times.get(role, Fraction()) / (size // bits) for size, times in pieces if size), Fraction())
+
 
 _FEW = "at most six digits, and two after the point, such as 1.75"
 _cycles = fields.word(re.compile(r"[0-9]{1,6}(\.[0-9]{1,2})?"), "cycles", _FEW, Fraction)

@@ -15,7 +15,7 @@ TILE, READS, FILLS, UPDATES, TRANSFERS, PARTIAL, DOWN, UP, PASSING, LINKED, GIVE
 INSIDE, BEFORE, SPREAD = range(3)
 TIMES, LAST = BEFORE, SPREAD
 STEPS, VISITS, USED, PARTS_APART, LOOPS, READ, WRITTEN, CYCLES, LEAVING = range(9)
-MOVED_IN, MOVED_FIRST, MOVED_OUT, TURNS, USES, LATE = range(9, 15)
+MOVED_IN, MOVED_FIRST, MOVED_OUT, MOVED_BACK, TURNS, USES, LATE = range(9, 16)
 TILES, WORDS, FIRST, SHORT = range(4)
 
 
@@ -31,12 +31,13 @@ class Detail(NamedTuple):
     neighbour, and GIVERS, instances that do. place : int64[L+1, D, 3], of a dimension at a level (last: compute):
     INSIDE, size of its tile; BEFORE, product of all temporal bounds outside a place of the order; SPREAD, spatial
     bound; of compute, where loops leave remainders, of the level whose engine was looked at last: TIMES, tiles of its
-    first instance along the dimension, and LAST, the size of the last one. level : int64[L+1, 15]: STEPS, product of
+    first instance along the dimension, and LAST, the size of the last one. level : int64[L+1, 16]: STEPS, product of
     all temporal bounds of the levels outside; VISITS, of those that move the output; USED, instances in use;
     PARTS_APART, how many of them hold parts of one sum; LOOPS, temporal loops of bound > 1; READ, WRITTEN [storage
     words an instance], summed over tensors, but for those that all else waits for; CYCLES (of compute: with all but DMA
     engines); LEAVING, words of the output that leave an instance upwards; of a DMA engine: MOVED_IN, MOVED_FIRST,
-    MOVED_OUT [cycles] of all tiles of inputs, of the first ones, and of all outputs, TURNS, how often tiles come in,
+    MOVED_OUT, MOVED_BACK [cycles] of all tiles of inputs, of the first ones, of all outputs, and of partial sums that
+    leave and come back, TURNS, how often tiles come in,
     USES, how many times longer all computing is than that on the last tile, and LATE, cycles that it ends later than
     its first tile and computing, one after the other. energy : float64[L, T, 4] [pJ, all instances]; leak : float64[L];
     reach : bool[W], marks for unions of windows; array : int64[4], of what a systolic array holds in place: TILES, how
@@ -76,7 +77,7 @@ def make_detail(encoded: Encoded) -> Detail:
     detail = Detail(
         at=np.zeros((levels, tensors, 11), np.int64),
         place=np.ones((levels + 1, dims, 3), np.int64),
-        level=np.zeros((levels + 1, 15), np.int64),
+        level=np.zeros((levels + 1, 16), np.int64),
         energy=np.zeros((levels, tensors, 4), np.float64),
         leak=np.zeros(levels, np.float64),
         reach=np.zeros(encoded.reach + 1, np.bool_),

@@ -36,9 +36,9 @@ PE, ROWS, SKEW, BUFFERED, STREAM, STREAMED, SHORTEST, FITTING = range(8)
 from above; cycles of skew; whether the next tile comes in while one is used; dimension that an instruction streams, -1
 if instructions take no time, its rows at most, what it takes at least [steps], and the rows along the
 dimension that waste the smallest share."""
-ROW, ROW_UNITS, LINE, LINE_UNITS, ALONG = range(5)
-"""Of a tensor at a level with an engine: elements of a row and of a line, 0 if these take no time, what they take
-[units], and the rank along which elements are adjacent."""
+ROW, ROW_UNITS, PSUM_ROW, LINE, LINE_UNITS, PSUM_LINE, ALONG = range(7)
+"""Of a tensor at a level with an engine: elements of a row, 0 if it takes no time, what it takes [units], and partial
+sums of a row; the same of a line; and the rank along which elements are adjacent."""
 KIND, UNITS, ISSUE, LEAST, LEAST_FIRST = range(5)
 """Of the engine itself: one of the next three, units in a cycle, its issue, and what no mapping spares in
 all and for the first tile [cycles]."""
@@ -73,7 +73,7 @@ class Constants(NamedTuple):
     [pJ]; mac_cycles : int64[1]; nodes : int64[L, 2], first and end of the storage nodes of a level; array : int64[8],
     PE and following of a systolic array; stationary : bool[T], held in its PEs; most_held : int64[T], words of it that
     a PE has room for, -1 unlimited; already : int64[L], units that a level holds beforehand and that do not pass its
-    write port; outer_units : int64[1], units of a storage word of the outermost level; dma : int64[L, T + 1, 5], of
+    write port; outer_units : int64[1], units of a storage word of the outermost level; dma : int64[L, T + 1, 7], of
     each tensor and, last, of the DMA engine itself: ROW and following, or KIND and following; empty if no level has
     one; overlap : int64[L], of fills and drains: ALL_OVERLAP, STEADY_OVERLAPS or NONE_OVERLAPS.
 
@@ -204,7 +204,8 @@ def _encode(architecture: Architecture, einsum: Einsum) -> Encoded:
     ramp = int(array[ROWS] + array[SKEW] + array[SHORTEST] * architecture.compute.cycles_per_mac)
     dma = _engines(architecture, einsum)
     for engine in dma:  # a row or a line holds a word at least, and each tile is issued and rounded up once
-        ramp += int(engine[:-1, [ROW_UNITS, LINE_UNITS]].sum() + engine[-1, ISSUE]) + len(tensors)
+        times = engine[:-1, [ROW_UNITS, LINE_UNITS]].sum(axis=1)  # partial sums come back and leave again, too
+        ramp += int(times.sum() + 2 * times[output] + engine[-1, ISSUE]) + len(tensors) + 2
     overlap = np.array([OVERLAP_KINDS.index(level.overlap) for level in levels], np.int64)
     moved = int(parts.max()) * (4 + 3 * int(np.count_nonzero(overlap)))
     _refuse_overflow(architecture, einsum, moved, int(bandwidth[:, :, 1].max(initial=1)), ramp)
@@ -358,14 +359,14 @@ def _wasted(asked: Instruction, rows: int) -> float:
 
 
 def _engines(architecture: Architecture, einsum: Einsum) -> Ints:
-    """Engines of a machine: int64[L, T + 1, 5], the last row of each level the engine's own; empty without engines.
+    """Engines of a machine: int64[L, T + 1, 7], the last row of each level the engine's own; empty without engines.
 
     Raises AccelsimError if a row or a line is less than an element.
     """
     levels, tensors = architecture.levels, einsum.tensors
     if all(level.dma is None for level in levels):
-        return np.zeros((0, 0, 5), np.int64)
-    found = np.zeros((len(levels), len(tensors) + 1, 5), np.int64)
+        return np.zeros((0, 0, 7), np.int64)
+    found = np.zeros((len(levels), len(tensors) + 1, 7), np.int64)
     least = [Fraction()] * len(levels)  # what it must keep, in full rows and lines, but for words that strides skip
     for index, level in enumerate(levels):
         if level.dma is None:
@@ -381,13 +382,16 @@ def _engines(architecture: Architecture, einsum: Einsum) -> Ints:
             ):
                 if bits is None or not cycles.get(tensor.role):
                     continue
-                if bits < tensor.bits:
+                widest = max(tensor.bits, tensor.psum_bits) if tensor.output else tensor.bits
+                if bits < widest:
                     what = f"the dma of level {level.name} moves {bits} bit at a time"
-                    raise AccelsimError(f"{what}, less than an element of {tensor.name} ({tensor.bits} bit)")
-                found[index, t, at : at + 2] = bits // tensor.bits, int(cycles[tensor.role] * units)
-                if tensor.role in level.keep:
-                    words = math.prod(max([1, *(einsum.dims[dim] for dim, _ in rank)]) for rank in tensor.ranks)
-                    least[index] += cycles[tensor.role] * words / (bits // tensor.bits)
+                    raise AccelsimError(f"{what}, less than an element of {tensor.name} ({widest} bit)")
+                psums = bits // tensor.psum_bits if tensor.output else 0
+                found[index, t, at : at + 3] = bits // tensor.bits, int(cycles[tensor.role] * units), psums
+            if tensor.role in level.keep:
+                words = math.prod(max([1, *(einsum.dims[dim] for dim, _ in rank)]) for rank in tensor.ranks)
+                narrow = min(tensor.bits, tensor.psum_bits) if tensor.output else tensor.bits
+                least[index] += words * level.dma.cycles_each(tensor.role, narrow)
         found[index, -1, LEAST] = math.ceil(least[index] / architecture.instances(index))
         if any(tensor.role in level.keep for tensor in tensors):
             found[index, -1, LEAST_FIRST] = level.dma.issue

@@ -69,7 +69,11 @@ def count(encoded: Encoded, mapping: Mapping) -> Counted:
 
 
 def result_of(encoded: Encoded, mapping: Mapping, counted: Counted) -> Result:
-    """What a mapping comes to that was counted."""
+    """What a mapping comes to that was counted.
+
+    Raises RuntimeError if a port, a network or an engine would move more in these cycles than it can.
+    """
+    _refuse_impossible_rates(encoded, counted)
     architecture, einsum = encoded.architecture, encoded.einsum
     ragged = leaves_remainder(mapping, einsum.dims)
     c, s, first = encoded.constants, counted.s, first_nodes(architecture.levels)
@@ -121,6 +125,33 @@ def result_of(encoded: Encoded, mapping: Mapping, counted: Counted) -> Result:
         if architecture.levels[0].burst_bits is not None and not ragged
         else (),
     )
+
+
+def _refuse_impossible_rates(encoded: Encoded, counted: Counted) -> None:
+    """Compare what passes each port, network and engine with what it moves in these cycles; a guard for the model."""
+    c, s, cycles, levels = encoded.constants, counted.s, counted.cycles, encoded.architecture.levels
+    for node, end in itertools.pairwise(first_nodes(levels)):
+        level, read, written, busy = levels[node], Fraction(), Fraction(-int(c.already[node:end].sum())), Fraction()
+        for lv, t in np.argwhere(counted.keep[node:end]).tolist():
+            tensor, at = encoded.tensors[t], s.at[node + lv, t].tolist()
+            units = int(c.word_parts[node + lv, t, at[detail.PARTIAL]])
+            read += at[detail.READS] * units
+            written += (at[detail.FILLS] + at[detail.UPDATES]) * units
+            if level.dma is not None and not tensor.output:
+                busy += at[detail.FILLS] * level.dma.cycles_each(tensor.role, tensor.bits)
+            elif level.dma is not None:  # partial sums go out and come back, and the last of each word is finished
+                finished = int(s.level[node + lv, detail.LEAVING]) - at[detail.FILLS]
+                busy += finished * level.dma.cycles_each(tensor.role, min(tensor.bits, tensor.psum_bits))
+                busy += 2 * at[detail.FILLS] * level.dma.cycles_each(tensor.role, tensor.psum_bits)
+        per_word = encoded.units_per_word[node]
+        found = [("ports", words / per_word / rate) for rate, words in level.ports(read, written)]
+        passing = passing_units.once(c, s, counted.keep, end - 1)
+        found += [("network", Fraction(network_cycles.once(c, end - 1, passing))), ("dma", busy)]
+        for what, needed in found:
+            if needed > cycles:
+                raise RuntimeError(
+                    f"{level.name}: its {what} cannot move in {cycles} cycles what takes {float(needed)}"
+                )
 
 
 def refuse_uneven_remainders(levels: Iterable[Level]) -> None:

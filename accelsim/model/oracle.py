@@ -556,10 +556,10 @@ def _fails(architecture: Architecture, einsum: Einsum, mapping: Mapping, result:
 def holds_partial_sums(mapping: Mapping, tensor: Tensor, name: str, count: TensorCounts) -> bool:
     """Whether a level holds partial sums of a tensor: some come back, or others hold parts of the same ones."""
     read_back = any(words > count.drained[at] for at, words in count.read.items())
-    return tensor.output and (read_back or _sums_meet_outside(mapping, tensor, name))
+    return tensor.output and (read_back or sums_meet_outside(mapping, tensor, name))
 
 
-def _sums_meet_outside(mapping: Mapping, tensor: Tensor, name: str) -> bool:
+def sums_meet_outside(mapping: Mapping, tensor: Tensor, name: str) -> bool:
     """Whether other instances hold parts of the same sums: a spatial loop outside does not just tell words apart."""
     index = next(k for k, level in enumerate(mapping.levels) if level.level == name)
     loops = nest_loops(mapping)

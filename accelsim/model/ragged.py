@@ -198,9 +198,9 @@ class _Model:
         c, longest, waits = self.encoded.constants, computing, 0
         for level in np.flatnonzero(c.dma[:, -1, KIND] * self.keep.any(axis=1)).tolist():
             count_ragged_moves.once(c, *self.nest, self.keep, self.s, level)
-            moved, first, out = self.s.level[level, detail.MOVED_IN : detail.MOVED_OUT + 1].tolist()
+            moved, first, out, back = self.s.level[level, detail.MOVED_IN : detail.MOVED_BACK + 1].tolist()
             if c.dma[level, -1, KIND] == WAITS:
-                waits += moved + out
+                waits += moved + out + back
                 continue
             end = self.run_tiles(level, computing)
             self.s.level[level, detail.LATE] = end - computing - max(first, int(c.dma[level, -1, ISSUE]))
@@ -227,7 +227,7 @@ class _Model:
         def run(place: int, last: int) -> _Run:
             """All iterations of the loops from one on; `last`: dimensions along which they are the last, as bits."""
             if place == len(loops):
-                moved = sum(tile_cycles.once(c, s, level, t, last) for t in self.inputs if self.keep[level, t])
+                moved = sum(tile_cycles.once(c, s, level, t, last, False) for t in self.inputs if self.keep[level, t])
                 used = math.prod(left[d] if last >> d & 1 else each for d, each in enumerate(inside))
                 return _tile(max(int(moved), int(c.dma[level, -1, ISSUE])) * steps, used * computing)
             loop = loops[place]

@@ -22,10 +22,12 @@ from accelsim.model.detail import (
     LAST,
     LATE,
     LEAVING,
+    MOVED_BACK,
     MOVED_FIRST,
     MOVED_IN,
     MOVED_OUT,
     PARTIAL,
+    PARTS_APART,
     PASSING,
     READ,
     READS,
@@ -55,6 +57,8 @@ from accelsim.model.encode import (
     NO_ENGINE,
     NONE_OVERLAPS,
     PE,
+    PSUM_LINE,
+    PSUM_ROW,
     ROW,
     ROW_UNITS,
     ROWS,
@@ -177,12 +181,13 @@ def array_ramps(encoded: Encoded, steps: int, s: Detail) -> tuple[Ramp, ...]:
 
 
 @jit
-def tile_cycles(c: Constants, s: Detail, lv: int, t: int, last: int) -> int:
-    """Cycles that the engine of a level needs for a whole tile of a tensor, rounded up.
+def tile_cycles(c: Constants, s: Detail, lv: int, t: int, last: int, psums: bool) -> int:
+    """Cycles that the engine of a level needs for a whole tile of a tensor, or of its partial sums, rounded up.
 
     `last` : dimensions along which it is the last tile, as bits.
     """
     e = c.dma[lv, t]
+    row, line = (e[PSUM_ROW], e[PSUM_LINE]) if psums else (e[ROW], e[LINE])
     runs, length, extent, rank = 1, 1, 1, -1
     for k in range(c.terms[t]):
         d = c.term[t, k]
@@ -195,10 +200,10 @@ def tile_cycles(c: Constants, s: Detail, lv: int, t: int, last: int) -> int:
             length = extent
     runs *= 1 if rank == e[ALONG] else extent
     units = 0
-    if e[ROW] > 0:
-        units += -(-length // e[ROW]) * e[ROW_UNITS]
-    if e[LINE] > 0:
-        units += -(-length // e[LINE]) * e[LINE_UNITS]
+    if row > 0:
+        units += -(-length // row) * e[ROW_UNITS]
+    if line > 0:
+        units += -(-length // line) * e[LINE_UNITS]
     return int(-(-runs * units // c.dma[lv, c.whole.shape[0], UNITS]))
 
 
@@ -208,19 +213,29 @@ def count_moves(c: Constants, s: Detail, keep: Bools, lv: int) -> None:
     steps, first, out = s.level[lv, STEPS], 0, 0
     for t in range(c.whole.shape[0] if c.dma[lv, c.whole.shape[0], KIND] != NO_ENGINE else 0):
         if keep[lv, t]:
-            each = tile_cycles(c, s, lv, t, WHOLE_TILES)
+            each = tile_cycles(c, s, lv, t, WHOLE_TILES, t == c.output[0] and s.level[lv, PARTS_APART] > 1)
             if t == c.output[0]:
                 out = s.level[lv, VISITS] * each
             else:
                 first += each
-    note_moves(s, lv, steps * first, first, out, steps, steps)
+    note_moves(s, lv, steps * first, first, out, returning_cycles(c, s, keep, lv), steps, steps)
 
 
 @inline
-def note_moves(s: Detail, lv: int, every: int, first: int, out: int, turns: int, uses: int) -> None:
+def returning_cycles(c: Constants, s: Detail, keep: Bools, lv: int) -> int:
+    """Cycles of an engine for partial sums that leave and come back, each way as many whole tiles as these fill."""
+    t = c.output[0]
+    if c.dma[lv, c.whole.shape[0], KIND] == NO_ENGINE or not keep[lv, t]:
+        return 0
+    tiles = -(-s.at[lv, t, FILLS] // s.at[lv, t, TILE])
+    return int(2 * tiles * tile_cycles(c, s, lv, t, WHOLE_TILES, True))
+
+
+@inline
+def note_moves(s: Detail, lv: int, every: int, first: int, out: int, back: int, turns: int, uses: int) -> None:
     """Note what an engine moves; see `Detail`."""
     s.level[lv, MOVED_IN], s.level[lv, MOVED_FIRST], s.level[lv, MOVED_OUT] = every, first, out
-    s.level[lv, TURNS], s.level[lv, USES] = turns, uses
+    s.level[lv, MOVED_BACK], s.level[lv, TURNS], s.level[lv, USES] = back, turns, uses
 
 
 @jit
@@ -258,12 +273,12 @@ def count_ragged_moves(c: Constants, temporal: Ints, x: Ints, y: Ints, keep: Boo
             leaving *= times if c.relevant[output, d] else 1 - (last >> d & 1)
         for t in range(c.whole.shape[0]):
             if keep[lv, t] and t != output:
-                each += tile_cycles(c, s, lv, t, last)
+                each += tile_cycles(c, s, lv, t, last, False)
         if keep[lv, output]:
-            out += leaving * tile_cycles(c, s, lv, output, last)
+            out += leaving * tile_cycles(c, s, lv, output, last, s.level[lv, PARTS_APART] > 1)
         moved += tiles * max(each, c.dma[lv, c.whole.shape[0], ISSUE])
         first = each if last == 0 else first
-    note_moves(s, lv, moved, first, out, turns, int(np.ceil(uses)))
+    note_moves(s, lv, moved, first, out, returning_cycles(c, s, keep, lv), turns, int(np.ceil(uses)))
 
 
 @inline
@@ -310,7 +325,7 @@ def with_engines(c: Constants, s: Detail, keep: Bools, known: int, computing: in
         if lv == c.nodes[lv, 0]:
             every, first, out, tiles = 0, 0, 0, 0
         every, first = every + s.level[lv, MOVED_IN], first + s.level[lv, MOVED_FIRST]
-        out += s.level[lv, MOVED_OUT]
+        out += s.level[lv, MOVED_OUT] + s.level[lv, MOVED_BACK]
         if keep[lv].any():
             tiles, uses = s.level[lv, TURNS], s.level[lv, USES]
         if lv == last and tiles > 0:
@@ -330,10 +345,10 @@ def level_moves(encoded: Encoded, s: Detail, keep: Bools) -> tuple[Moves, ...]:
         nodes = [node for node in range(int(c.nodes[last, 0]), last + 1) if keep[node].any()]
         if level.dma is None or last != c.nodes[last, 1] - 1 or not nodes:
             continue
-        every, first, out = s.level[nodes, MOVED_IN : MOVED_OUT + 1].sum(axis=0).tolist()
+        every, first, out, back = s.level[nodes, MOVED_IN : MOVED_BACK + 1].sum(axis=0).tolist()
         tiles, late = int(s.level[nodes[-1], TURNS]), int(s.level[last, LATE])
         first, issue = max(first, level.dma.issue), tiles * level.dma.issue
-        found.append(Moves(level.name, level.dma.overlap, tiles, first, every, out, issue, late))
+        found.append(Moves(level.name, level.dma.overlap, tiles, first, every, out, back, issue, late))
     return tuple(found)
 
 

@@ -222,14 +222,15 @@ class Moves:
     tiles: int  # steps of the loops outside the level
     first: int  # cycles of the first tile
     fills: int  # cycles of all tiles that come in
-    drains: int  # cycles of all that leave
+    drains: int  # cycles of finished outputs, which leave
+    psums: int  # cycles of partial sums that leave and come back
     issue: int  # cycles of the instructions for all tiles
     late: int  # cycles that it ends after its first tile and all computing, one after the other, if it overlaps
 
     @property
     def cycles(self) -> int:
         """Cycles of the engine."""
-        return max(self.fills, self.issue) + self.drains
+        return max(self.fills, self.issue) + self.drains + self.psums
 
 
 @dataclass(frozen=True, slots=True)
@@ -405,9 +406,10 @@ class Result:
             found += [(engine.level, "issue" if engine.issue > engine.fills else "fills", engine.late)]
         for engine in self.moves:
             if not engine.overlap:
-                coming = engine.cycles - engine.drains
+                coming = engine.cycles - engine.drains - engine.psums
                 found.append((engine.level, "issue" if engine.issue > engine.fills else "fills", coming))
                 found.append((engine.level, "drains", engine.drains))
+                found.append((engine.level, "partial sums", engine.psums))
         return [
             {"component": name, "what": what, "cycles": cycles, "share": cycles / self.cycles}
             for name, what, cycles in found

@@ -182,10 +182,10 @@ def _waits_at_most(encoded: Encoded) -> float:
         halo = math.prod(sum(factor for _, factor in rank) or 1 for rank in tensor.ranks)
         found += 3.0 * np.count_nonzero(c.overlap) * (macs * halo * slowest + 1.0)
     for level in c.dma:
-        found += macs * float(level[-1, ISSUE] + len(c.whole))
+        found += macs * float(level[-1, ISSUE] + len(c.whole) + 2)
         for t, tensor in enumerate(encoded.tensors):
             halo = math.prod(sum(factor for _, factor in rank) or 1 for rank in tensor.ranks)
-            units = float(level[t, ROW_UNITS] + level[t, LINE_UNITS])
+            units = float(level[t, ROW_UNITS] + level[t, LINE_UNITS]) * (3.0 if tensor.output else 1.0)
             found += macs * halo * units / float(max(1, level[-1, UNITS]))
     return found
 

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from accelsim.model.detail import DOWN, INSIDE, PARTS_APART, SPREAD, STEPS, TILE, TIMES, UP, USED, VISITS, Detail
 from accelsim.model.detail import LAST as COVERED
-from accelsim.model.encode import ALONG, ISSUE, KIND, LINE, NO_ENGINE, PE, ROW, SAFE, UNITS, UNLIMITED, Constants
+from accelsim.model.encode import (
+    ALONG,
+    ISSUE,
+    KIND,
+    LINE,
+    NO_ENGINE,
+    PE,
+    ROW,
+    SAFE,
+    UNITS,
+    UNLIMITED,
+    Constants,
+)
 from accelsim.model.jit import inline, jit
 from accelsim.model.kernel import BY_READ, BY_RETURN, BY_TRANSFER
 from accelsim.model.ramps import WHOLE_TILES, first_tiles, note_moves, tile_cycles
@@ -169,18 +181,29 @@ def _moves_at_least(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, l
         s.place[engine, d, TIMES], s.place[engine, d, COVERED] = times, most
         turns *= times
         whole &= times == 1 or not shapes.ragged[d]
-    moved, first, out = 0.0, 0, 0.0
+    moved, first, out, back = 0.0, 0, 0.0, 0.0
     for t in range(c.whole.shape[0]):
         if node.mapping.keep[0, lv, t]:
             all_tiles = _moved_at_least(c, shapes, s, lv, t) * (1.0 - SURE)
             if t == c.output[0]:
-                out = all_tiles
+                out, back = all_tiles, _returning_at_least(c, node, s, lv, t)
                 continue
             for d in range(dims):
                 all_tiles *= 1.0 if c.relevant[t, d] else float(s.place[engine, d, TIMES])
             moved += all_tiles
-            first += tile_cycles(c, s, lv, t, WHOLE_TILES)
-    note_moves(s, lv, max(int(moved), turns * issue), first, int(out), turns, turns if whole else SAFE)
+            first += tile_cycles(c, s, lv, t, WHOLE_TILES, False)
+    note_moves(s, lv, max(int(moved), turns * issue), first, int(out), int(back), turns, turns if whole else SAFE)
+
+
+@inline
+def _returning_at_least(c: Constants, node: SearchNode, s: Detail, lv: int, t: int) -> float:
+    """Cycles of an engine for partial sums that leave and come back, at least: those of full rows and lines."""
+    e, units = c.dma[lv, t], 0.0
+    for piece in (ROW, LINE):
+        if e[piece + 2] > 0:
+            units += float(e[piece + 1]) / float(e[piece + 2])
+    words = float(node.fills[lv, t]) / float(s.level[lv, USED])
+    return float(2.0 * words * units / float(c.dma[lv, c.whole.shape[0], UNITS]) * (1.0 - SURE))
 
 
 @jit
@@ -188,6 +211,7 @@ def _moved_at_least(c: Constants, shapes: Shapes, s: Detail, lv: int, t: int) ->
     """Cycles of an engine for all different tiles of a tensor in the first instance, at least."""
     e, engine = c.dma[lv, t], c.dma.shape[0]
     runs, units, first = 1.0, float(e[ROW + 1] + e[LINE + 1]), 0
+    psums = t == c.output[0] and s.level[lv, PARTS_APART] > 1
     for k in range(c.terms[t]):
         if k + 1 < c.terms[t] and not c.term_opens[t, k + 1]:
             continue
@@ -203,9 +227,10 @@ def _moved_at_least(c: Constants, shapes: Shapes, s: Detail, lv: int, t: int) ->
             continue
         units = 0.0
         for piece in (ROW, LINE):
-            if e[piece] > 0:
-                each = -(-extent // e[piece])
-                least = max(-(-words // e[piece]), (times - 1) * each + 1) if shapes.ragged[d] else times * each
+            room = e[piece + 2] if psums else e[piece]
+            if room > 0:
+                each = -(-extent // room)
+                least = max(-(-words // room), (times - 1) * each + 1) if shapes.ragged[d] else times * each
                 units += float(least * e[piece + 1])
     return float(runs * units / float(c.dma[lv, c.whole.shape[0], UNITS]))
 

@@ -15,8 +15,8 @@ from accelsim.model.detail import (
     INSIDE,
     LEAVING,
     LOOPS,
+    MOVED_BACK,
     MOVED_IN,
-    MOVED_OUT,
     PARTIAL,
     PARTS_APART,
     READS,
@@ -159,7 +159,7 @@ def _engines(c: Constants, s: Detail, keep: Bools, key: Ints, level: int) -> Non
             _mix(key, s.level[lv, VISITS])
         if engine:
             _mix(key, int(keep[lv].any()))
-            for k in range(MOVED_IN, MOVED_OUT + 1):
+            for k in range(MOVED_IN, MOVED_BACK + 1):
                 _mix(key, s.level[lv, k])
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from accelsim.model.detail import BEFORE, DOWN, INSIDE, LOOPS, PARTS_APART, SPREAD, TILE, UP, USED, Detail
+from accelsim.model.detail import BEFORE, DOWN, FILLS, INSIDE, LOOPS, PARTS_APART, SPREAD, TILE, UP, USED, Detail
 from accelsim.model.encode import PE, STREAM, Constants
 from accelsim.model.jit import inline, jit
 from accelsim.model.kernel import BY_READ, BY_RETURN, BY_TRANSFER, BY_UPDATE, BY_WRITE
@@ -357,6 +357,8 @@ def cost_remainders(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, f
                 if t == c.output[0]:
                     partial = _holds_partial_sums(c, shapes, node, s, t, lv, child)
                     energy += _cost_output(c, shapes, node, s, t, lv, child, partial, partial_inside)
+                    if child < levels and c.dma.shape[0] > 0:
+                        full.at[child, t, FILLS] = _returning_words(c, shapes, node, s, t, child)
                     partial_inside = partial
                 else:
                     energy += _cost_input(c, shapes, node, s, t, lv, child)
@@ -425,6 +427,15 @@ def _holds_partial_sums(
     updates = _words(c, shapes, node, s, child, t, above, SHARED_UP, BUSIEST)
     seen = _first_words(c, node, child, above, t, MERGED, BUSIEST)
     return int(updates > seen or s.level[above, PARTS_APART] > 1)
+
+
+@jit
+def _returning_words(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, t: int, child: int) -> int:
+    """Partial sums that come back into the busiest instance of a level; with windows none, at least."""
+    if c.windowed[t]:
+        return 0
+    words = _words(c, shapes, node, s, child, t, child, OWN, BUSIEST)
+    return int(words - _first_words(c, node, child, child, t, MERGED, BUSIEST))
 
 
 @jit

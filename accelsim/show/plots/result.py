@@ -262,6 +262,7 @@ _PARTS = {
     "fills": "#56B4E9",
     "issue": "#E69F00",
     "drains": "#009E73",
+    "partial sums": "#CC79A7",
     "last drain": "#66C2A5",
 }
 _RAMP_COLOUR = "#999999"
