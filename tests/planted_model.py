@@ -131,7 +131,7 @@ MODELLED = (
         "cycles = max(cycles, network_cycles(c, lv, passing_units(c, s, keep, lv)))", "pass",
         "test_dma.py::test_result__is_refused_where_more_is_moved_than_can_be", plain=True),
     Mutant("rows of an engine are not rounded up", "model/ramps.py",
-        "units += -(-length // e[ROW]) * e[ROW_UNITS]", "units += length // e[ROW] * e[ROW_UNITS]",
+        "units += -(-length // row) * e[ROW_UNITS]", "units += length // row * e[ROW_UNITS]",
         "test_dma.py::test_one_tile__moves_before_anything_is_computed", plain=True),
     Mutant("unknown engines that wait count twice", "model/ramps.py",
         "            elif lv == last:", "            if lv == last:",
