@@ -11,6 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -306,13 +307,16 @@ def _quantities(case: TimeloopCase, result: Result, default: dict[tuple[str, str
                 continue
             key = (level["name"], tensor)
             printed = [counts[what] for what in COUNTS]
-            reads = mine.total_reads // used[level["name"]]  # not all pass words on to a neighbour
-            exact = [mine.tile_words, reads, mine.fills, mine.updates, used[level["name"]]]
+            of = used[level["name"]]  # not all pass words on to a neighbour; Timeloop rounds the average (tiling.cpp)
+            reads = math.floor(Fraction(mine.total_reads, of) + Fraction(1, 2))
+            exact = [mine.tile_words, reads, mine.fills, mine.updates, of]
             visited = default.get(key, exact)
             if visited != exact:
                 energy_shift += mine.energy_pj - counts["energy_total_pj"]
             else:
-                yield f"{name} energy", mine.energy_pj, counts["energy_total_pj"]
+                rounding = mine.read_pj * (reads * of / mine.total_reads - 1) if mine.total_reads else 0.0
+                yield f"{name} energy", mine.energy_pj + rounding, counts["energy_total_pj"]
+                energy_shift -= rounding
             for what, our, their in zip(COUNTS, visited, printed, strict=True):
                 yield f"{name} {what}", our, their
             if changed:
