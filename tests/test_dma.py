@@ -152,6 +152,8 @@ def test_partial_sums__leave_and_come_back_as_wide_as_they_are():
         "share": None,
     }
     assert evaluate(machine, einsum, tiled(Loop("M", 4), Loop("K", 5))).cycles == 60 + 4 * 2
+    machine = at_glb(Dma(0, 8, {"Inputs": Fraction(1)}, overlap=False))
+    assert evaluate(machine, einsum, AT_ONCE).cycles == 60 + 20
     machine = at_glb(Dma(0, 8, {"Outputs": Fraction(1)}, overlap=False))
     with pytest.raises(AccelsimError, match=r"moves 8 bit at a time, less than an element of Outputs \(16 bit\)"):
         evaluate(machine, einsum, AT_ONCE)

@@ -145,7 +145,7 @@ class Dma:
     def cycles_each(self, role: str, bits: int) -> Fraction:
         """Cycles of an element of so many bits in full rows and lines; no element of a tile takes fewer."""
         pieces = (self.row_bits, self.row_cycles), (self.line_bits, self.line_cycles)
-        return sum((times.get(role, Fraction()) / (size // bits) for size, times in pieces if size), Fraction())
+        return sum((times[role] / (size // bits) for size, times in pieces if size and times.get(role)), Fraction())
 
 
 _FEW = "at most six digits, and two after the point, such as 1.75"
