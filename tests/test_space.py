@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 import time
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -14,9 +16,12 @@ from hypothesis import strategies as st
 
 from accelsim import load_constraints, load_workload
 from accelsim.inputs.architecture import Architecture, Axis, Compute, Level
+from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.errors import AccelsimError, NoValidMapping
 from accelsim.inputs.mapping import LevelMapping, Mapping
+from accelsim.inputs.nodes import with_nodes
 from accelsim.inputs.workload import ROLES, Einsum, Tensor
+from accelsim.mapspace.factors import divisors, factorizations
 from accelsim.mapspace.kernel import draw_many
 from accelsim.mapspace.space import MapSpace, SpaceArrays
 from accelsim.model.encode import Batch, decode_mapping, encode
@@ -126,6 +131,115 @@ def test_size__counts_every_mapping_once(case):
 
     assert len(identities) == len(mappings)  # else the enumeration itself repeats
     assert MapSpace(encode(machine, einsum)).size == len(identities)
+
+
+def layouts(kept: frozenset[str], nodes: int):
+    """Storage nodes of a level that keep some tensors, and whether loops stand outside them all."""
+    if not kept:
+        yield (), False
+    for many in range(1, min(nodes, len(kept)) + 1):
+        for places in itertools.product(range(many), repeat=len(kept)):
+            if len(set(places)) == many:
+                groups = tuple(frozenset(t for t, at in zip(sorted(kept), places, strict=True) if at == node)
+                               for node in range(many))  # fmt: skip
+                yield from ((groups, outside) for outside in (False, True) if many + outside <= nodes)
+
+
+def uneven_identities(machine: Architecture, einsum: Einsum, nodes: list[int]):
+    """Every uneven mapping as docs/mapspace.md describes it: for each level its blocks, its nodes and its spread."""
+    ways = []
+    for index, (level, many) in enumerate(zip(machine.levels, nodes, strict=True)):
+        must = frozenset(t.name for t in einsum.tensors if index == 0 or t.role in level.keep)
+        free = [t.name for t in einsum.tensors if t.name not in must and t.role not in level.bypass]
+        subsets = itertools.chain.from_iterable(itertools.combinations(free, n) for n in range(len(free) + 1))
+        ways.append([layout for more in subsets for layout in layouts(must | frozenset(more), many)])
+    axes = [
+        (index, axis) for index, level in enumerate(machine.levels) for axis in "xy" if getattr(level, axis).size > 1
+    ]
+    for chosen in itertools.product(*ways):
+        blocks = [(index, block) for index, (groups, outside) in enumerate(chosen)
+                  for block in range(max(1, len(groups) + outside))]  # fmt: skip
+        last = dict(blocks)
+        slots = [*blocks, *axes]
+        limits = [math.inf] * len(blocks) + [getattr(machine.levels[index], axis).size for index, axis in axes]
+        found = [
+            [row for row in factorizations(bound, [frozenset(divisors(bound))] * len(slots)).tolist()
+             if all(map(operator.le, row, limits))]
+            for bound in einsum.dims.values()
+        ]  # fmt: skip
+        for rows in itertools.product(*found):
+            loops = [[(dim, row[at]) for dim, row in zip(einsum.dims, rows, strict=True) if row[at] > 1]
+                     for at in range(len(slots))]  # fmt: skip
+            if any(not loops[at] and block < last[index] for at, (index, block) in enumerate(blocks)):
+                continue
+            for orders in itertools.product(*map(itertools.permutations, loops[: len(blocks)])):
+                of = dict(zip(slots, [*orders, *map(frozenset, loops[len(blocks) :])], strict=True))
+                yield tuple(
+                    (
+                        groups,
+                        outside,
+                        tuple(of[index, block] for block in range(last[index] + 1)),
+                        *(of.get((index, axis), frozenset()) for axis in "xy"),
+                    )
+                    for index, (groups, outside) in enumerate(chosen)
+                )
+
+
+def uneven_identity(mapping: Mapping) -> tuple:
+    """What tells an uneven mapping from others; None if a node after the first has loops and keeps nothing."""
+    levels = []
+    for _, nodes in itertools.groupby(mapping.levels, key=lambda node: node.level):
+        groups: list[frozenset[str]] = []
+        blocks: list[tuple] = [()]
+        outside = False
+        for node in nodes:
+            if not node.keep and node.temporal and (groups or outside):
+                return None
+            if groups and not blocks[-1]:
+                groups[-1] |= node.keep
+            elif node.keep:
+                groups.append(node.keep)
+                blocks += [()] if blocks[-1] else []
+            outside |= not groups and bool(node.temporal)
+            blocks[-1] += tuple((loop.dim, loop.bound) for loop in node.temporal)
+            spread = [frozenset((loop.dim, loop.bound) for loop in axis) for axis in (node.x, node.y)]
+        outside &= bool(groups)
+        levels.append((tuple(groups), outside, tuple(blocks), *spread))
+    return tuple(levels)
+
+
+@pytest.mark.parametrize(
+    ("fanouts", "bounds", "free", "window"),
+    [
+        ((1,), (4, 2, 1), 0, False),
+        ((1,), (2, 2, 1), 3, False),
+        ((2,), (2, 3, 1), 1, False),
+        ((2,), (2, 1, 2), 2, True),
+        ((1, 1), (3, 1, 1), 1, False),
+        ((2, 1), (2, 1, 1), 2, False),
+    ],
+)
+def test_size__counts_every_uneven_mapping_once(fanouts, bounds, free, window):
+    """The mappings that are described, and those that a search writes, joined where they are the same."""
+    machine, einsum = gemm(*((x, 1) for x in (*fanouts, 1)), free=free, **dict(zip("MNK", bounds, strict=True)))
+    if window:  # A[M + K]: a node more below a network
+        first, *others = einsum.tensors
+        einsum = replace(einsum, tensors=(replace(first, ranks=((("M", 1), ("K", 1)),)), *others))
+    space = MapSpace(encode(with_nodes(machine, einsum, Constraints()), einsum))
+    nodes = [
+        len(list(own)) for _, own in itertools.groupby(space.encoded.architecture.levels, lambda level: level.name)
+    ]
+    found = list(uneven_identities(machine, einsum, nodes))
+    written = set()
+    for index in itertools.count():
+        try:
+            written.add(uneven_identity(space.mapping_at(index)))
+        except IndexError:
+            break
+
+    assert len(set(found)) == len(found)
+    assert set(found) == written - {None}
+    assert space.size == space.quick_size == len(found)
 
 
 @settings(max_examples=40)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Decimal, getcontext, localcontext
 from functools import lru_cache, partial
 
@@ -17,24 +18,75 @@ MOST_POINTS = 100_000
 """Points at which `count_ordered` evaluates a polynomial within a second or so."""
 
 
-def is_quick(dims: int, groups: Sequence[int]) -> bool:
-    """Whether `count_ordered` takes a second at most for so many dimensions, and groups of so many levels."""
+Weights = dict[int, int]
+"""How often mappings with so many temporal blocks count, which can change places; less than 0: they are subtracted."""
+
+
+def node_weights(nodes: int, must: int, may: int) -> Weights:
+    """Count the ways in which a level keeps tensors at its storage nodes, by their temporal blocks.
+
+    Parameters
+    ----------
+    nodes : int
+        Storage nodes of the level at most. Each keeps some tensors, but for the first one, outside which loops may
+        stand; between two of them is a loop.
+    must, may : int
+        Tensors that the level keeps, and further ones that it may keep.
+
+    Notes
+    -----
+    Of n blocks that hold a loop each and one more, those without a loop are subtracted, where there is one block less.
+
+    >>> node_weights(1, 1, 1), node_weights(2, 0, 1)  # (kept or not), (as before, or with loops outside)
+    ({1: 2}, {1: 1, 2: 1})
+    """
+    found: Counter[int] = Counter()
+    for kept in range(nodes + 1):
+        ways = sum(math.comb(may, more) * _surjections(must + more, kept) for more in range(may + 1))
+        for filled in (kept - 1, kept) if 0 < kept < nodes else (max(0, kept - 1),):
+            for empty in range(filled + 1):
+                found[filled - empty + 1] += (-1) ** empty * math.comb(filled, empty) * ways
+    return {blocks: ways for blocks, ways in found.items() if ways}
+
+
+def _surjections(things: int, places: int) -> int:
+    """Ways to put things into places so that none is empty."""
+    return sum((-1) ** empty * math.comb(places, empty) * (places - empty) ** things for empty in range(places + 1))
+
+
+def joined(weights: Iterable[Weights]) -> Weights:
+    """Weights of several levels together.
+
+    >>> joined([{1: 2}, {1: 1, 2: 1}])
+    {2: 2, 3: 2}
+    """
+    found: Counter[int] = Counter({0: 1})
+    for each in weights:
+        before, found = found, Counter()
+        for (blocks, ways), (more, times) in itertools.product(before.items(), each.items()):
+            found[blocks + more] += ways * times
+    return dict(found)
+
+
+def is_quick(dims: int, groups: Sequence[Weights]) -> bool:
+    """Whether `count_ordered` takes a second at most for so many dimensions."""
     nodes = dims // 2 + 1
-    return math.prod(math.comb(levels + nodes - 1, levels) for levels in groups) <= MOST_POINTS
+    return math.prod(sum(math.comb(many + nodes - 1, many) for many in each) for each in groups) <= MOST_POINTS
 
 
-def count_ordered(counts: Sequence[dict[tuple[int, ...], int]], groups: Sequence[int]) -> int:
-    """Count the ways to choose a factorisation of each dimension, and an order of the loops of each level.
+def count_ordered(counts: Sequence[dict[tuple[int, ...], int]], groups: Sequence[Weights]) -> int:
+    """Count the ways to choose a factorisation of each dimension, and an order of the loops of each temporal block.
 
-    `counts`: for each dimension, how many factorisations have loops in these levels: how many levels of each group.
-    `groups`: how many levels, which can change places, each group has.
+    `counts`: for each dimension, how many factorisations have loops in these blocks: how many blocks of each group.
 
-    >>> count_ordered([{(1,): 1}, {(1,): 1, (2,): 5}], [3])  # 3 * 2 + 6 of two loops, 5 * 3 * (2 * 2 + 1) of three
+    >>> count_ordered([{(1,): 1}, {(1,): 1, (2,): 5}], [{3: 1}])  # 3 * 2 + 6 of two loops, 5 * 3 * (2 * 2 + 1) of three
     87
     """
+    most_blocks = list(map(max, groups))
     largest = math.prod(
-        sum(n * math.prod(map(math.comb, groups, held)) for held, n in each.items()) for each in counts
-    ) * math.factorial(len(counts)) ** sum(groups)
+        sum(n * math.prod(map(math.comb, most_blocks, held)) for held, n in each.items()) for each in counts
+    ) * math.factorial(len(counts)) ** sum(most_blocks)
+    largest *= math.prod(sum(map(abs, each.values())) for each in groups)
     with localcontext(prec=len(str(largest)) + 20):
         rule = _laguerre(len(counts) // 2 + 1)
         most = np.max([list(each) for counted in counts for each in counted] or [[0] * len(groups)], axis=0)
@@ -52,14 +104,14 @@ def count_ordered(counts: Sequence[dict[tuple[int, ...], int]], groups: Sequence
         return int(total.item().to_integral_value())
 
 
-def _points(rule: Sequence[tuple[Decimal, Decimal]], levels: int, most: int) -> tuple[Decimals, Decimals]:
-    """Give each of some levels that can change places a node of a quadrature.
+def _points(rule: Sequence[tuple[Decimal, Decimal]], blocks: Weights, most: int) -> tuple[Decimals, Decimals]:
+    """Give each of some blocks that can change places a node of a quadrature.
 
     Returns the weight of each way to do so, and the sums of the products of 0, 1, ..., `most` of these nodes.
     """
-    ways = [(levels, Decimal(1), [Decimal(1)] + [Decimal(0)] * most)]
+    ways = [(many, Decimal(times), [Decimal(1)] + [Decimal(0)] * most) for many, times in blocks.items()]
     for node, weight in rule:
-        powers = [[math.comb(many, k) * node**k for k in range(most + 1)] for many in range(levels + 1)]
+        powers = [[math.comb(many, k) * node**k for k in range(most + 1)] for many in range(max(blocks) + 1)]
         ways = [
             (left - many, before * math.comb(left, many) * weight**many, _product(sums, powers[many]))
             for left, before, sums in ways

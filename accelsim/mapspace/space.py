@@ -23,7 +23,7 @@ from accelsim.inputs.errors import AccelsimError, NoValidMapping
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.nodes import first_nodes
 from accelsim.inputs.objective import QUANTITIES
-from accelsim.mapspace.counting import count_ordered, is_quick
+from accelsim.mapspace.counting import Weights, count_ordered, is_quick, joined, node_weights
 from accelsim.mapspace.factors import along, count_patterns, divisors, factorizations
 from accelsim.model.encode import SAFE, TILE_SIZES, TILE_WORDS, UNLIMITED, Bools, Encoded, Floats, Ints
 from accelsim.model.evaluate import refuse_linked_remainders
@@ -366,12 +366,23 @@ class MapSpace:
             }
             for dim in self.dims
         ]
-        return self.keep_choices * count_ordered(found, list(map(len, self._alike)))
+        return count_ordered(found, self._weights_of_blocks)
+
+    @cached_property
+    def _weights_of_blocks(self) -> list[Weights]:
+        """For each group of `_alike` the ways to keep tensors, by the temporal blocks that its levels then have."""
+        levels = self.encoded.architecture.levels
+        found: dict[int, Weights] = {}
+        for first, end in itertools.pairwise(first_nodes(levels)):
+            groups = [nodes for _, nodes in self.keep_groups if first <= nodes[0] < end]
+            must = int(self.required[end - 1].sum())
+            found[first] = node_weights(end - first, int(self.keep[first].sum()) + must, len(groups) - must)
+        return [joined(found[level] for level in group if level in found) for group in self._alike]
 
     @property
     def quick_size(self) -> int | None:
         """`size`, or None where counting would take long."""
-        return self.size if is_quick(len(self.dims), list(map(len, self._alike))) else None
+        return self.size if is_quick(len(self.dims), self._weights_of_blocks) else None
 
     def _completions(self, d: int, state: tuple[int, ...]) -> int:
         """Mappings that the dimensions from d on can complete a state (loops in each temporal block so far) to."""

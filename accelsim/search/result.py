@@ -110,8 +110,7 @@ class SearchResult:
     sample : Sample or None
         None after an exact search, which looks at classes of mappings.
     uneven : bool
-        The answer is among even and uneven mappings; `space_size` then counts each uneven one once for every order of
-        storage nodes that it can be written in.
+        The answer is among even and uneven mappings, which `space_size` then counts.
     even : Certificate or None
         What was proved about even mappings before uneven ones were looked at, if these come after them.
     uneven_bound : float or None
