@@ -20,6 +20,7 @@ from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.mapping import load_mapping
 from accelsim.inputs.workload_reader import load_workload
 from accelsim.model.evaluate import evaluate
+from accelsim.model.sparsity.evaluate import evaluate_sparse
 from accelsim.search.mapper import map_einsum
 
 
@@ -296,3 +297,23 @@ def test_networks_without_reduction__are_refused_where_it_bites():
     summed = mapped(machine, einsum, DRAM={"temporal": ["M=7", "N=4"]}, GLB={"spatial": {"x": ["K=2"]}})
     with pytest.raises(AccelsimError, match=r"it has no network without spatial reduction \(axis x below GLB\)"):
         export_timeloop(machine, einsum, summed)
+
+
+def test_export__of_a_bitmask_has_the_bits_that_its_file_need_not_name():
+    """Timeloop would take a word of metadata for each."""
+    pj = {"read": "1 pJ", "write": "1 pJ", "metadata_read": "1 pJ", "metadata_write": "1 pJ"}
+    masked = {"formats": {"Weights": ["B"]}, "metadata": {"width": "8 bit", "word": "4 bit"}, "energy": pj}
+    main = {"name": "Main", "word": "16 bit", "energy": {"read": "9 pJ", "write": "9 pJ"}}
+    buffer = {"name": "Buffer", "word": "16 bit", "size": "2 KiB", **masked}
+    compute = {"name": "MAC", "energy": {"compute": "1 pJ"}}
+    machine = load_architecture({"architecture": {"name": "m", "levels": [main, buffer], "compute": compute}})
+    gemm = {"name": "gemm", "gemm": {"M": 8, "N": 8, "K": 8}, "densities": {"Weights": 0.5}}
+    einsum = load_workload({"workload": gemm}).layers[0]
+    mapping = map_einsum(machine, einsum, uneven=False).best.mapping
+    case = loaded(read_back(export_timeloop(machine, einsum, mapping).files))
+    ours, theirs = (
+        evaluate_sparse(arch, layer, evaluate(arch, layer, nest))
+        for arch, layer, nest in ((machine, einsum, mapping), case)
+    )
+    assert [one.held_bits for one in ours.tensors] == [one.held_bits for one in theirs.tensors]
+    assert sum(one.held_bits for one in ours.tensors) > 0

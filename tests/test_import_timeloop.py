@@ -5,6 +5,7 @@ import pytest
 from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.errors import AccelsimError, SpecError
 from accelsim.model.evaluate import evaluate
+from accelsim.model.sparsity.evaluate import evaluate_sparse
 from tests.timeloop_files import ERT, MAPPING, PROBLEM, V03, V04, loaded
 
 
@@ -274,6 +275,26 @@ sparse_optimizations:
     assert [note.why for note in found.notes] == ["formats of Weights, which pass by, are left out"]
     assert kept[1]["energy"]["metadata_read"] == "0 pJ"  # the file gives no storage for it
     load_architecture({"architecture": found.architecture})
+
+
+@pytest.mark.parametrize(("word", "bits"), [("", 0), (", metadata_datawidth: 4", 4), (", metadata_word_bits: 4", 4)])
+def test_formats__of_which_a_rank_names_no_bits_have_words_of_the_metadata(imported, word, bits):
+    """Of 0 bit where the storage says nothing of its width either: Timeloop, buffer.cpp, `default_md_word_bits`."""
+    storage = f"word_bits: 8, metadata_storage_width: 64, metadata_storage_depth: 32{word}"
+    machine = V03.replace("memory_width: 64, word_bits: 8", f"memory_width: 64, {storage}")
+    assert machine != V03
+
+    def held(*ranks):
+        zeros = f"""
+sparse_optimizations:
+  targets:
+  - {{name: Buffer, representation-format: {{data-spaces: [{{name: Inputs, ranks: [{", ".join(ranks)}]}}]}}}}
+"""
+        architecture, einsum, mapping, _ = loaded(imported(machine, PROBLEM, zeros, MAPPING))
+        return evaluate_sparse(architecture, einsum, evaluate(architecture, einsum, mapping)).tensors
+
+    named = f"metadata-word-bits: {bits}, payload-word-bits: {bits}"
+    assert held("{format: UOP}", "{format: B}") == held(f"{{format: UOP, {named}}}", f"{{format: B, {named}}}")
 
 
 def test_bandwidth__of_older_files_is_half_for_reads_and_half_for_writes(imported):

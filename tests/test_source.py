@@ -7,10 +7,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from accelsim.inputs import fields
+from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.errors import Mark, SpecError
 from accelsim.inputs.fields import Fields, Key, open_document
 from accelsim.inputs.params import check_overrides, parameter_names, substitute
 from accelsim.inputs.source import ListNode, MapNode, Problems, ScalarNode, compose_file, compose_text
+from accelsim.inputs.workload_reader import load_workload
 
 
 def compose(text: str) -> MapNode:
@@ -243,6 +245,19 @@ def test_check_overrides__knows_the_names_of_all_files(tmp_path):
         check_overrides({"banana": "2"}, paths)
     with pytest.raises(SpecError, match="the files have no `params`"):
         check_overrides({"banana": "2"}, paths[1:])
+
+
+@pytest.mark.parametrize(
+    ("load", "source", "override", "message"),
+    [
+        (load_architecture, "eyeriss", "gbl", r"eyeriss\.yaml:\d+:\d+: gbl: this .*; did you mean 'glb'\?"),
+        (load_workload, "resnet50", "btach", r"resnet50\.yaml:\d+:\d+: btach: this .*; did you mean 'batch'\?"),
+        (load_workload, {"workload": {"name": "g", "gemm": {"M": 1}}}, "m", "m: this .*; the files have no `params`"),
+    ],
+)
+def test_overrides__of_one_file_are_of_its_own_parameters(load, source, override, message):
+    with pytest.raises(SpecError, match=message):
+        load(source, {override: 8})
 
 
 @pytest.mark.parametrize(

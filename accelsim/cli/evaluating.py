@@ -22,7 +22,6 @@ from accelsim.inputs.errors import AccelsimError, NoValidMapping, SpecError
 from accelsim.inputs.library import hash_file, read_json, read_utf8
 from accelsim.inputs.machine_tables import machine_json
 from accelsim.inputs.mapping import Mapping as LoopNest
-from accelsim.inputs.mapping import load_mapping
 from accelsim.inputs.workload import Einsum
 from accelsim.model.evaluate import evaluate
 from accelsim.model.limits import peak_macs_per_cycle, stand
@@ -50,7 +49,7 @@ def eval_command(arguments: argparse.Namespace) -> int:
     """Evaluate one mapping."""
     inputs = spec.read_inputs(arguments)
     layer = spec.one_layer(inputs, arguments)
-    mapping = load_mapping(inputs.paths["mapping"], inputs.architecture, layer, inputs.overrides)
+    mapping = spec.read_mapping_of(inputs, layer)
     result = evaluate(inputs.architecture, layer, mapping)
     sparse = sparse_result(inputs.architecture, layer, result)
     provenance = spec.make_provenance("eval", inputs, arguments)
@@ -69,7 +68,7 @@ def explain_command(arguments: argparse.Namespace) -> int:
     inputs = spec.read_inputs(arguments)
     layer, machine = spec.one_layer(inputs, arguments), inputs.architecture
     if "mapping" in inputs.paths:
-        mapping = load_mapping(inputs.paths["mapping"], machine, layer, inputs.overrides)
+        mapping = spec.read_mapping_of(inputs, layer)
         origin = arguments.mapping
     else:
         refuse_large(layer)
@@ -135,7 +134,7 @@ def export_command(arguments: argparse.Namespace) -> int:
         arguments.arch, arguments.workload, arguments.mapping = arguments.files
         inputs = spec.read_inputs(arguments)
         architecture, layer, beside = inputs.architecture, spec.one_layer(inputs, arguments), None
-        mapping = load_mapping(inputs.paths["mapping"], architecture, layer, inputs.overrides)
+        mapping = spec.read_mapping_of(inputs, layer)
     else:
         many = len(arguments.files)
         raise AccelsimError(f"expected the folder of a result, or ARCH WORKLOAD MAPPING, got {many} names")
@@ -270,7 +269,7 @@ def _mapped(name: str, arguments: argparse.Namespace) -> dict[str, Result]:
         each = argparse.Namespace(**vars(arguments), mapping=name)
         inputs = spec.read_inputs(each)
         layer = spec.one_layer(inputs, each)
-        mapping = load_mapping(inputs.paths["mapping"], inputs.architecture, layer, inputs.overrides)
+        mapping = spec.read_mapping_of(inputs, layer)
         return {layer.name: evaluate(inputs.architecture, layer, mapping)}
     if arguments.overrides:
         raise AccelsimError("--set is for ARCH WORKLOAD MAPPING; a result has the parameters that it was made with")

@@ -18,7 +18,7 @@ from accelsim.inputs.architecture import Architecture, load_architecture
 from accelsim.inputs.errors import AccelsimError, Problem, SpecError, Unreadable
 from accelsim.inputs.library import read_utf8, user_cache
 from accelsim.inputs.objective import Limit
-from accelsim.inputs.params import check_overrides, parameter_names, unknown_overrides
+from accelsim.inputs.params import check_overrides, own_overrides, parameter_names, unknown_overrides
 from accelsim.inputs.units import listed, near_miss
 from accelsim.inputs.workload import Einsum, Workload, sliced
 from accelsim.inputs.workload_reader import load_workload
@@ -27,6 +27,7 @@ from accelsim.results import Provenance, input_file, write_directory
 if TYPE_CHECKING:
     from accelsim.inputs.constraints import Constraints
     from accelsim.inputs.library import NodeNote
+    from accelsim.inputs.mapping import Mapping
     from accelsim.results.cache import ResultCache
 
 T = TypeVar("T")
@@ -149,8 +150,9 @@ def read_machine(paths: dict[str, Path], overrides: dict[str, str]) -> tuple[Arc
     """Read architecture and workload, with every mistake in both."""
     check_overrides(overrides, paths.values())
     problems: list[Problem] = []
-    architecture = _tried(problems, load_architecture, paths["architecture"], overrides)
-    workload = _tried(problems, load_workload, paths["workload"], overrides)
+    own = {kind: own_overrides(overrides, paths[kind]) for kind in ("architecture", "workload")}
+    architecture = _tried(problems, load_architecture, paths["architecture"], own["architecture"])
+    workload = _tried(problems, load_workload, paths["workload"], own["workload"])
     if architecture is None or workload is None:
         raise SpecError(problems)
     if architecture.slices:
@@ -175,7 +177,8 @@ def read_machine_alone(arguments: argparse.Namespace) -> tuple[Architecture, Pat
     overrides, variables = apart(read_overrides(arguments), named.values())
     paths = find_files(named, variables)
     check_overrides(overrides, paths.values())
-    return load_architecture(paths["architecture"], overrides), paths["architecture"], overrides
+    path = paths["architecture"]
+    return load_architecture(path, own_overrides(overrides, path)), path, overrides
 
 
 def apart(overrides: dict[str, str], names: Iterable[str]) -> tuple[dict[str, str], tuple[tuple[str, str], ...]]:
@@ -278,13 +281,22 @@ def read_layer_constraints(inputs: Inputs, einsum: Einsum) -> Constraints | None
         names = [layer.name for layer in inputs.workload.layers]
         path, machine = inputs.paths["constraints"], inputs.given["architecture"]
         try:
-            found = load_constraints(path, inputs.architecture, einsum, inputs.overrides, names)
+            own = own_overrides(inputs.overrides, path)
+            found = load_constraints(path, inputs.architecture, einsum, own, names)
         except SpecError as error:
             if inputs.given["constraints"] != machine:
                 raise
             hint = f"`--constraints none` leaves out what {machine} asks of mappings"
             raise SpecError([*error.problems[:-1], replace(error.problems[-1], hint=hint)]) from None
     return replace(found, limits=(*found.limits, *map(Limit.parse, inputs.limits)))
+
+
+def read_mapping_of(inputs: Inputs, einsum: Einsum) -> Mapping:
+    """Read the mapping that was given, of one layer."""
+    from accelsim.inputs.mapping import load_mapping
+
+    path = inputs.paths["mapping"]
+    return load_mapping(path, inputs.architecture, einsum, own_overrides(inputs.overrides, path))
 
 
 def check_constraints(inputs: Inputs) -> None:

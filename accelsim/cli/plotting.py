@@ -15,7 +15,6 @@ from accelsim.cli.mapping import map_every_layer, search_front, search_layer
 from accelsim.inputs import library
 from accelsim.inputs.errors import AccelsimError, NoValidMapping
 from accelsim.inputs.library import file_name
-from accelsim.inputs.mapping import load_mapping
 from accelsim.inputs.workload import Einsum
 from accelsim.model.evaluate import evaluate
 from accelsim.population.result import Census, census_json
@@ -274,7 +273,7 @@ def _of_layer(arguments: argparse.Namespace, inputs: Inputs) -> Picture:
     if kind == "front":
         return name, (search_front(inputs, layer, arguments, MapOptions()),), ()
     if "mapping" in inputs.paths:
-        mapped = evaluate(machine, layer, load_mapping(inputs.paths["mapping"], machine, layer, inputs.overrides))
+        mapped = evaluate(machine, layer, spec.read_mapping_of(inputs, layer))
         if not mapped.valid:
             raise NoValidMapping(f"{inputs.paths['mapping']}: not valid: {'; '.join(map(str, mapped.violations))}")
     else:

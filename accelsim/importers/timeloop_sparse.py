@@ -14,7 +14,14 @@ from accelsim.importers.values import as_number, note_others, plain_decimal, ref
 from accelsim.inputs.architecture import Level
 from accelsim.inputs.energy import EnergyTable
 from accelsim.inputs.errors import Mark
-from accelsim.inputs.sparsity import FORMATS, METADATA_ACTIONS, STORAGE_ACTIONS, ComputeSparsity, RankFormat
+from accelsim.inputs.sparsity import (
+    FORMATS,
+    METADATA_ACTIONS,
+    ONE_BIT,
+    STORAGE_ACTIONS,
+    ComputeSparsity,
+    RankFormat,
+)
 from accelsim.inputs.units import listed, quoted
 from accelsim.inputs.workload import ROLES, Einsum
 
@@ -159,7 +166,12 @@ def _rank(written: Map, part: Part, notes: list[Note]) -> dict[str, Any]:
     for theirs, ours in (("metadata_word_bits", "metadata_bits"), ("payload_word_bits", "payload_bits")):
         if keys.get(theirs) is not None:
             found[ours] = int(keys[theirs])
-    return found
+    return {"metadata_bits": _word_bits(part), **found} if kind in ONE_BIT else found
+
+
+def _word_bits(part: Part) -> int:
+    """Bits of a word of metadata that says nothing of its own: none without a width (Timeloop, buffer.cpp)."""
+    return int(part.number("metadata_datawidth", 0) or part.number("metadata_word_bits", 0))
 
 
 def _storage(part: Part, keys: Mapping[str, Any], figures: Figures, *, compute: bool) -> dict[str, Any]:
@@ -172,8 +184,8 @@ def _storage(part: Part, keys: Mapping[str, Any], figures: Figures, *, compute: 
     needed = list[str]()
     if "formats" in keys:
         width, depth = part.number("metadata_storage_width", 0), part.number("metadata_storage_depth", 0)
-        word = part.number("metadata_datawidth", 0) or width or part.word_bits
-        found["metadata"] = {"width": f"{int(width or word)} bit", "word": f"{int(word)} bit"}
+        word = _word_bits(part)
+        found["metadata"] = {"width": f"{int(width or word or part.word_bits)} bit", "word": f"{word} bit"}
         found["metadata"] |= {"depth": int(depth)} if depth else {}
         needed += METADATA_ACTIONS[:2]
         energies = energies if width else {key: pj for key, pj in energies.items() if "metadata" not in key}
@@ -253,7 +265,8 @@ def written_sparsity(level: Level, einsum: Einsum) -> tuple[dict[str, Any], dict
 def _written_rank(rank: RankFormat) -> dict[str, Any]:
     found: dict[str, Any] = {"format": rank.format}
     found |= {"flattened_rankIDs": [sorted(rank.flattened)]} if rank.flattened is not None else {}
-    found |= {"metadata_word_bits": rank.metadata_bits} if rank.metadata_bits is not None else {}
+    bits = 1 if rank.metadata_bits is None and rank.format in ONE_BIT else rank.metadata_bits
+    found |= {"metadata_word_bits": bits} if bits is not None else {}
     return found | ({"payload_word_bits": rank.payload_bits} if rank.payload_bits is not None else {})
 
 

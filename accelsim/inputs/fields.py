@@ -124,10 +124,11 @@ def open_document(
     text: str | None = None,
     *,
     dumped: bool = False,
+    own: bool = False,
 ) -> Opened | None:
     """Read a file of a kind (None: of any kind), with its parameters replaced; `text` stands in for what it holds.
 
-    `dumped`: accelsim has written that text.
+    `dumped`: accelsim has written that text. `own`: overrides of other files' parameters are mistakes.
     """
     root = compose_file(path, problems) if text is None else compose_text(text, str(path), problems, dumped=dumped)
     if root is None or isinstance(root, BadNode):
@@ -153,16 +154,16 @@ def open_document(
     if kind is not None and kinds[0] != kind:
         problems.add(root.key_marks[kinds[0]], f"this file holds: {kinds[0]}; expected: {kind}")
         return None
-    return Opened(str(path), kinds[0], substitute(root, overrides or {}, problems).entries[kinds[0]])
+    return Opened(str(path), kinds[0], substitute(root, overrides or {}, problems, own=own).entries[kinds[0]])
 
 
 def open_source(source: Source, kind: str, overrides: Mapping[str, str] | None, problems: Problems) -> Opened | None:
     """Read a file of a kind by its path or shipped name, or a text or a dict as what such a file holds."""
     if isinstance(source, Mapping):
-        return open_document(f"<{kind}>", kind, overrides, problems, _as_text(source, kind), dumped=True)
+        return open_document(f"<{kind}>", kind, overrides, problems, _as_text(source, kind), dumped=True, own=True)
     if isinstance(source, str) and "\n" in source:
-        return open_document(f"<{kind}>", kind, overrides, problems, source)
-    return open_document(library.find(source, library.FOLDERS[kind]) or source, kind, overrides, problems)
+        return open_document(f"<{kind}>", kind, overrides, problems, source, own=True)
+    return open_document(library.find(source, library.FOLDERS[kind]) or source, kind, overrides, problems, own=True)
 
 
 def _as_text(values: Mapping[str, Any], kind: str) -> str:

@@ -134,15 +134,22 @@ class _Parameters:
         return Fraction(value.text)
 
 
-def substitute(root: MapNode, overrides: Mapping[str, str], problems: Problems) -> MapNode:
-    """Replace every `$name` of a file by its value, after `--set` had its say; the result has no `params`."""
+def substitute(root: MapNode, overrides: Mapping[str, str], problems: Problems, *, own: bool = False) -> MapNode:
+    """Replace every `$name` of a file by its value, after `--set` had its say; the result has no `params`.
+
+    `own`: all overrides are of parameters of this file; one that it does not define is a mistake.
+    """
     definitions, groups = _definitions(root, problems)
+    for name in overrides if own else ():
+        if name not in definitions and name not in groups:
+            what = f"{name}: this file defines no such parameter"
+            problems.add(root.entries.get("params", root).mark, what, _known(name, definitions))
     for name in overrides:
         if name in groups:
             inner = ", ".join(key for key in definitions if key.startswith(f"{name}."))
             what = f"--set {name} names a group of parameters"
             problems.add(groups[name], what, f"set one of {inner}" if inner else "")
-    used = {name: _override(definitions[name], text) for name, text in overrides.items() if name in definitions}
+    used = {name: _override(definitions[name], str(text)) for name, text in overrides.items() if name in definitions}
     parameters = _Parameters({**definitions, **used}, groups, frozenset(used), problems)
     for name, node in definitions.items():  # also those that nothing uses
         parameters.value(name, ScalarNode(node.mark, node.path, f"${name}"))
@@ -210,12 +217,23 @@ def unknown_overrides(overrides: Mapping[str, str], paths: Iterable[str | PathLi
         return []
     known = sorted(frozenset[str]().union(*map(parameter_names, paths)))
     groups = {name[:i] for name in known for i, c in enumerate(name) if c == "."}
-    usual = f"parameters: {listed(known[:12])}" if known else "the files have no `params`"
     return [
-        Problem(Mark("--set", line, 1), f"{name}: no file defines this parameter", near_miss(name, known) or usual)
+        Problem(Mark("--set", line, 1), f"{name}: no file defines this parameter", _known(name, known))
         for line, name in enumerate(overrides, 1)
         if name not in known and name not in groups
     ]
+
+
+def _known(name: str, defined: Iterable[str]) -> str:
+    """What to write instead of a parameter that nothing defines."""
+    names = sorted(defined)
+    return near_miss(name, names) or (f"parameters: {listed(names[:12])}" if names else "the files have no `params`")
+
+
+def own_overrides(overrides: Mapping[str, str], path: str | PathLike[str]) -> dict[str, str]:
+    """Those of several files' overrides that are of parameters of one of them."""
+    others = {problem.mark.line for problem in unknown_overrides(overrides, [path])}
+    return {name: text for line, (name, text) in enumerate(overrides.items(), 1) if line not in others}
 
 
 def check_overrides(overrides: Mapping[str, str], paths: Iterable[str | PathLike[str]]) -> None:

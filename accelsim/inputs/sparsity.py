@@ -23,6 +23,8 @@ FORMATS = {
 }
 """Formats of a rank, in Sparseloop's names."""
 _COMPRESSED = ("B", "CP", "RLE")
+ONE_BIT = ("B", "UB")
+"""Formats whose unit of metadata is one bit where nothing else is said."""
 
 
 @dataclass(frozen=True, slots=True)

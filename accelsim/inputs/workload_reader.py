@@ -11,9 +11,11 @@ from typing import Any
 from accelsim.inputs import fields, forms
 from accelsim.inputs.density_reader import DENSITIES, Read, density_of
 from accelsim.inputs.einsum import EINSUM_KEYS, read_conv, read_einsum, read_gemm
+from accelsim.inputs.errors import Mark, SpecError
 from accelsim.inputs.fields import Fields, Formed, Key, Keys, Source, keys_form
 from accelsim.inputs.forms import Form
 from accelsim.inputs.library import Imported, importer
+from accelsim.inputs.params import unknown_overrides
 from accelsim.inputs.source import BadNode, ListNode, MapNode, Node, Problems, ScalarNode, describe
 from accelsim.inputs.units import LARGEST, listed, near_miss, quoted
 from accelsim.inputs.workload import OPERATIONS, ROLES, Edge, Einsum, Tensor, Workload
@@ -230,7 +232,10 @@ def load_workload(source: Source, overrides: Mapping[str, str] | None = None) ->
     """
     model = None if isinstance(source, Mapping) else importer(source)
     if model is not None and not isinstance(source, Mapping):
-        return read_imported(model.import_model(source, overrides or {}), source, overrides or {})
+        if unknown := unknown_overrides(overrides or {}, [source]):
+            raise SpecError([replace(each, mark=Mark(str(source), 1, 1)) for each in unknown])
+        sizes = {name: str(size) for name, size in (overrides or {}).items()}
+        return read_imported(model.import_model(source, sizes), source, sizes)
     problems = Problems()
     document = fields.open_source(source, "workload", overrides, problems)
     return problems.result(read_workload(document.body, problems) if document else None)

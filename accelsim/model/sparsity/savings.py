@@ -16,7 +16,7 @@ from accelsim.inputs.architecture import Level
 from accelsim.inputs.density import Dense, Occupancy
 from accelsim.inputs.mapping import LevelMapping
 from accelsim.inputs.mapping import Mapping as LoopNest
-from accelsim.inputs.sparsity import ComputeSparsity, Format, LevelSparsity, RankFormat
+from accelsim.inputs.sparsity import ONE_BIT, ComputeSparsity, Format, LevelSparsity, RankFormat
 from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.model.sparsity.result import RankUnits
 
@@ -315,7 +315,7 @@ def unit_bits(form: Format, default: int) -> list[tuple[int, int]]:
     """Bits of a unit of metadata and of a payload of each rank, the lowest first."""
     return [
         (
-            (1 if rank.format in ("B", "UB") else default) if rank.metadata_bits is None else rank.metadata_bits,
+            (1 if rank.format in ONE_BIT else default) if rank.metadata_bits is None else rank.metadata_bits,
             default if rank.payload_bits is None else rank.payload_bits,
         )
         for rank in reversed(form.ranks)
