@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
-from io import BufferedIOBase, BufferedReader
+from io import BufferedReader
 from os import PathLike
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
@@ -204,13 +204,13 @@ def _without_waiting(path: str, flags: int) -> int:
 def read_file(path: str | PathLike[str], most: int = MOST_BYTES) -> bytes:
     """Content of a file that a user names; raises as `open_file`."""
     with open_file(path, most) as file:
-        return _content(path, file, most)
+        return _content(path, file.read, most)
 
 
-def _content(path: str | PathLike[str], file: BufferedIOBase, most: int) -> bytes:
+def _content(path: str | PathLike[str], read: Callable[[int], bytes], most: int) -> bytes:
     content = bytearray()  # Python makes room for all that is asked for at once
     try:
-        while piece := file.read(min(_PIECE, most + 1 - len(content))):
+        while piece := read(min(_PIECE, most + 1 - len(content))):
             content += piece
     except OSError as error:
         raise Unreadable(path, f"cannot be read: {error.strerror or error}") from None
@@ -233,9 +233,9 @@ def read_unpacked(path: str | PathLike[str]) -> bytes:
         try:
             if head.startswith(b"\x1f\x8b"):
                 with gzip.open(file) as unpacked:
-                    return _content(path, unpacked, most)
+                    return _content(path, unpacked.read, most)
             if not head.startswith(b"PK\3\4"):
-                return _content(path, file, most)
+                return _content(path, file.read, most)
             with zipfile.ZipFile(file) as archive:
                 members = archive.infolist()
                 if len(members) != 1:
@@ -244,7 +244,7 @@ def read_unpacked(path: str | PathLike[str]) -> bytes:
                 if members[0].flag_bits & 1 or not known:
                     raise Unreadable(path, "is encrypted, or packed by a method that NumPy does not use")
                 with archive.open(members[0]) as unpacked:
-                    return _content(path, unpacked, most)
+                    return _content(path, unpacked.read, most)
         except Unreadable:
             raise
         except Exception as error:  # a damaged archive fails in as many ways as there are parts in it
