@@ -175,7 +175,7 @@ def test_read_profile__traces_that_are_none(tmp_path, text, message):
 def test_read_profile__a_cut_trace_and_operators_without_sizes(tmp_path):
     path = tmp_path / "trace.json.gz"
     path.write_bytes(gzip.compress(b"x" * 1000)[:20])
-    with pytest.raises(SpecError, match="no JSON of PyTorch"):
+    with pytest.raises(SpecError, match="cannot be unpacked: "):
         read_profile(path)
     path = tmp_path / "trace.json"
     for sizes in ([], [3, [4]], [["a", 1], [1, 2]], [[4, 8]], None):

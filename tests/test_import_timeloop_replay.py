@@ -20,6 +20,7 @@ from accelsim.importers.timeloop_replay import (
     read_statistics,
 )
 from accelsim.inputs.errors import SpecError
+from accelsim.inputs.units import quoted
 from accelsim.model.evaluate import evaluate
 from tests.timeloop_files import ERT, MAPPING, PROBLEM, SHARED, V03, loaded, needs_files, references
 
@@ -219,6 +220,68 @@ def test_actions__that_timeloop_does_not_know_cost_what_it_likes(imported, run, 
         causes = {row["what"]: row["cause"] for row in json.loads(out)["figures"]}
         assert causes["Spad Weights energy [pJ]"] == cause
         assert ("e.yaml:7:5: Spad.access: is taken for `read` and `write`; Timeloop knows no" in err) == noted
+
+
+STATISTICS = """Cycles: 48
+=== MAC ===
+    Instances             : 6 (2*3)
+    Computes (total)      : 96
+    Energy (total)        : 1.5e+01 pJ
+=== Spad ===
+    Vector read energy    : 0.25 pJ
+    Instances             : 6 (2*3)
+    Cluster size          : 1
+    Weights:
+        Utilized clusters (max)                  : 3
+        Scalar reads (per-instance)              : 8
+        Actual scalar format reads (per-instance):
+          Rank 0 (metadata, payload): (2, 3)
+        Energy (total)                           : 8.00 pJ
+"""
+
+
+@pytest.fixture
+def replayed(run, tmp_path, monkeypatch):
+    """Replay statistics of the machine of the tests: exit code, and lines on stderr without notes."""
+    monkeypatch.chdir(tmp_path)
+    for name, text in {"a.yaml": V03, "p.yaml": PROBLEM, "m.yaml": MAPPING, "e.yaml": ERT}.items():
+        (tmp_path / name).write_text(text)
+
+    def replay(text):
+        (tmp_path / "x.stats.txt").write_text(text)
+        code, _, said = run("replay", "a.yaml", "p.yaml", "m.yaml", "e.yaml", "x.stats.txt")
+        return code, [line for line in said.splitlines() if line.startswith("x.stats.txt")]
+
+    return replay
+
+
+@pytest.mark.parametrize(
+    ("line", "written", "place"),
+    [
+        ("Scalar reads (per-instance)              : ", "8", "12:52"),
+        ("Instances             : ", "6", "3:29"),
+        ("Computes (total)      : ", "96", "4:29"),
+        ("Energy (total)        : ", "1.5e+01", "5:29"),
+        ("Vector read energy    : ", "0.25", "7:29"),
+        ("Cluster size          : ", "1", "9:29"),
+        ("Rank 0 (metadata, payload): (", "2", "14:40"),
+    ],
+)
+@pytest.mark.parametrize("wrong", [".", "1.2.3", "-", "nan", "1e999", "9" * 5000])
+def test_statistics__numbers_that_are_none_have_their_place(replayed, line, written, place, wrong):
+    code, said = replayed(STATISTICS.replace(line + written, line + wrong, 1))
+    assert code == 2
+    assert said == [f"x.stats.txt:{place}: expected a number, got {quoted(wrong)}"]
+
+
+def test_statistics__of_another_machine_or_layer_are_named(replayed):
+    text = STATISTICS.replace("Instances             : 6", "Instances             : 16")
+    code, said = replayed(text.replace(": 96", ": 1536").replace("=== Spad", "=== Regs"))
+    others = ["16 MAC, and the machine has 6", "16 Regs, and the machine has none, but Main, Buffer, Spad, MAC"]
+    others.append("1,536 MACs, and conv1d has 96")
+    hint = "name the files that they were made from"
+    assert (code, said) == (2, [f"x.stats.txt: the statistics are of {other}; {hint}" for other in others])
+    assert replayed(STATISTICS) == (1, [])
 
 
 def test_statistics__of_algorithmic_accesses_are_those_of_a_dense_run():

@@ -13,6 +13,7 @@ from onnx_models import Graph, bert_block, gpt2_decode_block, grouped_query_atte
 import accelsim.importers.onnx_shapes
 from accelsim.fusion.chain import Shortcut, find_lines
 from accelsim.inputs.errors import AccelsimError, SpecError
+from accelsim.inputs.library import MOST_MODEL_BYTES
 from accelsim.inputs.workload_reader import load_workload
 
 
@@ -399,4 +400,8 @@ def test_densities__are_those_of_the_weights(tmp_path):
     model = onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", inputs, outputs, made))
     path.write_bytes(model.SerializeToString())
     with pytest.raises(AccelsimError, match="densities=true: the words of w0 cannot be read"):
+        load_workload(path, {"densities": "true"})
+    with (tmp_path / "weights.bin").open("wb") as file:
+        file.truncate(MOST_MODEL_BYTES + 1)
+    with pytest.raises(AccelsimError, match="is larger than 4096 MiB; at most so much is read"):
         load_workload(path, {"densities": "true"})

@@ -187,6 +187,9 @@ def replay_command(arguments: argparse.Namespace) -> int:
         raise AccelsimError(f"{others[0]}: the files hold no {lacking}")
     sys.stderr.write(note_lines(foreign.notes))
     architecture, einsum, mapping = foreign.loaded()
+    if others := replay.of_another(architecture, einsum, mapping, theirs):
+        hint = "name the files that they were made from"
+        raise AccelsimError("\n".join(f"{statistics[0]}: {other}; {hint}" for other in others))
     sparse = architecture.saves_zeros
     result = evaluate(architecture, einsum, mapping)
     unknown = replay.SPARSE if sparse else replay.UNEXPLAINED

@@ -6,7 +6,6 @@ A kernel there names its operator (`External id`), and an operator its inputs: s
 
 from __future__ import annotations
 
-import gzip
 import json
 import math
 import re
@@ -20,7 +19,7 @@ from accelsim.gpu.catalogue import format_of
 from accelsim.gpu.measured import LEAST_US, MOST_US
 from accelsim.gpu.profiled import ProfiledKernel, format_in
 from accelsim.inputs.errors import Mark, Unreadable
-from accelsim.inputs.library import MOST_MODEL_BYTES, read_file
+from accelsim.inputs.library import read_unpacked
 from accelsim.inputs.source import Problems
 
 _FACTORS = {
@@ -53,12 +52,11 @@ def read_torch_trace(path: str, problems: Problems) -> list[ProfiledKernel] | No
     """Kernels of a trace, those of the same product as one range; None with the reason reported."""
     start = Mark(path, 1, 1)
     try:
-        data = read_file(path, MOST_MODEL_BYTES)
-        trace = json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
+        trace = json.loads(read_unpacked(path))
     except Unreadable as error:
         problems.add(start, error.why)
         return None
-    except (OSError, EOFError, ValueError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         where = Mark(path, getattr(error, "lineno", 1), getattr(error, "colno", 1))
         problems.add(where, f"no JSON of PyTorch's profiler: {error}", "write it again with `export_chrome_trace`")
         return None

@@ -11,7 +11,7 @@ from typing import Any
 
 from accelsim.importers.pytorch import ENDING, NO_TORCH, read_program
 from accelsim.inputs.errors import AccelsimError
-from accelsim.inputs.library import MOST_MODEL_BYTES, read_file
+from accelsim.inputs.library import MOST_MODEL_BYTES, open_file, read_file
 from accelsim.inputs.units import listed, printable
 
 NO_ONNX = "onnx is not installed, and reading ONNX models needs it; `pip install 'accelsim[onnx]'`"
@@ -105,7 +105,10 @@ def _nonzero(path: str | PathLike[str], tensors: Any, onnx: Any) -> dict[str, fl
 
     found = {}
     for tensor in tensors:
+        beside = {each.key: each.value for each in tensor.external_data}
         try:
+            if beside and int(beside.get("length", MOST_MODEL_BYTES + 1)) > MOST_MODEL_BYTES:  # or all of the file
+                open_file(Path(path).parent / beside["location"], MOST_MODEL_BYTES).close()
             words = onnx.numpy_helper.to_array(tensor, str(Path(path).parent))
         except Exception as error:  # the library has no one base of what it raises
             why = f"densities=true: the words of {printable(tensor.name)} cannot be read"

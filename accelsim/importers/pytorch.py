@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from accelsim.inputs.errors import AccelsimError
-from accelsim.inputs.library import MOST_MODEL_BYTES, file_name, open_file
+from accelsim.inputs.library import file_name, refuse_large_archive
 
 if TYPE_CHECKING:
     from accelsim.inputs.workload import Workload
@@ -77,7 +77,7 @@ def _read(path: str, _changed: int) -> Any:
     torch = _torch()
     import onnx
 
-    open_file(path, MOST_MODEL_BYTES).close()
+    refuse_large_archive(path)
     try:
         with _quiet():
             program = torch.export.load(path)

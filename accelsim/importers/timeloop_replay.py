@@ -10,8 +10,10 @@ from dataclasses import dataclass, field, replace
 from accelsim.importers.timeloop_comparison import TWO_ITERATIONS, default_counts, whole_tiles
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.energy import EnergyTable
-from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.errors import AccelsimError, Mark
 from accelsim.inputs.mapping import LevelMapping, Mapping
+from accelsim.inputs.source import Problems
+from accelsim.inputs.units import listed, quoted
 from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.model.evaluate import evaluate
 from accelsim.model.result import Result
@@ -36,14 +38,16 @@ CAUSES = {
 """What each cause means."""
 _TENSOR = re.compile(r" {4}([A-Za-z_]\w*(?: \(Streamed\))?):")
 _ACCESS = re.compile(
-    r"^ +(?:(Algorithmic|Actual|Gated|Skipped) scalar|Scalar) (format )?(read|fill|update)s \(per-instance\)\s*:?\s*"
-    r"([0-9.]*)"
+    r"^ +(?:(Algorithmic|Actual|Gated|Skipped) scalar|Scalar) (?:format (read|fill|update)s \(per-instance\)|"
+    r"(read|fill|update)s \(per-instance\)\s*:\s*(\S*))"
 )
-_RANK = re.compile(r"^ +Rank (\d+) \(metadata, payload\): \((\d+), *(\d+)\)")
-_COMPUTES = re.compile(r"^ +(?:(Actual|Gated|Skipped) )?Computes \(total\) +: (\d+)")
-_READ = re.compile(r"^ +Vector read energy +: ([0-9.]+) pJ")
-_ENERGY = re.compile(r"^ +(Energy|Leakage energy) \(total\) +: ([0-9.e+]+) pJ")
-_CLUSTERS = re.compile(r"^ +(Cluster size|Utilized clusters \(max\)) +: (\d{1,18})")
+_RANK = re.compile(r"^ +Rank \d+ \(metadata, payload\): \(([^,]*), *([^)]*)\)")
+_COMPUTES = re.compile(r"^ +(?:(Algorithmic|Actual|Gated|Skipped) )?Computes \(total\) +: *(\S*)")
+_INSTANCES = re.compile(r"^ +Instances +: *(\S*)")
+_READ = re.compile(r"^ +Vector read energy +: *(\S*)")
+_ENERGY = re.compile(r"^ +(Energy|Leakage energy) \(total\) +: *(\S*)")
+_CLUSTERS = re.compile(r"^ +(Cluster size|Utilized clusters \(max\)) +: *(\S*)")
+_NUMBER = re.compile(r"[0-9]{1,18}(\.[0-9]{0,18})?(e[+-]?[0-9]{1,2})?")
 _KINDS = {None: "dense actual", "Algorithmic": "dense"}
 _COUNTS = ("read", "fill", "update")
 _DIGITS = 1e-6
@@ -57,15 +61,17 @@ class Statistics:
     Accesses and units of metadata are by kind and action; what is printed without a kind is `dense`, and `actual`, and
     what is called algorithmic is `dense`.
     `clustered` are the instances of all clusters that each tensor uses, at levels where several share an access.
+    `instances` are those of each level and of the compute unit.
     """
 
     cycles: int
     energy_pj: float = 0.0
     accesses: dict[tuple[str, str], dict[tuple[str, str], float]] = field(default_factory=dict)
-    units: dict[tuple[str, str], dict[tuple[str, str], tuple[int, int]]] = field(default_factory=dict)
+    units: dict[tuple[str, str], dict[tuple[str, str], tuple[float, float]]] = field(default_factory=dict)
     energies: dict[tuple[str, str], float] = field(default_factory=dict)
-    clustered: dict[tuple[str, str], int] = field(default_factory=dict)
-    computes: dict[str, int] = field(default_factory=dict)
+    clustered: dict[tuple[str, str], float] = field(default_factory=dict)
+    instances: dict[str, float] = field(default_factory=dict)
+    computes: dict[str, float] = field(default_factory=dict)
     read_pj: dict[str, float] = field(default_factory=dict)
     streamed_pj: float = 0.0
 
@@ -81,44 +87,72 @@ class Difference:
 
 
 def read_statistics(text: str, file: str) -> Statistics:
-    """Read a `*.stats.txt` of the classic analysis; raises AccelsimError if it is none."""
+    """Read a `*.stats.txt` of the classic analysis; raises AccelsimError if it is none, or numbers in it are not."""
     cycles = re.search(r"^Cycles: (\d{1,18})$", text, re.MULTILINE)
     if cycles is None:
         raise AccelsimError(f"{file}: not the statistics of a mapping: no line `Cycles: …` in it")
-    found = Statistics(int(cycles[1]))
+    found, problems = Statistics(int(cycles[1])), Problems()
     level = tensor = ""
-    size = 1
+    size = 1.0
     held: tuple[str, str] | None = None
-    for line in text.partition("\nNetworks\n")[0].splitlines():
+
+    def number(line: re.Match[str], group: int = 2) -> float:
+        """Return the number in a group; what is none there is reported."""
+        if not _NUMBER.fullmatch(line[group]):
+            what = f"expected a number, got {quoted(line[group])}"
+            problems.add(replace(place, column=line.start(group) + 1), what)
+            return 0.0
+        return int(line[group]) if line[group].isdigit() else float(line[group])
+
+    for row, line in enumerate(text.partition("\nNetworks\n")[0].splitlines(), 1):
+        place = Mark(file, row, 1)
         if line.startswith("=== "):
-            level, tensor, held = line.strip("= "), "", None
+            level, tensor, held, size = line.strip("= "), "", None, 1.0
         elif header := _TENSOR.fullmatch(line):
             tensor, held = header[1], None
         key = level, tensor
         if access := _ACCESS.match(line):
             kinds, action = _KINDS.get(access[1], str(access[1]).lower()).split(), access[3]
-            held = (kinds[-1], action) if access[2] else None
-            if not access[2]:
-                found.accesses.setdefault(key, {}).update({(kind, action): float(access[4] or 0) for kind in kinds})
+            held = (kinds[-1], access[2]) if access[2] else None
+            if action:
+                found.accesses.setdefault(key, {}).update(
+                    dict.fromkeys(((k, action) for k in kinds), number(access, 4))
+                )
         elif (rank := _RANK.match(line)) and held:
             at = found.units.setdefault(key, {}).get(held, (0, 0))
-            found.units[key][held] = at[0] + int(rank[2]), at[1] + int(rank[3])
+            found.units[key][held] = at[0] + number(rank, 1), at[1] + number(rank)
         elif computes := _COMPUTES.match(line):
-            found.computes[(computes[1] or "Actual").lower()] = int(computes[2])
+            found.computes[(computes[1] or "Actual").lower()] = number(computes)
+        elif instances := _INSTANCES.match(line):
+            found.instances[level] = number(instances, 1)
         elif read := _READ.match(line):
-            found.read_pj[level] = float(read[1])
+            found.read_pj[level] = number(read, 1)
         elif energy := _ENERGY.match(line):
-            found.energy_pj += float(energy[2])
+            found.energy_pj += (pj := number(energy))
             if "(" in tensor:
-                found.streamed_pj += float(energy[2])
+                found.streamed_pj += pj
             elif tensor and energy[1] == "Energy":
-                found.energies[key] = float(energy[2])
+                found.energies[key] = pj
         elif cluster := _CLUSTERS.match(line):
             if not tensor:
-                size = int(cluster[2])
+                size = number(cluster)
             elif size > 1:
-                found.clustered[key] = int(cluster[2]) * size
-    return found
+                found.clustered[key] = number(cluster) * size
+    return problems.result(found)
+
+
+def of_another(architecture: Architecture, einsum: Einsum, mapping: Mapping, theirs: Statistics) -> list[str]:
+    """Say each thing that statistics are of, and that the machine or the layer has otherwise."""
+    names = [*(level.name for level in architecture.levels), architecture.compute.name]
+    has = {name: f"{architecture.instances(index):,}" for index, name in enumerate(names)}
+    others = [
+        (name, f"{many:,}", has.get(name, f"none, but {listed(names)}")) for name, many in theirs.instances.items()
+    ]
+    found = [f"{many} {name}, and the machine has {ours}" for name, many, ours in others if many != ours]
+    macs = theirs.computes.get("algorithmic", theirs.computes.get("actual", einsum.macs))
+    if macs != einsum.macs and not mapping.imperfect:  # with remainders Timeloop counts otherwise
+        found.append(f"{macs:,} MACs, and {einsum.name} has {einsum.macs:,}")
+    return [f"the statistics are of {each}" for each in found]
 
 
 def compare(

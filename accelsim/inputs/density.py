@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -164,11 +165,11 @@ class Measured:
 
     def occupancy(self, box: Sequence[int], full: Sequence[int]) -> Occupancy:
         """Words of a tile that are not zero, over all whole tiles of a grid."""
-        counts = self.mask.astype(np.int64)
+        counts: NDArray[Any] = self.mask
         for axis, (step, end) in enumerate(zip(box, self.shape, strict=True)):
             whole = max(1, end // step)
             kept = np.take(counts, np.arange(min(end, whole * step)), axis)
-            counts = np.add.reduceat(kept, np.arange(whole) * step, axis)
+            counts = np.add.reduceat(kept, np.arange(whole) * step, axis, np.int64)
         return _histogram(counts.ravel())
 
     def __str__(self) -> str:

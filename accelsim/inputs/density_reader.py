@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-import zipfile
+import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from accelsim.inputs import fields, forms
+from accelsim.inputs.errors import Unreadable
 from accelsim.inputs.fields import Fields, Key, Keys, formed, keys_form
+from accelsim.inputs.library import read_unpacked
 from accelsim.inputs.source import MapNode, Node, Problems
 from accelsim.inputs.units import listed, near_miss, quoted
 from accelsim.inputs.workload import Tensor
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from accelsim.inputs.density import Density, Measured
 
 _TAKES = {
@@ -95,21 +100,14 @@ def density_of(tensor: Tensor, dims: Mapping[str, int], read: Read, problems: Pr
 
 
 def _mask(tensor: Tensor, dims: Mapping[str, int], written: Fields, problems: Problems) -> Measured | None:
-    import numpy as np
-
     from accelsim.inputs.density import measured
 
     node, shape = written.entries["file"], tensor.box(dims)
     name = written.value("file", "")
     try:
-        path = Path(node.mark.file).parent / name
-        loaded = np.load(path, allow_pickle=False)
-        if not isinstance(loaded, np.ndarray) and len(loaded.files) != 1:
-            raise ValueError(f"it holds {len(loaded.files)} arrays, not one")
-        array = loaded if isinstance(loaded, np.ndarray) else loaded[loaded.files[0]]
-    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
-        what = "no such file" if isinstance(error, FileNotFoundError) else f"cannot be read: {error}"
-        problems.add(node, f"{name}: {what}", "a mask is an array of NumPy, such as mask.npy")
+        array = _read_array(Path(node.mark.file).parent / name)
+    except Unreadable as error:
+        problems.add(node, f"{name}: {error.why}", "a mask is an array of NumPy, such as mask.npy")
         return None
     if array.shape != shape:
         ranks = " x ".join(map(str, array.shape))
@@ -117,3 +115,21 @@ def _mask(tensor: Tensor, dims: Mapping[str, int], written: Fields, problems: Pr
         problems.add(node, what, "its ranks are in the order of the tensor's")
         return None
     return measured(array, name)
+
+
+def _read_array(path: Path) -> NDArray[np.generic]:
+    """Array of numbers or truth values in an `.npy`, or alone in an `.npz`; raises Unreadable if there is none."""
+    import numpy as np
+
+    data = read_unpacked(path)
+    if not data.startswith(b"\x93NUMPY"):
+        raise Unreadable(path, "holds no array of NumPy")
+    try:
+        array: NDArray[np.generic] = np.load(io.BytesIO(data), allow_pickle=False)
+    except Exception as error:  # a damaged head fails in as many ways as Python's literals
+        raise Unreadable(path, f"cannot be read: {' '.join(str(error).split())[:200]}") from None
+    if array.dtype.kind not in "biuf":
+        raise Unreadable(path, f"holds words of the type {array.dtype}, which are no numbers")
+    if not np.isfinite(array).all():
+        raise Unreadable(path, "holds words that are no finite numbers (NaN or infinity)")
+    return array

@@ -13,6 +13,7 @@ import re
 import stat
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from io import BufferedReader
@@ -155,8 +156,8 @@ def importer(path: str | PathLike[str]) -> Importer | None:
     return None if module is None else cast(Importer, import_module(module))
 
 
-MOST_BYTES, MOST_MODEL_BYTES = 64 << 20, 4 << 30
-"""Bytes that are read of a file, at most; and of a model or a table of results."""
+MOST_BYTES, MOST_UNPACKED_BYTES, MOST_MODEL_BYTES = 64 << 20, 512 << 20, 4 << 30
+"""Bytes that are read of a file, at most; of a trace or a mask, unpacked; and of a model or a table of results."""
 _PIECE = 1 << 20
 """Bytes that are read at once."""
 _LONGEST_NAME = 200
@@ -203,13 +204,60 @@ def _without_waiting(path: str, flags: int) -> int:
 def read_file(path: str | PathLike[str], most: int = MOST_BYTES) -> bytes:
     """Content of a file that a user names; raises as `open_file`."""
     with open_file(path, most) as file:
-        content = bytearray()  # Python makes room for all that is asked for at once
-        try:
-            while piece := file.read(min(_PIECE, most - len(content))):
-                content += piece
-        except OSError as error:
-            raise Unreadable(path, f"cannot be read: {error.strerror or error}") from None
+        return _content(path, file.read, most)
+
+
+def _content(path: str | PathLike[str], read: Callable[[int], bytes], most: int) -> bytes:
+    content = bytearray()  # Python makes room for all that is asked for at once
+    try:
+        while piece := read(min(_PIECE, most + 1 - len(content))):
+            content += piece
+    except OSError as error:
+        raise Unreadable(path, f"cannot be read: {error.strerror or error}") from None
+    if len(content) > most:
+        raise Unreadable(path, f"holds more than {most >> 20} MiB; at most so much is read")
     return bytes(content)
+
+
+def read_unpacked(path: str | PathLike[str]) -> bytes:
+    """Content of a file that a user names, unpacked where it is one of gzip or a ZIP archive of one file (`.npz`).
+
+    Raises Unreadable as `open_file`, if it is more than `MOST_UNPACKED_BYTES`, or if its packing is damaged.
+    """
+    import gzip  # these take time at the start
+    import zipfile
+
+    most = MOST_UNPACKED_BYTES
+    with open_file(path, most) as file:
+        head = file.peek(4)
+        try:
+            if head.startswith(b"\x1f\x8b"):
+                with gzip.open(file) as unpacked:
+                    return _content(path, unpacked.read, most)
+            if not head.startswith(b"PK\3\4"):
+                return _content(path, file.read, most)
+            with zipfile.ZipFile(file) as archive:
+                members = archive.infolist()
+                if len(members) != 1:
+                    raise Unreadable(path, f"holds {len(members)} arrays, not one")
+                known = members[0].compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+                if members[0].flag_bits & 1 or not known:
+                    raise Unreadable(path, "is encrypted, or packed by a method that NumPy does not use")
+                with archive.open(members[0]) as unpacked:
+                    return _content(path, unpacked.read, most)
+        except Unreadable:
+            raise
+        except Exception as error:  # a damaged archive fails in as many ways as there are parts in it
+            raise Unreadable(path, f"cannot be unpacked: {' '.join(str(error).split())[:200]}") from None
+
+
+def refuse_large_archive(path: str | PathLike[str]) -> None:
+    """Raise Unreadable if a ZIP archive that another library opens is more than `MOST_MODEL_BYTES`, unpacked too."""
+    import zipfile
+
+    with open_file(path, MOST_MODEL_BYTES) as file, suppress(zipfile.BadZipFile), zipfile.ZipFile(file) as archive:
+        if sum(member.file_size for member in archive.infolist()) > MOST_MODEL_BYTES:
+            raise Unreadable(path, f"holds more than {MOST_MODEL_BYTES >> 20} MiB; at most so much is read")
 
 
 def read_utf8(path: str | PathLike[str]) -> str:
