@@ -32,7 +32,7 @@ SWITCHES: tuple[tuple[Any, dict[str, tuple[Any, ...]]], ...] = (
     (solve, {"MOST_ALONE": (0,)}),
     (mapper, {"PATIENCE": (0.0, 0.002), "MOST_NODES": (0,), "ROOMS": ((1, 4, 4096),)}),
 )
-"""Constants of modules, and values that bring their devices into small problems; those of a row mostly come together."""
+"""Constants, and values that bring their devices into small problems; those of a row mostly come together."""
 
 
 def draw(seed: int, *, low: bool = False) -> dict[str, Any]:

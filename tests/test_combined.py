@@ -3,8 +3,8 @@
 A rule may hold for each feature alone and break where two meet. `ACCELSIM_COMBINED_PROBLEMS`: how many problems are
 solved, `ACCELSIM_COMBINED_FIRST`: the first seed (default: others on each day, which a failure names).
 
-`python -m tests.test_combined 5000 [FIRST]` solves so many problems for least energy, cycles and EDP, without good walks
-and with finer tables soon (`tests.switches`), and says which differ from brute force.
+`python -m tests.test_combined 5000 [FIRST]` solves so many problems for least energy, cycles and EDP in turn, without
+good walks and with finer tables soon (`tests.switches`), and says which differ from brute force.
 """
 
 from __future__ import annotations
@@ -204,20 +204,19 @@ def test_remainders__of_engines_depend_on_which_tiles_are_neighbours():
 
 
 def check_proofs(seed: int) -> str:
-    """What is proved best of a problem is best, for each objective and whatever devices the search uses."""
+    """What is proved best of a problem is best, without good walks and whatever tables the search makes."""
     names, case = case_of(seed)
     known = truth(*case, MOST)
     if known is None or not known.valid:
-        return "without a valid mapping"
-    for number, objective in enumerate(OBJECTIVES):
-        with switched(3 * seed + number, low=True) as drawn:
-            try:
-                check_best(case, known, *objective)
-                if number == seed % 3:
-                    check_uneven(case, *objective)
-            except (AssertionError, AccelsimError, RuntimeError) as error:
-                raise AssertionError(f"problem {seed} with {', '.join(names)}, {objective[0]}, {drawn}") from error
-    return "compared"
+        return "no valid mapping"
+    with switched(seed, low=True) as drawn:
+        try:
+            check_best(case, known, *OBJECTIVES[seed % 3])
+            if seed % 5 == 0:
+                check_uneven(case, *OBJECTIVES[seed % 3])
+        except (AssertionError, AccelsimError, RuntimeError) as error:
+            raise AssertionError(f"problem {seed} with {', '.join(names)}, {OBJECTIVES[seed % 3]}, {drawn}") from error
+    return "equal"
 
 
 def main(count: int, first: int = 0) -> int:
