@@ -173,6 +173,21 @@ def test_joint__that_may_not_search_long_says_what_is_not_proved(folder, monkeyp
     assert "a: timeout" in record.reason
 
 
+def test_front__whose_search_was_stopped_proves_nothing_and_has_its_mappings(folder, monkeypatch):
+    run = JointRun(sweep_of(GRID + "  objectives: [energy, cycles]\n  joint: true\n"), Store("out"), None, print)
+    candidate = run._candidates()[0]
+    (layer, *_), before = candidate.load.different, candidate.lower[0].copy()
+    item = Item("key", FRONT, candidate.machine.architecture, layer)
+    whole = map_front(item.architecture, run.plan.einsums[layer], workers=1)
+    monkeypatch.setattr("accelsim.search.exact.front.map_front", lambda *_, **__: replace(whole, stop="timeout"))
+    (row,) = work(run.plan, [item])
+    assert (row["stop"], row["proved"]) == ("timeout", False)
+    run._lend(candidate, layer, row)
+    run._borrow(candidate, 0, layer)
+    assert np.array_equal(candidate.lower[0], before)
+    assert np.allclose(candidate.upper[0], whole.values)
+
+
 def test_knowledge__of_a_small_machine_bounds_no_larger_one(folder):
     """A smaller machine costs more at best; of a larger one its front says only what can be reached."""
     sweep = sweep_of("  parameters: {glb: [16 B, 128 B]}\n  objectives: [energy, cycles]\n  joint: true\n")

@@ -103,6 +103,17 @@ def test_memory__adds_up_by_hand():
     assert halved.cache == found.cache / 2
 
 
+def test_key_value_heads__are_copied_where_there_are_fewer_than_gpus():
+    """Llama 3 8B has 8: each of 16 GPUs holds one of 128 words, as each of 8 does, and two of the 32 query heads."""
+    request = Request(1000, 24)
+    caches = [memory_of(H100, LLAMA, request, Split(10, tp=tp)).cache for tp in (8, 16)]
+    assert caches == [10 * 1024 * 32 * 2 * 128 * 2] * 2
+    step = steps_of(LLAMA, request, Split(10, tp=16), 10, prompts=False)["dense"]
+    sizes = {each.name: each.work.sizes for each in step}
+    assert sizes["query, key, value"] == (10, (2 + 2 * 1) * 128, 4096, 1)
+    assert sizes["attention"][3:] == (2, 1)
+
+
 def test_memory__of_experts_is_shared_by_ranks():
     mixtral = load_decoder("mixtral")
     request = Request(128, 128)

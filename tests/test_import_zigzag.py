@@ -85,6 +85,13 @@ def test_memory__is_a_level_whose_access_is_the_least_that_a_port_moves(imported
     assert energy.find("MAC", "*", "compute").energy_pj == 0.5
 
 
+@pytest.mark.parametrize(
+    ("given", "buffers"), [({}, 1), ({"force_double_buffering": "0"}, 1), ({"force_double_buffering": "1"}, 2)]
+)
+def test_memory__that_must_be_double_buffered_is(imported, given, buffers):
+    assert machine_of(imported(hardware(register("I2", **given), DRAM))).levels[1].multiple_buffering == buffers
+
+
 def test_served_dimensions__are_the_fanouts_between_memories(imported):
     """A register that serves D2 stands once for each place along D1, and all of D2 lies below it."""
     machine = machine_of(imported(hardware(register("O"), register("I2", "[D2]"), DRAM)))

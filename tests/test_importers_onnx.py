@@ -109,6 +109,17 @@ def test_grouped_query_attention__reads_keys_once_for_a_group(load, operator):
     assert {("q", "scores", "Inputs"), ("k", "scores", "Weights"), ("v", "context", "Weights")} <= consumers
 
 
+@pytest.mark.parametrize("constant", [True, False])
+def test_left_of_a_batch__a_constant_is_weights_of_all_its_rows_and_an_input_is_none(load, constant):
+    """4 x 6 times each of 3 matrices of 6 x 5."""
+    g = Graph()
+    left, batch = g.weight(4, 6) if constant else g.input("x", 4, 6), g.input("y", 3, 6, 5)
+    network = load(g.model(g.add("MatMul", left, batch, name="both")))
+    (layer,) = network.layers
+    assert layer.dims == ({"M": 3 * 5, "N": 4, "K": 6} if constant else {"H": 3, "M": 4, "N": 5, "K": 6})
+    assert [note.done for note in network.notes] == ([] if constant else ["approximated"])
+
+
 def test_convolutions__of_every_kind(load):
     """Grouped, dilated with uneven padding, transposed, over one axis; pooling that leaves rows over."""
     g = Graph()

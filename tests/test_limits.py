@@ -8,7 +8,9 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelsim.inputs.architecture import load_architecture
+from accelsim.inputs.architecture import Architecture, Compute, Level, load_architecture
+from accelsim.inputs.energy import EnergyTable
+from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.inputs.workload_reader import load_workload
 from accelsim.mapspace.space import MapSpace
@@ -16,7 +18,7 @@ from accelsim.model.encode import encode
 from accelsim.model.evaluate import evaluate
 from accelsim.model.limits import different_sums, layer_limits, touched_words
 from accelsim.search.exact.cost_tables import _marked_sums, needed_words
-from tests.strategies import cases
+from tests.strategies import cases, energy_table
 
 
 @given(cases())
@@ -49,6 +51,33 @@ def test_limits__by_hand_for_a_matrix_vector_product_on_eyeriss():
     )
     assert limits.energy_pj == 4_101_096 * dram + 4_096_000 * (3 * spad + mac)
     assert limits.cycles == 2_278_387
+
+
+def test_limits__of_a_machine_of_one_level_are_what_its_requests_cost():
+    """An outer product of 6 and 4 words: each of 24 MACs reads both there and writes its output, 72 accesses, no more.
+
+    The 6 + 4 + 24 words that must be moved at least are among them.
+    """
+    tensors = (Tensor("A", ((("M", 1),),)), Tensor("B", ((("N", 1),),), "Weights"))
+    einsum = Einsum(
+        "outer", {"M": 6, "N": 4}, (*tensors, Tensor("Z", ((("M", 1),), (("N", 1),)), "Outputs", output=True))
+    )
+    entries = energy_table(["L0"], lambda: 1.0).entries.items()
+    table = EnergyTable({key: entry for key, entry in entries if key[2] != "transfer"})
+    machine = Architecture("m", (Level("L0", "SRAM"),), Compute(), table)
+    nest = LevelMapping("L0", (Loop("M", 6), Loop("N", 4)), keep=frozenset("ABZ"))
+    limits = layer_limits(machine, einsum)
+    assert (limits.energy_pj, limits.cycles) == (24 * (1 + 3 + 1), 24)  # MACs, accesses, and leakage of a cycle
+    assert limits.energy_pj == evaluate(machine, einsum, Mapping((nest,))).energy_pj
+
+
+def test_touched_words__of_a_rank_too_long_to_list_are_those_of_its_longest_dimension():
+    """3 x 2000 and 2 x 1000 meet and leave gaps; two million points are not listed."""
+    inputs = Tensor("Inputs", ((("P", 3), ("R", 2)),))
+    output = Tensor("Z", ((("P", 1),),), "Outputs", output=True)
+    few, many = (Einsum("e", {"P": p, "R": r}, (inputs, output)) for p, r in ((20, 10), (2000, 1000)))
+    assert touched_words(few, inputs) == len({3 * p + 2 * r for p in range(20) for r in range(10)})
+    assert touched_words(many, inputs) == 2000
 
 
 def test_touched_words__leave_out_what_a_stride_does():

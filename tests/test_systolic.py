@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import os
 import random
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
@@ -251,6 +252,14 @@ def test_machine__that_cannot_hold_it_is_refused():
         evaluate(replace(hand("Weights"), levels=(outer, replace(pe, keep=frozenset()))), einsum, mapping)
     with pytest.raises(AccelsimError, match="level PE: a machine has one systolic array"):
         evaluate(replace(hand("Weights"), levels=(outer, replace(pe, systolic=outer.systolic))), einsum, mapping)
+
+
+@pytest.mark.parametrize(("macs", "refused"), [(2**56, False), (3 * 2**55, True)])
+def test_ramps__that_could_overflow_are_refused(macs, refused):
+    """A step, and twice the skew of 5, 4 rows and an instruction of 1, for 3 tensors: 63 x 2^56 is less than 2^62."""
+    einsum = gemm({"M": macs, "N": 1, "K": 1}, 16, 16)
+    with pytest.raises(AccelsimError, match=r"2\*\*62") if refused else nullcontext():
+        encode(hand("Weights"), einsum)
 
 
 BAD = """architecture:

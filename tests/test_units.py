@@ -25,6 +25,7 @@ from accelsim.inputs.units import Energy, QuantityError, Rate
         ("1 MiB", 8 * 2**20),
         ("1e3 B", 8000),
         (" .5 GiB ", 4 * 2**30),
+        (f"{2**62 - 1} bit", 2**62 - 1),
     ],
 )
 def test_parse_size_bits__is_exact(text, bits):
@@ -76,6 +77,7 @@ def test_parse_frequency_and_technology__spell_one_way():
         (units.parse_size_bits, "-1 KiB", "'-1 KiB' is negative"),
         (units.parse_size_bits, "0.1 bit", "'0.1 bit' is not a whole number of bits"),
         (units.parse_size_bits, "1e30 GiB", "'1e30 GiB' is too large"),
+        (units.parse_size_bits, f"{2**62} bit", "is too large"),
         (units.parse_size_bits, "1e999999 B", "unknown unit"),
         (units.parse_size_bits, "9" * 5000 + " B", "is not a number with a unit"),
         (
