@@ -120,12 +120,12 @@ mapping_keep.yaml:8:13: levels[2].keep: 'Outputs' is not listed, but RF always k
     "mapping_levels": r"""
 mapping_levels.yaml:3:5: levels: level 'GLB' is missing; a level without loops is `- level: NAME` alone
 mapping_levels.yaml:3:5: levels: level 'RF' is missing; a level without loops is `- level: NAME` alone
-mapping_levels.yaml:3:5: levels: the loops over K multiply to 1, but K is 6 in layer
+mapping_levels.yaml:3:5: levels: the loops over K multiply to 1, but K is 6 in layer; a loop K=6 is missing
 mapping_levels.yaml:5:14: levels[1].level: 'GBL' is no level of machine; did you mean 'GLB'?
 mapping_levels.yaml:7:14: levels[2].level: level 'DRAM' is given twice, with other levels in between; the places where it keeps tensors stand next to each other
 """,
     "mapping_loops": r"""
-mapping_loops.yaml:4:18: levels: the loops over M multiply to 4, but M is 8 in layer
+mapping_loops.yaml:4:18: levels: the loops over M multiply to 4, but M is 8 in layer; a loop M=2 is missing
 mapping_loops.yaml:4:23: levels[0].temporal[1]: 'P' is no dimension of layer; dimensions: M, N, K
 mapping_loops.yaml:7:26: levels: the loops over N multiply to 8, but N is 4 in layer; `imperfect: [N]` allows a remainder
 """,

@@ -103,7 +103,7 @@ def test_mapping__that_passes_by_the_first_level_is_charged_there_and_noted(impo
 
 
 def test_remainders__are_kept_and_noted(imported):
-    foreign = imported(V03, PROBLEM.replace("K: 4", "K: 3"), MAPPING.replace("K=2 P=0", "'K=2,1 P=0'"))
+    foreign = imported(V03, PROBLEM.replace("K: 4", "K: 3"), MAPPING.replace("K=2 R=3", "'K=2,1 R=3'"))
     assert foreign.mapping["imperfect"] == ["K"]
     assert "K=2,1: the last pass is shorter" in "".join(map(str, foreign.notes))
     assert loaded(foreign)[2].imperfect == {"K"}

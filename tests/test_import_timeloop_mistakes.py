@@ -125,9 +125,36 @@ def test_notes__say_keys_of_nodes_and_shapes_that_nobody_reads(imported):
     assert "ndes: is not read" in {f"{note.key}: {note.why}" for note in foreign.notes}
 
 
-def test_mapping__whose_loops_do_not_cover_a_dimension_is_refused(imported):
-    with pytest.raises(AccelsimError, match=r":2:1: no valid mapping comes of it: .*multiply to"):
-        imported(V03, PROBLEM, MAPPING.replace("P=0", "P=3"))
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("K=2 P=0", "K=3 P=0", "2.yaml:3:34: the loops over K multiply to 6, but K is 4 in conv1d; write K=2 for K=3"),
+        ("K=2 P=0", "K=1 P=0", "2.yaml:4:35: the loops over K multiply to 2, but K is 4 in conv1d; write K=4 for K=2"),
+        ("K=2 P=0", "'K=2,1 P=0'", "the last passes over K do not come to 4, its bound in conv1d; write K=2 for K=2,1"),
+        ("K=2 R=3", "K=2", "2.yaml:3:1: the loops over R multiply to 1, but R is 3 in conv1d; write R=3"),
+        ("K=2 P=0", "K=3 P=5", "2.yaml:3:34: the loops over P multiply to 10, but P is 8 in conv1d; write P=4 for P=5"),
+        ("K=2 P=0", "K=3 P=5", "2.yaml:3:34: the loops over K multiply to 6, but K is 4 in conv1d; write K=2 for K=3"),
+    ],
+)
+def test_mapping__whose_loops_do_not_come_to_a_dimension_is_told_what_to_write(imported, old, new, said):
+    assert MAPPING.count(old) == 1
+    with pytest.raises(SpecError) as error:
+        imported(V03, PROBLEM, MAPPING.replace(old, new))
+    assert said in str(error.value)
+
+
+def test_mapping__with_a_remainder_across_instances_is_told_how_to_write_it(imported):
+    """K = 3 as 2 x 2: the factor of the fanout has a last pass of 1; written so, it is read."""
+    problem = PROBLEM.replace("K: 4", "K: 3")
+    with pytest.raises(SpecError, match=r"2.yaml:4:35: the loops over K multiply to 4, .*; write K=2,1 for K=2"):
+        imported(V03, problem, MAPPING)
+    with pytest.raises(SpecError) as error:
+        imported(V03, PROBLEM.replace("P: 8", "P: 7"), MAPPING.replace("P=0", "P=4"))
+    assert "2.yaml:6:34: the loops over P multiply to 8, but P is 7 in conv1d; it shares the rank R + 2*P" in str(
+        error.value
+    )
+    assert "which allows no remainder; write loops that multiply to 7" in str(error.value)
+    assert imported(V03, problem, MAPPING.replace("K=2 R=3", "'K=2,1 R=3'")).mapping["imperfect"] == ["K"]
 
 
 def test_pipe__is_refused(tmp_path):

@@ -77,12 +77,13 @@ def test_load_mapping__knows_parameters(load):
     ("old", "new", "message"),
     [
         ("M=2", "M=3", "m.yaml:4:18: levels: the loops over M multiply to 12, but M is 8 in layer"),
-        ("[N=4]", "[]", "m.yaml:3:5: levels: the loops over N multiply to 1, but N is 4 in layer"),
+        ("[N=4]", "[]", "the loops over N multiply to 1, but N is 4 in layer; a loop N=4 is missing"),
         ("M=2", "P=2", "m.yaml:4:18: levels[0].temporal[0]: 'P' is no dimension of layer; dimensions: M, N, K"),
         ("M=2", "M=0", "the bound of a loop is at least 1, got 'M=0'"),
         ("M=2", "M=-2", "expected a loop like K=4, got 'M=-2'"),
         ("M=2", "M=" + "9" * 18, "multiply to more than 10^18"),
         ("M=2", "M: 2", "expected a loop like K=4, got a mapping"),
+        ("M=2", "'M=2,1'", "got 'M=2,1'; write M=2, and M under `imperfect`: the last pass is then shorter"),
         ("M=2,", "M=2, M=2,", "two loops over M stand in one block; write one with their product"),
         ("level: RF", "level: RG", "levels[2].level: 'RG' is no level of machine; levels: DRAM, GLB, RF"),
         ("level: RF", "level: GLB", "level 'RF' is missing"),
@@ -120,7 +121,12 @@ def test_load_mapping__reads_imperfect_dimensions_and_dump_writes_them(load):
     [
         ("[K, M]", "[K]", "m.yaml:5:18: levels: the loops over M multiply to 9, but M is 8 in layer; `imperfect: [M]`"),
         ("[K, M]", "[K, M, L]", "m.yaml:2:14: imperfect: 'L' is no dimension of layer; dimensions: M, N, K"),
-        ("M=3, K=2", "M=2, K=2", "levels: the loops over M multiply to 6, but M is 8 in layer\n"),
+        (
+            "M=3, K=2",
+            "M=2, K=2",
+            "levels: the loops over M multiply to 6, but M is 8 in layer; write loops that multiply to 8, or to more, "
+            "where `imperfect: [M]` allows a remainder\n",
+        ),
         (
             "M=3, K=2",
             "M=4, K=2",

@@ -11,21 +11,22 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 from rich.console import Console
 
-from accelsim.inputs.architecture import Architecture
-from accelsim.inputs.mapping import Mapping, leaves_remainder
+from accelsim.inputs.architecture import Architecture, Axis
+from accelsim.inputs.mapping import Loop, Mapping, leaves_remainder
 from accelsim.inputs.nodes import arrange_for, first_nodes, fold
-from accelsim.inputs.workload import ROLES, Einsum
+from accelsim.inputs.workload import ROLES, Einsum, Tensor, pad
 from accelsim.model.encode import Encoded, encode
 from accelsim.model.evaluate import evaluate, result_of
-from accelsim.model.oracle import OracleCounts, execute
+from accelsim.model.oracle import OracleCounts, acting_steps, execute, nest_loops
 from accelsim.model.ragged import count_ragged
 from accelsim.model.result import Result
 from accelsim.results.explain import explain, explanation_json, same_as_walked
 from accelsim.results.output import read_mapping_json, result_json
-from accelsim.show.report.mapping import nest_line, nest_parts
+from accelsim.show.report.mapping import headline, idle_at_last, nest_line, nest_parts
 from accelsim.show.table import print_parts
 from tests.brute import ragged_cost
 from tests.strategies import cases, ragged_case, ragged_cases
@@ -34,6 +35,14 @@ from tests.test_oracle import WINDOW, case
 
 C, K, M, N = (((dim, 1),) for dim in "CKMN")
 CASES = int(os.environ.get("ACCELSIM_RAGGED_CASES", "600"))
+
+
+def imperfect_on_columns() -> tuple[Architecture, Einsum, Mapping]:
+    """8 columns of a GEMM over 6 lanes, as in issue 328 of Timeloop."""
+    machine, einsum, mapping = case((M, K), (M, N), "N=2|N=6", "M=8 K=8")
+    levels = (replace(machine.levels[0], x=Axis(6), y=Axis(1)), replace(machine.levels[1], x=Axis(1), y=Axis(1)))
+    einsum = replace(einsum, dims={**einsum.dims, "N": 8})
+    return replace(machine, levels=levels), einsum, replace(mapping, imperfect=frozenset("N"))
 
 
 def by_sums(encoded: Encoded, mapping: Mapping) -> Result:
@@ -131,6 +140,53 @@ def test_ragged__equals_the_executed_nest(case):
 
     check_counts(parts, walked, machine, einsum, mapping)
     assert ragged_cost(encoded, mapping)[0] == (not walked.fails)
+
+
+@settings(max_examples=CASES)
+@given(ragged_cases(), st.booleans())
+@example(imperfect_on_columns(), False)  # 2 of 6 units in every second step: said to be 66.7 % = 100 % x 100 %
+@example(imperfect_on_columns(), True)
+def test_spatial_utilization__is_the_mean_of_the_units_that_do_macs(case, rounded_up):
+    """Of the executed nest, and times the temporal one it is the overall utilization, also with padding."""
+    machine, einsum, mapping = case
+    if rounded_up:
+        bounds = padded(einsum, mapping).dims
+        mapping = replace(mapping, imperfect=frozenset(), padded=tuple(itertools.starmap(Loop, bounds.items())))
+    result = evaluate(machine, einsum, mapping)
+    busy = acting_steps(pad(einsum, mapping.padding), nest_loops(mapping))
+    spatial = Fraction(sum(busy.values()), result.compute_instances * len(busy))
+    temporal = Fraction(len(busy) * machine.compute.cycles_per_mac, result.cycles)
+
+    assert sum(busy.values()) == einsum.macs
+    assert result.spatial_utilization == float(spatial)
+    assert result.temporal_utilization == float(temporal)
+    assert result.utilization == float(spatial * temporal)
+
+
+@given(ragged_cases())
+def test_idle__names_the_dimensions_whose_remainders_leave_units_idle(case):
+    """Those whose positions alone, in the loops over them, take fewer places than their units have steps."""
+    machine, einsum, mapping = case
+    found = []
+    for dim in einsum.dims:
+        loops = [loop for loop in nest_loops(mapping) if loop.dim == dim]
+        alone = Einsum("alone", {dim: einsum.dims[dim]}, (Tensor("O", (((dim, 1),),), "Outputs", output=True),))
+        units = math.prod(loop.bound for loop in loops if loop.axis)
+        busy = acting_steps(alone, loops)
+        found += [dim] if sum(busy.values()) < units * len(busy) else []
+
+    assert idle_at_last(evaluate(machine, einsum, mapping)) == found
+
+
+def test_idle__says_that_last_passes_and_padding_leave_units_idle():
+    """N = 8 as `for N in 2` over 6 columns, first 6 then 2, of 128 / (2 x 6 x 8 x 8)."""
+    machine, einsum, mapping = imperfect_on_columns()
+    text = "".join(map(str, headline(evaluate(machine, einsum, mapping), machine)))
+    assert "overall 66.7 %, spatial 66.7 %, temporal 100 %" in text
+    assert "33.3 % of compute units: fewer in the last passes over N" in text
+    mapping = replace(mapping, imperfect=frozenset(), padded=(Loop("N", 12),))
+    text = "".join(map(str, headline(evaluate(machine, einsum, mapping), machine)))
+    assert "33.3 % of compute units: padding to N=12" in text
 
 
 def test_uneven_and_ragged__results_are_those_of_the_executed_nest():

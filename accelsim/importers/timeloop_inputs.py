@@ -10,7 +10,7 @@ import itertools
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from accelsim.importers import values
@@ -21,7 +21,7 @@ from accelsim.importers.timeloop_machine import Part, TimeloopMachine, plain, re
 from accelsim.importers.timeloop_problem import ProblemShape, read_shape, workload
 from accelsim.importers.timeloop_sparse import read_sparsity
 from accelsim.importers.values import whole
-from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.errors import AccelsimError, Mark, Problem, SpecError
 from accelsim.inputs.units import listed, near_miss, quoted, repeated
 from accelsim.inputs.workload import ROLES
 
@@ -63,7 +63,7 @@ class _Directive:
     factors: dict[str, tuple[str, int]]
     permutation: list[str]
     split: int | None
-    imperfect: frozenset[str] = frozenset()
+    last: dict[str, int] = field(default_factory=dict)
 
 
 def convert(documents: Sequence[Document]) -> Foreign:
@@ -97,7 +97,7 @@ def convert(documents: Sequence[Document]) -> Foreign:
         for one in (*own, *asked, *nest):
             upon.share(one)
         kept, unsaid = upon.kept(own)
-        mapping = upon.mapping(nest, own) if "mapping" in found else None
+        mapping = upon.mapping(nest, own, found["mapping"][0].mark) if "mapping" in found else None
         each.append((shape.name, upon.constraints(own, asked + unsaid)))
     notes += dict.fromkeys(said)
     constraints = values.for_layers(each)
@@ -225,6 +225,32 @@ def _add(block: dict[str, Any], made: dict[str, Any], one: _Directive) -> None:
             raise refuse(where, f"{one.part.name}: {listed(asked)} after {listed(before)}", "a level is asked for one")
 
 
+def _covering(bounds: Sequence[int], size: int) -> list[tuple[int, int]]:
+    """Loops over a dimension, changed so that they cover it: bound and iterations of the last pass, outermost first.
+
+    >>> _covering([2, 6], 8), _covering([2, 3], 8), _covering([2, 12], 8)
+    ([(2, 2), (6, 2)], [(3, 3), (3, 2)], [(1, 1), (8, 8)])
+    """
+    found: list[tuple[int, int]] = []
+    span = 1
+    for index, bound in reversed(list(enumerate(bounds))):
+        most = -(-size // span)
+        bound = min(bound, most) if index else most
+        found.append((bound, (size - 1) // span % bound + 1))
+        span *= bound
+    return found[::-1]
+
+
+def _change(dim: str, old: tuple[int, int], new: tuple[int, int]) -> str:
+    """What to write instead of a factor.
+
+    >>> _change("N", (6, 6), (6, 2)), _change("N", (1, 1), (8, 8)), _change("N", (2, 2), (1, 1))
+    ('N=6,2 for N=6', 'N=8', 'N=1 for N=2')
+    """
+    before, after = (f"{dim}={bound}{f',{last}' if last != bound else ''}" for bound, last in (old, new))
+    return after if old == (1, 1) else f"{after} for {before}"
+
+
 class _Upon:
     """Reads directives against a machine and a shape."""
 
@@ -280,7 +306,7 @@ class _Upon:
                     raise table.refuse(key, f"{part.name}: {key}: unknown key", hint)
                 why = _MEANS.get(key, "has no counterpart")
                 self.notes.append(Note(table.where(key), f"{part.name}: {key} = {table[key]}", why))
-        factors, imperfect = self._factors(table)
+        factors, last = self._factors(table)
         if "factors_only" in table:
             factors = dict.fromkeys(self.shape.dims, ("=", 1)) | self._factors(table, "factors_only")[0]
         dims = {name: {dim for rank in ranks for dim in _names(rank)} for name, ranks in self.shape.tensors.items()}
@@ -291,7 +317,7 @@ class _Upon:
                     if factors.setdefault(dim, ("=", 1)) not in (("=", 1), ("<=", factors[dim][1])):
                         raise table.refuse(key, f"{part.name}: {key} leaves {dim} no loop, and factors ask for one")
                     factors[dim] = ("=", 1)
-        return _Directive(table, kind, part, factors, self._permutation(table), self._split(table), imperfect)
+        return _Directive(table, kind, part, factors, self._permutation(table), self._split(table), last)
 
     def _split(self, table: Map) -> int | None:
         """Dimensions that lie on the X axis; perhaps `len(spec.problem.instance)`, which needs the problem."""
@@ -300,7 +326,8 @@ class _Upon:
             return None
         return whole(values.as_number(written, where, {"spec.problem.instance": frozenset(self.shape.dims)}), where, 0)
 
-    def _factors(self, table: Map, key: str = "factors") -> tuple[dict[str, tuple[str, int]], frozenset[str]]:
+    def _factors(self, table: Map, key: str = "factors") -> tuple[dict[str, tuple[str, int]], dict[str, int]]:
+        """Sign and bound of each dimension, and iterations of the last pass where they are written."""
         written = table.get(key) or ""
         if isinstance(written, Map):
             written = [written]
@@ -309,7 +336,7 @@ class _Upon:
             written = " ".join(f"{dim}={bound}" if bound != "" else dim for pair in pairs for dim, bound in pair)
         text = str(written)
         found: dict[str, tuple[str, int]] = {}
-        rest = set()
+        rest: dict[str, int] = {}
         for name, sign, bound, last in _FACTOR.findall(text):
             if self.shape.dims:
                 values.refuse_other(name, self.shape.dims, "dimension", key, table.where(key))
@@ -321,12 +348,12 @@ class _Upon:
             if before not in (None, found[name]):
                 raise table.refuse(key, f"{key}: {name} stands there twice")
             if last:
-                rest.add(name)
+                rest[name] = int(last)
                 why = "the last pass is shorter; Timeloop's own counts are wrong where loops leave remainders"
                 self.notes.append(Note(table.where(key), f"{name}={bound},{last}", why))
         if left := _FACTOR.sub("", text).strip(" ,"):
             raise table.refuse(key, f"{key}: {quoted(left)} cannot be read; write factors such as C=4")
-        return found, frozenset(rest)
+        return found, rest
 
     def _permutation(self, table: Map) -> list[str]:
         written = table.get("permutation")
@@ -396,7 +423,7 @@ class _Upon:
                 rest += [one for one in given if one.part.name == name and one.kind in _KEEPING]
         return found, rest
 
-    def mapping(self, given: list[_Directive], own: list[_Directive]) -> dict[str, Any]:
+    def mapping(self, given: list[_Directive], own: list[_Directive], where: Mark) -> dict[str, Any]:
         """Document of a mapping; a factor 0 is what the other loops over its dimension leave."""
         dims = self.shape.dims
         factors = [one.factors for one in given if one.kind in ("temporal", "spatial")]
@@ -412,7 +439,8 @@ class _Upon:
         levels[first.name]["keep"] = list(self.shape.tensors)
         if bypassed := self.keeping(given).get(first.name, ([], []))[1]:
             self.notes.append(Note(first.table.mark, first.name, all_kept(bypassed)))
-        imperfect = set().union(*(one.imperfect for one in given))
+        self._refuse_misfit(given, left, where)
+        imperfect = set().union(*(one.last for one in given))
         for one in sorted(given, key=lambda one: self.machine.parts.index(one.part)):
             level = levels[self.homes[one.part.name]]
             bounds = {dim: bound or left[dim] for dim, (_, bound) in one.factors.items()}
@@ -431,6 +459,36 @@ class _Upon:
         keys = ("level", "keep", "temporal", "spatial")
         found = [{key: one[key] for key in keys if one.get(key) or key == "keep"} for one in levels.values()]
         return document | {"levels": found}
+
+    def _refuse_misfit(self, given: Sequence[_Directive], left: dict[str, int], where: Mark) -> None:
+        """Refuse loops that do not come to their dimension, also with the last passes that are written."""
+        nest = [one for one in given if one.kind in ("temporal", "spatial")]
+        nest.sort(key=lambda one: (self.machine.parts.index(one.part), one.kind == "spatial"))
+        problems = []
+        for dim, size in self.shape.dims.items():
+            loops = [one for one in nest if one.factors.get(dim, ("=", 1))[1] != 1]
+            bounds = [one.factors[dim][1] or left[dim] for one in loops] or [1]
+            written = [(bound, one.last.get(dim, bound)) for one, bound in zip(loops, bounds, strict=False)] or [(1, 1)]
+            wanted = _covering(bounds, size)
+            if written == wanted:
+                continue
+            what = f"the loops over {dim} multiply to {math.prod(bounds)}, but {dim} is {size} in {self.shape.name}"
+            if any(dim in one.last for one in loops):
+                what = f"the last passes over {dim} do not come to {size}, its bound in {self.shape.name}"
+            changed = [index for index, pair in enumerate(written) if pair != wanted[index]]
+            hint = f"write {listed(_change(dim, written[index], wanted[index]) for index in changed)}"
+            ranks = [rank for each in self.shape.tensors.values() for rank in each if self._shared(rank, dim)]
+            if ranks and any(last < bound for bound, last in wanted):
+                hint = f"it shares the rank {ranks[0]}, which allows no remainder; write loops that multiply to {size}"
+            mark = loops[changed[0]].table.where("factors") if loops else where
+            problems.append(Problem(mark, what, hint))
+        if problems:
+            raise SpecError(problems)
+
+    def _shared(self, rank: str, dim: str) -> bool:
+        """Whether a rank adds up this dimension and another one with more than one iteration."""
+        names = [name for name in _names(rank) if self.shape.dims.get(name, 2) > 1]
+        return dim in names and len(names) > 1
 
     def constraints(self, own: list[_Directive], asked: list[_Directive]) -> list[dict[str, Any]]:
         """Constraints of the levels: loops that the machine and the mapper's files ask for, and what these keep."""

@@ -74,6 +74,9 @@ def _loop(text: str) -> Loop | None:
     match = _LOOP.fullmatch(text)
     if match and int(match[2]) < 1:
         raise HintedError(f"the bound of a loop is at least 1, got {quoted(text)}")
+    if match is None and (whole := _LOOP.fullmatch(text.partition(",")[0])):  # as reports and Timeloop write it
+        what = f"expected a loop like K=4, got {quoted(text)}"
+        raise HintedError(what, f"write {whole[0]}, and {whole[1]} under `imperfect`: the last pass is then shorter")
     return Loop(match[1], int(match[2])) if match else None
 
 
@@ -336,7 +339,10 @@ def loop_mistakes(
             rank = shared_rank(einsum, dim)
             hint = f"`padded: [{dim}=…]` rounds the bound up; it shares the rank {rank}, which allows no remainder"
             hint = hint if rank is not None else f"`imperfect: [{dim}]` allows a remainder"
-            yield found[dim][0][1] if found[dim] else None, False, what, hint if product > bound else ""
+            if product < bound:
+                more = f"write loops that multiply to {bound}, or to more, where {hint}"
+                hint = more if bound % product else f"a loop {dim}={bound // product} is missing"
+            yield found[dim][0][1] if found[dim] else None, False, what, hint
 
 
 def _places(read: Sequence[LevelMapping], index: int) -> tuple[list[LevelMapping], frozenset[str]]:

@@ -370,13 +370,15 @@ def execute(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> Ora
     return result
 
 
-def acting_steps(einsum: Einsum, loops: list[NestLoop]) -> list[tuple[int, ...]]:
-    """Steps of the temporal loops in which some compute unit acts, in order."""
-    acting, bounds = set(), tuple(einsum.dims.values())
+def acting_steps(einsum: Einsum, loops: list[NestLoop]) -> dict[tuple[int, ...], int]:
+    """Steps of the temporal loops in which some compute unit acts, in order, and how many do a MAC without padding."""
+    acting, bounds = dict[tuple[int, ...], int](), tuple(einsum.dims.values())
+    real = tuple((einsum.unpadded or einsum.dims)[dim] for dim in einsum.dims)
     for indices, place in _places(tuple(einsum.dims), tuple(loops)).items():
         if _happens(place, bounds):
-            acting.add(tuple([index for loop, index in zip(loops, indices, strict=True) if not loop.axis]))
-    return sorted(acting)
+            step = tuple([index for loop, index in zip(loops, indices, strict=True) if not loop.axis])
+            acting[step] = acting.get(step, 0) + _happens(place, real)
+    return dict(sorted(acting.items()))
 
 
 def in_time(steps: Iterable[OracleStep]) -> list[list[OracleStep]]:

@@ -324,8 +324,8 @@ class Result:
 
     @property
     def spatial_utilization(self) -> float:
-        """Compute units in use / compute units."""
-        return self.compute_used / self.compute_instances
+        """Compute units that do MACs of the layer, on average over the compute cycles / compute units."""
+        return self.macs * self.cycles_per_mac / (self.compute_instances * self.compute_cycles)
 
     @property
     def temporal_utilization(self) -> float:
@@ -339,7 +339,7 @@ class Result:
 
     @property
     def utilization(self) -> float:
-        """Overall utilization: MACs / (MACs that all compute units could do in that time)."""
+        """Overall utilization, spatial * temporal: MACs / (MACs that all compute units could do in that time)."""
         return self.macs * self.cycles_per_mac / (self.compute_instances * self.cycles)
 
     @property

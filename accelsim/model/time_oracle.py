@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -86,7 +86,7 @@ def walk_array(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> 
     return ArrayWalk(tiles, words, (max(clock, entering) if double else clock) + last_pe)
 
 
-def _wasted(asked: Instruction, mapping: Mapping, name: str, steps: Sequence[tuple[int, ...]]) -> int:
+def _wasted(asked: Instruction, mapping: Mapping, name: str, steps: Iterable[tuple[int, ...]]) -> int:
     """Steps in which instructions stream nothing: each takes some rows of a tile at the array, and no others."""
     around = min(index for index, node in enumerate(mapping.levels) if node.level == name)
     loops = [loop for loop in nest_loops(mapping) if not loop.axis]

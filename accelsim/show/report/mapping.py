@@ -243,20 +243,39 @@ def _trade(result: Result, other: SearchResult) -> Iterator[Piece]:
 
 
 def _idle(result: Result, architecture: Architecture) -> Iterator[tuple[str, str]]:
-    """Which share of the compute units does nothing, and why: columns and rows without a loop, and waiting."""
-    fewer = []
+    """Which share of the compute units does nothing, and why: no loop, remainders, padding, and waiting."""
+    why = []
     for level in architecture.levels:
         mapped = [each for each in result.mapping.levels if each.level == level.name]
         axes = []
         for name, axis in (("columns", "x"), ("rows", "y")):
             size, used = getattr(level, axis).size, math.prod(loop.bound for m in mapped for loop in getattr(m, axis))
             axes += [f"{used} of {size} {name}"] if used < size else []
-        fewer += [f"{', '.join(axes)} of {level.name}"] if axes else []
-    unused, waiting = 1 - result.compute_used / result.compute_instances, 1 - result.temporal_utilization
+        why += [f"{', '.join(axes)} of {level.name} used"] if axes else []
+    why += [f"fewer in the last passes over {listed(dims)}"] if (dims := idle_at_last(result)) else []
+    why += [f"padding to {', '.join(map(str, result.mapping.padded))}"] if result.macs < result.padded_macs else []
+    unused, waiting = 1 - result.spatial_utilization, 1 - result.temporal_utilization
     if unused > 0:
-        yield f"{percent(unused)} of compute units", f"{'; '.join(fewer)} used"
+        yield f"{percent(unused)} of compute units", "; ".join(why)
     if waiting >= _SOME_WAITING and result.bottleneck != result.compute:
         yield f"{percent(waiting)} of cycles", f"all wait for {result.bottleneck}"
+
+
+def idle_at_last(result: Result) -> list[str]:
+    """Dimensions whose remainders leave compute units idle that have a place in the loops."""
+    steps = dict.fromkeys(result.bounds, (1, 1))  # of one unit, in a whole pass of the loops so far and in the last
+    spread = dict.fromkeys(result.bounds, 1)
+    passes = zip(result.mapping.levels, last_passes(result.mapping, result.bounds), strict=True)
+    for level, ends in reversed(list(passes)):
+        for axis, loops, last in (("y", level.y, ends[2]), ("x", level.x, ends[1]), ("", level.temporal, ends[0])):
+            for loop, end in reversed(list(zip(loops, last, strict=True))):
+                whole, at_last = steps[loop.dim]
+                if axis:
+                    steps[loop.dim] = whole, whole if end > 1 else at_last
+                    spread[loop.dim] *= loop.bound
+                else:
+                    steps[loop.dim] = loop.bound * whole, (end - 1) * whole + at_last
+    return [dim for dim, bound in result.bounds.items() if steps[dim][1] * spread[dim] > bound]
 
 
 _SOME_WAITING = 0.0005
