@@ -18,6 +18,11 @@ import accelsim.search.mapper
 from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.constraints_reader import load_constraints
+from accelsim.inputs.library import shipped
+from accelsim.inputs.nodes import arrange
+from accelsim.inputs.objective import Objective
+from accelsim.inputs.sparsity import Format, LevelSparsity, RankFormat
+from accelsim.inputs.workload import Workload, sliced
 from accelsim.inputs.workload_reader import load_workload
 from accelsim.results.cache import (
     MapOptions,
@@ -27,7 +32,9 @@ from accelsim.results.cache import (
     default_folder,
     map_with_cache,
     rename,
+    search_once,
 )
+from accelsim.results.network import map_network
 from accelsim.results.output import result_json
 from accelsim.search.stopping import Budget
 from tests.conftest import REPOSITORY
@@ -196,12 +203,69 @@ def test_key__dimensions_count_by_their_place_unless_something_names_them():
         ),
     )
     for options in (MapOptions(), MapOptions(uneven=None)):
-        assert content_key(MACHINE, layer, options) == content_key(MACHINE, other, options)
+        key = content_key(MACHINE, layer, options)
+        assert key == content_key(MACHINE, other, options)
         found, expected = (map_with_cache(MACHINE, each, options, None) for each in (layer, other))
         assert rename(found.best.mapping, layer, other) == expected.best.mapping
-        assert same(carry_over(found, MACHINE, layer, other), expected)
-    padded = MapOptions(pad="all")
-    assert content_key(MACHINE, layer, padded) != content_key(MACHINE, other, padded)
+        assert same(search_once({key: (layer, found)}, key, MACHINE, other, None), expected)
+    padded, nodes = MapOptions(pad="all"), arrange(MACHINE, ((), (frozenset({"Weights"}), frozenset({"Inputs"})), ()))
+    rank = RankFormat("UOP", frozenset("bd"))
+    flattened = replace(MACHINE.levels[1], sparsity=LevelSparsity({"Inputs": Format((rank,))}))
+    ranked = replace(MACHINE, levels=(MACHINE.levels[0], flattened, *MACHINE.levels[2:]))
+    for machine, asked in ((MACHINE, padded), (nodes, options), (ranked, options)):
+        assert content_key(machine, layer, asked) != content_key(machine, other, asked)
+    unnamed = [renamed(other, dict(zip("abc", names, strict=True))) for names in ("axc", "ayc")]
+    assert len({content_key(ranked, each, options) for each in unnamed}) == 1
+
+
+def renamed(layer, names):
+    """A layer with other names of its dimensions."""
+    tensors = tuple(replace(t, ranks=tuple(tuple((names[d], f) for d, f in r) for r in t.ranks)) for t in layer.tensors)
+    return replace(layer, dims={names[dim]: bound for dim, bound in layer.dims.items()}, tensors=tensors)
+
+
+GEMM = load_workload({"workload": {"name": "gemm", "gemm": {"M": 4, "N": 8, "K": 6}}}).layers[0]
+CONV = load_workload({"workload": {"name": "conv", "conv": {"K": 4, "C": 2, "P": 3, "Q": 1, "R": 3, "S": 1}}}).layers[0]
+TWICE = [
+    replace(each, name=f"{layer.name}_{number}")
+    for layer, one, other in ((GEMM, "MNK", "PKC"), (CONV, "KCPR", "CRKP"))
+    for number, each in enumerate(
+        [
+            layer,
+            renamed(layer, dict(zip(layer.dims, layer.dims, strict=True)) | dict(zip(one, other, strict=True))),
+        ]
+    )
+]
+"""Two layers, and each once more with its dimensions renamed: those of the second have each other's names."""
+
+
+@pytest.mark.parametrize("name", [path.stem for path in shipped("arch")])
+def test_network__layers_with_other_names_are_proved_as_they_are_alone(name):
+    machine = load_architecture(name)
+    layers = tuple(sliced(layer, machine.slices) for layer in TWICE)
+    for objective in ("energy", "cycles", "edp"):
+        options, goal = MapOptions(objective=objective), Objective.parse(objective)
+        rows = map_network(machine, Workload("twice", layers), objective=objective, uneven=False, cache=False)
+        assert [row["layer"] for row in rows] == [layer.name for layer in layers]
+        alone = (map_with_cache(machine, layer, options, None) for layer in layers[1::2])
+        for row, found in zip(rows[1::2], alone, strict=True):
+            assert row["proved"]
+            assert found.certificate.proved
+            assert goal.value(row["energy_pj"], row["cycles"]) == pytest.approx(goal.of(found.best), rel=1e-12), row
+
+
+def test_answer_of_another_layer__is_refused_where_it_costs_something_else(cache, trouble, monkeypatch):
+    """With a key that leaves out the names of dimensions; data of `gemmini` is adjacent along C and K."""
+    machine, options, one = load_architecture("gemmini"), MapOptions("cycles"), gemm(M=24, N=64, K=40)
+    other = renamed(one, {"M": "P", "N": "K", "K": "C"})
+    found, own = (map_with_cache(machine, layer, options, None) for layer in (one, other))
+    assert own.best.cycles < found.best.cycles
+    assert carry_over([found.best], machine, one, other) is None
+    assert search_once({"key": (one, found)}, "key", machine, other, lambda: own) == own
+    monkeypatch.setattr("accelsim.results.cache.content_key", lambda *_: "ab" * 32)
+    map_with_cache(machine, one, options, cache)
+    assert same(map_with_cache(machine, other, options, cache), own)
+    assert "its mapping has the value" in trouble[0]
 
 
 def test_constraints__are_part_of_the_key_and_hold_for_a_hit(tmp_path, cache, searched):

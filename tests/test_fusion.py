@@ -287,6 +287,22 @@ def test_fuse__shares_its_time_among_the_layers(monkeypatch: pytest.MonkeyPatch)
     assert given_s[0] > 30 / 8
 
 
+@pytest.mark.parametrize("key", ["", "accelsim.fusion.network.content_key"], ids=["key", "one_key"])
+def test_unfused_layers__of_other_names_cost_what_they_cost_alone(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Data of `gemmini` is adjacent along C and K; it takes other times where they are other dimensions."""
+    if key:
+        monkeypatch.setattr(key, lambda *_: "the same")
+    gemmini, one = load_architecture("gemmini"), gemm("one", 24, 64, 40)
+    names = dict(zip("BMNK", "BPKC", strict=True))
+    tensors = tuple(replace(t, ranks=tuple(((names[dim], 1),) for ((dim, _),) in t.ranks)) for t in one.tensors)
+    other = replace(one, name="other", dims={names[dim]: n for dim, n in one.dims.items()}, tensors=tensors)
+    search = NetworkSearch(gemmini, Solutions(gemmini, CYCLES), None, None, None, 1, None)
+    for layer in (one, other):
+        best = map_einsum(gemmini, layer, objective="cycles", workers=1, uneven=False).best
+        assert [result.cycles for result in search.alone(layer).results] == [best.cycles]
+    assert len({search.alone(layer).results[0].cycles for layer in (one, other)}) == 2
+
+
 @pytest.mark.parametrize("objective", ["energy", "edp"])
 def test_fuse__searches_again_where_time_is_left(monkeypatch: pytest.MonkeyPatch, objective: str) -> None:
     """The first search of each layer is stopped at once; the second one proves it."""

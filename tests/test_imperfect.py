@@ -30,6 +30,7 @@ from accelsim.search.mapper import map_einsum
 from tests.brute import check_points, identity, ragged_cost
 from tests.brute_ragged import Walked, awkward, mappings, walks
 from tests.problems import with_products
+from tests.switches import switched
 
 PROBLEMS = int(os.environ.get("ACCELSIM_IMPERFECT_PROBLEMS", "60"))
 GROUPS = 6
@@ -59,7 +60,8 @@ def test_best_with_remainders__is_that_of_brute_force(walked):
                 map_einsum(architecture, einsum, imperfect=imperfect, workers=1)
             continue
 
-        result = map_einsum(architecture, einsum, imperfect=imperfect, objective=objective, workers=1)
+        with switched(seed):
+            result = map_einsum(architecture, einsum, imperfect=imperfect, objective=objective, workers=1)
 
         least = min(energy**a * cycles**b for energy, cycles in costs)
         space = MapSpace(encode(architecture, einsum), None, frozenset(imperfect))
@@ -88,7 +90,8 @@ def test_front_with_remainders__is_that_of_brute_force(walked):
             with pytest.raises(NoValidMapping):
                 map_front(architecture, einsum, columns, imperfect=imperfect, workers=1)
             continue
-        found = map_front(architecture, einsum, columns, imperfect=imperfect, workers=1)
+        with switched(seed):
+            found = map_front(architecture, einsum, columns, imperfect=imperfect, workers=1)
         assert (found.stop, found.imperfect) == ("exhausted", tuple(sorted(imperfect))), seed
         check_points(found.values, np.array(costs, float)[:, :: 1 if columns[0] == "energy" else -1], columns)
         looked += 1

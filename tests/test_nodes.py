@@ -32,6 +32,7 @@ from accelsim.search.stopping import Budget
 from tests.brute import FREE, product, truth
 from tests.problems import problem
 from tests.strategies import with_engines, with_overlaps
+from tests.switches import switched
 from tests.test_systolic import some_instruction
 
 PROBLEMS = int(os.environ.get("ACCELSIM_UNEVEN_PROBLEMS", "210"))
@@ -87,7 +88,10 @@ def check_best(seed, objectives, few=FEW, slower=None):
                 map_einsum(architecture, einsum, constraints=constraints, uneven=True, workers=1)
             return False
 
-        result = map_einsum(architecture, einsum, constraints=constraints, objective=objective, uneven=True, workers=1)
+        with switched(seed):
+            result = map_einsum(
+                architecture, einsum, constraints=constraints, objective=objective, uneven=True, workers=1
+            )
 
         assert result.certificate is not None
         assert result.certificate.proved, seed

@@ -19,7 +19,7 @@ from accelsim.inputs.library import shipped
 from accelsim.inputs.machine_tables import energy_rows, peak_rows
 from accelsim.inputs.workload_reader import load_workload
 from accelsim.model.limits import Limits
-from accelsim.results.network import LayerOutcome, layer_rows, network_totals
+from accelsim.results.network import LayerOutcome, layer_rows, network_totals, rows_of_layers, run_row
 from accelsim.results.verifying import Check
 from accelsim.search import stopping
 from accelsim.show.report import (
@@ -143,6 +143,32 @@ def test_network__golden_proved_and_not():
     check_golden("network_exact", text)
     proved = printed(network_report("net", "eyeriss", found[:1]))
     assert "all 1 mapped layers are optimal (proved)" in proved
+
+
+def test_network__adds_bounds_of_all_mappings_that_were_looked_at():
+    """1 % that the second layer may have less among uneven mappings is a quarter of that beside 3 runs of the first."""
+    _, einsum, result = row_stationary()
+    proved, stopped = an_exact_search(result), an_exact_search(result, gap=0.1)
+    even = replace(proved, stop="effort", uneven_bound=result.energy_pj / 1.01)
+    late = replace(stopped, uneven_bound=result.energy_pj / 1.2)
+    searches = replace(proved, uneven=True), even, late
+    layers = [replace(einsum, name=f"l{number}", repeat=repeat) for number, repeat in enumerate((3, 1, 1))]
+    found = [LayerOutcome(layer, search) for layer, search in zip(layers, searches, strict=True)]
+    rows = rows_of_layers(found)
+    assert [row["proved"] for row in rows] == [True, False, False]
+    assert [row["gap"] for row in rows] == pytest.approx([0.0, 0.01, 0.2])
+    total = network_totals(found)["certificate"]
+    assert total["bound"] == pytest.approx((3 + 1 / 1.01 + 1 / 1.2) * result.energy_pj)
+    assert (total["gap"], total["proved"]) == (pytest.approx(5 * result.energy_pj / total["bound"] - 1), False)
+    assert not run_row(found[:2], "energy")["proved"]
+    text = " ".join(printed(network_report("net", "eyeriss", found)).split())
+    assert (
+        "1 of 3 mapped layers are optimal (proved) and 1 more among even mappings; the total energy is within" in text
+    )
+    assert "gap: how much lower the best even or uneven mapping may be" in text
+    assert "the best even mapping may be;" in printed(
+        network_report("net", "eyeriss", [replace(found[0], search=proved)])
+    )
 
 
 @given(st.floats(1e-12, 1e6))

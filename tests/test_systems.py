@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from accelsim import load_architecture, load_constraints, load_workload, map_einsum
 from accelsim.designs.assign import EngineCosts, least_energy, least_latency, most_throughput
-from accelsim.designs.soc import load_system, map_on_system
+from accelsim.designs.soc import Engine, System, load_system, map_on_system
 from accelsim.inputs.errors import AccelsimError, NoValidMapping, SpecError
 
 TWO = """
@@ -161,6 +162,33 @@ def test_layers__cost_what_mapping_them_costs(files):
     assert found.energy_pj == pytest.approx(3 * first.energy_pj + found.costs[1][1].energy_pj)
     assert found.proved
     assert found.crossing_bits == 16 * 16 + 2 * 16 * 16
+
+
+@pytest.mark.parametrize("key", ["", "accelsim.designs.soc.content_key"], ids=["key", "one_key"])
+def test_layers__of_other_names_cost_what_they_cost_alone(key, monkeypatch):
+    """Data of `gemmini` is adjacent along C and K. The second engine runs at half the clock."""
+    if key:
+        monkeypatch.setattr(key, lambda *_: "the same")
+    machine, other = load_architecture("gemmini"), {"M": "P", "N": "K", "K": "C"}
+    ranks = {"Inputs": "MK", "Weights": "KN", "Outputs": "MN"}
+    layers = [
+        {
+            "name": name,
+            "einsum": {
+                "dims": {names[dim]: bound for dim, bound in (("M", 24), ("N", 64), ("K", 40))},
+                "tensors": {tensor: [names[dim] for dim in dims] for tensor, dims in ranks.items()},
+                "output": "Outputs",
+            },
+        }
+        for name, names in (("one", dict(zip("MNK", "MNK", strict=True))), ("other", other))
+    ]
+    network = load_workload({"workload": {"name": "twice", "bits": 8, "layers": layers}})
+    engines = Engine("fast", machine), Engine("slow", replace(machine, clock_hz=machine.clock_hz / 2))
+    found = map_on_system(System("two", engines), network, "latency")
+    cycles = [map_einsum(machine, layer, objective="cycles", uneven=False).best.cycles for layer in network.layers]
+    assert cycles[0] != cycles[1]
+    for row, alone in zip(found.costs, cycles, strict=True):
+        assert [cost.seconds * machine.clock_hz for cost in row] == pytest.approx([alone, 2 * alone])
 
 
 def test_what_crosses__can_keep_layers_together(files):

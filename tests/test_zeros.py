@@ -232,6 +232,23 @@ def test_networks__count_the_zeros_of_each_layer(tmp_path, capsys):
     assert main(["verify", str(tmp_path / "out" / "result.json")]) == 0
 
 
+def test_networks__say_what_zeros_save_in_the_names_of_each_layer(tmp_path):
+    (tmp_path / "arch.yaml").write_text(FILES[0])
+    ranks = {"Inputs": "MK", "Weights": "KN", "Outputs": "MN"}
+    tensors = {tensor: [dim.lower() for dim in dims] for tensor, dims in ranks.items()}
+    einsum = {"dims": {"m": 4, "n": 4, "k": 4}, "tensors": tensors, "output": "Outputs"}
+    layers = [{"name": "one", "gemm": {"M": 4, "N": 4, "K": 4}}, {"name": "other", "einsum": einsum}]
+    layers = [{**layer, "densities": {"Weights": 0.5}} for layer in layers]
+    (tmp_path / "net.yaml").write_text(json.dumps({"workload": {"name": "net", "layers": layers}}))
+    inputs = [str(tmp_path / "arch.yaml"), str(tmp_path / "net.yaml")]
+    assert main(["map", *inputs, "--no-cache", "-o", str(tmp_path / "out")]) == 0
+    document = json.loads((tmp_path / "out" / "result.json").read_text())
+    loops = [{dim for level in layer["sparse_best"]["mapping"] for dim, _ in level["temporal"]}
+             for layer in document["layers"]]  # fmt: skip
+    assert loops[1] == {dim.lower() for dim in loops[0]}
+    assert main(["verify", str(tmp_path / "out" / "result.json")]) == 0
+
+
 def test_fronts__say_that_zeros_are_counted(tmp_path, capsys):
     (tmp_path / "arch.yaml").write_text(FILES[0])
     (tmp_path / "net.yaml").write_text("workload: {name: net, layers: [{name: one, gemm: {M: 2, N: 2, K: 2}}]}")

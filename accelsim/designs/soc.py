@@ -33,7 +33,7 @@ from accelsim.inputs.source import ListNode, MapNode, Node, Problems
 from accelsim.inputs.units import RATES, QuantityError, Rate, listed, parse_energy, quantity_pattern
 from accelsim.inputs.workload import OPERATIONS, Einsum, Workload, sliced
 from accelsim.model.limits import LevelPort, least_bytes
-from accelsim.results.cache import MapOptions, ResultCache, content_key, map_with_cache
+from accelsim.results.cache import MapOptions, ResultCache, Searched, content_key, map_with_cache, search_once
 from accelsim.search.result import SearchResult
 from accelsim.search.stopping import Budget
 
@@ -304,7 +304,7 @@ def map_on_system(
         raise AccelsimError(f"objective '{objective}' is none of a system; write {listed(OBJECTIVES)}")
     goal = "energy" if objective == "energy" else "cycles"
     search = partial(map_with_cache, cache=cache, budget=budget, workers=workers)
-    known: dict[str, LayerCost | str] = {}
+    searched: Searched = {}
     rows: list[tuple[LayerCost | None, ...]] = []
     why: dict[tuple[str, str], str] = {}
     for number, einsum in enumerate(workload.layers, 1):
@@ -312,7 +312,7 @@ def map_on_system(
         for engine in system.engines:
             if on_progress is not None:
                 on_progress(f"{einsum.name} on {engine.name} ({number}/{len(workload.layers)})")
-            found = _cost(engine, einsum, goal, known, search)
+            found = _cost(engine, einsum, goal, searched, search)
             if isinstance(found, str):
                 why[einsum.name, engine.name] = found
             row.append(None if isinstance(found, str) else found)
@@ -371,9 +371,9 @@ def _costs(system: System, workload: Workload, rows: Sequence[Sequence[LayerCost
 
 
 def _cost(
-    engine: Engine, einsum: Einsum, goal: str, known: dict[str, LayerCost | str], solve: Callable[..., SearchResult]
+    engine: Engine, einsum: Einsum, goal: str, searched: Searched, solve: Callable[..., SearchResult]
 ) -> LayerCost | str:
-    """What a run of a layer costs on an engine, or why it cannot run it; equal ones are worked out once."""
+    """What a run of a layer costs on an engine, or why it cannot run it; equal ones are searched once."""
     many = engine.operations.get(einsum.operation)
     if many is None:
         return f"it does {listed(engine.operations)}"
@@ -390,21 +390,19 @@ def _cost(
     except SpecError as error:
         return f"its constraints do not suit the layer: {error.problems[0].what}"
     key = content_key(machine, einsum, options, constraints)
-    if key not in known:
-        try:
-            search = solve(machine, einsum, options, constraints=constraints)
-        except NoValidMapping as error:
-            known[key] = str(error)
-        else:
-            if search.stop == "interrupted":
-                raise KeyboardInterrupt
-            best, proof = search.best, search.certificate
-            assert machine.clock_hz is not None  # as `_engine` has seen to
-            moved = best.outer_words * machine.levels[0].word_bits / 8
-            seconds = best.cycles / machine.clock_hz
-            least = least_bytes(machine, einsum, LevelPort(machine.levels[0].name, "", 0.0))
-            known[key] = LayerCost(best.energy_pj, seconds, moved, least, proof.gap if proof else 0.0)
-    return known[key]
+    solve = partial(solve, machine, einsum, options, constraints=constraints)
+    try:
+        search = search_once(searched, key, machine, einsum, solve)
+    except NoValidMapping as error:
+        return str(error)
+    if search.stop == "interrupted":
+        raise KeyboardInterrupt
+    best, proof = search.best, search.certificate
+    assert machine.clock_hz is not None  # as `_engine` has seen to
+    moved = best.outer_words * machine.levels[0].word_bits / 8
+    seconds = best.cycles / machine.clock_hz
+    least = least_bytes(machine, einsum, LevelPort(machine.levels[0].name, "", 0.0))
+    return LayerCost(best.energy_pj, seconds, moved, least, proof.gap if proof else 0.0)
 
 
 def _doing(machine: Architecture, many: int) -> Architecture:

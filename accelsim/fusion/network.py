@@ -31,10 +31,9 @@ from accelsim.fusion.tiling import fusing_levels
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.objective import Objective
 from accelsim.inputs.workload import Einsum, Workload
-from accelsim.model.evaluate import evaluate
 from accelsim.model.limits import layer_limits
 from accelsim.model.result import Result
-from accelsim.results.cache import MapOptions, ResultCache, content_key, map_with_cache, rename
+from accelsim.results.cache import MapOptions, ResultCache, carry_over, content_key, map_with_cache
 from accelsim.search.result import Certificate
 from accelsim.search.stopping import Budget, OnProgress, Progress, asked, heeding
 
@@ -146,12 +145,9 @@ class NetworkSearch:
         if einsum.name in self.mapped:
             return self.mapped[einsum.name]
         equal = self.equal.setdefault(content_key(self.architecture, einsum, MapOptions()), einsum)
-        if equal.name != einsum.name:
-            known = self.mapped[equal.name]
-            nests = (rename(result.mapping, equal, einsum) for result in known.results)
-            found = _UnfusedLayer(tuple(evaluate(self.architecture, einsum, nest) for nest in nests), known.least)
-        else:
-            found = self._search(einsum)
+        known = self.mapped.get(equal.name)
+        results = known and carry_over(known.results, self.architecture, equal, einsum)
+        found = _UnfusedLayer(results, known.least) if known and results else self._search(einsum)
         self.mapped[einsum.name] = found
         return found
 

@@ -171,7 +171,7 @@ def _rank(written: Map, part: Part, notes: list[Note]) -> dict[str, Any]:
 
 def _word_bits(part: Part) -> int:
     """Bits of a word of metadata that says nothing of its own: none without a width (Timeloop, buffer.cpp)."""
-    return int(part.number("metadata_datawidth", 0) or part.number("metadata_word_bits", 0))
+    return int(part.number("metadata_datawidth", 0) or part.number("metadata_word_bits", 0) or 0)
 
 
 def _storage(part: Part, keys: Mapping[str, Any], figures: Figures, *, compute: bool) -> dict[str, Any]:

@@ -1,9 +1,10 @@
 """Mapping results kept on disk, by the content of what they answer.
 
 The key of an entry is the hash of all that the answer depends on: this version and the code of model and search, the
-machine, the Einsum, the constraints, the objective and the options; names of layers, machines and sources do not
-count. Only proved results are kept. A file is written beside its place and then moved there, so that processes that
-share a folder never see half of one; an entry that does not hold what it should is named, ignored and replaced.
+machine, the Einsum, the constraints, the objective and the options. Names of layers, machines and sources do not count,
+and those of dimensions and tensors only where machine, constraints or options have them. Only proved results are kept.
+A file is written beside its place and then moved there, so that processes that share a folder never see half of one; an
+entry that does not hold what it should is named, ignored and replaced.
 
 An entry holds a hash of its key, its time and its body. That protects from damage, from an entry in the place of
 another one and, as the key counts the code, from answers of other code. Anybody can compute the hash, so each mapping
@@ -182,15 +183,21 @@ def content_key(
 ) -> str:
     """Hash of all that an answer depends on.
 
-    Dimensions and tensors count by their place and not by their names, unless constraints or options name them.
+    Dimensions and tensors count by their place and not by their names, unless machine, constraints or options name
+    them. Any word of the machine may be the name of a dimension, such as `along` of a `dma`.
     """
-    named = bool(constraints or options.imperfect or options.pad)
+    named, machine = bool(constraints or options.imperfect or options.pad), machine_content(architecture)
+    dims = set(_words(machine))
+    tensors = frozenset[str]().union(*(level.tensors or () for level in architecture.levels))
     content = {
         "accelsim": __version__,
         "code": hash_of_code(),
-        "machine": machine_content(architecture),
+        "machine": machine,
         "einsum": einsum_content(einsum),
-        "names": [list(einsum.dims), [tensor.name for tensor in einsum.tensors]] if named else [],
+        "names": [
+            [dim if named or dim in dims else "" for dim in einsum.dims],
+            [each.name if named or each.name in tensors else "" for each in einsum.tensors],
+        ],
         "constraints": plain(constraints),
         "options": plain(options),
     }
@@ -224,6 +231,15 @@ def plain(value: Any) -> Any:
     return str(value) if isinstance(value, Fraction) else value
 
 
+def _words(content: Any) -> Iterator[str]:
+    """All text in plain values."""
+    if isinstance(content, str):
+        yield content
+    elif isinstance(content, list | dict):
+        for each in content.values() if isinstance(content, dict) else content:
+            yield from _words(each)
+
+
 def content_hash(content: Any) -> str:
     """Hash of plain values."""
     return hashlib.sha256(json.dumps(content, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
@@ -255,13 +271,36 @@ def rename(mapping: LoopNest, einsum: Einsum, other: Einsum) -> LoopNest:
     return LoopNest(tuple(levels), frozenset(dims[dim] for dim in mapping.imperfect), loops(mapping.padded))
 
 
-def carry_over(search: SearchResult, architecture: Architecture, einsum: Einsum, other: Einsum) -> SearchResult:
-    """What was found for an Einsum, for another one with the same `content_key`."""
-    ranked = tuple(
-        evaluate(architecture, other, rename(result.mapping, einsum, other))
-        for result in (search.ranked or (search.best,))
-    )
-    return replace(search, best=ranked[0], ranked=ranked if search.ranked else ())
+def carry_over(
+    results: Sequence[Result], architecture: Architecture, einsum: Einsum, other: Einsum
+) -> tuple[Result, ...] | None:
+    """Mappings of an Einsum evaluated for another one with the same `content_key`; None if one costs something else."""
+    found = tuple(evaluate(architecture, other, rename(result.mapping, einsum, other)) for result in results)
+    return found if all(map(_same_costs, results, found)) else None
+
+
+def _same_costs(one: Result, other: Result) -> bool:
+    """Whether two results agree in what they cost and break."""
+    near = math.isclose(one.energy_pj, other.energy_pj, rel_tol=_SAME)
+    return near and all(getattr(one, name) == getattr(other, name) for name in ("cycles", "outer_words", "violations"))
+
+
+Searched = dict[str, tuple[Einsum, SearchResult]]
+"""What a run has searched so far, by `content_key`."""
+
+
+def search_once(
+    searched: Searched, key: str, architecture: Architecture, einsum: Einsum, search: Callable[[], SearchResult]
+) -> SearchResult:
+    """What was found for an Einsum of the same key, if it costs the same here; else what a search finds."""
+    if key in searched:
+        first, found = searched[key]
+        ranked = carry_over(found.ranked or (found.best,), architecture, first, einsum)
+        if ranked is not None:
+            return replace(found, best=ranked[0], ranked=ranked if found.ranked else ())
+    found = search()
+    searched[key] = einsum, found
+    return found
 
 
 def _nameless(einsum: Einsum) -> Einsum:

@@ -9,14 +9,21 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from accelsim.inputs.architecture import Architecture
-from accelsim.inputs.density import Density
 from accelsim.inputs.errors import NoValidMapping
 from accelsim.inputs.objective import Objective
-from accelsim.inputs.workload import Einsum, Workload
+from accelsim.inputs.workload import Einsum, Tensor, Workload
 from accelsim.model.limits import Limits, layer_limits
 from accelsim.model.sparsity import sparse_result
 from accelsim.results import Provenance, provenance_json
-from accelsim.results.cache import MapOptions, ResultCache, carry_over, content_key, default_folder, map_with_cache
+from accelsim.results.cache import (
+    MapOptions,
+    ResultCache,
+    Searched,
+    content_key,
+    default_folder,
+    map_with_cache,
+    search_once,
+)
 from accelsim.results.output import searched_json, zeros_json
 from accelsim.search.result import SearchResult
 from accelsim.search.zeros import BestWithZeros, best_with_zeros
@@ -53,20 +60,18 @@ def map_layers(
     `search` finds the best mapping of a layer, and takes its number too; `best` that with zeros left out, on a machine
     that does something about them.
     """
-    known: dict[str, tuple[Einsum, SearchResult, Limits]] = {}
-    of_zeros: dict[tuple[str, tuple[Density | None, ...]], dict[str, Any]] = {}
+    searched: Searched = {}
+    of_zeros: dict[tuple[str, tuple[str, ...], tuple[Tensor, ...]], dict[str, Any]] = {}
     for number, einsum in enumerate(layers, 1):
         key = content_key(architecture, einsum, options, constraints_of(einsum))
         try:
-            if key not in known:
-                known[key] = einsum, search(einsum, number), layer_limits(architecture, einsum)
-            first, found, limits = known[key]
-            carried = carry_over(found, architecture, first, einsum)
-            places = key, tuple(tensor.density for tensor in einsum.tensors)
-            if architecture.saves_zeros and found.stop != "interrupted" and places not in of_zeros:
-                sparse = sparse_result(architecture, einsum, carried.best)
-                of_zeros[places] = zeros_json(sparse, best(einsum, carried))
-            outcome = LayerOutcome(einsum, carried, limits=limits, zeros=of_zeros.get(places, {}))
+            found = search_once(searched, key, architecture, einsum, partial(search, einsum, number))
+            same = key, tuple(einsum.dims), einsum.tensors  # a document names dimensions and tensors
+            if architecture.saves_zeros and found.stop != "interrupted" and same not in of_zeros:
+                sparse = sparse_result(architecture, einsum, found.best)
+                of_zeros[same] = zeros_json(sparse, best(einsum, found))
+            limits = layer_limits(architecture, einsum)
+            outcome = LayerOutcome(einsum, found, limits=limits, zeros=of_zeros.get(same, {}))
         except NoValidMapping as error:
             yield LayerOutcome(einsum, None, str(error))
             continue
@@ -104,7 +109,8 @@ def map_network(
     list of dict
         A row for each different layer, such as `accelsim.to_pandas` takes: `layer`, `repeat` (how often the network has
         it), `macs`, `energy_pj`, `pj_per_mac`, `cycles`, `utilization` and `bottleneck` of one run of it, its shares of
-        the network, `gap` and `proved`. Where no mapping is valid the costs are None. On a machine that does something
+        the network, `gap` and `proved`, both of even and uneven mappings together unless `uneven` is false. Where no
+        mapping is valid the costs are None. On a machine that does something
         about zeros also `sparse_energy_pj`, `sparse_cycles`, `sparse_gap` and `sparse_proved` of the best mapping with
         zeros left out, and the share of its MACs that are `effective`.
 
@@ -138,7 +144,7 @@ def rows_of_layers(outcomes: Sequence[LayerOutcome]) -> list[dict[str, Any]]:
     shares = {row["layer"]: row for row in layer_rows(groups)}
     for group in groups:
         einsum, search = group.einsum, group.search
-        best, proof = (None, None) if search is None else (search.best, search.certificate)
+        best, proof = (None, None) if search is None else (search.best, search.proof)
         row: dict[str, Any] = {"layer": einsum.name, "repeat": einsum.repeat, "macs": einsum.real_macs}
         row |= {name: getattr(best, name, shares.get(einsum.name, {}).get(name)) for name in _COSTS}
         row["gap"] = None if proof is None or not math.isfinite(proof.gap) else proof.gap
@@ -213,9 +219,10 @@ def network_totals(outcomes: Sequence[LayerOutcome], yields: Mapping[str, int] |
 def _total_certificate(outcomes: Sequence[LayerOutcome]) -> dict[str, Any] | None:
     """Objective of all mapped layers together and what it can fall to; None if a layer has no bound or there is none.
 
-    The layers are mapped one by one, so the least sum is the sum of the least, and bounds add up too.
+    The layers are mapped one by one, so the least sum is the sum of the least, and bounds add up too. All are of the
+    same mappings: those that were looked at.
     """
-    found = [(o.einsum.repeat, o.search.certificate) for o in outcomes if o.search is not None]
+    found = [(o.einsum.repeat, o.search.proof) for o in outcomes if o.search is not None]
     certificates = [(repeat, certificate) for repeat, certificate in found if certificate is not None]
     if not certificates or len(certificates) < len(found):
         return None
@@ -236,7 +243,7 @@ def run_row(outcomes: Sequence[LayerOutcome], objective: str) -> dict[str, Any]:
     row = {key: None if missing else totals[key] for key in keys}
     row |= {key: totals[key] for key in ("sparse_energy_pj", "sparse_cycles", "sparse_proved") if key in totals}
     found = [(o.einsum.repeat, o.search) for o in outcomes if o.search is not None]
-    goal, proofs = Objective.parse(objective), [search.certificate for _, search in found]
+    goal, proofs = Objective.parse(objective), [search.proof for _, search in found]
     row["value"] = None if missing else sum(repeat * goal.of(search.best) for repeat, search in found)
     row["proved"] = not missing and all(proof is not None and proof.proved for proof in proofs)
     row["no_valid_mapping"] = "; ".join(o.why_not if len(outcomes) == 1 else o.einsum.name for o in missing)
@@ -310,7 +317,7 @@ def alike_layers(outcomes: Sequence[LayerOutcome]) -> list[LayerOutcome]:
     found: list[list[LayerOutcome]] = []
     for outcome in outcomes:
         answer = outcome.why_not if outcome.search is None else outcome.search.best.mapping
-        proof = None if outcome.search is None else outcome.search.certificate
+        proof = None if outcome.search is None else outcome.search.proof
         key = replace(outcome.einsum, name="", repeat=1), answer, proof
         if key not in keys:
             keys.append(key)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping as Dict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from accelsim.inputs.objective import Objective
@@ -144,6 +144,13 @@ class SearchResult:
     padded: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()
     kept: str = ""
+
+    @property
+    def proof(self) -> Certificate | None:
+        """What is proved of all mappings that were looked at, where `certificate` may be of the even ones alone."""
+        if self.certificate is None or self.uneven_bound is None:
+            return self.certificate
+        return replace(self.certificate, bound=min(self.certificate.bound, self.uneven_bound))
 
     @property
     def ties(self) -> list[tuple[Result, ...]]:

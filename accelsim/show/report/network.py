@@ -62,7 +62,9 @@ def network_report(
     yield bold(_total_verdict(outcomes, totals["certificate"]))
     more = "; +n: and n more that are alike" if len(rows) < len(outcomes) else ""
     yield dim(f"Rows are one run of a layer; shares and total count it 'rep.' times{more}.")
-    yield dim("gap: by how much the best possible may be lower; proved: by nothing; -: unknown.")
+    further = any(o.search is not None and (o.search.uneven or o.search.uneven_bound is not None) for o in outcomes)
+    kind = "even or uneven" if further else "even"
+    yield dim(f"gap: how much lower the best {kind} mapping may be; -: unknown.")
     for outcome in outcomes:
         if outcome.search is None:
             yield bold(f"{outcome.einsum.name}: not mapped; the total is without it")
@@ -152,11 +154,13 @@ def _total_verdict(outcomes: Sequence[LayerOutcome], total: Mapping[str, Any] | 
     searches = [o.search for o in outcomes if o.search is not None]
     if not searches:
         return "no layer is mapped"
-    proved = sum(search.certificate is not None and search.certificate.proved for search in searches)
-    even = sum(search.uneven_bound is not None for search in searches)
-    among = f"; {even} of them among even mappings" if even else ""
+    proved, even = (
+        sum(proof is not None and proof.proved for proof in proofs)
+        for proofs in ([search.proof for search in searches], [search.certificate for search in searches])
+    )
+    among = f" and {even - proved} more among even mappings" if even > proved else ""
     if proved == len(searches):
-        return f"all {proved} mapped layers are optimal (proved), and so is the total{among}"
+        return f"all {proved} mapped layers are optimal (proved), and so is the total"
     objective = searches[0].objective
     summed = "energy" if objective == "energy" else "cycles" if objective == "cycles" else f"sum of {objective}"
     known = "has no lower bound"
