@@ -5,17 +5,53 @@ from __future__ import annotations
 import itertools
 import math
 
+import numpy as np
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from accelsim.mapspace.factors import divisors, factorizations
+from accelsim import load_architecture, load_workload
+from accelsim.inputs.divisors import divisors
+from accelsim.inputs.errors import TablesTooLarge
+from accelsim.mapspace.factors import factorizations, passes
+from accelsim.mapspace.space import MapSpace
+from accelsim.model.encode import encode
+from accelsim.search.exact.shapes import make_shapes
 
 
 @given(st.integers(1, 3000))
 @example(1)
 @example(49)  # a square has its root once
 def test_divisors__are_all_that_divide_in_ascending_order(bound):
-    assert divisors(bound) == [d for d in range(1, bound + 1) if bound % d == 0]
+    assert list(divisors(bound)) == [d for d in range(1, bound + 1) if bound % d == 0]
+
+
+@given(st.lists(st.sampled_from([2, 3, 999_983, 1_000_003, 2**31 - 1, 2**30 - 35]), min_size=1, max_size=4))
+@example([2**31 - 1, 2**31 - 1])  # a square of a prime has no other factor to find
+@example([999_983, 1_000_003, 1_000_003])
+def test_divisors__of_large_bounds_are_the_products_of_their_primes(primes):
+    """By trial division each of these takes minutes."""
+    bound = math.prod(primes)
+    products = {math.prod(some) for many in range(len(primes) + 1) for some in itertools.combinations(primes, many)}
+    assert list(divisors(bound)) == sorted(products)
+
+
+@given(st.integers(1, 2000))
+def test_passes__are_the_quotients_rounded_up(bound):
+    assert passes(bound) == sorted({-(-bound // size) for size in range(1, bound + 1)}, reverse=True)
+
+
+def test_shapes__of_a_prime_bound_take_little_room():
+    """Of 99,999,989 there are two tile sizes; a table by bound would take as many entries."""
+    layer = load_workload({"workload": {"name": "x", "gemm": {"M": 99_999_989, "N": 3, "K": 3}}}).layers[0]
+    shapes = make_shapes(MapSpace(encode(load_architecture("eyeriss"), layer)))
+    assert sum(array.nbytes for array in shapes if isinstance(array, np.ndarray)) < 10_000
+
+
+def test_shapes__that_do_not_fit_the_memory_are_refused():
+    layer = load_workload({"workload": {"name": "x", "gemm": {"M": 720, "N": 720, "K": 720}}}).layers[0]
+    with pytest.raises(TablesTooLarge, match=r"2.7e\+04 tile shapes would take more than the 9.31e-06 GiB"):
+        make_shapes(MapSpace(encode(load_architecture("eyeriss"), layer)), 10_000)
 
 
 @given(

@@ -17,11 +17,12 @@ from hypothesis import strategies as st
 from accelsim import load_constraints, load_workload
 from accelsim.inputs.architecture import Architecture, Axis, Compute, Level
 from accelsim.inputs.constraints import Constraints
+from accelsim.inputs.divisors import divisors
 from accelsim.inputs.errors import AccelsimError, NoValidMapping
 from accelsim.inputs.mapping import LevelMapping, Mapping
 from accelsim.inputs.nodes import with_nodes
 from accelsim.inputs.workload import ROLES, Einsum, Tensor
-from accelsim.mapspace.factors import divisors, factorizations
+from accelsim.mapspace.factors import factorizations
 from accelsim.mapspace.kernel import draw_many
 from accelsim.mapspace.space import MapSpace, SpaceArrays
 from accelsim.model.encode import Batch, decode_mapping, encode

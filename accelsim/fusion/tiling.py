@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 
 from accelsim.fusion.chain import Chain, Demand, demand, word_by_word
 from accelsim.inputs.architecture import Architecture, Level
+from accelsim.inputs.divisors import divisors
 from accelsim.inputs.workload import Einsum, Tensor
-from accelsim.mapspace.factors import divisors
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from fractions import Fraction
 from accelsim.inputs import fields, forms
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.constraints import Block, Constraints, Factor, LevelConstraint, Product, without_rest
+from accelsim.inputs.divisors import divisors
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.fields import Fields, Key, Keys, Source, formed, keys_form, node_of
 from accelsim.inputs.forms import Form
@@ -252,6 +253,6 @@ def _check_level(level: Fields, found: LevelConstraint, architecture: Architectu
 
 def _near(bound: int, wanted: int) -> str:
     """The divisors of a bound on both sides of a number."""
-    below = max(d for d in range(1, min(wanted, bound) + 1) if bound % d == 0)
-    above = next((d for d in range(wanted + 1, bound + 1) if bound % d == 0), bound)
+    found = divisors(bound)
+    below, above = max(d for d in found if d <= wanted), next((d for d in found if d > wanted), bound)
     return ", ".join(map(str, sorted({below, above})))

@@ -9,13 +9,13 @@ the innermost.
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Mapping as StringMap
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from accelsim.inputs.architecture import Architecture, Axis, Level
+from accelsim.inputs.divisors import divisors
 from accelsim.inputs.mapping import LevelMapping, Mapping
 from accelsim.inputs.workload import Einsum
 
@@ -146,4 +146,4 @@ def _share_most(architecture: Architecture, einsum: Einsum, constraints: Constra
 def _steps_by(small: tuple[str, int], other: tuple[str, int], dims: StringMap[str, int]) -> bool:
     """Whether a dimension is prime, and steps of another one are multiples of its steps."""
     bound = dims[small[0]]
-    return other[1] % small[1] == 0 and all(bound % factor for factor in range(2, math.isqrt(bound) + 1))
+    return other[1] % small[1] == 0 and len(divisors(bound)) == 2

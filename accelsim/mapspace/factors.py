@@ -5,21 +5,13 @@ Axis letters: D = dimensions, N = sizes of a dimension, S = tile shapes (all com
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from accelsim.inputs.divisors import divisors
 from accelsim.model.encode import Encoded, Ints
-
-
-def divisors(bound: int) -> list[int]:
-    """All divisors, ascending.
-
-    >>> divisors(12)
-    [1, 2, 3, 4, 6, 12]
-    """
-    small = [d for d in range(1, int(bound**0.5) + 1) if bound % d == 0]
-    return small + [bound // d for d in reversed(small) if d * d != bound]
 
 
 def factorizations(bound: int, allowed: Sequence[frozenset[int] | None]) -> Ints:
@@ -59,7 +51,8 @@ def passes(bound: int) -> list[int]:
     >>> passes(7)
     [7, 4, 3, 2, 1]
     """
-    return sorted({-(-bound // size) for size in range(1, bound + 1)}, reverse=True)
+    few = math.isqrt(bound - 1)
+    return sorted({*range(1, few + 2), *((bound - 1) // size + 1 for size in range(1, few + 1))}, reverse=True)
 
 
 def least_factor(inner: int, outer: int) -> int:

@@ -6,8 +6,8 @@ import math
 from dataclasses import replace
 
 from accelsim.inputs.constraints import LevelConstraint
+from accelsim.inputs.divisors import divisors
 from accelsim.inputs.mapping import Loop, Mapping
-from accelsim.mapspace.factors import divisors
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import PE, encode
 

@@ -19,12 +19,13 @@ from typing import NamedTuple
 import numpy as np
 
 from accelsim.inputs.constraints import Block, Constraints, Product
+from accelsim.inputs.divisors import divisors
 from accelsim.inputs.errors import AccelsimError, NoValidMapping
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.nodes import first_nodes
 from accelsim.inputs.objective import QUANTITIES
 from accelsim.mapspace.counting import Weights, count_ordered, is_quick, joined, node_weights
-from accelsim.mapspace.factors import along, count_patterns, divisors, factorizations
+from accelsim.mapspace.factors import along, count_patterns, factorizations
 from accelsim.model.encode import SAFE, TILE_SIZES, TILE_WORDS, UNLIMITED, Bools, Encoded, Floats, Ints
 from accelsim.model.evaluate import refuse_linked_remainders
 

@@ -18,10 +18,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from accelsim.mapspace.factors import divisors, tile_words
+from accelsim.inputs.divisors import divisors
+from accelsim.inputs.errors import TooManyChoices
+from accelsim.mapspace.factors import tile_words
 from accelsim.mapspace.space import MapSpace, Slot
 from accelsim.model.encode import Bools, Floats, Ints
 
+MOST_SHAPES = 2_000_000
+"""Tile shapes at most of a nest whose mappings are counted, in a minute and 1.5 GB."""
 Move = tuple[int, int, int]
 """Index of a size, of one outside, and the bound of the loop between."""
 Room = tuple[int, ...]
@@ -82,6 +86,9 @@ class Nest:
         dims = space.encoded.dims
         self.sizes = tuple(np.array(divisors(space.encoded.einsum.dims[dim]), np.int64) for dim in dims)
         self.shape = tuple(len(found) for found in self.sizes)
+        if math.prod(self.shape) > MOST_SHAPES:
+            shapes = f"{math.prod(self.shape):,} tile shapes"
+            raise TooManyChoices(f"mappings of {shapes} are too many to count, those of {MOST_SHAPES:,} are not")
         self.words = tile_words(space.encoded, self.sizes)
         steps: list[LoopStep | Keeping] = []
         for level in range(len(space.encoded.architecture.levels) - 1, -1, -1):

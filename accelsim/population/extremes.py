@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.constraints import Constraints
+from accelsim.inputs.divisors import divisors
 from accelsim.inputs.mapping import Mapping
 from accelsim.inputs.workload import Einsum
 from accelsim.mapspace.space import MapSpace, Slot
@@ -414,6 +415,8 @@ MOST_STATES, FEW_STATES = 20_000, 300
 """States that a search for the largest value holds at a time: where it may take seconds, and a part of one."""
 FEW_CHOICES = 64
 """Choices of what the levels keep, up to which the worst mapping of all is looked for in a second."""
+FEW_SHAPES = 500_000
+"""Tile shapes up to which the mappings are counted in seconds."""
 STEP, STEPS = 0.9, 100
 """A search lowers its floor so, and so often, until some mapping lies above, or the floor is the value known."""
 
@@ -452,10 +455,12 @@ def count_and_limit(
     """How many valid mappings there are, and the energy [pJ] that none exceeds: a census in a fraction of a second.
 
     None where tiles do not tell which mappings are valid: with a smallest utilization, or partial sums wider than
-    finished words. No energy where the levels have so many choices of what to keep that it would take seconds.
+    finished words; or where they are so many that it would take seconds. No energy where the levels have so many
+    choices of what to keep that this would.
     """
     space = MapSpace(encode(architecture, einsum), constraints)
-    if space.constraints.on_costs or space.encoded.constants.two_widths[0]:
+    shapes = math.prod(len(divisors(bound)) for bound in einsum.dims.values())
+    if space.constraints.on_costs or space.encoded.constants.two_widths[0] or shapes > FEW_SHAPES:
         return None
     nest = Nest(space)
     few = math.prod(len(each.keeps) for each in nest.keepings) <= FEW_CHOICES

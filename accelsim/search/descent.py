@@ -13,8 +13,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from accelsim.inputs.divisors import divisors
 from accelsim.inputs.objective import LEAST_ENERGY
-from accelsim.mapspace.factors import divisors
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.detail import make_detail
 from accelsim.model.encode import Batch, Bools, Floats, Ints, empty_batch

@@ -16,11 +16,12 @@ import numpy as np
 
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.constraints import Constraints
+from accelsim.inputs.divisors import divisors
 from accelsim.inputs.errors import AccelsimError, NoValidMapping, TooManyChoices
 from accelsim.inputs.objective import Objective
 from accelsim.inputs.units import unknown
 from accelsim.inputs.workload import Einsum, padded_einsums, read_padding, shared_rank
-from accelsim.mapspace.factors import divisors, passes
+from accelsim.mapspace.factors import passes
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import Batch, Encoded, Ints, decode_mapping, empty_batch, encode
 from accelsim.model.evaluate import evaluate_encoded, refuse_uneven_remainders

@@ -18,13 +18,14 @@ import numpy as np
 
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.constraints import Constraints
+from accelsim.inputs.divisors import divisors
 from accelsim.inputs.errors import AccelsimError, NoValidMapping
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.nodes import with_nodes
 from accelsim.inputs.objective import costs_of
 from accelsim.inputs.units import format_bits
 from accelsim.inputs.workload import ROLES, Einsum, pad, padded_einsums, rounded_bounds
-from accelsim.mapspace.factors import divisors, least_factor
+from accelsim.mapspace.factors import least_factor
 from accelsim.mapspace.merging import merged
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import decode_mapping, encode

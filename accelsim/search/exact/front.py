@@ -25,6 +25,7 @@ from accelsim.model.evaluate import refuse_uneven_remainders
 from accelsim.model.result import Result
 from accelsim.search.descent import FIRST_WALKS, Descent, first_steps
 from accelsim.search.exact.aim import Aim, Solved, Watch
+from accelsim.search.exact.bounds import MOST_BYTES
 from accelsim.search.exact.incumbents import FRONT, SURE, Incumbents, found_by_walks, join, make_incumbents
 from accelsim.search.exact.mapper import (
     LAST_WALKS,
@@ -313,7 +314,11 @@ class _Ends:
 def _ends(space: MapSpace, workers: int, watch: Watch) -> _Ends | None:
     """What a mapping says that none can be faster than, where a walk finds one; else both ends, if they are proved."""
     most, (least_energy, cycles) = space.most, least_costs(space)
-    most[CYCLES] = min(most[CYCLES], max(fewest_steps(make_grid(space)), math.ceil(cycles)))
+    try:
+        grid = make_grid(space, watch.budget.memory_bytes or MOST_BYTES)
+    except TablesTooLarge:
+        return None
+    most[CYCLES] = min(most[CYCLES], max(fewest_steps(grid), math.ceil(cycles)))
     descent = Descent(space, terms_of(LEAST_ENERGY), most=most, workers=workers, steps=first_steps(space))
     walked = descent.go(FIRST_WALKS)
     if walked is not None and not asked():  # it beats all that takes more energy

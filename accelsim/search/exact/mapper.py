@@ -26,6 +26,7 @@ from accelsim.model.result import Result
 from accelsim.search.descent import FIRST_WALKS, Descent, first_steps
 from accelsim.search.descent_kernel import walk
 from accelsim.search.exact.aim import Aim, Solved, Watch
+from accelsim.search.exact.bounds import MOST_BYTES
 from accelsim.search.exact.branch_kernel import explore, root_bounds
 from accelsim.search.exact.cost_tables import least_cycles, needed_words
 from accelsim.search.exact.incumbents import NEARLY, SURE, WITHIN, Incumbents, make_incumbents
@@ -317,7 +318,7 @@ def widest(spaces: Spaces, aim: Aim) -> Solved | None:
     deadline = aim.watch.deadline
     try:
         most = aim.most.copy()
-        grid = make_grid(space)
+        grid = make_grid(space, aim.watch.budget.memory_bytes or MOST_BYTES)
         least_cycles = fewest_steps(grid)
         grid = quick_enough(grid, least_cycles)
         most[CYCLES] = min(least_cycles, most[CYCLES])

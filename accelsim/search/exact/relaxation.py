@@ -168,7 +168,8 @@ class Relaxation:
         every = every or _may_slide_in_array(space) or _order_of_tiles_counts(space)
         every = every or bool(c.links.any() or c.hop.any())
         self.space, self.known = space, known
-        grid = grid or make_grid(space)
+        self.memory = bounds.MOST_BYTES if memory is None else memory
+        grid = grid or make_grid(space, self.memory)
         self.grid = grid if grid.every == every else replace(grid, every=every)
         self.most_cycles = math.inf
         if cycles and known is not None:
@@ -185,7 +186,6 @@ class Relaxation:
         self.spreads = self.most_spreads if cycles and not by_port else 1
         self.ports, self.at_once = self._sort_ports() if cycles or self.leaks else ([], 0)
         self.corners = True if ragged or every or cycles else None
-        self.memory = bounds.MOST_BYTES if memory is None else memory
         counted_off = self._counted_off()
         self.once, self.counts_copies = counted_off > FAR_MORE, counted_off > MUCH
         fine = not self.once and self.counts_copies and self.grid.shapes.total > SMALL_TABLES

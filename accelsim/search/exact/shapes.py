@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.inputs.errors import TooManyChoices
+from accelsim.inputs.errors import TablesTooLarge, TooManyChoices
 from accelsim.mapspace.factors import along, passes, tile_words
 from accelsim.mapspace.space import MapSpace, Slot
 from accelsim.model.encode import ON_X, ON_Y, Bools, Constants, Floats, Ints
@@ -27,6 +27,8 @@ MOST_PAIRS = 20_000_000
 """Pairs of bounds on two axes that are looked at, at most."""
 MOST_SHAPES = 1_000_000
 """Tile shapes, where some dimensions may leave remainders, at most."""
+SHAPE_BYTES = 200
+"""Memory that each tile shape takes before there are tables, about."""
 MOST_SPREAD_NUMBERS = 10_000_000
 """Ways to spread the dimensions together, whichever fit a network, where some may leave remainders, at most."""
 
@@ -41,11 +43,11 @@ class Shapes(NamedTuple):
     a size in the whole; factor : int64[D, F], bounds that a temporal loop can have; factors : int64[D], how many; over
     : int64[D, N, N], index of the factor that leads to a size from another one inside, -1 if none does; spreads :
     int64[D], how many bounds the loops over both axes of a network can have together; spread_stride : int64[D], of
-    spread numbers, made of these as shape numbers are of sizes; spread_at : int64[D, *], index of such a bound, -1 if
-    it is none; times, within : int64[D, N, *], index of the size around a spread, and of that inside one, -1 if that is
-    none; route : int64[D, N, N, *], spreads that lead to a size from another one inside, -1 after the last; box :
-    int64[T, S], words of each tile, at least; words : float64[T, S], words that enter all tiles of a shape at least, if
-    the next loop outside moves them; ragged : bool[D], which dimensions may leave remainders; macs : float64[1],
+    spread numbers, made of these as shape numbers are of sizes; spread : int64[D, *], these bounds, ascending; times,
+    within : int64[D, N, *], index of the size around a spread, and of that inside one, -1 if that is none; route :
+    int64[D, N, N, *], spreads that lead to a size from another one inside, -1 after the last; box : int64[T, S], words
+    of each tile, at least; words : float64[T, S], words that enter all tiles of a shape at least, if the next loop
+    outside moves them; ragged : bool[D], which dimensions may leave remainders; macs : float64[1],
     multiply-accumulates; resting : float64[L, D, N, *], where dimensions leave remainders: largest share of the words
     of a dimension at the next level that rest, for the size of its tiles and for the index of the spread around them.
     """
@@ -59,7 +61,7 @@ class Shapes(NamedTuple):
     over: Ints
     spreads: Ints
     spread_stride: Ints
-    spread_at: Ints
+    spread: Ints
     times: Ints
     within: Ints
     route: Ints
@@ -149,8 +151,8 @@ def size_numbers(shapes: Shapes) -> Ints:
     return found
 
 
-def make_shapes(space: MapSpace) -> Shapes:
-    """Lay out all tile shapes."""
+def make_shapes(space: MapSpace, memory: int | None = None) -> Shapes:
+    """Lay out all tile shapes, if they fit so many bytes."""
     encoded = space.encoded
     c = encoded.constants
     bounds = [encoded.einsum.dims[dim] for dim in encoded.dims]
@@ -162,6 +164,10 @@ def make_shapes(space: MapSpace) -> Shapes:
     total = math.prod(map(len, counts))
     if space.imperfect and total > MOST_SHAPES:
         raise TooManyChoices(f"{total:.2g} tile shapes are too many to look at; let fewer dimensions leave remainders")
+    if memory is not None and total * SHAPE_BYTES > memory:
+        raise TablesTooLarge(
+            f"{total:.2g} tile shapes would take more than the {memory / (1 << 30):.3g} GiB that the exact search has"
+        )
     steps = [_steps(found, dim in space.imperfect) for dim, found in zip(encoded.dims, counts, strict=True)]
     factors = [sorted({f for f in step.ravel().tolist() if f}) for step in steps]
     widest = int(c.fanout.prod(axis=1).max())
@@ -177,8 +183,8 @@ def make_shapes(space: MapSpace) -> Shapes:
     size, passing = np.zeros((2, dims, most), np.int64)
     factor = np.zeros((dims, max(map(len, factors))), np.int64)
     over = np.full((dims, most, most), -1, np.int64)
-    spread_at = np.full((dims, max(map(max, spreads)) + 1), -1, np.int64)
-    times, within = np.full((2, dims, most, max(map(len, spreads))), -1, np.int64)
+    spread = np.zeros((dims, max(map(len, spreads))), np.int64)
+    times, within = np.full((2, dims, most, spread.shape[1]), -1, np.int64)
     route = np.full((dims, most, most, max(max(map(len, found.values())) for found in routes)), -1, np.int64)
     for d, (found, bound) in enumerate(zip(counts, bounds, strict=True)):
         passing[d, : len(found)] = found
@@ -186,11 +192,13 @@ def make_shapes(space: MapSpace) -> Shapes:
         factor[d, : len(factors[d])] = factors[d]
         inner, outer = np.nonzero(steps[d])
         over[d, outer, inner] = np.searchsorted(factors[d], steps[d][inner, outer])
-        spread_at[d, spreads[d]] = np.arange(len(spreads[d]))
+        spread[d, : len(spreads[d])] = spreads[d]
+        number = {bound: index for index, bound in enumerate(spreads[d])}
         for (i, o), ways in routes[d].items():
-            route[d, o, i, : len(ways)] = spread_at[d, sorted(ways)]
-            times[d, i, spread_at[d, sorted(ways)]] = o
-            within[d, o, spread_at[d, sorted(ways)]] = i
+            indices = [number[way] for way in sorted(ways)]
+            route[d, o, i, : len(ways)] = indices
+            times[d, i, indices] = o
+            within[d, o, indices] = i
     count = np.array([len(found) for found in counts], np.int64)
     box = tile_words(encoded, [size[d, : count[d]] for d in range(dims)])
     words = np.ones(box.shape)
@@ -224,7 +232,7 @@ def make_shapes(space: MapSpace) -> Shapes:
         over=over,
         spreads=many_spreads,
         spread_stride=_strides(many_spreads),
-        spread_at=spread_at,
+        spread=spread,
         times=times,
         within=within,
         route=route,
@@ -420,15 +428,37 @@ def make_options(space: MapSpace, shapes: Shapes, level: int, every: bool, *, bo
         return _describe(space, shapes, level, x, y)
     alike = _axes_alike(space, level) and (bounding or not space.imperfect)  # such loops cannot change places
     keys = [_sharing(space, level, axis, side, bounding) for axis, side in ((0, x), (1, y))]
+    on_x, x_at = _numbered(x)
+    on_y, y_at = _numbered(y)
+    place = _places(shapes, on_x[:, :, None] * on_y[:, None, :])
     pair = np.zeros((x.shape[0] * y.shape[0], 2), np.int64)
     head = np.full(shapes.spread_numbers, -1, np.int64)
     after = np.empty(pair.shape[0], np.int64)
-    kept = pick_splits(shapes.spread_at, shapes.spread_stride, x, y, keys[0], keys[1], pair, head, after, every, alike)
+    kept = pick_splits(place, shapes.spread_stride, x_at, y_at, keys[0], keys[1], pair, head, after, every, alike)
     pair = pair[:kept]
     pair = pair[pair[:, 0] >= 0]
     found = _describe(space, shapes, level, x[pair[:, 0]], y[pair[:, 1]])
     shares = found.down.prod(axis=1) * found.up.prod(axis=1)
     return pick_options(found, np.lexsort((shares, found.place @ shapes.spread_stride)))
+
+
+def _numbered(bounds: Ints) -> tuple[Ints, Ints]:
+    """The different bounds of each dimension, int64[D, *] with zeros after the last; and which of them each one is."""
+    found = [np.unique(column, return_inverse=True) for column in bounds.T]
+    different = np.zeros((len(found), max(len(values) for values, _ in found)), np.int64)
+    for d, (values, _) in enumerate(found):
+        different[d, : len(values)] = values
+    return different, np.stack([numbers for _, numbers in found], 1)
+
+
+def _places(shapes: Shapes, bounds: Ints) -> Ints:
+    """Index of each bound, int64[D, ...], among the spreads of its dimension; -1 if it is none of them."""
+    found = np.empty_like(bounds)
+    for d, many in enumerate(shapes.spreads):
+        spread = shapes.spread[d, :many]
+        at = np.searchsorted(spread, bounds[d])
+        found[d] = np.where(spread[np.minimum(at, many - 1)] == bounds[d], at, -1)
+    return found
 
 
 def _axes_alike(space: MapSpace, level: int) -> bool:
@@ -506,15 +536,18 @@ def _describe(space: MapSpace, shapes: Shapes, level: int, x: Ints, y: Ints) -> 
             for r in {int(r) for d, r in enumerate(c.rank[t]) if c.relevant[t, d]}:
                 inside = [d for d in range(dims) if c.relevant[t, d] and c.rank[t, d] == r]
                 windowed[:, t] |= (both[inside] > 1).sum(axis=0) > 1
-    place = np.stack([shapes.spread_at[d, both[d]] for d in range(dims)], 1).astype(np.int64)
+    place = _places(shapes, both).T.copy()
     apart = both[~c.relevant[c.output[0]]].prod(axis=0).astype(np.float64)
     return Options(x, y, place, both.prod(axis=0), shares[0], shares[1], windowed, apart)
 
 
 @lru_cache(maxsize=4)
-def make_grid(space: MapSpace) -> Grid:
-    """Lay out shapes, temporal factors and the options of each network, once for the searches of a space."""
-    shapes = make_shapes(space)
+def make_grid(space: MapSpace, memory: int | None = None) -> Grid:
+    """Lay out shapes, temporal factors and the options of each network, once for the searches of a space.
+
+    Raises TablesTooLarge if the shapes would take more than so many bytes of memory.
+    """
+    shapes = make_shapes(space, memory)
     levels = len(space.encoded.architecture.levels)
     in_time = np.zeros((levels, *shapes.factor.shape), np.bool_)
     for level in range(levels):

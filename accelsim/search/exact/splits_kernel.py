@@ -8,7 +8,7 @@ from accelsim.model.jit import jit
 
 @jit
 def pick_splits(
-    spread_at: Ints,
+    place: Ints,
     spread_stride: Ints,
     x: Ints,
     y: Ints,
@@ -24,10 +24,12 @@ def pick_splits(
 
     Parameters
     ----------
-    spread_at, spread_stride : int64[D, *], int64[D]
-        As `Shapes` has them.
+    place : int64[D, *, *]
+        Index of the bound that a bound on x and one on y have together, -1 if it is none; by their numbers.
+    spread_stride : int64[D]
+        As `Shapes` has it.
     x, y : int64[*, D]
-        Bounds.
+        Numbers of the bounds on the axes.
     x_key, y_key : int64[*, keys]
         The last must be equal for two pairs to be compared, the others multiply and should be large.
     pair : int64[*, 2]
@@ -46,8 +48,7 @@ def pick_splits(
         for b in range(y.shape[0]):
             spread = 0
             for d in range(dims):
-                product = x[a, d] * y[b, d]
-                index = spread_at[d, product] if product < spread_at.shape[1] else -1
+                index = place[d, x[a, d], y[b, d]]
                 if index < 0:
                     spread = -1
                     break
