@@ -32,9 +32,11 @@ from accelsim.fusion.search import (
     part_space,
     without_held,
 )
-from accelsim.fusion.tiling import fusing_levels, runs, tilings
+from accelsim.fusion.tiling import LayerPart, fusing_levels, runs, tilings
 from accelsim.inputs.architecture import OVERLAPS, Architecture
+from accelsim.inputs.constraints import Block, Constraints, Factor, LevelConstraint
 from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.mapping import Loop
 from accelsim.inputs.objective import Objective
 from accelsim.inputs.workload import Edge, Einsum, Workload
 from accelsim.model.evaluate import evaluate_encoded
@@ -150,10 +152,10 @@ KNOWN: dict[bytes, PartResult | None] = {}
 
 def known_part(*given: Any) -> PartResult | None:
     """Map a part once for all tests that ask for it without a deadline."""
-    assert given[5:] in ((), (None,))
-    key = pickle.dumps(given[:5])
+    assert given[6:] in ((), (None,))
+    key = pickle.dumps(given[:6])
     if key not in KNOWN:
-        KNOWN[key] = map_part(*given[:5])
+        KNOWN[key] = map_part(*given[:6])
     return KNOWN[key]
 
 
@@ -202,6 +204,78 @@ def test_fuse_chain__is_the_best_of_all_fused_tilings(chain: Chain, size: int, b
     assert bound == pytest.approx(least, rel=1e-12)
     assert fused_limits(tiny, chain, solutions)[0] <= least
     assert fuse_chain(tiny, chain, solutions, below=least) == (None, pytest.approx(least))
+
+
+def allowed(tiny: Architecture, chain: Chain, price: Price) -> float:
+    """Least value of all fused tilings whose parts keep what is asked of their layers, each mapping looked at.
+
+    The loops of a mapping of a layer are the fused ones, outside those of the part.
+    """
+    best, known = math.inf, dict[object, float]()
+    for tiling in tilings(tiny, chain, "BUF"):
+        total = 0.0
+        for run in runs(chain, tiling, tiny.levels[1]):
+            layer, room = run.part.layer, (tiny.levels[1].size_words or 0) - run.reserved
+            dims = {dim.name: dim.dims[layer] for dim in chain.dims}
+            around = tuple(Loop(dims[loop.dim], loop.steps) for loop in tiling.loops)
+            key = run.part, room, around
+            if key not in known:
+                known[key] = _least_allowed(tiny, chain, run.part, room, around, price) if room > 0 else math.inf
+            total += run.count * known[key]
+        best = min(best, total)
+    return best
+
+
+def _least_allowed(
+    tiny: Architecture, chain: Chain, part: LayerPart, room: int, around: tuple[Loop, ...], price: Price
+) -> float:
+    rules, layer = chain.rules[part.layer], chain.layers[part.layer]
+    held = held_by(chain, part, 1)
+    encoded = encode_part(tiny, part.einsum(chain), held, room)
+    space, least = part_space(encoded, held), math.inf
+    for number in range(space.size):
+        mapping = space.mapping_at(number)
+        outer, *others = mapping.levels
+        nest = replace(mapping, levels=(replace(outer, temporal=(*around, *outer.temporal)), *others))
+        if not rules.broken_by(nest, layer):
+            result = evaluate_encoded(encoded, mapping)
+            least = min(least, price.of(result)[0]) if result.valid else least
+    return least
+
+
+PAIR = [gemm("one", 4, 2, 2), gemm("two", 4, 2, 2)]
+
+
+@pytest.mark.parametrize("price", [ENERGY, CYCLES], ids=["energy", "cycles"])
+@pytest.mark.parametrize(
+    ("temporal", "buffer"),
+    [
+        (Block(factors=(Factor("M", 1, 2),)), Block()),
+        (Block(outer=("N", "M")), Block(inner=("K",))),
+        (Block(only=frozenset({"M", "K"})), Block(factors=(Factor("M", 2, 2),))),
+        (Block(factors=(Factor("M", 4, 4),), products=()), Block(only=frozenset({"N"}))),
+    ],
+    ids=["few tiles", "orders", "no loop over N", "rows alone"],
+)
+def test_fuse_chain__keeps_what_is_asked_of_each_layer(temporal: Block, buffer: Block, price: Price) -> None:
+    """And finds the best of all fused tilings whose parts do; without rules it would take something else."""
+    tiny, every = machine(30, units=1), frozenset({"Inputs", "Weights", "Outputs"})
+    levels = (
+        LevelConstraint("DRAM", temporal=temporal),
+        LevelConstraint("BUF", keep=every, temporal=buffer),
+        LevelConstraint("REG", keep=frozenset({"Weights"}), bypass=every - {"Weights"}),
+    )
+    chain = make_chain(PAIR, ["Inputs"], rules=[Constraints(levels)] * 2)
+    least = allowed(tiny, chain, price)
+    found, bound = fuse_chain(tiny, chain, Solutions(tiny, price))
+    assert bound == pytest.approx(least, rel=1e-12)
+    if least < math.inf:
+        assert found is not None
+        assert found.certificate.proved
+        assert found.certificate.value == pytest.approx(least, rel=1e-12)
+        free, _ = fuse_chain(tiny, make_chain(PAIR, ["Inputs"]), Solutions(tiny, price))
+        assert free is not None
+        assert free.certificate.value <= least
 
 
 def residual(*, repeat: int = 1) -> Workload:
@@ -296,7 +370,7 @@ def test_unfused_layers__of_other_names_cost_what_they_cost_alone(key: str, monk
     names = dict(zip("BMNK", "BPKC", strict=True))
     tensors = tuple(replace(t, ranks=tuple(((names[dim], 1),) for ((dim, _),) in t.ranks)) for t in one.tensors)
     other = replace(one, name="other", dims={names[dim]: n for dim, n in one.dims.items()}, tensors=tensors)
-    search = NetworkSearch(gemmini, Solutions(gemmini, CYCLES), None, None, None, 1, None)
+    search = NetworkSearch(gemmini, Solutions(gemmini, CYCLES), None, None, 1, None, {})
     for layer in (one, other):
         best = map_einsum(gemmini, layer, objective="cycles", workers=1, uneven=False).best
         assert [result.cycles for result in search.alone(layer).results] == [best.cycles]
@@ -353,7 +427,7 @@ def test_fuse__is_stopped_in_the_middle_of_a_front(monkeypatch: pytest.MonkeyPat
     part = next(run.part for run in runs(ROWS, next(tilings(machine(), ROWS, "BUF")), machine().levels[1]))
     asked = machine(), part.einsum(ROWS), held_by(ROWS, part, 1), 60
     for price in (None, ENERGY):
-        stopped, sure = map_part(*asked, price, monotonic()), map_part(*asked, price)
+        stopped, sure = map_part(*asked, price, deadline=monotonic()), map_part(*asked, price)
         assert stopped is not None
         assert sure is not None
         assert (stopped.stop, sure.stop) == ("timeout", "exhausted")
@@ -392,7 +466,8 @@ def test_fuse_chain__with_one_part_unproved_is_between_its_bound_and_the_best(
         answer = known_part(*given)
         if next(calls) != fails or answer is None:
             return answer
-        worst = max(known_part(*given[:4], ENERGY).results + known_part(*given[:4], CYCLES).results, key=price.of)
+        both = (known_part(*given[:4], each, *given[5:]) for each in (ENERGY, CYCLES))
+        worst = max((result for found in both for result in found.results), key=price.of)
         used = next(level.used_words for level in worst.levels if level.level == "BUF")
         return replace(answer, results=(worst,), used=(used,), stop="timeout", least=(0.0, 0.0))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import itertools
 import json
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from accelsim import fuse, load_architecture, load_workload
 from accelsim.cli.main import main
 from accelsim.fusion.result import fusion_json
-from accelsim.fusion.search import Solutions
+from accelsim.fusion.search import Solutions, fuse_chain
 from accelsim.results import Provenance, to_json
 from accelsim.search import stopping
 from accelsim.show.plots import figure_bytes
@@ -189,3 +190,51 @@ def test_fuse__after_a_signal_writes_what_it_has(network, tmp_path, monkeypatch,
     assert found["stop"] == "interrupted"
     assert found["totals"]["energy_pj"] <= found["unfused"]["energy_pj"]
     assert json.loads(capsys.readouterr().out)["fusion"] == found
+
+
+@pytest.mark.parametrize(
+    ("workload", "overrides"),
+    [("matmuls", {"KN": "64", "M": "64", "N_EINSUMS": "2"}), ("three_matmuls_annotated", {})],
+    ids=["matmuls", "three_matmuls"],
+)
+def test_fuse__keeps_the_constraints_of_accelforges_tpu(shared, tmp_path, workload, overrides):
+    """Fused and unfused energies are those that AccelForge finds; without its constraints both were lower."""
+    folder = shared / "foreign" / "accelforge"
+    files = [str(folder / "arches" / "tpu_v4i.yaml"), str(folder / "workloads" / "basic" / f"{workload}.yaml")]
+    asked = [f"--set={key}={value}" for key, value in overrides.items()]
+    assert main(["fuse", *files, *asked, "-o", str(tmp_path / "out"), "-q"]) == 0
+    found = json.loads((tmp_path / "out" / "fusion.json").read_text())
+    with (shared / "golden" / "accelforge_fused" / "references.csv").open() as file:
+        energies = {row["machine|workload|parameters|fusion"]: float(row["energy"]) for row in csv.DictReader(file)}
+    case = f"tpu_v4i|{workload}|{','.join(f'{key}={value}' for key, value in overrides.items())}"
+    for kind, total in (("fused", "totals"), ("unfused", "unfused")):
+        assert found["fusion"][total]["energy_pj"] * 1e-12 == pytest.approx(energies[f"{case}|{kind}"], rel=1e-9)
+
+
+def test_fuse__takes_constraints(network, tmp_path, capsys):
+    """A buffer that keeps no inputs holds no intermediate; `none` leaves that out."""
+    (tmp_path / "c.yaml").write_text("constraints: {levels: [{level: BUF, bypass: [Inputs]}]}")
+    asked = ["fuse", "two_level", network, "--set", SIZE]
+    assert main([*asked, "--constraints", "none"]) == 0
+    free = capsys.readouterr().out
+    assert "scores + soft_max + context" in free
+    assert main([*asked, "--constraints", str(tmp_path / "c.yaml")]) == 0
+    assert "not fused" in (kept := capsys.readouterr().out)
+    assert "scores + soft_max" not in kept
+    (tmp_path / "c.yaml").write_text("constraints: {limits: [energy <= 1 mJ]}")
+    assert main([*asked, "--constraints", str(tmp_path / "c.yaml")]) == 2
+    assert "says nothing of the parts in which fused layers run" in capsys.readouterr().err
+
+
+def test_fuse__looks_at_short_rows_first(network, monkeypatch):
+    """So that there is an answer early; what is found later is better."""
+    lengths = []
+
+    def looked(machine, chain, *given, **options):
+        lengths.append(len(chain.layers))
+        return fuse_chain(machine, chain, *given, **options)
+
+    monkeypatch.setattr("accelsim.fusion.network.fuse_chain", looked)
+    fuse(load_architecture("two_level", {"buffer": "256 B"}), load_workload(network), workers=1)
+    assert set(lengths) == {2, 3}
+    assert lengths == sorted(lengths)

@@ -146,3 +146,11 @@ def test_near_miss__ignores_case_and_stays_silent_on_strangers():
 def test_quoted__is_one_short_printable_line(text):
     assert units.quoted(text).isprintable()
     assert len(units.quoted(text)) <= 62
+
+
+def test_rates__of_other_tools_are_fractions_of_small_numbers():
+    """9846153846.153845 words of 64 bits a second are 640/13 a cycle at 200 MHz; what is written short stays exact."""
+    clock = Fraction(200_000_000)
+    assert units.parse_rate("630153846154 bit/s").words_per_cycle(64, clock) == Fraction(640, 13)
+    assert units.parse_rate("34 GB/s").words_per_cycle(8, Fraction(933_000_000)) == Fraction(34_000, 933)
+    assert units.parse_rate("1 bit/s").words_per_cycle(8, Fraction(10**10)) == Fraction(1, 8 * 10**10)

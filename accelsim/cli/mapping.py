@@ -517,12 +517,14 @@ def fuse_command(arguments: argparse.Namespace) -> int:
 
     inputs = spec.read_inputs(argparse.Namespace(**vars(arguments), layer=None))
     spec.note_dense(inputs.architecture)
+    spec.check_constraints(inputs)
     if not arguments.quiet:
         spec.print_notes(inputs.workload.notes)
     with cli.show_status("reading", quiet=arguments.quiet) as on_progress:
         found = fuse(
             inputs.architecture,
             inputs.workload,
+            constraints={each.name: spec.read_layer_constraints(inputs, each) for each in inputs.workload.layers},
             objective="energy" if arguments.objective is None else arguments.objective,
             chain=spec.split(arguments.chain) if arguments.chain else (),
             cache=spec.open_cache(arguments),

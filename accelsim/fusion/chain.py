@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.units import listed, near_miss
 from accelsim.inputs.workload import Edge, Einsum, Workload
@@ -68,13 +69,15 @@ class Shortcut:
 class Chain:
     """Layers of which each reads what the one before writes, made by `make_chain`.
 
-    `needed` are the bounds of each layer without what nothing asks for: rows behind the last step of a stride.
+    `needed` are the bounds of each layer without what nothing asks for: rows behind the last step of a stride. `rules`
+    are the constraints of each layer's mapping, in numbers.
     """
 
     layers: tuple[Einsum, ...]
     links: tuple[Link, ...]
     dims: tuple[FusedDim, ...]
     needed: tuple[Mapping[str, int], ...]
+    rules: tuple[Constraints, ...]
     shortcut: Shortcut | None = None
 
     @property
@@ -124,12 +127,17 @@ def output_extent(einsum: Einsum, rank: tuple[tuple[str, int], ...]) -> int:
     return 1 + sum(factor * (einsum.dims[dim] - 1) for dim, factor in rank)
 
 
-def make_chain(layers: Sequence[Einsum], tensors: Sequence[str], shortcut: Shortcut | None = None) -> Chain:
+def make_chain(
+    layers: Sequence[Einsum],
+    tensors: Sequence[str],
+    shortcut: Shortcut | None = None,
+    rules: Sequence[Constraints] = (),
+) -> Chain:
     """Join layers to a chain, in the order in which they run.
 
     `tensors`: of each layer but the first, the input that the layer before it writes. `shortcut`: an input of the first
-    layer that a later one reads again, both word by word (see `word_by_word`). Raises AccelsimError if an output does
-    not line up with the input that reads it.
+    layer that a later one reads again, both word by word (see `word_by_word`). `rules`: see `Chain`; none if empty.
+    Raises AccelsimError if an output does not line up with the input that reads it.
 
     >>> from accelsim import load_workload
     >>> block = {layer.name: layer for layer in load_workload("mobilenet_v2").layers}
@@ -147,7 +155,8 @@ def make_chain(layers: Sequence[Einsum], tensors: Sequence[str], shortcut: Short
     last = layers[-1]
     dims = [_trace(layers, links, rank[0]) for rank in last.output.ranks if len(rank) == 1]
     fused = tuple(dim for dim in dims if dim is not None)
-    return Chain(tuple(layers), tuple(links), fused, tuple(needed), shortcut)
+    asked = tuple(rules) or (Constraints(),) * len(layers)
+    return Chain(tuple(layers), tuple(links), fused, tuple(needed), asked, shortcut)
 
 
 def word_by_word(einsum: Einsum, tensor: str) -> tuple[tuple[str, int], ...] | None:
@@ -272,12 +281,14 @@ class Line:
     # names of the layers of equal lines, and how many of these there are
     alike: tuple[tuple[tuple[str, ...], int], ...] = ()
     shortcut: Shortcut | None = None  # what the first layer reads and a later one reads again
+    rules: tuple[Constraints, ...] = ()  # constraints of each layer's mapping, in numbers; none if empty
 
     def chain(self, first: int = 0, end: int | None = None) -> Chain:
         """Layers from one to before another as a chain."""
         last = len(self.layers) if end is None else end
         inside = first == 0 and self.shortcut is not None and self.shortcut.layer < last
-        return make_chain(self.layers[first:end], self.tensors[first : last - 1], self.shortcut if inside else None)
+        shortcut = self.shortcut if inside else None
+        return make_chain(self.layers[first:end], self.tensors[first : last - 1], shortcut, self.rules[first:end])
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,11 +347,12 @@ def put_together(lines: Sequence[Line]) -> tuple[Line, ...]:
     found: dict[object, Line] = {}
     for line in lines:
         shapes = tuple((tuple(e.dims.items()), e.tensors, e.whole) for e in line.layers)
-        first = found.setdefault((shapes, line.tensors, line.shortcut), line)
+        key = shapes, line.tensors, line.shortcut, line.rules
+        first = found.setdefault(key, line)
         if first is not line:
             names = tuple(layer.name for layer in line.layers)
             more = replace(first, repeat=first.repeat + line.repeat, alike=(*first.alike, (names, line.repeat)))
-            found[shapes, line.tensors, line.shortcut] = more
+            found[key] = more
     return tuple(found.values())
 
 

@@ -26,10 +26,13 @@ from accelsim.fusion.result import (
     least_product,
     sum_totals,
 )
-from accelsim.fusion.search import LEAST_SECONDS, Solutions, fuse_chain, fused_limits
+from accelsim.fusion.search import LEAST_SECONDS, NO_RULES, Solutions, fuse_chain, fused_limits
 from accelsim.fusion.tiling import fusing_levels
 from accelsim.inputs.architecture import Architecture
+from accelsim.inputs.constraints import Constraints
+from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.objective import Objective
+from accelsim.inputs.units import listed
 from accelsim.inputs.workload import Einsum, Workload
 from accelsim.model.limits import layer_limits
 from accelsim.model.result import Result
@@ -80,14 +83,16 @@ class NetworkSearch:
 
     architecture: Architecture
     solutions: Solutions  # parts that are solved, and the price that counts
-    longest: int | None  # layers that a fused chain has at most
     deadline: float | None  # when to look for nothing better any more, by `time.monotonic`
     cache: ResultCache | None
     workers: int | None
     on_progress: OnProgress | None
+    rules: Mapping[str, Constraints | None]  # of layers by name
     mapped: dict[str, _UnfusedLayer] = field(default_factory=dict)  # layers by themselves, by name
     equal: dict[str, Einsum] = field(default_factory=dict)  # the first layer of each content
     looked: set[str] = field(default_factory=set)  # chains that were looked at
+    rows: dict[object, dict[_Row, _RowCost]] = field(default_factory=dict)  # of each line and price
+    longest: int = 1  # layers that a fused row has at most
     waiting: int = 0  # layers that are still to be mapped by themselves
     late: bool = False
 
@@ -96,26 +101,33 @@ class NetworkSearch:
         self.late = self.late or bool(asked()) or (self.deadline is not None and time.monotonic() > self.deadline)
         return self.late
 
-    def line(self, line: Line, *, fused: bool = True) -> tuple[tuple[Segment, ...], float]:
+    def line(self, line: Line) -> tuple[tuple[Segment, ...], float]:
         """Best segments of a line, and the value that no fusion of it falls below.
 
         A shortest path over the borders between layers. A row that is not solved yet goes in with its lower limit; as
-        long as the shortest path leads over such rows, one of them is solved.
+        long as the shortest path leads over such rows, one of them is solved. What is known of rows is kept for when
+        they may be longer; those that were too dear beside shorter ones are open again then.
         """
         many, price = len(line.layers), self.solutions.price
-        costs = {(at, at + 1): self.alone(einsum).cost(einsum, price) for at, einsum in enumerate(line.layers)}
-        longest = min(many, self.longest or many) if fused else 1
-        for length in range(2, longest + 1):
-            for first in range(many - length + 1):
-                least = fused_limits(self.architecture, line.chain(first, first + length), self.solutions)
-                costs[first, first + length] = _RowCost(least, least[0], None)
+        costs = self.rows.setdefault((tuple(each.name for each in line.layers), line.shortcut, price), {})
+        costs |= {(at, at + 1): self.alone(einsum).cost(einsum, price) for at, einsum in enumerate(line.layers)}
+        costs |= {
+            row: _RowCost((cost.bound, 0.0), cost.bound, None)
+            for row, cost in costs.items()
+            if cost.value == NOTHING and cost.bound < math.inf
+        }
+        for length in range(2, min(many, self.longest) + 1):
+            for row in ((first, first + length) for first in range(many - length + 1)):
+                if row not in costs:
+                    least = fused_limits(self.architecture, line.chain(*row), self.solutions)
+                    costs[row] = _RowCost(least, least[0], None)
         while True:
             path = _shortest(many, {row: cost.value for row, cost in costs.items()})
             unsolved = [row for row in path if costs[row].segment is None]
             if not unsolved:
                 break
             sure = {row: cost.value for row, cost in costs.items() if cost.segment is not None}
-            row = max(unsolved, key=lambda row: row[1] - row[0])
+            row = min(unsolved, key=lambda row: row[1] - row[0])
             rest = _shortest(many, {r: c.value for r, c in costs.items() if r != row}, row)
             room = math.fsum(sure[r][0] for r in _shortest(many, sure)) - math.fsum(costs[r].value[0] for r in rest)
             costs[row] = self._fused_row(line, row, room, costs[row].bound)
@@ -136,7 +148,7 @@ class NetworkSearch:
         found, bound = fuse_chain(self.architecture, chain, self.solutions, below=below, deadline=self.deadline)
         self.is_late()
         if found is None:
-            return _RowCost(NOTHING, bound, Segment(layers, 1, alone, None, None))
+            return _RowCost(NOTHING, max(bound, least), Segment(layers, 1, alone, None, None))
         value = price.value(found.totals.energy_pj, found.totals.cycles)
         return _RowCost(value, min(bound, value[0]), Segment(layers, 1, alone, None, found))
 
@@ -144,12 +156,16 @@ class NetworkSearch:
         """Map a layer by itself; equal ones once."""
         if einsum.name in self.mapped:
             return self.mapped[einsum.name]
-        equal = self.equal.setdefault(content_key(self.architecture, einsum, MapOptions()), einsum)
+        equal = self.equal.setdefault(self.key(einsum), einsum)
         known = self.mapped.get(equal.name)
         results = known and carry_over(known.results, self.architecture, equal, einsum)
         found = _UnfusedLayer(results, known.least) if known and results else self._search(einsum)
         self.mapped[einsum.name] = found
         return found
+
+    def key(self, einsum: Einsum) -> str:
+        """Content of the problem that a layer by itself is."""
+        return content_key(self.architecture, einsum, MapOptions(), self.rules.get(einsum.name))
 
     def map_again(self, before: Budget) -> None:
         """Search once more for layers that are not proved by themselves, as long as each has more time than before."""
@@ -180,6 +196,7 @@ class NetworkSearch:
             einsum,
             MapOptions("energy" if energy else "cycles"),
             self.cache,
+            constraints=self.rules.get(einsum.name),
             budget=self.budget(),
             workers=self.workers,
         )
@@ -193,7 +210,8 @@ class NetworkSearch:
         """Front of energy and cycles of a layer, or what of it is found in time."""
         from accelsim.search.exact.front import map_front
 
-        found = map_front(self.architecture, einsum, budget=self.budget(), workers=self.workers)
+        rules = self.rules.get(einsum.name)
+        found = map_front(self.architecture, einsum, constraints=rules, budget=self.budget(), workers=self.workers)
         if found.stop == "interrupted":
             raise KeyboardInterrupt
         if found.stop == "exhausted":
@@ -232,6 +250,7 @@ def fuse(
     architecture: Architecture,
     workload: Workload,
     *,
+    constraints: Constraints | Mapping[str, Constraints | None] | None = None,
     objective: str = "energy",
     chain: Sequence[str] = (),
     longest: int | None = None,
@@ -246,6 +265,8 @@ def fuse(
     ----------
     workload : Workload
         Its edges say which layer reads what; without any, neighbours whose shapes line up are taken to be joined.
+    constraints : Constraints or mapping of str to Constraints, optional
+        What the mapping of each layer must look like, fused or not; or of each by its name.
     objective : str
         What the network is to take least of: `energy`, `cycles`, `edp`, or a product of powers as for `map_einsum`. A
         product is that of the sums over the network, not a sum of products.
@@ -272,19 +293,22 @@ def fuse(
     NoValidMapping
         If a layer has no valid mapping.
     AccelsimError
-        If the objective is unknown, or the named layers do not follow each other.
+        If the objective is unknown, the named layers do not follow each other, or constraints bound what a layer that
+        may be fused costs.
     """
     goal, started = Objective.parse(objective), time.monotonic()
     goal.powers  # noqa: B018  # raises where there are none
     found = find_lines(workload)
     lines = (named_line(workload, chain),) if chain else found.lines
+    given = constraints if isinstance(constraints, Mapping) else {e.name: constraints for e in workload.layers}
+    lines = tuple(_with_rules(architecture, line, given) for line in lines)
     joined = [line for line in lines if len(line.layers) > 1]
     lines = put_together(lines)
     until = None if seconds is None else started + (1 - SHARE_OF_WALKS) * seconds
     solutions = Solutions(architecture, CYCLES if goal.alone == "cycles" else ENERGY, not goal.alone, until)
     deadline = None if seconds is None else started + seconds
-    search = NetworkSearch(architecture, solutions, longest, deadline, cache, workers, on_progress)
-    segments, certificate = _best_segments(search, goal, lines)
+    search = NetworkSearch(architecture, solutions, deadline, cache, workers, on_progress, given)
+    segments, certificate = _best_segments(search, goal, lines, longest)
     stop = "exhausted"
     if search.late:
         stop = "interrupted" if asked() else "timeout"
@@ -310,12 +334,30 @@ def fuse(
     )
 
 
+def _with_rules(architecture: Architecture, line: Line, given: Mapping[str, Constraints | None]) -> Line:
+    """The line with the constraints of its layers.
+
+    Raises AccelsimError if they bound the costs of a layer that would run in parts.
+    """
+    asked = [(given.get(each.name) or NO_RULES).settled(architecture, each) for each in line.layers]
+    costs = {text: None for rules in asked for text in rules.on_costs}
+    if len(asked) > 1 and costs:
+        raise AccelsimError(
+            f"constraints ask for {listed(costs)} of each layer, which says nothing of the parts in which fused layers "
+            "run; leave that out, or all constraints with `--constraints none`"
+        )
+    return replace(line, rules=tuple(asked))
+
+
 def _best_segments(
-    search: NetworkSearch, goal: Objective, lines: Sequence[Line]
+    search: NetworkSearch, goal: Objective, lines: Sequence[Line], longest: int | None
 ) -> tuple[tuple[Segment, ...], Certificate]:
-    """Look for the best segments of all lines together; once each layer is mapped there is an answer at any time."""
+    """Look for the best segments of all lines together; once each layer is mapped there is an answer at any time.
+
+    Shorter rows first: whatever is found later is better, and longer rows are of interest only where they may be.
+    """
     layers = [layer for line in lines for layer in line.layers]
-    search.waiting = len({content_key(search.architecture, layer, MapOptions()) for layer in layers})
+    search.waiting = len({search.key(layer) for layer in layers})
     first = search.budget()
     for layer in layers:
         search.alone(layer)
@@ -323,29 +365,37 @@ def _best_segments(
         if first is not None:
             with suppress(KeyboardInterrupt):  # what is known by then is an answer
                 search.map_again(first)
-        if search.solutions.fronts:
-            best, bound = _least_product(search, goal, lines)
-        else:
-            best = _cheapest(search, lines, search.solutions.price)
-            bound = best.bound ** sum(goal.powers)
+        fronts, price = search.solutions.fronts, search.solutions.price
+        alone = _least_alone(search, goal, lines) if fronts else None
+        several = [] if alone is None else [alone]
+        most = max(len(line.layers) for line in lines)
+        most = min(most, longest or most)
+        for length in range(min(2, most), most + 1):
+            search.longest = most if search.is_late() else length
+            if fronts:
+                found, bound = least_product(goal, lambda price: _cheapest(search, lines, price), search.is_late)
+            else:
+                found = _cheapest(search, lines, price)
+                bound = found.bound ** sum(goal.powers)
+            several.append(found)
+            if search.longest == most:
+                break
+    best = min(several, key=lambda found: goal.value(found.energy_pj, found.cycles))
     value = goal.value(best.energy_pj, best.cycles)
     bound = value if bound >= value * (1 - SAME) else bound
-    return best.what, Certificate(value, bound, search.solutions.nodes, len(search.looked), 0)
+    segments = best.what
+    if alone is not None:  # as each layer is best with none fused, whatever the price
+        results = {segment.layers[0].name: segment.alone for segment in alone.what}
+        segments = tuple(
+            replace(each, alone=tuple(result for layer in each.layers for result in results[layer.name]))
+            for each in best.what
+        )
+    return segments, Certificate(value, bound, search.solutions.nodes, len(search.looked), 0)
 
 
-def _least_product(
-    search: NetworkSearch, goal: Objective, lines: Sequence[Line]
-) -> tuple[Optimum[tuple[Segment, ...]], float]:
-    """Segments of the least product, and what none falls below; each layer alone as it is best with none fused."""
-    alone, _ = least_product(goal, lambda price: _known(_cheapest(search, lines, price, fused=False)), lambda: False)
-    best, bound = least_product(goal, lambda price: _cheapest(search, lines, price), search.is_late)
-    best = min(best, alone, key=lambda each: goal.value(each.energy_pj, each.cycles))
-    results = {segment.layers[0].name: segment.alone for segment in alone.what}
-    segments = tuple(
-        replace(each, alone=tuple(result for layer in each.layers for result in results[layer.name]))
-        for each in best.what
-    )
-    return replace(best, what=segments), bound
+def _least_alone(search: NetworkSearch, goal: Objective, lines: Sequence[Line]) -> Optimum[tuple[Segment, ...]]:
+    """Layers by themselves of the least product."""
+    return least_product(goal, lambda price: _known(_cheapest(search, lines, price)), lambda: False)[0]
 
 
 def _known(found: Optimum[tuple[Segment, ...]]) -> Optimum[tuple[Segment, ...]]:
@@ -353,15 +403,13 @@ def _known(found: Optimum[tuple[Segment, ...]]) -> Optimum[tuple[Segment, ...]]:
     return replace(found, bound=found.price.value(found.energy_pj, found.cycles)[0])
 
 
-def _cheapest(
-    search: NetworkSearch, lines: Sequence[Line], price: Price, *, fused: bool = True
-) -> Optimum[tuple[Segment, ...]]:
+def _cheapest(search: NetworkSearch, lines: Sequence[Line], price: Price) -> Optimum[tuple[Segment, ...]]:
     """Segments of all lines that cost least at a price."""
     search.solutions.price = price
     segments: list[Segment] = []
     bound = 0.0
     for line in lines:
-        parts, least = search.line(line, fused=fused)
+        parts, least = search.line(line)
         first = 0
         for each in parts:
             end = first + len(each.layers)

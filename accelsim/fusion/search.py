@@ -16,25 +16,31 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from accelsim.fusion.chain import Chain, Link, Shortcut
+from accelsim.fusion.chain import Chain
 from accelsim.fusion.result import NOTHING, ChainResult, FusedPart, Price, Value, sum_totals
-from accelsim.fusion.tiling import FusedTiling, LayerPart, Run, fusing_levels, least_room, runs
+from accelsim.fusion.tiling import FusedTiling, LayerPart, Run, fusing_levels, least_room, loop_sets, loops_of, runs
 from accelsim.inputs.architecture import Architecture
-from accelsim.inputs.constraints import Block, Constraints, LevelConstraint
+from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.errors import NoValidMapping
+from accelsim.inputs.mapping import Loop
 from accelsim.inputs.objective import FASTEST, LEAST_ENERGY
 from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import Constants, Encoded, encode
+from accelsim.model.evaluate import evaluate_encoded
 from accelsim.model.kernel import BY_READ, BY_UPDATE, BY_WRITE
 from accelsim.model.limits import touched_words
 from accelsim.model.result import Result
+from accelsim.results.cache import rules_broken
 from accelsim.search.result import Certificate
 from accelsim.search.spaces import Spaces
 from accelsim.search.stopping import Budget, asked
 
 LEAST_SECONDS = 0.1
 """Time that a layer or a part gets, however late it is."""
+
+
+NO_RULES = Constraints()
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,23 +125,22 @@ def encode_part(architecture: Architecture, einsum: Einsum, held: Held, capacity
     return replace(encoded, constants=c._replace(two_widths=two_widths))
 
 
-def part_space(encoded: Encoded, held: Held) -> MapSpace:
-    """Map space of a part: held tensors lie in the fusing level as a whole."""
+def part_space(encoded: Encoded, held: Held, rules: Constraints = NO_RULES) -> MapSpace:
+    """Map space of a part: held tensors lie in the fusing level as a whole, and constraints are kept."""
     einsum, levels = encoded.einsum, encoded.architecture.levels
     moving = frozenset[str]().union(*(t.dims for t in einsum.tensors if t.name in held.names))
-    only = frozenset(einsum.dims) - moving
-    outside = [
-        LevelConstraint(
-            level.name,
-            bypass=frozenset() if index == 0 else intermediates(held, level.keep, einsum),
-            temporal=Block(only=only),
-            x=Block(only=only),
-            y=Block(only=only),
+    still = frozenset(einsum.dims) - moving
+    asked = {each.level: each for each in rules.levels}
+    for index, level in enumerate(levels[: held.level]):
+        its = rules.of(level.name)
+        free = frozenset() if index == 0 else intermediates(held, level.keep, einsum) - its.keep
+        temporal, x, y = (
+            replace(block, only=still if block.only is None else still & block.only) for block in its.blocks.values()
         )
-        for index, level in enumerate(levels[: held.level])
-    ]
-    required = (*outside, LevelConstraint(levels[held.level].name, keep=held.names))
-    return MapSpace(encoded, Constraints(required))
+        asked[level.name] = replace(its, bypass=its.bypass | free, temporal=temporal, x=x, y=y)
+    its = rules.of(levels[held.level].name)
+    asked[its.level] = replace(its, keep=its.keep | held.names)
+    return MapSpace(encoded, replace(rules, levels=tuple(asked.values())))
 
 
 def intermediates(held: Held, kept: frozenset[str], einsum: Einsum) -> frozenset[str]:
@@ -149,16 +154,18 @@ def map_part(
     held: Held,
     capacity: int,
     price: Price | None,
+    rules: Constraints = NO_RULES,
     deadline: float | None = None,
 ) -> PartResult | None:
     """Find the mapping of a part that costs least, and prove that it does; None if it is proved that none is valid.
 
     `price`: of energy or of cycles alone; None asks for the front of both, which holds the best for any price.
-    `deadline`: when to end with what is found, by `time.monotonic`; `LEAST_SECONDS` are taken in any case.
+    `rules`: what constraints ask of it. `deadline`: when to end with what is found, by `time.monotonic`;
+    `LEAST_SECONDS` are taken in any case.
     """
     budget = None if deadline is None else Budget(seconds=max(LEAST_SECONDS, deadline - time.monotonic()))
     try:
-        space = part_space(encode_part(architecture, einsum, held, capacity), held)
+        space = part_space(encode_part(architecture, einsum, held, capacity), held, rules)
         found = _front(space, budget) if price is None else _best(space, price, budget)
     except NoValidMapping as error:
         return None if error.proved else PartResult((), 0, capacity, (), "timeout")
@@ -282,11 +289,15 @@ _ROUNDED = 1e-11
 
 @dataclass(frozen=True, slots=True)
 class PartProblem:
-    """A part as the exact mapper sees it, whatever its layer is called: bounds by dimension, tensors, what is held."""
+    """A part as the exact mapper sees it, whatever its layer is called.
+
+    Bounds by dimension, tensors, what is held, and what constraints ask of its mapping.
+    """
 
     bounds: tuple[tuple[str, int], ...]
     tensors: tuple[Tensor, ...]
     held: Held
+    rules: Constraints = NO_RULES
 
     @property
     def einsum(self) -> Einsum:
@@ -309,7 +320,7 @@ class Solutions:
     impossible: dict[PartProblem, int] = field(default_factory=dict)
     limits: dict[tuple[tuple[str, ...], tuple[Tensor, ...], Held], PartLimits] = field(default_factory=dict)
     least: dict[PartProblem, tuple[float, int]] = field(default_factory=dict)
-    candidates: dict[tuple[str, tuple[Link, ...], Shortcut | None], list[_Candidate]] = field(default_factory=dict)
+    candidates: dict[tuple[object, ...], list[_Candidate]] = field(default_factory=dict)
     solved: int = 0
     nodes: int = 0
 
@@ -354,7 +365,7 @@ class Solutions:
         several = self.found.setdefault(part, [])
         room = capacity if several else whole
         price = None if self.fronts else self.price
-        answer = map_part(self.architecture, part.einsum, part.held, room, price, self.prove_until)
+        answer = map_part(self.architecture, part.einsum, part.held, room, price, part.rules, self.prove_until)
         self.solved += 1
         if answer is None:
             self.impossible[part] = max(room, self.impossible.get(part, -1))
@@ -363,12 +374,19 @@ class Solutions:
         self.stop = self.stop if answer.proved else answer.stop
         several.append(answer)
 
-    def fused_tilings(self, chain: Chain) -> list[_Candidate]:
-        """Fused tilings of a chain that leave room; kept where the same chain is looked at for several prices."""
-        key = chain.name, chain.links, chain.shortcut
+    def fused_tilings(self, chain: Chain, deadline: float | None = None) -> list[_Candidate] | None:
+        """Fused tilings of a chain that leave room, None if the time is up before all are known.
+
+        Kept where the same chain is looked at for several prices.
+        """
+        key = chain.name, chain.links, chain.shortcut, chain.rules
         if key in self.candidates:
             return self.candidates[key]
-        found = list(_candidates(self.architecture, chain))
+        found = []
+        for each in _candidates(self.architecture, chain):
+            if _is_late(deadline):
+                return None
+            found += [each] if each is not None else []
         if self.fronts:
             self.candidates[key] = found
         return found
@@ -407,13 +425,15 @@ def fuse_chain(
     below; and the value that no fused tiling falls below, infinite if there is none.
     """
     solved_before, nodes_before = solutions.solved, solutions.nodes
-    candidates = solutions.fused_tilings(chain)
+    candidates = solutions.fused_tilings(chain, deadline)
+    if candidates is None:
+        return None, -math.inf
     heap = [(_bound(each, solutions), number) for number, each in enumerate(candidates)]
     heapq.heapify(heap)
     best, best_value = None, NOTHING
     stop, left = "exhausted", math.inf  # what no search can bound closer
     while heap and heap[0][0] < min(best_value, (below, -math.inf)):
-        if asked() or (deadline is not None and time.monotonic() > deadline):
+        if _is_late(deadline):
             stop = "interrupted" if asked() else "timeout"
             break
         least, number = heapq.heappop(heap)
@@ -452,6 +472,10 @@ def fuse_chain(
     return ChainResult(chain, best.tiling, parts, solutions.price, proof, stop, len(candidates)), bound
 
 
+def _is_late(deadline: float | None) -> bool:
+    return bool(asked()) or (deadline is not None and time.monotonic() > deadline)
+
+
 def _solve(unknown: Sequence[_Item], solutions: Solutions) -> None:
     """Map the largest of some parts; all of them, so that there is an answer, where nothing more is proved."""
     late = solutions.prove_until is not None and time.monotonic() > solutions.prove_until
@@ -481,25 +505,28 @@ def fused_limits(architecture: Architecture, chain: Chain, solutions: Solutions)
     return least
 
 
-def _candidates(architecture: Architecture, chain: Chain) -> Iterator[_Candidate]:
-    """Fused tilings whose held words leave room, with their parts."""
+def _candidates(architecture: Architecture, chain: Chain) -> Iterator[_Candidate | None]:
+    """Fused tilings whose held words leave room, with their parts; None for each of the others."""
     levels = fusing_levels(architecture, chain)
     for name, at in levels.items() if isinstance(levels, dict) else ():
         level = architecture.levels[at]
         capacity = level.rooms.get("", 0)
         helds: dict[tuple[int, frozenset[str], frozenset[str]], Held] = {}
-        for tiling in least_room(architecture, chain, name):
+        tilings = (each for loops in loop_sets(chain) for each in least_room(architecture, chain, name, loops))
+        for tiling, rules in tilings:
             parts = runs(chain, tiling, level)
             if any(run.reserved + run.own > capacity for run in parts):
+                yield None
                 continue
             items = []
             for run in parts:
                 kind = run.part.layer, run.part.arriving, run.part.present
                 held = helds.setdefault(kind, held_by(chain, run.part, at))
-                einsum = chain.layers[run.part.layer]
+                einsum, asked = chain.layers[run.part.layer], rules[run.part.layer]
                 bounds = tuple(zip(einsum.dims, run.part.bounds, strict=True))
-                items.append((run, PartProblem(bounds, einsum.tensors, held), capacity - run.reserved))
-            yield _Candidate(tiling, items)
+                items.append((run, PartProblem(bounds, einsum.tensors, held, asked), capacity - run.reserved))
+            barred = any(part.held.names & part.rules.of(name).bypass for _, part, _ in items)
+            yield None if barred else _Candidate(tiling, items)
 
 
 def _sum(costs: Iterable[tuple[int, Value]]) -> Value:
@@ -530,12 +557,34 @@ def _value(each: _Candidate, solutions: Solutions) -> Value | None:
 
 def _fused_parts(chain: Chain, each: _Candidate, solutions: Solutions) -> tuple[FusedPart, ...]:
     """Parts with their best mappings, in the order of the layers."""
-    names = [level.name for level in solutions.architecture.levels]
+    machine = solutions.architecture
+    names = [level.name for level in machine.levels]
     parts = []
     for run, part, room in each.parts:
-        known, layer = solutions.known(part, room), chain.layers[run.part.layer].name
-        if known is None:
-            raise RuntimeError(f"a part of {layer} has no mapping")
-        result = replace(without_held(known, part.held, names, room), workload=layer)
+        known, layer = solutions.known(part, room), chain.layers[run.part.layer]
+        loops = loops_of(chain, run.part.layer, each.tiling.loops)
+        if known is None or _is_wrong(machine, layer, chain.rules[run.part.layer], loops, part, room, known):
+            raise RuntimeError(f"a part of {layer.name} has no mapping, or one that it may not have")
+        result = replace(without_held(known, part.held, names, room), workload=layer.name)
         parts.append(FusedPart(run.part, run.count, run.reserved, result))
     return tuple(sorted(parts, key=lambda p: (p.part.layer, -p.count, p.part.bounds, sorted(p.part.present))))
+
+
+def _is_wrong(
+    architecture: Architecture,
+    layer: Einsum,
+    rules: Constraints,
+    loops: tuple[Loop, ...],
+    part: PartProblem,
+    room: int,
+    found: Result,
+) -> bool:
+    """Whether a mapping, evaluated anew, is not valid, costs something else, or breaks what is asked of its layer.
+
+    `loops`: the fused ones as loops of the layer, which stand outside all others.
+    """
+    again = evaluate_encoded(encode_part(architecture, part.einsum, part.held, room), found.mapping)
+    outer, *others = found.mapping.levels
+    nest = replace(found.mapping, levels=(replace(outer, temporal=(*loops, *outer.temporal)), *others))
+    costs = again.energy_pj, again.cycles
+    return costs != (found.energy_pj, found.cycles) or bool(rules_broken(replace(again, mapping=nest), rules, layer))

@@ -13,7 +13,9 @@ from dataclasses import dataclass, replace
 
 from accelsim.fusion.chain import Chain, Demand, demand, word_by_word
 from accelsim.inputs.architecture import Architecture, Level
+from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.divisors import divisors
+from accelsim.inputs.mapping import Loop
 from accelsim.inputs.workload import Einsum, Tensor
 
 
@@ -100,12 +102,26 @@ class Room:
     between: int  # at other times: the halos that stay
 
 
+Rules = tuple[Constraints, ...]
+"""What constraints ask of the parts of each layer."""
+
+
 def fusing_levels(architecture: Architecture, chain: Chain) -> dict[str, int] | str:
     """Levels that can keep the intermediates of a chain with their places, outermost first; or why there is none.
 
     Such a level has one instance, one size for all tensors and no compression, may keep each intermediate both as an
-    output and as an input, and no level outside it has to keep one.
+    output and as an input, and no level outside it has to keep one. Constraints may ask so too.
     """
+
+    def asked(what: str, several: Sequence[Level]) -> str:
+        """Intermediates that constraints ask one of several levels to keep, or to bypass."""
+        return " and ".join(
+            f"{name} of {layer.name}"
+            for at, (layer, rules) in enumerate(zip(chain.layers, chain.rules, strict=True))
+            for name in chain.intermediates(at)
+            if any(name in getattr(rules.of(level.name), what) for level in several)
+        )
+
     roles = {"Outputs"} | {
         layer.tensor(link.tensor).role for layer, link in zip(chain.layers[1:], chain.links, strict=True)
     }
@@ -119,6 +135,10 @@ def fusing_levels(architecture: Architecture, chain: Chain) -> dict[str, int] | 
             why.append(f"{level.name} has a size for each role")
         elif roles & level.bypass:
             why.append(f"{level.name} does not keep {' and '.join(sorted(roles & level.bypass))}")
+        elif names := asked("bypass", [level]):
+            why.append(f"constraints ask {level.name} to bypass {names}")
+        elif names := asked("keep", architecture.levels[:index]):
+            why.append(f"constraints ask a level outside {level.name} to keep {names}")
         elif any(roles & outer.keep for outer in architecture.levels[1:index]):
             why.append(f"a level outside {level.name} has to keep what would stay in it")
         else:
@@ -131,17 +151,44 @@ def storage_words(tensor: Tensor, level: Level) -> int:
     return int(level.element_words(tensor))
 
 
-def tilings(architecture: Architecture, chain: Chain, level: str) -> Iterator[FusedTiling]:
-    """Every fused tiling of a chain at a level, whether it fits or not: any divisor of each dimension as its tile."""
-    at = next(each for each in architecture.levels if each.name == level)
+def loop_sets(chain: Chain) -> Iterator[list[FusedLoop]]:
+    """Every set of fused loops: any divisor of each dimension as its tile."""
     for chosen in itertools.product(*(divisors(dim.bound) for dim in chain.dims)):
-        loops = [
+        yield [
             FusedLoop(dim.name, dim.bound // tile, tile)
             for dim, tile in zip(chain.dims, chosen, strict=True)
             if tile < dim.bound
         ]
+
+
+def tilings(architecture: Architecture, chain: Chain, level: str) -> Iterator[FusedTiling]:
+    """Every fused tiling of a chain at a level, whether it fits or not, and whatever constraints ask."""
+    at = next(each for each in architecture.levels if each.name == level)
+    for loops in loop_sets(chain):
         for order in itertools.permutations(loops):
             yield from tilings_of(chain, at, order)
+
+
+def rules_inside(architecture: Architecture, chain: Chain, loops: Sequence[FusedLoop]) -> Rules | None:
+    """What is left to ask of each layer's parts inside fused loops; None if these break it.
+
+    Fused loops stand outermost in the temporal block of the outermost level, whose tile is all of the layer.
+    """
+    found, name = [], architecture.levels[0].name
+    for layer, rules in enumerate(chain.rules):
+        asked = rules.of(name)
+        temporal = asked.temporal.inside(loops_of(chain, layer, loops), chain.layers[layer].dims)
+        if temporal is None:
+            return None
+        left = replace(asked, temporal=temporal, sizes=(), words=())
+        found.append(replace(rules, levels=(left, *(each for each in rules.levels if each.level != name))))
+    return tuple(found)
+
+
+def loops_of(chain: Chain, layer: int, loops: Sequence[FusedLoop]) -> tuple[Loop, ...]:
+    """Fused loops as loops over the dimensions of a layer."""
+    dims = {dim.name: dim.dims[layer] for dim in chain.dims}
+    return tuple(Loop(dims[loop.dim], loop.steps) for loop in loops)
 
 
 def tilings_of(chain: Chain, level: Level, loops: tuple[FusedLoop, ...]) -> Iterator[FusedTiling]:
@@ -184,28 +231,39 @@ def keeps_shortcut(chain: Chain, tiling: FusedTiling, level: Level) -> bool:
     return True
 
 
-def least_room(architecture: Architecture, chain: Chain, level: str) -> list[FusedTiling]:
-    """Fused tilings of a chain at a level without those that need no less room than another one with the same parts.
+def least_room(
+    architecture: Architecture, chain: Chain, level: str, loops: Sequence[FusedLoop]
+) -> Iterator[tuple[FusedTiling, Rules]]:
+    """Fused tilings at a level, with some loops in any order, and what constraints leave to ask of the parts in them.
 
-    The order of the loops decides how much room halos that stay take, and how often a resident tensor arrives; the
-    parts are the same.
+    Without those that need no less room than another one with the same parts: the order of the loops decides how much
+    room halos that stay take, and how often a resident tensor arrives.
     """
-    found: dict[object, list[tuple[tuple[int, ...], FusedTiling]]] = {}
-    for tiling in tilings(architecture, chain, level):
-        several = [*rooms(chain, tiling), shortcut_room(chain, tiling)]
-        room = tuple(words for each in several for words in (each.live, each.between))
-        arrivals = tuple(
-            (layer, name, frozenset(tiling.loops[len(tiling.loops) - _still(chain, layer, tensor, tiling.loops) :]))
-            for layer, names in enumerate(tiling.resident)
-            for name in sorted(names)
-            for tensor in (chain.layers[layer].tensor(name),)
-        )
-        others = found.setdefault((frozenset(tiling.loops), tiling.retain, arrivals, tiling.shortcut), [])
-        if any(all(a <= b for a, b in zip(other, room, strict=True)) for other, _ in others):
+    at = next(each for each in architecture.levels if each.name == level)
+    found: dict[object, list[tuple[tuple[int, ...], FusedTiling, Rules]]] = {}
+    numbers: dict[Rules, int] = {}
+    for order in itertools.permutations(loops):
+        rules = rules_inside(architecture, chain, order)
+        if rules is None:
             continue
-        others[:] = [each for each in others if not all(a <= b for a, b in zip(room, each[0], strict=True))]
-        others.append((room, tiling))
-    return [tiling for others in found.values() for _, tiling in others]
+        number, taken = numbers.setdefault(rules, len(numbers)), dict[object, tuple[int, ...]]()
+        still = [{t.name: _still(chain, i, t, order) for t in each.tensors} for i, each in enumerate(chain.layers)]
+        for tiling in tilings_of(chain, at, order):
+            kept = tiling.retain, tiling.shortcut
+            if kept not in taken:
+                several = [*rooms(chain, tiling), shortcut_room(chain, tiling)]
+                taken[kept] = tuple(words for each in several for words in (each.live, each.between))
+            arrivals = tuple(
+                (layer, name, frozenset(order[len(order) - still[layer][name] :]))
+                for layer, names in enumerate(tiling.resident)
+                for name in sorted(names)
+            )
+            room, others = taken[kept], found.setdefault((number, *kept, arrivals), [])
+            if any(all(a <= b for a, b in zip(other, room, strict=True)) for other, *_ in others):
+                continue
+            others[:] = [each for each in others if not all(a <= b for a, b in zip(room, each[0], strict=True))]
+            others.append((room, tiling, rules))
+    yield from ((tiling, rules) for others in found.values() for _, tiling, rules in others)
 
 
 def _subsets(items: Sequence[tuple[int, str]]) -> Iterator[tuple[tuple[int, str], ...]]:

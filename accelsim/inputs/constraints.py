@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from decimal import ROUND_DOWN, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.errors import AccelsimError
@@ -97,12 +97,48 @@ class Block:
         highs = [f.high for f in self.factors if f.dim == dim and f.high is not None]
         return max((f.low for f in self.factors if f.dim == dim), default=1), min(highs, default=None)
 
+    def place(self, dim: str) -> int:
+        """Place of the loops over a dimension; those whose order is open share one."""
+        if dim in self.outer:
+            return self.outer.index(dim)
+        return len(self.outer) + (1 + self.inner.index(dim) if dim in self.inner else 0)
+
     def orders(self, loops: tuple[Loop, ...]) -> bool:
         """Whether the loops of bound > 1 stand in an allowed order."""
-        dims = [loop.dim for loop in loops if loop.bound > 1]
-        first = [dim for dim in self.outer if dim in dims]
-        last = [dim for dim in self.inner if dim in dims]
-        return dims[: len(first)] == first and dims[len(dims) - len(last) :] == last
+        places = [self.place(loop.dim) for loop in loops if loop.bound > 1]
+        return places == sorted(places)
+
+    def inside(self, loops: tuple[Loop, ...], dims: Iterable[str]) -> Block | None:
+        """What is left to ask of the block inside loops that come first in it; None if these break it.
+
+        `dims`: dimensions of the Einsum.
+
+        >>> block = Block((Factor("P", 1, 6),), outer=("K", "P"))
+        >>> left = block.inside((Loop("P", 4),), ("K", "P", "Q"))
+        >>> left and [str(factor) for factor in left.factors]
+        ['P=1', 'K=1']
+        >>> block.inside((Loop("Q", 2), Loop("P", 2)), ("K", "P", "Q")) is None
+        True
+        """
+        many = products(loops)
+        if not self.orders(loops) or not (self.only is None or self.only.issuperset(many)):
+            return None
+        factors = [_divided(each, many.get(each.dim, 1)) for each in self.factors]
+        left = [_divided(each, math.prod(many.get(name, 1) for name in each.names)) for each in self.products]
+        if 0 in (each.high for each in factors) or 0 in (each.high for each in left):
+            return None
+        last = max(map(self.place, many), default=0)
+        factors += [Factor(dim, 1, 1) for dim in dims if self.place(dim) < last]
+        return replace(self, factors=tuple(factors), products=tuple(left))
+
+
+_Bounds = TypeVar("_Bounds", Factor, Product)
+
+
+def _divided(bounds: _Bounds, by: int) -> _Bounds:
+    """What bounds of a number ask of it before it is multiplied."""
+    high = None if bounds.high is None else bounds.high // by
+    return replace(bounds, low=-(-bounds.low // by), high=high)
 
 
 _NOTHING = Block()
@@ -246,7 +282,8 @@ class Constraints:
 
     def settled(self, architecture: Architecture, einsum: Einsum) -> Constraints:
         """The same of one machine and one Einsum: `R=all`, `P=rest` and shares of an axis become numbers."""
-        levels = [level.settled(architecture, einsum) for level in self.levels if level.is_for(einsum)]
+        of_layer = (level for level in self.levels if level.is_for(einsum))
+        levels = [replace(level.settled(architecture, einsum), layers=frozenset()) for level in of_layer]
         return replace(self, levels=tuple(without_rest(levels, architecture)))
 
     def of(self, level: str) -> LevelConstraint:

@@ -75,6 +75,10 @@ def parse_decimal(text: str) -> Fraction | None:
     return Fraction(text) if re.fullmatch(rf"[+-]?{NUMBER_PATTERN}", text) else None
 
 
+_SMALL = 10**6
+"""Denominator of a rate [words/cycle] at most, if that is exact enough."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rate:
     """A bandwidth as written: `amount` of `unit` (`bit` or `word`) for each `time` (`s` or `cycle`)."""
@@ -84,11 +88,17 @@ class Rate:
     time: str
 
     def words_per_cycle(self, word_bits: int, clock_hz: Fraction | None) -> Fraction | None:
-        """Words of `word_bits` in a cycle, exactly; None where the rate is per second and no clock is known."""
+        """Words of `word_bits` in a cycle; None where the rate is per second and no clock is known.
+
+        Exact, but for rates per second with many digits, such as other tools work out: of these the nearest fraction
+        of small numbers that differs by 1e-9 at most, so that counts of cycles stay in 64 bits.
+        """
         if self.time == "s" and clock_hz is None:
             return None
         per_cycle = self.amount / clock_hz if self.time == "s" and clock_hz is not None else self.amount
-        return per_cycle if self.unit == "word" else per_cycle / word_bits
+        words = per_cycle if self.unit == "word" else per_cycle / word_bits
+        near = words.limit_denominator(_SMALL)
+        return near if self.time == "s" and abs(near - words) * 10**9 <= words else words
 
 
 @dataclass(frozen=True, slots=True)
