@@ -89,6 +89,18 @@ def test_constraints_of_a_machine__that_fit_no_layer_of_another_tool_are_left_ou
 
 
 @needs_files
+def test_constraints_of_a_machine__that_name_dimensions_of_other_layers_are_left_out_unread(run, shared):
+    machine = TUTORIAL / "timeloop" / "06-mapper-convlayer-eyeriss" / "arch" / "eyeriss_like.yaml"
+    layer = shared / "cases" / "turn3" / "unknown_dims_none" / "prob.yaml"
+    code, _, err = run("map", machine, layer)
+    assert code == 2
+    assert "factors: 'M' is no dimension; there are C, R, S, P, Q, N" in err
+    code, out, _ = run("map", machine, layer, "--constraints", "none", "--seconds", "2", "--even")
+    assert code == 0
+    assert out.startswith("dw on ")
+
+
+@needs_files
 @pytest.mark.parametrize("exercise", [path.name for path in sorted((TUTORIAL / "timeloop").glob("*"))] or ["none"])
 def test_tutorials__import_as_a_user_gives_them(exercise):
     folder = TUTORIAL / "timeloop" / exercise

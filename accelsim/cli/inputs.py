@@ -132,7 +132,8 @@ def find_files(
     if machine and library.find(machine, "arch") is None and _catalogued(machine):
         what = "a machine with levels (such as gpu_sm) is needed here; `map`, `roofline` and `gpu` know GPUs"
         raise AccelsimError(f"{machine} is a GPU of the catalogue: {what}")
-    converted = convert_foreign(tuple(dict.fromkeys([*given.values(), *more])), variables)
+    names = tuple(dict.fromkeys([*given.values(), *more]))
+    converted = convert_foreign(names, variables, constrained=_is_foreign(given.get("constraints", "")))
     if others := [name for name in more if name not in converted]:
         raise AccelsimError(f"unrecognized arguments: {' '.join(others)}; only another tool has more files")
     found = {}
@@ -194,6 +195,15 @@ def apart(overrides: dict[str, str], names: Iterable[str]) -> tuple[dict[str, st
     return {key: text for key, text in overrides.items() if key not in variables}, tuple(variables.items())
 
 
+def _is_foreign(name: str) -> bool:
+    """Whether a name is of a file of another tool."""
+    if not os.path.isfile(name):
+        return False
+    from accelsim.importers.foreign import tool_of
+
+    return tool_of(name) is not None
+
+
 def _given(arguments: argparse.Namespace) -> tuple[dict[str, str], dict[str, str], tuple[tuple[str, str], ...]]:
     """Names of the files of each kind that the command line gives, overrides, and variables of templates.
 
@@ -213,9 +223,12 @@ def _given(arguments: argparse.Namespace) -> tuple[dict[str, str], dict[str, str
 
 
 @lru_cache(maxsize=8)
-def convert_foreign(names: tuple[str, ...], variables: tuple[tuple[str, str], ...] = ()) -> dict[str, dict[str, Path]]:
+def convert_foreign(
+    names: tuple[str, ...], variables: tuple[tuple[str, str], ...] = (), *, constrained: bool = True
+) -> dict[str, dict[str, Path]]:
     """Convert those of some files that are another tool's, all together; models too beside files of ZigZag.
 
+    Not `constrained`: without what they ask of the loops of mappings.
     Of each such file these are the converted files by their kind, kept in the user's cache; notes go to stderr.
     """
     models = [name for name in names if name.endswith(library.MODELS)]
@@ -231,7 +244,7 @@ def convert_foreign(names: tuple[str, ...], variables: tuple[tuple[str, str], ..
     for name in names:
         if name not in tools:
             refuse_broken(name)
-    made = read_foreign(foreign, variables=dict(variables))
+    made = read_foreign(foreign, variables=dict(variables), constrained=constrained)
     texts = {f"{kind}.yaml": text.encode() for kind, text in made.texts(foreign).items()}
     folder = user_cache() / "imported" / hashlib.sha256(b"".join(texts.values())).hexdigest()[:16]
     kept = {path.stem: path for path in write_directory(folder, texts)}

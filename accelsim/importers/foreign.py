@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module
 from os import PathLike
 from pathlib import Path
@@ -207,7 +208,11 @@ def refuse_broken(path: str) -> None:
 
 
 def read_foreign(
-    paths: Sequence[str | PathLike[str]], kind: str | None = None, variables: Mapping[str, str] | None = None
+    paths: Sequence[str | PathLike[str]],
+    kind: str | None = None,
+    variables: Mapping[str, str] | None = None,
+    *,
+    constrained: bool = True,
 ) -> Foreign:
     """Read files of another tool, given together as that tool takes them.
 
@@ -222,6 +227,8 @@ def read_foreign(
         one of `KINDS`; default: found from the content.
     variables : mapping of str to str, optional
         Names that templates leave open.
+    constrained : bool
+        False: what the files ask of the loops of mappings is left out unread, so that it need not fit the workload.
 
     Returns
     -------
@@ -239,7 +246,9 @@ def read_foreign(
             hint = "`accelsim import` each, and name what it writes, or say with --from which they are"
             raise AccelsimError(f"files of {listed(kinds)} do not go together; {hint}")
         kind = kinds[0]
-    convert = cast(Callable[[Sequence[Document]], Foreign], import_module(KINDS[kind]).convert)
+    convert = cast(Callable[..., Foreign], import_module(KINDS[kind]).convert)
+    if not constrained and kind == "timeloop":  # no other tool's constraints are refused
+        convert = partial(convert, constrained=False)
     try:
         made = convert(documents)
     except (AttributeError, LookupError, TypeError, ValueError, ArithmeticError) as error:

@@ -66,7 +66,7 @@ class _Directive:
     last: dict[str, int] = field(default_factory=dict)
 
 
-def convert(documents: Sequence[Document]) -> Foreign:
+def convert(documents: Sequence[Document], *, constrained: bool = True) -> Foreign:
     """Turn Timeloop's files into ours; see `accelsim.importers.foreign.read_foreign`."""
     notes: list[Note] = []
     found = _by_key(documents, notes)
@@ -90,15 +90,15 @@ def convert(documents: Sequence[Document]) -> Foreign:
     said, each = list[Note](), list[tuple[str, list[dict[str, Any]]]]()
     kept, mapping = dict[str, tuple[list[str], list[str]]](), None
     for shape in shapes or [ProblemShape()]:
-        upon = _Upon(machine, shape, said)
-        asked = upon.all(found, _OF_THE_MAPPER)
+        upon = _Upon(machine, shape, said, constrained=constrained)
+        asked = upon.all(found, _OF_THE_MAPPER) if constrained else []
         own = upon.own(found.get(_OF_THE_MACHINE, ()), asked)
-        nest = upon.all(found, ("mapping",))
+        nest = _Upon(machine, shape, said).all(found, ("mapping",))
         for one in (*own, *asked, *nest):
             upon.share(one)
         kept, unsaid = upon.kept(own)
         mapping = upon.mapping(nest, own, found["mapping"][0].mark) if "mapping" in found else None
-        each.append((shape.name, upon.constraints(own, asked + unsaid)))
+        each.append((shape.name, upon.constraints(own, asked + unsaid) if constrained else []))
     notes += dict.fromkeys(said)
     constraints = values.for_layers(each)
     roles = shapes[0].roles if shapes else {}
@@ -252,10 +252,12 @@ def _change(dim: str, old: tuple[int, int], new: tuple[int, int]) -> str:
 
 
 class _Upon:
-    """Reads directives against a machine and a shape."""
+    """Reads directives against a machine and a shape; not `constrained`: of loops no more than what a network does."""
 
-    def __init__(self, machine: TimeloopMachine, shape: ProblemShape, notes: list[Note]) -> None:
-        self.machine, self.shape, self.notes = machine, shape, notes
+    def __init__(
+        self, machine: TimeloopMachine, shape: ProblemShape, notes: list[Note], *, constrained: bool = True
+    ) -> None:
+        self.machine, self.shape, self.notes, self.constrained = machine, shape, notes, constrained
         self.homes = machine.homes()
         self.networks = {part.name for part in machine.parts if part.network}
 
@@ -299,6 +301,11 @@ class _Upon:
         if kind not in _TYPES:
             what = f"type: {quoted(kind)} is none" if kind else "'type' is missing"
             raise table.refuse("type", what, near_miss(kind, _TYPES, "types"))
+        if not self.constrained and kind not in _KEEPING:
+            held = {key: table[key] for key in ("target", "name", *_UNSHARED) if key in table}
+            if kind == "temporal" or held.keys().isdisjoint(_UNSHARED):
+                return None
+            table = Map(table.mark, table.tag, held, table.marks)
         part = part or self.target(table, spatial=kind == "spatial")
         for key in table:
             if key not in _ASKED and not (kind == "spatial" and key in _UNSHARED):
