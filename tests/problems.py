@@ -80,7 +80,13 @@ def problem(seed: int, most: int = MOST) -> tuple[Architecture, Einsum, Constrai
         space = tilings(machine, einsum, constraints, most)
         few = 0.6 if len(machine.levels) == 1 else 0.15
         if space is not None and (space.size >= 50 or rng.random() < few):
-            return _equip(rng, machine, einsum), einsum, constraints
+            return _gated(_equip(rng, machine, einsum), seed), einsum, constraints
+
+
+def _gated(machine: Architecture, seed: int) -> Architecture:
+    """The machine with levels whose idle instances leak, too."""
+    rng = random.Random(seed + 0.5)
+    return replace(machine, levels=tuple(replace(each, power_gateable=rng.random() < 0.8) for each in machine.levels))
 
 
 def plain(seed: int, most: int = MOST) -> tuple[Architecture, Einsum, Constraints]:

@@ -117,6 +117,7 @@ def _machine(rng: random.Random, levels: int, spread: dict[tuple[int, str], int]
                 x=x,
                 y=y,
                 drain_reads=rng.random() < 0.5,
+                power_gateable=rng.random() < 0.7,
             )
         )
     table = energy_table([level.name for level in found], lambda: round(rng.uniform(0.01, 100), 3))
@@ -251,6 +252,7 @@ def _ragged_machine(rng: random.Random, mapped: list[LevelMapping]) -> Architect
                 x=x,
                 y=y,
                 drain_reads=rng.random() < 0.4,
+                power_gateable=rng.random() < 0.7,
             )
         )
     table = energy_table([level.name for level in levels], lambda: round(rng.uniform(0.01, 100), 3))

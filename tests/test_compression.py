@@ -36,7 +36,7 @@ from tests.strategies import cases, energy_table, ragged_cases
 from tests.switches import switched
 from tests.test_architecture import load  # noqa: F401 (a fixture)
 from tests.test_exact import check_best, check_front, check_smallest, check_within
-from tests.test_ragged import by_sums, check_counts
+from tests.test_ragged import by_sums, check_counts, leaking
 
 PROBLEMS = int(os.environ.get("ACCELSIM_COMPRESSED_PROBLEMS", "45"))
 SHARES = [Fraction(n, d) for n, d in ((1, 2), (3, 5), (1, 4), (5, 8), (9, 10), (1, 5), (5556, 10000))]
@@ -84,7 +84,9 @@ def test_evaluation__charges_the_compressed_share_of_the_executed_words(case, rn
             assert result.outer_words == math.ceil(read + written)
         cycles = max(cycles, needed)
     leaks = [machine.energy.energy_pj(level.name, "*", "leak") for level in machine.levels]
-    energy_pj += math.fsum(leak * cycles * used for leak, used in zip(leaks, walked.used, strict=False))
+    energy_pj += math.fsum(
+        leak * cycles * many for leak, many in zip(leaks, leaking(machine, walked.used), strict=True)
+    )
     assert result.cycles == cycles
     assert result.energy_pj == pytest.approx(energy_pj, rel=1e-12)
     assert result.valid == (not walked.fails)

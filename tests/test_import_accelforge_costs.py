@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from accelsim.cli.main import main
 from tests.test_import_accelforge import GEMM, MACHINE, machine_of, said
 
 
@@ -88,3 +91,16 @@ def test_memory__whose_words_are_wider_has_room_for_fewer_and_says_what_its_ener
     assert "bits_per_value: energies are those of component models, for words as wide as elsewhere" in said(
         imported(wide, GEMM)
     )
+
+
+@pytest.mark.parametrize(("machine", "leaking"), [("arch", 4), ("arch2", 1)])
+def test_idle_instances__leak_unless_their_fanout_is_power_gateable(shared, capsys, machine, leaking):
+    """No loop over 5 fits a fanout of 4, so one of 4 instances is in use, which leak 1 pJ a cycle each."""
+    files = shared / "cases" / "turn3" / "leak" / f"{machine}.yaml", shared / "foreign" / "accelforge" / "workloads"
+    asked = [str(files[0]), str(files[1] / "basic" / "matmuls.yaml"), "--set", "KN=5", "--set", "M=5"]
+    assert main(["map", *asked, "--set", "N_EINSUMS=1", "--even", "--no-cache", "--json"]) == 0
+    best = json.loads(capsys.readouterr().out)["result"]
+    leak_pj = {level["level"]: level["leak_pj"] for level in best["levels"]}
+    assert {level["level"]: level["used_instances"] for level in best["levels"]}["Reg"] == 1
+    assert leak_pj == {"MainMemory": 0, "Reg": pytest.approx(leaking * best["cycles"])}
+    assert sum(row["energy_pj"] for row in best["energy"]) == pytest.approx(best["energy_pj"])

@@ -99,10 +99,18 @@ def check_counts(result: Result, walked: OracleCounts, machine: Architecture, ei
         check_cycles(result, walked, machine, starts), walked.steps * machine.compute.cycles_per_mac
     )
     leaks = [machine.energy.energy_pj(level.name, "*", "leak") for level in machine.levels]
-    leak_pj = [leak * result.cycles * used for leak, used in zip(leaks, used, strict=True)]
+    leak_pj = [leak * result.cycles * many for leak, many in zip(leaks, leaking(machine, used), strict=True)]
     compute_pj = einsum.macs * machine.energy.energy_pj("MAC", "*", "compute")
     total_pj = math.fsum([*(t.energy_pj for t in result.tensors), *transfer_pj, *leak_pj, compute_pj])
     assert math.isclose(result.energy_pj, total_pj, rel_tol=1e-12)
+
+
+def leaking(machine: Architecture, used: list[int]) -> list[int]:
+    """Instances of each level that leak: those in use, or all where idle ones do, too."""
+    return [
+        many if level.power_gateable else machine.instances(at)
+        for at, (level, many) in enumerate(zip(machine.levels, used, strict=False))
+    ]
 
 
 def check_cycles(result: Result, walked: OracleCounts, machine: Architecture, starts: list[int]) -> int:

@@ -59,9 +59,8 @@ _CALLS = re.compile(r"(sum|max)\(a\.n_calls for a in actions\)(.*)")
 _NODE_KEYS = {"name", "size", "actions", "tensors", "spatial", "component_class", "leak_power", "total_latency", "area"}
 _NODE_KEYS |= {"extra_attributes_for_component_model", "enabled"}
 _SPEC_KEYS = {"arch", "mapping", "workload", "variables", "config", "renames", "mapper", "model"}
-_SPATIAL_KEYS = {"name", "fanout", "reuse", "may_reuse", "loop_bounds", "min_usage", "usage_scale"}
-_LEFT = {"power_gateable": "instances that idle leak too"}
-_LEFT |= {"force_memory_hierarchy_order": "the order of the levels is that of the file"}
+_SPATIAL_KEYS = {"name", "fanout", "reuse", "may_reuse", "loop_bounds", "min_usage", "usage_scale", "power_gateable"}
+_LEFT = {"force_memory_hierarchy_order": "the order of the levels is that of the file"}
 _LEFT |= {"sparse_optimizations": "is not read: all data are dense here"}
 _LEFT |= {"bits_per_value_scale": "values take the same room and energy here as elsewhere"}
 """Why keys that nothing here reads are left out, where that is known."""
@@ -216,6 +215,7 @@ def _architecture(arch: Map, machine: AccelForgeMachine) -> dict[str, Any]:
                 level = values.bare_level(name, level["word"])
             levels.append(level)
     close_tolls(levels)
+    _let_idle_leak(levels, arch, machine.notes)
     if levels[0]["name"] == "Outside":
         start_full(levels[1:])
     machine.clock_hz = clock_hz
@@ -410,7 +410,7 @@ def _fanout(node: Map, name: str, machine: AccelForgeMachine) -> float:
             raise spatial.refuse("usage_scale", f"expected a number from 1 on, got {scale:g}")
         scales.append(scale)
         size = max(1, int(size // scale))
-        made: dict[str, Any] = {"size": size}
+        made: dict[str, Any] = {"size": size, "power_gateable": str(spatial.get("power_gateable")).lower() == "true"}
         values.note_others(spatial, _SPATIAL_KEYS, _LEFT, machine.notes)
         reused = re.split(r"[\s|]+", str(spatial.get("may_reuse", "All")))
         if reused == ["Nothing"] or set(reused) <= set(ROLE_NAMES):
@@ -422,6 +422,23 @@ def _fanout(node: Map, name: str, machine: AccelForgeMachine) -> float:
         least = math.ceil(machine.number(spatial, "min_usage", 0) * size)
         machine.axes.append(SpatialAxis(spatial, name, above["name"], axis, size, least))
     return math.prod(scales)
+
+
+def _let_idle_leak(levels: Sequence[dict[str, Any]], arch: Map, notes: list[Note]) -> None:
+    """Say of each level whether its idle instances leak: unless each axis outside it is `power_gateable`."""
+    gates = set[bool]()
+    for level in levels:
+        leaks = level.get("energy", {}).get("leak") != "0 pJ"
+        if leaks and False in gates:
+            level["power_gateable"] = False
+            if True in gates:
+                notes.append(
+                    Note(arch.mark, "power_gateable", f"idle instances of {level['name']} leak along all axes")
+                )
+        for axis in level.get("fanout", {}).values():
+            if isinstance(axis, dict) and "power_gateable" in axis:
+                gate = axis.pop("power_gateable")
+                gates |= {gate} if axis["size"] > 1 else set()
 
 
 def _network(node: Map, machine: AccelForgeMachine) -> dict[str, Any]:

@@ -108,6 +108,7 @@ class Level:
     x: Axis = field(default_factory=Axis)
     y: Axis = field(default_factory=Axis)
     drain_reads: bool = False
+    power_gateable: bool = True
     overlap: str = "all"
     tensors: frozenset[str] | None = None
     systolic: Systolic | None = None
@@ -286,6 +287,7 @@ _EITHER_AXIS = node_of(forms.either(fields.positive_int.form, keys_form(_AXIS)))
 LEVEL_ATTRIBUTES: Keys = {
     "block_size": Key(fields.positive_int, "words that one access moves", "1", "words"),
     "multiple_buffering": Key(fields.positive_int, "2: half of the capacity holds the working tile", "1"),
+    "power_gateable": Key(fields.boolean, "an instance that a mapping leaves idle does not leak", "true"),
     "drain_reads": Key(fields.boolean, "charge the read that drains a tile to the level above", "false"),
     "overlap": Key(
         fields.one_of(OVERLAPS, "an overlap"),

@@ -303,7 +303,9 @@ def _energies(architecture: Architecture, tensors: Sequence[Tensor]) -> tuple[Fl
     leak = np.zeros(len(architecture.levels), np.float64)
     table, first = architecture.energy, first_nodes(architecture.levels)
     for index, level in enumerate(architecture.levels):
-        leak[index] = table.found_pj(level.name, "*", "leak") if index in first else 0.0
+        if index in first:  # where idle instances leak, too, the one outermost instance leaks for all of them
+            at, many = (index, 1) if level.power_gateable else (0, architecture.instances(index))
+            leak[at] += table.found_pj(level.name, "*", "leak") * many
         network = f"{level.name} network"
         for t, tensor in enumerate(tensors):
             if index + 1 in first:

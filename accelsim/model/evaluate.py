@@ -93,7 +93,7 @@ def result_of(encoded: Encoded, mapping: Mapping, counted: Counted) -> Result:
                 word_bits=level.word_bits,
                 cycles=int(s.level[node, detail.CYCLES]),
                 network_cycles=network_cycles.once(c, end - 1, passing_units.once(c, s, counted.keep, end - 1)),
-                leak_pj=float(s.leak[node]),
+                leak_pj=_leak_pj(encoded, counted, node),
             )
         )
     compute_cycles = int(s.level[-1, detail.STEPS]) * architecture.compute.cycles_per_mac
@@ -125,6 +125,12 @@ def result_of(encoded: Encoded, mapping: Mapping, counted: Counted) -> Result:
         if architecture.levels[0].burst_bits is not None and not ragged
         else (),
     )
+
+
+def _leak_pj(encoded: Encoded, counted: Counted, node: int) -> float:
+    level, machine = encoded.architecture.levels[node], encoded.architecture
+    instances = int(counted.s.level[node, detail.USED]) if level.power_gateable else machine.instances(node)
+    return machine.energy.found_pj(level.name, "*", "leak") * counted.cycles * instances
 
 
 def _refuse_impossible_rates(encoded: Encoded, counted: Counted) -> None:
