@@ -72,7 +72,7 @@ def test_plot_front__energy_over_cycles_with_a_line_that_no_point_lies_below():
     (line,) = ax.lines
     assert {(x, y) for x, y in zip(*line.get_data(), strict=True)} >= set(drawn)
     said = [text.get_text() for text in ax.texts]
-    assert "no mapping is here (proved)" in said
+    assert "no even mapping is here (proved)" in said
     assert any("least energy" in text for text in said)
 
 

@@ -164,7 +164,7 @@ def test_plot_density__a_front_that_is_not_complete_is_no_line(large):
 
 def test_plots__call_no_value_optimal_that_is_not_proved(large):
     stopped = a_stopped_census()
-    assert [marks_table(found)[0]["mark"] for found in (stopped, large)] == ["lowest known", "optimum"]
+    assert [marks_table(found)[0]["mark"] for found in (stopped, large)] == ["lowest known", "optimum (even)"]
     assert next(iter(best_median_worst(stopped))) == "best known"
     assert plot_within(stopped).get_xlabel() == "energy / lowest energy known"
     assert marks_table(stopped)[0]["pj_per_mac"] <= stopped.sample.energy_pj.min() / stopped.macs * (1 + 1e-9)

@@ -348,7 +348,7 @@ def test_census__an_interrupt_keeps_what_there_is_and_skips_the_rest(part, monke
         assert ends.lowest_bound <= ends.lowest <= found.sample.values(column).min()
         assert found.sample.values(column).max() <= ends.highest <= ends.highest_bound
     assert found.front.points
-    assert census_sentence(found).startswith("35,632 valid mappings")
+    assert census_sentence(found).startswith("35,632 valid even mappings")
 
 
 def test_census__nothing_drawn_that_has_room_for_wide_sums_is_said(monkeypatch):

@@ -45,10 +45,10 @@ def test_one_layer__a_sentence_and_tables(run):
     assert code == 0
     assert err == ""
     text = " ".join(out.split())
-    assert "35,632 valid mappings; energy spread" in text
+    assert "35,632 valid even mappings; energy spread" in text
     assert "16 optimal; 16 within 1 %" in text
     assert "95 % intervals of the energy: median" in text
-    assert "Smallest values are proved." in out
+    assert "Smallest values are proved among even mappings." in out
     assert "quantiles estimated from 500 mappings drawn uniformly, seed 0" in out
 
 

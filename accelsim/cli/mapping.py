@@ -25,7 +25,7 @@ from accelsim.inputs.workload import Einsum
 from accelsim.results import refuse_page, to_json, write_directory
 from accelsim.results.cache import MapOptions, ResultCache, content_hash, machine_content, map_with_cache
 from accelsim.results.output import family_json, front_json, map_json, zeros_json
-from accelsim.search.result import MOST_TIES
+from accelsim.search.result import EVEN, MOST_TIES
 from accelsim.search.stopping import Budget, Progress, answering, asked
 from accelsim.show.report import large, search_progress, times
 from accelsim.show.report.mapping import best_report, headline, result_report, sparse_report
@@ -169,7 +169,8 @@ def _map_several(variants: Sequence[Variant], arguments: argparse.Namespace) -> 
         cli.write_figure(arguments.plot, plot_runs(rows, varied, what, objective))
         written.append(arguments.plot)
     document = {"workload": what, "varied": varied, "runs": rows}
-    cli.answer(arguments, document, lambda: runs_report(what, varied, rows, objective), *written)
+    report = partial(runs_report, what, varied, rows, objective, uneven=not arguments.even)
+    cli.answer(arguments, document, report, *written)
     for row in rows:
         if row["no_valid_mapping"]:
             cli.complain(f"{', '.join(str(row[name]) for name in varied)}: {row['no_valid_mapping']}")
@@ -314,7 +315,7 @@ def _beside(inputs: Inputs, layer: Einsum, search: SearchResult) -> Iterator[str
         worst = ""
         if most_pj and search.best.energy_pj > 0:
             worst = f"; none needs more than {times(most_pj / search.best.energy_pj)} the energy of this one"
-        yield f"{large(mappings)} {'even ' if search.uneven else ''}mappings are valid{worst}"
+        yield f"{large(mappings)} {EVEN} mappings are valid{worst}"
 
 
 def _map_front(inputs: Inputs, arguments: argparse.Namespace) -> int:

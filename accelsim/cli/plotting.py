@@ -105,7 +105,11 @@ def bound_command(arguments: argparse.Namespace) -> int:
     rows, proved = bound_rows(front, roomy, layer), front.stop == "exhausted"
     names = {"layer": layer.name, "architecture": machine.name, "level": level, "objective": arguments.objective}
     present = next(each for each in machine.levels if each.name == level)
-    names |= {"proved": proved, "present_bytes": (present.size_words or 0) * present.word_bits // 8}
+    names |= {
+        "proved": proved,
+        "uneven": front.uneven,
+        "present_bytes": (present.size_words or 0) * present.word_bits // 8,
+    }
 
     def figure() -> Axes:
         from accelsim.show.plots.search import plot_bound

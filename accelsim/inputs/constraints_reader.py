@@ -11,7 +11,6 @@ from fractions import Fraction
 from accelsim.inputs import fields, forms
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.constraints import Block, Constraints, Factor, LevelConstraint, Product, without_rest
-from accelsim.inputs.divisors import divisors
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.fields import Fields, Key, Keys, Source, formed, keys_form, node_of
 from accelsim.inputs.forms import Form
@@ -253,6 +252,8 @@ def _check_level(level: Fields, found: LevelConstraint, architecture: Architectu
 
 def _near(bound: int, wanted: int) -> str:
     """The divisors of a bound on both sides of a number."""
+    from accelsim.inputs.divisors import divisors  # for a message alone
+
     found = divisors(bound)
     below, above = max(d for d in found if d <= wanted), next((d for d in found if d > wanted), bound)
     return ", ".join(map(str, sorted({below, above})))

@@ -15,7 +15,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from accelsim.inputs.architecture import Architecture, Axis, Level
-from accelsim.inputs.divisors import divisors
 from accelsim.inputs.mapping import LevelMapping, Mapping
 from accelsim.inputs.workload import Einsum
 
@@ -146,4 +145,6 @@ def _share_most(architecture: Architecture, einsum: Einsum, constraints: Constra
 def _steps_by(small: tuple[str, int], other: tuple[str, int], dims: StringMap[str, int]) -> bool:
     """Whether a dimension is prime, and steps of another one are multiples of its steps."""
     bound = dims[small[0]]
+    from accelsim.inputs.divisors import divisors  # few mappings need it
+
     return other[1] % small[1] == 0 and len(divisors(bound)) == 2

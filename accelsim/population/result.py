@@ -164,6 +164,7 @@ def census_json(census: Census, provenance: Provenance) -> dict[str, Any]:
     return {
         "provenance": provenance_json(provenance),
         **{name: getattr(census, name) for name in _TOTALS},
+        "uneven": False,
         "with_zeros": zeros_rows(census),
         "ranges": {
             found.column: {

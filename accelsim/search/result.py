@@ -14,6 +14,15 @@ MOST_TIES = 1000
 """Mappings that are listed where nobody says how many."""
 
 
+def kind_of_mappings(*, uneven: bool) -> str:
+    """Name the mappings that a search or a count looks at, in each sentence that says something of all of them.
+
+    >>> kind_of_mappings(uneven=False), kind_of_mappings(uneven=True)
+    ('even', 'even or uneven')
+    """
+    return "even or uneven" if uneven else "even"
+
+
 @dataclass(frozen=True, slots=True)
 class Rejection:
     """How many candidates broke one rule at one level first.
@@ -146,6 +155,11 @@ class SearchResult:
     kept: str = ""
 
     @property
+    def among(self) -> str:
+        """What the certificate is of, to stand behind a verdict; nothing if that is of even and uneven mappings."""
+        return "" if self.uneven and self.uneven_bound is None else f" among {EVEN} mappings"
+
+    @property
     def proof(self) -> Certificate | None:
         """What is proved of all mappings that were looked at, where `certificate` may be of the even ones alone."""
         if self.certificate is None or self.uneven_bound is None:
@@ -163,6 +177,10 @@ class SearchResult:
             else:
                 found.append((result,))
         return found
+
+
+EVEN = kind_of_mappings(uneven=False)
+"""Of fronts by default, counts, spreads, and costs over sizes."""
 
 
 @dataclass(frozen=True, slots=True)

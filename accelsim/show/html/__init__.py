@@ -25,7 +25,7 @@ from accelsim.model.encode import Floats, Ints
 from accelsim.model.limits import macs_per_byte, peak_macs_per_cycle, ports
 from accelsim.model.result import Result
 from accelsim.population.result import Census
-from accelsim.search.result import FrontResult, SearchResult
+from accelsim.search.result import FrontResult, SearchResult, kind_of_mappings
 from accelsim.show.plots import figure_bytes
 from accelsim.show.plots.census import refuse_zero_energy
 from accelsim.show.plots.diagram import plot_mapping
@@ -343,7 +343,9 @@ def front_report(front: FrontResult, architecture: Architecture, einsum: Einsum)
     data = _data(shown, architecture, einsum, front=f"{', '.join(columns[:-1])} and {columns[-1]}")
     data["complete_front"] = front.stop == "exhausted" and len(data["mappings"]) == len(front.points)
     listed = [replace(part, most=len(part.rows)) for part in report_on_front(front) if isinstance(part, Table)]
-    proved = "no other mapping beats one of these (proved)" if front.stop == "exhausted" else "others may beat these"
+    kind = kind_of_mappings(uneven=front.uneven)
+    proved = f"no other {kind} mapping beats one of these (proved)"
+    proved = proved if front.stop == "exhausted" else "others may beat these"
     lead = f"{len(front.points):,} mappings, compared in {data['front']}: {proved}."
     charts = _explorer(spread=False) + _machine(architecture, least)
     return page(f"Front of {einsum.name} on {architecture.name}", lead, _sections(listed, charts), data)

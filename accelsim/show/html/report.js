@@ -164,7 +164,7 @@
     const { counts, of, edges } = histogram;
     const inside = counts.slice(view.from, view.to).reduce((sum, n) => sum + n, 0);
     const [low, high] = interval(inside, of);
-    const estimate = `about ${percent(inside / of)} of all valid mappings (95\u00a0%: ${percent(low)} to ${percent(high)})`;
+    const estimate = `about ${percent(inside / of)} of all valid even mappings (95\u00a0%: ${percent(low)} to ${percent(high)})`;
     const words = `${energy(edges[view.from])} to ${energy(edges[view.to])}`;
     at("range-text").textContent = everything()
       ? `Whole range: ${words}, ${times(edges[view.to] / edges[0])}.`

@@ -15,7 +15,7 @@ from matplotlib.patheffects import withStroke
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.expression import quantity
 from accelsim.inputs.units import format_bits
-from accelsim.search.result import FrontResult
+from accelsim.search.result import FrontResult, kind_of_mappings
 from accelsim.show import plots as style
 from accelsim.show.plots import BEST_COLOUR, DARK, PALE
 from accelsim.show.report import OTHER_COLOUR, SPARE_COLOURS
@@ -62,7 +62,7 @@ def plot_front(front: FrontResult, ax: Axes | None = None) -> Axes:
         else:
             ax.scatter(across, up, size, color="black", zorder=3)
         if front.stop == "exhausted":
-            _draw_line(ax, across, up, corner=bool(third))
+            _draw_line(ax, across, up, kind_of_mappings(uneven=front.uneven), corner=bool(third))
             _mark_ends(ax, front, across, up)
         ax.set(xlabel=_front_label(front, x), ylabel=_front_label(front, y))
         points = f"{len(up):,} point{'s' if len(up) > 1 else ''}"
@@ -81,15 +81,15 @@ def _front_axes(front: FrontResult) -> list[int]:
     return [y, *cycles, *rest]
 
 
-def _draw_line(ax: Axes, across: list[float], up: list[float], *, corner: bool) -> None:
-    """Draw the line of a complete front, and say that no mapping is below it; `corner`: on the right."""
+def _draw_line(ax: Axes, across: list[float], up: list[float], kind: str, *, corner: bool) -> None:
+    """Draw the line of a complete front, and say that no mapping of a kind is below it; `corner`: on the right."""
     steps = style.lower_steps(zip(across, up, strict=True))
     (left, right), (bottom, top) = ax.get_xlim(), ax.get_ylim()
     line = [(steps[0][0], top), *steps, (right, steps[-1][1])]
     xs, ys = [at for at, _ in line], [at for _, at in line]
     ax.fill_between([left, *xs], [top, *ys], bottom, step="post", color=PALE, linewidth=0, zorder=0.5)
     ax.step(xs, ys, where="post", color=OTHER_COLOUR, linewidth=1.2, zorder=2)
-    empty = "\n".join(textwrap.wrap("no mapping is here (proved)", style.letters_beside(ax, "font.size") // 2))
+    empty = "\n".join(textwrap.wrap(f"no {kind} mapping is here (proved)", style.letters_beside(ax, "font.size") // 2))
     place = {"xy": (1, 0), "xytext": (-6, 6), "ha": "right"} if corner else {"xy": (0, 0), "xytext": (6, 6)}
     ax.annotate(empty, **place, xycoords="axes fraction", textcoords="offset points", color="#666666", fontsize="small")
 

@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from accelsim.inputs.units import format_si
-from accelsim.search.result import Certificate, SearchResult
+from accelsim.search.result import Certificate, SearchResult, kind_of_mappings
 from accelsim.search.stopping import hold
 
 if TYPE_CHECKING:
@@ -218,8 +218,7 @@ def goal_verdict(search: SearchResult) -> str:
         seen = f" of {search.sample.seen:,} seen" if search.sample else ""
         known = f"the best{seen}, not a proved optimum"
     else:
-        even = " among even mappings" if search.uneven_bound is not None else ""
-        known = short_verdict(search.certificate) + even + within_limits(search.limits)
+        known = short_verdict(search.certificate) + search.among + within_limits(search.limits)
     return f"{goal} {'are' if goal in ('cycles', 'outer_words') else 'is'} {known}"
 
 
@@ -236,11 +235,11 @@ def long_verdict(search: SearchResult, certificate: Certificate) -> str:
     """What is proved, with the size of the map space or the two values that leave the gap."""
     if certificate.proved:
         which = [
-            "even or uneven" if search.uneven else "even" if search.uneven_bound is not None else "",
+            kind_of_mappings(uneven=not search.among),
             f"remainders in {', '.join(search.imperfect)}" if search.imperfect else "",
             f"padding to {', '.join(search.padded)}" if search.padded else "",
         ]
-        also = f" ({'; '.join(filter(None, which))})" if any(which) else ""
+        also = f" ({'; '.join(filter(None, which))})"
         space = f"{large(search.space_size)} in the map space{also}{within_limits(search.limits)}"
         lower = "fewer cycles" if search.objective == "cycles" else f"a lower {goal_name(search.objective)}"
         return f"optimal (proved): no mapping of the {space} has {lower}"

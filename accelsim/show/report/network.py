@@ -18,6 +18,7 @@ from accelsim.inputs.objective import Objective
 from accelsim.inputs.units import format_bits, format_si, listed, ratio
 from accelsim.results.network import LayerOutcome, alike_layers, network_totals, rows_of_layers
 from accelsim.results.network import layer_rows as shares_of_layers
+from accelsim.search.result import kind_of_mappings
 from accelsim.show.report import count, energy, gap_text, objective_value, percent, share, short_verdict, times
 from accelsim.show.report.mapping import nest_line
 from accelsim.show.table import Column, Piece, Row, Table, bold, dim, heading
@@ -63,8 +64,7 @@ def network_report(
     more = "; +n: and n more that are alike" if len(rows) < len(outcomes) else ""
     yield dim(f"Rows are one run of a layer; shares and total count it 'rep.' times{more}.")
     further = any(o.search is not None and (o.search.uneven or o.search.uneven_bound is not None) for o in outcomes)
-    kind = "even or uneven" if further else "even"
-    yield dim(f"gap: how much lower the best {kind} mapping may be; -: unknown.")
+    yield dim(f"gap: how much lower the best {kind_of_mappings(uneven=further)} mapping may be; -: unknown.")
     for outcome in outcomes:
         if outcome.search is None:
             yield bold(f"{outcome.einsum.name}: not mapped; the total is without it")

@@ -13,7 +13,7 @@ from accelsim.inputs.objective import Objective
 from accelsim.inputs.units import format_bits, printable, ratio
 from accelsim.model.result import Result
 from accelsim.results import Provenance, to_json
-from accelsim.search.result import MOST_TIES, FrontResult, Sample, SearchResult
+from accelsim.search.result import EVEN, MOST_TIES, FrontResult, Sample, SearchResult, kind_of_mappings
 from accelsim.show.report import (
     STOPS,
     change,
@@ -149,7 +149,7 @@ def worth_report(search: SearchResult, rows: Sequence[Row]) -> Iterator[Piece]:
             columns.append(changed(f"{name.removesuffix('_pj')}, twice", f"x2_{name}", before))
     yield Table("worth", columns, rows, "What it depends on", f"the {_lowest(search)} with less or more of a part")
     if rows and all(row[key] for row in rows for key in row if key.endswith("proved") and row[key] is not None):
-        yield "Each is solved anew and proved. Empty: nothing changes. An access costs what it does now."
+        yield f"Each is solved anew and proved{search.among}. Empty: nothing changes. An access costs what it does now."
 
 
 def bound_report(about: Mapping[str, Any], rows: Sequence[Row]) -> Iterator[Piece]:
@@ -166,8 +166,11 @@ def bound_report(about: Mapping[str, Any], rows: Sequence[Row]) -> Iterator[Piec
         Column("held whole", lambda row: ", ".join(row["whole"]), left=True),
     )
     yield bold("{layer} on {architecture}, over all sizes of {level}".format(**about))
+    kind = kind_of_mappings(uneven=bool(about["uneven"]))
     proved = (
-        "each proved: no mapping costs less with so much room" if about["proved"] else "not all found: stopped early"
+        f"each proved: no {kind} mapping costs less with so much room"
+        if about["proved"]
+        else "not all found: stopped early"
     )
     yield f"{len(rows)} sizes at which the least {NAMES[goal]} changes, {proved}"
     shown = [row for row in rows if row["knee"] or row in (rows[0], rows[-1], present)]
@@ -175,10 +178,12 @@ def bound_report(about: Mapping[str, Any], rows: Sequence[Row]) -> Iterator[Piec
     yield f"All sizes: --csv or --json. An access costs what it does at {format_bits(8 * about['present_bytes'])}."
 
 
-def runs_report(what: str, varied: Sequence[str], rows: Sequence[Row], objective: str) -> Iterator[Piece]:
+def runs_report(
+    what: str, varied: Sequence[str], rows: Sequence[Row], objective: str, *, uneven: bool = True
+) -> Iterator[Piece]:
     """Runs of the same layer or network beside each other, a row for each; `varied` is what differs between them.
 
-    `objective` is empty where each run has its own.
+    `objective` is empty where each run has its own. `uneven`: uneven mappings were looked at, too.
     """
     values = [row["value"] for row in rows if row["value"] is not None]
     least = min(values, default=None) if objective and not {"batch", "sequence"} & set(varied) else None
@@ -205,7 +210,7 @@ def runs_report(what: str, varied: Sequence[str], rows: Sequence[Row], objective
     yield bold(what)
     yield Table("runs", columns, rows)
     if all(row["proved"] for row in rows):
-        yield "Each is proved: no mapping is better."
+        yield f"Each is proved: no {kind_of_mappings(uneven=uneven)} mapping is better."
 
 
 def families_report(
@@ -281,7 +286,8 @@ def front_report(front: FrontResult) -> Iterator[Piece]:
     head = f", Pareto front of {', '.join(columns[:-1])} and {columns[-1]}"
     yield bold(f"{first.workload} on {first.architecture}").append(head, style="not bold")
     space = f"{large(front.space_size)} in the map space{within_limits(front.limits)}"
-    verdict, early = f"complete (proved): no mapping of the {space} beats one of these", ""
+    kind = kind_of_mappings(uneven=front.uneven)
+    verdict, early = f"complete (proved): no {kind} mapping of the {space} beats one of these", ""
     if front.stop != "exhausted":
         verdict = "not complete: points may be missing, and some of these may be beaten by mappings that were not seen"
         early = f": {STOPS.get(front.stop, front.stop)}"
@@ -361,7 +367,7 @@ def census_sentence(census: Census) -> str:
     most = ""
     if found.lowest_bound > 0 and found.highest_bound > found.highest * 1.0005:
         most = f" (at most {times(ratio(found.highest_bound, found.lowest_bound))})"
-    parts = [f"{about}{large(census.mappings)} valid mappings", f"energy spread {times(found.ratio)}{most}"]
+    parts = [f"{about}{large(census.mappings)} valid {EVEN} mappings", f"energy spread {times(found.ratio)}{most}"]
     for near in census.near:
         where = f"within {100 * near.share:.3g} %" if near.share else "optimal"
         parts.append(f"{'' if near.complete else 'at least '}{large(near.mappings)} {where}")
@@ -478,7 +484,10 @@ def _notes(ranges: Sequence[Range]) -> list[str]:
     lines = []
     unproved = [NAMES[found.column] for found in ranges if not found.lowest_proved]
     if len(unproved) < len(ranges):
-        lines.append("Smallest values are proved" + (f", but for {', '.join(unproved)}." if unproved else "."))
+        lines.append(
+            f"Smallest values are proved among {EVEN} mappings"
+            + (f", but for {', '.join(unproved)}." if unproved else ".")
+        )
     beyond = [
         f"{NAMES[found.column]} {percent(found.highest_bound / found.highest - 1)}"
         for found in ranges
@@ -487,7 +496,7 @@ def _notes(ranges: Sequence[Range]) -> list[str]:
     if beyond:
         lines.append(f"Largest values are of mappings found; none can be larger by more than: {', '.join(beyond)}.")
     else:
-        lines.append("Largest values are proved.")
+        lines.append(f"Largest values are proved among {EVEN} mappings.")
     return lines
 
 
