@@ -48,6 +48,15 @@ def test_constraints__may_be_none(run):
     assert (code, json.loads(out)["result"]["energy_pj"]) == (0, found[1]["energy_pj"])
 
 
+def test_rows__carry_the_trade_that_the_report_of_one_mapping_prints(run):
+    found = rows(run, "eyeriss", "conv", "--constraints", "eyeriss_row_stationary,eyeriss_weight_stationary")
+    for row in found:
+        _, out, _ = run("map", "--even", "eyeriss", "conv", "--constraints", row["constraints"], "--quiet")
+        assert f"trade        {row['trade']}: --objective cycles" in out
+    assert found[1]["trade"] == "20.6 % more energy, 96x faster"
+    assert found[1]["utilization"] == pytest.approx(1 / 168, rel=1e-2)
+
+
 def test_networks__are_rows_with_the_sum_of_their_layers(run, tmp_path):
     path = tmp_path / "two.yaml"
     layers = "[{name: a, gemm: {M: 4, N: 4, K: 4}}, {name: b, gemm: {M: 8, N: 2, K: 4}, repeat: 3}]"

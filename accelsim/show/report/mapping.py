@@ -175,7 +175,8 @@ def result_report(
     `search` is the one that found it, if one did; `other`, one for cycles instead of energy, or the other way round.
     """
     yield from headline(result, architecture, search)
-    yield from _trade(result, other) if other is not None else ()
+    if other is not None and (trade := trade_text(result, other)):
+        yield f"{'trade':<12} {trade}: --objective {other.objective}"
     yield from _area(architecture)
     yield heading("Loop nest", "for: in time, par_for: in space; sizes of one instance")
     yield from nest_parts(result)
@@ -228,18 +229,18 @@ def headline(result: Result, architecture: Architecture, search: SearchResult | 
         yield f"{'certificate':<12} {goal_verdict(search)}{kept}"
 
 
-def _trade(result: Result, other: SearchResult) -> Iterator[Piece]:
-    """What the optimum of cycles costs instead of that of energy, or the other way round."""
+def trade_text(result: Result, other: SearchResult) -> str:
+    """What the optimum of cycles costs instead of that of energy, or the other way round; empty if that is the same."""
     more, faster = ratio(other.best.energy_pj, result.energy_pj) - 1, result.cycles / other.best.cycles
     if abs(more) < _SOME_WAITING and abs(faster - 1) < _SOME_WAITING:
-        return
+        return ""
     sooner = f"{times(faster)} faster" if faster >= 1 else f"{times(1 / faster)} the cycles"
     energy_changes = (
         "no more energy"
         if abs(more) < _SOME_WAITING
         else f"{percent(abs(more))} {'more' if more > 0 else 'less'} energy"
     )
-    yield f"{'trade':<12} {energy_changes}, {sooner}: --objective {other.objective}"
+    return f"{energy_changes}, {sooner}"
 
 
 def _idle(result: Result, architecture: Architecture) -> Iterator[tuple[str, str]]:

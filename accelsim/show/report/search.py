@@ -205,10 +205,13 @@ def runs_report(
         Column("pJ/MAC", "pj_per_mac", "{:.4g}".format),
         Column("outer words", "outer_words", count),
         *(_SPARSE_COSTS if any("sparse_energy_pj" in row for row in rows) else ()),
+        *((Column("trade", "trade", left=True, fold=True),) if any(row.get("trade") for row in rows) else ()),
         Column("", said, fold=True),
     )
     yield bold(what)
     yield Table("runs", columns, rows)
+    if any(row.get("trade") for row in rows):
+        yield "trade: what the best even mapping for cycles instead of energy changes, or the other way round."
     if all(row["proved"] for row in rows):
         yield f"Each is proved: no {kind_of_mappings(uneven=uneven)} mapping is better."
 
