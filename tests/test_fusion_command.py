@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import itertools
 import json
+import math
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,8 +13,11 @@ import pytest
 
 from accelsim import fuse, load_architecture, load_workload
 from accelsim.cli.main import main
+from accelsim.fusion.chain import find_lines
+from accelsim.fusion.network import NetworkSearch
 from accelsim.fusion.result import fusion_json
 from accelsim.fusion.search import Solutions, fuse_chain
+from accelsim.fusion.tiling import most_tilings
 from accelsim.results import Provenance, to_json
 from accelsim.search import stopping
 from accelsim.show.plots import figure_bytes
@@ -226,15 +230,46 @@ def test_fuse__takes_constraints(network, tmp_path, capsys):
     assert "says nothing of the parts in which fused layers run" in capsys.readouterr().err
 
 
-def test_fuse__looks_at_short_rows_first(network, monkeypatch):
+@pytest.fixture
+def few(network, monkeypatch):
+    """Only rows of two layers have few fused tilings; how many."""
+    (line,) = find_lines(load_workload(network)).lines
+    found = max(most_tilings(line.chain(0, 2)), most_tilings(line.chain(1)))
+    assert 1 < found < most_tilings(line.chain())
+    monkeypatch.setattr("accelsim.fusion.network.FEW_TILINGS", found)
+    return found
+
+
+def test_fuse__looks_at_rows_of_few_tilings_first(network, few, monkeypatch):
     """So that there is an answer early; what is found later is better."""
-    lengths = []
+    many = []
 
     def looked(machine, chain, *given, **options):
-        lengths.append(len(chain.layers))
+        many.append(most_tilings(chain) > few)
         return fuse_chain(machine, chain, *given, **options)
 
     monkeypatch.setattr("accelsim.fusion.network.fuse_chain", looked)
     fuse(load_architecture("two_level", {"buffer": "256 B"}), load_workload(network), workers=1)
-    assert set(lengths) == {2, 3}
-    assert lengths == sorted(lengths)
+    assert set(many) == {False, True}
+    assert many == sorted(many)
+
+
+@pytest.mark.parametrize("objective", ["energy", "edp"])
+def test_fuse__late_in_long_rows_has_the_best_of_short_ones(network, few, monkeypatch, objective):
+    machine, workload, late = load_architecture("two_level", {"buffer": "256 B"}), load_workload(network), []
+    asked = {"objective": objective, "workers": 1}
+    short, sure = fuse(machine, workload, longest=2, **asked), fuse(machine, workload, **asked)
+
+    def looked(machine, chain, *given, **options):
+        late.extend([True] if most_tilings(chain) > few else [])
+        return (None, -math.inf) if late else fuse_chain(machine, chain, *given, **options)
+
+    monkeypatch.setattr("accelsim.fusion.network.fuse_chain", looked)
+    monkeypatch.setattr(NetworkSearch, "is_late", lambda _: bool(late))
+    found = fuse(machine, workload, **asked)
+    assert late
+    assert (
+        sure.certificate.value < short.certificate.value < fuse(machine, workload, longest=1, **asked).certificate.value
+    )
+    assert found.totals == short.totals
+    assert found.certificate.bound <= sure.certificate.value

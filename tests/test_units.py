@@ -154,3 +154,5 @@ def test_rates__of_other_tools_are_fractions_of_small_numbers():
     assert units.parse_rate("630153846154 bit/s").words_per_cycle(64, clock) == Fraction(640, 13)
     assert units.parse_rate("34 GB/s").words_per_cycle(8, Fraction(933_000_000)) == Fraction(34_000, 933)
     assert units.parse_rate("1 bit/s").words_per_cycle(8, Fraction(10**10)) == Fraction(1, 8 * 10**10)
+    assert units.parse_rate("5.333333333333333 words/cycle").words_per_cycle(8, None) == Fraction(16, 3)
+    assert units.parse_rate("0.123456789 words/cycle").words_per_cycle(8, None) == Fraction(123456789, 10**9)

@@ -283,6 +283,11 @@ class Line:
     shortcut: Shortcut | None = None  # what the first layer reads and a later one reads again
     rules: tuple[Constraints, ...] = ()  # constraints of each layer's mapping, in numbers; none if empty
 
+    @property
+    def key(self) -> object:
+        """What tells the line from others of a network."""
+        return tuple(layer.name for layer in self.layers), self.shortcut
+
     def chain(self, first: int = 0, end: int | None = None) -> Chain:
         """Layers from one to before another as a chain."""
         last = len(self.layers) if end is None else end

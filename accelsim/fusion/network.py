@@ -27,7 +27,7 @@ from accelsim.fusion.result import (
     sum_totals,
 )
 from accelsim.fusion.search import LEAST_SECONDS, NO_RULES, Solutions, fuse_chain, fused_limits
-from accelsim.fusion.tiling import fusing_levels
+from accelsim.fusion.tiling import fusing_levels, most_tilings
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.errors import AccelsimError
@@ -42,6 +42,8 @@ from accelsim.search.stopping import Budget, OnProgress, Progress, asked, heedin
 
 SHARE_OF_WALKS = 0.25
 """Of the time that is given, how much is left at the end for mappings that are found by walks, and not proved."""
+FEW_TILINGS = 10_000
+"""Fused tilings of the rows that are looked at first, and how many times as many those have that come next."""
 _ROUNDED = 1 - 1e-11
 """What a sum of energies may lose by rounding."""
 
@@ -83,6 +85,7 @@ class NetworkSearch:
 
     architecture: Architecture
     solutions: Solutions  # parts that are solved, and the price that counts
+    longest: int | None  # layers that a fused chain has at most
     deadline: float | None  # when to look for nothing better any more, by `time.monotonic`
     cache: ResultCache | None
     workers: int | None
@@ -92,7 +95,8 @@ class NetworkSearch:
     equal: dict[str, Einsum] = field(default_factory=dict)  # the first layer of each content
     looked: set[str] = field(default_factory=set)  # chains that were looked at
     rows: dict[object, dict[_Row, _RowCost]] = field(default_factory=dict)  # of each line and price
-    longest: int = 1  # layers that a fused row has at most
+    sizes: dict[object, dict[_Row, int]] = field(default_factory=dict)  # of each line; see `rows_of`
+    most: float = 0  # fused tilings of a row that may be fused at most
     waiting: int = 0  # layers that are still to be mapped by themselves
     late: bool = False
 
@@ -101,33 +105,41 @@ class NetworkSearch:
         self.late = self.late or bool(asked()) or (self.deadline is not None and time.monotonic() > self.deadline)
         return self.late
 
+    def rows_of(self, line: Line) -> dict[_Row, int]:
+        """Rows of a line that may be fused, and how many fused tilings each has at most."""
+        many, key = len(line.layers), line.key
+        if key not in self.sizes:
+            lengths = range(2, min(many, self.longest or many) + 1)
+            rows = ((first, first + length) for length in lengths for first in range(many - length + 1))
+            self.sizes[key] = {row: most_tilings(line.chain(*row)) for row in rows}
+        return self.sizes[key]
+
     def line(self, line: Line) -> tuple[tuple[Segment, ...], float]:
         """Best segments of a line, and the value that no fusion of it falls below.
 
         A shortest path over the borders between layers. A row that is not solved yet goes in with its lower limit; as
         long as the shortest path leads over such rows, one of them is solved. What is known of rows is kept for when
-        they may be longer; those that were too dear beside shorter ones are open again then.
+        there are more of them; those that were too dear beside the others are open again then.
         """
         many, price = len(line.layers), self.solutions.price
-        costs = self.rows.setdefault((tuple(each.name for each in line.layers), line.shortcut, price), {})
+        costs = self.rows.setdefault((line.key, price), {})
         costs |= {(at, at + 1): self.alone(einsum).cost(einsum, price) for at, einsum in enumerate(line.layers)}
         costs |= {
             row: _RowCost((cost.bound, 0.0), cost.bound, None)
             for row, cost in costs.items()
             if cost.value == NOTHING and cost.bound < math.inf
         }
-        for length in range(2, min(many, self.longest) + 1):
-            for row in ((first, first + length) for first in range(many - length + 1)):
-                if row not in costs:
-                    least = fused_limits(self.architecture, line.chain(*row), self.solutions)
-                    costs[row] = _RowCost(least, least[0], None)
+        for row, tilings in self.rows_of(line).items():
+            if tilings <= self.most and row not in costs:
+                least = fused_limits(self.architecture, line.chain(*row), self.solutions)
+                costs[row] = _RowCost(least, least[0], None)
         while True:
             path = _shortest(many, {row: cost.value for row, cost in costs.items()})
             unsolved = [row for row in path if costs[row].segment is None]
             if not unsolved:
                 break
             sure = {row: cost.value for row, cost in costs.items() if cost.segment is not None}
-            row = min(unsolved, key=lambda row: row[1] - row[0])
+            row = max(unsolved, key=lambda row: row[1] - row[0])
             rest = _shortest(many, {r: c.value for r, c in costs.items() if r != row}, row)
             room = math.fsum(sure[r][0] for r in _shortest(many, sure)) - math.fsum(costs[r].value[0] for r in rest)
             costs[row] = self._fused_row(line, row, room, costs[row].bound)
@@ -307,8 +319,8 @@ def fuse(
     until = None if seconds is None else started + (1 - SHARE_OF_WALKS) * seconds
     solutions = Solutions(architecture, CYCLES if goal.alone == "cycles" else ENERGY, not goal.alone, until)
     deadline = None if seconds is None else started + seconds
-    search = NetworkSearch(architecture, solutions, deadline, cache, workers, on_progress, given)
-    segments, certificate = _best_segments(search, goal, lines, longest)
+    search = NetworkSearch(architecture, solutions, longest, deadline, cache, workers, on_progress, given)
+    segments, certificate = _best_segments(search, goal, lines)
     stop = "exhausted"
     if search.late:
         stop = "interrupted" if asked() else "timeout"
@@ -350,11 +362,11 @@ def _with_rules(architecture: Architecture, line: Line, given: Mapping[str, Cons
 
 
 def _best_segments(
-    search: NetworkSearch, goal: Objective, lines: Sequence[Line], longest: int | None
+    search: NetworkSearch, goal: Objective, lines: Sequence[Line]
 ) -> tuple[tuple[Segment, ...], Certificate]:
     """Look for the best segments of all lines together; once each layer is mapped there is an answer at any time.
 
-    Shorter rows first: whatever is found later is better, and longer rows are of interest only where they may be.
+    Rows of few fused tilings first, which are the short ones: more rows only make the answer better.
     """
     layers = [layer for line in lines for layer in line.layers]
     search.waiting = len({search.key(layer) for layer in layers})
@@ -368,18 +380,17 @@ def _best_segments(
         fronts, price = search.solutions.fronts, search.solutions.price
         alone = _least_alone(search, goal, lines) if fronts else None
         several = [] if alone is None else [alone]
-        most = max(len(line.layers) for line in lines)
-        most = min(most, longest or most)
-        for length in range(min(2, most), most + 1):
-            search.longest = most if search.is_late() else length
+        most = max((size for line in lines for size in search.rows_of(line).values()), default=0)
+        tilings = FEW_TILINGS
+        while search.most < math.inf:
+            search.most = math.inf if tilings >= most or search.is_late() else tilings
+            tilings *= FEW_TILINGS
             if fronts:
                 found, bound = least_product(goal, lambda price: _cheapest(search, lines, price), search.is_late)
             else:
                 found = _cheapest(search, lines, price)
                 bound = found.bound ** sum(goal.powers)
             several.append(found)
-            if search.longest == most:
-                break
     best = min(several, key=lambda found: goal.value(found.energy_pj, found.cycles))
     value = goal.value(best.energy_pj, best.cycles)
     bound = value if bound >= value * (1 - SAME) else bound

@@ -161,6 +161,22 @@ def loop_sets(chain: Chain) -> Iterator[list[FusedLoop]]:
         ]
 
 
+def most_tilings(chain: Chain) -> int:
+    """How many fused tilings a chain has at most, at one level, not counting what a shortcut keeps.
+
+    >>> from accelsim import load_workload
+    >>> from accelsim.fusion.chain import make_chain
+    >>> block = {layer.name: layer for layer in load_workload("mobilenet_v2").layers}
+    >>> most_tilings(make_chain([block["b7_depthwise"], block["b7_project"]], ["Inputs"]))
+    200
+    """
+    others = sum(len(layer.tensors) - 1 for layer in chain.layers) - len(chain.links)  # inputs that may stay
+    halos = {dim.name: sum(map(dim.overlaps, range(len(chain.links)))) for dim in chain.dims}
+    return sum(
+        math.factorial(len(loops)) << (sum(halos[loop.dim] for loop in loops) + others) for loops in loop_sets(chain)
+    )
+
+
 def tilings(architecture: Architecture, chain: Chain, level: str) -> Iterator[FusedTiling]:
     """Every fused tiling of a chain at a level, whether it fits or not, and whatever constraints ask."""
     at = next(each for each in architecture.levels if each.name == level)

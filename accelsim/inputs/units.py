@@ -75,8 +75,8 @@ def parse_decimal(text: str) -> Fraction | None:
     return Fraction(text) if re.fullmatch(rf"[+-]?{NUMBER_PATTERN}", text) else None
 
 
-_SMALL = 10**6
-"""Denominator of a rate [words/cycle] at most, if that is exact enough."""
+_SMALL, _MANY = 10**6, 10**7
+"""Denominator of a rate [words/cycle] at most, where that is exact enough, and up to which it stays as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,15 +90,16 @@ class Rate:
     def words_per_cycle(self, word_bits: int, clock_hz: Fraction | None) -> Fraction | None:
         """Words of `word_bits` in a cycle; None where the rate is per second and no clock is known.
 
-        Exact, but for rates per second with many digits, such as other tools work out: of these the nearest fraction
-        of small numbers that differs by 1e-9 at most, so that counts of cycles stay in 64 bits.
+        Exact, but for numbers with many digits, such as other tools work out: of these the nearest fraction of small
+        numbers, where it differs by 1e-9 at most, so that counts of cycles stay in 64 bits.
         """
         if self.time == "s" and clock_hz is None:
             return None
         per_cycle = self.amount / clock_hz if self.time == "s" and clock_hz is not None else self.amount
         words = per_cycle if self.unit == "word" else per_cycle / word_bits
-        near = words.limit_denominator(_SMALL)
-        return near if self.time == "s" and abs(near - words) * 10**9 <= words else words
+        many = words.denominator > _MANY and (self.time == "s" or self.amount.denominator > 10**9)
+        near = words.limit_denominator(_SMALL) if many else words
+        return near if abs(near - words) * 10**9 <= words else words
 
 
 @dataclass(frozen=True, slots=True)
