@@ -158,6 +158,11 @@ def _map_several(variants: Sequence[Variant], arguments: argparse.Namespace) -> 
         if len(outcomes) < len(only) or asked():
             break
         rows.append({**own, **run_row(outcomes, map_options(each).objective)})
+        if len(only) == 1 and "objective" not in own:
+            search = outcomes[0].search
+            other = None if search is None else _other_optimum(inputs, only[0], search, each)
+            best = None if other is None else other.best
+            rows[-1] |= {f"other_{name}": getattr(best, name, None) for name in ("energy_pj", "cycles")}
     answering()
     first = every[0][1]
     what, varied = (first.layer or first.workload).name, list(variants[0][0])
