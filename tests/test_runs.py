@@ -48,15 +48,6 @@ def test_constraints__may_be_none(run):
     assert (code, json.loads(out)["result"]["energy_pj"]) == (0, found[1]["energy_pj"])
 
 
-def test_rows__carry_the_trade_that_the_report_of_one_mapping_prints(run):
-    found = rows(run, "eyeriss", "conv", "--constraints", "eyeriss_row_stationary,eyeriss_weight_stationary")
-    for row in found:
-        _, out, _ = run("map", "--even", "eyeriss", "conv", "--constraints", row["constraints"])
-        assert f"trade {row['trade']}: --objective cycles" in " ".join(out.split())
-    assert found[1]["trade"] == "20.6 % more energy, 96x faster"
-    assert found[1]["utilization"] == pytest.approx(1 / 168, rel=1e-2)
-
-
 def test_networks__are_rows_with_the_sum_of_their_layers(run, tmp_path):
     path = tmp_path / "two.yaml"
     layers = "[{name: a, gemm: {M: 4, N: 4, K: 4}}, {name: b, gemm: {M: 8, N: 2, K: 4}, repeat: 3}]"
@@ -178,6 +169,27 @@ def test_map__says_what_the_other_optimum_costs(objective, other, run):
         "cycles": f"{-100 * more:.3g} % less energy, {cycles:.2g}x the cycles: --objective energy",
     }
     assert f"trade        {said[objective]}\n" in run("map", "--even", "eyeriss", "conv", "--objective", objective)[1]
+
+
+def test_rows__have_the_trade_and_the_units_of_each_run(run, tmp_path):
+    """What a run by itself reports; no row is on 2 of 168 units without a word."""
+    file = tmp_path / "rows.csv"
+    dataflows = ("eyeriss_weight_stationary", "none")
+    out = run("map", "--even", "eyeriss", "conv", "-c", ",".join(dataflows), "--quiet", "--csv", file)[1]
+    for dataflow, row in zip(dataflows, csv.DictReader(file.read_text().splitlines()), strict=True):
+        alone = run("map", "--even", "eyeriss", "conv", "-c", dataflow, "--quiet", "--json")[1]
+        cycles = run("map", "--even", "eyeriss", "conv", "-c", dataflow, "--quiet", "--json", "--objective", "cycles")[
+            1
+        ]
+        best, fastest = (json.loads(text)["result"] for text in (alone, cycles))
+        said = re.search(r"\ntrade +(.*): --objective", run("map", "--even", "eyeriss", "conv", "-c", dataflow)[1])[1]
+        used = round(best["utilization"]["spatial"] * 168)
+        line = " ".join(out[out.index(f"\n{dataflow} ") :].split())  # a cell that breaks stands alone in its lines
+
+        assert (int(row["compute_used"]), int(row["compute_instances"])) == (used, 168)
+        assert (float(row["other_energy_pj"]), int(row["other_cycles"])) == (fastest["energy_pj"], fastest["cycles"])
+        assert re.match(rf"{dataflow} .* {used} of 168 \S+ \S+ {re.escape(said)}", line)
+    assert "Trade: what the optimum of cycles costs instead." in out
 
 
 def test_map__says_nothing_of_a_trade_that_there_is_not(run):

@@ -28,7 +28,7 @@ from accelsim.results.output import family_json, front_json, map_json, zeros_jso
 from accelsim.search.result import EVEN, MOST_TIES
 from accelsim.search.stopping import Budget, Progress, answering, asked
 from accelsim.show.report import large, search_progress, times
-from accelsim.show.report.mapping import best_report, headline, result_report, sparse_report, trade_text
+from accelsim.show.report.mapping import best_report, headline, result_report, sparse_report
 
 if TYPE_CHECKING:
     from accelsim.inputs.architecture import Architecture
@@ -157,11 +157,12 @@ def _map_several(variants: Sequence[Variant], arguments: argparse.Namespace) -> 
         outcomes = list(map_layers(one, each, map_options(each)))
         if len(outcomes) < len(only) or asked():
             break
-        row = {**own, **run_row(outcomes, map_options(each).objective)}
-        if len(only) == 1 and outcomes[0].search is not None:
-            other = _other_optimum(one, only[0], outcomes[0].search, each)
-            row["trade"] = "" if other is None else trade_text(outcomes[0].search.best, other)
-        rows.append(row)
+        rows.append({**own, **run_row(outcomes, map_options(each).objective)})
+        if len(only) == 1 and "objective" not in own:
+            search = outcomes[0].search
+            other = None if search is None else _other_optimum(inputs, only[0], search, each)
+            best = None if other is None else other.best
+            rows[-1] |= {f"other_{name}": getattr(best, name, None) for name in ("energy_pj", "cycles")}
     answering()
     first = every[0][1]
     what, varied = (first.layer or first.workload).name, list(variants[0][0])

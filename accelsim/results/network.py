@@ -236,11 +236,15 @@ def _total_certificate(outcomes: Sequence[LayerOutcome]) -> dict[str, Any] | Non
 def run_row(outcomes: Sequence[LayerOutcome], objective: str) -> dict[str, Any]:
     """What a run of several comes to: costs of all its layers together, or which of them have no valid mapping.
 
-    `value` is that of the objective, the sum over the layers; `proved` says whether each layer's mapping is optimal.
+    `value` is that of the objective, the sum over the layers; `proved` says whether each layer's mapping is optimal. Of
+    one layer also the compute units that are used.
     """
     totals, missing = network_totals(outcomes), [o for o in outcomes if o.search is None]
     keys = ("energy_pj", "pj_per_mac", "cycles", "utilization", "outer_words")
     row = {key: None if missing else totals[key] for key in keys}
+    if len(outcomes) == 1:
+        best = None if outcomes[0].search is None else outcomes[0].search.best
+        row |= {name: getattr(best, name, None) for name in ("compute_used", "compute_instances")}
     row |= {key: totals[key] for key in ("sparse_energy_pj", "sparse_cycles", "sparse_proved") if key in totals}
     found = [(o.einsum.repeat, o.search) for o in outcomes if o.search is not None]
     goal, proofs = Objective.parse(objective), [search.proof for _, search in found]

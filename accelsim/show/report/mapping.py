@@ -175,8 +175,10 @@ def result_report(
     `search` is the one that found it, if one did; `other`, one for cycles instead of energy, or the other way round.
     """
     yield from headline(result, architecture, search)
-    if other is not None and (trade := trade_text(result, other)):
-        yield f"{'trade':<12} {trade}: --objective {other.objective}"
+    if other is not None:
+        best = other.best
+        trade = trade_text(result.energy_pj, result.cycles, best.energy_pj, best.cycles)
+        yield from [f"{'trade':<12} {trade}: --objective {other.objective}"] if trade else []
     yield from _area(architecture)
     yield heading("Loop nest", "for: in time, par_for: in space; sizes of one instance")
     yield from nest_parts(result)
@@ -229,18 +231,19 @@ def headline(result: Result, architecture: Architecture, search: SearchResult | 
         yield f"{'certificate':<12} {goal_verdict(search)}{kept}"
 
 
-def trade_text(result: Result, other: SearchResult) -> str:
-    """What the optimum of cycles costs instead of that of energy, or the other way round; empty if that is the same."""
-    more, faster = ratio(other.best.energy_pj, result.energy_pj) - 1, result.cycles / other.best.cycles
+def trade_text(energy_pj: float, cycles: int, other_pj: float, other_cycles: int) -> str:
+    """What the optimum of another objective costs instead; empty where that is nearly the same.
+
+    >>> trade_text(1.0, 100, 1.2, 25), trade_text(1.0, 100, 1.0, 100)
+    ('20 % more energy, 4x faster', '')
+    """
+    more, faster = ratio(other_pj, energy_pj) - 1, cycles / other_cycles
     if abs(more) < _SOME_WAITING and abs(faster - 1) < _SOME_WAITING:
         return ""
     sooner = f"{times(faster)} faster" if faster >= 1 else f"{times(1 / faster)} the cycles"
-    energy_changes = (
-        "no more energy"
-        if abs(more) < _SOME_WAITING
-        else f"{percent(abs(more))} {'more' if more > 0 else 'less'} energy"
-    )
-    return f"{energy_changes}, {sooner}"
+    if abs(more) < _SOME_WAITING:
+        return f"no more energy, {sooner}"
+    return f"{percent(abs(more))} {'more' if more > 0 else 'less'} energy, {sooner}"
 
 
 def _idle(result: Result, architecture: Architecture) -> Iterator[tuple[str, str]]:
@@ -280,7 +283,7 @@ def idle_at_last(result: Result) -> list[str]:
 
 
 _SOME_WAITING = 0.0005
-"""Share of the cycles from which waiting is told."""
+"""Share of the cycles or of the energy from which waiting and a trade are told."""
 
 
 def _area(architecture: Architecture) -> Iterator[Piece]:

@@ -28,7 +28,7 @@ from accelsim.show.report import (
     times,
     within_limits,
 )
-from accelsim.show.report.mapping import nest_line
+from accelsim.show.report.mapping import nest_line, trade_text
 from accelsim.show.table import Column, Piece, Row, Table, bold, dim, heading, to_csv
 
 if TYPE_CHECKING:
@@ -196,24 +196,32 @@ def runs_report(
     def said(row: Row) -> str:
         return "no valid mapping" if row["no_valid_mapping"] else "" if row["proved"] else "not proved"
 
+    def trade(row: Row) -> str:
+        if row.get("other_cycles") is None:
+            return ""
+        return trade_text(row["energy_pj"], row["cycles"], row["other_energy_pj"], row["other_cycles"])
+
     product = Column(objective, "value", lambda value: objective_value("", value, 5))
+    units = Column("units used", lambda row: f"{row['compute_used']:,} of {row['compute_instances']:,}")
+    trades = [Column("trade", trade, fold=True)] if any(map(trade, rows)) else []
     columns = (
         *(Column("machine" if name == "arch" else name, name, left=True, unbroken=True) for name in varied),
         *([product] if objective not in ("", "energy", "cycles") else []),
         *([Column("over best", over)] if least else []),
         *COSTS,
+        *([units] if all(row.get("compute_used") for row in rows) else []),
         Column("pJ/MAC", "pj_per_mac", "{:.4g}".format),
         Column("outer words", "outer_words", count),
+        *trades,
         *(_SPARSE_COSTS if any("sparse_energy_pj" in row for row in rows) else ()),
-        *((Column("trade", "trade", left=True, fold=True),) if any(row.get("trade") for row in rows) else ()),
         Column("", said, fold=True),
     )
     yield bold(what)
     yield Table("runs", columns, rows)
-    if any(row.get("trade") for row in rows):
-        yield "trade: what the best even mapping for cycles instead of energy changes, or the other way round."
     if all(row["proved"] for row in rows):
         yield f"Each is proved: no {kind_of_mappings(uneven=uneven)} mapping is better."
+    if trades:
+        yield f"Trade: what the optimum of {'energy' if objective == 'cycles' else 'cycles'} costs instead."
 
 
 def families_report(
