@@ -145,9 +145,11 @@ def test_check__reports_what_is_empty_of_another_kind_or_not_told(tmp_path):
         return [str(problem).replace(f"{tmp_path}/", "") for problem in check_files([file])]
 
     start = "sweep:\n  architecture: a.yaml\n  parameters: {pe: [2, 4]}\n"
+    assert told(start + "  workloads: [{workload: conv1d, layers: [conv1d], all_layers: true}]\n") == [
+        "s.yaml:4:42: workloads[0].layers: `all_layers` counts all, and here some are named; leave one of the two out"
+    ]
     assert told(start + "  workloads: [{workload: conv1d, layers: [], set: {z: 1, W: [1]}}]\n") == [
-        "s.yaml:4:42: workloads[0].layers: expected names of layers, got an empty list; leave `layers` out, and all "
-        "count",
+        "s.yaml:4:42: workloads[0].layers: expected names of layers, got an empty list; leave `layers` out",
         "s.yaml:4:55: workloads[0].set.z: no parameter of conv1d is named so; the files have no `params`",
         "s.yaml:4:61: workloads[0].set.W: expected one value, got a list",
         "s.yaml:4:61: workloads[0].set.W: no parameter of conv1d is named so; the files have no `params`",

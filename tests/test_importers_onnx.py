@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import sys
 
@@ -199,6 +200,19 @@ def test_map__takes_a_model_and_names_what_is_not_counted(run, tmp_path):
     assert (code, err) == (0, "Relu folded: it changes words on their way out of the layer before: act\n")
     assert out.startswith("small on eyeriss, each layer mapped for the lowest energy\n")
     assert run("map", "eyeriss", path, "--batch", 2, "--quiet")[1:] == (out, "")
+
+
+def test_map__leaves_poolings_and_sums_out_of_the_total(run, tmp_path):
+    g = Graph()
+    x = g.add("Conv", g.input("x", 1, 4, 8, 8), g.weight(4, 4, 3, 3), name="conv", pads=[1, 1, 1, 1])
+    y = g.add("MaxPool", x, name="pool", kernel_shape=[2, 2], strides=[2, 2])
+    z = g.add("Add", y, g.add("AveragePool", x, name="mean", kernel_shape=[2, 2], strides=[2, 2]), name="sum")
+    path = tmp_path / "pools.onnx"
+    path.write_bytes(g.model(z).SerializeToString())
+    said = "not in the total: 3 layers that do not multiply and add (1 max, 2 add): pool, mean, sum; --all-layers"
+    assert said in " ".join(run("map", "--even", "eyeriss", path)[1].split())
+    out = run("map", "--even", "eyeriss", path, "--json")[1]
+    assert json.loads(out)["total"]["macs"] == 4 * 4 * 8 * 8 * 3 * 3
 
 
 @pytest.mark.parametrize(

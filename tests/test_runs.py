@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -103,6 +104,115 @@ def test_rows__without_a_valid_mapping_are_told_and_the_others_are_there(run, tm
     assert "no valid mapping" in out
     assert err.startswith("2B: none of the")
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+MIXED = """
+workload:
+  name: mixed
+  bits: 8
+  layers:
+    - {name: conv, conv: {N: 1, K: 4, C: 2, P: 8, Q: 8, R: 3, S: 3}}
+    - name: pool
+      operation: max
+      einsum:
+        dims: {C: 4, P: 4, Q: 4, R: 2, S: 2}
+        tensors: {Inputs: [C, 2*P + R, 2*Q + S], Outputs: [C, P, Q]}
+        output: Outputs
+      from: {Inputs: conv}
+    - {name: fc, gemm: {M: 1, N: 10, K: 64}, repeat: 2}
+    - name: shortcut
+      repeat: 3
+      operation: add
+      einsum:
+        dims: {C: 4, P: 7}
+        tensors: {Inputs1: [C, P], Inputs2: [C, P], Outputs: [C, P]}
+        output: Outputs
+"""
+LEFT_OUT = "not in the total: 4 layers that do not multiply and add (1 max, 3 add): pool, shortcut; --all-layers counts"
+
+
+@pytest.fixture
+def mixed(tmp_path):
+    """A network with a pooling and sums."""
+    path = tmp_path / "mixed.yaml"
+    path.write_text(MIXED)
+    return path
+
+
+def test_layers_that_do_not_multiply_and_add__are_not_in_the_total(run, mixed):
+    """The total is that of the network without them; with --all-layers it is the sum of all layers by themselves."""
+    totals = {}
+    for option in ("", "--all-layers"):
+        document = json.loads(run("map", "--even", "eyeriss", mixed, "--json", *option.split())[1])
+        totals[option] = {name: document["total"][name] for name in ("layers", "macs", "energy_pj", "cycles")}
+        left = [(each["layer"], each["repeat"], each["operation"]) for each in document.get("left_out", ())]
+        assert left == ([] if option else [("pool", 1, "max"), ("shortcut", 3, "add")])
+    alone = {}
+    for layer in load_workload(mixed).layers:
+        best = json.loads(run("map", "--even", "eyeriss", mixed, "--layer", layer.name, "--json")[1])["result"]
+        costs = {"layers": 1, "macs": layer.macs, "energy_pj": best["energy_pj"], "cycles": best["cycles"]}
+        alone[layer.name] = {name: layer.repeat * cost for name, cost in costs.items()}
+
+    for option, names in (("", ("conv", "fc")), ("--all-layers", tuple(alone))):
+        assert totals[option] == pytest.approx({key: sum(alone[name][key] for name in names) for key in totals[""]})
+
+
+def test_layers_that_do_not_multiply_and_add__are_said_in_the_report(run, mixed):
+    def words(*arguments):
+        return " ".join(run("map", "--even", "eyeriss", mixed, *arguments)[1].split())
+
+    document = json.loads(run("map", "--even", "eyeriss", mixed, "--all-layers", "--json")[1])
+    shares = [
+        100 * sum(layer["in_network"][key] for layer in document["layers"] if layer["layer"] in ("pool", "shortcut"))
+        for key in ("cycles_share", "energy_share")
+    ]
+    assert LEFT_OUT in words()
+    assert LEFT_OUT in words("--set", "glb=54KiB,108KiB")
+    said = re.search(
+        r"4 layers that .* \(1 max, 3 add\): (\S+) % of the cycles and (\S+) % of the e", words("--all-layers")
+    )
+    assert list(map(float, said.groups())) == pytest.approx(shares, abs=0.05)
+    assert "Each point of this layer (max) counts as a MAC." in words("--layer", "pool")
+    assert "counts as a MAC" not in words("--layer", "fc")
+    assert LEFT_OUT in run("roofline", "eyeriss", mixed)[2]
+    assert run("roofline", "eyeriss", mixed, "--all-layers")[2] == ""
+    assert "layers that do not multiply and add (max, add) counts" in run("fuse", "eyeriss", mixed)[1]
+
+
+def test_layers_that_do_not_multiply_and_add__in_python(mixed):
+    machine, network = load_architecture("eyeriss"), load_workload(mixed)
+    asked = {"uneven": False, "cache": False}
+    counted, every = map_network(machine, network, **asked), map_network(machine, network, all_layers=True, **asked)
+    assert [row["layer"] for row in counted] == ["conv", "fc"]
+    assert [row["layer"] for row in every] == ["conv", "pool", "fc", "shortcut"]
+    only = replace(network, layers=network.layers[1:2], edges=())
+    assert [row["layer"] for row in map_network(machine, only, **asked)] == ["pool"]  # it has nothing else
+
+
+def test_layers_that_do_not_multiply_and_add__are_verified_and_may_have_constraints(run, mixed, tmp_path):
+    asked = tmp_path / "asked.yaml"
+    asked.write_text("constraints: {levels: [{level: GLB, layers: [shortcut], keep: [Outputs]}]}\n")
+    assert run("map", "--even", "eyeriss", mixed, "-c", asked, "-o", tmp_path / "out")[0] == 0
+    path = tmp_path / "out" / "result.json"
+    assert run("verify", path)[0] == 0
+    document = json.loads(path.read_text())
+    for change in ({"repeat": 2}, {"operation": "add"}):
+        forged = [{**document["left_out"][0], **change}, *document["left_out"][1:]]
+        path.write_text(json.dumps({**document, "left_out": forged}))
+        assert run("verify", path)[0] != 0
+
+
+def test_layers_that_do_not_multiply_and_add__are_in_no_sweep_unless_asked_for(run, mixed, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for network, option in (("mixed.yaml", ""), ("{workload: mixed.yaml, all_layers: true}", "--all-layers")):
+        keys = f"architecture: eyeriss, workloads: [{network}], map: {{objective: energy}}"
+        (tmp_path / "s.yaml").write_text(f"sweep: {{{keys}, parameters: {{glb: [108 KiB]}}}}\n")
+        code, out, err = run("explore", "s.yaml", "--json", "--workers", 1, "-o", f"out{option}")
+        alone = json.loads(run("map", "--even", "eyeriss", mixed, "--json", *option.split())[1])["total"]
+        assert code == 0
+        assert (LEFT_OUT.replace("--all-layers", "all_layers: true") in err) == (not option)
+        (design,) = json.loads(out)["designs"]
+        assert (design["energy_pj"], design["cycles"]) == pytest.approx((alone["energy_pj"], alone["cycles"]))
 
 
 @pytest.mark.parametrize(

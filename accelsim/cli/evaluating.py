@@ -22,7 +22,7 @@ from accelsim.inputs.errors import AccelsimError, NoValidMapping, SpecError
 from accelsim.inputs.library import hash_file, read_json, read_utf8
 from accelsim.inputs.machine_tables import machine_json
 from accelsim.inputs.mapping import Mapping as LoopNest
-from accelsim.inputs.workload import Einsum
+from accelsim.inputs.workload import Einsum, without_other_operations
 from accelsim.model.evaluate import evaluate
 from accelsim.model.limits import peak_macs_per_cycle, stand
 from accelsim.model.result import Result
@@ -87,16 +87,24 @@ def explain_command(arguments: argparse.Namespace) -> int:
 def roofline_command(arguments: argparse.Namespace) -> int:
     """Show where the layers of workloads stand under the roofline of a machine."""
     if spec.is_gpu(arguments.arch):
-        cli.refuse(arguments, f"{arguments.arch} is a GPU, whose fastest kernels are shown", "objective", "constraints")
+        cli.refuse(
+            arguments,
+            f"{arguments.arch} is a GPU, whose fastest kernels are shown",
+            "objective",
+            "constraints",
+            "all_layers",
+        )
         from accelsim.cli.gpus import gpu_roofline
 
         return gpu_roofline(arguments)
     refuse_gpu_options(arguments)
     objective = "energy" if arguments.objective is None else arguments.objective
     every = [
-        spec.read_inputs(argparse.Namespace(**{**vars(arguments), "workload": name, "layer": None}))
+        spec.read_network(argparse.Namespace(**{**vars(arguments), "workload": name, "layer": None}))
         for name in arguments.workloads
     ]
+    for inputs in every if not arguments.quiet else ():
+        spec.print_left_out(inputs.workload.name, inputs.left_out)
     machine, options = every[0].architecture, MapOptions(objective=objective)
     stands = [
         stand(inputs.architecture, einsum, best)
@@ -318,6 +326,8 @@ def _verify_layers(
 ) -> list[tuple[str, list[Check]]]:
     """Check each layer of a result.json, and then what is around them."""
     machine, layers = inputs.architecture, inputs.workload.layers
+    if "left_out" in document:
+        layers = without_other_operations(inputs.workload)[0].layers
     entries = document.get("layers", [document])
     if "layers" not in document:
         name = document.get("result", document.get("front"))["layer"]

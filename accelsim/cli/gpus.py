@@ -54,7 +54,7 @@ _MOST_LINES = 5
 """Layers that are named as left out."""
 _FOREIGN = (
     *("constraints", "limit", "objective", "top", "within", "uneven", "even"),
-    *("imperfect", "pad", "pareto", "mappings", "seed", "html"),
+    *("imperfect", "pad", "pareto", "mappings", "seed", "html", "all_layers"),
 )
 """Options of `map` that a GPU has no use for."""
 

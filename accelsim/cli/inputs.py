@@ -20,7 +20,7 @@ from accelsim.inputs.library import read_utf8, user_cache
 from accelsim.inputs.objective import Limit
 from accelsim.inputs.params import check_overrides, own_overrides, parameter_names, unknown_overrides
 from accelsim.inputs.units import listed, near_miss
-from accelsim.inputs.workload import Einsum, Workload, sliced
+from accelsim.inputs.workload import Einsum, Workload, sliced, without_other_operations
 from accelsim.inputs.workload_reader import load_workload
 from accelsim.results import Provenance, input_file, write_directory
 
@@ -37,7 +37,10 @@ SIZES = {"batch": ("batch",), "sequence": ("seq", "kv")}
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """The files of a command, as the user named them and read, and the layer that is meant; None: all of them."""
+    """The files of a command, as the user named them and read, and the layer that is meant; None: all of them.
+
+    `left_out` are layers of the workload's file that do not count, as the MACs of the machine do not compute them.
+    """
 
     given: dict[str, str]
     paths: dict[str, Path]
@@ -46,6 +49,7 @@ class Inputs:
     workload: Workload
     layer: Einsum | None
     limits: tuple[str, ...] = ()
+    left_out: tuple[Einsum, ...] = ()
 
 
 def read_overrides(arguments: argparse.Namespace) -> dict[str, str]:
@@ -89,6 +93,15 @@ def read_inputs(arguments: argparse.Namespace) -> Inputs:
     layer = find_layer(workload, arguments.layer, arguments.workload)
     limits = tuple(getattr(arguments, "limit", None) or ())
     return Inputs(given, paths, overrides, architecture, workload, layer, limits)
+
+
+def read_network(arguments: argparse.Namespace) -> Inputs:
+    """Read inputs as `read_inputs`; of a network only the layers that count."""
+    inputs = read_inputs(arguments)
+    if inputs.layer is not None or arguments.all_layers:
+        return inputs
+    workload, others = without_other_operations(inputs.workload)
+    return replace(inputs, workload=workload, left_out=others)
 
 
 def read_machines(arguments: argparse.Namespace) -> list[Inputs]:
@@ -291,7 +304,7 @@ def read_layer_constraints(inputs: Inputs, einsum: Einsum) -> Constraints | None
 
     found = Constraints()
     if "constraints" in inputs.paths:
-        names = [layer.name for layer in inputs.workload.layers]
+        names = [layer.name for layer in (*inputs.workload.layers, *inputs.left_out)]
         path, machine = inputs.paths["constraints"], inputs.given["architecture"]
         try:
             own = own_overrides(inputs.overrides, path)
@@ -383,6 +396,14 @@ def note_dense(machine: Architecture) -> None:
     if machine.saves_zeros:
         why = "zeros are left out by `eval`, `map` and in part by `spread`; here all words are counted"
         sys.stderr.write(f"{machine.name}: {why}\n")
+
+
+def print_left_out(workload: str, layers: Sequence[Einsum], ask: str = "--all-layers") -> None:
+    """Say on stderr which layers of a network do not count, and what to write so that they do."""
+    if layers:
+        from accelsim.show.report import left_out_line
+
+        sys.stderr.write(f"{workload}: {left_out_line(layers, ask)}\n")
 
 
 def print_notes(notes: Iterable[NodeNote]) -> None:

@@ -55,7 +55,7 @@ def map_command(arguments: argparse.Namespace) -> int:
     refuse_gpu_options(arguments)
     if spec.is_system(arguments.arch):
         return _map_on_system(arguments)
-    inputs = spec.read_inputs(arguments)
+    inputs = spec.read_network(arguments)
     if not arguments.quiet:
         spec.print_notes(inputs.workload.notes)
     if arguments.html:
@@ -75,7 +75,7 @@ def _map_on_system(arguments: argparse.Namespace) -> int:
 
     why = "not for a system of engines, whose layers are mapped whole and assigned"
     names = ("constraints", "limit", "top", "within", "uneven", "imperfect", "pad", "pareto", "mappings", "html")
-    cli.refuse(arguments, why, *names)
+    cli.refuse(arguments, why, *names, "all_layers")
     if arguments.more:
         raise AccelsimError(
             f"{arguments.more[0]}: a system takes one workload, and finds the engine of each layer itself"
@@ -140,14 +140,14 @@ def _variants(arguments: argparse.Namespace) -> list[Variant]:
 
 def _map_several(variants: Sequence[Variant], arguments: argparse.Namespace) -> int:
     """Map the same layer or network several times, and show a row for each."""
-    from accelsim.results.network import run_row
+    from accelsim.results.network import left_out_json, run_row
     from accelsim.show.report.search import runs_report
 
     why = "not for several machines, values, constraints or objectives at once"
     cli.refuse(arguments, why, "output", "html", "pareto", "top", "within", "why")
     if any(spec.is_gpu(each.arch) or spec.is_system(each.arch) for _, each in variants):
         raise AccelsimError(f"{arguments.arch}: GPUs and systems are mapped one at a time")
-    every = [(own, spec.read_inputs(each), each) for own, each in variants]
+    every = [(own, spec.read_network(each), each) for own, each in variants]
     for _, inputs, _ in every:
         spec.check_constraints(inputs)
     rows: list[dict[str, Any]] = []
@@ -173,8 +173,8 @@ def _map_several(variants: Sequence[Variant], arguments: argparse.Namespace) -> 
 
         cli.write_figure(arguments.plot, plot_runs(rows, varied, what, objective))
         written.append(arguments.plot)
-    document = {"workload": what, "varied": varied, "runs": rows}
-    report = partial(runs_report, what, varied, rows, objective, uneven=not arguments.even)
+    document = {"workload": what, "varied": varied, "runs": rows, **left_out_json(first.left_out)}
+    report = partial(runs_report, what, varied, rows, objective, uneven=not arguments.even, left_out=first.left_out)
     cli.answer(arguments, document, report, *written)
     for row in rows:
         if row["no_valid_mapping"]:
@@ -193,7 +193,7 @@ def _map_families(variants: Sequence[Variant], arguments: argparse.Namespace) ->
     cli.refuse(arguments, "not with --one-mapping", *names)
     if any(spec.is_gpu(each.arch) or spec.is_system(each.arch) for _, each in variants):
         raise AccelsimError(f"{arguments.arch}: GPUs and systems have no mappings of families")
-    every = [spec.read_inputs(each) for _, each in variants]
+    every = [spec.read_network(each) for _, each in variants]
     first, options = every[0], map_options(variants[0][1])
     alike = {content_hash(machine_content(each.architecture)) for each in every}
     asked_for = {(each.objective, each.constraints) for _, each in variants}
@@ -347,7 +347,7 @@ def _map_front(inputs: Inputs, arguments: argparse.Namespace) -> int:
 def _map_network(inputs: Inputs, arguments: argparse.Namespace) -> int:
     """Map layer after layer; one that has no valid mapping does not stop the others."""
     from accelsim.inputs.machine_tables import machine_json
-    from accelsim.results.network import network_json
+    from accelsim.results.network import left_out_json, network_json
     from accelsim.show.report.network import network_report
     from accelsim.show.report.search import layer_files
 
@@ -373,9 +373,10 @@ def _map_network(inputs: Inputs, arguments: argparse.Namespace) -> int:
     names = inputs.workload.name, inputs.architecture.name
     requested = arguments.output or arguments.json
     document = network_json(names, outcomes, yields, provenance, machine) if requested else {}
+    document |= left_out_json(inputs.left_out) if requested else {}
 
     def report() -> Iterator[Piece]:
-        yield from network_report(*names, outcomes, yields)
+        yield from network_report(*names, outcomes, yields, inputs.left_out)
         if interrupted:
             yield f"Interrupted after {len(outcomes)} of {len(layers)} layers; the others are not in the total."
 

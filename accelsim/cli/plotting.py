@@ -184,6 +184,8 @@ def _run(arguments: argparse.Namespace) -> Explored:
     folder = Path(arguments.output or f"{file_name(sweep.name)}_results")
     refuse_directory(folder)
     console = cli.make_console(stderr=True, quiet=arguments.quiet)
+    for network in sweep.networks if not arguments.quiet else ():
+        spec.print_left_out(network.name, network.left_out, "all_layers: true")
     with sweep_progress(console, sweep) as on_progress:
         return explore(
             sweep,
@@ -217,6 +219,8 @@ def plot_command(arguments: argparse.Namespace) -> int:
         raise AccelsimError(f"`accelsim plot {kind}` needs a WORKLOAD beside ARCH")
     if arguments.over and kind != "density":
         raise AccelsimError("--over is for `accelsim plot density`")
+    if arguments.all_layers and kind != "network":
+        raise AccelsimError("--all-layers is for `accelsim plot network`")
     if arguments.mapping and kind not in ("energy", "reuse", "mapping", "time"):
         raise AccelsimError(
             "--mapping is for `accelsim plot energy`, `reuse`, `mapping` and `time`; the others draw many"
@@ -255,8 +259,10 @@ def _picture(arguments: argparse.Namespace) -> Picture:
     if kind == "architecture":
         machine, _, _ = spec.read_machine_alone(arguments)
         return file_name(kind, machine.name), (machine,), ()
-    inputs = spec.read_inputs(arguments)
+    inputs = spec.read_network(arguments) if kind == "network" else spec.read_inputs(arguments)
     if kind == "network":
+        if not arguments.quiet:
+            spec.print_left_out(inputs.workload.name, inputs.left_out)
         options = MapOptions(uneven=None)
         results = [(einsum.repeat, best) for einsum, best in map_every_layer(inputs, arguments, options)]
         names = inputs.workload.name, inputs.architecture.name

@@ -22,7 +22,7 @@ from accelsim.inputs.library import MODELS
 from accelsim.inputs.params import parameter_names, parameter_values, unknown_overrides
 from accelsim.inputs.source import ListNode, MapNode, Node, Problems, ScalarNode, describe
 from accelsim.inputs.units import listed, near_miss, quoted
-from accelsim.inputs.workload import Einsum, Workload
+from accelsim.inputs.workload import Einsum, Workload, without_other_operations
 from accelsim.inputs.workload_reader import load_workload
 
 
@@ -175,6 +175,7 @@ def read_networks(items: Iterable[Node], beside: Path, problems: Problems, keys:
 def _network(item: Node, beside: Path, problems: Problems, keys: Keys) -> Network | None:
     if isinstance(item, ScalarNode):
         name, overrides, weight, requested = item.text, dict[str, str](), 1.0, list[str]()
+        every = False
         entry: Node = item
         setting: Node | None = None
     else:
@@ -185,9 +186,12 @@ def _network(item: Node, beside: Path, problems: Problems, keys: Keys) -> Networ
         overrides = given.value("set", dict[str, str]())
         weight = given.value("weight", 1.0)
         requested = given.value("layers", list[str]())
+        every = given.value("all_layers", False)
         chosen = given.get("layers")
+        if every and chosen is not None:
+            problems.add(chosen, "`all_layers` counts all, and here some are named", "leave one of the two out")
         if isinstance(chosen, ListNode) and not chosen.items:
-            problems.add(chosen, "expected names of layers, got an empty list", "leave `layers` out, and all count")
+            problems.add(chosen, "expected names of layers, got an empty list", "leave `layers` out")
     file = find_file(name, "workloads", entry, beside, problems) if name else None
     if file is None:
         return None
@@ -207,13 +211,19 @@ def _network(item: Node, beside: Path, problems: Problems, keys: Keys) -> Networ
         if layer not in names:
             hint = near_miss(layer, names) or f"layers: {listed(names[:12])}"
             problems.add(item, f"{name} has no layer {quoted(layer)}", hint)
-    layers, own = chosen_layers(workload, requested), parameter_names(file.path)
-    return Network(file, workload.name, layers, weight, overrides, workload.yields, tuple(requested), own)
+    if every and not requested:
+        requested = names
+    return Network(
+        file, workload.name, chosen_layers(workload, requested), weight, overrides, workload.yields, tuple(requested),
+        () if requested else without_other_operations(workload)[1], parameter_names(file.path),
+    )  # fmt: skip
 
 
 def chosen_layers(workload: Workload, requested: Sequence[str]) -> tuple[Einsum, ...]:
-    """Layers of a workload that count; all where none is named."""
-    return tuple(layer for layer in workload.layers if not requested or layer.name in requested)
+    """Layers of a workload that count; where none is named those that multiply and add."""
+    if not requested:
+        return without_other_operations(workload)[0].layers
+    return tuple(layer for layer in workload.layers if layer.name in requested)
 
 
 def refuse_no_yield(per: str, networks: Sequence[Network], node: Node, problems: Problems) -> None:
@@ -321,7 +331,8 @@ class Network:
     weight: float = 1.0
     overrides: Mapping[str, str] = field(default_factory=dict)  # parameters that have one other value in all designs
     yields: Mapping[str, int] = field(default_factory=dict)  # what a run gives, such as `{"frames": 8}`
-    requested: tuple[str, ...] = ()  # names of the layers that count; none: all
+    requested: tuple[str, ...] = ()  # names of the layers that count; none: those that multiply and add
+    left_out: tuple[Einsum, ...] = ()  # layers that then do not
     parameters: frozenset[str] = frozenset()  # names of all parameters of the file
 
     def read(self, values: Mapping[str, str]) -> Workload:

@@ -158,7 +158,8 @@ class Sweep:
 _NETWORK: Keys = {
     "workload": Key(fields.text, "name or path"),
     "weight": Key(positive, "how often it counts", "1"),
-    "layers": Key(fields.list_of(fields.name), "only these layers", "all"),
+    "layers": Key(fields.list_of(fields.name), "only these layers", "those that multiply and add"),
+    "all_layers": Key(fields.boolean, "count poolings, sums and the like too, each point as a MAC", "false"),
     "set": Key(SETTINGS, "its parameters that are the same in all designs", "none"),
 }
 _MAPPER: Keys = {

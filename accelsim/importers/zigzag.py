@@ -50,6 +50,8 @@ _MAPPING_KEYS = {"name", "spatial_mapping", "spatial_mapping_hint", "memory_oper
 _WITHOUT_LAYERS = "is not asked for: name a workload of ZigZag, or a model (ONNX), whose dimensions these are"
 _WIDE = 2**40
 """Bits of a memory, and of its port, that limit nothing."""
+_OPERATIONS = {"Add": "add", "Pooling": "max"}
+"""Operators that do not multiply and add; of poolings ZigZag does not say which."""
 _HARDWARE_KEYS = {"name", "type", "memories", "operational_array", "multipliers", "operator_types", "dataflows"}
 _LEFT = {
     "padding": "padded points count as ordinary points of the input",
@@ -430,6 +432,7 @@ def _workload(
         feeds = {tensor: by_id.get(str(source), name) for tensor, source in sources.items() if tensor in bits}
         feeds = {tensor: source for tensor, source in feeds.items() if source != name}
         written = {"name": name, **({"from": feeds} if feeds else {}), "einsum": einsum, "bits": bits}
+        written |= {"operation": _OPERATIONS[operator]} if operator in _OPERATIONS else {}
         return written, _Layer(found, einsum["dims"], bits)
 
     written, known = zip(*values.read_all(read, layers), strict=True)

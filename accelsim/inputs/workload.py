@@ -189,6 +189,29 @@ class Workload:
     notes: tuple[NodeNote, ...] = ()
 
 
+def without_other_operations(workload: Workload) -> tuple[Workload, tuple[Einsum, ...]]:
+    """Take a network apart: what multiplies and adds, as the MACs of a machine do, and layers of other operations.
+
+    The latter are such as pooling, sums and norms, which accelerators leave to other units. A workload that has nothing
+    else stays whole.
+
+    >>> from accelsim import load_workload
+    >>> passed = {"dims": {"C": 8}, "tensors": {"Inputs": ["C"], "Outputs": ["C"]}, "output": "Outputs"}
+    >>> norm = {"name": "norm", "operation": "normalize", "einsum": passed}
+    >>> layers = [{"name": "fc", "gemm": {"M": 4, "N": 8, "K": 2}}, norm]
+    >>> counted, others = without_other_operations(load_workload({"workload": {"name": "net", "layers": layers}}))
+    >>> [layer.name for layer in counted.layers], [layer.name for layer in others]
+    (['fc'], ['norm'])
+    """
+    layers = tuple(layer for layer in workload.layers if layer.operation == OPERATIONS[0])
+    if len(layers) in (0, len(workload.layers)):
+        return workload, ()
+    names = {layer.name for layer in layers}
+    edges = tuple(edge for edge in workload.edges if {edge.producer, edge.consumer} <= names)
+    others = tuple(layer for layer in workload.layers if layer.name not in names)
+    return replace(workload, layers=layers, edges=edges), others
+
+
 @dataclass(frozen=True, slots=True)
 class Edge:
     """An input tensor of a layer that is the output of another layer, or a part of it where several are concatenated.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.errors import NoValidMapping
 from accelsim.inputs.objective import Objective
-from accelsim.inputs.workload import Einsum, Tensor, Workload
+from accelsim.inputs.workload import Einsum, Tensor, Workload, without_other_operations
 from accelsim.model.limits import Limits, layer_limits
 from accelsim.model.sparsity import sparse_result
 from accelsim.results import Provenance, provenance_json
@@ -94,6 +94,7 @@ def map_network(
     budget: Budget | None = None,
     workers: int | None = None,
     cache: bool = True,
+    all_layers: bool = False,
 ) -> list[dict[str, Any]]:
     """Find the best mapping of each layer of a network, and say what it costs.
 
@@ -103,6 +104,8 @@ def map_network(
         As for `accelsim.map_einsum`, for each layer.
     cache : bool
         Take proved answers from the user's cache, and keep new ones there.
+    all_layers : bool
+        Also count layers of other operations than multiply-accumulates, such as pooling and sums: each point as a MAC.
 
     Returns
     -------
@@ -130,7 +133,7 @@ def map_network(
         return map_with_cache(architecture, einsum, options, kept, budget=budget, **asked)
 
     best = partial(best_with_zeros, architecture, **asked)
-    layers = workload.layers
+    layers = (workload if all_layers else without_other_operations(workload)[0]).layers
     return rows_of_layers(list(map_layers(architecture, layers, options, lambda _: constraints, search, best)))
 
 
@@ -313,6 +316,12 @@ def network_json(
         "layers": [{**row, **searched} for row, searched in zip(network_rows(outcomes), found, strict=True)],
         **machine,
     }
+
+
+def left_out_json(layers: Sequence[Einsum]) -> dict[str, Any]:
+    """What a document says of layers that do not count; nothing where all do."""
+    found = [{"layer": layer.name, "repeat": layer.repeat, "operation": layer.operation} for layer in layers]
+    return {"left_out": found} if found else {}
 
 
 def alike_layers(outcomes: Sequence[LayerOutcome]) -> list[LayerOutcome]:

@@ -12,6 +12,7 @@ from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.mapping import LevelMapping, Loop
 from accelsim.inputs.mapping import Mapping as LoopNest
 from accelsim.inputs.objective import Objective
+from accelsim.inputs.workload import OPERATIONS
 from accelsim.model.result import Fills, LevelResult, Moves, Ramp, Result, TensorAtLevel, TensorBursts, TensorOnNetwork
 from accelsim.results import Provenance, provenance_json
 from accelsim.results.output_schema import (
@@ -282,6 +283,7 @@ _ZEROS = {"sparse": SPARSE.form, "sparse_best": BEST_WITH_ZEROS.form}
 _LAYER = {"layer": TEXT, "repeat": SOME}
 _MAPPED = record(**_LAYER, in_network=IN_NETWORK, result=_TO["result"], search=_TO["search"])
 _LAYERS = rows(JsonKind({"oneOf": [_with(_MAPPED.form, **_ZEROS), record(**_LAYER, no_valid_mapping=TEXT).form]}))
+_LEFT_OUT = rows(record(**_LAYER, operation=word(*OPERATIONS)))
 _OF_ZEROS = record(sparse_energy_pj=NUMBER, sparse_cycles=COUNT, effective_macs=NUMBER, sparse_proved=TRUTH)
 _TOTAL = JsonKind(_with(TOTAL.form, **_OF_ZEROS.form["properties"]))
 _DOCUMENTS = {
@@ -293,9 +295,13 @@ _DOCUMENTS = {
 
 
 def _document_form(kinds: dict[str, JsonKind]) -> Form:
-    """Form of a document; `sparse` may be there beside the result of one layer, and `sparse_best` beside a search."""
+    """Form of a document; `sparse` may be there beside the result of one layer, and `sparse_best` beside a search.
+
+    `left_out` may be there beside a total: layers that do not count in it.
+    """
     of = {"sparse": "result", "sparse_best": "search"}
     may = {name: form for name, form in _ZEROS.items() if of[name] in kinds}
+    may |= {"left_out": _LEFT_OUT.form} if "total" in kinds else {}
     return _with(record(**_PROVENANCE, **kinds, **_MACHINE).form, **may)
 
 

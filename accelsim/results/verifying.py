@@ -20,7 +20,7 @@ from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.errors import AccelsimError, NoValidMapping
 from accelsim.inputs.machine_tables import machine_json
 from accelsim.inputs.objective import Objective
-from accelsim.inputs.workload import Einsum, Workload
+from accelsim.inputs.workload import Einsum, Workload, without_other_operations
 from accelsim.model.evaluate import evaluate
 from accelsim.model.limits import layer_limits
 from accelsim.model.result import Result
@@ -266,6 +266,9 @@ def verify_rest(
     made = {**document, **provenance_json(provenance), **machine_json(architecture), "accelsim": document["accelsim"]}
     if "layers" in document:
         outcomes = []
+        if "left_out" in document:
+            workload, others = without_other_operations(workload)
+            made |= network.left_out_json(others) or {"left_out": []}
         for layer, search, entry in zip(workload.layers, found, document["layers"], strict=False):
             why_not, limits = entry.get("no_valid_mapping", ""), layer_limits(architecture, layer)
             zeros = {key: entry[key] for key in ("sparse", "sparse_best") if key in entry}  # `verify_layer` compares it

@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from accelsim.inputs.units import format_si
+from accelsim.inputs.units import format_si, listed
+from accelsim.inputs.workload import Einsum
 from accelsim.search.result import Certificate, SearchResult, kind_of_mappings
 from accelsim.search.stopping import hold
 
@@ -312,3 +313,23 @@ def _best(state: SearchProgress, objective: str) -> str:
         return best
     gap = max(0.0, value / state.bound - 1) if state.bound > 0 else math.inf
     return f"{best}, bound {objective_value(objective, state.bound)}, gap {gap_text(gap)}"
+
+
+def other_operations(layers: Sequence[Einsum]) -> str:
+    """Runs of some layers in words, such as `9 layers that do not multiply and add (8 add, 1 max)`."""
+    runs: dict[str, int] = {}
+    for layer in layers:
+        runs[layer.operation] = runs.get(layer.operation, 0) + layer.repeat
+    many = sum(runs.values())
+    kinds = listed(f"{many} {operation}" for operation, many in runs.items())
+    return f"{many:,} layer{'s' if many > 1 else ''} that do{'' if many > 1 else 'es'} not multiply and add ({kinds})"
+
+
+def left_out_line(layers: Sequence[Einsum], ask: str = "--all-layers") -> str:
+    """Which layers are not in a total, and what counts them."""
+    names = listed((layer.name for layer in layers), _NAMED)
+    return f"not in the total: {other_operations(layers)}: {names}; {ask} counts each of their points as a MAC"
+
+
+_NAMED = 3
+"""Layers that are named as left out."""

@@ -14,7 +14,7 @@ from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.mapping import LevelMapping, last_passes
 from accelsim.inputs.nodes import level_nodes
 from accelsim.inputs.units import format_bits, format_si, listed, ratio
-from accelsim.inputs.workload import Einsum
+from accelsim.inputs.workload import OPERATIONS, Einsum
 from accelsim.model.result import LevelResult, Result
 from accelsim.search.result import SearchResult
 from accelsim.show.report import (
@@ -192,6 +192,8 @@ def result_report(
         many = math.prod(einsum.dims[dim] for dim in einsum.slices)
         each = energy(result.pj_per_mac * many)
         yield f"\nA MAC is a product of two slices: {many} make one of whole words, which takes {each}."
+    if einsum.operation != OPERATIONS[0]:
+        yield f"\nEach point of this layer ({einsum.operation}) counts as a MAC."
     if windowed:
         yield f"\nPadded points of {', '.join(windowed)} count as ordinary points: they are stored and moved."
 

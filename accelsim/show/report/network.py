@@ -16,10 +16,22 @@ from accelsim.fusion.result import ChainResult, FusedPart, FusionResult, Segment
 from accelsim.fusion.tiling import Room
 from accelsim.inputs.objective import Objective
 from accelsim.inputs.units import format_bits, format_si, listed, ratio
+from accelsim.inputs.workload import OPERATIONS, Einsum
 from accelsim.results.network import LayerOutcome, alike_layers, network_totals, rows_of_layers
 from accelsim.results.network import layer_rows as shares_of_layers
 from accelsim.search.result import kind_of_mappings
-from accelsim.show.report import count, energy, gap_text, objective_value, percent, share, short_verdict, times
+from accelsim.show.report import (
+    count,
+    energy,
+    gap_text,
+    left_out_line,
+    objective_value,
+    other_operations,
+    percent,
+    share,
+    short_verdict,
+    times,
+)
 from accelsim.show.report.mapping import nest_line
 from accelsim.show.table import Column, Piece, Row, Table, bold, dim, heading
 
@@ -50,9 +62,16 @@ _COLUMNS = (
 
 
 def network_report(
-    network: str, machine: str, outcomes: Sequence[LayerOutcome], yields: Mapping[str, int] | None = None
+    network: str,
+    machine: str,
+    outcomes: Sequence[LayerOutcome],
+    yields: Mapping[str, int] | None = None,
+    left_out: Sequence[Einsum] = (),
 ) -> Iterator[Piece]:
-    """One row for each different layer, the totals of the network, and which layers have most to gain."""
+    """One row for each different layer, the totals of the network, and which layers have most to gain.
+
+    `left_out` are layers that do not count.
+    """
     totals, rows = network_totals(outcomes, yields), rows_of_layers(outcomes)
     objectives = ", ".join(dict.fromkeys(o.search.objective for o in outcomes if o.search is not None))
     head = f", each layer mapped for the lowest {objectives}\n" if objectives else "\n"
@@ -60,6 +79,8 @@ def network_report(
     total = {**totals, "layer": "total", "repeat": totals["layers"], "energy_share": 1, "cycles_share": 1}
     yield Table("layers", _COLUMNS, rows, below=[total] if totals["macs"] else [])
     yield from _total_lines(totals)
+    yield from [left_out_line(left_out)] if left_out else []
+    yield from _other_operations(outcomes, totals)
     yield bold(_total_verdict(outcomes, totals["certificate"]))
     more = "; +n: and n more that are alike" if len(rows) < len(outcomes) else ""
     yield dim(f"Rows are one run of a layer; shares and total count it 'rep.' times{more}.")
@@ -70,6 +91,20 @@ def network_report(
             yield bold(f"{outcome.einsum.name}: not mapped; the total is without it")
     yield from _zeros(rows, totals)
     yield from _first(alike_layers(outcomes), "cycles" if objectives == "cycles" else "energy")
+
+
+def _other_operations(outcomes: Sequence[LayerOutcome], totals: Mapping[str, Any]) -> Iterator[str]:
+    """What layers of other operations than multiply-accumulates have of the total."""
+    found = [
+        (o.einsum, o.search.best) for o in outcomes if o.search is not None and o.einsum.operation != OPERATIONS[0]
+    ]
+    if not found:
+        return
+    cycles, pj = (sum(e.repeat * getattr(best, name) for e, best in found) for name in ("cycles", "energy_pj"))
+    shares = (
+        f"{share(cycles / totals['cycles'])} of the cycles and {share(ratio(pj, totals['energy_pj']))} of the energy"
+    )
+    yield f"{other_operations([einsum for einsum, _ in found])}: {shares}; each point counts as a MAC"
 
 
 def _zeros(rows: Sequence[Row], totals: Mapping[str, Any]) -> Iterator[Piece]:
@@ -253,6 +288,10 @@ def _notes(found: FusionResult) -> list[str]:
         lines.append(
             "The workload says of no layer what it reads (`from`); neighbours whose shapes line up are taken to."
         )
+    others = dict.fromkeys(layer.operation for segment in found.segments for layer in segment.layers)
+    others.pop(OPERATIONS[0], None)
+    if others:
+        lines.append(f"Each point of layers that do not multiply and add ({listed(others)}) counts as a MAC.")
     if found.longest:
         lines.append(f"Chains of at most {found.longest} layers were looked at.")
     lines += [f"{each.producer} and {each.consumer} are apart: {each.why}" for each in found.apart[:_MOST_APART]]

@@ -22,6 +22,7 @@ from accelsim.show.report import (
     gap_text,
     goal_name,
     large,
+    left_out_line,
     long_verdict,
     objective_value,
     percent,
@@ -32,6 +33,7 @@ from accelsim.show.report.mapping import nest_line, trade_text
 from accelsim.show.table import Column, Piece, Row, Table, bold, dim, heading, to_csv
 
 if TYPE_CHECKING:
+    from accelsim.inputs.workload import Einsum
     from accelsim.population.result import Census, Range
     from accelsim.population.sampling import Interval, UniformSample
     from accelsim.search.family import FamilyResult
@@ -179,11 +181,18 @@ def bound_report(about: Mapping[str, Any], rows: Sequence[Row]) -> Iterator[Piec
 
 
 def runs_report(
-    what: str, varied: Sequence[str], rows: Sequence[Row], objective: str, *, uneven: bool = True
+    what: str,
+    varied: Sequence[str],
+    rows: Sequence[Row],
+    objective: str,
+    *,
+    uneven: bool = True,
+    left_out: Sequence[Einsum] = (),
 ) -> Iterator[Piece]:
     """Runs of the same layer or network beside each other, a row for each; `varied` is what differs between them.
 
-    `objective` is empty where each run has its own. `uneven`: uneven mappings were looked at, too.
+    `objective` is empty where each run has its own. `uneven`: uneven mappings were looked at, too. `left_out` are
+    layers that do not count.
     """
     values = [row["value"] for row in rows if row["value"] is not None]
     least = min(values, default=None) if objective and not {"batch", "sequence"} & set(varied) else None
@@ -218,6 +227,7 @@ def runs_report(
     )
     yield bold(what)
     yield Table("runs", columns, rows)
+    yield from [left_out_line(left_out)] if left_out else []
     if all(row["proved"] for row in rows):
         yield f"Each is proved: no {kind_of_mappings(uneven=uneven)} mapping is better."
     if trades:
