@@ -179,7 +179,7 @@ MUTANTS = (
         "self.pj * bits if self.per_bit else self.pj", "self.pj",
         "test_units.py::test_parse_energy__is_for_an_action_or_for_a_bit"),
     Mutant("words a cycle from a rate in bits", "inputs/units.py",
-        'return per_cycle if self.unit == "word" else per_cycle / word_bits', "return per_cycle / word_bits",
+        'words = per_cycle if self.unit == "word" else per_cycle / word_bits', "words = per_cycle / word_bits",
         "test_units.py::test_words_per_cycle__needs_a_clock_for_a_rate_per_second"),
     Mutant("a rate a second without its clock", "inputs/units.py",
         'per_cycle = self.amount / clock_hz if self.time == "s" and clock_hz is not None else self.amount',

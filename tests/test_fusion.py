@@ -372,7 +372,7 @@ def test_unfused_layers__of_other_names_cost_what_they_cost_alone(key: str, monk
     names = dict(zip("BMNK", "BPKC", strict=True))
     tensors = tuple(replace(t, ranks=tuple(((names[dim], 1),) for ((dim, _),) in t.ranks)) for t in one.tensors)
     other = replace(one, name="other", dims={names[dim]: n for dim, n in one.dims.items()}, tensors=tensors)
-    search = NetworkSearch(gemmini, Solutions(gemmini, CYCLES), None, None, 1, None, {})
+    search = NetworkSearch(gemmini, Solutions(gemmini, CYCLES), None, None, None, 1, None, {})
     for layer in (one, other):
         best = map_einsum(gemmini, layer, objective="cycles", workers=1, uneven=False).best
         assert [result.cycles for result in search.alone(layer).results] == [best.cycles]
