@@ -129,7 +129,7 @@ MODELLED = (
         "test_dma.py::test_partial_sums__leave_and_come_back_as_wide_as_they_are", plain=True),
     Mutant("the memo forgets what an engine moves of partial sums", "search/exact/memo_kernel.py",
         "for k in range(MOVED_IN, MOVED_BACK + 1):", "for k in range(MOVED_IN, MOVED_BACK):",
-        "test_dma.py::test_exact__equals_brute_force_with_engines"),
+        "test_dma.py::test_exact__remembers_which_partial_sums_an_engine_has_moved"),
     Mutant("a network does not bound the cycles", "model/kernel.py",
         "cycles = max(cycles, network_cycles(c, lv, passing_units(c, s, keep, lv)))", "pass",
         "test_dma.py::test_result__is_refused_where_more_is_moved_than_can_be", plain=True),

@@ -16,12 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accelsim import load_architecture, map_einsum
-from accelsim.inputs.architecture import Architecture
+from accelsim.inputs.architecture import Architecture, Compute, Level
 from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.errors import AccelsimError, SpecError
 from accelsim.inputs.level_features import Dma
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
-from accelsim.inputs.workload import Einsum
+from accelsim.inputs.workload import ROLES, Einsum
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.model.evaluate import count, evaluate, result_of
@@ -35,12 +35,16 @@ from tests.brute import product, ragged_cost, truth
 from tests.brute_ragged import mappings as every_ragged
 from tests.engine_oracle import walk_engines
 from tests.problems import MOST, problem
-from tests.strategies import cases, ragged_cases, with_engines
+from tests.strategies import cases, energy_table, ragged_cases, with_engines
+from tests.switches import switched
 from tests.test_compression import AT_ONCE, EVERY, GEMM, two_levels
+from tests.test_exact import check_best
 from tests.test_systolic import check_problems, check_remainders
 
 CASES = int(os.environ.get("ACCELSIM_DMA_CASES", "900"))
 PROBLEMS = int(os.environ.get("ACCELSIM_DMA_PROBLEMS", "70"))
+MOST_SPILLING = 1_000_000
+"""Mappings of a problem of `spilling` at most."""
 
 
 @settings(max_examples=CASES)
@@ -258,6 +262,31 @@ def dma_problem(seed: int) -> tuple[Architecture, Einsum, Constraints] | None:
 @pytest.mark.parametrize("group", range(4))
 def test_exact__equals_brute_force_with_engines(group):
     check_problems(dma_problem, range(group, PROBLEMS, 4))
+
+
+def spilling(seed: int) -> tuple[Architecture, Einsum, Constraints]:
+    """A product on three levels, whose middle one has little room and an engine that moves outputs alone."""
+    rng, words = random.Random(seed), frozenset(ROLES)
+    table = energy_table(["DRAM", "GLB", "RF"], lambda: round(rng.uniform(0, 10), 2))
+    bits = {"Inputs": rng.choice([16, 32]), "Weights": rng.choice([16, 32]), "Outputs": 16}
+    tensors = tuple(replace(t, bits=bits[t.role], psum_bits=16) for t in GEMM.tensors)
+    einsum = replace(GEMM, dims={d: rng.choice([2, 4]) for d in "MNK"}, tensors=tensors)
+    room = rng.choice([9, 12, 16, 20])
+    engine = Dma(0, 16, {"Outputs": Fraction(rng.choice([1, 2, 5]))}, overlap=False)
+    inner = Level("RF", "SRAM", size_words=rng.choice([5, 6, 8]), keep=words)
+    levels = Level("DRAM", "DRAM"), Level("GLB", "SRAM", size_words=room, keep=words, dma=engine), inner
+    return Architecture("spilling", levels, Compute(), table), einsum, Constraints()
+
+
+@pytest.mark.parametrize("seed", [123, 292, 310, 342])
+def test_exact__remembers_which_partial_sums_an_engine_has_moved(seed):
+    """One order of the outermost loops saves words of inputs, another one partial sums, which take longer."""
+    case = spilling(seed)
+    known = truth(*case, MOST_SPILLING)
+    assert known is not None
+    for goal, powers in (("cycles", (0.0, 1.0)), ("edp", (1.0, 1.0))):
+        with switched(seed, low=True):
+            check_best(case, known, goal, powers)
 
 
 def test_exact__equals_brute_force_with_engines_and_remainders():

@@ -231,7 +231,7 @@ def runs_report(
     if all(row["proved"] for row in rows):
         yield f"Each is proved: no {kind_of_mappings(uneven=uneven)} mapping is better."
     if trades:
-        yield f"Trade: what the optimum of {'energy' if objective == 'cycles' else 'cycles'} costs instead."
+        yield f"Trade: what the best even mapping for {'energy' if objective == 'cycles' else 'cycles'} costs instead."
 
 
 def families_report(
