@@ -103,7 +103,9 @@ def test_random_mappings__come_back_or_are_refused(case):
 def plain(architecture):
     """The machine without what Timeloop has no form for."""
     levels = [
-        replace(level, x=Axis(level.x.size), y=Axis(level.y.size), drain_reads=False, bandwidth=None)
+        replace(
+            level, x=Axis(level.x.size), y=Axis(level.y.size), drain_reads=False, power_gateable=True, bandwidth=None
+        )
         for level in architecture.levels
     ]
     energies = {

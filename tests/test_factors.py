@@ -49,9 +49,10 @@ def test_shapes__of_a_prime_bound_take_little_room():
 
 
 def test_shapes__that_do_not_fit_the_memory_are_refused():
-    layer = load_workload({"workload": {"name": "x", "gemm": {"M": 720, "N": 720, "K": 720}}}).layers[0]
-    with pytest.raises(TablesTooLarge, match=r"2.7e\+04 tile shapes would take more than the 9.31e-06 GiB"):
-        make_shapes(MapSpace(encode(load_architecture("eyeriss"), layer)), 10_000)
+    """55,440 has 120 divisors; of three such bounds the shapes alone would take 0.35 GB."""
+    layer = load_workload({"workload": {"name": "x", "gemm": {"M": 55_440, "N": 55_440, "K": 55_440}}}).layers[0]
+    with pytest.raises(TablesTooLarge, match=r"1.7e\+06 tile shapes would take more than the 0.0977 GiB"):
+        make_shapes(MapSpace(encode(load_architecture("eyeriss"), layer)), 100 << 20)
 
 
 @given(

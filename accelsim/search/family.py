@@ -130,7 +130,8 @@ def map_family(
     Examples
     --------
     >>> from accelsim import load_architecture, load_workload
-    >>> shapes = [load_workload("gemm", {"M": m}).layers[0] for m in ("128", "512")]
+    >>> gemms = [{"name": "gemm", "gemm": {"M": m, "N": 64, "K": 64}} for m in (128, 512)]
+    >>> shapes = [load_workload({"workload": each}).layers[0] for each in gemms]
     >>> found = map_family(load_architecture("eyeriss"), shapes, workers=1)
     >>> found.proved, f"{100 * found.regret:.2f} %"
     (True, '0.00 %')

@@ -29,6 +29,8 @@ MOST_SHAPES = 1_000_000
 """Tile shapes, where some dimensions may leave remainders, at most."""
 SHAPE_BYTES = 200
 """Memory that each tile shape takes before there are tables, about."""
+LEAST_BYTES = 64 << 20
+"""Memory that shapes may take, however little there is for tables: less than Python and NumPy take."""
 MOST_SPREAD_NUMBERS = 10_000_000
 """Ways to spread the dimensions together, whichever fit a network, where some may leave remainders, at most."""
 
@@ -164,7 +166,7 @@ def make_shapes(space: MapSpace, memory: int | None = None) -> Shapes:
     total = math.prod(map(len, counts))
     if space.imperfect and total > MOST_SHAPES:
         raise TooManyChoices(f"{total:.2g} tile shapes are too many to look at; let fewer dimensions leave remainders")
-    if memory is not None and total * SHAPE_BYTES > memory:
+    if memory is not None and total * SHAPE_BYTES > max(memory, LEAST_BYTES):
         raise TablesTooLarge(
             f"{total:.2g} tile shapes would take more than the {memory / (1 << 30):.3g} GiB that the exact search has"
         )
