@@ -98,7 +98,7 @@ MODELLED = (
         "(read + written, read, written)[port]", "(read, read, written)[port]",
         "test_evaluate.py::test_cycles__are_those_of_the_busiest_port", plain=True),
     Mutant("idle instances leak too", "model/kernel.py",
-        "leak = c.leak[lv] * float(cycles) * float(s.level[lv, USED])", "leak = c.leak[lv] * float(cycles)",
+        "energy += c.leak[lv] * float(cycles) * float(s.level[lv, USED])", "energy += c.leak[lv] * float(cycles)",
         "test_evaluate.py::test_energy__of_each_row_is_accesses_times_the_table", plain=True),
     Mutant("counts wrap silently", "model/encode.py",
         "SAFE = 2**62", "SAFE = 2**63",

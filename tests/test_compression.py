@@ -35,7 +35,7 @@ from tests.problems import MOST, problem
 from tests.strategies import cases, energy_table, ragged_cases
 from tests.switches import switched
 from tests.test_architecture import load  # noqa: F401 (a fixture)
-from tests.test_exact import check_best, check_front, check_smallest, check_within
+from tests.test_exact import check_best, check_many
 from tests.test_ragged import by_sums, check_counts, leaking
 
 PROBLEMS = int(os.environ.get("ACCELSIM_COMPRESSED_PROBLEMS", "45"))
@@ -131,14 +131,8 @@ def test_exact__equals_brute_force_on_compressed_machines(group):
         with switched(seed):
             if kind < 3:
                 check_best(case, known, *(("energy", (1.0, 0.0)), ("cycles", (0.0, 1.0)), ("edp", (1.0, 1.0)))[kind])
-            elif kind == 3:
-                check_front(case, known, ("energy", "cycles"))
-            elif kind == 4:
-                check_front(case, known, ("energy", "outer_words", f"capacity:{machine.levels[-1].name}"))
-            elif kind == 5:
-                check_smallest(case, known)
             else:
-                check_within(case, known)
+                check_many(case, known, kind - 3)
         limits = layer_limits(case[0], einsum)
         assert limits.energy_pj <= known.energy_pj.min() * (1 + 1e-12)
         assert limits.cycles <= known.cycles.min()

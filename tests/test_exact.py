@@ -167,6 +167,18 @@ def problems(group: int) -> Iterator[tuple[int, Problem, Truth]]:
             yield seed, case, known
 
 
+def check_many(case: Problem, known: Truth, kind: int) -> None:
+    """One of four searches for several mappings: two fronts, the smallest and fastest, all within a share."""
+    if kind == 0:
+        check_front(case, known, ("energy", "cycles"))
+    elif kind == 1:
+        check_front(case, known, ("energy", "outer_words", f"capacity:{case[0].levels[-1].name}"))
+    elif kind == 2:
+        check_smallest(case, known)
+    else:
+        check_within(case, known)
+
+
 @pytest.mark.parametrize("group", range(GROUPS))
 def test_exact__equals_brute_force(group):
     """With any walks, and finer tables at any time."""
@@ -176,21 +188,14 @@ def test_exact__equals_brute_force(group):
                 with pytest.raises(NoValidMapping):
                     map_einsum(case[0], case[1], constraints=case[2], workers=1, uneven=False)
                 continue
-            level = case[0].levels[-1].name
             kind = (seed // GROUPS) % 13
             with switched(seed):
                 if kind in OBJECTIVES:
                     check_best(case, known, *OBJECTIVES[kind])
-                elif kind == 5:
-                    check_front(case, known, ("energy", "cycles"))
-                elif kind == 6:
-                    check_front(case, known, ("energy", "outer_words", f"capacity:{level}"))
-                elif kind == 7:
-                    check_smallest(case, known)
                 elif kind > 8:
                     check_objective(case, known, np.random.default_rng(seed))
                 else:
-                    check_within(case, known)
+                    check_many(case, known, kind - 5)
         except AssertionError as error:
             raise AssertionError(f"problem {seed}: {error}") from error
 

@@ -164,3 +164,13 @@ sys.exit(cli.main())
     )
     assert ended == code
     assert said.splitlines() in ([stopping.said(number)], [])
+
+
+def test_map__counts_no_mappings_after_its_time(run, monkeypatch):
+    def count(*_):
+        raise AssertionError("counts after the time is up")
+
+    monkeypatch.setattr("accelsim.population.extremes.count_and_limit", count)
+    code, out, _ = run("map", "eyeriss", "conv", "--seconds", "0.5", "--no-cache")
+    assert code == 0
+    assert "time limit" in out or "timeout" in out or "stopped" in out

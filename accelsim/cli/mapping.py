@@ -312,7 +312,7 @@ def _beside(inputs: Inputs, layer: Einsum, search: SearchResult) -> Iterator[str
     """How many valid even mappings there are, and how much [pJ] the worst may need (`accelsim spread` tells more)."""
     from accelsim.population.extremes import count_and_limit
 
-    if search.certificate is None or search.imperfect or search.padded:
+    if search.certificate is None or search.imperfect or search.padded or search.stop in ("timeout", "interrupted"):
         return
     population = count_and_limit(inputs.architecture, layer, spec.read_layer_constraints(inputs, layer))
     if population is not None:

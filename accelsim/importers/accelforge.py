@@ -410,7 +410,7 @@ def _fanout(node: Map, name: str, machine: AccelForgeMachine) -> float:
             raise spatial.refuse("usage_scale", f"expected a number from 1 on, got {scale:g}")
         scales.append(scale)
         size = max(1, int(size // scale))
-        made: dict[str, Any] = {"size": size, "power_gateable": str(spatial.get("power_gateable")).lower() == "true"}
+        made: dict[str, Any] = {"size": size, "power_gateable": _is_gateable(spatial)}
         values.note_others(spatial, _SPATIAL_KEYS, _LEFT, machine.notes)
         reused = re.split(r"[\s|]+", str(spatial.get("may_reuse", "All")))
         if reused == ["Nothing"] or set(reused) <= set(ROLE_NAMES):
@@ -422,6 +422,13 @@ def _fanout(node: Map, name: str, machine: AccelForgeMachine) -> float:
         least = math.ceil(machine.number(spatial, "min_usage", 0) * size)
         machine.axes.append(SpatialAxis(spatial, name, above["name"], axis, size, least))
     return math.prod(scales)
+
+
+def _is_gateable(spatial: Map) -> bool:
+    written = str(spatial.get("power_gateable", False)).lower()
+    if written not in ("true", "false"):
+        raise spatial.refuse("power_gateable", f"expected True or False, got {quoted(written)}")
+    return written == "true"
 
 
 def _let_idle_leak(levels: Sequence[dict[str, Any]], arch: Map, notes: list[Note]) -> None:

@@ -17,11 +17,12 @@ from accelsim.importers import values
 from accelsim.importers.documents import Document, Map, Note, Seq, refuse
 from accelsim.importers.foreign import OWN_MODELS, Foreign
 from accelsim.importers.timeloop_architecture import Figures, all_kept, architecture, read_figures, unknown
+from accelsim.importers.timeloop_fit import refuse_misfit
 from accelsim.importers.timeloop_machine import Part, TimeloopMachine, plain, read_machine
-from accelsim.importers.timeloop_problem import ProblemShape, read_shape, workload
+from accelsim.importers.timeloop_problem import ProblemShape, dims_of_rank, read_shape, workload
 from accelsim.importers.timeloop_sparse import read_sparsity
 from accelsim.importers.values import whole
-from accelsim.inputs.errors import AccelsimError, Mark, Problem, SpecError
+from accelsim.inputs.errors import AccelsimError, Mark
 from accelsim.inputs.units import listed, near_miss, quoted, repeated
 from accelsim.inputs.workload import ROLES
 
@@ -206,11 +207,6 @@ def _maximized(table: Map) -> list[list[str]]:
     return [list(map(str, group)) for group in (written if isinstance(written[0], list) else [written])]
 
 
-def _names(rank: str) -> list[str]:
-    """Dimensions of a rank such as `R + 2*P`."""
-    return [term.rpartition("*")[2].strip() for term in rank.split("+")]
-
-
 def _add(block: dict[str, Any], made: dict[str, Any], one: _Directive) -> None:
     """Add what a directive asks of a block to what those before it ask."""
     for key, asked in made.items():
@@ -223,32 +219,6 @@ def _add(block: dict[str, Any], made: dict[str, Any], one: _Directive) -> None:
         if twice or (key == "order" and before != asked):
             where = one.table.where("factors" if twice else "permutation")
             raise refuse(where, f"{one.part.name}: {listed(asked)} after {listed(before)}", "a level is asked for one")
-
-
-def _covering(bounds: Sequence[int], size: int) -> list[tuple[int, int]]:
-    """Loops over a dimension, changed so that they cover it: bound and iterations of the last pass, outermost first.
-
-    >>> _covering([2, 6], 8), _covering([2, 3], 8), _covering([2, 12], 8)
-    ([(2, 2), (6, 2)], [(3, 3), (3, 2)], [(1, 1), (8, 8)])
-    """
-    found: list[tuple[int, int]] = []
-    span = 1
-    for index, bound in reversed(list(enumerate(bounds))):
-        most = -(-size // span)
-        bound = min(bound, most) if index else most
-        found.append((bound, (size - 1) // span % bound + 1))
-        span *= bound
-    return found[::-1]
-
-
-def _change(dim: str, old: tuple[int, int], new: tuple[int, int]) -> str:
-    """What to write instead of a factor.
-
-    >>> _change("N", (6, 6), (6, 2)), _change("N", (1, 1), (8, 8)), _change("N", (2, 2), (1, 1))
-    ('N=6,2 for N=6', 'N=8', 'N=1 for N=2')
-    """
-    before, after = (f"{dim}={bound}{f',{last}' if last != bound else ''}" for bound, last in (old, new))
-    return after if old == (1, 1) else f"{after} for {before}"
 
 
 class _Upon:
@@ -316,7 +286,9 @@ class _Upon:
         factors, last = self._factors(table)
         if "factors_only" in table:
             factors = dict.fromkeys(self.shape.dims, ("=", 1)) | self._factors(table, "factors_only")[0]
-        dims = {name: {dim for rank in ranks for dim in _names(rank)} for name, ranks in self.shape.tensors.items()}
+        dims = {
+            name: {dim for rank in ranks for dim in dims_of_rank(rank)} for name, ranks in self.shape.tensors.items()
+        }
         for key in ("no_iteration_over_dataspaces", "must_iterate_over_dataspaces"):
             of = {dim for name in self._tensors(table, key, part) for dim in dims.get(name, ())}
             for dim in self.shape.dims if of else ():
@@ -446,7 +418,9 @@ class _Upon:
         levels[first.name]["keep"] = list(self.shape.tensors)
         if bypassed := self.keeping(given).get(first.name, ([], []))[1]:
             self.notes.append(Note(first.table.mark, first.name, all_kept(bypassed)))
-        self._refuse_misfit(given, left, where)
+        nest = [one for one in given if one.kind in ("temporal", "spatial")]
+        nest.sort(key=lambda one: (self.machine.parts.index(one.part), one.kind == "spatial"))
+        refuse_misfit(self.shape, [(one.table, one.factors, one.last) for one in nest], left, where)
         imperfect = set().union(*(one.last for one in given))
         for one in sorted(given, key=lambda one: self.machine.parts.index(one.part)):
             level = levels[self.homes[one.part.name]]
@@ -466,36 +440,6 @@ class _Upon:
         keys = ("level", "keep", "temporal", "spatial")
         found = [{key: one[key] for key in keys if one.get(key) or key == "keep"} for one in levels.values()]
         return document | {"levels": found}
-
-    def _refuse_misfit(self, given: Sequence[_Directive], left: dict[str, int], where: Mark) -> None:
-        """Refuse loops that do not come to their dimension, also with the last passes that are written."""
-        nest = [one for one in given if one.kind in ("temporal", "spatial")]
-        nest.sort(key=lambda one: (self.machine.parts.index(one.part), one.kind == "spatial"))
-        problems = []
-        for dim, size in self.shape.dims.items():
-            loops = [one for one in nest if one.factors.get(dim, ("=", 1))[1] != 1]
-            bounds = [one.factors[dim][1] or left[dim] for one in loops] or [1]
-            written = [(bound, one.last.get(dim, bound)) for one, bound in zip(loops, bounds, strict=False)] or [(1, 1)]
-            wanted = _covering(bounds, size)
-            if written == wanted:
-                continue
-            what = f"the loops over {dim} multiply to {math.prod(bounds)}, but {dim} is {size} in {self.shape.name}"
-            if any(dim in one.last for one in loops):
-                what = f"the last passes over {dim} do not come to {size}, its bound in {self.shape.name}"
-            changed = [index for index, pair in enumerate(written) if pair != wanted[index]]
-            hint = f"write {listed(_change(dim, written[index], wanted[index]) for index in changed)}"
-            ranks = [rank for each in self.shape.tensors.values() for rank in each if self._shared(rank, dim)]
-            if ranks and any(last < bound for bound, last in wanted):
-                hint = f"it shares the rank {ranks[0]}, which allows no remainder; write loops that multiply to {size}"
-            mark = loops[changed[0]].table.where("factors") if loops else where
-            problems.append(Problem(mark, what, hint))
-        if problems:
-            raise SpecError(problems)
-
-    def _shared(self, rank: str, dim: str) -> bool:
-        """Whether a rank adds up this dimension and another one with more than one iteration."""
-        names = [name for name in _names(rank) if self.shape.dims.get(name, 2) > 1]
-        return dim in names and len(names) > 1
 
     def constraints(self, own: list[_Directive], asked: list[_Directive]) -> list[dict[str, Any]]:
         """Constraints of the levels: loops that the machine and the mapper's files ask for, and what these keep."""

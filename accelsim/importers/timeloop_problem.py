@@ -149,6 +149,11 @@ def _rank(rank: Any, dims: dict[str, int], coefficients: dict[str, Any], mark: M
     return " + ".join(found)
 
 
+def dims_of_rank(rank: str) -> list[str]:
+    """Dimensions of a rank such as `R + 2*P`."""
+    return [term.rpartition("*")[2].strip() for term in rank.split("+")]
+
+
 def _roles(shape: ProblemShape) -> dict[str, str]:
     """Role of each tensor: by its name, the output, or of the others the first roles that are free."""
     roles = {name: name for name in shape.tensors if name in ROLES and (name == "Outputs") == (name == shape.output)}

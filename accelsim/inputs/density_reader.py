@@ -126,8 +126,11 @@ def _read_array(path: Path) -> NDArray[np.generic]:
         raise Unreadable(path, "holds no array of NumPy")
     try:
         array: NDArray[np.generic] = np.load(io.BytesIO(data), allow_pickle=False)
+    except MemoryError:
+        raise Unreadable(path, "says that it holds more words than there is memory for") from None
     except Exception as error:  # a damaged head fails in as many ways as Python's literals
-        raise Unreadable(path, f"cannot be read: {' '.join(str(error).split())[:200]}") from None
+        why = " ".join(str(error).split())[:200] if isinstance(error, ValueError) else "its head is damaged"
+        raise Unreadable(path, f"cannot be read: {why}") from None
     if array.dtype.kind not in "biuf":
         raise Unreadable(path, f"holds words of the type {array.dtype}, which are no numbers")
     if not np.isfinite(array).all():

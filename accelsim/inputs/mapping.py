@@ -286,6 +286,30 @@ def last_passes(mapping: Mapping, bounds: StringMap[str, int]) -> list[tuple[tup
     return found[::-1]
 
 
+def idle_at_last(mapping: Mapping, bounds: StringMap[str, int]) -> list[str]:
+    """Dimensions whose remainders leave compute units idle that have a place in the loops.
+
+    >>> idle_at_last(Mapping((LevelMapping("DRAM", (Loop("K", 2),), (Loop("K", 4),)),)), {"K": 7})
+    ['K']
+    """
+    steps = dict.fromkeys(bounds, (1, 1))  # of one unit, in a whole pass of the loops so far and in the last
+    spread = dict.fromkeys(bounds, 1)
+    for level, ends in reversed(list(zip(mapping.levels, last_passes(mapping, bounds), strict=True))):
+        for spatial, loops, last in (
+            (True, level.y, ends[2]),
+            (True, level.x, ends[1]),
+            (False, level.temporal, ends[0]),
+        ):
+            for loop, end in reversed(list(zip(loops, last, strict=True))):
+                whole, at_last = steps[loop.dim]
+                if spatial:
+                    steps[loop.dim] = whole, whole if end > 1 else at_last
+                    spread[loop.dim] *= loop.bound
+                else:
+                    steps[loop.dim] = loop.bound * whole, (end - 1) * whole + at_last
+    return [dim for dim, bound in bounds.items() if steps[dim][1] * spread[dim] > bound]
+
+
 def _check_imperfect(node: Node, imperfect: frozenset[str], einsum: Einsum, problems: Problems) -> None:
     """Report imperfect dimensions that the Einsum has not, or that can leave no remainder in it."""
     for dim in sorted(imperfect):

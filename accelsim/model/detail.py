@@ -39,7 +39,7 @@ class Detail(NamedTuple):
     MOVED_OUT, MOVED_BACK [cycles] of all tiles of inputs, of the first ones, of all outputs, and of partial sums that
     leave and come back, TURNS, how often tiles come in,
     USES, how many times longer all computing is than that on the last tile, and LATE, cycles that it ends later than
-    its first tile and computing, one after the other. energy : float64[L, T, 4] [pJ, all instances]; leak : float64[L];
+    its first tile and computing, one after the other. energy : float64[L, T, 4] [pJ, all instances];
     reach : bool[W], marks for unions of windows; array : int64[4], of what a systolic array holds in place: TILES, how
     often it changes; WORDS that enter a PE in all, and FIRST, in its first tile; and SHORT, cycles that short
     instructions waste.
@@ -49,7 +49,6 @@ class Detail(NamedTuple):
     place: Ints
     level: Ints
     energy: Floats
-    leak: Floats
     reach: Bools
     array: Ints
 
@@ -79,7 +78,6 @@ def make_detail(encoded: Encoded) -> Detail:
         place=np.ones((levels + 1, dims, 3), np.int64),
         level=np.zeros((levels + 1, 16), np.int64),
         energy=np.zeros((levels, tensors, 4), np.float64),
-        leak=np.zeros(levels, np.float64),
         reach=np.zeros(encoded.reach + 1, np.bool_),
         array=np.zeros(4, np.int64),
     )

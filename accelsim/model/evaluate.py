@@ -73,7 +73,6 @@ def result_of(encoded: Encoded, mapping: Mapping, counted: Counted) -> Result:
 
     Raises RuntimeError if a port, a network or an engine would move more in these cycles than it can.
     """
-    _refuse_impossible_rates(encoded, counted)
     architecture, einsum = encoded.architecture, encoded.einsum
     ragged = leaves_remainder(mapping, einsum.dims)
     c, s, first = encoded.constants, counted.s, first_nodes(architecture.levels)
@@ -96,6 +95,7 @@ def result_of(encoded: Encoded, mapping: Mapping, counted: Counted) -> Result:
                 leak_pj=_leak_pj(encoded, counted, node),
             )
         )
+    _refuse_impossible_rates(encoded, counted, levels)
     compute_cycles = int(s.level[-1, detail.STEPS]) * architecture.compute.cycles_per_mac
     ramps = array_ramps(encoded, compute_cycles, s)
     return Result(
@@ -133,31 +133,48 @@ def _leak_pj(encoded: Encoded, counted: Counted, node: int) -> float:
     return machine.energy.found_pj(level.name, "*", "leak") * counted.cycles * instances
 
 
-def _refuse_impossible_rates(encoded: Encoded, counted: Counted) -> None:
+def _refuse_impossible_rates(encoded: Encoded, counted: Counted, levels: Sequence[LevelResult]) -> None:
     """Compare what passes each port, network and engine with what it moves in these cycles; a guard for the model."""
-    c, s, cycles, levels = encoded.constants, counted.s, counted.cycles, encoded.architecture.levels
-    for node, end in itertools.pairwise(first_nodes(levels)):
-        level, read, written, busy = levels[node], Fraction(), Fraction(-int(c.already[node:end].sum())), Fraction()
-        for lv, t in np.argwhere(counted.keep[node:end]).tolist():
-            tensor, at = encoded.tensors[t], s.at[node + lv, t].tolist()
-            units = int(c.word_parts[node + lv, t, at[detail.PARTIAL]])
-            read += at[detail.READS] * units
-            written += (at[detail.FILLS] + at[detail.UPDATES]) * units
-            if level.dma is not None and not tensor.output:
-                busy += at[detail.FILLS] * level.dma.cycles_each(tensor.role, tensor.bits)
-            elif level.dma is not None:  # partial sums go out and come back, and the last of each word is finished
-                finished = int(s.level[node + lv, detail.LEAVING]) - at[detail.FILLS]
-                busy += finished * level.dma.cycles_each(tensor.role, min(tensor.bits, tensor.psum_bits))
-                busy += 2 * at[detail.FILLS] * level.dma.cycles_each(tensor.role, tensor.psum_bits)
-        per_word = encoded.units_per_word[node]
-        found = [("ports", words / per_word / rate) for rate, words in level.ports(read, written)]
-        passing = passing_units.once(c, s, counted.keep, end - 1)
-        found += [("network", Fraction(network_cycles.once(c, end - 1, passing))), ("dma", busy)]
-        for what, needed in found:
-            if needed > cycles:
-                raise RuntimeError(
-                    f"{level.name}: its {what} cannot move in {cycles} cycles what takes {float(needed)}"
-                )
+    for (node, end), found in zip(itertools.pairwise(first_nodes(encoded.architecture.levels)), levels, strict=True):
+        needs: dict[str, int | Fraction] = {
+            "ports": _least_port_cycles(encoded, counted, node, end),
+            "network": found.network_cycles,
+            "dma": _least_engine_cycles(encoded, counted, node, end),
+        }
+        for what, needed in needs.items():
+            if needed > counted.cycles:
+                moved = f"cannot move in {counted.cycles} cycles what takes {float(needed)}"
+                raise RuntimeError(f"{found.level}: its {what} {moved}")
+
+
+def _least_port_cycles(encoded: Encoded, counted: Counted, node: int, end: int) -> Fraction:
+    """Cycles in which the busiest port of a level passes its words; 0 if none is limited."""
+    c, s, level = encoded.constants, counted.s, encoded.architecture.levels[node]
+    if not level.ports(0, 0):
+        return Fraction()
+    read, written = 0, -int(c.already[node:end].sum())
+    for lv, t in np.argwhere(counted.keep[node:end]).tolist():
+        at = s.at[node + lv, t].tolist()
+        units = int(c.word_parts[node + lv, t, at[detail.PARTIAL]])
+        read += at[detail.READS] * units
+        written += (at[detail.FILLS] + at[detail.UPDATES]) * units
+    return max(Fraction(words) / rate for rate, words in level.ports(read, written)) / encoded.units_per_word[node]
+
+
+def _least_engine_cycles(encoded: Encoded, counted: Counted, node: int, end: int) -> Fraction:
+    """Cycles of the engine of a level for full rows and lines of what it moves; 0 if there is none."""
+    s, dma, found = counted.s, encoded.architecture.levels[node].dma, Fraction()
+    if dma is None:
+        return found
+    for lv, t in np.argwhere(counted.keep[node:end]).tolist():
+        tensor, fills = encoded.tensors[t], int(s.at[node + lv, t, detail.FILLS])
+        if tensor.output:  # partial sums go out and come back, and the last of each word is finished
+            finished = int(s.level[node + lv, detail.LEAVING]) - fills
+            found += finished * dma.cycles_each(tensor.role, min(tensor.bits, tensor.psum_bits))
+            found += 2 * fills * dma.cycles_each(tensor.role, tensor.psum_bits)
+        else:
+            found += fills * dma.cycles_each(tensor.role, tensor.bits)
+    return found
 
 
 def refuse_uneven_remainders(levels: Iterable[Level]) -> None:

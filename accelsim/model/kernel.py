@@ -463,10 +463,7 @@ def cost(
             count_moves(c, s, keep, lv)
         cycles = with_engines(c, s, keep, levels, cycles)
     for lv in range(levels):
-        leak = c.leak[lv] * float(cycles) * float(s.level[lv, USED])
-        energy += leak
-        if every:
-            s.leak[lv] = leak
+        energy += c.leak[lv] * float(cycles) * float(s.level[lv, USED])
     return _fit_partial_sums(c, keep, s) if c.two_widths[0] else VALID, energy, cycles
 
 

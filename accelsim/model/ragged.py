@@ -55,7 +55,8 @@ def count_ragged(encoded: Encoded, mapping: Mapping) -> Counted:
                 model.cross(operand, network, child)
     cycles = model.cycles()
     compute_pj = encoded.einsum.macs * float(encoded.constants.mac[0])
-    energy_pj = math.fsum([*model.s.energy.ravel().tolist(), *model.s.leak.tolist(), compute_pj])
+    leak_pj = encoded.constants.leak * cycles * model.used[:-1]
+    energy_pj = math.fsum([*model.s.energy.ravel().tolist(), *leak_pj.tolist(), compute_pj])
     return Counted(keep, model.s, model.every, model.shared, energy_pj, cycles)
 
 
@@ -157,7 +158,7 @@ class _Model:
         return words
 
     def cycles(self) -> int:
-        """Cycles of the whole machine, of ports and ramps; what leaks meanwhile."""
+        """Cycles of the whole machine, of ports and ramps."""
         computing = self.sums.steps * self.encoded.architecture.compute.cycles_per_mac
         self.hold(computing)
         cycles = computing + sum(ramp.cycles for ramp in array_ramps(self.encoded, computing, self.s))
@@ -176,8 +177,6 @@ class _Model:
         self.s.level[-1, detail.CYCLES] = cycles = cycles + waiting
         if len(c.dma):
             cycles = self.with_engines(cycles)
-        for level, leak in enumerate(self.encoded.constants.leak.tolist()):
-            self.s.leak[level] = leak * cycles * self.used[level]
         return cycles
 
     def hold(self, computing: int) -> None:

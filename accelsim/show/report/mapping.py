@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from accelsim.inputs.architecture import Architecture
-from accelsim.inputs.mapping import LevelMapping, last_passes
+from accelsim.inputs.mapping import LevelMapping, idle_at_last, last_passes
 from accelsim.inputs.nodes import level_nodes
 from accelsim.inputs.units import format_bits, format_si, listed, ratio
 from accelsim.inputs.workload import OPERATIONS, Einsum
@@ -258,30 +258,17 @@ def _idle(result: Result, architecture: Architecture) -> Iterator[tuple[str, str
             size, used = getattr(level, axis).size, math.prod(loop.bound for m in mapped for loop in getattr(m, axis))
             axes += [f"{used} of {size} {name}"] if used < size else []
         why += [f"{', '.join(axes)} of {level.name} used"] if axes else []
-    why += [f"fewer in the last passes over {listed(dims)}"] if (dims := idle_at_last(result)) else []
+    why += (
+        [f"fewer in the last passes over {listed(dims)}"]
+        if (dims := idle_at_last(result.mapping, result.bounds))
+        else []
+    )
     why += [f"padding to {', '.join(map(str, result.mapping.padded))}"] if result.macs < result.padded_macs else []
     unused, waiting = 1 - result.spatial_utilization, 1 - result.temporal_utilization
     if unused > 0:
         yield f"{percent(unused)} of compute units", "; ".join(why)
     if waiting >= _SOME_WAITING and result.bottleneck != result.compute:
         yield f"{percent(waiting)} of cycles", f"all wait for {result.bottleneck}"
-
-
-def idle_at_last(result: Result) -> list[str]:
-    """Dimensions whose remainders leave compute units idle that have a place in the loops."""
-    steps = dict.fromkeys(result.bounds, (1, 1))  # of one unit, in a whole pass of the loops so far and in the last
-    spread = dict.fromkeys(result.bounds, 1)
-    passes = zip(result.mapping.levels, last_passes(result.mapping, result.bounds), strict=True)
-    for level, ends in reversed(list(passes)):
-        for axis, loops, last in (("y", level.y, ends[2]), ("x", level.x, ends[1]), ("", level.temporal, ends[0])):
-            for loop, end in reversed(list(zip(loops, last, strict=True))):
-                whole, at_last = steps[loop.dim]
-                if axis:
-                    steps[loop.dim] = whole, whole if end > 1 else at_last
-                    spread[loop.dim] *= loop.bound
-                else:
-                    steps[loop.dim] = loop.bound * whole, (end - 1) * whole + at_last
-    return [dim for dim, bound in result.bounds.items() if steps[dim][1] * spread[dim] > bound]
 
 
 _SOME_WAITING = 0.0005
