@@ -174,7 +174,7 @@ def test_spatial_utilization__is_the_mean_of_the_units_that_do_macs(case, rounde
 @given(ragged_cases())
 def test_idle__names_the_dimensions_whose_remainders_leave_units_idle(case):
     """Those whose positions alone, in the loops over them, take fewer places than their units have steps."""
-    machine, einsum, mapping = case
+    _, einsum, mapping = case
     found = []
     for dim in einsum.dims:
         loops = [loop for loop in nest_loops(mapping) if loop.dim == dim]
