@@ -10,6 +10,12 @@ from tests.planted_search import SEARCHED
 MUTANTS = (
     *MODELLED,
     *SEARCHED,
+    Mutant("wide operands on narrow multipliers cost nothing more", "inputs/energy/__init__.py",
+        'if width > bits and estimator', 'if False and estimator',
+        "test_energy.py::test_multipliers__charge_wider_operands_as_units_of_their_width_do"),
+    Mutant("an energy that is there for all widths is that of wide operands", "inputs/energy/__init__.py",
+        'other is not None and other.energy_pj != entry.energy_pj', 'other is not None',
+        "test_energy.py::test_multipliers__charge_wider_operands_as_units_of_their_width_do"),
     # the arena, runs beside each other, and bounds over sizes
     Mutant("a beaten proof is no news", "../arena/verify.py",
         'verdict, why = "BEATS THE PROOF", f', 'verdict, why = "optimum", f',

@@ -320,7 +320,7 @@ def test_map__no_budget_leaves_it_to_the_search(run, searches):
 
 def test_map__quiet_prints_the_headline_only(run, searches):
     code, out, err = run("map", "eyeriss", "conv", "--quiet")
-    assert (code, err, len(out.splitlines())) == (0, "", 10)
+    assert (code, err, len(out.splitlines())) == (0, "", 11)
     assert "pJ/MAC" in out
     assert "99.4 % of compute units: 1 of 14 columns, 1 of 12 rows of GLB used\n" in out
     assert "of cycles: all wait for DRAM\n" in out

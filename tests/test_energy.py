@@ -13,6 +13,7 @@ from accelsim.inputs.energy import EnergyEntry, EnergyTable, spelt
 from accelsim.inputs.errors import AccelsimError, SpecError
 from accelsim.inputs.machine_tables import energy_rows
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
+from accelsim.show.report import words_lines
 from tests.conftest import load_energy_table
 
 TABLE = """
@@ -225,6 +226,56 @@ def test_compute__takes_the_energy_of_the_narrowest_format_that_holds_the_widest
         AccelsimError, match="wide: MAC has no energy of a multiply-accumulate of operands of 17 bit, only"
     ):
         map_einsum(machine, layers[3], uneven=False)
+
+
+MULTIPLIERS = """architecture:
+  name: a
+  energy_table: t.yaml
+  levels:
+    - {name: DRAM, word: 4 bit, energy: {read: 1 pJ, write: 1 pJ}}
+    - {name: BUF, size: 64 B, word: 4 bit, energy: {read: 1 pJ, write: 1 pJ}}
+  compute: {class: intmac, attributes: {format: int8}}
+"""
+WIDTHS = """energy_table:
+  name: t
+  entries:
+    - {class: intmac, attributes: {format: int8}, energy: {compute: 0.25 pJ}, source: test}
+    - {class: intmac, attributes: {format: int16}, energy: {compute: 1 pJ}, source: test}
+    - {class: intmac, attributes: {bits: 8}, energy: {compute: 0.5 pJ}, source: test}
+    - {class: intmac, attributes: {bits: 16}, energy: {compute: 2 pJ}, source: test}
+    - {class: fpmac, energy: {compute: 3 pJ}, source: test}
+"""
+
+
+CHARGED = "MAC for operands of 8 bit: charged as one of 16 bit, at the same rate"
+
+
+@pytest.mark.parametrize(
+    ("unit", "pj", "report"),
+    [
+        ("class: intmac, attributes: {format: int8}", [0.25, 0.25, 1.0, None], CHARGED),
+        ("class: intmac, attributes: {bits: 8}", [0.5, 0.5, 2.0, None], CHARGED),
+        ("class: fpmac, attributes: {format: fp16}", [3.0, 3.0, 3.0, None], ""),  # what a table has for all is of these
+        ("class: intmac, attributes: {format: int8}, energy: {compute: 5 pJ}", [5.0, 5.0, None, None], ""),
+        ("energy: {compute: 5 pJ}", [5.0, 5.0, 5.0, 5.0], ""),  # they say no width
+    ],
+)
+def test_multipliers__charge_wider_operands_as_units_of_their_width_do(tmp_path, unit, pj, report):
+    """And narrower ones, 4 bit, as the units themselves."""
+    (tmp_path / "t.yaml").write_text(WIDTHS)
+    (tmp_path / "w.yaml").write_text(LAYERS)
+    (tmp_path / "a.yaml").write_text(MULTIPLIERS.replace("class: intmac, attributes: {format: int8}", unit))
+    machine, layers = load_architecture(tmp_path / "a.yaml"), load_workload(tmp_path / "w.yaml").layers
+    for layer, each in zip(layers, pj, strict=True):
+        if each is None:
+            with pytest.raises(
+                AccelsimError, match=f"only of .* bit; add `{layer.operand_bits} bit: … pJ`, or write fewer"
+            ):
+                machine.mac_pj(layer)
+        else:
+            assert machine.mac_pj(layer) == each
+    lines = [" ".join(line.split()) for line in words_lines(machine, layers[2:3])]
+    assert lines == ["words operands 4, 12 bit, sums 4 bit", *([report] if report else [])]
 
 
 @pytest.mark.parametrize(

@@ -100,10 +100,10 @@ def test_search__golden_exact():
 
 
 def test_search__golden_stopped_early():
-    machine, _, result = row_stationary()
+    machine, einsum, result = row_stationary()
     search = an_exact_search(result, "edp", gap=0.0312, ranked=2)
 
-    parts = [*headline(search.best, machine, search), *search_report(search), *ranked_report(search)]
+    parts = [*headline(search.best, machine, einsum, search), *search_report(search), *ranked_report(search)]
     check_golden("search_stopped", printed(parts))
 
 
@@ -139,9 +139,9 @@ def test_network__golden_proved_and_not():
     assert (total["proved"], total["value"]) == (False, pytest.approx(4 * result.energy_pj))
     assert total["bound"] == pytest.approx((3 + 1 / 1.1) * result.energy_pj)
     found = [replace(each, limits=Limits(0.75 * result.energy_pj, result.cycles // 2)) for each in found]
-    text = printed(network_report("net", "eyeriss", found, {"frames": 2}))
+    text = printed(network_report("net", load_architecture("eyeriss"), found, {"frames": 2}))
     check_golden("network_exact", text)
-    proved = printed(network_report("net", "eyeriss", found[:1]))
+    proved = printed(network_report("net", load_architecture("eyeriss"), found[:1]))
     assert "all 1 mapped layers are optimal (proved)" in proved
 
 
@@ -161,13 +161,13 @@ def test_network__adds_bounds_of_all_mappings_that_were_looked_at():
     assert total["bound"] == pytest.approx((3 + 1 / 1.01 + 1 / 1.2) * result.energy_pj)
     assert (total["gap"], total["proved"]) == (pytest.approx(5 * result.energy_pj / total["bound"] - 1), False)
     assert not run_row(found[:2], "energy")["proved"]
-    text = " ".join(printed(network_report("net", "eyeriss", found)).split())
+    text = " ".join(printed(network_report("net", load_architecture("eyeriss"), found)).split())
     assert (
         "1 of 3 mapped layers are optimal (proved) and 1 more among even mappings; the total energy is within" in text
     )
     assert "gap: how much lower the best even or uneven mapping may be" in text
     assert "the best even mapping may be;" in printed(
-        network_report("net", "eyeriss", [replace(found[0], search=proved)])
+        network_report("net", load_architecture("eyeriss"), [replace(found[0], search=proved)])
     )
 
 
@@ -179,7 +179,7 @@ def test_gap__is_never_said_smaller_than_it_is(gap):
 
 
 def test_network__golden():
-    check_golden("network", printed(network_report("net", "eyeriss", outcomes())))
+    check_golden("network", printed(network_report("net", load_architecture("eyeriss"), outcomes())))
 
 
 def test_energies__golden():
@@ -294,7 +294,7 @@ def test_layer_rows__shares_add_up_and_limits_count_as_often_as_the_layer():
 def test_network_totals__nothing_mapped():
     totals = network_totals([outcomes()[2]])
     assert (totals["macs"], totals["pj_per_mac"], totals["utilization"]) == (0, None, None)
-    assert "none valid" in printed(network_report("net", "eyeriss", [outcomes()[2]]))
+    assert "none valid" in printed(network_report("net", load_architecture("eyeriss"), [outcomes()[2]]))
 
 
 def test_progress__is_silent_without_a_terminal_but_keeps_the_best(monkeypatch):

@@ -278,7 +278,7 @@ def _map_layer(inputs: Inputs, layer: Einsum, arguments: argparse.Namespace) -> 
 
         return layer_files(search.best, search, provenance, document())
 
-    brief = headline(search.best, inputs.architecture, search) if arguments.quiet else None
+    brief = headline(search.best, inputs.architecture, layer, search) if arguments.quiet else None
     shown = (lambda: {**document(), "worth": worth}) if arguments.why else document
     return cli.answer(arguments, shown, report, files=files, page=page, brief=brief, stop=search.stop)
 
@@ -376,7 +376,7 @@ def _map_network(inputs: Inputs, arguments: argparse.Namespace) -> int:
     document |= left_out_json(inputs.left_out) if requested else {}
 
     def report() -> Iterator[Piece]:
-        yield from network_report(*names, outcomes, yields, inputs.left_out)
+        yield from network_report(names[0], inputs.architecture, outcomes, yields, inputs.left_out)
         if interrupted:
             yield f"Interrupted after {len(outcomes)} of {len(layers)} layers; the others are not in the total."
 

@@ -21,6 +21,7 @@ from accelsim.inputs.energy import (
     PartFigures,
     own_energy_keys,
     read_component,
+    read_mac,
 )
 from accelsim.inputs.energy.estimators import ESTIMATOR_FORM, read_estimator
 from accelsim.inputs.errors import AccelsimError
@@ -164,8 +165,8 @@ _OPERANDS = "operand registers"
 class Compute:
     """The compute units below the innermost level.
 
-    They hold the last word of the roles in `holds`, so that they ask for one only when it changes: `Architecture` adds
-    a level for them, `operands`, that has no loops and takes no energy.
+    They hold the last word of the roles in `holds`, and ask for one only when it changes: `Architecture` adds a level
+    for them, `operands`, without loops and energy. `bits`: operands that they are made for [bit], 0 if that is not said.
     """
 
     name: str = "MAC"
@@ -173,6 +174,7 @@ class Compute:
     cycles_per_mac: int = 1
     holds: frozenset[str] = frozenset()
     sparsity: ComputeSparsity | None = None
+    bits: int = field(default=0, compare=False)
 
     @property
     def operands(self) -> str:
@@ -237,12 +239,12 @@ class Architecture:
 
     def mac_pj(self, einsum: Einsum) -> float:
         """Energy [pJ] of a multiply-accumulate of a layer: that of the narrowest operands that hold its widest one."""
-        name, bits = self.compute.name, max((each.bits for each in einsum.tensors if not each.output), default=0)
-        widths = self.energy.formats(name)
+        name, bits, widths = self.compute.name, einsum.operand_bits, self.energy.formats(self.compute.name)
         width = next((width for width in widths if width >= bits), None)
         if widths and width is None:
-            what = f"{einsum.name}: {name} has no energy of a multiply-accumulate of operands of {bits} bit"
-            raise AccelsimError(f"{what}, only of {listed(map(str, widths))} bit; add `{bits} bit: … pJ`")
+            what = f"{einsum.name}: {name} has no energy of a multiply-accumulate of operands of {bits} bit, only of"
+            hint = f"add `{bits} bit: … pJ`, or write fewer `bits` in the workload"
+            raise AccelsimError(f"{what} {listed(map(str, widths))} bit; {hint}")
         return self.energy.energy_pj(name, f"{width} bit", "compute")
 
     def has_hops(self, level: Level) -> bool:
@@ -548,19 +550,17 @@ def _axis(fanout: Fields, key: str, array: Systolic | None) -> Axis:
 
 
 def _compute(node: Node, machine: PartFigures, level_names: set[str], problems: Problems) -> Compute:
-    before = len(problems)
-    compute = Fields(node, problems, _COMPUTE)
-    name = compute.value("name", "MAC")
-    component = compute.value("class", "mac")
+    before, compute = len(problems), Fields(node, problems, _COMPUTE)
+    name, component = compute.value("name", "MAC"), compute.value("class", "mac")
     cycles_per_mac = compute.value("cycles_per_mac", 1)
     if name in level_names:
         problems.add(compute.get("name") or node, f"a level is named '{name}' too")
-    own = read_component(compute, machine.estimator, machine.part(name, _COMPUTE_ACTIONS, {}), COMPUTE_ACTIONS)
+    own, bits = read_mac(compute, machine.estimator, machine.part(name, _COMPUTE_ACTIONS, {}), COMPUTE_ACTIONS)
     sparsity = read_compute_sparsity(compute)
     if len(problems) == before and compute.readable:
         machine.take(name, own)
         machine.check(compute, name, [("*", "compute")])
-    return Compute(name, component, cycles_per_mac, compute.value("holds", frozenset()), sparsity)
+    return Compute(name, component, cycles_per_mac, compute.value("holds", frozenset()), sparsity, bits)
 
 
 def _check_links(levels: Sequence[Level], nodes: Sequence[MapNode], problems: Problems) -> None:

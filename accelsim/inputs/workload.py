@@ -103,6 +103,11 @@ class Einsum:
         """The tensor that is written."""
         return next(tensor for tensor in self.tensors if tensor.output)
 
+    @property
+    def operand_bits(self) -> int:
+        """Width [bit] of the widest operand."""
+        return max((tensor.bits for tensor in self.tensors if not tensor.output), default=0)
+
     def tensor(self, name: str) -> Tensor:
         """The tensor of a name that it has."""
         return next(tensor for tensor in self.tensors if tensor.name == name)

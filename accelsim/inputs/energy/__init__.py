@@ -389,13 +389,9 @@ def read_component(
     component = part.get("class")
     if estimator is None or not isinstance(component, ScalarNode):
         return ComponentFigures(own, area)
-    before = len(part.problems)
-    attributes: dict[str, str] = part.value("attributes", {})
-    technology = part.value("technology", as_part.technology)
-    if len(part.problems) > before:
+    requested = _requested(part, as_part)
+    if requested is None:
         return ComponentFigures(own, area)
-    attributes = {**_own_attributes(part), **attributes}
-    requested = replace(as_part, component=component.text, technology=technology, attributes=attributes)
     given = {action for _, action in own}
     if "write" in given:  # an update is as the write that stands beside it, not as the table's update
         given.add("update")
@@ -404,6 +400,49 @@ def read_component(
         part.problems.add(component, what, hint)
     inherited = {key: entry for key, entry in found.energies.items() if key[1] not in given}
     return ComponentFigures(own | inherited, area or found.area)
+
+
+def _requested(part: Fields, as_part: Component) -> Component | None:
+    """Component as an estimator sees it; None if it is not written as it must be."""
+    before, component = len(part.problems), part.get("class")
+    attributes: dict[str, str] = part.value("attributes", {})
+    technology = part.value("technology", as_part.technology)
+    if len(part.problems) > before or not isinstance(component, ScalarNode):
+        return None
+    attributes = {**_own_attributes(part), **attributes}
+    return replace(as_part, component=component.text, technology=technology, attributes=attributes)
+
+
+_OPERAND = re.compile(r"(int|fp|bf|tf|)([1-9][0-9]?)( bit|)")
+_WIDTHS = (8, 16, 32)
+
+
+def read_mac(
+    part: Fields, estimator: Estimator | None, as_part: Component, own_only: tuple[str, ...]
+) -> tuple[ComponentFigures, int]:
+    """As `read_component`, of units that multiply and add; and the bits of the operands that they are made for.
+
+    These are what `format` or `bits` of the attributes says, 0 if neither is there. Operands that are wider take what
+    units of their width take, where the estimator knows that.
+    """
+    before, found = len(part.problems), read_component(part, estimator, as_part, own_only)
+    requested = _requested(part, as_part) if len(part.problems) == before else None
+    if requested is None or any(role != "*" for role, _ in found.energies):
+        return found, 0
+    attributes, entry = requested.attributes, found.energies.get(("*", "compute"))
+    key = "format" if "format" in attributes else "bits"
+    named = _OPERAND.fullmatch(attributes.get(key, ""))
+    if named is None or entry is None:
+        return found, 0
+    kind, bits, unit = named[1].replace("bf", "fp").replace("tf", "fp"), int(named[2]), named[3]
+    energies = {**found.energies, (f"{bits} bit", "compute"): entry}
+    for width in _WIDTHS:
+        if width > bits and estimator is not None and "energy" not in part:
+            wider = replace(requested, attributes={**attributes, key: f"{kind}{width}{unit}"})
+            other = estimator.find(wider).energies.get(("*", "compute"))
+            if other is not None and other.energy_pj != entry.energy_pj:
+                energies[f"{width} bit", "compute"] = other
+    return replace(found, energies=energies), bits
 
 
 def _place(node: Node) -> str:

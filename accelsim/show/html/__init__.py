@@ -327,7 +327,7 @@ def search_report(search: SearchResult, architecture: Architecture, einsum: Eins
     shown += [Chosen(f"rank {rank}", "named", found) for rank, (found, *_) in enumerate(search.ties[1:_RANKED], 2)]
     charts = section("zeros", "Zeros", written(zeros)) if zeros else ""
     charts += _explorer(spread=False, many=len(shown) > 1) + _machine(architecture, search.best)
-    figures = [*headline(search.best, architecture, search), *ranked_report(search)]
+    figures = [*headline(search.best, architecture, einsum, search), *ranked_report(search)]
     title = f"{einsum.name} mapped onto {architecture.name}"
     lead = f"This mapping takes {energy(search.best.energy_pj)}; {goal_verdict(search)}."
     return page(title, lead, _sections(figures, charts), _data(shown, architecture, einsum))

@@ -19,6 +19,7 @@ from accelsim.search.stopping import hold
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from accelsim.inputs.architecture import Architecture
     from accelsim.search.stopping import Progress as SearchProgress
 
 
@@ -333,3 +334,16 @@ def left_out_line(layers: Sequence[Einsum], ask: str = "--all-layers") -> str:
 
 _NAMED = 3
 """Layers that are named as left out."""
+
+
+def words_lines(machine: Architecture, layers: Sequence[Einsum]) -> list[str]:
+    """Widths of the operands and sums of some layers, and what operands cost that are wider than the multipliers."""
+    wide = sorted({tensor.bits for layer in layers for tensor in layer.tensors if not tensor.output})
+    sums = sorted({layer.output.psum_bits for layer in layers})
+    lines = [f"{'words':<12} operands {listed(map(str, wide))} bit, sums {listed(map(str, sums))} bit"]
+    unit, widths = machine.compute, machine.energy.formats(machine.compute.name)
+    wider = {next((width for width in widths if width >= bits), 0) for bits in wide if bits > unit.bits > 0} - {0}
+    if wider:
+        charged = f"charged as one of {listed(map(str, sorted(wider)))} bit, at the same rate"
+        lines.append(f"{unit.name:<12} for operands of {unit.bits} bit: {charged}")
+    return lines

@@ -31,6 +31,7 @@ from accelsim.show.report import (
     split_bar,
     tensor_colours,
     times,
+    words_lines,
 )
 from accelsim.show.table import Column, Piece, Row, Table, bold, dim, heading
 
@@ -174,7 +175,7 @@ def result_report(
 
     `search` is the one that found it, if one did; `other`, one for cycles instead of energy, or the other way round.
     """
-    yield from headline(result, architecture, search)
+    yield from headline(result, architecture, einsum, search)
     if other is not None:
         best = other.best
         trade = trade_text(result.energy_pj, result.cycles, best.energy_pj, best.cycles)
@@ -198,13 +199,16 @@ def result_report(
         yield f"\nPadded points of {', '.join(windowed)} count as ordinary points: they are stored and moved."
 
 
-def headline(result: Result, architecture: Architecture, search: SearchResult | None = None) -> Iterator[Piece]:
+def headline(
+    result: Result, architecture: Architecture, einsum: Einsum, search: SearchResult | None = None
+) -> Iterator[Piece]:
     """What the mapping costs in a few lines, every rule that it breaks, and what its search proves about it."""
     yield bold(f"{result.workload} on {result.architecture}")
     for violation in result.violations:
         yield Text(f"INVALID: {violation}", style="bold red")
     if result.violations:
         yield "The numbers below are those of a machine on which it would fit."
+    yield from words_lines(architecture, [einsum])
     time = ""
     if result.seconds is not None and result.clock_hz is not None:
         time = f"{format_si(result.seconds, 's', 4)} at {format_si(result.clock_hz, 'Hz')}"

@@ -14,6 +14,7 @@ from accelsim.designs.soc import SystemResult, layer_rows
 from accelsim.fusion.chain import Shortcut
 from accelsim.fusion.result import ChainResult, FusedPart, FusionResult, Segment
 from accelsim.fusion.tiling import Room
+from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.objective import Objective
 from accelsim.inputs.units import format_bits, format_si, listed, ratio
 from accelsim.inputs.workload import OPERATIONS, Einsum
@@ -31,6 +32,7 @@ from accelsim.show.report import (
     share,
     short_verdict,
     times,
+    words_lines,
 )
 from accelsim.show.report.mapping import nest_line
 from accelsim.show.table import Column, Piece, Row, Table, bold, dim, heading
@@ -63,7 +65,7 @@ _COLUMNS = (
 
 def network_report(
     network: str,
-    machine: str,
+    machine: Architecture,
     outcomes: Sequence[LayerOutcome],
     yields: Mapping[str, int] | None = None,
     left_out: Sequence[Einsum] = (),
@@ -75,10 +77,11 @@ def network_report(
     totals, rows = network_totals(outcomes, yields), rows_of_layers(outcomes)
     objectives = ", ".join(dict.fromkeys(o.search.objective for o in outcomes if o.search is not None))
     head = f", each layer mapped for the lowest {objectives}\n" if objectives else "\n"
-    yield bold(f"{network} on {machine}").append(head, style="not bold")
+    yield bold(f"{network} on {machine.name}").append(head, style="not bold")
     total = {**totals, "layer": "total", "repeat": totals["layers"], "energy_share": 1, "cycles_share": 1}
     yield Table("layers", _COLUMNS, rows, below=[total] if totals["macs"] else [])
     yield from _total_lines(totals)
+    yield from words_lines(machine, [outcome.einsum for outcome in outcomes])
     yield from [left_out_line(left_out)] if left_out else []
     yield from _other_operations(outcomes, totals)
     yield bold(_total_verdict(outcomes, totals["certificate"]))
