@@ -166,7 +166,7 @@ class Compute:
     """The compute units below the innermost level.
 
     They hold the last word of the roles in `holds`, and ask for one only when it changes: `Architecture` adds a level
-    for them, `operands`, without loops and energy. `bits`: operands that they are made for [bit], 0 if that is not said.
+    for them, `operands`, without loops and energy. `bits`: of the operands that they are for, 0 if that is not said.
     """
 
     name: str = "MAC"
