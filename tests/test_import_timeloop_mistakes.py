@@ -43,7 +43,7 @@ BOMB = "a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
         ("{{ 'a' * 10 ** 9 }}", "calculates with numbers"),
         ("{% set a = a | default(1e400) %}{{ a }}: 1", "the template cannot be carried out"),
         ("{% set a = 1 %}" + "{% set a = [a, a] %}" * 40 + "{{ a }}", "lists of what is no constant"),
-        ("problem: {{ size }}", "'size' is undefined; give it a value with --set NAME=VALUE"),
+        ("size: {{ size }}", ":1:10: 'size' is undefined; give it a value with --set size=VALUE"),
         (V04.replace("BITS // 4", "open('x')"), ":20:15: meshX: expected a whole number"),
         (V04.replace("2 ** 9", "9 ** 9 ** 9"), "Buffer: depth: expected a number from 0 on, got '9 ** 9 ** 9'"),
         (V03.replace("meshX: 2", "meshX: 4"), "meshX '4' does not divide its 6 instances"),
