@@ -70,8 +70,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 
     try:
         parsed = parse(arguments)
-        if not getattr(parsed, "quiet", False):
-            _show_log()
+        _show_log(quiet=getattr(parsed, "quiet", False))
         if getattr(parsed, "csv", None):
             refuse_file(parsed.csv, "table.csv")
         if getattr(parsed, "writes_folder", False) and parsed.output:
@@ -90,19 +89,26 @@ def _run(arguments: Sequence[str] | None) -> int:
         return BAD_INPUT
 
 
-def _show_log() -> None:
-    """Show on stderr what the library says it does; a progress bar that is there then stays below."""
+def _show_log(*, quiet: bool) -> None:
+    """Show on stderr what the library says it does, and once each of what it warns of; a progress bar stays below."""
     import logging
+
+    warned = set[str]()
 
     class Shown(logging.Handler):
         """Writes to what stderr is at the time."""
 
         def emit(self, record: logging.LogRecord) -> None:
-            complain(f"accelsim: {record.getMessage()}")
+            text = record.getMessage()
+            if record.levelno == logging.INFO:
+                complain(f"accelsim: {text}")
+            elif text not in warned:
+                warned.add(text)
+                complain(text)
 
     log = logging.getLogger("accelsim")
     log.handlers[:] = [Shown()]
-    log.setLevel(logging.INFO)
+    log.setLevel(logging.WARNING if quiet else logging.INFO)
     log.propagate = False
 
 
