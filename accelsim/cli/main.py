@@ -50,8 +50,7 @@ def _guarded(arguments: Sequence[str] | None) -> int:
         _give_up_stdout()
         return CLOSED_PIPE
     except KeyboardInterrupt:
-        complain(stopping.said(stopping.asked()))
-        return INTERRUPTED
+        return _interrupted()
     except OSError as error:
         _give_up_stdout()
         complain(
@@ -59,8 +58,15 @@ def _guarded(arguments: Sequence[str] | None) -> int:
         )
         return BAD_INPUT
     except Exception as error:  # the user gets a line and a file instead of a traceback
+        if isinstance(error.__cause__, KeyboardInterrupt):  # it came while Python made a class
+            return _interrupted()
         return _internal_error(error)
     return code
+
+
+def _interrupted() -> int:
+    complain(stopping.said(stopping.asked()))
+    return INTERRUPTED
 
 
 def _run(arguments: Sequence[str] | None) -> int:
