@@ -282,7 +282,7 @@ MUTANTS = (
         "    return INTERNAL", "    return BAD_INPUT",
         "test_cli.py::test_internal_error__one_line_and_a_log"),
     Mutant("an interrupt is success", "cli/main.py",
-        "        return INTERRUPTED", "        return 0",
+        "    return INTERRUPTED\n", "    return 0\n",
         "test_cli.py::test_interrupt__ends_with_130"),
     # sweeps
     Mutant("a sweep takes a key twice", "designs/store.py",

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from accelsim.cli.main import main
+from accelsim.inputs.errors import SpecError
 from tests.test_import_accelforge import GEMM, MACHINE, machine_of, said
 
 
@@ -41,6 +42,17 @@ def test_total_latency__is_any_formula_of_calls_and_times(imported, formula, rat
     assert (buffer.bandwidth, buffer.read_bandwidth, buffer.write_bandwidth) == rates
     wrong = "total_latency: 'busy' in 'busy * 2' has no value; the sum of its actions' times is taken"
     assert (wrong in said(foreign)) == formula.startswith("busy")
+
+
+def test_formulas__say_all_names_without_value_at_once(imported):
+    text = MACHINE.replace("1024 * 8", "deep * broad").replace("4 * 16", "4 * half").replace("4, reuse", "many, reuse")
+    with pytest.raises(SpecError) as error:
+        imported(text, GEMM)
+    assert all(problem.hint == "give it one under `variables`" for problem in error.value.problems)
+    named = [problem.what.split("'")[1] for problem in error.value.problems]
+    assert named == ["half", "broad", "deep", "many"]
+    with pytest.raises(SpecError, match=r"'kk' has no value\n.*'mm' in '2 \* mm' has no value"):
+        imported(GEMM.replace("{K: 16}", "{K: kk, m: 2 * mm}"))
 
 
 def test_clock__is_the_rate_that_a_formula_of_the_compute_unit_gives(imported):

@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from traceback import walk_tb
 from typing import TYPE_CHECKING, Any
 
 from accelsim.importers.documents import Document, Map, Seq, by_ending, parse, refuse
-from accelsim.inputs.errors import AccelsimError, Mark, SpecError
+from accelsim.inputs.errors import AccelsimError, Mark, Problem, SpecError
 from accelsim.inputs.library import MODELS, read_utf8
 from accelsim.inputs.units import quoted
 
@@ -35,8 +36,18 @@ _NODES |= {"Operand", "And", "Or", "Not", "Concat", "Add", "Sub", "Mul", "Div", 
 _NODES |= {"Call", "Keyword", "List", "Tuple", "CondExpr", "Getattr"}
 _ENDINGS = (".yaml", ".yml", ".jinja", ".jinja2")
 """Of files that a template below the working folder may read there."""
+_MOST_MISSING = 100
+"""Names without a value that are looked for in one file."""
 _ASSERT = re.compile(r"\{%-?\s*assert\s+(.*?)-?%\}", re.DOTALL)
 _LINE = re.compile("\1(\\d+),(\\d+)\1")
+
+
+class _MissingNameError(SpecError):
+    """A name of a template that has no value, at its place."""
+
+    def __init__(self, name: str, mark: Mark) -> None:
+        self.name = name
+        super().__init__([Problem(mark, f"{quoted(name)} is undefined", f"give it a value with --set {name}=VALUE")])
 
 
 @dataclass
@@ -89,14 +100,29 @@ def read_document(path: str, folders: Mapping[Path, None], variables: Mapping[st
     """Read a file by its ending; one of YAML as a template where it has `{{` or `{%`.
 
     A template may read files in and below the `folders`; `variables` are names that it uses. Raises SpecError if it is
-    no YAML, stands for too much, or does what a file must not do; AccelsimError if it cannot be read, or is a template
-    and jinja2 is missing.
+    no YAML, stands for too much, or does what a file must not do, or with all its names that have no value;
+    AccelsimError if it cannot be read, or is a template and jinja2 is missing.
     """
     if path.endswith(MODELS):
         return Document(path, None)
     if found := by_ending(path):
         return found[1](read_utf8(path), path)
-    return _read(path, _Files(folders, []), variables)
+    missing = dict[str, Problem]()
+    while True:
+        try:
+            document = _read(path, _Files(folders, []), {**dict.fromkeys(missing, 1), **variables})
+            if not missing:
+                return document
+            break
+        except _MissingNameError as error:  # once more with 1 instead, for what else is missing
+            if error.name in missing or len(missing) >= _MOST_MISSING:
+                break
+            missing[error.name] = error.problems[0]
+        except AccelsimError:
+            if not missing:
+                raise
+            break
+    raise SpecError([*missing.values()])
 
 
 def _read(path: str, files: _Files, variables: Mapping[str, Any]) -> Document:
@@ -142,7 +168,7 @@ def _rendered(path: str, text: str, files: _Files, variables: Mapping[str, Any])
     except jinja2.TemplateSyntaxError as error:
         raise refuse(Mark(path, error.lineno, 1), f"not a template: {error.message}") from None
     except jinja2.UndefinedError as error:
-        raise AccelsimError(f"{path}: {error.message}; give it a value with --set NAME=VALUE") from None
+        raise _undefined(error, path, source) from None
     except AccelsimError as error:
         if isinstance(error, SpecError) or str(error).startswith(tuple(files.names)):
             raise
@@ -150,6 +176,14 @@ def _rendered(path: str, text: str, files: _Files, variables: Mapping[str, Any])
     except (jinja2.TemplateError, NameError, TypeError, ValueError, ArithmeticError, RecursionError, OSError) as error:
         raise AccelsimError(f"{path}: the template cannot be carried out: {error}") from None
     return "".join(pieces)
+
+
+def _undefined(error: Exception, path: str, source: str) -> _MissingNameError:
+    """The name that has no value, where the traceback, whose lines are those of the template, leads to it."""
+    name = str(error).split("'")[1]
+    line = [number for frame, number in walk_tb(error.__traceback__) if frame.f_code.co_filename == path][-1]
+    found = re.search(rf"\{{[{{%](?:(?![%}}]\}}).)*?\b({re.escape(name)})\b", source.split("\n")[line - 1])
+    return _MissingNameError(name, Mark(path, line, found.start(1) + 1 if found else 1))
 
 
 def _environment(path: str, files: _Files) -> SandboxedEnvironment:
