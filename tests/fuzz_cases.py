@@ -418,7 +418,6 @@ def _measured(case: Case) -> Iterable[object]:
     return case.pick(
         ["validate", "gemm", file, "--json"],
         ["validate", "gemm", file, "--gpu", "a100"],
-        ["validate", "conv", file, "--json"],
         ["calibrate", file, "--gpu", "a100", "--json"],
     )
 
