@@ -410,7 +410,9 @@ def packed(random: Random, data: bytes) -> bytes:
     members = random.choice([[data]] * 5 + [[], [data, data], [b""], [data + bytes(1 << 24)]])
     with zipfile.ZipFile(made, "w", method) as archive:
         for number, member in enumerate(members):
-            archive.writestr(random.choice([f"arr_{number}.npy", "../../x", "x/", "é" * 100]), member)
+            archive.writestr(
+                random.choice([f"arr_{number}.npy", f"../../{number}", f"{number}/", "é" * 100 + str(number)]), member
+            )
     found = bytearray(made.getvalue())
     if random.random() < 0.3 and (at := found.find(b"PK\1\2")) > 0:  # flags, method, sum, sizes, place
         found[at + random.choice([8, 10, 16, 20, 24, 42, 45])] ^= random.choice([1, 8, 99])
