@@ -111,3 +111,10 @@ def test_quantile__is_the_least_that_suffices():
     found = hypergeometric(4, 2, 2)
     assert [found.quantile(share) for share in (0.1, 1 / 6, 0.5, 5 / 6, 0.9, 1)] == [0, 0, 1, 1, 2, 2]
     assert found.blocks(2) == pytest.approx(5 / 6)
+
+
+def test_measured__counts_the_tiles_of_a_size_once():
+    """Each mapping that is counted asks for them, and a mask may have 16 million words."""
+    mask = measured(np.eye(4), "eye.npy")
+    assert mask.occupancy((2, 2), (4, 4)) is measured(np.eye(4), "eye.npy").occupancy([2, 2], (4, 4))
+    assert str(mask) == "measured, 0.25"

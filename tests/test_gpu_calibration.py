@@ -222,6 +222,12 @@ def test_gpu_commands__say_what_is_wrong_with_careless_input(tmp_path, monkeypat
     assert message in capsys.readouterr().err
 
 
+def test_calibrate__below_a_link_to_itself_has_no_folder(run, tmp_path):
+    (tmp_path / "loop").symlink_to("loop")
+    code, _, said = run("calibrate", "m.csv", "--gpu", "a100", "-o", tmp_path / "loop" / "c.json")
+    assert (code, said) == (2, f"-o {tmp_path / 'loop' / 'c.json'}: no such folder; make it first\n")
+
+
 @pytest.mark.parametrize(
     ("rows", "column", "odd", "swapped"),
     [(24, "K", 0, True), (24, "N", 0, False), (19, "K", 0, False), (24, "K", 1, False)],

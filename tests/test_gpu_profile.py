@@ -161,6 +161,7 @@ KERNEL = {"cat": "kernel", "name": "gemm", "dur": 3, "args": {"External id": 1, 
         ('{"traceEvents": 3}', "no kernels of a GPU"),
         ('{"traceEvents": [{"cat": "kernel", "dur": "x", "args": {}}]}', "no kernels of a GPU"),
         ('{"traceEvents": [{"cat": "kernel", "dur": 1e999, "args": {}}]}', "no kernels of a GPU"),
+        ('{"traceEvents": [{"cat": "kernel", "dur": %s, "args": {}}]}' % ("9" * 400), "no kernels of a GPU"),
         ("[" * 100_000, "no JSON of PyTorch's profiler"),
     ],
 )
@@ -194,10 +195,22 @@ def test_read_profile__a_cut_trace_and_operators_without_sizes(tmp_path):
         ("aten::cudnn_convolution", {"External id": 1, **still}),  # a stride of 0
         ("aten::mm", product),  # launched nothing that is known
         ("aten::mm", {"External id": [], **product}),
+        ("aten::mm", {"External id": 1, **product, "Input Dims": [[10**400, 8], [8, 2]]}),
+        ("aten::mm", {"External id": 1, **product, "Input type": {"0": "float"}}),
+        ("aten::mm", {"External id": 1, **product, "Input type": [3]}),
+        ("aten::cudnn_convolution", {"External id": 1, **still, "Concrete Inputs": [3]}),
     ):
         path.write_text(json.dumps([KERNEL, {"cat": "cpu_op", "name": name, "args": arguments}]))
         (kernel,) = read_profile(path)
         assert kernel.shape is None, name
+
+
+@pytest.mark.parametrize("side", [1e999, 10**400])
+def test_read_profile__grids_of_sides_that_are_none(tmp_path, side):
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps([{**KERNEL, "args": {"grid": [4, side, 1]}}]))
+    (kernel,) = read_profile(path)
+    assert kernel.grid == 0
 
 
 def test_read_profile__operators_of_a_trace(tmp_path):

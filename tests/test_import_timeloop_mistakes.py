@@ -290,3 +290,13 @@ def test_mistakes__of_several_rows_are_said_at_once(tmp_path, files, said):
     lines = [line.removeprefix(f"{tmp_path}/") for line in str(error.value).splitlines()]
     assert len(lines) == len(said)
     assert all(part in line for part, line in zip(said, lines, strict=True))
+
+
+def test_files__that_are_links_to_themselves_cannot_be_read(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.yaml").write_text("architecture: !include loop.yaml\n")
+    (tmp_path / "b.yaml").write_text('{{include("loop.yaml", "x")}}\n')
+    (tmp_path / "loop.yaml").symlink_to("loop.yaml")
+    assert run("import", "loop.yaml")[::2] == (2, "loop.yaml: cannot be read: Too many levels of symbolic links\n")
+    for name, place in (("a.yaml", "a.yaml:1:15: "), ("b.yaml", "b.yaml: ")):
+        assert run("import", name)[::2] == (2, f"{place}'loop.yaml' is included and does not exist\n")

@@ -6,6 +6,7 @@ import argparse
 import itertools
 import json
 import math
+import os
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -318,7 +319,7 @@ def _operator_answer(arguments: argparse.Namespace, gpu: Gpu, what: str, times: 
 
 def calibrate_command(arguments: argparse.Namespace) -> int:
     """Fit the constants of a GPU to measured kernels."""
-    if arguments.output and not Path(arguments.output).resolve().parent.is_dir():
+    if arguments.output and not Path(os.path.abspath(arguments.output)).parent.is_dir():
         raise AccelsimError(f"-o {arguments.output}: no such folder; make it first")
     gpu = load_gpu(arguments.gpu)
     tables = read_measured(arguments.measured, number_format=arguments.dtype, unknown_too=False, l2=arguments.l2)

@@ -6,6 +6,7 @@ over, with its place.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -284,6 +285,6 @@ def _check(made: Foreign, documents: Sequence[Document]) -> None:
 
 def read_documents(paths: Sequence[str], variables: Mapping[str, str]) -> list[Document]:
     """Read files that may include what stands in and below each other's folders; refused with the mistakes of all."""
-    folders = dict.fromkeys(Path(path).resolve().parent for path in paths)
+    folders = dict.fromkeys(Path(os.path.realpath(path)).parent for path in paths)
     values = {name: text if (read := plain_scalar(str(text))) is None else read for name, text in variables.items()}
     return read_all(lambda path: read_document(path, folders, values), paths)

@@ -62,7 +62,7 @@ class _Files:
 
     def find(self, name: str, base: Path) -> Path | None:
         """File of that name beside a template or in a folder that it added; one of another machine by its last part."""
-        paths = [(folder / name).resolve() for folder in (base, *self.search)]
+        paths = [Path(os.path.realpath(folder / name)) for folder in (base, *self.search)]
         if Path(name).is_absolute() and not paths[0].exists():
             paths = [folder / Path(name).name for folder in self.folders]
         found = next((path for path in paths if path.exists()), None)
@@ -130,7 +130,7 @@ def _read(path: str, files: _Files, variables: Mapping[str, Any]) -> Document:
 
     def include(name: str) -> Any:
         """What a file holds that a tag names."""
-        found = str(files.included_file(name, Path(path).resolve().parent))
+        found = str(files.included_file(name, Path(os.path.realpath(path)).parent))
         with files.inside(found, "files"):
             return _read(found, files, variables).body
 
@@ -191,7 +191,7 @@ def _environment(path: str, files: _Files) -> SandboxedEnvironment:
     from jinja2 import StrictUndefined, pass_context
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-    base = Path(path).resolve().parent
+    base = Path(os.path.realpath(path)).parent
 
     def held(context: Any, file: Path, key: str) -> Any:
         rendered = _read(str(file), _Files(files.folders, files.search, depth=files.depth), _names(context))
@@ -220,7 +220,7 @@ def _environment(path: str, files: _Files) -> SandboxedEnvironment:
             raise AccelsimError(f"{quoted(str(pattern))}: only names of files may have *")
         whole = Seq(Mark(path, 1, 1))
         for file in sorted(files.included_file(folder or ".", base).glob(last or "*"))[:_MOST_FILES]:
-            value = held(context, files.allowed(file.resolve(), file.name), key)
+            value = held(context, files.allowed(Path(os.path.realpath(file)), file.name), key)
             whole.extend(value if isinstance(value, Seq) else [value])
         return remembered(whole)
 
@@ -231,7 +231,7 @@ def _environment(path: str, files: _Files) -> SandboxedEnvironment:
             return _rendered(str(file), read_utf8(file), files, _names(context))
 
     def add_to_path(name: str) -> str:
-        files.search.append((base / str(name)).resolve())
+        files.search.append(Path(os.path.realpath(base / str(name))))
         return ""
 
     def bounded_range(*bounds: int) -> range:
