@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.mutant import Mutant
+from tests.planted_inputs import AROUND
 from tests.planted_model import MODELLED
 from tests.planted_search import SEARCHED
 
@@ -10,6 +11,7 @@ from tests.planted_search import SEARCHED
 MUTANTS = (
     *MODELLED,
     *SEARCHED,
+    *AROUND,
     # the arena, runs beside each other, and bounds over sizes
     Mutant("a beaten proof is no news", "../arena/verify.py",
         'verdict, why = "BEATS THE PROOF", f', 'verdict, why = "optimum", f',
