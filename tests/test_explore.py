@@ -104,6 +104,20 @@ sweep:
     assert [row["design"] for row in chosen] == [r["design"] for r in rows if r["seq"] >= 4 and r["batch"] == 1]
 
 
+def test_constants__are_what_the_sweep_sets_before_what_its_files_say(folder):
+    """Conditions take 32 B and 2 sequences, which its files have as others; what nobody sets is that of the file."""
+    Path("tokens.yaml").write_text(TOKENS)
+    Path("s.yaml").write_text("""
+sweep:
+  architecture: little.yaml
+  set: {glb: 32 B}
+  workloads: [{workload: tokens.yaml, set: {batch: 2}}]
+  parameters: {pe: [1, 2]}
+""")
+    constants = load_sweep("s.yaml").constants
+    assert {name: constants[name] for name in ("glb", "batch", "seq")} == {"glb": "32 B", "batch": "2", "seq": "4"}
+
+
 def test_per__divides_totals_by_what_a_run_yields(folder):
     """With prune the front is the same: bounds are divided, too."""
     Path("tokens.yaml").write_text(TOKENS)

@@ -71,6 +71,11 @@ def test_quantity__reads_the_units_of_parameters():
     assert quantity("4 GB/s") == (32 * 10**9, "rate per s")
     assert quantity("128 words/cycle") == (128, "rate in words")
     assert quantity("1.5 GHz") == (1_500_000_000, "frequency")
+    assert [quantity(f"2 {unit}") for unit in ("uW", "mW", "W")] == [
+        (Fraction(2, 10**6), "power"),
+        (Fraction(2, 1000), "power"),
+        (2, "power"),
+    ]
 
 
 def written(tmp_path, text):
