@@ -159,6 +159,9 @@ AROUND = (
     Mutant("a workload's file says what a sweep sets", "designs/checking.py",
         "values = {**own, **network.overrides}", "values = {**network.overrides, **own}",
         "test_explore.py::test_constants__are_what_the_sweep_sets_before_what_its_files_say"),
+    Mutant("bounds of a design count each layer once", "designs/tables.py",
+        'sum(weight * bound.cycles for weight, bound in pairs)', 'sum(bound.cycles for weight, bound in pairs)',
+        "test_explore.py::test_bounds__of_a_design_are_those_of_its_layers_as_often_as_they_run"),
     # inputs, and what bounds of a layer take of them
     Mutant("sizes may pass 2^62 bit", "inputs/units.py",
         "LARGEST = 2**62", "LARGEST = 2**63",

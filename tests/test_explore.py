@@ -200,6 +200,17 @@ def test_bounds__no_mapping_falls_below(folder):
                     assert bound <= best.cycles
 
 
+def test_bounds__of_a_design_are_those_of_its_layers_as_often_as_they_run(folder):
+    explore(sweep_of("  parameters: {glb: [16 B, 128 B]}\n  prune: true\n"), "out", workers=1)
+    layers = read_parquet(Path("out") / RESULTS)
+    assert any(each["repeat"] > 1 for each in layers)
+    for row in read_designs("out"):
+        own = [each for each in layers if each["design"] == row["design"]]
+        for name in ("bound_energy_pj", "bound_cycles"):
+            assert row[name] == pytest.approx(sum(each["repeat"] * each["weight"] * each[name] for each in own))
+            assert row[name] > 0
+
+
 def test_work_key__counts_each_part_of_what_is_asked(monkeypatch):
     asked = [Mapper(), Mapper("cycles"), Mapper(uneven=True), Mapper(imperfect="all"), Mapper(pad=("M",))]
     asked += [Mapper(seconds=1.0), *(Mapper(constraints=Constraints((), Fraction(n, 2))) for n in (0, 1))]
