@@ -60,6 +60,8 @@ def test_explore__finds_what_mapping_each_design_by_itself_finds(folder):
         )  # fmt: skip
         assert row["front"] is not beaten
     assert explored.done_now == 2 * len(rows)  # two of the three layers are equal
+    for row in read_parquet(Path("out") / RESULTS):
+        assert sum(json.loads(row["energy_by_component"]).values()) == pytest.approx(row["energy_pj"])
 
 
 TOKENS = """
@@ -139,6 +141,8 @@ sweep:
             energy_pj, cycles = by_itself(sweep, {"glb": row["glb"]}, tokens)
             assert row["energy_pj"] == pytest.approx(energy_pj / row["seq"], rel=1e-12)
             assert row["cycles"] == pytest.approx(cycles / row["seq"], rel=1e-12)
+        layers = read_parquet(Path(f"out{len(fronts) - 1}") / RESULTS)
+        assert {(row["seq"], row["weight"]) for row in layers} == {(seq, 1 / seq) for seq in (2, 4, 8)}
     assert fronts[0] == fronts[1]
     assert fronts[0]
 

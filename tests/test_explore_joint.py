@@ -134,6 +134,7 @@ def test_joint__mappings_of_its_tables_add_up_to_its_points(folder, within):
             ]
             result = evaluate(machine, layer, read_mapping_json(json.loads(one["mapping"])))
             assert result.valid
+            assert (one["repeat"], one["weight"]) == (layer.repeat, 1)
             assert (result.energy_pj, result.cycles) == (pytest.approx(one["energy_pj"], rel=1e-12), one["cycles"])
             energy, cycles = energy + layer.repeat * result.energy_pj, cycles + layer.repeat * result.cycles
         assert (energy, cycles) == (pytest.approx(row["energy_pj"], rel=1e-12), row["cycles"])
