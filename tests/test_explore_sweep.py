@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from accelsim.cli.inspecting import check_files
 from accelsim.designs.checking import read_values
-from accelsim.designs.sweep import load_sweep
+from accelsim.designs.sweep import load_sweep, suited_objective
 from accelsim.inputs.errors import SpecError
 from accelsim.inputs.expression import ExpressionError, condition, parse, quantity
 from accelsim.inputs.source import Problems, compose_text
@@ -82,6 +82,15 @@ def written(tmp_path, text):
     file = tmp_path / "s.yaml"
     file.write_text("sweep:\n  architecture: eyeriss\n  workloads: [conv]\n" + text)
     return file
+
+
+@pytest.mark.parametrize(
+    ("objectives", "suited"),
+    [("edp", "edp"), ("edp area", "edp"), ("energy cycles", "edp"), ("energy time", "edp"), ("time area", "cycles"),
+     ("energy power", "energy"), ("area", "energy")],
+)  # fmt: skip
+def test_suited_objective__counts_what_the_objectives_count(objectives, suited):
+    assert suited_objective(objectives.split()) == suited
 
 
 def test_ranges__are_written_out(tmp_path):
