@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.mutant import Mutant
+from tests.planted_inputs import AROUND
 from tests.planted_model import MODELLED
 from tests.planted_search import SEARCHED
 
@@ -16,6 +17,7 @@ MUTANTS = (
     Mutant("an energy that is there for all widths is that of wide operands", "inputs/energy/__init__.py",
         'other is not None and other.energy_pj != entry.energy_pj', 'other is not None',
         "test_energy.py::test_multipliers__charge_wider_operands_as_units_of_their_width_do"),
+    *AROUND,
     # the arena, runs beside each other, and bounds over sizes
     Mutant("a beaten proof is no news", "../arena/verify.py",
         'verdict, why = "BEATS THE PROOF", f', 'verdict, why = "optimum", f',

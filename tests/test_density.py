@@ -97,6 +97,12 @@ def test_banded__is_the_mask_counted(width, box):
     assert found.probability.tolist() == pytest.approx((many / many.sum()).tolist())
 
 
+def test_measured__leaves_out_what_fills_no_tile():
+    """Words 1 1 0 0 1 in tiles of two: one has both, one none, and the last word stands in no whole tile."""
+    found = measured(np.array([1, 1, 0, 0, 1])).occupancy((2,), (5,))
+    assert (found.words.tolist(), found.probability.tolist()) == ([0, 2], [0.5, 0.5])
+
+
 @given(st.integers(0, 2**24 - 1), st.sampled_from([(1, 1), (2, 2), (4, 3), (1, 6), (4, 6)]))
 def test_measured__is_the_mask_counted(bits, box):
     mask = np.array([bits >> at & 1 for at in range(24)]).reshape(4, 6)

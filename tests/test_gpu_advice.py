@@ -18,7 +18,7 @@ from accelsim.gpu.advice import advise, points, ridges, sweep
 from accelsim.gpu.calibration import mode_of
 from accelsim.gpu.catalogue import load_gpu, table_of
 from accelsim.gpu.constants import common_constants
-from accelsim.gpu.gemm import Setup
+from accelsim.gpu.gemm import Gemms, Setup
 from accelsim.gpu.kernel import best_kernels, tile_efficiency, time_operators, wave_efficiency
 from accelsim.gpu.network import gemms_of, product_of
 from accelsim.gpu.profile import read_profile
@@ -48,6 +48,23 @@ def test_advise__pads_a_vocabulary():
     assert any("no multiple of 8" in note for note in advice.notes)
     by_name = {change.number_format: change for change in advice.formats}
     assert by_name["int8"].time_us < advice.kernel.time_us < by_name["fp32"].time_us
+
+
+def test_advise__rounds_up_by_a_quarter_at_most():
+    """K = 13 becomes 16, in rows of whole 16 B; K = 9 would become nearly twice as large."""
+    few, many = (advise(A100, 2048, 2048, k, "fp16").roundings for k in (9, 13))
+    assert few == ()
+    assert {change.k for change in many} == {16}
+
+
+def test_points__have_the_shares_of_the_peak_and_of_dram():
+    """A product of 4096 x 4096 x 64 has 2 x 4096^2 x 64 operations; its bytes pass DRAM in its time."""
+    (kernel,) = best_kernels(A100, ["a"], Gemms.of(4096, 4096, 64), "fp16", mode_of(A100, "fp16"))
+    (point,) = points(A100, [kernel])
+    assert point.math_share == pytest.approx(2 * 4096**2 * 64 / (kernel.time_us * 1e-6) / A100.flops("fp16"))
+    assert point.memory_share == pytest.approx(kernel.dram_bytes / (kernel.time_us * 1e-6 * A100.dram_bytes_per_s))
+    assert kernel.dram_bytes != kernel.l2_bytes
+    assert (point.limited_by, point.intensity) == ("memory", 2 * 4096**2 * 64 / (2 * (4096**2 + 2 * 4096 * 64)))
 
 
 def test_advice__says_how_many_sizes_it_does_not_print():

@@ -245,6 +245,19 @@ def test_read_profile__operators_of_a_trace(tmp_path):
     }
 
 
+@pytest.mark.parametrize("dilation", [1, 2, 3])
+def test_read_profile__outputs_of_a_dilated_convolution_are_the_places_of_its_window(tmp_path, dilation):
+    """3 x 3 taps in steps of the dilation, moved two points at a time over 9 x 9 with a border of one."""
+    places = len([at for at in range(-1, 10, 2) if at + 2 * dilation <= 9])
+    sizes = {"Input Dims": [[1, 4, 9, 9], [8, 4, 3, 3]], "Input type": ["c10::Half"] * 2}
+    values = {"Concrete Inputs": ["", "", "[1, 1]", "[2, 2]", f"[{dilation}, {dilation}]", "1"]}
+    operator = {"cat": "cpu_op", "name": "aten::cudnn_convolution", "args": {"External id": 1, **sizes, **values}}
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps([KERNEL, operator]))
+    (kernel,) = read_profile(path)
+    assert kernel.range == f"{places**2}x8x36"
+
+
 @pytest.mark.parametrize(
     ("board", "number_format", "calibration", "most"),
     [

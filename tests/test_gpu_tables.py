@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from accelsim.cli import main as cli
@@ -211,18 +212,18 @@ def test_compare__reads_format_batch_and_device_of_a_table(tmp_path, monkeypatch
 
 
 def test_validate_gemm__says_how_long_launches_took(tmp_path):
-    """Products on an A100 as predicted, and each 30 us later, as frameworks launch them."""
+    """Products on an A100 as predicted, each 30 us later, as frameworks launch them, and one of them 300 us more."""
     sizes = [(64, 512, 512), (128, 1024, 1024), (256, 512, 2048), (512, 512, 512)]
     path = tmp_path / "m.csv"
     path.write_text(HEAD + "".join(f"{A100},{m},{n},{k},fp16,1\n" for m, n, k in sizes))
     ((plain,), _) = validate_gemm([path])
     gaps = []
-    for launch_us in (0.0, 30.0):
+    for launch_us in (0.0, 30.0, np.array([30.0, 30.0, 330.0, 30.0])):
         rows = zip(sizes, plain.predicted_us + launch_us, strict=True)
         path.write_text(HEAD + "".join(f"{A100},{m},{n},{k},fp16,{time_us}\n" for (m, n, k), time_us in rows))
         ((found,), _) = validate_gemm([path])
         gaps.append(found.launch_gap_us)
-    assert gaps == [None, pytest.approx(30)]
+    assert gaps == [None, pytest.approx(30), pytest.approx(30)]
 
 
 def test_products__stand_beside_a_roofline_and_the_nearest_row(tmp_path, capsys):

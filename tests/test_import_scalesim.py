@@ -97,6 +97,14 @@ def test_srams__hold_one_tensor_each_twice_and_share_no_interface(read):
     assert (ifmap.x.size, ifmap.y.size, pe.keep) == (4, 8, {"Outputs"})
 
 
+@pytest.mark.parametrize(("rows", "columns"), [(8, 4), (4, 8)])
+def test_srams__give_all_that_the_longer_side_of_the_array_takes(read, rows, columns):
+    machine = load_architecture(
+        {"architecture": read(a_cfg=CONFIGURATION % (rows, columns, "os", "USER")).architecture}
+    )
+    assert [level.read_bandwidth for level in machine.levels[1:4]] == [None, 8, 8]
+
+
 def test_srams__of_version_3_have_interfaces_of_their_own(read):
     text = CONFIGURATION % (8, 4, "ws", "USER")
     machine = load_architecture(
