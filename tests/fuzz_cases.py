@@ -20,6 +20,7 @@ import yaml
 from onnx_models import MODELS
 
 import accelsim.cli.arguments
+import validation.__main__ as validation
 from accelsim.cli import main as cli
 from accelsim.designs.store import PART_COLUMNS, PARTS, parquet_bytes, read_parquet
 from accelsim.inputs import library
@@ -278,9 +279,8 @@ def _profile(case: Case) -> Iterable[object]:
 def _measured(case: Case) -> Iterable[object]:
     file = case.table(case.random.choice([MATCHED, CONVOLVED]))
     return case.pick(
-        ["validate", "gemm", file, "--json"],
-        ["validate", "gemm", file, "--gpu", "a100"],
-        ["validate", "conv", file, "--json"],
+        ["validation", "gemm", file, "--json"],
+        ["validation", "gemm", file, "--gpu", "a100"],
         ["calibrate", file, "--gpu", "a100", "--json"],
     )
 
@@ -291,7 +291,7 @@ def _calibration(case: Case) -> Iterable[object]:
 
 
 def _scalesim(case: Case) -> Iterable[object]:
-    return ["validate", "scalesim", case.table((GOLDEN / "scalesim.csv").read_text()), *case.pick([], ["--json"])]
+    return ["validation", "scalesim", case.table((GOLDEN / "scalesim.csv").read_text()), *case.pick([], ["--json"])]
 
 
 def _timeloop(case: Case) -> Iterable[object]:
@@ -304,7 +304,7 @@ def _timeloop(case: Case) -> Iterable[object]:
             (case.yaml if name == "input.yaml" else case.json)(folder / name, name)
         else:
             shutil.copy(folder / name, name)
-    return ["validate", "timeloop", ".", *case.pick([], ["--json"])]
+    return ["validation", "timeloop", ".", *case.pick([], ["--json"])]
 
 
 def _foreign(case: Case) -> Iterable[object]:
@@ -423,7 +423,11 @@ def call(arguments: list[str]) -> tuple[int, str, str, str]:
     try:
         with redirect_stdout(out), redirect_stderr(err), warnings.catch_warnings():
             warnings.simplefilter("error")
-            code = cli.main(arguments)
+            code = validation.main(arguments[1:]) if arguments[0] == "validation" else cli.main(arguments)
+    except SystemExit as stop:
+        code = stop.code
+    except Exception as error:
+        code = note(error)
     finally:
         cli._internal_error = kept
     said, complained = (stream.buffer.getvalue().decode() for stream in (out, err) if stream.flush() is None)
