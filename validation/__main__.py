@@ -17,10 +17,10 @@ from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.units import near_miss
 from accelsim.results import refuse_directory, refuse_file, to_json, write_directory
 from accelsim.show.plots import figure_bytes
-from accelsim.show.table import Column, Piece, Table, page_text
+from accelsim.show.table import Column, Piece, Table
 from validation import gemm
 from validation.area import area_study
-from validation.command import add_forms
+from validation.command import add_forms, page_text
 from validation.eyeriss import eyeriss_study
 from validation.eyeriss_isca import eyeriss_isca_study
 from validation.nvdla import nvdla_study

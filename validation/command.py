@@ -1,17 +1,34 @@
-"""What the commands beside the package share: the forms of a report, and how bad input ends."""
+"""What the commands beside the package share: the forms of a report, its page, and how bad input ends."""
 
 from __future__ import annotations
 
 import argparse
+import io
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rich.console import Console
+
 from accelsim import cli
 from accelsim.inputs.errors import AccelsimError
 from accelsim.results import refuse_directory, refuse_file
-from accelsim.show.table import Piece
+from accelsim.show.table import Piece, print_parts
+
+PAGE_WIDTH = 120
+"""Letters in a line of a page."""
+
+
+def page_text(parts: Iterable[Piece]) -> str:
+    """A report as lines of a Markdown page."""
+    console = Console(
+        width=PAGE_WIDTH, color_system=None, markup=False, highlight=False, emoji=False, file=io.StringIO()
+    )
+    with console.capture() as captured:
+        print_parts(console, parts)
+    lines = "\n".join(line.rstrip() for line in captured.get().strip().splitlines())
+    return f"```text\n{lines}\n```\n"
 
 
 def add_forms(made: argparse.ArgumentParser) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from accelsim import cli
 from accelsim.gpu import L2_STATES, ROTATING
-from accelsim.gpu.calibration import DOUBT, Errors, Mode, errors_by_split, errors_of, far_off, mode_of
+from accelsim.gpu.calibration import DOUBT, Calibration, Errors, Mode, errors_by_split, errors_of, far_off, mode_of
 from accelsim.gpu.catalogue import Gpu, find_gpu, gpu_hint, load_gpu, may_be, no_format
 from accelsim.gpu.constants import Floats
 from accelsim.gpu.gemm import Setup, time_gemms
@@ -26,8 +26,8 @@ from accelsim.inputs.units import quoted
 from accelsim.results import to_json
 from accelsim.show.plots import figure_files
 from accelsim.show.report.gpu import errors_table
-from accelsim.show.table import Piece, heading, page_text
-from validation.command import Answer, run_alone
+from accelsim.show.table import Piece, heading
+from validation.command import Answer, page_text, run_alone
 from validation.plot_measured import plot_measured
 
 _OVER_PEAK = 1.3
@@ -169,7 +169,7 @@ def _validated(gpu: Gpu, measured: MeasuredGemms, mode: Mode) -> GemmValidation:
     predicted = time_gemms(gpu, measured.gemms, measured.number_format, mode.constants, Setup(measured.l2)).time_us
     errors = {"all": errors_of(predicted, measured.time_us, measured.gemms.flops)}
     held = measured.time_us / predicted
-    if mode.calibration is not None and mode.calibration.is_of(measured):
+    if mode.calibration is not None and _fitted_to(mode.calibration, measured):
         parts, held = errors_by_split(measured, predicted)
         errors |= parts
     inside = math.nan
@@ -178,6 +178,11 @@ def _validated(gpu: Gpu, measured: MeasuredGemms, mode: Mode) -> GemmValidation:
         inside = float(np.mean((held >= low) & (held <= high)))
     name = "calibrated" if mode.calibration else "uncalibrated"
     return GemmValidation(gpu, measured, name, mode.text, errors, inside, predicted)
+
+
+def _fitted_to(calibration: Calibration, measured: MeasuredGemms) -> bool:
+    """Whether it was fitted to rows of this very table, so that its parts are known; it records the SHA-256."""
+    return measured.sha256 == calibration.source.get("sha256") and measured.number_format == calibration.number_format
 
 
 def gemm_report(found: Sequence[GemmValidation], skipped: Sequence[str]) -> Iterator[Piece]:

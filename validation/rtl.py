@@ -14,8 +14,8 @@ from accelsim.inputs.errors import AccelsimError
 from accelsim.results import refuse_directory, refuse_file, to_json
 from accelsim.show.plots import figure_files
 from accelsim.show.report.gpu import plain, short_percent
-from accelsim.show.table import Column, Piece, page_text
-from validation.command import add_forms
+from accelsim.show.table import Column, Piece
+from validation.command import add_forms, page_text
 from validation.plot_measured import plot_measured
 
 CYCLES = (
