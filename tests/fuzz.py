@@ -61,7 +61,7 @@ def run(seed: int, only: Collection[str]) -> tuple[Outcome, str]:
     seconds = time.process_time() - before
     fault = ""
     if trace:
-        places = [line.strip() for line in trace.splitlines() if "/accelsim/" in line]
+        places = _places(trace)
         fault = f"{trace.splitlines()[-1][:80]} at {places[-1] if places else '?'}"
     elif code not in CODES:
         fault = f"exit code {code}"
@@ -71,9 +71,15 @@ def run(seed: int, only: Collection[str]) -> tuple[Outcome, str]:
         fault = "a traceback"
     elif "--json" in case.arguments and code == 0 and not _is_json(said):
         fault = "what it prints is no JSON"
-    command = " ".join(case.arguments[: 2 if case.arguments[0] in ("gpu", "validate") else 1])
-    told = f"$ accelsim {' '.join(case.arguments)}\n{said}{complained}{trace}"
+    command = " ".join(case.arguments[: 2 if case.arguments[0] in ("gpu", "validation") else 1])
+    package = "" if command.startswith("validation") else "accelsim "
+    told = f"$ python -m {package}{' '.join(case.arguments)}\n{said}{complained}{trace}"
     return Outcome(seed, command, code, fault, seconds), told
+
+
+def _places(trace: str) -> list[str]:
+    """Lines of a traceback that name a file of ours."""
+    return [line.strip() for line in trace.splitlines() if "/accelsim/" in line or "/validation/" in line]
 
 
 def _is_json(text: str) -> bool:
@@ -135,7 +141,7 @@ class Worker:
             return None
         seed, self.seeds = self.seeds[0], self.seeds[1:]
         text = self.log.read_text()
-        places = [line.strip() for line in text.splitlines() if "/accelsim/" in line] or text.splitlines()[-3:]
+        places = _places(text) or text.splitlines()[-3:]
         fault = f"over {SECONDS:g} s" if ended == -signal.SIGPROF else f"the process ends with {ended}"
         return Outcome(seed, "?", None, f"{fault} at {(places or ['?'])[0]}", SECONDS)
 

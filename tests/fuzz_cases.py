@@ -25,6 +25,7 @@ import yaml
 from onnx_models import MODELS
 
 import accelsim.cli.arguments
+import validation.__main__ as validation
 from accelsim.cli import main as cli
 from accelsim.designs.store import PART_COLUMNS, PARTS, parquet_bytes, read_parquet
 from accelsim.inputs import library
@@ -388,7 +389,7 @@ def _statistics(case: Case) -> Iterable[object]:
         case.json("line.json", "cases.jsonl")
         if case.random.random() < 0.3:
             case.json(records / (name := case.random.choice(["architectures.json", "shapes.json"])), name)
-        return ["validate", "timeloop", "cases.jsonl", *case.pick([], ["--json"])]
+        return ["validation", "timeloop", "cases.jsonl", *case.pick([], ["--json"])]
     elif kind == "topology":
         configuration, topology = case.lines(CONFIGURATION, "chip.cfg"), case.table(TOPOLOGY, "net.csv")
         return case.pick(
@@ -416,8 +417,8 @@ def _runs() -> list[list[Path]]:
 def _measured(case: Case) -> Iterable[object]:
     file = case.table(case.random.choice([MATCHED, CONVOLVED]))
     return case.pick(
-        ["validate", "gemm", file, "--json"],
-        ["validate", "gemm", file, "--gpu", "a100"],
+        ["validation", "gemm", file, "--json"],
+        ["validation", "gemm", file, "--gpu", "a100"],
         ["calibrate", file, "--gpu", "a100", "--json"],
     )
 
@@ -428,7 +429,7 @@ def _calibration(case: Case) -> Iterable[object]:
 
 
 def _scalesim(case: Case) -> Iterable[object]:
-    return ["validate", "scalesim", case.table((GOLDEN / "scalesim.csv").read_text()), *case.pick([], ["--json"])]
+    return ["validation", "scalesim", case.table((GOLDEN / "scalesim.csv").read_text()), *case.pick([], ["--json"])]
 
 
 def _timeloop(case: Case) -> Iterable[object]:
@@ -441,7 +442,7 @@ def _timeloop(case: Case) -> Iterable[object]:
             (case.yaml if name == "input.yaml" else case.json)(folder / name, name)
         else:
             shutil.copy(folder / name, name)
-    return ["validate", "timeloop", ".", *case.pick([], ["--json"])]
+    return ["validation", "timeloop", ".", *case.pick([], ["--json"])]
 
 
 def _foreign(case: Case) -> Iterable[object]:
@@ -580,7 +581,11 @@ def call(arguments: list[str]) -> tuple[int, str, str, str]:
     try:
         with redirect_stdout(out), redirect_stderr(err), warnings.catch_warnings():
             warnings.simplefilter("error")
-            code = cli.main(arguments)
+            code = validation.main(arguments[1:]) if arguments[0] == "validation" else cli.main(arguments)
+    except SystemExit as stop:
+        code = stop.code
+    except Exception as error:
+        code = note(error)
     finally:
         cli._internal_error = kept
     said, complained = (stream.buffer.getvalue().decode() for stream in (out, err) if stream.flush() is None)

@@ -527,7 +527,7 @@ def test_tables__cost_no_more_for_still_than_for_anything_else(group):
         still = (orders.STATIONARY,) * len(einsum.tensors)
         for level in range(len(machine.levels)):
             pairs = [(bounds.around[level], bounds.around_number(level, still))]
-            pairs += [(bounds.inside[level], bounds.inside_number(level, still))] if level else []
+            pairs += [(bounds.inside[level], bounds.numbers[level][still][1])] if level else []
             for table, number in pairs:
                 least = table.values.min(axis=1)
                 assert (table.values[:, number] <= least + SAME * np.abs(least)).all(), (seed, level)

@@ -107,10 +107,10 @@ def test_profiles__with_a_number_that_no_run_has_are_refused(run, tmp_path, monk
         ),
     ],
 )
-def test_timeloop__aliases_that_stand_for_too_much_are_not_followed(run, tmp_path, text, said):
+def test_timeloop__aliases_that_stand_for_too_much_are_not_followed(validate, tmp_path, text, said):
     (tmp_path / "input.yaml").write_text(text)
     (tmp_path / "result.json").write_text("{}")
-    code, out, _ = run("validate", "timeloop", tmp_path)
+    code, out, _ = validate("timeloop", tmp_path)
     assert code == 1
     assert said in " ".join(out.split())
 

@@ -19,9 +19,9 @@ from accelsim.gpu.gemm import Gemms
 from accelsim.gpu.kernel import best_kernels
 from accelsim.gpu.profile import compare_profile, read_profile
 from accelsim.gpu.profiled import format_in, is_product, layout_in, tile_in
-from accelsim.gpu.validation import validate_gemm
 from accelsim.inputs.errors import SpecError
 from accelsim.inputs.workload_reader import load_workload
+from validation.gemm import validate_gemm
 
 REPOSITORY = Path(__file__).parent.parent
 SAMPLES = REPOSITORY / "tests" / "golden" / "gpu"

@@ -6,11 +6,11 @@ import pytest
 
 from accelsim import load_architecture, load_constraints, load_workload, map_einsum
 from accelsim.importers.foreign import Foreign, read_foreign
-from accelsim.importers.scalesim_comparison import DATAFLOWS, read_cases
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.model.evaluate import evaluate
 from tests.conftest import REPOSITORY
+from validation.scalesim import DATAFLOWS, read_cases
 
 CONFIGURATION = """[general]
 run_name = chip

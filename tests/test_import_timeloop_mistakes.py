@@ -213,7 +213,6 @@ def test_formula__does_nothing_but_arithmetic(text):
         (["check", "x.stats.txt"], "x.stats.txt:1:1: statistics of Timeloop are no input; `accelsim replay` takes"),
         (["map", "arch.yaml", "net.m"], "net.m:1:1: files of MAESTRO are not read; write the layers as a workload"),
         (["check", "mapping.py"], "mapping.py:1:1: Python is not run; name a model (ONNX, or .pt2 of PyTorch), or the"),
-        (["validate", "timeloop", "x.stats.txt"], "beside it; `accelsim replay` takes Timeloop's stats.txt and inputs"),
         (["import", "tabs.yaml"], "tabs.yaml:2:1: not valid YAML: a tab stands where a line is indented"),
     ],
 )

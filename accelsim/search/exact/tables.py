@@ -214,10 +214,6 @@ class Bounds:
         """Number of some statuses in the table around the network of a level."""
         return self.numbers[level][statuses][0]
 
-    def inside_number(self, level: int, statuses: Statuses) -> int:
-        """Number of some statuses in the table at the tiles of a level."""
-        return self.numbers[level][statuses][1]
-
 
 def lay_out(tables: Bounds, like: Bounds) -> None:
     """Lay tables out as others, which lack what these found worthless; of both, one may tell no spreads apart.
