@@ -416,10 +416,6 @@ class Relaxation:
             return max(MANY_NODES, int(NODES_AN_ENTRY * work))
         return None
 
-    def lacks_ports(self, goal: Goal) -> bool:
-        """Whether cycles count, and tables of ports are the next ones."""
-        return not (self.coarse or self.lacks_rooms or self.leaks or self.mixed) and self._to_mix(goal) is not None
-
     def refine(self, goal: Goal, total: Incumbents, deadline: float | None) -> None:
         """Make finer tables, in turn; of the first ones those that fit.
 
