@@ -205,7 +205,6 @@ def test_search__needs_no_walks_for_the_optimum(group, monkeypatch):
     """
     if group > 1:
         monkeypatch.setattr(relaxation, "NODES_AN_ENTRY", -1.0)
-        monkeypatch.setattr(relaxation, "MANY_NODES", -1)
     for seed in range(FIRST + group, FIRST + group + 240, 4):
         architecture, einsum, constraints = problem(seed)
         if group % 2:

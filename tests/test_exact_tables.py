@@ -92,8 +92,7 @@ def test_tables__bound_the_orders_of_any_mapping_from_below(group, monkeypatch):
     In half of the groups after the tables that only large spaces begin with, in others by those without words that
     come back.
     """
-    monkeypatch.setattr(relaxation, "NODES_AN_ENTRY", -1.0)  # tables of all ports and prices
-    monkeypatch.setattr(relaxation, "MANY_NODES", -1)
+    monkeypatch.setattr(relaxation, "NODES_AN_ENTRY", -1.0)  # all finer tables
     if group % 3 == 1:
         monkeypatch.setattr(relaxation, "FAR_MORE", -1.0)
     if group % 2:
@@ -155,7 +154,7 @@ def test_tables_without_words_that_come_back__give_way_at_once_where_all_roots_l
     assert set(seen) == {("alike", "finer"), ("apart", "search")}
 
 
-@pytest.mark.parametrize("nodes", [0.05, 0.3])
+@pytest.mark.parametrize("nodes", [0.05, 0.15])
 def test_finer_tables__that_come_in_between_lose_no_mapping(nodes, monkeypatch):
     """Root shapes looked through before are left out, those in which the search was stopped are not."""
     monkeypatch.setattr(relaxation, "NODES_AN_ENTRY", nodes)
@@ -254,7 +253,6 @@ def test_tables__charge_sums_of_parts_their_width(monkeypatch):
     So with all factors fixed the tables leave nothing open: 8 registers, each with one product of 32 bits an output.
     """
     monkeypatch.setattr(relaxation, "NODES_AN_ENTRY", -1.0)
-    monkeypatch.setattr(relaxation, "MANY_NODES", -1)
     pj = {"read": "2 pJ", "write": "2 pJ", "source": "test"}
     levels = [
         {"name": "DRAM", "class": "DRAM", "word": "8 bit", "fanout": {"x": 8}, "energy": pj},
