@@ -150,8 +150,7 @@ class Relaxation:
         ragged = bool(self.grid.shapes.ragged.any())
         waits = cycles and not ragged and c.overlap.any()
         self.waits = count_waits(self.grid) if waits else None
-        by_port = cycles and self.waits is None and known is not None and known.waits
-        self.spreads = 1 if not cycles or by_port else MORE_SPREADS if few else SPREADS
+        self.spreads = 1 if not cycles else MORE_SPREADS if few else SPREADS
         self.ports = self._busy_ports() if cycles else []
         self.corners = True if ragged or every or cycles else None
         counted_off = self._counted_off()
@@ -160,7 +159,7 @@ class Relaxation:
         try:
             self._fill_tables(deadline, fine=fine)
         except TablesTooLarge:
-            if self.spreads == 1 and not fine and not by_port:
+            if self.spreads == 1 and not fine:
                 raise
             fine = self._fill_fewer(deadline, fine=fine)
         self.apart = any(len(each) > 1 for each in copies_apart(self.grid, self.bounds.deepest))

@@ -45,15 +45,12 @@ class Known:
         Most energy [pJ], cycles and outer words.
     busiest : tuple of str
         Levels, the one whose ports or network take it the most cycles first, if it is known.
-    waits : bool
-        Whether its compute units wait for these ports: they are busy for less than half of these cycles.
     """
 
     objective: Objective
     value: float
     most: Floats
     busiest: tuple[str, ...] = ()
-    waits: bool = False
 
     def most_energy(self, cycles: float) -> float:
         """Energy that a mapping of at least so many cycles may take [pJ]."""
