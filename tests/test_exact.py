@@ -31,12 +31,9 @@ from accelsim.model.encode import encode
 from accelsim.population.counting import Nest, count_mappings
 from accelsim.search.descent import Descent
 from accelsim.search.exact import relaxation
-from accelsim.search.exact.estimate_kernel import _value_at_price
 from accelsim.search.exact.front import _undominated, map_front
-from accelsim.search.exact.incumbents import BEST, SURE, WITHIN, make_goal, make_incumbents
+from accelsim.search.exact.incumbents import SURE, WITHIN
 from accelsim.search.exact.layout import layout_of
-from accelsim.search.exact.node import make_node
-from accelsim.search.exact.relaxation import Relaxation
 from accelsim.search.exact.solve import Solver
 from accelsim.search.mapper import map_einsum
 from accelsim.search.stopping import Budget
@@ -208,7 +205,6 @@ def test_search__needs_no_walks_for_the_optimum(group, monkeypatch):
     """
     if group > 1:
         monkeypatch.setattr(relaxation, "NODES_AN_ENTRY", -1.0)
-        monkeypatch.setattr(relaxation, "MANY_NODES", -1)
     for seed in range(FIRST + group, FIRST + group + 240, 4):
         architecture, einsum, constraints = problem(seed)
         if group % 2:
@@ -284,17 +280,6 @@ def test_objectives_and_limits__equal_brute_force_without_walks(monkeypatch):
         known = truth(*case, MOST)
         if known is not None and known.valid:
             check_objective(case, known, np.random.default_rng(seed))
-
-
-def test_sums__are_bounded_between_their_ends():
-    """A convex objective may be less between the ends of a line of energy and cycles than at either."""
-    objective = Objective.parse("energy^2 + 4*cycles^2")
-    goal = make_goal(BEST, objective, (0, 1), 0)
-    tables = Relaxation(few_space())
-    found, node = make_incumbents(few_space(), 1), make_node(tables.grid, tables.tables)
-    bound = _value_at_price(goal, found, node, 0.0, 0.0, 0.0, 0.0, 10.0, 1.0, math.inf)
-    least = min(objective.value(10.0 - cycles, cycles) for cycles in np.linspace(0.0, 10.0, 1001))
-    assert bound <= least < min(objective.value(10.0, 0.0), objective.value(0.0, 10.0))
 
 
 LAYERS = [

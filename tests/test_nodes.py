@@ -151,7 +151,6 @@ def _energy(rng, *pj):
 def test_classes_of_room__bound_all_mappings_from_below(group, monkeypatch):
     """They are told apart in the first tables here, and nothing else is known but what a mapping may cost."""
     monkeypatch.setattr(relaxation, "NODES_AN_ENTRY", -1.0)
-    monkeypatch.setattr(relaxation, "MANY_NODES", -1)
     closer = 0
     for seed in (*range(group, ROOMS, 2), TO_A_WORD[group]):
         rng = random.Random(seed)

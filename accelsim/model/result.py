@@ -297,12 +297,6 @@ class Result:
         return leaves_remainder(self.mapping, self.bounds)
 
     @property
-    def outermost_pj(self) -> float:
-        """Energy of what is read and written at the outermost level [pJ]."""
-        outermost = (each for each in self.tensors if each.level == self.levels[0].level)
-        return sum(each.read_pj + each.write_pj + each.update_pj for each in outermost)
-
-    @property
     def edp(self) -> float:
         """Energy x delay [pJ x cycle]."""
         return self.energy_pj * self.cycles

@@ -111,41 +111,6 @@ class Spaces:
         return sum(sizes) if len(sizes) == len(found) else None
 
 
-TOGETHER = 3
-"""Levels of which parts of a space say at once whether they keep a tensor."""
-
-
-def open_keeps(space: MapSpace) -> tuple[str, tuple[str, ...]]:
-    """A tensor that levels are free to keep, the output first, and some of these levels; none if constraints say all.
-
-    What levels keep is left together in spaces with remainders.
-    """
-    origin = space.origin
-    encoded, output = origin.encoded, int(origin.encoded.constants.output[0])
-    free = [
-        (t != output, t, nodes[0])
-        for t, nodes in origin.keep_groups
-        if not origin.required[int(encoded.constants.nodes[nodes[0], 1]) - 1, t] and not origin.imperfect
-    ]
-    first = min(free, default=(True, 0, 0))
-    names = [encoded.architecture.levels[level].name for _, t, level in sorted(free) if t == first[1]]
-    return encoded.tensors[first[1]].name, tuple(names[:TOGETHER])
-
-
-def parts_of(space: MapSpace) -> Iterator[MapSpace]:
-    """Parts of a space that differ in which levels of `open_keeps` keep the tensor, where there are such mappings."""
-    (tensor, names), encoded, rules = open_keeps(space), space.origin.encoded, space.origin.constraints
-    for kept in itertools.product((True, False), repeat=len(names)):
-        asked, one = {each.level: each for each in rules.levels}, frozenset({tensor})
-        for name, keeps in zip(names, kept, strict=True):
-            level = rules.of(name)
-            keep, bypass = (level.keep | one, level.bypass) if keeps else (level.keep, level.bypass | one)
-            asked[name] = replace(level, keep=keep, bypass=bypass)
-        more = replace(rules, levels=tuple(asked.values()))
-        with suppress(NoValidMapping):
-            yield merged(MapSpace(encoded, more))
-
-
 MOST_ROUNDINGS = 24
 """Ways to round bounds up that are looked at before loops may leave remainders."""
 

@@ -110,8 +110,7 @@ class Aim:
         if best is not None:
             cycles = {level.level: max(level.cycles, level.network_cycles) for level in best.levels}
             names = tuple(sorted(cycles, key=lambda name: -cycles[name]))
-            waits = max(cycles.values()) > 2 * best.busy_cycles
-            known = replace(known, outermost_pj=best.outermost_pj, busiest=names, waits=waits)
+            known = replace(known, busiest=names)
         return known if math.isfinite(value) or np.isfinite(self.most).any() else None
 
     def allows(self, result: Result) -> bool:

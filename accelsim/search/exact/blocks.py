@@ -18,12 +18,9 @@ from accelsim.search.exact.orders import (
     FETCH,
     FIXED,
     FURTHER,
-    NONE,
-    PARTLY,
     STATIONARY,
     STOP,
     TAIL,
-    OrderClass,
     Statuses,
     Structure,
     order_classes,
@@ -40,13 +37,12 @@ class BlockSweep(NamedTuple):
     counted : int64[*], dimensions whose bounds the shares depend on; adding, moving : int64[*], others that may have a
     loop, which leave the output in place or move it; frozen : bool[D], dimensions that may have none; adds : bool[D],
     those that leave the output in place; first : bool[1], whether loops over these may stand inside those that move it;
-    term : int64[R, terms, 4], status numbers of each, for each way to go on after a pass over the window; the next of R
-    leave one tensor in place ever more often; phase : int64[terms], which loop decides on the way; at : float64[R], of
-    how many steps outside one moves that tensor, and held : bool[D], dimensions whose bounds multiply them; mask :
-    bool[terms, D], dimensions of a term's share; pair : int64[5], dimension of the pass, the other one of its rank,
-    that of the incoming step, one that must have a loop, one whose whole pass went back before the incoming step, -1:
-    none; step : int64[D], what one of each dimension moves the window by; further : int64[*], by how much networks
-    outside may spread the incoming step's dimension; none: the tile may end where it was.
+    term : int64[terms, 4], status numbers of each, for each way to go on after a pass over the window; phase :
+    int64[terms], which loop decides on the way; mask : bool[terms, D], dimensions of a term's share; pair : int64[5],
+    dimension of the pass, the other one of its rank, that of the incoming step, one that must have a loop, one whose
+    whole pass went back before the incoming step, -1: none; step : int64[D], what one of each dimension moves the
+    window by; further : int64[*], by how much networks outside may spread the incoming step's dimension; none: the tile
+    may end where it was.
     """
 
     counted: Ints
@@ -57,8 +53,6 @@ class BlockSweep(NamedTuple):
     first: Bools
     term: Ints
     phase: Ints
-    at: Floats
-    held: Bools
     mask: Bools
     pair: Ints
     step: Ints
@@ -259,7 +253,7 @@ def _differs(block: BlockSweep, between: int, tail: int) -> bool:
     found = False
     for i in range(block.phase.shape[0]):
         way = between if block.phase[i] == BETWEEN else tail
-        found |= block.phase[i] > 0 and block.term[0, i, way] != block.term[0, i, FETCH]
+        found |= block.phase[i] > 0 and block.term[i, way] != block.term[i, FETCH]
     return found
 
 
@@ -311,14 +305,7 @@ def _mix(
 ) -> None:
     """Cost to go inside the block, mixed from the pure statuses by their shares, where it may be finite."""
     size = alive.shape[0]
-    before, first, moves = 1.0, True, 1.0  # how many of the last steps have the first row of the terms
-    r = 0
-    if block.at.shape[0] > 1:
-        steps = block.at[0]
-        for k in range(block.counted.shape[0]):
-            if block.held[block.counted[k]]:
-                steps *= float(bound[block.counted[k]])
-        r, moves = between_reuses(block.at, steps)
+    before, first = 1.0, True
     for i in range(block.phase.shape[0]):
         share = 0.0
         if i < block.phase.shape[0] - 1:
@@ -328,32 +315,22 @@ def _mix(
                     product *= bound[block.counted[k]]
             share = 1.0 / float(product)
         way = between if block.phase[i] == BETWEEN else tail if block.phase[i] == TAIL else FETCH
-        for more in range(1, -1, -1):
-            weight = before - max(share, moves) if more else min(before, moves) - share
-            if weight > 0.0:
-                table = inside[block.term[r + more, i, way]]
-                for at in range(size if count == 1 else 0):  # as below, without slices
-                    if not alive[at]:
-                        continue
-                    values[at] = weight * table[start + offsets[at]] + (0.0 if first else values[at])
-                for at in range(size if count > 1 else 0):
-                    if not alive[at]:
-                        continue
-                    begin = (start + offsets[at]) * lanes
-                    some, row = table[begin : begin + count], values[at * count : (at + 1) * count]
-                    for lane in range(count):
-                        row[lane] = weight * some[lane] + (0.0 if first else row[lane])
-                first = False
+        weight = before - share
+        if weight > 0.0:
+            table = inside[block.term[i, way]]
+            for at in range(size if count == 1 else 0):  # as below, without slices
+                if not alive[at]:
+                    continue
+                values[at] = weight * table[start + offsets[at]] + (0.0 if first else values[at])
+            for at in range(size if count > 1 else 0):
+                if not alive[at]:
+                    continue
+                begin = (start + offsets[at]) * lanes
+                some, row = table[begin : begin + count], values[at * count : (at + 1) * count]
+                for lane in range(count):
+                    row[lane] = weight * some[lane] + (0.0 if first else row[lane])
+            first = False
         before = share
-
-
-@inline
-def between_reuses(at: Floats, steps: float) -> tuple[int, float]:
-    """Where a number of steps, of which one moves a tensor, lies among some: the one below, and the share of it."""
-    k = 0
-    while k + 2 < at.shape[0] and at[k + 1] <= steps:
-        k += 1
-    return k, (1.0 / steps - 1.0 / at[k + 1]) / (1.0 / at[k] - 1.0 / at[k + 1])
 
 
 @inline
@@ -439,12 +416,6 @@ def steps_in_time(grid: Grid, level: int, counts: Ints) -> tuple[Ints, Ints]:
     return pairs, moves
 
 
-def _steps_of(structure: Structure, partly: tuple[int, ...]) -> Floats:
-    """Of how many steps one moves a tensor that has some statuses."""
-    each = {NONE: 1.0, STATIONARY: np.inf, **{PARTLY - k: steps for k, steps in enumerate(structure.reuses)}}
-    return np.array([each[status] for status in partly])
-
-
 class BlockKind(NamedTuple):
     """What classes of orders of a temporal block depend on, besides statuses.
 
@@ -496,17 +467,14 @@ def blocks_in_time(
     for order_class in order_classes(structure, statuses):
         if any(not spared for d, spared in enumerate(kind.spared) if d not in order_class.allowed):
             continue
-        terms: list[tuple[frozenset[int], tuple[tuple[Statuses, ...], ...], int]] = []
+        terms: list[tuple[frozenset[int], tuple[Statuses, ...], int]] = []
         for term in order_class.terms:
-            reduced = tuple(tuple(map(reduce, some)) for some in order_class.told(term))
-            phase = term.phase if any(len(set(some)) > 1 for some in reduced) else FIXED
-            reduced = tuple((some if phase else some[:1]) for some in reduced)
+            reduced = tuple(map(reduce, term.statuses))
+            phase = term.phase if len(set(reduced)) > 1 else FIXED
+            reduced = reduced if phase else reduced[:1]
             if terms and terms[-1][1:] == (reduced, phase):
                 terms.pop()
             terms.append((term.dims, reduced, phase))
-        told = any(len(set(reduced)) > 1 for _, reduced, _ in terms)  # how often `alone` is left in place
-        at, held = (order_class.partly, order_class.held) if told else ((NONE,), frozenset())
-        terms = terms if told else [(dims, reduced[:1], phase) for dims, reduced, phase in terms]
         inner, come, has, back = order_class.inner, order_class.come, order_class.has, -1
         outside: tuple[int, ...] = ()
         if come >= len(every):
@@ -517,13 +485,13 @@ def blocks_in_time(
             outside = kind.further[come]
         if inner >= 0 and not any(phase for _, _, phase in terms):
             continue  # what follows a pass over the window makes no difference further in
-        key = (order_class.allowed, tuple(terms), inner, come, back, has, at, held)
+        key = (order_class.allowed, tuple(terms), inner, come, back, has)
         if key in known:
             continue
         known.add(key)
         counted = frozenset[int]().union(*(dims for dims, _, _ in terms[:-1]))
         other = structure.partner[inner] if inner >= 0 else -1
-        counted |= held | {d for d in (inner, other, has) if d >= 0}
+        counted |= {d for d in (inner, other, has) if d >= 0}
         found.append(
             BlockSweep(
                 counted=np.array(sorted(counted), np.int64),
@@ -531,17 +499,11 @@ def blocks_in_time(
                 moving=np.array(sorted(order_class.allowed - adds - counted), np.int64),
                 frozen=np.array([d not in order_class.allowed for d in every]),
                 adds=are_added,
-                first=np.array([order_class.allowed <= adds or _stays_first(order_class, output)]),
+                first=np.array([order_class.allowed <= adds or order_class.terms[0].statuses[0][output] == STATIONARY]),
                 term=np.array(
-                    [
-                        [[further.index(after) for after in (reduced[r] * 4)[:4]] for _, reduced, _ in terms]
-                        for r in range(len(at))
-                    ],
-                    np.int64,
+                    [[further.index(after) for after in (reduced * 4)[:4]] for _, reduced, _ in terms], np.int64
                 ),
                 phase=np.array([phase for _, _, phase in terms], np.int64),
-                at=_steps_of(structure, at),
-                held=np.array([d in held for d in every], np.bool_),
                 mask=np.array(
                     [[d in mask for d in every] for mask in [*(dims for dims, _, _ in terms[:-1]), every]], np.bool_
                 ),
@@ -551,11 +513,6 @@ def blocks_in_time(
             )
         )
     return found
-
-
-def _stays_first(order_class: OrderClass, t: int) -> bool:
-    """Whether the innermost loops leave a tensor in place."""
-    return order_class.alone == t or order_class.terms[0].statuses[0][t] == STATIONARY
 
 
 def _spread_outside(grid: Grid, level: int, d: int) -> tuple[int, ...]:

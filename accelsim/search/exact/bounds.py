@@ -19,7 +19,7 @@ from accelsim.search.exact.network import NetworkScratch, only
 from accelsim.search.exact.network_kernel import sweep_network
 from accelsim.search.exact.plan import TablePlan
 from accelsim.search.exact.shapes import Grid
-from accelsim.search.exact.tables import Bounds, Context, CostTable, lay_out
+from accelsim.search.exact.tables import Bounds, Context, CostTable
 from accelsim.search.exact.tables_kernel import lay_apart, lay_beside, look_inside, turn
 from accelsim.search.exact.worth import Worth
 
@@ -50,11 +50,8 @@ MOST_BYTES = 2 << 30
 class BoundsMaker(TablePlan):
     """Fills the tables; see `make_bounds`."""
 
-    def make(self, finer: Bounds | None = None) -> Bounds:
-        """Discover which contexts there are from the outside in, and fill the tables from the inside out.
-
-        `finer`: the same tables that tell more spreads apart; they need not be filled then.
-        """
+    def make(self) -> Bounds:
+        """Discover which contexts there are from the outside in, and fill the tables from the inside out."""
         bounds = self.bounds
         contexts, networks = self._plans()
         most, entries = MOST_COARSE * (MORE if self.grid.space.uneven else 1), self._entries(contexts)
@@ -62,15 +59,9 @@ class BoundsMaker(TablePlan):
             self.corners = False
             contexts, networks = self._plans()
         bounds.corners, bounds.networks = self.corners, networks
-        if finer is None:
-            self._refuse_endless()
+        self._refuse_endless()
         live = np.ones((1, 1), np.bool_)
         self._reserve(contexts)
-        if finer is not None:
-            bounds.states, bounds.work = finer.states, bounds.work + finer.work - finer.dense
-            self._place_as(finer)
-            lay_out(finer, bounds)
-            return bounds
         further: CostTable | None = None
         for level in range(self.levels - 1, -1, -1):
             around = bounds.around[level]
@@ -275,20 +266,6 @@ class BoundsMaker(TablePlan):
                 )
             )  # fmt: skip
 
-    def _place_as(self, finer: Bounds) -> None:
-        """Make room for the shapes that finer tables have."""
-        bounds = self.bounds
-        for table, other in zip((*finer.around, *finer.inside), (*bounds.around, *bounds.inside), strict=True):
-            number = {context: at for at, context in enumerate(table.contexts)}
-            for m, context in enumerate(other.contexts):
-                shapes = (
-                    np.flatnonzero(table.place[number[context]] >= 0) if context in number else np.zeros(0, np.int64)
-                )
-                self._begin(other, m, len(shapes))
-                other.place[m, shapes], other.many[m] = np.arange(len(shapes)), len(shapes)
-        bounds.values[: self.used] = 0.0
-        bounds.values = bounds.values[: self.used]
-
     def _scratch(self, level: int, pairs: int) -> NetworkScratch:
         dims, statuses = len(self.encoded.dims), len(self.layout.around_statuses[level])
         inner = 1 if level == self.levels - 1 else len(self.layout.inside_statuses[level + 1])
@@ -441,7 +418,6 @@ def make_bounds(
     most_bytes: int | None = None,
     many: int = 1,
     once: Floats | None = None,
-    finer: Bounds | None = None,
 ) -> Bounds:
     """Fill the cost-to-go tables of a map space.
 
@@ -467,8 +443,6 @@ def make_bounds(
         How many tables as large as these are to fit there.
     once : float64[L, L, T, 4], optional
         What all else waits for once besides, as `mixed.Waits.once`.
-    finer : Bounds, optional
-        The same tables that tell as many spreads apart, or more than one; these are their least entries.
 
     Returns
     -------
@@ -482,4 +456,4 @@ def make_bounds(
         If they would take more than `most_bytes`.
     """
     most_bytes = MOST_BYTES if most_bytes is None else most_bytes
-    return BoundsMaker(grid, spreads, pj, deadline, fine, corners, worth, most_bytes, many, once).make(finer)
+    return BoundsMaker(grid, spreads, pj, deadline, fine, corners, worth, most_bytes, many, once).make()

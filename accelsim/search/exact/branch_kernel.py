@@ -14,14 +14,12 @@ from accelsim.search.exact.estimate_kernel import (
     AROUND,
     ONE,
     WITHIN_TILE,
-    beside_outermost,
     bound_of,
     list_entries,
     mixed_by_innermost,
     passes,
     passing_spreads,
     settle,
-    settled_beside,
     settled_energy,
     weighed,
 )
@@ -161,8 +159,7 @@ def _next_affordable(
     """
     cursor, mid, by_innermost = node.cursor[level], node.mid[level], node.by_innermost[level]
     settled, may_begin = settled_energy(c, g, node, s, level), cursor[OUTERMOST]
-    entries, beside = list_entries(g, node, s, level), settled_beside(c, g, node, s, level) if g.beside[0] else 0.0
-    ends = first_of_run(shapes, node)
+    entries, ends = list_entries(g, node, s, level), first_of_run(shapes, node)
     if begin:
         cursor[RUN], cursor[RUN_END] = 0, list_run(c, shapes, g, node, level, ends)
         if cursor[RUN_END] == 0 or not step_mid(c, g, node, level, ends, True):
@@ -177,8 +174,6 @@ def _next_affordable(
             found.tally[0] += 1
             shape = outer + at
             energy = settled + weighed(g, node, g.values, shape, 0, entries)
-            if g.beside[0]:
-                energy = max(energy, beside + weighed(g, node, g.mixed[g.row[g.words[0]]], shape, 0, entries))
             if not passes(goal, found, value_of(goal.terms, energy, 0.0, 0.0, 0.0) if energy < np.inf else energy):
                 continue
             for d in range(ends, mid.shape[0]):
@@ -461,11 +456,7 @@ def root_bounds(
             continue
         quick = -np.inf
         if goal.energy_only[0] and g.spreads[ROOT] == 1 and mask != 0:
-            least_beside = beside_outermost(c, g, node, s, ROOT, AROUND, ROOT, shape, ONE) if g.beside[0] else 0.0
-            quick = max(
-                least_beside,
-                settled + mixed_by_innermost(c, g, node, ROOT, mask, shape, list_entries(g, node, s, ROOT)),
-            )
+            quick = settled + mixed_by_innermost(c, g, node, ROOT, mask, shape, list_entries(g, node, s, ROOT))
             quick = value_of(goal.terms, max(quick, goal.floor[0]), 0.0, 0.0, 0.0) if quick < np.inf else np.inf
         if quick < least:
             candidates = mask | loops_that_rest(shapes, g, node, ROOT)

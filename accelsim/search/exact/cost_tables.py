@@ -16,12 +16,11 @@ from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import Bools, Constants, Floats, Ints
 from accelsim.model.limits import different_sums
 from accelsim.search.exact.layout import layout_of, tell_statuses
-from accelsim.search.exact.mixed import LimitedPort, MixedBounds
+from accelsim.search.exact.mixed import PortBounds
 from accelsim.search.exact.node import CostTables
 from accelsim.search.exact.orders import (
     HALO_REUSE,
     NONE,
-    PARTLY,
     STATIONARY,
     UNDECIDED,
     Places,
@@ -32,7 +31,6 @@ from accelsim.search.exact.orders import (
 )
 from accelsim.search.exact.shapes import Grid, Options, make_options, pick_busy
 from accelsim.search.exact.tables import Bounds, Context, Laid
-from accelsim.search.exact.worth import least_outermost, narrow_energies
 
 NO_ROOM = 1 << 62
 """Words that no level holds."""
@@ -43,8 +41,7 @@ MOST_IN_TURN = 500_000
 def make_cost_tables(
     bounds: Bounds,
     laid: Laid,
-    ports: list[LimitedPort],
-    mixed: list[MixedBounds],
+    outer: list[PortBounds],
     words: Bounds | None = None,
     waits: Bounds | None = None,
     firsts: Bools | None = None,
@@ -55,8 +52,16 @@ def make_cost_tables(
 
     Parameters
     ----------
-    laid, ports, mixed, words, waits
-        As for `with_mixed`.
+    bounds : Bounds
+        Tables of energy.
+    laid : Laid
+        Where all others stand.
+    outer : list of PortBounds
+        Their tables tell as many spreads apart as those of energy, unless one of both tells none.
+    words : Bounds, optional
+        Tables of units of words at the outermost level.
+    waits : Bounds, optional
+        Tables of cycles that all else waits for.
     firsts : bool[L, L, T], optional
         As `CostTables.firsts`; default: all else waits for no tile.
     every : bool
@@ -125,13 +130,10 @@ def make_cost_tables(
         ports=np.zeros((0, 2), np.int64),
         mixed=np.zeros((0, 0)),
         row=np.zeros(0, np.int64),
-        price=np.zeros((0, 0)),
-        with_energy=np.zeros(0, np.bool_),
+        price=np.zeros(0),
         words=np.zeros(1, np.int64),
-        beside=np.zeros(1, np.int64),
         waits=np.zeros(1, np.int64),
         firsts=np.zeros((levels, levels, tensors), np.bool_) if firsts is None else firsts,
-        once=least_outermost(c, narrow_energies(c), needed),
         rows=np.cumsum([0, *(len(table.contexts) for table in (*bounds.around, *bounds.inside))])[:-1].reshape(2, -1),
         place=bounds.place,
         many=bounds.many,
@@ -146,10 +148,6 @@ def make_cost_tables(
         status=status,
         statuses=np.array([[len(t.statuses) for t in tables] for tables in (bounds.around, bounds.inside)], np.int64),
         still=np.array([bounds.around_number(level, (STATIONARY,) * tensors) for level in range(levels)], np.int64),
-        partly=np.array([_is_told(structure, t) for t in range(tensors)]),
-        reuses=np.array([1.0, *structure.reuses, np.inf]),
-        alone=np.array([min(idle) if len(idle) == 1 else -1 for idle in structure.idle], np.int64),
-        reuse=_reuse_numbers(bounds, status[0], c.relevant),
         innermost=_innermost(bounds, status[0], c.relevant),
         option_first=option_first,
         option_x=np.concatenate([o.x for o in options]),
@@ -188,51 +186,13 @@ def make_cost_tables(
         least_inside=bounds.least_inside,
         in_turn=_in_turn(space, grid.options),
     )
-    if not (mixed or words or waits):
-        return cost_tables
-    return with_mixed(cost_tables, bounds, laid, ports, mixed, words, waits, None)
-
-
-def with_mixed(
-    cost_tables: CostTables,
-    bounds: Bounds,
-    laid: Laid,
-    ports: list[LimitedPort],
-    mixed: list[MixedBounds],
-    words: Bounds | None,
-    waits: Bounds | None,
-    beside: Bounds | None,
-) -> CostTables:
-    """The same with other tables of ports, of words at the outermost level, and of what all else waits for.
-
-    Parameters
-    ----------
-    bounds : Bounds
-        Tables of energy.
-    laid : Laid
-        Where all others stand.
-    ports : list of LimitedPort
-    mixed : list of MixedBounds
-        Their tables tell as many spreads apart as those of energy, unless one of both tells none.
-    words : Bounds or None
-        Tables of units of words at the outermost level.
-    waits : Bounds or None
-        Tables of cycles that all else waits for.
-    beside : Bounds or None
-        Tables of energy without what is read or written at the outermost level.
-    """
-    unpriced = (0.0,) * len(ports)
-    mixed = [*(MixedBounds(each, unpriced) for each in (words, beside) if each), *mixed]
-    mixed += [MixedBounds(waits, unpriced)] if waits else []
-    costs = [bounds, *(each.bounds for each in mixed)]
+    costs = [bounds, *([words] if words else []), *(each.bounds for each in outer), *([waits] if waits else [])]
     return cost_tables._replace(
-        ports=np.array([[port.level, port.number] for port in ports], np.int64).reshape(-1, 2),
+        ports=np.array([[each.port.level, each.port.number] for each in outer], np.int64).reshape(-1, 2),
         mixed=laid.values,
-        row=np.array([each.bounds.row for each in mixed], np.int64),
-        price=np.array([each.price for each in mixed]).reshape(len(mixed), len(ports)),
-        with_energy=np.array([each.with_energy for each in mixed], np.bool_),
+        row=np.array([each.row for each in costs[1:]], np.int64),
+        price=np.array([each.share for each in outer]),
         words=np.array([words is not None], np.int64),
-        beside=np.array([beside is not None], np.int64),
         waits=np.array([waits is not None], np.int64),
         elided=np.array([each.elided for each in costs]),
         narrow=np.array([each.narrow for each in costs]),
@@ -467,11 +427,11 @@ def _status_codes(bounds: Bounds) -> Ints:
 def _codes_of(structure: Structure, deepest: tuple[int, ...], levels: int) -> Ints:
     """`_status_codes`, which nobody changes."""
     numbers, every = tell_statuses(structure, deepest, levels).numbers, all_statuses(structure)
-    radix, partly = _radix(structure), [PARTLY - k for k in range(len(structure.reuses))]
+    radix = _radix(structure)
     codes = np.zeros((2, levels, radix**structure.tensors), np.int64)
     met: list[tuple[int, ...]] = [()]
     for t in range(structure.tensors):
-        each: tuple[int, ...] = (NONE, STATIONARY, *(partly if _is_told(structure, t) else ()))
+        each: tuple[int, ...] = (NONE, STATIONARY)
         if t == structure.window:
             slides = [HALO_REUSE + d for d, other in enumerate(structure.partner) if other >= 0]
             wholes = [HALO_REUSE + len(structure.idle) + d for d in sorted(structure.whole)]
@@ -480,7 +440,7 @@ def _codes_of(structure: Structure, deepest: tuple[int, ...], levels: int) -> In
     for statuses in met:
         code = 0
         for status in statuses:
-            code = code * radix + _digit(structure, status)
+            code = code * radix + status
         known = statuses if statuses in every else dominating(structure, statuses)
         codes[:, :, code] = [[each[known][kind] for each in numbers] for kind in (0, 1)]
     return codes
@@ -488,34 +448,7 @@ def _codes_of(structure: Structure, deepest: tuple[int, ...], levels: int) -> In
 
 def _radix(structure: Structure) -> int:
     """Base of the codes of statuses."""
-    return HALO_REUSE + 2 * len(structure.idle) + len(structure.reuses)
-
-
-def _digit(structure: Structure, status: int) -> int:
-    """A status in a code."""
-    return status if status > PARTLY else HALO_REUSE + 2 * len(structure.idle) + PARTLY - status
-
-
-def _is_told(structure: Structure, t: int) -> bool:
-    """Whether tables tell apart how often a tensor is left in place."""
-    alone = tuple(PARTLY if t == other else NONE for other in range(structure.tensors))
-    return alone in all_statuses(structure)
-
-
-def _reuse_numbers(bounds: Bounds, codes: Ints, relevant: Bools) -> Ints:
-    """`CostTables.reuse`; parameters as for `_innermost`."""
-    structure = bounds.structure
-    each = (NONE, *(PARTLY - k for k in range(len(structure.reuses))), STATIONARY)
-    found = np.zeros((len(codes), len(structure.idle), len(each), 2), np.int64)
-    for d, r, new in np.ndindex(found.shape[1:]):
-        code = 0
-        for t in range(structure.tensors):
-            status = each[r] if structure.idle[d] == {t} else NONE
-            if t == structure.window:
-                status = _of_window(structure, d, relevant[t, d], new)
-            code = code * _radix(structure) + _digit(structure, status)
-        found[:, d, r, new] = codes[:, code]
-    return found
+    return HALO_REUSE + 2 * len(structure.idle)
 
 
 def _of_window(structure: Structure, d: int, moves: bool, new: int) -> int:

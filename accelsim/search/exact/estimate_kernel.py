@@ -12,7 +12,6 @@ from accelsim.model.encode import PE, Batch, Bools, Constants, Floats
 from accelsim.model.jit import inline, jit
 from accelsim.model.kernel import VALID, evaluate_many, fit
 from accelsim.model.ramps import port_cycles, with_engines
-from accelsim.search.exact.blocks import between_reuses
 from accelsim.search.exact.incumbents import (
     BEST,
     FRONT,
@@ -20,7 +19,6 @@ from accelsim.search.exact.incumbents import (
     SURE,
     Goal,
     Incumbents,
-    all_dominated,
     dominated,
     enter,
 )
@@ -42,7 +40,6 @@ from accelsim.search.value_kernel import (
     WORDS,
     moved_units,
     outer_words,
-    term_of,
     value_of,
     within_limits,
 )
@@ -74,7 +71,7 @@ def bound_of(
     leaks, outside = g.start[0] - g.macs[0] * c.mac[0], leak_in_a_cycle(c, s, level)
     timed = leaks > 0.0 or not goal.energy_only[0]
     least_cycles = least_port_cycles(c, g, node, s, level) if timed else 0
-    best, most = np.inf, g.most[CYCLES]
+    best, most, ports = np.inf, g.most[CYCLES], 0 if goal.energy_only[0] else g.ports.shape[0]
     used = float(s.level[level, USED])
     steps = max(g.macs[0] / used, node.steps[level]) * float(c.mac_cycles[0])
     last = c.whole.shape[0]
@@ -114,8 +111,6 @@ def bound_of(
         if cycles > most:
             continue
         energy = settled + mixed(g, node, s, g.values, level, inside, b, shape, pieces)
-        if g.beside[0]:
-            energy = max(energy, beside_outermost(c, g, node, s, level, inside, b, shape, pieces))
         if not energy < np.inf:
             continue
         rate = (outside + used * g.leaks[level, b]) * (1.0 - NEARLY)
@@ -130,27 +125,18 @@ def bound_of(
         if not within_limits(g.most, energy * (1.0 - SURE), cycles, node.column[WORDS]):
             continue
         value = _value_or_beaten(goal, found, node, energy, cycles)
-        k, tables = g.words[0] + g.beside[0], 0 if goal.energy_only[0] else g.row.shape[0] - g.waits[0]
-        while k < tables and value < best and value <= enough:  # else what ports need makes no difference
+        p = 0
+        while p < ports and value < best and value <= enough:  # else what ports need makes no difference
+            k = g.words[0] + p
             least = mixed(g, node, s, g.mixed[g.row[k]], level, inside, b, shape, pieces)
-            least -= counted_off(c, g, node, s, level, k + 1)
-            price, off = 0.0, 0.0
-            for p in range(g.ports.shape[0]):
-                if g.price[k, p] > 0.0:
-                    least += g.price[k, p] * known_port_cycles(c, g, node, s, level, p)
-                    price += g.price[k, p] * most_instances(g, s, level, g.ports[p, 0])
-                    if node.waits[level] > 0:
-                        off += g.price[k, p] * waited_port_cycles(c, g, node, s, level, p)
-            if g.with_energy[k]:
-                least += node.energy[level] - leaks
-                at_price = _value_at_price(goal, found, node, energy, access, rate, cycles, least, price, most)
-                value = max(value, at_price)
-            else:
-                least = np.ceil((least - off) / price * (1.0 - SURE) - SURE)
-                cycles = max(cycles, float(node.waits[level]) + least)
-                energy = max(energy, access + rate * cycles)
-                value = _value_or_beaten(goal, found, node, energy, cycles) if cycles <= most else np.inf
-            k += 1
+            least += g.price[p] * known_port_cycles(c, g, node, s, level, p) - counted_off(c, g, node, s, level, k + 1)
+            if node.waits[level] > 0:
+                least -= g.price[p] * waited_port_cycles(c, g, node, s, level, p)
+            least /= g.price[p] * most_instances(g, s, level, g.ports[p, 0])
+            cycles = max(cycles, float(node.waits[level]) + np.ceil(least * (1.0 - SURE) - SURE))
+            energy = max(energy, access + rate * cycles)
+            value = _value_or_beaten(goal, found, node, energy, cycles) if cycles <= most else np.inf
+            p += 1
         best = min(best, value)
         node.by_spread[b] = value
     return float(best)
@@ -215,72 +201,10 @@ def _value_or_beaten(goal: Goal, found: Incumbents, node: SearchNode, energy: fl
     return float(np.inf) if dominated(goal, found, node.column) else energy * cycles
 
 
-@jit
-def _value_at_price(
-    goal: Goal,
-    found: Incumbents,
-    node: SearchNode,
-    energy: float,
-    access: float,
-    rate: float,
-    cycles: float,
-    total: float,
-    price: float,
-    most: float,
-) -> float:
-    """Least value of completions whose energy but for leakage is at least `total - price * cycles`; docs/exact.md.
-
-    Parameters
-    ----------
-    energy, access, cycles : float
-        What all completions have at least: energy, energy but for leakage, and cycles.
-    rate : float
-        What leaks in a cycle at least.
-    most : float
-        Cycles that are allowed.
-    """
-    total *= 1.0 - NEARLY
-    above = total - price * cycles
-    if above <= access:
-        return 0.0
-    if goal.kind[0] == FRONT:
-        return float(np.inf) if all_dominated(goal, found, energy, cycles, total, price) else 0.0
-    end = min((total - access) / price, most)
-    above, below = above + rate * cycles, max(access, total - price * end) + rate * end
-    above, below, words, held = max(energy, above), max(energy, below), node.column[WORDS], node.column[CAPACITY]
-    if goal.joint[0]:
-        first = value_of(goal.terms, above, cycles, words, held)
-        return float(min(first, value_of(goal.terms, below, end, words, held)))
-    least = 0.0
-    for k in range(goal.terms.shape[0]):
-        first = term_of(goal.terms, k, above, cycles, words, held)
-        least += min(first, term_of(goal.terms, k, below, end, words, held))
-    return float(least)
-
-
 @inline
 def settled_energy(c: Constants, g: CostTables, node: SearchNode, s: Detail, level: int) -> float:
     """Energy of all that a node settles, less what the table of energy counts too much inside it [pJ]."""
     return float(node.energy[level] - counted_off(c, g, node, s, level, OF_ENERGY))
-
-
-@inline
-def settled_beside(c: Constants, g: CostTables, node: SearchNode, s: Detail, level: int) -> float:
-    """As `settled_energy`, with each word that is yet to pass the outermost level, which passes it once."""
-    energy = node.energy[level] - counted_off(c, g, node, s, level, g.words[0] + 1)
-    for t in range(g.once.shape[0]):
-        if node.parent[level, t] == 0:
-            energy += g.once[t]
-    return float(energy)
-
-
-@inline
-def beside_outermost(
-    c: Constants, g: CostTables, node: SearchNode, s: Detail, level: int, inside: int, b: int, shape: int, pieces: int
-) -> float:
-    """Energy of a node at least, where each word that is yet to pass the outermost level passes it once [pJ]."""
-    values = g.mixed[g.row[g.words[0]]]
-    return float(settled_beside(c, g, node, s, level) + mixed(g, node, s, values, level, inside, b, shape, pieces))
 
 
 @inline
@@ -390,14 +314,11 @@ def mixed_by_innermost(
                 moved = min(moved, node.lower[t])
         if window >= 0 and c.relevant[window, d] and g.partner[d] >= 0:
             new = 1.0 / float(bounds[d])
-        found, alone, r = 0.0, g.alone[d], -1
-        if alone >= 0 and g.partly[alone] and node.lower[alone] > 0.0:
-            r, moved = between_reuses(g.reuses, 1.0 / node.lower[alone])
-        both = min(moved, new)
+        found, both = 0.0, min(moved, new)
         for k in range(4):
             weight = both if k == 3 else moved - both if k == 2 else new - both if k == 1 else 1.0 - max(moved, new)
             if weight > 0.0:
-                q = g.innermost[level, d, k] if r < 0 else g.reuse[level, d, r + 1 - k // 2, k % 2]
+                q = g.innermost[level, d, k]
                 found += weight * weighed(g, node, g.values, shape, (q - g.still[level]) * each, entries)
         node.by_innermost[level, d] = found
         best = min(best, found)

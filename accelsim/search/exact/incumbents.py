@@ -29,15 +29,13 @@ class Goal(NamedTuple):
     """What is asked for.
 
     kind : int64[1], BEST, WITHIN, FRONT, or ANY, which ends with the first mapping found; terms : float64[K, 6], the
-    objective as `value_of` reads it; joint : bool[1], along a line on which energy falls as cycles grow it is least at
-    an end; columns : int64[*], of a front; level : int64[1], whose capacity counts; limit : float64[1], nothing above
-    is looked for; energy_only : bool[1], cycles and outer words do not matter; floor : float64[2], energy and cycles
-    that no mapping falls below.
+    objective as `value_of` reads it; columns : int64[*], of a front; level : int64[1], whose capacity counts; limit :
+    float64[1], nothing above is looked for; energy_only : bool[1], cycles and outer words do not matter; floor :
+    float64[2], energy and cycles that no mapping falls below.
     """
 
     kind: Ints
     terms: Floats
-    joint: Bools
     columns: Ints
     level: Ints
     limit: Floats
@@ -71,30 +69,6 @@ def dominated(goal: Goal, found: Incumbents, column: Floats) -> bool:
         if better:
             return True
     return False
-
-
-@jit
-def all_dominated(goal: Goal, found: Incumbents, energy: float, cycles: float, total: float, price: float) -> bool:
-    """Whether mappings found beat every energy and cycles of at least so much, and energy + price * cycles of `total`.
-
-    For a front of energy and cycles. From the fewest cycles on: the mapping of least energy that is fast enough beats
-    all up to the cycles at which as little energy is possible.
-    """
-    if goal.columns.shape[0] != 2 or goal.columns[0] + goal.columns[1] != ENERGY + CYCLES:
-        return False
-    while True:
-        least, next_least = max(energy, total - price * cycles) * (1.0 + SURE), np.inf
-        for i in range(found.many[0]):
-            if found.column[i, CYCLES] <= cycles * (1.0 + SURE):
-                next_least = min(next_least, found.column[i, ENERGY])
-        if next_least > least:
-            return False
-        if next_least <= energy:
-            return True
-        further = (total - next_least) / price
-        if further <= cycles:
-            return False
-        cycles = further
 
 
 @jit
@@ -238,22 +212,15 @@ def make_goal(
     energy_only: bool = False,
 ) -> Goal:
     """What is asked for, without a limit yet; see `Goal`."""
-    concave = all(energy + cycles <= 1 or energy == cycles == 1 for _, energy, cycles, _ in objective.terms)
     return Goal(
         kind=np.array([kind], np.int64),
         terms=terms_of(objective),
-        joint=np.array([concave or len(objective.terms) == 1]),
         columns=np.array(columns, np.int64),
         level=np.array([level], np.int64),
         limit=np.array([math.inf]),
         energy_only=np.array([energy_only]),
         floor=np.array(floor),
     )
-
-
-def counts_energy(goal: Goal) -> bool:
-    """Whether energy makes a difference to what is asked for."""
-    return bool(goal.terms[:, 1 + ENERGY].any()) or goal.kind[0] == FRONT
 
 
 def revalued(found: Incumbents, objective: Objective) -> Incumbents:

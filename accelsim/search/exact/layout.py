@@ -28,9 +28,6 @@ from accelsim.search.exact.shapes import Grid, size_numbers
 from accelsim.search.exact.symmetries import Mirror, exchanged, statuses_exchanged
 from accelsim.search.exact.worth import innermost_loops, moved_words
 
-REUSES = (4.0, 16.0)
-"""`Structure.reuses`, where tables tell them apart: that of the innermost loop is mostly 2 to 64."""
-
 
 class Blocks(NamedTuple):
     """Classes of the orders of a level's temporal block, for the statuses outside that say different things.
@@ -77,16 +74,15 @@ def make_structure(grid: Grid) -> Structure:
             if len(inside) == 2:
                 partner[inside[0]], partner[inside[1]] = inside[1], inside[0]
     idle = tuple(frozenset(t for t in range(tensors) if not c.relevant[t, d]) for d in range(dims))
-    reuses = REUSES if grid.reuses else ()
     if loose or not windowed:
-        return Structure(idle, -1, (-1,) * dims, tensors, loose, reuses=reuses)
+        return Structure(idle, -1, (-1,) * dims, tensors, loose)
     far, prime = c.factor[windowed[0]], grid.shapes.sizes == 2
     whole = frozenset(d for d, other in enumerate(partner) if other >= 0 and prime[d] and far[d] < far[other])
     ragged = grid.shapes.ragged
     paced = frozenset(
         d for d, r in enumerate(partner) if r >= 0 and prime[r] and far[r] <= far[d] and not (ragged[d] or ragged[r])
     )
-    return Structure(idle, windowed[0], tuple(partner), tensors, False, whole, reuses, paced)
+    return Structure(idle, windowed[0], tuple(partner), tensors, False, whole, paced)
 
 
 class Layout:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import itertools
 import math
 import time
@@ -29,18 +28,16 @@ from accelsim.search.exact.aim import Aim, Solved, Watch
 from accelsim.search.exact.bounds import MOST_BYTES
 from accelsim.search.exact.branch_kernel import explore, root_bounds
 from accelsim.search.exact.cost_tables import least_cycles, needed_words
-from accelsim.search.exact.incumbents import NEARLY, SURE, WITHIN, Incumbents, make_incumbents
+from accelsim.search.exact.incumbents import NEARLY, SURE, WITHIN, make_incumbents
 from accelsim.search.exact.shapes import fewest_steps, make_grid, quick_enough
-from accelsim.search.exact.solve import FINER, NO_END, Outcome, Solver
+from accelsim.search.exact.solve import Outcome, Solver
 from accelsim.search.exact.worth import Known, least_inside, narrow_energies
 from accelsim.search.result import MOST_TIES, SearchResult
 from accelsim.search.spaces import (
     Spaces,
     diagnose,
     none_is_valid,
-    open_keeps,
     out_of_reach,
-    parts_of,
     rounded_spaces,
     trim,
 )
@@ -59,8 +56,6 @@ FURTHER_NODES, FURTHER_TIMED, FURTHER_BYTES = 40_000_000, 12_000_000, 3 << 29
 """Where neither the time is limited nor uneven mappings are asked for: partial uneven mappings that are looked at after
 the proof about even ones, with the entries of the tables of parts, fewer where cycles count, since each takes longer
 then; and bytes of tables. Each takes some seconds."""
-PATIENCE = 0.3
-"""Nodes for each entry of all tables, after which a space is searched in parts."""
 ROOMS = (16, 128, 1024)
 """Mappings with remainders that are evaluated exactly, those that cost least at least, until one is proved best."""
 ALL = 8192
@@ -352,71 +347,30 @@ def _perfect(space: MapSpace) -> list[MapSpace]:
     return []
 
 
-def _seek(space: MapSpace, solver: Solver | None, aim: Aim, solved: Solved) -> Solver | None:
+def _seek(space: MapSpace, solver: Solver | None, aim: Aim, solved: Solved) -> Solver:
     """Look in one space for what is better than the best so far, or as good if a walk found that.
 
     So of equal mappings the search chooses, whatever the walks came across. Cycles are whole numbers, and of the
-    fastest mappings the least energy chooses later: it looks for one cycle less. Where tables of the whole space do not
-    prove it soon, or are too large, its parts are searched one by one, the one with the least bound first; else these
-    are returned. An entry of the tables of a part takes about as long as a partial mapping, and counts as one where
-    these are limited.
+    fastest mappings the least energy chooses later: it looks for one cycle less.
     """
-    watch, number, most = aim.watch, itertools.count(1), aim.most_nodes + solved.nodes
-    left = [(solved.proved, 0, space)]
-
-    def tell(found: Incumbents, bound: float) -> None:
-        watch.tell(found, min([bound, *(each[0] for each in left[:1])]))
-
-    def divide(part: MapSpace) -> None:
-        for each in parts_of(part):
-            heapq.heappush(left, (solved.proved, next(number), each))
-
-    while left:
-        proved, _, part = heapq.heappop(left)
-        solved.proved = proved
-        if proved >= solved.value * (1 - SURE):
-            solved.bound = min(solved.bound, proved)
-            break
-        if part is not space:
-            entries = solver.relaxation.bounds.dense if solver is not None else 0
-            most -= entries  # those of the next tables, about
-            if most <= solved.nodes:
-                solved.stop, solved.bound = "nodes", min(solved.bound, proved)
-                break
-        limit = solved.value
-        if solved.best is not None and aim.objective.alone == "cycles":
-            limit = aim.objective.value(0.0, solved.best.cycles - 1)
-        if part is not space or solver is None:
-            solver = None  # makes room
-            try:
-                solver = aim.solver(part, limit, watch.deadline, best=solved.best)
-            except TablesTooLarge:
-                if not open_keeps(part)[1] or aim.most_nodes < NO_END:
-                    raise
-                divide(part)
-                continue
-        solver.limit(aim.most)
-        outcome = solver.search(
-            objective=aim.objective, limit=limit, floor=least_costs(part), deadline=watch.deadline,
-            most_nodes=most - solved.nodes, on_poll=tell,
-            patience=math.inf if not open_keeps(part)[1] else PATIENCE if part is space else 0.0,
-        )  # fmt: skip
-        refuse_mismatch(outcome)
-        found, value = outcome.found, float(outcome.found.value[0])
-        if found.many[0] and (value < solved.value or (solved.walked and value <= solved.value * (1 + SURE))):
-            solved.best, solved.value = result_of(part, found.best, 0, found.column[0]), value
-        solved.walked = False
-        solved.add(outcome)
-        solved.proved = max(proved, outcome.bound)
-        if outcome.stop == FINER:
-            solved.stop = "exhausted"
-            divide(part)
-            continue
-        solved.bound = min(solved.bound, solved.proved)
-        if solved.stop != "exhausted":
-            break
-    solved.bound = min([solved.bound, *(each[0] for each in left)])
-    return solver if solver is not None and solver.space is space else None
+    watch, limit = aim.watch, solved.value
+    if solved.best is not None and aim.objective.alone == "cycles":
+        limit = aim.objective.value(0.0, solved.best.cycles - 1)
+    solver = solver or aim.solver(space, limit, watch.deadline, best=solved.best)
+    solver.limit(aim.most)
+    outcome = solver.search(
+        objective=aim.objective, limit=limit, floor=least_costs(space), deadline=watch.deadline,
+        most_nodes=aim.most_nodes, on_poll=watch.tell,
+    )  # fmt: skip
+    refuse_mismatch(outcome)
+    found, value = outcome.found, float(outcome.found.value[0])
+    if found.many[0] and (value < solved.value or (solved.walked and value <= solved.value * (1 + SURE))):
+        solved.best, solved.value = result_of(space, found.best, 0, found.column[0]), value
+    solved.walked = False
+    solved.add(outcome)
+    solved.proved = max(solved.proved, outcome.bound)
+    solved.bound = min(solved.bound, solved.proved)
+    return solver
 
 
 def _seek_remainders(space: MapSpace, solver: Solver | None, aim: Aim, solved: Solved) -> Solver:

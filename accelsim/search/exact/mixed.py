@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from accelsim.model.encode import ALL_OVERLAP, NETWORK, NONE_OVERLAPS, PE, ROWS, Bools, Floats
 from accelsim.model.kernel import BY_READ, BY_RETURN, BY_TRANSFER, BY_UPDATE, BY_WRITE
-from accelsim.search.exact.bounds import make_bounds
 from accelsim.search.exact.shapes import Grid
-from accelsim.search.exact.tables import Bounds, Laid
-from accelsim.search.exact.worth import ENDLESS, Worth
+from accelsim.search.exact.tables import Bounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,21 +31,21 @@ class LimitedPort:
 
 
 @dataclass(frozen=True, slots=True)
-class MixedBounds:
-    """Cost-to-go tables of port cycles, each at a price, and of energy too if `with_energy`.
+class PortBounds:
+    """Cost-to-go tables of the cycles of a port, of all its instances together, each at a share.
 
     Attributes
     ----------
+    port : LimitedPort
     bounds : Bounds
-        [pJ], or [cycles] without energy.
-    price : tuple of float
-        For each port, of a cycle of one instance.
-    with_energy : bool
+        [cycles]
+    share : float
+        See `least_share`.
     """
 
+    port: LimitedPort
     bounds: Bounds
-    price: tuple[float, ...]
-    with_energy: bool = False
+    share: float
 
 
 def count_words(grid: Grid) -> Floats:
@@ -179,111 +175,3 @@ def _count_firsts(grid: Grid) -> Floats:
             found[level, :, t, 2] = float(c.array[ROWS])
     found[c.overlap == ALL_OVERLAP] = 0.0
     return found
-
-
-def many_mixed(ports: list[LimitedPort], with_energy: bool, *, energy_only: bool, pairs: bool) -> int:
-    """How many tables there are of ports, and of ports and energy mixed; see `mix_bounds`."""
-    count = len(ports)
-    return count if energy_only else count + math.comb(count, 2) * pairs + count * with_energy
-
-
-def mix_bounds(
-    bounds: Bounds,
-    ports: list[LimitedPort],
-    spreads: int,
-    deadline: float | None,
-    *,
-    fine: bool,
-    with_energy: bool,
-    energy_only: bool,
-    pairs: bool,
-    leaks: Floats,
-    worth: Worth | None = None,
-    most_bytes: int,
-    most: int,
-    laid: Laid,
-    done: Sequence[MixedBounds] = (),
-    enough: Callable[[MixedBounds], bool] = lambda _: False,
-) -> tuple[list[MixedBounds], bool]:
-    """Fill tables of each port; then of energy and each port, and of each two ports that are tight.
-
-    With energy, cycles have the price at which both weigh the same where their product is least; or that of what leaks
-    in a cycle, where the sum of both is least, and these tables alone.
-
-    Parameters
-    ----------
-    bounds : Bounds
-        Tables of energy.
-    ports : list of LimitedPort
-    with_energy : bool
-        Whether there are those of energy.
-    energy_only : bool
-        Whether cycles matter for what leaks alone.
-    pairs : bool
-        Whether there are those of two ports.
-    leaks : float64[B]
-        What leaks in a cycle at least [pJ].
-    spreads, deadline, fine, worth, most_bytes
-        As for `make_bounds`; there are both corners.
-    most
-        How many of them there are to be.
-    laid
-        Where they stand.
-    done
-        The first of them, from an earlier call.
-    enough
-        Whether no more are needed for now, after each.
-
-    Returns
-    -------
-    list of MixedBounds, bool
-        And whether these are all.
-    """
-    grid, found = bounds.grid, [*done]
-    encoded, count = grid.space.encoded, len(ports)
-    each = [least_share(grid, port) for port in ports]
-
-    def mix(price: tuple[float, ...], and_energy: bool = False) -> MixedBounds:
-        costs = sum((p * port.cycles for p, port in zip(price, ports, strict=True)), np.zeros_like(bounds.pj))
-        found = make_bounds(
-            grid, spreads, costs + bounds.pj * and_energy, deadline, fine=fine, corners=True, worth=worth,
-            most_bytes=most_bytes,
-        )  # fmt: skip
-        return MixedBounds(laid.put(found), price, and_energy)
-
-    def only(at: int, price: float) -> tuple[float, ...]:
-        return tuple(price * (k == at) for k in range(count))
-
-    def prices() -> Iterator[tuple[tuple[float, ...], bool]]:
-        for k in range(0 if energy_only else count):
-            yield only(k, each[k]), False
-        price = price_of_cycles() if with_energy else 0.0
-        for k in range(count if price > 0.0 else 0):
-            yield only(k, price * each[k]), True
-        for j, k in itertools.combinations(tight_ports() if pairs else [], 2):
-            yield tuple(map(sum, zip(only(j, each[j]), only(k, each[k]), strict=True))), False
-
-    def tight_ports() -> list[int]:
-        """Those whose own table is above the ones of other ports somewhere around the outermost network."""
-        tables = np.array([table.bounds.around[0].values[0, 0, 0] for table in found[:count]])
-        most = tables.max(axis=0)
-        return [k for k in range(count) if ((tables[k] == most) & (most > 0.0) & (most < math.inf)).any()]
-
-    def price_of_cycles() -> float:
-        macs, mac_cycles = float(encoded.einsum.macs), float(encoded.constants.mac_cycles[0])
-        energy = macs * float(encoded.constants.mac[0]) + bounds.around[0].values[0, 0, 0].min(axis=1)
-        cycles = macs * mac_cycles / bounds.around[0].edges
-        for table in found[: 0 if energy_only else count]:
-            cycles = np.maximum(cycles, table.bounds.around[0].values[0, 0, 0].min(axis=1))
-        leaking, cycles = leaks[: len(cycles)], np.minimum(cycles, ENDLESS)
-        sums = energy + leaking * cycles
-        best = int(np.argmin(sums if energy_only else sums * cycles))
-        if not 0.0 < energy[best] * cycles[best] < math.inf:
-            return 0.0
-        return float(leaking[best] if energy_only else energy[best] / cycles[best] + 2.0 * leaking[best])
-
-    for price, and_energy in itertools.islice(prices(), len(done), most):
-        found.append(mix(price, and_energy))
-        if enough(found[-1]):
-            return found, False
-    return found, True

@@ -37,30 +37,29 @@ class Verdicts(NamedTuple):
 class Spreading(NamedTuple):
     """What the sweep over a network needs to know besides machine and options.
 
-    level : int64[1]; keeps : bool[K, T], what the next level may keep; reduced : float64[S], how much of the
-    reduction a shape covers, complete : float64[C], how much it must, so that what enters a parent without room for
-    partial sums is finished; like : int64[C, K], -1 if it may not keep that, and kinds : int16[S, *], for each of
-    these the kind of contexts inside that a tile leads to, twice the class of words that storage nodes of the level
-    hold with it, plus 1 without room for partial sums; -1 if the tile does not fit; moves_out : bool[C, K], whether
-    they would stand further out if their tensors rested; rests : int64[T], as `Layout.rests`; partner : int64[D],
-    reuses : float64[*], as `Structure`; tiles : int64[*], shapes that it may hold; parent : int64[C, T], the level
-    that each tensor comes from; shared : float64[C, T], what is assumed of the share that networks further out
-    leave of its reads or updates; fixed : float64[T], shares : float64[C, T], cost of a word that crosses the
-    network, and of one that its parent reads or takes in; unshared : float64[C, T], of the latter where networks
-    further out share none; once : float64[C, T, 4], or without tensors, what all else waits for once, as
-    `mixed.Waits.once`; target : int64[C, K, 2 * R + 2, 2**W], contexts inside, tight or not, for each class of room
-    and none, the W tensors that pass the next level sharing the least or the most; passing : int64[K, W], these
-    tensors, -1 after the last; near : float64[C, K, W], one over how far the least share assumed inside is from
-    all; status : int64[Q, T]; inner : int64[Q], their numbers at the next tiles; loose : bool[1]; elided :
-    float64[C], what the output's words cost that are not fetched because no older value is there, for each copy of
-    the output at the next level; finished : float64[1], what its updates cost less there if they are finished
-    words, of one copy; copies, inner_copies : float64[A], float64[A'], copies of the output at this level and at
-    the next that tables tell apart; copy_costs : float64[1], what further in each further copy saves at most, if
-    they are not told apart there; edges : float64[B], spreads inside up to this, for the tables of this level;
-    inner_edges : float64[B']; counts : bool[T], tensors whose words cost anything from the parent inwards; moves :
-    bool[I, T], tensors that a loop moves, for each kind of loop, loops : bool[I, D], its dimensions; orders :
-    int64[*, I], of the kinds, none where no dimension leaves remainders; worth : Verdicts; image : int64[S],
-    becomes : int64[Q], shapes and statuses that cost the same, as `Mirror` has them.
+    level : int64[1]; keeps : bool[K, T], what the next level may keep; reduced : float64[S], how much of the reduction
+    a shape covers, complete : float64[C], how much it must, so that what enters a parent without room for partial sums
+    is finished; like : int64[C, K], -1 if it may not keep that, and kinds : int16[S, *], for each of these the kind of
+    contexts inside that a tile leads to, twice the class of words that storage nodes of the level hold with it, plus 1
+    without room for partial sums; -1 if the tile does not fit; moves_out : bool[C, K], whether they would stand further
+    out if their tensors rested; rests : int64[T], as `Layout.rests`; partner : int64[D]; tiles : int64[*], shapes that
+    it may hold; parent : int64[C, T], the level that each tensor comes from; shared : float64[C, T], what is assumed of
+    the share that networks further out leave of its reads or updates; fixed : float64[T], shares : float64[C, T], cost
+    of a word that crosses the network, and of one that its parent reads or takes in; unshared : float64[C, T], of the
+    latter where networks further out share none; once : float64[C, T, 4], or without tensors, what all else waits for
+    once, as `mixed.Waits.once`; target : int64[C, K, 2 * R + 2, 2**W], contexts inside, tight or not, for each class of
+    room and none, the W tensors that pass the next level sharing the least or the most; passing : int64[K, W], these
+    tensors, -1 after the last; near : float64[C, K, W], one over how far the least share assumed inside is from all;
+    status : int64[Q, T]; inner : int64[Q], their numbers at the next tiles; loose : bool[1]; elided : float64[C], what
+    the output's words cost that are not fetched because no older value is there, for each copy of the output at the
+    next level; finished : float64[1], what its updates cost less there if they are finished words, of one copy; copies,
+    inner_copies : float64[A], float64[A'], copies of the output at this level and at the next that tables tell apart;
+    copy_costs : float64[1], what further in each further copy saves at most, if they are not told apart there; edges :
+    float64[B], spreads inside up to this, for the tables of this level; inner_edges : float64[B']; counts : bool[T],
+    tensors whose words cost anything from the parent inwards; moves : bool[I, T], tensors that a loop moves, for each
+    kind of loop, loops : bool[I, D], its dimensions; orders : int64[*, I], of the kinds, none where no dimension leaves
+    remainders; worth : Verdicts; image : int64[S], becomes : int64[Q], shapes and statuses that cost the same, as
+    `Mirror` has them.
     """
 
     level: Ints
@@ -72,7 +71,6 @@ class Spreading(NamedTuple):
     moves_out: Bools
     rests: Ints
     partner: Ints
-    reuses: Floats
     tiles: Ints
     parent: Ints
     shared: Floats

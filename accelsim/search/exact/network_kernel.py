@@ -17,7 +17,7 @@ from accelsim.model.jit import inline, jit
 from accelsim.model.kernel import distinct
 from accelsim.search.exact.incumbents import SURE
 from accelsim.search.exact.network import NetworkScratch, Spreading
-from accelsim.search.exact.orders import HALO_REUSE, NONE, PARTLY, STATIONARY
+from accelsim.search.exact.orders import HALO_REUSE, NONE, STATIONARY
 from accelsim.search.exact.shapes import passes_window
 
 if TYPE_CHECKING:
@@ -92,8 +92,6 @@ def sweep_network(
     for q in range(p.status.shape[0]):
         for t in range(tensors):
             scratch.factor[t, q] = 0.0 if p.status[q, t] == STATIONARY and not innermost else 1.0
-            if p.status[q, t] <= PARTLY and not innermost:
-                scratch.factor[t, q] = 1.0 / p.reuses[PARTLY - p.status[q, t]]
             steps |= p.status[q, t] >= HALO_REUSE and not innermost
     for at in range(tiles.shape[0]):
         rest = tiles[at]

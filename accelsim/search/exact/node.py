@@ -25,45 +25,40 @@ class CostTables(NamedTuple):
     next_size : int16[L, D, N, N + 1], inside each size the next one, from some number on, that a temporal loop may
     leave, -1 if there is none; values : float64[*], all tables, one after the other; ports : int64[P, 2], level and
     number of ports; mixed : float64[*, *], more tables like `values`, and row : int64[M], where each stands in these,
-    of port cycles of all instances together, each at its price : float64[M, P], and of energy too where with_energy :
-    bool[M] says so, [pJ], else [cycles]; words : int64[1], 1 if the first of these is of units of words at the
-    outermost level instead, beside : int64[1], 1 if the next one is of energy without what is read or written at the
-    outermost level, waits : int64[1], 1 if the last one is of cycles that all else waits for, firsts : bool[L, L, T],
-    whether it does for the first tile of a tensor that comes from a level and is kept further in than another; once :
-    float64[T], energy of each needed word at the outermost level, once; rows : int64[2, L], first context of the tables
-    around the networks and at the tiles of each level, place : int32[*, S], many, first : int64[*], as `Bounds` has
-    them; edges : float64[L + 1, B], spreads of each table, the last repeated; spreads : int64[L + 1], how many of them;
-    context : int64[L, *], first context of a code of parents and corners, -1 if there is none, in_room : int64[L, *, R
-    + 1], the context for each class of what storage nodes of the level hold, rooms : int64[L, R + 1], from how many
-    words on these begin, sums : int64[L], words that a partial sum takes more than a finished one, where tables know;
-    least : float64[L, L, T], share of reads assumed at the lower corner, for level, parent and tensor; status :
-    int64[2, L, *], number of a code of statuses in the tables around the networks and at the tiles; statuses : int64[2,
-    L], how many there are; still : int64[L], number of STATIONARY for all; partly : bool[T], whether tables tell apart
-    how often a tensor is left in place, reuses : float64[R], of how many steps one moves it then, alone : int64[D], the
-    tensor that a dimension does not move, -1 if there are none or several, reuse : int64[L, D, R, 2], numbers as
-    `innermost`, where that tensor is left in place ever more often; innermost : int64[L, D, 4], numbers for a block
-    whose innermost loop is over a dimension, see `mixed_by_innermost`; option_first : int64[L + 1]; option_x, option_y,
-    option_place : int64[O, D]; option_spreads : int64[O, B], class of spread of each with each class further in;
-    keep_first : int64[L + 1]; keeps : bool[*, T]; required : bool[L, T], as `MapSpace.required`; merges : bool[4],
-    whether two blocks with no storage node between them are as good as one, in a level, and across levels, and whether
-    loops of the second that may stand in the first do, with a level in between that keeps nothing or some tensors;
-    fits, wide : bool[*, S], without and with partial sums; by_tile : bool[L], whether to go through tiles rather than
-    options; group_first : int64[L + 1]; tiles : int64[*]; option_of : int64[L, spread numbers + 1], first option of
-    each spread; rests : int64[L, D, 2], the bit of a set of loops that says that one of them may make one step in its
-    last pass, -1 if none may, and 1 if a network inside the loop may spread its dimension; order_first : int64[L, 2**(D
-    + such bits) + 1]; orders : int64[*, D + 2], dimensions outermost first, then a pair of loops that must carry on;
-    every_first : int64[L, 2**D + 1], every_orders : as these, all orders where all are wanted, else empty; partner :
-    int64[D]; window : int64[1]; whole : bool[D], as `Structure`; macs : float64[1]; most : float64[3], energy, cycles
-    and outer words that are allowed; start : float64[1], energy that every mapping has; leaks : float64[L + 1, B], what
-    leaks in a cycle inside an instance at least [pJ], for each class of spread there; elided : float64[1 + M, L], what
-    it costs to read the whole output at a level once, in energy and as `mixed`; narrow : as this, what updates that are
-    finished words cost less; copies : float64[L, 2], how many numbers of copies of the output the tables of a level
-    tell apart (1 or 2), and the larger one; copy_costs : float64[1 + M, L + 1], what the tables further in count off at
-    most for each further copy, if there is one number; widest : float64[L], children in use below a level at most;
-    needed : int64[T], different words that the multiply-accumulates ask for; deepest : int64[T], innermost level that
-    may keep it; least_inside : float64[L + 1, T], least share that networks from a level inwards leave; in_turn :
-    float64[L + 1, T + 1], words of each tensor that one compute unit asks for in turn at least, and its steps, if only
-    networks from a level inwards spread; 0 but with remainders, or where a PE of an array holds a word of a window.
+    of the cycles of each port in all its instances together, times its price : float64[P]; words : int64[1], 1 if one
+    of units of words at the outermost level stands before these, waits : int64[1], 1 if the last one is of cycles that
+    all else waits for, firsts : bool[L, L, T], whether it does for the first tile of a tensor that comes from a level
+    and is kept further in than another; rows : int64[2, L], first context of the tables around the networks and at the
+    tiles of each level, place : int32[*, S], many, first : int64[*], as `Bounds` has them; edges : float64[L + 1, B],
+    spreads of each table, the last repeated; spreads : int64[L + 1], how many of them; context : int64[L, *], first
+    context of a code of parents and corners, -1 if there is none, in_room : int64[L, *, R + 1], the context for each
+    class of what storage nodes of the level hold, rooms : int64[L, R + 1], from how many words on these begin, sums :
+    int64[L], words that a partial sum takes more than a finished one, where tables know; least : float64[L, L, T],
+    share of reads assumed at the lower corner, for level, parent and tensor; status : int64[2, L, *], number of a code
+    of statuses in the tables around the networks and at the tiles; statuses : int64[2, L], how many there are; still :
+    int64[L], number of STATIONARY for all; innermost : int64[L, D, 4], numbers for a block whose innermost loop is over
+    a dimension, see `mixed_by_innermost`; option_first : int64[L + 1]; option_x, option_y, option_place : int64[O, D];
+    option_spreads : int64[O, B], class of spread of each with each class further in; keep_first : int64[L + 1]; keeps :
+    bool[*, T]; required : bool[L, T], as `MapSpace.required`; merges : bool[4], whether two blocks with no storage node
+    between them are as good as one, in a level, and across levels, and whether loops of the second that may stand in
+    the first do, with a level in between that keeps nothing or some tensors; fits, wide : bool[*, S], without and with
+    partial sums; by_tile : bool[L], whether to go through tiles rather than options; group_first : int64[L + 1]; tiles
+    : int64[*]; option_of : int64[L, spread numbers + 1], first option of each spread; rests : int64[L, D, 2], the bit
+    of a set of loops that says that one of them may make one step in its last pass, -1 if none may, and 1 if a network
+    inside the loop may spread its dimension; order_first : int64[L, 2**(D + such bits) + 1]; orders : int64[*, D + 2],
+    dimensions outermost first, then a pair of loops that must carry on; every_first : int64[L, 2**D + 1], every_orders
+    : as these, all orders where all are wanted, else empty; partner : int64[D]; window : int64[1]; whole : bool[D], as
+    `Structure`; macs : float64[1]; most : float64[3], energy, cycles and outer words that are allowed; start :
+    float64[1], energy that every mapping has; leaks : float64[L + 1, B], what leaks in a cycle inside an instance at
+    least [pJ], for each class of spread there; elided : float64[1 + M, L], what it costs to read the whole output at a
+    level once, in energy and as `mixed`; narrow : as this, what updates that are finished words cost less; copies :
+    float64[L, 2], how many numbers of copies of the output the tables of a level tell apart (1 or 2), and the larger
+    one; copy_costs : float64[1 + M, L + 1], what the tables further in count off at most for each further copy, if
+    there is one number; widest : float64[L], children in use below a level at most; needed : int64[T], different words
+    that the multiply-accumulates ask for; deepest : int64[T], innermost level that may keep it; least_inside :
+    float64[L + 1, T], least share that networks from a level inwards leave; in_turn : float64[L + 1, T + 1], words of
+    each tensor that one compute unit asks for in turn at least, and its steps, if only networks from a level inwards
+    spread; 0 but with remainders, or where a PE of an array holds a word of a window.
     """
 
     next_size: Ints
@@ -72,12 +67,9 @@ class CostTables(NamedTuple):
     mixed: Floats
     row: Ints
     price: Floats
-    with_energy: Bools
     words: Ints
-    beside: Ints
     waits: Ints
     firsts: Bools
-    once: Floats
     rows: Ints
     place: Ints
     many: Ints
@@ -92,10 +84,6 @@ class CostTables(NamedTuple):
     status: Ints
     statuses: Ints
     still: Ints
-    partly: Bools
-    reuses: Floats
-    alone: Ints
-    reuse: Ints
     innermost: Ints
     option_first: Ints
     option_x: Ints

@@ -46,7 +46,7 @@ from accelsim.model.kernel import (
 )
 from accelsim.model.ramps import count_moves, waiting_cycles
 from accelsim.model.windows import seen_windows, words_into
-from accelsim.search.exact.blocks import between_reuses, grain_of, reach_of, way_on
+from accelsim.search.exact.blocks import grain_of, reach_of, way_on
 from accelsim.search.exact.least_remainders_kernel import flow_at_least
 from accelsim.search.exact.node import CostTables, SearchNode
 from accelsim.search.exact.orders import CARRY_ON, FETCH, HALO_REUSE, NONE, STATIONARY, STOP, UNDECIDED
@@ -133,9 +133,8 @@ def mix_statuses(
         else:
             node.piece[t, n] = NONE
         node.piece_end[t, n], node.pieces[t] = 1.0, 0
-    _part_alone(g, node)
     start, sets = 0.0, 0
-    radix = HALO_REUSE + 2 * dims + g.reuses.shape[0] - 2
+    radix = HALO_REUSE + 2 * dims
     while start < 1.0:
         end, code = 1.0, 0
         for t in range(tensors):
@@ -153,25 +152,6 @@ def mix_statuses(
     if not within:
         node.within_sets[level] = 0 if reaches else sets
     return sets
-
-
-@inline
-def _part_alone(g: CostTables, node: SearchNode) -> None:
-    """If one tensor without a window is left in place at times, give it the two statuses next to its share."""
-    alone, many = -1, 0
-    for t in range(g.partly.shape[0]):
-        if t != g.window[0] and node.piece[t, 0] != NONE:
-            alone = t
-            many += 1
-    if many != 1 or not g.partly[alone]:
-        return
-    k, share = between_reuses(g.reuses, 1.0 / (1.0 - node.piece_end[alone, 0]))
-    first = HALO_REUSE + 2 * g.partner.shape[0] - 1  # the code of PARTLY - k is `first + 1 + k`
-    low, high = first + k if k > 0 else NONE, first + k + 1 if k + 2 < g.reuses.shape[0] else STATIONARY
-    node.piece[alone, 0], node.piece_end[alone, 0] = high, 1.0 - share
-    node.piece[alone, 1], node.piece_end[alone, 1] = low, 1.0
-    if share == 1.0:
-        node.piece[alone, 0], node.piece_end[alone, 0] = low, 1.0
 
 
 @jit

@@ -5,8 +5,6 @@ Looking outwards from a tile, each tensor has a **status** in the loops outside 
 NONE : the next loop outside moves its tile, and every step costs the whole tile
 STATIONARY : a step that leaves the tile in place; costs nothing
 HALO_REUSE + d : a step that moves a windowed tile as the loop over d does, by less than its extent; costs the new part
-PARTLY - k : a mixture, where one of `Structure.reuses[k]` steps moves the tile, and the others leave it in place; all
-other tensors without a window are NONE then
 HALO_REUSE + D + d : of D dimensions, where the loop over d covers its whole bound: its steps, and those that begin a
 pass of it and move the tile anywhere, in their proportion
 UNDECIDED : a step that costs the whole tile, but may turn into STATIONARY or HALO_REUSE if loops further in move along
@@ -23,7 +21,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 NONE, STATIONARY, UNDECIDED, HALO_REUSE = range(4)
@@ -33,9 +31,6 @@ by a step of the pass, or further than that; these lead to NONE, STATIONARY, HAL
 FIXED, BETWEEN, TAIL = range(3)
 """On which loop the status of the windowed tensor in a term depends: on none; on the loop over the other dimension of
 the rank, if it has one; on the loop that the incoming status stands for."""
-
-PARTLY = -1
-"""As PARTLY - k: the first of the statuses that are such mixtures."""
 
 Statuses = tuple[int, ...]
 
@@ -58,8 +53,6 @@ class Structure:
     whole : frozenset of int
         Dimensions of a window whose loops are never split, as their bounds are prime, and step less than the others of
         their ranks: a tile of several steps of such another one has gaps.
-    reuses : tuple of float
-        How many steps there are for one that moves a tensor without a window, where tables tell this apart.
     paced : frozenset of int
         Dimensions of a window whose partner's loop is never split and steps no further: the tile size tells then how
         far an UNDECIDED step is from its place, if no network outside spreads them.
@@ -71,7 +64,6 @@ class Structure:
     tensors: int
     loose: bool
     whole: frozenset[int] = frozenset()
-    reuses: tuple[float, ...] = ()
     paced: frozenset[int] = frozenset()
 
     @property
@@ -118,13 +110,6 @@ class OrderClass:
         -1: none.
     has : int
         A dimension that must have a loop in the block; -1: none.
-    alone : int
-        The one tensor without a window that some steps leave in place, if tables tell apart how often; -1: none. The
-        terms are those of the window then.
-    held : frozenset of int
-        Its steps without a move are multiplied by the bounds of these dimensions.
-    partly : tuple of int
-        Its statuses, which leave it in place ever more often, from that of the outermost steps.
     """
 
     allowed: frozenset[int]
@@ -132,25 +117,11 @@ class OrderClass:
     inner: int = -1
     come: int = -1
     has: int = -1
-    alone: int = -1
-    held: frozenset[int] = frozenset()
-    partly: tuple[int, ...] = ()
-
-    def told(self, term: Term) -> tuple[tuple[Statuses, ...], ...]:
-        """The statuses of a term, for each of those that `alone` may have."""
-        if self.alone < 0:
-            return (term.statuses,)
-        return tuple(tuple(_with(each, self.alone, status) for each in term.statuses) for status in self.partly)
 
     @property
     def met(self) -> Iterator[Statuses]:
         """All statuses that the class leads to."""
-        return itertools.chain.from_iterable(some for term in self.terms for some in self.told(term))
-
-
-def _with(statuses: Statuses, t: int, status: int) -> Statuses:
-    """Statuses with another one of a tensor."""
-    return (*statuses[:t], status, *statuses[t + 1 :])
+        return itertools.chain.from_iterable(term.statuses for term in self.terms)
 
 
 Chain = tuple[frozenset[int], ...]
@@ -201,7 +172,7 @@ class _OrderBuilder:
     def add(self, allowed: frozenset[int], terms: list[Term], inner: int = -1, come: int = -1, has: int = -1) -> None:
         """Enter a class; terms whose dimensions add nothing to those before are left out."""
         kept = self._told_apart(terms, allowed)
-        found = self._reused(OrderClass(allowed, tuple(kept), inner, come, has))
+        found = OrderClass(allowed, tuple(kept), inner, come, has)
         if found not in self.found:
             self.found.append(found)
 
@@ -218,36 +189,6 @@ class _OrderBuilder:
             kept.append(Term(dims, term.statuses, term.phase))
             before = dims
         return kept
-
-    def _reused(self, found: OrderClass) -> OrderClass:
-        """The class with `OrderClass.alone`, where some steps leave one tensor without a window in place.
-
-        Such a tensor is alone if no loop leaves it and another one in place, for chains are longest ones. Where it
-        comes partly left in place beside others that stay, it costs nothing.
-        """
-        window, ends = self.structure.window, found.terms[-1].statuses[0]
-        every = [statuses for term in found.terms for statuses in term.statuses]
-        staying = sorted({t for each in every for t, status in enumerate(each) if t != window and status != NONE})
-        if not self.structure.reuses or not staying:
-            return found
-        if len(staying) > 1 or ends[staying[0]] == STATIONARY:
-            for t in staying if found.allowed else ():
-                found = replace(found, terms=self._all_with(found, t, STATIONARY)) if ends[t] <= PARTLY else found
-            return found
-        t = staying[0]
-        between = range(PARTLY if ends[t] == NONE else ends[t] - 1, PARTLY - len(self.structure.reuses), -1)
-        return replace(
-            found,
-            terms=self._all_with(found, t, ends[t]),
-            alone=t,
-            held=self.structure.irrelevant(frozenset({t})) & found.allowed,
-            partly=(ends[t], *between, STATIONARY),
-        )
-
-    def _all_with(self, found: OrderClass, t: int, status: int) -> tuple[Term, ...]:
-        """The terms with one status of a tensor in all of them."""
-        terms = [replace(term, statuses=tuple(_with(s, t, status) for s in term.statuses)) for term in found.terms]
-        return tuple(self._told_apart(terms, found.allowed))
 
     def block(
         self, staying: frozenset[int], allowed: frozenset[int], tail: int, slides: tuple[int, ...], come: int = -1
@@ -418,8 +359,6 @@ def dominating(structure: Structure, statuses: Statuses) -> Statuses:
     below = {NONE: {NONE, UNDECIDED, STATIONARY}, UNDECIDED: {UNDECIDED, STATIONARY}, STATIONARY: {STATIONARY}}
 
     def may(known: int, asked: int) -> bool:
-        if asked <= PARTLY:
-            return known in (asked, STATIONARY)
         if asked >= HALO_REUSE:
             slides = known >= HALO_REUSE and known + len(structure.idle) == asked
             return slides or known in (asked, STATIONARY)

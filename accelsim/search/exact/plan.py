@@ -195,7 +195,6 @@ class TablePlan(OutputCosts):
             moves_out=self._move_out(level + 1, contexts, keeps),
             rests=self.layout.rests,
             partner=np.array(self.layout.structure.partner),
-            reuses=np.array(self.layout.structure.reuses, np.float64),
             tiles=np.flatnonzero((kinds >= 0).any(axis=1)),
             parent=parent,
             shared=shared,

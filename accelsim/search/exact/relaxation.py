@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -27,19 +26,16 @@ from accelsim.search.exact.cost_tables import (
     least_cycles,
     make_cost_tables,
     needed_words,
-    with_mixed,
 )
-from accelsim.search.exact.incumbents import BEST, Goal, Incumbents, counts_energy
+from accelsim.search.exact.incumbents import BEST, Goal, Incumbents
 from accelsim.search.exact.layout import layout_of
 from accelsim.search.exact.mixed import (
     LimitedPort,
-    MixedBounds,
+    PortBounds,
     count_waits,
     count_words,
     least_share,
     limited_ports,
-    many_mixed,
-    mix_bounds,
     waits_for_first,
 )
 from accelsim.search.exact.node import CostTables, make_node
@@ -53,55 +49,29 @@ from accelsim.search.exact.worth import (
     States,
     Worth,
     first_energies,
-    inside_outermost,
     narrow_energies,
 )
-from accelsim.search.value_kernel import CYCLES, ENERGY, WORDS, terms_of
+from accelsim.search.value_kernel import CYCLES, ENERGY, WORDS
 
 SPREADS, MORE_SPREADS, FEW_SHAPES = 3, 5, 8192
 """Classes of spatial spread that the tables tell apart where cycles count; more if there are at most so many shapes."""
-LEAK_SPREADS, OPEN = 9, 0.95
-"""The same where cycles count for what leaks alone, which is that of the least spread in a class; and of what is open
-between root shapes and the best mapping known, the most that tables of ports may leave to be kept."""
 SMALL_TABLES, MUCH = 2048, 0.02
 """Tables of more tile shapes tell copies of the output apart at once, if those of one copy would count off more than
 this share of the energy of the best mapping known."""
 FAR_MORE, ONCE_AN_ENTRY, MOST_ONCE = 10.0, 2.0, 8_000_000
 """If they would count off more than so many times that energy, in the first tables no word of the output comes back;
 after so many nodes for each of their entries, or so many nodes, the others are made, at once if all roots are alike."""
-NODES_AN_ENTRY, SOONER, LATER, SLIDING = 0.05, 0.2, 4.0, 10.0
+NODES_AN_ENTRY, SOONER, SLIDING = 0.05, 0.2, 10.0
 """After so many nodes for each entry of the finer tables, and for each way to spread a tile in a context that they
 look at, these are made: the search has taken about as long as they take then. They have both corners, which large ones
-have sooner, for the lower one says little of networks that are bypassed; then they tell copies of the output apart. At
-last there are some of each port, and of ports and energy mixed, which come by their entries alone where cycles count,
-and sooner where all else waits for fills or drains: ports then decide on the fastest mappings. Tables that tell apart
-how often a tensor is left in place are made later: they have more entries each, most where windows slide, and nodes are
-quick there; so where they slide, those that tell apart what storage nodes hold are as late, too."""
-CLOSED = 1e-3
-"""Of what is open between root shapes and the best mapping known, the most that the first tables of ports may leave to
-be searched before there are others."""
+have sooner, for the lower one says little of networks that are bypassed; then they tell copies of the output apart.
+Tables that tell apart what storage nodes hold are made later where windows slide: nodes are quick there."""
 ENTRIES_A_TABLE = 200_000
 """To make a table takes as long as so many of its entries besides."""
-MANY_NODES = 100_000
-"""The last table of energy, without the outermost level, is made after no fewer nodes in each piece of a wave."""
-MOST_MIXED = 50_000_000
-"""Entries that the tables of ports may have, at most."""
 
 
-FILLED = ("grid", "bounds", "laid", "words", "waiting", "outer", "tables", "spreads", "priced")
+FILLED = ("grid", "bounds", "laid", "words", "waiting", "outer", "tables", "spreads", "ports")
 """What finer tables replace, and is as before if they are not kept."""
-
-
-class PortTables(NamedTuple):
-    """Tables of ports, and of ports and energy mixed, that are made late."""
-
-    many: int
-    entries: int
-    """Of all of them, without the states that are not worth it if they would be too many."""
-    spreads: int
-    """Classes of spatial spread."""
-    pairs: bool
-    """Whether two ports are mixed."""
 
 
 def _may_slide_in_array(space: MapSpace) -> bool:
@@ -175,16 +145,13 @@ class Relaxation:
         if cycles and known is not None:
             self.most_cycles = known.most_cycles(certain_energy(space, self.grid.options, needed_words(space)))
             self.grid = quick_enough(self.grid, self.most_cycles)
-        self.leaks = not cycles and bool(c.leak.any())
         few = self.grid.shapes.total <= FEW_SHAPES
         self.counts_words, self.every = words, every
         ragged = bool(self.grid.shapes.ragged.any())
         waits = cycles and not ragged and c.overlap.any()
         self.waits = count_waits(self.grid) if waits else None
-        by_port = cycles and self.waits is None and known is not None and known.waits
-        self.most_spreads = LEAK_SPREADS if self.leaks else 1 if not cycles else MORE_SPREADS if few else SPREADS
-        self.spreads = self.most_spreads if cycles and not by_port else 1
-        self.ports, self.at_once = self._sort_ports() if cycles or self.leaks else ([], 0)
+        self.spreads = 1 if not cycles else MORE_SPREADS if few else SPREADS
+        self.ports = self._busy_ports() if cycles else []
         self.corners = True if ragged or every or cycles else None
         counted_off = self._counted_off()
         self.once, self.counts_copies = counted_off > FAR_MORE, counted_off > MUCH
@@ -192,31 +159,25 @@ class Relaxation:
         try:
             self._fill_tables(deadline, fine=fine)
         except TablesTooLarge:
-            if self.spreads == 1 and not fine and not by_port:
+            if self.spreads == 1 and not fine:
                 raise
             fine = self._fill_fewer(deadline, fine=fine)
         self.apart = any(len(each) > 1 for each in copies_apart(self.grid, self.bounds.deepest))
         self.coarse = not fine and (self.apart or self.once or not self.bounds.corners)
-        self.fine, self.mixes, self.lacks_beside = fine, not ragged and bool(self.ports), True
+        self.fine = fine
         self.lacks_rooms = any(len(layout_of(self.grid).rooms_of(level)) for level in range(len(c.nodes)))
-        reused = not (cycles or words or ragged or every or self.leaks)
-        reused &= not (space.uneven and c.windowed.any())  # they raise no bound there that decides
-        self.lacks_reuses = reused and not self.bounds.structure.loose
-        self.mixed: list[MixedBounds] = []
 
-    def _sort_ports(self) -> tuple[list[LimitedPort], int]:
-        """The ports with a limit, and how many of them have tables at once: the outermost one, and the busiest ones.
+    def _busy_ports(self) -> list[LimitedPort]:
+        """The ports that have tables: the outermost one, and those that take the mapping known the most cycles.
 
-        The latter take the mapping known the most cycles; the others follow by their cycles, too. Where all else waits
-        for words, or instances differ by remainders, they stand from the outermost level inwards, and one has a table.
+        Where all else waits for words, or instances differ by remainders, the outermost one alone.
         """
         levels, found = self.space.encoded.architecture.levels, limited_ports(self.grid)
         first = [port for port in found if port.level == 0][:1]
         if self.known is not None and self.waits is None and not self.grid.shapes.ragged.any():
-            rank = {name: at for at, name in enumerate(self.known.busiest)}
-            found.sort(key=lambda port: rank.get(levels[port.level].name, len(rank)))
-            first += [port for port in found if rank.get(levels[port.level].name) == 0 and port not in first]
-        return first + [port for port in found if port not in first], 0 if self.leaks else len(first)
+            busiest = self.known.busiest[:1]
+            first += [port for port in found if levels[port.level].name in busiest and port not in first]
+        return first
 
     def _counted_off(self) -> float:
         """Of the energy of the best mapping known, what copies of the output may save at most in tables of one copy."""
@@ -234,7 +195,7 @@ class Relaxation:
         """
         states: States = {}
         counts = self.known is not None and self.known.objective.counts("energy")
-        if (self.spreads > 1 or self.at_once) and counts and not self.every and not self.grid.shapes.ragged.any():
+        if (self.spreads > 1 or self.ports) and counts and not self.every and not self.grid.shapes.ragged.any():
             states = make_bounds(
                 self.grid, 1, narrow_energies(self.space.encoded.constants), deadline, corners=False,
                 worth=self._worth_energy({}), most_bytes=self.memory,
@@ -243,12 +204,12 @@ class Relaxation:
                 with suppress(TablesTooLarge):
                     self._fill_tables(deadline, fine=some, states=states)
                     return some
-        self.spreads, self.at_once = 1, sum(port.level == 0 for port in self.ports[: min(self.at_once, 1)])
-        if self.at_once:
+        self.spreads, self.ports = 1, [port for port in self.ports[:1] if port.level == 0]
+        if self.ports:
             with suppress(TablesTooLarge):
                 self._fill_tables(deadline, fine=False, states=states)
                 return False
-        self.at_once = 0
+        self.ports = []
         if self.waits is None and not (self.every or self.grid.shapes.ragged.any()):
             self.corners = None
         self._fill_tables(deadline, fine=False, states=states)
@@ -264,8 +225,7 @@ class Relaxation:
         left = self.memory - (self.table_bytes if again else 0)
         c = self.space.encoded.constants
         energies = first_energies(c) if self.once else narrow_energies(c)
-        outer = self.ports[: self.at_once]
-        others = len(outer) + self.counts_words + (self.waits is not None)
+        others = len(self.ports) + self.counts_words + (self.waits is not None)
         many = 1 + others + (others > 0)  # one of the others is made, and then laid out
         states = self.bounds.states if again else states or {}
         self.waiting = self.words = waiting = None
@@ -277,7 +237,7 @@ class Relaxation:
             )  # fmt: skip
             states = waiting.states
         costs, once, worth = energies, None, self._worth_energy(states)
-        if self._is_timed_alone() and outer:
+        if self._is_timed_alone() and self.ports:
             (costs, once), worth = self._port_costs(0), self._worth(lambda _: self.most_cycles, states)
         self.bounds: Bounds = make_bounds(
             self.grid, self.spreads, costs, deadline, fine=fine, corners=self.corners, worth=worth, most_bytes=left,
@@ -289,16 +249,15 @@ class Relaxation:
             self.waiting = self.laid.put(waiting)
         del waiting  # makes room
         laid = list[Bounds]()
-        for at in range(len(outer)):
+        for at in range(len(self.ports)):
             found = self._count_port(at, deadline, fine, left)
             laid.append(self.laid.put(found))
             if not found.leads:
                 break  # no other one counts
-        outer = outer[: len(laid)]
-        share = np.diag([least_share(self.grid, port) for port in outer])
-        self.outer = [MixedBounds(each, tuple(row)) for each, row in zip(laid, share.tolist(), strict=True)]
-        self.priced = (outer, self.outer)
-        self.at_once = len(outer)
+        self.ports = self.ports[: len(laid)]
+        self.outer = [
+            PortBounds(port, each, least_share(self.grid, port)) for port, each in zip(self.ports, laid, strict=True)
+        ]
         if self.counts_words:
             words = make_bounds(
                 self.grid, 1, count_words(self.grid), deadline, fine=fine, corners=self.bounds.corners,
@@ -311,16 +270,8 @@ class Relaxation:
         """Lay the tables out as the search reads them."""
         firsts = None if self.waits is None else waits_for_first(self.grid, self.waits)
         self.tables: CostTables = make_cost_tables(
-            self.bounds, self.laid, *self.priced, self.words, self.waiting, firsts, every=self.every
+            self.bounds, self.laid, self.outer, self.words, self.waiting, firsts, every=self.every
         )
-
-    def _lay_anew(self, more: int) -> None:
-        """Lay the tables of the first ports, of words and of waiting out as those of energy are now, and some more."""
-        self.laid = Laid(self.bounds, self.laid.used + more + 1)
-        self.waiting = None if self.waiting is None else self.laid.put(self.waiting)
-        self.outer = [replace(each, bounds=self.laid.put(each.bounds)) for each in self.outer]
-        self.words = None if self.words is None else self.laid.put(self.words)
-        self.priced = (self.priced[0], self.outer)
 
     @property
     def table_bytes(self) -> int:
@@ -350,15 +301,15 @@ class Relaxation:
         waits = self.waits.inside_outermost()
         return costs + waits.each, waits.once
 
-    def _worth_energy(self, states: States, outermost: float = 0.0) -> Worth | None:
-        """What mappings that are looked for take in energy besides what all take, and at the outermost level [pJ]."""
+    def _worth_energy(self, states: States) -> Worth | None:
+        """What mappings that are looked for take in energy besides what all take [pJ]."""
         known = self.known
         if known is None:
             return None
         needed = needed_words(self.space)
         least = least_cycles(self.space, needed) * (1.0 - SLACK)
         certain = certain_energy(self.space, self.grid.options, needed)
-        return Worth(lambda cycles: known.most_energy(max(cycles, least)) - outermost, certain, needed, states)
+        return Worth(lambda cycles: known.most_energy(max(cycles, least)), certain, needed, states)
 
     def _worth(self, most: Callable[[float], float], states: States) -> Worth | None:
         """What mappings that are looked for may cost in a table, by their least cycles."""
@@ -374,8 +325,8 @@ class Relaxation:
 
     @property
     def timed(self) -> bool:
-        """Whether cycles or outer words are limited, or count for what leaks."""
-        return bool(np.isfinite(self.tables.most[[CYCLES, WORDS]]).any()) or (self.leaks and self.spreads > 1)
+        """Whether cycles or outer words are limited."""
+        return bool(np.isfinite(self.tables.most[[CYCLES, WORDS]]).any())
 
     def roots(self, goal: Goal, total: Incumbents) -> tuple[Ints, Floats]:
         """Shapes around the outermost network that can lead to anything, and their bounds, least first."""
@@ -404,27 +355,10 @@ class Relaxation:
         if self.lacks_rooms:
             later = 2 if self.bounds.structure.window < 0 else SLIDING
             return int(NODES_AN_ENTRY * later * (work + ENTRIES_A_TABLE))
-        if self.lacks_reuses:
-            later = LATER if self.bounds.structure.window < 0 else SLIDING
-            return max(MANY_NODES, int(later * NODES_AN_ENTRY * work))
-        mixing = self._to_mix(goal)
-        if mixing is not None:
-            each, longer = NODES_AN_ENTRY * (1.0 if self.waits is None else SOONER), work / entries if self.leaks else 1
-            left = 1.0 - len(self.mixed) / mixing.many
-            return int(each * left * (mixing.entries * longer + mixing.many * ENTRIES_A_TABLE))
-        if self.lacks_beside and counts_energy(goal):
-            return max(MANY_NODES, int(NODES_AN_ENTRY * work))
         return None
 
-    def lacks_ports(self, goal: Goal) -> bool:
-        """Whether cycles count, and tables of ports are the next ones."""
-        return not (self.coarse or self.lacks_rooms or self.leaks or self.mixed) and self._to_mix(goal) is not None
-
     def refine(self, goal: Goal, total: Incumbents, deadline: float | None) -> None:
-        """Make finer tables, in turn; of the first ones those that fit.
-
-        Of both corners; that tell copies, rooms and reuses apart; of ports mixed; without the outermost level.
-        """
+        """Make finer tables that fit, in turn: of both corners; that tell copies and rooms apart."""
         most, kept = self.tables.most, True
         before = {name: getattr(self, name) for name in FILLED}
         try:
@@ -446,124 +380,9 @@ class Relaxation:
                 self.lacks_rooms, self.corners = False, self.bounds.corners
                 self.grid = replace(self.grid, rooms=True)
                 self._fill_tables(deadline, fine=self.fine, again=True)
-            elif self.lacks_reuses:
-                self.lacks_reuses, self.corners = False, self.bounds.corners
-                self.grid = replace(self.grid, reuses=True)
-                self._fill_tables(deadline, fine=self.fine, again=True)
-            elif self._to_mix(goal) is None:
-                self.lacks_beside = False
-                self._set_beside(goal, total, deadline)
-            else:
-                self.mixes = False
-                kept = self._mix_ports(goal, total, deadline)
         except TablesTooLarge:
             kept, self.coarse = False, False  # all further ones are larger
         if not kept:
             for name, tables in before.items():
                 setattr(self, name, tables)
         self.limit(most)
-
-    def _mix_ports(self, goal: Goal, total: Incumbents, deadline: float | None) -> bool:
-        """Make tables of ports, and of ports and energy; False if for what leaks they are not worth it.
-
-        As many as close nearly all that is open at the root, if a mapping is known; the others after some more search.
-        """
-        still = before = self._bound_roots(goal, total)
-        mixing, most, others = self._port_tables(goal), math.inf, (0.0,) * (len(self.ports) - self.at_once)
-        if not self.mixed:
-            told, self.spreads = self.spreads, mixing.spreads
-            if self.spreads == 1 < told:
-                self.bounds = make_bounds(
-                    self.grid, self.spreads, self.bounds.pj, deadline, fine=self.fine, corners=True,
-                    worth=self._worth_anything(), most_bytes=self.memory, finer=self.bounds,
-                )  # fmt: skip
-                self._lay_anew(mixing.many)
-                self._lay_out()
-            else:
-                if self.leaks or self.spreads != told:
-                    self._fill_tables(deadline, fine=self.fine, again=True)
-                self._lay_anew(mixing.many)
-            if self.waits is None and self.spreads == 1:  # the first ones of all
-                self.mixed = [replace(each, price=each.price + others) for each in self.outer]
-        if not self.leaks and self.known is not None and np.array_equal(goal.terms, terms_of(self.known.objective)):
-            most = self.known.value
-        unmixed, laid = self.tables, self.laid
-        outer = [replace(each, price=each.price + others) for each in self.outer] if self.waits is not None else []
-
-        def use(mixed: list[MixedBounds]) -> None:
-            mixed.sort(key=lambda table: table.with_energy)  # these bound energy with the cycles that others prove
-            self.tables = with_mixed(unmixed, self.bounds, laid, self.ports, mixed, self.words, self.waiting, None)
-            self.priced, goal.energy_only[0] = (self.ports, mixed), False
-
-        def enough(table: MixedBounds) -> bool:
-            nonlocal still
-            if most == math.inf:
-                return False
-            use([*outer, table])
-            still = np.maximum(still, self._bound_roots(goal, total))
-            return bool(np.maximum(0.0, most - still).sum() <= CLOSED * np.maximum(0.0, most - before).sum())
-
-        self.mixed, whole = mix_bounds(
-            self.bounds, self.ports, self.spreads, deadline, fine=self.fine, with_energy=counts_energy(goal),
-            leaks=unmixed.leaks[0] + self.space.encoded.constants.leak[0], energy_only=self.leaks, pairs=mixing.pairs,
-            worth=self._worth_anything(), most_bytes=self.memory - self.table_bytes, most=mixing.many, laid=laid,
-            done=self.mixed, enough=enough,
-        )  # fmt: skip
-        self.mixes = not whole
-        use([*outer, *self.mixed])
-        if self.leaks:
-            most = min(float(before[before < math.inf].max(initial=0.0)), self.known.value if self.known else math.inf)
-            left = np.maximum(0.0, most - self._bound_roots(goal, total)).sum()
-            goal.energy_only[0] = left > OPEN * np.maximum(0.0, most - before).sum()
-        return not goal.energy_only[0]
-
-    def _bound_roots(self, goal: Goal, total: Incumbents) -> Floats:
-        """What the tables alone say of each shape around the outermost network: float64[S]."""
-        floor, found = goal.floor.copy(), np.full(self.grid.shapes.total, math.inf)
-        goal.floor[:] = 0.0
-        begin, values = self.roots(goal, total)
-        goal.floor[:], found[begin] = floor, values
-        return found
-
-    def _set_beside(self, goal: Goal, total: Incumbents, deadline: float | None) -> None:
-        """Make tables without the outermost level, and use them if they raise the bounds at the root."""
-        before, known, best = self.tables, self._bound_roots(goal, total).min(), self.known
-        if best is not None and best.objective.alone == "energy":
-            beyond = best.outermost_pj - float(self.tables.once.sum())
-            if best.value - beyond <= known:
-                return  # of the mapping that is known these tables say no more
-        costs = inside_outermost(narrow_energies(self.space.encoded.constants))
-        found = make_bounds(
-            self.grid, self.spreads, costs, deadline, fine=self.fine, corners=self.bounds.corners,
-            worth=self._worth_energy(self.bounds.states, float(self.tables.once.sum())),
-            most_bytes=self.memory - self.table_bytes - self.bounds.values.nbytes,
-        )  # fmt: skip
-        found, laid = self.laid.put(found), self.laid
-        self.tables = with_mixed(self.tables, self.bounds, laid, *self.priced, self.words, self.waiting, found)
-        if self._bound_roots(goal, total).min() <= known * (1.0 + SLACK):
-            self.tables = before
-
-    def _to_mix(self, goal: Goal) -> PortTables | None:
-        """The tables of ports mixed that are still to be made, if they are small enough."""
-        if not self.mixes or self.leaks != bool(goal.energy_only[0]):
-            return None
-        mixing = self._port_tables(goal)
-        if mixing.many == 0:
-            return None
-        each = mixing.entries / mixing.many / self.bounds.dense * self.bounds.values.nbytes
-        # one is made, and then laid out
-        return mixing if (mixing.many + 1) * each + self.table_bytes <= self.memory else None
-
-    def _port_tables(self, goal: Goal) -> PortTables:
-        """The most tables of ports that fit, or some; two ports together say no more where all else waits."""
-        most, pairs = self.most_spreads, not self.leaks and self.waits is None
-        many = many_mixed(self.ports, counts_energy(goal), energy_only=self.leaks, pairs=pairs)
-        for spreads in sorted({min(each, most) for each in (1, SPREADS, most)}, reverse=True):
-            entries = many * self.bounds.dense * spreads // self.spreads
-            if self.leaks or entries > MOST_MIXED:
-                entries = many * self.bounds.worthwhile() * spreads // self.spreads
-            if entries <= MOST_MIXED:
-                return PortTables(many, entries, spreads, pairs)
-        each = max(1, entries // many)
-        many = 0 if self.leaks else min(many, MOST_MIXED // each)
-        return PortTables(many, many * each, spreads, pairs)

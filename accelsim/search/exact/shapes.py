@@ -118,8 +118,6 @@ class Grid:
         Only those of them that let so many compute units be in use, if the other networks use as many as possible.
     every : bool
         Whether all orders and splits are looked at.
-    reuses : bool
-        Whether tables tell apart how often a tensor is left in place.
     rooms : bool
         Whether tables tell apart how many words the storage nodes of a level hold.
     """
@@ -130,7 +128,6 @@ class Grid:
     options: tuple[Options, ...]
     least_used: float = 0.0
     every: bool = False
-    reuses: bool = False
     rooms: bool = False
 
     @property

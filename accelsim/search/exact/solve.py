@@ -1,4 +1,4 @@
-"""Solve a map space: rounds of branch and bound with a growing limit, and the certificate.
+"""Solve a map space: branch and bound, and the certificate.
 
 Axis letters as in node.
 """
@@ -9,7 +9,7 @@ import math
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from threading import Timer
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy as np
 from accelsim.inputs.objective import LEAST_ENERGY, Objective
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.detail import make_detail
-from accelsim.model.encode import Floats, Ints
+from accelsim.model.encode import Bools, Floats, Ints
 from accelsim.search.exact.branch_kernel import explore
 from accelsim.search.exact.incumbents import (
     ANY,
@@ -39,12 +39,8 @@ from accelsim.search.exact.shapes import Grid
 from accelsim.search.exact.worth import SLACK, Known
 from accelsim.search.stopping import asked, heeding
 
-GROWTH = (1e-9, 2e-3, 0.02, 0.2, math.inf)
-"""How far beyond the least bound each round looks, relative to it."""
-NEAR = 0.02
-"""How far the best mapping known may be beyond it, so that there is no round between the first one and the last."""
 FIRST_WAVE, PIECES = 8, 8
-"""Root shapes of the first wave of a round, which doubles from wave to wave, and pieces of each later wave.
+"""Root shapes of the first wave of a search, which doubles from wave to wave, and pieces of each later wave.
 
 The pieces of a wave start from the best of the waves before, so the result does not depend on the number of workers."""
 SMALL = 256
@@ -54,15 +50,13 @@ DIVE_SECONDS = 0.1
 """How long a first mapping near the bound is looked for, where time is short."""
 LONGEST_DIVE = 5.0
 """How long any mapping at all is looked for then [s]."""
-MOST_ALONE = 4_000_000
-"""The least nodes after the last tables, after which a space is searched in parts; about a second."""
 MEMO = 1 << 18
 """Nodes that each piece of a wave remembers at most."""
 LEAST_MEMO = 256
 """Nodes that it remembers at least; where there are few mappings, one or two for each."""
 NO_END = 1 << 62
 FINER = "finer"
-"""Why a round ends if these tables are to be made."""
+"""Why a search ends if these tables are to be made."""
 
 
 @dataclass(slots=True)
@@ -79,7 +73,7 @@ class Outcome:
     nodes, leaves : int
         Partial mappings bounded, and whole mappings evaluated.
     stop : str
-        `exhausted`, `timeout`, `interrupted`, `nodes` or `finer`.
+        `exhausted`, `timeout`, `interrupted` or `nodes`.
     """
 
     found: Incumbents
@@ -91,7 +85,6 @@ class Outcome:
     stop: str
     seconds: float
     table_bytes: int
-    rounds: list[tuple[float, float]] = field(default_factory=list)
 
 
 class Solver:
@@ -122,9 +115,9 @@ class Solver:
             space, cycles=cycles, words=words, every=every, grid=grid, known=known, deadline=deadline, memory=memory
         )
         self.stop = np.array([0, NO_END], np.int64)
-        self.most_nodes, self.refined_at, self.patience = NO_END, 0, math.inf
-        self.settled: Floats
-        """Up to which value each root shape was looked through in a search; finer tables look through the others."""
+        self.most_nodes, self.refined_at = NO_END, 0
+        self.settled: Bools
+        """Root shapes that a search has looked through; with finer tables it looks through the others."""
         self.alike = False
         """Whether the first tables bound all root shapes alike."""
         self.interrupted = False
@@ -146,7 +139,6 @@ class Solver:
         deadline: float | None = None,
         most_nodes: int = NO_END,
         seeds: Incumbents | None = None,
-        patience: float = math.inf,
         on_poll: Callable[[Incumbents, float], None] | None = None,
     ) -> Outcome:
         """Find the best mappings.
@@ -172,13 +164,10 @@ class Solver:
             Partial mappings to bound before the search is given up, about; it is then stopped by `nodes`.
         seeds : Incumbents, optional
             Mappings that other searches of the same space found.
-        patience : float
-            Nodes for each entry of the last tables after which the search ends, if there are many; 0: it ends where
-            finer tables would be made, but for those of ports, which are made at once. It is then stopped by `finer`.
         """
         started = time.monotonic()
-        self.stop[:], self.most_nodes, self.refined_at, self.patience = (0, NO_END), most_nodes, 0, patience
-        self.settled = np.full(self.relaxation.grid.shapes.total, -math.inf)
+        self.stop[:], self.most_nodes, self.refined_at = (0, NO_END), most_nodes, 0
+        self.settled = np.zeros(self.relaxation.grid.shapes.total, np.bool_)
         goal = make_goal(
             kind, objective, columns, level, floor=floor,
             energy_only=kind != FRONT and objective.alone == "energy" and not self.relaxation.timed,
@@ -196,7 +185,7 @@ class Solver:
             if none_yet and deadline is not None and most_nodes == NO_END:
                 self._find_any(goal, total, begin, values)
             stop = self._go_through(goal, outcome, begin, values, limit, deadline, tell)
-        while stop == FINER and (self._mixes_at_once(goal) or (patience > 0.0 and self._may_refine(goal))):
+        while stop == FINER:
             try:
                 self.relaxation.refine(goal, total, deadline)
                 self.refined_at = int(total.tally[0])
@@ -225,41 +214,19 @@ class Solver:
         deadline: float | None,
         on_poll: Callable[[], None] | None,
     ) -> str:
-        """Look through the root shapes in rounds; returns why it ended early, or nothing."""
-        kind, total, started = goal.kind[0], outcome.found, time.monotonic()
-        many, room = len(values), len(total.value)
-        for up_to in self._rounds(kind, float(values[0]) if many else math.inf, limit):
-            goal.limit[0] = up_to
-            if room > 1 and kind == BEST:  # a round finds again what the one before found
-                total.many[0] = 0
-            inside = int(np.searchsorted(values, up_to * (1 + SURE), side="right"))
-            settled = self.settled[begin[:inside]]
-            unsettled = settled < (min(up_to, float(total.value[0])) if total.many[0] else up_to)
-            total.open[0] = settled[~unsettled & (settled < limit)].min(initial=math.inf)  # beyond it nothing counts
-            stop = self._round(goal, total, begin[:inside][unsettled], values[:inside][unsettled], deadline, on_poll)
-            left = float(values[inside]) if inside < many else math.inf
-            open_bound = min(float(total.open[0]), left)
-            best = float(total.value[room - 1]) if total.many[0] == room else math.inf
-            outcome.bound = max(outcome.bound, min(open_bound, best))
-            if stop:
-                return stop
-            outcome.rounds.append((up_to, time.monotonic() - started))
-            if kind == BEST and total.many[0] == room and best <= up_to:
-                break
-            if open_bound == math.inf:
-                break
-        return ""
-
-    def _rounds(self, kind: int, least: float, limit: float) -> list[float]:
-        """Limits of the rounds of a search."""
-        if kind == FRONT:
-            return [math.inf]
-        if kind == WITHIN:
-            return [limit]
-        if self.relaxation.grid.shapes.total <= SMALL or least <= 0:
-            return [limit]
-        rounds = [least * (1 + growth) for growth in GROWTH]
-        return [up_to for up_to in rounds[: 1 if limit <= least * (1 + NEAR) else None] if up_to < limit] + [limit]
+        """Look through the root shapes that may lead below the limit; returns why it ended early, or nothing."""
+        kind, total = goal.kind[0], outcome.found
+        goal.limit[0] = limit if kind != FRONT else math.inf
+        room, inside = len(total.value), int(np.searchsorted(values, goal.limit[0] * (1 + SURE), side="right"))
+        if room > 1 and kind == BEST:  # a search that goes on finds again what it found before
+            total.many[0] = 0
+        rest = ~self.settled[begin[:inside]]
+        total.open[0] = math.inf
+        stop = self._look_through(goal, total, begin[:inside][rest], values[:inside][rest], deadline, on_poll)
+        beyond = float(values[inside]) if inside < len(values) else math.inf
+        best = float(total.value[room - 1]) if total.many[0] == room else math.inf
+        outcome.bound = max(outcome.bound, min(float(total.open[0]), beyond, best))
+        return stop
 
     @staticmethod
     def _teller(
@@ -284,7 +251,7 @@ class Solver:
     def _halt(self) -> None:
         self.stop[0] = 1
 
-    def _round(
+    def _look_through(
         self,
         goal: Goal,
         total: Incumbents,
@@ -325,7 +292,7 @@ class Solver:
                     if part.tally[0] > self.stop[1]:
                         stop = stop or why
                     elif settles:
-                        self.settled[begin[row]] = goal.limit[0]
+                        self.settled[begin[row]] = True
                     merge(goal, total, part)
                 first, size = last, 2 * size
         if first < len(begin):
@@ -336,17 +303,8 @@ class Solver:
         """Nodes after which finer tables may pay, if the search can begin again, or it is to end."""
         if goal.kind[0] == WITHIN:
             return NO_END
-        due = 0 if self._mixes_at_once(goal) else self.relaxation.due(goal, alike=self.alike)
-        if due is None and self.patience < math.inf:
-            due = max(MOST_ALONE, int(self.patience * self.relaxation.bounds.work))
+        due = self.relaxation.due(goal, alike=self.alike)
         return NO_END if due is None else self.refined_at + due
-
-    def _mixes_at_once(self, goal: Goal) -> bool:
-        """Whether tables of ports are made before any node: the search of a whole space came to want them."""
-        return self.patience == 0.0 and self.relaxation.lacks_ports(goal)
-
-    def _may_refine(self, goal: Goal) -> bool:
-        return self.relaxation.due(goal, alike=self.alike) is not None
 
     def _copy_of(self, total: Incumbents) -> Incumbents:
         """An empty tally with what was found so far, for one piece of a round."""

@@ -58,9 +58,7 @@ def statuses_exchanged(known: Sequence[Statuses], order: tuple[int, ...]) -> Int
         return np.arange(len(known))
     number = {each: q for q, each in enumerate(known)}
     places = [*range(HALO_REUSE), *(HALO_REUSE + d for d in order), *(HALO_REUSE + len(order) + d for d in order)]
-    return np.array(
-        [number[tuple([places[status] if status >= 0 else status for status in each])] for each in known], np.int64
-    )
+    return np.array([number[tuple([places[status] for status in each])] for each in known], np.int64)
 
 
 def exchanged(block: BlockSweep, order: Ints, further: Ints) -> BlockSweep:
@@ -72,7 +70,6 @@ def exchanged(block: BlockSweep, order: Ints, further: Ints) -> BlockSweep:
         frozen=block.frozen[order],
         adds=block.adds[order],
         term=further[block.term],
-        held=block.held[order],
         mask=block.mask[:, order],
         pair=np.where(block.pair >= 0, order[block.pair], -1),
         step=block.step[order],

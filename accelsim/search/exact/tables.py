@@ -185,21 +185,6 @@ class Bounds:
     states: States = field(default_factory=dict)
     numbers: list[dict[Statuses, tuple[int, int]]] = field(default_factory=list)
 
-    def worthwhile(self) -> int:
-        """Entries of the contexts in which some state is worth filling: what is left if the tables are filled again."""
-        found, live = 0, np.ones(1, np.bool_)
-        for level, tables in enumerate(zip(self.around, self.inside, strict=True)):
-            for kind, table in zip(("around", "inside"), tables, strict=True):
-                known = self.states.get((kind, level), {})
-                states = [context.state for context in table.contexts]
-                if states:  # there are none at the outermost tiles
-                    live &= np.array([state not in known or known[state].any() for state in states], np.bool_)
-            found += int(live.sum()) * sum(table.dense for table in tables) // len(live)
-            inner = self.networks[level].target[live]
-            further = self.around[level + 1 : level + 2]
-            live = np.isin(np.arange(len(further[0].contexts) if further else 0), inner)
-        return found
-
     @property
     def leads(self) -> bool:
         """Whether any shape around the outermost network is worth it."""

@@ -43,20 +43,14 @@ class Known:
         Of a mapping that is known; infinite if none is.
     most : float64[3]
         Most energy [pJ], cycles and outer words.
-    outermost_pj : float
-        Energy of what that mapping reads and writes at the outermost level, if it is known.
     busiest : tuple of str
         Levels, the one whose ports or network take it the most cycles first, if it is known.
-    waits : bool
-        Whether its compute units wait for these ports: they are busy for less than half of these cycles.
     """
 
     objective: Objective
     value: float
     most: Floats
-    outermost_pj: float = 0.0
     busiest: tuple[str, ...] = ()
-    waits: bool = False
 
     def most_energy(self, cycles: float) -> float:
         """Energy that a mapping of at least so many cycles may take [pJ]."""
@@ -121,21 +115,6 @@ def first_energies(c: Constants) -> Floats:
     energies = narrow_energies(c).copy()
     energies[:, c.output[0], [BY_READ, BY_WRITE, BY_RETURN]] = 0.0
     return energies
-
-
-def least_outermost(c: Constants, pj: Floats, needed: Ints) -> Floats:
-    """Cost of a tensor's words at the outermost level at least: each that is needed once: float64[T]."""
-    found = needed * pj[0, :, BY_READ]
-    output = int(c.output[0])
-    found[output] = 0.0 if c.already.any() else needed[output] * pj[0, output, BY_UPDATE]
-    return np.asarray(found)
-
-
-def inside_outermost(pj: Floats) -> Floats:
-    """The same costs but for what is read or written at the outermost level: float64[L, T, 5]."""
-    found = pj.copy()
-    found[0, :, :BY_TRANSFER] = 0.0
-    return found
 
 
 def least_outside(grid: Grid, pj: Floats, needed: Ints) -> Floats:
