@@ -256,7 +256,7 @@ CHARGED = "MAC for operands of 8 bit: charged as one of 16 bit, at the same rate
         ("class: intmac, attributes: {format: int8}", [0.25, 0.25, 1.0, None], CHARGED),
         ("class: intmac, attributes: {bits: 8}", [0.5, 0.5, 2.0, None], CHARGED),
         ("class: fpmac, attributes: {format: fp16}", [3.0, 3.0, 3.0, None], ""),  # what a table has for all is of these
-        ("class: intmac, attributes: {format: int8}, energy: {compute: 5 pJ}", [5.0, 5.0, None, None], ""),
+        ("class: intmac, attributes: {format: int8}, energy: {compute: 5 pJ}", [5.0, 5.0, 5.0, 5.0], ""),
         ("energy: {compute: 5 pJ}", [5.0, 5.0, 5.0, 5.0], ""),  # they say no width
     ],
 )

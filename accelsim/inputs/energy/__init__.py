@@ -422,12 +422,12 @@ def read_mac(
 ) -> tuple[ComponentFigures, int]:
     """As `read_component`, of units that multiply and add; and the bits of the operands that they are made for.
 
-    These are what `format` or `bits` of the attributes says, 0 if neither is there. Operands that are wider take what
-    units of their width take, where the estimator knows that.
+    These are what `format` or `bits` of the attributes says, 0 if neither is there or the energy is given. Operands
+    that are wider take what units of their width take, where the estimator knows that.
     """
     before, found = len(part.problems), read_component(part, estimator, as_part, own_only)
     requested = _requested(part, as_part) if len(part.problems) == before else None
-    if requested is None or any(role != "*" for role, _ in found.energies):
+    if requested is None or "energy" in part:  # which holds for all words, or says for which
         return found, 0
     attributes, entry = requested.attributes, found.energies.get(("*", "compute"))
     key = "format" if "format" in attributes else "bits"
@@ -437,7 +437,7 @@ def read_mac(
     kind, bits, unit = named[1].replace("bf", "fp").replace("tf", "fp"), int(named[2]), named[3]
     energies = {**found.energies, (f"{bits} bit", "compute"): entry}
     for width in _WIDTHS:
-        if width > bits and estimator is not None and "energy" not in part:
+        if width > bits and estimator is not None:
             wider = replace(requested, attributes={**attributes, key: f"{kind}{width}{unit}"})
             other = estimator.find(wider).energies.get(("*", "compute"))
             if other is not None and other.energy_pj != entry.energy_pj:
