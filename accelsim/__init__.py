@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from accelsim.inputs.constraints import LevelConstraint as LevelConstraint
     from accelsim.inputs.constraints import Product as Product
     from accelsim.inputs.constraints_reader import load_constraints as load_constraints
-    from accelsim.inputs.energy import ComponentFigures as ComponentFigures
-    from accelsim.inputs.energy import EnergyEntry as EnergyEntry
-    from accelsim.inputs.energy import EnergyTable as EnergyTable
-    from accelsim.inputs.energy import Estimator as Estimator
+    from accelsim.inputs.energies import ComponentFigures as ComponentFigures
+    from accelsim.inputs.energies import EnergyEntry as EnergyEntry
+    from accelsim.inputs.energies import EnergyTable as EnergyTable
+    from accelsim.inputs.energies import Estimator as Estimator
     from accelsim.inputs.errors import AccelsimError as AccelsimError
     from accelsim.inputs.errors import NoValidMapping as NoValidMapping
     from accelsim.inputs.errors import SpecError as SpecError

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, Phase, settings
 
 from accelsim.cli import arguments
 from accelsim.cli import main as cli
-from accelsim.inputs.energy import ComponentTable, read_energy_table
+from accelsim.inputs.energies import ComponentTable, read_energy_table
 from accelsim.inputs.fields import open_document
 from accelsim.inputs.source import Problems
 from accelsim.model.machine_code import NEXT_SAID

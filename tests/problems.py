@@ -20,7 +20,7 @@ import numpy as np
 
 from accelsim.inputs.architecture import Architecture, Axis, Compute, Level
 from accelsim.inputs.constraints import Block, Constraints, Factor, LevelConstraint, Product
-from accelsim.inputs.energy import EnergyEntry, EnergyTable
+from accelsim.inputs.energies import EnergyEntry, EnergyTable
 from accelsim.inputs.workload import ROLES, Einsum, Tensor
 from tests.brute import FREE, Tilings, has_few, tilings, truth
 from tests.strategies import some_multicast

@@ -10,7 +10,7 @@ from fractions import Fraction
 from hypothesis import strategies as st
 
 from accelsim.inputs.architecture import OVERLAPS, Architecture, Axis, Compute, Level
-from accelsim.inputs.energy import EnergyEntry, EnergyTable
+from accelsim.inputs.energies import EnergyEntry, EnergyTable
 from accelsim.inputs.level_features import Dma
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.workload import ROLES, Einsum, Tensor, shared_rank

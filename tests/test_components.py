@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelsim.inputs.energy.components import (
+from accelsim.energy.components import (
     INTERPOLATION_ERROR,
     QUANTITIES,
     axes,
@@ -17,7 +17,7 @@ from accelsim.inputs.energy.components import (
     interpolated,
     sram,
 )
-from accelsim.inputs.energy.estimate import (
+from accelsim.energy.estimate import (
     NoEstimateError,
     adder,
     all_published,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from accelsim import evaluate, load_workload, map_einsum
 from accelsim.designs.soc import _doing
 from accelsim.inputs.architecture import load_architecture
-from accelsim.inputs.energy import EnergyEntry, EnergyTable, spelt
+from accelsim.inputs.energies import EnergyEntry, EnergyTable, spelt
 from accelsim.inputs.errors import AccelsimError, SpecError
 from accelsim.inputs.machine_tables import energy_rows
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping

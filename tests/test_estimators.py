@@ -9,10 +9,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from accelsim.energy.components import sram
+from accelsim.energy.estimators import Hwcomponents, read_accelergy
 from accelsim.inputs.architecture import load_architecture
-from accelsim.inputs.energy import Component, ComponentFigures, EnergyEntry
-from accelsim.inputs.energy.components import sram
-from accelsim.inputs.energy.estimators import Hwcomponents, read_accelergy
+from accelsim.inputs.energies import Component, ComponentFigures, EnergyEntry
 from accelsim.inputs.errors import SpecError
 from accelsim.inputs.machine_tables import area_rows, energy_rows, peak_rows
 from accelsim.inputs.source import Problems

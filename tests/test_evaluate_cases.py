@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 
 from accelsim.inputs.architecture import Architecture, Axis, Compute, Level
-from accelsim.inputs.energy import EnergyEntry, EnergyTable
+from accelsim.inputs.energies import EnergyEntry, EnergyTable
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.model.evaluate import evaluate

@@ -11,7 +11,7 @@ import pytest
 from accelsim import load_architecture, load_workload
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.constraints import Block, Constraints, Factor, LevelConstraint
-from accelsim.inputs.energy import EnergyEntry, EnergyTable
+from accelsim.inputs.energies import EnergyEntry, EnergyTable
 from accelsim.inputs.errors import NoValidMapping
 from accelsim.inputs.mapping import Loop, Mapping
 from accelsim.inputs.nodes import with_nodes

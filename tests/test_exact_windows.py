@@ -13,7 +13,7 @@ import pytest
 from accelsim import load_architecture, load_workload
 from accelsim.inputs.architecture import Architecture, Axis, Compute, Level
 from accelsim.inputs.constraints import Block, Constraints, Factor, LevelConstraint
-from accelsim.inputs.energy import EnergyEntry, EnergyTable
+from accelsim.inputs.energies import EnergyEntry, EnergyTable
 from accelsim.inputs.nodes import with_nodes
 from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.mapspace.space import MapSpace

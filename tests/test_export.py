@@ -15,7 +15,7 @@ from accelsim.importers.timeloop_export import CLASSIC, MAPPING, export_timeloop
 from accelsim.importers.timeloop_inputs import convert
 from accelsim.inputs.architecture import Axis, load_architecture
 from accelsim.inputs.constraints import Block, Constraints, LevelConstraint
-from accelsim.inputs.energy import EnergyTable
+from accelsim.inputs.energies import EnergyTable
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.mapping import load_mapping
 from accelsim.inputs.workload_reader import load_workload

@@ -27,7 +27,7 @@ from accelsim.fusion.tiling import (
     tilings_of,
 )
 from accelsim.inputs.architecture import Architecture, Axis, Compute, Level
-from accelsim.inputs.energy import EnergyEntry, EnergyTable
+from accelsim.inputs.energies import EnergyEntry, EnergyTable
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.workload import Einsum, Tensor
 from tests.fusion_oracle import execute_fused

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accelsim import evaluate, load_architecture, load_mapping, load_workload, map_einsum
-from accelsim.inputs.energy import EnergyEntry, EnergyTable
+from accelsim.inputs.energies import EnergyEntry, EnergyTable
 from accelsim.inputs.errors import AccelsimError, SpecError
 from accelsim.inputs.workload import ROLES
 from accelsim.mapspace.space import MapSpace

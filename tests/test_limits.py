@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelsim.inputs.architecture import Architecture, Compute, Level, load_architecture
-from accelsim.inputs.energy import EnergyTable
+from accelsim.inputs.energies import EnergyTable
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.inputs.workload_reader import load_workload

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from accelsim import evaluate, load_architecture, load_workload, map_einsum
 from accelsim.inputs.architecture import Architecture, Axis
 from accelsim.inputs.constraints import Constraints
-from accelsim.inputs.energy import EnergyTable
+from accelsim.inputs.energies import EnergyTable
 from accelsim.inputs.errors import AccelsimError, SpecError
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.workload import Einsum, Tensor

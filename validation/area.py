@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from accelsim.energy.components import sram
+from accelsim.energy.estimate import Estimate, mac, register, register_file
 from accelsim.inputs.architecture import Architecture, load_architecture
-from accelsim.inputs.energy.components import sram
-from accelsim.inputs.energy.estimate import Estimate, mac, register, register_file
 from accelsim.inputs.machine_tables import peak_rows
 from accelsim.model.evaluate import evaluate
 from validation import eyeriss

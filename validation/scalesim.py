@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from accelsim.inputs.architecture import Architecture, Axis, Compute, Level
-from accelsim.inputs.energy import EnergyEntry, EnergyTable
+from accelsim.inputs.energies import EnergyEntry, EnergyTable
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.level_features import Systolic
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping

@@ -17,7 +17,7 @@ from accelsim.importers.timeloop_counts import TWO_ITERATIONS, default_counts, w
 from accelsim.importers.timeloop_replay import CAUSES as REPLAYED
 from accelsim.importers.timeloop_replay import HALO, REUSE, Statistics, evaluate_holding, read_statistics
 from accelsim.inputs.architecture import Architecture
-from accelsim.inputs.energy import EnergyTable
+from accelsim.inputs.energies import EnergyTable
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.library import read_utf8
 from accelsim.inputs.sparsity import LevelSparsity, RankFormat

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from accelsim.inputs.energy.components import QUANTITIES, SOURCE, Grid, Place, axes, cacti_grid, interpolated, read_grid
-from accelsim.inputs.energy.estimate import log_log, table_rows
+from accelsim.energy.components import QUANTITIES, SOURCE, Grid, Place, axes, cacti_grid, interpolated, read_grid
+from accelsim.energy.estimate import log_log, table_rows
 from validation.study import Figure, Study
 
 _NAMES = {

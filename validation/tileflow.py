@@ -23,7 +23,7 @@ from accelsim.fusion.search import Held, encode_part, held_by, intermediates, pa
 from accelsim.fusion.tiling import FusedLoop, FusedTiling, runs
 from accelsim.gpu.calibration import Errors, errors_of
 from accelsim.inputs.architecture import Architecture, Level
-from accelsim.inputs.energy import EnergyEntry, EnergyTable
+from accelsim.inputs.energies import EnergyEntry, EnergyTable
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.workload import ROLES, Einsum

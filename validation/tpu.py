@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from accelsim.inputs.architecture import Architecture, Level, load_architecture
-from accelsim.inputs.energy import EnergyEntry, EnergyTable
+from accelsim.inputs.energies import EnergyEntry, EnergyTable
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.workload import ROLES
 from accelsim.model.evaluate import evaluate

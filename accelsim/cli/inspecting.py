@@ -22,7 +22,7 @@ from accelsim.gpu.decoder import read_decoder
 from accelsim.inputs import library
 from accelsim.inputs.architecture import Architecture, read_architecture
 from accelsim.inputs.constraints_reader import read_constraints
-from accelsim.inputs.energy import read_energy_table
+from accelsim.inputs.energies import read_energy_table
 from accelsim.inputs.errors import AccelsimError, Problem, require
 from accelsim.inputs.fields import Opened, open_document
 from accelsim.inputs.library import MODELS, Importer, importer
@@ -71,7 +71,7 @@ def check_command(arguments: argparse.Namespace) -> int:
 
 def energy_command(arguments: argparse.Namespace) -> int:
     """Show the energy of each action of a machine, its area, and its power with everything busy."""
-    from accelsim.inputs.energy.components import INTERPOLATION_ERROR, SOURCE
+    from accelsim.energy.components import INTERPOLATION_ERROR, SOURCE
     from accelsim.inputs.machine_tables import area_rows, energy_rows, peak_rows
     from accelsim.show.report.tables import energies_report
 

@@ -26,7 +26,7 @@ from accelsim.gpu.network import gemms_of, product_of
 from accelsim.inputs import fields, forms
 from accelsim.inputs.architecture import Architecture, load_architecture, read_architecture
 from accelsim.inputs.constraints_reader import load_constraints, read_constraints
-from accelsim.inputs.energy import EnergyEntry, EnergyTable
+from accelsim.inputs.energies import EnergyEntry, EnergyTable
 from accelsim.inputs.errors import AccelsimError, NoValidMapping, SpecError
 from accelsim.inputs.fields import Fields, Key, Keys, keys_form, node_of
 from accelsim.inputs.source import ListNode, MapNode, Node, Problems

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from accelsim.energy.estimators import COMPUTES
 from accelsim.importers import values
 from accelsim.importers.documents import Map, Note, Seq, refuse
 from accelsim.importers.timeloop_machine import MEANS, Part, TimeloopMachine, plain
-from accelsim.inputs.energy.estimators import COMPUTES
 from accelsim.inputs.units import listed, quoted
 from accelsim.inputs.workload import ROLES
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from accelsim.importers.timeloop_counts import TWO_ITERATIONS, default_counts, whole_tiles
 from accelsim.inputs.architecture import Architecture
-from accelsim.inputs.energy import EnergyTable
+from accelsim.inputs.energies import EnergyTable
 from accelsim.inputs.errors import AccelsimError, Mark
 from accelsim.inputs.mapping import LevelMapping, Mapping
 from accelsim.inputs.source import Problems

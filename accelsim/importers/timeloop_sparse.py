@@ -12,7 +12,7 @@ from accelsim.importers.timeloop_architecture import Figures
 from accelsim.importers.timeloop_machine import Part, TimeloopMachine, plain
 from accelsim.importers.values import as_number, note_others, plain_decimal, refuse_other, respelt
 from accelsim.inputs.architecture import Level
-from accelsim.inputs.energy import EnergyTable
+from accelsim.inputs.energies import EnergyTable
 from accelsim.inputs.errors import Mark
 from accelsim.inputs.sparsity import (
     FORMATS,

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from accelsim.inputs import fields, forms
-from accelsim.inputs.energy import (
+from accelsim.inputs.energies import (
     AREA,
     COMPONENT,
+    ESTIMATOR_FORM,
     AreaEntry,
     EnergyEntry,
     EnergyTable,
@@ -21,9 +22,9 @@ from accelsim.inputs.energy import (
     PartFigures,
     own_energy_keys,
     read_component,
+    read_estimator,
     read_mac,
 )
-from accelsim.inputs.energy.estimators import ESTIMATOR_FORM, read_estimator
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.fields import Fields, Key, Keys, Source, formed, keys_form, node_of
 from accelsim.inputs.forms import Form

@@ -40,7 +40,7 @@ def root(kind: str) -> Path:
     if kind == "gpus":
         return root("arch") / "gpu"
     if kind == "energy_tables":
-        return _PACKAGE / "inputs" / "energy" / "tables"
+        return _PACKAGE / "energy" / "tables"
     inside = _PACKAGE / kind
     return inside if inside.is_dir() else _PACKAGE.parent / kind
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from accelsim.inputs.architecture import Architecture, Level
-from accelsim.inputs.energy import EnergyEntry
+from accelsim.inputs.energies import EnergyEntry
 from accelsim.inputs.workload import ROLES
 
 

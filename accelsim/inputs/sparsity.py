@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from accelsim.inputs import fields, forms
-from accelsim.inputs.energy import Component, ComponentFigures, Estimator
+from accelsim.inputs.energies import Component, ComponentFigures, Estimator
 from accelsim.inputs.fields import Fields, Key, Keys, by_role, formed, keys_form, node_of
 from accelsim.inputs.level_features import values_by_role
 from accelsim.inputs.source import MapNode, Node, Problems, ScalarNode

@@ -17,7 +17,7 @@ from accelsim.gpu.decoder import DECODER_FORM
 from accelsim.inputs import forms
 from accelsim.inputs.architecture import ARCHITECTURE_FORM
 from accelsim.inputs.constraints_reader import CONSTRAINTS_FORM
-from accelsim.inputs.energy import ENERGY_TABLE_FORM
+from accelsim.inputs.energies import ENERGY_TABLE_FORM
 from accelsim.inputs.fields import MEANING, Key, keys_form, node_of
 from accelsim.inputs.forms import Form
 from accelsim.inputs.mapping import MAPPING_FORM

@@ -21,7 +21,7 @@ from nest import Nest, Node, Peer, Step
 
 from accelsim.inputs.architecture import Architecture, Axis, Compute, Level
 from accelsim.inputs.constraints import Block, Constraints, Factor, LevelConstraint
-from accelsim.inputs.energy import EnergyEntry, EnergyTable
+from accelsim.inputs.energies import EnergyEntry, EnergyTable
 from accelsim.inputs.workload import Einsum, Tensor
 
 ROLES = {"input": "Inputs", "weight": "Weights", "output": "Outputs"}

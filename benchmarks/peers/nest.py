@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from accelsim.inputs.architecture import Architecture, Axis, Level
 from accelsim.inputs.constraints import Constraints
-from accelsim.inputs.energy import EnergyTable
+from accelsim.inputs.energies import EnergyTable
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.workload import Einsum
 from accelsim.model.evaluate import evaluate

@@ -78,7 +78,7 @@ PARTS: dict[str, Names] = {
             *("ComponentFigures", "Workload", "Einsum", "Tensor", "Mapping", "LevelMapping", "Loop"),
             *("LevelConstraint", "Block", "Factor", "Product"),
         ),
-        "accelsim.inputs.energy": ("Component",),
+        "accelsim.inputs.energies": ("Component",),
         "accelsim.inputs.workload": ("to_networkx",),
         "accelsim.inputs.mapping": ("dump_mapping",),
     },

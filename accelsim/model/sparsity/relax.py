@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from accelsim.inputs.architecture import Architecture, Level
 from accelsim.inputs.density import Banded, Dense, Measured
-from accelsim.inputs.energy import EnergyEntry, EnergyTable
+from accelsim.inputs.energies import EnergyEntry, EnergyTable
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.sparsity import SAVINGS, ComputeSparsity
 from accelsim.inputs.workload import Einsum, Tensor

@@ -18,8 +18,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TypeVar
 
-from accelsim.inputs.energy import AreaEntry, Component, ComponentFigures, EnergyEntry
-from accelsim.inputs.energy.estimate import (
+from accelsim.energy.estimate import (
     FLOATS,
     WIDTHS,
     WIRE_SOURCE,
@@ -36,6 +35,7 @@ from accelsim.inputs.energy.estimate import (
     wire,
     wire_pj_per_bit,
 )
+from accelsim.inputs.energies import AreaEntry, Component, ComponentFigures, EnergyEntry
 from accelsim.inputs.units import QuantityError, listed, near_miss, parse_length_mm, parse_positive_size_bits
 
 T = TypeVar("T")

@@ -68,7 +68,7 @@ class Published:
 
 def data_rows(name: str) -> list[dict[str, str]]:
     """Rows of a data file of this package."""
-    return table_rows(files("accelsim.inputs.energy").joinpath("data", name).read_text(encoding="utf-8"))
+    return table_rows(files("accelsim.energy").joinpath("data", name).read_text(encoding="utf-8"))
 
 
 def table_rows(text: str) -> list[dict[str, str]]:

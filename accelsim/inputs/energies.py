@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
@@ -150,6 +151,23 @@ class Estimator(Protocol):
 
     def notes(self) -> tuple[str, ...]:
         """What a reader must know of it, once all parts were asked for."""
+
+
+ACCELERGY: Keys = {
+    "ert": Key(fields.text, "Accelergy's energy reference table, a path"),
+    "art": Key(fields.text, "Accelergy's area reference table, a path", "none"),
+    "rename": Key(
+        fields.mapping_of(fields.text), "names of Accelergy's components for names of levels", "the same names"
+    ),
+}
+ESTIMATOR_FORM: Form = forms.either(fields.text.form, keys_form(ACCELERGY))
+"""What may stand under `energy_table` of an architecture, as JSON Schema."""
+
+
+def read_estimator(node: Node | None, beside: Path, problems: Problems) -> Estimator | None:
+    """Read what an architecture names as its `energy_table`; how each is opened stands in the room `energy/`."""
+    opened: Estimator | None = import_module("accelsim.energy.estimators").open_estimator(node, beside, problems)
+    return opened
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 
-from accelsim.inputs import fields, forms, library
-from accelsim.inputs.energy import (
+from accelsim.inputs import fields, library
+from accelsim.inputs.energies import (
+    ACCELERGY,
     AreaEntry,
     Component,
     ComponentFigures,
@@ -35,8 +36,7 @@ from accelsim.inputs.energy import (
     read_energy_table,
 )
 from accelsim.inputs.errors import AccelsimError, Problem
-from accelsim.inputs.fields import Fields, Key, Keys, keys_form
-from accelsim.inputs.forms import Form
+from accelsim.inputs.fields import Fields
 from accelsim.inputs.source import (
     ListNode,
     MapNode,
@@ -51,18 +51,9 @@ from accelsim.inputs.units import QuantityError, listed, near_miss, parse_size_b
 
 COMPONENTS = "components"
 HWCOMPONENTS = "hwcomponents"
-_ACCELERGY: Keys = {
-    "ert": Key(fields.text, "Accelergy's energy reference table, a path"),
-    "art": Key(fields.text, "Accelergy's area reference table, a path", "none"),
-    "rename": Key(
-        fields.mapping_of(fields.text), "names of Accelergy's components for names of levels", "the same names"
-    ),
-}
-ESTIMATOR_FORM: Form = forms.either(fields.text.form, keys_form(_ACCELERGY))
-"""What may stand under `energy_table` of an architecture, as JSON Schema."""
 
 
-def read_estimator(node: Node | None, beside: Path, problems: Problems) -> Estimator | None:
+def open_estimator(node: Node | None, beside: Path, problems: Problems) -> Estimator | None:
     """Read what an architecture names as its `energy_table`.
 
     A name: of the component models (`components`), of the package `hwcomponents`, or of an energy table (a path
@@ -71,10 +62,10 @@ def read_estimator(node: Node | None, beside: Path, problems: Problems) -> Estim
     if node is None or problems.unreadable(node):
         return None
     if isinstance(node, MapNode):
-        return _read_tables(Fields(node, problems, _ACCELERGY), beside)
+        return _read_tables(Fields(node, problems, ACCELERGY), beside)
     name = fields.text(node, problems)
     if name == COMPONENTS:
-        from accelsim.inputs.energy.components import ComponentModels
+        from accelsim.energy.components import ComponentModels
 
         return ComponentModels()
     if name == HWCOMPONENTS:

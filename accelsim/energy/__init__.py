@@ -1,0 +1,1 @@
+"""Where energies and areas come from: tables, component models, Accelergy and hwcomponents."""
