@@ -87,7 +87,7 @@ def printed(command: str, home: Path) -> str | None:
     return VARIES.sub("#", done.stdout) if done.returncode == 0 else None
 
 
-def record(path: Path, every: int, seconds: float) -> None:
+def record(path: Path, every: int, seconds: float, *, commands_too: bool) -> None:
     """Solve the problems, run the commands, and write the file."""
     problems: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -102,7 +102,7 @@ def record(path: Path, every: int, seconds: float) -> None:
             problems[f"{name} {layer.name} {goal}"] = solve(machine, layer, goal, seconds)
         for each in REPOSITORY.iterdir():  # commands name files of the repository, and write others
             Path(folder, each.name).symlink_to(each)
-        commands = {command: printed(command, Path(folder)) for command in documented()}
+        commands = {command: printed(command, Path(folder)) for command in documented() if commands_too}
     path.write_text(json.dumps({"problems": problems, "commands": commands}, indent=1) + "\n")
 
 
@@ -129,7 +129,7 @@ def compare(old: dict[str, Any], new: dict[str, Any]) -> bool:
     said(f"proved       {sum(b['proved'] for _, b, _ in both)} before, now {sum(n['proved'] for _, _, n in both)}")
     for command, before in old["commands"].items():
         now = new["commands"].get(command)
-        if now != before:
+        if new["commands"] and now != before:
             lost = True
             said(f"$ {command}")
             for line in set((now or "").splitlines()) ^ set((before or "").splitlines()):
@@ -151,10 +151,11 @@ def main() -> int:
     parser.add_argument("files", nargs="+", type=Path, help="file to write, or two to compare")
     parser.add_argument("--every", type=int, default=10)
     parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--problems", action="store_true", help="no commands, which take a quarter of an hour")
     arguments = parser.parse_args()
     if len(arguments.files) == 2:
         return int(compare(*(json.loads(path.read_text()) for path in arguments.files)))
-    record(arguments.files[0], arguments.every, arguments.seconds)
+    record(arguments.files[0], arguments.every, arguments.seconds, commands_too=not arguments.problems)
     return 0
 
 
