@@ -31,6 +31,7 @@ from accelsim.inputs.architecture import Architecture  # noqa: E402
 from accelsim.inputs.errors import AccelsimError  # noqa: E402
 from accelsim.inputs.objective import Objective  # noqa: E402
 from accelsim.inputs.workload import Einsum  # noqa: E402
+from accelsim.results.output import mapping_json  # noqa: E402
 
 corpus = importlib.import_module("corpus.__main__")
 MOST = 120.0
@@ -56,7 +57,7 @@ def solve(machine: Architecture, layer: Einsum, goal: str, seconds: float) -> di
             proof = search.certificate
             assert proof is not None
             found = {"value": Objective.parse(goal).of(search.best), "proved": proof.proved, "bound": proof.bound}
-            found |= {"nodes": proof.nodes, "table_bytes": proof.table_bytes, "mapping": str(search.best.mapping)}
+            found |= {"nodes": proof.nodes, "table_bytes": proof.table_bytes, "mapping": mapping_json(search.best.mapping)}
     except AccelsimError as error:
         found = {"value": str(error)[:200], "proved": False}
     return found | {"cpu_s": round(time.process_time() - before, 3)}
