@@ -95,7 +95,6 @@ class Layout:
         As `CostTables` has them.
     rests : int64[T]
         Whether a tensor's storage node after the first of a level may rest: 0 if so, 2 if not, 1: as `passes_window`.
-    statuses : tuple of Statuses
     may_keep : bool[L, T]
     widest, apart : list
         Of each network, the most children in use, and the most copies of the output.
@@ -134,7 +133,6 @@ class Layout:
         self.structure = make_structure(grid)
         self.merges = self._merges(grid.every)
         self.rests = self._rests()
-        self.statuses = all_statuses(self.structure)
         self.may_keep = grid.space.may_keep
         self.widest = [int(np.max(each.spread, initial=1)) for each in grid.options]
         self.apart = [float(np.max(each.apart, initial=1.0)) for each in grid.options]
