@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from os import PathLike
@@ -19,8 +19,9 @@ from typing import Any
 
 from rich.text import Text
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from accelsim.cli import DIFFERS
-from accelsim.cli.arguments import run_alone
 from accelsim.inputs import fields
 from accelsim.inputs.architecture import Architecture, load_architecture
 from accelsim.inputs.errors import Mark
@@ -36,6 +37,7 @@ from accelsim.inputs.workload_reader import load_workload
 from accelsim.model.evaluate import evaluate
 from accelsim.show.report import objective_value
 from accelsim.show.table import Column, Piece, Row, Table, bold
+from validation.command import Answer, run_alone
 
 HERE = Path(__file__).resolve().parent
 PROBLEMS, OPTIMA = "problems.json", "optima.json"
@@ -305,9 +307,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python arena/verify.py", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("submission", metavar="SUBMISSION", help="JSON or YAML with a tool and mappings")
 
-    def judge(parsed: argparse.Namespace) -> tuple[Mapping[str, Any], Callable[[], Iterable[Piece]]]:
+    def judge(parsed: argparse.Namespace) -> Answer:
         document = arena_json(parsed.submission, Arena())
-        return document, lambda: arena_report(document)
+        return Answer(document, lambda: arena_report(document))
 
     code, document = run_alone(parser, arguments, judge)
     return DIFFERS if any(row["wrong"] for row in document.get("mappings", ())) else code

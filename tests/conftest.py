@@ -117,6 +117,18 @@ def run(capsys):
     return call
 
 
+@pytest.fixture
+def validate(capsys):
+    """Run `python -m validation` in this process: its exit code and what it printed."""
+    from validation.__main__ import main
+
+    def call(*arguments: str):
+        code = main([str(argument) for argument in arguments])
+        return code, *capsys.readouterr()
+
+    return call
+
+
 def load_energy_table(path: str | Path, overrides: Mapping[str, str] | None = None) -> ComponentTable:
     """Read an energy table file by itself, with every mistake raised."""
     problems = Problems()

@@ -1,9 +1,10 @@
 """Damaged files for every command: `python -m tests.fuzz --cases 20000`, `python -m tests.fuzz --seed 123`.
 
-A case is a command on files of which one is damaged; its seed is all that it depends on. Cases run one after the other
-in a forked process, which is replaced when a case takes too long or ends it. A case fails if it ends in an internal
-error or with an exit code that is not documented, takes more than `SECONDS` of processor time or `MEMORY`, ends without
-success and without a word, or prints JSON that is none.
+`--only masks,traces,statistics` runs cases of these kinds alone, also with `--seed`; `fuzz_cases.COMMANDS` has all.
+A case is a command on files of which one is damaged; its seed, and the kinds, are all that it depends on. Cases run one
+after the other in a forked process, which is replaced when a case takes too long or ends it. A case fails if it ends in
+an internal error or with an exit code that is not documented, takes more than `SECONDS` of processor time or `MEMORY`,
+ends without success and without a word, or prints JSON that is none.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from multiprocessing.connection import wait
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from fuzz_cases import Case, call, prepare
+from fuzz_cases import COMMANDS, Case, call, prepare
 
 SECONDS = 10.0
 """Processor time of a case [s]."""
@@ -53,14 +54,14 @@ class Outcome:
     seconds: float
 
 
-def run(seed: int) -> tuple[Outcome, str]:
+def run(seed: int, only: Collection[str]) -> tuple[Outcome, str]:
     """Run a case in the working directory, and say how it ended, at length if it failed."""
-    case, before = Case(seed), time.process_time()
+    case, before = Case(seed, only), time.process_time()
     code, said, complained, trace = call(case.arguments)
     seconds = time.process_time() - before
     fault = ""
     if trace:
-        places = [line.strip() for line in trace.splitlines() if "/accelsim/" in line]
+        places = _places(trace)
         fault = f"{trace.splitlines()[-1][:80]} at {places[-1] if places else '?'}"
     elif code not in CODES:
         fault = f"exit code {code}"
@@ -70,9 +71,15 @@ def run(seed: int) -> tuple[Outcome, str]:
         fault = "a traceback"
     elif "--json" in case.arguments and code == 0 and not _is_json(said):
         fault = "what it prints is no JSON"
-    command = " ".join(case.arguments[: 2 if case.arguments[0] in ("gpu", "validate") else 1])
-    told = f"$ accelsim {' '.join(case.arguments)}\n{said}{complained}{trace}"
+    command = " ".join(case.arguments[: 2 if case.arguments[0] in ("gpu", "validation") else 1])
+    package = "" if command.startswith("validation") else "accelsim "
+    told = f"$ python -m {package}{' '.join(case.arguments)}\n{said}{complained}{trace}"
     return Outcome(seed, command, code, fault, seconds), told
+
+
+def _places(trace: str) -> list[str]:
+    """Lines of a traceback that name a file of ours."""
+    return [line.strip() for line in trace.splitlines() if "/accelsim/" in line or "/validation/" in line]
 
 
 def _is_json(text: str) -> bool:
@@ -89,8 +96,8 @@ def _is_json(text: str) -> bool:
 class Worker:
     """A process that runs cases and sends their outcomes, each as a line."""
 
-    def __init__(self, seeds: list[int], folder: Path) -> None:
-        self.seeds, self.folder = seeds, folder
+    def __init__(self, seeds: list[int], only: Collection[str], folder: Path) -> None:
+        self.seeds, self.only, self.folder = seeds, only, folder
         self.log = folder / f"stack{seeds[0]}"
         reading, writing = os.pipe()
         self.pid = os.fork()
@@ -115,7 +122,7 @@ class Worker:
             place.mkdir()
             os.chdir(place)
             signal.setitimer(signal.ITIMER_PROF, SECONDS)
-            outcome, _ = run(seed)
+            outcome, _ = run(seed, self.only)
             signal.setitimer(signal.ITIMER_PROF, 0)
             pipe.write(json.dumps(asdict(outcome)) + "\n")
             os.chdir(self.folder)
@@ -134,18 +141,18 @@ class Worker:
             return None
         seed, self.seeds = self.seeds[0], self.seeds[1:]
         text = self.log.read_text()
-        places = [line.strip() for line in text.splitlines() if "/accelsim/" in line] or text.splitlines()[-3:]
+        places = _places(text) or text.splitlines()[-3:]
         fault = f"over {SECONDS:g} s" if ended == -signal.SIGPROF else f"the process ends with {ended}"
         return Outcome(seed, "?", None, f"{fault} at {(places or ['?'])[0]}", SECONDS)
 
 
-def outcomes(seeds: list[int], workers: int, folder: Path) -> Iterator[Outcome]:
+def outcomes(seeds: list[int], only: Collection[str], workers: int, folder: Path) -> Iterator[Outcome]:
     """Outcomes of cases, in any order."""
     batches = [seeds[at : at + BATCH] for at in range(0, len(seeds), BATCH)]
     active: list[Worker] = []
     while batches or active:
         while batches and len(active) < workers:
-            active.append(Worker(batches.pop(0), folder))
+            active.append(Worker(batches.pop(0), only, folder))
         ready = wait([worker.pipe for worker in active], SILENCE) if workers > 1 else []
         worker = next((each for each in active if each.pipe in ready), active[0])
         found = worker.outcome()
@@ -163,8 +170,13 @@ def main() -> int:
     parser.add_argument("--cases", type=int, default=1000)
     parser.add_argument("--first", type=int, default=0, help="seed of the first case")
     parser.add_argument("--seed", type=int, help="run this case alone, say all of it, and keep its files in fuzz_SEED")
+    parser.add_argument("--only", help="kinds of cases, such as masks,traces (default: all)")
     parser.add_argument("--workers", type=int, default=1)
     arguments = parser.parse_args()
+    kinds = [make.__name__[1:] for make in COMMANDS]
+    only = arguments.only.split(",") if arguments.only else kinds
+    if unknown := set(only) - set(kinds):
+        parser.error(f"no kinds {', '.join(sorted(unknown))}; there are {', '.join(kinds)}")
     start = Path.cwd()
     with tempfile.TemporaryDirectory(prefix="accelsim-fuzz-") as name:
         os.chdir(name)
@@ -175,11 +187,11 @@ def main() -> int:
             shutil.rmtree(kept, ignore_errors=True)
             kept.mkdir()
             os.chdir(kept)
-            outcome, told = run(arguments.seed)
+            outcome, told = run(arguments.seed, only)
             sys.stdout.write(f"{told}\n{outcome}\n")
             return 1 if outcome.fault else 0
         seeds = list(range(arguments.first, arguments.first + arguments.cases))
-        return report(outcomes(seeds, arguments.workers, Path(name)))
+        return report(outcomes(seeds, only, arguments.workers, Path(name)))
 
 
 def report(found: Iterable[Outcome]) -> int:

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import copy
+import gzip
 import hashlib
 import io
+import json
+import math
 import os
 import shutil
 import traceback
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
 from pathlib import Path
 from random import Random
 
 import mutations
+import numpy as np
+import timeloop_files
 import yaml
 from onnx_models import MODELS
 
 import accelsim.cli.arguments
+import validation.__main__ as validation
 from accelsim.cli import main as cli
 from accelsim.designs.store import PART_COLUMNS, PARTS, parquet_bytes, read_parquet
 from accelsim.inputs import library
@@ -53,15 +59,64 @@ MATCHED = (
 CONVOLVED = "device,dtype,N,C,H,W,K,R,S,P,Q,pad_h,pad_w,stride_h,stride_w,time_us_fwd\n"
 CONVOLVED += "A100,fp16,8,64,56,56,64,3,3,56,56,1,1,1,1,50\n"
 
+NSIGHT = (
+    "Start (ns),Duration (ns),CorrId,GrdX,GrdY,GrdZ,BlkX,BlkY,BlkZ,Bytes (MB),Device,Name\n"
+    "5,9000,1,4,24,1,128,1,1,,NVIDIA A100-SXM4-40GB (0),ampere_fp16_s16816gemm_fp16_64x128_tn\n"
+    "5,90,2,-,-,-,,,,1,,copy\n",
+    "Total Time (ns),Instances,Avg (ns),Med (ns),GridXYZ,BlockXYZ,Name\n"
+    "40,2,20,9000, 24   2  1,128 1 1,sgemm_64x64_nn\n",
+)
+MASKED = {"Weights": (4, 3), "Inputs": (6, 4), "Outputs": (6, 3)}
+MASKS = """workload:
+  name: masked
+  layers:
+    - {name: a, gemm: {M: 6, N: 3, K: 4}, densities: {Weights: {distribution: measured, file: mask.npy}}}
+    - {name: b, gemm: {M: 6, N: 3, K: 4}, densities: {Weights: 0.5}}
+"""
+SPARSE = ("sparse_tensor_core", "eyeriss_v2", "scnn", "two_level")
+TIMELOOP = {name: getattr(timeloop_files, name) for name in ("V03", "PROBLEM", "MAPPING", "ERT")}
+CONFIGURATION = """[general]
+run_name = chip
+[architecture_presets]
+ArrayHeight: 4
+ArrayWidth: 8
+IfmapSramSzkB: 64
+FilterSramSzkB: 32
+OfmapSramSzkB: 16
+Dataflow : ws
+Bandwidth : 10
+[run_presets]
+InterfaceBandwidth: USER
+"""
+TOPOLOGY = "Layer,IFMAP Height,IFMAP Width,Filter Height,Filter Width,Channels,Num Filter,Strides,\nc,9,9,3,3,2,4,1,\n"
+
 
 class Case:
     """Files and a command by a seed, in the working directory."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, only: Collection[str] = ()) -> None:
         self.random = Random(seed)
-        names, weights = zip(*((make, weight) for make, weight in COMMANDS.items()), strict=True)
-        self.made = self.random.choices(names, weights)[0]
+        among = {make: weight for make, weight in COMMANDS.items() if not only or make.__name__[1:] in only}
+        self.made = self.random.choices(list(among), list(among.values()))[0]
         self.arguments = [str(each) for each in self.made(self)]
+        files = sorted(path for path in Path().rglob("*") if path.is_file())
+        if files and self.random.random() < 0.03:
+            self._replace(self.random.choice(files))
+
+    def _replace(self, path: Path) -> None:
+        """Put in the place of a file what is none, is empty, or is large and holds nothing."""
+        kept = path.rename(f"{path}.kept")
+        links = ["nowhere", path.name, kept.name, "/dev/null", "/dev/zero", "/proc/self/status"]
+        match self.random.randrange(5):
+            case 0:
+                path.mkdir()
+            case 1:
+                os.mkfifo(path)
+            case 2:
+                path.touch()
+                os.truncate(path, self.random.choice([0, 0, 1 << 20, 40 << 20, 1 << 40]))
+            case _:
+                path.symlink_to(self.random.choice(links))
 
     def pick(self, *several: list[str]) -> list[str]:
         return self.random.choice(several)
@@ -94,6 +149,19 @@ class Case:
         for _ in range(self.random.choice([1, 1, 2, 3])):
             text = mutations.damaged_table(self.random, text)
         return self._bytes(text.encode("utf-8", "surrogatepass"), name, 0.2)
+
+    def lines(self, text: str, name: str) -> str:
+        """Damage a text of lines."""
+        for _ in range(self.random.choice([1, 1, 2, 3])):
+            text = mutations.damaged_lines(self.random, text)
+        return self._bytes(text.encode("utf-8", "surrogatepass"), name, 0.1)
+
+    def array(self, shape: tuple[int, ...], name: str) -> str:
+        """Damage a mask."""
+        array = np.array([self.random.random() < 0.5 for _ in range(math.prod(shape))]).reshape(shape)
+        data = mutations.damaged_array(self.random, array)
+        data = mutations.packed(self.random, data) if name.endswith(".npz") or self.random.random() < 0.2 else data
+        return self._bytes(data, name, 0.15)
 
     def message(self, make: Callable, name: str = "damaged.onnx") -> str:
         """Damage an ONNX model."""
@@ -269,18 +337,88 @@ def _model(case: Case) -> Iterable[object]:
     )
 
 
-def _profile(case: Case) -> Iterable[object]:
-    exports = [*(GOLDEN / "gpu").glob("*.csv")]
-    text = case.random.choice([*(path.read_text() for path in sorted(exports)), MATCHED, MATCHED])
-    return ["gpu", "compare", case.table(text), "--gpu", "a100", *case.pick([], ["--json"])]
+def _masks(case: Case) -> Iterable[object]:
+    """Masks of one tensor or several; the machines have zeros left out."""
+    name = case.random.choice(["mask.npy", "mask.npy", "mask.npz", "mask.txt", "mask.json.gz"])
+    tensor, shape = case.random.choice(list(MASKED.items()))
+    case.array(shape, name)
+    text = MASKS.replace("Weights", tensor).replace("mask.npy", name)
+    Path("masked.yaml").write_text(text)
+    if case.random.random() < 0.2:
+        case.lines(text, "masked.yaml")
+    machine = case.random.choice(SPARSE)
+    layer = ["--layer", case.random.choice(["a", "b"]), *ONE]
+    return case.pick(
+        ["check", "masked.yaml"],
+        ["check", "masked.yaml"],
+        ["map", machine, "masked.yaml", "--seconds", "0.2", *layer, "--json"],
+        ["map", machine, "masked.yaml", "--mappings", "9", *layer],
+        ["spread", machine, "masked.yaml", "--samples", "20", "--seconds", "0.2", "--json", *layer[:4]],
+        ["roofline", machine, "masked.yaml", *ONE, "--json"],
+    )
+
+
+def _traces(case: Case) -> Iterable[object]:
+    """Kernels as PyTorch's profiler, Nsight Systems and Nsight Compute write them, and tables of products."""
+    if case.random.random() < 0.5:
+        file = case.json(f"trace{case.random.randrange(3)}.json", "trace.json")
+        if case.random.random() < 0.4:
+            packed = gzip.compress if case.random.random() < 0.7 else lambda data: mutations.packed(case.random, data)
+            file = case._bytes(packed(Path(file).read_bytes()), "trace.json.gz", 0.3)
+    else:
+        exports = [path.read_text() for path in sorted((GOLDEN / "gpu").glob("*.csv"))]
+        file = case.table(case.random.choice([*exports, *NSIGHT, MATCHED, MATCHED]))
+    options = case.pick([], [], ["--workload", "bert_base", "--batch", "8"], ["--calibration", "shipped"])
+    return ["gpu", "compare", file, "--gpu", case.random.choice(["a100", "h100"]), *options, *case.pick([], ["--json"])]
+
+
+def _statistics(case: Case) -> Iterable[object]:
+    """Timeloop's statistics and drawings with its inputs, records of its runs, and SCALE-Sim's files."""
+    kind = case.random.choice(["small", "small", "run", "drawing", "records", "topology"])
+    runs, records = _runs(), SHARED / "golden/timeloop_more"
+    if kind == "run" and runs:
+        statistics, *files = case.random.choice(runs)
+    elif kind == "drawing" and runs:
+        drawn = case.random.choice([path for path, *_ in runs if path.with_name("timeloop-mapper.map.txt").is_file()])
+        file = case.lines(drawn.with_name("timeloop-mapper.map.txt").read_text(), "map.txt")
+        return ["import", drawn.with_name("parsed-processed-input.yaml"), file]
+    elif kind == "records" and records.is_dir():
+        for path in records.glob("*.json"):
+            shutil.copy(path, path.name)
+        (CORPUS / "line.json").write_text(case.random.choice((records / "cases.jsonl").read_text().splitlines()))
+        case.json("line.json", "cases.jsonl")
+        if case.random.random() < 0.3:
+            case.json(records / (name := case.random.choice(["architectures.json", "shapes.json"])), name)
+        return ["validation", "timeloop", "cases.jsonl", *case.pick([], ["--json"])]
+    elif kind == "topology":
+        configuration, topology = case.lines(CONFIGURATION, "chip.cfg"), case.table(TOPOLOGY, "net.csv")
+        return case.pick(
+            ["import", configuration, topology], ["map", configuration, topology, "--seconds", "0.2", *ONE]
+        )
+    else:
+        files = [CORPUS / f"{name}.yaml" for name in TIMELOOP]
+        statistics = CORPUS / "small.stats.txt"
+    if case.random.random() < 0.3:
+        at = case.random.randrange(len(files))
+        files[at] = case.yaml(files[at], files[at].name)
+        case.random.choice([shutil.copy, shutil.copy, os.symlink])(statistics, "x.stats.txt")
+    else:
+        case.lines(statistics.read_text(), "x.stats.txt")
+    return ["replay", *files, "x.stats.txt", "--seconds", "0.2", *case.pick([], ["--json"])]
+
+
+@cache
+def _runs() -> list[list[Path]]:
+    """Timeloop's statistics, each with its inputs, that are small."""
+    found = [[path, *files] for path, files in timeloop_files.references()] if timeloop_files.SHARED.is_dir() else []
+    return [files for files in found if all(path.is_file() and path.stat().st_size < 30_000 for path in files)]
 
 
 def _measured(case: Case) -> Iterable[object]:
     file = case.table(case.random.choice([MATCHED, CONVOLVED]))
     return case.pick(
-        ["validate", "gemm", file, "--json"],
-        ["validate", "gemm", file, "--gpu", "a100"],
-        ["validate", "conv", file, "--json"],
+        ["validation", "gemm", file, "--json"],
+        ["validation", "gemm", file, "--gpu", "a100"],
         ["calibrate", file, "--gpu", "a100", "--json"],
     )
 
@@ -291,7 +429,7 @@ def _calibration(case: Case) -> Iterable[object]:
 
 
 def _scalesim(case: Case) -> Iterable[object]:
-    return ["validate", "scalesim", case.table((GOLDEN / "scalesim.csv").read_text()), *case.pick([], ["--json"])]
+    return ["validation", "scalesim", case.table((GOLDEN / "scalesim.csv").read_text()), *case.pick([], ["--json"])]
 
 
 def _timeloop(case: Case) -> Iterable[object]:
@@ -304,7 +442,7 @@ def _timeloop(case: Case) -> Iterable[object]:
             (case.yaml if name == "input.yaml" else case.json)(folder / name, name)
         else:
             shutil.copy(folder / name, name)
-    return ["validate", "timeloop", ".", *case.pick([], ["--json"])]
+    return ["validation", "timeloop", ".", *case.pick([], ["--json"])]
 
 
 def _foreign(case: Case) -> Iterable[object]:
@@ -358,8 +496,8 @@ COMMANDS: dict[Callable[[Case], Iterable[object]], int] = {
         _energy_table: 4,
         _gpu: 8,
     },
-    **{_result: 10, _model: 6, _profile: 5, _measured: 6, _calibration: 2, _scalesim: 3, _timeloop: 3, _kept: 2},
-    **{_arguments: 4, _foreign: 8},
+    **{_result: 10, _model: 6, _traces: 8, _measured: 6, _calibration: 2, _scalesim: 3, _timeloop: 3, _kept: 2},
+    **{_arguments: 4, _foreign: 8, _masks: 8, _statistics: 8},
 }
 CORPUS = Path()
 DONORS: list[Path] = []
@@ -380,6 +518,11 @@ def prepare(folder: Path) -> None:
         f"sweep: {{name: s, architecture: {folder}/little.yaml, workloads: [conv1d], objectives: [energy, cycles], "
         "parameters: {glb: [16 B, 64 B], pe: [1, 2]}}"
     )
+    for name, text in TIMELOOP.items():
+        (folder / f"{name}.yaml").write_text(text)
+    (folder / "small.stats.txt").write_text(timeloop_files.STATISTICS)
+    for number, path in enumerate(sorted((GOLDEN / "gpu").glob("*.json.gz"))):
+        (folder / f"trace{number}.json").write_text(_cut(json.loads(gzip.decompress(path.read_bytes()))))
     os.environ["ACCELSIM_CACHE"] = str(folder / "cache")
     one = ("--workers", "1")
     _must("map", "two_level", "conv1d", *one, "-o", folder / "out")
@@ -398,8 +541,23 @@ def prepare(folder: Path) -> None:
     _must("eval", "eyeriss", "conv", "eyeriss_row_stationary")
     _must("map", "two_level", "conv1d", "--mappings", "5", *ONE)
     _must("spread", "two_level", "conv1d", "--samples", "50", *one)
+    np.save(folder / "mask.npy", np.eye(4, 3))
+    (folder / "masked.yaml").write_text(MASKS)
+    for machine in SPARSE:
+        _must("map", machine, folder / "masked.yaml", "--seconds", "0.2", *ONE)
+        _must("spread", machine, folder / "masked.yaml", "--samples", "20", *one, "--layer", "a")
+    files = [folder / f"{name}.yaml" for name in TIMELOOP]
+    call(["replay", *map(str, files), str(folder / "small.stats.txt"), "--seconds", "0.2"])  # differs
     _must("gpu", "compare", GOLDEN / "gpu/ncu_sections.csv", "--gpu", "a100")
     os.environ["ACCELSIM_CACHE"] = "cache"
+
+
+def _cut(trace: dict) -> str:
+    """Trace of its first five kernels, and what launched them."""
+    kernels = [event for event in trace["traceEvents"] if event.get("cat") == "kernel"][:5]
+    numbers = {event["args"]["External id"] for event in kernels}
+    kept = [event for event in trace["traceEvents"] if event.get("args", {}).get("External id") in numbers]
+    return json.dumps({"deviceProperties": trace["deviceProperties"], "traceEvents": kept})
 
 
 def _must(*arguments: object) -> str:
@@ -423,7 +581,11 @@ def call(arguments: list[str]) -> tuple[int, str, str, str]:
     try:
         with redirect_stdout(out), redirect_stderr(err), warnings.catch_warnings():
             warnings.simplefilter("error")
-            code = cli.main(arguments)
+            code = validation.main(arguments[1:]) if arguments[0] == "validation" else cli.main(arguments)
+    except SystemExit as stop:
+        code = stop.code
+    except Exception as error:
+        code = note(error)
     finally:
         cli._internal_error = kept
     said, complained = (stream.buffer.getvalue().decode() for stream in (out, err) if stream.flush() is None)

@@ -1,4 +1,4 @@
-"""Random damage to files: trees of YAML and JSON, cells of CSV, messages of ONNX, and bytes.
+"""Random damage to files: trees of YAML and JSON, cells of CSV, lines, arrays of NumPy, messages of ONNX, and bytes.
 
 A tree is a list, a `Pairs`, or the text of a scalar as it stands in the file.
 """
@@ -6,19 +6,33 @@ A tree is a list, a `Pairs`, or the text of a scalar as it stands in the file.
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
 import re
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from random import Random
 from typing import Any
 
+import numpy as np
 import yaml
 
 NASTY = (
     *("0", "-1", "1", "1.5", "1e400", "-0.0", "1e-320", "NaN", ".nan", "Infinity", "-.inf", "0x10", "1_000"),
-    *("9" * 25, "9" * 5000, str(2**31), str(2**53 + 1), str(2**62), str(2**63), str(-(2**63)), "0.1", "100%"),
+    *(
+        "9" * 25,
+        "9" * 400,
+        "9" * 5000,
+        str(2**31),
+        str(2**53 + 1),
+        str(2**62),
+        str(2**63),
+        str(-(2**63)),
+        "0.1",
+        "100%",
+    ),
     *("null", "true", "~", "no", '""', "''", "' '", "[]", "{}", "[[1]]", "{a: 1}", '{"a": 1}', "2026-01-01"),
     *('"é漢\U0001f600"', '"\\u202e"', '"\\ud800"', '"\\u0000"', '"a\\nb"', '"a/../../../evil"', f'"{"x" * 1000}"'),
     *("0 bit", "1 KiB", "3 pJ/bit", "8 GB/s", "-5 pJ", "1e30 GiB", "1e-30 pJ", "nan pJ", "1 furlong", "8 words/cycle"),
@@ -166,6 +180,14 @@ def _scale(random: Random, tree: Any, places: Places, donors: Places) -> None:
         holder[at] = _NUMBER.sub(lambda found: f"{float(found[0]) * by:.12g}", holder[at], count=1)
 
 
+def _renumber(random: Random, tree: Any, places: Places, donors: Places) -> None:
+    """Change one of several numbers in a text."""
+    holder, at = random.choice([place for place in places if isinstance(place[0][place[1]], str)] or places)
+    if isinstance(holder[at], str):
+        quote = '"' if _is_text(holder[at]) else ""
+        holder[at] = quote + _renumbered(random, holder[at].strip('"')).replace(quote or "\0", "") + quote
+
+
 def _small(random: Random, tree: Any, places: Places, donors: Places) -> None:
     """Put a small whole number in the place of another number."""
     numbers = [place for place in places if isinstance(place[0][place[1]], str) and _NUMBER.search(place[0][place[1]])]
@@ -227,7 +249,7 @@ _GENTLE: tuple[Change, ...] = (_small, _small, _scale, _swap, _drop, _shuffle)
 """After these a file is often still valid."""
 _CHANGES: tuple[Change, ...] = (
     *(_drop, _duplicate, _rename, _retype, _swap, _nasty, _nasty_scalar, _scale, _unit, _nest, _graft, _shuffle),
-    *(_alias, _laughs, _drop, _nasty_scalar),
+    *(_alias, _laughs, _drop, _nasty_scalar, _renumber),
 )
 
 
@@ -266,9 +288,7 @@ def damaged_table(random: Random, text: str) -> str:
         case 0 | 1:
             cells[at] = random.choice(NASTY)
         case 2:
-            cells[at] = _NUMBER.sub(
-                lambda found: f"{float(found[0]) * random.choice([0, 3, 1e3, 1e9, 0.1]):.12g}", cells[at], count=1
-            )
+            cells[at] = _renumbered(random, cells[at])
         case 3:
             rows = [each[:column] + each[column + 1 :] for each in rows]
         case 4:
@@ -282,6 +302,121 @@ def damaged_table(random: Random, text: str) -> str:
     made = io.StringIO()
     csv.writer(made, delimiter=separator, lineterminator=random.choice(["\n", "\r\n"])).writerows(rows)
     return made.getvalue()
+
+
+def _renumbered(random: Random, text: str) -> str:
+    """Text with another number, or something else, in the place of one of its numbers."""
+    found = random.choice(list(_NUMBER.finditer(text)) or [re.search("$", text)])
+    number = f"{float(found[0] or 1) * random.choice([0, 2, 3, 1e3, 1e6, 1e9, 0.1]):.12g}"
+    return text[: found.start()] + random.choice([number, number, random.choice(NASTY)]) + text[found.end() :]
+
+
+def damaged_lines(random: Random, text: str) -> str:
+    """Text after one random change of a number, a word or a line."""
+    lines = text.splitlines() or [""]
+    at, other = random.randrange(len(lines)), random.randrange(len(lines))
+    match random.randrange(7):
+        case 0:
+            del lines[at]
+        case 1:
+            lines.insert(other, lines[at])
+        case 2:
+            lines[at], lines[other] = lines[other], lines[at]
+        case 3:
+            words = re.split(r"(\s+)", lines[at])
+            words[random.randrange(len(words))] = random.choice(NASTY)
+            lines[at] = "".join(words)
+        case _:
+            at = random.choice([i for i, line in enumerate(lines) if _NUMBER.search(line)] or [at])
+            lines[at] = _renumbered(random, lines[at])
+    return "\n".join(lines) + "\n"
+
+
+_DTYPES = ("?", "i1", ">u8", "f2", "f8", "f16", "c8", "U3", "S2", "O", "M8[s]", "V4", "i4,i2")
+_DTYPES_WRITTEN = (
+    "'|u1'",
+    "'<f8'",
+    "'|V0'",
+    "'|O'",
+    "'<U99999999'",
+    "[('a', '<i4', (9, 9))]",
+    "'i4,' * 3",
+    "None",
+    "3",
+    "'q'",
+)
+_SHAPES = (
+    "()",
+    "(0,)",
+    "(4, 3)",
+    "(4L, 3L)",
+    "(-4, -3)",
+    "(4.0, 3)",
+    "(True, 3)",
+    "(2**40,)",
+    "(1 << 70, 0)",
+    "[4, 3]",
+    "None",
+    "'43'",
+)
+_SHAPES += (
+    f"({2**31}, 1)",
+    f"({2**62}, 4)",
+    f"({10**30},)",
+    f"({2**32}, {2**32})",
+    "(" * 90,
+    f"({'1, ' * 70})",
+    f"({'1, ' * 4000})",
+)
+
+
+def damaged_array(random: Random, array: np.ndarray) -> bytes:
+    """An `.npy` of other words, shape or type, or with another head."""
+    made = io.BytesIO()
+    match random.randrange(6):
+        case 0:
+            with suppress(TypeError, ValueError):
+                array = array.astype(random.choice(_DTYPES))
+        case 1:
+            array = array.astype(random.choice(["f2", "f8"]))
+            array[tuple(random.randrange(size) for size in array.shape)] = random.choice(
+                [np.nan, np.inf, -np.inf, -0.0]
+            )
+        case 2:
+            array = random.choice([array.T, array[:-1], array.ravel(), array[None], array[:0], array[0], array.sum()])
+        case 3:
+            array = random.choice(
+                [np.asfortranarray(array), array[::-1, ...], np.zeros_like(array), np.ones_like(array)]
+            )
+        case _:
+            order = random.choice(["False", "True", "0"])
+            parts = [random.choice(_DTYPES_WRITTEN), order, random.choice(_SHAPES)]
+            names = random.choice([["descr", "fortran_order", "shape"]] * 4 + [["descr", "shape", "x"]])
+            head = "{" + ", ".join(f"'{name}': {part}" for name, part in zip(names, parts, strict=True)) + "}\n"
+            long = len(head) if random.random() < 0.8 else random.choice([0, 1, 2**16 - 1, 2**31])
+            version = random.choice([1, 1, 1, 2, 3, 0, 9])
+            size = (long % 2**16).to_bytes(2, "little") if version < 2 else long.to_bytes(4, "little")
+            return b"\x93NUMPY" + bytes([version, 0]) + size + head.encode() + array.tobytes()
+    np.save(made, array)
+    return made.getvalue()
+
+
+def packed(random: Random, data: bytes) -> bytes:
+    """A file packed by gzip, or in an archive of it and perhaps of others."""
+    if random.random() < 0.2:
+        return gzip.compress(random.choice([data, data + bytes(1 << 24), gzip.compress(data)]))
+    made, method = io.BytesIO(), random.choice([*[zipfile.ZIP_DEFLATED] * 4, *range(0, 15, 2)])
+    method = method if method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA) else 0
+    members = random.choice([[data]] * 5 + [[], [data, data], [b""], [data + bytes(1 << 24)]])
+    with zipfile.ZipFile(made, "w", method) as archive:
+        for number, member in enumerate(members):
+            archive.writestr(
+                random.choice([f"arr_{number}.npy", f"../../{number}", f"{number}/", "é" * 100 + str(number)]), member
+            )
+    found = bytearray(made.getvalue())
+    if random.random() < 0.3 and (at := found.find(b"PK\1\2")) > 0:  # flags, method, sum, sizes, place
+        found[at + random.choice([8, 10, 16, 20, 24, 42, 45])] ^= random.choice([1, 8, 99])
+    return bytes(found)
 
 
 _INTEGERS = (0, 1, -1, 2, 3, 7, 1000, 2**31 - 1, 2**31, 2**40, 2**60, 2**63 - 1, -(2**63))

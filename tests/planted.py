@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.mutant import Mutant
+from tests.planted_inputs import AROUND
 from tests.planted_model import MODELLED
 from tests.planted_search import SEARCHED
 
@@ -16,6 +17,7 @@ MUTANTS = (
     Mutant("an energy that is there for all widths is that of wide operands", "inputs/energy/__init__.py",
         'other is not None and other.energy_pj != entry.energy_pj', 'other is not None',
         "test_energy.py::test_multipliers__charge_wider_operands_as_units_of_their_width_do"),
+    *AROUND,
     # the arena, runs beside each other, and bounds over sizes
     Mutant("a beaten proof is no news", "../arena/verify.py",
         'verdict, why = "BEATS THE PROOF", f', 'verdict, why = "optimum", f',
@@ -36,13 +38,13 @@ MUTANTS = (
     Mutant("the trade of a row is that of its own objective", "cli/mapping.py",
         "best = None if other is None else other.best", "best = None if search is None else search.best",
         "test_runs.py::test_rows__have_the_trade_and_the_units_of_each_run"),
-    Mutant("equal figures come first", "results/study.py",
+    Mutant("equal figures come first", "results/worth.py",
         'return not row["differs"], _KINDS', 'return row["differs"], _KINDS',
         "test_runs.py::test_compare__shows_each_difference_first_and_counts_what_is_equal"),
-    Mutant("room for one buffer of two", "results/study.py",
+    Mutant("room for one buffer of two", "results/worth.py",
         "size_words=words * asked.multiple_buffering", "size_words=words",
         "test_bound.py::test_bound__with_double_buffers_counts_both"),
-    Mutant("twice the size is the next size", "results/study.py",
+    Mutant("twice the size is the next size", "results/worth.py",
         "least(held / 2), least(held * 2)", "least(held / 2), least(held * 1.2)",
         "test_bound.py::test_bound__says_what_half_and_twice_the_size_cost"),
     # zeros
@@ -282,7 +284,7 @@ MUTANTS = (
         "    return INTERNAL", "    return BAD_INPUT",
         "test_cli.py::test_internal_error__one_line_and_a_log"),
     Mutant("an interrupt is success", "cli/main.py",
-        "        return INTERRUPTED", "        return 0",
+        "    return INTERRUPTED\n", "    return 0\n",
         "test_cli.py::test_interrupt__ends_with_130"),
     # sweeps
     Mutant("a sweep takes a key twice", "designs/store.py",

@@ -32,6 +32,8 @@ COMMANDS = {
     "explore": ("explore eyeriss_array -o {folder}/out --workers 2", 6.0),
     "explore alone": ("explore eyeriss_array -o {folder}/out --workers 1", 6.0),
 }
+STARTED = 0.3
+"""Python itself has started after so many seconds, and no longer dies of a signal."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -70,7 +72,7 @@ def run(command: str, number: signal.Signals, at: float) -> Ended:
             return Ended(at, -9, 90.0, 0.0, "", "it hangs")
         reaction = time.monotonic() - sent
         cpu = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before - spent
-        code = process.returncode if process.returncode >= 0 else 128 - process.returncode
+        code = process.returncode
         left = [path.name for path in Path(folder).rglob(".*.part")]
         wrong = [f"half a file: {left}"] if left else []
         wrong += ["a traceback"] if "Traceback" in said or "internal error" in said else []
@@ -99,7 +101,7 @@ def main() -> int:
     for turn in range(asked.many):
         name, number = names[turn % len(names)], SIGNALS[turn // len(names) % len(SIGNALS)]
         command, longest = COMMANDS[name]
-        found = run(command, number, draw.uniform(0.0, longest))
+        found = run(command, number, draw.uniform(STARTED, longest))
         ended[name, number.name].append(found)
         if found.wrong:
             last = found.said[-2000:] if "traceback" in found.wrong else found.said.strip()[-100:]

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from accelsim import load_architecture, load_workload, map_einsum
-from accelsim.results.study import with_room
+from accelsim.results.worth import with_room
 
 
 @pytest.mark.parametrize("objective", ["energy", "cycles", "outer_words"])

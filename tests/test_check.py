@@ -313,3 +313,20 @@ def test_loaders__raise_nothing_but_their_own_errors(tmp_path_factory, data, ove
     for load in loaders:
         with contextlib.suppress(AccelsimError):
             load()
+
+
+def test_warnings__are_said_once_with_their_place_and_refuse_nothing(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    machine = library.find("two_level", "arch").read_text()
+    Path("a.yaml").write_text(machine.replace("\n  name:", "\n  technology: 1000000000 nm\n  name:"))
+    layer = "workload: {name: w, conv: {K: 1, C: 1, H: 4, W: 4, R: 3, S: 2, dilation: [1, 2], padding: [PADS, 2]}}"
+    Path("w.yaml").write_text(layer.replace("PADS", "1000"))
+    said = """
+a.yaml:6:15: warning: technology: '1000000000 nm' is no technology node; nodes are from 1 to 1000 nm, such as 28 nm
+w.yaml:1:91: warning: conv.padding: some outputs of a kernel over 3 rows see nothing but the padding of 1000; with 2 at most, each sees the input
+"""
+    for command in (["check"], ["map", "--no-cache", "--quiet", "--json"]):
+        code, _, err = run(*command, "a.yaml", "w.yaml")
+        assert (code, sorted(err.splitlines())) == (0, said.split("\n")[1:-1])
+    Path("w.yaml").write_text(layer.replace("PADS", "2"))
+    assert run("check", "w.yaml")[2] == ""

@@ -21,7 +21,6 @@ import accelsim.search.mapper
 from accelsim.cli import main as cli
 from accelsim.cli.arguments import parse
 from accelsim.cli.mapping import layer_folders
-from accelsim.importers.timeloop_comparison import CaseComparison
 from accelsim.inputs import library
 from accelsim.inputs.errors import NoValidMapping
 
@@ -87,7 +86,6 @@ def test_help__imports_nothing_that_is_slow():
         ("gpu moe g --tokens 1 --hidden 2 --inter 3 --experts 4 --top 5", {"ep": 1, "skew": 0.0, "precision": "fp8"}),
         ("gpu advise 1 2 3 --gpu g", {"m": 1, "tile": "", "layout": "tn", "command": "gpu_advise_command"}),
         ("gpu compare p --gpu g", {"l2": None, "dtype": None, "batch": None}),
-        ("validate gemm", {"paths": [], "gpu": None, "output": None}),
     ],
 )  # fmt: skip
 def test_arguments__are_read_as_their_rows_say(arguments, expected):
@@ -115,7 +113,7 @@ def test_check__compiles_and_draws_nothing():
         (["mpa", "systolic", "conv"], "did you mean 'map'?"),
         (["map", "systolic", "conv", "--mapings", "3"], "did you mean '--mappings'?"),
         (["map", "systolic", "conv", "--mapings=3"], "did you mean '--mappings'?"),
-        (["validate", "gemm", "--plot", "a.png"], "`accelsim validate --help` lists them"),
+        (["replay", "x", "--plot", "a.png"], "`accelsim replay --help` lists them"),
         (["map", "systolic"], "required: WORKLOAD"),
         (["map", "systolic", "conv", "--seed", "x"], "at least 0, got 'x'"),
         (["map", "systolic", "conv", "--mappings", "0"], "at least 1, got '0'"),
@@ -152,7 +150,7 @@ def test_check__compiles_and_draws_nothing():
         (["list", "archs"], "did you mean 'arch'?"),
         (["spread", "a100", "conv"], "a100 is a GPU of the catalogue: a machine with levels (such as gpu_sm)"),
         (["map", "h100_sxmm", "gemm"], "did you mean 'h100_sxm'?"),
-        (["validate", "timelop", "x"], "did you mean 'timeloop'?"),
+        (["export", "timelop", "x"], "did you mean 'timeloop'?"),
         (["map", "eyeriss", "--imperfect", "conv"], "'conv' is a file, not a dimension; put the option behind"),
         (["map", "systolicc", "conv"], "did you mean 'systolic'?"),
         (["map", "systolic", "conv", "--layer", "x"], "no layer 'x'"),
@@ -167,7 +165,6 @@ def test_check__compiles_and_draws_nothing():
         (["eval", "eyeriss", "vgg16", "eyeriss_row_stationary"], "vgg16 has 16 layers; say which: --layer conv1_1"),
         (["eval", "eyeriss", "gemm", "eyeriss_row_stationary"], "'P' is no dimension of gemm_512_1024_1024"),
         (["energy", "eyerisss"], "did you mean 'eyeriss'?"),
-        (["validate", "timeloop", "/nonexistent"], "/nonexistent"),
         (["check", "/nonexistent.yaml"], "/nonexistent.yaml"),
     ],
 )
@@ -184,7 +181,7 @@ def test_stdout__that_is_closed_is_no_fault(monkeypatch):
 
 
 def test_bad_input__has_no_hint_where_no_known_word_is_near(run):
-    code, _, err = run("validate", "nosuch")
+    code, _, err = run("completion", "nosuch")
     assert (code, "did you mean" in err) == (2, False)
 
 
@@ -512,24 +509,6 @@ def test_list__names_every_file_that_ships(run, kind):
     assert set(re.findall(r"^(\w+) ", out, re.MULTILINE)) >= {path.stem for path in library.shipped(kind)}
     everything = run("list")[1]
     assert all(path.stem in everything for path in library.shipped(kind))
-
-
-def test_validate__equal_records_end_with_0(run, monkeypatch):
-    skipped = CaseComparison("b", compared=False, reason="imperfect factors", equal=True)
-    found = [CaseComparison("a", True, "", 12, equal=True, counts="whole execution"), skipped]
-    monkeypatch.setattr("accelsim.importers.timeloop_comparison.validate_timeloop", lambda paths: found)
-    code, out, _ = run("validate", "timeloop", "x")
-    assert code == 0
-    assert re.search(r"^a +equal quantities +whole execution +12 +12 +\+0.00 %$", out, re.MULTILINE)
-    assert "- 12 quantities of 1 of 2 records compared\n- not compared: b: imperfect factors\n" in out
-    found.append(CaseComparison("c", True, "", 12, 1, "cycles: ours 1, Timeloop's 2"))
-    code, out, _ = run("validate", "timeloop", "x")
-    assert (code, "c, equal quantities: cycles: ours 1, Timeloop's 2" in out) == (1, True)
-    found[2] = CaseComparison("d", compared=False, reason="cannot be read: no energies")
-    code, out, _ = run("validate", "timeloop", "x")
-    assert (code, "d, records that can be read: cannot be read: no energies" in out) == (1, True)
-    found[:] = [skipped]
-    assert run("validate", "timeloop", "x")[0] == 1
 
 
 def test_pipe__a_reader_who_goes_away_is_no_mistake():

@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelsim.inputs.energy.components import INTERPOLATION_ERROR, QUANTITIES, axes, cacti_grid, interpolated, sram
+from accelsim.inputs.energy.components import (
+    INTERPOLATION_ERROR,
+    QUANTITIES,
+    axes,
+    buffer,
+    cacti_grid,
+    interpolated,
+    sram,
+)
 from accelsim.inputs.energy.estimate import (
     NoEstimateError,
     adder,
@@ -130,6 +138,15 @@ def test_sram__wide_accesses_open_banks_side_by_side():
     assert sram(45, 128, 1024).area_um2.value == pytest.approx(2e6 * cacti_grid()[45, 64, 512]["area_mm2"])
 
 
+def test_buffer__has_as_many_banks_as_each_of_its_slices_needs():
+    """16 MiB of 2048 bit are four slices of 512 bit, of the largest bank each; 32 MiB need two in each."""
+    built = [buffer(mib * 1024, 2048) for mib in (16, 32)]
+    assert [(each.banks, each.slices, each.bank_kib, each.bank_bit) for each in built] == [
+        (1, 4, 4096, 512),
+        (2, 4, 4096, 512),
+    ]
+
+
 def test_sram__of_banks_is_a_bank_and_wires():
     """4 x 64 KiB with 64 bits at 45 nm; 15 address bits; wires of 0.75 sqrt(4 x 0.209046 mm2) at 0.121 pJ/bit/mm."""
     bank = cacti_grid()[45, 64, 64]
@@ -178,6 +195,19 @@ def test_scaling__of_energy_by_hand():
         supply_v(5)
 
 
+def test_mac__of_tf32_multiplies_as_fp16_and_adds_as_fp32():
+    """Horowitz, 45 nm: 1.1 and 0.9 pJ; between 32-bit words a product takes 3.7 pJ."""
+    assert mac(45, "tf32", "fp32").pj["compute"].value == pytest.approx(1.1 + 0.9)
+    assert mac(45, "fp32", "fp32").pj["compute"].value == pytest.approx(3.7 + 0.9)
+
+
+def test_mac__of_another_node_has_the_area_of_logic_there():
+    """Areas were published at 45 nm: 282 um2 of an 8-bit multiplier and 137 of a 32-bit adder."""
+    assert mac(45, "int8", "int32").area_um2.value == 282 + 137
+    assert mac(32, "int8", "int32").area_um2.value == pytest.approx((282 + 137) * area_factor(45, 32))
+    assert register(32, 64, 16).area_um2.value == pytest.approx(64 * 5.98 * area_factor(40, 32))
+
+
 def test_mac__equals_the_published_values_at_their_nodes():
     assert mac(45, "int8", "int32").pj["compute"].value == pytest.approx(0.2 + 0.1)
     assert mac(45, "fp16", "fp32").pj["compute"].value == pytest.approx(1.1 + 0.9)
@@ -223,6 +253,12 @@ def test_wire__is_the_published_one_at_its_node():
     """310 pJ for 256 bits over 10 mm."""
     assert 256 * wire_pj_per_bit(40, 10) == pytest.approx(310, rel=2e-3)
     assert wire_pj_per_bit(10, 1) == pytest.approx(0.121 * (0.75 / 0.9) ** 2)
+
+
+def test_network__of_its_node_by_hand():
+    """At 40 nm a hop of a bit: a crossbar, a register that is written and read, and half a millimetre of wire."""
+    found = network(40, 3, 0.5, 16).pj["transfer"].value
+    assert found == pytest.approx(16 * 3 * (0.02126 + 2 * 0.009 + 0.121 * 0.5))
 
 
 def test_network__adds_up_hops():

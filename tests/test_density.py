@@ -97,6 +97,12 @@ def test_banded__is_the_mask_counted(width, box):
     assert found.probability.tolist() == pytest.approx((many / many.sum()).tolist())
 
 
+def test_measured__leaves_out_what_fills_no_tile():
+    """Words 1 1 0 0 1 in tiles of two: one has both, one none, and the last word stands in no whole tile."""
+    found = measured(np.array([1, 1, 0, 0, 1])).occupancy((2,), (5,))
+    assert (found.words.tolist(), found.probability.tolist()) == ([0, 2], [0.5, 0.5])
+
+
 @given(st.integers(0, 2**24 - 1), st.sampled_from([(1, 1), (2, 2), (4, 3), (1, 6), (4, 6)]))
 def test_measured__is_the_mask_counted(bits, box):
     mask = np.array([bits >> at & 1 for at in range(24)]).reshape(4, 6)
@@ -111,3 +117,10 @@ def test_quantile__is_the_least_that_suffices():
     found = hypergeometric(4, 2, 2)
     assert [found.quantile(share) for share in (0.1, 1 / 6, 0.5, 5 / 6, 0.9, 1)] == [0, 0, 1, 1, 2, 2]
     assert found.blocks(2) == pytest.approx(5 / 6)
+
+
+def test_measured__counts_the_tiles_of_a_size_once():
+    """Each mapping that is counted asks for them, and a mask may have 16 million words."""
+    mask = measured(np.eye(4), "eye.npy")
+    assert mask.occupancy((2, 2), (4, 4)) is measured(np.eye(4), "eye.npy").occupancy([2, 2], (4, 4))
+    assert str(mask) == "measured, 0.25"

@@ -349,6 +349,22 @@ def test_peak__of_a_machine_by_hand():
     assert powers == pytest.approx({"DRAM": 1.2 * 460 * 2e-4, "GLB": 0.027, "SPAD": 0.1344, "MAC": 0.0672})
 
 
+def test_peak__of_ports_moves_their_words_in_accesses_of_blocks():
+    """An access of DRAM moves 4 words, of each of two GLBs 2: 8 / 4 x 30 pJ, and (6 x 3 + 2 x 5) / 2 pJ twice."""
+    dram = {"name": "DRAM", "word": "16 bit", "block_size": 4, "bandwidth": "8 words/cycle", "fanout": {"x": 2}}
+    glb = {"name": "GLB", "word": "16 bit", "block_size": 2, "size": "1 KiB"}
+    glb |= {"read_bandwidth": "6 words/cycle", "write_bandwidth": "2 words/cycle"}
+    energies = ({"read": "10 pJ", "write": "30 pJ"}, {"read": "3 pJ", "write": "5 pJ", "leak": "7 pJ"})
+    levels = [level | {"energy": energy} for level, energy in zip((dram, glb), energies, strict=True)]
+    compute = {"name": "MAC", "energy": {"compute": "1 pJ"}}
+    machine = load_architecture({"architecture": {"name": "m", "levels": levels, "compute": compute}})
+    peaks = {(row["component"], row["how"] == "leakage"): row["pj_per_cycle"] for row in peak_rows(machine)}
+    assert peaks == {("DRAM", False): 60, ("GLB", False): 28, ("GLB", True): 14, ("MAC", False): 2}
+    rows = {(row["component"], row["action"]): row for row in energy_rows(machine)}
+    reads = [rows[name, "read"] for name in ("DRAM", "GLB")]
+    assert [(row["pj_per_word"], row["pj_per_bit"]) for row in reads] == [(10 / 4, 10 / 64), (3 / 2, 3 / 32)]
+
+
 def test_peak__networks_share_and_levels_that_are_not_asked_have_none():
     """NVDLA's accumulators: 32 of them, one sum a cycle for 64 MACs that a tree adds. Ports of Simba are unlimited."""
     rows = {row["component"]: row for row in peak_rows(load_architecture("nvdla_large"))}

@@ -60,6 +60,8 @@ def test_explore__finds_what_mapping_each_design_by_itself_finds(folder):
         )  # fmt: skip
         assert row["front"] is not beaten
     assert explored.done_now == 2 * len(rows)  # two of the three layers are equal
+    for row in read_parquet(Path("out") / RESULTS):
+        assert sum(json.loads(row["energy_by_component"]).values()) == pytest.approx(row["energy_pj"])
 
 
 TOKENS = """
@@ -104,6 +106,20 @@ sweep:
     assert [row["design"] for row in chosen] == [r["design"] for r in rows if r["seq"] >= 4 and r["batch"] == 1]
 
 
+def test_constants__are_what_the_sweep_sets_before_what_its_files_say(folder):
+    """Conditions take 32 B and 2 sequences, which its files have as others; what nobody sets is that of the file."""
+    Path("tokens.yaml").write_text(TOKENS)
+    Path("s.yaml").write_text("""
+sweep:
+  architecture: little.yaml
+  set: {glb: 32 B}
+  workloads: [{workload: tokens.yaml, set: {batch: 2}}]
+  parameters: {pe: [1, 2]}
+""")
+    constants = load_sweep("s.yaml").constants
+    assert {name: constants[name] for name in ("glb", "batch", "seq")} == {"glb": "32 B", "batch": "2", "seq": "4"}
+
+
 def test_per__divides_totals_by_what_a_run_yields(folder):
     """With prune the front is the same: bounds are divided, too."""
     Path("tokens.yaml").write_text(TOKENS)
@@ -125,6 +141,8 @@ sweep:
             energy_pj, cycles = by_itself(sweep, {"glb": row["glb"]}, tokens)
             assert row["energy_pj"] == pytest.approx(energy_pj / row["seq"], rel=1e-12)
             assert row["cycles"] == pytest.approx(cycles / row["seq"], rel=1e-12)
+        layers = read_parquet(Path(f"out{len(fronts) - 1}") / RESULTS)
+        assert {(row["seq"], row["weight"]) for row in layers} == {(seq, 1 / seq) for seq in (2, 4, 8)}
     assert fronts[0] == fronts[1]
     assert fronts[0]
 
@@ -184,6 +202,17 @@ def test_bounds__no_mapping_falls_below(folder):
                     assert bound <= best.energy_pj
                 for bound in (quick.cycles, tables_["cycles"]):
                     assert bound <= best.cycles
+
+
+def test_bounds__of_a_design_are_those_of_its_layers_as_often_as_they_run(folder):
+    explore(sweep_of("  parameters: {glb: [16 B, 128 B]}\n  prune: true\n"), "out", workers=1)
+    layers = read_parquet(Path("out") / RESULTS)
+    assert any(each["repeat"] > 1 for each in layers)
+    for row in read_designs("out"):
+        own = [each for each in layers if each["design"] == row["design"]]
+        for name in ("bound_energy_pj", "bound_cycles"):
+            assert row[name] == pytest.approx(sum(each["repeat"] * each["weight"] * each[name] for each in own))
+            assert row[name] > 0
 
 
 def test_work_key__counts_each_part_of_what_is_asked(monkeypatch):

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import errno
-import functools
 import hashlib
-import json
 import math
 import os
 import re
@@ -13,19 +11,16 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 pytest.importorskip("pyarrow")
 
 from accelsim.designs import store
-from accelsim.designs.pool import Cluster, Pool
+from accelsim.designs.pool import Pool
 from accelsim.designs.run import explore
 from accelsim.designs.store import PART_COLUMNS, parquet_bytes, read_parquet
 from accelsim.designs.tables import ABOUT, DESIGNS, RESULTS, read_designs
-from accelsim.designs.work import Plan
 from accelsim.inputs.errors import AccelsimError
 from sweeps import GRID, sweep_of, tables
 
@@ -281,109 +276,6 @@ def test_worker__ends_when_the_process_that_hands_out_jobs_is_killed():
     assert parent.communicate(timeout=60) == ("", None)
 
 
-def test_cluster__asks_others_for_a_result_that_a_hanging_worker_holds(folder, monkeypatch):
-    pytest.importorskip("distributed")
-    asked = []
-
-    class Future:
-        status = "finished"
-
-        def __init__(self, number):
-            self.number = number
-
-        def add_done_callback(self, function):
-            function(self)
-
-        def result(self, timeout):
-            if not self.number:
-                raise TimeoutError
-            return ["a row"]
-
-        def release(self):
-            pass
-
-    class Client:
-        dashboard_link = ""
-
-        def __init__(self, *arguments, **options):
-            pass
-
-        def register_plugin(self, plugin):
-            pass
-
-        def nthreads(self):
-            return {"hanging": 1, "working": 1}
-
-        def who_has(self, futures):
-            return {"key": ["hanging"]}
-
-        def submit(self, *arguments, workers, **options):
-            asked.append(workers)
-            return Future(len(asked) - 1)
-
-    monkeypatch.setattr("distributed.Client", Client)
-    cluster = Cluster(Plan((), sweep_of(GRID).mapper), "tcp://nowhere:1")
-    cluster.submit([SimpleNamespace(key="key")])
-    assert cluster.finished(1.0) == []
-    assert cluster.finished(1.0) == ["a row"]
-    assert asked == [None, ["working"]]
-    assert (cluster.busy, cluster.copied) == (0, 1)
-
-
-def test_cluster__loses_nothing_and_does_nothing_twice_when_workers_die_or_hang(folder, monkeypatch):
-    """A Dask scheduler with three worker processes: one is killed in the middle, one hangs with what it has.
-
-    What the one that hangs would have done gets a copy on the one that is left; each row is stored once.
-    """
-    pytest.importorskip("distributed")
-    sweep = sweep_of("  parameters: {glb: {from: 16 B, to: 176 B, step: 8 B}, pe: [1, 2]}\n")
-    explore(sweep, "alone", workers=1)
-    begin = [sys.executable, "-W", "ignore", "-m", "distributed.cli.dask_scheduler", "--no-dashboard"]
-    start = functools.partial(subprocess.Popen, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    processes = [start([*begin, "--port", "0", "--scheduler-file", "at.json"])]
-    begin[4:] = ["distributed.cli.dask_worker", "--no-dashboard", "--no-nanny", "--nthreads", "1"]
-    begin += ["--scheduler-file", "at.json"]
-    try:
-        wait_for(lambda: Path("at.json").exists() and Path("at.json").read_text().endswith("}"))
-        processes += [start([*begin, "--name", str(number)]) for number in range(3)]
-        address = json.loads(Path("at.json").read_text())["address"]
-        waiting = Cluster(Plan((), sweep.mapper), address)
-        wait_for(lambda: waiting.many == 3)
-        waiting.close()
-        hang = functools.partial(processes[2].send_signal, signal.SIGSTOP)
-        links, left, made = [], [(24, hang), (4, processes[1].kill)], []
-
-        def kill_some(state):
-            if left and state.fresh >= left[-1][0]:
-                left.pop()[1]()
-
-        class Seen(Cluster):
-            def __init__(self, *arguments):
-                super().__init__(*arguments)
-                made.append(self)
-
-        monkeypatch.setattr("accelsim.designs.run.Cluster", Seen)
-        monkeypatch.setattr("accelsim.designs.pool.PATIENCE", 1.0)
-
-        explored = explore(sweep, "cluster", scheduler=address, on_progress=kill_some, on_cluster=links.append)
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
-    assert not left
-    assert made[0].copied
-    assert len(links) == 1
-    assert explored.done_now == 2 * sweep.grid
-    assert tables(folder / "cluster") == tables(folder / "alone")
-
-
-def wait_for(ready, seconds: float = 60.0) -> None:
-    until = time.monotonic() + seconds
-    while not ready():
-        assert time.monotonic() < until
-        time.sleep(0.1)
-
-
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
@@ -415,12 +307,3 @@ def test_folder__whose_run_was_killed_says_that_its_tables_lack_work(folder, run
     assert run("explore", "out")[2] == (
         "out/designs.parquet: 1 part of finished work came later; start the sweep again to add what they hold\n"
     )
-
-
-def test_scheduler__that_does_not_answer_is_told(folder, run, monkeypatch):
-    pytest.importorskip("distributed")
-    monkeypatch.setattr("accelsim.designs.pool._TIMEOUT", "300ms")
-    sweep_of(GRID)
-    code, _, told = run("explore", "s.yaml", "--scheduler", "tcp://127.0.0.1:9")
-    assert code == 2
-    assert told.startswith("--scheduler tcp://127.0.0.1:9: no Dask scheduler answers there (")

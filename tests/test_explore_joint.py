@@ -7,6 +7,7 @@ import itertools
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -133,6 +134,7 @@ def test_joint__mappings_of_its_tables_add_up_to_its_points(folder, within):
             ]
             result = evaluate(machine, layer, read_mapping_json(json.loads(one["mapping"])))
             assert result.valid
+            assert (one["repeat"], one["weight"]) == (layer.repeat, 1)
             assert (result.energy_pj, result.cycles) == (pytest.approx(one["energy_pj"], rel=1e-12), one["cycles"])
             energy, cycles = energy + layer.repeat * result.energy_pj, cycles + layer.repeat * result.cycles
         assert (energy, cycles) == (pytest.approx(row["energy_pj"], rel=1e-12), row["cycles"])
@@ -186,6 +188,22 @@ def test_front__whose_search_was_stopped_proves_nothing_and_has_its_mappings(fol
     run._borrow(candidate, 0, layer)
     assert np.array_equal(candidate.lower[0], before)
     assert np.allclose(candidate.upper[0], whole.values)
+
+
+def test_found__covers_what_is_larger_by_a_share_of_energy_and_cycles_but_not_of_area():
+    """At 2 GHz; a tenth more of both is 1.21 times the product, and the area is that of the design."""
+    found = Found(("time", "edp", "area"), 0.1)
+    candidate = SimpleNamespace(machine=SimpleNamespace(architecture=SimpleNamespace(clock_hz=2e9), area_um2=7.0))
+    point = np.array([[3.0, 4.0]])
+    assert found.costs(candidate, point).tolist() == [[4 / 2e9, 3 * 4, 7]]
+    for best, covered in (
+        ([2.19e-9, 14.5, 7.0], True),
+        ([2.21e-9, 12.0, 7.0], False),
+        ([2e-9, 14.6, 7.0], False),
+        ([2e-9, 12.0, 7.01], False),
+    ):
+        found.values = np.array([best])
+        assert found.covers(candidate, point) == covered
 
 
 def test_knowledge__of_a_small_machine_bounds_no_larger_one(folder):

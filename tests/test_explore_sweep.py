@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from accelsim.cli.inspecting import check_files
 from accelsim.designs.checking import read_values
-from accelsim.designs.sweep import load_sweep
+from accelsim.designs.sweep import load_sweep, suited_objective
 from accelsim.inputs.errors import SpecError
 from accelsim.inputs.expression import ExpressionError, condition, parse, quantity
 from accelsim.inputs.source import Problems, compose_text
@@ -71,12 +71,26 @@ def test_quantity__reads_the_units_of_parameters():
     assert quantity("4 GB/s") == (32 * 10**9, "rate per s")
     assert quantity("128 words/cycle") == (128, "rate in words")
     assert quantity("1.5 GHz") == (1_500_000_000, "frequency")
+    assert [quantity(f"2 {unit}") for unit in ("uW", "mW", "W")] == [
+        (Fraction(2, 10**6), "power"),
+        (Fraction(2, 1000), "power"),
+        (2, "power"),
+    ]
 
 
 def written(tmp_path, text):
     file = tmp_path / "s.yaml"
     file.write_text("sweep:\n  architecture: eyeriss\n  workloads: [conv]\n" + text)
     return file
+
+
+@pytest.mark.parametrize(
+    ("objectives", "suited"),
+    [("edp", "edp"), ("edp area", "edp"), ("energy cycles", "edp"), ("energy time", "edp"), ("time area", "cycles"),
+     ("energy power", "energy"), ("area", "energy")],
+)  # fmt: skip
+def test_suited_objective__counts_what_the_objectives_count(objectives, suited):
+    assert suited_objective(objectives.split()) == suited
 
 
 def test_ranges__are_written_out(tmp_path):

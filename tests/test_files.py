@@ -171,6 +171,14 @@ def test_mask__arrays_of_numbers_and_truth_values_are_read(run, tmp_path, ending
     assert run("check", tmp_path / "gemm.yaml")[0] == 0
 
 
+def test_mask__that_python_2_wrote_is_read(run, tmp_path, recwarn):
+    (tmp_path / "mask.npy").write_bytes(_head(OF_BYTES.format("(4L, 4L)")) + bytes(16))
+    density = "{Weights: {distribution: measured, file: mask.npy}}"
+    (tmp_path / "gemm.yaml").write_text(f"workload: {{name: w, gemm: {{M: 4, N: 4, K: 4}}, densities: {density}}}")
+    assert run("check", tmp_path / "gemm.yaml")[0] == 0
+    assert not recwarn.list
+
+
 def test_traces__that_unpack_to_more_than_is_read_are_refused(run, tmp_path, monkeypatch):
     monkeypatch.setattr(library, "MOST_UNPACKED_BYTES", 1000)
     path = tmp_path / "trace.json.gz"

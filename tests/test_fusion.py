@@ -32,7 +32,7 @@ from accelsim.fusion.search import (
     part_space,
     without_held,
 )
-from accelsim.fusion.tiling import fusing_levels, runs, tilings
+from accelsim.fusion.tiling import fusing_levels, runs
 from accelsim.inputs.architecture import OVERLAPS, Architecture
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.objective import Objective
@@ -46,7 +46,7 @@ from accelsim.search.exact.front import map_front
 from accelsim.search.mapper import map_einsum
 from accelsim.search.result import SearchResult
 from accelsim.search.stopping import Budget
-from tests.test_fusion_tiling import add, conv, fused, gemm, machine, soft_max
+from tests.test_fusion_tiling import add, conv, fused, gemm, machine, soft_max, tilings
 
 ROWS = make_chain(
     [

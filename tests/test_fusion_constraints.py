@@ -11,14 +11,14 @@ import pytest
 from accelsim.fusion.chain import Chain, make_chain
 from accelsim.fusion.result import CYCLES, ENERGY, Price
 from accelsim.fusion.search import Solutions, encode_part, fuse_chain, held_by, part_space
-from accelsim.fusion.tiling import LayerPart, runs, tilings
+from accelsim.fusion.tiling import LayerPart, runs
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.constraints import Block, Constraints, Factor, LevelConstraint, Product
 from accelsim.inputs.mapping import Loop
 from accelsim.inputs.workload import Einsum
 from accelsim.model.evaluate import evaluate_encoded
 from tests.test_fusion import ROWS
-from tests.test_fusion_tiling import gemm, machine
+from tests.test_fusion_tiling import gemm, machine, tilings
 
 
 def allowed(tiny: Architecture, chain: Chain, price: Price) -> float:

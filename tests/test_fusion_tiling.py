@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -13,7 +15,17 @@ from hypothesis import strategies as st
 
 from accelsim import load_workload
 from accelsim.fusion.chain import Chain, Shortcut, make_chain
-from accelsim.fusion.tiling import FusedLoop, FusedTiling, Run, keeps_shortcut, rooms, runs, shortcut_room, tilings_of
+from accelsim.fusion.tiling import (
+    FusedLoop,
+    FusedTiling,
+    Run,
+    keeps_shortcut,
+    loop_sets,
+    rooms,
+    runs,
+    shortcut_room,
+    tilings_of,
+)
 from accelsim.inputs.architecture import Architecture, Axis, Compute, Level
 from accelsim.inputs.energy import EnergyEntry, EnergyTable
 from accelsim.inputs.errors import AccelsimError
@@ -136,6 +148,14 @@ def residual_chains(draw: st.DrawFn) -> Chain:
         last = draw(st.sampled_from([1, 3 if p > 1 else 1]))
         layers.append(conv("last", {"C": channels, "K": 1, "P": p, "Q": q, "R": last, "S": 1}))
     return make_chain(layers, ["Inputs"] * (len(layers) - 1), Shortcut("Inputs", 3, "Residual"))
+
+
+def tilings(architecture: Architecture, chain: Chain, level: str) -> Iterator[FusedTiling]:
+    """Every fused tiling of a chain at a level, whether it fits or not, and whatever constraints ask."""
+    at = next(each for each in architecture.levels if each.name == level)
+    for loops in loop_sets(chain):
+        for order in itertools.permutations(loops):
+            yield from tilings_of(chain, at, order)
 
 
 @st.composite

@@ -18,7 +18,7 @@ from accelsim.gpu.advice import advise, points, ridges, sweep
 from accelsim.gpu.calibration import mode_of
 from accelsim.gpu.catalogue import load_gpu, table_of
 from accelsim.gpu.constants import common_constants
-from accelsim.gpu.gemm import Setup
+from accelsim.gpu.gemm import Gemms, Setup
 from accelsim.gpu.kernel import best_kernels, tile_efficiency, time_operators, wave_efficiency
 from accelsim.gpu.network import gemms_of, product_of
 from accelsim.gpu.profile import read_profile
@@ -48,6 +48,23 @@ def test_advise__pads_a_vocabulary():
     assert any("no multiple of 8" in note for note in advice.notes)
     by_name = {change.number_format: change for change in advice.formats}
     assert by_name["int8"].time_us < advice.kernel.time_us < by_name["fp32"].time_us
+
+
+def test_advise__rounds_up_by_a_quarter_at_most():
+    """K = 13 becomes 16, in rows of whole 16 B; K = 9 would become nearly twice as large."""
+    few, many = (advise(A100, 2048, 2048, k, "fp16").roundings for k in (9, 13))
+    assert few == ()
+    assert {change.k for change in many} == {16}
+
+
+def test_points__have_the_shares_of_the_peak_and_of_dram():
+    """A product of 4096 x 4096 x 64 has 2 x 4096^2 x 64 operations; its bytes pass DRAM in its time."""
+    (kernel,) = best_kernels(A100, ["a"], Gemms.of(4096, 4096, 64), "fp16", mode_of(A100, "fp16"))
+    (point,) = points(A100, [kernel])
+    assert point.math_share == pytest.approx(2 * 4096**2 * 64 / (kernel.time_us * 1e-6) / A100.flops("fp16"))
+    assert point.memory_share == pytest.approx(kernel.dram_bytes / (kernel.time_us * 1e-6 * A100.dram_bytes_per_s))
+    assert kernel.dram_bytes != kernel.l2_bytes
+    assert (point.limited_by, point.intensity) == ("memory", 2 * 4096**2 * 64 / (2 * (4096**2 + 2 * 4096 * 64)))
 
 
 def test_advice__says_how_many_sizes_it_does_not_print():
@@ -140,6 +157,9 @@ RAW, UNITS = "ID,Kernel Name,gpu__time_duration.sum,dram__bytes.sum\n", ",,us,Mb
         (f"{RAW}{UNITS}0,gemm,12.5.1,3\n", ":3:8: gpu__time_duration.sum: expected a number of at least 0, got"),
         (f'{RAW}{UNITS}0,gemm,"12,5",3\n', "write a point for decimals, and commas between thousands alone"),
         (f"{RAW}{UNITS}0,gemm,-12.5,3\n", "expected a number of at least 0, got '-12.5'"),
+        (f"{RAW},,second,Tbyte\n0,gemm,1e9,1e300\n", ":3:8: a run takes 1e+09; expected a time from 1e-06 to 1e+12 us"),
+        (f"{RAW},,usecond,Tbyte\n0,gemm,1e-320,1e300\n", ":3:8: a run takes 9.99989e-321; expected a time from"),
+        (f"{RAW},,second,Tbyte\n0,gemm,0,1e300\n", ":3:10: dram__bytes.sum: expected a number of at most 1e+18, got"),
         (f"{RAW},,hour,Mbyte\n0,gemm,1,3\n", ":2:3: 'hour' is no unit of gpu_time_duration_sum; write one of ns, us"),
         (f"{RAW}{UNITS}0,gemm,,\n", ":3:1: no kernel has a time or DRAM bytes; collect it with"),
         (
@@ -154,6 +174,23 @@ def test_read_profile__names_mistakes(tmp_path, text, message):
     with pytest.raises(SpecError) as error:
         read_profile(path)
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("row", "shape", "grid"),
+    [
+        (f"{'9' * 5000},1,sgemm_64x64_nn", None, 0),
+        (f"{'9' * 10} 1 1,a M={'9' * 19} N=1 K=1,sgemm", None, 9999999999),
+        (f"1,a {'9' * 5000}x1x1,sgemm", None, 1),
+        ("4 2 1,a 4x2x1,sgemm_64x00_nn", (4, 2, 1), 8),
+    ],
+)
+def test_read_profile__sizes_that_no_kernel_has_are_left_out(tmp_path, capsys, row, shape, grid):
+    path = tmp_path / "sum.csv"
+    path.write_text(f"Avg (ns),GridXYZ,NVTX Range,Kernel Name\n9000,{row}\n")
+    (kernel,) = read_profile(path)
+    assert (kernel.shape, kernel.grid) == (shape, grid)
+    assert cli.main(["gpu", "compare", str(path), "--gpu", "a100", "--workload", "bert_base"]) == 0
 
 
 def test_compare_command__matches_layers_and_shapes(capsys):

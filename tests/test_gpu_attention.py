@@ -56,6 +56,15 @@ def test_pairs_of__equal_the_walked_count(tokens, cached, window):
     assert pairs_of(shapes(tokens=tokens, cached=cached, window=window)).tolist() == [walked]
 
 
+@given(st.integers(1, 40), st.integers(0, 40), st.integers(0, 50))
+def test_least__moves_each_key_that_some_query_sees_once(tokens, cached, window):
+    """Two sequences of 8 query heads and 4 key-value heads of 128 words of 2 bytes: Q, K, V and the result."""
+    keys = set().union(*(seen(query, cached, window) for query in range(tokens)))
+    moved = 2 * (8 * tokens + 4 * len(keys)) * 2 * 128 * 2
+    made = shapes(batch=2, kv_heads=4, tokens=tokens, cached=cached, window=window)
+    assert PREFILL.least(H100, made)[1] == pytest.approx(moved / H100.dram_bytes_per_s * 1e6)
+
+
 @given(st.integers(1, 40), st.integers(0, 40))
 def test_pairs_of__without_a_mask_equal_the_walked_count(tokens, cached):
     walked = sum(len(seen(query, cached, 0, tokens)) for query in range(tokens))

@@ -8,15 +8,16 @@ import sys
 import numpy as np
 import pytest
 
+import validation.__main__ as validation
 from accelsim.cli import main as cli
 from accelsim.gpu.calibration import FOLDER, Calibration, calibrate, load_calibration, mode_of
 from accelsim.gpu.catalogue import load_gpu
 from accelsim.gpu.constants import CHOICES, FASTEST, bounds, calibrated, common_constants
 from accelsim.gpu.gemm import Gemms, time_gemms
 from accelsim.gpu.measured import MeasuredGemms, read_measured, split_rows
-from accelsim.gpu.validation import validate_gemm
 from accelsim.inputs.errors import AccelsimError, SpecError
 from benchmarks.gpu.common_constants import constants_of, family, fit_common
+from validation.gemm import validate_gemm
 
 TARGET_UNCALIBRATED = {"H100": 0.15, "B200": 0.15, "A100": 0.25, "L40S": 0.25}
 
@@ -123,7 +124,7 @@ def test_validate_gemm__keeps_to_its_accuracy_on_public_measurements(shared, cap
             assert case.mode == mode
             assert case.errors["all"].median < target, case.gpu.name
             assert case.errors["all"].spearman > 0.98
-    assert cli.main(["validate", "gemm", str(path), "--gpu", "h20"]) == 2
+    assert validation.main(["gemm", str(path), "--gpu", "h20"]) == 2
     assert "did you mean" in capsys.readouterr().err
 
 
@@ -135,12 +136,12 @@ def test_calibrate_command__writes_what_validate_reads(tmp_path, capsys):
     path.write_text("\n".join(["M,N,K,dtype,time_us_median", *lines]) + "\n")
     assert cli.main(["calibrate", str(path), "--gpu", "a100", "-o", str(written)]) == 0
     assert "8 constants" in capsys.readouterr().out
-    assert cli.main(["validate", "gemm", str(path), "--gpu", "a100", "--calibration", str(written), "--json"]) == 0
+    assert validation.main(["gemm", str(path), "--gpu", "a100", "--calibration", str(written), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["gemm"][0]["mode"] == "calibrated"
     assert document["gemm"][0]["errors"]["interpolation"]["median"] < 0.01
     written.write_text("{}")
-    assert cli.main(["validate", "gemm", str(path), "--gpu", "a100", "--calibration", str(written)]) == 2
+    assert validation.main(["gemm", str(path), "--gpu", "a100", "--calibration", str(written)]) == 2
     assert "not a calibration" in capsys.readouterr().err
 
 
@@ -182,11 +183,8 @@ def test_calibrate_command__says_what_to_install_without_scipy(tmp_path, capsys,
         (["calibrate", "one.csv", "--gpu", "h100"], "1 rows of h100_sxm in bf16 may be fitted; 40 are needed"),
         (["calibrate", "other.csv", "--gpu", "a100"], "say another --gpu than a100_sxm_80gb, or another --dtype"),
         (["calibrate", "head.csv", "--gpu", "a100"], "head.csv:1:1: no row below the head line; write a row"),
-        (
-            ["validate", "gemm", "other.csv", "--calibration", "list.json"],
-            "its parts are of other kinds; write it anew",
-        ),
-        (["validate", "gemm", "other.csv", "--calibration", "part.json"], "'errors' is missing; write it anew"),
+        (["gemm", "other.csv", "--calibration", "list.json"], "its parts are of other kinds; write it anew"),
+        (["gemm", "other.csv", "--calibration", "part.json"], "'errors' is missing; write it anew"),
         (
             ["gpu", "compare", "late.csv", "--gpu", "a100"],
             "late.csv:2:10: time_us: expected a time from 1e-06 to 1e+12 us, got '-3'",
@@ -197,10 +195,9 @@ def test_calibrate_command__says_what_to_install_without_scipy(tmp_path, capsys,
         ),
         (["map", "eyeriss", "gemm", "--dtype", "fp16"], "--dtype: eyeriss is no GPU"),
         (["map", "eyeriss", "gemm", "--pass", "input_gradient"], "--pass: eyeriss is no GPU"),
-        (["validate", "gemm", "odd.csv", "--gpu", "a100"], "odd.csv:2:10: 1 row of a100_sxm_80gb: 'bf17' is no number"),
-        (["validate", "gemm", "odd.csv"], "odd.csv:2:10: 1 row of no device; say --gpu NAME, or add a column device"),
+        (["gemm", "odd.csv", "--gpu", "a100"], "odd.csv:2:10: 1 row of a100_sxm_80gb: 'bf17' is no number"),
+        (["gemm", "odd.csv"], "odd.csv:2:10: 1 row of no device; say --gpu NAME, or add a column device"),
         (["map", "a100", "gemm", "--dtype", "bf17"], "'bf17' is no number format; did you mean 'bf16'?"),
-        (["validate", "gemm"], "say what was measured"),
     ],
 )
 def test_gpu_commands__say_what_is_wrong_with_careless_input(tmp_path, monkeypatch, capsys, arguments, message):
@@ -218,8 +215,14 @@ def test_gpu_commands__say_what_is_wrong_with_careless_input(tmp_path, monkeypat
     }
     for name, text in files.items():
         (tmp_path / name).write_text(text)
-    assert cli.main(arguments) == 2
+    assert (validation if arguments[0] == "gemm" else cli).main(arguments) == 2
     assert message in capsys.readouterr().err
+
+
+def test_calibrate__below_a_link_to_itself_has_no_folder(run, tmp_path):
+    (tmp_path / "loop").symlink_to("loop")
+    code, _, said = run("calibrate", "m.csv", "--gpu", "a100", "-o", tmp_path / "loop" / "c.json")
+    assert (code, said) == (2, f"-o {tmp_path / 'loop' / 'c.json'}: no such folder; make it first\n")
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,16 @@ def test_time_gemms__the_fastest_of_all_tilings_one_by_one(name):
     assert together == pytest.approx(by_split.min(axis=0), rel=1e-12)
 
 
+def test_split_k__adds_up_sums_of_4_bytes_that_each_part_wrote():
+    """64 x 64 sums of each part of K pass L2 twice; the time of this beside what a second phase takes anyway."""
+    gpu, constants = load_gpu("a100"), common_constants(compute_class(load_gpu("a100"), "fp16"))
+    found = times("a100", Gemms.of(64, 64, 2**17))
+    parts = SPLITS[int(found.split[0])]
+    assert parts > 2
+    moved_us = parts * 64 * 64 * (4 + 4) / gpu.l2_bytes_per_s * 1e6
+    assert found.parts["reduction"][0] == pytest.approx(constants.reduction_us + constants.reduction_traffic * moved_us)
+
+
 def walked_blocks(m: int, n: int, k: int, rows: int, columns: int, step: int, split: int) -> tuple[int, int]:
     """Blocks and steps of the main loop of one, counted one by one."""
     blocks = sum(1 for _ in range(0, m, rows) for _ in range(0, n, columns) for _ in range(split))

@@ -17,7 +17,7 @@ from accelsim.gpu.catalogue import load_gpu
 from accelsim.gpu.constants import board_power_w, clock_under_power_limit, common_constants, sustained_hz
 from accelsim.gpu.gemm import Gemms, Setup, time_gemms
 from accelsim.gpu.kernel import best_kernels, time_operators
-from accelsim.gpu.network import gemms_of, product_of, turned
+from accelsim.gpu.network import gemms_of, memory_of, product_of, turned
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.inputs.workload_reader import load_workload
@@ -48,6 +48,30 @@ def test_best_kernels__the_account_is_right():
     assert found.sustained_us > found.time_us
     assert kernel(1, 64, 64).sustained_us is None
     assert all(time_us >= found.time_us for _, time_us in found.others)
+
+
+def test_best_kernels__the_account_of_a_batch_by_hand():
+    """Three products of 1000 x 520 x 100 in tiles of 256 x 64: 4 x 9 of each, two at a time on each of 108 SMs.
+
+    K has two steps of 64 words, a line of L2.
+    """
+    gpu = load_gpu("a100")
+    (found,) = best_kernels(gpu, ["p"], Gemms.of(1000, 520, 100, 3), "fp16", mode_of(gpu, "fp16"), Setup(tile="256x64"))
+    assert (found.blocks, found.occupancy, found.waves) == (3 * 4 * 9, 2, 0.5)
+    assert found.tile_efficiency == pytest.approx(1000 * 520 * 100 / (4 * 256 * 9 * 64 * 2 * 64))
+    assert found.least_bytes == 3 * 2 * (1000 * 100 + 100 * 520 + 1000 * 520)
+
+
+def test_memory_of__has_the_weights_of_all_layers_and_the_activations_of_the_largest():
+    """Products of 4 x 8 x 2, three times, and of 4 x 3 x 5, in words of 2 bytes."""
+    layers = [
+        {"name": "a", "gemm": {"M": 4, "N": 8, "K": 2}, "repeat": 3},
+        {"name": "b", "gemm": {"M": 4, "N": 3, "K": 5}},
+    ]
+    found = memory_of(H100, load_workload({"workload": {"name": "net", "layers": layers}}).layers, "fp16")
+    assert found.weights == 2 * (3 * 8 * 2 + 3 * 5)
+    assert found.activations == 2 * (4 * 2 + 4 * 8)
+    assert found.cache == 0
 
 
 def test_best_kernels__power_stays_between_idle_and_limit():

@@ -1,4 +1,4 @@
-"""The measuring script on its CPU path, with a stand-in for PyTorch, writes what `validate gemm` reads."""
+"""The measuring script on its CPU path, with a stand-in for PyTorch, writes what `python -m validation gemm` reads."""
 
 from __future__ import annotations
 

@@ -19,9 +19,9 @@ from accelsim.gpu.gemm import Gemms
 from accelsim.gpu.kernel import best_kernels
 from accelsim.gpu.profile import compare_profile, read_profile
 from accelsim.gpu.profiled import format_in, is_product, layout_in, tile_in
-from accelsim.gpu.validation import validate_gemm
 from accelsim.inputs.errors import SpecError
 from accelsim.inputs.workload_reader import load_workload
+from validation.gemm import validate_gemm
 
 REPOSITORY = Path(__file__).parent.parent
 SAMPLES = REPOSITORY / "tests" / "golden" / "gpu"
@@ -161,6 +161,7 @@ KERNEL = {"cat": "kernel", "name": "gemm", "dur": 3, "args": {"External id": 1, 
         ('{"traceEvents": 3}', "no kernels of a GPU"),
         ('{"traceEvents": [{"cat": "kernel", "dur": "x", "args": {}}]}', "no kernels of a GPU"),
         ('{"traceEvents": [{"cat": "kernel", "dur": 1e999, "args": {}}]}', "no kernels of a GPU"),
+        ('{"traceEvents": [{"cat": "kernel", "dur": %s, "args": {}}]}' % ("9" * 400), "no kernels of a GPU"),
         ("[" * 100_000, "no JSON of PyTorch's profiler"),
     ],
 )
@@ -194,10 +195,22 @@ def test_read_profile__a_cut_trace_and_operators_without_sizes(tmp_path):
         ("aten::cudnn_convolution", {"External id": 1, **still}),  # a stride of 0
         ("aten::mm", product),  # launched nothing that is known
         ("aten::mm", {"External id": [], **product}),
+        ("aten::mm", {"External id": 1, **product, "Input Dims": [[10**400, 8], [8, 2]]}),
+        ("aten::mm", {"External id": 1, **product, "Input type": {"0": "float"}}),
+        ("aten::mm", {"External id": 1, **product, "Input type": [3]}),
+        ("aten::cudnn_convolution", {"External id": 1, **still, "Concrete Inputs": [3]}),
     ):
         path.write_text(json.dumps([KERNEL, {"cat": "cpu_op", "name": name, "args": arguments}]))
         (kernel,) = read_profile(path)
         assert kernel.shape is None, name
+
+
+@pytest.mark.parametrize("side", [1e999, 10**400])
+def test_read_profile__grids_of_sides_that_are_none(tmp_path, side):
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps([{**KERNEL, "args": {"grid": [4, side, 1]}}]))
+    (kernel,) = read_profile(path)
+    assert kernel.grid == 0
 
 
 def test_read_profile__operators_of_a_trace(tmp_path):
@@ -230,6 +243,19 @@ def test_read_profile__operators_of_a_trace(tmp_path):
         ("16x48x32", "fp8", 1): 1,
         ("18x6x36x2", "int8", 1): 1,
     }
+
+
+@pytest.mark.parametrize("dilation", [1, 2, 3])
+def test_read_profile__outputs_of_a_dilated_convolution_are_the_places_of_its_window(tmp_path, dilation):
+    """3 x 3 taps in steps of the dilation, moved two points at a time over 9 x 9 with a border of one."""
+    places = len([at for at in range(-1, 10, 2) if at + 2 * dilation <= 9])
+    sizes = {"Input Dims": [[1, 4, 9, 9], [8, 4, 3, 3]], "Input type": ["c10::Half"] * 2}
+    values = {"Concrete Inputs": ["", "", "[1, 1]", "[2, 2]", f"[{dilation}, {dilation}]", "1"]}
+    operator = {"cat": "cpu_op", "name": "aten::cudnn_convolution", "args": {"External id": 1, **sizes, **values}}
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps([KERNEL, operator]))
+    (kernel,) = read_profile(path)
+    assert kernel.range == f"{places**2}x8x36"
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,15 @@ def test_experts__tiles_and_weights_are_the_walked_ones(tokens):
     assert memory == pytest.approx(read / H100.dram_bytes_per_s * 1e6, rel=1e-6)
 
 
+def test_products__quantise_inputs_that_are_read_in_16_bit_and_written_in_fewer():
+    """64 x 32 words, read in 2 bytes and written in 1; in 16 bit nothing is quantised."""
+    free = dict.fromkeys(PRODUCT.constants, 0.0) | {"quantise": 1.0}
+    times = [
+        PRODUCT.parts(H100, product_shapes(H100, name, 64, 16, 32), free)["quantise"][0] for name in ("fp8", "bf16")
+    ]
+    assert times == [pytest.approx(64 * 32 * (2 + 1) / H100.dram_bytes_per_s * 1e6), 0.0]
+
+
 @pytest.mark.parametrize("gpu", catalogue(), ids=lambda gpu: gpu.name)
 def test_times__grow_with_work_on_each_gpu(gpu):
     if "bf16" not in gpu.operations_per_sm_cycle:

@@ -15,12 +15,13 @@ from browser import Page, find_browser
 from accelsim.cli import main as cli
 from accelsim.gpu.attention import attention_shapes, time_attention
 from accelsim.gpu.catalogue import load_gpu
-from accelsim.gpu.collectives import collective_shapes, time_collective
+from accelsim.gpu.collectives import OPERATIONS, collective_shapes, sent_of, time_collective
+from accelsim.gpu.constants import IDLE, board_power_w
 from accelsim.gpu.decoder import load_decoder
 from accelsim.gpu.gemm import Gemms, Setup, time_gemms
 from accelsim.gpu.kernel import time_operators
-from accelsim.gpu.serve import Request, Split, front, memory_of, misfit, refusal, serve, steps_of
-from accelsim.gpu.work import serving_mode
+from accelsim.gpu.serve import Request, Split, front, memory_of, misfit, refusal, serve, stages, steps_of
+from accelsim.gpu.work import Pricing, Work, serving_mode
 from accelsim.inputs.errors import AccelsimError, SpecError
 from accelsim.inputs.workload_reader import load_workload
 
@@ -112,6 +113,66 @@ def test_key_value_heads__are_copied_where_there_are_fewer_than_gpus():
     sizes = {each.name: each.work.sizes for each in step}
     assert sizes["query, key, value"] == (10, (2 + 2 * 1) * 128, 4096, 1)
     assert sizes["attention"][3:] == (2, 1)
+
+
+def test_collectives__take_the_energy_of_bytes_that_are_read_and_written():
+    """A GiB of each of eight GPUs."""
+    work = Work("collective", (0, 8, 2**30))
+    time_us, energy_j = Pricing(H100, LLAMA, MODE, "", "bf16", 2.0, 0.0).costs([work])[work]
+    power_w = board_power_w(H100, "bf16", MODE.constants, 0.0, 2 * 2**30, time_us)
+    assert energy_j == pytest.approx(power_w * time_us * 1e-6)
+    assert power_w < H100.tdp_w
+
+
+def test_memory__of_shared_experts_is_split_as_networks_are():
+    """DeepSeek-V3 on 8 GPUs: to the latent vectors, and their queries, keys, values and outputs of 16 heads; an eighth
+    of the networks, of each expert and of both tables, and all of the routing.
+    """
+    found = memory_of(H100, load_decoder("deepseek_v3"), Request(128, 1), Split(1, tp=8))
+    attention = (1536 + 576) * 7168 + 16 * 192 * 1536 + 16 * 256 * 512 + 7168 * 16 * 128
+    expert = 3 * 7168 * 2048 // 8
+    layers = 3 * (attention + 3 * 7168 * 18432 // 8) + 58 * (attention + 257 * expert + 256 * 7168)
+    assert found.weights == 2 * (layers + 2 * 129280 // 8 * 7168)
+
+
+def test_memory__of_tied_tables_is_that_of_one_where_both_are_on_one_gpu():
+    """GPT-2: 12 layers of 12 x 768^2 weights. On two GPUs each has 6 of them, and a table of its own."""
+    found = [memory_of(H100, load_decoder("gpt2"), Request(128, 1), Split(1, pp=pp)).weights for pp in (1, 2)]
+    assert found == [2 * (layers * 12 * 768**2 + 50257 * 768) for layers in (12, 6)]
+
+
+def test_stages__that_come_first_have_the_layers_that_are_left():
+    assert stages(LLAMA, Split(1, pp=5)) == [7, 7, 6, 6, 6]
+
+
+def test_stages__send_on_each_word_once_however_many_gpus_they_have():
+    """Four tokens of 4096 words of 2 bytes: two GPUs send half of them each."""
+    (send,) = steps_of(LLAMA, Request(256, 64), Split(4, tp=2, pp=2), 4, prompts=False)["send"]
+    operation, gpus, size = send.work.sizes
+    _, sent = sent_of(collective_shapes(OPERATIONS[operation], gpus, size))
+    assert sent.tolist() == [4 * 4096 * 2 / 2]
+
+
+def test_serve__runs_each_step_as_often_as_counted_by_hand(monkeypatch, tmp_path):
+    """Two stages, of 2 layers and one; each operator takes 10 us and 1 mJ.
+
+    A layer has 4 products, attention, norms twice, a rotation and an activation. Beside them a stage sends, the first
+    one has the embedding, the last one the output layer and its sampling: 20 operators and 12. Prompts go two at a
+    time, in 3 steps that follow each other through the stages; then each token passes both for two halves of the
+    sequences. What a GPU does not work, it idles.
+    """
+    monkeypatch.setattr(Pricing, "costs", lambda _, every: dict.fromkeys(every, (10.0, 1e-3)))
+    path = tmp_path / "mine.yaml"
+    path.write_text(FILE.replace("layers: 2", "layers: 3"))
+    point = serve_one(Split(6, pp=2), Request(4096, 4), load_decoder(path))
+    assert point.prompt_s == pytest.approx(320e-6)
+    assert point.first_token_s == pytest.approx((3 * 200 + 120) * 1e-6)
+    assert point.token_s == pytest.approx(2 * 200e-6)
+    total_s, steps = (720 + 3 * 400) * 1e-6, 3 + 3 * 2
+    assert point.tokens_per_s == pytest.approx(6 * 4 / total_s)
+    energy_j = steps * 32e-3 + (2 * total_s - steps * 320e-6) * IDLE * H100.tdp_w
+    assert point.energy_j == pytest.approx(energy_j / (6 * 4))
+    assert point.power_w == pytest.approx(energy_j / total_s / 2)
 
 
 def test_memory__of_experts_is_shared_by_ranks():

@@ -254,6 +254,14 @@ def test_workload__has_the_multiply_accumulates_of_its_decoder(name, model):
     assert sum(layer.macs * layer.repeat for layer in products) == 1024 * parameters(met)
 
 
+@pytest.mark.parametrize(("tokens", "experts", "rows"), [(1, 2, 1), (4, 8, 1), (5, 8, 2), (8, 8, 2)])
+def test_workload__has_a_whole_number_of_tokens_for_each_expert(tokens, experts, rows, model):
+    """Two of eight experts for a token: 10 shares of five tokens are more than one each."""
+    layers = load_workload(model(RELEASED["mixtral"]) / "config.json", {"seq": str(tokens)}).layers
+    (down,) = (layer for layer in layers if layer.name == "expert_down")
+    assert (down.repeat, down.dims["M"]) == (32 * experts, rows)
+
+
 def test_serve__has_the_weights_of_latent_attention_without_latent_queries(model, run):
     """DeepSeek-V2-Lite: 15.7e9 weights of 2 bytes."""
     folder = model(PUBLISHED[-2][4] | {"model_type": "deepseek_v2", "n_layer": 27, "n_embd": 2048})

@@ -87,6 +87,20 @@ def test_size__of_a_formula_over_widths_says_for_which_values_it_is(imported):
     assert note not in said(imported(MACHINE, GEMM))
 
 
+@pytest.mark.parametrize("widths", [(4, 16), (16, 4)])
+def test_formulas__have_the_bits_of_the_widest_layer(imported, widths):
+    """A register for a weight has room for one of each of two layers."""
+    first, second = widths
+    more = GEMM.replace("{All: 8, output: 16}", f"{{All: 8, output: 16, B: {first}, B2: {second}}}")
+    more += """  - einsum: "Out2[m, n] = A2[m, k] * B2[k, N: n]"
+    iteration_space_shape: [0 <= n < 32]
+    renames: {weight: B2, input: A2, output: Out2}
+"""
+    foreign = imported(MACHINE, more)
+    bits = [layer.tensor(name).bits for layer, name in zip(layers_of(foreign), ("B", "B2"), strict=True)]
+    assert (bits, foreign.architecture["levels"][2]["size"]) == ([first, second], "16 bit")
+
+
 def test_memory__is_a_level_in_words_and_cycles_of_the_compute_units(imported):
     """At 500 MHz, 8 Gbit/s are 2 words of 8 bit a cycle; 2 mW are 4 pJ a cycle; 64 pJ for 64 bit are 8 pJ a word."""
     foreign = imported(MACHINE, GEMM)

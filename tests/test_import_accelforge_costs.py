@@ -7,6 +7,7 @@ import json
 import pytest
 
 from accelsim.cli.main import main
+from accelsim.inputs.errors import SpecError
 from tests.test_import_accelforge import GEMM, MACHINE, machine_of, said
 
 
@@ -43,9 +44,31 @@ def test_total_latency__is_any_formula_of_calls_and_times(imported, formula, rat
     assert (wrong in said(foreign)) == formula.startswith("busy")
 
 
+def test_formulas__say_all_names_without_value_at_once(imported):
+    text = MACHINE.replace("1024 * 8", "deep * broad").replace("4 * 16", "4 * half").replace("4, reuse", "many, reuse")
+    with pytest.raises(SpecError) as error:
+        imported(text, GEMM)
+    assert all(problem.hint == "give it one under `variables`" for problem in error.value.problems)
+    named = [problem.what.split("'")[1] for problem in error.value.problems]
+    assert named == ["half", "broad", "deep", "many"]
+    with pytest.raises(SpecError, match=r"'kk' has no value\n.*'mm' in '2 \* mm' has no value"):
+        imported(GEMM.replace("{K: 16}", "{K: kk, m: 2 * mm}"))
+
+
 def test_clock__is_the_rate_that_a_formula_of_the_compute_unit_gives(imported):
     text = MACHINE.replace("name: MAC\n", "name: MAC\n    total_latency: compute_actions / 2.5e8\n")
     assert machine_of(imported(text, GEMM)).clock_hz == 2.5e8
+
+
+def test_leakage_and_areas__are_those_of_an_instance_with_their_scales(imported):
+    """Of 2 and 1 mW three times as much, in 2 ns, are 12 and 6 pJ; areas are in square metres."""
+    toll = "component_class: Dummy, leak_power: 0.001, leak_power_scale: 3, direction: down, tensors: {keep: weight}"
+    text = MACHINE.replace("leak_power: 0.002", "leak_power: 0.002\n    leak_power_scale: 3\n    area: 3e-9")
+    text = text.replace("  - !Compute\n", f"  - !Toll {{name: Driver, {toll}}}\n  - !Compute\n    area: 5e-12\n")
+    foreign = imported(text, GEMM)
+    machine = machine_of(foreign)
+    assert [machine.energy.find(name, "*", "leak").energy_pj for name in ("Main", "Driver")] == [12, 6]
+    assert (machine.areas["Main"].area_um2, machine.areas["MAC"].area_um2) == (3000, 5)
 
 
 def test_actions__that_are_not_read_are_told(imported):
@@ -91,6 +114,12 @@ def test_memory__whose_words_are_wider_has_room_for_fewer_and_says_what_its_ener
     assert "bits_per_value: energies are those of component models, for words as wide as elsewhere" in said(
         imported(wide, GEMM)
     )
+
+
+def test_memory__of_which_one_tensor_is_wider_has_the_room_that_it_needs(imported):
+    """Inputs of 8 bit in 16, and outputs of 16 in 16: of words as wide as elsewhere, half fit surely."""
+    text = MACHINE.replace("size: 1024 * 8", "size: 1024 * 8\n    bits_per_value: {input: 16, output: 16}")
+    assert imported(text, GEMM).architecture["levels"][1]["size"] == "4096 bit"
 
 
 @pytest.mark.parametrize(("machine", "leaking"), [("arch", 4), ("arch2", 1)])

@@ -124,7 +124,7 @@ def test_network__may_have_the_fanout_itself(imported):
 
 def test_network__of_parts_side_by_side_is_refused(imported):
     text = MACHINE.replace("!Container\n    name: PE", "!Network\n    name: PE\n    nodes: []")
-    with pytest.raises(SpecError, match="parts side by side on a network; write them one below the other"):
+    with pytest.raises(SpecError, match=r"parts side by side on a network; write them .* as the engines of a system"):
         imported(text, GEMM)
 
 

@@ -6,11 +6,11 @@ import pytest
 
 from accelsim import load_architecture, load_constraints, load_workload, map_einsum
 from accelsim.importers.foreign import Foreign, read_foreign
-from accelsim.importers.scalesim_comparison import DATAFLOWS, read_cases
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.model.evaluate import evaluate
 from tests.conftest import REPOSITORY
+from validation.scalesim import DATAFLOWS, read_cases
 
 CONFIGURATION = """[general]
 run_name = chip
@@ -95,6 +95,14 @@ def test_srams__hold_one_tensor_each_twice_and_share_no_interface(read):
     assert (dram.write_bandwidth, weights.write_bandwidth, ifmap.write_bandwidth) == (10, 10, 10)
     assert (dram.read_bandwidth, ofmap.write_bandwidth, ifmap.read_bandwidth) == (20, None, 8)
     assert (ifmap.x.size, ifmap.y.size, pe.keep) == (4, 8, {"Outputs"})
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(8, 4), (4, 8)])
+def test_srams__give_all_that_the_longer_side_of_the_array_takes(read, rows, columns):
+    machine = load_architecture(
+        {"architecture": read(a_cfg=CONFIGURATION % (rows, columns, "os", "USER")).architecture}
+    )
+    assert [level.read_bandwidth for level in machine.levels[1:4]] == [None, 8, 8]
 
 
 def test_srams__of_version_3_have_interfaces_of_their_own(read):

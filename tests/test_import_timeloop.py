@@ -4,6 +4,7 @@ import pytest
 
 from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.errors import AccelsimError, SpecError
+from accelsim.inputs.workload_reader import load_workload
 from accelsim.model.evaluate import evaluate
 from accelsim.model.sparsity.evaluate import evaluate_sparse
 from tests.timeloop_files import ERT, MAPPING, PROBLEM, V03, V04, loaded
@@ -426,6 +427,32 @@ def test_figures__of_attributes_count_where_no_table_has_them(imported):
     assert (compute["energy"]["compute"], compute["area"]) == ("2 pJ", "9.5 um2")
     assert foreign.energies == "the ERT 2.yaml and attributes in 0.yaml"
     assert not any(word in str(note) for note in foreign.notes for word in ("energy", "area", "cluster"))
+
+
+def test_figures__of_attributes_are_those_of_an_instance_also_where_several_share_a_row(imported):
+    """A row of 32 bit has four blocks of one word: each reads and writes for what the attribute says."""
+    row = "attributes: {vector-access-energy: 0.3, block-size: 1, depth: 16, width: 32, "
+    text = V03.replace("attributes: {depth: 16, width: 8, ", row)
+    spad = imported(text, PROBLEM, ERT.replace("Spad", "Other")).architecture["levels"][-1]
+    assert (spad["block_size"], spad["energy"]["read"], spad["energy"]["write"]) == (1, "0.3 pJ", "0.3 pJ")
+
+
+def test_elements__have_the_bits_of_the_smallest_word(imported):
+    """As Timeloop counts, an element is one word at each level: of 8 bit at the spad, and of 16 at the buffer."""
+    foreign = imported(V03.replace("memory_width: 64, word_bits: 8", "memory_width: 64, word_bits: 16"), PROBLEM)
+    machine, layer = loaded(foreign)[:2]
+    assert [level.word_bits for level in machine.levels] == [8, 16, 8]
+    assert {tensor.bits for tensor in layer.tensors} == {8}
+    assert {level.element_words(tensor) for level in machine.levels for tensor in layer.tensors} == {1}
+
+
+def test_cnn_layer__has_a_stride_and_a_dilation_of_each_axis(imported):
+    """W goes with R and P, H with S and Q (problem-shapes/cnn-layer.yaml of Timeloop)."""
+    sizes = "R: 3, S: 2, P: 5, Q: 7, C: 1, K: 1, N: 1, Wstride: 2, Hstride: 3, Wdilation: 4, Hdilation: 5"
+    foreign = imported(f"problem: {{shape: cnn-layer, instance: {{{sizes}}}}}\n")
+    (layer,) = load_workload({"workload": foreign.workload}).layers
+    ranks = {frozenset(rank) for rank in layer.tensor("Inputs").ranks if len(rank) > 1}
+    assert ranks == {frozenset({("R", 4), ("P", 2)}), frozenset({("S", 5), ("Q", 3)})}
 
 
 def test_meshes__may_have_their_y_axis_alone(imported):

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -90,6 +91,18 @@ def test_set__gives_variables_of_templates_to_each_command(run, tmp_path, monkey
         assert code == 0, err
         assert command[0] == "check" or "16" in out
     assert "'channels' is undefined; give it a value with --set" in run("map", *both)[2]
+
+
+def test_templates__say_all_names_without_value_at_once(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    layer = PROBLEM.replace("K: 4", "K: {{K}}").replace("P: 8", "P: {{ 2 * half if K > 0 else whole }}")
+    Path("inner.yaml").write_text("{% if big %}1{% endif %}")
+    Path("a.yaml").write_text(layer.replace("R: 3", "R: {{ taps | default(3) }}") + "{{ include_text('inner.yaml') }}")
+    Path("b.yaml").write_text(V03.replace("depth: 16", "depth: {{ depth }}, width: {{ depth }}"))
+    names = {"a.yaml:11:19": "K", "a.yaml:11:62": "half", "b.yaml:16:63": "depth"}
+    names[f"{tmp_path}/inner.yaml:1:7"] = "big"
+    said = {f"{place}: {name!r} is undefined; give it a value with --set {name}=VALUE" for place, name in names.items()}
+    assert set(run("map", "b.yaml", "a.yaml")[2].splitlines()) == said
 
 
 def test_include__tags_stand_for_files_of_the_folder(imported, tmp_path):

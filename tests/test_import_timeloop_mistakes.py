@@ -43,7 +43,7 @@ BOMB = "a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
         ("{{ 'a' * 10 ** 9 }}", "calculates with numbers"),
         ("{% set a = a | default(1e400) %}{{ a }}: 1", "the template cannot be carried out"),
         ("{% set a = 1 %}" + "{% set a = [a, a] %}" * 40 + "{{ a }}", "lists of what is no constant"),
-        ("problem: {{ size }}", "'size' is undefined; give it a value with --set NAME=VALUE"),
+        ("size: {{ size }}", ":1:10: 'size' is undefined; give it a value with --set size=VALUE"),
         (V04.replace("BITS // 4", "open('x')"), ":20:15: meshX: expected a whole number"),
         (V04.replace("2 ** 9", "9 ** 9 ** 9"), "Buffer: depth: expected a number from 0 on, got '9 ** 9 ** 9'"),
         (V03.replace("meshX: 2", "meshX: 4"), "meshX '4' does not divide its 6 instances"),
@@ -116,6 +116,19 @@ def test_damaged__machines_are_refused_in_words(imported, old, new, said):
     with pytest.raises(SpecError) as error:
         imported(V03.replace(old, new), PROBLEM)
     assert said in str(error.value)
+
+
+def test_machines__of_several_units_are_told_to_be_systems_of_engines(imported):
+    leaf = "\n    - name: {0}\n      local: [{{name: {0}Mac, class: intmac}}]"
+    trunk = V03.partition("    subtree:\n    - name: chip")[0]
+    forked = trunk + "    subtree:" + leaf.format("big") + leaf.format("small")
+    unit = "    - !Component {name: Other, class: intmac, attributes: {datawidth: 8}}\n"
+    for text, what in [
+        (forked, ":12:7: the tree forks into big and small"),
+        (V04.replace("    - !Nothing\n", unit), "Other computes in a branch of !Parallel"),
+    ]:
+        with pytest.raises(SpecError, match=rf"{what}; .* as the engines of a system \(docs/engines.md\)"):
+            imported(text, PROBLEM)
 
 
 def test_notes__say_keys_of_nodes_and_shapes_that_nobody_reads(imported):
@@ -200,7 +213,6 @@ def test_formula__does_nothing_but_arithmetic(text):
         (["check", "x.stats.txt"], "x.stats.txt:1:1: statistics of Timeloop are no input; `accelsim replay` takes"),
         (["map", "arch.yaml", "net.m"], "net.m:1:1: files of MAESTRO are not read; write the layers as a workload"),
         (["check", "mapping.py"], "mapping.py:1:1: Python is not run; name a model (ONNX, or .pt2 of PyTorch), or the"),
-        (["validate", "timeloop", "x.stats.txt"], "beside it; `accelsim replay` takes Timeloop's stats.txt and inputs"),
         (["import", "tabs.yaml"], "tabs.yaml:2:1: not valid YAML: a tab stands where a line is indented"),
     ],
 )
@@ -277,3 +289,13 @@ def test_mistakes__of_several_rows_are_said_at_once(tmp_path, files, said):
     lines = [line.removeprefix(f"{tmp_path}/") for line in str(error.value).splitlines()]
     assert len(lines) == len(said)
     assert all(part in line for part, line in zip(said, lines, strict=True))
+
+
+def test_files__that_are_links_to_themselves_cannot_be_read(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.yaml").write_text("architecture: !include loop.yaml\n")
+    (tmp_path / "b.yaml").write_text('{{include("loop.yaml", "x")}}\n')
+    (tmp_path / "loop.yaml").symlink_to("loop.yaml")
+    assert run("import", "loop.yaml")[::2] == (2, "loop.yaml: cannot be read: Too many levels of symbolic links\n")
+    for name, place in (("a.yaml", "a.yaml:1:15: "), ("b.yaml", "b.yaml: ")):
+        assert run("import", name)[::2] == (2, f"{place}'loop.yaml' is included and does not exist\n")

@@ -22,7 +22,7 @@ from accelsim.importers.timeloop_replay import (
 from accelsim.inputs.errors import SpecError
 from accelsim.inputs.units import quoted
 from accelsim.model.evaluate import evaluate
-from tests.timeloop_files import ERT, MAPPING, PROBLEM, SHARED, V03, loaded, needs_files, references
+from tests.timeloop_files import ERT, MAPPING, PROBLEM, SHARED, STATISTICS, V03, loaded, needs_files, references
 
 TUTORIAL = SHARED / "timeloop/tutorial_exercises/01_accelergy_timeloop_2020_ispass"
 
@@ -232,24 +232,6 @@ def test_actions__that_timeloop_does_not_know_cost_what_it_likes(imported, run, 
         causes = {row["what"]: row["cause"] for row in json.loads(out)["figures"]}
         assert causes["Spad Weights energy [pJ]"] == cause
         assert ("e.yaml:7:5: Spad.access: is taken for `read` and `write`; Timeloop knows no" in err) == noted
-
-
-STATISTICS = """Cycles: 48
-=== MAC ===
-    Instances             : 6 (2*3)
-    Computes (total)      : 96
-    Energy (total)        : 1.5e+01 pJ
-=== Spad ===
-    Vector read energy    : 0.25 pJ
-    Instances             : 6 (2*3)
-    Cluster size          : 1
-    Weights:
-        Utilized clusters (max)                  : 3
-        Scalar reads (per-instance)              : 8
-        Actual scalar format reads (per-instance):
-          Rank 0 (metadata, payload): (2, 3)
-        Energy (total)                           : 8.00 pJ
-"""
 
 
 @pytest.fixture

@@ -335,6 +335,9 @@ def test_memories_that_are_no_ladder__count_what_their_registers_do(imported):
     assert asked.broken_by(mapping, layer) == []
     copies = replace(mapping, levels=(*mapping.levels[:2], replace(mapping.levels[2], x=(Loop("B", 4),))))
     assert asked.broken_by(copies, layer)
+    registers = machine.levels[1]  # four, with a read port of 8 bit and a write port of 16 bit each
+    rates = registers.size_words, registers.read_bandwidth, registers.write_bandwidth
+    assert [each * registers.word_bits for each in rates] == [4 * 64, 4 * 8, 4 * 16]
     result = evaluate(machine, layer, mapping)
     held, fills = dict[tuple[str, int], tuple[int, ...]](), {"W": 0, "O": 0}
     for k, c, b in itertools.product(range(6), range(2), range(2)):
@@ -431,6 +434,18 @@ def test_array_alone__takes_for_a_mac_in_full_use_what_zigzag_says(imported, kin
     assert driven * words[0] / 32 + summed * words[1] / 32 + mac == pytest.approx(pj, rel=1e-9)
     machine, (layer,) = machine_of(foreign), load_workload({"workload": foreign.workload}).layers
     assert map_einsum(machine, layer, uneven=False).certificate.proved
+
+
+def test_analog_array__that_takes_a_bit_at_a_time_has_no_dac(imported):
+    """Each of 8 bits drives 32 columns of 8 multipliers, half a NAND of 0.7 fF at 0.9 V each."""
+    array = "is_imc: True, imc_type: analog, input_precision: [8, 8], dimensions: [D1, D2], sizes: [32, 32]"
+    driven = []
+    for bits in (1, 2):
+        keys = f"{array}, adc_resolution: 3, bit_serial_precision: {bits}"
+        energies = imported(hardware(register("I2"), array=keys), GEMM).architecture["levels"][0]["energy"]
+        driven.append(float(energies["read"]["Inputs"].split()[0]))
+    multipliers_pj = 0.5 * 0.7e-3 * 0.9**2 * 8 * 32
+    assert driven == [pytest.approx(8 * multipliers_pj), pytest.approx(4 * (multipliers_pj + 2 * 50e-3 * 0.9**2))]
 
 
 ZIGZAG_UJ = {

@@ -121,6 +121,33 @@ def test_left_of_a_batch__a_constant_is_weights_of_all_its_rows_and_an_input_is_
     assert [note.done for note in network.notes] == ([] if constant else ["approximated"])
 
 
+def test_attention__with_a_past_has_its_keys_and_those_of_the_step(load):
+    """Four query heads of 8 words share two heads of keys, and of values of 16: 3 new tokens see 5 older ones too."""
+    g = Graph()
+    words = [g.input(name, 1, 3, size) for name, size in (("q", 4 * 8), ("k", 2 * 8), ("v", 2 * 16))]
+    past = [g.input(f"past_{name}", 1, 2, 5, size) for name, size in (("k", 8), ("v", 16))]
+    y = g.add("Attention", *words, "", *past, name="attention", q_num_heads=4, kv_num_heads=2)
+    scores, context = load(g.model(y, 23)).layers
+    assert scores.dims == {"B": 1, "H": 2, "M": 2 * 3, "N": 3 + 5, "K": 8}
+    assert context.dims == {"B": 1, "H": 2, "M": 2 * 3, "N": 16, "K": 3 + 5}
+
+
+def test_transposed_convolution__in_groups_has_the_channels_of_each(load):
+    """12 channels of inputs and 10 of outputs in two groups: each of 6 and 5, as the weights have them."""
+    g = Graph()
+    x = g.add("ConvTranspose", g.input("x", 1, 12, 6, 6), g.weight(12, 5, 3, 3), name="up", group=2)
+    (layer,) = load(g.model(x)).layers
+    assert layer.dims == {"N": 1, "G": 2, "K": 5, "C": 6, "P": 6, "Q": 6, "R": 3, "S": 3}
+    assert layer.output.words(layer.dims) == 10 * 8 * 8
+
+
+def test_norms__of_an_instance_need_all_but_the_batch_at_once(load):
+    g = Graph()
+    x = g.add("InstanceNormalization", g.input("x", 2, 4, 6, 6), g.weight(4), g.weight(4), name="norm")
+    (layer,) = load(g.model(x)).layers
+    assert layer.whole == {"C", "P", "Q"}
+
+
 def test_convolutions__of_every_kind(load):
     """Grouped, dilated with uneven padding, transposed, over one axis; pooling that leaves rows over."""
     g = Graph()

@@ -98,6 +98,18 @@ def test_imports__have_no_circles_within_a_room():
     assert [sorted(found) for found in networkx.strongly_connected_components(graph) if len(found) > 1] == []
 
 
+def test_imports__lead_to_nothing_beside_the_package():
+    beside = {path.parent.name for path in REPOSITORY.glob("*/*.py")} - {"accelsim"}
+    found = []
+    for name, path in in_rooms().items():
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            homes = [each.name for each in node.names] if isinstance(node, ast.Import) else []
+            homes += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            found += [f"{name}: {home}" for home in homes if home.partition(".")[0] in beside]
+    assert "validation" in beside
+    assert found == []
+
+
 def test_classes__have_names_of_their_own():
     trees = (ast.parse(path.read_text("utf-8")) for path in in_rooms().values())
     names = Counter(node.name for tree in trees for node in tree.body if isinstance(node, ast.ClassDef))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.errors import SpecError
-from accelsim.inputs.mapping import LevelMapping, Loop, Mapping, dump_mapping, load_mapping
+from accelsim.inputs.mapping import LevelMapping, Loop, Mapping, dump_mapping, idle_at_last, load_mapping
 from accelsim.inputs.workload_reader import load_workload
 from accelsim.model.evaluate import evaluate
 
@@ -189,6 +189,21 @@ def mappings(draw) -> Mapping:
 @given(mappings())
 def test_dump_mapping__is_read_back_to_the_same_mapping(load, mapping):
     assert load(dump_mapping(mapping)) == mapping
+
+
+@pytest.mark.parametrize(
+    ("outer", "x", "inner", "idle"),
+    [
+        (4, 1, 2, []),  # the last pass makes one step of two, and no unit rests in it
+        (2, 2, 2, ["K"]),  # 4 + 3 steps: the second unit rests in the last one
+        (4, 2, 1, ["K"]),
+        (7, 1, 1, []),
+        (1, 7, 1, []),
+    ],
+)
+def test_idle_at_last__is_a_unit_that_rests_while_another_one_works(outer, x, inner, idle):
+    levels = LevelMapping("A", (Loop("K", outer),), (Loop("K", x),)), LevelMapping("B", (Loop("K", inner),))
+    assert idle_at_last(Mapping(levels), {"K": 7}) == idle
 
 
 def test_loop__checks_itself():

@@ -16,7 +16,6 @@ from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.mapping import LevelMapping, Mapping
 from accelsim.inputs.workload_reader import load_workload
 from accelsim.model.evaluate import evaluate
-from accelsim.results.study import NoReferenceError
 from accelsim.search.mapper import map_einsum
 from validation.nvdla import configured_machine, layer_einsum, mapped_layers, nvdla_study, winograd_einsum
 from validation.nvdla_sheet import (
@@ -30,6 +29,7 @@ from validation.nvdla_sheet import (
     sheet_cycles,
     sheet_networks,
 )
+from validation.study import NoReferenceError
 
 LARGE = sheet_configurations()[0]
 NETWORKS = sheet_networks()

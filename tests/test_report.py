@@ -37,7 +37,7 @@ from accelsim.show.report.mapping import headline, result_report
 from accelsim.show.report.network import network_report
 from accelsim.show.report.search import front_report, ranked_report, search_report
 from accelsim.show.report.tables import energies_report
-from accelsim.show.report.validation import checks_report, verdict_line
+from accelsim.show.report.verifying import checks_report, verdict_line
 from accelsim.show.table import Column, print_parts, print_table, rich_table
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from accelsim import load_architecture, load_workload, map_einsum, map_network, to_pandas
-from accelsim.results.study import parts_of
+from accelsim.results.worth import parts_of
 
 
 def rows(run, *arguments):

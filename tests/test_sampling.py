@@ -74,3 +74,11 @@ def test_draws__have_the_shares_that_are_counted(machine):
     for counted, drawn in shares.values():
         assert abs(drawn - counted) <= 5 * np.sqrt(counted * (1 - counted) / draws) + 1 / draws
     assert sum(drawn for _, drawn in shares.values()) - shares["full"][1] == pytest.approx(1)
+
+
+def test_draws__list_no_factorisations():
+    """6e9 has 400 million of them on this machine."""
+    layer = load_workload({"workload": {"name": "long", "gemm": {"M": 6_000_000_000, "N": 3, "K": 4}}}).layers[0]
+    space = MapSpace(encode(load_architecture("eyeriss_v2"), layer))
+    Sampler(Nest(space)).draw(0, 0)
+    assert "rows" not in vars(space)

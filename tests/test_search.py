@@ -328,6 +328,12 @@ def test_objective__adds_up_powers(text, powers):
     assert goal.powers == powers
 
 
+@pytest.mark.parametrize(("text", "weight"), [("2*energy*3", 6.0), ("0.5*4*cycles", 2.0), ("energy", 1.0)])
+def test_objective__multiplies_the_numbers_of_a_product(text, weight):
+    ((found, *_),) = Objective.parse(text).terms
+    assert found == weight
+
+
 @settings(max_examples=60)
 @given(st.lists(factors, min_size=1, max_size=3).map("*".join))
 @example("energy^1000")

@@ -312,6 +312,12 @@ def test_energies__of_metadata_come_from_the_models_of_its_storage():
         assert found.energy_pj("Buffer", "*", f"metadata_{action}") == found.energy_pj("Buffer", "*", action)
 
 
+@pytest.mark.parametrize(("word", "bits"), [({}, 16), ({"word": "4 bit"}, 4)])
+def test_metadata__without_a_word_has_that_of_its_width(word, bits):
+    storage = machine({"formats": {"Weights": ["CP"]}, "metadata": {"width": "16 bit", **word}})
+    assert (storage.levels[1].sparsity.width, storage.levels[1].sparsity.word_bits) == (16, bits)
+
+
 @pytest.mark.parametrize(("many", "draws", "share"), [(1, 12, 0.3), (2, 1, 0.5), (16, 40, 0.1), (64, 1000, 0.6)])
 def test_slowest__is_the_largest_of_draws(many, draws, share):
     """Of 40,000 draws the mean is within five of its standard errors."""

@@ -37,7 +37,8 @@ def state(monkeypatch):
 
 def script(text: str, *, at: str, number: signal.Signals = signal.SIGTERM) -> tuple[int, str, float]:
     """Exit code, stderr and seconds of a process that gets a signal once it has printed a word."""
-    code = f"import sys, time\nfrom accelsim.search import stopping\nwith stopping.stoppable():\n{text}"
+    inside = "with stopping.stoppable():\n" if text.startswith(" ") else ""
+    code = f"import sys, time\nfrom accelsim.search import stopping\n{inside}{text}"
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stdout.readline() == at + "\n"
@@ -152,8 +153,7 @@ def test_process__an_interrupt_that_a_destructor_drops_is_raised_again():
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_command__ends_with_the_code_of_the_signal(number, code):
     ended, said, _ = script(
-        """    pass
-from accelsim.cli import main as cli
+        """from accelsim.cli import main as cli
 sys.argv = ["accelsim", "map", "eyeriss", "vgg16", "--no-cache"]
 read = cli._run
 cli._run = lambda arguments: print("ready", flush=True) or read(arguments)
@@ -164,6 +164,47 @@ sys.exit(cli.main())
     )
     assert ended == code
     assert said.splitlines() in ([stopping.said(number)], [])
+
+
+def test_command__ends_with_the_code_of_the_signal_while_its_modules_are_imported():
+    ended, said, _ = script(
+        """import builtins
+from accelsim.__main__ import main
+builtins.__import__ = lambda *_: print("ready", flush=True) or time.sleep(30)
+main()
+""",
+        at="ready",
+    )
+    assert (ended, said) == (143, "")
+
+
+def test_command__ends_with_the_code_of_the_signal_while_a_class_is_made():
+    ended, said, _ = script(
+        """from accelsim.cli import main as cli
+class Field:
+    def __set_name__(self, *_):
+        print("ready", flush=True)
+        time.sleep(30)
+sys.argv, cli._run = ["accelsim"], lambda _: type("Made", (), {"field": Field()})
+cli.main()
+""",
+        at="ready",
+    )
+    assert (ended, said) == (143, "stopped by SIGTERM\n")
+
+
+def test_signal__changes_nothing_while_python_ends():
+    code, said, _ = script(
+        """    pass
+class Held:
+    def __del__(self, write=print, sleep=time.sleep):
+        write("ready", flush=True)
+        sleep(1)
+held = Held()
+""",
+        at="ready",
+    )
+    assert (code, said) == (0, "")
 
 
 def test_map__counts_no_mappings_after_its_time(run, monkeypatch):

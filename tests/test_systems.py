@@ -16,6 +16,10 @@ from hypothesis import strategies as st
 from accelsim import load_architecture, load_constraints, load_workload, map_einsum
 from accelsim.designs.assign import EngineCosts, least_energy, least_latency, most_throughput
 from accelsim.designs.soc import Engine, System, load_system, map_on_system
+from accelsim.gpu.calibration import mode_of
+from accelsim.gpu.catalogue import load_gpu
+from accelsim.gpu.gemm import Gemms
+from accelsim.gpu.kernel import best_kernels
 from accelsim.inputs.errors import AccelsimError, NoValidMapping, SpecError
 
 TWO = """
@@ -162,6 +166,54 @@ def test_layers__cost_what_mapping_them_costs(files):
     assert found.energy_pj == pytest.approx(3 * first.energy_pj + found.costs[1][1].energy_pj)
     assert found.proved
     assert found.crossing_bits == 16 * 16 + 2 * 16 * 16
+
+
+def test_layers__take_each_operation_of_a_unit_that_takes_cycles_itself():
+    """Two cycles for each of three operations of a point; words of 16 bit leave and enter the shared memory."""
+    machine = load_architecture("two_level")
+    slow, slower = (replace(machine, compute=replace(machine.compute, cycles_per_mac=cycles)) for cycles in (2, 6))
+    network = load_workload({"workload": {"name": "w", "gemm": {"M": 16, "N": 16, "K": 16}}})
+    engine = Engine("slow", slow, "", {"multiply_add": 3})
+    ((cost,),) = map_on_system(System("one", (engine,)), network, "latency").costs
+    best = map_einsum(slower, network.layers[0], objective="cycles", uneven=False).best
+    assert cost.seconds * machine.clock_hz == best.cycles >= 6 * 16**3 / machine.macs
+    assert cost.memory_bytes == best.outer_words * 2
+
+
+def test_gpu__takes_its_power_for_the_time_of_its_kernel():
+    gpu = load_gpu("a100")
+    network = load_workload({"workload": {"name": "w", "gemm": {"M": 512, "N": 512, "K": 512}}})
+    ((cost,),) = map_on_system(System("one", (Engine("GPU", gpu, "fp16"),)), network).costs
+    (kernel,) = best_kernels(gpu, ["w"], Gemms.of(512, 512, 512), "fp16", mode_of(gpu, "fp16"))
+    assert cost.seconds == pytest.approx(kernel.time_us * 1e-6)
+    assert cost.energy_pj * 1e-12 / cost.seconds == pytest.approx(kernel.power_w)
+
+
+JOINED = """
+workload:
+  name: joined
+  layers:
+    - {name: left, gemm: {M: 4, N: 4, K: 4}}
+    - {name: right, from: left, repeat: 3, gemm: {M: 4, N: 8, K: 4}}
+    - name: join
+      from: [left, right]
+      operation: max
+      einsum: {dims: {M: 48, K: 1}, tensors: {Inputs: [M, K], Outputs: [M]}, output: Outputs}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("", "", 16 + 32),  # of each what it makes
+        ("      from: [left, right]\n", "", 3 * 32),  # a layer follows the one before, each run of which hands on
+    ],
+)
+def test_what_crosses__is_what_each_producer_makes(files, old, new, words):
+    files[1].write_text(JOINED.replace(old, new))
+    text = TWO.replace("multiply_add: 3, max: 2", "max: 2")
+    files[0].write_text(text)
+    assert map_on_system(load_system(files[0]), load_workload(files[1])).crossing_bits == 16 * words
 
 
 @pytest.mark.parametrize("key", ["", "accelsim.designs.soc.content_key"], ids=["key", "one_key"])

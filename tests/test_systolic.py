@@ -16,7 +16,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accelsim import load_architecture, load_workload, map_einsum
-from accelsim.importers.scalesim_comparison import DATAFLOWS, HELD, ScaleSimCase, evaluate_fold, gemm, systolic_array
 from accelsim.inputs.architecture import Architecture, Axis, Compute, Level
 from accelsim.inputs.constraints import Block, Constraints, LevelConstraint
 from accelsim.inputs.errors import AccelsimError, SpecError
@@ -40,6 +39,7 @@ from tests.problems import MOST, problem
 from tests.strategies import cases, energy_table, ragged_case
 from tests.switches import switched
 from tests.test_exact import check_best, check_front, check_within
+from validation.scalesim import DATAFLOWS, HELD, ScaleSimCase, evaluate_fold, gemm, systolic_array
 
 CASES = int(os.environ.get("ACCELSIM_SYSTOLIC_CASES", "150"))
 PROBLEMS = int(os.environ.get("ACCELSIM_SYSTOLIC_PROBLEMS", "70"))

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
 
 import validation.__main__ as validation
-from accelsim.importers.timeloop_comparison import timeloop_study
-from accelsim.results.study import Figure, Study, errors_by_quantity
 from tests.conftest import REPOSITORY
 from validation.plot_study import study_table
+from validation.study import Figure, Study, errors_by_quantity
+from validation.timeloop import CaseComparison, timeloop_study
 
 
 def figure(case: str, published: float, ours: float, tolerance: float | None = None) -> Figure:
@@ -101,14 +102,47 @@ def test_main__names_a_study_that_it_does_not_know(capsys):
     assert "no study nosuch; studies: timeloop, sram" in capsys.readouterr().err
 
 
-def test_validate_command__prints_the_study_of_records(run):
+def test_main__takes_records_behind_the_name_of_a_study(validate):
     records = str(REPOSITORY / "tests" / "golden" / "scalesim.csv")
-    code, out, _ = run("validate", "scalesim", records)
+    code, out, _ = validate("scalesim", records)
     assert (code, "cycles, is" in out) == (0, True)
-    figures = json.loads(run("validate", "scalesim", records, "--json")[1])["studies"][0]["figures"]
+    figures = json.loads(validate("scalesim", "--json", records)[1])["studies"][0]["figures"]
     assert all(figure["agrees"] for figure in figures)
-    code, _, err = run("validate", "scalesim", records, "-o", "out")
-    assert (code, "--output: not for scalesim" in err) == (2, True)
+    code, _, err = validate("timeloop", "/nonexistent", "scalesim", records)
+    assert (code, "/nonexistent: no such file" in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("timelop x", "no study timelop, x; did you mean 'timeloop'? studies: timeloop, sram"),
+        ("nvdla gemm x.csv", "gemm stands first, and alone: python -m validation gemm MEASURED"),
+        ("gemm", "required: MEASURED"),
+        ("gemm x.csv --every", "unrecognized arguments: --every"),
+    ],
+)
+def test_main__says_what_it_does_not_take(validate, capsys, words, said):
+    with pytest.raises(SystemExit):
+        validate(*words.split())
+    assert said in capsys.readouterr().err
+
+
+def test_timeloop__equal_records_end_with_0(validate, monkeypatch):
+    skipped = CaseComparison("b", compared=False, reason="imperfect factors", equal=True)
+    found = [CaseComparison("a", True, "", 12, equal=True, counts="whole execution"), skipped]
+    monkeypatch.setattr("validation.timeloop.validate_timeloop", lambda paths: found)
+    code, out, _ = validate("timeloop", "x")
+    assert code == 0
+    assert re.search(r"^a +equal quantities +whole execution +12 +12 +\+0.00 %$", out, re.MULTILINE)
+    assert "- 12 quantities of 1 of 2 records compared\n- not compared: b: imperfect factors\n" in out
+    found.append(CaseComparison("c", True, "", 12, 1, "cycles: ours 1, Timeloop's 2"))
+    code, out, _ = validate("timeloop", "x")
+    assert (code, "c, equal quantities: cycles: ours 1, Timeloop's 2" in out) == (1, True)
+    found[2] = CaseComparison("d", compared=False, reason="cannot be read: no energies")
+    code, out, _ = validate("timeloop", "x")
+    assert (code, "d, records that can be read: cannot be read: no energies" in out) == (1, True)
+    found[:] = [skipped]
+    assert validate("timeloop", "x")[0] == 1
 
 
 def test_study_table__has_ratios_of_what_is_above_0():

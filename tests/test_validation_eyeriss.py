@@ -11,9 +11,9 @@ import pytest
 from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.errors import AccelsimError
 from accelsim.model.evaluate import evaluate
-from accelsim.results.study import errors_by_quantity
 from validation import eyeriss, eyeriss_isca
 from validation.eyeriss_passes import LONGEST_RUN, Passes, compression, ramp
+from validation.study import errors_by_quantity
 
 
 def mapped(layer: str, passes: Passes | None = None):

@@ -8,9 +8,9 @@ import pytest
 
 from accelsim.importers.timeloop_replay import read_statistics
 from accelsim.inputs.errors import AccelsimError
-from accelsim.results.study import Figure, Study
 from validation.sparseloop import main, measured_table, plot_measured_cycles, plot_speedups, speedup_table
 from validation.sparseloop_designs import MASK, ROUNDED, figures, find_designs, replay, sparseloop_study
+from validation.study import Figure, Study
 
 
 @pytest.fixture

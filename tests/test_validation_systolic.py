@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from accelsim.importers.scalesim_comparison import _whole, read_cases, scalesim_study
 from accelsim.inputs.errors import AccelsimError
+from validation.scalesim import _whole, read_cases, scalesim_study
 from validation.tpu import run_layer, tpu, tpu_study
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -69,27 +69,27 @@ def test_scalesim__worked_by_hand(table):
     assert not study.wrong
 
 
-def test_scalesim__a_cycle_more_is_a_difference(table, run):
+def test_scalesim__a_cycle_more_is_a_difference(table, validate):
     path = table("4,3,ws,a,5,4,8,56,0,80,32,40", "4,3,ws,a,5,4,8,60,5,80,32,40")
     (wrong,) = scalesim_study([path]).wrong
 
     assert (wrong.quantity, wrong.published, wrong.ours) == ("cycles", 57, 56)
-    assert run("validate", "scalesim", path)[0] == 1
+    assert validate("scalesim", path)[0] == 1
 
 
-def test_scalesim__a_published_0_has_no_relative_error(table, run):
+def test_scalesim__a_published_0_has_no_relative_error(table, validate):
     path = table("4,3,ws,a,5,4,8,55,0,0,32,40")
-    code, out, _ = run("validate", "scalesim", path, "--json")
+    code, out, _ = validate("scalesim", path, "--json")
     figures = json.loads(out)["studies"][0]["figures"]
     assert code == 1
     assert [(each["error"], each["agrees"]) for each in figures] == [(0, True), (None, False), (0, True), (0, True)]
-    code, out, err = run("validate", "scalesim", path)
+    code, out, err = validate("scalesim", path)
     assert "not 0" in out, (code, err)
 
 
-def test_scalesim__mistakes_are_told_with_their_lines(table, run):
+def test_scalesim__mistakes_are_told_with_their_lines(table, validate):
     path = table("4,3,xs,a,5,4,8,55,0,80,32,40", "4,0,ws,a,5x,4,8,55,0,80,32,40")
-    code, _, err = run("validate", "scalesim", path)
+    code, _, err = validate("scalesim", path)
 
     assert code == 2
     assert f"{path}:2: dataflow: expected one of os, ws, is, got 'xs'" in err

@@ -14,11 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accelsim.importers.documents import Map
-from accelsim.importers.timeloop_comparison import TWO_ITERATIONS, CaseComparison, _default_words, validate_timeloop
+from accelsim.importers.timeloop_counts import TWO_ITERATIONS, _default_words
 from accelsim.importers.timeloop_machine import Part
 from accelsim.inputs.errors import AccelsimError, Mark
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.workload import Tensor
+from validation.timeloop import CaseComparison, validate_timeloop
 
 IMPERFECT = {
     "h29_imperfect_temporal",
@@ -373,6 +374,9 @@ def test_paths__without_records_are_refused(tmp_path):
     for path in (tmp_path, tmp_path / "nowhere", tmp_path / "cases.txt"):
         with pytest.raises(AccelsimError, match=str(path.name)):
             validate_timeloop([path])
+    (tmp_path / "x.stats.txt").write_text("Cycles: 8\n")
+    with pytest.raises(AccelsimError, match=r"beside it; `accelsim replay` takes Timeloop's stats.txt and inputs"):
+        validate_timeloop([tmp_path / "x.stats.txt"])
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "3", '"name"', "null", "{}", '{"name": "x"', "\x00"])

@@ -109,6 +109,15 @@ def test_bits__prefer_the_layer_then_the_name_of_the_tensor(load):
     assert (one.output.psum_bits, two.output.psum_bits) == (32, 24)
 
 
+def test_densities__prefer_the_layer(load):
+    workload = load(
+        "densities: {Weights: 0.5, Inputs: 0.75}, layers: ["
+        "{name: one, gemm: {M: 1, N: 1, K: 1}}, {name: two, densities: {Weights: 0.25}, gemm: {M: 1, N: 1, K: 1}}]"
+    )
+    found = [{each.role: str(each.density) for each in layer.tensors if each.density} for layer in workload.layers]
+    assert found == [{"Weights": f"uniform, {weights}", "Inputs": "uniform, 0.75"} for weights in (0.5, 0.25)]
+
+
 def test_bits__are_16_and_psums_those_of_the_output(load):
     assert set(bits(load("gemm: {M: 1, N: 1, K: 1}").layers[0]).values()) == {16}
     assert load("bits: {Outputs: 8}, gemm: {M: 1, N: 1, K: 1}").layers[0].output.psum_bits == 8

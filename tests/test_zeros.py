@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
 from accelsim.cli.main import main
@@ -277,3 +278,14 @@ def test_runs__stand_beside_those_with_zeros_left_out(tmp_path, capsys):
     assert "zeros left out" in capsys.readouterr().out
     assert main(["map", *inputs, "--no-cache", "--html", str(tmp_path / "page.html"), "--quiet"]) == 0
     assert "Best mapping with zeros" in (tmp_path / "page.html").read_text()
+
+
+@pytest.mark.parametrize("machine", ["sparse_tensor_core", "scnn", "eyeriss_v2"])
+def test_masks__of_zeros_alone_leave_nothing_to_compute(run, tmp_path, machine):
+    np.save(tmp_path / "mask.npy", np.zeros((4, 3)))
+    density = "{Weights: {distribution: measured, file: mask.npy}}"
+    (tmp_path / "w.yaml").write_text(f"workload: {{name: w, gemm: {{M: 6, N: 3, K: 4}}, densities: {density}}}")
+    code, out, _ = run("map", machine, tmp_path / "w.yaml", "--json")
+    found = json.loads(out)
+    assert (code, found["sparse"]["compute"]["actual_macs"]) == (0, 0)
+    assert found["sparse_best"]["why_not"] == "a tensor has no word that is not zero"

@@ -117,6 +117,24 @@ ERT:
 """
 
 
+STATISTICS = """Cycles: 48
+=== MAC ===
+    Instances             : 6 (2*3)
+    Computes (total)      : 96
+    Energy (total)        : 1.5e+01 pJ
+=== Spad ===
+    Vector read energy    : 0.25 pJ
+    Instances             : 6 (2*3)
+    Cluster size          : 1
+    Weights:
+        Utilized clusters (max)                  : 3
+        Scalar reads (per-instance)              : 8
+        Actual scalar format reads (per-instance):
+          Rank 0 (metadata, payload): (2, 3)
+        Energy (total)                           : 8.00 pJ
+"""
+
+
 def loaded(foreign: Foreign):
     architecture = load_architecture({"architecture": foreign.architecture})
     einsum = load_workload({"workload": foreign.workload}).layers[0]

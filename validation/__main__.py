@@ -1,32 +1,39 @@
-"""Run studies: `python -m validation [STUDY ...] [--every] [--json] [--csv FILE] [-o DIR]`; all of them by default."""
+"""Run studies: `python -m validation [STUDY [FILE ...] ...] [--every] [--json] [--csv FILE] [-o DIR]`, by default all.
+
+`timeloop` and `scalesim` take records of your own behind their names, as files or (Timeloop's) folders.
+`python -m validation gemm MEASURED ...` compares measured times of matrix products on GPUs; `validation.gemm` has its
+options.
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from accelsim.cli import BAD_INPUT, DIFFERS, DONE, answer
-from accelsim.cli.arguments import add_forms
-from accelsim.importers.scalesim_comparison import scalesim_study
-from accelsim.importers.timeloop_comparison import timeloop_study
 from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.units import near_miss
 from accelsim.results import refuse_directory, refuse_file, to_json, write_directory
-from accelsim.results.study import NoReferenceError, Study, study_json
 from accelsim.show.plots import figure_bytes
-from accelsim.show.report.validation import study_report
-from accelsim.show.table import Column, Piece, Table, page_text
+from accelsim.show.table import Column, Piece, Table
+from validation import gemm
 from validation.area import area_study
+from validation.command import add_forms, page_text
 from validation.eyeriss import eyeriss_study
 from validation.eyeriss_isca import eyeriss_isca_study
 from validation.nvdla import nvdla_study
 from validation.plot_study import plot_study
+from validation.report import study_report
+from validation.scalesim import scalesim_study
 from validation.sparseloop import published_study
 from validation.sram import sram_study
+from validation.study import NoReferenceError, Study, study_json
+from validation.timeloop import timeloop_study
 from validation.tpu import tpu_study
 
-STUDIES: dict[str, Callable[[], Study]] = {
+STUDIES: dict[str, Callable[..., Study]] = {
     "timeloop": timeloop_study,
     "sram": sram_study,
     "area": area_study,
@@ -38,38 +45,58 @@ STUDIES: dict[str, Callable[[], Study]] = {
     "tpu": tpu_study,
 }
 """Studies by name."""
+OF_RECORDS = ("timeloop", "scalesim")
+"""Those that take the paths of records."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the studies named, or all whose data is there; 1 if a figure is too far off for no known reason."""
-    parser = argparse.ArgumentParser(prog="python -m validation", description=__doc__)
-    parser.add_argument("studies", nargs="*", metavar="STUDY", help=f"{', '.join(STUDIES)} (default: all)")
+    words = sys.argv[1:] if arguments is None else arguments
+    if words[:1] == ["gemm"]:
+        return gemm.main(words[1:])
+    parser = argparse.ArgumentParser(
+        prog="python -m validation", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    about = f"{', '.join(STUDIES)} (default: all); behind {' and '.join(OF_RECORDS)}: files of records"
+    parser.add_argument("words", nargs="*", metavar="STUDY", help=about)
     parser.add_argument("--every", action="store_true", help="print every figure, however many there are")
     parser.add_argument("-o", "--output", metavar="DIR", help="write validation.md, validation.json and a plot of each")
     add_forms(parser)
-    parsed = parser.parse_args(arguments)
-    unknown = [name for name in parsed.studies if name not in STUDIES]
+    parsed = parser.parse_intermixed_args(words)
+    asked, unknown = dict[str, list[str]](), []
+    for word in parsed.words:
+        last = next(reversed(asked), "")
+        if word in STUDIES:
+            asked.setdefault(word, asked.pop(word, []))
+        elif last in OF_RECORDS:
+            asked[last].append(word)
+        else:
+            unknown.append(word)
+    if "gemm" in unknown:
+        parser.error("gemm stands first, and alone: python -m validation gemm MEASURED ...")
     if unknown:
-        parser.error(f"no study {', '.join(unknown)}; studies: {', '.join(STUDIES)}")
+        hint = near_miss(unknown[0], STUDIES)
+        parser.error(f"no study {', '.join(unknown)}; {hint}{' ' * bool(hint)}studies: {', '.join(STUDIES)}")
     try:
-        return _run(parsed)
-    except AccelsimError as error:
+        return _run(parsed, asked)
+    except (AccelsimError, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return BAD_INPUT
 
 
-def _run(parsed: argparse.Namespace) -> int:
+def _run(parsed: argparse.Namespace, asked: Mapping[str, Sequence[str]]) -> int:
+    """Run the studies asked for, each with the paths of its records, or all."""
     if parsed.output:
         refuse_directory(parsed.output)
     if parsed.csv:
         refuse_file(parsed.csv, "table.csv")
     found: list[Study] = []
     absent: list[str] = []
-    for name in parsed.studies or STUDIES:
+    for name in asked or STUDIES:
         try:
-            found.append(STUDIES[name]())
+            found.append(STUDIES[name](*filter(None, [asked.get(name)])))
         except NoReferenceError as error:
-            if parsed.studies:
+            if asked:
                 raise
             absent.append(f"{name}: not run: {error}")
     document = {"studies": [study_json(study) for study in found], "not_run": absent}

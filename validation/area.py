@@ -7,8 +7,8 @@ from accelsim.inputs.energy.components import sram
 from accelsim.inputs.energy.estimate import Estimate, mac, register, register_file
 from accelsim.inputs.machine_tables import peak_rows
 from accelsim.model.evaluate import evaluate
-from accelsim.results.study import Figure, Study
 from validation import eyeriss
+from validation.study import Figure, Study
 
 _PRIMER = (
     *((2048, 512, 5.5), (1024, 256, 3.0), (512, 256, 2.3), (256, 256, 1.7), (128, 256, 1.4)),

@@ -21,7 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accelsim.cli import BAD_INPUT, DONE, answer
-from accelsim.cli.arguments import add_forms
 from accelsim.gpu import PASS_LAYOUTS, PASSES
 from accelsim.gpu.calibration import Errors, Mode, errors_of, mode_of
 from accelsim.gpu.catalogue import BYTES, Gpu, find_gpu, format_of, load_gpu, no_format
@@ -32,8 +31,9 @@ from accelsim.gpu.measured import find_table
 from accelsim.inputs.errors import AccelsimError, Mark
 from accelsim.inputs.source import Problems, read_text
 from accelsim.inputs.units import listed, quoted
-from accelsim.show.report.validation import plain, short_percent
+from accelsim.show.report.gpu import plain, short_percent
 from accelsim.show.table import Column, Piece, Row, Table
+from validation.command import add_forms
 
 TIMES = dict(zip(PASSES, ("time_us_fwd", "time_us_bwd_in", "time_us_bwd_w"), strict=True))
 """Column of the time of each pass."""
@@ -350,7 +350,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m validation.convolutions", description=__doc__)
     parser.add_argument("paths", nargs="+", metavar="MEASURED", help="CSV of measured convolutions")
     parser.add_argument("--gpu", metavar="GPU", help="the GPU that was measured (default: what the table says)")
-    parser.add_argument("--calibration", metavar="FILE", help="as for `accelsim validate gemm`")
+    parser.add_argument("--calibration", metavar="FILE", help="as for `python -m validation gemm`")
     add_forms(parser)
     parsed = parser.parse_args(arguments)
     try:

@@ -19,9 +19,9 @@ from accelsim.inputs.workload import Einsum
 from accelsim.inputs.workload_reader import load_workload
 from accelsim.model.evaluate import evaluate
 from accelsim.model.result import Result
-from accelsim.results.study import Figure, Study
 from accelsim.search.mapper import map_einsum
 from validation.eyeriss_passes import Passes, Ramp, compression, ramp
+from validation.study import Figure, Study
 
 TIME_TOLERANCE = 0.10
 TRAFFIC_TOLERANCE = 0.15

@@ -10,9 +10,9 @@ from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.constraints_reader import load_constraints
 from accelsim.inputs.workload_reader import load_workload
 from accelsim.model.result import Result
-from accelsim.results.study import Figure, Study
 from accelsim.search.mapper import map_einsum
 from validation.eyeriss import FREE, ROWS, published
+from validation.study import Figure, Study
 
 COMPONENTS = ("MAC", "DRAM", "GLB", "GLB network", "SPAD")
 """As the machine names them: MACs, DRAM, buffer, array, register files."""

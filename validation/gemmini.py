@@ -22,12 +22,10 @@ import numpy as np
 from accelsim.gpu.calibration import Errors, errors_of
 from accelsim.inputs.architecture import Architecture, load_architecture
 from accelsim.inputs.constraints import Block, Constraints, LevelConstraint
-from accelsim.inputs.library import read_table
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.model.evaluate import evaluate
 from accelsim.model.result import Result
-from accelsim.results.study import reference_paths
 from accelsim.search.mapper import map_einsum
 from accelsim.search.result import SearchResult
 from accelsim.search.stopping import Budget
@@ -35,6 +33,7 @@ from accelsim.show.table import Column, Piece, Table, heading, legend
 from accelsim.show.table import dim as pale
 from validation import rtl
 from validation.rtl import CYCLES
+from validation.study import read_table, reference_paths
 
 USUAL = "golden/gemmini/cycles.csv"
 """Where the rows are in the folder of reference data."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from os import PathLike
 from typing import Any
@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accelsim.cli.arguments import run_alone
 from accelsim.gpu.attention import DECODE, MLA_DECODE, MLA_PREFILL, PREFILL, attention_shapes, latent_shapes
 from accelsim.gpu.calibration import LEAST_ROWS
 from accelsim.gpu.catalogue import BYTES, Gpu, find_gpu, format_of, gpu_hint, load_gpu, table_of
@@ -49,8 +48,9 @@ from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.library import hash_file
 from accelsim.inputs.source import Problems
 from accelsim.inputs.units import listed, quoted
-from accelsim.show.report.validation import plain, short_percent
+from accelsim.show.report.gpu import plain, short_percent
 from accelsim.show.table import Column, Piece, Table, dim, heading, legend
+from validation.command import Answer, run_alone
 from validation.kernel_fits import Rows, baselines, fit_sets, joined, predict, roofline_of, sources
 
 _LONG_US = 100.0
@@ -449,10 +449,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("paths", nargs="+", metavar="TABLE", help="CSV of measured kernels")
     parser.add_argument("--gpu", help="compare rows of this GPU alone")
 
-    def compare(parsed: argparse.Namespace) -> tuple[Mapping[str, Any], Callable[[], Iterable[Piece]]]:
+    def compare(parsed: argparse.Namespace) -> Answer:
         found, notes = validate_kernels(parsed.paths, parsed.what, parsed.gpu)
         document = {parsed.what: [asdict(case) for case in found], "not_compared": notes}
-        return document, lambda: kernels_errors_report(parsed.what, document)
+        return Answer(document, lambda: kernels_errors_report(parsed.what, document))
 
     return run_alone(parser, arguments, compare)[0]
 

@@ -17,7 +17,6 @@ from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.library import read_utf8
 from accelsim.inputs.units import listed
 from accelsim.inputs.workload import Einsum, Tensor
-from accelsim.results.study import Figure, NoReferenceError, Study, reference_paths
 from accelsim.search.mapper import map_einsum
 from validation.nvdla_sheet import (
     Configuration,
@@ -29,6 +28,7 @@ from validation.nvdla_sheet import (
     sheet_cycles,
     sheet_networks,
 )
+from validation.study import Figure, NoReferenceError, Study, reference_paths
 
 USUAL = "data/nvdla/nvdla_perf_layers.csv"
 """Where the sheet's figures are in the folder of reference data."""

@@ -12,7 +12,7 @@ from accelsim.inputs.errors import AccelsimError
 from accelsim.show.plots import DARK, drawing, plain_log_ticks, put_title
 
 if TYPE_CHECKING:
-    from accelsim.results.study import Study
+    from validation.study import Study
 
 _MARKERS = "osD^vP*"
 _COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#444444")

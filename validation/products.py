@@ -1,29 +1,28 @@
 """Measured matrix products beside ours, a roofline of three constants fitted to other rows, and the nearest row.
 
 `python -m validation.products TABLE ... [--gpu NAME] [--calibration FILE] [--json] [--csv FILE]`, of the rows that are
-held out, by GPU and number format. The tables are those of `accelsim validate gemm`.
+held out, by GPU and number format. The tables are those of `python -m validation gemm`.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 
-from accelsim.cli.arguments import run_alone
 from accelsim.gpu.calibration import LEAST_ROWS, Errors, errors_of
 from accelsim.gpu.catalogue import BYTES, Gpu
 from accelsim.gpu.constants import Floats
 from accelsim.gpu.fitted import OperatorKind, Shapes, family, one_variant
 from accelsim.gpu.gemm import result_bytes
 from accelsim.gpu.measured import split_rows
-from accelsim.gpu.validation import GemmValidation, validate_gemm
-from accelsim.show.report.validation import errors_table
+from accelsim.show.report.gpu import errors_table
 from accelsim.show.table import Piece, heading
+from validation.command import Answer, run_alone
+from validation.gemm import GemmValidation, validate_gemm
 from validation.kernel_fits import Rows, baselines, joined
 
 LEFT_OUT = ", left out"
@@ -69,11 +68,11 @@ def _rows_of(case: GemmValidation) -> Rows:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Compare the tables named."""
     parser = argparse.ArgumentParser(prog="python -m validation.products", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("paths", nargs="+", metavar="TABLE", help="CSV as of `accelsim validate gemm`")
+    parser.add_argument("paths", nargs="+", metavar="TABLE", help="CSV as of `python -m validation gemm`")
     parser.add_argument("--gpu", help="the GPU that was measured (default: what the table says)")
-    parser.add_argument("--calibration", metavar="FILE", help="as for `accelsim validate gemm`")
+    parser.add_argument("--calibration", metavar="FILE", help="as for `python -m validation gemm`")
 
-    def compare(parsed: argparse.Namespace) -> tuple[Mapping[str, Any], Callable[[], Iterable[Piece]]]:
+    def compare(parsed: argparse.Namespace) -> Answer:
         cases, skipped = validate_gemm(parsed.paths, gpu=parsed.gpu, calibration=parsed.calibration)
         found = [(case, errors_beside(case, cases)) for case in cases]
         rows = [
@@ -81,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             | {"errors": {method: errors.as_row() for method, errors in each.items()}}
             for case, each in found
         ]
-        return {"products": rows, "not_compared": skipped}, lambda: _report(found)
+        return Answer({"products": rows, "not_compared": skipped}, lambda: _report(found))
 
     return run_alone(parser, arguments, compare)[0]
 

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from accelsim.cli import BAD_INPUT, answer, seconds
-from accelsim.cli.arguments import add_forms
 from accelsim.inputs.errors import AccelsimError
 from accelsim.results import refuse_directory, refuse_file, to_json
 from accelsim.show.plots import figure_files
-from accelsim.show.plots.diagram import plot_measured
-from accelsim.show.report.validation import plain, short_percent
-from accelsim.show.table import Column, Piece, page_text
+from accelsim.show.report.gpu import plain, short_percent
+from accelsim.show.table import Column, Piece
+from validation.command import add_forms, page_text
+from validation.plot_measured import plot_measured
 
 CYCLES = (
     Column("rows", "of"),

@@ -16,14 +16,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from accelsim.cli import BAD_INPUT, DIFFERS, DONE, answer
-from accelsim.cli.arguments import add_forms
 from accelsim.inputs.errors import AccelsimError
 from accelsim.results import refuse_directory, to_json
-from accelsim.results.study import Figure, Study, errors_by_quantity, reference_paths, study_json
 from accelsim.show import plots as style
-from accelsim.show.report.validation import study_report
 from accelsim.show.table import Column, Piece, Table, bold, heading
+from validation.command import add_forms
+from validation.report import study_report
 from validation.sparseloop_designs import CAUSES, MASK, MEASURED, sparseloop_study
+from validation.study import Figure, Study, errors_by_quantity, reference_paths, study_json
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

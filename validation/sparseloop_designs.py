@@ -13,7 +13,7 @@ from pathlib import Path
 from accelsim.importers.documents import Map, Seq
 from accelsim.importers.foreign import Foreign, read_foreign
 from accelsim.importers.templates import read_document
-from accelsim.importers.timeloop_comparison import TWO_ITERATIONS, default_counts, whole_tiles
+from accelsim.importers.timeloop_counts import TWO_ITERATIONS, default_counts, whole_tiles
 from accelsim.importers.timeloop_replay import CAUSES as REPLAYED
 from accelsim.importers.timeloop_replay import HALO, REUSE, Statistics, evaluate_holding, read_statistics
 from accelsim.inputs.architecture import Architecture
@@ -27,7 +27,7 @@ from accelsim.model.result import Result, TensorAtLevel
 from accelsim.model.sparsity.evaluate import evaluate_sparse
 from accelsim.model.sparsity.result import ACTIONS, KINDS, SparseResult
 from accelsim.model.sparsity.savings import unit_bits
-from accelsim.results.study import Figure, Study
+from validation.study import Figure, Study
 
 _WORDS = re.compile(r"\d+\.\d+|[A-Za-z]+\d*|\d+")
 _UP = 7

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from accelsim.inputs.energy.components import QUANTITIES, SOURCE, Grid, Place, axes, cacti_grid, interpolated, read_grid
 from accelsim.inputs.energy.estimate import log_log, table_rows
-from accelsim.results.study import Figure, Study
+from validation.study import Figure, Study
 
 _NAMES = {
     "read_pJ": ("read energy", "pJ"),

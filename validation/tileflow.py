@@ -22,21 +22,20 @@ from accelsim.fusion.chain import make_chain
 from accelsim.fusion.search import Held, encode_part, held_by, intermediates, part_space
 from accelsim.fusion.tiling import FusedLoop, FusedTiling, runs
 from accelsim.gpu.calibration import Errors, errors_of
-from accelsim.importers.scalesim_comparison import gemm, systolic_array
 from accelsim.inputs.architecture import Architecture, Level
 from accelsim.inputs.energy import EnergyEntry, EnergyTable
 from accelsim.inputs.errors import AccelsimError
-from accelsim.inputs.library import read_table
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.workload import ROLES, Einsum
 from accelsim.model.evaluate import evaluate_encoded
 from accelsim.model.result import Result
 from accelsim.results.cache import rules_broken
-from accelsim.results.study import reference_paths
-from accelsim.show.report.validation import short_percent
+from accelsim.show.report.gpu import short_percent
 from accelsim.show.table import Column, Piece, Table, heading, legend
 from validation import rtl
 from validation.rtl import CYCLES
+from validation.scalesim import gemm, systolic_array
+from validation.study import read_table, reference_paths
 
 USUAL = "golden/tileflow/fused_gemm_cycles.csv"
 """Where the rows are in the folder of reference data."""

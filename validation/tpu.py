@@ -11,14 +11,14 @@ from typing import Any
 
 import yaml
 
-from accelsim.importers.scalesim_comparison import gemm
 from accelsim.inputs.architecture import Architecture, Level, load_architecture
 from accelsim.inputs.energy import EnergyEntry, EnergyTable
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.workload import ROLES
 from accelsim.model.evaluate import evaluate
 from accelsim.model.result import Result
-from accelsim.results.study import Figure, Study
+from validation.scalesim import gemm
+from validation.study import Figure, Study
 
 EIGHT_BIT = {"bits": "8", "word": "8 bit"}
 WEIGHTS = 2048

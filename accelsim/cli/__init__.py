@@ -308,8 +308,6 @@ class Parser(argparse.ArgumentParser):
         ]
         found = (near_miss(word.partition("=")[0], known) for word in unknown if word not in known)
         hint = next(filter(None, found), "")
-        if choice and self.prog.endswith("validate"):
-            hint = f"{hint} " * bool(hint) + "studies of published chips are `python -m validation WHAT` in a clone"
         if not hint and ("unrecognized" in message or "required" in message):
             hint = f"`{self.prog} --help` lists them"
         self.exit(BAD_INPUT, f"{self.prog}: {message}{'; ' if hint else ''}{hint}\n")

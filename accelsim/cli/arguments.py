@@ -15,15 +15,12 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from accelsim import __version__, cli, gpu
-
-if TYPE_CHECKING:
-    from accelsim.show.table import Piece
 
 PLOTS = (
     *("architecture", "mapping", "energy", "reuse", "time", "front"),
@@ -98,37 +95,6 @@ def _rows(block: str) -> list[str]:
 _SHARES, *_COMMANDS = Path(__file__).with_name("commands.txt").read_text(encoding="utf-8").split("\n\n")
 _NAMES = {block.split()[0] for block in _COMMANDS}
 _SHARED = {row.split()[0]: row for row in _rows(_SHARES)[1:]}
-
-
-def add_forms(made: argparse.ArgumentParser) -> None:
-    """Add the other forms of a report: JSON, and its tables as CSV."""
-    for name in ("--json", "--csv"):
-        _add(made, _SHARED[name])
-
-
-def run_alone(
-    made: argparse.ArgumentParser,
-    arguments: Sequence[str] | None,
-    work: Callable[[argparse.Namespace], tuple[Mapping[str, Any], Callable[[], Iterable[Piece]]]],
-) -> tuple[int, Mapping[str, Any]]:
-    """Answer a command of its own, as those beside the package are: its exit code, and the document.
-
-    `work` returns the document and the report of it. Bad input is reported, and leaves no document.
-    """
-    from accelsim.inputs.errors import AccelsimError
-    from accelsim.results import refuse_file
-
-    add_forms(made)
-    made.set_defaults(output=None, html=None)
-    parsed = made.parse_args(arguments)
-    try:
-        if parsed.csv:
-            refuse_file(parsed.csv, "table.csv")
-        document, report = work(parsed)
-        return cli.answer(parsed, document, report), document
-    except (AccelsimError, OSError) as error:
-        sys.stderr.write(f"{error}\n")
-        return cli.BAD_INPUT, {}
 
 
 def _add(made: argparse._ActionsContainer, row: str) -> None:

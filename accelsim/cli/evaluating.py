@@ -1,4 +1,4 @@
-"""The commands that evaluate: one mapping (`eval`, `explain`), results anew (`verify`), other tools' records."""
+"""The commands that evaluate: one mapping (`eval`, `explain`), results anew (`verify`), Timeloop's statistics."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from accelsim.model.sparsity import sparse_result
 from accelsim.results.cache import MapOptions
 from accelsim.results.explain import explain, explanation_json, refuse_large
 from accelsim.results.output import evaluation_json, read_mapping_json, zeros_json
-from accelsim.results.study import difference_rows, study_json
 from accelsim.results.verifying import Check, Task, refuse_other_forms, verify_layer, verify_rest
+from accelsim.results.worth import difference_rows
 from accelsim.search.mapper import map_einsum
 from accelsim.search.stopping import Budget
 from accelsim.show.report import large, search_progress
@@ -300,7 +300,7 @@ def _mapped(name: str, arguments: argparse.Namespace) -> dict[str, Result]:
 
 def verify_command(arguments: argparse.Namespace) -> int:
     """Check what a result.json says, layer by layer."""
-    from accelsim.show.report.validation import checks_report, verdict_line
+    from accelsim.show.report.verifying import checks_report, verdict_line
 
     _, document, inputs = read_result(arguments.result)
     changed = _changed(inputs, document)
@@ -389,19 +389,3 @@ def _changed(inputs: Inputs, document: Mapping[str, Any]) -> list[str]:
         for kind, path in inputs.paths.items()
         if (now := hash_file(path)) != (was := str(document["inputs"][kind].get("sha256")))
     ]
-
-
-def validate_command(arguments: argparse.Namespace) -> int:
-    """Compare records; 1 if a figure is further off than it may be for no known reason, or there is none."""
-    from accelsim.cli.gpus import validate_gemm_command
-    from accelsim.importers.scalesim_comparison import scalesim_study
-    from accelsim.importers.timeloop_comparison import timeloop_study
-    from accelsim.show.report import validation as reports
-
-    if arguments.what == "gemm":
-        return validate_gemm_command(arguments)
-    cli.refuse(arguments, f"not for {arguments.what}; leave it out", "output")
-    study = (timeloop_study if arguments.what == "timeloop" else scalesim_study)(arguments.paths)
-    document = {"studies": [study_json(study)]}
-    cli.answer(arguments, document, lambda: reports.study_report(study, every=arguments.every))
-    return cli.DIFFERS if study.unexplained or not study.figures else cli.DONE

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import math
+import os
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -32,15 +32,12 @@ from accelsim.gpu.network import gemms_of, network_kernels, product_of, too_larg
 from accelsim.gpu.profile import compare_profile, kernels_of, read_profile
 from accelsim.gpu.quantised import EXPERTS, PRODUCT, experts_shapes, precision_of, precisions, product_shapes
 from accelsim.gpu.serve import Request, Split, front, misfit, refusal, serve
-from accelsim.gpu.validation import validate_gemm
 from accelsim.gpu.work import serving_mode
 from accelsim.inputs.errors import AccelsimError, NoValidMapping, SpecError
 from accelsim.inputs.library import hash_file
 from accelsim.results import to_json, write_page
 from accelsim.show.report import gpu as reports
 from accelsim.show.report import serving
-from accelsim.show.report.validation import calibration_report, gemm_report
-from accelsim.show.table import page_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -318,7 +315,7 @@ def _operator_answer(arguments: argparse.Namespace, gpu: Gpu, what: str, times: 
 
 def calibrate_command(arguments: argparse.Namespace) -> int:
     """Fit the constants of a GPU to measured kernels."""
-    if arguments.output and not Path(arguments.output).resolve().parent.is_dir():
+    if arguments.output and not Path(os.path.abspath(arguments.output)).parent.is_dir():
         raise AccelsimError(f"-o {arguments.output}: no such folder; make it first")
     gpu = load_gpu(arguments.gpu)
     tables = read_measured(arguments.measured, number_format=arguments.dtype, unknown_too=False, l2=arguments.l2)
@@ -339,47 +336,6 @@ def calibrate_command(arguments: argparse.Namespace) -> int:
     found = calibrate(gpu, own[0], {**source, "about": arguments.source or ""})
     written = [str(write_page(arguments.output, found.to_json()))] if arguments.output else []
     notes = [f"\n{own[0].note}"] if own[0].note else []
-    return answer(arguments, json.loads(found.to_json()), lambda: [*calibration_report(found), *notes], *written)
-
-
-def validate_gemm_command(arguments: argparse.Namespace) -> int:
-    """Hold predicted times of matrix products against measured ones."""
-    if not arguments.paths:
-        raise AccelsimError("say what was measured: accelsim validate gemm MEASURED.csv")
-    refuse(arguments, "not for gemm; leave it out", "every")
-    about = taken(arguments, "gpu", "mig", "calibration", "l2")
-    found, skipped = validate_gemm(arguments.paths, number_format=arguments.dtype, **about)
-    rows = [
-        {
-            "gpu": case.gpu.name,
-            "number_format": case.measured.number_format,
-            "l2": case.measured.l2,
-            "mode": case.mode,
-            "about": case.about,
-            "note": case.measured.note,
-            "doubts": case.doubts,
-            "launch_gap_us": case.launch_gap_us,
-            "errors": {name: errors.as_row() for name, errors in case.errors.items()},
-            "inside_interval": None if math.isnan(case.inside) else case.inside,
-        }
-        for case in found
-    ]
-    document = {"gemm": rows, "not_compared": skipped}
-
-    def files() -> dict[str, bytes]:
-        """Contents of the folder by name: the report as a page, its figures as JSON, and a plot of each GPU."""
-        from accelsim.show.plots import figure_files
-        from accelsim.show.plots.diagram import plot_measured
-
-        made, plots = {"validation.json": to_json(document).encode()}, []
-        for at, case in enumerate(found, 1):
-            name = f"{at}_{case.gpu.name}_{case.measured.number_format}".replace(":", "_")
-            about = f"{case.gpu.name}, {case.measured.number_format}, {case.mode}"
-            plots.append(f"![{about}]({name}.svg)")
-            pair = {"": (case.measured.time_us, case.predicted_us)}
-            made |= figure_files(name, plot_measured(about, pair, "us"))
-        text = page_text(gemm_report(found, skipped))
-        page = "\n".join(["# Predicted beside measured times of matrix products", "", *plots, "", text])
-        return {"validation.md": page.encode(), **made}
-
-    return answer(arguments, document, lambda: gemm_report(found, skipped), files=files)
+    return answer(
+        arguments, json.loads(found.to_json()), lambda: [*reports.calibration_report(found), *notes], *written
+    )

@@ -50,8 +50,7 @@ def _guarded(arguments: Sequence[str] | None) -> int:
         _give_up_stdout()
         return CLOSED_PIPE
     except KeyboardInterrupt:
-        complain(stopping.said(stopping.asked()))
-        return INTERRUPTED
+        return _interrupted()
     except OSError as error:
         _give_up_stdout()
         complain(
@@ -59,8 +58,15 @@ def _guarded(arguments: Sequence[str] | None) -> int:
         )
         return BAD_INPUT
     except Exception as error:  # the user gets a line and a file instead of a traceback
+        if isinstance(error.__cause__, KeyboardInterrupt):  # it came while Python made a class
+            return _interrupted()
         return _internal_error(error)
     return code
+
+
+def _interrupted() -> int:
+    complain(stopping.said(stopping.asked()))
+    return INTERRUPTED
 
 
 def _run(arguments: Sequence[str] | None) -> int:
@@ -70,8 +76,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 
     try:
         parsed = parse(arguments)
-        if not getattr(parsed, "quiet", False):
-            _show_log()
+        _show_log(quiet=getattr(parsed, "quiet", False))
         if getattr(parsed, "csv", None):
             refuse_file(parsed.csv, "table.csv")
         if getattr(parsed, "writes_folder", False) and parsed.output:
@@ -90,19 +95,26 @@ def _run(arguments: Sequence[str] | None) -> int:
         return BAD_INPUT
 
 
-def _show_log() -> None:
-    """Show on stderr what the library says it does; a progress bar that is there then stays below."""
+def _show_log(*, quiet: bool) -> None:
+    """Show on stderr what the library says it does, and once each of what it warns of; a progress bar stays below."""
     import logging
+
+    warned = set[str]()
 
     class Shown(logging.Handler):
         """Writes to what stderr is at the time."""
 
         def emit(self, record: logging.LogRecord) -> None:
-            complain(f"accelsim: {record.getMessage()}")
+            text = record.getMessage()
+            if record.levelno == logging.INFO:
+                complain(f"accelsim: {text}")
+            elif text not in warned:
+                warned.add(text)
+                complain(text)
 
     log = logging.getLogger("accelsim")
     log.handlers[:] = [Shown()]
-    log.setLevel(logging.INFO)
+    log.setLevel(logging.WARNING if quiet else logging.INFO)
     log.propagate = False
 
 

@@ -223,7 +223,7 @@ def _map_layer(inputs: Inputs, layer: Einsum, arguments: argparse.Namespace) -> 
     search = replace(search, ranked=tuple(each for equal in search.ties[: arguments.top] for each in equal))
     worth = []
     if arguments.why and not asked():
-        from accelsim.results.study import worth_rows
+        from accelsim.results.worth import worth_rows
 
         def best_alone(machine: Architecture, what: str) -> SearchResult:
             alone = replace(options, top=1, within=None)

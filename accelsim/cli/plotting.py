@@ -20,7 +20,7 @@ from accelsim.model.evaluate import evaluate
 from accelsim.population.result import Census, census_json
 from accelsim.results import refuse_directory, refuse_file, refuse_page, to_json, write_directory, write_page
 from accelsim.results.cache import MapOptions
-from accelsim.results.study import bound_rows, with_room
+from accelsim.results.worth import bound_rows, with_room
 from accelsim.search.stopping import Budget, answering, asked
 from accelsim.show.report import short_verdict
 from accelsim.show.report.search import bound_report, census_report, censuses_report

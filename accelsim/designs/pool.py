@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import logging
 import multiprocessing
 import os
 import pickle
@@ -20,7 +21,7 @@ from multiprocessing.process import BaseProcess
 from queue import Empty, Queue
 from typing import Any, cast
 
-from accelsim.designs.work import Item, Plan, WorkRow, work
+from accelsim.designs.work import Item, Plan, WorkRow, installed, work
 from accelsim.inputs.errors import AccelsimError, require
 from accelsim.search.stopping import asked, heeding
 
@@ -260,28 +261,30 @@ class Cluster:
     copy handed out to a worker that has none of it; the first result counts, and the other copies are taken back. A job
     whose result cannot be fetched, because the worker that holds it hangs, has one too.
 
-    `scheduler`: address, such as `tcp://host:8786`. Raises AccelsimError if dask.distributed is not installed, or no
-    scheduler answers.
+    `scheduler`: address, such as `tcp://host:8786`. `report`: takes one line when no worker is left. Raises
+    AccelsimError if dask.distributed is not installed, no scheduler answers, or workers lack this accelsim.
     """
 
-    def __init__(self, plan: Plan, scheduler: str) -> None:
+    def __init__(self, plan: Plan, scheduler: str, report: Callable[[str], None] = lambda _: None) -> None:
         require("distributed", "--scheduler needs it", "cluster")
         if not re.fullmatch(r"([a-z]+://)?\S+:\d+", scheduler):  # Dask would leave a half-made client behind
             raise AccelsimError(f"--scheduler {scheduler}: not an address; write it like tcp://host:8786")
         from distributed import Client, WorkerPlugin
 
-        try:
-            self.client: Any = cast(Any, Client)(scheduler, timeout=_TIMEOUT, set_as_default=False)
-        except (OSError, ValueError, TimeoutError) as error:
-            why = " ".join(str(error).split())[:160]
-            raise AccelsimError(f"--scheduler {scheduler}: no Dask scheduler answers there ({why})") from None
-        self.scheduler = scheduler
-        self.dashboard = str(self.client.dashboard_link)
-        self.size = SIZE
+        for name in ("distributed", "distributed.client"):  # what Dask logs in tracebacks is told in one line here
+            logging.getLogger(name).setLevel(logging.CRITICAL)
         carrier: Any = cast(Any, WorkerPlugin)()
         carrier.plan, self._mark = plan, f"accelsim-{hashlib.sha256(pickle.dumps(plan)).hexdigest()[:16]}"
         carrier.name = self._mark
-        self.client.register_plugin(carrier)
+        try:
+            self.client: Any = cast(Any, Client)(scheduler, timeout=_TIMEOUT, set_as_default=False)
+            self._refuse_other_versions(plan)
+            self.client.register_plugin(carrier)
+        except (OSError, ValueError) as error:
+            why = " ".join(str(error).split())[:160]
+            raise AccelsimError(f"--scheduler {scheduler}: no Dask scheduler answers there ({why})") from None
+        self.dashboard = str(self.client.dashboard_link)
+        self.size, self._report, self._deserted = SIZE, report, False
         self.copied = 0
         self._ended, self._taken = 0, 0.0
         self._jobs: dict[int, _ClusterJob] = {}
@@ -292,6 +295,22 @@ class Cluster:
     def busy(self) -> int:
         """Jobs that are waiting or running."""
         return len(self._jobs)
+
+    def _refuse_other_versions(self, plan: Plan) -> None:
+        """Name all workers that lack accelsim, or have another version of it; later ones refuse the work themselves."""
+        wrong = [
+            f"{address} has {each if isinstance(each, str) else f'none ({each})'}"
+            for address, each in sorted(self.client.run(installed, on_error="return").items())
+            if each != plan.version and not isinstance(each, OSError)  # it has just died
+        ]
+        if wrong:
+            self.close()
+            more = f" and {len(wrong) - 5} more" if len(wrong) > 5 else ""
+            raise AccelsimError(f"workers need accelsim {plan.version}: {', '.join(wrong[:5])}{more}; install it there")
+
+    def is_lost(self, error: Exception) -> bool:
+        """Whether an error comes from the connection to the scheduler; those of files have a number."""
+        return (isinstance(error, OSError) and error.errno is None) or self.client.status != "running"
 
     @property
     def many(self) -> int:
@@ -321,11 +340,17 @@ class Cluster:
     def finished(self, seconds: float) -> list[WorkRow]:
         """Results of jobs that ended, after some seconds at most."""
         rows: list[WorkRow] = []
-        try:
+        ended = []
+        with suppress(Empty):
             ended = [self._done.get(timeout=seconds)]
-        except Empty:
-            if self.client.status not in ("running", "connecting"):
-                raise AccelsimError(f"{self.scheduler}: the connection to the scheduler is lost") from None
+        if self.client.status != "running":  # Dask ends all jobs then
+            raise ConnectionError
+        if not ended:
+            deserted = not self.client.nthreads()
+            if deserted and not self._deserted:
+                what = "the sweep goes on once one comes; Ctrl-C ends it, and keeps what is finished"
+                self._report(f"no worker is left in the Dask cluster: {what}")
+            self._deserted = deserted
             self._copy_stragglers()
             return rows
         while not self._done.empty():
@@ -349,7 +374,7 @@ class Cluster:
                 raise error
             job.failed += 1
             if job.failed >= TRIES:
-                raise AccelsimError(f"{self.scheduler}: a job failed {TRIES} times: {type(error).__name__}: {error}")
+                raise AccelsimError(f"a job failed {TRIES} times: {type(error).__name__}: {error}")
             if job.failed == len(job.copies):
                 self._hand_out(number, others)
         return rows
@@ -388,7 +413,8 @@ class Cluster:
 
     def close(self) -> None:
         """Leave the cluster; jobs that are waiting there are taken back."""
-        self.client.close(timeout=2)
+        with suppress(OSError):  # nobody may be there any more
+            self.client.close(timeout=2)
 
 
 Workers = Alone | Pool | Cluster

@@ -63,8 +63,8 @@ def explore(
     SpecError
         If the file has mistakes, all of them at once.
     AccelsimError
-        If something needed is not installed, no scheduler answers, a worker keeps dying, the folder cannot be written,
-        or there is no machine for any design.
+        If something needed is not installed, no scheduler answers or it dies, workers lack this accelsim or keep dying,
+        the folder cannot be written, or there is no machine for any design.
     """
     if not isinstance(sweep, Sweep):
         sweep = load_sweep(sweep)
@@ -77,12 +77,21 @@ def explore(
         many = workers or os.cpu_count() or 1
         pool: Workers = Alone(run.plan)
         if scheduler is not None:
-            pool = Cluster(run.plan, scheduler)
+            pool = Cluster(run.plan, scheduler, on_trouble)
             on_cluster(pool.dashboard)
         elif many > 1:
             pool = Pool(run.plan, many, on_trouble)
         try:
             run.go(pool)
+        except Exception as error:
+            if not (isinstance(pool, Cluster) and pool.is_lost(error)):
+                raise
+            kept.flush()
+            ended = sum(record.status != "running" for record in run.records)
+            raise AccelsimError(
+                f"--scheduler {scheduler}: the Dask scheduler is gone; designs finished and kept in {folder}: {ended}; "
+                "start the same command again to go on, with a scheduler that runs or without --scheduler"
+            ) from None
         finally:
             pool.close()
     except KeyboardInterrupt:

@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Mapping as Dict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from accelsim import __version__
@@ -21,7 +21,7 @@ from accelsim.inputs.workload import Einsum
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.model.evaluate import evaluate
-from accelsim.results.cache import rules_broken
+from accelsim.results.cache import hash_of_code, rules_broken
 from accelsim.results.output import mapping_json, read_mapping_json
 from accelsim.search.result import Certificate
 from accelsim.search.stopping import Budget
@@ -32,13 +32,18 @@ _SAME = 1e-12
 WorkRow = dict[str, Any]
 
 
+def installed() -> str:
+    """Which accelsim this process has."""
+    return f"{__version__} (code {hash_of_code()[:8]})"
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What all pieces of work share: layers, and what is asked of the mapper. It travels to a worker once."""
 
     einsums: tuple[Einsum, ...]
     mapper: Mapper
-    version: str = __version__
+    version: str = field(default_factory=installed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +62,8 @@ def work(plan: Plan, items: Sequence[Item]) -> list[WorkRow]:
 
     Raises KeyboardInterrupt on Ctrl-C, also where the mapper itself would have kept what it had found.
     """
-    if plan.version != __version__:
-        raise AccelsimError(f"a worker has accelsim {__version__}, not {plan.version}; install the same version there")
+    if plan.version != installed():
+        raise AccelsimError(f"a worker has accelsim {installed()}, not {plan.version}; install the same version there")
     rows = []
     for item in items:
         started = time.perf_counter()

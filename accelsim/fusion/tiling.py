@@ -177,14 +177,6 @@ def most_tilings(chain: Chain) -> int:
     )
 
 
-def tilings(architecture: Architecture, chain: Chain, level: str) -> Iterator[FusedTiling]:
-    """Every fused tiling of a chain at a level, whether it fits or not, and whatever constraints ask."""
-    at = next(each for each in architecture.levels if each.name == level)
-    for loops in loop_sets(chain):
-        for order in itertools.permutations(loops):
-            yield from tilings_of(chain, at, order)
-
-
 def rules_inside(architecture: Architecture, chain: Chain, loops: Sequence[FusedLoop]) -> Rules | None:
     """What is left to ask of each layer's parts inside fused loops; None if these break it.
 

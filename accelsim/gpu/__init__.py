@@ -4,7 +4,7 @@
 and the tiles of a GPU, `gemm` times all of them and takes the fastest; `kernel` describes what was taken, and has
 operators that memory limits; `network` makes products of layers; `advice` has rooflines too. `fitted` has kernels by
 few constants for each software stack, such as `attention` and `collectives`. `measured` reads products, `calibration`
-fits a GPU's constants, `validation` predicts what was measured.
+fits a GPU's constants.
 """
 
 ROTATING, COLD = "rotating", "cold"

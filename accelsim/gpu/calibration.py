@@ -227,10 +227,6 @@ class Calibration:
         """Constants of the model: the common ones, with these in their place."""
         return common_constants(self.kind).with_values(self.values, self.choice)
 
-    def is_of(self, measured: MeasuredGemms) -> bool:
-        """Whether it was fitted to rows of this very table, so that its parts are known; it records the SHA-256."""
-        return measured.sha256 == self.source.get("sha256") and measured.number_format == self.number_format
-
     def to_json(self) -> str:
         """Text of a calibration file."""
         errors = {name: errors.as_row() for name, errors in self.errors.items()}

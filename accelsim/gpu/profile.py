@@ -55,6 +55,8 @@ _TIME_METRICS = ("gpu_time_duration_sum", "gpu_time_duration_avg", "duration")
 """Metrics by `plain_name`, beside `DRAM_METRICS`; others, such as cycles, are of no use here."""
 _NUMBER = re.compile(r"(?i)(?:\d+|\d{1,3}(?:,\d{3})+)(?:\.\d*)?(?:e[+-]?\d+)?|\.\d+")
 """Numbers as Nsight writes them, some with commas between thousands."""
+_MOST = 1e18
+"""Of times, bytes and runs in a cell, at most."""
 _NOT_COLLECTED = ("", "n/a")
 """What Nsight Compute writes for a metric that it did not collect of a kernel."""
 _NVTX_ATTRIBUTES = 6
@@ -115,12 +117,13 @@ class _ProfileRow:
         """Number in a cell, or None with the mistake reported."""
         cell = self.cells[name]
         value = float(cell.replace(",", "")) if _NUMBER.fullmatch(cell) else math.inf
-        if least <= value < math.inf:
+        if least <= value <= _MOST:
             return value
         hint = "write a point for decimals, and commas between thousands alone" if "," in cell else ""
         low, hint = (least, "leave out kernels that did not run") if value < least else (0, hint)
         written = self.table.head.cells[list(self.cells).index(name)]
-        problems.add(self.place(name), f"{written}: expected a number of at least {low}, got {quoted(cell)}", hint)
+        bound = f"at most {_MOST:g}" if _MOST < value < math.inf else f"at least {low}"
+        problems.add(self.place(name), f"{written}: expected a number of {bound}, got {quoted(cell)}", hint)
         return None
 
     def runs(self, name: str, problems: Problems) -> int | None:
@@ -171,7 +174,7 @@ def _systems(head: Sequence[str], rows: Iterable[_ProfileRow], problems: Problem
     kernel = next(name for name in _SYSTEMS_NAMES if name in head)
     found = []
     for row in rows:
-        value = _run_us(row, time, problems)
+        value = _run_us(row, time, _factor_of(time), problems)
         runs = row.runs(count, problems) if count else 1
         ranges = row.runs("nvtx_inst", problems) if "nvtx_inst" in head else 0
         within = row.cells.get("nvtx_range", "").lstrip(":")
@@ -183,7 +186,7 @@ def _systems(head: Sequence[str], rows: Iterable[_ProfileRow], problems: Problem
 
 def _blocks(cell: str) -> int:
     """Blocks of a grid such as `(32, 16, 1)` or `32 16 1`; 0 where there is none."""
-    sides = re.findall("[0-9]+", cell)
+    sides = re.findall("(?<![0-9])[0-9]{1,10}(?![0-9])", cell)
     return math.prod(map(int, sides)) if sides else 0
 
 
@@ -200,7 +203,7 @@ def _trace(head: Sequence[str], rows: Iterable[_ProfileRow], problems: Problems)
         if not row.cells["grdx"] or row.cells["grdx"] == "-":
             continue
         sides = [row.number(name, problems) for name in ("grdx", "grdy", "grdz") if name in head]
-        value = _run_us(row, time, problems)
+        value = _run_us(row, time, _factor_of(time), problems)
         if value is not None and None not in sides:
             grid = math.prod(int(side or 1) for side in sides)
             device = re.sub(r"\s*\([0-9]+\)$", "", row.cells.get("device", ""))  # its number stands behind its name
@@ -208,10 +211,14 @@ def _trace(head: Sequence[str], rows: Iterable[_ProfileRow], problems: Problems)
     return _merged(found)
 
 
-def _run_us(row: _ProfileRow, time: str, problems: Problems) -> float | None:
+def _factor_of(time: str) -> float:
+    """What makes us of the times in a column."""
+    return _UNITS.get(time.split("_")[-1], 1e-3)
+
+
+def _run_us(row: _ProfileRow, time: str, factor: float, problems: Problems) -> float | None:
     """Time of a run in a cell [us], or None with the mistake reported."""
     value = row.number(time, problems)
-    factor = _UNITS.get(time.split("_")[-1], 1e-3)
     if value is not None and not LEAST_US <= value * factor <= MOST_US:
         problems.add(row.place(time), f"a run takes {value:g}; {A_TIME}", "leave out kernels that did not run")
         return None
@@ -261,10 +268,8 @@ def _compute_long(head: Sequence[str], rows: Iterable[_ProfileRow], problems: Pr
         kernel = found.setdefault(key, kernel)
         if metric not in (*_TIME_METRICS, *DRAM_METRICS) or row.cells[value_column] in _NOT_COLLECTED:
             continue
-        value = row.number(value_column, problems)
         factor = _factor(metric, row.cells.get("metric_unit", ""), row.where, problems)
-        if value is not None:
-            found[key] = _with_metric(kernel, metric, value * factor)
+        found[key] = _with_metric(kernel, metric, row, value_column, factor, problems)
     return _merged(_measured(found.values(), problems))
 
 
@@ -278,9 +283,8 @@ def _compute_wide(head: Sequence[str], rows: Iterable[_ProfileRow], problems: Pr
             continue
         kernel = _untimed(row, problems)
         for metric, factor in factors.items():
-            value = None if row.cells[metric] in _NOT_COLLECTED else row.number(metric, problems)
-            if value is not None:
-                kernel = _with_metric(kernel, metric, value * factor)
+            if row.cells[metric] not in _NOT_COLLECTED:
+                kernel = _with_metric(kernel, metric, row, metric, factor, problems)
         found.append(kernel)
     return _merged(_measured(found, problems))
 
@@ -329,11 +333,14 @@ def _innermost(column: str, cell: str) -> str:
     return ":".join(parts[before:-_NVTX_ATTRIBUTES] if len(parts) > _NVTX_ATTRIBUTES + before else parts).strip('":')
 
 
-def _with_metric(kernel: ProfiledKernel, metric: str, value: float) -> ProfiledKernel:
-    """Kernel with a time [us] or what it moved [bytes]."""
-    if metric in _TIME_METRICS:
-        return replace(kernel, time_us=value or None)
-    return replace(kernel, moved={**kernel.moved, metric: value})
+def _with_metric(
+    kernel: ProfiledKernel, metric: str, row: _ProfileRow, column: str, factor: float, problems: Problems
+) -> ProfiledKernel:
+    """Kernel with a time [us] or what it moved [bytes], which a cell says; a time of 0 was not measured."""
+    value = row.number(column, problems)
+    if metric in DRAM_METRICS and value is not None:
+        return replace(kernel, moved={**kernel.moved, metric: value * factor})
+    return replace(kernel, time_us=_run_us(row, column, factor, problems)) if value else kernel
 
 
 def _plain(table: CsvTable, problems: Problems) -> list[ProfiledKernel]:

@@ -13,8 +13,10 @@ from accelsim.inputs.errors import Mark
 
 DRAM_METRICS = ("dram_bytes_sum", "dram_bytes_read_sum", "dram_bytes_write_sum")
 """Metrics of Nsight Compute by `plain_name`: bytes both ways, read, and written."""
-_SHAPE = re.compile(r"(?i)(?:\bm\s*=\s*(\d+)\W+n\s*=\s*(\d+)\W+k\s*=\s*(\d+)|\b(\d+)x(\d+)x(\d+)\b)")
-_TILE = re.compile(r"(?<![0-9a-z])(?:tilesize)?([0-9]{2,3})x([0-9]{1,3})(?![0-9])")
+_SHAPE = re.compile(
+    r"(?i)(?:\bm\s*=\s*(\d{1,18})\W+n\s*=\s*(\d{1,18})\W+k\s*=\s*(\d{1,18})\b|\b(\d{1,18})x(\d{1,18})x(\d{1,18})\b)"
+)
+_TILE = re.compile(r"(?<![0-9a-z])(?:tilesize)?([1-9][0-9]{1,2})x([1-9][0-9]{0,2})(?![0-9])")
 _LAYOUT = re.compile(rf"(?<![0-9a-z])({'|'.join(LAYOUTS)})[nt]?(?![0-9a-z])")
 
 

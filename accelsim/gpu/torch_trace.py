@@ -79,8 +79,9 @@ def _products(events: Sequence[Mapping[str, Any]]) -> dict[str, _Product]:
     found = {}
     for event in events:
         if event.get("cat") == "cpu_op" and "External id" in event["args"]:
-            with suppress(TypeError, ValueError, IndexError, ArithmeticError):  # sizes that are none
-                if product := _product_of(str(event.get("name")), event["args"]):
+            with suppress(AttributeError, LookupError, TypeError, ValueError, ArithmeticError):  # sizes that are none
+                product = _product_of(str(event.get("name")), event["args"])
+                if product and min(product.sizes) > 0 and max(product.sizes) < 1 << 63:
                     found[str(event["args"]["External id"])] = product
     return found
 
@@ -97,7 +98,7 @@ def _kernels(
         product = products.get(operator)
         operators[product].add(operator)
         sides = arguments.get("grid")
-        grid = math.prod(int(_number(side)) for side in sides) if isinstance(sides, list) else 0
+        grid = math.prod(int(_number(side)) for side in sides[:3]) if isinstance(sides, list) else 0
         times[product, name, grid, devices.get(str(arguments.get("device")), "")].append(_number(event["dur"]))
     formats = {
         product: "tf32" for product, name, *_ in times
@@ -138,7 +139,7 @@ def _product_of(name: str, arguments: Mapping[str, Any]) -> _Product | None:
         inputs, weights = strides[first], strides[first + 1]
         layout = ("n" if weights[-1] == 1 and n > 1 else "t") + ("n" if inputs[-1] == 1 or m == 1 else "t")
     whole = int(m), int(n), int(k), math.prod(map(int, batch))
-    return _Product(whole, layout, _format(types[first])) if min(whole) > 0 else None
+    return _Product(whole, layout, _format(types[first]))
 
 
 def _convolution(sizes: Sequence[Sequence[int]], values: Sequence[str], types: Sequence[str]) -> _Product | None:
@@ -153,8 +154,6 @@ def _convolution(sizes: Sequence[Sequence[int]], values: Sequence[str], types: S
     outputs = math.prod((size + 2 * pad - wide * (taps - 1) - 1) // step + 1 for size, taps, pad, step, wide in axes)
     groups = max(1, inputs[1] // max(1, weights[1]))
     product = inputs[0] * outputs, weights[0] // groups, weights[1] * math.prod(weights[2:]), groups
-    if min(product) < 1:
-        return None
     unique = min(1.0, math.prod(inputs) / (product[0] * product[2] * groups))
     return _Product(product, "tn", _format(types[0]), unique)
 
@@ -166,4 +165,6 @@ def _format(text: str) -> str:
 
 
 def _number(value: object) -> float:
-    return float(value) if isinstance(value, int | float) else 0.0
+    with suppress(OverflowError):
+        return float(value) if isinstance(value, int | float) and math.isfinite(value) else 0.0
+    return 0.0

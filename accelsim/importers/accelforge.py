@@ -47,7 +47,7 @@ from accelsim.importers.accelforge_workload import (
 from accelsim.importers.documents import Document, Map, Note, parse, refuse
 from accelsim.importers.foreign import Foreign, Tagged, read_documents, read_foreign, yaml_text
 from accelsim.inputs.architecture import load_architecture
-from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.errors import AccelsimError, Problem, SpecError
 from accelsim.inputs.mapping import load_mapping
 from accelsim.inputs.units import listed, quoted
 from accelsim.inputs.workload_reader import load_workload
@@ -60,6 +60,7 @@ _NODE_KEYS = {"name", "size", "actions", "tensors", "spatial", "component_class"
 _NODE_KEYS |= {"extra_attributes_for_component_model", "enabled"}
 _SPEC_KEYS = {"arch", "mapping", "workload", "variables", "config", "renames", "mapper", "model"}
 _SPATIAL_KEYS = {"name", "fanout", "reuse", "may_reuse", "loop_bounds", "min_usage", "usage_scale", "power_gateable"}
+_FORMULAS = {"size", "area", "leak_power", "energy", "throughput", "latency", "bits_per_action", "fanout"}
 _LEFT = {"force_memory_hierarchy_order": "the order of the levels is that of the file"}
 _LEFT |= {"sparse_optimizations": "is not read: all data are dense here"}
 _LEFT |= {"bits_per_value_scale": "values take the same room and energy here as elsewhere"}
@@ -104,7 +105,12 @@ def _read(
     nodes = nodes_of(paths, layers, notes)
     machine = AccelForgeMachine(_variables([arch, *bodies], _widths(layers), nodes), notes, nodes)
     machine.kept |= _tensor_sets(layers, machine.kept.keys())
-    architecture = _architecture(arch, machine)
+    given = [body.inner("variables") for body in (arch, *bodies)]
+    try:
+        architecture = _architecture(arch, machine)
+    except SpecError as error:
+        found_at = {(problem.mark, problem.what): problem for problem in (*error.problems, *_unnamed(machine, given))}
+        raise SpecError([*found_at.values()]) from None
     sized = [node for node in nodes if not layers and "bits_per_value" in str(node.get("size"))]
     what = f"of {{}} is worked out for values of {BITS} bit; import it with a workload that has others"
     notes += [node.note("size", what.format(node.get("name"))) for node in sized]
@@ -136,6 +142,27 @@ def _variables(
             with suppress(values.FormulaError):
                 worked_out = values.work_out(text, found) if isinstance(text, str) else text
                 found |= {key: worked_out} if isinstance(worked_out, bool | int | float) else {}
+    return found
+
+
+def _unnamed(machine: AccelForgeMachine, variables: Sequence[Map]) -> list[Problem]:
+    """Names without a value in formulas of nodes, their actions and axes, and of the variables that these name."""
+    tables = (part for node in machine.nodes for part in (node, *node.rows("actions"), *node.rows("spatial")))
+    asked = [(table, key) for table in tables for key in sorted(_FORMULAS & table.keys())]
+    found = list[Problem]()
+    for table, key in asked:
+        names: dict[str, values.Value] = {**machine.kept, **machine.names}
+        with suppress(values.FormulaError):
+            while True:
+                try:
+                    values.work_out(str(table[key]), names)
+                    break
+                except values.UnknownNameError as error:
+                    names[error.name] = 1
+                    written = [(of, error.name) for of in variables if error.name in of]
+                    asked += [one for one in written if one not in asked]
+                    if not written:
+                        found.append(Problem(table.where(key), str(error), "give it one under `variables`"))
     return found
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from accelsim.importers.accelforge_workload import ROLE_NAMES, Layer
 from accelsim.importers.documents import Map, Note, Seq, refuse
-from accelsim.importers.values import FormulaError, UnknownNameError, Value, work_out
+from accelsim.importers.values import AS_ENGINES, FormulaError, UnknownNameError, Value, work_out
 
 _THREE = {"All": frozenset(ROLE_NAMES), **{name: frozenset({name}) for name in ROLE_NAMES}}
 """Sets of a layer with two inputs and an output."""
@@ -113,7 +113,8 @@ def _branches(nodes: Seq, above: list[Map]) -> list[list[Map]]:
             branches = node.value("nodes", Seq).maps()
             found += [path for one in branches for path in _branches(Seq(one.mark, held=[one]), [*above])]
         elif kind == "Network" and "nodes" in node:
-            raise node.refuse("nodes", "parts side by side on a network; write them one below the other")
+            hint = f"write them one below the other, or {AS_ENGINES}"
+            raise refuse(node.where("nodes"), "parts side by side on a network", hint)
         elif kind in ("Memory", "Container", "Compute", "Toll", "Network"):
             above.append(node)
         else:
@@ -143,7 +144,7 @@ def _path(paths: Sequence[list[Map]], layers: Sequence[Layer], notes: list[Note]
     if len(units) > 1:
         names = " and ".join(str(unit.get("name")) for unit, _ in units)
         what = f"{names} serve the same layers; a machine here is one path to a unit"
-        raise refuse(units[1][0].mark, what, "write `enabled: false` at all !Compute but one")
+        raise refuse(units[1][0].mark, what, f"write `enabled: false` at all !Compute but one, or {AS_ENGINES}")
     chosen = units[0][1] if units else main
     taken, why = {id(node) for node in chosen}, f"lies on another branch than {chosen[-1].get('name')}"
     others = {id(node): node for path in paths for node in path if id(node) not in taken}

@@ -109,8 +109,11 @@ def read_workload(workload: Map, renames: Map | None, notes: list[Note]) -> tupl
 def _sizes(table: Map, known: Mapping[str, int]) -> dict[str, int]:
     """Sizes of ranks, each a number or a formula of those before, beside those that are known."""
     ranks, sizes = table.inner("rank_sizes"), dict(known)
-    for rank in ranks:
+
+    def size(rank: str) -> None:
         sizes[rank] = values.whole(values.as_number(ranks[rank], ranks.where(rank), sizes), ranks.where(rank))
+
+    values.read_all(size, ranks)
     return sizes
 
 

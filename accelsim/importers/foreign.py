@@ -6,6 +6,7 @@ over, with its place.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,6 +19,7 @@ import yaml
 
 from accelsim.importers.documents import Document, Map, Note, Seq, by_ending, plain_scalar
 from accelsim.importers.templates import read_document
+from accelsim.importers.values import read_all
 from accelsim.inputs.architecture import Architecture, load_architecture
 from accelsim.inputs.errors import AccelsimError, SpecError
 from accelsim.inputs.fields import open_source
@@ -282,7 +284,7 @@ def _check(made: Foreign, documents: Sequence[Document]) -> None:
 
 
 def read_documents(paths: Sequence[str], variables: Mapping[str, str]) -> list[Document]:
-    """Read files that may include what stands in and below each other's folders."""
-    folders = dict.fromkeys(Path(path).resolve().parent for path in paths)
+    """Read files that may include what stands in and below each other's folders; refused with the mistakes of all."""
+    folders = dict.fromkeys(Path(os.path.realpath(path)).parent for path in paths)
     values = {name: text if (read := plain_scalar(str(text))) is None else read for name, text in variables.items()}
-    return [read_document(path, folders, values) for path in paths]
+    return read_all(lambda path: read_document(path, folders, values), paths)

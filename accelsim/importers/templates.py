@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from traceback import walk_tb
 from typing import TYPE_CHECKING, Any
 
 from accelsim.importers.documents import Document, Map, Seq, by_ending, parse, refuse
-from accelsim.inputs.errors import AccelsimError, Mark, SpecError
+from accelsim.inputs.errors import AccelsimError, Mark, Problem, SpecError
 from accelsim.inputs.library import MODELS, read_utf8
 from accelsim.inputs.units import quoted
 
@@ -35,8 +36,18 @@ _NODES |= {"Operand", "And", "Or", "Not", "Concat", "Add", "Sub", "Mul", "Div", 
 _NODES |= {"Call", "Keyword", "List", "Tuple", "CondExpr", "Getattr"}
 _ENDINGS = (".yaml", ".yml", ".jinja", ".jinja2")
 """Of files that a template below the working folder may read there."""
+_MOST_MISSING = 100
+"""Names without a value that are looked for in one file."""
 _ASSERT = re.compile(r"\{%-?\s*assert\s+(.*?)-?%\}", re.DOTALL)
 _LINE = re.compile("\1(\\d+),(\\d+)\1")
+
+
+class _MissingNameError(SpecError):
+    """A name of a template that has no value, at its place."""
+
+    def __init__(self, name: str, mark: Mark) -> None:
+        self.name = name
+        super().__init__([Problem(mark, f"{quoted(name)} is undefined", f"give it a value with --set {name}=VALUE")])
 
 
 @dataclass
@@ -51,7 +62,7 @@ class _Files:
 
     def find(self, name: str, base: Path) -> Path | None:
         """File of that name beside a template or in a folder that it added; one of another machine by its last part."""
-        paths = [(folder / name).resolve() for folder in (base, *self.search)]
+        paths = [Path(os.path.realpath(folder / name)) for folder in (base, *self.search)]
         if Path(name).is_absolute() and not paths[0].exists():
             paths = [folder / Path(name).name for folder in self.folders]
         found = next((path for path in paths if path.exists()), None)
@@ -89,14 +100,29 @@ def read_document(path: str, folders: Mapping[Path, None], variables: Mapping[st
     """Read a file by its ending; one of YAML as a template where it has `{{` or `{%`.
 
     A template may read files in and below the `folders`; `variables` are names that it uses. Raises SpecError if it is
-    no YAML, stands for too much, or does what a file must not do; AccelsimError if it cannot be read, or is a template
-    and jinja2 is missing.
+    no YAML, stands for too much, or does what a file must not do, or with all its names that have no value;
+    AccelsimError if it cannot be read, or is a template and jinja2 is missing.
     """
     if path.endswith(MODELS):
         return Document(path, None)
     if found := by_ending(path):
         return found[1](read_utf8(path), path)
-    return _read(path, _Files(folders, []), variables)
+    missing = dict[str, Problem]()
+    while True:
+        try:
+            document = _read(path, _Files(folders, []), {**dict.fromkeys(missing, 1), **variables})
+            if not missing:
+                return document
+            break
+        except _MissingNameError as error:  # once more with 1 instead, for what else is missing
+            if error.name in missing or len(missing) >= _MOST_MISSING:
+                break
+            missing[error.name] = error.problems[0]
+        except AccelsimError:
+            if not missing:
+                raise
+            break
+    raise SpecError([*missing.values()])
 
 
 def _read(path: str, files: _Files, variables: Mapping[str, Any]) -> Document:
@@ -104,7 +130,7 @@ def _read(path: str, files: _Files, variables: Mapping[str, Any]) -> Document:
 
     def include(name: str) -> Any:
         """What a file holds that a tag names."""
-        found = str(files.included_file(name, Path(path).resolve().parent))
+        found = str(files.included_file(name, Path(os.path.realpath(path)).parent))
         with files.inside(found, "files"):
             return _read(found, files, variables).body
 
@@ -142,7 +168,7 @@ def _rendered(path: str, text: str, files: _Files, variables: Mapping[str, Any])
     except jinja2.TemplateSyntaxError as error:
         raise refuse(Mark(path, error.lineno, 1), f"not a template: {error.message}") from None
     except jinja2.UndefinedError as error:
-        raise AccelsimError(f"{path}: {error.message}; give it a value with --set NAME=VALUE") from None
+        raise _undefined(error, path, source) from None
     except AccelsimError as error:
         if isinstance(error, SpecError) or str(error).startswith(tuple(files.names)):
             raise
@@ -152,12 +178,20 @@ def _rendered(path: str, text: str, files: _Files, variables: Mapping[str, Any])
     return "".join(pieces)
 
 
+def _undefined(error: Exception, path: str, source: str) -> _MissingNameError:
+    """The name that has no value, where the traceback, whose lines are those of the template, leads to it."""
+    name = str(error).split("'")[1]
+    line = [number for frame, number in walk_tb(error.__traceback__) if frame.f_code.co_filename == path][-1]
+    found = re.search(rf"\{{[{{%](?:(?![%}}]\}}).)*?\b({re.escape(name)})\b", source.split("\n")[line - 1])
+    return _MissingNameError(name, Mark(path, line, found.start(1) + 1 if found else 1))
+
+
 def _environment(path: str, files: _Files) -> SandboxedEnvironment:
     """Sandbox of one template, with the functions of the tools' front ends."""
     from jinja2 import StrictUndefined, pass_context
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-    base = Path(path).resolve().parent
+    base = Path(os.path.realpath(path)).parent
 
     def held(context: Any, file: Path, key: str) -> Any:
         rendered = _read(str(file), _Files(files.folders, files.search, depth=files.depth), _names(context))
@@ -186,7 +220,7 @@ def _environment(path: str, files: _Files) -> SandboxedEnvironment:
             raise AccelsimError(f"{quoted(str(pattern))}: only names of files may have *")
         whole = Seq(Mark(path, 1, 1))
         for file in sorted(files.included_file(folder or ".", base).glob(last or "*"))[:_MOST_FILES]:
-            value = held(context, files.allowed(file.resolve(), file.name), key)
+            value = held(context, files.allowed(Path(os.path.realpath(file)), file.name), key)
             whole.extend(value if isinstance(value, Seq) else [value])
         return remembered(whole)
 
@@ -197,7 +231,7 @@ def _environment(path: str, files: _Files) -> SandboxedEnvironment:
             return _rendered(str(file), read_utf8(file), files, _names(context))
 
     def add_to_path(name: str) -> str:
-        files.search.append((base / str(name)).resolve())
+        files.search.append(Path(os.path.realpath(base / str(name))))
         return ""
 
     def bounded_range(*bounds: int) -> range:

@@ -195,6 +195,9 @@ def _level(machine: TimeloopMachine, part: Part, figures: Figures, *, modelled: 
     if words is not None:
         level["size"] = f"{words * part.word_bits} bit"
     elif part is not machine.parts[0]:
+        if part.siblings and part.computes:
+            what = f"{part.name} computes in a branch of !Parallel; a machine here is one line of levels"
+            raise refuse(part.table.mark, what, values.AS_ENGINES)
         raise refuse(part.table.mark, f"{part.name} has no depth, and only the outermost level may be unlimited")
     level |= {"word": f"{part.word_bits} bit", "block_size": part.block_size}
     if part.cluster_size > 1 and "cluster_size" not in part.attributes:

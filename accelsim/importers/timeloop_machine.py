@@ -114,10 +114,14 @@ class Part:
         return _SMALL.search(self.component) is not None
 
     @property
+    def computes(self) -> bool:
+        """Whether its class is one of arithmetic."""
+        return bool(_COMPUTE.search(self.component)) and not _STORAGE.search(self.component)
+
+    @property
     def own_figures(self) -> tuple[str, str]:
         """Attributes with energy [pJ] and area [um2], which count where an ERT and an ART have none."""
-        computes = _COMPUTE.search(self.component) and not _STORAGE.search(self.component)
-        return _FIGURES[0] if computes else _FIGURES[1]
+        return _FIGURES[0] if self.computes else _FIGURES[1]
 
     @property
     def words(self) -> int | None:
@@ -265,7 +269,8 @@ class _NodeReader:
         below = [only] if isinstance(only, Map) else node.rows("subtree")
         if len(below) > 1:
             names = " and ".join(str(one.get("name", "?")) for one in below)
-            raise refuse(below[1].mark, f"the tree forks into {names}; a machine here is one line of levels")
+            what = f"the tree forks into {names}; a machine here is one line of levels"
+            raise refuse(below[1].mark, what, values.AS_ENGINES)
         for child in below:
             name, own = _ranged(child)
             self.title = self.title or name

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
 
-from accelsim.importers.timeloop_comparison import TWO_ITERATIONS, default_counts, whole_tiles
+from accelsim.importers.timeloop_counts import TWO_ITERATIONS, default_counts, whole_tiles
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.energy import EnergyTable
 from accelsim.inputs.errors import AccelsimError, Mark

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -165,19 +166,25 @@ class Measured:
 
     def occupancy(self, box: Sequence[int], full: Sequence[int]) -> Occupancy:
         """Words of a tile that are not zero, over all whole tiles of a grid."""
-        counts: NDArray[Any] = self.mask
-        for axis, (step, end) in enumerate(zip(box, self.shape, strict=True)):
-            whole = max(1, end // step)
-            kept = np.take(counts, np.arange(min(end, whole * step)), axis)
-            counts = np.add.reduceat(kept, np.arange(whole) * step, axis, np.int64)
-        return _histogram(counts.ravel())
+        return _of_mask(self, tuple(box))
 
     def __str__(self) -> str:
-        return f"measured, {np.unpackbits(np.frombuffer(self.bits, np.uint8)).sum() / math.prod(self.shape):.4g}"
+        return f"measured, {int.from_bytes(self.bits).bit_count() / math.prod(self.shape):.4g}"
 
 
 Density = Dense | Uniform | FixedStructured | NOfM | Banded | Measured
 """What is known of the zeros of a tensor."""
+
+
+@lru_cache(maxsize=1024)
+def _of_mask(density: Measured, box: tuple[int, ...]) -> Occupancy:
+    """Words of tiles of a mask; each mapping that is counted asks for many of the same tiles."""
+    counts: NDArray[Any] = density.mask
+    for axis, (step, end) in enumerate(zip(box, density.shape, strict=True)):
+        whole = max(1, end // step)
+        kept = np.take(counts, np.arange(min(end, whole * step)), axis)
+        counts = np.add.reduceat(kept, np.arange(whole) * step, axis, np.int64)
+    return _histogram(counts.ravel())
 
 
 def measured(mask: NDArray[np.generic], name: str = "") -> Measured:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -125,7 +126,8 @@ def _read_array(path: Path) -> NDArray[np.generic]:
     if not data.startswith(b"\x93NUMPY"):
         raise Unreadable(path, "holds no array of NumPy")
     try:
-        array: NDArray[np.generic] = np.load(io.BytesIO(data), allow_pickle=False)
+        with warnings.catch_warnings(action="ignore"):  # of a head that Python 2 wrote
+            array: NDArray[np.generic] = np.load(io.BytesIO(data), allow_pickle=False)
     except MemoryError:
         raise Unreadable(path, "says that it holds more words than there is memory for") from None
     except Exception as error:  # a damaged head fails in as many ways as Python's literals

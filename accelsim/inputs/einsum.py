@@ -145,10 +145,14 @@ def read_conv(node: Node, problems: Problems) -> Shape | None:
         problems.add(node, f"expected {forms}, got {listed(given) or 'none'}")
     if len(problems) > before or len(extents) != 2:
         return None
+    spans = [1 + reach * (size[dim] - 1) for reach, dim in zip(dilation, "RS", strict=True)]
+    for pad, span, steps in zip(padding, spans, ("rows", "columns"), strict=True):
+        if pad >= span:
+            what = f"some outputs of a kernel over {span} {steps} see nothing but the padding of {pad}"
+            problems.warn(conv.entries["padding"], what, f"with {span - 1} at most, each sees the input")
     if given == ["H", "W"]:
-        for axis, (key, kernel) in enumerate((("H", "R"), ("W", "S"))):
+        for axis, (key, span) in enumerate(zip("HW", spans, strict=True)):
             padded = extents[axis] + 2 * padding[axis]
-            span = 1 + dilation[axis] * (size[kernel] - 1)
             if span > padded:
                 what = f"the output would be empty: the kernel spans {span} points and the padded input has {padded}"
                 conv.wrong(key, what)

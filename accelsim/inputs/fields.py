@@ -328,6 +328,9 @@ def one_of(choices: Iterable[str], noun: str = "") -> Formed[str]:
     return scalar(form, lambda text: text if text in words else None, expected, lambda text: near_miss(text, words))
 
 
+_LARGEST_NODE_NM = 1000
+
+
 def quantity(parse: Callable[[str], T], known: Iterable[str]) -> Formed[T]:
     """Reader of a number with a unit; `parse` is one of the parsers of `units`, and `known` are the units it reads."""
     return scalar(forms.quantity(known), lambda text: parse(text) if text else None, "a number with a unit")
@@ -337,7 +340,19 @@ size_bits = quantity(units.parse_size_bits, units.SIZE_UNITS)
 positive_size_bits = quantity(units.parse_positive_size_bits, units.SIZE_UNITS)
 rate = quantity(units.parse_rate, units.RATE_UNITS)
 frequency_hz = quantity(units.parse_frequency_hz, units.FREQUENCY_UNITS)
-technology = quantity(units.parse_technology, units.TECHNOLOGY_UNITS)
+_node_of_chips = quantity(units.parse_technology, units.TECHNOLOGY_UNITS)
+
+
+@formed(_node_of_chips.form)
+def technology(node: Node, problems: Problems) -> str | None:
+    """Read a technology node."""
+    found = _node_of_chips(node, problems)
+    if found and not 1 <= float(found.split()[0]) <= _LARGEST_NODE_NM:
+        what = f"{describe(node)} is no technology node"
+        problems.warn(node, what, f"nodes are from 1 to {_LARGEST_NODE_NM} nm, such as 28 nm")
+    return found
+
+
 area_um2 = quantity(units.parse_area_um2, units.AREA_UNITS)
 energy = quantity(units.parse_energy, units.ENERGY_RATE_UNITS)
 

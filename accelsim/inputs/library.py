@@ -5,26 +5,24 @@ Models of other tools as workloads: importers are found by the ending of a file.
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import json
 import os
 import re
 import stat
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from io import BufferedReader
 from os import PathLike
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Protocol, cast
 
 from accelsim.inputs.errors import AccelsimError, Unreadable
 from accelsim.inputs.units import near_miss
 
-T = TypeVar("T")
 KINDS = ("arch", "gpus", "systems", "workloads", "decoders", "mappings", "constraints", "energy_tables", "sweeps")
 FOLDERS = {
     "architecture": "arch",
@@ -269,40 +267,6 @@ def read_utf8(path: str | PathLike[str]) -> str:
         return read_file(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise Unreadable(path, f"not UTF-8 text at byte {error.start}; save the file as UTF-8") from None
-
-
-def read_table(
-    path: str | PathLike[str],
-    needed: Iterable[str],
-    read: Callable[[str, dict[str, str], list[str]], T | None],
-    what: str = "rows",
-) -> list[T]:
-    """Read the rows of a CSV file; `read` gets the place of one, its cells by the names of their columns, and mistakes.
-
-    Raises Unreadable as `read_utf8`, or if it is not CSV; AccelsimError if it lacks a column, with all mistakes, to
-    which `read` adds its own, or if nothing was read.
-    """
-    lines = csv.reader(read_utf8(path).splitlines(), skipinitialspace=True)
-    rows, wrong = [], list[str]()
-    try:
-        head = [name.strip() for name in next(lines, [])]
-        missing = [name for name in needed if name not in head]
-        for cells in filter(None, lines):
-            where = f"{os.fspath(path)}:{lines.line_num}"
-            if len(cells) == len(head):
-                rows.append((where, dict(zip(head, cells, strict=True))))
-            else:
-                wrong.append(f"{where}: expected {len(head)} cells, as in line 1, got {len(cells)}")
-    except csv.Error as error:
-        raise Unreadable(path, f"cannot be read: {error}") from None
-    if missing:
-        raise AccelsimError(f"{os.fspath(path)}:1: no column {', '.join(missing)}")
-    found = [each for where, row in rows if (each := read(where, row, wrong)) is not None]
-    if wrong:
-        raise AccelsimError("\n".join(wrong))
-    if not found:
-        raise AccelsimError(f"{os.fspath(path)}: holds no {what}")
-    return found
 
 
 def _refuse_constant(name: str) -> None:

@@ -5,6 +5,7 @@ A node is a scalar, a list or a map. A problem is reported at its mark, with its
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping
 from contextlib import suppress
@@ -126,6 +127,11 @@ class Problems:
         path = f"{where.path}: " if where.path else ""
         note = f" ({where.note})" if where.note else ""
         self.found.append(Problem(where.mark, f"{path}{what}{note}", hint))
+
+    def warn(self, where: Node, what: str, hint: str) -> None:
+        """Log what is taken as it is written, and is hardly meant."""
+        warning = Problem(where.mark, f"warning: {where.path}: {what}", hint)
+        logging.getLogger("accelsim").warning("%s", warning)
 
     def result(self, value: T | None) -> T:
         """Return the value if nothing was wrong, else raise every problem at once."""

@@ -6,7 +6,7 @@ Axis letters: D = dimensions, N = sizes of a dimension, S = tile shapes (all com
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -22,27 +22,22 @@ def factorizations(bound: int, allowed: Sequence[frozenset[int] | None]) -> Ints
     >>> factorizations(4, [None, frozenset({1, 2})]).tolist()
     [[2, 2], [4, 1]]
     """
-    table = np.array(list(_rows(bound, list(allowed), {})), np.int64)
-    return table.reshape(-1, len(allowed))
+    return _rows(bound, allowed, {})
 
 
-def _rows(
-    bound: int, allowed: Sequence[frozenset[int] | None], known: dict[tuple[int, int], list[tuple[int, ...]]]
-) -> Iterator[tuple[int, ...]]:
-    """Yield rows; `known` remembers the tails by (rest, slots left)."""
+def _rows(bound: int, allowed: Sequence[frozenset[int] | None], known: dict[tuple[int, int], Ints]) -> Ints:
+    """Rows; `known` remembers the tails by (rest, slots left)."""
     if not allowed:
-        if bound == 1:
-            yield ()
-        return
+        return np.ones((int(bound == 1), 0), np.int64)
     key = (bound, len(allowed))
     if key not in known:
-        known[key] = [
-            (factor, *rest)
-            for factor in divisors(bound)
-            if allowed[0] is None or factor in allowed[0]
-            for rest in _rows(bound // factor, allowed[1:], known)
-        ]
-    yield from known[key]
+        found = [np.ones((0, len(allowed)), np.int64)]
+        for factor in divisors(bound):
+            if allowed[0] is None or factor in allowed[0]:
+                rest = _rows(bound // factor, allowed[1:], known)
+                found.append(np.insert(rest, 0, factor, axis=1))
+        known[key] = np.concatenate(found)
+    return known[key]
 
 
 def passes(bound: int) -> list[int]:

@@ -151,11 +151,10 @@ class Sampler:
 
         loops : bool[B, D], whether a dimension has a loop; returns int64[B, D].
         """
-        place, arrays, dims = rng.random(loops.shape), self.nest.space.arrays, loops.shape[1]
-        for end, first in ((arrays.outer, -dims), (arrays.inner, 1)):
-            for k, d in enumerate(end[level].tolist()):
-                if d >= 0:
-                    place[:, d] = first + k
+        place, dims = rng.random(loops.shape), loops.shape[1]
+        for end, first in zip(self.nest.space.fixed_places(level), (-dims, 1), strict=True):
+            for k, d in enumerate(end):
+                place[:, d] = first + k
         return np.argsort(np.where(loops, place, 2 * dims), axis=1, kind="stable")
 
     def mapping(self, seed: int, index: int) -> Mapping:

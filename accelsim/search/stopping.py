@@ -184,6 +184,8 @@ def stoppable() -> Iterator[None]:
         yield
     finally:
         _STATE.answering = True
+        for number in mine:  # Python's own end would give them back to the system, which kills
+            signal.signal(number, signal.SIG_IGN)
 
 
 def leave() -> None:

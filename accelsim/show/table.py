@@ -25,7 +25,6 @@ from rich.text import Text
 Row: TypeAlias = Mapping[str, Any]
 _WIDE = 100
 """Letters beside each other from which tables have more columns."""
-_PAGE_WIDTH = 120
 _RULED = Box("    \n    \n -- \n    \n -- \n -- \n    \n    \n", ascii=True)
 _FOLDED = 12
 """Letters that a column keeps that breaks its text."""
@@ -213,17 +212,6 @@ def _room_beside(console: Console, rows: Sequence[Sequence[str]], close: bool) -
         if left >= _LEAST_BAR:
             break
     return gap, left
-
-
-def page_text(parts: Iterable[Piece]) -> str:
-    """A report as lines of a Markdown page."""
-    console = Console(
-        width=_PAGE_WIDTH, color_system=None, markup=False, highlight=False, emoji=False, file=io.StringIO()
-    )
-    with console.capture() as captured:
-        print_parts(console, parts)
-    lines = "\n".join(line.rstrip() for line in captured.get().strip().splitlines())
-    return f"```text\n{lines}\n```\n"
 
 
 def _cells(columns: Sequence[Column], rows: Sequence[Row | Sequence[str]]) -> list[list[str | Text]]:

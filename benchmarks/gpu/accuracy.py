@@ -15,10 +15,12 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
 from accelsim.gpu.catalogue import BYTES, find_gpu
 from accelsim.gpu.measured import MeasuredGemms
-from accelsim.gpu.validation import GemmValidation, validate_gemm
-from accelsim.show.plots.diagram import plot_measured
+from validation.gemm import GemmValidation, validate_gemm
+from validation.plot_measured import plot_measured
 
 HEAD = "| GPU | rows | roofline | uncalibrated | calibrated: interpolation | extrapolation "
 HEAD += "| from 1e11 FLOP | in interval |"

@@ -1,4 +1,4 @@
-"""Measure matrix products with PyTorch and write the table that `accelsim validate gemm` and `calibrate` read.
+"""Measure matrix products with PyTorch; `python -m validation gemm` and `accelsim calibrate` read the table.
 
 Self-contained: needs Python 3.9 and PyTorch only, nothing of accelsim.
 

@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
 from accelsim.gpu.calibration import LARGE_FLOP
-from accelsim.gpu.validation import GemmValidation, validate_gemm
+from validation.gemm import GemmValidation, validate_gemm
 
 LEAST_M = 64
 

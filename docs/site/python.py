@@ -71,7 +71,6 @@ PARTS: dict[str, Names] = {
         "accelsim.gpu.collectives": ("collective_shapes", "time_collective"),
         "accelsim.gpu.advice": ("advise", "sweep"),
         "accelsim.gpu.measured": ("read_measured", "split_rows"),
-        "accelsim.gpu.validation": ("validate_gemm",),
     },
     "What input files become": {
         "accelsim": (

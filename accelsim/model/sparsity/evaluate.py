@@ -403,11 +403,11 @@ class _Sparse:
         for packing in self.packed.values():
             ratio *= packing.mean_filled if self.whole else packing.filled
         instances = self.dense.compute_used * ratio
-        slowest = self._slowest(min(1.0, (actual + gated) / (self.dense.padded_macs * ratio)))
+        slowest = self._slowest(min(1.0, (actual + gated) / (self.dense.padded_macs * ratio))) if ratio else 1.0
         busy = (actual + gated) * self.dense.cycles_per_mac * slowest
         rate = self.machine.compute.sparsity.intersection if self.machine.compute.sparsity else None
         looked_at = (actual + gated + skipped) / rate if rate else 0.0
-        cycles = math.ceil(max(busy, looked_at) / instances - 1e-9)
+        cycles = math.ceil(max(busy, looked_at) / instances - 1e-9) if instances else 0  # all words are zero
         each = self.dense.compute_pj / self.dense.padded_macs
         name = self.dense.compute
         energy = actual * each

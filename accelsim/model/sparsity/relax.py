@@ -252,7 +252,8 @@ class _Relax:
         energy = (
             count * (shares["actual"] * full + shares["gated"] * gated + shares["skipped"] * skipped) + stopped * gated
         )
-        return (count * (shares["actual"] + shares["gated"]) + stopped) / places, energy
+        busy = count * (shares["actual"] + shares["gated"]) + stopped
+        return busy / places if places else 0.0, energy
 
     def _filled(self) -> bool:
         """Whether the places of all instances that are skipped are taken, so that those that work are always busy.

@@ -1,4 +1,4 @@
-"""Reports on GPUs: those that ship, kernels, advice on sizes, layers under a roofline, profiles beside predictions."""
+"""Reports on GPUs: those that ship, kernels, advice on sizes, rooflines, profiles beside predictions, calibrations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from accelsim.gpu.advice import HIGH, Advice, Point, Ridge
-from accelsim.gpu.calibration import far_off
+from accelsim.gpu.calibration import LARGE_FLOP, Calibration, Errors, far_off
 from accelsim.gpu.catalogue import FORMATS, VECTOR_FORMATS, Gpu
 from accelsim.gpu.kernel import FUSED, Kernel
 from accelsim.gpu.profile import Compared
@@ -443,3 +443,47 @@ def compared_report(
     if left_out:
         yield "\nNot compared"
         yield from (f"  {problem}" for problem in left_out)
+
+
+_FAR_OFF = 10.0
+"""Errors from here on are of another unit or GPU, and no longer told."""
+_LARGE = f"{LARGE_FLOP:g}".replace("e+", "e")
+
+
+def short_percent(value: float) -> str:
+    """Error in percent to one decimal; those of another unit or GPU are not told."""
+    return f"{100 * value:.1f} %" if value < _FAR_OFF else "> 999 %"
+
+
+def plain(value: float) -> str:
+    """Ratio or correlation to three digits."""
+    return f"{value:.3f}" if 1e-3 <= abs(value) < 1e3 else f"{value:.3g}"
+
+
+_ERRORS = (
+    Column("rows", "of"),
+    Column("count", "rows", "{:,}".format),
+    Column("median", "median", short_percent),
+    Column("mean", "mean", short_percent),
+    Column(f"median from {_LARGE} FLOP", "large_median", short_percent),
+    Column("Spearman", "spearman", plain),
+    Column("median ratio", "ratio", plain),
+)
+
+
+def errors_table(errors: Mapping[str, Errors], title: str = "", note: str = "", **of: str) -> Table:
+    """Errors of several sets of rows; `of` says in CSV what they are of."""
+    return Table(
+        "errors", _ERRORS, [{**of, "of": name, **found.as_row()} for name, found in errors.items()], title, note
+    )
+
+
+def calibration_report(calibration: Calibration) -> Iterator[Piece]:
+    """The constants of a calibration and its errors."""
+    columns = (Column("constant", "constant"), Column("value", "value", "{:.4g}".format))
+    rows = [{"constant": name, "value": value} for name, value in calibration.values.items()]
+    title = f"{calibration.gpu}, {calibration.number_format}: {len(rows)} constants"
+    yield Table("constants", columns, rows, title)
+    yield errors_table(calibration.errors, "Errors", "relative to what was measured")
+    low, high = calibration.interval
+    yield f"four fifths of the held-out rows took {low:g} to {high:g} times what is predicted"

@@ -11,12 +11,11 @@ from accelsim.inputs.architecture import Architecture, Axis, Compute, Level
 from accelsim.inputs.energy import EnergyEntry, EnergyTable
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.level_features import Systolic
-from accelsim.inputs.library import read_table
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.workload import ROLES, Einsum, Tensor
 from accelsim.model.evaluate import evaluate
 from accelsim.model.result import Result
-from accelsim.results.study import Figure, Study, reference_paths
+from validation.study import Figure, Study, read_table, reference_paths
 
 USUAL = "golden/scalesim/cases.csv"
 """Where the cases are in the folder of reference data."""

@@ -1,25 +1,34 @@
-"""Predicted beside measured times of matrix products, by GPU and by what a fit could know of them; and beside profiles.
+"""Predicted beside measured times of matrix products, by GPU and by what a fit could know of them.
 
-Profiles are exports of Nsight Systems and Nsight Compute, and plain tables of matrix products.
+`python -m validation gemm MEASURED ... [--gpu NAME] [--calibration FILE] [--json] [--csv FILE] [-o DIR]`.
 """
 
 from __future__ import annotations
 
+import argparse
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
+from typing import Any
 
 import numpy as np
 
-from accelsim.gpu import ROTATING
-from accelsim.gpu.calibration import DOUBT, Errors, Mode, errors_by_split, errors_of, far_off, mode_of
+from accelsim import cli
+from accelsim.gpu import L2_STATES, ROTATING
+from accelsim.gpu.calibration import DOUBT, Calibration, Errors, Mode, errors_by_split, errors_of, far_off, mode_of
 from accelsim.gpu.catalogue import Gpu, find_gpu, gpu_hint, load_gpu, may_be, no_format
 from accelsim.gpu.constants import Floats
 from accelsim.gpu.gemm import Setup, time_gemms
 from accelsim.gpu.measured import MeasuredGemms, read_measured
 from accelsim.inputs.errors import AccelsimError, Problem, SpecError
 from accelsim.inputs.units import quoted
+from accelsim.results import to_json
+from accelsim.show.plots import figure_files
+from accelsim.show.report.gpu import errors_table
+from accelsim.show.table import Piece, heading
+from validation.command import Answer, page_text, run_alone
+from validation.plot_measured import plot_measured
 
 _OVER_PEAK = 1.3
 """How far boards run above the boost clock of their data sheet, and more."""
@@ -160,7 +169,7 @@ def _validated(gpu: Gpu, measured: MeasuredGemms, mode: Mode) -> GemmValidation:
     predicted = time_gemms(gpu, measured.gemms, measured.number_format, mode.constants, Setup(measured.l2)).time_us
     errors = {"all": errors_of(predicted, measured.time_us, measured.gemms.flops)}
     held = measured.time_us / predicted
-    if mode.calibration is not None and mode.calibration.is_of(measured):
+    if mode.calibration is not None and _fitted_to(mode.calibration, measured):
         parts, held = errors_by_split(measured, predicted)
         errors |= parts
     inside = math.nan
@@ -169,3 +178,89 @@ def _validated(gpu: Gpu, measured: MeasuredGemms, mode: Mode) -> GemmValidation:
         inside = float(np.mean((held >= low) & (held <= high)))
     name = "calibrated" if mode.calibration else "uncalibrated"
     return GemmValidation(gpu, measured, name, mode.text, errors, inside, predicted)
+
+
+def _fitted_to(calibration: Calibration, measured: MeasuredGemms) -> bool:
+    """Whether it was fitted to rows of this very table, so that its parts are known; it records the SHA-256."""
+    return measured.sha256 == calibration.source.get("sha256") and measured.number_format == calibration.number_format
+
+
+def gemm_report(found: Sequence[GemmValidation], skipped: Sequence[str]) -> Iterator[Piece]:
+    """The errors of each GPU, never of several together."""
+    for case in found:
+        about = case.about if case.measured.l2 == ROTATING else f"{case.about}; L2 {case.measured.l2} at the start"
+        yield heading(f"{case.gpu.name}, {case.measured.number_format}", about)
+        yield from filter(None, [case.measured.note])
+        yield from case.doubts
+        if case.launch_gap_us is not None:
+            yield (
+                f"kernels predicted under 30 us took {case.launch_gap_us:.1f} us longer (median), as if "
+                "each were launched by itself, outside a CUDA graph, or timed together with another; "
+                "`accelsim calibrate` fits what a launch takes"
+            )
+        yield errors_table(case.errors, gpu=case.gpu.name, number_format=case.measured.number_format)
+        if not math.isnan(case.inside):
+            which = "held-out rows" if len(case.errors) > 1 else "rows"
+            yield f"{case.inside:.0%} of the {which} lie in the predicted interval"
+        if len(case.errors) == 1 and case.mode == "calibrated":
+            yield "the calibration is of another table: which of these rows it was fitted to is not known"
+    if skipped:
+        yield "\nNot compared"
+        yield from (f"  {line}" for line in skipped)
+
+
+def gemm_json(found: Sequence[GemmValidation], skipped: Sequence[str]) -> dict[str, Any]:
+    """What was compared as JSON."""
+    rows = [
+        {
+            "gpu": case.gpu.name,
+            "number_format": case.measured.number_format,
+            "l2": case.measured.l2,
+            "mode": case.mode,
+            "about": case.about,
+            "note": case.measured.note,
+            "doubts": case.doubts,
+            "launch_gap_us": case.launch_gap_us,
+            "errors": {name: errors.as_row() for name, errors in case.errors.items()},
+            "inside_interval": None if math.isnan(case.inside) else case.inside,
+        }
+        for case in found
+    ]
+    return {"gemm": rows, "not_compared": skipped}
+
+
+def _files(found: Sequence[GemmValidation], skipped: Sequence[str], document: Mapping[str, Any]) -> dict[str, bytes]:
+    """Contents of the folder by name: the report as a page, its figures as JSON, and a plot of each GPU."""
+    made, plots = {"validation.json": to_json(document).encode()}, []
+    for at, case in enumerate(found, 1):
+        name = f"{at}_{case.gpu.name}_{case.measured.number_format}".replace(":", "_")
+        about = f"{case.gpu.name}, {case.measured.number_format}, {case.mode}"
+        plots.append(f"![{about}]({name}.svg)")
+        pair = {"": (case.measured.time_us, case.predicted_us)}
+        made |= figure_files(name, plot_measured(about, pair, "us"))
+    text = page_text(gemm_report(found, skipped))
+    page = "\n".join(["# Predicted beside measured times of matrix products", "", *plots, "", text])
+    return {"validation.md": page.encode(), **made}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Compare the tables named."""
+    parser = argparse.ArgumentParser(prog="python -m validation gemm", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("paths", nargs="+", metavar="MEASURED", help="CSV with the columns M, N, K, dtype, time_us")
+    parser.add_argument("--gpu", help="the GPU that was measured (default: what the table says)")
+    parser.add_argument("--mig", metavar="PROFILE", help="a MIG slice of the GPU, such as 1g.10gb")
+    what = "constants that `accelsim calibrate` fitted, or `shipped` (default: uncalibrated)"
+    parser.add_argument("--calibration", metavar="FILE", help=what)
+    what = "number format of the rows of which the table does not say it by a name that is known"
+    parser.add_argument("--dtype", metavar="FORMAT", type=cli.number_format, help=what)
+    what = "what L2 held where the column l2 does not say it (default: rotating)"
+    parser.add_argument("--l2", choices=L2_STATES, default=ROTATING, help=what)
+    parser.add_argument("-o", "--output", metavar="DIR", help="write the report, JSON and plots there")
+
+    def compare(parsed: argparse.Namespace) -> Answer:
+        about = cli.taken(parsed, "gpu", "mig", "calibration", "l2")
+        found, skipped = validate_gemm(parsed.paths, number_format=parsed.dtype, **about)
+        document = gemm_json(found, skipped)
+        return Answer(document, lambda: gemm_report(found, skipped), lambda: _files(found, skipped, document))
+
+    return run_alone(parser, arguments, compare)[0]
