@@ -41,7 +41,7 @@ MOST_IN_TURN = 500_000
 def make_cost_tables(
     bounds: Bounds,
     laid: Laid,
-    outer: list[PortBounds],
+    port_tables: list[PortBounds],
     words: Bounds | None = None,
     waits: Bounds | None = None,
     firsts: Bools | None = None,
@@ -56,7 +56,7 @@ def make_cost_tables(
         Tables of energy.
     laid : Laid
         Where all others stand.
-    outer : list of PortBounds
+    port_tables : list of PortBounds
         Their tables tell as many spreads apart as those of energy, or none.
     words : Bounds, optional
         Tables of units of words at the outermost level.
@@ -124,14 +124,14 @@ def make_cost_tables(
     for rows in keeps:
         first.append(first[-1] + len(rows))
     status = _status_codes(bounds)
-    costs = [bounds, *([words] if words else []), *(each.bounds for each in outer), *([waits] if waits else [])]
+    costs = [bounds, *([words] if words else []), *(each.bounds for each in port_tables), *([waits] if waits else [])]
     return CostTables(
         next_size=_next_sizes(grid),
         values=bounds.values,
-        ports=np.array([[each.port.level, each.port.number] for each in outer], np.int64).reshape(-1, 2),
+        ports=np.array([[each.port.level, each.port.number] for each in port_tables], np.int64).reshape(-1, 2),
         others=laid.values,
         row=np.array([each.row for each in costs[1:]], np.int64),
-        shares=np.array([each.share for each in outer]),
+        shares=np.array([each.share for each in port_tables]),
         words=np.array([words is not None], np.int64),
         waits=np.array([waits is not None], np.int64),
         firsts=np.zeros((levels, levels, tensors), np.bool_) if firsts is None else firsts,

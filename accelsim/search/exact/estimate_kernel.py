@@ -226,7 +226,7 @@ def list_entries(g: CostTables, node: SearchNode, s: Detail, level: int) -> int:
 
 
 @inline
-def weighed(g: CostTables, node: SearchNode, values: Floats, shape: int, further: int, entries: int) -> float:
+def weighed(g: CostTables, node: SearchNode, shape: int, further: int, entries: int) -> float:
     """Cost to go by the entries that are listed, or those so many `further` on; infinite if a shape is not worth it."""
     total = 0.0
     for k in range(entries):
@@ -234,7 +234,7 @@ def weighed(g: CostTables, node: SearchNode, values: Floats, shape: int, further
         stands = g.place[row, shape]
         if stands < 0:
             return float(np.inf)
-        total += node.entry_weight[k] * values[node.entry[k] + further * g.many[row] + stands]
+        total += node.entry_weight[k] * g.values[node.entry[k] + further * g.many[row] + stands]
     return total
 
 
@@ -319,7 +319,7 @@ def mixed_by_innermost(
             weight = both if k == 3 else moved - both if k == 2 else new - both if k == 1 else 1.0 - max(moved, new)
             if weight > 0.0:
                 q = g.innermost[level, d, k]
-                found += weight * weighed(g, node, g.values, shape, (q - g.still[level]) * each, entries)
+                found += weight * weighed(g, node, shape, (q - g.still[level]) * each, entries)
         node.by_innermost[level, d] = found
         best = min(best, found)
     return float(best)

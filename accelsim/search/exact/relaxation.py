@@ -70,7 +70,7 @@ ENTRIES_A_TABLE = 200_000
 """To make a table takes as long as so many of its entries besides."""
 
 
-FILLED = ("grid", "bounds", "laid", "words", "waiting", "outer", "tables", "spreads", "ports")
+FILLED = ("grid", "bounds", "laid", "words", "waiting", "port_tables", "tables", "spreads", "ports")
 """What finer tables replace, and is as before if they are not kept."""
 
 
@@ -255,7 +255,7 @@ class Relaxation:
             if not found.leads:
                 break  # no other one counts
         self.ports = self.ports[: len(laid)]
-        self.outer = [
+        self.port_tables = [
             PortBounds(port, each, least_share(self.grid, port)) for port, each in zip(self.ports, laid, strict=True)
         ]
         if self.counts_words:
@@ -270,7 +270,7 @@ class Relaxation:
         """Lay the tables out as the search reads them."""
         firsts = None if self.waits is None else waits_for_first(self.grid, self.waits)
         self.tables: CostTables = make_cost_tables(
-            self.bounds, self.laid, self.outer, self.words, self.waiting, firsts, every=self.every
+            self.bounds, self.laid, self.port_tables, self.words, self.waiting, firsts, every=self.every
         )
 
     @property
