@@ -1,8 +1,8 @@
 """Devices of the exact search that small problems hardly reach, set at random.
 
 Walks mostly find the optimum before the search begins, and so hide bounds that are too high. Finer tables and waves of
-root shapes come after more work than a small problem takes. Whatever their settings, the search
-finds and proves the same optimum. Kernels hold none of these constants: nothing is compiled anew.
+root shapes come after more work than a small problem takes. Whatever their settings, the search finds and proves the
+same optimum. Kernels hold none of these constants: nothing is compiled anew.
 """
 
 from __future__ import annotations

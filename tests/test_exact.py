@@ -495,12 +495,6 @@ def test_constraint__is_never_better():
             )
 
 
-def few_space() -> MapSpace:
-    """The map space of a small problem."""
-    case = problem(0)
-    return MapSpace(encode(case[0], case[1]), case[2])
-
-
 def test_front__keeps_what_none_beats_once():
     rows = [((2.0, 1.0), "a"), ((1.0, 2.0), "b"), ((1.0, 2.0), "c"), ((2.0, 2.0), "d"), ((1.0, 3.0), "e")]
     assert _undominated(rows) == (((1.0, 2.0), (2.0, 1.0)), ("b", "a"))

@@ -117,7 +117,7 @@ def test_early_stop__has_a_mapping_and_a_gap():
 
 @pytest.mark.parametrize("power", [(1.0, 0.0), (0.0, 1.0), (1.0, 1.0)])
 def test_stopped_search__bounds_the_optimum(power, monkeypatch):
-    """Stopped after any number of nodes, in rounds of several waves of pieces each."""
+    """Stopped after any number of nodes, in waves of several pieces each."""
     monkeypatch.setattr(solve, "SMALL", 0)
     monkeypatch.setattr(solve, "FIRST_WAVE", 1)
     stopped = 0

@@ -29,25 +29,6 @@ from tests.test_exact import FIRST, SAME, Problem, same
 
 TABLES = 300
 """Problems whose tables are looked at."""
-FREE_KEEPS = """
-architecture:
-  name: free
-  clock: 1 GHz
-  levels:
-    - {name: L0, class: DRAM, word: 8 bit, fanout: {x: 2}, energy: {read: 160 pJ, write: 176 pJ, source: random}}
-    - {name: L1, class: SRAM, size: 256 KiB, keep: [Weights], bypass: [Inputs, Outputs], ENERGY: 55}
-    - {name: L2, class: SRAM, size: 64 KiB, keep: [Weights, Outputs], fanout: {x: 8, y: 4}, ENERGY: 26}
-    - {name: L3, class: SRAM, size: 4 KiB, keep: [Inputs, Outputs], ENERGY: 15}
-    - {name: L4, class: SRAM, size: 1 KiB, keep: [Outputs], ENERGY: 4}
-    - {name: L5, class: SRAM, size: 128 B, keep: [Weights, Inputs, Outputs], ENERGY: 1.5}
-    - {name: L6, class: SRAM, size: 32 B, keep: [Inputs], ENERGY: 0.9}
-  compute: {name: MAC, class: intmac, energy: {compute: 0.2 pJ, source: random}}
-"""
-"""A machine with free choices of what levels keep, like number 4 of `benchmarks/ladders.py`."""
-REUSED = 160
-"""The same, where they tell apart how often a tensor is left in place."""
-INNERMOST = (702289, 702655)
-"""Where mappings are lost if the loop that is innermost in a block leaves a tensor in place too seldom."""
 
 
 def pinned(case: Problem, mapping: Mapping) -> Constraints:

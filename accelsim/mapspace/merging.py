@@ -45,7 +45,7 @@ def _as_one(space: MapSpace, groups: dict[str, tuple[str, ...]]) -> MapSpace:
 
 
 def _outermost(space: MapSpace) -> frozenset[str]:
-    """Dimensions whose temporal loops may as well be the outermost ones of all: docs/exact.md, Lemma 11.
+    """Dimensions whose temporal loops may as well be the outermost ones of all: docs/exact.md, Lemma 4.
 
     They move all tensors, each along a rank of its own. Nothing is asked of tiles, products of loops, or places at the
     outermost level, and time depends on words alone.

@@ -109,8 +109,7 @@ class Aim:
         known = Known(self.objective, value, self.most)
         if best is not None:
             cycles = {level.level: max(level.cycles, level.network_cycles) for level in best.levels}
-            names = tuple(sorted(cycles, key=lambda name: -cycles[name]))
-            known = replace(known, busiest=names)
+            known = replace(known, busiest=max(cycles, key=cycles.__getitem__))
         return known if math.isfinite(value) or np.isfinite(self.most).any() else None
 
     def allows(self, result: Result) -> bool:

@@ -442,7 +442,7 @@ def make_bounds(
     many : int
         How many tables as large as these are to fit there.
     once : float64[L, L, T, 4], optional
-        What all else waits for once besides, as `mixed.Waits.once`.
+        What all else waits for once besides, as `ports.Waits.once`.
 
     Returns
     -------

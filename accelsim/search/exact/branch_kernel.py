@@ -173,7 +173,7 @@ def _next_affordable(
                 continue
             found.tally[0] += 1
             shape = outer + at
-            energy = settled + weighed(g, node, g.values, shape, 0, entries)
+            energy = settled + weighed(g, node, shape, 0, entries)
             if not passes(goal, found, value_of(goal.terms, energy, 0.0, 0.0, 0.0) if energy < np.inf else energy):
                 continue
             for d in range(ends, mid.shape[0]):

@@ -16,7 +16,6 @@ from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import Bools, Constants, Floats, Ints
 from accelsim.model.limits import different_sums
 from accelsim.search.exact.layout import layout_of, tell_statuses
-from accelsim.search.exact.mixed import PortBounds
 from accelsim.search.exact.node import CostTables
 from accelsim.search.exact.orders import (
     HALO_REUSE,
@@ -29,6 +28,7 @@ from accelsim.search.exact.orders import (
     candidate_orders,
     dominating,
 )
+from accelsim.search.exact.ports import PortBounds
 from accelsim.search.exact.shapes import Grid, Options, make_options, pick_busy
 from accelsim.search.exact.tables import Bounds, Context, Laid
 
@@ -41,7 +41,7 @@ MOST_IN_TURN = 500_000
 def make_cost_tables(
     bounds: Bounds,
     laid: Laid,
-    outer: list[PortBounds],
+    port_tables: list[PortBounds],
     words: Bounds | None = None,
     waits: Bounds | None = None,
     firsts: Bools | None = None,
@@ -56,8 +56,8 @@ def make_cost_tables(
         Tables of energy.
     laid : Laid
         Where all others stand.
-    outer : list of PortBounds
-        Their tables tell as many spreads apart as those of energy, unless one of both tells none.
+    port_tables : list of PortBounds
+        Their tables tell as many spreads apart as those of energy, or none.
     words : Bounds, optional
         Tables of units of words at the outermost level.
     waits : Bounds, optional
@@ -124,15 +124,16 @@ def make_cost_tables(
     for rows in keeps:
         first.append(first[-1] + len(rows))
     status = _status_codes(bounds)
-    cost_tables = CostTables(
+    costs = [bounds, *([words] if words else []), *(each.bounds for each in port_tables), *([waits] if waits else [])]
+    return CostTables(
         next_size=_next_sizes(grid),
         values=bounds.values,
-        ports=np.zeros((0, 2), np.int64),
-        mixed=np.zeros((0, 0)),
-        row=np.zeros(0, np.int64),
-        price=np.zeros(0),
-        words=np.zeros(1, np.int64),
-        waits=np.zeros(1, np.int64),
+        ports=np.array([[each.port.level, each.port.number] for each in port_tables], np.int64).reshape(-1, 2),
+        others=laid.values,
+        row=np.array([each.row for each in costs[1:]], np.int64),
+        shares=np.array([each.share for each in port_tables]),
+        words=np.array([words is not None], np.int64),
+        waits=np.array([waits is not None], np.int64),
         firsts=np.zeros((levels, levels, tensors), np.bool_) if firsts is None else firsts,
         rows=np.cumsum([0, *(len(table.contexts) for table in (*bounds.around, *bounds.inside))])[:-1].reshape(2, -1),
         place=bounds.place,
@@ -176,27 +177,15 @@ def make_cost_tables(
         most=space.most,
         start=np.array([certain]),
         leaks=_leaks(c, grid.options, edges, spreads),
-        elided=bounds.elided[None],
-        narrow=bounds.narrow[None],
+        elided=np.array([each.elided for each in costs]),
+        narrow=np.array([each.narrow for each in costs]),
         copies=np.array([(len(table.copies), table.copies[-1]) for table in bounds.around]),
-        copy_costs=bounds.copy_costs[None],
+        copy_costs=np.array([each.copy_costs for each in costs]),
         widest=np.array([float(np.max(options.spread, initial=1)) for options in grid.options]),
         needed=needed,
         deepest=np.array(bounds.deepest, np.int64),
         least_inside=bounds.least_inside,
         in_turn=_in_turn(space, grid.options),
-    )
-    costs = [bounds, *([words] if words else []), *(each.bounds for each in outer), *([waits] if waits else [])]
-    return cost_tables._replace(
-        ports=np.array([[each.port.level, each.port.number] for each in outer], np.int64).reshape(-1, 2),
-        mixed=laid.values,
-        row=np.array([each.row for each in costs[1:]], np.int64),
-        price=np.array([each.share for each in outer]),
-        words=np.array([words is not None], np.int64),
-        waits=np.array([waits is not None], np.int64),
-        elided=np.array([each.elided for each in costs]),
-        narrow=np.array([each.narrow for each in costs]),
-        copy_costs=np.array([each.copy_costs for each in costs]),
     )
 
 

@@ -100,7 +100,7 @@ def bound_of(
         cycles += float(node.waits[level])
         if g.waits[0] and not goal.energy_only[0]:
             k = g.row.shape[0] - 1
-            more = mixed(g, node, s, g.mixed[g.row[k]], level, inside, b, shape, pieces)
+            more = mixed(g, node, s, g.others[g.row[k]], level, inside, b, shape, pieces)
             if not more < np.inf:
                 continue
             cycles = np.ceil(cycles + (more - counted_off(c, g, node, s, level, k + 1)) * (1.0 - SURE) - SURE)
@@ -117,7 +117,7 @@ def bound_of(
         access, cycles = max(energy, node.energy[level]) - leaks, max(cycles, goal.floor[1])
         energy = max(access + max(leaks, rate * cycles), goal.floor[0])
         if g.words[0]:
-            more = mixed(g, node, s, g.mixed[g.row[0]], level, inside, b, shape, pieces)
+            more = mixed(g, node, s, g.others[g.row[0]], level, inside, b, shape, pieces)
             more -= counted_off(c, g, node, s, level, ONE)
             if not more < np.inf:
                 continue
@@ -128,11 +128,11 @@ def bound_of(
         p = 0
         while p < ports and value < best and value <= enough:  # else what ports need makes no difference
             k = g.words[0] + p
-            least = mixed(g, node, s, g.mixed[g.row[k]], level, inside, b, shape, pieces)
-            least += g.price[p] * known_port_cycles(c, g, node, s, level, p) - counted_off(c, g, node, s, level, k + 1)
+            least = mixed(g, node, s, g.others[g.row[k]], level, inside, b, shape, pieces)
+            least += g.shares[p] * known_port_cycles(c, g, node, s, level, p) - counted_off(c, g, node, s, level, k + 1)
             if node.waits[level] > 0:
-                least -= g.price[p] * waited_port_cycles(c, g, node, s, level, p)
-            least /= g.price[p] * most_instances(g, s, level, g.ports[p, 0])
+                least -= g.shares[p] * waited_port_cycles(c, g, node, s, level, p)
+            least /= g.shares[p] * most_instances(g, s, level, g.ports[p, 0])
             cycles = max(cycles, float(node.waits[level]) + np.ceil(least * (1.0 - SURE) - SURE))
             energy = max(energy, access + rate * cycles)
             value = _value_or_beaten(goal, found, node, energy, cycles) if cycles <= most else np.inf
@@ -226,7 +226,7 @@ def list_entries(g: CostTables, node: SearchNode, s: Detail, level: int) -> int:
 
 
 @inline
-def weighed(g: CostTables, node: SearchNode, values: Floats, shape: int, further: int, entries: int) -> float:
+def weighed(g: CostTables, node: SearchNode, shape: int, further: int, entries: int) -> float:
     """Cost to go by the entries that are listed, or those so many `further` on; infinite if a shape is not worth it."""
     total = 0.0
     for k in range(entries):
@@ -234,13 +234,13 @@ def weighed(g: CostTables, node: SearchNode, values: Floats, shape: int, further
         stands = g.place[row, shape]
         if stands < 0:
             return float(np.inf)
-        total += node.entry_weight[k] * values[node.entry[k] + further * g.many[row] + stands]
+        total += node.entry_weight[k] * g.values[node.entry[k] + further * g.many[row] + stands]
     return total
 
 
 @inline
 def counted_off(c: Constants, g: CostTables, node: SearchNode, s: Detail, level: int, cost: int) -> float:
-    """What is counted too much for reads of an output without an older value: energy (0), or as `CostTables.mixed`."""
+    """What is counted too much for reads of an output without an older value: energy (0), or others."""
     parent = node.parent[level, c.output[0]]
     copies = s.level[parent, PARTS_APART]
     found = float(copies) * g.elided[cost, parent] + (g.narrow[cost, parent] if copies == 1 else 0.0)
@@ -319,7 +319,7 @@ def mixed_by_innermost(
             weight = both if k == 3 else moved - both if k == 2 else new - both if k == 1 else 1.0 - max(moved, new)
             if weight > 0.0:
                 q = g.innermost[level, d, k]
-                found += weight * weighed(g, node, g.values, shape, (q - g.still[level]) * each, entries)
+                found += weight * weighed(g, node, shape, (q - g.still[level]) * each, entries)
         node.by_innermost[level, d] = found
         best = min(best, found)
     return float(best)
@@ -327,7 +327,7 @@ def mixed_by_innermost(
 
 @inline
 def passes(goal: Goal, found: Incumbents, bound: float) -> bool:
-    """Whether a node is looked at; one that is left for a later round lowers `open`."""
+    """Whether a node is looked at; one above the limit lowers `open`."""
     if goal.kind[0] == FRONT or bound == np.inf:
         return bool(bound < np.inf)
     room = found.value.shape[0]

@@ -232,7 +232,7 @@ def revalued(found: Incumbents, objective: Objective) -> Incumbents:
 
 
 def merge(goal: Goal, total: Incumbents, part: Incumbents) -> None:
-    """Enter what a part of a round found, best first, each mapping once."""
+    """Enter what a piece of a wave found, best first, each mapping once."""
     rows = []
     for found in (total, part):
         for i in range(int(found.many[0])):

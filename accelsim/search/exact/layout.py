@@ -95,7 +95,6 @@ class Layout:
         As `CostTables` has them.
     rests : int64[T]
         Whether a tensor's storage node after the first of a level may rest: 0 if so, 2 if not, 1: as `passes_window`.
-    statuses : tuple of Statuses
     may_keep : bool[L, T]
     widest, apart : list
         Of each network, the most children in use, and the most copies of the output.
@@ -134,7 +133,6 @@ class Layout:
         self.structure = make_structure(grid)
         self.merges = self._merges(grid.every)
         self.rests = self._rests()
-        self.statuses = all_statuses(self.structure)
         self.may_keep = grid.space.may_keep
         self.widest = [int(np.max(each.spread, initial=1)) for each in grid.options]
         self.apart = [float(np.max(each.apart, initial=1.0)) for each in grid.options]
@@ -202,7 +200,7 @@ class Layout:
         return np.array([within, across and structure.window < 0, stays or some, some])
 
     def _rests(self) -> Ints:
-        """Whether nodes after the first of a level may rest; docs/exact.md, Lemma 6."""
+        """Whether nodes after the first of a level may rest; docs/exact.md, Lemma 8."""
         found = np.zeros(self.tensors, np.int64)
         for t in range(self.tensors if self.merges[0] else 0):
             idle = [d for d, other in enumerate(self.structure.partner) if other >= 0 and not self.c.relevant[t, d]]

@@ -54,8 +54,8 @@ LEAST_SECONDS = 10.0
 """How long the least cost within limits is looked for, where no mapping keeps them all."""
 FURTHER_NODES, FURTHER_TIMED, FURTHER_BYTES = 40_000_000, 12_000_000, 3 << 29
 """Where neither the time is limited nor uneven mappings are asked for: partial uneven mappings that are looked at after
-the proof about even ones, with the entries of the tables of parts, fewer where cycles count, since each takes longer
-then; and bytes of tables. Each takes some seconds."""
+the proof about even ones, fewer where cycles count, since each takes longer then; and bytes of tables. Each takes some
+seconds."""
 ROOMS = (16, 128, 1024)
 """Mappings with remainders that are evaluated exactly, those that cost least at least, until one is proved best."""
 ALL = 8192

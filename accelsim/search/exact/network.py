@@ -47,7 +47,7 @@ class Spreading(NamedTuple):
     the share that networks further out leave of its reads or updates; fixed : float64[T], shares : float64[C, T], cost
     of a word that crosses the network, and of one that its parent reads or takes in; unshared : float64[C, T], of the
     latter where networks further out share none; once : float64[C, T, 4], or without tensors, what all else waits for
-    once, as `mixed.Waits.once`; target : int64[C, K, 2 * R + 2, 2**W], contexts inside, tight or not, for each class of
+    once, as `ports.Waits.once`; target : int64[C, K, 2 * R + 2, 2**W], contexts inside, tight or not, for each class of
     room and none, the W tensors that pass the next level sharing the least or the most; passing : int64[K, W], these
     tensors, -1 after the last; near : float64[C, K, W], one over how far the least share assumed inside is from all;
     status : int64[Q, T]; inner : int64[Q], their numbers at the next tiles; loose : bool[1]; elided : float64[C], what

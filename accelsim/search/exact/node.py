@@ -24,11 +24,11 @@ class CostTables(NamedTuple):
 
     next_size : int16[L, D, N, N + 1], inside each size the next one, from some number on, that a temporal loop may
     leave, -1 if there is none; values : float64[*], all tables, one after the other; ports : int64[P, 2], level and
-    number of ports; mixed : float64[*, *], more tables like `values`, and row : int64[M], where each stands in these,
-    of the cycles of each port in all its instances together, times its price : float64[P]; words : int64[1], 1 if one
-    of units of words at the outermost level stands before these, waits : int64[1], 1 if the last one is of cycles that
-    all else waits for, firsts : bool[L, L, T], whether it does for the first tile of a tensor that comes from a level
-    and is kept further in than another; rows : int64[2, L], first context of the tables around the networks and at the
+    number of ports; others : float64[*, *], more tables like `values`, and row : int64[M], where each stands in these,
+    of the cycles of each port in all its instances together, times shares : float64[P]; words : int64[1], 1 if one of
+    units of words at the outermost level stands before these, waits : int64[1], 1 if the last one is of cycles that all
+    else waits for, firsts : bool[L, L, T], whether it does for the first tile of a tensor that comes from a level and
+    is kept further in than another; rows : int64[2, L], first context of the tables around the networks and at the
     tiles of each level, place : int32[*, S], many, first : int64[*], as `Bounds` has them; edges : float64[L + 1, B],
     spreads of each table, the last repeated; spreads : int64[L + 1], how many of them; context : int64[L, *], first
     context of a code of parents and corners, -1 if there is none, in_room : int64[L, *, R + 1], the context for each
@@ -51,7 +51,7 @@ class CostTables(NamedTuple):
     `Structure`; macs : float64[1]; most : float64[3], energy, cycles and outer words that are allowed; start :
     float64[1], energy that every mapping has; leaks : float64[L + 1, B], what leaks in a cycle inside an instance at
     least [pJ], for each class of spread there; elided : float64[1 + M, L], what it costs to read the whole output at a
-    level once, in energy and as `mixed`; narrow : as this, what updates that are finished words cost less; copies :
+    level once, in energy and as `row`; narrow : as this, what updates that are finished words cost less; copies :
     float64[L, 2], how many numbers of copies of the output the tables of a level tell apart (1 or 2), and the larger
     one; copy_costs : float64[1 + M, L + 1], what the tables further in count off at most for each further copy, if
     there is one number; widest : float64[L], children in use below a level at most; needed : int64[T], different words
@@ -64,9 +64,9 @@ class CostTables(NamedTuple):
     next_size: Ints
     values: Floats
     ports: Ints
-    mixed: Floats
+    others: Floats
     row: Ints
-    price: Floats
+    shares: Floats
     words: Ints
     waits: Ints
     firsts: Bools

@@ -309,7 +309,7 @@ def has_no_loops(c: Constants, g: CostTables, node: SearchNode, level: int) -> b
 
 @inline
 def outermost_dims(c: Constants, g: CostTables, node: SearchNode, s: Detail, level: int) -> int:
-    """Dimensions that the outermost loop of a level's block may be over, as bits; docs/exact.md, Lemma 8.
+    """Dimensions that the outermost loop of a level's block may be over, as bits; docs/exact.md, Lemma 10.
 
     All of them, but where the loop could as well stand in the block outside: it moves no tensor that the level keeps.
     """

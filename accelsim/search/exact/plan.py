@@ -51,7 +51,7 @@ class TablePlan(OutputCosts):
         self._out: dict[int, tuple[Floats, Floats]] = {}
         layout = self.layout
         self.bounds = Bounds(
-            grid, layout.structure, layout.statuses, pj, layout.least, deepest=layout.deepest, numbers=layout.numbers,
+            grid, layout.structure, pj, layout.least, deepest=layout.deepest, numbers=layout.numbers,
             least_inside=layout.least_inside, elided=self.elided, narrow=self.narrow, copy_costs=self.copy_costs,
         )  # fmt: skip
         self.corners, self.may_be_large = corners is not False, fine or corners is not None

@@ -29,7 +29,9 @@ from accelsim.search.exact.cost_tables import (
 )
 from accelsim.search.exact.incumbents import BEST, Goal, Incumbents
 from accelsim.search.exact.layout import layout_of
-from accelsim.search.exact.mixed import (
+from accelsim.search.exact.node import CostTables, make_node
+from accelsim.search.exact.output_costs import OutputCosts, copies_apart
+from accelsim.search.exact.ports import (
     LimitedPort,
     PortBounds,
     count_waits,
@@ -38,8 +40,6 @@ from accelsim.search.exact.mixed import (
     limited_ports,
     waits_for_first,
 )
-from accelsim.search.exact.node import CostTables, make_node
-from accelsim.search.exact.output_costs import OutputCosts, copies_apart
 from accelsim.search.exact.shapes import Grid, make_grid, quick_enough
 from accelsim.search.exact.symmetries import symmetries
 from accelsim.search.exact.tables import Bounds, Laid
@@ -70,7 +70,7 @@ ENTRIES_A_TABLE = 200_000
 """To make a table takes as long as so many of its entries besides."""
 
 
-FILLED = ("grid", "bounds", "laid", "words", "waiting", "outer", "tables", "spreads", "ports")
+FILLED = ("grid", "bounds", "laid", "words", "waiting", "port_tables", "tables", "spreads", "ports")
 """What finer tables replace, and is as before if they are not kept."""
 
 
@@ -175,8 +175,8 @@ class Relaxation:
         levels, found = self.space.encoded.architecture.levels, limited_ports(self.grid)
         first = [port for port in found if port.level == 0][:1]
         if self.known is not None and self.waits is None and not self.grid.shapes.ragged.any():
-            busiest = self.known.busiest[:1]
-            first += [port for port in found if levels[port.level].name in busiest and port not in first]
+            busiest = self.known.busiest
+            first += [port for port in found if levels[port.level].name == busiest and port not in first]
         return first
 
     def _counted_off(self) -> float:
@@ -244,7 +244,7 @@ class Relaxation:
             many=many, once=once,
         )  # fmt: skip
         left -= self.bounds.nbytes + others * self.bounds.values.nbytes
-        self.laid = Laid(self.bounds, others + 1)
+        self.laid = Laid(self.bounds, others)
         if waiting is not None:
             self.waiting = self.laid.put(waiting)
         del waiting  # makes room
@@ -255,7 +255,7 @@ class Relaxation:
             if not found.leads:
                 break  # no other one counts
         self.ports = self.ports[: len(laid)]
-        self.outer = [
+        self.port_tables = [
             PortBounds(port, each, least_share(self.grid, port)) for port, each in zip(self.ports, laid, strict=True)
         ]
         if self.counts_words:
@@ -270,7 +270,7 @@ class Relaxation:
         """Lay the tables out as the search reads them."""
         firsts = None if self.waits is None else waits_for_first(self.grid, self.waits)
         self.tables: CostTables = make_cost_tables(
-            self.bounds, self.laid, self.outer, self.words, self.waiting, firsts, every=self.every
+            self.bounds, self.laid, self.port_tables, self.words, self.waiting, firsts, every=self.every
         )
 
     @property
@@ -342,7 +342,7 @@ class Relaxation:
             rows = rows[digits[:, order] @ shapes.stride >= begin[rows]]
         return begin[rows], values[rows]
 
-    def due(self, goal: Goal, *, alike: bool) -> int | None:
+    def due(self, *, alike: bool) -> int | None:
         """Nodes after which finer tables may pay, since the last ones; None if there are none: each are made once.
 
         `alike`: whether the first tables bound all root shapes alike.
@@ -357,9 +357,9 @@ class Relaxation:
             return int(NODES_AN_ENTRY * later * (work + ENTRIES_A_TABLE))
         return None
 
-    def refine(self, goal: Goal, total: Incumbents, deadline: float | None) -> None:
+    def refine(self, deadline: float | None) -> None:
         """Make finer tables that fit, in turn: of both corners; that tell copies and rooms apart."""
-        most, kept = self.tables.most, True
+        most = self.tables.most
         before = {name: getattr(self, name) for name in FILLED}
         try:
             if self.coarse:
@@ -381,8 +381,7 @@ class Relaxation:
                 self.grid = replace(self.grid, rooms=True)
                 self._fill_tables(deadline, fine=self.fine, again=True)
         except TablesTooLarge:
-            kept, self.coarse = False, False  # all further ones are larger
-        if not kept:
+            self.coarse = False  # all further ones are larger
             for name, tables in before.items():
                 setattr(self, name, tables)
         self.limit(most)

@@ -290,7 +290,7 @@ def resting_share(bound: int, tiles: int, spread: int, loop: int, factor: int) -
 
 @inline
 def passes_window(partner: Ints, sizes: Ints, tile: Ints, d: int) -> bool:
-    """Whether a window may need a loop over a dimension both outside a tile and inside; docs/exact.md, Lemma 6.
+    """Whether a window may need a loop over a dimension both outside a tile and inside; docs/exact.md, Lemma 8.
 
     `tile`: int64[D], numbers of its sizes; `sizes`: how many there are.
 

@@ -56,7 +56,7 @@ LEAST_MEMO = 256
 """Nodes that it remembers at least; where there are few mappings, one or two for each."""
 NO_END = 1 << 62
 FINER = "finer"
-"""Why a search ends if these tables are to be made."""
+"""Why a search pauses if these tables are to be made."""
 
 
 @dataclass(slots=True)
@@ -187,7 +187,7 @@ class Solver:
             stop = self._go_through(goal, outcome, begin, values, limit, deadline, tell)
         while stop == FINER:
             try:
-                self.relaxation.refine(goal, total, deadline)
+                self.relaxation.refine(deadline)
                 self.refined_at = int(total.tally[0])
                 begin, values = self.relaxation.roots(goal, total)
                 least = float(values[0]) if len(values) else math.inf
@@ -300,14 +300,14 @@ class Solver:
         return stop
 
     def _coarse_nodes(self, goal: Goal) -> int:
-        """Nodes after which finer tables may pay, if the search can begin again, or it is to end."""
+        """Nodes after which finer tables may pay, if the search can begin again."""
         if goal.kind[0] == WITHIN:
             return NO_END
-        due = self.relaxation.due(goal, alike=self.alike)
+        due = self.relaxation.due(alike=self.alike)
         return NO_END if due is None else self.refined_at + due
 
     def _copy_of(self, total: Incumbents) -> Incumbents:
-        """An empty tally with what was found so far, for one piece of a round."""
+        """An empty tally with what was found so far, for one piece of a wave."""
         part = make_incumbents(self.space, len(total.value))
         part.many[0] = total.many[0]
         rows = slice(0, int(total.many[0]))
@@ -318,7 +318,7 @@ class Solver:
         return part
 
     def _make_memo(self, goal: Goal, room: int) -> Memo:
-        """A memo for one piece of each wave, of nodes that a whole round looks through."""
+        """A memo for one piece of each wave, of nodes that all of these look through."""
         c = self.space.encoded.constants
         grouped = (c.nodes[:, 1] - c.nodes[:, 0] > 1).any()
         share = grouped and len(set(c.role.tolist())) < len(c.role)  # tensors of several nodes one partition

@@ -129,8 +129,6 @@ class Bounds:
     ----------
     grid : Grid
     structure : Structure
-    statuses : tuple of Statuses
-        Q of them, NONE for all tensors first.
     around : list of CostTable
         For each level, outside the network below it.
     inside : list of CostTable
@@ -163,7 +161,6 @@ class Bounds:
 
     grid: Grid
     structure: Structure
-    statuses: tuple[Statuses, ...]
     pj: Floats
     least: Floats
     corners: bool = True
@@ -201,10 +198,7 @@ class Bounds:
 
 
 def lay_out(tables: Bounds, like: Bounds) -> None:
-    """Lay tables out as others, which lack what these found worthless; of both, one may tell no spreads apart.
-
-    Where the others tell none, an entry is the least of those of all spreads.
-    """
+    """Lay tables out as others, which lack what these found worthless, and may tell spreads apart that these do not."""
     for table, other in zip((*tables.around, *tables.inside), (*like.around, *like.inside), strict=True):
         number = {context: at for at, context in enumerate(table.contexts)}
         for m, context in enumerate(other.contexts):
@@ -212,7 +206,6 @@ def lay_out(tables: Bounds, like: Bounds) -> None:
             found, at = np.full((1, 1, 1, len(shapes)), np.inf), number.get(context)
             if at is not None:
                 found = table.take(at, shapes)
-                found = found.min(axis=2, keepdims=True) if len(other.edges) < len(table.edges) else found
             rows = other.entries[other.first[m] : other.first[m] + len(shapes) * other.lanes]
             if other.tiles:
                 rows.reshape(-1, len(other.copies), len(other.edges), len(other.statuses))[:] = found.transpose(

@@ -43,14 +43,14 @@ class Known:
         Of a mapping that is known; infinite if none is.
     most : float64[3]
         Most energy [pJ], cycles and outer words.
-    busiest : tuple of str
-        Levels, the one whose ports or network take it the most cycles first, if it is known.
+    busiest : str
+        The level whose ports or network take it the most cycles, if it is known.
     """
 
     objective: Objective
     value: float
     most: Floats
-    busiest: tuple[str, ...] = ()
+    busiest: str = ""
 
     def most_energy(self, cycles: float) -> float:
         """Energy that a mapping of at least so many cycles may take [pJ]."""

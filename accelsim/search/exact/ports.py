@@ -1,4 +1,7 @@
-"""Cost-to-go tables of port cycles at a price, and of energy and cycles mixed; axis letters as in `bounds`."""
+"""What tables hold besides energy: cycles of ports, words at the outermost level, and cycles that all else waits for.
+
+Axis letters as in `bounds`.
+"""
 
 from __future__ import annotations
 
@@ -111,7 +114,7 @@ class Waits:
     once : float64[L, L, T, 4]
         Of a first fill, or a last drain: for each level and the one that the tensor comes from, cycles for each element
         of the tile; for each that children share, at the port of the other level; what the preload of a systolic array
-        takes of these; and the price of a cycle.
+        takes of these; and the weight of a cycle.
     """
 
     each: Floats
