@@ -57,7 +57,11 @@ def solve(machine: Architecture, layer: Einsum, goal: str, seconds: float) -> di
             proof = search.certificate
             assert proof is not None
             found = {"value": Objective.parse(goal).of(search.best), "proved": proof.proved, "bound": proof.bound}
-            found |= {"nodes": proof.nodes, "table_bytes": proof.table_bytes, "mapping": mapping_json(search.best.mapping)}
+            found |= {
+                "nodes": proof.nodes,
+                "table_bytes": proof.table_bytes,
+                "mapping": mapping_json(search.best.mapping),
+            }
     except AccelsimError as error:
         found = {"value": str(error)[:200], "proved": False}
     return found | {"cpu_s": round(time.process_time() - before, 3)}
@@ -82,7 +86,7 @@ def printed(command: str, home: Path) -> str | None:
     words = [sys.executable, "-m", "accelsim", *shlex.split(command)[1:]]
     env = os.environ | {"COLUMNS": "100", "XDG_CACHE_HOME": str(home / "cache"), "PYTHONPATH": str(REPOSITORY)}
     try:
-        done = subprocess.run(words, cwd=REPOSITORY, env=env, capture_output=True, text=True, timeout=MOST, check=False)
+        done = subprocess.run(words, cwd=home, env=env, capture_output=True, text=True, timeout=MOST, check=False)
     except subprocess.TimeoutExpired:
         return None
     return VARIES.sub("#", done.stdout) if done.returncode == 0 else None
