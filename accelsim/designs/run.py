@@ -69,8 +69,8 @@ def explore(
     if not isinstance(sweep, Sweep):
         sweep = load_sweep(sweep)
     kept = store.Store(folder)
-    for trouble in kept.troubles:
-        on_trouble(trouble)
+    if kept.trouble:
+        on_trouble(kept.trouble)
     run = (JointRun if sweep.joint else _DesignsRun)(sweep, kept, on_progress, on_trouble)
     stop = "finished"
     try:
