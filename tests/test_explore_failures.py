@@ -18,7 +18,7 @@ from accelsim.designs.pool import Pool
 from accelsim.designs.run import explore
 from accelsim.designs.tables import read_designs
 from accelsim.inputs.errors import AccelsimError
-from accelsim.results.entries import DamagedError, Entries
+from accelsim.results.cache import DamagedError, Entries
 from sweeps import GRID, layers_of, sweep_of, tables
 
 
@@ -229,7 +229,7 @@ def test_entries__say_what_keeps_them_from_a_file(tmp_path, monkeypatch, code, n
 READ = """
 import sys
 from pathlib import Path
-from accelsim.results.entries import Entries
+from accelsim.results.cache import Entries
 file, most = Entries(Path(sys.argv[1])), 0
 while most < 50:
     many = [value["batch"] for _, value in file.read()]

@@ -86,7 +86,6 @@ def explore(
         except Exception as error:
             if not (isinstance(pool, Cluster) and pool.is_lost(error)):
                 raise
-            kept.flush()
             ended = sum(record.status != "running" for record in run.records)
             raise AccelsimError(
                 f"--scheduler {scheduler}: the Dask scheduler is gone; designs finished and kept in {folder}: {ended}; "
@@ -97,11 +96,8 @@ def explore(
     except KeyboardInterrupt:
         stop = "interrupted"
         answering()
-    except BaseException:
-        with suppress(AccelsimError):
-            kept.flush()
-        raise
-    kept.flush()
+    finally:
+        kept.flush()
     explored = run.result(stop)
     explored.rows = design_rows(explored)
     write_tables(explored)

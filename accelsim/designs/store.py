@@ -15,7 +15,6 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from accelsim.designs.work import Item, Plan, WorkRow, differs
 from accelsim.inputs.errors import AccelsimError, Problem, SpecError
 from accelsim.model.encode import Floats
 from accelsim.results import write_directory
-from accelsim.results.entries import DamagedError, Entries
+from accelsim.results.cache import DamagedError, Entries
 from accelsim.search.stopping import Progress
 
 Point = tuple[float, ...]
@@ -115,17 +114,16 @@ WORK_COLUMNS = (
 class Store:
     """Finished work of a sweep, in memory and in its folder.
 
-    `rows`: finished work by its key. `trouble`: says that not all could be read; what was lost is done again. Raises
-    AccelsimError if nothing can be read, or the folder is one of an earlier version.
+    `rows`: finished work by its key, of which nobody has looked at `unseen` yet. `trouble`: says that not all could be
+    read; what was lost is done again. Raises AccelsimError if nothing can be read.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
-        self.file = Entries(self.folder / FILE)
+        self.file = work_file(self.folder)
         self.rows: dict[str, WorkRow] = {}
         self.trouble = ""
         self._new: list[WorkRow] = []
-        refuse_other(self.folder)
         whole = True
         try:
             for key, row in self.file.read():
@@ -137,22 +135,11 @@ class Store:
             whole = False
         except OSError as error:
             raise AccelsimError(f"{self.file.path}: cannot be read: {error.strerror}") from None
-        self._unseen = set(self.rows)
+        self.unseen = set(self.rows)
         if not whole:
             self._new = list(self.rows.values())
             aside = self.file.put_aside()
             self.trouble = f"{self.file.path}: damaged, and is {aside} now; what could not be read is done again"
-
-    def believe(self, key: str, wrong: Callable[[WorkRow], str]) -> str:
-        """Look once at a row that was kept; returns a line that says what is wrong with it, or nothing."""
-        if key not in self._unseen:
-            return ""
-        self._unseen.discard(key)
-        why = wrong(self.rows[key])
-        if why:
-            del self.rows[key]
-            return f"{self.file.path}: a result is not what it should be, and is done again: {why}"
-        return ""
 
     def add(self, row: WorkRow) -> bool:
         """Take a finished piece of work; whether it was new."""
@@ -185,13 +172,14 @@ class Store:
             ) from None
 
 
-def refuse_other(folder: Path) -> None:
-    """Raise AccelsimError if a folder holds a sweep of an earlier version, none of whose work this one may use."""
+def work_file(folder: Path) -> Entries:
+    """The file of finished work in a folder, which must not be one of an earlier version."""
     if not (folder / FILE).exists() and any((folder / "parts").glob("*.parquet")):
         raise AccelsimError(
             f"{folder / 'parts'}: finished work of an earlier version, which this one would do again in any case; "
             "remove that folder, or choose another one with -o"
         )
+    return Entries(folder / FILE)
 
 
 @dataclass(slots=True)
@@ -376,9 +364,12 @@ class SweepRun:
 
     def is_finished(self, item: Item) -> bool:
         """Whether work is finished, and right where the file held it."""
-        trouble = self.store.believe(item.key, partial(differs, self.plan, item))
-        if trouble:
-            self.on_trouble(trouble)
+        if item.key in self.store.unseen:
+            self.store.unseen.discard(item.key)
+            if why := differs(self.plan, item, self.store.rows[item.key]):
+                del self.store.rows[item.key]
+                what = "a result is not what it should be, and is done again"
+                self.on_trouble(f"{self.store.file.path}: {what}: {why}")
         return item.key in self.store.rows
 
     def keep(self, rows: Sequence[WorkRow]) -> list[WorkRow]:

@@ -25,7 +25,6 @@ from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.expression import ExpressionError, Value
 from accelsim.inputs.library import hash_file
 from accelsim.results import to_json
-from accelsim.results.entries import Entries
 from accelsim.results.verifying import many
 
 DESIGNS, RESULTS, ABOUT = "designs", "results", "sweep.json"
@@ -208,8 +207,7 @@ def read_tables(folder: str | PathLike[str]) -> tuple[dict[str, Any], list[dict[
 
     Raises AccelsimError if they cannot be read, or the sweep was stopped before they were written.
     """
-    store.refuse_other(Path(folder))
-    file = Entries(Path(folder) / store.FILE)
+    file = store.work_file(Path(folder))
     try:
         found = dict(file.read(store.TABLES)).get(store.TABLES)
         size = file.size()[0]
