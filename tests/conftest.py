@@ -99,7 +99,7 @@ def folder(tmp_path, monkeypatch):
     from sweeps import write_inputs
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("accelsim.designs.store.FLUSH_SECONDS", 600.0)  # a sweep writes one part, however slow it is
+    monkeypatch.setattr("accelsim.designs.store.FLUSH_SECONDS", 600.0)  # a sweep writes once, however slow it is
     write_inputs()
     return tmp_path
 

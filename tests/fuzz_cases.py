@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import gzip
-import hashlib
 import io
 import json
 import math
@@ -27,8 +26,9 @@ from onnx_models import MODELS
 import accelsim.cli.arguments
 import validation.__main__ as validation
 from accelsim.cli import main as cli
-from accelsim.designs.store import PART_COLUMNS, PARTS, parquet_bytes, read_parquet
+from accelsim.designs.store import FILE, TABLES, WORK_COLUMNS
 from accelsim.inputs import library
+from accelsim.results.cache import Entries
 from sweeps import MACHINE
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -264,35 +264,27 @@ def _sweep(case: Case) -> Iterable[object]:
 
 def _swept(case: Case) -> Iterable[object]:
     shutil.copytree(CORPUS / "swept", "swept")
-    name = case.random.choice(sorted(path.name for path in Path("swept").iterdir()))
-    if name == PARTS:
-        _damage_part(case)
-        return ["explore", CORPUS / "sweep.yaml", "--workers", "1", "-o", "swept", "--json"]
-    if name.endswith(".json"):
-        case.json(Path("swept") / name, f"swept/{name}")
-    else:
-        case._bytes((Path("swept") / name).read_bytes(), f"swept/{name}", 1.0)
     again = ["explore", CORPUS / "sweep.yaml", "--workers", "1", "-o", "swept", "--json"]
+    if case.random.random() < 0.5:
+        _damage_work(case)
+        return again
+    case._bytes(Path("swept", FILE).read_bytes(), f"swept/{FILE}", 1.0)
     return case.pick(["explore", "swept", "--json"], ["explore", "swept", "--front", "--where", "glb > 16 B"], again)
 
 
-def _damage_part(case: Case) -> None:
-    """Damage some values of a part of a sweep, and give it the name of its content."""
-    part = case.random.choice(sorted(Path("swept", PARTS).iterdir()))
-    rows, columns = read_parquet(part), PART_COLUMNS
+def _damage_work(case: Case) -> None:
+    """Damage some results of a sweep, and give them the hash of their content."""
+    file = Entries(Path("swept", FILE))
+    rows = {key: row for key, row in file.read() if key != TABLES}
+    floats, ints = WORK_COLUMNS[8:14], WORK_COLUMNS[14:18]
     for _ in range(case.random.choice([1, 1, 2, 8])):
-        row, name = case.random.choice(rows), case.random.choice(list(columns))
+        row, name = case.random.choice(list(rows.values())), case.random.choice(WORK_COLUMNS)
         text = str(row[name] or "")
-        values = {
-            "text": [None, case.random.choice(mutations.NASTY), text[: case.random.randint(0, len(text))], text * 2],
-            "float": [None, 0.0, -1.0, float("nan"), float("inf"), 1e300],
-            "int": [None, 0, -1, 2**62],
-            "bool": [None, True, False],
-        }
-        row[name] = case.random.choice(values[columns[name]])
-    data = parquet_bytes(rows, columns)
-    part.unlink()
-    Path("swept", PARTS, f"{hashlib.sha256(data).hexdigest()[:32]}.parquet").write_bytes(data)
+        values = [None, case.random.choice(mutations.NASTY), text[: case.random.randint(0, len(text))], text * 2]
+        values = [None, 0.0, -1.0, float("nan"), float("inf"), 1e300] if name in floats else values
+        values = [None, 0, -1, 2**62] if name in ints else values
+        row[name] = case.random.choice([None, True, False] if name == "proved" else values)
+    file.write(rows)
 
 
 def _energy_table(case: Case) -> Iterable[object]:
@@ -468,8 +460,12 @@ def _foreign_files() -> list[Path]:
 
 def _kept(case: Case) -> Iterable[object]:
     shutil.copytree(CORPUS / "cache", "cache")
-    file = case.random.choice(sorted(path for path in Path("cache").rglob("*") if path.is_file()))
-    case.json(file, str(file))
+    file, entries = case.random.choice(sorted((CORPUS / "kept").iterdir())), Entries(Path("cache", "results.sqlite"))
+    damaged = Path(case.json(file)).read_bytes()
+    try:
+        entries.write({file.stem: json.loads(damaged)})
+    except (ValueError, RecursionError):
+        entries.path.write_bytes(damaged)
     return ["map", "two_level", "conv1d", "--workers", "1", "--json"]
 
 
@@ -543,6 +539,9 @@ def prepare(folder: Path) -> None:
     _must("spread", "two_level", "conv1d", "--samples", "50", *one)
     np.save(folder / "mask.npy", np.eye(4, 3))
     (folder / "masked.yaml").write_text(MASKS)
+    (folder / "kept").mkdir()
+    for key, body in Entries(folder / "cache" / "results.sqlite").read():
+        (folder / "kept" / f"{key}.json").write_text(json.dumps(body))
     for machine in SPARSE:
         _must("map", machine, folder / "masked.yaml", "--seconds", "0.2", *ONE)
         _must("spread", machine, folder / "masked.yaml", "--samples", "20", *one, "--layer", "a")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
+from typing import Any
 
 from accelsim.designs.sweep import load_sweep
-from accelsim.designs.tables import DESIGNS, RESULTS
 
 MACHINE = """
 params: {glb: 64 B, pe: 2, bandwidth: 4 B/cycle, mac: 1 pJ, clock: 1 GHz, free: 1}
@@ -39,5 +40,23 @@ def sweep_of(text: str, name: str = "s.yaml"):
     return load_sweep(name)
 
 
-def tables(where_: Path) -> tuple[bytes, ...]:
-    return tuple((where_ / name).read_bytes() for name in (DESIGNS, RESULTS))
+def tables(folder: Path) -> dict[str, bytes]:
+    """All that a sweep leaves in its folder but the file of its work."""
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.suffix in (".csv", ".parquet", ".json")}
+
+
+def layers_of(folder: str) -> list[dict[str, Any]]:
+    """Rows of the table of layers in a folder."""
+    with Path(folder, "results.csv").open(newline="") as file:
+        return [{name: _value(cell) for name, cell in row.items()} for row in csv.DictReader(file)]
+
+
+def _value(cell: str) -> Any:
+    if cell in ("", "true", "false"):
+        return None if cell == "" else cell == "true"
+    for kind in (int, float):
+        try:
+            return kind(cell)
+        except ValueError:
+            continue
+    return cell

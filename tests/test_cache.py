@@ -6,6 +6,7 @@ import ast
 import json
 import os
 import re
+import sqlite3
 import subprocess
 import sys
 from dataclasses import fields, replace
@@ -84,16 +85,17 @@ def same(a, b) -> bool:
     return replace(a, seconds=0.0, kept="") == replace(b, seconds=0.0, kept="")
 
 
-def lasting(path: Path) -> dict:
-    """What an entry holds beside times."""
-    body = json.loads(path.read_bytes())["body"]
-    return {**body, "seconds": 0.0}
+def entries(cache) -> dict:
+    """What a cache holds, but for times."""
+    return {key: value and {**value, "seconds": 0.0, "kept": ""} for key, value in cache.entries.read()}
 
 
-def sealed(document, key: str) -> str:
-    """An entry with the hash that it should have."""
-    content = [key, document["kept"], document["body"]]
-    return json.dumps({**document, "sha256": accelsim.results.cache.content_hash(content)})
+def changed(cache, change: str, *values) -> None:
+    """Change the file as somebody may who does not know the hash of an entry."""
+    file = sqlite3.connect(cache.entries.path)
+    file.execute(change, values)
+    file.commit()
+    file.close()
 
 
 @pytest.mark.parametrize(
@@ -280,38 +282,33 @@ def test_constraints__are_part_of_the_key_and_hold_for_a_hit(tmp_path, cache, se
     assert bound.best.energy_pj > free.best.energy_pj
 
 
-REWRITTEN = ("its mapping costs", "it proves nothing about what is asked", "IndexError", "KeyError", "ValueError",
-             "not of the right kind", "its proof is of 1")  # fmt: skip
-"""Harm that comes with a right hash."""
-
-
-def _cheaper(document):
-    document["body"]["mappings"][0]["energy_pj"] *= 0.5
+def _cheaper(body):
+    body["mappings"][0]["energy_pj"] *= 0.5
 
 
 @pytest.mark.parametrize(
     ("harm", "said"),
     [
-        (lambda path: path.write_bytes(b""), "Expecting value"),
-        (lambda path: path.write_bytes(path.read_bytes()[:100]), "damaged entry of the cache, ignored and made anew"),
-        (lambda path: path.write_bytes(b"\xff\x00" * 50), "damaged entry"),
-        (lambda path: path.write_text("[]"), "damaged entry"),
-        (lambda path: path.write_text('{"format": 1}'), "damaged entry"),
-        (lambda path: path.write_text(path.read_text().replace('"cycles": ', '"cycles": 1', 1)), "hash is another one"),
+        ("UPDATE entries SET body = x''", "its hash is another one"),
+        ("UPDATE entries SET body = substr(body, 1, 100)", "its hash is another one"),
+        ("UPDATE entries SET body = 3, sha256 = 4.0", "its hash is another one"),
+        (
+            "UPDATE entries SET body = replace(CAST(body AS TEXT), '\"cycles\": ', '\"cycles\": 1')",
+            "its hash is another one",
+        ),
         (_cheaper, "its mapping costs"),
-        (lambda document: document["body"]["certificate"].update(bound=0.0), "it proves nothing about what is asked"),
-        (lambda document: document["body"]["mappings"].clear(), "IndexError"),
-        (lambda document: document["body"].pop("mappings"), "KeyError"),
-        (lambda document: document["body"]["mappings"][0].update(mapping=[]), "ValueError"),
-        (lambda document: document["body"].update(space_size="many"), "not of the right kind"),
-        (lambda document: document["body"]["certificate"].update(value=1.0, bound=1.0), "its proof is of 1"),
+        (lambda body: body["certificate"].update(bound=0.0), "it proves nothing about what is asked"),
+        (lambda body: body["mappings"].clear(), "IndexError"),
+        (lambda body: body.pop("mappings"), "KeyError"),
+        (lambda body: body["mappings"][0].update(mapping=[]), "ValueError"),
+        (lambda body: body.update(space_size="many"), "space_size: 'many' is no integer"),
+        (lambda body: body.update(even={**body["certificate"], "bound": "low"}), "bound: 'low' is no number"),
+        (lambda body: body["certificate"].update(value=1.0, bound=1.0), "its proof is of 1"),
     ],
     ids=[
         "empty",
         "short",
-        "binary",
-        "list",
-        "keys",
+        "number",
         "digit",
         "cheaper",
         "bound",
@@ -319,25 +316,55 @@ def _cheaper(document):
         "left_out",
         "levels",
         "text",
+        "even",
         "value",
     ],
 )
 def test_damage__is_named_ignored_and_replaced(harm, said, cache, searched, trouble):
+    """In an entry of another hash, and in one with the hash that it should have."""
     first = map_with_cache(MACHINE, gemm(), MapOptions(), cache)
-    (path,) = cache.files()
-    good, whole = path.read_bytes(), lasting(path)
-    if said in REWRITTEN:
-        document = json.loads(good)
-        harm(document)
-        path.write_text(sealed(document, path.stem))
+    ((key, body),) = cache.entries.read()
+    whole = entries(cache)
+    if isinstance(harm, str):
+        changed(cache, harm)
     else:
-        harm(path)
+        harm(body)
+        cache.entries.write({key: body})
     assert same(map_with_cache(MACHINE, gemm(), MapOptions(), cache), first)
     assert len(searched) == 2
     assert len(trouble) == 1
+    assert trouble[0].startswith(f"{cache.entries.path}: damaged entry {key[:8]}, ignored and made anew: ")
     assert said in trouble[0]
-    assert str(path) in trouble[0]
-    assert lasting(path) == whole
+    assert entries(cache) == whole
+
+
+@pytest.mark.parametrize("content", [b"garbage" * 99, b"SQLite format 3\0" + b"x" * 9000, None], ids=str)
+def test_damaged_file__is_put_aside_with_one_line_and_begun_anew(content, cache, searched, trouble):
+    """Other bytes, a file that looks like one of SQLite, and one that holds something else."""
+    first, path = map_with_cache(MACHINE, gemm(), MapOptions(), cache), cache.entries.path
+    whole = entries(cache)
+    if content is None:
+        changed(cache, "ALTER TABLE entries RENAME COLUMN body TO other")
+    else:
+        path.write_bytes(content)
+    bad = path.read_bytes()
+    assert same(map_with_cache(MACHINE, gemm(), MapOptions(), cache), first)
+    assert len(searched) == 2
+    assert [line.startswith(f"{path}: damaged, and is results.damaged now; it begins anew: ") for line in trouble] == [
+        True
+    ]
+    assert path.with_suffix(".damaged").read_bytes() == bad
+    assert entries(cache) == whole
+    assert same(map_with_cache(MACHINE, gemm(), MapOptions(), cache), first)
+    assert len(searched) == 2
+
+
+def test_empty_file__is_a_cache_without_entries(cache, trouble):
+    cache.folder.mkdir()
+    cache.entries.path.touch()
+    assert cache.read("ab") is None
+    cache.write("ab", {"n": 1})
+    assert (cache.read("ab")["n"], trouble) == (1, [])
 
 
 def test_hit__says_that_it_was_kept_and_when_it_was_found(run):
@@ -355,13 +382,10 @@ def test_hit__says_that_it_was_kept_and_when_it_was_found(run):
 def test_entry__in_the_place_of_another_one_is_refused(cache, searched, trouble):
     """One for the least EDP, whose costs are those of its mapping, and whose layer is the same."""
     map_with_cache(MACHINE, gemm(), MapOptions(objective="cycles"), cache)
-    (other,) = cache.files()
+    ((other, body),) = cache.entries.read()
+    cache.entries.write({other: {**body, "objective": "energy"}})
     right = map_with_cache(MACHINE, gemm(), MapOptions(), None)
-    key = content_key(MACHINE, gemm(), MapOptions(method="exact"))
-    document = json.loads(other.read_text())
-    document["body"]["objective"] = "energy"
-    cache.path(key).parent.mkdir(exist_ok=True)
-    cache.path(key).write_text(sealed(document, other.stem))
+    changed(cache, "UPDATE entries SET key = ?", content_key(MACHINE, gemm(), MapOptions(method="exact")))
     assert same(map_with_cache(MACHINE, gemm(), MapOptions(), cache), right)
     assert "its hash is another one" in trouble[0]
 
@@ -369,7 +393,7 @@ def test_entry__in_the_place_of_another_one_is_refused(cache, searched, trouble)
 def test_only_proved_results__are_kept(cache):
     map_with_cache(MACHINE, gemm(), MapOptions(method="random"), cache, budget=Budget(50))
     map_with_cache(MACHINE, gemm(M=2, N=2, K=2), MapOptions(method="exhaustive"), cache)
-    assert list(cache.files()) == []
+    assert entries(cache) == {}
 
 
 def test_folder__that_cannot_be_written_is_said_and_does_no_harm(tmp_path, trouble):
@@ -387,10 +411,10 @@ def test_stopped_search__is_not_kept(cache, monkeypatch):
     for found in (replace(proved, stop="timeout"), replace(proved, certificate=gap), replace(proved, certificate=None)):
         monkeypatch.setattr(accelsim.search.mapper, "map_einsum", lambda *_, found=found, **__: found)
         assert map_with_cache(MACHINE, layer, MapOptions(), cache) == found
-        assert list(cache.files()) == []
+        assert entries(cache) == {}
     monkeypatch.setattr(accelsim.search.mapper, "map_einsum", lambda *_, **__: proved)
     map_with_cache(MACHINE, layer, MapOptions(), cache)
-    assert len(list(cache.files())) == 1
+    assert len(entries(cache)) == 1
 
 
 def test_uneven_mappings_looked_at_for_a_while__are_an_answer_where_time_is_not_limited(cache, searched, monkeypatch):
@@ -406,18 +430,20 @@ def test_uneven_mappings_looked_at_for_a_while__are_an_answer_where_time_is_not_
     assert same(map_with_cache(MACHINE, layer, options, cache), proved)
 
 
-def test_entry__is_written_as_a_whole_or_not_at_all(cache, trouble, monkeypatch):
-    key = "ab" * 32
-    cache.write(key, {"n": 1})
+def test_full_disk__is_said_and_entries_stay(cache, trouble, monkeypatch):
+    cache.write("ab", {"n": 1})
+    connect = sqlite3.connect
 
-    def fail(*_):
-        raise OSError("disk full")
+    def small(*arguments, **options):
+        file = connect(*arguments, **options)
+        file.execute("PRAGMA max_page_count = 4")
+        return file
 
-    monkeypatch.setattr(os, "replace", fail)
-    cache.write(key, {"n": 2})
-    assert cache.read(key)["n"] == 1
-    assert [path.name for path in cache.folder.rglob("*") if path.is_file()] == [f"{key}.json"]
-    assert trouble == [f"{cache.folder}: the result is not kept: disk full"]
+    monkeypatch.setattr(sqlite3, "connect", small)
+    cache.write("ab", {"n": "x" * 100_000})
+    assert cache.read("ab")["n"] == 1
+    assert trouble == [f"{cache.entries.path}: the result is not kept: No space left on device"]
+    assert [path.name for path in cache.folder.iterdir()] == ["results.sqlite"]
 
 
 def test_default_folder__is_the_users_or_the_one_that_is_named(monkeypatch):
@@ -463,12 +489,16 @@ def test_network__found_in_the_cache_needs_no_compiler_and_prints_the_same_bytes
 def test_cache_command__shows_and_clears(run, tmp_path):
     run("map", "eyeriss", "conv1d", "--quiet")
     folder = os.environ["ACCELSIM_CACHE"]
-    (Path(folder) / "00" / "in_its_place.json").mkdir(parents=True)  # a folder is no entry
+    old, other = (Path(folder) / "00" / f"{name}.json" for name in ("0a" * 32, "other"))
+    old.parent.mkdir()
+    for path in (old, other):
+        path.write_text("{}")
     code, out, _ = run("cache")
     assert (code, out.startswith(f"{folder}: 1 result, ")) == (0, True)
     assert json.loads(run("cache", "--json")[1])["entries"] == 1
     assert run("cache", "--clear") == (0, f"{folder}: 1 result removed\n", "")
     assert json.loads(run("cache", "--json")[1]) == {"folder": folder, "entries": 0, "bytes": 0}
+    assert (old.exists(), other.exists()) == (False, True)
 
 
 def test_processes__share_a_folder(cache):
@@ -476,12 +506,12 @@ def test_processes__share_a_folder(cache):
     code = (
         "import sys; from pathlib import Path; from accelsim.results.cache import ResultCache\n"
         "cache = ResultCache(Path(sys.argv[1]), lambda line: sys.exit(line))\n"
-        "for i in range(200):\n"
+        "for i in range(30):\n"
         "    cache.write('ab' * 32, {'n': [i] * 3000})\n"
         "    body = cache.read('ab' * 32)\n"
         "    assert body and len(set(body['n'])) == 1\n"
     )
     writers = [subprocess.Popen([sys.executable, "-c", code, cache.folder]) for _ in range(3)]
     assert [writer.wait() for writer in writers] == [0, 0, 0]
-    assert [path.name for path in cache.folder.rglob("*") if path.is_file()] == [f"{'ab' * 32}.json"]
-    assert cache.clear() == 1
+    assert [path.name for path in cache.folder.iterdir()] == ["results.sqlite"]
+    assert cache.size()[0] == 1

@@ -8,12 +8,9 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from browser import Page, find_browser
 from hypothesis import given
 from hypothesis import strategies as st
-
-pytest.importorskip("pyarrow")
-
-from browser import Page, find_browser
 
 import accelsim
 from accelsim import load_architecture, load_workload, map_einsum
@@ -26,16 +23,16 @@ from accelsim.designs.machines import (
     work_key,
 )
 from accelsim.designs.run import explore
-from accelsim.designs.store import beaten, front, read_parquet
+from accelsim.designs.store import beaten, front
 from accelsim.designs.sweep import Mapper, load_sweep
-from accelsim.designs.tables import RESULTS, about, read_designs, where
+from accelsim.designs.tables import about, read_designs, where
 from accelsim.designs.work import BOUND, EVALUATE, MAP_FREE, Item, Plan, _bounded, work
 from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.errors import AccelsimError, SpecError
 from accelsim.model.limits import layer_limits
 from accelsim.show.html import said, sweep_report
 from accelsim.show.plots import search as plots
-from sweeps import GRID, sweep_of, tables
+from sweeps import GRID, layers_of, sweep_of, tables
 
 
 def by_itself(sweep, overrides, network=None):
@@ -60,7 +57,7 @@ def test_explore__finds_what_mapping_each_design_by_itself_finds(folder):
         )  # fmt: skip
         assert row["front"] is not beaten
     assert explored.done_now == 2 * len(rows)  # two of the three layers are equal
-    for row in read_parquet(Path("out") / RESULTS):
+    for row in layers_of("out"):
         assert sum(json.loads(row["energy_by_component"]).values()) == pytest.approx(row["energy_pj"])
 
 
@@ -98,7 +95,7 @@ sweep:
         assert row["cycles"] == net[1] + 2 * tokens[1]
     queries, scores = {seq * batch for seq, batch in lengths}, set(lengths)
     assert explored.done_now == 2 * (2 + len(queries) + len(scores))
-    layers = read_parquet(Path("out") / RESULTS)
+    layers = layers_of("out")
     assert {(row["seq"], row["batch"], row["macs"]) for row in layers if row["layer"] == "scores"} == {
         (seq, batch, batch * seq * seq * 4) for seq, batch in lengths
     }
@@ -141,7 +138,7 @@ sweep:
             energy_pj, cycles = by_itself(sweep, {"glb": row["glb"]}, tokens)
             assert row["energy_pj"] == pytest.approx(energy_pj / row["seq"], rel=1e-12)
             assert row["cycles"] == pytest.approx(cycles / row["seq"], rel=1e-12)
-        layers = read_parquet(Path(f"out{len(fronts) - 1}") / RESULTS)
+        layers = layers_of(f"out{len(fronts) - 1}")
         assert {(row["seq"], row["weight"]) for row in layers} == {(seq, 1 / seq) for seq in (2, 4, 8)}
     assert fronts[0] == fronts[1]
     assert fronts[0]
@@ -206,7 +203,7 @@ def test_bounds__no_mapping_falls_below(folder):
 
 def test_bounds__of_a_design_are_those_of_its_layers_as_often_as_they_run(folder):
     explore(sweep_of("  parameters: {glb: [16 B, 128 B]}\n  prune: true\n"), "out", workers=1)
-    layers = read_parquet(Path("out") / RESULTS)
+    layers = layers_of("out")
     assert any(each["repeat"] > 1 for each in layers)
     for row in read_designs("out"):
         own = [each for each in layers if each["design"] == row["design"]]
@@ -415,7 +412,7 @@ def test_sweep__its_name_leads_to_no_other_folder(folder, run):
     code, out, _ = run("explore", "s.yaml", "--workers", "1", "--plot", "front")
     assert code == 0
     assert "Written to a_.._.._.._evil_results, front_a_.._.._.._evil.png" in out
-    assert (folder / "a_.._.._.._evil_results" / RESULTS).exists()
+    assert (folder / "a_.._.._.._evil_results" / "results.csv").exists()
     assert (folder / "front_a_.._.._.._evil.png").exists()
 
 

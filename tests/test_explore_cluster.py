@@ -14,7 +14,6 @@ from types import SimpleNamespace
 
 import pytest
 
-pytest.importorskip("pyarrow")
 pytest.importorskip("distributed")
 
 from distributed import Client

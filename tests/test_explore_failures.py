@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import errno
-import hashlib
-import math
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 
 import pytest
 
-pytest.importorskip("pyarrow")
-
 from accelsim.designs import store
 from accelsim.designs.pool import Pool
 from accelsim.designs.run import explore
-from accelsim.designs.store import PART_COLUMNS, parquet_bytes, read_parquet
-from accelsim.designs.tables import ABOUT, DESIGNS, RESULTS, read_designs
+from accelsim.designs.tables import read_designs
 from accelsim.inputs.errors import AccelsimError
-from sweeps import GRID, sweep_of, tables
+from accelsim.results.cache import DamagedError, Entries
+from sweeps import GRID, layers_of, sweep_of, tables
 
 
 def test_resume__does_nothing_twice_and_gives_the_same_bytes(folder):
@@ -52,64 +49,82 @@ def test_store__takes_a_key_once(tmp_path):
     added = [kept.add(a_row(key, cycles=cycles)) for key, cycles in (("a", 1.0), ("b", 2.0), ("a", 3.0))]
     assert added == [True, True, False]
     kept.flush()
-    (part,) = (tmp_path / store.PARTS).glob("*.parquet")
-    assert len(read_parquet(part)) == 2
+    assert kept.file.size()[0] == 2
     again = store.Store(tmp_path)
     assert not again.add(a_row("a", cycles=4.0))
     assert {key: row["cycles"] for key, row in again.rows.items()} == {"a": 1.0, "b": 2.0}
 
 
-def test_store__puts_a_part_of_other_bytes_aside(tmp_path):
-    """A whole Parquet file with the columns of a part, but not the one that its name is the hash of."""
-    kept = store.Store(tmp_path)
-    kept.add(a_row("a", cycles=1.0))
-    kept.flush()
-    (part,) = (tmp_path / "parts").iterdir()
-    part.write_bytes(parquet_bytes([{**kept.rows["a"], "cycles": 2.0}], PART_COLUMNS))
-    again = store.Store(tmp_path)
-    assert again.rows == {}
-    assert [part.name in trouble and "damaged" in trouble for trouble in again.troubles] == [True]
-    assert [path.suffix for path in (tmp_path / "parts").iterdir()] == [".damaged"]
-
-
-def test_store__equal_work_gives_equal_bytes_in_any_order(tmp_path):
-    for folder, keys in (("x", "abc"), ("y", "cab")):
-        kept = store.Store(tmp_path / folder)
-        assert all(kept.add(a_row(key)) for key in keys)
+def test_store__two_runs_in_a_folder_keep_what_both_have_done(tmp_path):
+    one, other = store.Store(tmp_path), store.Store(tmp_path)
+    for kept, keys in ((one, "ab"), (other, "bc"), (one, "d")):
+        for key in keys:
+            kept.add(a_row(key))
         kept.flush()
-    x, y = ([(path.name, path.read_bytes()) for path in (tmp_path / folder).rglob("*.parquet")] for folder in "xy")
-    assert x == y
+    assert sorted(store.Store(tmp_path).rows) == ["a", "b", "c", "d"]
 
 
-def test_damaged_part__is_named_and_its_work_done_again(folder, run, monkeypatch):
-    monkeypatch.setattr("accelsim.designs.store.FLUSH_SECONDS", math.inf)  # one part, however slow the computer is
+def changed(change: str, *values) -> None:
+    """Change the file of work as somebody may who does not know the hash of a value."""
+    file = sqlite3.connect("out/sweep.sqlite")
+    file.execute(change, values)
+    file.commit()
+    file.close()
+
+
+def test_damaged_value__is_done_again_and_all_others_are_kept(folder, run):
     sweep = sweep_of(GRID)
-    explore(sweep, "out", workers=1)
+    known = sorted(explore(sweep, "out", workers=1).store.rows)
     before = tables(folder / "out")
-    (part,) = (folder / "out" / "parts").iterdir()
-    good = part.read_bytes()
-    other = part.with_name(hashlib.sha256((folder / "out" / DESIGNS).read_bytes()).hexdigest()[:32] + ".parquet")
-    other.write_bytes((folder / "out" / DESIGNS).read_bytes())  # whole, but no part
-    part.write_bytes(good[:-100] + b"x" * 100)
-    (part.parent / "0folder.parquet").mkdir()
-    code, _, told = run("explore", "s.yaml", "-o", "out", "--workers", "1")
-    assert code == 0
-    bad = [
-        f"out/parts/{p.name}: this part is damaged, and is {p.stem}.damaged now; what it held" for p in (part, other)
-    ]
-    blocked = "out/parts/0folder.parquet: is a directory, not a file; what this part holds"
-    assert sorted(told.splitlines()) == [f"{line} is done again" for line in sorted([*bad, blocked])]
+    changed("UPDATE entries SET body = x'00' WHERE key = ?", known[3])
+    one = "SELECT sha256, body FROM entries WHERE key = ?"
+    changed(f"UPDATE entries SET (sha256, body) = ({one}) WHERE key = ?", *known[:2])
+    told = []
+    again = explore(sweep, "out", workers=1, on_trouble=told.append)
+    assert told == ["out/sweep.sqlite: damaged, and is sweep.damaged now; what could not be read is done again"]
+    assert (again.known_before, again.done_now) == (16, 2)
     assert tables(folder / "out") == before
-    assert part.with_suffix(".damaged").read_bytes() == good[:-100] + b"x" * 100
-    (part.parent / "0folder.parquet").rmdir()
     assert run("explore", "s.yaml", "-o", "out", "--workers", "1")[2] == ""
 
 
-def forge(part, rows):
-    """Put a part of other rows in the place of one, under the name that it has then."""
-    forged = parquet_bytes(rows, PART_COLUMNS)
-    part.unlink()
-    (part.parent / f"{hashlib.sha256(forged).hexdigest()[:32]}.parquet").write_bytes(forged)
+@pytest.mark.parametrize("content", [b"garbage" * 99, None, 0.5, "CREATE TABLE entries (key)"], ids=str)
+def test_damaged_file__is_put_aside_and_its_work_done_again(folder, run, content):
+    """Other bytes, whole pages of other bytes, the first half of the file, another database."""
+    sweep = sweep_of(GRID)
+    explore(sweep, "out", workers=1)
+    before, file = tables(folder / "out"), folder / "out" / "sweep.sqlite"
+    good = file.read_bytes()
+    if isinstance(content, str):
+        file.unlink()
+        changed(content)
+    else:
+        part = good[: int(len(good) * content)] if content == 0.5 else good[:8192] + b"x" * (len(good) - 8192)
+        file.write_bytes(part if content is None or content == 0.5 else content)
+    bad = file.read_bytes()
+    assert run("explore", "out")[0] == 2
+    code, _, told = run("explore", "s.yaml", "-o", "out", "--workers", "1")
+    assert code == 0
+    assert told == "out/sweep.sqlite: damaged, and is sweep.damaged now; what could not be read is done again\n"
+    assert tables(folder / "out") == before
+    assert file.with_suffix(".damaged").read_bytes() == bad
+    assert run("explore", "s.yaml", "-o", "out", "--workers", "1")[2] == ""
+
+
+def test_file__that_cannot_be_read_is_told(folder, run):
+    sweep_of(GRID)
+    (folder / "out" / "sweep.sqlite").mkdir(parents=True)
+    for command in (("s.yaml", "-o", "out"), ("out",)):
+        code, _, told = run("explore", *command)
+        assert (code, told.startswith("out/sweep.sqlite: cannot be read: unable to open database file")) == (2, True)
+
+
+def test_folder__of_an_earlier_version_is_refused(folder, run):
+    sweep_of(GRID)
+    (folder / "out" / "parts").mkdir(parents=True)
+    (folder / "out" / "parts" / "0.parquet").write_bytes(b"")
+    for command in (("s.yaml", "-o", "out"), ("out",)):
+        code, _, told = run("explore", *command)
+        assert (code, told.startswith("out/parts: finished work of an earlier version")) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -134,69 +149,102 @@ def forge(part, rows):
         ("what", lambda _: "evaluate", "it is of other work"),
     ],
 )
-def test_forged_part__is_named_and_its_work_done_again(folder, run, column, change, said):
-    """Its name is the hash of its bytes."""
+def test_forged_result__is_named_and_done_again(folder, run, column, change, said):
+    """With the hash that it should have."""
     sweep = sweep_of("  parameters: {pe: [1, 2]}\n  prune: false\n")
-    explore(sweep, "out", workers=1)
-    before = tables(folder / "out")
-    (part,) = (folder / "out" / "parts").iterdir()
-    rows = read_parquet(part)
-    row = next(row for row in rows if row["status"] == "mapped")
-    row[column] = change(row[column])
-    forge(part, rows)
+    row = next(row for row in explore(sweep, "out", workers=1).store.rows.values() if row["status"] == "mapped")
+    before, file = tables(folder / "out"), Entries(folder / "out" / "sweep.sqlite")
+    file.write({row["key"]: {**row, column: change(row[column])}})
     code, _, told = run("explore", "s.yaml", "-o", "out", "--workers", "1")
     assert (code, told.count("\n")) == (0, 1)
-    assert "this part is not what it should be, and is " in told
+    assert told.startswith("out/sweep.sqlite: a result is not what it should be, and is done again: ")
     assert said in told
     assert tables(folder / "out") == before
     assert run("explore", "s.yaml", "-o", "out", "--workers", "1")[2] == ""
 
 
 @pytest.mark.parametrize("change", [{"status": "mapped"}, {"energy_pj": None}, {"cycles": -1.0}], ids=str)
-def test_forged_bound__is_named_and_its_work_done_again(folder, change):
+def test_forged_bound__is_named_and_done_again(folder, change):
     sweep, told = sweep_of("  parameters: {pe: [1, 2]}\n  prune: true\n"), []
-    explore(sweep, "out", workers=1)
-    (part,) = (folder / "out" / "parts").iterdir()
-    rows = read_parquet(part)
-    next(row for row in rows if row["status"] == "bounded").update(change)
-    forge(part, rows)
+    row = next(row for row in explore(sweep, "out", workers=1).store.rows.values() if row["status"] == "bounded")
+    Entries(folder / "out" / "sweep.sqlite").write({row["key"]: {**row, **change}})
     before = tables(folder / "out")
     explore(sweep, "out", workers=1, on_trouble=told.append)
     (line,) = told
-    assert "what it held is done again: it bounds nothing: " in line
+    assert "is done again: it bounds nothing: " in line
     assert tables(folder / "out") == before
 
 
-def test_part__whose_keys_are_no_texts_is_damaged(folder):
+def test_value__that_is_no_result_is_done_again(folder):
     sweep, told = sweep_of("  parameters: {pe: [1, 2]}\n"), []
-    explore(sweep, "out", workers=1)
-    (part,) = (folder / "out" / "parts").iterdir()
-    forge(part, [{**row, "key": None} for row in read_parquet(part)])
+    key = next(iter(explore(sweep, "out", workers=1).store.rows))
+    Entries(folder / "out" / "sweep.sqlite").write({key: ["mapped"]})
     before = tables(folder / "out")
-    explore(sweep, "out", workers=1, on_trouble=told.append)
-    (line,) = told
-    assert "this part is damaged" in line
+    assert explore(sweep, "out", workers=1, on_trouble=told.append).done_now == 1
+    assert ["damaged" in line for line in told] == [True]
     assert tables(folder / "out") == before
 
 
 def test_full_disk__is_told_and_what_was_written_is_kept(folder, monkeypatch):
     sweep = sweep_of(GRID)
     monkeypatch.setattr("accelsim.designs.store.FLUSH_SECONDS", 0.0)
-    write, count = store.write_directory, 0
+    write, count = Entries.write, 0
 
-    def fills_up(directory, files):
+    def fills_up(file, entries):
         nonlocal count
         count += 1
         if count > 5:
-            raise OSError(errno.ENOSPC, "No space left on device", str(directory))
-        return write(directory, files)
+            raise OSError(errno.ENOSPC, "No space left on device", str(file.path))
+        write(file, entries)
 
-    monkeypatch.setattr(store, "write_directory", fills_up)
+    monkeypatch.setattr(Entries, "write", fills_up)
     with pytest.raises(AccelsimError, match="No space left on device; what was written before is kept: make room"):
         explore(sweep, "out", workers=1)
-    monkeypatch.setattr(store, "write_directory", write)
+    monkeypatch.setattr(Entries, "write", write)
     rest = explore(sweep, "out", workers=1)
     assert (rest.known_before, rest.done_now) == (5, 13)
+
+
+@pytest.mark.parametrize(
+    ("code", "number", "said", "damaged"),
+    [
+        (sqlite3.SQLITE_FULL, errno.ENOSPC, "No space left on device", False),
+        (sqlite3.SQLITE_BUSY, errno.EIO, "it says why", False),
+        (sqlite3.SQLITE_CORRUPT | 2 << 8, errno.EIO, "it says why", True),
+    ],
+)
+def test_entries__say_what_keeps_them_from_a_file(tmp_path, monkeypatch, code, number, said, damaged):
+    def fails(*_, **__):
+        error = sqlite3.OperationalError("it says why")
+        error.sqlite_errorcode = code
+        raise error
+
+    monkeypatch.setattr(sqlite3, "connect", fails)
+    with pytest.raises(OSError, match=said) as found:
+        Entries(tmp_path / "file").write({})
+    assert (found.value.errno, found.value.filename) == (number, str(tmp_path / "file"))
+    assert isinstance(found.value, DamagedError) == damaged
+
+
+READ = """
+import sys
+from pathlib import Path
+from accelsim.results.cache import Entries
+file, most = Entries(Path(sys.argv[1])), 0
+while most < 50:
+    many = [value["batch"] for _, value in file.read()]
+    assert len(many) >= most and all(many.count(batch) == 20 for batch in set(many))
+    most = len(set(many))
+"""
+
+
+def test_entries__are_read_by_many_processes_while_one_writes(tmp_path):
+    """Each batch is there as a whole or not at all, and stays."""
+    file = Entries(tmp_path / "file.sqlite")
+    readers = [subprocess.Popen([sys.executable, "-c", READ, str(file.path)]) for _ in range(3)]
+    for batch in range(50):
+        file.write({f"{batch} {number}": {"batch": batch, "more": "x" * 2000} for number in range(20)})
+    assert [reader.wait(60) for reader in readers] == [0, 0, 0]
 
 
 def pids(pool):
@@ -276,34 +324,35 @@ def test_worker__ends_when_the_process_that_hands_out_jobs_is_killed():
     assert parent.communicate(timeout=60) == ("", None)
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "said"),
-    [
-        (DESIGNS, b"", "cannot be read: Parquet file size is 0 bytes"),
-        (DESIGNS, b"garbage" * 9, "cannot be read: Parquet magic bytes not found"),
-        (DESIGNS, None, "this is no table of designs; start the sweep again to write it"),
-        (ABOUT, b"{", "not JSON: Expecting property name"),
-        (ABOUT, b"[1]", "this does not say what a sweep is; start the sweep again to write it"),
-        (ABOUT, b'{"name": 1}', "this does not say what a sweep is; start the sweep again to write it"),
-    ],
-)
-def test_folder__that_is_damaged_is_told_and_mended_by_the_next_run(folder, run, name, content, said):
-    sweep = sweep_of("  parameters: {pe: [2, 4]}\n")
-    explore(sweep, "out", workers=1)
-    file, before = folder / "out" / name, tables(folder / "out")
-    good = file.read_bytes()
-    file.write_bytes((folder / "out" / RESULTS).read_bytes() if content is None else content)
-    code, _, told = run("explore", "out")
-    assert (code, told.startswith(f"out/{name}: {said}")) == (2, True), told
-    assert explore(sweep, "out", workers=1).done_now == 0
-    assert (file.read_bytes(), tables(folder / "out")) == (good, before)
-
-
 def test_folder__whose_run_was_killed_says_that_its_tables_lack_work(folder, run):
     explore(sweep_of(GRID), "out", workers=1)
     assert run("explore", "out")[2] == ""
-    (part,) = (folder / "out" / "parts").iterdir()
-    os.utime(part, (time.time() + 60,) * 2)
+    Entries(folder / "out" / "sweep.sqlite").write({"later": a_row("later")})
     assert run("explore", "out")[2] == (
-        "out/designs.parquet: 1 part of finished work came later; start the sweep again to add what they hold\n"
+        "out/sweep.sqlite: 1 result of finished work came later; start the sweep again to add what they hold\n"
     )
+
+
+def test_folder__without_tables_says_what_to_do(folder, run):
+    assert run("explore", str(folder)) == (2, "", f"{folder}/sweep.sqlite: no such file; run the sweep first\n")
+    kept = store.Store(folder)
+    kept.add(a_row("a"))
+    kept.flush()
+    assert run("explore", str(folder))[2] == (
+        f"{folder}/sweep.sqlite: the sweep was stopped before its tables were written, with 1 result of finished work "
+        "kept: start the sweep again with -o on this folder to go on\n"
+    )
+
+
+def test_tables__need_no_pyarrow_and_are_the_same_as_parquet(folder, run, monkeypatch):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    sweep = sweep_of(GRID)
+    explore(sweep, "with", workers=1)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    explore(sweep, "without", workers=1)
+    found, without = tables(folder / "with"), tables(folder / "without")
+    assert sorted(found) == sorted([*without, "designs.parquet", "results.parquet"])
+    assert all(found[name] == content for name, content in without.items())
+    assert parquet.read_table("with/designs.parquet").to_pylist() == read_designs("without")
+    assert parquet.read_table("with/results.parquet").to_pylist() == layers_of("without")
+    assert run("explore", "without", "--front", "--json")[0] == 0

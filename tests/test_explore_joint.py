@@ -14,20 +14,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-pytest.importorskip("pyarrow")
-
 from accelsim import load_architecture, load_workload
 from accelsim.designs.joint import Found, JointRun, costs_of_mappings, network_front, strength, undominated
 from accelsim.designs.machines import Load, design_at
 from accelsim.designs.run import explore
-from accelsim.designs.store import Store, dominates, read_parquet
-from accelsim.designs.tables import RESULTS, read_about, read_designs
+from accelsim.designs.store import Store, dominates
+from accelsim.designs.tables import read_designs, read_tables
 from accelsim.designs.work import FRONT, Item, work
 from accelsim.inputs.errors import SpecError
 from accelsim.model.evaluate import evaluate
 from accelsim.results.output import read_mapping_json
 from accelsim.search.exact.front import map_front
-from sweeps import sweep_of, tables
+from sweeps import layers_of, sweep_of, tables
 
 GRID = """
   parameters: {glb: [16 B, 24 B, 128 B], pe: [1, 2, 4], bandwidth: [1 B/cycle, 4 B/cycle]}
@@ -107,7 +105,7 @@ def test_joint__whose_layers_wait_is_the_same_with_all_workers_and_after_a_stop(
     stopped = explore(sweep, "stopped", workers=1, on_progress=stop_after)
     assert stopped.stop == "interrupted"
     assert stopped.joint.unproved
-    assert not read_about("stopped")["joint"]["proved"]
+    assert not read_tables("stopped")[0]["joint"]["proved"]
     assert {each.design.number for each in stopped.records}.isdisjoint(
         set(stopped.joint.unproved) - {r.design.number for r in stopped.records if r.status == "unproved"}
     )
@@ -121,7 +119,7 @@ def test_joint__whose_layers_wait_is_the_same_with_all_workers_and_after_a_stop(
 def test_joint__mappings_of_its_tables_add_up_to_its_points(folder, within):
     sweep = sweep_of(GRID + f"  objectives: [energy, cycles, area]\n  joint: true\n{within}")
     explore(sweep, "out", workers=1)
-    results = read_parquet(Path("out") / RESULTS)
+    results = layers_of("out")
     points = [row for row in read_designs("out") if row["front"]]
     assert points
     layers = load_workload("net.yaml").layers

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -126,41 +125,6 @@ def test_gpus__with_a_sparse_peak_alone_are_refused(run, tmp_path):
     code, _, complained = run("gpu", "advise", 512, 512, 64, "--gpu", tmp_path / "g.yaml")
     assert code == 2
     assert "peak_tflops_sparse: 'fp16' has no peak_tflops; add it there" in complained
-
-
-@pytest.fixture(scope="module")
-def swept(tmp_path_factory):
-    """Folder of a sweep of two designs."""
-    from accelsim.cli import main as cli
-
-    folder = tmp_path_factory.mktemp("swept")
-    (folder / "s.yaml").write_text(
-        "sweep: {name: s, architecture: two_level, workloads: [conv1d], objectives: [energy, cycles], "
-        "parameters: {buffer: [16 B, 64 B]}}"
-    )
-    assert cli.main(["explore", str(folder / "s.yaml"), "--workers", "1", "-o", str(folder / "out"), "--quiet"]) == 0
-    return folder / "out"
-
-
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
-        ({"parameters": {"buffer": [["16 B"]]}}, "this does not say what a sweep is"),
-        ({"columns": [{}]}, "this does not say what a sweep is"),
-        ({"columns": ["status"]}, "this does not say what a sweep is"),
-        ({"networks": {"conv1d": None}}, "this does not say what a sweep is"),
-        ({"inputs": {"architecture": 3}}, "this does not say what a sweep is"),
-        ({"parameters": {"other": ["1"]}}, "sweep.json and designs.parquet are of different sweeps"),
-    ],
-)
-def test_folders__whose_description_was_changed_are_refused(run, swept, tmp_path, changed, said):
-    folder = tmp_path / "out"
-    shutil.copytree(swept, folder)
-    about = json.loads((folder / "sweep.json").read_text())
-    (folder / "sweep.json").write_text(json.dumps({**about, **changed}))
-    code, _, complained = run("explore", folder, "--where", "energy_pj > 0")
-    assert code == 2
-    assert said in complained
 
 
 @pytest.mark.parametrize("name", ["llama_decode", "conv1d"])

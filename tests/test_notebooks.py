@@ -10,7 +10,6 @@ import pytest
 from docs.site import notebooks
 from tests.conftest import REPOSITORY
 
-pytest.importorskip("pyarrow", reason="pyarrow, the extra `explore`, is not installed")
 NOTEBOOKS = sorted((REPOSITORY / "notebooks").glob("*.ipynb"))
 
 

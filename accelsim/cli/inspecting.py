@@ -181,14 +181,15 @@ def cache_command(arguments: argparse.Namespace) -> int:
     from accelsim.results.cache import ResultCache, default_folder
     from accelsim.results.verifying import many
 
-    cache = ResultCache(default_folder())
-    sizes = [path.stat().st_size for path in cache.files()]
+    cache = ResultCache(default_folder(), complain)
+    count, size = cache.size()
     if arguments.clear:
-        sys.stdout.write(f"{cache.folder}: {many(cache.clear(), 'result')} removed\n")
+        cache.clear()
+        sys.stdout.write(f"{cache.folder}: {many(count, 'result')} removed\n")
     elif arguments.json:
-        print_json({"folder": str(cache.folder), "entries": len(sizes), "bytes": sum(sizes)})
+        print_json({"folder": str(cache.folder), "entries": count, "bytes": size})
     else:
-        sys.stdout.write(f"{cache.folder}: {many(len(sizes), 'result')}, {sum(sizes) / 1024:,.1f} KiB\n")
+        sys.stdout.write(f"{cache.folder}: {many(count, 'result')}, {size / 1024:,.1f} KiB\n")
     return DONE
 
 

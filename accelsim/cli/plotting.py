@@ -122,10 +122,8 @@ def bound_command(arguments: argparse.Namespace) -> int:
 
 def explore_command(arguments: argparse.Namespace) -> int:
     """Run or resume a sweep, and show its designs; of a folder show what is there."""
-    from accelsim.designs.store import refuse_without_pyarrow
-    from accelsim.designs.tables import ABOUT, DESIGNS, read_about, read_designs, stale, where
+    from accelsim.designs.tables import read_tables, where
 
-    refuse_without_pyarrow()
     if arguments.picture and not arguments.plot:
         arguments.parser.error("argument --picture: say what to draw, such as --plot front")
     if arguments.html:
@@ -140,14 +138,12 @@ def explore_command(arguments: argparse.Namespace) -> int:
                 what = f"{arguments.sweep} is a folder of results, and nothing is run"
                 arguments.parser.error(f"argument --{name}: {what}")
         folder = path
-        sys.stderr.write(stale(folder))
     else:
         explored = _run(arguments)
         folder = explored.store.folder
-    rows = read_designs(folder)
-    about = read_about(folder)
-    if rows and not about["parameters"].keys() <= rows[0].keys():
-        raise AccelsimError(f"{folder}: {ABOUT} and {DESIGNS} are of different sweeps; start the sweep again")
+    about, rows, later = read_tables(folder)
+    if later:
+        cli.complain(later)
     shown = where(rows, arguments.where, about["parameters"]) if arguments.where else rows
     shown = [row for row in shown if row["front"]] if arguments.front else shown
 

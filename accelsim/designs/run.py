@@ -69,8 +69,8 @@ def explore(
     if not isinstance(sweep, Sweep):
         sweep = load_sweep(sweep)
     kept = store.Store(folder)
-    for trouble in kept.troubles:
-        on_trouble(trouble)
+    if kept.trouble:
+        on_trouble(kept.trouble)
     run = (JointRun if sweep.joint else _DesignsRun)(sweep, kept, on_progress, on_trouble)
     stop = "finished"
     try:
@@ -86,7 +86,6 @@ def explore(
         except Exception as error:
             if not (isinstance(pool, Cluster) and pool.is_lost(error)):
                 raise
-            kept.flush()
             ended = sum(record.status != "running" for record in run.records)
             raise AccelsimError(
                 f"--scheduler {scheduler}: the Dask scheduler is gone; designs finished and kept in {folder}: {ended}; "
@@ -97,11 +96,8 @@ def explore(
     except KeyboardInterrupt:
         stop = "interrupted"
         answering()
-    except BaseException:
-        with suppress(AccelsimError):
-            kept.flush()
-        raise
-    kept.flush()
+    finally:
+        kept.flush()
     explored = run.result(stop)
     explored.rows = design_rows(explored)
     write_tables(explored)

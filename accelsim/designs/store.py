@@ -1,7 +1,6 @@
-"""The folder of a sweep: finished work in parts that are written as a whole, and the tables made of it at the end.
+"""The folder of a sweep: finished work in one file, and the tables made of it at the end.
 
-A part is a Parquet file whose name is the hash of its bytes, so that a damaged one is noticed. A row is a piece of work
-under the name of its content; what is in a part is never done again.
+A piece of work stands under the name of its content; what is in the file is never done again.
 
 How far each design of a sweep is, how far the sweep is, and what a run of it leaves.
 
@@ -11,26 +10,21 @@ What designs are judged by: totals over the networks, objectives, domination and
 from __future__ import annotations
 
 import errno
-import hashlib
-import io
 import math
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from accelsim import __version__
 from accelsim.designs import machines
 from accelsim.designs.sweep import COLUMNS, Sweep, suited_objective
 from accelsim.designs.work import Item, Plan, WorkRow, differs
-from accelsim.inputs.errors import AccelsimError, Problem, SpecError, Unreadable, require
-from accelsim.inputs.library import MOST_MODEL_BYTES, read_file
+from accelsim.inputs.errors import AccelsimError, Problem, SpecError
 from accelsim.model.encode import Floats
 from accelsim.results import write_directory
+from accelsim.results.cache import DamagedError, Entries
 from accelsim.search.stopping import Progress
 
 Point = tuple[float, ...]
@@ -106,147 +100,69 @@ def beaten(bound: Point, finished: Iterable[Point]) -> Point | None:
     return next((point for point in finished if dominates(point, bound)), None)
 
 
-PARTS = "parts"
+FILE, TABLES = "sweep.sqlite", "tables"
+"""The file of finished work, and the key of its tables there; those of work are hashes."""
 POLL_SECONDS, FLUSH_SECONDS = 0.2, 2.0
 """How long a run waits for results, and finished work before it is written; a crash loses no more than that."""
-PART_COLUMNS = {
-    **dict.fromkeys(
-        ("key", "what", "status", "reason", "bottleneck", "energy_by_component", "mapping", "stop", "version"), "text"
-    ),
-    **dict.fromkeys(("energy_pj", "cycles", "utilization", "value", "bound", "seconds"), "float"),
-    **dict.fromkeys(("macs", "outer_words", "nodes", "evaluated"), "int"),
-    "proved": "bool",
-}
-"""Type of each column of a part."""
-
-
-def refuse_without_pyarrow() -> None:
-    """Raise AccelsimError if no data set could be written, before time is spent."""
-    require("pyarrow", "results of sweeps are Parquet files", "explore")
-
-
-def parquet_bytes(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> bytes:
-    """Rows as a Parquet file; equal rows give equal bytes.
-
-    `rows`: what a row has not got is null. `columns`: type of each column: `text`, `float`, `int`, `bool`.
-    """
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    types = {"text": pa.string(), "float": pa.float64(), "int": pa.int64(), "bool": pa.bool_()}
-    arrays = [pa.array([row.get(name) for row in rows], types[kind]) for name, kind in columns.items()]
-    with io.BytesIO() as file:
-        parquet.write_table(pa.Table.from_arrays(arrays, names=list(columns)), file, compression="zstd")
-        return file.getvalue()
-
-
-def read_parquet(path: Path, data: bytes | None = None) -> list[WorkRow]:
-    """Rows of a Parquet file; raises AccelsimError if the file cannot be read, or is none."""
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    try:
-        content = read_file(path, MOST_MODEL_BYTES) if data is None else data
-        file = parquet.ParquetFile(io.BytesIO(content), pre_buffer=False)
-        table = file.read(use_threads=False)  # threads of pyarrow may end a process that exits at once
-        rows: list[WorkRow] = table.to_pylist()
-    except Unreadable as error:
-        raise AccelsimError(f"{error}; run the sweep first") from None
-    except (pa.ArrowException, OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or " ".join(str(error).split())[:200]
-        raise AccelsimError(f"{path}: cannot be read: {why}") from None
-    return rows
+WORK_COLUMNS = (
+    *("key", "what", "status", "reason", "bottleneck", "energy_by_component", "mapping", "stop", "energy_pj", "cycles"),
+    *("utilization", "value", "bound", "seconds", "macs", "outer_words", "nodes", "evaluated", "proved"),
+)
+"""What is kept of a piece of work, each None where it has no such thing."""
 
 
 class Store:
     """Finished work of a sweep, in memory and in its folder.
 
-    `rows`: finished work by its key. `troubles`: parts that could not be read; what was in them is done again.
+    `rows`: finished work by its key, of which nobody has looked at `unseen` yet. `trouble`: says that not all could be
+    read; what was lost is done again. Raises AccelsimError if nothing can be read.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
-        refuse_without_pyarrow()
-        from pyarrow import parquet  # noqa: F401  # takes 0.2 s, once
-
         self.folder = Path(folder)
+        self.file = work_file(self.folder)
         self.rows: dict[str, WorkRow] = {}
-        self.troubles: list[str] = []
+        self.trouble = ""
         self._new: list[WorkRow] = []
-        self._parts: dict[Path, list[str]] = {}
-        self._unseen: dict[str, Path] = {}
-        for path in sorted((self.folder / PARTS).glob("*.parquet")):
-            self._load(path)
-
-    def _load(self, path: Path) -> None:
-        """Take what a part holds; one that cannot be read stays where it is, a damaged one is put aside."""
+        whole = True
         try:
-            data = read_file(path, MOST_MODEL_BYTES)
-        except Unreadable as error:
-            self.troubles.append(f"{error}; what this part holds is done again")
-            return
-        whole = hashlib.sha256(data).hexdigest()[:32] == path.stem
-        try:
-            rows = read_parquet(path, data) if whole else []
-        except AccelsimError:
-            rows = []
-        named = all(isinstance(row.get("key"), str) for row in rows)
-        if not rows or not named or any(name not in rows[0] for name in PART_COLUMNS):
-            aside = self._put_aside(path)
-            self.troubles.append(f"{path}: this part is damaged, and is {aside} now; what it held is done again")
-            return
-        for row in rows:
-            if row["key"] not in self.rows:
-                self.rows[row["key"]], self._unseen[row["key"]] = row, path
-                self._parts.setdefault(path, []).append(row["key"])
-
-    @staticmethod
-    def _put_aside(path: Path) -> str:
-        aside = path.with_suffix(".damaged")
-        with suppress(FileNotFoundError):  # another run in this folder was faster
-            path.replace(aside)
-        return aside.name
-
-    def believe(self, key: str, wrong: Callable[[WorkRow], str]) -> str:
-        """Look once at a row that a part held; returns a line that says what is wrong with it, or nothing.
-
-        A part with such a row is put aside; what it held and was not yet looked at is done again.
-        """
-        path = self._unseen.pop(key, None)
-        why = wrong(self.rows[key]) if path else ""
-        if path is None or not why:
-            return ""
-        for name in self._parts.pop(path):
-            if name == key or name in self._unseen:
-                self._unseen.pop(name, None)
-                del self.rows[name]
-            else:
-                self._new.append(self.rows[name])
-        aside = self._put_aside(path)
-        return f"{path}: this part is not what it should be, and is {aside} now; what it held is done again: {why}"
+            for key, row in self.file.read():
+                if isinstance(row, dict) and row.keys() >= set(WORK_COLUMNS):
+                    self.rows[key] = row
+                elif row is None or key != TABLES:
+                    whole = False
+        except DamagedError:
+            whole = False
+        except OSError as error:
+            raise AccelsimError(f"{self.file.path}: cannot be read: {error.strerror}") from None
+        self.unseen = set(self.rows)
+        if not whole:
+            self._new = list(self.rows.values())
+            aside = self.file.put_aside()
+            self.trouble = f"{self.file.path}: damaged, and is {aside} now; what could not be read is done again"
 
     def add(self, row: WorkRow) -> bool:
         """Take a finished piece of work; whether it was new."""
         if row["key"] in self.rows:
             return False
-        self.rows[row["key"]] = {**dict.fromkeys(PART_COLUMNS), **row, "version": __version__}
+        self.rows[row["key"]] = {**dict.fromkeys(WORK_COLUMNS), **row}
         self._new.append(self.rows[row["key"]])
         return True
 
     def flush(self) -> None:
-        """Write what is finished and not yet written as one more part.
+        """Write what is finished and not yet written."""
+        if self._new:
+            self.write({row["key"]: row for row in self._new})
+            self._new = []
 
-        Raises AccelsimError if the part cannot be written, such as on a full disk; earlier parts are as they were.
+    def write(self, entries: Mapping[str, Any], files: Mapping[str, bytes] | None = None) -> None:
+        """Write entries of the file, all or none, and files of the folder.
+
+        Raises AccelsimError if that cannot be done, such as on a full disk; what was there before is as it was.
         """
-        if not self._new:
-            return
-        data = parquet_bytes(sorted(self._new, key=lambda row: str(row["key"])), PART_COLUMNS)
-        self.write({f"{PARTS}/{hashlib.sha256(data).hexdigest()[:32]}.parquet": data})
-        self._new = []
-
-    def write(self, files: Mapping[str, bytes]) -> None:
-        """Write files of the folder, each as a whole or not at all."""
         try:
-            write_directory(self.folder, files)
+            self.file.write(entries)
+            write_directory(self.folder, files or {})
         except OSError as error:
             full = error.errno in (errno.ENOSPC, errno.EDQUOT)
             hint = "make room and" if full else "see to the folder and"
@@ -254,6 +170,16 @@ class Store:
                 f"{error.filename or self.folder}: {error.strerror or error}; what was written before is kept: "
                 f"{hint} start the same command again"
             ) from None
+
+
+def work_file(folder: Path) -> Entries:
+    """The file of finished work in a folder, which must not be one of an earlier version."""
+    if not (folder / FILE).exists() and any((folder / "parts").glob("*.parquet")):
+        raise AccelsimError(
+            f"{folder / 'parts'}: finished work of an earlier version, which this one would do again in any case; "
+            "remove that folder, or choose another one with -o"
+        )
+    return Entries(folder / FILE)
 
 
 @dataclass(slots=True)
@@ -354,7 +280,7 @@ class Joint:
 class Explored:
     """What a run of a sweep leaves: each design that is finished, by its number, and why it ended.
 
-    `rows` has one row for each design, as `designs.parquet` has them, ready for `accelsim.to_pandas`.
+    `rows` has one row for each design, as `designs.csv` has them, ready for `accelsim.to_pandas`.
     """
 
     sweep: Sweep
@@ -437,10 +363,13 @@ class SweepRun:
         return [Item(key, what, machine.architecture, layer) for key, layer in zip(keys, layers, strict=True)]
 
     def is_finished(self, item: Item) -> bool:
-        """Whether work is finished, and right where a part held it."""
-        trouble = self.store.believe(item.key, partial(differs, self.plan, item))
-        if trouble:
-            self.on_trouble(trouble)
+        """Whether work is finished, and right where the file held it."""
+        if item.key in self.store.unseen:
+            self.store.unseen.discard(item.key)
+            if why := differs(self.plan, item, self.store.rows[item.key]):
+                del self.store.rows[item.key]
+                what = "a result is not what it should be, and is done again"
+                self.on_trouble(f"{self.store.file.path}: {what}: {why}")
         return item.key in self.store.rows
 
     def keep(self, rows: Sequence[WorkRow]) -> list[WorkRow]:

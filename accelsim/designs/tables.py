@@ -1,4 +1,4 @@
-"""Tables of a sweep: one row for each design, one for each layer of each design, and the times, which are kept apart.
+"""Tables of a sweep: one row for each design, and one for each layer of each design.
 
 Rows stand in a fixed order and hold nothing that depends on when, where or how fast they were made; so equal sweeps
 give equal files, however many workers there were and however often the run was stopped.
@@ -6,9 +6,11 @@ give equal files, however many workers there were and however often the run was 
 
 from __future__ import annotations
 
+import csv
+import io
 import json
-import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from os import PathLike
 from pathlib import Path
@@ -19,13 +21,14 @@ from accelsim.designs import store
 from accelsim.designs.checking import Parameter
 from accelsim.designs.sweep import COLUMNS, Sweep
 from accelsim.inputs import expression
-from accelsim.inputs.errors import AccelsimError, Unreadable
+from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.expression import ExpressionError, Value
-from accelsim.inputs.library import hash_file, read_json
-from accelsim.results import output_schema as form
+from accelsim.inputs.library import hash_file
 from accelsim.results import to_json
+from accelsim.results.verifying import many
 
-DESIGNS, RESULTS, SECONDS, ABOUT = "designs.parquet", "results.parquet", "seconds.parquet", "sweep.json"
+DESIGNS, RESULTS, ABOUT = "designs", "results", "sweep.json"
+"""Names of tables, without the ending, and of the file that says what they come from."""
 _DESIGN = {
     "status": "text", "reason": "text", "front": "bool", "energy_pj": "float", "cycles": "float", "time_s": "float",
     "edp_pj_cycles": "float", "power_w": "float", "area_um2": "float", "bound_energy_pj": "float",
@@ -44,19 +47,6 @@ _PROOF = ("mapping", "value", "bound", "proved", "nodes", "evaluated", "stop")
 """What a row of a layer has of the work that costs its mapping, and of the one that found it."""
 _POINT = {"point": "int", "choices": "text", "choice": "int"}
 """Columns of a joint front: a point of a design with the numbers of its mappings, a layer each; such a number."""
-_AGAIN = "start the sweep again to write it"
-_INPUTS = form.named(form.record(file=form.TEXT, sha256=form.TEXT))
-_ABOUT = form.record(
-    name=form.TEXT,
-    inputs=form.JsonKind({**_INPUTS.form, "required": ["architecture"]}),
-    objectives=form.rows(form.TEXT),
-    columns=form.JsonKind({**form.rows(form.word(*COLUMNS.values())).form, "minItems": 1}),
-    parameters=form.named(form.rows(form.TEXT)),
-    networks=form.named(form.NUMBER),
-    per=form.or_null(form.TEXT),
-)
-"""What the tables need of what `about` says."""
-_SECOND = {"design": "int", "network": "text", "layer": "text", "seconds": "float"}
 
 
 def column_kind(parameter: Parameter) -> str:
@@ -82,7 +72,8 @@ def design_rows(explored: store.Explored) -> list[dict[str, Any]]:
     points = sorted(explored.joint.points if explored.joint else (), key=lambda each: each.energy_pj)
     rows = []
     for record in explored.records:
-        row = {"design": record.design.number, **parameter_cells(explored.sweep, record), "status": record.status}
+        row = {"design": record.design.number, **parameter_cells(explored.sweep, record)}
+        row |= {**dict.fromkeys(_DESIGN), "status": record.status}
         row |= {"reason": record.reason, "front": record.design.number in best, "area_um2": record.area_um2}
         if record.totals is not None:
             row |= totals_row(record.totals)
@@ -152,23 +143,38 @@ def result_rows(explored: store.Explored) -> list[dict[str, Any]]:
 
 
 def write_tables(explored: store.Explored) -> None:
-    """Write the tables of a sweep, and what they come from, into its folder."""
-    sweep = explored.sweep
-    results = result_rows(explored)
-    seconds = [{**row, "seconds": explored.store.rows[str(row["key"])]["seconds"]} for row in results if row.get("key")]
-    parameters = {"design": "int", **{p.name: column_kind(p) for p in sweep.parameters}}
-    proof: dict[str, Any] = {}
+    """Write the tables of a sweep, and what they come from, into its folder; as Parquet too, where pyarrow is there."""
+    columns = {"design": "int", **{p.name: column_kind(p) for p in explored.sweep.parameters}}
+    said = about(explored.sweep)
     if explored.joint is not None:
-        parameters |= _POINT
-        proof = {"joint": explored.joint.about()}
-    explored.store.write(
-        {
-            DESIGNS: store.parquet_bytes(explored.rows, {**parameters, **_DESIGN}),
-            RESULTS: store.parquet_bytes(results, {**parameters, **_RESULT}),
-            SECONDS: store.parquet_bytes(seconds, _SECOND),
-            ABOUT: to_json({**about(sweep), **proof}).encode(),
-        }
-    )
+        columns, said = {**columns, **_POINT}, {**said, "joint": explored.joint.about()}
+    files = {ABOUT: to_json(said).encode()}
+    for name, rows, more in ((DESIGNS, explored.rows, _DESIGN), (RESULTS, result_rows(explored), _RESULT)):
+        files[f"{name}.csv"] = _csv(rows, [*columns, *more])
+        with suppress(ImportError):
+            files[f"{name}.parquet"] = _parquet(rows, {**columns, **more})
+    tables = {"about": said, "designs": explored.rows, "work": len(explored.store.rows)}
+    explored.store.write({store.TABLES: tables}, files)
+
+
+def _csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> bytes:
+    file = io.StringIO()
+    writer = csv.DictWriter(file, columns, lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow({name: str(cell).lower() if isinstance(cell, bool) else cell for name, cell in row.items()})
+    return file.getvalue().encode()
+
+
+def _parquet(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> bytes:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    types = {"text": pa.string(), "float": pa.float64(), "int": pa.int64(), "bool": pa.bool_()}
+    arrays = [pa.array([row.get(name) for row in rows], types[kind]) for name, kind in columns.items()]
+    with io.BytesIO() as file:
+        parquet.write_table(pa.Table.from_arrays(arrays, names=list(columns)), file, compression="zstd")
+        return file.getvalue()
 
 
 def about(sweep: Sweep) -> dict[str, Any]:
@@ -196,6 +202,31 @@ def about(sweep: Sweep) -> dict[str, Any]:
     }
 
 
+def read_tables(folder: str | PathLike[str]) -> tuple[dict[str, Any], list[dict[str, Any]], str]:
+    """What the tables in a folder come from, rows of the one of designs, and a line if later work is not in them.
+
+    Raises AccelsimError if they cannot be read, or the sweep was stopped before they were written.
+    """
+    file = store.work_file(Path(folder))
+    try:
+        found = dict(file.read(store.TABLES)).get(store.TABLES)
+        size = file.size()[0]
+    except OSError as error:
+        raise AccelsimError(f"{file.path}: cannot be read: {error.strerror}; start the sweep again") from None
+    if found is None and size:
+        why = f"the sweep was stopped before its tables were written, with {many(size, 'result')} of finished work kept"
+        raise AccelsimError(f"{file.path}: {why}: start the sweep again with -o on this folder to go on")
+    if found is None:
+        raise AccelsimError(f"{file.path}: no such file; run the sweep first")
+    if any(not {"design", *_DESIGN} <= row.keys() for row in found["designs"]):
+        raise AccelsimError(f"{file.path}: its tables are of another version; start the sweep again to write them")
+    later = size - 1 - found["work"]
+    what = (
+        f"{file.path}: {many(later, 'result')} of finished work came later; start the sweep again to add what they hold"
+    )
+    return found["about"], found["designs"], what if later > 0 else ""
+
+
 def read_designs(folder: str | PathLike[str]) -> list[dict[str, Any]]:
     """Rows of the table of designs in a folder.
 
@@ -204,40 +235,7 @@ def read_designs(folder: str | PathLike[str]) -> list[dict[str, Any]]:
     AccelsimError
         If it cannot be read, or the sweep was stopped before it was written.
     """
-    path = Path(folder) / DESIGNS
-    parts = len(list((Path(folder) / store.PARTS).glob("*.parquet")))
-    if parts and not path.exists():
-        raise AccelsimError(
-            f"{path}: the sweep was stopped before its tables were written; {parts} part{'s' if parts > 1 else ''} of "
-            "finished work are kept: start the sweep again with -o on this folder to go on"
-        )
-    rows = store.read_parquet(path)
-    if rows and not {"design", *_DESIGN} <= rows[0].keys():
-        raise AccelsimError(f"{path}: this is no table of designs; {_AGAIN}")
-    return rows
-
-
-def read_about(folder: str | PathLike[str]) -> dict[str, Any]:
-    """What the tables in a folder come from, as `about` says it; raises AccelsimError if it cannot be read."""
-    path = Path(folder) / ABOUT
-    try:
-        found = read_json(path)
-    except Unreadable as error:
-        raise AccelsimError(f"{error}; {_AGAIN}") from None
-    if form.misfits({**_ABOUT.form, "additionalProperties": True}, found):
-        raise AccelsimError(f"{path}: this does not say what a sweep is; {_AGAIN}")
-    return dict(found)
-
-
-def stale(folder: str | PathLike[str]) -> str:
-    """Say that the tables of a folder lack finished work: a run was killed, or goes on; empty if they have all."""
-    path = Path(folder) / DESIGNS
-    written = path.stat().st_mtime if path.exists() else math.inf
-    later = sum(part.stat().st_mtime > written for part in (Path(folder) / store.PARTS).glob("*.parquet"))
-    if not later:
-        return ""
-    what = f"{later} part{'s' if later > 1 else ''} of finished work came later"
-    return f"{path}: {what}; start the sweep again to add what they hold\n"
+    return read_tables(folder)[1]
 
 
 def where(

@@ -3,24 +3,25 @@
 The key of an entry is the hash of all that the answer depends on: this version and the code of model and search, the
 machine, the Einsum, the constraints, the objective and the options. Names of layers, machines and sources do not count,
 and those of dimensions and tensors only where machine, constraints or options have them. Only proved results are kept.
-A file is written beside its place and then moved there, so that processes that share a folder never see half of one; an
-entry that does not hold what it should is named, ignored and replaced.
+An entry that does not hold what it should is named, ignored and replaced.
 
-An entry holds a hash of its key, its time and its body. That protects from damage, from an entry in the place of
-another one and, as the key counts the code, from answers of other code. Anybody can compute the hash, so each mapping
-is evaluated again as well: no entry can lie about a cost or show a mapping that is not valid. That no mapping is better
-is what the search proved; `accelsim verify` and `--no-cache` search again.
+The hash of an entry protects from damage, from an entry in the place of another one and, as the key counts the code,
+from answers of other code. Anybody can compute the hash, so each mapping is evaluated again as well: no entry can lie
+about a cost or show a mapping that is not valid. That no mapping is better is what the search proved; `accelsim verify`
+and `--no-cache` search again.
 """
 
 from __future__ import annotations
 
+import errno
 import functools
 import hashlib
 import json
 import math
 import os
+import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -37,8 +38,9 @@ from accelsim.inputs.objective import Objective, costs_of
 from accelsim.inputs.workload import Einsum
 from accelsim.model.evaluate import evaluate
 from accelsim.model.result import Result
-from accelsim.results import Provenance, write_directory
-from accelsim.results.output import point_json, read_mapping_json, read_search, search_json
+from accelsim.results import Provenance
+from accelsim.results.output import SEARCH, point_json, read_mapping_json, read_search, search_json
+from accelsim.results.output_schema import misfits
 from accelsim.search.result import SearchResult
 
 if TYPE_CHECKING:
@@ -47,13 +49,16 @@ if TYPE_CHECKING:
 
 FOLDER = "ACCELSIM_CACHE"
 """Environment variable that names the folder instead of the user's own."""
-_FORMAT = 2
 _CODE = ("inputs", "model", "mapspace", "search", "results")  # fmt: skip
 """Parts of the package on which an answer depends; another release may have the same version while it is made."""
 _NO_MATTER = ("name", "technology", "clock_hz", "areas", "energy_notes", "sized")
 """What of a machine changes no mapping: rates are in words a cycle, energies in pJ."""
 _SAME = 1e-12
 """Relative difference that a value read back may have from one that is evaluated anew."""
+WAIT_SECONDS = 60.0
+"""How long a call waits for those of other processes, which take milliseconds."""
+_TABLE = "CREATE TABLE IF NOT EXISTS entries (key TEXT PRIMARY KEY, sha256 TEXT, body BLOB)"
+_DAMAGE = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 OnTrouble = Callable[[str], None]
 
 
@@ -71,62 +76,133 @@ class MapOptions:
     seed: int = 0
 
 
+class DamagedError(OSError):
+    """A file that does not hold entries, or not all that it should."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """Entries of a file of SQLite, which need not exist yet: plain values by their keys, each sealed by a hash.
+
+    The file is opened for each call alone, and what a call writes is there as a whole or not at all. SQLite's journal
+    for rolling back does that on any file system that has locks; a write-ahead log would need all processes on one
+    computer, and a folder that can be written. All raise OSError if the file cannot be read or written, and
+    DamagedError if it is not what it should be.
+    """
+
+    path: Path
+
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        try:
+            with closing(sqlite3.connect(self.path, WAIT_SECONDS, isolation_level="IMMEDIATE")) as file, file:
+                file.execute(_TABLE)
+                yield file
+        except sqlite3.Error as error:
+            code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+            if code == sqlite3.SQLITE_FULL:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path)) from None
+            raise (DamagedError if code in _DAMAGE else OSError)(errno.EIO, str(error), str(self.path)) from None
+
+    def read(self, *keys: str) -> Iterator[tuple[str, Any]]:
+        """Entries of some keys, or all, with their keys; None for a value that is not the one that was written."""
+        if self.path.exists():
+            with self._open() as file:
+                where = f" WHERE key IN ({', '.join('?' * len(keys))})" if keys else ""
+                for key, sealed, body in file.execute(f"SELECT key, sha256, body FROM entries{where}", keys):
+                    yield key, json.loads(body) if isinstance(body, bytes) and sealed == seal(key, body) else None
+                if not keys and file.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
+                    raise sqlite3.DatabaseError("its index is damaged")
+
+    def write(self, entries: Mapping[str, Any]) -> None:
+        """Keep values, all or none of them, in place of those that had the same keys."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        bodies = {key: json.dumps(value).encode() for key, value in entries.items()}
+        with self._open() as file:
+            rows = [(key, seal(key, body), body) for key, body in bodies.items()]
+            file.executemany("REPLACE INTO entries VALUES (?, ?, ?)", rows)
+
+    def size(self) -> tuple[int, int]:
+        """Number of entries, and bytes of their values."""
+        if not self.path.exists():
+            return 0, 0
+        with self._open() as file:
+            count, size = file.execute("SELECT COUNT(*), TOTAL(LENGTH(body)) FROM entries").fetchone()
+            return count, int(size)
+
+    def clear(self) -> None:
+        """Remove all entries."""
+        if self.path.exists():
+            with self._open() as file:
+                file.execute("DELETE FROM entries")
+                file.commit()
+                file.execute("VACUUM")
+
+    def put_aside(self) -> str:
+        """Move a damaged file out of the way; returns its new name."""
+        aside = self.path.with_suffix(".damaged")
+        for ending in ("-journal", ""):  # a journal would be rolled back into the next file
+            with suppress(OSError):  # another process was faster, or nothing can be moved
+                os.replace(f"{self.path}{ending}", f"{aside}{ending}")
+        return aside.name
+
+
+def seal(key: str, body: bytes) -> str:
+    """Hash of an entry, which shows damage, and that it stands under the key of another one."""
+    return hashlib.sha256(key.encode() + b"\0" + body).hexdigest()
+
+
 @dataclass(frozen=True, slots=True)
 class ResultCache:
-    """Entries in a folder, which need not exist yet.
+    """Entries of a file in a folder, neither of which need exist yet.
 
-    `on_trouble` takes one line about an entry that cannot be read or written; the search goes on without it.
+    `on_trouble` takes one line about what cannot be read or written; the search goes on without it.
     """
 
     folder: Path
     on_trouble: OnTrouble = lambda _: None
 
-    def path(self, key: str) -> Path:
-        """File of an entry."""
-        return self.folder / key[:2] / f"{key}.json"
+    @property
+    def entries(self) -> Entries:
+        """The file."""
+        return Entries(self.folder / "results.sqlite")
 
     def read(self, key: str) -> Mapping[str, Any] | None:
         """Body of an entry, with the time of its making as `kept`, or None where there is none that can be read."""
-        path = self.path(key)
-        try:
-            document = json.loads(path.read_bytes())
-            kept, body = document["kept"], document["body"]
-            if document["format"] != _FORMAT or document["sha256"] != content_hash([key, kept, body]):
-                raise ValueError("its hash is another one")
-            return {**body, "kept": str(kept)}
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        except OSError as error:
-            self.on_trouble(f"{path}: cannot be read: {error.strerror or error}")
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            self.damaged(key, str(error))
-        return None
+        found = self._try("cannot be read", lambda: dict(self.entries.read(key))) or {}
+        if key in found and found[key] is None:
+            self.damaged(key, "its hash is another one")
+        return found.get(key)
 
     def damaged(self, key: str, why: str) -> None:
         """Say that an entry is not what it should be."""
-        self.on_trouble(f"{self.path(key)}: damaged entry of the cache, ignored and made anew: {why}")
+        self.on_trouble(f"{self.entries.path}: damaged entry {key[:8]}, ignored and made anew: {why}")
 
     def write(self, key: str, body: Mapping[str, Any]) -> None:
         """Keep an entry, as a whole or not at all."""
-        path, kept = self.path(key), datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-        entry = {"format": _FORMAT, "sha256": content_hash([key, kept, body]), "kept": kept, "body": body}
+        entry = {**body, "kept": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")}
+        self._try("the result is not kept", lambda: self.entries.write({key: entry}))
+
+    def size(self) -> tuple[int, int]:
+        """Number of entries, and bytes of what they hold."""
+        return self._try("cannot be read", self.entries.size) or (0, 0)
+
+    def clear(self) -> None:
+        """Remove all entries, and the files that accelsim 1.0 had for them."""
+        self._try("cannot be cleared", self.entries.clear)
+        for old in self.folder.glob(f"[0-9a-f][0-9a-f]/{'[0-9a-f]' * 64}.json"):
+            old.unlink(missing_ok=True)
+
+    def _try(self, what: str, do: Callable[[], Any]) -> Any:
+        """Read or write the file, or say what keeps from it; one that is damaged is put aside, and begun anew."""
         try:
-            write_directory(path.parent, {path.name: json.dumps(entry).encode()})
+            return do()
+        except DamagedError as error:
+            aside = self.entries.put_aside()
+            self.on_trouble(f"{self.entries.path}: damaged, and is {aside} now; it begins anew: {error.strerror}")
         except OSError as error:
-            self.on_trouble(f"{self.folder}: the result is not kept: {error.strerror or error}")
-
-    def files(self) -> Iterator[Path]:
-        """Files of all entries."""
-        return (path for path in self.folder.glob("[0-9a-f][0-9a-f]/*.json") if path.is_file())
-
-    def clear(self) -> int:
-        """Remove all entries; returns how many there were."""
-        removed = 0
-        for path in [*self.files(), *self.folder.glob("[0-9a-f][0-9a-f]/.*.part")]:
-            with suppress(FileNotFoundError):
-                path.unlink()
-                removed += path.suffix == ".json"
-        return removed
+            self.on_trouble(f"{self.entries.path}: {what}: {error.strerror or error}")
+        return None
 
 
 def default_folder() -> Path:
@@ -357,12 +433,11 @@ def _wrong(
     found: SearchResult, body: Mapping[str, Any], options: MapOptions, constraints: Constraints | None, einsum: Einsum
 ) -> str:
     """What keeps a result that was read back from being the answer; empty if nothing does."""
-    proof = found.certificate
-    if proof is None or not (proof.proved or found.stop == "effort") or options.objective != found.objective:
+    if misfit := misfits({**SEARCH.form, "additionalProperties": True}, body):
+        return misfit[0]
+    proof, exact = found.certificate, found.method == "exact" and found.objective == options.objective
+    if proof is None or not exact or not (proof.proved or found.stop == "effort"):
         return "it proves nothing about what is asked"
-    counts = found.seed, found.space_size or 0, proof.nodes, proof.evaluated, proof.table_bytes
-    if not all(isinstance(number, int) for number in counts) or found.method != "exact":
-        return "what it says of the search is not of the right kind"
     values = [Objective.parse(options.objective).of(each) for each in found.ranked]
     value = values[0]
     if any(later < value * (1 - 1e-9) for later in values):
