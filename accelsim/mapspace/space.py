@@ -41,33 +41,37 @@ class Slot:
 
 
 class SpaceArrays(NamedTuple):
-    """The map space for compiled code; made by `MapSpace.arrays`.
-
-    dims : int64[D], position of each dimension in the Einsum; slot_level : int64[S]; slot_axis : int64[S], 0 time, 1 x,
-    2 y; rows : int64[sum of rows, S], the factorisations of each dimension after the other; first : int64[D + 1];
-    pattern : int64[sum of patterns, 2], of each dimension the patterns and where their rows start; first_pattern :
-    int64[D + 1]; step : int64[L], what a free loop at a level adds to the state; weight : float64[D + 1, states],
-    mappings (orders included) that the remaining dimensions can complete a state to; outer, inner : int64[L, D],
-    dimensions with a fixed place at the ends of a temporal block, -1 after the last; free_place : bool[L, D], the
-    others; keep : bool[L, T], what every mapping keeps; free : int64[free choices, 2], level and tensor of each;
-    most : float64[3], energy [pJ], cycles and outer words that the constraints allow.
-    """
+    """The map space for compiled code; made by `MapSpace.arrays`."""
 
     dims: Ints
+    """int64[D]: position of each dimension in the Einsum."""
     slot_level: Ints
+    """int64[S]."""
     slot_axis: Ints
+    """int64[S]: 0 time, 1 x, 2 y."""
     rows: Ints
+    """int64[sum of rows, S]: the factorisations of each dimension after the other."""
     first: Ints
+    """int64[D + 1]."""
     pattern: Ints
+    """int64[sum of patterns, 2]: of each dimension the patterns and where their rows start."""
     first_pattern: Ints
+    """int64[D + 1]."""
     step: Ints
+    """int64[L]: what a free loop at a level adds to the state."""
     weight: Floats
+    """float64[D + 1, states]: mappings (orders included) that the remaining dimensions can complete a state to."""
     outer: Ints
     inner: Ints
+    """Each int64[L, D]: dimensions with a fixed place at the ends of a temporal block, -1 after the last."""
     free_place: Bools
+    """bool[L, D]: the others."""
     keep: Bools
+    """bool[L, T]: what every mapping keeps."""
     free: Ints
+    """int64[free choices, 2]: level and tensor of each."""
     most: Floats
+    """float64[3]: energy [pJ], cycles and outer words that the constraints allow."""
 
 
 class MapSpace:

@@ -54,89 +54,110 @@ ALL_OVERLAP, STEADY_OVERLAPS, NONE_OVERLAPS = range(3)
 class Constants(NamedTuple):
     """What the kernel needs to know of machine and Einsum, besides the mapping.
 
-    bounds : int64[D]; relevant : bool[T, D], whether a dimension moves a tensor; factor, rank : int64[T, D], its
-    coefficient and the rank it moves; reduces : bool[D], whether a dimension adds into words of the output that other
-    places hold too; terms : int64[T], how many dimensions move a tensor; term : int64[T, D], these dimensions, those of
-    one rank together; term_factor : int64[T, D], their coefficients; term_opens : bool[T, D], the first of its rank;
-    whole : int64[T], words of the tensor; windowed : bool[T], some rank has two or more dimensions; output : int64[1],
-    index of the output; role : int64[T]; fanout : int64[L, 2] for x, y; asked : int64[R, 4 + D], what constraints ask
-    for: level, TIME or following, the least and the most that a product may be, and which dimensions are in it (of
-    TILE_WORDS: which tensor, in the first of these); multicast : bool[L, 2, T]; reduction : bool[L, 2]; capacity :
-    int64[L] [units], -1 unlimited; partition : int64[L, 3] [units] by role, -1 unlimited; partitioned : bool[L];
-    word_parts : int64[L, T, 2], units an element takes, finished and as a partial sum; two_widths : bool[1], whether
-    these differ anywhere; block : int64[L] [units an access]; block_shift : int64[L], its logarithm, -1 if it is no
-    power of two; bandwidth : int64[L, 4, 2], units and cycles of the shared, read and write port and of the network
-    below, 0 if unlimited; limited : bool[L], any of them limited; drain : bool[L]; energy : float64[L, T, 5] [pJ] of
-    read, write, update (an access), transfer (a word) and return (a partial sum that comes back); hop : float64[L, T]
-    [pJ], of a word over a link of a mesh; transfers : bool[L], any of these three costs energy, or time; links :
-    bool[L], children pass words on to their neighbours; leak : float64[L] [pJ a cycle and instance]; mac : float64[1]
-    [pJ]; mac_cycles : int64[1]; nodes : int64[L, 2], first and end of the storage nodes of a level; array : int64[8],
-    PE and following of a systolic array; stationary : bool[T], held in its PEs; most_held : int64[T], words of it that
-    a PE has room for, -1 unlimited; already : int64[L], units that a level holds beforehand and that do not pass its
-    write port; outer_units : int64[1], units of a storage word of the outermost level; dma : int64[L, T + 1, 7], of
-    each tensor and, last, of the DMA engine itself: ROW and following, or KIND and following; empty if no level has
-    one; overlap : int64[L], of fills and drains: ALL_OVERLAP, STEADY_OVERLAPS or NONE_OVERLAPS.
-
     A unit is a storage word of the level; where it compresses, one of `Encoded.units_per_word` equal parts of a word,
     so that compressed elements too take whole units.
     """
 
     bounds: Ints
+    """int64[D]."""
     relevant: Bools
+    """bool[T, D]: whether a dimension moves a tensor."""
     factor: Ints
     rank: Ints
+    """Each int64[T, D]: its coefficient and the rank it moves."""
     reduces: Bools
+    """bool[D]: whether a dimension adds into words of the output that other places hold too."""
     terms: Ints
+    """int64[T]: how many dimensions move a tensor."""
     term: Ints
+    """int64[T, D]: these dimensions, those of one rank together."""
     term_factor: Ints
+    """int64[T, D]: their coefficients."""
     term_opens: Bools
+    """bool[T, D]: the first of its rank."""
     whole: Ints
+    """int64[T]: words of the tensor."""
     windowed: Bools
+    """bool[T]: some rank has two or more dimensions."""
     output: Ints
+    """int64[1]: index of the output."""
     role: Ints
+    """int64[T]."""
     fanout: Ints
+    """int64[L, 2] for x, y."""
     asked: Ints
+    """int64[R, 4 + D]: what constraints ask for: level, TIME or following, the least and the most that a product may
+    be, and which dimensions are in it (of TILE_WORDS: which tensor, in the first of these)."""
     multicast: Bools
+    """bool[L, 2, T]."""
     reduction: Bools
+    """bool[L, 2]."""
     capacity: Ints
+    """int64[L] [units], -1 unlimited."""
     partition: Ints
+    """int64[L, 3] [units] by role, -1 unlimited."""
     partitioned: Bools
+    """bool[L]."""
     word_parts: Ints
+    """int64[L, T, 2]: units an element takes, finished and as a partial sum."""
     two_widths: Bools
+    """bool[1]: whether these differ anywhere."""
     block: Ints
+    """int64[L] [units an access]."""
     block_shift: Ints
+    """int64[L]: its logarithm, -1 if it is no power of two."""
     bandwidth: Ints
+    """int64[L, 4, 2]: units and cycles of the shared, read and write port and of the network below, 0 if unlimited."""
     limited: Bools
+    """bool[L]: any of them limited."""
     drain: Bools
+    """bool[L]."""
     energy: Floats
+    """float64[L, T, 5] [pJ] of read, write, update (an access), transfer (a word) and return (a partial sum that comes
+    back)."""
     hop: Floats
+    """float64[L, T] [pJ], of a word over a link of a mesh."""
     transfers: Bools
+    """bool[L]: any of these three costs energy, or time."""
     links: Bools
+    """bool[L]: children pass words on to their neighbours."""
     leak: Floats
+    """float64[L] [pJ a cycle and instance]."""
     mac: Floats
+    """float64[1] [pJ]."""
     mac_cycles: Ints
+    """int64[1]."""
     nodes: Ints
+    """int64[L, 2]: first and end of the storage nodes of a level."""
     array: Ints
+    """int64[8]: PE and following of a systolic array."""
     stationary: Bools
+    """bool[T]: held in its PEs."""
     most_held: Ints
+    """int64[T]: words of it that a PE has room for, -1 unlimited."""
     already: Ints
+    """int64[L]: units that a level holds beforehand and that do not pass its write port."""
     outer_units: Ints
+    """int64[1]: units of a storage word of the outermost level."""
     dma: Ints
+    """int64[L, T + 1, 7]: of each tensor and, last, of the DMA engine itself: ROW and following, or KIND and following;
+    empty if no level has one."""
     overlap: Ints
+    """int64[L]: of fills and drains: ALL_OVERLAP, STEADY_OVERLAPS or NONE_OVERLAPS."""
 
 
 class Batch(NamedTuple):
-    """Mappings as arrays.
-
-    temporal : int64[B, L, D], loop bounds; order : int64[B, L, D], dimensions outermost first, those of bound 1 after
-    all others; x, y : int64[B, L, D], spatial bounds; keep : bool[B, L, T].
-    """
+    """Mappings as arrays."""
 
     temporal: Ints
+    """int64[B, L, D]: loop bounds."""
     order: Ints
+    """int64[B, L, D]: dimensions outermost first, those of bound 1 after all others."""
     x: Ints
     y: Ints
+    """Each int64[B, L, D]: spatial bounds."""
     keep: Bools
+    """bool[B, L, T]."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,54 +44,60 @@ TINY = 1e-300
 
 
 class Choices(NamedTuple):
-    """A map space as walks see it; made by `descent.choices_of`.
-
-    divisor : int64[D, K], ascending; many : int64[D], how many; product, quotient : int64[D, K, K], numbers of
-    divisors, -1 if it is none; allowed : bool[S, D, K], by the constraints; ways : float64[D, S + 1, K],
-    factorisations of a divisor over the slots from one on; slot : int64[S, 2], level and axis, 0 time, 1 x, 2 y;
-    order : int64[L, D], dimensions with those of fixed places at the ends; free_span : int64[L, 2], where those of
-    free places begin and end; keep : bool[L, T], what every mapping keeps; free : int64[F, 2], level and tensor;
-    required : bool[L, T], as `MapSpace.required`;
-    most : float64[3], energy, cycles and outer words that are allowed; terms : float64[*, 6], the objective as
-    `value_of` reads it; tie : bool[1], more than energy counts; with_energy : bool[1], energy does; held_level :
-    int64[1], the level whose words held count.
-    """
+    """A map space as walks see it; made by `descent.choices_of`."""
 
     divisor: Ints
+    """int64[D, K]: ascending."""
     many: Ints
+    """int64[D]: how many."""
     product: Ints
     quotient: Ints
+    """Each int64[D, K, K]: numbers of divisors, -1 if it is none."""
     allowed: Bools
+    """bool[S, D, K]: by the constraints."""
     ways: Floats
+    """float64[D, S + 1, K]: factorisations of a divisor over the slots from one on."""
     slot: Ints
+    """int64[S, 2]: level and axis, 0 time, 1 x, 2 y."""
     order: Ints
+    """int64[L, D]: dimensions with those of fixed places at the ends."""
     free_span: Ints
+    """int64[L, 2]: where those of free places begin and end."""
     keep: Bools
+    """bool[L, T]: what every mapping keeps."""
     free: Ints
+    """int64[F, 2]: level and tensor."""
     required: Bools
+    """bool[L, T]: as `MapSpace.required`."""
     most: Floats
+    """float64[3]: energy, cycles and outer words that are allowed."""
     terms: Floats
+    """float64[*, 6]: the objective as `value_of` reads it."""
     tie: Bools
+    """bool[1]: more than energy counts."""
     with_energy: Bools
+    """bool[1]: energy does."""
     held_level: Ints
+    """int64[1]: the level whose words held count."""
 
 
 class Walk(NamedTuple):
-    """The mappings of a walk, one row each for the current one, the changed one, and the best valid one so far.
-
-    at : int64[3, S, D], numbers of divisors; rank : int64[3, L, D], the order of all dimensions of a block, also of
-    those that have no loop there; mapping : Batch of 3; value : float64[3], objective, infinite if not valid; tie :
-    float64[3], energy [pJ]; steps : float64[3], ln(cycles of the compute units); column : float64[3, 4], energy [pJ],
-    cycles, words at the outermost level, words held.
-    """
+    """The mappings of a walk, one row each for the current one, the changed one, and the best valid one so far."""
 
     at: Ints
+    """int64[3, S, D]: numbers of divisors."""
     rank: Ints
+    """int64[3, L, D]: the order of all dimensions of a block, also of those that have no loop there."""
     mapping: Batch
+    """Batch of 3."""
     value: Floats
+    """float64[3]: objective, infinite if not valid."""
     tie: Floats
+    """float64[3]: energy [pJ]."""
     steps: Floats
+    """float64[3]: ln(cycles of the compute units)."""
     column: Floats
+    """float64[3, 4]: energy [pJ], cycles, words at the outermost level, words held."""
 
 
 @jit

@@ -21,15 +21,14 @@ POLL = 512
 
 
 class PieceTally(NamedTuple):
-    """What one piece of a search has seen.
-
-    best : Batch of one mapping, the best so far; value : float64[2], its objective, and the smallest energy [pJ] seen;
-    tally : int64[RULES x L], mappings by status.
-    """
+    """What one piece of a search has seen."""
 
     best: Batch
+    """Batch of one mapping, the best so far."""
     value: Floats
+    """float64[2]: its objective, and the smallest energy [pJ] seen."""
     tally: Ints
+    """int64[RULES x L]: mappings by status."""
 
 
 def make_tally(encoded: Encoded) -> PieceTally:

@@ -32,59 +32,62 @@ if TYPE_CHECKING:
 
 
 class BlockSweep(NamedTuple):
-    """A class of loop orders for the sweep over a temporal block.
-
-    counted : int64[*], dimensions whose bounds the shares depend on; adding, moving : int64[*], others that may have a
-    loop, which leave the output in place or move it; frozen : bool[D], dimensions that may have none; adds : bool[D],
-    those that leave the output in place; first : bool[1], whether loops over these may stand inside those that move it;
-    term : int64[terms, 4], status numbers of each, for each way to go on after a pass over the window; phase :
-    int64[terms], which loop decides on the way; mask : bool[terms, D], dimensions of a term's share; pair : int64[5],
-    dimension of the pass, the other one of its rank, that of the incoming step, one that must have a loop, one whose
-    whole pass went back before the incoming step, -1: none; step : int64[D], what one of each dimension moves the
-    window by; further : int64[*], by how much networks outside may spread the incoming step's dimension; none: the tile
-    may end where it was.
-    """
+    """A class of loop orders for the sweep over a temporal block."""
 
     counted: Ints
+    """int64[*]: dimensions whose bounds the shares depend on."""
     adding: Ints
     moving: Ints
+    """Each int64[*]: others that may have a loop, which leave the output in place or move it."""
     frozen: Bools
+    """bool[D]: dimensions that may have none."""
     adds: Bools
+    """bool[D]: those that leave the output in place."""
     first: Bools
+    """bool[1]: whether loops over these may stand inside those that move it."""
     term: Ints
+    """int64[terms, 4]: status numbers of each, for each way to go on after a pass over the window."""
     phase: Ints
+    """int64[terms]: which loop decides on the way."""
     mask: Bools
+    """bool[terms, D]: dimensions of a term's share."""
     pair: Ints
+    """int64[5]: dimension of the pass, the other one of its rank, that of the incoming step, one that must have a loop,
+    one whose whole pass went back before the incoming step, -1: none."""
     step: Ints
+    """int64[D]: what one of each dimension moves the window by."""
     further: Ints
+    """int64[*]: by how much networks outside may spread the incoming step's dimension; none: the tile may end where it
+    was."""
 
 
 class SweepArrays(NamedTuple):
-    """What a sweep over a temporal block reads, whatever the class of loop orders, and scratch space.
-
-    most : int64[D], how many sizes of each dimension can fit the level; pairs : int64[D, *, 2], for each dimension the
-    indices of its sizes inside and outside a loop that may be in the block, -1 after the last; moves : int64[D, *, 2],
-    indices outside and inside, in an order in which taking the smaller of the two values leaves the smallest of all
-    allowed insides, inside -1: no longer allowed as it is, -1 after the last; live, wanted : bool[S], where `inside`
-    may be finite, and which tiles are to be looked at; reduced : float64[S], how much of the reduction a tile covers;
-    complete : float64[1], how much it must, so that no loop outside it adds to sums that the output's parent has no
-    room for, 0 where it has: sums then stay further in until they are finished; inside : float64[Q, S * N], cost to go
-    inside the block, for each status, in N tables, which lie next to each other for each shape; bound, offsets, alive,
-    values : int64[D], int64[S], bool[S], float64[S * N], scratch space.
-    """
+    """What a sweep over a temporal block reads, whatever the class of loop orders, and scratch space."""
 
     most: Ints
+    """int64[D]: how many sizes of each dimension can fit the level."""
     pairs: Ints
+    """int64[D, *, 2]: for each dimension the indices of its sizes inside and outside a loop that may be in the block,
+    -1 after the last."""
     moves: Ints
+    """int64[D, *, 2]: indices outside and inside, in an order in which taking the smaller of the two values leaves the
+    smallest of all allowed insides, inside -1: no longer allowed as it is, -1 after the last."""
     live: Bools
     wanted: Bools
+    """Each bool[S]: where `inside` may be finite, and which tiles are to be looked at."""
     reduced: Floats
+    """float64[S]: how much of the reduction a tile covers."""
     complete: Floats
+    """float64[1]: how much it must, so that no loop outside it adds to sums that the output's parent has no room for, 0
+    where it has: sums then stay further in until they are finished."""
     inside: Floats
+    """float64[Q, S * N]: cost to go inside the block, for each status, in N tables, which lie next to each other for
+    each shape."""
     bound: Ints
     offsets: Ints
     alive: Bools
     values: Floats
+    """Each int64[D]: int64[S], bool[S], float64[S * N], scratch space."""
 
 
 @jit
@@ -419,15 +422,17 @@ def steps_in_time(grid: Grid, level: int, counts: Ints) -> tuple[Ints, Ints]:
 class BlockKind(NamedTuple):
     """What classes of orders of a temporal block depend on, besides statuses.
 
-    structure; spared : for each dimension, whether the block may have no loop over it; output : int; step, further : of
-    each dimension, see `BlockSweep`.
+    structure;
     """
 
     structure: Structure
     spared: tuple[bool, ...]
+    """for each dimension, whether the block may have no loop over it."""
     output: int
+    """int."""
     step: tuple[int, ...]
     further: tuple[tuple[int, ...], ...]
+    """Each of each dimension, see `BlockSweep`."""
 
     def gap_known(self, d: int) -> bool:
         """Whether the size along a dimension tells how far an UNDECIDED step is from its place."""

@@ -26,37 +26,40 @@ BEST, WITHIN, FRONT, ANY = range(4)
 
 
 class Goal(NamedTuple):
-    """What is asked for.
-
-    kind : int64[1], BEST, WITHIN, FRONT, or ANY, which ends with the first mapping found; terms : float64[K, 6], the
-    objective as `value_of` reads it; columns : int64[*], of a front; level : int64[1], whose capacity counts; limit :
-    float64[1], nothing above is looked for; energy_only : bool[1], cycles and outer words do not matter; floor :
-    float64[2], energy and cycles that no mapping falls below.
-    """
+    """What is asked for."""
 
     kind: Ints
+    """int64[1]: BEST, WITHIN, FRONT, or ANY, which ends with the first mapping found."""
     terms: Floats
+    """float64[K, 6]: the objective as `value_of` reads it."""
     columns: Ints
+    """int64[*]: of a front."""
     level: Ints
+    """int64[1]: whose capacity counts."""
     limit: Floats
+    """float64[1]: nothing above is looked for."""
     energy_only: Bools
+    """bool[1]: cycles and outer words do not matter."""
     floor: Floats
+    """float64[2]: energy and cycles that no mapping falls below."""
 
 
 class Incumbents(NamedTuple):
-    """Mappings found, best first, and the tally of a search.
-
-    many : int64[1]; value : float64[K]; column : float64[K, 4], energy, cycles, outer words, capacity; best : Batch of
-    K; tally : int64[5], nodes, mappings evaluated, mappings within the limit, mappings whose energy differed from the
-    sum of its parts, 1 if there was no room for more; open : float64[1], least bound of what was left for later.
-    """
+    """Mappings found, best first, and the tally of a search."""
 
     many: Ints
+    """int64[1]."""
     value: Floats
+    """float64[K]."""
     column: Floats
+    """float64[K, 4]: energy, cycles, outer words, capacity."""
     best: Batch
+    """Batch of K."""
     tally: Ints
+    """int64[5]: nodes, mappings evaluated, mappings within the limit, mappings whose energy differed from the sum of
+    its parts, 1 if there was no room for more."""
     open: Floats
+    """float64[1]: least bound of what was left for later."""
 
 
 @jit

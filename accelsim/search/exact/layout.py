@@ -30,34 +30,32 @@ from accelsim.search.exact.worth import innermost_loops, moved_words
 
 
 class Blocks(NamedTuple):
-    """Classes of the orders of a level's temporal block, for the statuses outside that say different things.
-
-    first_of : int64[Q], for each status which of these says the same; images : int64[*], what the exchange of
-    `Layout.mirror` makes of them; closing : list of (int, int), see `gaps_that_close`; classes : list of (tuple
-    of int, list of BlockSweep), classes and the statuses that each is for; used : int64[*], statuses inside that these
-    lead to.
-    """
+    """Classes of the orders of a level's temporal block, for the statuses outside that say different things."""
 
     first_of: Ints
+    """int64[Q]: for each status which of these says the same."""
     images: Ints
+    """int64[*]: what the exchange of `Layout.mirror` makes of them."""
     closing: list[tuple[int, int]]
+    """list of (int, int), see `gaps_that_close`."""
     classes: list[tuple[tuple[int, ...], list[BlockSweep]]]
+    """list of (tuple of int, list of BlockSweep), classes and the statuses that each is for."""
     used: Ints
+    """int64[*]: statuses inside that these lead to."""
 
 
 class NodeTiles(NamedTuple):
-    """Tiles that a storage node of a level keeps: what decides to which contexts they lead.
-
-    held, k : numbers of what the level keeps then, and of what this node does; tight : whether the output's parent has
-    no room for partial sums; room : words that nodes of the level hold at least; told : whether contexts inside have
-    classes of these.
-    """
+    """Tiles that a storage node of a level keeps: what decides to which contexts they lead."""
 
     held: int
     k: int
+    """Each numbers of what the level keeps then, and of what this node does."""
     tight: bool
+    """whether the output's parent has no room for partial sums."""
     room: int
+    """words that nodes of the level hold at least."""
     told: bool
+    """whether contexts inside have classes of these."""
 
 
 def make_structure(grid: Grid) -> Structure:
@@ -346,18 +344,17 @@ class Layout:
 
 
 class ToldStatuses(NamedTuple):
-    """Statuses that tables tell apart, level by level.
-
-    around, inside : those of the tables around the network, and of those at the tiles; numbers : of each status, in
-    both; inner : for each around a network, the number of what it is at the next tiles; skipped : for each at the
-    tiles, the number of what it is around the network if no loop stands between.
-    """
+    """Statuses that tables tell apart, level by level."""
 
     around: list[list[Statuses]]
     inside: list[list[Statuses]]
+    """Each those of the tables around the network, and of those at the tiles."""
     numbers: list[dict[Statuses, tuple[int, int]]]
+    """of each status, in both."""
     inner: list[list[int]]
+    """for each around a network, the number of what it is at the next tiles."""
     skipped: list[list[int]]
+    """for each at the tiles, the number of what it is around the network if no loop stands between."""
 
 
 def reduce(statuses: Statuses, deepest: tuple[int, ...], around: bool) -> Statuses:

@@ -44,26 +44,27 @@ EQUAL = 1e-13
 
 
 class Memo(NamedTuple):
-    """Nodes that were looked through, by what their completions depend on.
-
-    key : uint64[M, 2], a hash of 128 bits of all that must be equal; worth : float64[M, 2], energy so far if the output
-    is as narrow as finished words where it comes from, and if it is as wide as partial sums [pJ]; counts : int64[M, V],
-    what is better the smaller it is, see `_count`; level : int64[M], its boundary, 0 if there is none; timed :
-    bool[1], whether cycles or outer words make a difference; ports : int64[*], levels whose words count then;
-    rounds_up : bool[L], whether accesses of a level may be rounded up, or of any further in : bool[L + 1]; hash,
-    counted : uint64[2], int64[V], scratch space.
-    """
+    """Nodes that were looked through, by what their completions depend on."""
 
     key: Ints
+    """uint64[M, 2]: a hash of 128 bits of all that must be equal."""
     worth: Floats
+    """float64[M, 2]: energy so far if the output is as narrow as finished words where it comes from, and if it is as
+    wide as partial sums [pJ]."""
     counts: Ints
+    """int64[M, V]: what is better the smaller it is, see `_count`."""
     level: Ints
+    """int64[M]: its boundary, 0 if there is none."""
     timed: Bools
+    """bool[1]: whether cycles or outer words make a difference."""
     ports: Ints
+    """int64[*]: levels whose words count then."""
     rounds_up: Bools
+    """bool[L]: whether accesses of a level may be rounded up, or of any further in : bool[L + 1]."""
     rounds_further_in: Bools
     hash: Ints
     counted: Ints
+    """Each uint64[2]: int64[V], scratch space."""
 
 
 def make_memo(c: Constants, places: int, *, timed: bool = False, words: bool = False) -> Memo:

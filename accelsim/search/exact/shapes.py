@@ -40,38 +40,44 @@ class Shapes(NamedTuple):
 
     Sizes are the divisors that loops may lead to; of a dimension that may leave remainders the least size for each
     number of passes, and only these passes are exact, because the size that loops really cover depends on all of them.
-
-    size : int64[D, N], sizes, ascending; sizes : int64[D], how many; stride : int64[D]; passes : int64[D, N], tiles of
-    a size in the whole; factor : int64[D, F], bounds that a temporal loop can have; factors : int64[D], how many; over
-    : int64[D, N, N], index of the factor that leads to a size from another one inside, -1 if none does; spreads :
-    int64[D], how many bounds the loops over both axes of a network can have together; spread_stride : int64[D], of
-    spread numbers, made of these as shape numbers are of sizes; spread : int64[D, *], these bounds, ascending; times,
-    within : int64[D, N, *], index of the size around a spread, and of that inside one, -1 if that is none; route :
-    int64[D, N, N, *], spreads that lead to a size from another one inside, -1 after the last; box : int64[T, S], words
-    of each tile, at least; words : float64[T, S], words that enter all tiles of a shape at least, if the next loop
-    outside moves them; ragged : bool[D], which dimensions may leave remainders; macs : float64[1],
-    multiply-accumulates; resting : float64[L, D, N, *], where dimensions leave remainders: largest share of the words
-    of a dimension at the next level that rest, for the size of its tiles and for the index of the spread around them.
     """
 
     size: Ints
+    """int64[D, N]: sizes, ascending."""
     sizes: Ints
+    """int64[D]: how many."""
     stride: Ints
+    """int64[D]."""
     passes: Ints
+    """int64[D, N]: tiles of a size in the whole."""
     factor: Ints
+    """int64[D, F]: bounds that a temporal loop can have."""
     factors: Ints
+    """int64[D]: how many."""
     over: Ints
+    """int64[D, N, N]: index of the factor that leads to a size from another one inside, -1 if none does."""
     spreads: Ints
+    """int64[D]: how many bounds the loops over both axes of a network can have together."""
     spread_stride: Ints
+    """int64[D]: of spread numbers, made of these as shape numbers are of sizes."""
     spread: Ints
+    """int64[D, *]: these bounds, ascending."""
     times: Ints
     within: Ints
+    """Each int64[D, N, *]: index of the size around a spread, and of that inside one, -1 if that is none."""
     route: Ints
+    """int64[D, N, N, *]: spreads that lead to a size from another one inside, -1 after the last."""
     box: Ints
+    """int64[T, S]: words of each tile, at least."""
     words: Floats
+    """float64[T, S]: words that enter all tiles of a shape at least, if the next loop outside moves them."""
     ragged: Bools
+    """bool[D]: which dimensions may leave remainders."""
     macs: Floats
+    """float64[1]: multiply-accumulates."""
     resting: Floats
+    """float64[L, D, N, *]: where dimensions leave remainders: largest share of the words of a dimension at the next
+    level that rest, for the size of its tiles and for the index of the spread around them."""
 
     @property
     def total(self) -> int:
@@ -85,22 +91,23 @@ class Shapes(NamedTuple):
 
 
 class Options(NamedTuple):
-    """Ways to spread dimensions over the network below a level.
-
-    x, y : int64[O, D], spatial bounds; place : int64[O, D], index of x * y among the spreads; spread : int64[O],
-    children in use; down, up : float64[O, T], share of the children of which each group takes one read or makes one
-    update, where that does not depend on the tile; windowed : bool[O, T], where it does; apart : float64[O], product of
-    the bounds that the output lacks.
-    """
+    """Ways to spread dimensions over the network below a level."""
 
     x: Ints
     y: Ints
+    """Each int64[O, D]: spatial bounds."""
     place: Ints
+    """int64[O, D]: index of x * y among the spreads."""
     spread: Ints
+    """int64[O]: children in use."""
     down: Floats
     up: Floats
+    """Each float64[O, T]: share of the children of which each group takes one read or makes one update, where that does
+    not depend on the tile."""
     windowed: Bools
+    """bool[O, T]: where it does."""
     apart: Floats
+    """float64[O]: product of the bounds that the output lacks."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

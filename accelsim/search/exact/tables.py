@@ -34,17 +34,16 @@ _FEW = 1 << 14
 
 
 class Context(NamedTuple):
-    """What the cost further in depends on besides shape and statuses.
-
-    parents : the level that each tensor comes from; shares : of its reads or updates, what networks since then leave;
-    tight : the output comes from a level without room for its partial sums; room : class of the words that storage
-    nodes of the level hold so far, from 1 on, 0 if it is not told.
-    """
+    """What the cost further in depends on besides shape and statuses."""
 
     parents: tuple[int, ...]
+    """the level that each tensor comes from."""
     shares: tuple[float, ...]
+    """of its reads or updates, what networks since then leave."""
     tight: bool = False
+    """the output comes from a level without room for its partial sums."""
     room: int = 0
+    """class of the words that storage nodes of the level hold so far, from 1 on, 0 if it is not told."""
 
     @property
     def state(self) -> Parents:
