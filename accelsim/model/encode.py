@@ -110,8 +110,8 @@ class Constants(NamedTuple):
     block_shift: Ints
     """int64[L]: log2 of `block`, -1 if it is no power of two."""
     bandwidth: Ints
-    """int64[L, 4, 2]: units and cycles of the shared, read and write port and of the network below: n units take ceil(n
-    * cycles / units) cycles; 0 units if unlimited."""
+    """int64[L, 4, 2]: units and cycles of the shared, read and write port and of the network below: n units take
+    ceil(n*cycles/units) cycles; 0 units if unlimited."""
     limited: Bools
     """bool[L]: whether any of the level's ports, or its network, has a limited bandwidth."""
     drain: Bools
@@ -162,9 +162,9 @@ class Batch(NamedTuple):
     """int64[B, L, D]: dimensions in the order of the level's temporal loops, outermost first; those of bound 1 come
     last."""
     x: Ints
-    """int64[B, L, D]: bound of the spatial loop over each dimension along x."""
+    """int64[B, L, D]: bound of the spatial loop along x over each dimension, 1 if there is none."""
     y: Ints
-    """int64[B, L, D]: bound of the spatial loop over each dimension along y."""
+    """int64[B, L, D]: bound of the spatial loop along y over each dimension, 1 if there is none."""
     keep: Bools
     """bool[B, L, T]: whether the level keeps the tensor."""
 
