@@ -47,57 +47,58 @@ class Choices(NamedTuple):
     """A map space as walks see it; made by `descent.choices_of`."""
 
     divisor: Ints
-    """int64[D, K]: ascending."""
+    """int64[D, K]: divisors of each dimension's bound, ascending, then ones."""
     many: Ints
-    """int64[D]: how many."""
+    """int64[D]: how many divisors the bound has."""
     product: Ints
+    """int64[D, K, K]: number of the divisor that is the product of two divisors, -1 if there is none."""
     quotient: Ints
-    """Each int64[D, K, K]: numbers of divisors, -1 if it is none."""
+    """int64[D, K, K]: number of the divisor that is the first divisor over the second, -1 if there is none."""
     allowed: Bools
-    """bool[S, D, K]: by the constraints."""
+    """bool[S, D, K]: whether the constraints allow the divisor as the bound of the dimension's loop in a slot."""
     ways: Floats
-    """float64[D, S + 1, K]: factorisations of a divisor over the slots from one on."""
+    """float64[D, S + 1, K]: factorisations of the divisor over slots s, s + 1 ... that the constraints allow."""
     slot: Ints
-    """int64[S, 2]: level and axis, 0 time, 1 x, 2 y."""
+    """int64[S, 2]: level of the slot; and 0 for its temporal block, 1 for its axis x, 2 for its axis y."""
     order: Ints
-    """int64[L, D]: dimensions with those of fixed places at the ends."""
+    """int64[L, D]: all dimensions of a temporal block, those with fixed places at both ends."""
     free_span: Ints
-    """int64[L, 2]: where those of free places begin and end."""
+    """int64[L, 2]: where the dimensions with free places begin and end in `order`."""
     keep: Bools
-    """bool[L, T]: what every mapping keeps."""
+    """bool[L, T]: tensors that the level keeps in every mapping."""
     free: Ints
-    """int64[F, 2]: level and tensor."""
+    """int64[F, 2]: level and tensor of each choice between keep and bypass."""
     required: Bools
-    """bool[L, T]: as `MapSpace.required`."""
+    """bool[L, T]: whether one storage node of the level must keep the tensor; told at its last node."""
     most: Floats
-    """float64[3]: energy, cycles and outer words that are allowed."""
+    """float64[3]: largest energy [pJ], cycles and outer words that the constraints allow."""
     terms: Floats
-    """float64[*, 6]: the objective as `value_of` reads it."""
+    """float64[*, 6]: products of the objective, as `value_of` reads them."""
     tie: Bools
-    """bool[1]: more than energy counts."""
+    """bool[1]: whether the objective depends on cycles or outer words."""
     with_energy: Bools
-    """bool[1]: energy does."""
+    """bool[1]: whether the objective depends on energy."""
     held_level: Ints
-    """int64[1]: the level whose words held count."""
+    """int64[1]: level whose words held are a column of the objective."""
 
 
 class Walk(NamedTuple):
     """The mappings of a walk, one row each for the current one, the changed one, and the best valid one so far."""
 
     at: Ints
-    """int64[3, S, D]: numbers of divisors."""
+    """int64[3, S, D]: factor of each dimension in a slot, as the number of its divisor."""
     rank: Ints
-    """int64[3, L, D]: the order of all dimensions of a block, also of those that have no loop there."""
+    """int64[3, L, D]: order of all dimensions of a temporal block, also of those without a loop there."""
     mapping: Batch
-    """Batch of 3."""
+    """Batch of 3: the mappings."""
     value: Floats
-    """float64[3]: objective, infinite if not valid."""
+    """float64[3]: value of the objective, infinite if the mapping is not valid."""
     tie: Floats
-    """float64[3]: energy [pJ]."""
+    """float64[3] [pJ]: energy, which decides between mappings of equal value."""
     steps: Floats
-    """float64[3]: ln(cycles of the compute units)."""
+    """float64[3]: ln of the steps of the compute units."""
     column: Floats
-    """float64[3, 4]: energy [pJ], cycles, words at the outermost level, words held."""
+    """float64[3, 4]: energy [pJ], cycles, outer words, and words held at `Choices.held_level`."""
 
 
 @jit
