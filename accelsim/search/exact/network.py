@@ -132,7 +132,8 @@ class Spreading(NamedTuple):
 class NetworkScratch(NamedTuple):
     """Scratch space of `sweep_network`.
 
-    N = options of one tile. Unless said otherwise, a row is about the tile and the option that the sweep is at.
+    L = levels, N = options of one tile. Unless said otherwise, a row is about the tile and the option that the sweep is
+    at.
     """
 
     tile: Ints

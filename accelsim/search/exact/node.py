@@ -116,7 +116,7 @@ class CostTables(NamedTuple):
     group_first: Ints
     """int64[L + 1]: where the tiles of a level's network, or its options, begin in `tiles`."""
     tiles: Ints
-    """int64[*]: shapes of the tiles below each network; not read where the search goes through options."""
+    """int64[*]: shapes of the tiles below each network; without meaning where the search goes through options."""
     option_of: Ints
     """int64[L, *]: first option of the network with each spread number, as in `Shapes.spread_stride`."""
     rests: Ints

@@ -43,41 +43,42 @@ class Shapes(NamedTuple):
     """
 
     size: Ints
-    """int64[D, N]: sizes, ascending."""
+    """int64[D, N]: sizes of tiles along the dimension, ascending, then zeros; a size number is an index into them."""
     sizes: Ints
-    """int64[D]: how many."""
+    """int64[D]: how many sizes the dimension has."""
     stride: Ints
-    """int64[D]."""
+    """int64[D]: what the next size of the dimension adds to the number of a shape."""
     passes: Ints
-    """int64[D, N]: tiles of a size in the whole."""
+    """int64[D, N]: tiles of a size along the whole dimension."""
     factor: Ints
-    """int64[D, F]: bounds that a temporal loop can have."""
+    """int64[D, F]: bounds that a temporal loop can have, ascending, then zeros."""
     factors: Ints
-    """int64[D]: how many."""
+    """int64[D]: how many bounds a temporal loop can have."""
     over: Ints
-    """int64[D, N, N]: index of the factor that leads to a size from another one inside, -1 if none does."""
+    """int64[D, N, N]: index in `factor` of the loop that leads to a size (first) from one inside, -1 if none does."""
     spreads: Ints
     """int64[D]: how many bounds the loops over both axes of a network can have together."""
     spread_stride: Ints
-    """int64[D]: of spread numbers, made of these as shape numbers are of sizes."""
+    """int64[D]: what the next bound in `spread` adds to a spread number, which tells bounds of all dimensions."""
     spread: Ints
-    """int64[D, *]: these bounds, ascending."""
+    """int64[D, *]: bounds that the loops over both axes of a network can have together, ascending, then zeros."""
     times: Ints
+    """int64[D, N, *]: number of the size around a tile of a size and its spread, -1 if there is none."""
     within: Ints
-    """Each int64[D, N, *]: index of the size around a spread, and of that inside one, -1 if that is none."""
+    """int64[D, N, *]: number of the size inside a tile of a size and its spread, -1 if there is none."""
     route: Ints
-    """int64[D, N, N, *]: spreads that lead to a size from another one inside, -1 after the last."""
+    """int64[D, N, N, *]: spreads, as indices, that lead to a size (first) from one inside, -1 after the last."""
     box: Ints
-    """int64[T, S]: words of each tile, at least."""
+    """int64[T, S]: words of the tensor's tile, with those that strides skip."""
     words: Floats
-    """float64[T, S]: words that enter all tiles of a shape at least, if the next loop outside moves them."""
+    """float64[T, S]: words that enter all tiles of a shape at least, if the next loop outside moves the tensor."""
     ragged: Bools
-    """bool[D]: which dimensions may leave remainders."""
+    """bool[D]: whether loops over the dimension may leave remainders."""
     macs: Floats
     """float64[1]: multiply-accumulates."""
     resting: Floats
-    """float64[L, D, N, *]: where dimensions leave remainders: largest share of the words of a dimension at the next
-    level that rest, for the size of its tiles and for the index of the spread around them."""
+    """float64[L, D, N, *]: largest share of a tensor's words along the dimension that rest at the next level, by size
+    of its tiles and spread around them; float64[L, 0, 0, 0] where no dimension leaves remainders."""
 
     @property
     def total(self) -> int:
@@ -94,20 +95,22 @@ class Options(NamedTuple):
     """Ways to spread dimensions over the network below a level."""
 
     x: Ints
+    """int64[O, D]: bound of the spatial loop along x over each dimension."""
     y: Ints
-    """Each int64[O, D]: spatial bounds."""
+    """int64[O, D]: bound of the spatial loop along y over each dimension."""
     place: Ints
-    """int64[O, D]: index of x * y among the spreads."""
+    """int64[O, D]: index of x * y in `Shapes.spread`."""
     spread: Ints
-    """int64[O]: children in use."""
+    """int64[O]: children in use below one instance."""
     down: Floats
+    """float64[O, T]: reads over children, where that does not depend on the tile (else as if there were no windows)."""
     up: Floats
-    """Each float64[O, T]: share of the children of which each group takes one read or makes one update, where that does
-    not depend on the tile."""
+    """float64[O, T]: updates over children, where that does not depend on the tile (else as if there were no
+    windows)."""
     windowed: Bools
-    """bool[O, T]: where it does."""
+    """bool[O, T]: whether the share of the children that take words of their own depends on the tile."""
     apart: Floats
-    """float64[O]: product of the bounds that the output lacks."""
+    """float64[O]: copies of an output word in one instance's children: product of the bounds that do not move it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
