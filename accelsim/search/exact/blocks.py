@@ -55,7 +55,7 @@ class BlockSweep(NamedTuple):
     phase: Ints
     """int64[I]: loop that decides how a pass goes on: FIXED, BETWEEN or TAIL."""
     mask: Bools
-    """bool[I, D]: dimensions whose bounds make a share: it ends at one over their product."""
+    """bool[I, D]: dimensions whose bounds make a share: it ends at one over their product, the last share at 0."""
     pair: Ints
     """int64[5]: dimension of the pass; the other one of its rank; the one whose step the incoming status stands for;
     one that must have a loop; and one whose whole pass goes back before that incoming step. -1 if there is none."""
@@ -83,8 +83,8 @@ class SweepArrays(NamedTuple):
     reduced: Floats
     """float64[S]: iterations of the reduction that a tile covers."""
     complete: Floats
-    """float64[1]: iterations of the reduction that a tile must cover before loops outside move the output, because its
-    parent has no room for partial sums; 0 if it has."""
+    """float64[1]: iterations of the reduction that a tile must cover before loops of the block may move the output,
+    because its parent has no room for partial sums; 0 if it has."""
     inside: Floats
     """float64[Q, S * N]: cost to go inside the block for each set of statuses; the N tables lie next to each other for
     each shape."""

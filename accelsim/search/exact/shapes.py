@@ -55,7 +55,8 @@ class Shapes(NamedTuple):
     factors: Ints
     """int64[D]: how many bounds a temporal loop can have."""
     over: Ints
-    """int64[D, N, N]: index in `factor` of the loop that leads to a size (first) from one inside, -1 if none does."""
+    """int64[D, N, N]: index in `factor` of the loop that leads to the first size from the second inside it, -1 if there
+    is none."""
     spreads: Ints
     """int64[D]: how many bounds the loops over both axes of a network can have together."""
     spread_stride: Ints
@@ -63,11 +64,13 @@ class Shapes(NamedTuple):
     spread: Ints
     """int64[D, *]: bounds that the loops over both axes of a network can have together, ascending, then zeros."""
     times: Ints
-    """int64[D, N, *]: number of the size around a tile of a size and its spread, -1 if there is none."""
+    """int64[D, N, *]: size number around a network, by that of the tile inside and the spread, -1 if there is none."""
     within: Ints
-    """int64[D, N, *]: number of the size inside a tile of a size and its spread, -1 if there is none."""
+    """int64[D, N, *]: size number of the tile inside a network, by that around it and the spread, -1 if there is
+    none."""
     route: Ints
-    """int64[D, N, N, *]: spreads, as indices, that lead to a size (first) from one inside, -1 after the last."""
+    """int64[D, N, N, *]: spreads, as indices, that lead to the first size from the second inside it, -1 after the
+    last."""
     box: Ints
     """int64[T, S]: words of the tensor's tile, with those that strides skip."""
     words: Floats
@@ -103,12 +106,11 @@ class Options(NamedTuple):
     spread: Ints
     """int64[O]: children in use below one instance."""
     down: Floats
-    """float64[O, T]: reads over children, where that does not depend on the tile (else as if there were no windows)."""
+    """float64[O, T]: groups of children that one read serves over children in use, as if no halo were shared."""
     up: Floats
-    """float64[O, T]: updates over children, where that does not depend on the tile (else as if there were no
-    windows)."""
+    """float64[O, T]: groups of children whose sums make one update over children in use, as if no halo were shared."""
     windowed: Bools
-    """bool[O, T]: whether the share of the children that take words of their own depends on the tile."""
+    """bool[O, T]: whether children also share a halo, so that the number of groups depends on the tile."""
     apart: Floats
     """float64[O]: copies of an output word in one instance's children: product of the bounds that do not move it."""
 

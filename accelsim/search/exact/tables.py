@@ -37,13 +37,14 @@ class Context(NamedTuple):
     """What the cost further in depends on besides shape and statuses."""
 
     parents: tuple[int, ...]
-    """the level that each tensor comes from."""
+    """For each tensor, the level that it comes from."""
     shares: tuple[float, ...]
-    """of its reads or updates, what networks since then leave."""
+    """For each tensor, the share of its reads (or updates) that networks since then leave, 0..1."""
     tight: bool = False
-    """the output comes from a level without room for its partial sums."""
+    """Whether the output's parent has no room for its partial sums."""
     room: int = 0
-    """class of the words that storage nodes of the level hold so far, from 1 on, 0 if it is not told."""
+    """Class of the words that the storage nodes of the level hold so far, from 1 on; 0 if classes are not told
+    apart."""
 
     @property
     def state(self) -> Parents:
