@@ -40,7 +40,7 @@ class Blocks(NamedTuple):
     images: Ints
     """int64[*]: for each number, the one that it becomes where `Layout.mirror` exchanges dimensions."""
     closing: list[tuple[int, int]]
-    """Pairs of numbers, as `gaps_that_close` has them: values of the first bound those of the second."""
+    """Pairs of numbers, as `gaps_that_close` has them: the cost to go of the first is lowered to that of the second."""
     classes: list[tuple[tuple[int, ...], list[BlockSweep]]]
     """Classes of orders with the numbers that they are for."""
     used: Ints

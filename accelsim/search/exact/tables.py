@@ -149,7 +149,9 @@ class Bounds:
     corners : bool
         Whether there are tables of both corners of the shares that networks leave, or of the lower one alone.
     values : float64[*]
-        All tables; row : int, which row of a `Laid` these are.
+        Entries of all tables.
+    row : int
+        Row of a `Laid` in which they stand, -1 if in none.
     place, many, first
         Those of all contexts, of the tables around networks first: int32[*, S], int64[*].
     dense : int
