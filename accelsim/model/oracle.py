@@ -31,12 +31,16 @@ Place = tuple[int, ...]
 
 
 class NestLoop(NamedTuple):
-    """One loop of the whole nest; `axis` is "" in time, "x" or "y" over the fanout of level `level`."""
+    """One loop of the whole nest."""
 
     dim: str
+    """The dimension."""
     bound: int
+    """Bound of the loop."""
     level: int
+    """Index of the level that owns the loop."""
     axis: str = ""
+    """Empty in time; "x" or "y" over that axis of the level's fanout."""
 
 
 @dataclass(frozen=True, slots=True)
