@@ -286,7 +286,7 @@ class FitSplit(NamedTuple):
     interpolation: NDArray[np.bool_]
     """bool[rows]: rows that test it among sizes like those of the fit."""
     extrapolation: NDArray[np.bool_]
-    """bool[rows]: rows that test it beyond these sizes."""
+    """bool[rows]: rows that test it beyond the sizes of the fit."""
 
 
 def held_out(keys: Iterable[str]) -> NDArray[np.bool_]:

@@ -27,33 +27,57 @@ class Detail(NamedTuple):
     """
 
     at: Ints
-    """int64[L, T, 11]: counts of a tensor at a level. TILE [words]; READS, FILLS and UPDATES [words an instance];
-    TRANSFERS [words a child] over the network below; PARTIAL, 1 if the level holds partial sums; DOWN and UP, children
-    of one instance that need words of their own downwards, and that send words of their own upwards; PASSING [words]
-    between one instance and the network below, both ways, without transfers that all else waits for; LINKED [words],
-    what an instance passes on to its neighbour; GIVERS, instances that pass words on."""
+    """int64[L, T, 11]: counts of a tensor at a level, by column:
+
+    - TILE: words of the tile.
+    - READS, FILLS, UPDATES: words that one instance reads, takes in from outside, and takes in from inside.
+    - TRANSFERS: words that one child moves over the network below, both ways.
+    - PARTIAL: 1 if the level holds partial sums of the tensor.
+    - DOWN, UP: children of one instance that need words of their own downwards, and that send words of their own
+      upwards.
+    - PASSING: words between one instance and the network below, both ways, without transfers that all else waits
+      for.
+    - LINKED, GIVERS: words that an instance passes on to its neighbour, and how many instances do so.
+    """
     place: Ints
-    """int64[L + 1, D, 3]: the loops over a dimension at a level. INSIDE, size of the tile; BEFORE (by place in the
-    order instead of dimension), product of all temporal bounds outside that loop; SPREAD, spatial bound. In the last
-    row, with loops that leave remainders, TIMES and LAST: tiles along the dimension of the first instance of the level
-    whose DMA engine was counted last, and the size of the last one."""
+    """int64[L + 1, D, 3]: the loops over a dimension at a level, by column:
+
+    - INSIDE: size of the tile.
+    - BEFORE: product of all temporal bounds outside a loop; the index is the place of the loop in the order.
+    - SPREAD: product of the spatial bounds.
+    - TIMES, LAST: in the row of the compute units, where loops leave remainders: tiles along the dimension of the
+      first instance of the level whose DMA engine was counted last, and the size of the last one.
+    """
     level: Ints
-    """int64[L + 1, 16]: counts of a level. STEPS, product of the temporal bounds of all levels outside; VISITS, the
-    same of those loops alone that move the output; USED, instances in use; PARTS_APART, how many of them hold partial
-    sums of one word; LOOPS, temporal loops of bound > 1; READ and WRITTEN [units an instance] through its ports,
-    without transfers that all else waits for; CYCLES of its busiest port (in the last row: of the machine without DMA
-    engines); LEAVING, words of the output that leave an instance upwards. Of its DMA engine: MOVED_IN, MOVED_FIRST,
-    MOVED_OUT and MOVED_BACK [cycles] for all tiles of inputs, for the first ones, for tiles of the output, and for
-    partial sums that leave and come back; TURNS, how often tiles come in; USES, all computing over that on the last
-    tile, rounded up; LATE [cycles], how much later it ends than its first tiles and all computing in turn."""
+    """int64[L + 1, 16]: counts of a level, by column:
+
+    - STEPS: product of the temporal bounds of all levels outside.
+    - VISITS: product of the bounds of the temporal loops outside that move the output.
+    - USED: instances in use.
+    - PARTS_APART: instances that hold partial sums of one and the same word.
+    - LOOPS: temporal loops of bound > 1.
+    - READ, WRITTEN: units through the ports of one instance, without transfers that all else waits for.
+    - CYCLES: cycles of the busiest port; in the row of the compute units, of the machine without DMA engines.
+    - LEAVING: words of the output that leave an instance upwards.
+    - MOVED_IN, MOVED_FIRST: cycles of the DMA engine for all tiles of inputs, and for the first ones.
+    - MOVED_OUT, MOVED_BACK: cycles of the DMA engine for tiles of the output, and for partial sums that leave and
+      come back.
+    - TURNS: how often the DMA engine brings tiles in.
+    - USES: all computing over the computing on the last tile, rounded up.
+    - LATE: cycles that the DMA engine adds to the first tiles and all computing, one after the other.
+    """
     energy: Floats
     """float64[L, T, 4] [pJ]: energy of a tensor's reads, writes, updates and transfers over the network below, in all
     instances of the level together."""
     reach: Bools
     """bool[W]: marks on positions along a rank, with which positions that a union of windows covers are counted."""
     array: Ints
-    """int64[4]: what one PE of a systolic array holds in place: TILES, how often it changes; WORDS that enter in all;
-    FIRST, words of the first tile; and SHORT [cycles], what short instructions waste."""
+    """int64[4]: what one PE of a systolic array holds in place, by column:
+
+    - TILES: how often the tile changes.
+    - WORDS, FIRST: words that enter in all, and words of the first tile.
+    - SHORT: cycles that short instructions waste.
+    """
 
 
 class Counted(NamedTuple):

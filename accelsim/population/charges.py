@@ -54,9 +54,9 @@ class Charges(NamedTuple):
     access: Floats
     """float64[L, T] [words]: words that one access moves; the last one of each kind is charged as a whole."""
     unasked: Floats
-    """float64[L, T] [words]: words that the last access moves at most besides those asked for."""
+    """float64[L, T] [words]: words that the last access moves at most although they are not asked for."""
     instances: Floats
-    """float64[L]: instances of the level, each of which has such a last access."""
+    """float64[L]: instances of the level; each of them has a last access."""
     mac: float = 0.0
     """Charge of each multiply-accumulate."""
     instance: int = -1

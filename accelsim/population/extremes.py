@@ -50,7 +50,7 @@ class Worst(NamedTuple):
     sums: Floats
     """float64[*]: sums of mappings that pass the floor, largest first."""
     mappings: Batch
-    """Batch of the mappings with these sums."""
+    """Batch of the mappings with the largest sums, in the order of `sums`."""
 
 
 VALUE = 0
@@ -71,7 +71,7 @@ class _PartialStates:
     waits: Bools
     """bool[N, T]: whether no temporal loop has moved the tensor's tile yet."""
     tile: Ints
-    """int64[N, T]: shape of that tile, if it is of a window that may slide; else -1."""
+    """int64[N, T]: shape of the tile kept last, if it is of a window that may slide; else -1."""
     sums: Floats
     """float64[N, 2 + 2 * T]: what is charged, and words that enter the tiles kept last; see `VALUE`."""
     event: Ints
@@ -432,7 +432,7 @@ class Extreme(NamedTuple):
     value: float
     """Largest value that was found."""
     mapping: Mapping | None
-    """Mapping with this value; None if it was not found here."""
+    """Mapping with the largest value; None if the value was known before."""
     bound: float
     """What no valid mapping's value passes."""
 

@@ -61,7 +61,7 @@ class Choices(NamedTuple):
     slot: Ints
     """int64[S, 2]: level of the slot; and 0 for its temporal block, 1 for its axis x, 2 for its axis y."""
     order: Ints
-    """int64[L, D]: all dimensions of a temporal block, those with fixed places at both ends."""
+    """int64[L, D]: all dimensions of a temporal block, with the dimensions of fixed places at both ends."""
     free_span: Ints
     """int64[L, 2]: where the dimensions with free places begin and end in `order`."""
     keep: Bools
@@ -69,7 +69,7 @@ class Choices(NamedTuple):
     free: Ints
     """int64[F, 2]: level and tensor of each choice between keep and bypass."""
     required: Bools
-    """bool[L, T]: whether one storage node of the level must keep the tensor; told at its last node."""
+    """bool[L, T]: at the last storage node of a level, whether one of its nodes must keep the tensor."""
     most: Floats
     """float64[3]: largest energy [pJ], cycles and outer words that the constraints allow."""
     terms: Floats

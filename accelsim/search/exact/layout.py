@@ -44,7 +44,7 @@ class Blocks(NamedTuple):
     classes: list[tuple[tuple[int, ...], list[BlockSweep]]]
     """Classes of orders with the numbers that they are for."""
     used: Ints
-    """int64[*]: sets of statuses around the network that these classes lead to, as numbers of the table there."""
+    """int64[*]: sets of statuses around the network that the classes lead to, as numbers of the table there."""
 
 
 class NodeTiles(NamedTuple):
@@ -53,13 +53,13 @@ class NodeTiles(NamedTuple):
     held: int
     """Choice of tensors that the nodes of the level keep then, as a row of `Layout.fits`."""
     k: int
-    """Choice of tensors that this node keeps, as a row of `Layout.fits`."""
+    """Choice of tensors that the node keeps, as a row of `Layout.fits`."""
     tight: bool
     """Whether the output's parent has no room for partial sums."""
     room: int
     """Units that nodes of the level hold so far at least."""
     told: bool
-    """Whether contexts inside tell classes of words held apart."""
+    """Whether contexts inside are told apart by classes of words held."""
 
 
 def make_structure(grid: Grid) -> Structure:

@@ -65,7 +65,7 @@ class Memo(NamedTuple):
     rounds_up: Bools
     """bool[L]: whether accesses of the level may be rounded up to whole blocks."""
     rounds_further_in: Bools
-    """bool[L + 1]: whether accesses of this level or of any further in may be rounded up."""
+    """bool[L + 1]: whether accesses of the level or of any further in may be rounded up to whole blocks."""
     hash: Ints
     """uint64[2]: scratch: key of the node that is looked at."""
     counted: Ints

@@ -34,9 +34,9 @@ class Verdicts(NamedTuple):
     """float64[T, 2 * I]: 1 if the innermost loop outside moves the tensor and the tensor has no window; the I columns
     twice, for one copy of the output and for the most."""
     split: Bools
-    """bool[I, S]: whether the innermost loop outside may be this one around a shape."""
+    """bool[I, S]: whether the innermost loop outside a shape may be of this kind."""
     after: Bools
-    """bool[I, Q']: which sets of statuses the next tiles can have inside this innermost loop."""
+    """bool[I, Q']: which sets of statuses the next tiles can have inside an innermost loop of this kind."""
 
 
 class Spreading(NamedTuple):
@@ -80,9 +80,9 @@ class Spreading(NamedTuple):
     unshared: Floats
     """float64[C, T]: cost of a word that leaves the network for the parent, if networks further out share none."""
     once: Floats
-    """float64[C, T, 4] [cycles]: first fill (or last drain) at the next level: time of an element of the tile; time at
-    the parent's port of an element that children share; what the preload of a systolic array covers of these; and 1 if
-    it counts. float64[C, 0, 4] if nothing waits."""
+    """float64[C, T, 4] [cycles]: first fill (or last drain) at the next level: time of an element of the tile; its time
+    at the parent's port, for each group of children that shares it; what the preload of a systolic array covers; and 1
+    if it counts. float64[C, 0, 4] if nothing waits."""
     target: Ints
     """int64[C, K, 2 * R + 2, 2**W]: context inside, by its kind and by the tensors that pass and take the lower corner
     of their shares, as bits; -1 if there is none."""
@@ -116,9 +116,9 @@ class Spreading(NamedTuple):
     counts: Bools
     """bool[T]: whether the tensor's words cost anything from any of its parents inwards."""
     moves: Bools
-    """bool[I, T]: tensors that a loop of this kind moves."""
+    """bool[I, T]: tensors that loops of each kind move."""
     loops: Bools
-    """bool[I, D]: dimensions whose loops are of this kind."""
+    """bool[I, D]: dimensions whose loops are of each kind."""
     orders: Ints
     """int64[*, I]: all orders of the kinds; none where no dimension leaves remainders."""
     worth: Verdicts
@@ -145,7 +145,7 @@ class NetworkScratch(NamedTuple):
     y: Ints
     """int64[L, D]: bound of the spatial loop along y over each dimension."""
     words: Floats
-    """float64[T]: words that enter all tiles, if each step outside moves the tensor."""
+    """float64[T]: words that enter all tiles at least, if the next loop outside moves the tensor."""
     largest: Floats
     """float64[T]: largest share of the tensor's words that rest, over all rows of `staying`."""
     stays: Floats
@@ -156,9 +156,9 @@ class NetworkScratch(NamedTuple):
     """float64[*, T]: shares of each tensor's words that rest together, for some orders of the innermost loops
     outside."""
     most: Floats
-    """float64[I]: largest share of a dimension's words that rest, for loops of this kind."""
+    """float64[I]: largest share of the words that rest along a dimension of each kind of loops."""
     steps: Floats
-    """float64[I]: passes of all loops of this kind around the network."""
+    """float64[I]: steps of all loops of each kind around the network."""
     each: Floats
     """float64[T]: cost of the words, if each step costs the whole tile."""
     anyway: Floats
@@ -178,9 +178,9 @@ class NetworkScratch(NamedTuple):
     copies: Floats
     """float64[A]: copies of the output at the next level."""
     chord: Floats
-    """float64[A]: where these copies lie between those that the table inside tells apart, 0..1."""
+    """float64[A]: where `copies` lie between the numbers of copies that the table inside tells apart, 0..1."""
     saved: Floats
-    """float64[A]: what these copies take off, where the table inside tells none apart."""
+    """float64[A]: what `copies` save at most, where the table inside tells none apart."""
     pair: Ints
     """int64[*, 4]: context; choice of what the next level keeps; kind of context inside; and the pair whose verdict
     holds."""
@@ -197,7 +197,7 @@ class NetworkScratch(NamedTuple):
     edge: Ints
     """int64[N]: class of spread at this level, with the largest class of the next one."""
     moved: Floats
-    """float64[T, N]: words that enter all tiles, at least."""
+    """float64[T, N]: words that enter all tiles at least, without the largest share that rests."""
     shares: Floats
     """float64[T, N]: share of the children that take words of their own, if the tensor passes the next level."""
     ways: Floats

@@ -64,8 +64,8 @@ class CostTables(NamedTuple):
     spreads: Ints
     """int64[L + 1]: how many classes of spread the tables of the level tell apart."""
     context: Ints
-    """int64[L, *]: first context with some parents of the tensors, corners of their shares and `tight`, by the code of
-    these; -1 if there is none."""
+    """int64[L, *]: first context with some parents of the tensors, corners of their shares and `tight`, by a code of
+    all three; -1 if there is none."""
     rooms: Ints
     """int64[L, R + 1] [units]: what storage nodes of the level hold at least in each class of words held."""
     in_room: Ints
@@ -76,7 +76,7 @@ class CostTables(NamedTuple):
     apart."""
     least: Floats
     """float64[L, L, T]: least share of a tensor's reads (or updates) that networks between a level and the parent
-    leave, by level, then parent; it is the lower corner."""
+    leave, by level, then parent; the lower of the two corners between which the tables' entries are mixed."""
     status: Ints
     """int64[2, L, *]: number of a set of statuses, by its code, in the table around the network and in that at the
     tiles."""
@@ -120,17 +120,18 @@ class CostTables(NamedTuple):
     option_of: Ints
     """int64[L, *]: first option of the network with each spread number, as in `Shapes.spread_stride`."""
     rests: Ints
-    """int64[L, D, 2]: bit in a set of loops for "a loop over the dimension may make one step in its last pass", -1 if
-    none may; and 1 if a network inside that loop may spread the dimension."""
+    """int64[L, D, 2]: which bit of a set of loops stands for a loop over the dimension that makes one step in its last
+    pass, -1 if there is none; and 1 if a network inside the loop may spread the dimension."""
     order_first: Ints
-    """int64[L, *]: where the orders of a set of loops begin in `orders`; a set is dimensions as bits, with the bits of
-    `rests`."""
+    """int64[L, *]: where the orders of a set of loops begin in `orders`; a set is the dimensions with a loop, as bits,
+    and the bits of `rests`."""
     orders: Ints
     """int64[*, D + 2]: orders that can be best: dimensions outermost first, those without a loop last; then an inner
     and an outer dimension of a window, whose outer loop must carry on where the inner one ends, -1 if there are
     none."""
     every_first: Ints
-    """int64[L, *]: where the orders of a set of loops begin in `every_orders`; a set is dimensions as bits."""
+    """int64[L, *]: where the orders of a set of loops begin in `every_orders`; a set is the dimensions with a loop, as
+    bits."""
     every_orders: Ints
     """int64[*, D + 2]: all orders, laid out like `orders`; empty unless all are looked at."""
     partner: Ints
@@ -157,12 +158,12 @@ class CostTables(NamedTuple):
     """float64[L, 2]: how many numbers of copies of the output the tables of the level tell apart (1 or 2), and the
     larger number."""
     copy_costs: Floats
-    """float64[1 + M, L + 1]: what the tables further in take off at most for each further copy of the output, where
-    they tell none apart; costs as in `elided`."""
+    """float64[1 + M, L + 1]: what each further copy of the output saves at most in the tables further in, where they
+    tell none apart; costs as in `elided`."""
     widest: Floats
     """float64[L]: most children in use below one instance of the level."""
     needed: Ints
-    """int64[T] [words]: different words of the tensor that the multiply-accumulates ask for."""
+    """int64[T]: different words of the tensor that the multiply-accumulates ask for."""
     deepest: Ints
     """int64[T]: innermost level that may keep the tensor."""
     least_inside: Floats
@@ -176,8 +177,8 @@ class CostTables(NamedTuple):
 class SearchNode(NamedTuple):
     """The partial mapping that the search looks at, level by level from the outside in.
 
-    Row l of an array is about level l; of those with L + 1 rows the last is about the compute units. Costs in row l are
-    those of all traffic into the tiles of level l and into those outside them.
+    Where arrays have L + 1 rows, the last is about the compute units. Costs in row l are those of all traffic into the
+    tiles of level l and of the levels outside it.
     """
 
     mapping: Batch
@@ -208,11 +209,11 @@ class SearchNode(NamedTuple):
     waited: Ints
     """int64[L + 1, L, 2] [units]: of `read` and of `written`, what all else waits for at most."""
     fills: Ints
-    """int64[L + 1, T] [words]: of the output, partial sums that come back to one tile of the level (to all of them
+    """int64[L + 1, T] [words]: of the output, partial sums that come back to one instance of the level (to all of them
     where dimensions leave remainders)."""
     moved: Ints
-    """int64[L + 1, T] [words]: of the output, what leaves one tile of the level upwards (all of them where dimensions
-    leave remainders)."""
+    """int64[L + 1, T] [words]: of the output, what leaves one instance of the level upwards (all of them where
+    dimensions leave remainders)."""
     charged: Floats
     """float64[L + 1, T] [pJ]: what is charged at the level for the output's fills and drains until their width is
     known."""
@@ -226,9 +227,10 @@ class SearchNode(NamedTuple):
     """int64[L, *, 2]: for sizes of the last dimensions that temporal loops may leave, what they add to the number of
     the shape around the network, and which dimensions have a loop, as bits."""
     context: Ints
-    """int64[L + 1, 2**T]: context for each set of tensors whose share is taken at the lower corner."""
+    """int64[L + 1, 2**T]: contexts of the node, one for each set of tensors whose share is taken at the lower
+    corner."""
     weight: Floats
-    """float64[L + 1, 2**T]: weight of each of these contexts in the bound."""
+    """float64[L + 1, 2**T]: weight of each context in the bound."""
     lower: Floats
     """float64[T]: scratch: weight of the lower corner of the tensor's share, or least share of the steps that move its
     tile."""

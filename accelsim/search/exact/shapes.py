@@ -72,7 +72,7 @@ class Shapes(NamedTuple):
     """int64[D, N, N, *]: spreads, as indices, that lead to the first size from the second inside it, -1 after the
     last."""
     box: Ints
-    """int64[T, S]: words of the tensor's tile, with those that strides skip."""
+    """int64[T, S]: words of the tensor's tile at least, with those that strides skip."""
     words: Floats
     """float64[T, S]: words that enter all tiles of a shape at least, if the next loop outside moves the tensor."""
     ragged: Bools
