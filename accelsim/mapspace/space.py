@@ -43,31 +43,45 @@ class Slot:
 class SpaceArrays(NamedTuple):
     """The map space for compiled code; made by `MapSpace.arrays`.
 
-    dims : int64[D], position of each dimension in the Einsum; slot_level : int64[S]; slot_axis : int64[S], 0 time, 1 x,
-    2 y; rows : int64[sum of rows, S], the factorisations of each dimension after the other; first : int64[D + 1];
-    pattern : int64[sum of patterns, 2], of each dimension the patterns and where their rows start; first_pattern :
-    int64[D + 1]; step : int64[L], what a free loop at a level adds to the state; weight : float64[D + 1, states],
-    mappings (orders included) that the remaining dimensions can complete a state to; outer, inner : int64[L, D],
-    dimensions with a fixed place at the ends of a temporal block, -1 after the last; free_place : bool[L, D], the
-    others; keep : bool[L, T], what every mapping keeps; free : int64[free choices, 2], level and tensor of each;
-    most : float64[3], energy [pJ], cycles and outer words that the constraints allow.
+    A state counts the temporal loops in free places that the dimensions drawn so far have in each level's temporal
+    block.
     """
 
     dims: Ints
+    """int64[D]: position of each dimension among those of `Encoded.dims`."""
     slot_level: Ints
+    """int64[S]: level of each slot."""
     slot_axis: Ints
+    """int64[S]: 0 for the temporal block of a level, 1 for its axis x, 2 for its axis y."""
     rows: Ints
+    """int64[*, S]: factorisations of all dimensions, one dimension after the other: the bound in each slot."""
     first: Ints
+    """int64[D + 1]: where the factorisations of each dimension begin in `rows`, and where those of the last one end."""
     pattern: Ints
+    """int64[P + 1, 2]: P patterns of all dimensions, one dimension after the other: the levels with a loop in a free
+    place, as bits, and where factorisations with this pattern begin in `rows`. The last row says where they end."""
     first_pattern: Ints
+    """int64[D + 1]: where the patterns of each dimension begin in `pattern`, and where those of the last one end."""
     step: Ints
+    """int64[L]: what a loop in a free place of a level adds to the number of a state."""
     weight: Floats
+    """float64[D + 1, *]: mappings, with all orders of their loops, to which dimensions d, d + 1 ... complete each
+    state."""
     outer: Ints
+    """int64[L, D]: dimensions whose loops have a fixed place at the outer end of the temporal block, -1 after the
+    last."""
     inner: Ints
+    """int64[L, D]: dimensions whose loops have a fixed place at the inner end of the temporal block, -1 after the
+    last."""
     free_place: Bools
+    """bool[L, D]: whether the constraints leave the place of the dimension's loop in the temporal block open."""
     keep: Bools
+    """bool[L, T]: tensors that the level keeps in every mapping."""
     free: Ints
+    """int64[*, 2]: level and tensor of each choice between keep and bypass."""
     most: Floats
+    """float64[3]: largest energy [pJ], cycles and outer words that the constraints allow, infinite if they set no
+    limit."""
 
 
 class MapSpace:

@@ -20,53 +20,83 @@ TILES, WORDS, FIRST, SHORT = range(4)
 
 
 class Detail(NamedTuple):
-    """All that the model knows of one mapping; scratch space for a batch.
+    """All that the model counts of one mapping; the next mapping of a batch overwrites it.
 
-    What belongs together is one array, so that compiled code finds it with one index; the properties name its parts.
-
-    at : int64[L, T, 11], of a tensor at a level: TILE [words]; READS, FILLS, UPDATES [words an instance]; TRANSFERS,
-    words over the network below for each child; PARTIAL, 1 if the level holds partial sums; DOWN and UP, children of
-    the network below whose words are distinct, downwards and upwards; PASSING, words between an instance and the
-    network below, both ways, but for those that all else waits for; LINKED, words that an instance passes on to its
-    neighbour, and GIVERS, instances that do. place : int64[L+1, D, 3], of a dimension at a level (last: compute):
-    INSIDE, size of its tile; BEFORE, product of all temporal bounds outside a place of the order; SPREAD, spatial
-    bound; of compute, where loops leave remainders, of the level whose engine was looked at last: TIMES, tiles of its
-    first instance along the dimension, and LAST, the size of the last one. level : int64[L+1, 16]: STEPS, product of
-    all temporal bounds of the levels outside; VISITS, of those that move the output; USED, instances in use;
-    PARTS_APART, how many of them hold parts of one sum; LOOPS, temporal loops of bound > 1; READ, WRITTEN [storage
-    words an instance], summed over tensors, but for those that all else waits for; CYCLES (of compute: with all but DMA
-    engines); LEAVING, words of the output that leave an instance upwards; of a DMA engine: MOVED_IN, MOVED_FIRST,
-    MOVED_OUT, MOVED_BACK [cycles] of all tiles of inputs, of the first ones, of all outputs, and of partial sums that
-    leave and come back, TURNS, how often tiles come in,
-    USES, how many times longer all computing is than that on the last tile, and LATE, cycles that it ends later than
-    its first tile and computing, one after the other. energy : float64[L, T, 4] [pJ, all instances];
-    reach : bool[W], marks for unions of windows; array : int64[4], of what a systolic array holds in place: TILES, how
-    often it changes; WORDS that enter a PE in all, and FIRST, in its first tile; and SHORT, cycles that short
-    instructions waste.
+    What belongs together is one array, so that compiled code finds it with one index; the constants above name its
+    columns. Units are those of `Constants`. In the last row of `place` and `level` stand the compute units.
     """
 
     at: Ints
+    """int64[L, T, 11]: counts of a tensor at a level, by column:
+
+    - TILE: words of the tile.
+    - READS, FILLS, UPDATES: words that one instance reads, takes in from outside, and takes in from inside.
+    - TRANSFERS: words that one child moves over the network below, both ways.
+    - PARTIAL: 1 if the level holds partial sums of the tensor.
+    - DOWN, UP: children of one instance that need words of their own downwards, and that send words of their own
+      upwards.
+    - PASSING: words between one instance and the network below, both ways, without transfers that all else waits
+      for.
+    - LINKED, GIVERS: words that an instance passes on to its neighbour, and how many instances do so.
+    """
     place: Ints
+    """int64[L + 1, D, 3]: the loops over a dimension at a level, by column:
+
+    - INSIDE: size of the tile.
+    - BEFORE: product of all temporal bounds outside a loop; the index is the place of the loop in the order.
+    - SPREAD: product of the spatial bounds.
+    - TIMES, LAST: in the row of the compute units, where loops leave remainders: tiles along the dimension of the
+      first instance of the level whose DMA engine was counted last, and the size of the last one.
+    """
     level: Ints
+    """int64[L + 1, 16]: counts of a level, by column:
+
+    - STEPS: product of the temporal bounds of all levels outside.
+    - VISITS: product of the bounds of the temporal loops outside that move the output.
+    - USED: instances in use.
+    - PARTS_APART: instances that hold partial sums of one and the same word.
+    - LOOPS: temporal loops of bound > 1.
+    - READ, WRITTEN: units through the ports of one instance, without transfers that all else waits for.
+    - CYCLES: cycles of the busiest port; in the row of the compute units, of the machine without DMA engines.
+    - LEAVING: words of the output that leave an instance upwards.
+    - MOVED_IN, MOVED_FIRST: cycles of the DMA engine for all tiles of inputs, and for the first ones.
+    - MOVED_OUT, MOVED_BACK: cycles of the DMA engine for tiles of the output, and for partial sums that leave and
+      come back.
+    - TURNS: how often the DMA engine brings tiles in.
+    - USES: all computing over the computing on the last tile, rounded up.
+    - LATE: cycles that the DMA engine adds to the first tiles and all computing, one after the other.
+    """
     energy: Floats
+    """float64[L, T, 4] [pJ]: energy of a tensor's reads, writes, updates and transfers over the network below, in all
+    instances of the level together."""
     reach: Bools
+    """bool[W]: marks on positions along a rank, with which positions that a union of windows covers are counted."""
     array: Ints
+    """int64[4]: what one PE of a systolic array holds in place, by column:
+
+    - TILES: how often the tile changes.
+    - WORDS, FIRST: words that enter in all, and words of the first tile.
+    - SHORT: cycles that short instructions waste.
+    """
 
 
 class Counted(NamedTuple):
-    """Counts of one mapping, valid or not.
-
-    keep : bool[L, T]; s : of each instance or, where loops leave remainders, of the busiest; every : int64[L, T, 4],
-    words read, filled and updated in all instances, and over the network below; shared : float64[L, T, 2], children of
-    the network below that share a word on average, downwards and upwards; energy_pj, cycles : of the whole machine.
-    """
+    """Counts of one mapping, valid or not."""
 
     keep: Bools
+    """bool[L, T]: whether the level keeps the tensor."""
     s: Detail
+    """Detail: counts of each instance or, where loops leave remainders, of the busiest one."""
     every: Ints
+    """int64[L, T, 4]: words read, filled and updated in all instances of the level together, and words over all
+    networks below it."""
     shared: Floats
+    """float64[L, T, 2]: children of the network below that share a word, on average, downwards (multicast) and upwards
+    (spatial reduction)."""
     energy_pj: float
+    """Energy of the whole machine."""
     cycles: int
+    """Cycles of the whole machine."""
 
 
 def make_detail(encoded: Encoded) -> Detail:

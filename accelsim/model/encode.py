@@ -54,89 +54,119 @@ ALL_OVERLAP, STEADY_OVERLAPS, NONE_OVERLAPS = range(3)
 class Constants(NamedTuple):
     """What the kernel needs to know of machine and Einsum, besides the mapping.
 
-    bounds : int64[D]; relevant : bool[T, D], whether a dimension moves a tensor; factor, rank : int64[T, D], its
-    coefficient and the rank it moves; reduces : bool[D], whether a dimension adds into words of the output that other
-    places hold too; terms : int64[T], how many dimensions move a tensor; term : int64[T, D], these dimensions, those of
-    one rank together; term_factor : int64[T, D], their coefficients; term_opens : bool[T, D], the first of its rank;
-    whole : int64[T], words of the tensor; windowed : bool[T], some rank has two or more dimensions; output : int64[1],
-    index of the output; role : int64[T]; fanout : int64[L, 2] for x, y; asked : int64[R, 4 + D], what constraints ask
-    for: level, TIME or following, the least and the most that a product may be, and which dimensions are in it (of
-    TILE_WORDS: which tensor, in the first of these); multicast : bool[L, 2, T]; reduction : bool[L, 2]; capacity :
-    int64[L] [units], -1 unlimited; partition : int64[L, 3] [units] by role, -1 unlimited; partitioned : bool[L];
-    word_parts : int64[L, T, 2], units an element takes, finished and as a partial sum; two_widths : bool[1], whether
-    these differ anywhere; block : int64[L] [units an access]; block_shift : int64[L], its logarithm, -1 if it is no
-    power of two; bandwidth : int64[L, 4, 2], units and cycles of the shared, read and write port and of the network
-    below, 0 if unlimited; limited : bool[L], any of them limited; drain : bool[L]; energy : float64[L, T, 5] [pJ] of
-    read, write, update (an access), transfer (a word) and return (a partial sum that comes back); hop : float64[L, T]
-    [pJ], of a word over a link of a mesh; transfers : bool[L], any of these three costs energy, or time; links :
-    bool[L], children pass words on to their neighbours; leak : float64[L] [pJ a cycle and instance]; mac : float64[1]
-    [pJ]; mac_cycles : int64[1]; nodes : int64[L, 2], first and end of the storage nodes of a level; array : int64[8],
-    PE and following of a systolic array; stationary : bool[T], held in its PEs; most_held : int64[T], words of it that
-    a PE has room for, -1 unlimited; already : int64[L], units that a level holds beforehand and that do not pass its
-    write port; outer_units : int64[1], units of a storage word of the outermost level; dma : int64[L, T + 1, 7], of
-    each tensor and, last, of the DMA engine itself: ROW and following, or KIND and following; empty if no level has
-    one; overlap : int64[L], of fills and drains: ALL_OVERLAP, STEADY_OVERLAPS or NONE_OVERLAPS.
-
     A unit is a storage word of the level; where it compresses, one of `Encoded.units_per_word` equal parts of a word,
     so that compressed elements too take whole units.
     """
 
     bounds: Ints
+    """int64[D]: bound of each dimension [iterations]."""
     relevant: Bools
+    """bool[T, D]: whether a step along the dimension moves the tensor's tile."""
     factor: Ints
+    """int64[T, D]: coefficient of the dimension in its rank of the tensor, 0 if it does not move the tensor."""
     rank: Ints
+    """int64[T, D]: rank of the tensor that the dimension moves, 0 if it moves none."""
     reduces: Bools
+    """bool[D]: whether places that differ along the dimension add into the same words of the output."""
     terms: Ints
+    """int64[T]: how many dimensions move the tensor."""
     term: Ints
+    """int64[T, D]: dimensions that move the tensor, rank by rank; only the first `terms` of a row count."""
     term_factor: Ints
+    """int64[T, D]: coefficients of the dimensions that `term` lists."""
     term_opens: Bools
+    """bool[T, D]: whether a dimension that `term` lists is the first one of its rank."""
     whole: Ints
+    """int64[T]: words of the whole tensor."""
     windowed: Bools
+    """bool[T]: whether some rank of the tensor has two or more dimensions, so that tiles can have a halo."""
     output: Ints
+    """int64[1]: index of the output among the tensors."""
     role: Ints
+    """int64[T]: role of the tensor, as an index into `ROLES`."""
     fanout: Ints
+    """int64[L, 2]: most children of one instance along x and along y."""
     asked: Ints
+    """int64[R, 4 + D]: R bounds that constraints set: level; kind, one of TIME, ON_X, ON_Y, TILE_SIZES and TILE_WORDS;
+    the least and the largest value; and 1 for each dimension of the product. Of TILE_WORDS, the first of the D columns
+    is the tensor."""
     multicast: Bools
+    """bool[L, 2, T]: whether one read serves all children along x, or along y, that need the same words of the
+    tensor."""
     reduction: Bools
+    """bool[L, 2]: whether partial sums of children along x, or along y, are added to one update."""
     capacity: Ints
+    """int64[L] [units]: room for the tiles of all tensors in one instance; -1 if unlimited, or if partitioned."""
     partition: Ints
+    """int64[L, 3] [units]: room for the tiles of each role in one instance, -1 if unlimited."""
     partitioned: Bools
+    """bool[L]: whether each role has a partition of its own."""
     word_parts: Ints
+    """int64[L, T, 2] [units]: size of an element of the tensor, as a finished word and as a partial sum."""
     two_widths: Bools
+    """bool[1]: whether a partial sum and a finished word differ in size at any level."""
     block: Ints
+    """int64[L] [units]: what one access moves."""
     block_shift: Ints
+    """int64[L]: log2 of `block`, -1 if it is no power of two."""
     bandwidth: Ints
+    """int64[L, 4, 2]: units and cycles of the shared, read and write port and of the network below: n units take
+    ceil(n*cycles/units) cycles; 0 units if unlimited."""
     limited: Bools
+    """bool[L]: whether any of the level's ports, or its network, has a limited bandwidth."""
     drain: Bools
+    """bool[L]: whether the level is charged a read for each word that drains to the level above."""
     energy: Floats
+    """float64[L, T, 5] [pJ]: energy of a read, a write and an update (each of one access), of a transfer over the
+    network below (one word), and of a return over it (one partial sum that comes back)."""
     hop: Floats
+    """float64[L, T] [pJ]: energy of one word over one link of the mesh below the level."""
     transfers: Bools
+    """bool[L]: whether words that cross the network below cost energy, or its bandwidth is limited."""
     links: Bools
+    """bool[L]: whether children below the level take words of inputs from their neighbours."""
     leak: Floats
+    """float64[L] [pJ]: energy that leaks in one cycle for each instance in use; where idle instances leak too, all of
+    it is the outermost level's."""
     mac: Floats
+    """float64[1] [pJ]: energy of one multiply-accumulate."""
     mac_cycles: Ints
+    """int64[1] [cycles]: time of one multiply-accumulate."""
     nodes: Ints
+    """int64[L, 2]: first storage node of the level that a node belongs to, and the node after its last one."""
     array: Ints
+    """int64[8]: the systolic array, by PE, ROWS, SKEW, BUFFERED, STREAM, STREAMED, SHORTEST and FITTING."""
     stationary: Bools
+    """bool[T]: whether the PEs of the systolic array hold the tensor in place."""
     most_held: Ints
+    """int64[T] [words]: words of the tensor that one PE of the systolic array has room for, -1 if unlimited."""
     already: Ints
+    """int64[L] [units]: tiles that are in an instance beforehand, so that they do not pass its write port."""
     outer_units: Ints
+    """int64[1] [units]: size of a storage word of the outermost level."""
     dma: Ints
+    """int64[L, T + 1, 7]: how a DMA engine moves each tensor, by ROW, ROW_UNITS, PSUM_ROW, LINE, LINE_UNITS, PSUM_LINE
+    and ALONG; and in the last row the engine itself, by KIND, UNITS, ISSUE, LEAST and LEAST_FIRST. Empty if no level
+    has an engine."""
     overlap: Ints
+    """int64[L]: which fills and drains of the level overlap with computing: ALL_OVERLAP, STEADY_OVERLAPS or
+    NONE_OVERLAPS."""
 
 
 class Batch(NamedTuple):
-    """Mappings as arrays.
-
-    temporal : int64[B, L, D], loop bounds; order : int64[B, L, D], dimensions outermost first, those of bound 1 after
-    all others; x, y : int64[B, L, D], spatial bounds; keep : bool[B, L, T].
-    """
+    """B mappings as arrays."""
 
     temporal: Ints
+    """int64[B, L, D]: bound of the temporal loop over each dimension, 1 if there is none."""
     order: Ints
+    """int64[B, L, D]: dimensions in the order of the level's temporal loops, outermost first; those of bound 1 come
+    last."""
     x: Ints
+    """int64[B, L, D]: bound of the spatial loop along x over each dimension, 1 if there is none."""
     y: Ints
+    """int64[B, L, D]: bound of the spatial loop along y over each dimension, 1 if there is none."""
     keep: Bools
+    """bool[B, L, T]: whether the level keeps the tensor."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,22 +28,27 @@ class KernelError(TypeError):
 
 
 class Computed(NamedTuple):
-    """What an expression is: its kind, and the words that it consists of.
+    """What an expression is.
 
-    An array is the address of its elements and its bounds, after them the steps of its axes in elements if it is not
-    in C order. A table is its address. A word may stand in a table, and is then read when it is first needed.
+    An array is the address of its elements and its bounds, after them the steps of its axes in elements if it is not in
+    C order. A table is its address. A word may stand in a table, and is then read when it is first needed.
     """
 
     kind: ArgumentType
+    """What a compiled function must know of the value."""
     parts: tuple[Any, ...]
+    """Words that the value consists of."""
 
 
 class Word(NamedTuple):
     """A word of a table that is not read yet."""
 
     table: str
+    """Name of the table's address in the text."""
     at: int
+    """Place of the word in the table."""
     type: str
+    """LLVM's type of the word."""
 
 
 def types_of(kind: ArgumentType) -> tuple[str, ...]:

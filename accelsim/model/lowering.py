@@ -47,24 +47,29 @@ Kinds = tuple[ArgumentType, ...]
 
 
 class Lowered(NamedTuple):
-    """Text of a function, the kind of its result, declarations of those it calls, and kernels that are a part of it."""
+    """A kernel, written in LLVM's language."""
 
     text: str
+    """Text of the function."""
     result: ArgumentType
+    """Kind of the result."""
     called: dict[str, str]
+    """Declarations of the functions that it calls, by name."""
     within: tuple[tuple[Source, Kinds], ...]
+    """Kernels that are a part of the text, with the kinds of their arguments."""
 
 
 class _Known(NamedTuple):
-    """What is found out about a function while it is written.
-
-    Kinds of names, of expressions with two branches by their places, and of the result; and which names are in memory.
-    """
+    """What is found out about a function while it is written."""
 
     kinds: dict[str, ArgumentType]
+    """Kinds of names."""
     branches: dict[tuple[int, int], ArgumentType]
+    """Kinds of expressions with two branches, by their places in the source."""
     result: list[ArgumentType]
+    """Kind of the result, none until it is found."""
     in_memory: set[str]
+    """Names that are in memory."""
 
 
 ResultOf = Callable[[Source, Kinds], tuple[str, ArgumentType, bool]]

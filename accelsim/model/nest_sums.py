@@ -36,25 +36,31 @@ _ALL_STEPS = 10**9
 
 
 class DimLoop(NamedTuple):
-    """A loop of bound > 1 over one dimension; an iteration of it covers `step` positions.
-
-    `place` numbers all loops of the nest, outermost first; `axis` is 0 in time, 1 for x, 2 for y.
-    """
+    """A loop of bound > 1 over one dimension."""
 
     place: int
+    """Number among all loops of the nest, outermost first."""
     dim: str
+    """The dimension."""
     bound: int
+    """Bound of the loop."""
     level: int
+    """Level that owns the loop."""
     axis: int
+    """0 in time, 1 along x, 2 along y."""
     step: int
+    """Positions that one iteration covers."""
 
 
 class _Outside(NamedTuple):
-    """Loops outside the tiles of a level, all and spatial ones, and positions in a whole tile."""
+    """Loops over one dimension outside the tiles of a level."""
 
     loops: tuple[DimLoop, ...]
+    """All loops, outermost first."""
     space: tuple[DimLoop, ...]
+    """Spatial loops alone, outermost first."""
     span: int
+    """Positions that a whole tile covers."""
 
 
 class DimSums:
@@ -173,10 +179,12 @@ def operand_of(index: int, tensor: Tensor, dims: tuple[str, ...]) -> Operand:
 
 
 class _Term(NamedTuple):
-    """A product: a number, times a sum over each dimension (kind, dimension, place, coefficient)."""
+    """A product: a number, times a sum over each dimension."""
 
     number: int
+    """The number."""
     factors: list[tuple[int, str, int, int]]
+    """Kind, dimension, place and coefficient of each sum, as `DimSums.sum` takes them."""
 
 
 class NestSums:

@@ -31,12 +31,16 @@ Place = tuple[int, ...]
 
 
 class NestLoop(NamedTuple):
-    """One loop of the whole nest; `axis` is "" in time, "x" or "y" over the fanout of level `level`."""
+    """One loop of the whole nest."""
 
     dim: str
+    """The dimension."""
     bound: int
+    """Bound of the loop."""
     level: int
+    """Index of the level that owns the loop."""
     axis: str = ""
+    """Empty in time; "x" or "y" over that axis of the level's fanout."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -396,17 +400,18 @@ ByGroup = defaultdict[Group, set[Point]]
 
 
 class Moved(NamedTuple):
-    """What moves at one time between the tiles of a child and the levels up to its parent.
-
-    `coming` are the words that come down to each instance: of the output, only those that it held before. `down` and
-    `up` are words by level and group; `back` those that come down, by the group whose sums meet at the parent.
-    """
+    """What moves at one time between the tiles of a child and the levels up to its parent."""
 
     steps: list[OracleStep]
+    """What the step does to each instance of the child."""
     coming: dict[Coordinate, frozenset[Point]]
+    """Words that come down to each instance; of the output only those that it held before."""
     down: defaultdict[int, ByGroup]
+    """Words that come down over the network below each level, by the group that shares them."""
     up: defaultdict[int, ByGroup]
+    """Words that go up over the network below each level, by the group whose sums meet."""
     back: ByGroup
+    """Words that come down, by the group whose sums meet at the parent."""
 
 
 def moves(sharing: Sharing, tensor: Tensor, linked: Container[tuple[int, Coordinate]] = ()) -> Iterator[Moved]:

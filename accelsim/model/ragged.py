@@ -34,13 +34,18 @@ from accelsim.model.ramps import (
 
 
 class _Counts(NamedTuple):
-    """Words of some instances; `leaving` are output words for the level above, `drained` the reads for them."""
+    """Words of some instances of a level."""
 
     reads: int
+    """Words read, with those that drain."""
     fills: int
+    """Words that come in from the level above."""
     updates: int
+    """Words that come back from inside."""
     leaving: int
+    """Output words that leave for the level above."""
     drained: int
+    """Reads of words that leave for the level above."""
 
 
 def count_ragged(encoded: Encoded, mapping: Mapping) -> Counted:

@@ -37,39 +37,44 @@ READ_WRITE, READ, WRITE = range(3)
 
 
 class Charges(NamedTuple):
-    """What a sum takes; float64[L, T].
-
-    read, fill, update : each word that a level hands inwards, takes in from outside, and takes in from inside.
-    transfer : each word that crosses the network below a level; back : float64[L], each partial sum that comes back.
-    change : each time that the tile of a level becomes another one.
-    access : words that an access moves; the last one of each kind is charged as a whole.
-    unasked : words that it moves besides those asked for, at most.
-    instances : float64[L], of which each has such an access.
-    mac : each multiply-accumulate.
-    instance : the level of which one instance is charged; all instances of all levels if negative. Loops that spread
-        over instances of it then divide the sum, and those inside it divide what MACs take.
-    """
+    """What a sum charges for words, changes of tiles and MACs; units are those of the sum."""
 
     read: Floats
+    """float64[L, T]: charge of each word that a level hands inwards."""
     fill: Floats
+    """float64[L, T]: charge of each word that a level takes in from outside."""
     update: Floats
+    """float64[L, T]: charge of each word that a level takes in from inside."""
     transfer: Floats
+    """float64[L, T]: charge of each word that crosses the network below a level."""
     back: Floats
+    """float64[L]: charge of each partial sum that comes back over the network below a level."""
     change: Floats
+    """float64[L, T]: charge of each time that the tile of a level becomes another one."""
     access: Floats
+    """float64[L, T] [words]: words that one access moves; the last one of each kind is charged as a whole."""
     unasked: Floats
+    """float64[L, T] [words]: words that the last access moves at most although they are not asked for."""
     instances: Floats
+    """float64[L]: instances of the level; each of them has a last access."""
     mac: float = 0.0
+    """Charge of each multiply-accumulate."""
     instance: int = -1
+    """Level of which one instance is charged, all instances of all levels if negative. Loops that spread over instances
+    of it then divide the sum, and those inside it divide what MACs are charged."""
 
 
 class ChargeRow(NamedTuple):
-    """Charges whose largest sum, times `scale` and rounded as asked, bounds a column."""
+    """Charges whose largest sum bounds a column."""
 
     charges: Charges
+    """What the sum charges."""
     scale: float = 1.0
+    """What the sum is multiplied by, so that it comes to the unit of the column."""
     more: float = 0.0
+    """What is added at the end, in the unit of the column."""
     whole: bool = False
+    """Whether the scaled sum is rounded up to a whole number."""
 
     def value(self, total: float) -> float:
         """What a sum comes to in the column."""

@@ -60,15 +60,17 @@ def evaluate_columns(c: Constants, batch: Batch, s: Detail, column: Floats) -> N
 class _Multiplicities(NamedTuple):
     """Counted ways through the loops of a step.
 
-    weights : float64[rooms], what a way counts by its room in the end.
-    sums : for each dimension, and last after all of them, float64[rooms * S], ways to come to a room and a tile shape.
-    inside : for each dimension int64[1 + J, rooms, J]; before the loop over it, the room and the number of the shape
-        with no size of this dimension, as an index into `sums`: without a loop, then around each size; -1: no way.
+    R = rooms, J = sizes of a dimension.
     """
 
     weights: Floats
+    """float64[R]: what a way counts by its room in the end."""
     sums: list[Floats]
+    """float64[R * S] before the loops over each dimension, and after all of them: ways to come to a room and a tile
+    shape."""
     inside: list[Ints]
+    """int64[1 + J, R, J] for each dimension: where the ways before its loop stand in `sums`, for the shape with no size
+    of this dimension; first without a loop, then around each size. -1 if there is no way."""
 
 
 class Sampler:

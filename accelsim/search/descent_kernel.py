@@ -44,54 +44,61 @@ TINY = 1e-300
 
 
 class Choices(NamedTuple):
-    """A map space as walks see it; made by `descent.choices_of`.
-
-    divisor : int64[D, K], ascending; many : int64[D], how many; product, quotient : int64[D, K, K], numbers of
-    divisors, -1 if it is none; allowed : bool[S, D, K], by the constraints; ways : float64[D, S + 1, K],
-    factorisations of a divisor over the slots from one on; slot : int64[S, 2], level and axis, 0 time, 1 x, 2 y;
-    order : int64[L, D], dimensions with those of fixed places at the ends; free_span : int64[L, 2], where those of
-    free places begin and end; keep : bool[L, T], what every mapping keeps; free : int64[F, 2], level and tensor;
-    required : bool[L, T], as `MapSpace.required`;
-    most : float64[3], energy, cycles and outer words that are allowed; terms : float64[*, 6], the objective as
-    `value_of` reads it; tie : bool[1], more than energy counts; with_energy : bool[1], energy does; held_level :
-    int64[1], the level whose words held count.
-    """
+    """A map space as walks see it; made by `descent.choices_of`."""
 
     divisor: Ints
+    """int64[D, K]: divisors of each dimension's bound, ascending, then ones."""
     many: Ints
+    """int64[D]: how many divisors the bound has."""
     product: Ints
+    """int64[D, K, K]: number of the divisor that is the product of two divisors, -1 if there is none."""
     quotient: Ints
+    """int64[D, K, K]: number of the divisor that is the first divisor over the second, -1 if there is none."""
     allowed: Bools
+    """bool[S, D, K]: whether the constraints allow the divisor as the bound of the dimension's loop in a slot."""
     ways: Floats
+    """float64[D, S + 1, K]: factorisations of the divisor over slots s, s + 1 ... that the constraints allow."""
     slot: Ints
+    """int64[S, 2]: level of the slot; and 0 for its temporal block, 1 for its axis x, 2 for its axis y."""
     order: Ints
+    """int64[L, D]: all dimensions of a temporal block, with the dimensions of fixed places at both ends."""
     free_span: Ints
+    """int64[L, 2]: where the dimensions with free places begin and end in `order`."""
     keep: Bools
+    """bool[L, T]: tensors that the level keeps in every mapping."""
     free: Ints
+    """int64[F, 2]: level and tensor of each choice between keep and bypass."""
     required: Bools
+    """bool[L, T]: at the last storage node of a level, whether one of its nodes must keep the tensor."""
     most: Floats
+    """float64[3]: largest energy [pJ], cycles and outer words that the constraints allow."""
     terms: Floats
+    """float64[*, 6]: products of the objective, as `value_of` reads them."""
     tie: Bools
+    """bool[1]: whether the objective depends on cycles or outer words."""
     with_energy: Bools
+    """bool[1]: whether the objective depends on energy."""
     held_level: Ints
+    """int64[1]: level whose words held are a column of the objective."""
 
 
 class Walk(NamedTuple):
-    """The mappings of a walk, one row each for the current one, the changed one, and the best valid one so far.
-
-    at : int64[3, S, D], numbers of divisors; rank : int64[3, L, D], the order of all dimensions of a block, also of
-    those that have no loop there; mapping : Batch of 3; value : float64[3], objective, infinite if not valid; tie :
-    float64[3], energy [pJ]; steps : float64[3], ln(cycles of the compute units); column : float64[3, 4], energy [pJ],
-    cycles, words at the outermost level, words held.
-    """
+    """The mappings of a walk, one row each for the current one, the changed one, and the best valid one so far."""
 
     at: Ints
+    """int64[3, S, D]: factor of each dimension in a slot, as the number of its divisor."""
     rank: Ints
+    """int64[3, L, D]: order of all dimensions of a temporal block, also of those without a loop there."""
     mapping: Batch
+    """Batch of 3: the mappings."""
     value: Floats
+    """float64[3]: value of the objective, infinite if the mapping is not valid."""
     tie: Floats
+    """float64[3] [pJ]: energy, which decides between mappings of equal value."""
     steps: Floats
+    """float64[3]: ln of the steps of the compute units."""
     column: Floats
+    """float64[3, 4]: energy [pJ], cycles, outer words, and words held at `Choices.held_level`."""
 
 
 @jit

@@ -21,15 +21,14 @@ POLL = 512
 
 
 class PieceTally(NamedTuple):
-    """What one piece of a search has seen.
-
-    best : Batch of one mapping, the best so far; value : float64[2], its objective, and the smallest energy [pJ] seen;
-    tally : int64[RULES x L], mappings by status.
-    """
+    """What one piece of a search has seen."""
 
     best: Batch
+    """Batch of one: the best valid mapping so far."""
     value: Floats
+    """float64[2]: value of the objective of that mapping, and the smallest energy of a valid mapping [pJ]."""
     tally: Ints
+    """int64[*]: mappings by status, a rule + RULES x the level that breaks it."""
 
 
 def make_tally(encoded: Encoded) -> PieceTally:

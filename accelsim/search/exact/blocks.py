@@ -34,57 +34,68 @@ if TYPE_CHECKING:
 class BlockSweep(NamedTuple):
     """A class of loop orders for the sweep over a temporal block.
 
-    counted : int64[*], dimensions whose bounds the shares depend on; adding, moving : int64[*], others that may have a
-    loop, which leave the output in place or move it; frozen : bool[D], dimensions that may have none; adds : bool[D],
-    those that leave the output in place; first : bool[1], whether loops over these may stand inside those that move it;
-    term : int64[terms, 4], status numbers of each, for each way to go on after a pass over the window; phase :
-    int64[terms], which loop decides on the way; mask : bool[terms, D], dimensions of a term's share; pair : int64[5],
-    dimension of the pass, the other one of its rank, that of the incoming step, one that must have a loop, one whose
-    whole pass went back before the incoming step, -1: none; step : int64[D], what one of each dimension moves the
-    window by; further : int64[*], by how much networks outside may spread the incoming step's dimension; none: the tile
-    may end where it was.
+    A pass is one over the window, by the innermost loop that moves the windowed tensor.
     """
 
     counted: Ints
+    """int64[*]: dimensions on whose bounds the shares of steps depend."""
     adding: Ints
+    """int64[*]: other dimensions that may have a loop and leave the output in place."""
     moving: Ints
+    """int64[*]: other dimensions that may have a loop and move the output."""
     frozen: Bools
+    """bool[D]: dimensions that have no loop in the block."""
     adds: Bools
+    """bool[D]: dimensions whose loops leave the output in place."""
     first: Bools
+    """bool[1]: whether loops that leave the output in place may stand inside those that move it."""
     term: Ints
+    """int64[I, 4]: number of the set of statuses in each of I shares of steps, by how a pass goes on: FETCH, STOP,
+    CARRY_ON or FURTHER."""
     phase: Ints
+    """int64[I]: loop that decides how a pass goes on: FIXED, BETWEEN or TAIL."""
     mask: Bools
+    """bool[I, D]: dimensions whose bounds make a share: it ends at one over their product, the last share at 0."""
     pair: Ints
+    """int64[5]: dimension of the pass; the other one of its rank; the one whose step the incoming status stands for;
+    one that must have a loop; and one whose whole pass goes back before that incoming step. -1 if there is none."""
     step: Ints
+    """int64[D]: positions by which one step of the dimension moves the window."""
     further: Ints
+    """int64[*]: by how much networks outside may spread the dimension of the incoming step; empty if the tile may also
+    end where it was."""
 
 
 class SweepArrays(NamedTuple):
-    """What a sweep over a temporal block reads, whatever the class of loop orders, and scratch space.
-
-    most : int64[D], how many sizes of each dimension can fit the level; pairs : int64[D, *, 2], for each dimension the
-    indices of its sizes inside and outside a loop that may be in the block, -1 after the last; moves : int64[D, *, 2],
-    indices outside and inside, in an order in which taking the smaller of the two values leaves the smallest of all
-    allowed insides, inside -1: no longer allowed as it is, -1 after the last; live, wanted : bool[S], where `inside`
-    may be finite, and which tiles are to be looked at; reduced : float64[S], how much of the reduction a tile covers;
-    complete : float64[1], how much it must, so that no loop outside it adds to sums that the output's parent has no
-    room for, 0 where it has: sums then stay further in until they are finished; inside : float64[Q, S * N], cost to go
-    inside the block, for each status, in N tables, which lie next to each other for each shape; bound, offsets, alive,
-    values : int64[D], int64[S], bool[S], float64[S * N], scratch space.
-    """
+    """What a sweep over a temporal block reads, whatever the class of loop orders, and scratch space."""
 
     most: Ints
+    """int64[D]: how many sizes of the dimension occur in tiles that fit the level."""
     pairs: Ints
+    """int64[D, *, 2]: sizes inside and outside a loop that the block may have, as size numbers, -1 after the last."""
     moves: Ints
+    """int64[D, *, 2]: sizes outside and inside, in an order in which taking the smaller of their two values leaves the
+    smallest over all allowed insides. Inside -1: the size is no longer allowed as it is; outside -1: after the last."""
     live: Bools
+    """bool[S]: shapes around the network whose cost to go may be finite."""
     wanted: Bools
+    """bool[S]: tiles that are to be looked at."""
     reduced: Floats
+    """float64[S]: iterations of the reduction that a tile covers."""
     complete: Floats
+    """float64[1]: iterations of the reduction that a tile must cover before loops of the block may move the output,
+    because its parent has no room for partial sums; 0 if it has."""
     inside: Floats
+    """float64[Q, S * N]: cost to go inside the block for each set of statuses; the N tables lie next to each other for
+    each shape."""
     bound: Ints
+    """int64[D]: scratch: bounds of the loops over counted dimensions."""
     offsets: Ints
+    """int64[S]: scratch: shape numbers over the dimensions that are not counted, as differences."""
     alive: Bools
+    """bool[S]: scratch: rows of `values` that are finite."""
     values: Floats
+    """float64[S * N]: scratch: costs to go, lowered loop by loop."""
 
 
 @jit
@@ -417,17 +428,18 @@ def steps_in_time(grid: Grid, level: int, counts: Ints) -> tuple[Ints, Ints]:
 
 
 class BlockKind(NamedTuple):
-    """What classes of orders of a temporal block depend on, besides statuses.
-
-    structure; spared : for each dimension, whether the block may have no loop over it; output : int; step, further : of
-    each dimension, see `BlockSweep`.
-    """
+    """What classes of orders of a temporal block depend on, besides statuses."""
 
     structure: Structure
+    """Structure: how dimensions move tensors and windows."""
     spared: tuple[bool, ...]
+    """For each dimension, whether the block may have no loop over it."""
     output: int
+    """Index of the output among the tensors."""
     step: tuple[int, ...]
+    """For each dimension, positions by which one step moves the window."""
     further: tuple[tuple[int, ...], ...]
+    """For each dimension, by how much networks outside may spread it, as `BlockSweep.further`."""
 
     def gap_known(self, d: int) -> bool:
         """Whether the size along a dimension tells how far an UNDECIDED step is from its place."""

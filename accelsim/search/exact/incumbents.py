@@ -26,37 +26,46 @@ BEST, WITHIN, FRONT, ANY = range(4)
 
 
 class Goal(NamedTuple):
-    """What is asked for.
+    """What a search looks for.
 
-    kind : int64[1], BEST, WITHIN, FRONT, or ANY, which ends with the first mapping found; terms : float64[K, 6], the
-    objective as `value_of` reads it; columns : int64[*], of a front; level : int64[1], whose capacity counts; limit :
-    float64[1], nothing above is looked for; energy_only : bool[1], cycles and outer words do not matter; floor :
-    float64[2], energy and cycles that no mapping falls below.
+    K = products of an objective.
     """
 
     kind: Ints
+    """int64[1]: BEST, WITHIN, FRONT, or ANY, which ends with the first mapping found."""
     terms: Floats
+    """float64[K, 6]: products of the objective, as `value_of` reads them."""
     columns: Ints
+    """int64[*]: columns in which mappings of a front are compared: ENERGY, CYCLES, WORDS, CAPACITY."""
     level: Ints
+    """int64[1]: level whose words held are the column CAPACITY."""
     limit: Floats
+    """float64[1]: largest value of the objective that is looked for."""
     energy_only: Bools
+    """bool[1]: whether cycles and outer words make no difference."""
     floor: Floats
+    """float64[2]: energy [pJ] and cycles that no mapping falls below."""
 
 
 class Incumbents(NamedTuple):
     """Mappings found, best first, and the tally of a search.
 
-    many : int64[1]; value : float64[K]; column : float64[K, 4], energy, cycles, outer words, capacity; best : Batch of
-    K; tally : int64[5], nodes, mappings evaluated, mappings within the limit, mappings whose energy differed from the
-    sum of its parts, 1 if there was no room for more; open : float64[1], least bound of what was left for later.
+    K = mappings that there is room for.
     """
 
     many: Ints
+    """int64[1]: how many mappings are in the list."""
     value: Floats
+    """float64[K]: value of the objective, infinite after the last mapping."""
     column: Floats
+    """float64[K, 4]: energy [pJ], cycles, outer words, and words held at `Goal.level`."""
     best: Batch
+    """Batch of K: the mappings."""
     tally: Ints
+    """int64[5]: nodes; mappings evaluated; mappings within the limit; mappings whose energy differs from the sum of
+    their parts; and 1 if there was no room for a mapping of a front."""
     open: Floats
+    """float64[1]: least bound of the nodes that were left for later, infinite if there are none."""
 
 
 @jit

@@ -30,34 +30,36 @@ from accelsim.search.exact.worth import innermost_loops, moved_words
 
 
 class Blocks(NamedTuple):
-    """Classes of the orders of a level's temporal block, for the statuses outside that say different things.
+    """Classes of the orders of a level's temporal block, for the statuses outside that lead to different ones.
 
-    first_of : int64[Q], for each status which of these says the same; images : int64[*], what the exchange of
-    `Layout.mirror` makes of them; closing : list of (int, int), see `gaps_that_close`; classes : list of (tuple
-    of int, list of BlockSweep), classes and the statuses that each is for; used : int64[*], statuses inside that these
-    lead to.
+    Q = sets of statuses at the tiles; those that lead to the same classes share a number.
     """
 
     first_of: Ints
+    """int64[Q]: number of each set of statuses."""
     images: Ints
+    """int64[*]: for each number, the one that it becomes where `Layout.mirror` exchanges dimensions."""
     closing: list[tuple[int, int]]
+    """Pairs of numbers, as `gaps_that_close` has them: the cost to go of the first is lowered to that of the second."""
     classes: list[tuple[tuple[int, ...], list[BlockSweep]]]
+    """Classes of orders with the numbers that they are for."""
     used: Ints
+    """int64[*]: sets of statuses around the network that the classes lead to, as numbers of the table there."""
 
 
 class NodeTiles(NamedTuple):
-    """Tiles that a storage node of a level keeps: what decides to which contexts they lead.
-
-    held, k : numbers of what the level keeps then, and of what this node does; tight : whether the output's parent has
-    no room for partial sums; room : words that nodes of the level hold at least; told : whether contexts inside have
-    classes of these.
-    """
+    """Tiles that a storage node of a level keeps, described by what decides to which contexts they lead."""
 
     held: int
+    """Choice of tensors that the nodes of the level keep then, as a row of `Layout.fits`."""
     k: int
+    """Choice of tensors that the node keeps, as a row of `Layout.fits`."""
     tight: bool
+    """Whether the output's parent has no room for partial sums."""
     room: int
+    """Units that nodes of the level hold so far at least."""
     told: bool
+    """Whether contexts inside are told apart by classes of words held."""
 
 
 def make_structure(grid: Grid) -> Structure:
@@ -346,18 +348,18 @@ class Layout:
 
 
 class ToldStatuses(NamedTuple):
-    """Statuses that tables tell apart, level by level.
-
-    around, inside : those of the tables around the network, and of those at the tiles; numbers : of each status, in
-    both; inner : for each around a network, the number of what it is at the next tiles; skipped : for each at the
-    tiles, the number of what it is around the network if no loop stands between.
-    """
+    """Sets of statuses that tables tell apart, level by level."""
 
     around: list[list[Statuses]]
+    """For each level, the sets of statuses of the table around its network."""
     inside: list[list[Statuses]]
+    """For each level, the sets of statuses of the table at its tiles."""
     numbers: list[dict[Statuses, tuple[int, int]]]
+    """For each level and set of statuses, its number in the table around the network and in that at the tiles."""
     inner: list[list[int]]
+    """For each level and set around its network, the number that it has at the next tiles."""
     skipped: list[list[int]]
+    """For each level and set at its tiles, the number that it has around the network if no loop stands between."""
 
 
 def reduce(statuses: Statuses, deepest: tuple[int, ...], around: bool) -> Statuses:

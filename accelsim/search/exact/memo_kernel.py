@@ -46,24 +46,30 @@ EQUAL = 1e-13
 class Memo(NamedTuple):
     """Nodes that were looked through, by what their completions depend on.
 
-    key : uint64[M, 2], a hash of 128 bits of all that must be equal; worth : float64[M, 2], energy so far if the output
-    is as narrow as finished words where it comes from, and if it is as wide as partial sums [pJ]; counts : int64[M, V],
-    what is better the smaller it is, see `_count`; level : int64[M], its boundary, 0 if there is none; timed :
-    bool[1], whether cycles or outer words make a difference; ports : int64[*], levels whose words count then;
-    rounds_up : bool[L], whether accesses of a level may be rounded up, or of any further in : bool[L + 1]; hash,
-    counted : uint64[2], int64[V], scratch space.
+    V = counts of which fewer are better.
     """
 
     key: Ints
+    """uint64[M, 2]: hash of 128 bits of all that must be equal."""
     worth: Floats
+    """float64[M, 2] [pJ]: energy so far, if the output's words at its parent are as narrow as finished ones, and if
+    they are as wide as partial sums."""
     counts: Ints
+    """int64[M, V]: counts of which fewer are better, as `_count` writes them."""
     level: Ints
+    """int64[M]: level at whose tile the node stands, 0 if the place is free."""
     timed: Bools
+    """bool[1]: whether cycles or outer words make a difference."""
     ports: Ints
+    """int64[*]: levels whose words through ports and network are among the counts, if cycles or outer words matter."""
     rounds_up: Bools
+    """bool[L]: whether accesses of the level may be rounded up to whole blocks."""
     rounds_further_in: Bools
+    """bool[L + 1]: whether accesses of the level or of any further in may be rounded up to whole blocks."""
     hash: Ints
+    """uint64[2]: scratch: key of the node that is looked at."""
     counted: Ints
+    """int64[V]: scratch: counts of the node that is looked at."""
 
 
 def make_memo(c: Constants, places: int, *, timed: bool = False, words: bool = False) -> Memo:

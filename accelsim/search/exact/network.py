@@ -15,137 +15,198 @@ from accelsim.model.encode import Bools, Floats, Ints
 class Verdicts(NamedTuple):
     """Which ways to spread and keep are worth it at a network; docs/exact.md, section 3.
 
-    state : int64[C], contexts in which they are alike follow each other, with one number; fewest : float64[C, T],
-    the least that networks further out leave of a tensor's reads or updates in one of these; shares : float64[C,
-    T], as `Spreading` has them for that; room : float64[C, B], what a mapping may cost from the network inwards;
-    off : float64[C, 3], what is counted off at most for one copy of the output, for the most, and where these lie
-    between those of the table; moved : float64[T, 2 * I], 1 for tensors without a window that the innermost loop
-    outside moves, for each such loop, twice; split : bool[I, S], around which shapes there is one; after : bool[I,
-    Q'], statuses inside then.
+    Here I counts what the innermost loop outside the network may be, no loop among it.
     """
 
     state: Ints
+    """int64[C]: number of the context's state; contexts of one state follow each other and share the verdict."""
     fewest: Floats
+    """float64[C, T]: least share of the tensor's reads (or updates) that networks further out leave."""
     shares: Floats
+    """float64[C, T]: cost of a word that leaves the network for the parent, as `Spreading.shares`, at the share
+    `fewest`."""
     room: Floats
+    """float64[C, B]: most that a mapping may cost from the network inwards, for each class of spread."""
     off: Floats
+    """float64[C, 3]: what is taken off at most for one copy of the output and for the most copies, and where the latter
+    lies between the copies of the table, 0..1."""
     moved: Floats
+    """float64[T, 2 * I]: 1 if the innermost loop outside moves the tensor and the tensor has no window; the I columns
+    twice, for one copy of the output and for the most."""
     split: Bools
+    """bool[I, S]: whether the innermost loop outside a shape may be of this kind."""
     after: Bools
+    """bool[I, Q']: which sets of statuses the next tiles can have inside an innermost loop of this kind."""
 
 
 class Spreading(NamedTuple):
-    """What the sweep over a network needs to know besides machine and options.
+    """What the sweep over a network reads besides machine and options.
 
-    level : int64[1]; keeps : bool[K, T], what the next level may keep; reduced : float64[S], how much of the reduction
-    a shape covers, complete : float64[C], how much it must, so that what enters a parent without room for partial sums
-    is finished; like : int64[C, K], -1 if it may not keep that, and kinds : int16[S, *], for each of these the kind of
-    contexts inside that a tile leads to, twice the class of words that storage nodes of the level hold with it, plus 1
-    without room for partial sums; -1 if the tile does not fit; moves_out : bool[C, K], whether they would stand further
-    out if their tensors rested; rests : int64[T], as `Layout.rests`; partner : int64[D]; tiles : int64[*], shapes that
-    it may hold; parent : int64[C, T], the level that each tensor comes from; shared : float64[C, T], what is assumed of
-    the share that networks further out leave of its reads or updates; fixed : float64[T], shares : float64[C, T], cost
-    of a word that crosses the network, and of one that its parent reads or takes in; unshared : float64[C, T], of the
-    latter where networks further out share none; once : float64[C, T, 4], or without tensors, what all else waits for
-    once, as `ports.Waits.once`; target : int64[C, K, 2 * R + 2, 2**W], contexts inside, tight or not, for each class of
-    room and none, the W tensors that pass the next level sharing the least or the most; passing : int64[K, W], these
-    tensors, -1 after the last; near : float64[C, K, W], one over how far the least share assumed inside is from all;
-    status : int64[Q, T]; inner : int64[Q], their numbers at the next tiles; loose : bool[1]; elided : float64[C], what
-    the output's words cost that are not fetched because no older value is there, for each copy of the output at the
-    next level; finished : float64[1], what its updates cost less there if they are finished words, of one copy; copies,
-    inner_copies : float64[A], float64[A'], copies of the output at this level and at the next that tables tell apart;
-    copy_costs : float64[1], what further in each further copy saves at most, if they are not told apart there; edges :
-    float64[B], spreads inside up to this, for the tables of this level; inner_edges : float64[B']; counts : bool[T],
-    tensors whose words cost anything from the parent inwards; moves : bool[I, T], tensors that a loop moves, for each
-    kind of loop, loops : bool[I, D], its dimensions; orders : int64[*, I], of the kinds, none where no dimension leaves
-    remainders; worth : Verdicts; image : int64[S], becomes : int64[Q], shapes and statuses that cost the same, as
-    `Mirror` has them.
+    R = classes of words held at the next level.
     """
 
     level: Ints
+    """int64[1]: level that the network lies below."""
     keeps: Bools
+    """bool[K, T]: tensors that the next level keeps, for each choice."""
     reduced: Floats
+    """float64[S]: iterations of the reduction that a shape covers."""
     complete: Floats
+    """float64[C]: iterations of the reduction that the shape around the innermost network must cover, so that its sums
+    are finished; 0 if the output's parent has room for partial sums."""
     like: Ints
+    """int64[C, K]: column of `kinds` for the choice in this context, -1 if the next level may not keep that."""
     kinds: Ints
+    """int16[S, *]: kind of context inside that a tile leads to: twice the class of words that storage nodes hold with
+    it, plus 1 if there is no room for partial sums; -1 if the tile does not fit."""
     moves_out: Bools
+    """bool[C, K]: whether the next level's node would stand further out if its tensors rested; each step then costs the
+    whole tile."""
     rests: Ints
+    """int64[T]: whether the tensor's tile may rest nevertheless: 0 if so, 2 if not, 1 if `passes_window` tells."""
     partner: Ints
+    """int64[D]: the other dimension in the same rank of the windowed tensor, -1 if there is none."""
     tiles: Ints
+    """int64[*]: shapes that the next level may hold."""
     parent: Ints
+    """int64[C, T]: level that the tensor comes from."""
     shared: Floats
+    """float64[C, T]: share of the tensor's reads (or updates) that networks further out are assumed to leave."""
     fixed: Floats
+    """float64[T]: cost of a word that crosses the network and enters the next level."""
     shares: Floats
+    """float64[C, T]: cost of a word that leaves the network for the parent: on networks further out, and at the
+    parent."""
     unshared: Floats
+    """float64[C, T]: cost of a word that leaves the network for the parent, if networks further out share none."""
     once: Floats
+    """float64[C, T, 4] [cycles]: first fill (or last drain) at the next level: time of an element of the tile; its time
+    at the parent's port, for each group of children that shares it; what the preload of a systolic array covers; and 1
+    if it counts. float64[C, 0, 4] if nothing waits."""
     target: Ints
+    """int64[C, K, 2 * R + 2, 2**W]: context inside, by its kind and by the tensors that pass and take the lower corner
+    of their shares, as bits; -1 if there is none."""
     passing: Ints
+    """int64[K, W]: tensors that pass the next level, -1 after the last."""
     near: Floats
+    """float64[C, K, W]: 1 / (1 - least share that networks further out leave of a passing tensor); 0 if they share
+    none."""
     status: Ints
+    """int64[Q, T]: status of each tensor, in each set of statuses."""
     inner: Ints
+    """int64[Q]: number of the set of statuses in the table at the next tiles."""
     loose: Bools
+    """bool[1]: whether windows are bounded roughly, as `Structure.loose` has it."""
     elided: Floats
+    """float64[C]: cost of the output's words that need not be fetched because no older value is there, for each copy of
+    the output at the next level."""
     finished: Floats
+    """float64[1]: what the updates of one copy of the output cost less at the next level if its words are finished."""
     copy_costs: Floats
+    """float64[1]: what each further copy of the output at the next level saves at most, where the tables inside tell
+    none apart."""
     copies: Floats
+    """float64[A]: numbers of copies of the output that the tables of this level tell apart."""
     inner_copies: Floats
+    """float64[A']: numbers of copies of the output that the tables of the next level tell apart."""
     edges: Floats
+    """float64[B]: most compute units in use inside one instance of this level, for each class of spread."""
     inner_edges: Floats
+    """float64[B']: most compute units in use inside one instance of the next level, for each class of spread."""
     counts: Bools
+    """bool[T]: whether the tensor's words cost anything from any of its parents inwards."""
     moves: Bools
+    """bool[I, T]: tensors that loops of each kind move."""
     loops: Bools
+    """bool[I, D]: dimensions whose loops are of each kind."""
     orders: Ints
+    """int64[*, I]: all orders of the kinds; none where no dimension leaves remainders."""
     worth: Verdicts
+    """Verdicts: which ways to spread and keep are worth it."""
     image: Ints
+    """int64[S]: shape that costs the same if dimensions change places, as `Mirror.image`."""
     becomes: Ints
+    """int64[Q]: set of statuses that costs the same if dimensions change places, by number."""
 
 
 class NetworkScratch(NamedTuple):
     """Scratch space of `sweep_network`.
 
-    tile, mid : int64[D]; x, y : int64[L, D]; words, largest, stays, once, each, anyway : float64[T]; staying :
-    float64[*, T]; most, steps : float64[I]; share, passing : float64[T]; factor : float64[T, Q]; rests : bool[T];
-    weight : float64[2**T]; copies, chord, saved : float64[A]; pair : int64[*, 4]; slot : int64[B]; cost : float64[Q];
-    further : float64[A' * B' * Q']; of the options that a tile has, N of them: option, around, edge : int64[N], their
-    numbers, the shapes around, and the slots of the largest spread; moved, shares : float64[T, N], words into the tile
-    at least, and share; ways : float64[2**T, N]; least : float64[2 * I, N]; worthless : bool[*, N], with which pairs
-    they are not worth it.
+    L = levels, N = options of one tile. Unless said otherwise, a row is about the tile and the option that the sweep is
+    at.
     """
 
     tile: Ints
+    """int64[D]: size number of the next level's tile."""
     mid: Ints
+    """int64[D]: size number of the tile around the network."""
     x: Ints
+    """int64[L, D]: bound of the spatial loop along x over each dimension."""
     y: Ints
+    """int64[L, D]: bound of the spatial loop along y over each dimension."""
     words: Floats
+    """float64[T]: words that enter all tiles at least, if the next loop outside moves the tensor."""
     largest: Floats
+    """float64[T]: largest share of the tensor's words that rest, over all rows of `staying`."""
     stays: Floats
+    """float64[T]: the largest share of the words that rest, without words that come only once."""
     once: Floats
+    """float64[T]: share of the words that come if loops which do not move the tensor bring none."""
     staying: Floats
+    """float64[*, T]: shares of each tensor's words that rest together, for some orders of the innermost loops
+    outside."""
     most: Floats
+    """float64[I]: largest share of the words that rest along a dimension of each kind of loops."""
     steps: Floats
+    """float64[I]: steps of all loops of each kind around the network."""
     each: Floats
+    """float64[T]: cost of the words, if each step costs the whole tile."""
     anyway: Floats
+    """float64[T]: cost of the words that come in any order of the loops outside."""
     share: Floats
+    """float64[T]: share of the children that take words of their own."""
     passing: Floats
+    """float64[T]: share of the children that take words of their own, if the tensor passes the next level."""
     factor: Floats
+    """float64[T, Q]: share of the tile that a step costs with a status of the set."""
     rests: Bools
+    """bool[T]: whether the tensor's tile may rest although its node would stand further out then."""
     weight: Floats
+    """float64[2**T]: weights of the contexts inside, by passing tensors that take the lower corner, as bits."""
     slide: Floats
+    """float64[D]: share of the windowed tile that is new after a step of the loop over the dimension."""
     copies: Floats
+    """float64[A]: copies of the output at the next level."""
     chord: Floats
+    """float64[A]: where `copies` lie between the numbers of copies that the table inside tells apart, 0..1."""
     saved: Floats
+    """float64[A]: what `copies` save at most, where the table inside tells none apart."""
     pair: Ints
+    """int64[*, 4]: context; choice of what the next level keeps; kind of context inside; and the pair whose verdict
+    holds."""
     slot: Ints
+    """int64[B']: class of spread at this level, for each class of the next one."""
     cost: Floats
+    """float64[Q]: cost of the traffic over the network, for each set of statuses."""
     further: Floats
+    """float64[A' * B' * Q']: cost to go at the next tiles, mixed from the contexts inside."""
     option: Ints
+    """int64[N]: options that lead to the tile."""
     around: Ints
+    """int64[N]: shape around the network to which each option leads."""
     edge: Ints
+    """int64[N]: class of spread at this level, with the largest class of the next one."""
     moved: Floats
+    """float64[T, N]: words that enter all tiles at least, without the largest share that rests."""
     shares: Floats
+    """float64[T, N]: share of the children that take words of their own, if the tensor passes the next level."""
     ways: Floats
+    """float64[2**T, N]: weights of the contexts inside, as `weight` has them for one option."""
     least: Floats
+    """float64[2 * I, N]: least cost from the network inwards, for each innermost loop outside as in `Verdicts`: first
+    with one copy of the output, then with the most."""
     worthless: Bools
+    """bool[*, N]: whether the option is not worth it for a pair."""
 
 
 def only(spreading: Spreading, contexts: Ints) -> Spreading:

@@ -20,182 +20,275 @@ FAILED = 8
 
 
 class CostTables(NamedTuple):
-    """The map space and its cost-to-go tables.
+    """The map space and its cost-to-go tables, as the compiled search reads them.
 
-    next_size : int16[L, D, N, N + 1], inside each size the next one, from some number on, that a temporal loop may
-    leave, -1 if there is none; values : float64[*], all tables, one after the other; ports : int64[P, 2], level and
-    number of ports; others : float64[*, *], more tables like `values`, and row : int64[M], where each stands in these,
-    of the cycles of each port in all its instances together, times shares : float64[P]; words : int64[1], 1 if one of
-    units of words at the outermost level stands before these, waits : int64[1], 1 if the last one is of cycles that all
-    else waits for, firsts : bool[L, L, T], whether it does for the first tile of a tensor that comes from a level and
-    is kept further in than another; rows : int64[2, L], first context of the tables around the networks and at the
-    tiles of each level, place : int32[*, S], many, first : int64[*], as `Bounds` has them; edges : float64[L + 1, B],
-    spreads of each table, the last repeated; spreads : int64[L + 1], how many of them; context : int64[L, *], first
-    context of a code of parents and corners, -1 if there is none, in_room : int64[L, *, R + 1], the context for each
-    class of what storage nodes of the level hold, rooms : int64[L, R + 1], from how many words on these begin, sums :
-    int64[L], words that a partial sum takes more than a finished one, where tables know; least : float64[L, L, T],
-    share of reads assumed at the lower corner, for level, parent and tensor; status : int64[2, L, *], number of a code
-    of statuses in the tables around the networks and at the tiles; statuses : int64[2, L], how many there are; still :
-    int64[L], number of STATIONARY for all; innermost : int64[L, D, 4], numbers for a block whose innermost loop is over
-    a dimension, see `mixed_by_innermost`; option_first : int64[L + 1]; option_x, option_y, option_place : int64[O, D];
-    option_spreads : int64[O, B], class of spread of each with each class further in; keep_first : int64[L + 1]; keeps :
-    bool[*, T]; required : bool[L, T], as `MapSpace.required`; merges : bool[4], whether two blocks with no storage node
-    between them are as good as one, in a level, and across levels, and whether loops of the second that may stand in
-    the first do, with a level in between that keeps nothing or some tensors; fits, wide : bool[*, S], without and with
-    partial sums; by_tile : bool[L], whether to go through tiles rather than options; group_first : int64[L + 1]; tiles
-    : int64[*]; option_of : int64[L, spread numbers + 1], first option of each spread; rests : int64[L, D, 2], the bit
-    of a set of loops that says that one of them may make one step in its last pass, -1 if none may, and 1 if a network
-    inside the loop may spread its dimension; order_first : int64[L, 2**(D + such bits) + 1]; orders : int64[*, D + 2],
-    dimensions outermost first, then a pair of loops that must carry on; every_first : int64[L, 2**D + 1], every_orders
-    : as these, all orders where all are wanted, else empty; partner : int64[D]; window : int64[1]; whole : bool[D], as
-    `Structure`; macs : float64[1]; most : float64[3], energy, cycles and outer words that are allowed; start :
-    float64[1], energy that every mapping has; leaks : float64[L + 1, B], what leaks in a cycle inside an instance at
-    least [pJ], for each class of spread there; elided : float64[1 + M, L], what it costs to read the whole output at a
-    level once, in energy and as `row`; narrow : as this, what updates that are finished words cost less; copies :
-    float64[L, 2], how many numbers of copies of the output the tables of a level tell apart (1 or 2), and the larger
-    one; copy_costs : float64[1 + M, L + 1], what the tables further in count off at most for each further copy, if
-    there is one number; widest : float64[L], children in use below a level at most; needed : int64[T], different words
-    that the multiply-accumulates ask for; deepest : int64[T], innermost level that may keep it; least_inside :
-    float64[L + 1, T], least share that networks from a level inwards leave; in_turn : float64[L + 1, T + 1], words of
-    each tensor that one compute unit asks for in turn at least, and its steps, if only networks from a level inwards
-    spread; 0 but with remainders, or where a PE of an array holds a word of a window.
+    Each level has two tables: around the network below it, and at its tiles. `tables.Context` says what a context is,
+    and `orders` what a status is. Axis letters: P = limited ports, M = costs besides energy, R = classes of words held.
     """
 
     next_size: Ints
+    """int16[L, D, N, N + 1]: within a tile of size n, the first size number from i on that a temporal loop of the level
+    may leave around the network, -1 if there is none."""
     values: Floats
+    """float64[*] [pJ]: entries of the tables of energy, context by context."""
     ports: Ints
+    """int64[P, 2]: level of the port; and 0 for all its words, 1 for reads, 2 for fills and updates, 3 for the network
+    below."""
     others: Floats
+    """float64[*, *]: tables of other costs, one a row, laid out like `values`."""
     row: Ints
+    """int64[M]: row of each cost in `others`: words at the outermost level if `words`, cycles of each port, and cycles
+    that all else waits for if `waits`."""
     shares: Floats
+    """float64[P]: of a port's cycles in all instances together, the least share that one has; its table holds cycles
+    times this share."""
     words: Ints
+    """int64[1]: 1 if there is a table of units that are read and written at the outermost level."""
     waits: Ints
+    """int64[1]: 1 if there is a table of cycles that all else waits for."""
     firsts: Bools
+    """bool[L, L, T]: whether all else waits for the first tile of a tensor that comes from the first level and is next
+    kept further in than the second."""
     rows: Ints
+    """int64[2, L]: first context of the table around the network of a level, and of that at its tiles, among all
+    contexts."""
     place: Ints
+    """int32[*, S]: where a shape stands among those that a context keeps, -1 if it is not worth it."""
     many: Ints
+    """int64[*]: how many shapes a context keeps."""
     first: Ints
+    """int64[*]: where the entries of a context begin in `values`."""
     edges: Floats
+    """float64[L + 1, B]: most compute units in use inside one instance of the level, for each class of spread; ones
+    after the last class."""
     spreads: Ints
+    """int64[L + 1]: how many classes of spread the tables of the level tell apart."""
     context: Ints
+    """int64[L, *]: first context with some parents of the tensors, corners of their shares and `tight`, by a code of
+    all three; -1 if there is none."""
     rooms: Ints
+    """int64[L, R + 1] [units]: what storage nodes of the level hold at least in each class of words held."""
     in_room: Ints
+    """int64[L, *, R + 1]: context for each class of words held, where `context` gives the first one; -1 if there is
+    none."""
     sums: Ints
+    """int64[L] [units]: how much larger a partial sum is than a finished word; 0 where the tables do not tell them
+    apart."""
     least: Floats
+    """float64[L, L, T]: least share of a tensor's reads (or updates) that networks between a level and the parent
+    leave, by level, then parent; the lower of the two corners between which the tables' entries are mixed."""
     status: Ints
+    """int64[2, L, *]: number of a set of statuses, by its code, in the table around the network and in that at the
+    tiles."""
     statuses: Ints
+    """int64[2, L]: how many sets of statuses the table around the network, and that at the tiles, tells apart."""
     still: Ints
+    """int64[L]: number of the set in which all tensors are STATIONARY, in the table around the network."""
     innermost: Ints
+    """int64[L, D, 4]: numbers of the sets of statuses around the network if the innermost loop is over the dimension:
+    other tensors STATIONARY, then NONE; and for each a window that slides, then one that is STATIONARY."""
     option_first: Ints
+    """int64[L + 1]: where the options of a level's network begin."""
     option_x: Ints
+    """int64[O, D]: bound of the spatial loop along x over each dimension."""
     option_y: Ints
+    """int64[O, D]: bound of the spatial loop along y over each dimension."""
     option_place: Ints
+    """int64[O, D]: number of x * y among the spreads of the dimension (`Shapes.spread`)."""
     option_spreads: Ints
+    """int64[O, B]: class of spread at the level that the option makes of each class further in."""
     keep_first: Ints
+    """int64[L + 1]: where the choices of what a level keeps begin in `keeps`."""
     keeps: Bools
+    """bool[*, T]: tensors that a level keeps, for each of its choices."""
     required: Bools
+    """bool[L, T]: at the last storage node of a level, whether one of its nodes must keep the tensor."""
     merges: Bools
+    """bool[4]: what may be assumed of temporal blocks (docs/exact.md, section 5): two with no storage node between them
+    are as good as one, within a level, and across levels; and loops that could stand further out do so (Lemma 10), past
+    a level that keeps nothing, and past one that keeps some tensors."""
     fits: Bools
+    """bool[*, S]: whether a tile fits the level with a choice of `keeps`, the output as finished words."""
     wide: Bools
+    """bool[*, S]: whether a tile fits the level with a choice of `keeps`, the output as partial sums."""
     by_tile: Bools
+    """bool[L]: whether the search goes through the tiles below the network; else through its options."""
     group_first: Ints
+    """int64[L + 1]: where the tiles of a level's network, or its options, begin in `tiles`."""
     tiles: Ints
+    """int64[*]: shapes of the tiles below each network; without meaning where the search goes through options."""
     option_of: Ints
+    """int64[L, *]: first option of the network with each spread number, as in `Shapes.spread_stride`."""
     rests: Ints
+    """int64[L, D, 2]: which bit of a set of loops stands for a loop over the dimension that makes one step in its last
+    pass, -1 if there is none; and 1 if a network inside the loop may spread the dimension."""
     order_first: Ints
+    """int64[L, *]: where the orders of a set of loops begin in `orders`; a set is the dimensions with a loop, as bits,
+    and the bits of `rests`."""
     orders: Ints
+    """int64[*, D + 2]: orders that can be best: dimensions outermost first, those without a loop last; then an inner
+    and an outer dimension of a window, whose outer loop must carry on where the inner one ends, -1 if there are
+    none."""
     every_first: Ints
+    """int64[L, *]: where the orders of a set of loops begin in `every_orders`; a set is the dimensions with a loop, as
+    bits."""
     every_orders: Ints
+    """int64[*, D + 2]: all orders, laid out like `orders`; empty unless all are looked at."""
     partner: Ints
+    """int64[D]: the other dimension in the same rank of the windowed tensor, -1 if there is none."""
     window: Ints
+    """int64[1]: the windowed tensor, -1 if there is none or if windows are bounded roughly."""
     whole: Bools
+    """bool[D]: dimensions of a window whose loops are never split, as `Structure.whole` has them."""
     macs: Floats
+    """float64[1]: multiply-accumulates."""
     most: Floats
+    """float64[3]: largest energy [pJ], cycles and outer words that the constraints allow."""
     start: Floats
+    """float64[1] [pJ]: energy that every mapping has: multiply-accumulates, and the least leakage."""
     leaks: Floats
+    """float64[L + 1, B] [pJ]: least energy that leaks in a cycle from all levels inside one instance, for each class of
+    spread."""
     elided: Floats
+    """float64[1 + M, L]: cost of reading the whole output at a level once: energy [pJ], then the costs of `row`."""
     narrow: Floats
+    """float64[1 + M, L]: what updates of the whole output at a level cost less if each word comes once, finished; costs
+    as in `elided`."""
     copies: Floats
+    """float64[L, 2]: how many numbers of copies of the output the tables of the level tell apart (1 or 2), and the
+    larger number."""
     copy_costs: Floats
+    """float64[1 + M, L + 1]: what each further copy of the output saves at most in the tables further in, where they
+    tell none apart; costs as in `elided`."""
     widest: Floats
+    """float64[L]: most children in use below one instance of the level."""
     needed: Ints
+    """int64[T]: different words of the tensor that the multiply-accumulates ask for."""
     deepest: Ints
+    """int64[T]: innermost level that may keep the tensor."""
     least_inside: Floats
+    """float64[L + 1, T]: least share of a tensor's words that the networks from the level inwards leave."""
     in_turn: Floats
+    """float64[L + 1, T + 1]: words of each tensor that one compute unit asks for at least, and its steps, if only
+    networks from the level inwards spread; 0 unless dimensions leave remainders, or a PE of a systolic array holds one
+    word of a window."""
 
 
 class SearchNode(NamedTuple):
-    """The node that is looked at, level by level.
+    """The partial mapping that the search looks at, level by level from the outside in.
 
-    mapping : Batch of one; tile : int64[L + 1, D], divisor indices; mid : int64[L, D], the same around the network;
-    parent : int64[L + 1, T]; share : float64[L + 1, T]; energy : float64[L + 1]; read, written, passing : int64[L + 1,
-    L], words at each level so far, and of the network below it; linked, givers : int64[L, T], as in `Detail`; waits :
-    int64[L + 1], cycles so far that do not overlap, waited : int64[L + 1, L, 2], words read and written in these at
-    each level, at most; fills, moved : int64[L + 1, T]; charged : float64[L + 1, T], energy charged beforehand; held :
-    int64[L + 1], words held; tight : bool[L + 1], whether the output's parent has no room for partial sums; cursor :
-    int64[L, 11], what is next at each level; run : int64[L, *, 2], as `list_run`: what sizes of the last dimensions add
-    to the number of the shape around the network of a level, and which have a loop, as bits; context : int64[L + 1,
-    2**T]; weight : float64[L + 1, 2**T]; lower : float64[T]; entry, entry_row : int64[*], entry_weight : float64[*], as
-    `list_entries`; mix : int64[*]; mix_weight : float64[*]; within : int64[L, *], within_weight : float64[L, *], the
-    same at tiles of the next level after the block of a level, and how many these are, within_sets : int64[L], 0 if
-    it depends on the tile; by_innermost : float64[L, D], see `mixed_by_innermost`; by_spread : float64[B], bound of
-    each class of spread; spreads : int64[L, 2], which of them are looked at, as bits, around the network of a level and
-    at its tile; piece : int64[T, P]; piece_end : float64[T, P]; pieces : int64[T]; status, cycles : int64[1]; pj :
-    float64[1], of a whole mapping; column : float64[4], what counts of it or at least of all its completions; failed :
-    int64[L, *, 2T + 1], groups down and up of each tensor, and what is kept, of tiles that led to nothing, many_failed
-    : int64[L] of them; free : bool[L, D], temporal loops that are stepped through, where words are counted with
-    remainders; span : int64[L + 1, D], what the loops from a level inwards cover; steps : float64[L + 1], held_in_turn
-    : float64[L + 1, T], where dimensions leave remainders: steps of the first compute unit and words that its PE holds,
-    if it did all inside a tile in turn; first : float64[D], how many indices of each dimension these are.
+    Where arrays have L + 1 rows, the last is about the compute units. Costs in row l are those of all traffic into the
+    tiles of level l and of the levels outside it.
     """
 
     mapping: Batch
+    """Batch of one: loops, spatial bounds and kept tensors of the levels so far."""
     tile: Ints
+    """int64[L + 1, D]: size of the tile along each dimension, as a size number."""
     mid: Ints
+    """int64[L, D]: size along each dimension of the tile around the network below the level, as a size number."""
     parent: Ints
+    """int64[L + 1, T]: innermost level so far that keeps the tensor."""
     share: Floats
+    """float64[L + 1, T]: share of the words into all tiles of the level that the tensor's parent reads, or takes in as
+    updates."""
     energy: Floats
+    """float64[L + 1] [pJ]: energy of the traffic so far, with that which every mapping has."""
     read: Ints
+    """int64[L + 1, L] [units]: what the traffic so far reads at one instance of each level."""
     written: Ints
+    """int64[L + 1, L] [units]: what fills and updates so far write at one instance of each level."""
     passing: Ints
+    """int64[L + 1, L] [units]: what passes so far between one instance of each level and the network below it."""
     linked: Ints
+    """int64[L, T] [words]: what an instance passes on to its neighbour."""
     givers: Ints
+    """int64[L, T]: instances that pass words on to their neighbours."""
     waits: Ints
+    """int64[L + 1] [cycles]: time of the fills and drains so far that all else waits for."""
     waited: Ints
+    """int64[L + 1, L, 2] [units]: of `read` and of `written`, what all else waits for at most."""
     fills: Ints
+    """int64[L + 1, T] [words]: of the output, partial sums that come back to one instance of the level (to all of them
+    where dimensions leave remainders)."""
     moved: Ints
+    """int64[L + 1, T] [words]: of the output, what leaves one instance of the level upwards (all of them where
+    dimensions leave remainders)."""
     charged: Floats
+    """float64[L + 1, T] [pJ]: what is charged at the level for the output's fills and drains until their width is
+    known."""
     held: Ints
+    """int64[L + 1] [units]: what the storage nodes of the level hold so far."""
     tight: Bools
+    """bool[L + 1]: whether the output's parent has no room for partial sums."""
     cursor: Ints
+    """int64[L, 11]: where the search stands at the level: ORDER and the constants of `node_kernel` after it."""
     run: Ints
+    """int64[L, *, 2]: for sizes of the last dimensions that temporal loops may leave, what they add to the number of
+    the shape around the network, and which dimensions have a loop, as bits."""
     context: Ints
+    """int64[L + 1, 2**T]: contexts of the node, one for each set of tensors whose share is taken at the lower
+    corner."""
     weight: Floats
+    """float64[L + 1, 2**T]: weight of each context in the bound."""
     lower: Floats
+    """float64[T]: scratch: weight of the lower corner of the tensor's share, or least share of the steps that move its
+    tile."""
     entry: Ints
+    """int64[*]: where the entries that `list_entries` lists begin in `CostTables.values`."""
     entry_row: Ints
+    """int64[*]: contexts of the listed entries."""
     entry_weight: Floats
+    """float64[*]: weights of the listed entries in the bound."""
     mix: Ints
+    """int64[*]: sets of statuses that the loops outside give the tensors, as numbers of the table."""
     mix_weight: Floats
+    """float64[*]: share of the steps in which the tensors have each set of `mix`."""
     within: Ints
+    """int64[L, *]: sets of statuses at the tiles of the next level, after the temporal block of this one."""
     within_weight: Floats
+    """float64[L, *]: share of the steps in which the tensors have each set of `within`."""
     within_sets: Ints
+    """int64[L]: how many sets `within` has; 0 if they depend on the tile."""
     by_innermost: Floats
+    """float64[L, D]: least value that a block can lead to whose innermost loop is over the dimension, infinite if it
+    has no loop there."""
     by_spread: Floats
+    """float64[B]: least value that a completion in each class of spread can have."""
     spreads: Ints
+    """int64[L, 2]: classes of spread that are looked at, as bits: around the network, and at the tile."""
     piece: Ints
+    """int64[T, P]: statuses of the tensor in P successive shares of the steps."""
     piece_end: Floats
+    """float64[T, P]: where each share of the steps ends, 0..1."""
     pieces: Ints
+    """int64[T]: scratch: the piece of each tensor at which the next set of statuses begins."""
     status: Ints
+    """int64[1]: status of a whole mapping: VALID, or the rule that it breaks."""
     cycles: Ints
+    """int64[1]: cycles of a whole mapping."""
     pj: Floats
+    """float64[1] [pJ]: energy of a whole mapping."""
     column: Floats
+    """float64[4]: energy [pJ], cycles, outer words and words held, of a whole mapping or, at least, of every
+    completion."""
     failed: Ints
+    """int64[L, *, 2T + 1]: tiles that led to nothing: for each tensor the children that need words of their own
+    downwards and upwards, and what the next level keeps."""
     many_failed: Ints
+    """int64[L]: how many tiles that led to nothing are noted."""
     free: Bools
+    """bool[L, D]: which temporal loops are stepped through, where words are counted with remainders."""
     span: Ints
+    """int64[L + 1, D]: positions along the dimension that all loops from the level inwards cover."""
     first: Floats
+    """float64[D]: indices along the dimension that the first compute unit goes through, if one does all inside a tile
+    in turn."""
     steps: Floats
+    """float64[L + 1]: steps of the first compute unit, if one does all inside a tile in turn; 0 without remainders."""
     held_in_turn: Floats
+    """float64[L + 1, T] [words]: what enters the first PE of a systolic array, if one does all inside a tile in turn; 0
+    without remainders."""
 
 
 def make_node(grid: Grid, tables: CostTables) -> SearchNode:

@@ -40,38 +40,48 @@ class Shapes(NamedTuple):
 
     Sizes are the divisors that loops may lead to; of a dimension that may leave remainders the least size for each
     number of passes, and only these passes are exact, because the size that loops really cover depends on all of them.
-
-    size : int64[D, N], sizes, ascending; sizes : int64[D], how many; stride : int64[D]; passes : int64[D, N], tiles of
-    a size in the whole; factor : int64[D, F], bounds that a temporal loop can have; factors : int64[D], how many; over
-    : int64[D, N, N], index of the factor that leads to a size from another one inside, -1 if none does; spreads :
-    int64[D], how many bounds the loops over both axes of a network can have together; spread_stride : int64[D], of
-    spread numbers, made of these as shape numbers are of sizes; spread : int64[D, *], these bounds, ascending; times,
-    within : int64[D, N, *], index of the size around a spread, and of that inside one, -1 if that is none; route :
-    int64[D, N, N, *], spreads that lead to a size from another one inside, -1 after the last; box : int64[T, S], words
-    of each tile, at least; words : float64[T, S], words that enter all tiles of a shape at least, if the next loop
-    outside moves them; ragged : bool[D], which dimensions may leave remainders; macs : float64[1],
-    multiply-accumulates; resting : float64[L, D, N, *], where dimensions leave remainders: largest share of the words
-    of a dimension at the next level that rest, for the size of its tiles and for the index of the spread around them.
     """
 
     size: Ints
+    """int64[D, N]: sizes of tiles along the dimension, ascending, then zeros; a size number is an index into them."""
     sizes: Ints
+    """int64[D]: how many sizes the dimension has."""
     stride: Ints
+    """int64[D]: what the next size of the dimension adds to the number of a shape."""
     passes: Ints
+    """int64[D, N]: tiles of a size along the whole dimension."""
     factor: Ints
+    """int64[D, F]: bounds that a temporal loop can have, ascending, then zeros."""
     factors: Ints
+    """int64[D]: how many bounds a temporal loop can have."""
     over: Ints
+    """int64[D, N, N]: index in `factor` of the loop that leads to the first size from the second inside it, -1 if there
+    is none."""
     spreads: Ints
+    """int64[D]: how many bounds the loops over both axes of a network can have together."""
     spread_stride: Ints
+    """int64[D]: what the next bound in `spread` adds to a spread number, which tells bounds of all dimensions."""
     spread: Ints
+    """int64[D, *]: bounds that the loops over both axes of a network can have together, ascending, then zeros."""
     times: Ints
+    """int64[D, N, *]: size number around a network, by that of the tile inside and the spread, -1 if there is none."""
     within: Ints
+    """int64[D, N, *]: size number of the tile inside a network, by that around it and the spread, -1 if there is
+    none."""
     route: Ints
+    """int64[D, N, N, *]: spreads, as indices, that lead to the first size from the second inside it, -1 after the
+    last."""
     box: Ints
+    """int64[T, S]: words of the tensor's tile at least, with those that strides skip."""
     words: Floats
+    """float64[T, S]: words that enter all tiles of a shape at least, if the next loop outside moves the tensor."""
     ragged: Bools
+    """bool[D]: whether loops over the dimension may leave remainders."""
     macs: Floats
+    """float64[1]: multiply-accumulates."""
     resting: Floats
+    """float64[L, D, N, *]: largest share of a tensor's words along the dimension that rest at the next level, by size
+    of its tiles and spread around them; float64[L, 0, 0, 0] where no dimension leaves remainders."""
 
     @property
     def total(self) -> int:
@@ -85,22 +95,24 @@ class Shapes(NamedTuple):
 
 
 class Options(NamedTuple):
-    """Ways to spread dimensions over the network below a level.
-
-    x, y : int64[O, D], spatial bounds; place : int64[O, D], index of x * y among the spreads; spread : int64[O],
-    children in use; down, up : float64[O, T], share of the children of which each group takes one read or makes one
-    update, where that does not depend on the tile; windowed : bool[O, T], where it does; apart : float64[O], product of
-    the bounds that the output lacks.
-    """
+    """Ways to spread dimensions over the network below a level."""
 
     x: Ints
+    """int64[O, D]: bound of the spatial loop along x over each dimension."""
     y: Ints
+    """int64[O, D]: bound of the spatial loop along y over each dimension."""
     place: Ints
+    """int64[O, D]: index of x * y in `Shapes.spread`."""
     spread: Ints
+    """int64[O]: children in use below one instance."""
     down: Floats
+    """float64[O, T]: groups of children that one read serves over children in use, as if no halo were shared."""
     up: Floats
+    """float64[O, T]: groups of children whose sums make one update over children in use, as if no halo were shared."""
     windowed: Bools
+    """bool[O, T]: whether children also share a halo, so that the number of groups depends on the tile."""
     apart: Floats
+    """float64[O]: copies of an output word in one instance's children: product of the bounds that do not move it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -34,17 +34,17 @@ _FEW = 1 << 14
 
 
 class Context(NamedTuple):
-    """What the cost further in depends on besides shape and statuses.
-
-    parents : the level that each tensor comes from; shares : of its reads or updates, what networks since then leave;
-    tight : the output comes from a level without room for its partial sums; room : class of the words that storage
-    nodes of the level hold so far, from 1 on, 0 if it is not told.
-    """
+    """What the cost further in depends on besides shape and statuses."""
 
     parents: tuple[int, ...]
+    """For each tensor, the level that it comes from."""
     shares: tuple[float, ...]
+    """For each tensor, the share of its reads (or updates) that networks since then leave, 0..1."""
     tight: bool = False
+    """Whether the output's parent has no room for its partial sums."""
     room: int = 0
+    """Class of the words that the storage nodes of the level hold so far, from 1 on; 0 if classes are not told
+    apart."""
 
     @property
     def state(self) -> Parents:
@@ -149,7 +149,9 @@ class Bounds:
     corners : bool
         Whether there are tables of both corners of the shares that networks leave, or of the lower one alone.
     values : float64[*]
-        All tables; row : int, which row of a `Laid` these are.
+        Entries of all tables.
+    row : int
+        Row of a `Laid` in which they stand, -1 if in none.
     place, many, first
         Those of all contexts, of the tables around networks first: int32[*, S], int64[*].
     dense : int

@@ -208,14 +208,14 @@ _SAID = {
 
 
 class Cost(NamedTuple):
-    """A column of costs of designs: what it is called, a value in words, and what suits values up to the largest one.
-
-    `unit` gives how large the unit of an axis is, and its name.
-    """
+    """A column of costs of designs."""
 
     name: str
+    """What the column is called."""
     said: Callable[[float], str]
+    """Gives a value in words."""
     unit: Callable[[float], tuple[float, str]]
+    """For the largest value of an axis, how large the axis's unit is, and its name."""
 
 
 def _edp_unit(largest: float) -> tuple[float, str]:
