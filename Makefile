@@ -9,7 +9,7 @@ INSTALLED := $(VENV)/.installed
 DOCUMENTED := $(VENV)/.documented
 
 .DEFAULT_GOAL := help
-.PHONY: help map test mutants lint docs reference gallery arena bench bench-map bench-corpus bench-census bench-cpu validate clean
+.PHONY: help map test test-deep mutants lint docs reference gallery arena bench bench-map bench-corpus bench-census bench-cpu validate clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,6 +21,9 @@ test: $(INSTALLED)  ## run all tests and doctests, then the kernel's once more w
 	@$(BIN)/python -m pytest -q -n auto --dist worksteal
 	@echo "Once more without the compiler (ACCELSIM_PLAIN=1):"
 	@ACCELSIM_PLAIN=1 ACCELSIM_ORACLE_CASES=300 ACCELSIM_HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -q -n auto --dist worksteal tests/test_kernel.py tests/test_evaluate.py tests/test_evaluate_cases.py
+
+test-deep: $(INSTALLED)  ## the same with many more random cases, for hours
+	@ACCELSIM_EFFORT=deep $(MAKE) test
 
 mutants: $(INSTALLED)  ## plant mistakes in the package one by one; the tests that are about them must notice each
 	@$(BIN)/python tests/mutants.py

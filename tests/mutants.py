@@ -64,7 +64,7 @@ def run(copy: Path, tests: Sequence[str], plain: bool, seconds: float = SECONDS)
     kernels = copy.parent / "kernels"
     own = {"ACCELSIM_KERNELS": os.environ.get("ACCELSIM_KERNELS") or str(kernels)}
     own |= {"PYTHONPATH": str(copy), "ACCELSIM_SHARED": shared, "ACCELSIM_HYPOTHESIS_PROFILE": "mutants"}
-    own |= {"ACCELSIM_RAGGED_CASES": "200"}
+    own |= {"ACCELSIM_RAGGED_CASES": "200", "ACCELSIM_EFFORT": "deep"}
     own |= {"ACCELSIM_PLAIN": "1", "ACCELSIM_ORACLE_CASES": "300"} if plain else {}
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *(f"tests/{t}" for t in tests)]
     try:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import random
 from dataclasses import replace
 from fractions import Fraction
@@ -22,12 +21,13 @@ from accelsim.inputs.errors import SpecError
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.model.evaluate import evaluate
 from tests.burst_oracle import walk_bursts
+from tests.effort import many
 from tests.strategies import cases, ragged_case
 from tests.test_architecture import load  # noqa: F401 (a fixture)
 from tests.test_compression import EVERY, GEMM, two_levels
 from tests.test_kernel_windows import carried_on
 
-CASES = int(os.environ.get("ACCELSIM_BURST_CASES", "80"))
+CASES = many("BURST_CASES", 80)
 BURSTS = [8, 16, 24, 64, 256]
 
 

@@ -34,6 +34,7 @@ from accelsim.search.mapper import map_einsum
 from accelsim.search.value_kernel import CYCLES, ENERGY
 from tests.brute import Truth, ragged_cost, truth
 from tests.brute_ragged import awkward, mappings
+from tests.effort import many
 from tests.problems import MOST, problem, with_least_use, with_products
 from tests.strategies import with_engines, with_overlaps
 from tests.switches import switched
@@ -53,7 +54,7 @@ from tests.test_link_transfers import with_links
 from tests.test_network_bandwidth import with_networks
 from tests.test_systolic import FEW, arrayed
 
-PROBLEMS = int(os.environ.get("ACCELSIM_COMBINED_PROBLEMS", "36"))
+PROBLEMS = many("COMBINED_PROBLEMS", 36)
 FIRST = int(os.environ.get("ACCELSIM_COMBINED_FIRST", 10_000 * datetime.datetime.now(datetime.UTC).date().toordinal()))
 GROUPS = 6
 OBJECTIVES = [("energy", (1.0, 0.0)), ("cycles", (0.0, 1.0)), ("edp", (1.0, 1.0))]

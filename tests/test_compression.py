@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import random
 from dataclasses import replace
 from fractions import Fraction
@@ -31,6 +30,7 @@ from accelsim.search.exact.front import map_front
 from accelsim.search.mapper import map_einsum
 from accelsim.search.stopping import Budget
 from tests.brute import ragged_cost, truth
+from tests.effort import many
 from tests.problems import MOST, problem
 from tests.strategies import cases, energy_table, ragged_cases
 from tests.switches import switched
@@ -38,7 +38,7 @@ from tests.test_architecture import load  # noqa: F401 (a fixture)
 from tests.test_exact import check_best, check_many
 from tests.test_ragged import by_sums, check_counts, leaking
 
-PROBLEMS = int(os.environ.get("ACCELSIM_COMPRESSED_PROBLEMS", "45"))
+PROBLEMS = many("COMPRESSED_PROBLEMS", 45)
 SHARES = [Fraction(n, d) for n, d in ((1, 2), (3, 5), (1, 4), (5, 8), (9, 10), (1, 5), (5556, 10000))]
 
 
@@ -51,7 +51,7 @@ def compressed(machine: Architecture, rng: random.Random, roles: tuple[str, ...]
     return replace(machine, levels=tuple(levels))
 
 
-@settings(max_examples=int(os.environ.get("ACCELSIM_ORACLE_CASES", "150")))
+@settings(max_examples=many("ORACLE_CASES", 150))
 @given(cases(), st.randoms(use_true_random=True))
 def test_evaluation__charges_the_compressed_share_of_the_executed_words(case, rng):
     """All from the words that the oracle moves, in fractions: accesses, ports, capacity, energy, cycles."""
@@ -92,7 +92,7 @@ def test_evaluation__charges_the_compressed_share_of_the_executed_words(case, rn
     assert result.valid == (not walked.fails)
 
 
-@settings(max_examples=int(os.environ.get("ACCELSIM_RAGGED_CASES", "100")))
+@settings(max_examples=many("RAGGED_CASES", 100))
 @given(ragged_cases(), st.randoms(use_true_random=True))
 def test_remainders__charge_the_compressed_share_of_the_executed_words(case, rng):
     machine, einsum, mapping = case

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import math
-import os
 import random
 from dataclasses import replace
 from fractions import Fraction
@@ -33,6 +32,7 @@ from accelsim.search.exact.solve import Solver
 from accelsim.search.value_kernel import CYCLES
 from tests.brute import product, ragged_cost, truth
 from tests.brute_ragged import mappings as every_ragged
+from tests.effort import many
 from tests.engine_oracle import walk_engines
 from tests.problems import MOST, problem
 from tests.strategies import cases, energy_table, ragged_cases, with_engines
@@ -41,8 +41,8 @@ from tests.test_compression import AT_ONCE, EVERY, GEMM, two_levels
 from tests.test_exact import check_best
 from tests.test_systolic import check_problems, check_remainders
 
-CASES = int(os.environ.get("ACCELSIM_DMA_CASES", "900"))
-PROBLEMS = int(os.environ.get("ACCELSIM_DMA_PROBLEMS", "70"))
+CASES = many("DMA_CASES", 900)
+PROBLEMS = many("DMA_PROBLEMS", 70)
 MOST_SPILLING = 1_000_000
 """Mappings of a problem of `spilling` at most."""
 

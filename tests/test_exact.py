@@ -38,11 +38,12 @@ from accelsim.search.exact.solve import Solver
 from accelsim.search.mapper import map_einsum
 from accelsim.search.stopping import Budget
 from tests.brute import Truth, check_points, product, truth
+from tests.effort import many
 from tests.problems import MOST, plain, problem, with_least_use, with_products
 from tests.switches import switched
 
-PROBLEMS = int(os.environ.get("ACCELSIM_EXACT_PROBLEMS", "450"))
-PRODUCTS = int(os.environ.get("ACCELSIM_EXACT_PRODUCTS", "160"))
+PROBLEMS = many("EXACT_PROBLEMS", 450)
+PRODUCTS = many("EXACT_PRODUCTS", 160)
 FIRST = int(os.environ.get("ACCELSIM_EXACT_FIRST", 10_000 * datetime.datetime.now(datetime.UTC).date().toordinal()))
 GROUPS = 30
 SAME = 1e-9

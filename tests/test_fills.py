@@ -7,7 +7,6 @@ many problems are searched.
 from __future__ import annotations
 
 import json
-import os
 import random
 from dataclasses import replace
 from fractions import Fraction
@@ -34,14 +33,15 @@ from accelsim.search.exact.solve import Solver
 from accelsim.search.mapper import map_einsum
 from accelsim.search.value_kernel import CYCLES
 from tests.brute import product, truth
+from tests.effort import many
 from tests.problems import MOST, problem
 from tests.strategies import cases, energy_table, ragged_case, with_overlaps
 from tests.test_compression import AT_ONCE, EVERY, GEMM, compressed, two_levels
 from tests.test_exact_tables import check_fastest, pinned
 from tests.test_systolic import check_problems, check_remainders, with_array
 
-CASES = int(os.environ.get("ACCELSIM_FILL_CASES", "600"))
-PROBLEMS = int(os.environ.get("ACCELSIM_FILL_PROBLEMS", "70"))
+CASES = many("FILL_CASES", 600)
+PROBLEMS = many("FILL_PROBLEMS", 70)
 SHARED = (151, 384, 602, 643)
 """Problems whose fastest mapping fills a tile that several children share while all else waits."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from dataclasses import replace
 
@@ -21,13 +20,14 @@ from accelsim.population.counting import Nest
 from accelsim.population.extremes import largest_value
 from accelsim.search.value_kernel import ENERGY
 from tests.brute import truth
+from tests.effort import many
 from tests.problems import MOST, plain
 from tests.strategies import cases, ragged_case
 from tests.test_nodes import POWERS, check_best
 from tests.test_systolic import check_problems
 
-CASES = int(os.environ.get("ACCELSIM_HOP_CASES", "200"))
-PROBLEMS = int(os.environ.get("ACCELSIM_HOP_PROBLEMS", "70"))
+CASES = many("HOP_CASES", 200)
+PROBLEMS = many("HOP_PROBLEMS", 70)
 
 
 def with_hops(machine, rng):

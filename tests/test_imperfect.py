@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import math
-import os
 from dataclasses import replace
 
 import numpy as np
@@ -29,10 +28,11 @@ from accelsim.search.exact.solve import Solver
 from accelsim.search.mapper import map_einsum
 from tests.brute import check_points, identity, ragged_cost
 from tests.brute_ragged import Walked, awkward, mappings, walks
+from tests.effort import many
 from tests.problems import with_products
 from tests.switches import switched
 
-PROBLEMS = int(os.environ.get("ACCELSIM_IMPERFECT_PROBLEMS", "60"))
+PROBLEMS = many("IMPERFECT_PROBLEMS", 60)
 GROUPS = 6
 NO_WAY_TO_SPREAD = (183, 531)
 """Problems of which an axis is asked to use more instances than its loops can."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 
 import numpy as np
@@ -16,9 +15,10 @@ from accelsim.model.encode import encode, encode_mappings
 from accelsim.model.evaluate import evaluate
 from accelsim.model.kernel import VALID, evaluate_many
 from accelsim.model.oracle import execute
+from tests.effort import many
 from tests.strategies import cases
 
-CASES = int(os.environ.get("ACCELSIM_ORACLE_CASES", "700"))
+CASES = many("ORACLE_CASES", 700)
 
 
 @settings(max_examples=CASES)

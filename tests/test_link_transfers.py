@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 from dataclasses import replace
 from fractions import Fraction
@@ -27,13 +26,14 @@ from accelsim.population.extremes import largest_value
 from accelsim.search.exact.solve import Solver
 from accelsim.search.value_kernel import CYCLES, ENERGY
 from tests.brute import product, truth
+from tests.effort import many
 from tests.problems import MOST
 from tests.strategies import cases, energy_table
 from tests.test_compression import two_levels
 from tests.test_systolic import check_problems
 
-CASES = int(os.environ.get("ACCELSIM_LINK_CASES", "200"))
-PROBLEMS = int(os.environ.get("ACCELSIM_LINK_PROBLEMS", "45"))
+CASES = many("LINK_CASES", 200)
+PROBLEMS = many("LINK_PROBLEMS", 45)
 
 
 def with_links(machine: Architecture) -> Architecture:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 from dataclasses import replace
 from fractions import Fraction
@@ -26,14 +25,15 @@ from accelsim.population.extremes import largest_value
 from accelsim.search.exact import relaxation
 from accelsim.search.value_kernel import CYCLES, ENERGY
 from tests.brute import truth
+from tests.effort import many
 from tests.problems import MOST, problem
 from tests.strategies import cases, ragged_cases, with_overlaps
 from tests.test_compression import EVERY, GEMM, compressed, two_levels
 from tests.test_exact_tables import check_fastest
 from tests.test_systolic import check_problems, check_remainders
 
-CASES = int(os.environ.get("ACCELSIM_NETWORK_CASES", "200"))
-PROBLEMS = int(os.environ.get("ACCELSIM_NETWORK_PROBLEMS", "70"))
+CASES = many("NETWORK_CASES", 200)
+PROBLEMS = many("NETWORK_PROBLEMS", 70)
 RATES = (None, Fraction(1, 3), Fraction(1), Fraction(2), Fraction(7, 2), Fraction(6))
 
 

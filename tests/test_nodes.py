@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import math
-import os
 import random
 from dataclasses import replace
 
@@ -30,12 +29,13 @@ from accelsim.search.exact.worth import Known
 from accelsim.search.mapper import map_einsum
 from accelsim.search.stopping import Budget
 from tests.brute import FREE, product, truth
+from tests.effort import many
 from tests.problems import problem
 from tests.strategies import with_engines, with_overlaps
 from tests.switches import switched
 from tests.test_systolic import some_instruction
 
-PROBLEMS = int(os.environ.get("ACCELSIM_UNEVEN_PROBLEMS", "210"))
+PROBLEMS = many("UNEVEN_PROBLEMS", 210)
 ROOMS, TO_A_WORD = 100, (115, 153)
 """Problems whose tables tell classes of room apart, and two in which a single word of room matters."""
 GROUPS = 12

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import math
-import os
 import subprocess
 import sys
 import time
@@ -39,9 +38,10 @@ from accelsim.search.result import column_value
 from accelsim.search.value_kernel import CYCLES, ENERGY, WORDS
 from accelsim.show.report.search import census_sentence
 from tests.brute import identity, truth
+from tests.effort import many
 from tests.problems import MOST, plain, problem
 
-PROBLEMS = int(os.environ.get("ACCELSIM_CENSUS_PROBLEMS", "600"))
+PROBLEMS = many("CENSUS_PROBLEMS", 600)
 SMALL = 250
 """Mappings of most of them at most, so that many can be looked at."""
 LARGE, CENSUSES = PROBLEMS // 3, PROBLEMS // 12

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import itertools
 import math
-import os
 import random
 from dataclasses import replace
 from fractions import Fraction
@@ -29,12 +28,13 @@ from accelsim.results.output import read_mapping_json, result_json
 from accelsim.show.report.mapping import headline, nest_line, nest_parts
 from accelsim.show.table import print_parts
 from tests.brute import ragged_cost
+from tests.effort import many
 from tests.strategies import cases, ragged_case, ragged_cases
 from tests.test_nodes import cycles_by_hand
 from tests.test_oracle import WINDOW, case
 
 C, K, M, N = (((dim, 1),) for dim in "CKMN")
-CASES = int(os.environ.get("ACCELSIM_RAGGED_CASES", "600"))
+CASES = many("RAGGED_CASES", 600)
 
 
 def imperfect_on_columns() -> tuple[Architecture, Einsum, Mapping]:

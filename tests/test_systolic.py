@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import random
 from contextlib import nullcontext
 from dataclasses import replace
@@ -35,14 +34,15 @@ from accelsim.search.exact.solve import Solver
 from accelsim.search.value_kernel import CYCLES
 from tests.brute import ragged_cost, truth
 from tests.brute_ragged import awkward, mappings
+from tests.effort import many
 from tests.problems import MOST, problem
 from tests.strategies import cases, energy_table, ragged_case
 from tests.switches import switched
 from tests.test_exact import check_best, check_front, check_within
 from validation.scalesim import DATAFLOWS, HELD, ScaleSimCase, evaluate_fold, gemm, systolic_array
 
-CASES = int(os.environ.get("ACCELSIM_SYSTOLIC_CASES", "150"))
-PROBLEMS = int(os.environ.get("ACCELSIM_SYSTOLIC_PROBLEMS", "70"))
+CASES = many("SYSTOLIC_CASES", 150)
+PROBLEMS = many("SYSTOLIC_PROBLEMS", 70)
 FEW = 800
 """Mappings of a problem with remainders, at most; each is counted by itself."""
 
