@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import signal
 import subprocess
@@ -24,6 +23,7 @@ from accelsim.designs.run import explore
 from accelsim.designs.store import Store
 from accelsim.designs.work import Plan
 from sweeps import GRID, sweep_of, tables, write_inputs
+from tests.effort import many
 
 MANY = "  parameters: {glb: {from: 16 B, to: 176 B, step: 8 B}, pe: [1, 2]}\n"
 WORK = 84
@@ -81,6 +81,9 @@ class Dask:
             process.wait()
 
 
+slow = pytest.mark.skipif(many("WAITS", 2, least=1) < 2, reason="waits for half a minute; make test-deep")
+
+
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     """The tables of that sweep when nothing cuts it off."""
@@ -115,7 +118,9 @@ def command(*arguments, pids=(), number=0, least=10**9) -> tuple[int, str]:
     return ended.returncode, "".join(line for line in said if not line.startswith("Dask dashboard: "))
 
 
-@pytest.mark.parametrize(("number", "rejoins"), [(signal.SIGKILL, False), (signal.SIGTERM, True)])
+@pytest.mark.parametrize(
+    ("number", "rejoins"), [(signal.SIGKILL, False), (signal.SIGTERM, True)][: many("SIGNALS", 2, least=1)]
+)
 def test_scheduler__that_dies_in_the_middle_is_told_and_the_sweep_goes_on(folder, dask, whole, number, rejoins):
     """On one computer as on another cluster; what was finished is not done again."""
     sweep = sweep_of(MANY)
@@ -132,6 +137,7 @@ def test_scheduler__that_dies_in_the_middle_is_told_and_the_sweep_goes_on(folder
     assert tables(folder / "cut") == whole
 
 
+@slow
 def test_scheduler__that_dies_with_the_last_result_harms_nothing(folder, dask, whole):
     sweep_of(MANY)
     cluster = dask(1)
@@ -147,6 +153,7 @@ def test_scheduler__that_dies_before_the_first_worker_comes_is_told(folder, dask
     assert said.endswith(f"gone; designs finished and kept in cut: 0; {RESUME}"), said
 
 
+@slow
 def test_workers__that_all_die_are_told_and_the_sweep_goes_on_with_others(folder, dask, whole):
     sweep = sweep_of(MANY)
     cluster, told = dask(2), []
@@ -200,7 +207,7 @@ CUTS = [
 ]
 
 
-@pytest.mark.parametrize("cut", range(20 if os.environ.get("ACCELSIM_HYPOTHESIS_PROFILE") == "deep" else 2))
+@pytest.mark.parametrize("cut", range(many("CUTS", 20, least=2)))
 def test_sweep__that_is_cut_off_goes_on_to_the_same_bytes(folder, dask, whole, cut, record_property):
     """Some work is kept and some is not at each cut; two processes, here or in a cluster."""
     sweep, (what, number, rejoins) = sweep_of(MANY), CUTS[cut % len(CUTS)]

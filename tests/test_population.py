@@ -41,7 +41,7 @@ from tests.brute import identity, truth
 from tests.effort import many
 from tests.problems import MOST, plain, problem
 
-PROBLEMS = many("CENSUS_PROBLEMS", 600)
+PROBLEMS = many("CENSUS_PROBLEMS", 600, least=600)
 SMALL = 250
 """Mappings of most of them at most, so that many can be looked at."""
 LARGE, CENSUSES = PROBLEMS // 3, PROBLEMS // 12
