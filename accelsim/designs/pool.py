@@ -92,12 +92,15 @@ class Pool:
         died = max((job.died for job in (*self._waiting, *self._running.values())), default=0)
         while self._waiting and len(self._running) < max(1, self._many >> died):
             job = self._waiting.popleft()
+            mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # a new process has none of it
             try:
                 with heeding():  # a process whose start is cut off ends in a traceback
                     future = self._executor.submit(_do, job.items)
             except BrokenProcessPool as error:  # a process died that had nothing to do
                 future = Future()
                 future.set_exception(error)
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             self._running[future] = job
             if asked():
                 raise KeyboardInterrupt
@@ -137,7 +140,6 @@ _PLANS: list[Plan] = []
 def _begin(plan: Plan) -> None:
     """Make a process one of a pool."""
     _PLANS.append(plan)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that hands out the jobs
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
