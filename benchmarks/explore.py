@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import argparse
 import math
+import multiprocessing
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[1])]
@@ -55,19 +57,16 @@ def wait_instead(plan: Plan, items: Sequence[Item]) -> list[WorkRow]:
 class Waiting(pool.Pool):
     """A pool whose processes wait instead of mapping."""
 
-    def _start_worker(self) -> pool._Worker:
-        mine, theirs = self._context.Pipe()
-        process = self._context.Process(target=_serve, args=(theirs, self.plan, _milliseconds), daemon=True)
-        process.start()
-        theirs.close()
-        return pool._Worker(process, mine)
+    def _start(self) -> ProcessPoolExecutor:
+        begin = (self.plan, _milliseconds)
+        return ProcessPoolExecutor(self._many, multiprocessing.get_context("spawn"), _begin, begin)
 
 
-def _serve(pipe: object, plan: Plan, milliseconds: float) -> None:
+def _begin(plan: Plan, milliseconds: float) -> None:
     global _milliseconds
     _milliseconds = milliseconds
-    pool.work = wait_instead  # type: ignore[attr-defined]
-    pool._serve(pipe, plan)  # type: ignore[arg-type]
+    vars(pool).update(work=wait_instead)
+    pool._begin(plan)
 
 
 def run(designs: int, network: str, workers: int, prune: bool, hired: type[pool.Pool] | None = None) -> None:

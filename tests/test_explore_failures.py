@@ -10,13 +10,16 @@ import sqlite3
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 
 from accelsim.designs import store
+from accelsim.designs.machines import Loads
 from accelsim.designs.pool import Pool
 from accelsim.designs.run import explore
 from accelsim.designs.tables import read_designs
+from accelsim.designs.work import Plan
 from accelsim.inputs.errors import AccelsimError
 from accelsim.results.cache import DamagedError, Entries
 from sweeps import GRID, layers_of, sweep_of, tables
@@ -247,12 +250,8 @@ def test_entries__are_read_by_many_processes_while_one_writes(tmp_path):
     assert [reader.wait(60) for reader in readers] == [0, 0, 0]
 
 
-def pids(pool):
-    return [worker.process.pid for worker in pool._workers]
-
-
-def test_pool__replaces_workers_that_die(folder):
-    """One of two processes is killed at its first result, and again later: nothing is lost, the bytes are the same."""
+def test_pool__goes_on_when_workers_die(folder, monkeypatch):
+    """One of two processes is killed at the first result, and again later: nothing is lost, the bytes are the same."""
     sweep = sweep_of(GRID)
     explore(sweep, "alone", workers=1)
     killed = []
@@ -261,47 +260,51 @@ def test_pool__replaces_workers_that_die(folder):
         def finished(self, seconds):
             rows = super().finished(seconds)
             if rows and len(killed) < 2 and self.busy:
-                killed.append(pids(self)[0])
+                killed.append(min(self._executor._processes))
                 os.kill(killed[-1], signal.SIGKILL)
             return rows
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("accelsim.designs.run.Pool", Killing)
-        explored = explore(sweep, "pool", workers=2)
+    monkeypatch.setattr("accelsim.designs.run.Pool", Killing)
+    explored = explore(sweep, "pool", workers=2)
     assert len(killed) == 2
     assert explored.done_now == 18
     assert tables(folder / "pool") == tables(folder / "alone")
 
 
-def test_pool__is_not_held_up_by_processes_that_are_stopped(folder, monkeypatch):
-    """Both processes are stopped, and it is said who they are; one goes on, and does what the other one has too."""
+def exits(items):
+    """A job that takes its process with it if it has a piece of work that does."""
+    if items[0].layer:
+        os._exit(1)
+    return [{"key": items[0].key}]
+
+
+@pytest.mark.parametrize("many", [1, 2, 5])
+def test_pool__names_work_over_which_workers_die(folder, monkeypatch, many):
+    """Of eight jobs one takes its process with it whenever it runs, and is alone at last."""
     sweep = sweep_of(GRID)
-    explore(sweep, "alone", workers=1)
-    stopped, told = [], []
-    monkeypatch.setattr("accelsim.designs.pool.PATIENCE", 0.5)
-    monkeypatch.setattr("accelsim.designs.pool.SILENCE", 0.5)
+    monkeypatch.setattr("accelsim.designs.pool._do", exits)
+    pool = Pool(Plan(Loads(sweep).einsums, sweep.mapper), many)
+    for number in range(8):
+        pool.submit([SimpleNamespace(key=number, layer=int(number == 2))])
+    with pytest.raises(AccelsimError, match=r"a worker process died [3-5] times over b; is there enough memory"):
+        list(iter(lambda: pool.finished(1.0), None))
+    pool.close()
 
-    class Stopping(Pool):
-        def finished(self, seconds):
-            rows = super().finished(seconds)
-            if rows and len(pids(self)) == 2 and not stopped:
-                stopped.extend(pids(self))
-                for pid in stopped:
-                    os.kill(pid, signal.SIGSTOP)
-            return rows
 
-    def tell(line):
-        told.append(line)
-        if stopped and "no result for" in line:
-            os.kill(stopped[1], signal.SIGCONT)
-
-    monkeypatch.setattr("accelsim.designs.run.Pool", Stopping)
-    explored = explore(sweep, "pool", workers=2, on_trouble=tell)
-    assert explored.done_now == 18
-    assert tables(folder / "pool") == tables(folder / "alone")
-    one, other = (f"process {pid} has been at [abc] for [0-9]+ s" for pid in stopped)
-    for said in (f"no result for [0-9]+ s; {one}, {other}; one that hangs .*", f"{one}; another process does .*"):
-        assert any(re.fullmatch(said, line) for line in told), told
+def test_pool__begins_anew_when_idle_workers_die_and_ends_stopped_ones(folder, monkeypatch):
+    sweep = sweep_of(GRID)
+    monkeypatch.setattr("accelsim.designs.pool._do", exits)
+    pool, rows = Pool(Plan(Loads(sweep).einsums, sweep.mapper), 2), []
+    for number in range(4):
+        pool.submit([SimpleNamespace(key=number, layer=0)])
+        while pool.busy:
+            rows += pool.finished(1.0)
+        (process,) = pool._executor._processes.values()
+        os.kill(process.pid, signal.SIGKILL if number < 3 else signal.SIGSTOP)
+        time.sleep(0.2 * (number % 2))
+    pool.close()
+    assert [row["key"] for row in rows] == [0, 1, 2, 3]
+    assert process.exitcode == -signal.SIGKILL
 
 
 ORPHAN = """

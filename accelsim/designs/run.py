@@ -51,7 +51,7 @@ def explore(
     on_cluster : callable, optional
         Called with the address of the cluster's dashboard.
     on_trouble : callable, optional
-        Takes one line about finished work that cannot be read, and is done again, or a process that may hang.
+        Takes one line about finished work that cannot be read, and is done again, or a cluster without workers.
 
     Returns
     -------
@@ -80,7 +80,7 @@ def explore(
             pool = Cluster(run.plan, scheduler, on_trouble)
             on_cluster(pool.dashboard)
         elif many > 1:
-            pool = Pool(run.plan, many, on_trouble)
+            pool = Pool(run.plan, many)
         try:
             run.go(pool)
         except Exception as error:
