@@ -20,10 +20,11 @@ from accelsim.inputs.fields import open_document
 from accelsim.inputs.source import Problems
 from accelsim.model.machine_code import NEXT_SAID
 from accelsim.results.cache import FOLDER
+from tests.effort import many
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 _CACHES = itertools.count()
-EXAMPLES = {"quick": 10, "mutants": 100, "ci": 100, "deep": 2000}
+EXAMPLES = {"quick": 10, "mutants": 100, "ci": many("HYPOTHESIS", 100, least=50), "deep": 2000}
 
 
 def load_profile() -> None:
