@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -113,32 +114,32 @@ def record(path: Path, every: int, seconds: float, *, commands_too: bool) -> Non
 
 def compare(old: dict[str, Any], new: dict[str, Any]) -> bool:
     """Say what differs; whether anything does that must not."""
-    lost, said = False, print
+    lost, show = False, partial(print, flush=True)
     both = [(key, old["problems"][key], new["problems"][key]) for key in old["problems"] if key in new["problems"]]
     for key, before, now in both:
         if before["proved"] and not now["proved"]:
             lost = True
-            said(f"lost proof   {key}: {before['cpu_s']} s before, now bound {now.get('bound')} of {now['value']}")
+            show(f"lost proof   {key}: {before['cpu_s']} s before, now bound {now.get('bound')} of {now['value']}")
         elif now["proved"] and not before["proved"]:
-            said(f"new proof    {key}")
+            show(f"new proof    {key}")
         if before["proved"] and now["proved"] and not _equal(before["value"], now["value"]):
             lost = True
-            said(f"other value  {key}: {before['value']} before, now {now['value']}")
+            show(f"other value  {key}: {before['value']} before, now {now['value']}")
         elif not _equal(before["value"], now["value"]):
-            said(f"other answer {key} (open): {before['value']} before, now {now['value']}")
+            show(f"other answer {key} (open): {before['value']} before, now {now['value']}")
         elif before.get("mapping") != now.get("mapping"):
-            said(f"other mapping of the same value  {key}")
+            show(f"other mapping of the same value  {key}")
     for what in ("cpu_s", "nodes", "table_bytes"):
         total = [sum(each.get(what, 0) for each in side) for side in zip(*((b, n) for _, b, n in both), strict=True)]
-        said(f"{what:12} {total[0]:,.6g} before, now {total[1]:,.6g}: {total[1] / max(total[0], 1e-9):.3f}")
-    said(f"proved       {sum(b['proved'] for _, b, _ in both)} before, now {sum(n['proved'] for _, _, n in both)}")
+        show(f"{what:12} {total[0]:,.6g} before, now {total[1]:,.6g}: {total[1] / max(total[0], 1e-9):.3f}")
+    show(f"proved       {sum(b['proved'] for _, b, _ in both)} before, now {sum(n['proved'] for _, _, n in both)}")
     for command, before in old["commands"].items():
         now = new["commands"].get(command)
         if new["commands"] and now != before:
             lost = True
-            said(f"$ {command}")
+            show(f"$ {command}")
             for line in set((now or "").splitlines()) ^ set((before or "").splitlines()):
-                said(f"    {'+' if line in (now or '') else '-'} {line}")
+                show(f"    {'+' if line in (now or '') else '-'} {line}")
     return lost
 
 

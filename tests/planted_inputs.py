@@ -93,7 +93,7 @@ AROUND = (
         "test_import_zigzag.py::test_memories_that_are_no_ladder__count_what_their_registers_do"),
     Mutant("a bit at a time needs a DAC", "importers/zigzag_imc.py",
         "dac = _DAC_PJ_BIT * at_once if at_once > 1 else 0.0", "dac = _DAC_PJ_BIT * at_once",
-        "test_import_zigzag.py::test_analog_array__that_takes_a_bit_at_a_time_has_no_dac"),
+        "test_import_zigzag_imc.py::test_analog_array__that_takes_a_bit_at_a_time_has_no_dac"),
     Mutant("tokens that fill no expert are lost", "importers/decoders.py",
         "rows = -(-tokens * experts.top // busy)", "rows = tokens * experts.top // busy",
         "test_huggingface.py::test_workload__has_a_whole_number_of_tokens_for_each_expert"),

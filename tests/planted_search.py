@@ -378,7 +378,7 @@ SEARCHED = (
         "test_import_accelforge_networks.py::test_arrays_that_compute_in_memory__cost_what_they_cost_in_accelforge"),
     Mutant("columns in memory cost no conversion", "importers/zigzag_imc.py",
         "summed = adc * weight_bits +", "summed = adc +",
-        "test_import_zigzag.py::test_analog_array__costs_what_it_costs_in_zigzag"),
+        "test_import_zigzag_imc.py::test_analog_array__costs_what_it_costs_in_zigzag"),
     Mutant("each node of a level has room of its own for partial sums", "search/exact/layout.py",
         "tights = ~self.wide[level][held]", "tights = ~self.wide[level][k]",
         "test_exact_tables.py::test_nodes_of_a_level__share_its_room_for_partial_sums"),

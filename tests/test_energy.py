@@ -13,7 +13,7 @@ from accelsim.inputs.energies import EnergyEntry, EnergyTable, spelt
 from accelsim.inputs.errors import AccelsimError, SpecError
 from accelsim.inputs.machine_tables import energy_rows
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
-from accelsim.show.report import words_lines
+from accelsim.show.report import precision_lines
 from tests.conftest import load_energy_table
 
 TABLE = """
@@ -274,8 +274,8 @@ def test_multipliers__charge_wider_operands_as_units_of_their_width_do(tmp_path,
                 machine.mac_pj(layer)
         else:
             assert machine.mac_pj(layer) == each
-    lines = [" ".join(line.split()) for line in words_lines(machine, layers[2:3])]
-    assert lines == ["words operands 4, 12 bit, sums 4 bit", *([report] if report else [])]
+    lines = [" ".join(line.split()) for line in precision_lines(machine, layers[2:3])]
+    assert lines == ["precision operands 4, 12 bit, sums 4 bit", *([report] if report else [])]
 
 
 @pytest.mark.parametrize(

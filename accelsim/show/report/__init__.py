@@ -336,11 +336,11 @@ _NAMED = 3
 """Layers that are named as left out."""
 
 
-def words_lines(machine: Architecture, layers: Sequence[Einsum]) -> list[str]:
+def precision_lines(machine: Architecture, layers: Sequence[Einsum]) -> list[str]:
     """Widths of the operands and sums of some layers, and what operands cost that are wider than the multipliers."""
     wide = sorted({tensor.bits for layer in layers for tensor in layer.tensors if not tensor.output})
     sums = sorted({layer.output.psum_bits for layer in layers})
-    lines = [f"{'words':<12} operands {listed(map(str, wide))} bit, sums {listed(map(str, sums))} bit"]
+    lines = [f"{'precision':<12} operands {listed(map(str, wide))} bit, sums {listed(map(str, sums))} bit"]
     unit, widths = machine.compute, machine.energy.formats(machine.compute.name)
     wider = {next((width for width in widths if width >= bits), 0) for bits in wide if bits > unit.bits > 0} - {0}
     if wider:

@@ -27,11 +27,11 @@ from accelsim.show.report import (
     in_scale,
     letters,
     percent,
+    precision_lines,
     share,
     split_bar,
     tensor_colours,
     times,
-    words_lines,
 )
 from accelsim.show.table import Column, Piece, Row, Table, bold, dim, heading
 
@@ -208,7 +208,7 @@ def headline(
         yield Text(f"INVALID: {violation}", style="bold red")
     if result.violations:
         yield "The numbers below are those of a machine on which it would fit."
-    yield from words_lines(architecture, [einsum])
+    yield from precision_lines(architecture, [einsum])
     time = ""
     if result.seconds is not None and result.clock_hz is not None:
         time = f"{format_si(result.seconds, 's', 4)} at {format_si(result.clock_hz, 'Hz')}"

@@ -29,10 +29,10 @@ from accelsim.show.report import (
     objective_value,
     other_operations,
     percent,
+    precision_lines,
     share,
     short_verdict,
     times,
-    words_lines,
 )
 from accelsim.show.report.mapping import nest_line
 from accelsim.show.table import Column, Piece, Row, Table, bold, dim, heading
@@ -81,7 +81,7 @@ def network_report(
     total = {**totals, "layer": "total", "repeat": totals["layers"], "energy_share": 1, "cycles_share": 1}
     yield Table("layers", _COLUMNS, rows, below=[total] if totals["macs"] else [])
     yield from _total_lines(totals)
-    yield from words_lines(machine, [outcome.einsum for outcome in outcomes])
+    yield from precision_lines(machine, [outcome.einsum for outcome in outcomes])
     yield from [left_out_line(left_out)] if left_out else []
     yield from _other_operations(outcomes, totals)
     yield bold(_total_verdict(outcomes, totals["certificate"]))
