@@ -433,6 +433,7 @@ def _requested(part: Fields, as_part: Component) -> Component | None:
 
 _OPERAND = re.compile(r"(int|fp|bf|tf|)([1-9][0-9]?)( bit|)")
 _WIDTHS = (8, 16, 32)
+"""Of wider operands [bit], which the estimator is asked about."""
 
 
 def read_mac(
