@@ -17,10 +17,10 @@ help:  ## list the targets
 map: $(INSTALLED)  ## map a convolution onto a systolic array; results in out/systolic_conv
 	@$(BIN)/accelsim map arch/systolic.yaml workloads/conv.yaml -o out/systolic_conv
 
-test: $(INSTALLED)  ## run all tests and doctests, then the kernel's once more without its compiler
+test: $(INSTALLED)  ## run all tests and doctests, then the kernel's once more without Numba
 	@$(BIN)/python -m pytest -q -n auto --dist worksteal
-	@echo "Once more without the compiler (ACCELSIM_PLAIN=1):"
-	@ACCELSIM_PLAIN=1 ACCELSIM_ORACLE_CASES=300 ACCELSIM_HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -q -n auto --dist worksteal tests/test_kernel.py tests/test_evaluate.py tests/test_evaluate_cases.py
+	@echo "Once more without Numba (NUMBA_DISABLE_JIT=1):"
+	@NUMBA_DISABLE_JIT=1 ACCELSIM_ORACLE_CASES=300 ACCELSIM_HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -q -n auto --dist worksteal tests/test_kernel.py tests/test_evaluate.py tests/test_evaluate_cases.py
 
 test-deep: $(INSTALLED)  ## the same with many more random cases, for hours
 	@ACCELSIM_EFFORT=deep $(MAKE) test

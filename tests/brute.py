@@ -31,6 +31,7 @@ from accelsim.model.encode import (
     Floats,
     Ints,
     decode_mapping,
+    empty_batch,
     encode,
     encode_mappings,
 )
@@ -38,6 +39,7 @@ from accelsim.model.evaluate import at_levels, violations
 from accelsim.model.jit import jit
 from accelsim.model.kernel import VALID, evaluate_one, fit
 from accelsim.model.ragged import count_ragged
+from accelsim.model.records import Bools3, Floats2, Ints1, Ints2, Ints3, Ints4
 
 Identity = tuple[tuple[frozenset[str], tuple[Loop, ...], frozenset[Loop], frozenset[Loop]], ...]
 FREE = Constraints()
@@ -58,8 +60,8 @@ def identity(mapping: Mapping) -> Identity:
 
 def ragged_cost(encoded: Encoded, mapping: Mapping) -> tuple[bool, float, int]:
     """Whether a mapping that may leave remainders fits, its energy [pJ] and cycles; infinite and 0 if it does not."""
-    temporal, _, x, y, keep = (array[0] for array in encode_mappings(encoded, [mapping]))
-    if fit.once(encoded.constants, temporal, x, y, keep, make_detail(encoded), False) != VALID:
+    batch = encode_mappings(encoded, [mapping])
+    if fit.once(encoded.constants, batch, 0, make_detail(encoded), False) != VALID:
         return False, math.inf, 0  # most mappings end here, uncounted
     counted = count_ragged(encoded, mapping)
     if violations(encoded, mapping, at_levels(encoded, counted)):
@@ -396,6 +398,7 @@ def truth(architecture: Architecture, einsum: Einsum, constraints: Constraints, 
         tiling,
         order,
         space.keeps,
+        empty_batch(encoded, 1),
         make_detail(encoded),
         status,
         energy,
@@ -462,24 +465,25 @@ def _keys(batch: Batch) -> list[bytes]:
 @jit
 def _evaluate(
     c: Constants,
-    loops: Ints,
-    tiling: Ints,
-    order: Ints,
-    keeps: Bools,
+    loops: Ints4,
+    tiling: Ints1,
+    order: Ints3,
+    keeps: Bools3,
+    one: Batch,
     s: Detail,
-    status: Ints,
-    energy: Floats,
-    cycles: Ints,
-    outer: Ints,
-    used: Ints,
+    status: Ints2,
+    energy: Floats2,
+    cycles: Ints2,
+    outer: Ints2,
+    used: Ints3,
 ) -> None:
     """Evaluate each order with each choice of what is kept; writes status ... outer : [M, K], used : [M, K, L]."""
     for m in range(len(tiling)):
         n = tiling[m]
+        one.temporal[0], one.order[0], one.x[0], one.y[0] = loops[0, n], order[m], loops[1, n], loops[2, n]
         for k in range(len(keeps)):
-            status[m, k], energy[m, k], cycles[m, k] = evaluate_one(
-                c, loops[0, n], order[m], loops[1, n], loops[2, n], keeps[k], s, False
-            )
+            one.keep[0] = keeps[k]
+            status[m, k], energy[m, k], cycles[m, k] = evaluate_one(c, one, 0, s, False)
             for t in range(keeps.shape[2]):
                 moved = s.at[0, t, READS] + s.at[0, t, FILLS] + s.at[0, t, UPDATES]
                 outer[m, k] += moved * c.word_parts[0, t, s.at[0, t, PARTIAL]]

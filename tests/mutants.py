@@ -50,22 +50,19 @@ def copies(many: int) -> Iterator[SimpleQueue[Path]]:
                 (copy / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(REPOSITORY / name, copy / name)
             free.put(copy)
-        Path(folder, "kernels").mkdir()
-        Path(folder, "kernels", "accelsim").symlink_to(REPOSITORY / "accelsim" / "__pycache__")
         yield free
 
 
 def run(copy: Path, tests: Sequence[str], plain: bool, seconds: float = SECONDS) -> tuple[int, str]:
     """Run tests of a copy until one fails: the exit code of pytest, and what it said.
 
-    Copies find the machine code of the repository, and leave theirs there.
+    A copy keeps its machine code from one mistake to the next.
     """
     shared = os.environ.get("ACCELSIM_SHARED") or str(REPOSITORY.parent / "shared")
-    kernels = copy.parent / "kernels"
-    own = {"ACCELSIM_KERNELS": os.environ.get("ACCELSIM_KERNELS") or str(kernels)}
-    own |= {"PYTHONPATH": str(copy), "ACCELSIM_SHARED": shared, "ACCELSIM_HYPOTHESIS_PROFILE": "mutants"}
+    own = {"NUMBA_CACHE_DIR": str(copy.with_suffix(".kernels")), "PYTHONPATH": str(copy), "ACCELSIM_SHARED": shared}
+    own |= {"ACCELSIM_HYPOTHESIS_PROFILE": "mutants"}
     own |= {"ACCELSIM_RAGGED_CASES": "200", "ACCELSIM_EFFORT": "deep"}
-    own |= {"ACCELSIM_PLAIN": "1", "ACCELSIM_ORACLE_CASES": "300"} if plain else {}
+    own |= {"NUMBA_DISABLE_JIT": "1", "ACCELSIM_ORACLE_CASES": "300"} if plain else {}
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *(f"tests/{t}" for t in tests)]
     try:
         done = subprocess.run(

@@ -297,9 +297,8 @@ def with_rank(tensor: Tensor, dim: str) -> Tensor:
 def test_violations__are_empty_exactly_where_the_kernel_says_valid(case):
     encoded = encode(case[0], case[1])
     batch = encode_mappings(encoded, [case[2]])
-    arrays = [array[0] for array in batch]
     for anyway in (False, True):
-        status, energy, _ = evaluate_one(encoded.constants, *arrays, make_detail(encoded), anyway)
+        status, energy, _ = evaluate_one(encoded.constants, batch, 0, make_detail(encoded), anyway)
         result = evaluate(*case)
 
         assert (status == VALID) == (not result.violations) == result.valid

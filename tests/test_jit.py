@@ -1,45 +1,54 @@
-"""How functions are compiled: what they take and return."""
+"""How kernels are compiled: what they take and return, and when they are compiled anew."""
 
 from __future__ import annotations
 
+import importlib
 import os
+import pickle
+import pkgutil
+import signal
+import subprocess
+import sys
+import time
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 
-from accelsim.model import machine_code
-from accelsim.model.jit import inline, jit
+import accelsim
+from accelsim.model.jit import CompiledKernel, inline, jit
+from accelsim.model.records import Bools1, Floats1, Floats2, Ints1, Ints3, RecordTable, fields_of, record, table_of
 
-pytestmark = pytest.mark.skipif(bool(os.environ.get("ACCELSIM_PLAIN")), reason="nothing is compiled then")
+compiled_only = pytest.mark.skipif(bool(os.environ.get("NUMBA_DISABLE_JIT")), reason="nothing is compiled then")
 
 
+@record
 class Inner(NamedTuple):
     """Arrays of one and two axes."""
 
-    line: np.ndarray
-    plane: np.ndarray
+    line: Ints1
+    plane: Floats2
 
 
+@record
 class Outer(NamedTuple):
-    """A table in a table, scalars, and nothing."""
+    """A record in a record, and scalars."""
 
     inner: Inner
-    flags: np.ndarray
-    cube: np.ndarray
+    flags: Bools1
+    cube: Ints3
     share: float
     many: int
-    none: None
+    sure: bool
 
 
 @inline
-def twice(number):
+def twice(number: float) -> float:
     return number + number
 
 
 @jit
-def add_up(values):
-    """For arrays in any order."""
+def add_up(values: Floats1) -> float:
     total = 0.0
     for k in range(values.shape[0]):
         total += values[k]
@@ -47,38 +56,38 @@ def add_up(values):
 
 
 @jit
-def row_of(table, row):
-    """Hands a row and a column of a table on."""
-    return add_up(table.inner.plane[row]), add_up(table.inner.plane[:, row])
+def row_of(table: Outer, row: int) -> tuple[float, float]:
+    """Hands a row of a record's array on."""
+    return add_up(table.inner.plane[row]), float(table.inner.line[row])
 
 
 @jit
-def read_all(table, other, number, real, sure):
+def read_all(table: Outer, other: Ints1, number: int, real: float, sure: bool) -> tuple[float, int, bool]:
     along, across = row_of(table, 1)
     total = along + 10.0 * across + twice(real) + table.share * table.many
-    if table.none is None and sure and table.flags[2]:
+    if table.sure and sure and table.flags[2]:
         table.inner.line[0] = number + table.cube[1, 0, 2] + table.cube.shape[2] + table.inner.line.size
         other[1] = table.cube[1].size
     return total, table.inner.line[0], sure
 
 
-def table(columns: int = 3) -> Outer:
+def outer(columns: int = 3) -> Outer:
     inner = Inner(np.arange(4), np.arange(3.0 * columns).reshape(3, columns))
-    return Outer(inner, np.array([False, False, True]), np.arange(24).reshape(2, 3, 4), 0.5, 7, None)
+    return Outer(inner, np.array([False, False, True]), np.arange(24).reshape(2, 3, 4), 0.5, 7, True)
 
 
-def test_kernel__reads_tables_of_any_shape_as_python_does():
+def test_kernel__reads_records_of_any_shape_as_python_does():
     for columns in (2, 3):
         said = []
-        for kernel in (read_all, read_all.plain()):
-            given, other = table(columns), np.zeros(4, np.int64)[::2]
+        for kernel in (read_all, read_all.plain):
+            given, other = outer(columns), np.zeros(4, np.int64)
             result = kernel(given, other, 5, 0.25, True)
             said.append(([*map(float, result)], given.inner.line.tolist(), other.tolist()))
         assert said[0] == said[1]
 
 
 @jit
-def from_both_ends(table, at):
+def from_both_ends(table: Outer, at: int) -> int:
     """Indices of one sign and the other, constant and not, of elements and of rows, also where arrays are written."""
     cube, plane = table.cube, table.inner.plane
     for d in range(-2, 2):
@@ -93,38 +102,171 @@ def from_both_ends(table, at):
 @pytest.mark.parametrize("at", [-2, -1, 0, 1])
 def test_kernel__counts_indices_from_either_end_as_python_does(at):
     said = []
-    for kernel in (from_both_ends, from_both_ends.plain()):
-        given = table()
+    for kernel in (from_both_ends, from_both_ends.plain):
+        given = outer()
         result = kernel(given, at)
         said.append((int(result), [each.tolist() for each in (given.cube, given.flags, given.inner.plane)]))
     assert said[0] == said[1]
 
 
+@jit
+def halve(number: np.uint64) -> tuple[np.uint64, np.uint64]:
+    return number // np.uint64(2), number
+
+
 def test_kernel__takes_and_returns_64_bits_without_a_sign():
-    @jit
-    def halve(number):
-        return number // np.uint64(2), number
-
-    most = np.uint64(2**64 - 1)
-    assert halve(most) == (2**63 - 1, 2**64 - 1)
+    assert halve(np.uint64(2**64 - 1)) == (2**63 - 1, 2**64 - 1)
 
 
+@compiled_only
 def test_kernel__refuses_what_it_cannot_take():
-    with pytest.raises(TypeError, match="takes no str"):
-        add_up("text")
-    inner = Inner(np.arange(8)[::2], np.zeros((1, 1)))
-    with pytest.raises(TypeError, match="in C order"):
-        row_of(table()._replace(inner=inner), 0)
+    for wrong in ("text", np.zeros((2, 2)), np.zeros(2, np.int64)):
+        with pytest.raises(TypeError, match="No matching definition"):
+            add_up(wrong)
+    with pytest.raises(OverflowError):
+        from_both_ends(outer(), 2**70)
 
 
-def test_kernel__is_compiled_where_no_folder_can_keep_it(monkeypatch):
+@pytest.mark.parametrize(
+    "line", [np.arange(8)[::2], np.arange(4.0), np.zeros((2, 2), np.int64), np.arange(4, dtype="h")]
+)
+def test_table__refuses_arrays_that_are_not_as_declared(line):
+    with pytest.raises(TypeError, match=r"Inner.line is .*, not int64\[1 axes\] in C order"):
+        RecordTable(Inner(line, np.zeros((1, 1))))
+
+
+def test_table__of_a_record_is_made_once_and_stays_in_its_process():
+    given = outer()
+    assert table_of(given) is table_of(given)
+    copy = pickle.loads(pickle.dumps(given))
+    assert type(copy) is Outer
+    assert not vars(copy)
+    assert table_of(given._replace(many=8)) is not table_of(given)
+
+
+def test_record__that_is_passed_again_holds_what_is_in_its_arrays_by_then():
+    for number in range(50):
+        inner = Inner(np.zeros(1, np.int64), np.full((2, 3 if number % 5 else 3000), float(number)))
+        given = outer()._replace(inner=inner)
+        for times in (1.0, 2.0):
+            inner.plane[:] = times * number
+            assert row_of(given, 0)[0] == inner.plane.shape[1] * times * number
+
+
+def test_annotations__that_no_kernel_takes_are_refused_with_what_to_write():
+    @record
+    class Wrong(NamedTuple):
+        line: list[int]
+
+    with pytest.raises(TypeError, match="write Ints2 for an array of two axes"):
+        fields_of(Wrong)
+
+
+def every_kernel() -> list[CompiledKernel]:
+    """Kernels of the package."""
+    for module in pkgutil.walk_packages(accelsim.__path__, "accelsim."):
+        if module.name.endswith("kernel"):
+            importlib.import_module(module.name)
+    modules = [module for name, module in sys.modules.items() if name.startswith("accelsim.")]
+    return [
+        *{id(value): value for m in modules for value in vars(m).values() if isinstance(value, CompiledKernel)}.values()
+    ]
+
+
+@compiled_only
+def test_content__of_every_kernel_is_known_and_no_other_has_it():
+    from accelsim.model.compiled import content_of
+
+    kernels = every_kernel()
+    assert len({content_of(kernel) for kernel in kernels}) == len(kernels) > 200
+
+
+@compiled_only
+def test_content__of_a_list_is_refused():
+    """A list may change after the hash was made."""
+    from accelsim.model.compiled import content_of
+
+    names = {"some": [1], "__name__": "written"}
+    exec("def function() -> int:\n    return some[0]", names)
+    with pytest.raises(TypeError, match="some: a kernel names list"):
+        content_of(CompiledKernel(names["function"], True))
+
+
+LOW = "from accelsim.model.jit import jit\nSTEP = {step}\n\n@jit\ndef low(n: int) -> int:\n    return n + STEP{more}\n"
+TOP = (
+    "from accelsim.model.jit import jit\nfrom low import low\n\n@jit\ndef top(n: int) -> int:\n    return 10 * low(n)\n"
+)
+
+
+def called(folder, step: int, more: str = "", **environment: str) -> str:
+    """What a kernel that calls another one returns, in a process of its own."""
+    (folder / "low.py").write_text(LOW.format(step=step, more=more))
+    (folder / "top.py").write_text(TOP)
+    own = {"PYTHONPATH": f"{folder}{os.pathsep}{os.pathsep.join(sys.path)}", "NUMBA_CACHE_DIR": str(folder / "codes")}
+    command = [sys.executable, "-c", "from top import top; print(top(3))"]
+    done = subprocess.run(command, env=os.environ | own | environment, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+@compiled_only
+def test_machine_code__is_kept_and_made_anew_for_what_changed_alone(tmp_path):
+    codes = tmp_path / "codes" / "kernels"
+    assert called(tmp_path, 1) == "40"
+    first = {each.name for each in codes.iterdir() if each.is_dir()}
+    assert called(tmp_path, 1) == "40"
+    assert {each.name for each in codes.iterdir() if each.is_dir()} == first
+    for step, more, result in ((2, "", "50"), (2, " + 1", "60")):
+        assert called(tmp_path, step, more) == result
+        later = {each.name for each in codes.iterdir() if each.is_dir()} - first
+        assert {each.split("-")[0] for each in later} == {"low.low"}, "its caller holds its name alone"
+
+
+@compiled_only
+@pytest.mark.parametrize("harm", [b"", b"\0" * 100])
+def test_machine_code__that_is_damaged_is_made_anew(tmp_path, harm):
+    called(tmp_path, 1)
+    for path in (tmp_path / "codes").rglob("*.nb?"):
+        path.write_bytes(harm)
+    assert called(tmp_path, 1) == "40"
+
+
+@compiled_only
+def test_machine_code__that_cannot_be_kept_does_no_harm(tmp_path):
     """As on a read-only file system."""
-    monkeypatch.setattr(machine_code, "code_folder", lambda: None)
+    (tmp_path / "codes").touch()
+    (tmp_path / "home").touch()
+    nowhere = {"XDG_CACHE_HOME": str(tmp_path / "home"), "HOME": str(tmp_path / "home")}
+    assert called(tmp_path, 1, **nowhere) == "40"
 
-    @jit
-    def double(values):
-        values[0] *= 2
 
-    values = np.array([21])
-    double(values)
-    assert values.tolist() == [42]
+MANY = "\n".join(f"@jit\ndef f{k}(n: int) -> int:\n    return n + {k}\n" for k in range(12))
+MANY = f"from accelsim.model.jit import jit, prepare\n{MANY}\nEVERY = ({', '.join(f'f{k}' for k in range(12))})\n"
+PREPARE = "import logging; logging.basicConfig(level='INFO'); import many; many.prepare(many.EVERY); print(many.f3(4))"
+
+
+def prepare(folder, **options) -> subprocess.Popen[str]:
+    """A process that compiles twelve kernels."""
+    (folder / "many.py").write_text(MANY)
+    own = {"PYTHONPATH": f"{folder}{os.pathsep}{os.pathsep.join(sys.path)}", "NUMBA_CACHE_DIR": str(folder / "codes")}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen([sys.executable, "-c", PREPARE], env=os.environ | own, text=True, **pipes, **options)
+
+
+@compiled_only
+def test_compiling__is_said_and_done_once_by_processes_that_begin_together(tmp_path):
+    both = [prepare(tmp_path), prepare(tmp_path)]
+    said = [process.communicate(timeout=300) for process in both]
+    assert [out.strip() for out, _ in said] == ["7", "7"]
+    assert sum("compiling kernels, once: 0 of 12" in err for _, err in said) == 1
+
+
+@compiled_only
+def test_compiling__ends_with_its_processes_on_an_interrupt(tmp_path):
+    process = prepare(tmp_path, start_new_session=True)
+    assert "0 of 12" in process.stderr.readline()
+    time.sleep(0.2)
+    started = time.monotonic()
+    os.kill(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert "KeyboardInterrupt" in err
+    assert time.monotonic() - started < 5.0

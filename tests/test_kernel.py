@@ -78,7 +78,7 @@ def test_kernel__run_as_plain_python_gives_the_same_bits(case):
     machine, einsum, mapping = case
     encoded = encode(machine, einsum)
     found = []
-    for kernel in (evaluate_many.plain(), evaluate_many):
+    for kernel in (evaluate_many.plain, evaluate_many):
         detail, batch = make_detail(encoded), encode_mappings(encoded, [mapping])
         status, energy, cycles = np.zeros(1, np.int64), np.zeros(1), np.zeros(1, np.int64)
         kernel(encoded.constants, batch, detail, True, status, energy, cycles)

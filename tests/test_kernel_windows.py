@@ -59,8 +59,7 @@ def agree(machine: Architecture, einsum: Einsum, mapping: Mapping) -> None:
     """Assert that kernel and oracle count the same."""
     encoded = encode(machine, einsum)
     detail = make_detail(encoded)
-    arrays = [array[0] for array in encode_mappings(encoded, [mapping])]
-    status, _, _ = evaluate_one(encoded.constants, *arrays, detail, True)
+    status, _, _ = evaluate_one(encoded.constants, encode_mappings(encoded, [mapping]), 0, detail, True)
     walked = execute(machine, einsum, mapping)
 
     assert (status == VALID) == (not walked.fails)

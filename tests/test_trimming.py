@@ -64,7 +64,7 @@ def test_walks__fill_an_array_whose_sides_divide_no_bound(monkeypatch):
     """128 x 128 x 128 on 14 x 12, without tables: remainders let walks use more PEs than divisors of 128 do."""
     machine = load_architecture("eyeriss")
     layer = replace(load_workload("gemm").layers[0], dims=dict.fromkeys("MNK", 128))
-    get_ready(encode(machine, layer), frozenset("MNK"))
+    get_ready()
     monkeypatch.setattr(bounds, "MOST_SPREAD_TILES", 0)
 
     perfect, ragged = (map_einsum(machine, layer, objective="edp", imperfect=d, workers=1) for d in ([], list("MNK")))

@@ -195,7 +195,7 @@ def cache_command(arguments: argparse.Namespace) -> int:
 
 def doctor_command(arguments: argparse.Namespace) -> int:
     """Show versions of what accelsim needs, of each extra too, and the folders of results and compiled kernels."""
-    from accelsim.model.machine_code import code_folder
+    from accelsim.model.compiled import code_folder
     from accelsim.results.cache import ResultCache, default_folder
     from accelsim.show.report.tables import doctor_report
 

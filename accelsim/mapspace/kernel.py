@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from accelsim.mapspace.space import SpaceArrays
-from accelsim.model.encode import Batch, Bools, Ints
+from accelsim.model.encode import Batch
 from accelsim.model.jit import jit
 
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
@@ -40,15 +40,14 @@ def begin_stream(key: np.uint64, index: int) -> np.uint64:
 
 
 @jit
-def draw(
-    space: SpaceArrays, key: np.uint64, index: int, temporal: Ints, order: Ints, x: Ints, y: Ints, keep: Bools
-) -> None:
+def draw(space: SpaceArrays, key: np.uint64, index: int, m: Batch, i: int) -> None:
     """Draw mapping number `index` of the sequence of a key, uniformly from the map space.
 
     Factorisations are chosen dimension by dimension: first a pattern (which temporal blocks hold a loop), with a
     probability proportional to the mappings that follow from it, then one of its rows; then the order of each block;
     then what is kept. Written are int64[L, dims of the Einsum] and bool[L, T].
     """
+    temporal, x, y, keep = m.temporal[i], m.x[i], m.y[i], m.keep[i]
     temporal[:] = 1
     x[:] = 1
     y[:] = 1
@@ -70,19 +69,20 @@ def draw(
         state = after
         rows = space.pattern[chosen + 1, 1] - space.pattern[chosen, 1]
         stream, u = next_number(stream)
-        place_row(space, space.pattern[chosen, 1] + int(u * rows), space.dims[d], temporal, x, y)
-    stream = shuffle_orders(space, stream, temporal, order)
-    keep_required(space, keep)
+        place_row(space, space.pattern[chosen, 1] + int(u * rows), space.dims[d], m, i)
+    stream = shuffle_orders(space, stream, m, i)
+    keep_required(space, m, i)
     for f in range(space.free.shape[0]):
         stream, u = next_number(stream)
         keep[space.free[f, 0], space.free[f, 1]] = u < 0.5
 
 
 @jit
-def shuffle_orders(space: SpaceArrays, stream: np.uint64, temporal: Ints, order: Ints) -> np.uint64:
+def shuffle_orders(space: SpaceArrays, stream: np.uint64, m: Batch, i: int) -> np.uint64:
     """Draw the order of each temporal block."""
+    temporal, order = m.temporal[i], m.order[i]
     for lv in range(temporal.shape[0]):
-        start, loops = gather_order(space, temporal, order, lv)
+        start, loops = gather_order(space, m, i, lv)
         for last in range(loops - 1, 0, -1):
             stream, u = next_number(stream)
             at = start + int(u * (last + 1))
@@ -91,8 +91,9 @@ def shuffle_orders(space: SpaceArrays, stream: np.uint64, temporal: Ints, order:
 
 
 @jit
-def place_row(space: SpaceArrays, row: int, dim: int, temporal: Ints, x: Ints, y: Ints) -> None:
+def place_row(space: SpaceArrays, row: int, dim: int, m: Batch, i: int) -> None:
     """Write one factorisation of a dimension into the loop bounds."""
+    temporal, x, y = m.temporal[i], m.x[i], m.y[i]
     for slot in range(space.rows.shape[1]):
         bound = space.rows[row, slot]
         lv = space.slot_level[slot]
@@ -105,19 +106,21 @@ def place_row(space: SpaceArrays, row: int, dim: int, temporal: Ints, x: Ints, y
 
 
 @jit
-def keep_required(space: SpaceArrays, keep: Bools) -> None:
+def keep_required(space: SpaceArrays, m: Batch, i: int) -> None:
     """Write what every mapping keeps."""
+    keep = m.keep[i]
     for lv in range(keep.shape[0]):
         for t in range(keep.shape[1]):
             keep[lv, t] = space.keep[lv, t]
 
 
 @jit
-def gather_order(space: SpaceArrays, temporal: Ints, order: Ints, lv: int) -> tuple[int, int]:
+def gather_order(space: SpaceArrays, m: Batch, i: int, lv: int) -> tuple[int, int]:
     """Put a block's loops of bound > 1 first, those of fixed places at its ends, the others by dimension between.
 
     Returns where the loops of free places begin, and how many there are.
     """
+    temporal, order = m.temporal[i], m.order[i]
     dims = temporal.shape[1]
     at, rest = 0, dims
     for k in range(dims):
@@ -146,4 +149,4 @@ def gather_order(space: SpaceArrays, temporal: Ints, order: Ints, lv: int) -> tu
 def draw_many(space: SpaceArrays, key: np.uint64, first: int, batch: Batch) -> None:
     """Draw the mappings numbered from `first` on into a batch."""
     for b in range(batch.temporal.shape[0]):
-        draw(space, key, first + b, batch.temporal[b], batch.order[b], batch.x[b], batch.y[b], batch.keep[b])
+        draw(space, key, first + b, batch, b)

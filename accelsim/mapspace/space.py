@@ -28,6 +28,7 @@ from accelsim.mapspace.counting import Weights, count_ordered, is_quick, joined,
 from accelsim.mapspace.factors import along, count_patterns, factorizations
 from accelsim.model.encode import SAFE, TILE_SIZES, TILE_WORDS, UNLIMITED, Bools, Encoded, Floats, Ints
 from accelsim.model.evaluate import refuse_linked_remainders
+from accelsim.model.records import Bools2, Floats1, Floats2, Ints1, Ints2, record
 
 MAX_ROWS = 20_000_000
 
@@ -40,6 +41,7 @@ class Slot:
     axis: str = ""
 
 
+@record
 class SpaceArrays(NamedTuple):
     """The map space for compiled code; made by `MapSpace.arrays`.
 
@@ -47,39 +49,39 @@ class SpaceArrays(NamedTuple):
     block.
     """
 
-    dims: Ints
+    dims: Ints1
     """int64[D]: position of each dimension among those of `Encoded.dims`."""
-    slot_level: Ints
+    slot_level: Ints1
     """int64[S]: level of each slot."""
-    slot_axis: Ints
+    slot_axis: Ints1
     """int64[S]: 0 for the temporal block of a level, 1 for its axis x, 2 for its axis y."""
-    rows: Ints
+    rows: Ints2
     """int64[*, S]: factorisations of all dimensions, one dimension after the other: the bound in each slot."""
-    first: Ints
+    first: Ints1
     """int64[D + 1]: where the factorisations of each dimension begin in `rows`, and where those of the last one end."""
-    pattern: Ints
+    pattern: Ints2
     """int64[P + 1, 2]: P patterns of all dimensions, one dimension after the other: the levels with a loop in a free
     place, as bits, and where factorisations with this pattern begin in `rows`. The last row says where they end."""
-    first_pattern: Ints
+    first_pattern: Ints1
     """int64[D + 1]: where the patterns of each dimension begin in `pattern`, and where those of the last one end."""
-    step: Ints
+    step: Ints1
     """int64[L]: what a loop in a free place of a level adds to the number of a state."""
-    weight: Floats
+    weight: Floats2
     """float64[D + 1, *]: mappings, with all orders of their loops, to which dimensions d, d + 1 ... complete each
     state."""
-    outer: Ints
+    outer: Ints2
     """int64[L, D]: dimensions whose loops have a fixed place at the outer end of the temporal block, -1 after the
     last."""
-    inner: Ints
+    inner: Ints2
     """int64[L, D]: dimensions whose loops have a fixed place at the inner end of the temporal block, -1 after the
     last."""
-    free_place: Bools
+    free_place: Bools2
     """bool[L, D]: whether the constraints leave the place of the dimension's loop in the temporal block open."""
-    keep: Bools
+    keep: Bools2
     """bool[L, T]: tensors that the level keeps in every mapping."""
-    free: Ints
+    free: Ints2
     """int64[*, 2]: level and tensor of each choice between keep and bypass."""
-    most: Floats
+    most: Floats1
     """float64[3]: largest energy [pJ], cycles and outer words that the constraints allow, infinite if they set no
     limit."""
 

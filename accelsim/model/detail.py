@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from accelsim.model.encode import Bools, Encoded, Floats, Ints
+from accelsim.model.records import Bools1, Floats3, Ints1, Ints2, Ints3, record
 
 TILE, READS, FILLS, UPDATES, TRANSFERS, PARTIAL, DOWN, UP, PASSING, LINKED, GIVERS = range(11)
 INSIDE, BEFORE, SPREAD = range(3)
@@ -19,6 +20,7 @@ MOVED_IN, MOVED_FIRST, MOVED_OUT, MOVED_BACK, TURNS, USES, LATE = range(9, 16)
 TILES, WORDS, FIRST, SHORT = range(4)
 
 
+@record
 class Detail(NamedTuple):
     """All that the model counts of one mapping; the next mapping of a batch overwrites it.
 
@@ -26,7 +28,7 @@ class Detail(NamedTuple):
     columns. Units are those of `Constants`. In the last row of `place` and `level` stand the compute units.
     """
 
-    at: Ints
+    at: Ints3
     """int64[L, T, 11]: counts of a tensor at a level, by column:
 
     - TILE: words of the tile.
@@ -39,7 +41,7 @@ class Detail(NamedTuple):
       for.
     - LINKED, GIVERS: words that an instance passes on to its neighbour, and how many instances do so.
     """
-    place: Ints
+    place: Ints3
     """int64[L + 1, D, 3]: the loops over a dimension at a level, by column:
 
     - INSIDE: size of the tile.
@@ -48,7 +50,7 @@ class Detail(NamedTuple):
     - TIMES, LAST: in the row of the compute units, where loops leave remainders: tiles along the dimension of the
       first instance of the level whose DMA engine was counted last, and the size of the last one.
     """
-    level: Ints
+    level: Ints2
     """int64[L + 1, 16]: counts of a level, by column:
 
     - STEPS: product of the temporal bounds of all levels outside.
@@ -66,12 +68,12 @@ class Detail(NamedTuple):
     - USES: all computing over the computing on the last tile, rounded up.
     - LATE: cycles that the DMA engine adds to the first tiles and all computing, one after the other.
     """
-    energy: Floats
+    energy: Floats3
     """float64[L, T, 4] [pJ]: energy of a tensor's reads, writes, updates and transfers over the network below, in all
     instances of the level together."""
-    reach: Bools
+    reach: Bools1
     """bool[W]: marks on positions along a rank, with which positions that a union of windows covers are counted."""
-    array: Ints
+    array: Ints1
     """int64[4]: what one PE of a systolic array holds in place, by column:
 
     - TILES: how often the tile changes.

@@ -24,6 +24,7 @@ from accelsim.inputs.level_features import Dma, Instruction
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.nodes import first_nodes
 from accelsim.inputs.workload import ROLES, Einsum, Tensor
+from accelsim.model.records import Bools1, Bools2, Bools3, Floats1, Floats2, Floats3, Ints1, Ints2, Ints3, record
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -51,6 +52,7 @@ ALL_OVERLAP, STEADY_OVERLAPS, NONE_OVERLAPS = range(3)
 """As `Level.overlap`."""
 
 
+@record
 class Constants(NamedTuple):
     """What the kernel needs to know of machine and Einsum, besides the mapping.
 
@@ -58,114 +60,115 @@ class Constants(NamedTuple):
     so that compressed elements too take whole units.
     """
 
-    bounds: Ints
+    bounds: Ints1
     """int64[D]: bound of each dimension [iterations]."""
-    relevant: Bools
+    relevant: Bools2
     """bool[T, D]: whether a step along the dimension moves the tensor's tile."""
-    factor: Ints
+    factor: Ints2
     """int64[T, D]: coefficient of the dimension in its rank of the tensor, 0 if it does not move the tensor."""
-    rank: Ints
+    rank: Ints2
     """int64[T, D]: rank of the tensor that the dimension moves, 0 if it moves none."""
-    reduces: Bools
+    reduces: Bools1
     """bool[D]: whether places that differ along the dimension add into the same words of the output."""
-    terms: Ints
+    terms: Ints1
     """int64[T]: how many dimensions move the tensor."""
-    term: Ints
+    term: Ints2
     """int64[T, D]: dimensions that move the tensor, rank by rank; only the first `terms` of a row count."""
-    term_factor: Ints
+    term_factor: Ints2
     """int64[T, D]: coefficients of the dimensions that `term` lists."""
-    term_opens: Bools
+    term_opens: Bools2
     """bool[T, D]: whether a dimension that `term` lists is the first one of its rank."""
-    whole: Ints
+    whole: Ints1
     """int64[T]: words of the whole tensor."""
-    windowed: Bools
+    windowed: Bools1
     """bool[T]: whether some rank of the tensor has two or more dimensions, so that tiles can have a halo."""
-    output: Ints
+    output: Ints1
     """int64[1]: index of the output among the tensors."""
-    role: Ints
+    role: Ints1
     """int64[T]: role of the tensor, as an index into `ROLES`."""
-    fanout: Ints
+    fanout: Ints2
     """int64[L, 2]: most children of one instance along x and along y."""
-    asked: Ints
+    asked: Ints2
     """int64[R, 4 + D]: R bounds that constraints set: level; kind, one of TIME, ON_X, ON_Y, TILE_SIZES and TILE_WORDS;
     the least and the largest value; and 1 for each dimension of the product. Of TILE_WORDS, the first of the D columns
     is the tensor."""
-    multicast: Bools
+    multicast: Bools3
     """bool[L, 2, T]: whether one read serves all children along x, or along y, that need the same words of the
     tensor."""
-    reduction: Bools
+    reduction: Bools2
     """bool[L, 2]: whether partial sums of children along x, or along y, are added to one update."""
-    capacity: Ints
+    capacity: Ints1
     """int64[L] [units]: room for the tiles of all tensors in one instance; -1 if unlimited, or if partitioned."""
-    partition: Ints
+    partition: Ints2
     """int64[L, 3] [units]: room for the tiles of each role in one instance, -1 if unlimited."""
-    partitioned: Bools
+    partitioned: Bools1
     """bool[L]: whether each role has a partition of its own."""
-    word_parts: Ints
+    word_parts: Ints3
     """int64[L, T, 2] [units]: size of an element of the tensor, as a finished word and as a partial sum."""
-    two_widths: Bools
+    two_widths: Bools1
     """bool[1]: whether a partial sum and a finished word differ in size at any level."""
-    block: Ints
+    block: Ints1
     """int64[L] [units]: what one access moves."""
-    block_shift: Ints
+    block_shift: Ints1
     """int64[L]: log2 of `block`, -1 if it is no power of two."""
-    bandwidth: Ints
+    bandwidth: Ints3
     """int64[L, 4, 2]: units and cycles of the shared, read and write port and of the network below: n units take
     ceil(n*cycles/units) cycles; 0 units if unlimited."""
-    limited: Bools
+    limited: Bools1
     """bool[L]: whether any of the level's ports, or its network, has a limited bandwidth."""
-    drain: Bools
+    drain: Bools1
     """bool[L]: whether the level is charged a read for each word that drains to the level above."""
-    energy: Floats
+    energy: Floats3
     """float64[L, T, 5] [pJ]: energy of a read, a write and an update (each of one access), of a transfer over the
     network below (one word), and of a return over it (one partial sum that comes back)."""
-    hop: Floats
+    hop: Floats2
     """float64[L, T] [pJ]: energy of one word over one link of the mesh below the level."""
-    transfers: Bools
+    transfers: Bools1
     """bool[L]: whether words that cross the network below cost energy, or its bandwidth is limited."""
-    links: Bools
+    links: Bools1
     """bool[L]: whether children below the level take words of inputs from their neighbours."""
-    leak: Floats
+    leak: Floats1
     """float64[L] [pJ]: energy that leaks in one cycle for each instance in use; where idle instances leak too, all of
     it is the outermost level's."""
-    mac: Floats
+    mac: Floats1
     """float64[1] [pJ]: energy of one multiply-accumulate."""
-    mac_cycles: Ints
+    mac_cycles: Ints1
     """int64[1] [cycles]: time of one multiply-accumulate."""
-    nodes: Ints
+    nodes: Ints2
     """int64[L, 2]: first storage node of the level that a node belongs to, and the node after its last one."""
-    array: Ints
+    array: Ints1
     """int64[8]: the systolic array, by PE, ROWS, SKEW, BUFFERED, STREAM, STREAMED, SHORTEST and FITTING."""
-    stationary: Bools
+    stationary: Bools1
     """bool[T]: whether the PEs of the systolic array hold the tensor in place."""
-    most_held: Ints
+    most_held: Ints1
     """int64[T] [words]: words of the tensor that one PE of the systolic array has room for, -1 if unlimited."""
-    already: Ints
+    already: Ints1
     """int64[L] [units]: tiles that are in an instance beforehand, so that they do not pass its write port."""
-    outer_units: Ints
+    outer_units: Ints1
     """int64[1] [units]: size of a storage word of the outermost level."""
-    dma: Ints
+    dma: Ints3
     """int64[L, T + 1, 7]: how a DMA engine moves each tensor, by ROW, ROW_UNITS, PSUM_ROW, LINE, LINE_UNITS, PSUM_LINE
     and ALONG; and in the last row the engine itself, by KIND, UNITS, ISSUE, LEAST and LEAST_FIRST. Empty if no level
     has an engine."""
-    overlap: Ints
+    overlap: Ints1
     """int64[L]: which fills and drains of the level overlap with computing: ALL_OVERLAP, STEADY_OVERLAPS or
     NONE_OVERLAPS."""
 
 
+@record
 class Batch(NamedTuple):
     """B mappings as arrays."""
 
-    temporal: Ints
+    temporal: Ints3
     """int64[B, L, D]: bound of the temporal loop over each dimension, 1 if there is none."""
-    order: Ints
+    order: Ints3
     """int64[B, L, D]: dimensions in the order of the level's temporal loops, outermost first; those of bound 1 come
     last."""
-    x: Ints
+    x: Ints3
     """int64[B, L, D]: bound of the spatial loop along x over each dimension, 1 if there is none."""
-    y: Ints
+    y: Ints3
     """int64[B, L, D]: bound of the spatial loop along y over each dimension, 1 if there is none."""
-    keep: Bools
+    keep: Bools3
     """bool[B, L, T]: whether the level keeps the tensor."""
 
 

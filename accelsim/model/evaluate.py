@@ -364,7 +364,7 @@ def outer_bursts(
     burst = outermost.burst_bits
     assert burst is not None
     found = []
-    (temporal,), (order,), *_ = encode_mappings(encoded, [mapping])
+    batch = encode_mappings(encoded, [mapping])
     for t, tensor in enumerate(encoded.tensors):
         (at,) = (at for at in at_level if (at.level, at.tensor) == (outermost.name, tensor.name))
         if at.compression != 1 or (tensor.output and c.windowed[t]):
@@ -375,7 +375,7 @@ def outer_bursts(
         box, full = tensor.box(dict.fromkeys(tensor.dims, 1) | inside), tensor.box(encoded.einsum.dims)
         part, whole, parts = list(box), int(s.level[levels, detail.STEPS]), 0
         if child < levels:
-            whole, parts, rank, _, new = map(int, tile_moves.once(c, temporal, order, s, child, t))
+            whole, parts, rank, _, new = map(int, tile_moves.once(c, batch, 0, s, child, t))
             if parts:
                 part[rank] = new
         below = {node.level for node in mapping.levels[child : child + 1]}  # its network lies inside its tiles

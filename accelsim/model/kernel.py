@@ -45,10 +45,7 @@ from accelsim.model.encode import (
     TIME,
     UNLIMITED,
     Batch,
-    Bools,
     Constants,
-    Floats,
-    Ints,
 )
 from accelsim.model.jit import inline, jit
 from accelsim.model.ramps import (
@@ -60,6 +57,7 @@ from accelsim.model.ramps import (
     waiting_cycles,
     with_engines,
 )
+from accelsim.model.records import Floats1, Ints1, Ints2
 from accelsim.model.windows import distinct_windows, link_words, seen_windows, words_into
 
 VALID, FANOUT_X, FANOUT_Y, CAPACITY, PARTITION, UTILIZATION, ASKED = range(7)
@@ -86,7 +84,7 @@ def box_words(c: Constants, s: Detail, level: int, t: int) -> int:
 
 
 @inline
-def distinct(c: Constants, s: Detail, x: Ints, y: Ints, level: int, t: int, shares_x: bool, shares_y: bool) -> int:
+def distinct(c: Constants, s: Detail, x: Ints2, y: Ints2, level: int, t: int, shares_x: bool, shares_y: bool) -> int:
     """Children of one instance that need words of their own: distinct offsets on axes that share, all on others."""
     groups = 1
     windowed = c.windowed[t]
@@ -102,8 +100,9 @@ def distinct(c: Constants, s: Detail, x: Ints, y: Ints, level: int, t: int, shar
 
 
 @inline
-def asked_value(c: Constants, r: int, temporal: Ints, x: Ints, y: Ints, keep: Bools, s: Detail) -> int:
+def asked_value(c: Constants, r: int, m: Batch, i: int, s: Detail) -> int:
     """The product of a row of `Constants.asked` in a mapping whose tiles are placed; 0 if nothing is asked of it."""
+    temporal, x, y, keep = m.temporal[i], m.x[i], m.y[i], m.keep[i]
     lv, kind, product = c.asked[r, 0], c.asked[r, 1], 1
     if kind == TILE_WORDS:
         return s.at[lv, c.asked[r, 4], TILE] if keep[lv, c.asked[r, 4]] else 0
@@ -121,7 +120,7 @@ def asked_value(c: Constants, r: int, temporal: Ints, x: Ints, y: Ints, keep: Bo
 
 
 @jit
-def fit(c: Constants, temporal: Ints, x: Ints, y: Ints, keep: Bools, s: Detail, anyway: bool) -> int:
+def fit(c: Constants, m: Batch, i: int, s: Detail, anyway: bool) -> int:
     """Place the tiles and tell whether they fit; nothing here depends on the order of loops.
 
     Returns
@@ -131,6 +130,7 @@ def fit(c: Constants, temporal: Ints, x: Ints, y: Ints, keep: Bools, s: Detail, 
         inside out. Partial sums are taken to be as narrow as finished words; `cost` looks again where they are wider.
         With `anyway` all is placed even so.
     """
+    temporal, x, y, keep = m.temporal[i], m.x[i], m.y[i], m.keep[i]
     levels, dims = temporal.shape
     status = VALID
     for lv in range(levels):
@@ -165,19 +165,20 @@ def fit(c: Constants, temporal: Ints, x: Ints, y: Ints, keep: Bools, s: Detail, 
         if status == VALID and held > c.capacity[lv] and c.capacity[lv] != UNLIMITED:
             status = CAPACITY + RULES * lv
         if status == VALID and c.partitioned[lv] and lv == c.nodes[lv, 0]:
-            status = _fit_partitions(c, keep, s, lv)
+            status = _fit_partitions(c, m, i, s, lv)
         if status != VALID and not anyway:
             return status
     for r in range(c.asked.shape[0]):
-        value = asked_value(c, r, temporal, x, y, keep, s)
+        value = asked_value(c, r, m, i, s)
         if status == VALID and value > 0 and not c.asked[r, 2] <= value <= c.asked[r, 3]:
             status = ASKED + RULES * c.asked[r, 0]
     return status
 
 
 @jit
-def _fit_partitions(c: Constants, keep: Bools, s: Detail, lv: int) -> int:
+def _fit_partitions(c: Constants, m: Batch, i: int, s: Detail, lv: int) -> int:
     """Status of a level by the partitions of all its nodes, of which `lv` is the first."""
+    keep = m.keep[i]
     for role in range(c.partition.shape[1]):
         held = 0
         for node in range(lv, c.nodes[lv, 1]):
@@ -190,8 +191,9 @@ def _fit_partitions(c: Constants, keep: Bools, s: Detail, lv: int) -> int:
 
 
 @jit
-def _fit_partial_sums(c: Constants, keep: Bools, s: Detail) -> int:
+def _fit_partial_sums(c: Constants, m: Batch, i: int, s: Detail) -> int:
     """Status once it is known which levels hold partial sums."""
+    keep = m.keep[i]
     held = 0
     for lv in range(keep.shape[0]):
         first = c.nodes[lv, 0]
@@ -203,15 +205,16 @@ def _fit_partial_sums(c: Constants, keep: Bools, s: Detail) -> int:
         if held > c.capacity[lv] and c.capacity[lv] != UNLIMITED:
             return CAPACITY + RULES * first
         if c.partitioned[lv] and lv == first:
-            status = _fit_partitions(c, keep, s, lv)
+            status = _fit_partitions(c, m, i, s, lv)
             if status != VALID:
                 return status
     return VALID
 
 
 @jit
-def _walk_loops(c: Constants, temporal: Ints, order: Ints, s: Detail) -> None:
+def _walk_loops(c: Constants, m: Batch, i: int, s: Detail) -> None:
     """Multiply up the temporal loops from the outside in: all of them, and those that move the output."""
+    temporal, order = m.temporal[i], m.order[i]
     levels, dims = temporal.shape
     output = c.output[0]
     product, visits = 1, 1
@@ -234,11 +237,12 @@ def _walk_loops(c: Constants, temporal: Ints, order: Ints, s: Detail) -> None:
 
 
 @jit
-def link_transfers(c: Constants, temporal: Ints, order: Ints, x: Ints, y: Ints, s: Detail, lv: int, t: int) -> int:
+def link_transfers(c: Constants, m: Batch, i: int, s: Detail, lv: int, t: int) -> int:
     """Count the words of a tile of an input that come from a neighbour; returns the groups that read all others.
 
     They pass along x, or else along y, where one dimension alone is spread over the axis.
     """
+    x, y = m.x[i], m.y[i]
     network = c.nodes[lv, 0] - 1
     s.at[lv, t, LINKED], s.at[lv, t, GIVERS] = 0, 0
     if not c.windowed[t]:
@@ -252,7 +256,7 @@ def link_transfers(c: Constants, temporal: Ints, order: Ints, x: Ints, y: Ints, 
         if d < 0 or not c.relevant[t, d]:
             continue
         apart = c.factor[t, d] * s.place[network + 1, d, INSIDE] * (1 if axis else y[network, d])
-        s.at[lv, t, LINKED] = link_words(c, temporal, order, s, lv, t, c.rank[t, d], apart)
+        s.at[lv, t, LINKED] = link_words(c, m, i, s, lv, t, c.rank[t, d], apart)
         if s.at[lv, t, LINKED] > 0:
             s.at[lv, t, GIVERS] = s.level[lv, USED] // size * (size - 1)
             shares_x, shares_y = c.multicast[network, 0, t] and axis == 1, c.multicast[network, 1, t] and axis == 0
@@ -307,11 +311,12 @@ def _along(many: int, apart: int) -> int:
 
 
 @jit
-def mesh_links(c: Constants, x: Ints, y: Ints, lv: int, t: int, shares_x: bool, shares_y: bool) -> int:
+def mesh_links(c: Constants, m: Batch, i: int, lv: int, t: int, shares_x: bool, shares_y: bool) -> int:
     """Links of the mesh below an instance, in all, that a word of each child passes, along x and then along y.
 
     Those that share words, at equal indices of all loops that move the tensor, stand side by side.
     """
+    x, y = m.x[i], m.y[i]
     many_x, many_y, apart_x, apart_y = 1, 1, 1, 1
     for d in range(c.relevant.shape[1]):
         many_x *= x[lv, d]
@@ -322,39 +327,38 @@ def mesh_links(c: Constants, x: Ints, y: Ints, lv: int, t: int, shares_x: bool, 
 
 
 @jit
-def mesh_energy(c: Constants, s: Detail, x: Ints, y: Ints, lv: int, t: int, words: int, back: int) -> float:
+def mesh_energy(c: Constants, s: Detail, m: Batch, i: int, lv: int, t: int, words: int, back: int) -> float:
     """Energy [pJ] of the links below a level, for the words of each child (`back`: partial sums that return)."""
     if c.hop[lv, t] == 0.0:
         return 0.0
-    down = mesh_links(c, x, y, lv, t, c.multicast[lv, 0, t], c.multicast[lv, 1, t])
-    up = mesh_links(c, x, y, lv, t, c.reduction[lv, 0], c.reduction[lv, 1]) if t == c.output[0] else down
+    down = mesh_links(c, m, i, lv, t, c.multicast[lv, 0, t], c.multicast[lv, 1, t])
+    up = mesh_links(c, m, i, lv, t, c.reduction[lv, 0], c.reduction[lv, 1]) if t == c.output[0] else down
     return (float(words) * float(up) + float(back) * float(down)) * float(s.level[lv, USED]) * float(c.hop[lv, t])
 
 
 @inline
 def _account_transfers(
-    c: Constants, s: Detail, x: Ints, y: Ints, lv: int, t: int, words: int, back: int, every: bool
+    c: Constants, s: Detail, m: Batch, i: int, lv: int, t: int, words: int, back: int, every: bool
 ) -> float:
     """Enter what crosses the network below a level for each child (`back`: partial sums that return); their energy."""
     s.at[lv, t, TRANSFERS] = words + back
     if not c.transfers[lv]:
         return 0.0
     energy = float(words) * c.energy[lv, t, BY_TRANSFER] + float(back) * c.energy[lv, t, BY_RETURN]
-    energy = energy * float(s.level[lv + 1, USED]) + mesh_energy(c, s, x, y, lv, t, words, back)
+    energy = energy * float(s.level[lv + 1, USED]) + mesh_energy(c, s, m, i, lv, t, words, back)
     if every:
         s.energy[lv, t, BY_TRANSFER] = energy
     return energy
 
 
 @jit
-def _move_input(
-    c: Constants, temporal: Ints, order: Ints, x: Ints, y: Ints, keep: Bools, s: Detail, t: int, every: bool
-) -> float:
+def _move_input(c: Constants, m: Batch, i: int, s: Detail, t: int, every: bool) -> float:
     """Reads, fills and transfers of a tensor that is only read, from the compute units outwards; their energy [pJ]."""
+    temporal, x, y, keep = m.temporal[i], m.x[i], m.y[i], m.keep[i]
     energy = 0.0
     down, linked, groups = int(s.level[temporal.shape[0], STEPS]), 0, 0
     for lv in range(temporal.shape[0] - 1, -1, -1):
-        energy += _account_transfers(c, s, x, y, lv, t, down, 0, every)
+        energy += _account_transfers(c, s, m, i, lv, t, down, 0, every)
         s.at[lv, t, DOWN] = 1
         if s.level[lv + 1, USED] > s.level[lv, USED]:
             s.at[lv, t, DOWN] = distinct(c, s, x, y, lv, t, c.multicast[lv, 0, t], c.multicast[lv, 1, t])
@@ -365,9 +369,9 @@ def _move_input(
             reads = down
             down = 0
             if lv > 0:
-                down = words_into(c, temporal, order, s, lv, t)
+                down = words_into(c, m, i, s, lv, t)
                 if c.links[c.nodes[lv, 0] - 1]:
-                    groups = link_transfers(c, temporal, order, x, y, s, lv, t)
+                    groups = link_transfers(c, m, i, s, lv, t)
                     linked = s.at[lv, t, LINKED]
                     reads += linked
             energy += _account(c, s, lv, t, reads, down, 0, 0, every)
@@ -377,14 +381,13 @@ def _move_input(
 
 
 @jit
-def _move_output(
-    c: Constants, temporal: Ints, order: Ints, x: Ints, y: Ints, keep: Bools, s: Detail, every: bool
-) -> float:
+def _move_output(c: Constants, m: Batch, i: int, s: Detail, every: bool) -> float:
     """Updates, reads, fills and transfers of the output, from the compute units outwards; their energy [pJ].
 
     `seen` counts the different words that a tile ever holds: its words times the loops that move it. Seen from above,
     the spatial loops between come on top.
     """
+    temporal, x, y, keep = m.temporal[i], m.x[i], m.y[i], m.keep[i]
     t = c.output[0]
     levels, dims = temporal.shape
     windowed = c.windowed[t]
@@ -394,7 +397,7 @@ def _move_output(
     seen = seen_windows(c, temporal, s, levels, levels, t) if windowed else s.level[levels, VISITS]
     down = up - seen
     for lv in range(levels - 1, -1, -1):
-        energy += _account_transfers(c, s, x, y, lv, t, up, down, every)
+        energy += _account_transfers(c, s, m, i, lv, t, up, down, every)
         s.at[lv, t, DOWN] = 1
         s.at[lv, t, UP] = 1
         if s.level[lv + 1, USED] > s.level[lv, USED]:
@@ -413,7 +416,7 @@ def _move_output(
         updates, reads, fills = up, up - seen, 0
         s.at[lv, t, PARTIAL] = int(reads > 0 or s.level[lv, PARTS_APART] > 1)
         if lv > 0:
-            up = words_into(c, temporal, order, s, lv, t)
+            up = words_into(c, m, i, s, lv, t)
             seen = seen_windows(c, temporal, s, lv, lv, t) if windowed else s.at[lv, t, TILE] * s.level[lv, VISITS]
             fills = down = up - seen
             s.level[lv, LEAVING] = up
@@ -424,9 +427,7 @@ def _move_output(
 
 
 @jit
-def cost(
-    c: Constants, temporal: Ints, order: Ints, x: Ints, y: Ints, keep: Bools, s: Detail, every: bool
-) -> tuple[int, float, int]:
+def cost(c: Constants, m: Batch, i: int, s: Detail, every: bool) -> tuple[int, float, int]:
     """Count and charge a mapping whose tiles `fit` has placed; `every`: keep what `Detail` holds beyond the counts.
 
     Returns
@@ -436,16 +437,17 @@ def cost(
     energy_pj : float
     cycles : int
     """
+    temporal, keep = m.temporal[i], m.keep[i]
     levels = temporal.shape[0]
-    _walk_loops(c, temporal, order, s)
+    _walk_loops(c, m, i, s)
     energy = float(s.level[levels, STEPS] * s.level[levels, USED]) * c.mac[0]
     for t in range(keep.shape[1]):
         if t != c.output[0]:
-            energy += _move_input(c, temporal, order, x, y, keep, s, t, every)
-    energy += _move_output(c, temporal, order, x, y, keep, s, every)
+            energy += _move_input(c, m, i, s, t, every)
+    energy += _move_output(c, m, i, s, every)
     cycles = s.level[levels, STEPS] * c.mac_cycles[0]
     if c.array[PE] >= 0:
-        cycles = held_cycles(c, temporal, order, keep, s, cycles)
+        cycles = held_cycles(c, m, i, s, cycles)
     waiting = 0
     for lv in range(1, levels):
         if c.overlap[lv] != ALL_OVERLAP:
@@ -464,13 +466,11 @@ def cost(
         cycles = with_engines(c, s, keep, levels, cycles)
     for lv in range(levels):
         energy += c.leak[lv] * float(cycles) * float(s.level[lv, USED])
-    return _fit_partial_sums(c, keep, s) if c.two_widths[0] else VALID, energy, cycles
+    return _fit_partial_sums(c, m, i, s) if c.two_widths[0] else VALID, energy, cycles
 
 
 @jit
-def evaluate_one(
-    c: Constants, temporal: Ints, order: Ints, x: Ints, y: Ints, keep: Bools, s: Detail, anyway: bool
-) -> tuple[int, float, int]:
+def evaluate_one(c: Constants, m: Batch, i: int, s: Detail, anyway: bool) -> tuple[int, float, int]:
     """Evaluate one mapping into `s`.
 
     Parameters
@@ -487,16 +487,16 @@ def evaluate_one(
     energy_pj : float
     cycles : int
     """
-    status = fit(c, temporal, x, y, keep, s, anyway)
+    status = fit(c, m, i, s, anyway)
     if status != VALID and not anyway:
         return status, np.inf, 0
-    late, energy, cycles = cost(c, temporal, order, x, y, keep, s, anyway)
+    late, energy, cycles = cost(c, m, i, s, anyway)
     return status if status != VALID else late, energy, cycles
 
 
 @jit
 def evaluate_many(
-    c: Constants, batch: Batch, s: Detail, anyway: bool, status: Ints, energy: Floats, cycles: Ints
+    c: Constants, batch: Batch, s: Detail, anyway: bool, status: Ints1, energy: Floats1, cycles: Ints1
 ) -> None:
     """Evaluate a batch.
 
@@ -510,8 +510,6 @@ def evaluate_many(
         Written [pJ]; infinite where a mapping is invalid, unless it is counted anyway.
     """
     for b in range(batch.temporal.shape[0]):
-        status[b], energy[b], cycles[b] = evaluate_one(
-            c, batch.temporal[b], batch.order[b], batch.x[b], batch.y[b], batch.keep[b], s, anyway
-        )
+        status[b], energy[b], cycles[b] = evaluate_one(c, batch, b, s, anyway)
         if status[b] != VALID and not anyway:
             energy[b] = np.inf

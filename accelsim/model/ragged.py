@@ -71,9 +71,10 @@ class _Model:
     def __init__(self, encoded: Encoded, mapping: Mapping) -> None:
         self.encoded, self.s = encoded, make_detail(encoded)
         self.machine = encoded.architecture.levels
-        temporal, _, self.x, self.y, self.keep = (array[0] for array in encode_mappings(encoded, [mapping]))
+        self.batch = encode_mappings(encoded, [mapping])
+        temporal, _, self.x, self.y, self.keep = (array[0] for array in self.batch)
         self.nest = temporal, self.x, self.y
-        fit.once(encoded.constants, temporal, self.x, self.y, self.keep, self.s, True)
+        fit.once(encoded.constants, self.batch, 0, self.s, True)
         self.used = self.s.level[:, detail.USED].tolist()
         self.sums = NestSums(encoded, mapping, self.nest, self.s)
         self.inputs = [t for t, tensor in enumerate(encoded.tensors) if not tensor.output]
@@ -194,14 +195,14 @@ class _Model:
                     tiles += self.sums.entering(operand, level, level, DOWN, FIRST, one_word=True)
                     words += self.sums.entering(operand, level, level, DOWN, FIRST)
                     first += int(self.s.at[level, operand.index, detail.TILE])
-        short = ragged_short_cycles.once(c, *self.nest, computing) if c.array[STREAM] >= 0 else 0
+        short = ragged_short_cycles.once(c, self.batch, 0, computing) if c.array[STREAM] >= 0 else 0
         self.s.array[:] = max(tiles, 1), words, first, short
 
     def with_engines(self, computing: int) -> int:
         """Cycles with those of all engines; what each does."""
         c, longest, waits = self.encoded.constants, computing, 0
         for level in np.flatnonzero(c.dma[:, -1, KIND] * self.keep.any(axis=1)).tolist():
-            count_ragged_moves.once(c, *self.nest, self.keep, self.s, level)
+            count_ragged_moves.once(c, self.batch, 0, self.s, level)
             moved, first, out, back = self.s.level[level, detail.MOVED_IN : detail.MOVED_BACK + 1].tolist()
             if c.dma[level, -1, KIND] == WAITS:
                 waits += moved + out + back

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -43,6 +42,7 @@ from accelsim.model.detail import (
     VISITS,
     WORDS,
     WRITTEN,
+    Detail,
 )
 from accelsim.model.encode import (
     ALONG,
@@ -68,15 +68,14 @@ from accelsim.model.encode import (
     STREAMED,
     UNITS,
     WAITS,
+    Batch,
+    Constants,
     Encoded,
 )
 from accelsim.model.jit import inline, jit
+from accelsim.model.records import Bools2, Ints2
 from accelsim.model.result import Fills, Moves, Ramp
 from accelsim.model.windows import tiles_into, words_into
-
-if TYPE_CHECKING:
-    from accelsim.model.detail import Detail
-    from accelsim.model.encode import Bools, Constants, Ints
 
 WHOLE_TILES = np.int64(0)
 """Along no dimension a last tile; functions would compile anew for each plain integer."""
@@ -120,8 +119,9 @@ def instruction_cycles(c: Constants, steps: int, rows: int) -> int:
 
 
 @jit
-def short_cycles(c: Constants, temporal: Ints, steps: int) -> int:
+def short_cycles(c: Constants, m: Batch, i: int, steps: int) -> int:
     """Cycles that instructions waste in which the tile at a systolic array has few rows to stream."""
+    temporal = m.temporal[i]
     rows = 1
     for lv in range(c.nodes[c.array[PE] - 1, 0], temporal.shape[0]):
         rows *= temporal[lv, c.array[STREAM]] if c.array[STREAM] < temporal.shape[1] else 1
@@ -129,8 +129,9 @@ def short_cycles(c: Constants, temporal: Ints, steps: int) -> int:
 
 
 @jit
-def ragged_short_cycles(c: Constants, temporal: Ints, x: Ints, y: Ints, steps: int) -> int:
+def ragged_short_cycles(c: Constants, m: Batch, i: int, steps: int) -> int:
     """As `short_cycles`, where loops leave remainders: the last tile may have fewer rows."""
+    temporal, x, y = m.temporal[i], m.x[i], m.y[i]
     around, d, levels = c.nodes[c.array[PE] - 1, 0], c.array[STREAM], temporal.shape[0]
     if d >= temporal.shape[1]:
         return int(instruction_cycles(c, steps, 1) - steps)
@@ -145,19 +146,20 @@ def ragged_short_cycles(c: Constants, temporal: Ints, x: Ints, y: Ints, steps: i
 
 
 @jit
-def held_cycles(c: Constants, temporal: Ints, order: Ints, keep: Bools, s: Detail, steps: int) -> int:
+def held_cycles(c: Constants, m: Batch, i: int, s: Detail, steps: int) -> int:
     """Count what the PEs of a systolic array hold in place; returns cycles of so many steps with ramps.
 
     An array that holds nothing fills once.
     """
+    keep = m.keep[i]
     tiles, words, first = 0, 0, 0
-    s.array[SHORT] = short_cycles(c, temporal, steps) if c.array[STREAM] >= 0 else 0
+    s.array[SHORT] = short_cycles(c, m, i, steps) if c.array[STREAM] >= 0 else 0
     for t in range(keep.shape[1]):
         if c.stationary[t]:
             for lv in range(c.array[PE], c.nodes[c.array[PE], 1]):
                 if keep[lv, t]:
-                    tiles += tiles_into(c, temporal, order, s, lv, t)
-                    words += words_into(c, temporal, order, s, lv, t)
+                    tiles += tiles_into(c, m, i, s, lv, t)
+                    words += words_into(c, m, i, s, lv, t)
                     first += s.at[lv, t, TILE]
     s.array[TILES], s.array[WORDS], s.array[FIRST] = max(tiles, 1), words, first
     return int(array_cycles(c, steps + s.array[SHORT], s.array[TILES], s.array[WORDS], s.array[FIRST]))
@@ -208,7 +210,7 @@ def tile_cycles(c: Constants, s: Detail, lv: int, t: int, last: int, psums: bool
 
 
 @jit
-def count_moves(c: Constants, s: Detail, keep: Bools, lv: int) -> None:
+def count_moves(c: Constants, s: Detail, keep: Bools2, lv: int) -> None:
     """Count the cycles of an engine for one storage node of its level: for all tiles, and for the first inputs."""
     steps, first, out = s.level[lv, STEPS], 0, 0
     for t in range(c.whole.shape[0] if c.dma[lv, c.whole.shape[0], KIND] != NO_ENGINE else 0):
@@ -222,7 +224,7 @@ def count_moves(c: Constants, s: Detail, keep: Bools, lv: int) -> None:
 
 
 @inline
-def returning_cycles(c: Constants, s: Detail, keep: Bools, lv: int) -> int:
+def returning_cycles(c: Constants, s: Detail, keep: Bools2, lv: int) -> int:
     """Cycles of an engine for partial sums that leave and come back, each way as many whole tiles as these fill."""
     t = c.output[0]
     if c.dma[lv, c.whole.shape[0], KIND] == NO_ENGINE or not keep[lv, t]:
@@ -239,20 +241,21 @@ def note_moves(s: Detail, lv: int, every: int, first: int, out: int, back: int, 
 
 
 @jit
-def with_ragged_engines(c: Constants, temporal: Ints, x: Ints, y: Ints, keep: Bools, s: Detail, computing: int) -> int:
+def with_ragged_engines(c: Constants, m: Batch, i: int, s: Detail, computing: int) -> int:
     """Cycles as `with_engines` where loops leave remainders; of engines that overlap at least."""
     for lv in range(1, c.dma.shape[0]):
         if c.dma[lv, c.whole.shape[0], KIND] != NO_ENGINE:
-            count_ragged_moves(c, temporal, x, y, keep, s, lv)
-    return int(with_engines(c, s, keep, c.dma.shape[0], computing))
+            count_ragged_moves(c, m, i, s, lv)
+    return int(with_engines(c, s, m.keep[i], c.dma.shape[0], computing))
 
 
 @jit
-def count_ragged_moves(c: Constants, temporal: Ints, x: Ints, y: Ints, keep: Bools, s: Detail, lv: int) -> None:
+def count_ragged_moves(c: Constants, m: Batch, i: int, s: Detail, lv: int) -> None:
     """As `count_moves`, of the first instance of a level, where loops leave remainders.
 
     Its tiles are whole but for the last one along each dimension. `MOVED_IN` has the issue, where that takes longer.
     """
+    temporal, x, y, keep = m.temporal[i], m.x[i], m.y[i], m.keep[i]
     dims, engine, output, smaller = c.bounds.shape[0], c.dma.shape[0], c.output[0], 0
     turns, uses = 1, 1.0
     for d in range(dims):
@@ -282,7 +285,7 @@ def count_ragged_moves(c: Constants, temporal: Ints, x: Ints, y: Ints, keep: Boo
 
 
 @inline
-def first_tiles(temporal: Ints, x: Ints, y: Ints, bound: int, size: int, lv: int, d: int) -> tuple[int, int]:
+def first_tiles(temporal: Ints2, x: Ints2, y: Ints2, bound: int, size: int, lv: int, d: int) -> tuple[int, int]:
     """Tiles of the first instance of a level along a dimension, and what the last of them covers."""
     span, inside = size, 1
     for outer in range(lv):
@@ -300,7 +303,7 @@ def first_tiles(temporal: Ints, x: Ints, y: Ints, bound: int, size: int, lv: int
 
 
 @jit
-def with_engines(c: Constants, s: Detail, keep: Bools, known: int, computing: int) -> int:
+def with_engines(c: Constants, s: Detail, keep: Bools2, known: int, computing: int) -> int:
     """Cycles with those of all engines, of which not all overlap.
 
     Parameters
@@ -338,7 +341,7 @@ def with_engines(c: Constants, s: Detail, keep: Bools, known: int, computing: in
     return int(longest + waits)
 
 
-def level_moves(encoded: Encoded, s: Detail, keep: Bools) -> tuple[Moves, ...]:
+def level_moves(encoded: Encoded, s: Detail, keep: Bools2) -> tuple[Moves, ...]:
     """What each engine does for a mapping, outermost level first; one whose level keeps nothing does nothing."""
     c, found = encoded.constants, []
     for last, level in enumerate(encoded.architecture.levels):
@@ -373,7 +376,7 @@ def network_cycles(c: Constants, lv: int, units: int) -> int:
 
 
 @jit
-def passing_units(c: Constants, s: Detail, keep: Bools, lv: int) -> int:
+def passing_units(c: Constants, s: Detail, keep: Bools2, lv: int) -> int:
     """What passes between an instance and the network below it, of all tensors [units].
 
     Of a tensor that the level does not keep, the words are partial sums where they are at the level that does.
@@ -407,7 +410,7 @@ def _take_off_networks(s: Detail, parent: int, lv: int, t: int, way: int, every:
 
 
 @jit
-def transfer_cycles(c: Constants, s: Detail, keep: Bools, lv: int, t: int, wait: bool) -> tuple[int, int, int, int]:
+def transfer_cycles(c: Constants, s: Detail, keep: Bools2, lv: int, t: int, wait: bool) -> tuple[int, int, int, int]:
     """Cycles of the first fill, all fills, the last drain and all drains of a tile, one after the other.
 
     A transfer takes as long as the slower of both sides, or a network between. With `wait`, the words of those that do
@@ -466,7 +469,7 @@ def _port(c: Constants, lv: int, read: int, written: int) -> int:
 
 
 @jit
-def waiting_cycles(c: Constants, s: Detail, keep: Bools, lv: int) -> int:
+def waiting_cycles(c: Constants, s: Detail, keep: Bools2, lv: int) -> int:
     """Cycles of the fills and drains of a level, or a storage node, that all else waits for; these leave the ports."""
     waiting = 0
     for t in range(keep.shape[1]):
@@ -476,7 +479,7 @@ def waiting_cycles(c: Constants, s: Detail, keep: Bools, lv: int) -> int:
     return waiting
 
 
-def tile_fills(encoded: Encoded, s: Detail, keep: Bools) -> tuple[Fills, ...]:
+def tile_fills(encoded: Encoded, s: Detail, keep: Bools2) -> tuple[Fills, ...]:
     """Cycles that the fills and drains of each tensor at each level take alone, outermost level first."""
     found = []
     for lv, t in np.argwhere(keep).tolist():

@@ -6,18 +6,14 @@ derives the formulas. Axis letters: L = storage levels (outermost first), D = di
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from accelsim.model.detail import BEFORE, INSIDE, LOOPS, SPREAD, TILE
+from accelsim.model.detail import BEFORE, INSIDE, LOOPS, SPREAD, TILE, Detail
+from accelsim.model.encode import Batch, Constants
 from accelsim.model.jit import inline, jit
-
-if TYPE_CHECKING:
-    from accelsim.model.detail import Detail
-    from accelsim.model.encode import Bools, Constants, Ints
+from accelsim.model.records import Bools1, Ints2
 
 
 @jit
-def _mark_sum(reach: Bools, extent: int, step: int, count: int) -> int:
+def _mark_sum(reach: Bools1, extent: int, step: int, count: int) -> int:
     """Mark all positions that some marked position reaches in 0 … count-1 steps; returns the new extent."""
     new = extent + step * (count - 1)
     for at in range(extent, new):
@@ -34,7 +30,7 @@ def _mark_sum(reach: Bools, extent: int, step: int, count: int) -> int:
 
 
 @jit
-def _count_marks(reach: Bools, extent: int) -> int:
+def _count_marks(reach: Bools1, extent: int) -> int:
     marked = 0
     for at in range(extent):
         marked += reach[at]
@@ -43,7 +39,7 @@ def _count_marks(reach: Bools, extent: int) -> int:
 
 @inline
 def _axis_loop(
-    c: Constants, s: Detail, x: Ints, y: Ints, level: int, t: int, d: int, on_x: bool, on_y: bool
+    c: Constants, s: Detail, x: Ints2, y: Ints2, level: int, t: int, d: int, on_x: bool, on_y: bool
 ) -> tuple[int, int]:
     """Step and count of a dimension's loop over the chosen axes of a fanout; y lies inside x."""
     step, count = c.factor[t, d] * s.place[level + 1, d, INSIDE], 1
@@ -57,7 +53,7 @@ def _axis_loop(
 
 
 @jit
-def distinct_windows(c: Constants, s: Detail, x: Ints, y: Ints, level: int, t: int, on_x: bool, on_y: bool) -> int:
+def distinct_windows(c: Constants, s: Detail, x: Ints2, y: Ints2, level: int, t: int, on_x: bool, on_y: bool) -> int:
     """Distinct tile offsets of a windowed tensor among children on the chosen axes.
 
     Two progressions of counts n, m and steps a, b have n*m - max(0, n - b/g) * max(0, m - a/g) distinct sums, g =
@@ -92,13 +88,14 @@ def distinct_windows(c: Constants, s: Detail, x: Ints, y: Ints, level: int, t: i
 
 @jit
 def window_moves(
-    c: Constants, temporal: Ints, order: Ints, s: Detail, level: int, t: int, lv: int, j: int
+    c: Constants, m: Batch, i: int, s: Detail, level: int, t: int, lv: int, j: int
 ) -> tuple[int, int, int, int, int]:
     """As `tile_moves`, of a windowed tensor's tile, which loop j of level lv is the innermost to move.
 
     Only this loop can keep a halo, because the step vector of any loop further out differs from the remembered one,
     except where loops on the same rank happen to continue its steps (same vector) or to leave the box in place.
     """
+    temporal, order = m.temporal[i], m.order[i]
     d = order[lv, j]
     rank, step, extent = c.rank[t, d], c.factor[t, d] * s.place[lv + 1, d, INSIDE] * s.place[lv, d, SPREAD], 1
     for k in range(c.terms[t]):
@@ -131,7 +128,7 @@ def window_moves(
 
 
 @jit
-def seen_windows(c: Constants, temporal: Ints, s: Detail, level: int, above: int, t: int) -> int:
+def seen_windows(c: Constants, temporal: Ints2, s: Detail, level: int, above: int, t: int) -> int:
     """Different words of a windowed output that ever pass through one instance of level `above` in tiles of `level`."""
     words, k = 1, 0
     while k < c.terms[t]:
@@ -162,32 +159,32 @@ def seen_windows(c: Constants, temporal: Ints, s: Detail, level: int, above: int
 
 
 @inline
-def tile_moves(
-    c: Constants, temporal: Ints, order: Ints, s: Detail, level: int, t: int
-) -> tuple[int, int, int, int, int]:
+def tile_moves(c: Constants, m: Batch, i: int, s: Detail, level: int, t: int) -> tuple[int, int, int, int, int]:
     """What enters one instance's tile: one box a step of the loops down to the innermost that moves it.
 
     Returns boxes, and new parts of boxes that keep their halo; the rank along which a part is smaller, and the extents
     of a box and of a part there.
     """
+    temporal, order = m.temporal[i], m.order[i]
     for lv in range(level - 1, -1, -1):
         for j in range(s.level[lv, LOOPS] - 1, -1, -1):
             d = order[lv, j]
             if c.relevant[t, d]:
                 if c.windowed[t]:
-                    return window_moves(c, temporal, order, s, level, t, lv, j)
+                    return window_moves(c, m, i, s, level, t, lv, j)
                 return s.place[lv, j, BEFORE] * temporal[lv, d], 0, 0, 1, 1
     return 1, 0, 0, 1, 1
 
 
 @jit
-def link_words(c: Constants, temporal: Ints, order: Ints, s: Detail, level: int, t: int, rank: int, apart: int) -> int:
+def link_words(c: Constants, m: Batch, i: int, s: Detail, level: int, t: int, rank: int, apart: int) -> int:
     """Words into a tile that its neighbour, whose tile lies `apart` along a rank, took in in the step before.
 
     The last step before each one is that of the innermost loop, unless it begins anew. So this loop must move the tile
     along the rank. Its steps are alike; the first of each run follows one of a loop further out: a whole box, a step as
     its own, or none.
     """
+    temporal, order = m.temporal[i], m.order[i]
     found, begun, step, steps, back, new, extent = 0, 0, 0, 0, 0, 0, 1
     for lv in range(level - 1, -1, -1):
         for j in range(s.level[lv, LOOPS] - 1, -1, -1):
@@ -217,17 +214,17 @@ def link_words(c: Constants, temporal: Ints, order: Ints, s: Detail, level: int,
 
 
 @inline
-def words_into(c: Constants, temporal: Ints, order: Ints, s: Detail, level: int, t: int) -> int:
+def words_into(c: Constants, m: Batch, i: int, s: Detail, level: int, t: int) -> int:
     """Words that enter one instance's tile."""
     box = s.at[level, t, TILE]
-    whole, parts, _, extent, new = tile_moves(c, temporal, order, s, level, t)
+    whole, parts, _, extent, new = tile_moves(c, m, i, s, level, t)
     if parts > 0:
         return int(box * whole + box // extent * new * parts)
     return int(box * whole)
 
 
 @inline
-def tiles_into(c: Constants, temporal: Ints, order: Ints, s: Detail, level: int, t: int) -> int:
+def tiles_into(c: Constants, m: Batch, i: int, s: Detail, level: int, t: int) -> int:
     """Steps that move one instance's tile, the first one included."""
-    whole, parts, _, _, _ = tile_moves(c, temporal, order, s, level, t)
+    whole, parts, _, _, _ = tile_moves(c, m, i, s, level, t)
     return int(whole + parts)

@@ -120,7 +120,7 @@ def census(
         )
         full = _with_room(full, busy or sample)
     if seconds is not None:
-        clock.attempt("loading or compiling the search", lambda: get_ready(space.encoded))
+        clock.attempt("loading or compiling the search", get_ready)
     known = SeenMappings(space.size)
     compulsory = sum(least_outer_words(space, needed_words(space)))  # every mapping moves each word that is needed
     known.prove("outer_words", math.ceil(compulsory / space.encoded.units_per_word[0]))

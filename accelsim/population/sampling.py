@@ -21,6 +21,7 @@ from accelsim.model.encode import Batch, Bools, Constants, Floats, Ints, decode_
 from accelsim.model.evaluate import evaluate_encoded
 from accelsim.model.jit import jit
 from accelsim.model.kernel import VALID, cost, fit
+from accelsim.model.records import Floats2
 from accelsim.model.result import Result
 from accelsim.model.sparsity import sparse_result
 from accelsim.model.sparsity.result import SparseResult
@@ -35,22 +36,21 @@ MOST_SUMS = 400_000_000
 
 
 @jit
-def evaluate_columns(c: Constants, batch: Batch, s: Detail, column: Floats) -> None:
+def evaluate_columns(c: Constants, batch: Batch, s: Detail, column: Floats2) -> None:
     """Evaluate a batch.
 
     Written is float64[3, B]: energy [pJ], cycles, words read and written at the outermost level; infinite for what does
     not fit.
     """
     for b in range(batch.temporal.shape[0]):
-        temporal, order, x, y, keep = batch.temporal[b], batch.order[b], batch.x[b], batch.y[b], batch.keep[b]
         column[:, b] = np.inf
-        if fit(c, temporal, x, y, keep, s, False) != VALID:
+        if fit(c, batch, b, s, False) != VALID:
             continue
-        status, energy, cycles = cost(c, temporal, order, x, y, keep, s, False)
+        status, energy, cycles = cost(c, batch, b, s, False)
         if status != VALID:
             continue
         words = 0
-        for t in range(keep.shape[1]):
+        for t in range(c.whole.shape[0]):
             for action in range(3):
                 words += s.at[0, t, READS + action] * c.word_parts[0, t, s.at[0, t, PARTIAL]]
         column[ENERGY, b], column[CYCLES, b] = energy, float(cycles)

@@ -14,9 +14,10 @@ import numpy as np
 
 from accelsim.mapspace.kernel import begin_stream, next_number
 from accelsim.model.detail import PARTIAL, STEPS, TILE, Detail
-from accelsim.model.encode import UNLIMITED, Batch, Bools, Constants, Floats, Ints
+from accelsim.model.encode import UNLIMITED, Batch, Constants
 from accelsim.model.jit import jit
 from accelsim.model.kernel import VALID, asked_value, cost, fit
+from accelsim.model.records import Bools1, Bools2, Bools3, Floats1, Floats2, Floats3, Ints1, Ints2, Ints3, record
 from accelsim.search.value_kernel import (
     CAPACITY,
     CYCLES,
@@ -43,61 +44,63 @@ BY_ENERGY = 4
 TINY = 1e-300
 
 
+@record
 class Choices(NamedTuple):
     """A map space as walks see it; made by `descent.choices_of`."""
 
-    divisor: Ints
+    divisor: Ints2
     """int64[D, K]: divisors of each dimension's bound, ascending, then ones."""
-    many: Ints
+    many: Ints1
     """int64[D]: how many divisors the bound has."""
-    product: Ints
+    product: Ints3
     """int64[D, K, K]: number of the divisor that is the product of two divisors, -1 if there is none."""
-    quotient: Ints
+    quotient: Ints3
     """int64[D, K, K]: number of the divisor that is the first divisor over the second, -1 if there is none."""
-    allowed: Bools
+    allowed: Bools3
     """bool[S, D, K]: whether the constraints allow the divisor as the bound of the dimension's loop in a slot."""
-    ways: Floats
+    ways: Floats3
     """float64[D, S + 1, K]: factorisations of the divisor over slots s, s + 1 ... that the constraints allow."""
-    slot: Ints
+    slot: Ints2
     """int64[S, 2]: level of the slot; and 0 for its temporal block, 1 for its axis x, 2 for its axis y."""
-    order: Ints
+    order: Ints2
     """int64[L, D]: all dimensions of a temporal block, with the dimensions of fixed places at both ends."""
-    free_span: Ints
+    free_span: Ints2
     """int64[L, 2]: where the dimensions with free places begin and end in `order`."""
-    keep: Bools
+    keep: Bools2
     """bool[L, T]: tensors that the level keeps in every mapping."""
-    free: Ints
+    free: Ints2
     """int64[F, 2]: level and tensor of each choice between keep and bypass."""
-    required: Bools
+    required: Bools2
     """bool[L, T]: at the last storage node of a level, whether one of its nodes must keep the tensor."""
-    most: Floats
+    most: Floats1
     """float64[3]: largest energy [pJ], cycles and outer words that the constraints allow."""
-    terms: Floats
+    terms: Floats2
     """float64[*, 6]: products of the objective, as `value_of` reads them."""
-    tie: Bools
+    tie: Bools1
     """bool[1]: whether the objective depends on cycles or outer words."""
-    with_energy: Bools
+    with_energy: Bools1
     """bool[1]: whether the objective depends on energy."""
-    held_level: Ints
+    held_level: Ints1
     """int64[1]: level whose words held are a column of the objective."""
 
 
+@record
 class Walk(NamedTuple):
     """The mappings of a walk, one row each for the current one, the changed one, and the best valid one so far."""
 
-    at: Ints
+    at: Ints3
     """int64[3, S, D]: factor of each dimension in a slot, as the number of its divisor."""
-    rank: Ints
+    rank: Ints3
     """int64[3, L, D]: order of all dimensions of a temporal block, also of those without a loop there."""
     mapping: Batch
     """Batch of 3: the mappings."""
-    value: Floats
+    value: Floats1
     """float64[3]: value of the objective, infinite if the mapping is not valid."""
-    tie: Floats
+    tie: Floats1
     """float64[3] [pJ]: energy, which decides between mappings of equal value."""
-    steps: Floats
+    steps: Floats1
     """float64[3]: ln of the steps of the compute units."""
-    column: Floats
+    column: Floats2
     """float64[3, 4]: energy [pJ], cycles, outer words, and words held at `Choices.held_level`."""
 
 
@@ -236,7 +239,7 @@ def _overflow(c: Constants, g: Choices, w: Walk, row: int, s: Detail) -> float:
                 if c.partition[lv, role] != UNLIMITED:
                     found *= max(1.0, part / max(float(c.partition[lv, role]), 0.5))
     for r in range(c.asked.shape[0]):
-        value = float(asked_value(c, r, w.mapping.temporal[row], x, y, keep, s))
+        value = float(asked_value(c, r, w.mapping, row, s))
         if value > 0.0:
             found *= max(1.0, float(c.asked[r, 2]) / value, value / float(c.asked[r, 3]))
     for k in range(3):
@@ -250,10 +253,9 @@ def _judge(c: Constants, g: Choices, w: Walk, row: int, s: Detail, by_energy: bo
 
     That is ln(objective), or ln(energy) if `by_energy`, with what it breaks.
     """
-    temporal, order, x, y = w.mapping.temporal[row], w.mapping.order[row], w.mapping.x[row], w.mapping.y[row]
     keep, level = w.mapping.keep[row], g.held_level[0]
-    status = fit(c, temporal, x, y, keep, s, True)
-    late, energy, cycles = cost(c, temporal, order, x, y, keep, s, False)
+    status = fit(c, w.mapping, row, s, True)
+    late, energy, cycles = cost(c, w.mapping, row, s, False)
     held = 0
     for t in range(keep.shape[1]):
         if keep[level, t]:
@@ -269,14 +271,14 @@ def _judge(c: Constants, g: Choices, w: Walk, row: int, s: Detail, by_energy: bo
         w.value[row] = value
     else:
         goal += OVERFLOW * math.log(_overflow(c, g, w, row, s))
-    w.steps[row] = math.log(float(s.level[temporal.shape[0], STEPS]))
+    w.steps[row] = math.log(float(s.level[c.fanout.shape[0], STEPS]))
     if g.tie[0]:
         goal += TIE * (math.log(max(energy, TINY)) + w.steps[row])
     return goal
 
 
 @jit
-def misses(c: Constants, g: Choices, w: Walk, s: Detail, found: Floats) -> None:
+def misses(c: Constants, g: Choices, w: Walk, s: Detail, found: Floats1) -> None:
     """Note by which factor each mapping of some breaks its limits, 1 if it is valid: float64[rows]."""
     for row in range(found.shape[0]):
         _judge(c, g, w, row, s, False)
@@ -456,7 +458,7 @@ def _change(c: Constants, g: Choices, w: Walk, row: int, stream: np.uint64) -> t
 
 
 @jit
-def walk(c: Constants, g: Choices, w: Walk, s: Detail, key: np.uint64, number: int, steps: int, stop: Ints) -> int:
+def walk(c: Constants, g: Choices, w: Walk, s: Detail, key: np.uint64, number: int, steps: int, stop: Ints1) -> int:
     """Walk from the best of some drawn mappings downhill, at first also uphill; the best valid one is in row BEST.
 
     A step is one mapping evaluated. Worse ones are accepted with the probability exp(-difference / temperature)

@@ -12,22 +12,24 @@ import numpy as np
 from accelsim.mapspace.kernel import draw, gather_order, keep_required, place_row
 from accelsim.mapspace.space import SpaceArrays
 from accelsim.model.detail import Detail
-from accelsim.model.encode import Batch, Bools, Constants, Encoded, Floats, Ints, empty_batch
+from accelsim.model.encode import Batch, Constants, Encoded, empty_batch
 from accelsim.model.jit import jit
 from accelsim.model.kernel import RULES, UTILIZATION, VALID, cost, evaluate_one, fit
+from accelsim.model.records import Bools2, Floats1, Floats2, Ints1, Ints2, record
 from accelsim.search.value_kernel import moved_units, outer_words, value_of, within_limits
 
 POLL = 512
 
 
+@record
 class PieceTally(NamedTuple):
     """What one piece of a search has seen."""
 
     best: Batch
     """Batch of one: the best valid mapping so far."""
-    value: Floats
+    value: Floats1
     """float64[2]: value of the objective of that mapping, and the smallest energy of a valid mapping [pJ]."""
-    tally: Ints
+    tally: Ints1
     """int64[*]: mappings by status, a rule + RULES x the level that breaks it."""
 
 
@@ -39,7 +41,7 @@ def make_tally(encoded: Encoded) -> PieceTally:
 
 @jit
 def _book(
-    books: PieceTally, energy: float, value: float, temporal: Ints, order: Ints, x: Ints, y: Ints, keep: Bools
+    books: PieceTally, energy: float, value: float, temporal: Ints2, order: Ints2, x: Ints2, y: Ints2, keep: Bools2
 ) -> None:
     """Enter a valid mapping; of equally good ones the first counts."""
     books.value[1] = min(books.value[1], energy)
@@ -62,19 +64,19 @@ def search_draws(
     key: np.uint64,
     first: int,
     count: int,
-    terms: Floats,
+    terms: Floats2,
     books: PieceTally,
     m: Batch,
     s: Detail,
-    stop: Ints,
+    stop: Ints1,
 ) -> int:
     """Evaluate the mappings numbered first … first + count - 1 of a draw; returns how many were seen before `stop`."""
     temporal, order, x, y, keep = m.temporal[0], m.order[0], m.x[0], m.y[0], m.keep[0]
     for i in range(count):
         if i % POLL == 0 and stop[0]:
             return i
-        draw(space, key, first + i, temporal, order, x, y, keep)
-        status, energy, cycles = evaluate_one(c, temporal, order, x, y, keep, s, False)
+        draw(space, key, first + i, m, 0)
+        status, energy, cycles = evaluate_one(c, m, 0, s, False)
         words = outer_words(c, moved_units(c, s))
         if status == VALID and not within_limits(space.most, energy, float(cycles), words):
             status = UTILIZATION
@@ -86,7 +88,7 @@ def search_draws(
 
 
 @jit
-def _next_permutation(order: Ints, lv: int, start: int, loops: int) -> bool:
+def _next_permutation(order: Ints2, lv: int, start: int, loops: int) -> bool:
     """Advance the free loops of a block to their next order; False, and back to the first one, after the last."""
     at = start + loops - 2
     while at >= start and order[lv, at] > order[lv, at + 1]:
@@ -106,7 +108,7 @@ def _next_permutation(order: Ints, lv: int, start: int, loops: int) -> bool:
 
 
 @jit
-def next_order(order: Ints, starts: Ints, loops: Ints) -> bool:
+def next_order(order: Ints2, starts: Ints1, loops: Ints1) -> bool:
     """Advance to the next order of all blocks, the innermost first; False after the last."""
     for lv in range(order.shape[0] - 1, -1, -1):
         if loops[lv] > 1 and _next_permutation(order, lv, starts[lv], loops[lv]):
@@ -120,13 +122,13 @@ def search_all(
     space: SpaceArrays,
     first: int,
     last: int,
-    terms: Floats,
+    terms: Floats2,
     books: PieceTally,
     m: Batch,
     s: Detail,
-    starts: Ints,
-    loops: Ints,
-    stop: Ints,
+    starts: Ints1,
+    loops: Ints1,
+    stop: Ints1,
 ) -> int:
     """Evaluate all orders of the tilings numbered first … last - 1; returns how many mappings were seen before `stop`.
 
@@ -143,17 +145,17 @@ def search_all(
         y[:] = 1
         for d in range(space.dims.shape[0] - 1, -1, -1):
             rows = space.first[d + 1] - space.first[d]
-            place_row(space, space.first[d] + rest % rows, space.dims[d], temporal, x, y)
+            place_row(space, space.first[d] + rest % rows, space.dims[d], m, 0)
             rest //= rows
-        keep_required(space, keep)
+        keep_required(space, m, 0)
         for f in range(space.free.shape[0]):
             keep[space.free[f, 0], space.free[f, 1]] = (rest >> f) & 1
         orders = 1
         for lv in range(levels):
-            starts[lv], loops[lv] = gather_order(space, temporal, order, lv)
+            starts[lv], loops[lv] = gather_order(space, m, 0, lv)
             for k in range(2, loops[lv] + 1):
                 orders *= k
-        status = fit(c, temporal, x, y, keep, s, False)
+        status = fit(c, m, 0, s, False)
         if status != VALID:
             if stop[0]:
                 return seen
@@ -164,7 +166,7 @@ def search_all(
             if seen % POLL == 0 and stop[0]:
                 return seen
             seen += 1
-            status, energy, cycles = cost(c, temporal, order, x, y, keep, s, False)
+            status, energy, cycles = cost(c, m, 0, s, False)
             words = outer_words(c, moved_units(c, s))
             if status == VALID and not within_limits(space.most, energy, float(cycles), words):
                 status = UTILIZATION

@@ -200,7 +200,7 @@ def map_einsum(
         bounds = read_padding(einsum, pad)
         further = uneven is None and not (listed or imperfect or pad or architecture.saves_zeros)
         padded = [*padded_einsums(einsum, bounds)]
-        get_ready(encoded, ragged)
+        get_ready()
         started = time.monotonic()
         return with_remainders(
             einsum,

@@ -11,6 +11,7 @@ from accelsim.inputs.objective import FASTEST, LEAST_EDP, LEAST_ENERGY, Objectiv
 from accelsim.model.detail import FILLS, PARTIAL, READS, UPDATES, Detail
 from accelsim.model.encode import Constants, Floats
 from accelsim.model.jit import inline
+from accelsim.model.records import Floats1, Floats2
 
 ENERGY, CYCLES, WORDS, CAPACITY = range(4)
 """Columns of what a mapping costs: [pJ], [cycles], [words at the outermost level], [words held at a level]."""
@@ -47,7 +48,7 @@ def moved_units(c: Constants, s: Detail) -> int:
 
 
 @inline
-def term_of(terms: Floats, k: int, energy: float, cycles: float, words: float, held: float) -> float:
+def term_of(terms: Floats2, k: int, energy: float, cycles: float, words: float, held: float) -> float:
     """Value of one product of an objective."""
     found = terms[k, 0]
     for column in range(4):
@@ -59,7 +60,7 @@ def term_of(terms: Floats, k: int, energy: float, cycles: float, words: float, h
 
 
 @inline
-def value_of(terms: Floats, energy: float, cycles: float, words: float, held: float) -> float:
+def value_of(terms: Floats2, energy: float, cycles: float, words: float, held: float) -> float:
     """Value of an objective; terms : float64[K, 6]."""
     plain = terms[0, PLAIN]
     if plain > 0.0:
@@ -71,6 +72,6 @@ def value_of(terms: Floats, energy: float, cycles: float, words: float, held: fl
 
 
 @inline
-def within_limits(most: Floats, energy: float, cycles: float, words: float) -> bool:
+def within_limits(most: Floats1, energy: float, cycles: float, words: float) -> bool:
     """Whether costs, or what they are at least, keep their limits; most : float64[3]."""
     return bool(energy <= most[ENERGY] and cycles <= most[CYCLES] and words <= most[WORDS])

@@ -6,12 +6,13 @@ Axis letters: D = dimensions, N = tables swept at once, S = shapes, Q = statuses
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.model.encode import Bools, Floats, Ints
+from accelsim.model.encode import Ints
 from accelsim.model.jit import inline, jit
+from accelsim.model.records import Bools1, Bools2, Floats1, Floats2, Ints1, Ints2, Ints3, record
 from accelsim.search.exact.orders import (
     BETWEEN,
     CARRY_ON,
@@ -25,81 +26,80 @@ from accelsim.search.exact.orders import (
     Structure,
     order_classes,
 )
-from accelsim.search.exact.shapes import Grid
-
-if TYPE_CHECKING:
-    from accelsim.search.exact.shapes import Shapes
+from accelsim.search.exact.shapes import Grid, Shapes
 
 
+@record
 class BlockSweep(NamedTuple):
     """A class of loop orders for the sweep over a temporal block.
 
     A pass is one over the window, by the innermost loop that moves the windowed tensor.
     """
 
-    counted: Ints
+    counted: Ints1
     """int64[*]: dimensions on whose bounds the shares of steps depend."""
-    adding: Ints
+    adding: Ints1
     """int64[*]: other dimensions that may have a loop and leave the output in place."""
-    moving: Ints
+    moving: Ints1
     """int64[*]: other dimensions that may have a loop and move the output."""
-    frozen: Bools
+    frozen: Bools1
     """bool[D]: dimensions that have no loop in the block."""
-    adds: Bools
+    adds: Bools1
     """bool[D]: dimensions whose loops leave the output in place."""
-    first: Bools
+    first: Bools1
     """bool[1]: whether loops that leave the output in place may stand inside those that move it."""
-    term: Ints
+    term: Ints2
     """int64[I, 4]: number of the set of statuses in each of I shares of steps, by how a pass goes on: FETCH, STOP,
     CARRY_ON or FURTHER."""
-    phase: Ints
+    phase: Ints1
     """int64[I]: loop that decides how a pass goes on: FIXED, BETWEEN or TAIL."""
-    mask: Bools
+    mask: Bools2
     """bool[I, D]: dimensions whose bounds make a share: it ends at one over their product, the last share at 0."""
-    pair: Ints
+    pair: Ints1
     """int64[5]: dimension of the pass; the other one of its rank; the one whose step the incoming status stands for;
     one that must have a loop; and one whose whole pass goes back before that incoming step. -1 if there is none."""
-    step: Ints
+    step: Ints1
     """int64[D]: positions by which one step of the dimension moves the window."""
-    further: Ints
+    further: Ints1
     """int64[*]: by how much networks outside may spread the dimension of the incoming step; empty if the tile may also
     end where it was."""
 
 
+@record
 class SweepArrays(NamedTuple):
     """What a sweep over a temporal block reads, whatever the class of loop orders, and scratch space."""
 
-    most: Ints
+    most: Ints1
     """int64[D]: how many sizes of the dimension occur in tiles that fit the level."""
-    pairs: Ints
+    pairs: Ints3
     """int64[D, *, 2]: sizes inside and outside a loop that the block may have, as size numbers, -1 after the last."""
-    moves: Ints
+    moves: Ints3
     """int64[D, *, 2]: sizes outside and inside, in an order in which taking the smaller of their two values leaves the
     smallest over all allowed insides. Inside -1: the size is no longer allowed as it is; outside -1: after the last."""
-    live: Bools
+    live: Bools1
     """bool[S]: shapes around the network whose cost to go may be finite."""
-    wanted: Bools
+    wanted: Bools1
     """bool[S]: tiles that are to be looked at."""
-    reduced: Floats
+    reduced: Floats1
     """float64[S]: iterations of the reduction that a tile covers."""
-    complete: Floats
+    complete: Floats1
     """float64[1]: iterations of the reduction that a tile must cover before loops of the block may move the output,
     because its parent has no room for partial sums; 0 if it has."""
-    inside: Floats
+    inside: Floats2
     """float64[Q, S * N]: cost to go inside the block for each set of statuses; the N tables lie next to each other for
     each shape."""
-    bound: Ints
+    bound: Ints1
     """int64[D]: scratch: bounds of the loops over counted dimensions."""
-    offsets: Ints
+    offsets: Ints1
     """int64[S]: scratch: shape numbers over the dimensions that are not counted, as differences."""
-    alive: Bools
+    alive: Bools1
     """bool[S]: scratch: rows of `values` that are finite."""
-    values: Floats
+    values: Floats1
     """float64[S * N]: scratch: costs to go, lowered loop by loop."""
 
 
 @jit
-def sweep_block(shapes: Shapes, block: BlockSweep, sweep: SweepArrays, out: Floats) -> None:
+def sweep_block(shapes: Shapes, block: BlockSweep, sweep: SweepArrays, out: Floats1) -> None:
     """Lower the cost to go of each tile, float64[S * N], to that of its best block in a class of loop orders."""
     most, pairs, moves, live, wanted = sweep.most, sweep.pairs, sweep.moves, sweep.live, sweep.wanted
     reduced, complete, inside = sweep.reduced, sweep.complete[0], sweep.inside
@@ -165,14 +165,14 @@ def sweep_block(shapes: Shapes, block: BlockSweep, sweep: SweepArrays, out: Floa
 
 @inline
 def _lower(
-    out: Floats,
-    values: Floats,
-    offsets: Ints,
-    alive: Bools,
+    out: Floats1,
+    values: Floats1,
+    offsets: Ints1,
+    alive: Bools1,
     run: int,
     end: int,
     lanes: int,
-    reduced: Floats,
+    reduced: Floats1,
     low: float,
     high: float,
 ) -> None:
@@ -196,7 +196,7 @@ def _lower(
 
 
 @inline
-def _any_of(chosen: Bools, offsets: Ints, size: int, run: int, start: int) -> bool:
+def _any_of(chosen: Bools1, offsets: Ints1, size: int, run: int, start: int) -> bool:
     """Whether any of some shapes is chosen."""
     found, at = False, 0
     while at < size * run and not found:
@@ -236,7 +236,7 @@ def grain_of(inner: int, inner_size: int, other: int, other_size: int) -> int:
 
 @inline
 def _ways_on(
-    block: BlockSweep, bound: Ints, inner_low: int, other_low: int, come_high: int, went_back: int
+    block: BlockSweep, bound: Ints1, inner_low: int, other_low: int, come_high: int, went_back: int
 ) -> tuple[int, int]:
     """How the loop over the other dimension of the rank goes on after a pass, and as bits how those outside may."""
     inner, other, come = block.pair[0], block.pair[1], block.pair[2]
@@ -269,7 +269,7 @@ def _differs(block: BlockSweep, between: int, tail: int) -> bool:
 
 
 @inline
-def _rest_of_lattice(shapes: Shapes, most: Ints, counted: Ints, offsets: Ints) -> tuple[int, int]:
+def _rest_of_lattice(shapes: Shapes, most: Ints1, counted: Ints1, offsets: Ints1) -> tuple[int, int]:
     """List the shapes of all dimensions that are not counted, as differences of shape numbers.
 
     Returns
@@ -293,7 +293,7 @@ def _rest_of_lattice(shapes: Shapes, most: Ints, counted: Ints, offsets: Ints) -
 
 
 @inline
-def _among(items: Ints, item: int) -> bool:
+def _among(items: Ints1, item: int) -> bool:
     found = False
     for k in range(items.shape[0]):
         found |= items[k] == item
@@ -303,14 +303,14 @@ def _among(items: Ints, item: int) -> bool:
 @inline
 def _mix(
     block: BlockSweep,
-    bound: Ints,
-    inside: Floats,
-    offsets: Ints,
-    alive: Bools,
+    bound: Ints1,
+    inside: Floats2,
+    offsets: Ints1,
+    alive: Bools1,
     count: int,
     start: int,
     lanes: int,
-    values: Floats,
+    values: Floats1,
     between: int,
     tail: int,
 ) -> None:
@@ -346,7 +346,7 @@ def _mix(
 
 @inline
 def _take_least(
-    most: Ints, moves: Ints, counted: Ints, swept: Ints, values: Floats, alive: Bools, row: int, lanes: int
+    most: Ints1, moves: Ints3, counted: Ints1, swept: Ints1, values: Floats1, alive: Bools1, row: int, lanes: int
 ) -> None:
     """For each outer tile the least value of its inner tiles, one swept dimension after the other.
 
@@ -387,7 +387,7 @@ def _take_least(
 
 
 @inline
-def _lower_to(some: Floats, further: Floats) -> None:
+def _lower_to(some: Floats1, further: Floats1) -> None:
     """Lower some values to other ones."""
     for at in range(some.shape[0]):
         some[at] = min(some[at], further[at])

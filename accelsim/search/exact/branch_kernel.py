@@ -8,8 +8,9 @@ from __future__ import annotations
 import numpy as np
 
 from accelsim.model.detail import DOWN, PARTS_APART, TILE, UP, USED, Detail
-from accelsim.model.encode import UNLIMITED, Bools, Constants, Floats, Ints
+from accelsim.model.encode import UNLIMITED, Constants
 from accelsim.model.jit import inline, jit
+from accelsim.model.records import Floats1, Ints1, Ints2
 from accelsim.search.exact.estimate_kernel import (
     AROUND,
     ONE,
@@ -128,7 +129,7 @@ def next_block(
 
 
 @inline
-def _loop_at_end(node: SearchNode, level: int, order: Ints, step: int) -> int:
+def _loop_at_end(node: SearchNode, level: int, order: Ints1, step: int) -> int:
     """Dimension of the outermost loop of a block (step 1), or of the innermost (-1), in some order; -1: none."""
     temporal = node.mapping.temporal[0, level]
     dims = temporal.shape[0]
@@ -207,7 +208,7 @@ def _block_bound(
     s: Detail,
     level: int,
     row: int,
-    orders: Ints,
+    orders: Ints2,
 ) -> float:
     """Put the loops of a block in order and bound what may follow; infinite if nothing can be of use."""
     if not lay_block(c, shapes, g, node, s, level, row, orders):
@@ -219,11 +220,11 @@ def _block_bound(
 
 
 @inline
-def _next_group(shapes: Shapes, g: CostTables, node: SearchNode, level: int, ragged: Bools | None) -> bool:
+def _next_group(shapes: Shapes, g: CostTables, node: SearchNode, level: int) -> bool:
     """Go to the next options that spread alike: one after the other, or those that lead to the next tile."""
     cursor = node.cursor[level]
     cursor[ROUTE] += 1
-    if ragged is None or cursor[GROUP] < 0 or not _find_route(shapes, g, node, level):
+    if not shapes.leaves_any[0] or cursor[GROUP] < 0 or not _find_route(shapes, g, node, level):
         cursor[GROUP] += 1
         cursor[ROUTE] = 0
         group = g.group_first[level] + cursor[GROUP]
@@ -270,7 +271,6 @@ def next_spread(
     s: Detail,
     memo: Memo,
     level: int,
-    ragged: Bools | None,
 ) -> bool:
     """Go to the next way to spread and to keep that may lead to something better."""
     levels, tensors = c.fanout.shape[0], c.whole.shape[0]
@@ -285,7 +285,7 @@ def next_spread(
             cursor[OPTION] += 1
             while cursor[OPTION] >= cursor[OPTION_END]:
                 node.many_failed[level] = 0
-                if not _next_group(shapes, g, node, level, ragged):
+                if not _next_group(shapes, g, node, level):
                     return False
             leads = False
             for b in range(g.spreads[level + 1]):
@@ -304,7 +304,7 @@ def next_spread(
                 keep[level + 1, t] = g.keeps[k, t]
                 node.parent[level + 1, t] = level + 1 if g.keeps[k, t] else node.parent[level, t]
                 node.share[level + 1, t] = 1.0
-                if not g.keeps[k, t] and ragged is not None:
+                if not g.keeps[k, t] and shapes.leaves_any[0]:
                     node.share[level + 1, t] = share_left(c, shapes, node, s, level + 1, t, node.parent[level, t])
                 elif not g.keeps[k, t]:
                     groups = s.at[level, t, UP if t == c.output[0] else DOWN]
@@ -313,7 +313,7 @@ def next_spread(
                 else:
                     s.at[level + 1, t, TILE] = shapes.box[t, shape]
                     node.held[level + 1] += shapes.box[t, shape] * c.word_parts[level + 1, t, 0]
-            known = c.two_widths[0] and ragged is None and not c.windowed[c.output[0]]
+            known = c.two_widths[0] and not shapes.leaves_any[0] and not c.windowed[c.output[0]]
             if known and c.nodes[node.parent[level + 1, c.output[0]], 1] > level + 1:
                 node.tight[level + 1] |= sums_do_not_fit(c, node, s, level + 1)
             if node.held[level + 1] > c.capacity[level + 1] and c.capacity[level + 1] != UNLIMITED:
@@ -323,7 +323,7 @@ def next_spread(
         if not innermost and _shares_less(c, node, s, level, choice):
             continue
         found.tally[0] += 1
-        if not flow(c, shapes, node, s, level + 1, ragged):
+        if not flow(c, shapes, node, s, level + 1):
             continue
         if innermost:
             return True
@@ -339,7 +339,7 @@ def next_spread(
                 continue
             node.spreads[level + 1, WITHIN_TILE] = passing_spreads(goal, found, g, node, level + 1)
             return True
-        if goal.energy_only[0] and ragged is None:
+        if goal.energy_only[0] and not shapes.leaves_any[0]:
             _note_failed(c, node, s, level, choice)
 
 
@@ -439,8 +439,8 @@ def root_bounds(
     found: Incumbents,
     node: SearchNode,
     s: Detail,
-    begin: Ints,
-    bounds: Floats,
+    begin: Ints1,
+    bounds: Floats1,
 ) -> int:
     """Bound each tile shape around the outermost network; returns how many can lead to anything."""
     begin_root(c, g, node, s)
@@ -472,7 +472,7 @@ def root_bounds(
 
 
 @inline
-def _ends(goal: Goal, found: Incumbents, stop: Ints) -> bool:
+def _ends(goal: Goal, found: Incumbents, stop: Ints1) -> bool:
     """Whether a search ends before it has looked through everything."""
     found_any = goal.kind[0] == ANY and found.many[0] > 0
     return bool(stop[0] != 0 or found.tally[0] > stop[1] or found.tally[4] != 0 or found_any)
@@ -489,8 +489,7 @@ def _look_inside(
     s: Detail,
     full: Detail,
     memo: Memo,
-    stop: Ints,
-    ragged: Bools | None,
+    stop: Ints1,
 ) -> bool:
     """Look through everything inside a shape around the outermost network; False if that ended early."""
     levels, level, phase = c.fanout.shape[0], ROOT, TIME
@@ -503,10 +502,10 @@ def _look_inside(
             else:
                 level -= 1
                 phase = SPACE
-        elif not next_spread(c, shapes, g, goal, found, node, s, memo, level, ragged):
+        elif not next_spread(c, shapes, g, goal, found, node, s, memo, level):
             phase = TIME
         elif level == levels - 1:
-            settle(c, shapes, g, goal, found, node, s, full, ragged)
+            settle(c, shapes, g, goal, found, node, s, full)
         else:
             level += 1
             phase = TIME
@@ -526,10 +525,9 @@ def explore(
     s: Detail,
     full: Detail,
     memo: Memo,
-    begin: Ints,
-    bounds: Floats,
-    stop: Ints,
-    ragged: Bools | None,
+    begin: Ints1,
+    bounds: Floats1,
+    stop: Ints1,
 ) -> None:
     """Look through everything inside some shapes around the outermost network.
 
@@ -541,8 +539,6 @@ def explore(
         Their bounds.
     stop : int64[2]
         The first ends it when not 0, the second after so many nodes.
-    ragged : bool[D], or None
-        Dimensions that may leave remainders; None: no dimension, and then what is only for these is not compiled.
     """
     dims = shapes.sizes.shape[0]
     begin_root(c, g, node, s)
@@ -557,5 +553,5 @@ def explore(
             node.mid[0, d] = rest // shapes.stride[d]
             rest -= node.mid[0, d] * shapes.stride[d]
         node.cursor[0, ORDER], node.cursor[0, BEGUN] = -1, 0
-        if not _look_inside(c, shapes, g, goal, found, node, s, full, memo, stop, ragged):
+        if not _look_inside(c, shapes, g, goal, found, node, s, full, memo, stop):
             found.open[0] = min(found.open[0], bounds[root])

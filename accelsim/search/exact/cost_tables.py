@@ -15,6 +15,7 @@ import numpy as np
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import Bools, Constants, Floats, Ints
 from accelsim.model.limits import different_sums
+from accelsim.model.records import Int16s4
 from accelsim.search.exact.layout import layout_of, tell_statuses
 from accelsim.search.exact.node import CostTables
 from accelsim.search.exact.orders import (
@@ -189,7 +190,7 @@ def make_cost_tables(
     )
 
 
-def _next_sizes(grid: Grid) -> Ints:
+def _next_sizes(grid: Grid) -> Int16s4:
     """`CostTables.next_size`."""
     over = grid.shapes.over
     many = over.shape[1]

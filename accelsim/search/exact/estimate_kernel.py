@@ -8,10 +8,11 @@ from __future__ import annotations
 import numpy as np
 
 from accelsim.model.detail import PARTIAL, PARTS_APART, TILE, USED, Detail
-from accelsim.model.encode import PE, Batch, Bools, Constants, Floats
+from accelsim.model.encode import PE, Batch, Constants
 from accelsim.model.jit import inline, jit
 from accelsim.model.kernel import VALID, evaluate_many, fit
 from accelsim.model.ramps import port_cycles, with_engines
+from accelsim.model.records import Floats1
 from accelsim.search.exact.incumbents import (
     BEST,
     FRONT,
@@ -251,7 +252,15 @@ def counted_off(c: Constants, g: CostTables, node: SearchNode, s: Detail, level:
 
 @inline
 def mixed(
-    g: CostTables, node: SearchNode, s: Detail, values: Floats, level: int, inside: int, b: int, shape: int, pieces: int
+    g: CostTables,
+    node: SearchNode,
+    s: Detail,
+    values: Floats1,
+    level: int,
+    inside: int,
+    b: int,
+    shape: int,
+    pieces: int,
 ) -> float:
     """Cost to go of a node in a class of spread, mixed from entries of a table; infinite if it is not worth it."""
     total, copies, more = 0.0, 1, 0.0
@@ -359,16 +368,13 @@ def settle(
     node: SearchNode,
     s: Detail,
     full: Detail,
-    ragged: Bools | None,
 ) -> None:
     """Evaluate a complete mapping and enter it if it is wanted."""
     m, levels = node.mapping, c.fanout.shape[0]
     found.tally[1] += 1
-    if ragged is not None:
-        left_over = _leaves_remainders(c, m)
-        if left_over:
-            _settle_remainders(c, shapes, g, goal, found, node, s, full)
-            return
+    if shapes.leaves_any[0] and _leaves_remainders(c, m):
+        _settle_remainders(c, shapes, g, goal, found, node, s, full)
+        return
     evaluate_many(c, m, full, NOT_ANYWAY, node.status, node.pj, node.cycles)
     energy, cycles = node.pj[0], node.cycles[0]
     if node.status[0] != VALID:
@@ -377,7 +383,7 @@ def settle(
     for lv in range(levels):
         without_leak -= c.leak[lv] * float(cycles) * float(full.level[lv, USED])
     parts = node.energy[levels] - g.start[0] + g.macs[0] * c.mac[0]
-    if abs(without_leak - parts) > 1e-9 * abs(energy) and ragged is None:
+    if abs(without_leak - parts) > 1e-9 * abs(energy) and not shapes.leaves_any[0]:
         found.tally[3] += 1
     held = 0
     for t in range(c.whole.shape[0]):
@@ -403,7 +409,7 @@ def _settle_remainders(
 ) -> None:
     """Enter a complete mapping that leaves remainders, by what it costs at least, if its tiles fit."""
     m = node.mapping
-    if fit(c, m.temporal[0], m.x[0], m.y[0], m.keep[0], full, False) != VALID:
+    if fit(c, m, 0, full, False) != VALID:
         return
     energy, cycles = cost_remainders(c, shapes, node, s, full)
     last = c.fanout.shape[0]

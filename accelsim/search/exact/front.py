@@ -187,7 +187,7 @@ def _front_by_points(
     The first column is looked for first if the second is a whole number, else the other way round.
     """
     space = spaces.first
-    get_ready(space.encoded, space.imperfect)
+    get_ready()
     watch = Watch(None, budget or Budget(), on_progress, time.monotonic())
     first, second = columns if columns[1] != "energy" else columns[::-1]
     most, rows, searches = space.most, list[tuple[tuple[float, ...], Result]](), list[Solved]()
@@ -250,7 +250,7 @@ def front_of(
     `explain`: say what makes mappings invalid where none is valid.
     """
     parsed = _parse_columns(columns, space.encoded.architecture)
-    get_ready(space.encoded, space.imperfect)
+    get_ready()
     watch = Watch(None, budget or Budget(), on_progress, time.monotonic())
     if not space.uneven and out_of_reach(space):
         reasons = [none_valid("exhausted", 0, 0.0, space.quick_size), *why_none("exhausted", space, watch.end)]

@@ -13,8 +13,9 @@ import numpy as np
 
 from accelsim.inputs.objective import LEAST_EDP, Objective
 from accelsim.mapspace.space import MapSpace
-from accelsim.model.encode import Batch, Bools, Floats, Ints, empty_batch
+from accelsim.model.encode import Batch, empty_batch
 from accelsim.model.jit import jit
+from accelsim.model.records import Bools1, Floats1, Floats2, Ints1, record
 from accelsim.search.descent import Incumbent
 from accelsim.search.value_kernel import CAPACITY, CYCLES, ENERGY, WORDS, terms_of, value_of
 
@@ -25,51 +26,53 @@ NEARLY = 0.1 * SURE
 BEST, WITHIN, FRONT, ANY = range(4)
 
 
+@record
 class Goal(NamedTuple):
     """What a search looks for.
 
     K = products of an objective.
     """
 
-    kind: Ints
+    kind: Ints1
     """int64[1]: BEST, WITHIN, FRONT, or ANY, which ends with the first mapping found."""
-    terms: Floats
+    terms: Floats2
     """float64[K, 6]: products of the objective, as `value_of` reads them."""
-    columns: Ints
+    columns: Ints1
     """int64[*]: columns in which mappings of a front are compared: ENERGY, CYCLES, WORDS, CAPACITY."""
-    level: Ints
+    level: Ints1
     """int64[1]: level whose words held are the column CAPACITY."""
-    limit: Floats
+    limit: Floats1
     """float64[1]: largest value of the objective that is looked for."""
-    energy_only: Bools
+    energy_only: Bools1
     """bool[1]: whether cycles and outer words make no difference."""
-    floor: Floats
+    floor: Floats1
     """float64[2]: energy [pJ] and cycles that no mapping falls below."""
 
 
+@record
 class Incumbents(NamedTuple):
     """Mappings found, best first, and the tally of a search.
 
     K = mappings that there is room for.
     """
 
-    many: Ints
+    many: Ints1
     """int64[1]: how many mappings are in the list."""
-    value: Floats
+    value: Floats1
     """float64[K]: value of the objective, infinite after the last mapping."""
-    column: Floats
+    column: Floats2
     """float64[K, 4]: energy [pJ], cycles, outer words, and words held at `Goal.level`."""
     best: Batch
     """Batch of K: the mappings."""
-    tally: Ints
+    tally: Ints1
     """int64[5]: nodes; mappings evaluated; mappings within the limit; mappings whose energy differs from the sum of
     their parts; and 1 if there was no room for a mapping of a front."""
-    open: Floats
+    open: Floats1
     """float64[1]: least bound of the nodes that were left for later, infinite if there are none."""
 
 
 @jit
-def dominated(goal: Goal, found: Incumbents, column: Floats) -> bool:
+def dominated(goal: Goal, found: Incumbents, column: Floats1) -> bool:
     """Whether a mapping found already is at least as good in every column of a front; column : float64[4]."""
     for i in range(found.many[0]):
         better = True
@@ -81,7 +84,7 @@ def dominated(goal: Goal, found: Incumbents, column: Floats) -> bool:
 
 
 @jit
-def enter(goal: Goal, found: Incumbents, mapping: Batch, column: Floats) -> None:
+def enter(goal: Goal, found: Incumbents, mapping: Batch, column: Floats1) -> None:
     """Enter a valid mapping if it is wanted.
 
     Parameters
@@ -145,7 +148,7 @@ def _same(best: Batch, i: int, mapping: Batch) -> bool:
 
 
 @jit
-def _drop_dominated(goal: Goal, found: Incumbents, column: Floats) -> int:
+def _drop_dominated(goal: Goal, found: Incumbents, column: Floats1) -> int:
     """Drop what a mapping is at least as good as in every column; returns how many are left."""
     left = 0
     for i in range(found.many[0]):

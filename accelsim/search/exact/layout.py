@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from accelsim.model.encode import PE, STREAM, UNLIMITED, Bools, Floats, Ints
+from accelsim.model.records import Int16s2
 from accelsim.search.exact.blocks import BlockKind, BlockSweep, blocks_in_time, kind_of_block, steps_in_time
 from accelsim.search.exact.orders import (
     NONE,
@@ -157,7 +158,7 @@ class Layout:
         self.rooms = [self.rooms_of(level) if grid.rooms else np.zeros(0, np.int64) for level in range(self.levels)]
         self.most = [self._most(level) for level in range(self.levels)]
         self._kept: dict[int, Ints] = {}
-        self._inner_kinds: dict[tuple[int, tuple[NodeTiles, ...]], Ints] = {}
+        self._inner_kinds: dict[tuple[int, tuple[NodeTiles, ...]], Int16s2] = {}
         self._different_kinds: dict[tuple[int, NodeTiles], list[int]] = {}
         self._next_of: dict[int, Ints] = {}
         self._steps: dict[tuple[int, tuple[int, ...]], tuple[Ints, Ints]] = {}
@@ -260,10 +261,10 @@ class Layout:
             self._different_kinds[level, keeping] = np.unique(found[found >= 0]).tolist()
         return self._different_kinds[level, keeping]
 
-    def inner_kinds(self, level: int, some: tuple[NodeTiles, ...]) -> Ints:
+    def inner_kinds(self, level: int, some: tuple[NodeTiles, ...]) -> Int16s2:
         """Kinds of contexts that each tile of a level leads to, as `Spreading` has them: int16[S, *]."""
         if (level, some) not in self._inner_kinds:
-            found = np.full((self.shapes.total, len(some)), -1, "h")
+            found = np.full((self.shapes.total, len(some)), -1, np.int16)
             for at, keeping in enumerate(some):
                 found[:, at] = self._inner_kinds_of(level, keeping)
             self._inner_kinds[level, some] = found

@@ -145,7 +145,7 @@ def _least_tiles(
     least = max(1, int(np.ceil(words / float(c.most_held[t]) * (1.0 - SURE))))
     if shapes.resting.shape[1] > 0:
         return least
-    tiles = tiles_into(c, m.temporal[0], m.order[0], s, min(level, c.array[PE]), t)
+    tiles = tiles_into(c, m, 0, s, min(level, c.array[PE]), t)
     if level >= c.array[PE]:
         return int(tiles)
     tiles = max(tiles, least)

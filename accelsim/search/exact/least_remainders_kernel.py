@@ -122,7 +122,7 @@ def _comes_back(c: Constants, node: SearchNode, s: Detail, child: int, above: in
         return int(narrower(c, above, t))
     if not c.two_widths[0]:
         return 0
-    up = s.level[last, STEPS] if child == last else words_into(c, m.temporal[0], m.order[0], s, child, t)
+    up = s.level[last, STEPS] if child == last else words_into(c, m, 0, s, child, t)
     seen = s.level[child, VISITS] * (1 if child == last else s.at[child, t, TILE])
     for lv in range(above, child):
         up *= s.at[lv, t, UP]

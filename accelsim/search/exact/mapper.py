@@ -18,19 +18,23 @@ from accelsim.inputs.nodes import fold
 from accelsim.inputs.objective import LEAST_ENERGY, QUANTITIES, Objective, costs_of
 from accelsim.mapspace.merging import split
 from accelsim.mapspace.space import MapSpace
-from accelsim.model.encode import Batch, Encoded, Floats, decode_mapping, encode
+from accelsim.model.encode import Batch, Floats, decode_mapping
 from accelsim.model.evaluate import evaluate, evaluate_encoded
-from accelsim.model.machine_code import is_kept
+from accelsim.model.jit import prepare
 from accelsim.model.result import Result
 from accelsim.search.descent import FIRST_WALKS, Descent, first_steps
 from accelsim.search.descent_kernel import walk
 from accelsim.search.exact.aim import Aim, Solved, Watch
+from accelsim.search.exact.blocks import sweep_block
 from accelsim.search.exact.bounds import MOST_BYTES
 from accelsim.search.exact.branch_kernel import explore, root_bounds
 from accelsim.search.exact.cost_tables import least_cycles, needed_words
 from accelsim.search.exact.incumbents import NEARLY, SURE, WITHIN, make_incumbents
+from accelsim.search.exact.network_kernel import sweep_network
 from accelsim.search.exact.shapes import fewest_steps, make_grid, quick_enough
 from accelsim.search.exact.solve import Outcome, Solver
+from accelsim.search.exact.splits_kernel import pick_splits
+from accelsim.search.exact.tables_kernel import lay_apart, lay_beside, lay_shapes, look_inside, turn
 from accelsim.search.exact.worth import Known, least_inside, narrow_energies
 from accelsim.search.result import MOST_TIES, SearchResult
 from accelsim.search.spaces import (
@@ -85,7 +89,7 @@ def map_exactly(
     the proof about the even mappings of the one space, look at its uneven ones.
     """
     first = spaces.first
-    get_ready(first.encoded, first.imperfect)
+    get_ready()
     watch = Watch(goal, budget or Budget(), on_progress, started or time.monotonic())
     aim = Aim(goal, first.most, workers, watch, fewer=fewer)
     searched = spaces.merged()
@@ -507,33 +511,22 @@ def _what_limits_leave(space: MapSpace, end: float | None) -> list[str]:
     return found
 
 
-_DONE: set[bool] = set()
-"""Whether this process has the kernels of searches without remainders, and of those with remainders."""
+KERNELS = (
+    walk,
+    root_bounds,
+    explore,
+    pick_splits,
+    sweep_network,
+    sweep_block,
+    turn,
+    lay_shapes,
+    lay_beside,
+    lay_apart,
+    look_inside,
+)
+"""Kernels that a search calls."""
 
 
-def get_ready(encoded: Encoded, imperfect: frozenset[str] = frozenset()) -> None:
-    """Solve tiny problems on the machine, once a process: no search then pays for compiling its kernels.
-
-    Where the machine code of searches without remainders is kept, loading it takes less than a tiny problem.
-
-    Parameters
-    ----------
-    encoded
-        The machine and the layer of the search; the tiny problems have its dimensions, one of them of bound 2.
-    imperfect
-        Dimensions that may leave remainders; the kernels of these are others.
-    """
-    einsum = encoded.einsum
-    longest = max(einsum.dims, key=einsum.dims.__getitem__)
-    tiny = {dim: min(bound, 2) if dim == longest else 1 for dim, bound in einsum.dims.items()}
-    if all(is_kept(kernel) for kernel in (walk, root_bounds, explore)):
-        _DONE.add(False)
-    for remainders in sorted({False, bool(imperfect)} - _DONE):
-        loose = imperfect if remainders else frozenset()
-        space = MapSpace(encode(encoded.architecture, replace(einsum, dims=tiny, unpadded=None)), imperfect=loose)
-        with suppress(NoValidMapping):
-            if not remainders:
-                Descent(space, terms_of(LEAST_ENERGY)).go(1)
-            if Solver(space, cycles=True).search().stop == "interrupted":
-                raise KeyboardInterrupt  # a search keeps Ctrl-C to itself, to end with what it has
-            _DONE.add(remainders)
+def get_ready() -> None:
+    """Compile the kernels of a search, or load them: no budget of seconds then pays for that."""
+    prepare(KERNELS)

@@ -29,9 +29,10 @@ from accelsim.model.detail import (
     VISITS,
     Detail,
 )
-from accelsim.model.encode import ALL_OVERLAP, KIND, NO_ENGINE, PE, STREAM, UNLIMITED, Bools, Constants, Floats, Ints
+from accelsim.model.encode import ALL_OVERLAP, KIND, NO_ENGINE, PE, STREAM, UNLIMITED, Constants
 from accelsim.model.jit import inline, jit
 from accelsim.model.kernel import BY_WRITE, mesh_links
+from accelsim.model.records import Bools1, Bools2, Floats2, Ints1, Ints2, Uints1, Uints2, record
 from accelsim.model.windows import tiles_into, words_into
 from accelsim.search.exact.node import CostTables, SearchNode
 from accelsim.search.exact.node_kernel import has_no_loops, outermost_dims
@@ -43,32 +44,33 @@ EQUAL = 1e-13
 """Relative rounding of two sums of the same energies."""
 
 
+@record
 class Memo(NamedTuple):
     """Nodes that were looked through, by what their completions depend on.
 
     V = counts of which fewer are better.
     """
 
-    key: Ints
+    key: Uints2
     """uint64[M, 2]: hash of 128 bits of all that must be equal."""
-    worth: Floats
+    worth: Floats2
     """float64[M, 2] [pJ]: energy so far, if the output's words at its parent are as narrow as finished ones, and if
     they are as wide as partial sums."""
-    counts: Ints
+    counts: Ints2
     """int64[M, V]: counts of which fewer are better, as `_count` writes them."""
-    level: Ints
+    level: Ints1
     """int64[M]: level at whose tile the node stands, 0 if the place is free."""
-    timed: Bools
+    timed: Bools1
     """bool[1]: whether cycles or outer words make a difference."""
-    ports: Ints
+    ports: Ints1
     """int64[*]: levels whose words through ports and network are among the counts, if cycles or outer words matter."""
-    rounds_up: Bools
+    rounds_up: Bools1
     """bool[L]: whether accesses of the level may be rounded up to whole blocks."""
-    rounds_further_in: Bools
+    rounds_further_in: Bools1
     """bool[L + 1]: whether accesses of the level or of any further in may be rounded up to whole blocks."""
-    hash: Ints
+    hash: Uints1
     """uint64[2]: scratch: key of the node that is looked at."""
-    counted: Ints
+    counted: Ints1
     """int64[V]: scratch: counts of the node that is looked at."""
 
 
@@ -98,7 +100,7 @@ def make_memo(c: Constants, places: int, *, timed: bool = False, words: bool = F
 
 
 @inline
-def _mix(key: Ints, value: int) -> None:
+def _mix(key: Uints1, value: int) -> None:
     """Add a number to a hash of two halves."""
     word = np.uint64(value)
     first, second = key[0], key[1]
@@ -110,7 +112,7 @@ def _mix(key: Ints, value: int) -> None:
 
 @jit
 def _share_of_reads(
-    c: Constants, node: SearchNode, s: Detail, key: Ints, parent: int, level: int, t: int, side: int
+    c: Constants, node: SearchNode, s: Detail, key: Uints1, parent: int, level: int, t: int, side: int
 ) -> None:
     """Add which share of the words of a tensor its parent reads for a level further in, and those of networks."""
     groups, children = 1, 1
@@ -121,9 +123,9 @@ def _share_of_reads(
             for each in (s.at[lv, t, DOWN], s.at[lv, t, UP], s.level[lv + 1, USED]):
                 _mix(key, each)
         if c.hop[lv, t] > 0.0:
-            x, y, used = node.mapping.x[0], node.mapping.y[0], s.level[lv, USED]
-            _mix(key, used * mesh_links(c, x, y, lv, t, c.multicast[lv, 0, t], c.multicast[lv, 1, t]))
-            _mix(key, used * mesh_links(c, x, y, lv, t, c.reduction[lv, 0], c.reduction[lv, 1]))
+            m, used = node.mapping, s.level[lv, USED]
+            _mix(key, used * mesh_links(c, m, 0, lv, t, c.multicast[lv, 0, t], c.multicast[lv, 1, t]))
+            _mix(key, used * mesh_links(c, m, 0, lv, t, c.reduction[lv, 0], c.reduction[lv, 1]))
     a, b = groups, children
     while b:
         a, b = b, a % b
@@ -132,7 +134,7 @@ def _share_of_reads(
 
 
 @jit
-def _slides(c: Constants, node: SearchNode, s: Detail, key: Ints, level: int, t: int) -> None:
+def _slides(c: Constants, node: SearchNode, s: Detail, key: Uints1, level: int, t: int) -> None:
     """Add the loops outside a tile that decide how a window may slide on."""
     temporal, order = node.mapping.temporal[0], node.mapping.order[0]
     rank, idle = -1, 1
@@ -153,7 +155,7 @@ def _slides(c: Constants, node: SearchNode, s: Detail, key: Ints, level: int, t:
 
 
 @jit
-def _engines(c: Constants, s: Detail, keep: Bools, key: Ints, level: int) -> None:
+def _engines(c: Constants, s: Detail, keep: Bools2, key: Uints1, level: int) -> None:
     """Add what DMA engines move at known levels, and the loops outside that make those further in move more.
 
     The innermost node of a level that keeps anything, if only a tensor that moves at no cost, has the tiles that count.
@@ -170,7 +172,7 @@ def _engines(c: Constants, s: Detail, keep: Bools, key: Ints, level: int) -> Non
 
 
 @jit
-def _waits(c: Constants, node: SearchNode, s: Detail, key: Ints, level: int) -> None:
+def _waits(c: Constants, node: SearchNode, s: Detail, key: Uints1, level: int) -> None:
     """Add the words of known transfers that all else waits for, and what decides how long those further in take."""
     keep, output = node.mapping.keep[0], c.output[0]
     for t in range(c.whole.shape[0]):
@@ -265,8 +267,8 @@ def beaten_before(c: Constants, g: CostTables, memo: Memo, node: SearchNode, s: 
             m = node.mapping
             for lv in range(c.array[PE], min(level + 1, c.nodes[c.array[PE], 1])):
                 if m.keep[0, lv, t]:
-                    _mix(key, tiles_into(c, m.temporal[0], m.order[0], s, lv, t))
-                    _mix(key, words_into(c, m.temporal[0], m.order[0], s, lv, t))
+                    _mix(key, tiles_into(c, m, 0, s, lv, t))
+                    _mix(key, words_into(c, m, 0, s, lv, t))
                     _mix(key, s.at[lv, t, TILE])
     if timed and c.array[STREAM] >= 0:
         rows = 1

@@ -7,25 +7,21 @@ that pass the next level.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from accelsim.model.detail import INSIDE, Detail
-from accelsim.model.encode import Bools, Constants, Floats, Ints
+from accelsim.model.encode import Constants
 from accelsim.model.jit import inline, jit
 from accelsim.model.kernel import distinct
+from accelsim.model.records import Bools2, Floats1, Floats2, Floats3, Floats5, Int32s2, Ints1, Ints2
 from accelsim.search.exact.incumbents import SURE
 from accelsim.search.exact.network import NetworkScratch, Spreading
 from accelsim.search.exact.orders import HALO_REUSE, NONE, STATIONARY
-from accelsim.search.exact.shapes import passes_window
-
-if TYPE_CHECKING:
-    from accelsim.search.exact.shapes import Options, Shapes
+from accelsim.search.exact.shapes import Options, Shapes, passes_window
 
 
 @inline
-def new_share(c: Constants, shapes: Shapes, t: int, tile: Ints, mid: Ints, d: int) -> float:
+def new_share(c: Constants, shapes: Shapes, t: int, tile: Ints1, mid: Ints1, d: int) -> float:
     """Share of a windowed tile that is new after a step of the loop over d around the network."""
     extent = 1
     for e in range(tile.shape[0]):
@@ -35,7 +31,7 @@ def new_share(c: Constants, shapes: Shapes, t: int, tile: Ints, mid: Ints, d: in
 
 
 @jit
-def _least_new_share(c: Constants, shapes: Shapes, t: int, tile: Ints, mid: Ints) -> float:
+def _least_new_share(c: Constants, shapes: Shapes, t: int, tile: Ints1, mid: Ints1) -> float:
     """Half the smallest share that any step could leave: below what any sequence of loops costs."""
     least = 1.0
     for d in range(tile.shape[0]):
@@ -48,18 +44,18 @@ def _least_new_share(c: Constants, shapes: Shapes, t: int, tile: Ints, mid: Ints
 def sweep_network(
     c: Constants,
     shapes: Shapes,
-    most: Ints,
+    most: Ints1,
     options: Options,
-    next_of: Ints,
+    next_of: Ints2,
     p: Spreading,
-    tiles: Ints,
-    live: Bools,
-    wanted: Bools,
-    entries: Floats,
-    first: Ints,
-    place: Ints,
-    least: Floats,
-    out: Floats,
+    tiles: Ints1,
+    live: Bools2,
+    wanted: Bools2,
+    entries: Floats1,
+    first: Ints1,
+    place: Int32s2,
+    least: Floats3,
+    out: Floats5,
     s: Detail,
     scratch: NetworkScratch,
 ) -> None:
@@ -175,7 +171,7 @@ def sweep_network(
 
 
 @inline
-def _shape_around(shapes: Shapes, most: Ints, options: Options, o: int, tile: Ints, mid: Ints) -> int:
+def _shape_around(shapes: Shapes, most: Ints1, options: Options, o: int, tile: Ints1, mid: Ints1) -> int:
     """The shape around a network that an option leads to, with its sizes in `mid`.
 
     -1 - d if there is none, whatever further dimensions than d do.
@@ -190,7 +186,7 @@ def _shape_around(shapes: Shapes, most: Ints, options: Options, o: int, tile: In
 
 
 @inline
-def _is_wanted(wanted: Bools, around: int, pairs: int, pair: Ints) -> bool:
+def _is_wanted(wanted: Bools2, around: int, pairs: int, pair: Ints2) -> bool:
     """Whether a shape around a network is to be looked at in the context of any pair."""
     number = 0
     while number < pairs and not wanted[around, pair[number, 0]]:
@@ -206,8 +202,8 @@ def _share_words(
     p: Spreading,
     o: int,
     number: int,
-    tile: Ints,
-    mid: Ints,
+    tile: Ints1,
+    mid: Ints1,
     s: Detail,
     scratch: NetworkScratch,
 ) -> None:
@@ -287,7 +283,7 @@ def _slot(p: Spreading, spread: float) -> int:
 
 @inline
 def _steps_of_windows(
-    c: Constants, shapes: Shapes, p: Spreading, tile: Ints, mid: Ints, innermost: bool, scratch: NetworkScratch
+    c: Constants, shapes: Shapes, p: Spreading, tile: Ints1, mid: Ints1, innermost: bool, scratch: NetworkScratch
 ) -> None:
     """Share of a tile that a step of each status costs, of tensors with windows; of others it is fixed."""
     for t in range(c.whole.shape[0]):
@@ -311,7 +307,7 @@ def _steps_of_windows(
 
 
 @inline
-def _list_pairs(p: Spreading, tile: int, live: Bools, innermost: bool, pair: Ints) -> int:
+def _list_pairs(p: Spreading, tile: int, live: Bools2, innermost: bool, pair: Ints2) -> int:
     """List contexts, choices of what the next level keeps, and kinds of contexts inside that lead to a tile.
 
     Returns
@@ -335,7 +331,7 @@ def _list_pairs(p: Spreading, tile: int, live: Bools, innermost: bool, pair: Int
 
 
 @inline
-def _weigh_corners(p: Spreading, m: int, k: int, shared: Floats, scratch: NetworkScratch) -> int:
+def _weigh_corners(p: Spreading, m: int, k: int, shared: Floats1, scratch: NetworkScratch) -> int:
     """Weights of the contexts inside, by what networks leave of the reads of tensors that pass; returns how many."""
     ways = 1
     scratch.weight[0] = 1.0
@@ -359,7 +355,7 @@ def _judge(
     many: int,
     innermost: bool,
     output: int,
-    least: Floats,
+    least: Floats2,
     scratch: NetworkScratch,
 ) -> None:
     """Find which pairs are not worth it with which options: what they cost at least from the network inwards.
@@ -443,7 +439,14 @@ def _first_cycles(
 
 @inline
 def _list_resting(
-    c: Constants, shapes: Shapes, options: Options, p: Spreading, o: int, tile: Ints, mid: Ints, scratch: NetworkScratch
+    c: Constants,
+    shapes: Shapes,
+    options: Options,
+    p: Spreading,
+    o: int,
+    tile: Ints1,
+    mid: Ints1,
+    scratch: NetworkScratch,
 ) -> int:
     """List shares of words that rest together at most: rows of `staying`; returns how many (docs/exact.md, section 6).
 
@@ -482,7 +485,7 @@ def _list_resting(
 
 
 @inline
-def _leave_largest(rows: Floats, last: int) -> int:
+def _leave_largest(rows: Floats2, last: int) -> int:
     """Of rows up to a last one leave those that no other one is at least as large as; returns how many there are."""
     kept = 0
     for other in range(last):
@@ -513,11 +516,11 @@ def _sweep_contexts(
     pairs: int,
     resting: int,
     noted: int,
-    wanted: Bools,
-    entries: Floats,
-    first_of: Ints,
-    place: Ints,
-    out: Floats,
+    wanted: Bools2,
+    entries: Floats1,
+    first_of: Ints1,
+    place: Int32s2,
+    out: Floats5,
     scratch: NetworkScratch,
 ) -> None:
     """Lower the costs around a network by one option, but with the pairs for which it is `noted` as not worth it."""

@@ -32,7 +32,7 @@ from accelsim.model.detail import (
     WRITTEN,
     Detail,
 )
-from accelsim.model.encode import ALL_OVERLAP, TIME, UNLIMITED, Bools, Constants, Ints
+from accelsim.model.encode import ALL_OVERLAP, TIME, UNLIMITED, Constants
 from accelsim.model.jit import inline, jit
 from accelsim.model.kernel import (
     BY_READ,
@@ -45,6 +45,7 @@ from accelsim.model.kernel import (
     mesh_energy,
 )
 from accelsim.model.ramps import count_moves, waiting_cycles
+from accelsim.model.records import Ints1, Ints2
 from accelsim.model.windows import seen_windows, words_into
 from accelsim.search.exact.blocks import grain_of, reach_of, way_on
 from accelsim.search.exact.least_remainders_kernel import flow_at_least
@@ -189,16 +190,13 @@ def _charge(c: Constants, s: Detail, lv: int, t: int, words: int, part: int, act
 
 
 @jit
-def flow(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, child: int, ragged: Bools | None) -> bool:
-    """Add all traffic into the tiles of a level (or into the compute units) to the node; False if psums do not fit.
-
-    `ragged` is None if no dimension may leave remainders: what is only for these is not compiled then.
-    """
-    if ragged is not None:
+def flow(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, child: int) -> bool:
+    """Add all traffic into the tiles of a level (or into the compute units) to the node; False if psums do not fit."""
+    if shapes.leaves_any[0]:
         return bool(flow_at_least(c, shapes, node, s, child))
     levels, tensors = c.fanout.shape[0], c.whole.shape[0]
     m = node.mapping
-    temporal, order, keep = m.temporal[0], m.order[0], m.keep[0]
+    temporal, keep = m.temporal[0], m.keep[0]
     energy = node.energy[child - 1]
     for lv in range(levels):
         node.read[child, lv], node.written[child, lv] = node.read[child - 1, lv], node.written[child - 1, lv]
@@ -207,17 +205,17 @@ def flow(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, child: int, 
         above = node.parent[child - 1, t]
         if child < levels and not keep[child, t]:
             continue
-        words = s.level[levels, STEPS] if child == levels else words_into(c, temporal, order, s, child, t)
+        words = s.level[levels, STEPS] if child == levels else words_into(c, m, 0, s, child, t)
         down = words
         if t != c.output[0]:
             linked, groups = 0, 0
             if child < levels and c.links[c.nodes[child, 0] - 1]:
-                groups = link_transfers(c, temporal, order, m.x[0], m.y[0], s, child, t)
+                groups = link_transfers(c, m, 0, s, child, t)
                 linked = s.at[child, t, LINKED]
                 node.linked[child, t], node.givers[child, t] = linked, s.at[child, t, GIVERS]
             for lv in range(child - 1, above - 1, -1):
                 energy += float(down) * float(s.level[lv + 1, USED]) * c.energy[lv, t, BY_TRANSFER]
-                energy += mesh_energy(c, s, m.x[0], m.y[0], lv, t, down, 0)
+                energy += mesh_energy(c, s, m, 0, lv, t, down, 0)
                 if s.level[lv + 1, USED] > s.level[lv, USED]:
                     down = down * s.at[lv, t, DOWN] - linked * (s.at[lv, t, DOWN] - groups)
                     linked = 0
@@ -245,7 +243,7 @@ def flow(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, child: int, 
         node.fills[child, t], node.moved[child, t] = down, up
         for lv in range(child - 1, above - 1, -1):
             across = float(up) * c.energy[lv, t, BY_TRANSFER] + float(down) * c.energy[lv, t, BY_RETURN]
-            energy += across * float(s.level[lv + 1, USED]) + mesh_energy(c, s, m.x[0], m.y[0], lv, t, up, down)
+            energy += across * float(s.level[lv + 1, USED]) + mesh_energy(c, s, m, 0, lv, t, up, down)
             down *= s.at[lv, t, DOWN]
             up *= s.at[lv, t, UP]
             node.passing[child, lv] += (up + down) * min(c.word_parts[lv, t, 0], c.word_parts[lv, t, 1])
@@ -425,7 +423,7 @@ def lay_sizes(shapes: Shapes, node: SearchNode, level: int, end: int) -> tuple[i
 
 @jit
 def lay_block(
-    c: Constants, shapes: Shapes, g: CostTables, node: SearchNode, s: Detail, level: int, row: int, orders: Ints
+    c: Constants, shapes: Shapes, g: CostTables, node: SearchNode, s: Detail, level: int, row: int, orders: Ints2
 ) -> bool:
     """Put the loops of a temporal block in order; False if that leads to no mapping.
 
@@ -489,7 +487,7 @@ def loops_that_rest(shapes: Shapes, g: CostTables, node: SearchNode, level: int)
 
 
 @inline
-def shape_of(shapes: Shapes, digits: Ints) -> int:
+def shape_of(shapes: Shapes, digits: Ints1) -> int:
     """Shape number of divisor indices."""
     shape = 0
     for d in range(digits.shape[0]):

@@ -13,6 +13,7 @@ import numpy as np
 
 from accelsim.model.encode import Bools, Floats, Ints
 from accelsim.model.kernel import BY_READ, BY_RETURN, BY_TRANSFER, BY_UPDATE, BY_WRITE
+from accelsim.model.records import Int16s2
 from accelsim.search.exact.layout import NodeTiles
 from accelsim.search.exact.network import Spreading, Verdicts
 from accelsim.search.exact.orders import NONE, Statuses
@@ -181,7 +182,9 @@ class TablePlan(OutputCosts):
         target[target >= 0] = np.argsort(order)[target[target >= 0]]
         if not inner and not innermost:  # nothing is worth it: one context, that none outside leads to
             inner.append(Context((0,) * self.tensors, (1.0,) * self.tensors))
-        kinds = np.zeros((1, 1), "h") if innermost else self.layout.inner_kinds(level + 1, tuple(number_like))
+        kinds: Int16s2 = (
+            np.zeros((1, 1), np.int16) if innermost else self.layout.inner_kinds(level + 1, tuple(number_like))
+        )
         parent = np.array([context.parents for context in contexts], np.int64)
         shared = np.array([context.shares for context in contexts])
         charged = self._shares(level, parent, shared)

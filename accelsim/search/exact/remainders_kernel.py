@@ -69,7 +69,7 @@ def words_at_least(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, ch
     Words of perfect loops, with the loops over dimensions that leave remainders replaced by what these really do.
     """
     m = node.mapping
-    words = words_into(c, m.temporal[0], m.order[0], s, child, t)
+    words = words_into(c, m, 0, s, child, t)
     most = _without_continuing(c, s, node, child, t) if c.windowed[t] else words
     share = 1.0
     hold_still(c, node, s, child, t)
@@ -365,7 +365,7 @@ def cost_remainders(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, f
                 child = lv
     cycles = _steps_of_all(c, node) * c.mac_cycles[0]
     if c.array[STREAM] >= 0:
-        cycles += ragged_short_cycles(c, m.temporal[0], m.x[0], m.y[0], cycles)
+        cycles += ragged_short_cycles(c, m, 0, cycles)
     if c.array[PE] >= 0:
         cycles = _array_cycles_at_least(c, shapes, node, s, cycles)
     for lv in range(levels):
@@ -373,7 +373,7 @@ def cost_remainders(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, f
             cycles = max(cycles, port_cycles(c, lv, node.read[levels, lv], node.written[levels, lv], cycles, False))
             cycles = max(cycles, network_cycles(c, lv, node.passing[levels, lv]))
     if c.dma.shape[0] > 0:
-        cycles = with_ragged_engines(c, m.temporal[0], m.x[0], m.y[0], m.keep[0], full, cycles)
+        cycles = with_ragged_engines(c, m, 0, full, cycles)
     for lv in range(levels):
         energy += c.leak[lv] * float(cycles) * float(s.level[lv, USED])
     return energy, cycles

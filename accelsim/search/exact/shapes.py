@@ -19,6 +19,7 @@ from accelsim.mapspace.factors import along, passes, tile_words
 from accelsim.mapspace.space import MapSpace, Slot
 from accelsim.model.encode import ON_X, ON_Y, Bools, Constants, Floats, Ints
 from accelsim.model.jit import inline
+from accelsim.model.records import Bools1, Bools2, Floats1, Floats2, Floats4, Ints1, Ints2, Ints3, Ints4, record
 from accelsim.search.exact.splits_kernel import pick_splits
 
 NEARLY = 1e-9
@@ -35,6 +36,7 @@ MOST_SPREAD_NUMBERS = 10_000_000
 """Ways to spread the dimensions together, whichever fit a network, where some may leave remainders, at most."""
 
 
+@record
 class Shapes(NamedTuple):
     """Every tile shape: a size of each dimension. Shape number = sum over d of (index of the size * stride).
 
@@ -42,44 +44,46 @@ class Shapes(NamedTuple):
     number of passes, and only these passes are exact, because the size that loops really cover depends on all of them.
     """
 
-    size: Ints
+    size: Ints2
     """int64[D, N]: sizes of tiles along the dimension, ascending, then zeros; a size number is an index into them."""
-    sizes: Ints
+    sizes: Ints1
     """int64[D]: how many sizes the dimension has."""
-    stride: Ints
+    stride: Ints1
     """int64[D]: what the next size of the dimension adds to the number of a shape."""
-    passes: Ints
+    passes: Ints2
     """int64[D, N]: tiles of a size along the whole dimension."""
-    factor: Ints
+    factor: Ints2
     """int64[D, F]: bounds that a temporal loop can have, ascending, then zeros."""
-    factors: Ints
+    factors: Ints1
     """int64[D]: how many bounds a temporal loop can have."""
-    over: Ints
+    over: Ints3
     """int64[D, N, N]: index in `factor` of the loop that leads to the first size from the second inside it, -1 if there
     is none."""
-    spreads: Ints
+    spreads: Ints1
     """int64[D]: how many bounds the loops over both axes of a network can have together."""
-    spread_stride: Ints
+    spread_stride: Ints1
     """int64[D]: what the next bound in `spread` adds to a spread number, which tells bounds of all dimensions."""
-    spread: Ints
+    spread: Ints2
     """int64[D, *]: bounds that the loops over both axes of a network can have together, ascending, then zeros."""
-    times: Ints
+    times: Ints3
     """int64[D, N, *]: size number around a network, by that of the tile inside and the spread, -1 if there is none."""
-    within: Ints
+    within: Ints3
     """int64[D, N, *]: size number of the tile inside a network, by that around it and the spread, -1 if there is
     none."""
-    route: Ints
+    route: Ints4
     """int64[D, N, N, *]: spreads, as indices, that lead to the first size from the second inside it, -1 after the
     last."""
-    box: Ints
+    box: Ints2
     """int64[T, S]: words of the tensor's tile at least, with those that strides skip."""
-    words: Floats
+    words: Floats2
     """float64[T, S]: words that enter all tiles of a shape at least, if the next loop outside moves the tensor."""
-    ragged: Bools
+    ragged: Bools1
     """bool[D]: whether loops over the dimension may leave remainders."""
-    macs: Floats
+    leaves_any: Bools1
+    """bool[1]: whether loops over any dimension may leave remainders."""
+    macs: Floats1
     """float64[1]: multiply-accumulates."""
-    resting: Floats
+    resting: Floats4
     """float64[L, D, N, *]: largest share of a tensor's words along the dimension that rest at the next level, by size
     of its tiles and spread around them; float64[L, 0, 0, 0] where no dimension leaves remainders."""
 
@@ -94,24 +98,25 @@ class Shapes(NamedTuple):
         return int(self.spreads.prod())
 
 
+@record
 class Options(NamedTuple):
     """Ways to spread dimensions over the network below a level."""
 
-    x: Ints
+    x: Ints2
     """int64[O, D]: bound of the spatial loop along x over each dimension."""
-    y: Ints
+    y: Ints2
     """int64[O, D]: bound of the spatial loop along y over each dimension."""
-    place: Ints
+    place: Ints2
     """int64[O, D]: index of x * y in `Shapes.spread`."""
-    spread: Ints
+    spread: Ints1
     """int64[O]: children in use below one instance."""
-    down: Floats
+    down: Floats2
     """float64[O, T]: groups of children that one read serves over children in use, as if no halo were shared."""
-    up: Floats
+    up: Floats2
     """float64[O, T]: groups of children whose sums make one update over children in use, as if no halo were shared."""
-    windowed: Bools
+    windowed: Bools2
     """bool[O, T]: whether children also share a halo, so that the number of groups depends on the tile."""
-    apart: Floats
+    apart: Floats1
     """float64[O]: copies of an output word in one instance's children: product of the bounds that do not move it."""
 
 
@@ -250,6 +255,7 @@ def make_shapes(space: MapSpace, memory: int | None = None) -> Shapes:
         box=box,
         words=words,
         ragged=ragged,
+        leaves_any=np.array([ragged.any()]),
         macs=np.array([float(encoded.einsum.macs)]),
         resting=_resting(c, ragged, counts, spreads),
     )
@@ -301,7 +307,7 @@ def resting_share(bound: int, tiles: int, spread: int, loop: int, factor: int) -
 
 
 @inline
-def passes_window(partner: Ints, sizes: Ints, tile: Ints, d: int) -> bool:
+def passes_window(partner: Ints1, sizes: Ints1, tile: Ints1, d: int) -> bool:
     """Whether a window may need a loop over a dimension both outside a tile and inside; docs/exact.md, Lemma 8.
 
     `tile`: int64[D], numbers of its sizes; `sizes`: how many there are.
@@ -331,7 +337,7 @@ def most_resting(bound: int, tiles: int, spread: int, factor: int, outer: tuple[
     >>> round(most_resting(50, 5, 2, 1), 3), round(most_resting(50, 5, 2, 1, (2,)), 3)
     (0.2, 0.72)
     """
-    passes, most, resting = -(-tiles // spread), 0.0, resting_share.plain()
+    passes, most, resting = -(-tiles // spread), 0.0, resting_share.plain
     for outside in {-(-passes // loop) for loop in range(2, passes + 1)}:
         most = max(most, resting(bound, tiles, spread, -(-passes // outside), factor))
     for at, size in enumerate(outer):
@@ -346,7 +352,7 @@ def _resting(c: Constants, ragged: Bools, counts: list[list[int]], spreads: list
     if not ragged.any():
         return np.zeros((len(c.fanout), 0, 0, 0))
     found = np.zeros((len(c.fanout), len(counts), max(map(len, counts)), max(map(len, spreads))))
-    share = resting_share.plain()
+    share = resting_share.plain
     for level, d, n, s in np.ndindex(*found.shape):
         if not ragged[d] or n >= len(counts[d]) or s >= len(spreads[d]):
             continue

@@ -351,7 +351,6 @@ class Solver:
             np.ascontiguousarray(begin),
             np.ascontiguousarray(values),
             self.stop,
-            shapes.ragged if shapes.ragged.any() else None,
         )
 
     def _await(self, jobs: list[Future[None]], deadline: float | None, on_poll: Callable[[], None] | None) -> str:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from accelsim.model.encode import Ints
 from accelsim.model.jit import jit
+from accelsim.model.records import Ints1, Ints2, Ints3
 
 
 @jit
 def pick_splits(
-    place: Ints,
-    spread_stride: Ints,
-    x: Ints,
-    y: Ints,
-    x_key: Ints,
-    y_key: Ints,
-    pair: Ints,
-    head: Ints,
-    after: Ints,
+    place: Ints3,
+    spread_stride: Ints1,
+    x: Ints2,
+    y: Ints2,
+    x_key: Ints2,
+    y_key: Ints2,
+    pair: Ints2,
+    head: Ints1,
+    after: Ints1,
     every: bool,
     alike: bool,
 ) -> int:

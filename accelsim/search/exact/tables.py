@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from accelsim.model.encode import Bools, Floats, Ints
+from accelsim.model.records import Int32s2
 from accelsim.search.exact.layout import Layout
 from accelsim.search.exact.network import Spreading
 from accelsim.search.exact.orders import NONE, Statuses, Structure
@@ -81,7 +82,7 @@ class CostTable:
     copies: Floats
     edges: Floats
     tiles: bool
-    place: Ints
+    place: Int32s2
     many: Ints
     first: Ints
     entries: Floats
@@ -170,7 +171,7 @@ class Bounds:
     row: int = -1
     around: list[CostTable] = field(default_factory=list)
     inside: list[CostTable] = field(default_factory=list)
-    place: Ints = field(default_factory=lambda: np.zeros((0, 0), np.int32))
+    place: Int32s2 = field(default_factory=lambda: np.zeros((0, 0), np.int32))
     many: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     first: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     dense: int = 0

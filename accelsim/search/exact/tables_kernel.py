@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from accelsim.model.encode import Bools, Floats, Ints
 from accelsim.model.jit import jit
+from accelsim.model.records import Bools2, Floats1, Floats3, Floats4, Int32s2, Ints1
 
 AT_A_TIME = 64
 """Shapes whose entries are laid out anew together: few enough to stay in the processor's first cache."""
@@ -16,7 +16,7 @@ AT_A_TIME = 64
 
 @jit
 def lay_beside(
-    entries: Floats, place: Ints, many: Ints, first: Ints, rows: Ints, statuses: Ints, beside: Floats
+    entries: Floats1, place: Int32s2, many: Ints1, first: Ints1, rows: Ints1, statuses: Ints1, beside: Floats4
 ) -> None:
     """Lay some tables next to each other, as `CostTable` has them: to float64[Q, S, *, N], for some statuses."""
     for q in statuses:
@@ -31,7 +31,7 @@ def lay_beside(
 
 
 @jit
-def lay_apart(beside: Floats, first_of: Ints, wanted: Bools, tables: Floats) -> None:
+def lay_apart(beside: Floats4, first_of: Ints1, wanted: Bools2, tables: Floats4) -> None:
     """From tables that lie next to each other to float64[*, Q, N, S], for all statuses, only where shapes are wanted.
 
     No status costs more than the first one.
@@ -50,7 +50,7 @@ def lay_apart(beside: Floats, first_of: Ints, wanted: Bools, tables: Floats) -> 
 
 
 @jit
-def lay_shapes(values: Floats, shapes: Ints, tiles: np.bool_, kept: Floats) -> None:
+def lay_shapes(values: Floats3, shapes: Ints1, tiles: bool, kept: Floats1) -> None:
     """Lay some shapes of float64[Q, N, S] next to each other, as `CostTable` has them: their entries, if `tiles`."""
     statuses, lanes, many = values.shape[0], values.shape[1], shapes.shape[0]
     for start in range(0, many, AT_A_TIME):
@@ -65,7 +65,7 @@ def lay_shapes(values: Floats, shapes: Ints, tiles: np.bool_, kept: Floats) -> N
 
 @jit
 def look_inside(
-    entries: Floats, first: Ints, place: Ints, lanes: Ints, tiles: Ints, after: Bools, least: Floats
+    entries: Floats1, first: Ints1, place: Int32s2, lanes: Ints1, tiles: Ints1, after: Bools2, least: Floats3
 ) -> None:
     """Find the least entries of some tiles, where they are worth it.
 
@@ -103,7 +103,7 @@ def look_inside(
 
 
 @jit
-def turn(out: Floats, tables: Floats) -> None:
+def turn(out: Floats4, tables: Floats4) -> None:
     """Lay entries out as a table: from float64[S, *, N, Q] to float64[*, Q, N, S]."""
     for start in range(0, out.shape[0], AT_A_TIME):
         end = min(start + AT_A_TIME, out.shape[0])

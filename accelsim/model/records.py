@@ -1,0 +1,129 @@
+"""Types of what kernels take: arrays by elements and axes, and records of arrays that are passed as one address.
+
+A record is a named tuple of arrays, numbers and records. Numba would pass each of its fields as an argument of its own
+and compile for minutes; as one address of a table of words it costs what one argument costs, and kernels read
+`record.field` from there. An array is two words and more: where its elements are, then how many it has along each axis.
+"""
+
+from __future__ import annotations
+
+import struct
+from functools import cache
+from typing import Annotated, Any, NamedTuple, TypeVar, get_type_hints
+
+import numpy as np
+import numpy.typing as npt
+
+Ints1 = Annotated[npt.NDArray[np.int64], "int64", 1]
+Ints2 = Annotated[npt.NDArray[np.int64], "int64", 2]
+Ints3 = Annotated[npt.NDArray[np.int64], "int64", 3]
+Ints4 = Annotated[npt.NDArray[np.int64], "int64", 4]
+Int32s2 = Annotated[npt.NDArray[np.int32], "int32", 2]
+Int16s2 = Annotated[npt.NDArray[np.int16], "int16", 2]
+Int16s4 = Annotated[npt.NDArray[np.int16], "int16", 4]
+Uints1 = Annotated[npt.NDArray[np.uint64], "uint64", 1]
+Uints2 = Annotated[npt.NDArray[np.uint64], "uint64", 2]
+Floats1 = Annotated[npt.NDArray[np.float64], "float64", 1]
+Floats2 = Annotated[npt.NDArray[np.float64], "float64", 2]
+Floats3 = Annotated[npt.NDArray[np.float64], "float64", 3]
+Floats4 = Annotated[npt.NDArray[np.float64], "float64", 4]
+Floats5 = Annotated[npt.NDArray[np.float64], "float64", 5]
+Bools1 = Annotated[npt.NDArray[np.bool_], "bool", 1]
+Bools2 = Annotated[npt.NDArray[np.bool_], "bool", 2]
+Bools3 = Annotated[npt.NDArray[np.bool_], "bool", 3]
+
+_Record = TypeVar("_Record", bound=tuple[Any, ...])
+
+
+class Field(NamedTuple):
+    """A field of a record."""
+
+    name: str
+    """Its name."""
+    type: Any
+    """int, float or bool; ("int64", 2) and the like for an array; or the class of a record."""
+    at: int
+    """Place of its first word in the table."""
+
+
+def record(named_tuple: type[_Record]) -> type[_Record]:
+    """Make a named tuple one that kernels take; its table is made once and kept with it."""
+    members: dict[str, Any] = {name: getattr(named_tuple, name) for name in ("__doc__", "__module__", "__qualname__")}
+    members |= {"__getstate__": _nothing_else, "is_record": True}
+    made: type[_Record] = type(named_tuple.__name__, (named_tuple,), members)
+    return made
+
+
+def _nothing_else(state: Any) -> None:
+    """What is pickled besides the fields: addresses are of one process."""
+
+
+@cache
+def type_of(hint: Any) -> Any:
+    """What `Field.type` says of an annotation: a scalar's class, elements and axes of an array, or a record's class.
+
+    Raises
+    ------
+    TypeError
+        If kernels take nothing of the kind.
+    """
+    if hasattr(hint, "__metadata__"):
+        return hint.__metadata__
+    if hint in (int, float, bool, np.uint64) or hasattr(hint, "is_record"):
+        return hint
+    raise TypeError(
+        f"{hint} is no type of a kernel: write Ints2 for an array of two axes, int, float, bool or a record"
+    )
+
+
+@cache
+def fields_of(record_type: Any) -> tuple[Field, ...]:
+    """Fields of a record, in order, and where their words stand."""
+    found, at = [], 0
+    for name, hint in get_type_hints(record_type, include_extras=True).items():
+        of = type_of(hint)
+        found.append(Field(name, of, at))
+        at += 1 + (of[1] if isinstance(of, tuple) else 0)
+    return tuple(found)
+
+
+class RecordTable:
+    """Words of a record, as kernels read them.
+
+    Attributes
+    ----------
+    record : type
+        Class of the record.
+    address : int
+        Where the words stand; valid as long as the record is.
+    """
+
+    __slots__ = ("_words", "address", "record")
+
+    def __init__(self, state: Any) -> None:
+        of: Any = type(state)
+        self.record = of
+        words: list[int] = []
+        for field, value in zip(fields_of(of), state, strict=True):
+            if isinstance(field.type, tuple):
+                if value.dtype.name != field.type[0] or value.ndim != field.type[1] or not value.flags.c_contiguous:
+                    raise TypeError(
+                        f"{of.__name__}.{field.name} is {value.dtype}[{value.ndim} axes], not "
+                        f"{field.type[0]}[{field.type[1]} axes] in C order"
+                    )
+                words += [value.__array_interface__["data"][0], *value.shape]
+            elif field.type is float:
+                words.append(struct.unpack("q", struct.pack("d", value))[0])
+            else:
+                words.append(table_of(value).address if isinstance(value, tuple) else int(value))
+        self._words = np.array(words, np.int64)
+        self.address: int = self._words.__array_interface__["data"][0]
+
+
+def table_of(state: Any) -> RecordTable:
+    """The table of a record, made once."""
+    kept = state.__dict__
+    if "table" not in kept:
+        kept["table"] = RecordTable(state)
+    table: RecordTable = kept["table"]
+    return table
