@@ -239,6 +239,34 @@ def test_machine_code__that_cannot_be_kept_does_no_harm(tmp_path):
     assert called(tmp_path, 1, **nowhere) == "40"
 
 
+BEYOND = "import numpy as np; from row import outer; print(outer(np.arange(3), {at}))"
+ROW = """
+from accelsim.model.jit import jit
+from accelsim.model.records import Ints1
+
+@jit
+def inner(v: Ints1, k: int) -> int:
+    return v[k]
+
+@jit
+def outer(v: Ints1, k: int) -> int:
+    return inner(v, k)
+"""
+
+
+@compiled_only
+@pytest.mark.parametrize(("at", "said", "told"), [(2, "2", False), (3, "0", True), (-4, "0", True)])
+def test_indices__beyond_an_array_are_reported_where_they_are_checked(tmp_path, at, said, told):
+    """`NUMBA_BOUNDSCHECK=1`: a kernel that another one calls prints the mistake and returns 0."""
+    (tmp_path / "row.py").write_text(ROW)
+    own = {"PYTHONPATH": f"{tmp_path}{os.pathsep}{os.pathsep.join(sys.path)}", "NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", BEYOND.format(at=at)]
+    done = subprocess.run(
+        command, env=os.environ | own | {"NUMBA_BOUNDSCHECK": "1"}, capture_output=True, text=True, check=True
+    )
+    assert (done.stdout.strip(), "IndexError" in done.stderr) == (said, told)
+
+
 MANY = "\n".join(f"@jit\ndef f{k}(n: int) -> int:\n    return n + {k}\n" for k in range(12))
 MANY = f"from accelsim.model.jit import jit, prepare\n{MANY}\nEVERY = ({', '.join(f'f{k}' for k in range(12))})\n"
 PREPARE = "import logging; logging.basicConfig(level='INFO'); import many; many.prepare(many.EVERY); print(many.f3(4))"
