@@ -216,8 +216,9 @@ def test_search__needs_no_walks_for_the_optimum(group, monkeypatch):
         powers = [(1.0, 0.0), (0.0, 1.0), (1.0, 1.0)][seed // 4 % 3]
         solver = Solver(MapSpace(encode(architecture, einsum), constraints), cycles=powers[1] > 0.0)
         if seed % 16 > 7:
-            solver.relaxation._fill_tables(None, fine=True)
-            solver.relaxation.fine, solver.relaxation.coarse = True, False
+            tables = solver.relaxation
+            tables.filled = tables.problem.fill(replace(tables.filled.stage, copies=True), None, {})
+            tables.may_be_finer = False
         outcome = solver.search(objective=product(*powers))
 
         assert outcome.root_bound <= known.best(*powers) * (1 + SAME), seed

@@ -127,7 +127,7 @@ def test_tables_without_words_that_come_back__give_way_at_once_where_all_roots_l
         case = problem(seed)
         events.clear()
         solver = Solver(MapSpace(encode(case[0], case[1])))
-        if solver.relaxation.once:
+        if solver.relaxation.filled.stage.stays:
             solver.search(objective=product(1.0, 0.0))
             seen.append(tuple(events[:2]))
 
@@ -313,7 +313,7 @@ def test_nodes_of_a_level__share_its_room_for_partial_sums(psums, lack_room):
     assert outcome.root_bound <= known.best(1.0, 0.0) * (1 + SAME)
     assert same(float(outcome.found.value[0]), known.best(1.0, 0.0))
     output = int(encode(machine, einsum).constants.output[0])
-    contexts = solver.relaxation.bounds.around[2].contexts
+    contexts = solver.relaxation.filled.energy.around[2].contexts
     beside = [each for each in contexts if each.parents.count(1) > 1 == each.parents[output]]
     assert {each.tight for each in beside} == {lack_room}
 
@@ -352,7 +352,7 @@ def test_tables__cost_no_more_for_still_than_for_anything_else(group):
         known = truth(machine, einsum, constraints, MOST)
         if known is None or not known.valid:
             continue
-        bounds = Relaxation(MapSpace(encode(machine, einsum), constraints)).bounds
+        bounds = Relaxation(MapSpace(encode(machine, einsum), constraints)).filled.energy
         windows += bounds.structure.window >= 0
         still = (orders.STATIONARY,) * len(einsum.tensors)
         for level in range(len(machine.levels)):

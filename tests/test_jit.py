@@ -203,6 +203,7 @@ def called(folder, step: int, more: str = "", **environment: str) -> str:
     (folder / "low.py").write_text(LOW.format(step=step, more=more))
     (folder / "top.py").write_text(TOP)
     own = {"PYTHONPATH": f"{folder}{os.pathsep}{os.pathsep.join(sys.path)}", "NUMBA_CACHE_DIR": str(folder / "codes")}
+    own |= {"PYTHONDONTWRITEBYTECODE": "1"}  # which is trusted by time and size of the source
     command = [sys.executable, "-c", "from top import top; print(top(3))"]
     done = subprocess.run(command, env=os.environ | own | environment, capture_output=True, text=True, check=True)
     return done.stdout.strip()
@@ -269,7 +270,14 @@ def test_indices__beyond_an_array_are_reported_where_they_are_checked(tmp_path, 
 
 MANY = "\n".join(f"@jit\ndef f{k}(n: int) -> int:\n    return n + {k}\n" for k in range(12))
 MANY = f"from accelsim.model.jit import jit, prepare\n{MANY}\nEVERY = ({', '.join(f'f{k}' for k in range(12))})\n"
-PREPARE = "import logging; logging.basicConfig(level='INFO'); import many; many.prepare(many.EVERY); print(many.f3(4))"
+PREPARE = """
+import logging, signal
+logging.basicConfig(level="INFO")
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which processes in the background may lack
+import many
+many.prepare(many.EVERY)
+print(many.f3(4))
+"""
 
 
 def prepare(folder, **options) -> subprocess.Popen[str]:

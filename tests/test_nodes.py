@@ -166,7 +166,7 @@ def test_classes_of_room__bound_all_mappings_from_below(group, monkeypatch):
         best = Known(asked, limit, np.full(3, math.inf)) if rng.random() < 0.5 else None
         for told in (True, False):
             solver = Solver(MapSpace(known.encoded, FREE), cycles=objective != "energy", known=best)
-            solver.relaxation.lacks_rooms &= told
+            solver.relaxation.may_tell_rooms &= told
 
             outcome = solver.search(objective=asked, limit=limit)
 
@@ -179,24 +179,24 @@ def test_classes_of_room__bound_all_mappings_from_below(group, monkeypatch):
 
 def test_tables_of_room__that_are_too_large_give_way_to_others_as_fine(monkeypatch):
     monkeypatch.setattr(relaxation, "NODES_AN_ENTRY", -1.0)
-    fill, refused, asked = relaxation.Relaxation._fill_tables, 0, product(1.0, 0.0)
+    fill, refused, asked = relaxation.TableProblem.fill, 0, product(1.0, 0.0)
 
-    def fill_without(tables, *arguments, **options):
+    def fill_without(tables, stage, *arguments):
         nonlocal refused
-        if tables.grid.rooms:
+        if stage.grid.rooms:
             refused += 1
             raise TablesTooLarge("too many")
-        fill(tables, *arguments, **options)
+        return fill(tables, stage, *arguments)
 
-    monkeypatch.setattr(relaxation.Relaxation, "_fill_tables", fill_without)
+    monkeypatch.setattr(relaxation.TableProblem, "fill", fill_without)
     for seed in range(20):
         found = uneven_mappings(*little_room(random.Random(seed)), most=100_000)
         if found is None or not found[0].valid:
             continue
         solver = Solver(MapSpace(found[0].encoded, FREE))
-        coarse, before = solver.relaxation.coarse, refused
+        coarse, before = solver.relaxation.may_be_finer, refused
         solver.search(objective=asked)
-        assert solver.relaxation.fine or not (coarse and refused > before), seed
+        assert solver.relaxation.filled.stage.copies or not (coarse and refused > before), seed
     assert refused > 2
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -35,7 +36,7 @@ SHARES = (0.0, 0.03, 0.3)
 
 def states(tables: Relaxation, mapping: Mapping) -> list[tuple[str, int, tuple[int, ...], int]]:
     """Kind of table, level, parents and shape of all states that a mapping goes through."""
-    encoded, shapes = tables.space.encoded, tables.grid.shapes
+    encoded, shapes = tables.problem.space.encoded, tables.grid.shapes
     tile = dict.fromkeys(encoded.dims, 1)
     shape_of: dict[tuple[str, int], int] = {}
     for level in range(len(mapping.levels) - 1, -1, -1):
@@ -61,7 +62,7 @@ def _is_tight(
     tables: Relaxation, mapping: Mapping, parents: tuple[int, ...], shape_of: dict[tuple[str, int], int]
 ) -> bool:
     """Whether the level that the output comes from has no room for partial sums."""
-    encoded = tables.space.encoded
+    encoded = tables.problem.space.encoded
     c, level = encoded.constants, parents[int(encoded.constants.output[0])]
     if level == 0:
         return False
@@ -80,19 +81,20 @@ def dropped(
     tables = Relaxation(
         MapSpace(encode(*case[:2]), case[2]), cycles=objective is not LEAST_ENERGY, known=Known(objective, most, FREE)
     )
-    if tables.coarse and seed % 2:  # and tables that tell copies of the output apart
-        tables._fill_tables(None, fine=True)
+    if tables.may_be_finer and seed % 2:  # and tables that tell copies of the output apart
+        stage = replace(tables.filled.stage, copies=True)
+        tables.filled = tables.problem.fill(stage, None, {})
     told = False
     for number in np.flatnonzero(known.worth(objective) <= most).tolist()[:200]:
         mapping = known.mapping(number)
-        if tables.tables.merges[1] and any(node.temporal and not node.keep for node in mapping.levels):
+        if tables.filled.tables.merges[1] and any(node.temporal and not node.keep for node in mapping.levels):
             continue  # a level that keeps nothing has no loops; they may stand outside
         for kind, level, parents, shape in states(tables, mapping):
-            filled = tables.bounds.states.get((kind, level), {}).get(parents)
+            filled = tables.filled.energy.states.get((kind, level), {}).get(parents)
             assert filled is None or filled[:, shape].any(), (seed, kind, level, parents)
             told |= filled is not None
     assert told, seed
-    return sum(int((~each).sum()) for found in tables.bounds.states.values() for each in found.values())
+    return sum(int((~each).sum()) for found in tables.filled.energy.states.values() for each in found.values())
 
 
 PINNED = ((), (), (), (1059,))
@@ -130,8 +132,9 @@ def test_choices_that_are_worth_it__are_enough_for_the_optimum(group, monkeypatc
         space = MapSpace(encode(*case[:2]), case[2])
         solver = Solver(space, cycles=objective is not LEAST_ENERGY, known=Known(objective, best * (1 + 1e-10), FREE))
         if seed % 8 > 3:
-            solver.relaxation._fill_tables(None, fine=True)
-            solver.relaxation.fine, solver.relaxation.coarse = True, False
+            tables = solver.relaxation
+            tables.filled = tables.problem.fill(replace(tables.filled.stage, copies=True), None, {})
+            tables.may_be_finer = False
         outcome = solver.search(objective=objective, limit=best * 1.3)
 
         assert math.isclose(float(outcome.found.value[0]), best, rel_tol=1e-9), seed
@@ -242,9 +245,9 @@ def test_tables_that_are_too_large__leave_out_what_coarse_ones_find_not_worth_it
 
     monkeypatch.setattr(bounds, "WORTH_IT", 1)  # what there is no room for is not begun with
 
-    solver = Solver(space, cycles=True, known=known, memory=int(2.4 * whole.bounds.dense * 8))
+    solver = Solver(space, cycles=True, known=known, memory=int(2.4 * whole.filled.energy.dense * 8))
 
-    assert solver.relaxation.spreads == whole.spreads > 1
+    assert solver.relaxation.filled.stage.spreads == whole.filled.stage.spreads > 1
     assert solver.search(objective=LEAST_EDP).found.value[0] == least.value[0]
 
 
@@ -259,9 +262,9 @@ def test_states_are_dropped_by_the_corner_at_which_networks_leave_least(monkeypa
         asked.append((len(cheapest(contexts, numbers)), len(numbers)))
         return numbers
 
-    alone = Relaxation(space, known=most).bounds.states
+    alone = Relaxation(space, known=most).filled.energy.states
     monkeypatch.setattr(Sieve, "_cheapest", staticmethod(counted))
-    every = Relaxation(space, known=most).bounds.states
+    every = Relaxation(space, known=most).filled.energy.states
 
     assert {few for few, _ in asked} == {1}
     assert max(many for _, many in asked) > 1
@@ -300,12 +303,12 @@ def test_tables_that_take_longer_to_make__come_after_more_nodes():
     spreads = sum(
         len(network.tiles) * len(options.spread) * len(table.contexts)
         for network, options, table in zip(
-            tables.bounds.networks, tables.grid.options, tables.bounds.around, strict=True
+            tables.filled.energy.networks, tables.grid.options, tables.filled.energy.around, strict=True
         )
     )
-    entries, nodes = tables.bounds.dense, tables.due(alike=False)
+    entries, nodes = tables.filled.energy.dense, tables.due(alike=False)
 
-    tables.bounds.work *= 10
+    tables.filled.energy.work *= 10
 
-    assert tables.bounds.work == 10 * (entries + spreads)
+    assert tables.filled.energy.work == 10 * (entries + spreads)
     assert 4 * nodes < tables.due(alike=False)

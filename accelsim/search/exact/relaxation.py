@@ -5,11 +5,10 @@ Axis letters as in node.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -34,6 +33,7 @@ from accelsim.search.exact.output_costs import OutputCosts, copies_apart
 from accelsim.search.exact.ports import (
     LimitedPort,
     PortBounds,
+    Waits,
     count_waits,
     count_words,
     least_share,
@@ -70,10 +70,6 @@ ENTRIES_A_TABLE = 200_000
 """To make a table takes as long as so many of its entries besides."""
 
 
-FILLED = ("grid", "bounds", "laid", "words", "waiting", "port_tables", "tables", "spreads", "ports")
-"""What finer tables replace, and is as before if they are not kept."""
-
-
 def _may_slide_in_array(space: MapSpace) -> bool:
     """Whether a PE of a systolic array can hold a window that slides: fewer words need not be fewer ramps then."""
     c = space.encoded.constants
@@ -84,6 +80,181 @@ def _order_of_tiles_counts(space: MapSpace) -> bool:
     """Whether engines move tiles of several sizes while others are used: then it counts which are neighbours."""
     dma = space.encoded.constants.dma
     return bool(space.imperfect and dma.size and (dma[:, -1, KIND] == OVERLAPS).any())
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Stage:
+    """How fine tables are; a finer stage has the same problem.
+
+    Attributes
+    ----------
+    grid : Grid
+        Tile shapes and ways to spread, and whether tables tell apart how many words storage nodes hold.
+    spreads : int
+        Classes of spatial spread that are told apart.
+    ports : tuple of LimitedPort
+        Ports that have tables of cycles.
+    corners : bool or None
+        Whether each entry bounds tiles from both sides; None: where that is quickly made.
+    copies : bool
+        Whether copies of the output are told apart.
+    stays : bool
+        Whether no word of the output comes back, as if partial sums stayed in place.
+    """
+
+    grid: Grid
+    spreads: int
+    ports: tuple[LimitedPort, ...]
+    corners: bool | None
+    copies: bool = False
+    stays: bool = False
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class TableProblem:
+    """What tables are made for.
+
+    Attributes
+    ----------
+    space : MapSpace
+    known : Known or None
+        What is looked for; tables hold nothing else. None: all mappings.
+    every : bool
+        Look at all orders and splits, not only at those that can be best.
+    words : bool
+        Whether words at the outermost level count; then there is a table of them.
+    waits : Waits or None
+        What all else waits for, where cycles count and something does not overlap.
+    most_cycles : float
+        Cycles of mappings that are looked for, at most.
+    memory : int
+        Bytes that all tables together may take.
+    """
+
+    space: MapSpace
+    known: Known | None
+    every: bool
+    words: bool
+    waits: Waits | None
+    most_cycles: float
+    memory: int
+
+    def fill(self, stage: Stage, deadline: float | None, states: States, taken: int = 0) -> Filled:
+        """Make the tables of a stage: of energy, of its ports, and of words at the outermost level if these count.
+
+        `states`: those that are worth filling; `taken`: bytes that other tables take meanwhile.
+
+        Raises
+        ------
+        TimeoutError, TablesTooLarge
+        """
+        grid, left = stage.grid, self.memory - taken
+        c = self.space.encoded.constants
+        others = len(stage.ports) + self.words + (self.waits is not None)
+        many = 1 + others + (others > 0)  # one of the others is made, and then laid out
+        waiting = None
+        if self.waits is not None:
+            waiting = make_bounds(
+                grid, stage.spreads, self.waits.each, deadline, fine=stage.copies, corners=True,
+                worth=self._worth(lambda least: self.most_cycles - least, states), most_bytes=left,
+                many=many, once=self.waits.once,
+            )  # fmt: skip
+            states = waiting.states
+        costs, once = first_energies(c) if stage.stays else narrow_energies(c), None
+        worth = self._worth_energy(stage, states)
+        timed_alone = self._is_timed_alone()
+        if timed_alone and stage.ports:
+            (costs, once), worth = self._port_costs(stage, 0), self._worth(lambda _: self.most_cycles, states)
+        energy = make_bounds(
+            grid, stage.spreads, costs, deadline, fine=stage.copies, corners=stage.corners, worth=worth,
+            most_bytes=left, many=many, once=once,
+        )  # fmt: skip
+        left -= energy.nbytes + others * energy.values.nbytes
+        laid = Laid(energy, others)
+        laid_waiting = None if waiting is None else laid.put(waiting)
+        del waiting  # makes room
+        cycles = list[Bounds]()
+        for at in range(len(stage.ports)):
+            if at == 0 and timed_alone:
+                found = energy
+            else:
+                costs, once = self._port_costs(stage, at)
+                found = make_bounds(
+                    grid, 1 if once is None else stage.spreads, costs, deadline, fine=stage.copies, corners=True,
+                    once=once, most_bytes=left, worth=self._worth(lambda _: self.most_cycles, energy.states),
+                )  # fmt: skip  # where cycles count there are both corners
+            cycles.append(laid.put(found))
+            if not found.leads:
+                break  # no other one counts
+        stage = replace(stage, ports=stage.ports[: len(cycles)])
+        words = None
+        if self.words:
+            words = make_bounds(
+                grid, 1, count_words(grid), deadline, fine=stage.copies, corners=energy.corners,
+                worth=self._worth(lambda _: math.inf, energy.states), most_bytes=left,
+            )  # fmt: skip
+            words = laid.put(words)
+        ports = [
+            PortBounds(port, each, least_share(grid, port)) for port, each in zip(stage.ports, cycles, strict=True)
+        ]
+        firsts = None if self.waits is None else waits_for_first(grid, self.waits)
+        tables = make_cost_tables(energy, laid, ports, words, laid_waiting, firsts, every=self.every)
+        return Filled(stage, energy, tables, energy.nbytes + laid.used * energy.values.nbytes)
+
+    def _is_timed_alone(self) -> bool:
+        """Whether energy neither counts nor is limited: the tables of the outermost port stand for those of energy."""
+        known = self.known
+        return known is not None and known.objective.alone == "cycles" and not np.isfinite(known.most[ENERGY])
+
+    def _port_costs(self, stage: Stage, at: int) -> tuple[Floats, Floats | None]:
+        """What an element's action takes at one of the ports, and once, with what all else waits for."""
+        costs = least_share(stage.grid, stage.ports[at]) * stage.ports[at].cycles
+        if self.waits is None:
+            return costs, None
+        waits = self.waits.inside_outermost()
+        return costs + waits.each, waits.once
+
+    def _worth_energy(self, stage: Stage, states: States) -> Worth | None:
+        """What mappings that are looked for take in energy besides what all take [pJ]."""
+        known = self.known
+        if known is None:
+            return None
+        needed = needed_words(self.space)
+        least = least_cycles(self.space, needed) * (1.0 - SLACK)
+        certain = certain_energy(self.space, stage.grid.options, needed)
+        return Worth(lambda cycles: known.most_energy(max(cycles, least)), certain, needed, states)
+
+    def _worth(self, most: Callable[[float], float], states: States) -> Worth | None:
+        """What mappings that are looked for may cost in a table, by their least cycles."""
+        return None if self.known is None else Worth(most, 0.0, needed_words(self.space), states)
+
+    def states_worth(self, stage: Stage, deadline: float | None) -> States:
+        """States that are worth filling by tables of the lower corner alone, which tell no spreads apart."""
+        return make_bounds(
+            stage.grid, 1, narrow_energies(self.space.encoded.constants), deadline, corners=False,
+            worth=self._worth_energy(stage, {}), most_bytes=self.memory,
+        ).states  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Filled:
+    """The tables of a stage.
+
+    Attributes
+    ----------
+    stage : Stage
+    energy : Bounds
+        Those of energy.
+    tables : CostTables
+        These and all others, as the search reads them.
+    nbytes : int
+        What they take.
+    """
+
+    stage: Stage
+    energy: Bounds
+    tables: CostTables
+    nbytes: int
 
 
 class Relaxation:
@@ -109,10 +280,12 @@ class Relaxation:
 
     Attributes
     ----------
-    bounds : Bounds
-        The tables of energy.
-    tables : CostTables
-        These and all others, as the search reads them.
+    problem : TableProblem
+    filled : Filled
+        The finest tables so far.
+    may_be_finer, may_tell_rooms : bool
+        Whether finer ones are not made yet: that have both corners or tell copies of the output apart; and that tell
+        apart what storage nodes hold.
 
     Raises
     ------
@@ -137,206 +310,104 @@ class Relaxation:
         c = space.encoded.constants
         every = every or _may_slide_in_array(space) or _order_of_tiles_counts(space)
         every = every or bool(c.links.any() or c.hop.any())
-        self.space, self.known = space, known
-        self.memory = bounds.MOST_BYTES if memory is None else memory
-        grid = grid or make_grid(space, self.memory)
-        self.grid = grid if grid.every == every else replace(grid, every=every)
-        self.most_cycles = math.inf
+        memory = bounds.MOST_BYTES if memory is None else memory
+        grid = grid or make_grid(space, memory)
+        grid = grid if grid.every == every else replace(grid, every=every)
+        most_cycles = math.inf
         if cycles and known is not None:
-            self.most_cycles = known.most_cycles(certain_energy(space, self.grid.options, needed_words(space)))
-            self.grid = quick_enough(self.grid, self.most_cycles)
-        few = self.grid.shapes.total <= FEW_SHAPES
-        self.counts_words, self.every = words, every
-        ragged = bool(self.grid.shapes.ragged.any())
-        waits = cycles and not ragged and c.overlap.any()
-        self.waits = count_waits(self.grid) if waits else None
-        self.spreads = 1 if not cycles else MORE_SPREADS if few else SPREADS
-        self.ports = self._busy_ports() if cycles else []
-        self.corners = True if ragged or every or cycles else None
-        counted_off = self._counted_off()
-        self.once, self.counts_copies = counted_off > FAR_MORE, counted_off > MUCH
-        fine = not self.once and self.counts_copies and self.grid.shapes.total > SMALL_TABLES
+            most_cycles = known.most_cycles(certain_energy(space, grid.options, needed_words(space)))
+            grid = quick_enough(grid, most_cycles)
+        ragged = bool(grid.shapes.ragged.any())
+        waits = count_waits(grid) if cycles and not ragged and c.overlap.any() else None
+        self.problem = TableProblem(space, known, every, words, waits, most_cycles, memory)
+        counted_off = self._counted_off(grid)
+        self._tells_copies = counted_off > MUCH
+        few = grid.shapes.total <= FEW_SHAPES
+        stage = Stage(
+            grid=grid,
+            spreads=1 if not cycles else MORE_SPREADS if few else SPREADS,
+            ports=tuple(self._busy_ports(grid)) if cycles else (),
+            corners=True if ragged or every or cycles else None,
+            copies=counted_off <= FAR_MORE and self._tells_copies and grid.shapes.total > SMALL_TABLES,
+            stays=counted_off > FAR_MORE,
+        )
         try:
-            self._fill_tables(deadline, fine=fine)
+            self.filled = self.problem.fill(stage, deadline, {})
         except TablesTooLarge:
-            if self.spreads == 1 and not fine:
+            if stage.spreads == 1 and not stage.copies:
                 raise
-            fine = self._fill_fewer(deadline, fine=fine)
-        self.apart = any(len(each) > 1 for each in copies_apart(self.grid, self.bounds.deepest))
-        self.coarse = not fine and (self.apart or self.once or not self.bounds.corners)
-        self.fine = fine
-        self.lacks_rooms = any(len(layout_of(self.grid).rooms_of(level)) for level in range(len(c.nodes)))
+            self.filled = self._fill_fewer(stage, deadline)
+        stage = self.filled.stage
+        self._has_copies = any(len(each) > 1 for each in copies_apart(grid, self.filled.energy.deepest))
+        self.may_be_finer = not stage.copies and (self._has_copies or stage.stays or not self.filled.energy.corners)
+        self.may_tell_rooms = any(len(layout_of(grid).rooms_of(level)) for level in range(len(c.nodes)))
 
-    def _busy_ports(self) -> list[LimitedPort]:
+    def _busy_ports(self, grid: Grid) -> list[LimitedPort]:
         """The ports that have tables: the outermost one, and those that take the mapping known the most cycles.
 
         Where all else waits for words, or instances differ by remainders, the outermost one alone.
         """
-        levels, found = self.space.encoded.architecture.levels, limited_ports(self.grid)
+        levels, found, known = self.problem.space.encoded.architecture.levels, limited_ports(grid), self.problem.known
         first = [port for port in found if port.level == 0][:1]
-        if self.known is not None and self.waits is None and not self.grid.shapes.ragged.any():
-            busiest = self.known.busiest
-            first += [port for port in found if levels[port.level].name == busiest and port not in first]
+        if known is not None and self.problem.waits is None and not grid.shapes.ragged.any():
+            first += [port for port in found if levels[port.level].name == known.busiest and port not in first]
         return first
 
-    def _counted_off(self) -> float:
+    def _counted_off(self, grid: Grid) -> float:
         """Of the energy of the best mapping known, what copies of the output may save at most in tables of one copy."""
-        if self.known is None:
+        known, space = self.problem.known, self.problem.space
+        if known is None:
             return 0.0
-        most = self.known.most_energy(least_cycles(self.space, needed_words(self.space)))
-        costs = OutputCosts(self.grid, narrow_energies(self.space.encoded.constants))
+        most = known.most_energy(least_cycles(space, needed_words(space)))
+        costs = OutputCosts(grid, narrow_energies(space.encoded.constants))
         return ratio(float(costs.copy_costs[0]), most)
 
-    def _fill_fewer(self, deadline: float | None, *, fine: bool) -> bool:
-        """Make tables that are not too large; returns whether they tell copies apart.
+    def _fill_fewer(self, stage: Stage, deadline: float | None) -> Filled:
+        """Make tables that are not too large.
 
-        They leave out what is not worth it by tables of the lower corner alone, which tell no spreads apart. At last
-        there is a table of the outermost port alone, or of no port, and then of the lower corner alone if need be.
+        They leave out what is not worth it by smaller ones. At last there is a table of the outermost port alone, or of
+        no port, and then of the lower corner alone if need be.
         """
-        states: States = {}
-        counts = self.known is not None and self.known.objective.counts("energy")
-        if (self.spreads > 1 or self.ports) and counts and not self.every and not self.grid.shapes.ragged.any():
-            states = make_bounds(
-                self.grid, 1, narrow_energies(self.space.encoded.constants), deadline, corners=False,
-                worth=self._worth_energy({}), most_bytes=self.memory,
-            ).states  # fmt: skip
-            for some in sorted({fine, False}, reverse=True):
+        problem, states = self.problem, States()
+        ragged = bool(stage.grid.shapes.ragged.any())
+        counts = problem.known is not None and problem.known.objective.counts("energy")
+        if (stage.spreads > 1 or stage.ports) and counts and not problem.every and not ragged:
+            states = problem.states_worth(stage, deadline)
+            for copies in sorted({stage.copies, False}, reverse=True):
                 with suppress(TablesTooLarge):
-                    self._fill_tables(deadline, fine=some, states=states)
-                    return some
-        self.spreads, self.ports = 1, [port for port in self.ports[:1] if port.level == 0]
-        if self.ports:
+                    return problem.fill(replace(stage, copies=copies), deadline, states)
+        outermost = tuple(port for port in stage.ports[:1] if port.level == 0)
+        stage = replace(stage, spreads=1, ports=outermost, copies=False)
+        if outermost:
             with suppress(TablesTooLarge):
-                self._fill_tables(deadline, fine=False, states=states)
-                return False
-        self.ports = []
-        if self.waits is None and not (self.every or self.grid.shapes.ragged.any()):
-            self.corners = None
-        self._fill_tables(deadline, fine=False, states=states)
-        return False
-
-    def _fill_tables(
-        self, deadline: float | None, *, fine: bool, again: bool = False, states: States | None = None
-    ) -> None:
-        """Make the tables of energy, of the first ports, and of words at the outermost level if these count.
-
-        `states`: those that are worth filling; where they are made again, those of the tables so far.
-        """
-        left = self.memory - (self.table_bytes if again else 0)
-        c = self.space.encoded.constants
-        energies = first_energies(c) if self.once else narrow_energies(c)
-        others = len(self.ports) + self.counts_words + (self.waits is not None)
-        many = 1 + others + (others > 0)  # one of the others is made, and then laid out
-        states = self.bounds.states if again else states or {}
-        self.waiting = self.words = waiting = None
-        if self.waits is not None:
-            waiting = make_bounds(
-                self.grid, self.spreads, self.waits.each, deadline, fine=fine, corners=True,
-                worth=self._worth(lambda least: self.most_cycles - least, states), most_bytes=left,
-                many=many, once=self.waits.once,
-            )  # fmt: skip
-            states = waiting.states
-        costs, once, worth = energies, None, self._worth_energy(states)
-        if self._is_timed_alone() and self.ports:
-            (costs, once), worth = self._port_costs(0), self._worth(lambda _: self.most_cycles, states)
-        self.bounds: Bounds = make_bounds(
-            self.grid, self.spreads, costs, deadline, fine=fine, corners=self.corners, worth=worth, most_bytes=left,
-            many=many, once=once,
-        )  # fmt: skip
-        left -= self.bounds.nbytes + others * self.bounds.values.nbytes
-        self.laid = Laid(self.bounds, others)
-        if waiting is not None:
-            self.waiting = self.laid.put(waiting)
-        del waiting  # makes room
-        laid = list[Bounds]()
-        for at in range(len(self.ports)):
-            found = self._count_port(at, deadline, fine, left)
-            laid.append(self.laid.put(found))
-            if not found.leads:
-                break  # no other one counts
-        self.ports = self.ports[: len(laid)]
-        self.port_tables = [
-            PortBounds(port, each, least_share(self.grid, port)) for port, each in zip(self.ports, laid, strict=True)
-        ]
-        if self.counts_words:
-            words = make_bounds(
-                self.grid, 1, count_words(self.grid), deadline, fine=fine, corners=self.bounds.corners,
-                worth=self._worth_anything(), most_bytes=left,
-            )  # fmt: skip
-            self.words = self.laid.put(words)
-        self._lay_out()
-
-    def _lay_out(self) -> None:
-        """Lay the tables out as the search reads them."""
-        firsts = None if self.waits is None else waits_for_first(self.grid, self.waits)
-        self.tables: CostTables = make_cost_tables(
-            self.bounds, self.laid, self.port_tables, self.words, self.waiting, firsts, every=self.every
-        )
+                return problem.fill(stage, deadline, states)
+        corners = None if problem.waits is None and not (problem.every or ragged) else stage.corners
+        return problem.fill(replace(stage, ports=(), corners=corners), deadline, states)
 
     @property
-    def table_bytes(self) -> int:
-        """What the tables take."""
-        return self.bounds.nbytes + self.laid.used * self.bounds.values.nbytes
-
-    def _count_port(self, at: int, deadline: float | None, fine: bool, left: int) -> Bounds:
-        """A table of one of the first ports; of the outermost one, and of what all else waits for further in."""
-        if at == 0 and self._is_timed_alone():
-            return self.bounds
-        costs, once = self._port_costs(at)
-        return make_bounds(
-            self.grid, 1 if once is None else self.spreads, costs, deadline, fine=fine, corners=True, once=once,
-            most_bytes=left, worth=self._worth(lambda _: self.most_cycles, self.bounds.states),
-        )  # fmt: skip  # where cycles count there are both corners
-
-    def _is_timed_alone(self) -> bool:
-        """Whether energy neither counts nor is limited: the tables of the outermost port stand for those of energy."""
-        known = self.known
-        return known is not None and known.objective.alone == "cycles" and not np.isfinite(known.most[ENERGY])
-
-    def _port_costs(self, at: int) -> tuple[Floats, Floats | None]:
-        """What an element's action takes at one of the first ports, and once, with what all else waits for."""
-        costs = least_share(self.grid, self.ports[at]) * self.ports[at].cycles
-        if self.waits is None:
-            return costs, None
-        waits = self.waits.inside_outermost()
-        return costs + waits.each, waits.once
-
-    def _worth_energy(self, states: States) -> Worth | None:
-        """What mappings that are looked for take in energy besides what all take [pJ]."""
-        known = self.known
-        if known is None:
-            return None
-        needed = needed_words(self.space)
-        least = least_cycles(self.space, needed) * (1.0 - SLACK)
-        certain = certain_energy(self.space, self.grid.options, needed)
-        return Worth(lambda cycles: known.most_energy(max(cycles, least)), certain, needed, states)
-
-    def _worth(self, most: Callable[[float], float], states: States) -> Worth | None:
-        """What mappings that are looked for may cost in a table, by their least cycles."""
-        return None if self.known is None else Worth(most, 0.0, needed_words(self.space), states)
-
-    def _worth_anything(self) -> Worth | None:
-        """The states that are worth filling in the tables of energy, whatever else they cost."""
-        return self._worth(lambda _: math.inf, self.bounds.states)
+    def grid(self) -> Grid:
+        """Tile shapes and ways to spread that are looked at."""
+        return self.filled.stage.grid
 
     def limit(self, most: Floats) -> None:
         """Look from now on only at mappings with at most so much energy [pJ], cycles and outer words: float64[3]."""
-        self.tables = self.tables._replace(most=most)
+        self.filled = replace(self.filled, tables=self.filled.tables._replace(most=most))
 
     @property
     def timed(self) -> bool:
         """Whether cycles or outer words are limited."""
-        return bool(np.isfinite(self.tables.most[[CYCLES, WORDS]]).any())
+        return bool(np.isfinite(self.filled.tables.most[[CYCLES, WORDS]]).any())
 
     def roots(self, goal: Goal, total: Incumbents) -> tuple[Ints, Floats]:
         """Shapes around the outermost network that can lead to anything, and their bounds, least first."""
         goal.limit[0] = math.inf
-        encoded, shapes = self.space.encoded, self.grid.shapes
-        node, detail = make_node(self.grid, self.tables), make_detail(encoded)
+        space, shapes, tables = self.problem.space, self.grid.shapes, self.filled.tables
+        encoded = space.encoded
+        node, detail = make_node(self.grid, tables), make_detail(encoded)
         begin, values = np.zeros(shapes.total, np.int64), np.zeros(shapes.total)
-        many = root_bounds(encoded.constants, shapes, self.tables, goal, total, node, detail, begin, values)
+        many = root_bounds(encoded.constants, shapes, tables, goal, total, node, detail, begin, values)
         rows = np.argsort(values[:many], kind="stable")
-        alone = len(total.value) == 1 or self.space.imperfect  # else all mappings are listed
+        alone = len(total.value) == 1 or space.imperfect  # else all mappings are listed
         for order in symmetries(self.grid) if goal.kind[0] == BEST and alone else ():
             digits = begin[rows][:, None] // shapes.stride % shapes.sizes
             rows = rows[digits[:, order] @ shapes.stride >= begin[rows]]
@@ -347,41 +418,38 @@ class Relaxation:
 
         `alike`: whether the first tables bound all root shapes alike.
         """
-        entries, work = self.bounds.dense, self.bounds.work
-        if self.coarse:
-            if self.once:
-                return 0 if alike else int(min(ONCE_AN_ENTRY * entries, MOST_ONCE))
-            return int(NODES_AN_ENTRY * 2 * (1.0 if self.bounds.corners else SOONER) * (work + ENTRIES_A_TABLE))
-        if self.lacks_rooms:
-            later = 2 if self.bounds.structure.window < 0 else SLIDING
-            return int(NODES_AN_ENTRY * later * (work + ENTRIES_A_TABLE))
+        energy, stage = self.filled.energy, self.filled.stage
+        if self.may_be_finer:
+            if stage.stays:
+                return 0 if alike else int(min(ONCE_AN_ENTRY * energy.dense, MOST_ONCE))
+            return int(NODES_AN_ENTRY * 2 * (1.0 if energy.corners else SOONER) * (energy.work + ENTRIES_A_TABLE))
+        if self.may_tell_rooms:
+            later = 2 if energy.structure.window < 0 else SLIDING
+            return int(NODES_AN_ENTRY * later * (energy.work + ENTRIES_A_TABLE))
         return None
 
     def refine(self, deadline: float | None) -> None:
-        """Make finer tables that fit, in turn: of both corners; that tell copies and rooms apart."""
-        most = self.tables.most
-        before = {name: getattr(self, name) for name in FILLED}
-        try:
-            if self.coarse:
-                fine = self.once or self.bounds.corners or self.bounds.dense <= bounds.MOST_COARSE
-                self.once, self.corners = False, True
-                grids = [replace(self.grid, rooms=True)] * self.lacks_rooms + [self.grid]
-                ways = list(itertools.product(dict.fromkeys((fine or self.counts_copies, fine)), grids))
-                self.lacks_rooms = False
-                for fine, self.grid in ways:
-                    try:
-                        self._fill_tables(deadline, fine=fine, again=True)
-                        break
-                    except TablesTooLarge:
-                        if (fine, self.grid) == ways[-1]:
-                            raise
-                self.coarse, self.fine = self.apart and not fine, fine
-            elif self.lacks_rooms:
-                self.lacks_rooms, self.corners = False, self.bounds.corners
-                self.grid = replace(self.grid, rooms=True)
-                self._fill_tables(deadline, fine=self.fine, again=True)
-        except TablesTooLarge:
-            self.coarse = False  # all further ones are larger
-            for name, tables in before.items():
-                setattr(self, name, tables)
-        self.limit(most)
+        """Make the finest tables of the next stages that fit."""
+        before = self.filled
+        stages = self._next_stages()
+        self.may_be_finer = False
+        for stage in stages:
+            with suppress(TablesTooLarge):
+                self.filled = self.problem.fill(stage, deadline, before.energy.states, before.nbytes)
+                self.may_be_finer = self._has_copies and not stage.copies
+                break
+        self.limit(before.tables.most)
+
+    def _next_stages(self) -> list[Stage]:
+        """Stages that may come next, finest first: of both corners; that tell copies and rooms apart."""
+        energy, stage = self.filled.energy, self.filled.stage
+        rooms = [replace(stage.grid, rooms=True)] * self.may_tell_rooms
+        self.may_tell_rooms = False
+        if not self.may_be_finer:
+            return [replace(stage, grid=grid, corners=energy.corners) for grid in rooms]
+        fine = stage.stays or energy.corners or energy.dense <= bounds.MOST_COARSE
+        return [
+            replace(stage, grid=grid, corners=True, copies=copies, stays=False)
+            for copies in dict.fromkeys((fine or self._tells_copies, fine))
+            for grid in (*rooms, stage.grid)
+        ]

@@ -200,7 +200,7 @@ class Solver:
                 stop = "interrupted"
         outcome.stop = stop or "exhausted"
         outcome.nodes, outcome.leaves, outcome.mismatches = (int(total.tally[k]) for k in (0, 1, 3))
-        outcome.table_bytes = self.relaxation.table_bytes
+        outcome.table_bytes = self.relaxation.filled.nbytes
         outcome.seconds = time.monotonic() - started
         return outcome
 
@@ -330,13 +330,13 @@ class Solver:
             or (c.partitioned.any() and (share or c.two_widths[0]))
         )
         timed = not goal.energy_only[0] or bool(c.leak.any())
-        words = self.relaxation.words is not None
+        words = self.relaxation.problem.words
         size = self.space.quick_size
         places = MEMO if size is None else min(MEMO, 1 << (LEAST_MEMO + size).bit_length())
         return make_memo(c, 0 if useless else places, timed=timed, words=words)
 
     def _explore(self, goal: Goal, part: Incumbents, begin: Ints, values: Floats, memo: Memo) -> None:
-        encoded, tables = self.space.encoded, self.relaxation.tables
+        encoded, tables = self.space.encoded, self.relaxation.filled.tables
         shapes, node = self.relaxation.grid.shapes, make_node(self.relaxation.grid, tables)
         explore(
             encoded.constants,
