@@ -30,10 +30,9 @@ from accelsim.search.exact.least_cycles_kernel import (
     most_instances,
     waited_port_cycles,
 )
-from accelsim.search.exact.node import CostTables, SearchNode
+from accelsim.search.exact.node import CostTables, SearchNode, SearchProblem
 from accelsim.search.exact.node_kernel import OPTION
 from accelsim.search.exact.remainders_kernel import cost_remainders
-from accelsim.search.exact.shapes import Shapes
 from accelsim.search.value_kernel import (
     CAPACITY,
     CYCLES,
@@ -52,13 +51,10 @@ AROUND, WITHIN_TILE, ONE, OF_ENERGY = np.int64(0), np.int64(1), np.int64(1), np.
 
 @jit
 def bound_of(
-    c: Constants,
-    shapes: Shapes,
-    g: CostTables,
+    problem: SearchProblem,
     goal: Goal,
     found: Incumbents,
     node: SearchNode,
-    s: Detail,
     level: int,
     inside: int,
     shape: int,
@@ -68,10 +64,11 @@ def bound_of(
 
     The table is that of `level`, outside its network or (`inside`) at its tile.
     """
+    c, shapes, g, s = problem.c, problem.shapes, problem.g, node.s
     spreads = g.spreads[level]
     leaks, outside = g.start[0] - g.macs[0] * c.mac[0], leak_in_a_cycle(c, s, level)
     timed = leaks > 0.0 or not goal.energy_only[0]
-    least_cycles = least_port_cycles(c, g, node, s, level) if timed else 0
+    least_cycles = least_port_cycles(problem, node, level) if timed else 0
     best, most, ports = np.inf, g.most[CYCLES], 0 if goal.energy_only[0] else g.ports.shape[0]
     used = float(s.level[level, USED])
     steps = max(g.macs[0] / used, node.steps[level]) * float(c.mac_cycles[0])
@@ -80,7 +77,7 @@ def bound_of(
     points = np.inf  # inside the shape: no more instances of it can be in use
     if shapes.resting.shape[1] == 0:
         points = float(shapes.box[0, shape]) * shapes.macs[0] / shapes.words[0, shape]
-    settled = settled_energy(c, g, node, s, level)
+    settled = settled_energy(problem, node, level)
     enough, units = np.inf, node.read[level, 0] + node.written[level, 0]
     node.column[WORDS] = 0.0  # where they count there is a table
     node.column[CAPACITY] = float(node.held[goal.level[0]]) if goal.level[0] <= level else 0.0
@@ -96,30 +93,30 @@ def bound_of(
             continue
         cycles = np.ceil(max(steps / min(g.edges[level, b], points), least_steps) * (1.0 - SURE))
         if c.array[PE] >= 0 and not goal.energy_only[0]:
-            cycles = least_array_cycles(c, shapes, g, node, s, level, inside, g.edges[level, b], cycles)
+            cycles = least_array_cycles(problem, node, level, inside, g.edges[level, b], cycles)
         computing = cycles
         cycles += float(node.waits[level])
         if g.waits[0] and not goal.energy_only[0]:
             k = g.row.shape[0] - 1
-            more = mixed(g, node, s, g.others[g.row[k]], level, inside, b, shape, pieces)
+            more = mixed(g, node, g.others[g.row[k]], level, inside, b, shape, pieces)
             if not more < np.inf:
                 continue
-            cycles = np.ceil(cycles + (more - counted_off(c, g, node, s, level, k + 1)) * (1.0 - SURE) - SURE)
-            cycles = max(cycles, waits_or_moves(c, shapes, g, node, s, level, inside, shape, computing))
+            cycles = np.ceil(cycles + (more - counted_off(problem, node, level, k + 1)) * (1.0 - SURE) - SURE)
+            cycles = max(cycles, waits_or_moves(problem, node, level, inside, shape, computing))
         cycles = max(float(least_cycles), cycles)
         if c.dma.shape[0] > 0 and not goal.energy_only[0]:
             cycles = float(with_engines(c, s, node.mapping.keep[0], level + 1, int(cycles)))
         if cycles > most:
             continue
-        energy = settled + mixed(g, node, s, g.values, level, inside, b, shape, pieces)
+        energy = settled + mixed(g, node, g.values, level, inside, b, shape, pieces)
         if not energy < np.inf:
             continue
         rate = (outside + used * g.leaks[level, b]) * (1.0 - NEARLY)
         access, cycles = max(energy, node.energy[level]) - leaks, max(cycles, goal.floor[1])
         energy = max(access + max(leaks, rate * cycles), goal.floor[0])
         if g.words[0]:
-            more = mixed(g, node, s, g.others[g.row[0]], level, inside, b, shape, pieces)
-            more -= counted_off(c, g, node, s, level, ONE)
+            more = mixed(g, node, g.others[g.row[0]], level, inside, b, shape, pieces)
+            more -= counted_off(problem, node, level, ONE)
             if not more < np.inf:
                 continue
             node.column[WORDS] = outer_words(c, units + int(np.ceil(more * (1.0 - SURE) - SURE)))
@@ -129,10 +126,10 @@ def bound_of(
         p = 0
         while p < ports and value < best and value <= enough:  # else what ports need makes no difference
             k = g.words[0] + p
-            least = mixed(g, node, s, g.others[g.row[k]], level, inside, b, shape, pieces)
-            least += g.shares[p] * known_port_cycles(c, g, node, s, level, p) - counted_off(c, g, node, s, level, k + 1)
+            least = mixed(g, node, g.others[g.row[k]], level, inside, b, shape, pieces)
+            least += g.shares[p] * known_port_cycles(problem, node, level, p) - counted_off(problem, node, level, k + 1)
             if node.waits[level] > 0:
-                least -= g.shares[p] * waited_port_cycles(c, g, node, s, level, p)
+                least -= g.shares[p] * waited_port_cycles(problem, node, level, p)
             least /= g.shares[p] * most_instances(g, s, level, g.ports[p, 0])
             cycles = max(cycles, float(node.waits[level]) + np.ceil(least * (1.0 - SURE) - SURE))
             energy = max(energy, access + rate * cycles)
@@ -145,11 +142,8 @@ def bound_of(
 
 @jit
 def waits_or_moves(
-    c: Constants,
-    shapes: Shapes,
-    g: CostTables,
+    problem: SearchProblem,
     node: SearchNode,
-    s: Detail,
     level: int,
     inside: int,
     shape: int,
@@ -160,6 +154,7 @@ def waits_or_moves(
     If no loop further in moves a tensor, all else waits for the whole of its part of the tile. If some does, each step
     of the loops outside reads that part again, or writes it.
     """
+    c, shapes, g, s = problem.c, problem.shapes, problem.g, node.s
     found, used = 0.0, float(s.level[level, USED])
     for t in range(c.whole.shape[0]):
         parent = node.parent[level, t]
@@ -203,14 +198,15 @@ def _value_or_beaten(goal: Goal, found: Incumbents, node: SearchNode, energy: fl
 
 
 @inline
-def settled_energy(c: Constants, g: CostTables, node: SearchNode, s: Detail, level: int) -> float:
+def settled_energy(problem: SearchProblem, node: SearchNode, level: int) -> float:
     """Energy of all that a node settles, less what the table of energy counts too much inside it [pJ]."""
-    return float(node.energy[level] - counted_off(c, g, node, s, level, OF_ENERGY))
+    return float(node.energy[level] - counted_off(problem, node, level, OF_ENERGY))
 
 
 @inline
-def list_entries(g: CostTables, node: SearchNode, s: Detail, level: int) -> int:
+def list_entries(g: CostTables, node: SearchNode, level: int) -> int:
     """List the entries around a network, of any shape, that `mixed` takes while all tensors are still; how many."""
+    s = node.s
     found, copies, more = 0, 1, 0.0
     if g.copies[level, 0] > 1.0:
         copies, more = 2, float(s.level[level, PARTS_APART] - 1) / (g.copies[level, 1] - 1.0)
@@ -240,8 +236,9 @@ def weighed(g: CostTables, node: SearchNode, shape: int, further: int, entries: 
 
 
 @inline
-def counted_off(c: Constants, g: CostTables, node: SearchNode, s: Detail, level: int, cost: int) -> float:
+def counted_off(problem: SearchProblem, node: SearchNode, level: int, cost: int) -> float:
     """What is counted too much for reads of an output without an older value: energy (0), or others."""
+    c, g, s = problem.c, problem.g, node.s
     parent = node.parent[level, c.output[0]]
     copies = s.level[parent, PARTS_APART]
     found = float(copies) * g.elided[cost, parent] + (g.narrow[cost, parent] if copies == 1 else 0.0)
@@ -254,7 +251,6 @@ def counted_off(c: Constants, g: CostTables, node: SearchNode, s: Detail, level:
 def mixed(
     g: CostTables,
     node: SearchNode,
-    s: Detail,
     values: Floats1,
     level: int,
     inside: int,
@@ -263,6 +259,7 @@ def mixed(
     pieces: int,
 ) -> float:
     """Cost to go of a node in a class of spread, mixed from entries of a table; infinite if it is not worth it."""
+    s = node.s
     total, copies, more = 0.0, 1, 0.0
     if g.copies[level, 0] > 1.0:
         copies, more = 2, float(s.level[level, PARTS_APART] - 1) / (g.copies[level, 1] - 1.0)
@@ -288,7 +285,7 @@ def mixed(
 
 @jit
 def mixed_by_innermost(
-    c: Constants, g: CostTables, node: SearchNode, level: int, mask: int, shape: int, entries: int
+    problem: SearchProblem, node: SearchNode, level: int, mask: int, shape: int, entries: int
 ) -> float:
     """Cost to go of a node at least, whatever the order of the loops of its block: the least over the innermost one.
 
@@ -304,6 +301,7 @@ def mixed_by_innermost(
     shape, entries : int
         As for `weighed`.
     """
+    c, g = problem.c, problem.g
     bounds, best, window = node.mapping.temporal[0, level], np.inf, g.window[0]
     each = (2 if g.copies[level, 0] > 1.0 else 1) * g.spreads[level]
     for t in range(c.relevant.shape[0]):
@@ -360,20 +358,18 @@ def passing_spreads(goal: Goal, found: Incumbents, g: CostTables, node: SearchNo
 
 @jit
 def settle(
-    c: Constants,
-    shapes: Shapes,
-    g: CostTables,
+    problem: SearchProblem,
     goal: Goal,
     found: Incumbents,
     node: SearchNode,
-    s: Detail,
-    full: Detail,
 ) -> None:
     """Evaluate a complete mapping and enter it if it is wanted."""
+    full = node.full
+    c, shapes, g = problem.c, problem.shapes, problem.g
     m, levels = node.mapping, c.fanout.shape[0]
     found.tally[1] += 1
     if shapes.leaves_any[0] and _leaves_remainders(c, m):
-        _settle_remainders(c, shapes, g, goal, found, node, s, full)
+        _settle_remainders(problem, goal, found, node)
         return
     evaluate_many(c, m, full, NOT_ANYWAY, node.status, node.pj, node.cycles)
     energy, cycles = node.pj[0], node.cycles[0]
@@ -398,20 +394,18 @@ def settle(
 
 @jit
 def _settle_remainders(
-    c: Constants,
-    shapes: Shapes,
-    g: CostTables,
+    problem: SearchProblem,
     goal: Goal,
     found: Incumbents,
     node: SearchNode,
-    s: Detail,
-    full: Detail,
 ) -> None:
     """Enter a complete mapping that leaves remainders, by what it costs at least, if its tiles fit."""
+    full = node.full
+    c, g = problem.c, problem.g
     m = node.mapping
     if fit(c, m, 0, full, False) != VALID:
         return
-    energy, cycles = cost_remainders(c, shapes, node, s, full)
+    energy, cycles = cost_remainders(problem, node)
     last = c.fanout.shape[0]
     node.column[ENERGY], node.column[CYCLES] = energy, float(cycles)
     node.column[WORDS], node.column[CAPACITY] = outer_words(c, node.read[last, 0] + node.written[last, 0]), 0.0

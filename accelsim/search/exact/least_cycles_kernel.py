@@ -8,25 +8,25 @@ from __future__ import annotations
 import numpy as np
 
 from accelsim.model.detail import STEPS, USED, Detail
-from accelsim.model.encode import FITTING, NETWORK, PE, STREAM, STREAMED, Constants
+from accelsim.model.encode import FITTING, NETWORK, PE, STREAM, STREAMED
 from accelsim.model.jit import inline, jit
 from accelsim.model.ramps import array_cycles, instruction_cycles, network_cycles, port_cycles
 from accelsim.model.windows import tiles_into
 from accelsim.search.exact.incumbents import SURE
-from accelsim.search.exact.node import CostTables, SearchNode
-from accelsim.search.exact.shapes import Shapes
+from accelsim.search.exact.node import CostTables, SearchNode, SearchProblem
 
 BY_READS, BY_WRITTEN = 1, 2
 """Ports of reads alone, and of fills and updates alone."""
 
 
 @jit
-def least_port_cycles(c: Constants, g: CostTables, node: SearchNode, s: Detail, level: int) -> int:
+def least_port_cycles(problem: SearchProblem, node: SearchNode, level: int) -> int:
     """Cycles that the ports of the levels outside a boundary need at least.
 
     Traffic into levels inside is not known yet; of a tensor that none of these keeps, the compute units ask for a word
     each cycle, and of others each word is asked for once.
     """
+    c, g, s = problem.c, problem.g, node.s
     levels, cycles = c.fanout.shape[0], 0
     for lv in range(min(level + 1, levels)):
         if not c.limited[lv]:
@@ -64,24 +64,27 @@ def most_instances(g: CostTables, s: Detail, level: int, lv: int) -> float:
 
 
 @inline
-def known_port_cycles(c: Constants, g: CostTables, node: SearchNode, s: Detail, level: int, p: int) -> float:
+def known_port_cycles(problem: SearchProblem, node: SearchNode, level: int, p: int) -> float:
     """Cycles of a port for the traffic known so far, of all instances together."""
+    g, s = problem.g, node.s
     lv = g.ports[p, 0]
     if g.ports[p, 1] == NETWORK:
-        return float(_all_port_cycles(c, g, s, level, p, node.passing[level, lv], 0))
-    return float(_all_port_cycles(c, g, s, level, p, node.read[level, lv], node.written[level, lv]))
+        return float(_all_port_cycles(problem, s, level, p, node.passing[level, lv], 0))
+    return float(_all_port_cycles(problem, s, level, p, node.read[level, lv], node.written[level, lv]))
 
 
 @inline
-def waited_port_cycles(c: Constants, g: CostTables, node: SearchNode, s: Detail, level: int, p: int) -> float:
+def waited_port_cycles(problem: SearchProblem, node: SearchNode, level: int, p: int) -> float:
     """As `known_port_cycles`, of that traffic which all else waits for, at most."""
+    g, s = problem.g, node.s
     off = node.waited[level, g.ports[p, 0]]
-    return float(_all_port_cycles(c, g, s, level, p, off[0], off[1]))
+    return float(_all_port_cycles(problem, s, level, p, off[0], off[1]))
 
 
 @inline
-def _all_port_cycles(c: Constants, g: CostTables, s: Detail, level: int, p: int, read: int, written: int) -> float:
+def _all_port_cycles(problem: SearchProblem, s: Detail, level: int, p: int, read: int, written: int) -> float:
     """Cycles of a port for words of each instance, of all instances together."""
+    c, g = problem.c, problem.g
     lv, port = g.ports[p, 0], g.ports[p, 1]
     words = (read if port != BY_WRITTEN else 0) + (written if port != BY_READS else 0)
     rate = float(c.bandwidth[lv, port, 1]) / float(c.bandwidth[lv, port, 0])
@@ -90,11 +93,8 @@ def _all_port_cycles(c: Constants, g: CostTables, s: Detail, level: int, p: int,
 
 @jit
 def least_array_cycles(
-    c: Constants,
-    shapes: Shapes,
-    g: CostTables,
+    problem: SearchProblem,
     node: SearchNode,
-    s: Detail,
     level: int,
     inside: int,
     spread: float,
@@ -112,11 +112,12 @@ def least_array_cycles(
     steps : float
         Compute cycles without ramps at least.
     """
+    c, shapes = problem.c, problem.shapes
     total, held = 0, 0
     for t in range(c.whole.shape[0]):
         if c.stationary[t]:
             held += 1
-            total += _least_tiles(c, shapes, g, node, s, level, inside, spread, t)
+            total += _least_tiles(problem, node, level, inside, spread, t)
     if c.array[STREAM] >= 0:
         rows, d = c.array[FITTING], c.array[STREAM]
         if d < c.bounds.shape[0] and shapes.ragged[d]:
@@ -127,17 +128,15 @@ def least_array_cycles(
 
 @jit
 def _least_tiles(
-    c: Constants,
-    shapes: Shapes,
-    g: CostTables,
+    problem: SearchProblem,
     node: SearchNode,
-    s: Detail,
     level: int,
     inside: int,
     spread: float,
     t: int,
 ) -> int:
     """How often what the PEs hold of a tensor changes at least."""
+    c, shapes, g, s = problem.c, problem.shapes, problem.g, node.s
     m, share = node.mapping, 0.5 if c.windowed[t] else 1.0
     words = g.in_turn[level, t] / float(s.level[level, USED])
     if shapes.resting.shape[1] > 0:  # there may be remainders

@@ -22,7 +22,7 @@ from accelsim.model.kernel import BY_READ, BY_RETURN, BY_TRANSFER
 from accelsim.model.ramps import WHOLE_TILES, first_tiles, note_moves, tile_cycles
 from accelsim.model.windows import words_into
 from accelsim.search.exact.incumbents import SURE
-from accelsim.search.exact.node import SearchNode
+from accelsim.search.exact.node import SearchNode, SearchProblem
 from accelsim.search.exact.remainders_kernel import (
     ALL,
     NOT_PASSING,
@@ -41,12 +41,12 @@ from accelsim.search.exact.remainders_kernel import (
     turns,
     words_at_least,
 )
-from accelsim.search.exact.shapes import Shapes
 
 
 @jit
-def flow_at_least(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, child: int) -> bool:
+def flow_at_least(problem: SearchProblem, node: SearchNode, child: int) -> bool:
     """As `flow`, where loops leave remainders: at least what all instances together move (docs/exact.md)."""
+    c, shapes, s = problem.c, problem.shapes, node.s
     levels, tensors = c.fanout.shape[0], c.whole.shape[0]
     output, keep = c.output[0], node.mapping.keep[0]
     energy = node.energy[child - 1]
@@ -59,18 +59,18 @@ def flow_at_least(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, chi
             continue
         words = shapes.macs[0]
         if child == levels:
-            hold_still(c, node, s, child, t)
+            hold_still(c, node, child, t)
         else:
-            words = words_at_least(c, shapes, node, s, child, t)
+            words = words_at_least(problem, node, child, t)
         if t != output:
             down = words
             for lv in range(child - 1, above - 1, -1):
                 energy += down * c.energy[lv, t, BY_TRANSFER]
-                down = words * _left(c, shapes, node, s, child, t, lv, SHARED_DOWN)
-                _pass_at_least(c, node, s, child, lv, t, down)
-            energy += _charge_at_least(c, node, s, child, above, t, 0, down, READING, PASSING)
+                down = words * _left(problem, node, child, t, lv, SHARED_DOWN)
+                _pass_at_least(c, node, child, lv, t, down)
+            energy += _charge_at_least(c, node, child, above, t, 0, down, READING, PASSING)
             if child < levels:
-                energy += _charge_at_least(c, node, s, child, child, t, 0, words, WRITING, PASSING)
+                energy += _charge_at_least(c, node, child, child, t, 0, words, WRITING, PASSING)
             continue
         seen = words if c.windowed[t] else _seen(c, s, child, t)
         up, down = words, max(0.0, words - seen)
@@ -78,23 +78,23 @@ def flow_at_least(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, chi
         for lv in range(child - 1, above - 1, -1):
             energy += up * c.energy[lv, t, BY_TRANSFER] + down * c.energy[lv, t, BY_RETURN]
             down *= network_share(s, lv, t, DOWN)
-            up = words * _left(c, shapes, node, s, child, t, lv, SHARED_UP)
-            _pass_at_least(c, node, s, child, lv, t, up + down)
+            up = words * _left(problem, node, child, t, lv, SHARED_UP)
+            _pass_at_least(c, node, child, lv, t, up + down)
         reads = 0.0 if c.windowed[t] else max(0.0, up - _seen(c, s, above, t))
         fills = 0.0
         if above > 0:
             fills = float(node.fills[above, t])
             reads += float(node.moved[above, t]) if c.drain[above] else 0.0
             energy -= node.charged[above, t]
-        partial = _comes_back(c, node, s, child, above, t)
-        energy += _charge_at_least(c, node, s, child, above, t, partial, reads, READING, PASSING)
-        energy += _charge_at_least(c, node, s, child, above, t, partial, up, UPDATING, PASSING)
-        energy += _charge_at_least(c, node, s, child, above, t, partial, fills, WRITING, PASSING)
+        partial = _comes_back(c, node, child, above, t)
+        energy += _charge_at_least(c, node, child, above, t, partial, reads, READING, PASSING)
+        energy += _charge_at_least(c, node, child, above, t, partial, up, UPDATING, PASSING)
+        energy += _charge_at_least(c, node, child, above, t, partial, fills, WRITING, PASSING)
         if child < levels:
             narrow, fills, out = narrower(c, child, t), float(node.fills[child, t]), float(node.moved[child, t])
-            node.charged[child, t] = _charge_at_least(c, node, s, child, child, t, narrow, fills, WRITING, NOT_PASSING)
+            node.charged[child, t] = _charge_at_least(c, node, child, child, t, narrow, fills, WRITING, NOT_PASSING)
             if c.drain[child]:
-                drained = _charge_at_least(c, node, s, child, child, t, narrow, out, READING, NOT_PASSING)
+                drained = _charge_at_least(c, node, child, child, t, narrow, out, READING, NOT_PASSING)
                 node.charged[child, t] += drained
             energy += node.charged[child, t]
         if c.two_widths[0] and partial and c.capacity[above] != UNLIMITED:
@@ -106,17 +106,18 @@ def flow_at_least(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, chi
                 return False
     node.energy[child] = energy
     if child < levels and c.dma.shape[0] > 0 and c.dma[child, tensors, KIND] != NO_ENGINE:
-        _moves_at_least(c, shapes, node, s, child)
-    _first_at_least(c, shapes, node, s, child)
+        _moves_at_least(problem, node, child)
+    _first_at_least(problem, node, child)
     return True
 
 
 @inline
-def _comes_back(c: Constants, node: SearchNode, s: Detail, child: int, above: int, t: int) -> int:
+def _comes_back(c: Constants, node: SearchNode, child: int, above: int, t: int) -> int:
     """Whether a level holds partial sums that come from the tiles of another one; with windows what is narrower.
 
     All loops make two steps where the indices of all others are 0, so that of the loops without remainders tells.
     """
+    s = node.s
     m, last = node.mapping, c.fanout.shape[0]
     if c.windowed[t]:
         return int(narrower(c, above, t))
@@ -132,8 +133,9 @@ def _comes_back(c: Constants, node: SearchNode, s: Detail, child: int, above: in
 
 
 @jit
-def _first_at_least(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, child: int) -> None:
+def _first_at_least(problem: SearchProblem, node: SearchNode, child: int) -> None:
     """Steps of the first compute unit, and words that its PE holds in turn, if all inside a tile were done in turn."""
+    c, shapes, s = problem.c, problem.shapes, node.s
     node.steps[child] = 1.0
     for d in range(c.bounds.shape[0]):
         spread = 1
@@ -161,15 +163,16 @@ def _first_at_least(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, c
             skips |= c.factor[t, d] > 1
         if not (c.windowed[t] or skips):
             kept, s.at[child, t, TILE] = s.at[child, t, TILE], all_words
-            entering = words_at_least(c, shapes, node, s, child, t) / float(s.level[child, USED])
+            entering = words_at_least(problem, node, child, t) / float(s.level[child, USED])
             s.at[child, t, TILE] = kept
             words = max(words, entering)
         node.held_in_turn[child, t] = words
 
 
 @jit
-def _moves_at_least(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, lv: int) -> None:
+def _moves_at_least(problem: SearchProblem, node: SearchNode, lv: int) -> None:
     """As `count_ragged_moves`, at least: how many tiles there are along a dimension is known, but not how large."""
+    c, shapes, s = problem.c, problem.shapes, node.s
     m, dims, engine, issue = node.mapping, c.bounds.shape[0], c.dma.shape[0], c.dma[lv, c.whole.shape[0], ISSUE]
     turns, whole = 1, True
     for d in range(dims):
@@ -184,9 +187,9 @@ def _moves_at_least(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, l
     moved, first, out, back = 0.0, 0, 0.0, 0.0
     for t in range(c.whole.shape[0]):
         if node.mapping.keep[0, lv, t]:
-            all_tiles = _moved_at_least(c, shapes, s, lv, t) * (1.0 - SURE)
+            all_tiles = _moved_at_least(problem, s, lv, t) * (1.0 - SURE)
             if t == c.output[0]:
-                out, back = all_tiles, _returning_at_least(c, node, s, lv, t)
+                out, back = all_tiles, _returning_at_least(c, node, lv, t)
                 continue
             for d in range(dims):
                 all_tiles *= 1.0 if c.relevant[t, d] else float(s.place[engine, d, TIMES])
@@ -196,8 +199,9 @@ def _moves_at_least(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, l
 
 
 @inline
-def _returning_at_least(c: Constants, node: SearchNode, s: Detail, lv: int, t: int) -> float:
+def _returning_at_least(c: Constants, node: SearchNode, lv: int, t: int) -> float:
     """Cycles of an engine for partial sums that leave and come back, at least: those of full rows and lines."""
+    s = node.s
     e, units = c.dma[lv, t], 0.0
     for piece in (ROW, LINE):
         if e[piece + 2] > 0:
@@ -207,8 +211,9 @@ def _returning_at_least(c: Constants, node: SearchNode, s: Detail, lv: int, t: i
 
 
 @jit
-def _moved_at_least(c: Constants, shapes: Shapes, s: Detail, lv: int, t: int) -> float:
+def _moved_at_least(problem: SearchProblem, s: Detail, lv: int, t: int) -> float:
     """Cycles of an engine for all different tiles of a tensor in the first instance, at least."""
+    c, shapes = problem.c, problem.shapes
     e, engine = c.dma[lv, t], c.dma.shape[0]
     runs, units, first = 1.0, float(e[ROW + 1] + e[LINE + 1]), 0
     psums = t == c.output[0] and s.level[lv, PARTS_APART] > 1
@@ -236,11 +241,12 @@ def _moved_at_least(c: Constants, shapes: Shapes, s: Detail, lv: int, t: int) ->
 
 
 @jit
-def _left(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, child: int, t: int, lv: int, way: int) -> float:
+def _left(problem: SearchProblem, node: SearchNode, child: int, t: int, lv: int, way: int) -> float:
     """Share of the words into all tiles of a level that networks down to that of another level leave.
 
     `node.free`: as `hold_still` leaves it.
     """
+    c, shapes, s = problem.c, problem.shapes, node.s
     share = 1.0
     for network in range(lv, child):
         share *= network_share(s, network, t, UP if way == SHARED_UP else DOWN)
@@ -263,11 +269,12 @@ def _sharing(c: Constants, node: SearchNode, d: int, child: int, t: int, above: 
 
 
 @jit
-def share_left(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, child: int, t: int, above: int) -> float:
+def share_left(problem: SearchProblem, node: SearchNode, child: int, t: int, above: int) -> float:
     """Share of the words into tiles inside one of level `child` that networks between this and another level leave.
 
     Loops in between make fewer steps in the last tile.
     """
+    c, shapes, s = problem.c, problem.shapes, node.s
     way, share = SHARED_UP if t == c.output[0] else SHARED_DOWN, 1.0
     for network in range(above, child):
         share *= network_share(s, network, t, UP if way == SHARED_UP else DOWN)
@@ -285,8 +292,9 @@ def share_left(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, child:
 
 
 @inline
-def _pass_at_least(c: Constants, node: SearchNode, s: Detail, child: int, lv: int, t: int, words: float) -> None:
+def _pass_at_least(c: Constants, node: SearchNode, child: int, lv: int, t: int, words: float) -> None:
     """Note so many elements between all instances of a level and the network below them."""
+    s = node.s
     part = float(min(c.word_parts[lv, t, 0], c.word_parts[lv, t, 1]))
     node.passing[child, lv] += int(words / float(s.level[lv, USED]) * part * (1.0 - SURE))
 
@@ -295,7 +303,6 @@ def _pass_at_least(c: Constants, node: SearchNode, s: Detail, child: int, lv: in
 def _charge_at_least(
     c: Constants,
     node: SearchNode,
-    s: Detail,
     child: int,
     lv: int,
     t: int,
@@ -305,6 +312,7 @@ def _charge_at_least(
     ports: bool,
 ) -> float:
     """Energy of moving so many elements at all instances of a level; with `ports` they pass those of an average one."""
+    s = node.s
     part = float(c.word_parts[lv, t, partial])
     if ports:
         each, held_by = int(words / float(s.level[lv, USED]) * part * (1.0 - SURE)), c.nodes[lv, 0]

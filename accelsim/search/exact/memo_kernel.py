@@ -34,7 +34,7 @@ from accelsim.model.jit import inline, jit
 from accelsim.model.kernel import BY_WRITE, mesh_links
 from accelsim.model.records import Bools1, Bools2, Floats2, Ints1, Ints2, Uints1, Uints2, record
 from accelsim.model.windows import tiles_into, words_into
-from accelsim.search.exact.node import CostTables, SearchNode
+from accelsim.search.exact.node import SearchNode, SearchProblem
 from accelsim.search.exact.node_kernel import has_no_loops, outermost_dims
 
 PLACES = 4
@@ -111,10 +111,9 @@ def _mix(key: Uints1, value: int) -> None:
 
 
 @jit
-def _share_of_reads(
-    c: Constants, node: SearchNode, s: Detail, key: Uints1, parent: int, level: int, t: int, side: int
-) -> None:
+def _share_of_reads(c: Constants, node: SearchNode, key: Uints1, parent: int, level: int, t: int, side: int) -> None:
     """Add which share of the words of a tensor its parent reads for a level further in, and those of networks."""
+    s = node.s
     groups, children = 1, 1
     for lv in range(parent, level):
         groups *= s.at[lv, t, side]
@@ -134,8 +133,9 @@ def _share_of_reads(
 
 
 @jit
-def _slides(c: Constants, node: SearchNode, s: Detail, key: Uints1, level: int, t: int) -> None:
+def _slides(c: Constants, node: SearchNode, key: Uints1, level: int, t: int) -> None:
     """Add the loops outside a tile that decide how a window may slide on."""
+    s = node.s
     temporal, order = node.mapping.temporal[0], node.mapping.order[0]
     rank, idle = -1, 1
     for lv in range(level - 1, -1, -1):
@@ -172,8 +172,9 @@ def _engines(c: Constants, s: Detail, keep: Bools2, key: Uints1, level: int) -> 
 
 
 @jit
-def _waits(c: Constants, node: SearchNode, s: Detail, key: Uints1, level: int) -> None:
+def _waits(c: Constants, node: SearchNode, key: Uints1, level: int) -> None:
     """Add the words of known transfers that all else waits for, and what decides how long those further in take."""
+    s = node.s
     keep, output = node.mapping.keep[0], c.output[0]
     for t in range(c.whole.shape[0]):
         parent, groups = node.parent[level, t], 1
@@ -192,8 +193,9 @@ def _waits(c: Constants, node: SearchNode, s: Detail, key: Uints1, level: int) -
 
 
 @inline
-def _still(c: Constants, node: SearchNode, s: Detail, level: int, t: int) -> int:
+def _still(c: Constants, node: SearchNode, level: int, t: int) -> int:
     """Product of the loops outside a tile down to the innermost that moves it."""
+    s = node.s
     temporal, order = node.mapping.temporal[0], node.mapping.order[0]
     product = 1
     for lv in range(level - 1, -1, -1):
@@ -206,18 +208,19 @@ def _still(c: Constants, node: SearchNode, s: Detail, level: int, t: int) -> int
 
 
 @inline
-def _count(c: Constants, g: CostTables, memo: Memo, node: SearchNode, s: Detail, level: int) -> None:
+def _count(problem: SearchProblem, memo: Memo, node: SearchNode, level: int) -> None:
     """Write what is better the smaller it is.
 
     These are, for each tensor, the loops outside its tile that leave it in place (negative); and the words held at the
     last level, if the next one shares its room. Where cycles make a difference, these are also the fills of the
     output's parent, and the words of ports and networks, as far as they are known.
     """
+    c, g = problem.c, problem.g
     tensors, levels = c.whole.shape[0], c.fanout.shape[0]
     for t in range(tensors):
         memo.counted[t] = 0
         if g.deepest[t] > level and not c.windowed[t]:
-            memo.counted[t] = -_still(c, node, s, level, t)
+            memo.counted[t] = -_still(c, node, level, t)
     shares = level + 1 < levels and c.nodes[level + 1, 0] <= level and c.capacity[level] != UNLIMITED
     memo.counted[tensors] = node.held[level] if shares else 0
     if memo.timed[0]:
@@ -230,7 +233,7 @@ def _count(c: Constants, g: CostTables, memo: Memo, node: SearchNode, s: Detail,
 
 
 @jit
-def beaten_before(c: Constants, g: CostTables, memo: Memo, node: SearchNode, s: Detail, level: int, shape: int) -> bool:
+def beaten_before(problem: SearchProblem, memo: Memo, node: SearchNode, level: int, shape: int) -> bool:
     """Whether a node was looked through that is as good as this one in all that its completions depend on.
 
     Else this one is remembered.
@@ -240,11 +243,12 @@ def beaten_before(c: Constants, g: CostTables, memo: Memo, node: SearchNode, s: 
     level, shape : int
         Its boundary, and the tile there.
     """
+    c, g, s = problem.c, problem.g, node.s
     key, output, tensors, timed = memo.hash, c.output[0], c.whole.shape[0], memo.timed[0]
     key[0], key[1] = np.uint64(level), np.uint64(shape)
     _mix(key, s.level[level, PARTS_APART])
-    _mix(key, int(has_no_loops(c, g, node, level)))
-    _mix(key, outermost_dims(c, g, node, s, level))
+    _mix(key, int(has_no_loops(problem, node, level)))
+    _mix(key, outermost_dims(problem, node, level))
     if timed or memo.rounds_further_in[level]:
         _mix(key, s.level[level, USED])
     for lv in range(level):
@@ -260,9 +264,9 @@ def beaten_before(c: Constants, g: CostTables, memo: Memo, node: SearchNode, s: 
             _mix(key, node.linked[parent, t])
             _mix(key, node.givers[parent, t])
         if c.nodes[parent, 1] <= level:
-            _share_of_reads(c, node, s, key, c.nodes[parent, 1] - 1, level, t, UP if t == output else DOWN)
+            _share_of_reads(c, node, key, c.nodes[parent, 1] - 1, level, t, UP if t == output else DOWN)
         if g.deepest[t] > level and c.windowed[t]:
-            _slides(c, node, s, key, level, t)
+            _slides(c, node, key, level, t)
         if timed and c.array[PE] >= 0 and c.stationary[t]:
             m = node.mapping
             for lv in range(c.array[PE], min(level + 1, c.nodes[c.array[PE], 1])):
@@ -278,7 +282,7 @@ def beaten_before(c: Constants, g: CostTables, memo: Memo, node: SearchNode, s: 
     if timed and c.dma.shape[0] > 0:
         _engines(c, s, node.mapping.keep[0], key, level)
     if timed and c.overlap.any():
-        _waits(c, node, s, key, level)
+        _waits(c, node, key, level)
     parent = node.parent[level, output]
     _mix(key, s.level[parent, PARTS_APART])
     narrow = wide = node.energy[level]
@@ -297,7 +301,7 @@ def beaten_before(c: Constants, g: CostTables, memo: Memo, node: SearchNode, s: 
         parts = c.word_parts[parent, output, 1] - c.word_parts[parent, output, 0]
         more = s.at[parent, output, TILE] * parts
         _mix(key, int(node.held[last] + more > c.capacity[parent]) if last <= level else more)
-    _count(c, g, memo, node, s, level)
+    _count(problem, memo, node, level)
     return bool(_enter(memo, narrow, wide, level))
 
 

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.model.encode import Batch, empty_batch
+from accelsim.model.detail import Detail, make_detail
+from accelsim.model.encode import Batch, Constants, empty_batch
 from accelsim.model.records import (
     Bools1,
     Bools2,
@@ -25,7 +26,7 @@ from accelsim.model.records import (
     Ints3,
     record,
 )
-from accelsim.search.exact.shapes import Grid
+from accelsim.search.exact.shapes import Grid, Shapes
 
 MOST_IN_A_RUN = 256
 """Shapes around a network of which a node lists once which of them its loops may lead to."""
@@ -190,6 +191,18 @@ class CostTables(NamedTuple):
 
 
 @record
+class SearchProblem(NamedTuple):
+    """What a search looks at."""
+
+    c: Constants
+    """The machine and the Einsum."""
+    shapes: Shapes
+    """Tile shapes."""
+    g: CostTables
+    """The map space and its cost-to-go tables."""
+
+
+@record
 class SearchNode(NamedTuple):
     """The partial mapping that the search looks at, level by level from the outside in.
 
@@ -199,6 +212,10 @@ class SearchNode(NamedTuple):
 
     mapping: Batch
     """Batch of one: loops, spatial bounds and kept tensors of the levels so far."""
+    s: Detail
+    """Counts of the levels so far."""
+    full: Detail
+    """Counts of a complete mapping."""
     tile: Ints2
     """int64[L + 1, D]: size of the tile along each dimension, as a size number."""
     mid: Ints2
@@ -307,6 +324,11 @@ class SearchNode(NamedTuple):
     without remainders."""
 
 
+def search_problem(grid: Grid, tables: CostTables) -> SearchProblem:
+    """What a search of a map space looks at."""
+    return SearchProblem(grid.space.encoded.constants, grid.shapes, tables)
+
+
 def make_node(grid: Grid, tables: CostTables) -> SearchNode:
     """Make room for the nodes that a search of a map space is at."""
     encoded = grid.space.encoded
@@ -317,6 +339,8 @@ def make_node(grid: Grid, tables: CostTables) -> SearchNode:
     tile[0] = grid.shapes.sizes - 1
     return SearchNode(
         mapping=empty_batch(encoded, 1),
+        s=make_detail(encoded),
+        full=make_detail(encoded),
         tile=tile,
         mid=np.zeros((levels, dims), np.int64),
         parent=np.zeros((levels + 1, tensors), np.int64),

@@ -49,7 +49,7 @@ from accelsim.model.records import Ints1, Ints2
 from accelsim.model.windows import seen_windows, words_into
 from accelsim.search.exact.blocks import grain_of, reach_of, way_on
 from accelsim.search.exact.least_remainders_kernel import flow_at_least
-from accelsim.search.exact.node import CostTables, SearchNode
+from accelsim.search.exact.node import SearchNode, SearchProblem
 from accelsim.search.exact.orders import CARRY_ON, FETCH, HALO_REUSE, NONE, STATIONARY, STOP, UNDECIDED
 from accelsim.search.exact.shapes import Shapes
 
@@ -59,14 +59,13 @@ ORDER, ORDER_END, BEGUN, GROUP, OPTION, OPTION_END, CHOICE, ROUTE, OUTERMOST, RU
 
 
 @jit
-def mix_statuses(
-    c: Constants, shapes: Shapes, g: CostTables, node: SearchNode, s: Detail, level: int, within: int
-) -> int:
+def mix_statuses(problem: SearchProblem, node: SearchNode, level: int, within: int) -> int:
     """Statuses that the loops outside a network give the tensors, and their shares; returns how many sets there are.
 
     Numbers are those of the table around the network of `level`, or (`within`) at the tiles of the next level. Around,
     those at all these tiles are noted too, in `SearchNode.within`, unless they depend on how far a tile reaches.
     """
+    c, shapes, g, s = problem.c, problem.shapes, problem.g, node.s
     temporal, order = node.mapping.temporal[0], node.mapping.order[0]
     tensors, dims = c.relevant.shape
     reaches = within != 0 or level + 1 == c.fanout.shape[0]
@@ -156,8 +155,9 @@ def mix_statuses(
 
 
 @jit
-def place(c: Constants, g: CostTables, node: SearchNode, s: Detail, level: int) -> bool:
+def place(problem: SearchProblem, node: SearchNode, level: int) -> bool:
     """Contexts at a boundary and their weights, from parents and shares of reads; False if the tables have none."""
+    c, g, s = problem.c, problem.g, node.s
     tensors, levels, room = c.whole.shape[0], c.fanout.shape[0], 0
     held, parent = node.held[level], node.parent[level, c.output[0]]
     if not node.tight[level] and c.nodes[parent, 0] == c.nodes[level, 0]:
@@ -190,10 +190,11 @@ def _charge(c: Constants, s: Detail, lv: int, t: int, words: int, part: int, act
 
 
 @jit
-def flow(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, child: int) -> bool:
+def flow(problem: SearchProblem, node: SearchNode, child: int) -> bool:
     """Add all traffic into the tiles of a level (or into the compute units) to the node; False if psums do not fit."""
+    c, shapes, s = problem.c, problem.shapes, node.s
     if shapes.leaves_any[0]:
-        return bool(flow_at_least(c, shapes, node, s, child))
+        return bool(flow_at_least(problem, node, child))
     levels, tensors = c.fanout.shape[0], c.whole.shape[0]
     m = node.mapping
     temporal, keep = m.temporal[0], m.keep[0]
@@ -297,8 +298,9 @@ def flow(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, child: int) 
 
 
 @inline
-def has_no_loops(c: Constants, g: CostTables, node: SearchNode, level: int) -> bool:
+def has_no_loops(problem: SearchProblem, node: SearchNode, level: int) -> bool:
     """Whether the block of a level or storage node is empty because it keeps nothing; docs/exact.md, section 5."""
+    c, g = problem.c, problem.g
     keeps = c.nodes[level, 0] == level and (level == 0 or not g.merges[1])
     for t in range(c.whole.shape[0]):
         keeps |= node.mapping.keep[0, level, t]
@@ -306,11 +308,12 @@ def has_no_loops(c: Constants, g: CostTables, node: SearchNode, level: int) -> b
 
 
 @inline
-def outermost_dims(c: Constants, g: CostTables, node: SearchNode, s: Detail, level: int) -> int:
+def outermost_dims(problem: SearchProblem, node: SearchNode, level: int) -> int:
     """Dimensions that the outermost loop of a level's block may be over, as bits; docs/exact.md, Lemma 10.
 
     All of them, but where the loop could as well stand in the block outside: it moves no tensor that the level keeps.
     """
+    c, g, s = problem.c, problem.g, node.s
     if not g.merges[2] or level == 0 or c.nodes[level, 0] != level:
         return -1
     bits, seen, dims = 0, 0, c.relevant.shape[1]
@@ -333,11 +336,11 @@ def outermost_dims(c: Constants, g: CostTables, node: SearchNode, s: Detail, lev
 
 
 @inline
-def next_mid(c: Constants, shapes: Shapes, g: CostTables, node: SearchNode, level: int, begin: bool) -> bool:
+def next_mid(problem: SearchProblem, node: SearchNode, level: int, begin: bool) -> bool:
     """Go to the next tile shape around the network of a level that its loops may lead to."""
-    while step_mid(c, g, node, level, node.tile.shape[1], begin):
+    while step_mid(problem, node, level, node.tile.shape[1], begin):
         begin = False
-        if products_allowed(c, shapes, node, level) and _may_begin(node, level):
+        if products_allowed(problem, node, level) and _may_begin(node, level):
             return True
     return False
 
@@ -352,8 +355,9 @@ def _may_begin(node: SearchNode, level: int) -> bool:
 
 
 @inline
-def products_allowed(c: Constants, shapes: Shapes, node: SearchNode, level: int) -> bool:
+def products_allowed(problem: SearchProblem, node: SearchNode, level: int) -> bool:
     """Whether the loops of a temporal block have the products that constraints ask for."""
+    c, shapes = problem.c, problem.shapes
     for r in range(c.asked.shape[0]):
         if c.asked[r, 0] == level and c.asked[r, 1] == TIME:
             product = 1
@@ -366,9 +370,10 @@ def products_allowed(c: Constants, shapes: Shapes, node: SearchNode, level: int)
 
 
 @inline
-def step_mid(c: Constants, g: CostTables, node: SearchNode, level: int, end: int, begin: bool) -> bool:
+def step_mid(problem: SearchProblem, node: SearchNode, level: int, end: int, begin: bool) -> bool:
     """Go to the next sizes of the dimensions before `end` that loops may leave, in the order of shape numbers."""
-    tile, mid, empty = node.tile[level], node.mid[level], has_no_loops(c, g, node, level)
+    g = problem.g
+    tile, mid, empty = node.tile[level], node.mid[level], has_no_loops(problem, node, level)
     for d in range(end - 1, -1, -1):
         if not begin:
             i = -1 if empty else g.next_size[level, d, tile[d], mid[d] + 1]
@@ -391,9 +396,10 @@ def first_of_run(shapes: Shapes, node: SearchNode) -> int:
 
 
 @inline
-def list_run(c: Constants, shapes: Shapes, g: CostTables, node: SearchNode, level: int, start: int) -> int:
+def list_run(problem: SearchProblem, node: SearchNode, level: int, start: int) -> int:
     """List the sizes of the dimensions from `start` on that loops may leave; returns how many there are."""
-    found, run, empty = 1, node.run[level], has_no_loops(c, g, node, level)
+    shapes, g = problem.shapes, problem.g
+    found, run, empty = 1, node.run[level], has_no_loops(problem, node, level)
     run[0, 0], run[0, 1] = 0, 0
     for d in range(shapes.stride.shape[0] - 1, start - 1, -1):
         tile, many = node.tile[level, d], 0
@@ -422,14 +428,13 @@ def lay_sizes(shapes: Shapes, node: SearchNode, level: int, end: int) -> tuple[i
 
 
 @jit
-def lay_block(
-    c: Constants, shapes: Shapes, g: CostTables, node: SearchNode, s: Detail, level: int, row: int, orders: Ints2
-) -> bool:
+def lay_block(problem: SearchProblem, node: SearchNode, level: int, row: int, orders: Ints2) -> bool:
     """Put the loops of a temporal block in order; False if that leads to no mapping.
 
     So it is where the order asks for loops to carry on, which do not, and where a loop moves the output before it is
     added up while its parent has no room for partial sums.
     """
+    c, shapes, g, s = problem.c, problem.shapes, problem.g, node.s
     dims = shapes.sizes.shape[0]
     m = node.mapping
     inner, outer = orders[row, dims], orders[row, dims + 1]
@@ -470,12 +475,13 @@ def lay_bounds(shapes: Shapes, node: SearchNode, level: int) -> int:
 
 
 @inline
-def loops_that_rest(shapes: Shapes, g: CostTables, node: SearchNode, level: int) -> int:
+def loops_that_rest(problem: SearchProblem, node: SearchNode, level: int) -> int:
     """Which loops of a block may make one step in a pass, as bits that `CostTables.order_first` has.
 
     Of so many tiles inside a loop, the last pass takes those that full passes leave. It makes one step if that is one,
     or, at instances that are idle at last, if it is two (docs/exact.md, section 6).
     """
+    shapes, g = problem.shapes, problem.g
     bits = 0
     for d in range(g.rests.shape[1]):
         bound = node.mapping.temporal[0, level, d]
@@ -496,8 +502,9 @@ def shape_of(shapes: Shapes, digits: Ints1) -> int:
 
 
 @inline
-def _least_loops(shapes: Shapes, g: CostTables, node: SearchNode, level: int, option: int, d: int) -> bool:
+def _least_loops(problem: SearchProblem, node: SearchNode, level: int, option: int, d: int) -> bool:
     """Whether the loops on both axes are the shortest ones for their numbers of passes."""
+    shapes, g = problem.shapes, problem.g
     inner, y, x = shapes.passes[d, node.tile[level + 1, d]], g.option_y[option, d], g.option_x[option, d]
     middle = -(-inner // y)
     outer = -(-middle // x)
@@ -505,10 +512,9 @@ def _least_loops(shapes: Shapes, g: CostTables, node: SearchNode, level: int, op
 
 
 @jit
-def spread_over(
-    c: Constants, shapes: Shapes, g: CostTables, node: SearchNode, s: Detail, level: int, option: int
-) -> bool:
+def spread_over(problem: SearchProblem, node: SearchNode, level: int, option: int) -> bool:
     """Spread over the network below a level; False if the shape cannot."""
+    c, shapes, g, s = problem.c, problem.shapes, problem.g, node.s
     dims, levels = shapes.sizes.shape[0], c.fanout.shape[0]
     m = node.mapping
     rest = g.tiles[g.group_first[level] + node.cursor[level, GROUP]]
@@ -521,7 +527,7 @@ def spread_over(
         if index < 0 or (level == levels - 1 and index > 0):
             return False
         node.tile[level + 1, d] = index
-        if shapes.ragged[d] and not _least_loops(shapes, g, node, level, option, d):
+        if shapes.ragged[d] and not _least_loops(problem, node, level, option, d):
             return False
     used, apart = s.level[level, USED], s.level[level, PARTS_APART]
     for d in range(dims):
@@ -544,8 +550,9 @@ def spread_over(
 
 
 @jit
-def begin_root(c: Constants, g: CostTables, node: SearchNode, s: Detail) -> None:
+def begin_root(problem: SearchProblem, node: SearchNode) -> None:
     """Set up the outermost tile, which is everything."""
+    c, g, s = problem.c, problem.g, node.s
     levels, tensors = c.fanout.shape[0], c.whole.shape[0]
     node.energy[0] = g.start[0]
     for lv in range(levels):
@@ -556,4 +563,4 @@ def begin_root(c: Constants, g: CostTables, node: SearchNode, s: Detail) -> None
         node.mapping.keep[0, 0, t] = True
         s.at[0, t, TILE] = c.whole[t]
         node.held[0] += c.whole[t] * c.word_parts[0, t, 0]
-    place(c, g, node, s, ROOT)
+    place(problem, node, ROOT)

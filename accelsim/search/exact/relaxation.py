@@ -15,7 +15,6 @@ import numpy as np
 from accelsim.inputs.errors import TablesTooLarge
 from accelsim.inputs.units import ratio
 from accelsim.mapspace.space import MapSpace
-from accelsim.model.detail import make_detail
 from accelsim.model.encode import KIND, OVERLAPS, Floats, Ints
 from accelsim.search.exact import bounds
 from accelsim.search.exact.bounds import make_bounds
@@ -28,7 +27,7 @@ from accelsim.search.exact.cost_tables import (
 )
 from accelsim.search.exact.incumbents import BEST, Goal, Incumbents
 from accelsim.search.exact.layout import layout_of
-from accelsim.search.exact.node import CostTables, make_node
+from accelsim.search.exact.node import CostTables, make_node, search_problem
 from accelsim.search.exact.output_costs import OutputCosts, copies_apart
 from accelsim.search.exact.ports import (
     LimitedPort,
@@ -401,13 +400,11 @@ class Relaxation:
     def roots(self, goal: Goal, total: Incumbents) -> tuple[Ints, Floats]:
         """Shapes around the outermost network that can lead to anything, and their bounds, least first."""
         goal.limit[0] = math.inf
-        space, shapes, tables = self.problem.space, self.grid.shapes, self.filled.tables
-        encoded = space.encoded
-        node, detail = make_node(self.grid, tables), make_detail(encoded)
+        shapes, tables = self.grid.shapes, self.filled.tables
         begin, values = np.zeros(shapes.total, np.int64), np.zeros(shapes.total)
-        many = root_bounds(encoded.constants, shapes, tables, goal, total, node, detail, begin, values)
+        many = root_bounds(search_problem(self.grid, tables), goal, total, make_node(self.grid, tables), begin, values)
         rows = np.argsort(values[:many], kind="stable")
-        alone = len(total.value) == 1 or space.imperfect  # else all mappings are listed
+        alone = len(total.value) == 1 or self.problem.space.imperfect  # else all mappings are listed
         for order in symmetries(self.grid) if goal.kind[0] == BEST and alone else ():
             digits = begin[rows][:, None] // shapes.stride % shapes.sizes
             rows = rows[digits[:, order] @ shapes.stride >= begin[rows]]

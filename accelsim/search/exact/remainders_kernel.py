@@ -15,8 +15,8 @@ from accelsim.model.jit import inline, jit
 from accelsim.model.kernel import BY_READ, BY_RETURN, BY_TRANSFER, BY_UPDATE, BY_WRITE
 from accelsim.model.ramps import array_cycles, network_cycles, port_cycles, ragged_short_cycles, with_ragged_engines
 from accelsim.model.windows import words_into
-from accelsim.search.exact.node import SearchNode
-from accelsim.search.exact.shapes import Shapes, resting_share
+from accelsim.search.exact.node import SearchNode, SearchProblem
+from accelsim.search.exact.shapes import resting_share
 
 OWN, SHARED_DOWN, SHARED_UP, MERGED = np.int64(0), np.int64(1), np.int64(2), np.int64(3)
 """Which children count: each for itself, or one for all that share a read, an update, or words at any time."""
@@ -50,8 +50,9 @@ def turns(c: Constants, node: SearchNode, d: int, child: int, t: int, above: int
 
 
 @inline
-def hold_still(c: Constants, node: SearchNode, s: Detail, child: int, t: int) -> None:
+def hold_still(c: Constants, node: SearchNode, child: int, t: int) -> None:
     """Let all loops outside a tile be stepped through, but those inside the innermost one that moves a tensor."""
+    s = node.s
     moves = child == c.fanout.shape[0]
     for lv in range(child - 1, -1, -1):
         for d in range(c.relevant.shape[1]):
@@ -63,16 +64,17 @@ def hold_still(c: Constants, node: SearchNode, s: Detail, child: int, t: int) ->
 
 
 @jit
-def words_at_least(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, child: int, t: int) -> float:
+def words_at_least(problem: SearchProblem, node: SearchNode, child: int, t: int) -> float:
     """Words that enter all tiles of a tensor at a level at least.
 
     Words of perfect loops, with the loops over dimensions that leave remainders replaced by what these really do.
     """
+    c, shapes, s = problem.c, problem.shapes, node.s
     m = node.mapping
     words = words_into(c, m, 0, s, child, t)
-    most = _without_continuing(c, s, node, child, t) if c.windowed[t] else words
+    most = _without_continuing(c, node, child, t) if c.windowed[t] else words
     share = 1.0
-    hold_still(c, node, s, child, t)
+    hold_still(c, node, child, t)
     for d in range(c.relevant.shape[1]):
         if not shapes.ragged[d]:
             continue
@@ -84,14 +86,15 @@ def words_at_least(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, ch
             continue
         size, factor = shapes.size[d, node.tile[child, d]], c.factor[t, d]
         share *= float(boxes(factor, many, c.bounds[d])) / float(looped * boxes(factor, 1, size))
-    share *= _moving(c, shapes, node, s, child, t)
+    share *= _moving(problem, node, child, t)
     used = float(s.level[child, USED])
     return float(max(0.0, float(most) * used * share - float(most - words) * used))
 
 
 @jit
-def _without_continuing(c: Constants, s: Detail, node: SearchNode, child: int, t: int) -> int:
+def _without_continuing(c: Constants, node: SearchNode, child: int, t: int) -> int:
     """Words into a windowed tile if no outer loop carries on where an inner one ends."""
+    s = node.s
     temporal, order = node.mapping.temporal[0], node.mapping.order[0]
     words = s.at[child, t, TILE]
     for lv in range(child - 1, -1, -1):
@@ -115,12 +118,13 @@ def boxes(factor: int, tiles: int, covered: int) -> int:
 
 
 @jit
-def _moving(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, child: int, t: int) -> float:
+def _moving(problem: SearchProblem, node: SearchNode, child: int, t: int) -> float:
     """Share of a tensor's tiles that move at least with each pass of the innermost loop that moves them.
 
     The others rest where each loop inside that moves them makes one step, as a loop steps that does not: of n passes of
     such loops, those that follow another one within a loop. A window can go on where any loop makes one step.
     """
+    c, shapes, s = problem.c, problem.shapes, node.s
     share, resting, still, passes = 1.0, 1.0, 0.0, 1.0
     moved = 0
     for lv in range(child - 1, -1, -1):
@@ -128,7 +132,7 @@ def _moving(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, child: in
             d = node.mapping.order[0, lv, j]
             if c.relevant[t, d]:
                 if not moved >> d & 1:
-                    rest = _resting(c, shapes, node, s, child, d, t) if shapes.ragged[d] else 0.0
+                    rest = _resting(problem, node, child, d, t) if shapes.ragged[d] else 0.0
                     resting *= rest
                     share *= 1.0 - rest
                 moved |= 1 << d
@@ -140,8 +144,9 @@ def _moving(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, child: in
 
 
 @jit
-def _resting(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, child: int, d: int, t: int) -> float:
+def _resting(problem: SearchProblem, node: SearchNode, child: int, d: int, t: int) -> float:
     """Share of a tensor's words along a dimension of which the innermost temporal loop outside makes one step."""
+    c, shapes, s = problem.c, problem.shapes, node.s
     spread, many = 1, shapes.passes[d, node.tile[child, d]]
     for lv in range(child - 1, -1, -1):
         spread *= s.place[lv, d, SPREAD]
@@ -235,13 +240,12 @@ def counted(c: Constants, lv: int, d: int, t: int, above: int, way: int, which: 
 
 
 @jit
-def _words(
-    c: Constants, shapes: Shapes, node: SearchNode, s: Detail, child: int, t: int, above: int, way: int, which: int
-) -> int:
+def _words(problem: SearchProblem, node: SearchNode, child: int, t: int, above: int, way: int, which: int) -> int:
     """Words that enter tiles of a level, or that the compute units ask for: first boxes, and steps that move one."""
+    c, shapes, s = problem.c, problem.shapes, node.s
     levels, dims = c.fanout.shape[0], c.relevant.shape[1]
     if c.windowed[t]:
-        words = shapes.macs[0] if child == levels else words_at_least(c, shapes, node, s, child, t)
+        words = shapes.macs[0] if child == levels else words_at_least(problem, node, child, t)
         for lv in range(above, child if way != OWN else above):
             words *= network_share(s, lv, t, UP if way == SHARED_UP else DOWN)
         return int(words if which == ALL else words / float(s.level[above, USED]))
@@ -256,14 +260,14 @@ def _words(
         return total
     for lv in range(child):
         for j in range(s.level[lv, LOOPS]):
-            total += _words_of_loop(c, node, s, child, t, above, way, which, lv, j)
+            total += _words_of_loop(c, node, child, t, above, way, which, lv, j)
             node.free[lv, node.mapping.order[0, lv, j]] = True
     return total
 
 
 @jit
 def _words_of_loop(
-    c: Constants, node: SearchNode, s: Detail, child: int, t: int, above: int, way: int, which: int, lv: int, j: int
+    c: Constants, node: SearchNode, child: int, t: int, above: int, way: int, which: int, lv: int, j: int
 ) -> int:
     """Words that enter with the steps of one loop; those that leave the box in place bring none."""
     looped = node.mapping.order[0, lv, j]
@@ -279,7 +283,7 @@ def _words_of_loop(
             passes *= tiles
             continue
         moving *= boxes(c.factor[t, d], tiles, covered)
-        step = _least_step(node, s, child, d, lv, j)
+        step = _least_step(node, child, d, lv, j)
         if step > 0:  # of the tiles, those that have another step of the loops inside
             more, _ = _tiles(c, node, d, child, t, above, way, which, c.bounds[d] - step)
             tiles, covered = tiles - more, covered - more * node.span[child, d]
@@ -288,8 +292,9 @@ def _words_of_loop(
 
 
 @inline
-def _least_step(node: SearchNode, s: Detail, child: int, d: int, lv: int, j: int) -> int:
+def _least_step(node: SearchNode, child: int, d: int, lv: int, j: int) -> int:
     """What the innermost temporal loop over a dimension steps, of those inside a loop and outside a tile; 0: none."""
+    s = node.s
     m = node.mapping
     for inner in range(child - 1, lv - 1, -1):
         if m.temporal[0, inner, d] > 1:
@@ -335,13 +340,15 @@ def _book(
 
 
 @jit
-def cost_remainders(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, full: Detail) -> tuple[float, int]:
+def cost_remainders(problem: SearchProblem, node: SearchNode) -> tuple[float, int]:
     """Energy [pJ] and cycles of a whole mapping.
 
     Exact, but accesses are not rounded up to blocks, which is known only of single instances. Tensors with windows cost
     what they cost at least, and so does a change of what a systolic array holds, and an engine that overlaps.
     `full` : with the places of its tiles.
     """
+    full = node.full
+    c, shapes, s = problem.c, problem.shapes, node.s
     m, levels = node.mapping, c.fanout.shape[0]
     for d in range(c.bounds.shape[0]):
         node.span[levels, d] = 1
@@ -355,19 +362,19 @@ def cost_remainders(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, f
         for lv in range(levels - 1, -1, -1):
             if m.keep[0, lv, t]:
                 if t == c.output[0]:
-                    partial = _holds_partial_sums(c, shapes, node, s, t, lv, child)
-                    energy += _cost_output(c, shapes, node, s, t, lv, child, partial, partial_inside)
+                    partial = _holds_partial_sums(problem, node, t, lv, child)
+                    energy += _cost_output(problem, node, t, lv, child, partial, partial_inside)
                     if child < levels and c.dma.shape[0] > 0:
-                        full.at[child, t, FILLS] = _returning_words(c, shapes, node, s, t, child)
+                        full.at[child, t, FILLS] = _returning_words(problem, node, t, child)
                     partial_inside = partial
                 else:
-                    energy += _cost_input(c, shapes, node, s, t, lv, child)
+                    energy += _cost_input(problem, node, t, lv, child)
                 child = lv
     cycles = _steps_of_all(c, node) * c.mac_cycles[0]
     if c.array[STREAM] >= 0:
         cycles += ragged_short_cycles(c, m, 0, cycles)
     if c.array[PE] >= 0:
-        cycles = _array_cycles_at_least(c, shapes, node, s, cycles)
+        cycles = _array_cycles_at_least(problem, node, cycles)
     for lv in range(levels):
         if c.limited[lv]:
             cycles = max(cycles, port_cycles(c, lv, node.read[levels, lv], node.written[levels, lv], cycles, False))
@@ -380,14 +387,15 @@ def cost_remainders(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, f
 
 
 @jit
-def _array_cycles_at_least(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, steps: int) -> int:
+def _array_cycles_at_least(problem: SearchProblem, node: SearchNode, steps: int) -> int:
     """Compute cycles with the ramps of a systolic array; a tile is taken to be as large as the largest."""
+    c, s = problem.c, node.s
     tiles, words, first = 0, 0, 0
     for t in range(c.whole.shape[0]):
         if c.stationary[t]:
             for lv in range(c.array[PE], c.nodes[c.array[PE], 1]):
                 if node.mapping.keep[0, lv, t]:
-                    into = _words(c, shapes, node, s, lv, t, lv, OWN, BUSIEST)
+                    into = _words(problem, node, lv, t, lv, OWN, BUSIEST)
                     tile = s.at[lv, t, TILE]
                     tiles += -(-into // tile)
                     words += max(into, tile)
@@ -396,54 +404,53 @@ def _array_cycles_at_least(c: Constants, shapes: Shapes, node: SearchNode, s: De
 
 
 @jit
-def _cost_input(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, t: int, above: int, child: int) -> float:
+def _cost_input(problem: SearchProblem, node: SearchNode, t: int, above: int, child: int) -> float:
     """Energy of all words of a tensor between two levels that keep it, downwards only."""
+    c = problem.c
     levels = c.fanout.shape[0]
     energy = 0.0
-    words = _words(c, shapes, node, s, child, t, above, SHARED_DOWN, ALL)
-    one = _words(c, shapes, node, s, child, t, above, SHARED_DOWN, BUSIEST)
+    words = _words(problem, node, child, t, above, SHARED_DOWN, ALL)
+    one = _words(problem, node, child, t, above, SHARED_DOWN, BUSIEST)
     energy += _book(c, node, above, t, words, one, READING, 0)
     for lv in range(above, child):
         if c.transfers[lv]:
-            energy += float(_words(c, shapes, node, s, child, t, lv + 1, SHARED_DOWN, ALL)) * float(
+            energy += float(_words(problem, node, child, t, lv + 1, SHARED_DOWN, ALL)) * float(
                 c.energy[lv, t, BY_TRANSFER]
             )
-            one = _words(c, shapes, node, s, child, t, lv, SHARED_DOWN, BUSIEST)
+            one = _words(problem, node, child, t, lv, SHARED_DOWN, BUSIEST)
             node.passing[levels, lv] += one * c.word_parts[lv, t, 0]
     if child < levels:
-        words = _words(c, shapes, node, s, child, t, child, OWN, ALL)
-        one = _words(c, shapes, node, s, child, t, child, OWN, BUSIEST)
+        words = _words(problem, node, child, t, child, OWN, ALL)
+        one = _words(problem, node, child, t, child, OWN, BUSIEST)
         energy += _book(c, node, child, t, words, one, WRITING, 0)
     return float(energy)
 
 
 @jit
-def _holds_partial_sums(
-    c: Constants, shapes: Shapes, node: SearchNode, s: Detail, t: int, above: int, child: int
-) -> int:
+def _holds_partial_sums(problem: SearchProblem, node: SearchNode, t: int, above: int, child: int) -> int:
     """1 if a level holds partial sums of the output, as `model.ragged` says; with windows as narrow as they can be."""
+    c, s = problem.c, node.s
     if c.windowed[t]:
         return int(narrower(c, above, t))
-    updates = _words(c, shapes, node, s, child, t, above, SHARED_UP, BUSIEST)
+    updates = _words(problem, node, child, t, above, SHARED_UP, BUSIEST)
     seen = _first_words(c, node, child, above, t, MERGED, BUSIEST)
     return int(updates > seen or s.level[above, PARTS_APART] > 1)
 
 
 @jit
-def _returning_words(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, t: int, child: int) -> int:
+def _returning_words(problem: SearchProblem, node: SearchNode, t: int, child: int) -> int:
     """Partial sums that come back into the busiest instance of a level; with windows none, at least."""
+    c = problem.c
     if c.windowed[t]:
         return 0
-    words = _words(c, shapes, node, s, child, t, child, OWN, BUSIEST)
+    words = _words(problem, node, child, t, child, OWN, BUSIEST)
     return int(words - _first_words(c, node, child, child, t, MERGED, BUSIEST))
 
 
 @jit
 def _cost_output(
-    c: Constants,
-    shapes: Shapes,
+    problem: SearchProblem,
     node: SearchNode,
-    s: Detail,
     t: int,
     above: int,
     child: int,
@@ -454,10 +461,11 @@ def _cost_output(
 
     `partial` and `partial_inside` say whether the levels hold partial sums.
     """
+    c = problem.c
     levels = c.fanout.shape[0]
     energy = 0.0
-    up = _words(c, shapes, node, s, child, t, above, SHARED_UP, ALL)
-    one = _words(c, shapes, node, s, child, t, above, SHARED_UP, BUSIEST)
+    up = _words(problem, node, child, t, above, SHARED_UP, ALL)
+    one = _words(problem, node, child, t, above, SHARED_UP, BUSIEST)
     energy += _book(c, node, above, t, up, one, UPDATING, partial)
     if not c.windowed[t]:
         up -= _first_words(c, node, child, above, t, MERGED, ALL)
@@ -465,15 +473,15 @@ def _cost_output(
         energy += _book(c, node, above, t, up, one, READING, partial)
     for lv in range(above, child):
         if c.transfers[lv]:
-            up = _words(c, shapes, node, s, child, t, lv + 1, SHARED_UP, ALL)
-            down = _words(c, shapes, node, s, child, t, lv + 1, SHARED_DOWN, ALL)
+            up = _words(problem, node, child, t, lv + 1, SHARED_UP, ALL)
+            down = _words(problem, node, child, t, lv + 1, SHARED_DOWN, ALL)
             down -= down if c.windowed[t] else _first_words(c, node, child, lv + 1, t, SHARED_DOWN, ALL)
             energy += float(up) * float(c.energy[lv, t, BY_TRANSFER]) + float(down) * float(c.energy[lv, t, BY_RETURN])
-            one = _words(c, shapes, node, s, child, t, lv, SHARED_UP, BUSIEST)
+            one = _words(problem, node, child, t, lv, SHARED_UP, BUSIEST)
             node.passing[levels, lv] += one * c.word_parts[lv, t, partial]
     if child < levels:
-        up = _words(c, shapes, node, s, child, t, child, OWN, ALL)
-        one = _words(c, shapes, node, s, child, t, child, OWN, BUSIEST)
+        up = _words(problem, node, child, t, child, OWN, ALL)
+        one = _words(problem, node, child, t, child, OWN, BUSIEST)
         if c.drain[child]:
             energy += _book(c, node, child, t, up, one, READING, partial_inside)
         if not c.windowed[t]:

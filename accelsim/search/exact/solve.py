@@ -16,7 +16,6 @@ import numpy as np
 
 from accelsim.inputs.objective import LEAST_ENERGY, Objective
 from accelsim.mapspace.space import MapSpace
-from accelsim.model.detail import make_detail
 from accelsim.model.encode import Bools, Floats, Ints
 from accelsim.search.exact.branch_kernel import explore
 from accelsim.search.exact.incumbents import (
@@ -33,7 +32,7 @@ from accelsim.search.exact.incumbents import (
     revalued,
 )
 from accelsim.search.exact.memo_kernel import Memo, make_memo
-from accelsim.search.exact.node import make_node
+from accelsim.search.exact.node import make_node, search_problem
 from accelsim.search.exact.relaxation import Relaxation
 from accelsim.search.exact.shapes import Grid
 from accelsim.search.exact.worth import SLACK, Known
@@ -336,17 +335,12 @@ class Solver:
         return make_memo(c, 0 if useless else places, timed=timed, words=words)
 
     def _explore(self, goal: Goal, part: Incumbents, begin: Ints, values: Floats, memo: Memo) -> None:
-        encoded, tables = self.space.encoded, self.relaxation.filled.tables
-        shapes, node = self.relaxation.grid.shapes, make_node(self.relaxation.grid, tables)
+        grid, tables = self.relaxation.grid, self.relaxation.filled.tables
         explore(
-            encoded.constants,
-            shapes,
-            tables,
+            search_problem(grid, tables),
             goal,
             part,
-            node,
-            make_detail(encoded),
-            make_detail(encoded),
+            make_node(grid, tables),
             memo,
             np.ascontiguousarray(begin),
             np.ascontiguousarray(values),
