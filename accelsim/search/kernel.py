@@ -126,8 +126,6 @@ def search_all(
     books: PieceTally,
     m: Batch,
     s: Detail,
-    starts: Ints1,
-    loops: Ints1,
     stop: Ints1,
 ) -> int:
     """Evaluate all orders of the tilings numbered first … last - 1; returns how many mappings were seen before `stop`.
@@ -137,6 +135,7 @@ def search_all(
     """
     temporal, order, x, y, keep = m.temporal[0], m.order[0], m.x[0], m.y[0], m.keep[0]
     levels = temporal.shape[0]
+    starts, loops = np.zeros(levels, np.int64), np.zeros(levels, np.int64)
     seen = 0
     for tiling in range(first, last):
         rest = tiling

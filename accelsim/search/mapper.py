@@ -66,8 +66,6 @@ class _Work:
     books: PieceTally
     mapping: Batch
     detail: Detail
-    starts: Ints
-    loops: Ints
 
     def clear(self) -> _Work:
         """Empty the books."""
@@ -349,8 +347,6 @@ class _Run:
                     work.books,
                     work.mapping,
                     work.detail,
-                    work.starts,
-                    work.loops,
                     self.stop,
                 )
             )
@@ -407,9 +403,8 @@ class _Run:
                 return "interrupted"
 
     def _make_work(self) -> _Work:
-        starts, loops = np.zeros((2, len(self.encoded.architecture.levels)), np.int64)
         mapping = empty_batch(self.encoded, 1)
-        return _Work(self.kernel.make_tally(self.encoded), mapping, self.make_detail(self.encoded), starts, loops)
+        return _Work(self.kernel.make_tally(self.encoded), mapping, self.make_detail(self.encoded))
 
     def _await(self, job: Future[int]) -> int | None:
         try:

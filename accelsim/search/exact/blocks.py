@@ -102,7 +102,7 @@ class SweepArrays(NamedTuple):
 def sweep_block(shapes: Shapes, block: BlockSweep, sweep: SweepArrays, out: Floats1) -> None:
     """Lower the cost to go of each tile, float64[S * N], to that of its best block in a class of loop orders."""
     most, pairs, moves, live, wanted = sweep.most, sweep.pairs, sweep.moves, sweep.live, sweep.wanted
-    reduced, complete, inside = sweep.reduced, sweep.complete[0], sweep.inside
+    reduced, complete = sweep.reduced, sweep.complete[0]
     bound, offsets, alive, values = sweep.bound, sweep.offsets, sweep.alive, sweep.values
     lanes = out.shape[0] // live.shape[0]
     size, run = _rest_of_lattice(shapes, most, block.counted, offsets)
@@ -154,7 +154,7 @@ def sweep_block(shapes: Shapes, block: BlockSweep, sweep: SweepArrays, out: Floa
                 continue
             for at in range(size):
                 alive[at] = _any_of(live, offsets, 1, run, start + offsets[at])
-            _mix(block, bound, inside, offsets, alive[:size], run * lanes, start, lanes, values, middle, tail)
+            _mix(block, sweep, size, run * lanes, start, lanes, middle, tail)
             if may_add:
                 _take_least(most, moves, block.counted, block.adding, values, alive[:size], run * lanes, lanes)
             if complete > 0.0 and not moves_output:
@@ -302,20 +302,10 @@ def _among(items: Ints1, item: int) -> bool:
 
 @inline
 def _mix(
-    block: BlockSweep,
-    bound: Ints1,
-    inside: Floats2,
-    offsets: Ints1,
-    alive: Bools1,
-    count: int,
-    start: int,
-    lanes: int,
-    values: Floats1,
-    between: int,
-    tail: int,
+    block: BlockSweep, sweep: SweepArrays, size: int, count: int, start: int, lanes: int, between: int, tail: int
 ) -> None:
     """Cost to go inside the block, mixed from the pure statuses by their shares, where it may be finite."""
-    size = alive.shape[0]
+    bound, inside, offsets, alive, values = sweep.bound, sweep.inside, sweep.offsets, sweep.alive, sweep.values
     before, first = 1.0, True
     for i in range(block.phase.shape[0]):
         share = 0.0

@@ -15,7 +15,7 @@ from accelsim.inputs.errors import TablesTooLarge, TooManyChoices
 from accelsim.model.detail import make_detail
 from accelsim.model.encode import Bools, Floats, Ints
 from accelsim.search.exact.blocks import SweepArrays, sweep_block
-from accelsim.search.exact.network import NetworkScratch, only
+from accelsim.search.exact.network import NetworkScratch, NetworkSweep, only
 from accelsim.search.exact.network_kernel import sweep_network
 from accelsim.search.exact.plan import TablePlan
 from accelsim.search.exact.shapes import Grid
@@ -155,27 +155,28 @@ class BoundsMaker(TablePlan):
         wanted = np.ascontiguousarray(wanted.T)
         scratch = self._scratch(level, spreading.like.size)
         first_of, place = (NO_FIRST, NO_PLACE) if further is None else (further.first, further.place)
+        sweep = NetworkSweep(
+            c=self.c,
+            shapes=self.shapes,
+            options=self.grid.bounding[level],
+            p=spreading,
+            most=self.layout.most[level],
+            next_of=self.layout.next_of(level),
+            tiles=tiles,
+            live=live,
+            wanted=wanted,
+            entries=self.bounds.values,
+            first_of=first_of,
+            place=place,
+            least=least,
+            out=out,
+            s=make_detail(self.encoded),
+            scratch=scratch,
+        )
         first, go = 0, max(1, IN_ONE_GO // max(1, entries))
         while first < len(tiles):
             begun = self._look_at_clock()
-            sweep_network(
-                self.c,
-                self.shapes,
-                self.layout.most[level],
-                self.grid.bounding[level],
-                self.layout.next_of(level),
-                spreading,
-                tiles[first : first + go],
-                live,
-                wanted,
-                self.bounds.values,
-                first_of,
-                place,
-                least[first : first + go],
-                out,
-                make_detail(self.encoded),
-                scratch,
-            )
+            sweep_network(sweep._replace(tiles=tiles[first : first + go], least=least[first : first + go]))
             first += go
             go *= 4 if time.monotonic() - begun < LOOK_SECONDS / 4 else 1
         turn(out.reshape(self.shapes.total, len(rows), -1, statuses), in_lanes(found))

@@ -9,8 +9,23 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from accelsim.model.encode import Ints
-from accelsim.model.records import Bools1, Bools2, Floats1, Floats2, Floats3, Int16s2, Ints1, Ints2, Ints4, record
+from accelsim.model.detail import Detail
+from accelsim.model.encode import Constants, Ints
+from accelsim.model.records import (
+    Bools1,
+    Bools2,
+    Floats1,
+    Floats2,
+    Floats3,
+    Floats5,
+    Int16s2,
+    Int32s2,
+    Ints1,
+    Ints2,
+    Ints4,
+    record,
+)
+from accelsim.search.exact.shapes import Options, Shapes
 
 
 @record
@@ -211,6 +226,45 @@ class NetworkScratch(NamedTuple):
     with one copy of the output, then with the most."""
     worthless: Bools2
     """bool[*, N]: whether the option is not worth it for a pair."""
+
+
+@record
+class NetworkSweep(NamedTuple):
+    """What a sweep over a network reads and writes."""
+
+    c: Constants
+    """The machine and the Einsum."""
+    shapes: Shapes
+    """Tile shapes."""
+    options: Options
+    """Ways to spread over the network."""
+    p: Spreading
+    """The contexts."""
+    most: Ints1
+    """int64[D]: how many sizes of each dimension can fit the level."""
+    next_of: Ints2
+    """int64[O, D]: after each option the first one that spreads some dimension up to d otherwise."""
+    tiles: Ints1
+    """int64[*]: shapes that the next level may hold."""
+    live: Bools2
+    """bool[S, C']: where `inside` may be finite; of the innermost network not read."""
+    wanted: Bools2
+    """bool[S, C]: which shapes are to be looked at."""
+    entries: Floats1
+    """float64[*]: entries at the tiles, by the statuses there, as `CostTable` has them."""
+    first_of: Ints1
+    """int64[C']: as `CostTable.first`."""
+    place: Int32s2
+    """int32[C', S]: as `CostTable.place`."""
+    least: Floats3
+    """float64[*, C', 2 * I]: the least entry at each tile, for one copy of the output and the most, for each innermost
+    loop outside."""
+    out: Floats5
+    """float64[S, C, A, B, Q]: lowered."""
+    s: Detail
+    """Counts of a tile."""
+    scratch: NetworkScratch
+    """What one tile needs meanwhile."""
 
 
 def only(spreading: Spreading, contexts: Ints) -> Spreading:

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from accelsim.model.detail import INSIDE, Detail
+from accelsim.model.detail import INSIDE
 from accelsim.model.encode import Constants
 from accelsim.model.jit import inline, jit
 from accelsim.model.kernel import distinct
-from accelsim.model.records import Bools2, Floats1, Floats2, Floats3, Floats5, Int32s2, Ints1, Ints2
+from accelsim.model.records import Bools2, Floats1, Floats2, Ints1, Ints2
 from accelsim.search.exact.incumbents import SURE
-from accelsim.search.exact.network import NetworkScratch, Spreading
+from accelsim.search.exact.network import NetworkSweep, Spreading
 from accelsim.search.exact.orders import HALO_REUSE, NONE, STATIONARY
-from accelsim.search.exact.shapes import Options, Shapes, passes_window
+from accelsim.search.exact.shapes import Shapes, passes_window
 
 
 @inline
@@ -41,45 +41,10 @@ def _least_new_share(c: Constants, shapes: Shapes, t: int, tile: Ints1, mid: Int
 
 
 @jit
-def sweep_network(
-    c: Constants,
-    shapes: Shapes,
-    most: Ints1,
-    options: Options,
-    next_of: Ints2,
-    p: Spreading,
-    tiles: Ints1,
-    live: Bools2,
-    wanted: Bools2,
-    entries: Floats1,
-    first: Ints1,
-    place: Int32s2,
-    least: Floats3,
-    out: Floats5,
-    s: Detail,
-    scratch: NetworkScratch,
-) -> None:
-    """Cost to go of each shape around a network: the traffic over it, and what follows inside.
-
-    Parameters
-    ----------
-    most : int64[D]
-        How many sizes of each dimension can fit the level.
-    next_of : int64[O, D]
-        After each option the first one that spreads some dimension up to d otherwise.
-    tiles : int64[*]
-        Shapes that the next level may hold.
-    live : bool[S, C']
-        Where `inside` may be finite; of the innermost network not read.
-    wanted : bool[S, C]
-        Which shapes are to be looked at.
-    entries, first, place
-        At the tiles, by the statuses there, as `CostTable` has them.
-    least : float64[*, C', 2 * I]
-        The least of them, for one copy of the output and the most, for each innermost loop outside.
-    out : float64[S, C, A, B, Q]
-        Lowered.
-    """
+def sweep_network(sweep: NetworkSweep) -> None:
+    """Cost to go of each shape around a network: the traffic over it, and what follows inside."""
+    c, shapes, next_of, p, tiles, wanted = sweep.c, sweep.shapes, sweep.next_of, sweep.p, sweep.tiles, sweep.wanted
+    least, s, scratch = sweep.least, sweep.s, sweep.scratch
     level = p.level[0]
     levels, dims, tensors = c.fanout.shape[0], shapes.sizes.shape[0], c.whole.shape[0]
     innermost = level == levels - 1
@@ -100,44 +65,35 @@ def sweep_network(
             for d in range(dims if p.rests[t] == 1 else 0):
                 if p.partner[d] >= 0 and not c.relevant[t, d]:
                     scratch.rests[t] |= passes_window(p.partner, shapes.sizes, tile, d)
-        pairs, judged = _list_pairs(p, tiles[at], live, innermost, scratch.pair), p.worth.split.shape[0] > 0
+        pairs, judged = _list_pairs(sweep, tiles[at], innermost, scratch.pair), p.worth.split.shape[0] > 0
         many = 0
         following = 0 if pairs > 0 else next_of.shape[0]
         while following < next_of.shape[0]:
             o = following
-            around = _shape_around(shapes, most, options, o, tile, mid)
+            around = _shape_around(sweep, o, tile, mid)
             if around < 0 or not _is_wanted(wanted, around, pairs, scratch.pair):
                 following = next_of[o, -1 - around if around < 0 else dims - 1]
                 continue
             following = o + 1
-            _share_words(c, shapes, options, p, o, tiles[at], tile, mid, s, scratch)
-            resting = _list_resting(c, shapes, options, p, o, tile, mid, scratch) if ragged and not innermost else 0
+            _share_words(sweep, o, tiles[at], tile, mid)
+            resting = _list_resting(sweep, o, tile, mid) if ragged and not innermost else 0
             if judged:
-                _note_option(p, options, o, around, many, scratch)
+                _note_option(sweep, o, around, many)
                 many += 1
                 continue
             if steps:
-                _steps_of_windows(c, shapes, p, tile, mid, innermost, scratch)
+                _steps_of_windows(sweep, tile, mid, innermost)
             _sweep_contexts(
-                c,
-                shapes,
-                options,
-                p,
+                sweep,
                 o,
                 tiles[at],
                 around,
                 pairs,
                 resting,
                 -1,
-                wanted,
-                entries,
-                first,
-                place,
-                out,
-                scratch,
             )
         if many > 0:
-            _judge(p, options, pairs, many, innermost, output, least[at], scratch)
+            _judge(sweep, pairs, many, innermost, output, least[at])
         for n in range(many):
             worth_it = False
             for number in range(pairs):
@@ -145,37 +101,29 @@ def sweep_network(
             if not worth_it:
                 continue
             o, around = scratch.option[n], scratch.around[n]
-            _shape_around(shapes, most, options, o, tile, mid)
-            _share_words(c, shapes, options, p, o, tiles[at], tile, mid, s, scratch)
-            resting = _list_resting(c, shapes, options, p, o, tile, mid, scratch) if ragged and not innermost else 0
+            _shape_around(sweep, o, tile, mid)
+            _share_words(sweep, o, tiles[at], tile, mid)
+            resting = _list_resting(sweep, o, tile, mid) if ragged and not innermost else 0
             if steps:
-                _steps_of_windows(c, shapes, p, tile, mid, innermost, scratch)
+                _steps_of_windows(sweep, tile, mid, innermost)
             _sweep_contexts(
-                c,
-                shapes,
-                options,
-                p,
+                sweep,
                 o,
                 tiles[at],
                 around,
                 pairs,
                 resting,
                 n,
-                wanted,
-                entries,
-                first,
-                place,
-                out,
-                scratch,
             )
 
 
 @inline
-def _shape_around(shapes: Shapes, most: Ints1, options: Options, o: int, tile: Ints1, mid: Ints1) -> int:
+def _shape_around(sweep: NetworkSweep, o: int, tile: Ints1, mid: Ints1) -> int:
     """The shape around a network that an option leads to, with its sizes in `mid`.
 
     -1 - d if there is none, whatever further dimensions than d do.
     """
+    shapes, most, options = sweep.shapes, sweep.most, sweep.options
     around = 0
     for d in range(tile.shape[0]):
         mid[d] = shapes.times[d, tile[d], options.place[o, d]]
@@ -196,18 +144,14 @@ def _is_wanted(wanted: Bools2, around: int, pairs: int, pair: Ints2) -> bool:
 
 @inline
 def _share_words(
-    c: Constants,
-    shapes: Shapes,
-    options: Options,
-    p: Spreading,
+    sweep: NetworkSweep,
     o: int,
     number: int,
     tile: Ints1,
     mid: Ints1,
-    s: Detail,
-    scratch: NetworkScratch,
 ) -> None:
     """Words into a tile, and the share of the children that take words of their own."""
+    c, shapes, options, p, s, scratch = sweep.c, sweep.shapes, sweep.options, sweep.p, sweep.s, sweep.scratch
     level, output, dims = p.level[0], c.output[0], tile.shape[0]
     innermost, ragged = level == c.fanout.shape[0] - 1, shapes.resting.shape[1] > 0
     for t in range(c.whole.shape[0]):
@@ -227,26 +171,23 @@ def _share_words(
         scratch.passing[t] = scratch.share[t]
         for d in range(dims if ragged else 0):
             if not c.relevant[t, d]:
-                _share_idle(c, shapes, options, p, o, t, d, tile[d], mid[d], scratch)
+                _share_idle(sweep, o, t, d, tile[d], mid[d])
 
 
 @inline
 def _share_idle(
-    c: Constants,
-    shapes: Shapes,
-    options: Options,
-    p: Spreading,
+    sweep: NetworkSweep,
     o: int,
     t: int,
     d: int,
     tile: int,
     mid: int,
-    scratch: NetworkScratch,
 ) -> None:
     """Correct the shares of a tensor for the children that idle where loops over a dimension end: docs/exact.md.
 
     Each tile around the network has a first child; in the last one there may be fewer children.
     """
+    c, shapes, options, p, scratch = sweep.c, sweep.shapes, sweep.options, sweep.p, sweep.scratch
     flags = c.reduction[p.level[0]] if t == c.output[0] else c.multicast[p.level[0], :, t]
     spread = options.x[o, d] * options.y[o, d]
     sharing = (options.x[o, d] if flags[0] else 1) * (options.y[o, d] if flags[1] else 1)
@@ -263,8 +204,9 @@ def _share_idle(
 
 
 @inline
-def _note_option(p: Spreading, options: Options, o: int, around: int, n: int, scratch: NetworkScratch) -> None:
+def _note_option(sweep: NetworkSweep, o: int, around: int, n: int) -> None:
     """Note an option for `_judge`."""
+    p, options, scratch = sweep.p, sweep.options, sweep.scratch
     scratch.option[n], scratch.around[n] = o, around
     scratch.edge[n] = _slot(p, float(options.spread[o]) * p.inner_edges[p.inner_edges.shape[0] - 1])
     for t in range(scratch.words.shape[0]):
@@ -282,10 +224,9 @@ def _slot(p: Spreading, spread: float) -> int:
 
 
 @inline
-def _steps_of_windows(
-    c: Constants, shapes: Shapes, p: Spreading, tile: Ints1, mid: Ints1, innermost: bool, scratch: NetworkScratch
-) -> None:
+def _steps_of_windows(sweep: NetworkSweep, tile: Ints1, mid: Ints1, innermost: bool) -> None:
     """Share of a tile that a step of each status costs, of tensors with windows; of others it is fixed."""
+    c, shapes, p, scratch = sweep.c, sweep.shapes, sweep.p, sweep.scratch
     for t in range(c.whole.shape[0]):
         if not c.windowed[t] or innermost:
             continue
@@ -307,7 +248,7 @@ def _steps_of_windows(
 
 
 @inline
-def _list_pairs(p: Spreading, tile: int, live: Bools2, innermost: bool, pair: Ints2) -> int:
+def _list_pairs(sweep: NetworkSweep, tile: int, innermost: bool, pair: Ints2) -> int:
     """List contexts, choices of what the next level keeps, and kinds of contexts inside that lead to a tile.
 
     Returns
@@ -315,6 +256,7 @@ def _list_pairs(p: Spreading, tile: int, live: Bools2, innermost: bool, pair: In
     int
         How many there are.
     """
+    p, live = sweep.p, sweep.live
     found = 0
     for k in range(p.keeps.shape[0]):
         for m in range(p.parent.shape[0]):
@@ -331,8 +273,9 @@ def _list_pairs(p: Spreading, tile: int, live: Bools2, innermost: bool, pair: In
 
 
 @inline
-def _weigh_corners(p: Spreading, m: int, k: int, shared: Floats1, scratch: NetworkScratch) -> int:
+def _weigh_corners(sweep: NetworkSweep, m: int, k: int, shared: Floats1) -> int:
     """Weights of the contexts inside, by what networks leave of the reads of tensors that pass; returns how many."""
+    p, scratch = sweep.p, sweep.scratch
     ways = 1
     scratch.weight[0] = 1.0
     for w in range(p.passing.shape[1]):
@@ -349,19 +292,18 @@ def _weigh_corners(p: Spreading, m: int, k: int, shared: Floats1, scratch: Netwo
 
 @jit
 def _judge(
-    p: Spreading,
-    options: Options,
+    sweep: NetworkSweep,
     pairs: int,
     many: int,
     innermost: bool,
     output: int,
     least: Floats2,
-    scratch: NetworkScratch,
 ) -> None:
     """Find which pairs are not worth it with which options: what they cost at least from the network inwards.
 
     For any copies of the output; see `Sieve.sift`. Contexts of one state share a verdict.
     """
+    p, options, scratch = sweep.p, sweep.options, sweep.scratch
     worth, ways, cost = p.worth, scratch.ways, scratch.least
     loops, last, last_choice = worth.split.shape[0], p.copies.shape[0] - 1, -1
     several = p.inner_copies.shape[0] > 1
@@ -426,10 +368,9 @@ def _judge(
 
 
 @inline
-def _first_cycles(
-    shapes: Shapes, options: Options, p: Spreading, o: int, tile: int, m: int, t: int, scratch: NetworkScratch
-) -> float:
+def _first_cycles(sweep: NetworkSweep, o: int, tile: int, m: int, t: int) -> float:
     """Cycles of the first fill or the last drain of a tensor at the next level, at least."""
+    shapes, options, p, scratch = sweep.shapes, sweep.options, sweep.p, sweep.scratch
     words = float(shapes.box[t, tile])
     groups = float(options.spread[o]) * scratch.share[t]
     slower = max(p.once[m, t, 0], p.once[m, t, 1] * groups)
@@ -439,19 +380,16 @@ def _first_cycles(
 
 @inline
 def _list_resting(
-    c: Constants,
-    shapes: Shapes,
-    options: Options,
-    p: Spreading,
+    sweep: NetworkSweep,
     o: int,
     tile: Ints1,
     mid: Ints1,
-    scratch: NetworkScratch,
 ) -> int:
     """List shares of words that rest together at most: rows of `staying`; returns how many (docs/exact.md, section 6).
 
     Each order of the innermost loops outside over the kinds of dimensions has a row; `stays`: the largest of a tensor.
     """
+    c, shapes, options, p, scratch = sweep.c, sweep.shapes, sweep.options, sweep.p, sweep.scratch
     level, found, tensors, highest = p.level[0], 0, c.whole.shape[0], 0.0
     for t in range(tensors):
         scratch.stays[t], scratch.largest[t] = 0.0, 0.0
@@ -506,24 +444,17 @@ def _leave_largest(rows: Floats2, last: int) -> int:
 
 @inline
 def _sweep_contexts(
-    c: Constants,
-    shapes: Shapes,
-    options: Options,
-    p: Spreading,
+    sweep: NetworkSweep,
     o: int,
     tile: int,
     around: int,
     pairs: int,
     resting: int,
     noted: int,
-    wanted: Bools2,
-    entries: Floats1,
-    first_of: Ints1,
-    place: Int32s2,
-    out: Floats5,
-    scratch: NetworkScratch,
 ) -> None:
     """Lower the costs around a network by one option, but with the pairs for which it is `noted` as not worth it."""
+    c, options, p, wanted, scratch = sweep.c, sweep.options, sweep.p, sweep.wanted, sweep.scratch
+    entries, first_of, place, out = sweep.entries, sweep.first_of, sweep.place, sweep.out
     level, output = p.level[0], c.output[0]
     levels, tensors = c.fanout.shape[0], c.whole.shape[0]
     innermost = level == levels - 1
@@ -550,10 +481,10 @@ def _sweep_contexts(
             scratch.each[t] = 0.0
             if innermost or p.keeps[k, t]:
                 scratch.each[t] = scratch.words[t] * (p.fixed[t] + p.shares[m, t] * scratch.share[t])
-        ways = _weigh_corners(p, m, k, p.shared[m], scratch)
+        ways = _weigh_corners(sweep, m, k, p.shared[m])
         cost, further, waiting = scratch.cost, scratch.further, 0.0
         for t in range(p.once.shape[1]):
-            waiting += _first_cycles(shapes, options, p, o, tile, m, t, scratch) if p.keeps[k, t] else 0.0
+            waiting += _first_cycles(sweep, o, tile, m, t) if p.keeps[k, t] else 0.0
         for q in range(cost.shape[0]):
             cost[q] = waiting
         for t in range(tensors):

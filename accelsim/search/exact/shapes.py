@@ -449,9 +449,7 @@ def make_options(space: MapSpace, shapes: Shapes, level: int, every: bool, *, bo
     on_y, y_at = _numbered(y)
     place = _places(shapes, on_x[:, :, None] * on_y[:, None, :])
     pair = np.zeros((x.shape[0] * y.shape[0], 2), np.int64)
-    head = np.full(shapes.spread_numbers, -1, np.int64)
-    after = np.empty(pair.shape[0], np.int64)
-    kept = pick_splits(place, shapes.spread_stride, x_at, y_at, keys[0], keys[1], pair, head, after, every, alike)
+    kept = pick_splits(place, shapes.spread_stride, x_at, y_at, *keys, pair, shapes.spread_numbers, every, alike)
     pair = pair[:kept]
     pair = pair[pair[:, 0] >= 0]
     found = _describe(space, shapes, level, x[pair[:, 0]], y[pair[:, 1]])

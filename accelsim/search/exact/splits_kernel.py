@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from accelsim.model.jit import jit
 from accelsim.model.records import Ints1, Ints2, Ints3
 
@@ -15,8 +17,7 @@ def pick_splits(
     x_key: Ints2,
     y_key: Ints2,
     pair: Ints2,
-    head: Ints1,
-    after: Ints1,
+    spreads: int,
     every: bool,
     alike: bool,
 ) -> int:
@@ -32,17 +33,17 @@ def pick_splits(
         Numbers of the bounds on the axes.
     x_key, y_key : int64[*, keys]
         The last must be equal for two pairs to be compared, the others multiply and should be large.
+    spreads : int
+        Spread numbers that there are.
     pair : int64[*, 2]
         Written: rows of x and y, -1 for pairs given up again.
-    head, after : int64[spread numbers], int64[*]
-        Scratch space; `head` is -1.
 
     Returns
     -------
     int
         Rows of `pair` that are in use.
     """
-    found = 0
+    found, head, after = 0, np.full(spreads, -1), np.empty(pair.shape[0], np.int64)
     dims, keys = x.shape[1], x_key.shape[1]
     for a in range(x.shape[0]):
         for b in range(y.shape[0]):
