@@ -26,9 +26,8 @@ from accelsim.inputs.mapping import Loop
 from accelsim.inputs.objective import FASTEST, LEAST_ENERGY
 from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.mapspace.space import MapSpace
-from accelsim.model.encode import Constants, Encoded, encode
+from accelsim.model.encode import BY_READ, BY_UPDATE, BY_WRITE, Constants, Encoded, encode
 from accelsim.model.evaluate import evaluate_encoded
-from accelsim.model.kernel import BY_READ, BY_UPDATE, BY_WRITE
 from accelsim.model.limits import touched_words
 from accelsim.model.result import Result
 from accelsim.results.cache import rules_broken

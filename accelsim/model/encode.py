@@ -513,3 +513,6 @@ def decode_mapping(encoded: Encoded, batch: Batch, b: int) -> Mapping:
         kept = frozenset([tensor.name for tensor, kept in zip(encoded.tensors, keep, strict=True) if kept])
         levels.append(LevelMapping(level.name, time, x, y, kept))
     return Mapping(tuple(levels))
+
+
+BY_READ, BY_WRITE, BY_UPDATE, BY_TRANSFER, BY_RETURN = range(5)

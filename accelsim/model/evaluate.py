@@ -17,9 +17,12 @@ from accelsim.inputs.units import format_bits
 from accelsim.inputs.workload import ROLES, Einsum, pad, shared_rank
 from accelsim.model import detail
 from accelsim.model.detail import Counted, Detail, make_detail
+from accelsim.model.dma import level_moves
 from accelsim.model.encode import Encoded, encode, encode_mappings
-from accelsim.model.ramps import array_ramps, level_moves, network_cycles, passing_units, tile_fills
+from accelsim.model.fills import tile_fills
+from accelsim.model.ports import network_cycles, passing_units
 from accelsim.model.result import LevelResult, Result, TensorAtLevel, TensorBursts, TensorOnNetwork, Violation
+from accelsim.model.systolic import array_ramps
 from accelsim.model.windows import tile_moves
 
 

@@ -14,7 +14,6 @@ from accelsim.model.detail import (
     CYCLES,
     DOWN,
     FILLS,
-    GIVERS,
     INSIDE,
     LEAVING,
     LINKED,
@@ -35,8 +34,14 @@ from accelsim.model.detail import (
     WRITTEN,
     Detail,
 )
+from accelsim.model.dma import count_moves, with_engines
 from accelsim.model.encode import (
     ALL_OVERLAP,
+    BY_READ,
+    BY_RETURN,
+    BY_TRANSFER,
+    BY_UPDATE,
+    BY_WRITE,
     NETWORK,
     ON_X,
     ON_Y,
@@ -47,23 +52,17 @@ from accelsim.model.encode import (
     Batch,
     Constants,
 )
+from accelsim.model.fills import waiting_cycles
 from accelsim.model.jit import inline, jit
-from accelsim.model.ramps import (
-    count_moves,
-    held_cycles,
-    network_cycles,
-    passing_units,
-    port_cycles,
-    waiting_cycles,
-    with_engines,
-)
-from accelsim.model.records import Floats1, Ints1, Ints2
-from accelsim.model.windows import distinct_windows, link_words, seen_windows, words_into
+from accelsim.model.links import link_transfers, mesh_energy, spare_links
+from accelsim.model.ports import network_cycles, passing_units, port_cycles
+from accelsim.model.records import Floats1, Ints1
+from accelsim.model.systolic import held_cycles
+from accelsim.model.windows import distinct, seen_windows, words_into
 
 VALID, FANOUT_X, FANOUT_Y, CAPACITY, PARTITION, UTILIZATION, ASKED = range(7)
 RULES = 8
 """A status is a rule + RULES x the level that breaks it."""
-BY_READ, BY_WRITE, BY_UPDATE, BY_TRANSFER, BY_RETURN = range(5)
 
 
 @inline
@@ -81,22 +80,6 @@ def box_words(c: Constants, s: Detail, level: int, t: int) -> int:
             extent = 1
         extent += c.term_factor[t, k] * (s.place[level, c.term[t, k], INSIDE] - 1)
     return words * extent
-
-
-@inline
-def distinct(c: Constants, s: Detail, x: Ints2, y: Ints2, level: int, t: int, shares_x: bool, shares_y: bool) -> int:
-    """Children of one instance that need words of their own: distinct offsets on axes that share, all on others."""
-    groups = 1
-    windowed = c.windowed[t]
-    for d in range(c.relevant.shape[1]):
-        counts = c.relevant[t, d] and not windowed
-        if counts or not shares_x:
-            groups *= x[level, d]
-        if counts or not shares_y:
-            groups *= y[level, d]
-    if windowed and (shares_x or shares_y):
-        groups *= distinct_windows(c, s, x, y, level, t, shares_x, shares_y)
-    return groups
 
 
 @inline
@@ -237,45 +220,6 @@ def _walk_loops(c: Constants, m: Batch, i: int, s: Detail) -> None:
 
 
 @jit
-def link_transfers(c: Constants, m: Batch, i: int, s: Detail, lv: int, t: int) -> int:
-    """Count the words of a tile of an input that come from a neighbour; returns the groups that read all others.
-
-    They pass along x, or else along y, where one dimension alone is spread over the axis.
-    """
-    x, y = m.x[i], m.y[i]
-    network = c.nodes[lv, 0] - 1
-    s.at[lv, t, LINKED], s.at[lv, t, GIVERS] = 0, 0
-    if not c.windowed[t]:
-        return 0
-    for axis in range(2):
-        d, size = -1, 1
-        for e in range(c.relevant.shape[1]):
-            bound = y[network, e] if axis else x[network, e]
-            if bound > 1:
-                d, size = e if size == 1 else -1, size * bound
-        if d < 0 or not c.relevant[t, d]:
-            continue
-        apart = c.factor[t, d] * s.place[network + 1, d, INSIDE] * (1 if axis else y[network, d])
-        s.at[lv, t, LINKED] = link_words(c, m, i, s, lv, t, c.rank[t, d], apart)
-        if s.at[lv, t, LINKED] > 0:
-            s.at[lv, t, GIVERS] = s.level[lv, USED] // size * (size - 1)
-            shares_x, shares_y = c.multicast[network, 0, t] and axis == 1, c.multicast[network, 1, t] and axis == 0
-            return int(distinct(c, s, x, y, network, t, shares_x, shares_y) // size)
-    return 0
-
-
-@jit
-def _spare_links(c: Constants, s: Detail, lv: int, t: int, reads: int, every: bool) -> float:
-    """Energy [pJ] that `_account` charges too much where some instances alone pass words on to their neighbours."""
-    part, block = c.word_parts[lv, t, 0], c.block[lv]
-    more = _ceil_div(reads * part, block) - _ceil_div((reads - s.at[lv, t, LINKED]) * part, block)
-    spared = float(more) * float(s.level[lv, USED] - s.at[lv, t, GIVERS]) * c.energy[lv, t, BY_READ]
-    if every:
-        s.energy[lv, t, BY_READ] -= spared
-    return spared
-
-
-@jit
 def _account(
     c: Constants, s: Detail, lv: int, t: int, reads: int, fills: int, updates: int, partial: int, every: bool
 ) -> float:
@@ -301,39 +245,6 @@ def _account(
     if every:
         s.energy[lv, t, BY_READ], s.energy[lv, t, BY_WRITE], s.energy[lv, t, BY_UPDATE] = read_pj, write_pj, update_pj
     return read_pj + write_pj + update_pj
-
-
-@inline
-def _along(many: int, apart: int) -> int:
-    """Links along a line from its first child to the last one of each group of neighbours that share words."""
-    each = many // apart
-    return each * (apart * (apart - 1) // 2) + apart * (each - 1)
-
-
-@jit
-def mesh_links(c: Constants, m: Batch, i: int, lv: int, t: int, shares_x: bool, shares_y: bool) -> int:
-    """Links of the mesh below an instance, in all, that a word of each child passes, along x and then along y.
-
-    Those that share words, at equal indices of all loops that move the tensor, stand side by side.
-    """
-    x, y = m.x[i], m.y[i]
-    many_x, many_y, apart_x, apart_y = 1, 1, 1, 1
-    for d in range(c.relevant.shape[1]):
-        many_x *= x[lv, d]
-        many_y *= y[lv, d]
-        apart_x *= x[lv, d] if c.relevant[t, d] or not shares_x else 1
-        apart_y *= y[lv, d] if c.relevant[t, d] or not shares_y else 1
-    return apart_y * _along(many_x, apart_x) + many_x * _along(many_y, apart_y)
-
-
-@jit
-def mesh_energy(c: Constants, s: Detail, m: Batch, i: int, lv: int, t: int, words: int, back: int) -> float:
-    """Energy [pJ] of the links below a level, for the words of each child (`back`: partial sums that return)."""
-    if c.hop[lv, t] == 0.0:
-        return 0.0
-    down = mesh_links(c, m, i, lv, t, c.multicast[lv, 0, t], c.multicast[lv, 1, t])
-    up = mesh_links(c, m, i, lv, t, c.reduction[lv, 0], c.reduction[lv, 1]) if t == c.output[0] else down
-    return (float(words) * float(up) + float(back) * float(down)) * float(s.level[lv, USED]) * float(c.hop[lv, t])
 
 
 @inline
@@ -376,7 +287,7 @@ def _move_input(c: Constants, m: Batch, i: int, s: Detail, t: int, every: bool) 
                     reads += linked
             energy += _account(c, s, lv, t, reads, down, 0, 0, every)
             if linked > 0:
-                energy -= _spare_links(c, s, lv, t, reads, every)
+                energy -= spare_links(c, s, lv, t, reads, every)
     return energy
 
 

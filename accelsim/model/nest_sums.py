@@ -19,8 +19,8 @@ from accelsim.inputs.mapping import Mapping as LoopNest
 from accelsim.inputs.workload import Tensor
 from accelsim.model.detail import SPREAD, Detail
 from accelsim.model.encode import Encoded, Ints
-from accelsim.model.kernel import box_words, distinct
-from accelsim.model.windows import seen_windows
+from accelsim.model.kernel import box_words
+from accelsim.model.windows import distinct, seen_windows
 
 ALL, FIRST = -1, 0
 """Which indices of a spatial loop are counted: all, or one by its number."""

@@ -17,20 +17,26 @@ from accelsim.inputs.mapping import Mapping
 from accelsim.inputs.nodes import first_nodes
 from accelsim.model import detail
 from accelsim.model.detail import Counted, make_detail
-from accelsim.model.encode import ISSUE, KIND, NETWORK, PE, STREAM, WAITS, Encoded, encode_mappings
-from accelsim.model.kernel import BY_RETURN, BY_TRANSFER, BY_UPDATE, distinct, fit
-from accelsim.model.nest_sums import ALL, DOWN, FIRST, UP, Choice, Instances, NestSums, Operand, operand_of
-from accelsim.model.ramps import (
-    array_ramps,
-    count_ragged_moves,
-    first_tiles,
-    network_cycles,
-    passing_units,
-    port_cycles_of,
-    ragged_short_cycles,
-    tile_cycles,
-    waiting_cycles,
+from accelsim.model.dma import count_ragged_moves, first_tiles, tile_cycles
+from accelsim.model.encode import (
+    BY_RETURN,
+    BY_TRANSFER,
+    BY_UPDATE,
+    ISSUE,
+    KIND,
+    NETWORK,
+    PE,
+    STREAM,
+    WAITS,
+    Encoded,
+    encode_mappings,
 )
+from accelsim.model.fills import waiting_cycles
+from accelsim.model.kernel import fit
+from accelsim.model.nest_sums import ALL, DOWN, FIRST, UP, Choice, Instances, NestSums, Operand, operand_of
+from accelsim.model.ports import network_cycles, passing_units, port_cycles_of
+from accelsim.model.systolic import array_ramps, ragged_short_cycles
+from accelsim.model.windows import distinct
 
 
 class _Counts(NamedTuple):

@@ -176,43 +176,6 @@ def tile_moves(c: Constants, m: Batch, i: int, s: Detail, level: int, t: int) ->
     return 1, 0, 0, 1, 1
 
 
-@jit
-def link_words(c: Constants, m: Batch, i: int, s: Detail, level: int, t: int, rank: int, apart: int) -> int:
-    """Words into a tile that its neighbour, whose tile lies `apart` along a rank, took in in the step before.
-
-    The last step before each one is that of the innermost loop, unless it begins anew. So this loop must move the tile
-    along the rank. Its steps are alike; the first of each run follows one of a loop further out: a whole box, a step as
-    its own, or none.
-    """
-    temporal, order = m.temporal[i], m.order[i]
-    found, begun, step, steps, back, new, extent = 0, 0, 0, 0, 0, 0, 1
-    for lv in range(level - 1, -1, -1):
-        for j in range(s.level[lv, LOOPS] - 1, -1, -1):
-            d, bound, before = order[lv, j], temporal[lv, order[lv, j]], s.place[lv, j, BEFORE]
-            if not c.relevant[t, d] and step > 0:
-                continue
-            if not c.relevant[t, d] or c.rank[t, d] != rank:
-                return int(s.at[level, t, TILE] // extent * new * (found + begun))
-            far = c.factor[t, d] * s.place[lv + 1, d, INSIDE] * s.place[lv, d, SPREAD]
-            if step == 0:
-                for k in range(c.terms[t]):
-                    if c.rank[t, c.term[t, k]] == rank:
-                        extent += c.factor[t, c.term[t, k]] * (s.place[level, c.term[t, k], INSIDE] - 1)
-                step, new = far, min(extent, far)
-                if step == apart:
-                    found, begun = before * (bound - 2), before if new == extent else 0
-            else:
-                steps = (bound - 1) * before
-                if step == apart and far - back == step:
-                    found += steps + (0 if new == extent else steps)
-                elif step == apart and far == back:
-                    begun -= steps if new == extent else 0
-                elif step != apart and far - back == apart and new == extent:
-                    found += steps
-            back += far * (bound - 1)
-    return int(s.at[level, t, TILE] // extent * new * (found + begun))
-
-
 @inline
 def words_into(c: Constants, m: Batch, i: int, s: Detail, level: int, t: int) -> int:
     """Words that enter one instance's tile."""
@@ -228,3 +191,19 @@ def tiles_into(c: Constants, m: Batch, i: int, s: Detail, level: int, t: int) ->
     """Steps that move one instance's tile, the first one included."""
     whole, parts, _, _, _ = tile_moves(c, m, i, s, level, t)
     return int(whole + parts)
+
+
+@inline
+def distinct(c: Constants, s: Detail, x: Ints2, y: Ints2, level: int, t: int, shares_x: bool, shares_y: bool) -> int:
+    """Children of one instance that need words of their own: distinct offsets on axes that share, all on others."""
+    groups = 1
+    windowed = c.windowed[t]
+    for d in range(c.relevant.shape[1]):
+        counts = c.relevant[t, d] and not windowed
+        if counts or not shares_x:
+            groups *= x[level, d]
+        if counts or not shares_y:
+            groups *= y[level, d]
+    if windowed and (shares_x or shares_y):
+        groups *= distinct_windows(c, s, x, y, level, t, shares_x, shares_y)
+    return groups

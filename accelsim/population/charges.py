@@ -15,6 +15,11 @@ import numpy as np
 from accelsim.mapspace.factors import along
 from accelsim.model.encode import (
     BUFFERED,
+    BY_READ,
+    BY_RETURN,
+    BY_TRANSFER,
+    BY_UPDATE,
+    BY_WRITE,
     ISSUE,
     LINE_UNITS,
     NETWORK,
@@ -29,7 +34,6 @@ from accelsim.model.encode import (
     Floats,
     Ints,
 )
-from accelsim.model.kernel import BY_READ, BY_RETURN, BY_TRANSFER, BY_UPDATE, BY_WRITE
 from accelsim.population.counting import Nest
 
 READ_WRITE, READ, WRITE = range(3)

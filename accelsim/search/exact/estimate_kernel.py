@@ -8,10 +8,11 @@ from __future__ import annotations
 import numpy as np
 
 from accelsim.model.detail import PARTIAL, PARTS_APART, TILE, USED, Detail
+from accelsim.model.dma import with_engines
 from accelsim.model.encode import PE, Batch, Constants
 from accelsim.model.jit import inline, jit
 from accelsim.model.kernel import VALID, evaluate_many, fit
-from accelsim.model.ramps import port_cycles, with_engines
+from accelsim.model.ports import port_cycles
 from accelsim.model.records import Floats1
 from accelsim.search.exact.incumbents import (
     BEST,

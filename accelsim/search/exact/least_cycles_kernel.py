@@ -10,7 +10,8 @@ import numpy as np
 from accelsim.model.detail import STEPS, USED, Detail
 from accelsim.model.encode import FITTING, NETWORK, PE, STREAM, STREAMED
 from accelsim.model.jit import inline, jit
-from accelsim.model.ramps import array_cycles, instruction_cycles, network_cycles, port_cycles
+from accelsim.model.ports import network_cycles, port_cycles
+from accelsim.model.systolic import array_cycles, instruction_cycles
 from accelsim.model.windows import tiles_into
 from accelsim.search.exact.incumbents import SURE
 from accelsim.search.exact.node import CostTables, SearchNode, SearchProblem

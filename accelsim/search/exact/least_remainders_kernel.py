@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from accelsim.model.detail import DOWN, INSIDE, PARTS_APART, SPREAD, STEPS, TILE, TIMES, UP, USED, VISITS, Detail
 from accelsim.model.detail import LAST as COVERED
+from accelsim.model.dma import WHOLE_TILES, first_tiles, note_moves, tile_cycles
 from accelsim.model.encode import (
     ALONG,
+    BY_READ,
+    BY_RETURN,
+    BY_TRANSFER,
     ISSUE,
     KIND,
     LINE,
@@ -18,8 +22,6 @@ from accelsim.model.encode import (
     Constants,
 )
 from accelsim.model.jit import inline, jit
-from accelsim.model.kernel import BY_READ, BY_RETURN, BY_TRANSFER
-from accelsim.model.ramps import WHOLE_TILES, first_tiles, note_moves, tile_cycles
 from accelsim.model.windows import words_into
 from accelsim.search.exact.incumbents import SURE
 from accelsim.search.exact.node import SearchNode, SearchProblem

@@ -29,9 +29,9 @@ from accelsim.model.detail import (
     VISITS,
     Detail,
 )
-from accelsim.model.encode import ALL_OVERLAP, KIND, NO_ENGINE, PE, STREAM, UNLIMITED, Constants
+from accelsim.model.encode import ALL_OVERLAP, BY_WRITE, KIND, NO_ENGINE, PE, STREAM, UNLIMITED, Constants
 from accelsim.model.jit import inline, jit
-from accelsim.model.kernel import BY_WRITE, mesh_links
+from accelsim.model.links import mesh_links
 from accelsim.model.records import Bools1, Bools2, Floats2, Ints1, Ints2, Uints1, Uints2, record
 from accelsim.model.windows import tiles_into, words_into
 from accelsim.search.exact.node import SearchNode, SearchProblem

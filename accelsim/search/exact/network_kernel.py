@@ -12,8 +12,8 @@ import numpy as np
 from accelsim.model.detail import INSIDE
 from accelsim.model.encode import Constants
 from accelsim.model.jit import inline, jit
-from accelsim.model.kernel import distinct
 from accelsim.model.records import Bools2, Floats1, Floats2, Ints1, Ints2
+from accelsim.model.windows import distinct
 from accelsim.search.exact.incumbents import SURE
 from accelsim.search.exact.network import NetworkSweep, Spreading
 from accelsim.search.exact.orders import HALO_REUSE, NONE, STATIONARY

@@ -32,21 +32,23 @@ from accelsim.model.detail import (
     WRITTEN,
     Detail,
 )
-from accelsim.model.encode import ALL_OVERLAP, TIME, UNLIMITED, Constants
-from accelsim.model.jit import inline, jit
-from accelsim.model.kernel import (
+from accelsim.model.dma import count_moves
+from accelsim.model.encode import (
+    ALL_OVERLAP,
     BY_READ,
     BY_RETURN,
     BY_TRANSFER,
     BY_UPDATE,
     BY_WRITE,
-    distinct,
-    link_transfers,
-    mesh_energy,
+    TIME,
+    UNLIMITED,
+    Constants,
 )
-from accelsim.model.ramps import count_moves, waiting_cycles
+from accelsim.model.fills import waiting_cycles
+from accelsim.model.jit import inline, jit
+from accelsim.model.links import link_transfers, mesh_energy
 from accelsim.model.records import Ints1, Ints2
-from accelsim.model.windows import seen_windows, words_into
+from accelsim.model.windows import distinct, seen_windows, words_into
 from accelsim.search.exact.blocks import grain_of, reach_of, way_on
 from accelsim.search.exact.least_remainders_kernel import flow_at_least
 from accelsim.search.exact.node import SearchNode, SearchProblem

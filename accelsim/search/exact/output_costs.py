@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from accelsim.model.encode import Floats
-from accelsim.model.kernel import BY_READ, BY_RETURN, BY_TRANSFER, BY_UPDATE, BY_WRITE
+from accelsim.model.encode import BY_READ, BY_RETURN, BY_TRANSFER, BY_UPDATE, BY_WRITE, Floats
 from accelsim.search.exact.layout import layout_of
 from accelsim.search.exact.shapes import Grid
 

@@ -11,8 +11,7 @@ import time
 
 import numpy as np
 
-from accelsim.model.encode import Bools, Floats, Ints
-from accelsim.model.kernel import BY_READ, BY_RETURN, BY_TRANSFER, BY_UPDATE, BY_WRITE
+from accelsim.model.encode import BY_READ, BY_RETURN, BY_TRANSFER, BY_UPDATE, BY_WRITE, Bools, Floats, Ints
 from accelsim.model.records import Int16s2
 from accelsim.search.exact.layout import NodeTiles
 from accelsim.search.exact.network import Spreading, Verdicts

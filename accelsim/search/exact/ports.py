@@ -10,8 +10,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from accelsim.model.encode import ALL_OVERLAP, NETWORK, NONE_OVERLAPS, PE, ROWS, Bools, Floats
-from accelsim.model.kernel import BY_READ, BY_RETURN, BY_TRANSFER, BY_UPDATE, BY_WRITE
+from accelsim.model.encode import (
+    ALL_OVERLAP,
+    BY_READ,
+    BY_RETURN,
+    BY_TRANSFER,
+    BY_UPDATE,
+    BY_WRITE,
+    NETWORK,
+    NONE_OVERLAPS,
+    PE,
+    ROWS,
+    Bools,
+    Floats,
+)
 from accelsim.search.exact.shapes import Grid
 from accelsim.search.exact.tables import Bounds
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 import numpy as np
 
 from accelsim.model.detail import BEFORE, DOWN, FILLS, INSIDE, LOOPS, PARTS_APART, SPREAD, TILE, UP, USED, Detail
-from accelsim.model.encode import PE, STREAM, Constants
+from accelsim.model.dma import with_ragged_engines
+from accelsim.model.encode import BY_READ, BY_RETURN, BY_TRANSFER, BY_UPDATE, BY_WRITE, PE, STREAM, Constants
 from accelsim.model.jit import inline, jit
-from accelsim.model.kernel import BY_READ, BY_RETURN, BY_TRANSFER, BY_UPDATE, BY_WRITE
-from accelsim.model.ramps import array_cycles, network_cycles, port_cycles, ragged_short_cycles, with_ragged_engines
+from accelsim.model.ports import network_cycles, port_cycles
+from accelsim.model.systolic import array_cycles, ragged_short_cycles
 from accelsim.model.windows import words_into
 from accelsim.search.exact.node import SearchNode, SearchProblem
 from accelsim.search.exact.shapes import resting_share

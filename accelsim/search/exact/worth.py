@@ -15,8 +15,7 @@ import numpy as np
 
 from accelsim.inputs.objective import Objective
 from accelsim.mapspace.space import MapSpace
-from accelsim.model.encode import Bools, Constants, Floats, Ints
-from accelsim.model.kernel import BY_READ, BY_RETURN, BY_TRANSFER, BY_UPDATE, BY_WRITE
+from accelsim.model.encode import BY_READ, BY_RETURN, BY_TRANSFER, BY_UPDATE, BY_WRITE, Bools, Constants, Floats, Ints
 from accelsim.search.exact.shapes import Grid, size_numbers
 from accelsim.search.value_kernel import CYCLES, ENERGY
 
