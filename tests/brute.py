@@ -61,7 +61,7 @@ def identity(mapping: Mapping) -> Identity:
 def ragged_cost(encoded: Encoded, mapping: Mapping) -> tuple[bool, float, int]:
     """Whether a mapping that may leave remainders fits, its energy [pJ] and cycles; infinite and 0 if it does not."""
     batch = encode_mappings(encoded, [mapping])
-    if fit.once(encoded.constants, batch, 0, make_detail(encoded), False) != VALID:
+    if fit.lazily(encoded.constants, batch, 0, make_detail(encoded), False) != VALID:
         return False, math.inf, 0  # most mappings end here, uncounted
     counted = count_ragged(encoded, mapping)
     if violations(encoded, mapping, at_levels(encoded, counted)):

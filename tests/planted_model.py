@@ -127,7 +127,7 @@ MODELLED = (
     Mutant("an engine moves partial sums as if they were finished", "model/dma.py",
         "row, line = (e[PSUM_ROW], e[PSUM_LINE]) if psums else (e[ROW], e[LINE])", "row, line = e[ROW], e[LINE]",
         "test_dma.py::test_partial_sums__leave_and_come_back_as_wide_as_they_are", plain=True),
-    Mutant("the memo forgets what an engine moves of partial sums", "search/exact/memo_kernel.py",
+    Mutant("the memo forgets what an engine moves of partial sums", "search/exact/dma_kernel.py",
         "for k in range(MOVED_IN, MOVED_BACK + 1):", "for k in range(MOVED_IN, MOVED_BACK):",
         "test_dma.py::test_exact__remembers_which_partial_sums_an_engine_has_moved"),
     Mutant("a network does not bound the cycles", "model/kernel.py",

@@ -94,7 +94,7 @@ def result_of(encoded: Encoded, mapping: Mapping, counted: Counted) -> Result:
                 capacity_words=sum(level.rooms.values()) if level.rooms else None,
                 word_bits=level.word_bits,
                 cycles=int(s.level[node, detail.CYCLES]),
-                network_cycles=network_cycles.once(c, end - 1, passing_units.once(c, s, counted.keep, end - 1)),
+                network_cycles=network_cycles.lazily(c, end - 1, passing_units.lazily(c, s, counted.keep, end - 1)),
                 leak_pj=_leak_pj(encoded, counted, node),
             )
         )
@@ -205,7 +205,7 @@ def _count_whole(encoded: Encoded, mapping: Mapping) -> Counted:
     batch = encode_mappings(encoded, [mapping])
     c, s, keep = encoded.constants, make_detail(encoded), batch.keep[0]
     status, energy, cycles = np.zeros(1, np.int64), np.zeros(1), np.zeros(1, np.int64)
-    evaluate_many.once(c, batch, s, True, status, energy, cycles)
+    evaluate_many.lazily(c, batch, s, True, status, energy, cycles)
     used, output = s.level[:, detail.USED], c.output[0]
     every = s.at[:, :, detail.READS : detail.TRANSFERS + 1] * used[:-1, None, None]
     every[:, :, -1] = s.at[:, :, detail.TRANSFERS] * used[1:, None]
@@ -378,7 +378,7 @@ def outer_bursts(
         box, full = tensor.box(dict.fromkeys(tensor.dims, 1) | inside), tensor.box(encoded.einsum.dims)
         part, whole, parts = list(box), int(s.level[levels, detail.STEPS]), 0
         if child < levels:
-            whole, parts, rank, _, new = map(int, tile_moves.once(c, batch, 0, s, child, t))
+            whole, parts, rank, _, new = map(int, tile_moves.lazily(c, batch, 0, s, child, t))
             if parts:
                 part[rank] = new
         below = {node.level for node in mapping.levels[child : child + 1]}  # its network lies inside its tiles

@@ -122,6 +122,6 @@ def tile_fills(encoded: Encoded, s: Detail, keep: Bools2) -> tuple[Fills, ...]:
     for lv, t in np.argwhere(keep).tolist():
         level = encoded.architecture.levels[lv]
         if encoded.constants.nodes[lv, 0] > 0:
-            times = transfer_cycles.once(encoded.constants, s, keep, lv, t, False)
+            times = transfer_cycles.lazily(encoded.constants, s, keep, lv, t, False)
             found.append(Fills(level.name, encoded.tensors[t].name, level.overlap, *map(int, times)))
     return tuple(found)

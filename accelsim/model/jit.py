@@ -30,8 +30,8 @@ class CompiledKernel(PlainKernel):
             return self.plain(*arguments)
         return self.compiled(*[table_of(each) if isinstance(each, tuple) else each for each in arguments])
 
-    def once(self, *arguments: Any) -> Any:
-        """Call it for one small input: as plain Python where that takes less than compiling."""
+    def lazily(self, *arguments: Any) -> Any:
+        """Call it for one small input: as Python, until compiling takes less than all these calls."""
         self._calls += 1
         return self.plain(*arguments) if self._calls <= _FEW else self(*arguments)
 

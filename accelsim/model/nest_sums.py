@@ -383,7 +383,7 @@ class NestSums:
         if not operand.windows:
             return 1
         *_, s = self._only_windows(operand)
-        return int(box_words.once(self.encoded.constants, s, level, operand.index))
+        return int(box_words.lazily(self.encoded.constants, s, level, operand.index))
 
     def _windowed_instances(self, operand: Operand, near: int, instances: Instances) -> int:
         """Chosen instances of a level, as far as the dimensions of windows tell them apart."""
@@ -406,7 +406,7 @@ class NestSums:
         if key not in self.grouped:
             _, x, y, s = self._only_windows(operand)
             shares = self._shares(kind, network, operand.index)
-            self.grouped[key] = int(distinct.once(self.encoded.constants, s, x, y, network, operand.index, *shares))
+            self.grouped[key] = int(distinct.lazily(self.encoded.constants, s, x, y, network, operand.index, *shares))
         return self.grouped[key]
 
     def _seen_windows(self, operand: Operand, child: int, near: int) -> int:

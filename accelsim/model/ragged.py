@@ -80,7 +80,7 @@ class _Model:
         self.batch = encode_mappings(encoded, [mapping])
         temporal, _, self.x, self.y, self.keep = (array[0] for array in self.batch)
         self.nest = temporal, self.x, self.y
-        fit.once(encoded.constants, self.batch, 0, self.s, True)
+        fit.lazily(encoded.constants, self.batch, 0, self.s, True)
         self.used = self.s.level[:, detail.USED].tolist()
         self.sums = NestSums(encoded, mapping, self.nest, self.s)
         self.inputs = [t for t, tensor in enumerate(encoded.tensors) if not tensor.output]
@@ -152,7 +152,7 @@ class _Model:
             below, above = (self.moved(operand, near, child, kind, ALL) for near in (network + 1, network))
             self.s.at[network, t, detail.TRANSFERS] += self.moved(operand, network + 1, child, kind, FIRST)
             self.s.at[network, t, detail.PASSING] += self.moved(operand, network, child, kind, FIRST)
-            groups = int(distinct.once(c, self.s, self.x, self.y, network, t, *shares[network]))
+            groups = int(distinct.lazily(c, self.s, self.x, self.y, network, t, *shares[network]))
             self.s.at[network, t, which] = groups
             children = self.used[network + 1] // self.used[network]
             self.shared[network, t, kind] = below / above if above else children / groups
@@ -176,7 +176,7 @@ class _Model:
         cycles = computing + sum(ramp.cycles for ramp in array_ramps(self.encoded, computing, self.s))
         c, waiting = self.encoded.constants, 0
         for level in np.flatnonzero(c.overlap).tolist():
-            waiting += int(waiting_cycles.once(c, self.s, self.keep, level))
+            waiting += int(waiting_cycles.lazily(c, self.s, self.keep, level))
         for first in first_nodes(self.machine)[:-1]:
             units = self.encoded.units_per_word[first]
             waited = [Fraction(each, units) for each in self.s.level[first, [detail.READ, detail.WRITTEN]].tolist()]
@@ -184,8 +184,8 @@ class _Model:
             self.s.level[first, detail.CYCLES] = needed
             cycles = max(cycles, needed)
         for network in np.flatnonzero(c.bandwidth[:, NETWORK, 0]).tolist():
-            passing = passing_units.once(c, self.s, self.keep, network)
-            cycles = max(cycles, network_cycles.once(c, network, passing))
+            passing = passing_units.lazily(c, self.s, self.keep, network)
+            cycles = max(cycles, network_cycles.lazily(c, network, passing))
         self.s.level[-1, detail.CYCLES] = cycles = cycles + waiting
         if len(c.dma):
             cycles = self.with_engines(cycles)
@@ -201,14 +201,14 @@ class _Model:
                     tiles += self.sums.entering(operand, level, level, DOWN, FIRST, one_word=True)
                     words += self.sums.entering(operand, level, level, DOWN, FIRST)
                     first += int(self.s.at[level, operand.index, detail.TILE])
-        short = ragged_short_cycles.once(c, self.batch, 0, computing) if c.array[STREAM] >= 0 else 0
+        short = ragged_short_cycles.lazily(c, self.batch, 0, computing) if c.array[STREAM] >= 0 else 0
         self.s.array[:] = max(tiles, 1), words, first, short
 
     def with_engines(self, computing: int) -> int:
         """Cycles with those of all engines; what each does."""
         c, longest, waits = self.encoded.constants, computing, 0
         for level in np.flatnonzero(c.dma[:, -1, KIND] * self.keep.any(axis=1)).tolist():
-            count_ragged_moves.once(c, self.batch, 0, self.s, level)
+            count_ragged_moves.lazily(c, self.batch, 0, self.s, level)
             moved, first, out, back = self.s.level[level, detail.MOVED_IN : detail.MOVED_BACK + 1].tolist()
             if c.dma[level, -1, KIND] == WAITS:
                 waits += moved + out + back
@@ -231,14 +231,14 @@ class _Model:
         inside = temporal[level:].prod(axis=0).tolist()
         left = list[int]()  # steps in the last tile along each dimension
         for d, each in enumerate(inside):
-            every, _ = first_tiles.once(temporal, x, y, c.bounds[d], 1, len(temporal), d)
+            every, _ = first_tiles.lazily(temporal, x, y, c.bounds[d], 1, len(temporal), d)
             left.append(int(every - (s.place[-1, d, detail.TIMES] - 1) * each))
 
         @cache
         def run(place: int, last: int) -> _Run:
             """All iterations of the loops from one on; `last`: dimensions along which they are the last, as bits."""
             if place == len(loops):
-                moved = sum(tile_cycles.once(c, s, level, t, last, False) for t in self.inputs if self.keep[level, t])
+                moved = sum(tile_cycles.lazily(c, s, level, t, last, False) for t in self.inputs if self.keep[level, t])
                 used = math.prod(left[d] if last >> d & 1 else each for d, each in enumerate(inside))
                 return _tile(max(int(moved), int(c.dma[level, -1, ISSUE])) * steps, used * computing)
             loop = loops[place]

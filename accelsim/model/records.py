@@ -99,25 +99,34 @@ class RecordTable:
     """
 
     __slots__ = ("_words", "address", "record")
+    record: Any
 
     def __init__(self, state: Any) -> None:
-        of: Any = type(state)
-        self.record = of
+        self.record = type(state)
         words: list[int] = []
-        for field, value in zip(fields_of(of), state, strict=True):
-            if isinstance(field.type, tuple):
-                if value.dtype.name != field.type[0] or value.ndim != field.type[1] or not value.flags.c_contiguous:
-                    raise TypeError(
-                        f"{of.__name__}.{field.name} is {value.dtype}[{value.ndim} axes], not "
-                        f"{field.type[0]}[{field.type[1]} axes] in C order"
-                    )
-                words += [value.__array_interface__["data"][0], *value.shape]
-            elif field.type is float:
+        for (name, dtype, axes), value in zip(_plan_of(self.record), state, strict=True):
+            if axes:
+                if value.dtype != dtype or value.ndim != axes or not value.flags.c_contiguous:
+                    found = f"{value.dtype}[{value.ndim} axes]"
+                    raise TypeError(f"{self.record.__name__}.{name} is {found}, not {dtype}[{axes} axes] in C order")
+                words.append(value.__array_interface__["data"][0])
+                words += value.shape
+            elif dtype is float:
                 words.append(struct.unpack("q", struct.pack("d", value))[0])
             else:
                 words.append(table_of(value).address if isinstance(value, tuple) else int(value))
         self._words = np.array(words, np.int64)
         self.address: int = self._words.__array_interface__["data"][0]
+
+
+@cache
+def _plan_of(record_type: Any) -> list[tuple[str, Any, int]]:
+    """For each field of a record its name, what it holds, and the axes of an array."""
+    found: list[tuple[str, Any, int]] = []
+    for field in fields_of(record_type):
+        of = field.type
+        found.append((field.name, np.dtype(of[0]), of[1]) if isinstance(of, tuple) else (field.name, of, 0))
+    return found
 
 
 def table_of(state: Any) -> RecordTable:

@@ -100,7 +100,7 @@ def array_ramps(encoded: Encoded, steps: int, s: Detail) -> tuple[Ramp, ...]:
     c, (tiles, words, first, short) = encoded.constants, s.array.tolist()
     if c.array[PE] < 0:
         return ()
-    skew, preload, waits = map(int, ramp_cycles.once(c, steps + short, tiles, words, first))
+    skew, preload, waits = map(int, ramp_cycles.lazily(c, steps + short, tiles, words, first))
     role = next(level.systolic.stationary for level in encoded.architecture.levels if level.systolic is not None)
     times, which = (1, "first preload") if c.array[BUFFERED] else (tiles, "preload")
     found = (

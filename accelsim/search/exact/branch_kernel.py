@@ -58,7 +58,7 @@ from accelsim.search.exact.node_kernel import (
     spread_over,
     step_mid,
 )
-from accelsim.search.exact.shapes import passes_window
+from accelsim.search.exact.windows_kernel import passes_window
 from accelsim.search.value_kernel import value_of
 
 TIME, SPACE = 0, 1

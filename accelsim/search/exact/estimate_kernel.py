@@ -12,8 +12,8 @@ from accelsim.model.dma import with_engines
 from accelsim.model.encode import PE, Batch, Constants
 from accelsim.model.jit import inline, jit
 from accelsim.model.kernel import VALID, evaluate_many, fit
-from accelsim.model.ports import port_cycles
 from accelsim.model.records import Floats1
+from accelsim.search.exact.fills_kernel import waits_or_moves
 from accelsim.search.exact.incumbents import (
     BEST,
     FRONT,
@@ -24,16 +24,11 @@ from accelsim.search.exact.incumbents import (
     dominated,
     enter,
 )
-from accelsim.search.exact.least_cycles_kernel import (
-    known_port_cycles,
-    least_array_cycles,
-    least_port_cycles,
-    most_instances,
-    waited_port_cycles,
-)
 from accelsim.search.exact.node import CostTables, SearchNode, SearchProblem
 from accelsim.search.exact.node_kernel import OPTION
+from accelsim.search.exact.ports_kernel import known_port_cycles, least_port_cycles, most_instances, waited_port_cycles
 from accelsim.search.exact.remainders_kernel import cost_remainders
+from accelsim.search.exact.systolic_kernel import least_array_cycles
 from accelsim.search.value_kernel import (
     CAPACITY,
     CYCLES,
@@ -139,45 +134,6 @@ def bound_of(
         best = min(best, value)
         node.by_spread[b] = value
     return float(best)
-
-
-@jit
-def waits_or_moves(
-    problem: SearchProblem,
-    node: SearchNode,
-    level: int,
-    inside: int,
-    shape: int,
-    computing: float,
-) -> float:
-    """Cycles at least, because a tensor's words pass its parent's port at once or again and again; docs/exact.md.
-
-    If no loop further in moves a tensor, all else waits for the whole of its part of the tile. If some does, each step
-    of the loops outside reads that part again, or writes it.
-    """
-    c, shapes, g, s = problem.c, problem.shapes, problem.g, node.s
-    found, used = 0.0, float(s.level[level, USED])
-    for t in range(c.whole.shape[0]):
-        parent = node.parent[level, t]
-        if not g.firsts[parent, level, t] or c.windowed[t]:
-            continue
-        steps, several, lv = g.macs[0] / used, 1, c.nodes[parent, 0]
-        for d in range(c.bounds.shape[0]):
-            size = shapes.size[d, node.tile[level, d] if inside else node.mid[level, d]]
-            steps /= float(size)
-            several *= size if c.relevant[t, d] else 1
-        if several != shapes.box[t, shape]:  # tiles that skip words have fewer in parts
-            continue
-        words = several * node.share[level, t] * used / float(s.level[parent, USED]) * (1.0 + SURE)
-        part = min(c.word_parts[parent, t, 0], c.word_parts[parent, t, 1])
-        once, again = int(words) * part, int(words * steps) * part
-        read, written = node.read[level, lv], node.written[level, lv]
-        if t == c.output[0]:
-            stays, moves = port_cycles(c, lv, 0, once, 0, True), port_cycles(c, lv, read, written + again, 0, True)
-        else:
-            stays, moves = port_cycles(c, lv, once, 0, 0, True), port_cycles(c, lv, read + again, written, 0, True)
-        found = max(found, min(computing + float(node.waits[level] + stays), float(moves)))
-    return found
 
 
 @inline

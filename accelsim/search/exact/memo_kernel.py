@@ -11,31 +11,23 @@ import numpy as np
 
 from accelsim.model.detail import (
     DOWN,
-    FILLS,
-    INSIDE,
-    LEAVING,
     LOOPS,
-    MOVED_BACK,
-    MOVED_IN,
-    PARTIAL,
     PARTS_APART,
-    READS,
-    SPREAD,
-    STEPS,
     TILE,
     UP,
-    UPDATES,
     USED,
-    VISITS,
-    Detail,
 )
-from accelsim.model.encode import ALL_OVERLAP, BY_WRITE, KIND, NO_ENGINE, PE, STREAM, UNLIMITED, Constants
+from accelsim.model.encode import BY_WRITE, PE, STREAM, UNLIMITED, Constants
 from accelsim.model.jit import inline, jit
 from accelsim.model.links import mesh_links
-from accelsim.model.records import Bools1, Bools2, Floats2, Ints1, Ints2, Uints1, Uints2, record
+from accelsim.model.records import Bools1, Floats2, Ints1, Ints2, Uints1, Uints2, record
 from accelsim.model.windows import tiles_into, words_into
+from accelsim.search.exact.dma_kernel import mix_engines
+from accelsim.search.exact.fills_kernel import mix_waits
+from accelsim.search.exact.memo_key import mix_key
 from accelsim.search.exact.node import SearchNode, SearchProblem
 from accelsim.search.exact.node_kernel import has_no_loops, outermost_dims
+from accelsim.search.exact.windows_kernel import mix_slides
 
 PLACES = 4
 """Places that a node may take in the memo."""
@@ -99,17 +91,6 @@ def make_memo(c: Constants, places: int, *, timed: bool = False, words: bool = F
     )
 
 
-@inline
-def _mix(key: Uints1, value: int) -> None:
-    """Add a number to a hash of two halves."""
-    word = np.uint64(value)
-    first, second = key[0], key[1]
-    first = (first ^ word) * np.uint64(0x9E3779B97F4A7C15)
-    second = (second + word) * np.uint64(0xC2B2AE3D27D4EB4F)
-    key[0] = first ^ (first >> np.uint64(29))
-    key[1] = second ^ (second >> np.uint64(31)) ^ np.uint64(0x165667B19E3779F9)
-
-
 @jit
 def _share_of_reads(c: Constants, node: SearchNode, key: Uints1, parent: int, level: int, t: int, side: int) -> None:
     """Add which share of the words of a tensor its parent reads for a level further in, and those of networks."""
@@ -120,76 +101,16 @@ def _share_of_reads(c: Constants, node: SearchNode, key: Uints1, parent: int, le
         children *= s.level[lv + 1, USED] // s.level[lv, USED]
         if c.transfers.any():
             for each in (s.at[lv, t, DOWN], s.at[lv, t, UP], s.level[lv + 1, USED]):
-                _mix(key, each)
+                mix_key(key, each)
         if c.hop[lv, t] > 0.0:
             m, used = node.mapping, s.level[lv, USED]
-            _mix(key, used * mesh_links(c, m, 0, lv, t, c.multicast[lv, 0, t], c.multicast[lv, 1, t]))
-            _mix(key, used * mesh_links(c, m, 0, lv, t, c.reduction[lv, 0], c.reduction[lv, 1]))
+            mix_key(key, used * mesh_links(c, m, 0, lv, t, c.multicast[lv, 0, t], c.multicast[lv, 1, t]))
+            mix_key(key, used * mesh_links(c, m, 0, lv, t, c.reduction[lv, 0], c.reduction[lv, 1]))
     a, b = groups, children
     while b:
         a, b = b, a % b
-    _mix(key, groups // a)
-    _mix(key, children // a)
-
-
-@jit
-def _slides(c: Constants, node: SearchNode, key: Uints1, level: int, t: int) -> None:
-    """Add the loops outside a tile that decide how a window may slide on."""
-    s = node.s
-    temporal, order = node.mapping.temporal[0], node.mapping.order[0]
-    rank, idle = -1, 1
-    for lv in range(level - 1, -1, -1):
-        for j in range(s.level[lv, LOOPS] - 1, -1, -1):
-            d = order[lv, j]
-            if not c.relevant[t, d]:
-                idle *= temporal[lv, d]
-                continue
-            if rank >= 0 and c.rank[t, d] != rank:
-                _mix(key, -1)
-                return
-            rank = c.rank[t, d]
-            _mix(key, idle)
-            _mix(key, d)
-            _mix(key, temporal[lv, d])
-            _mix(key, s.place[lv + 1, d, INSIDE] * s.place[lv, d, SPREAD])
-
-
-@jit
-def _engines(c: Constants, s: Detail, keep: Bools2, key: Uints1, level: int) -> None:
-    """Add what DMA engines move at known levels, and the loops outside that make those further in move more.
-
-    The innermost node of a level that keeps anything, if only a tensor that moves at no cost, has the tiles that count.
-    """
-    for lv in range(1, level + 1):
-        engine = c.dma[lv, c.whole.shape[0], KIND] != NO_ENGINE
-        if engine or lv == level:
-            _mix(key, s.level[lv, STEPS])
-            _mix(key, s.level[lv, VISITS])
-        if engine:
-            _mix(key, int(keep[lv].any()))
-            for k in range(MOVED_IN, MOVED_BACK + 1):
-                _mix(key, s.level[lv, k])
-
-
-@jit
-def _waits(c: Constants, node: SearchNode, key: Uints1, level: int) -> None:
-    """Add the words of known transfers that all else waits for, and what decides how long those further in take."""
-    s = node.s
-    keep, output = node.mapping.keep[0], c.output[0]
-    for t in range(c.whole.shape[0]):
-        parent, groups = node.parent[level, t], 1
-        for lv in range(parent, level):
-            groups *= s.at[lv, t, UP if t == output else DOWN]
-        _mix(key, groups)
-        _mix(key, s.level[parent, USED])
-        waits = False
-        for lv in range(level, -1, -1):
-            if keep[lv, t]:
-                for k in (READS, UPDATES, PARTIAL):
-                    _mix(key, s.at[lv, t, k] if waits else 0)
-                waits = c.overlap[lv] != ALL_OVERLAP
-                for each in (s.at[lv, t, TILE], s.at[lv, t, FILLS], s.level[lv, LEAVING]):
-                    _mix(key, each if waits else 0)
+    mix_key(key, groups // a)
+    mix_key(key, children // a)
 
 
 @inline
@@ -246,50 +167,50 @@ def beaten_before(problem: SearchProblem, memo: Memo, node: SearchNode, level: i
     c, g, s = problem.c, problem.g, node.s
     key, output, tensors, timed = memo.hash, c.output[0], c.whole.shape[0], memo.timed[0]
     key[0], key[1] = np.uint64(level), np.uint64(shape)
-    _mix(key, s.level[level, PARTS_APART])
-    _mix(key, int(has_no_loops(problem, node, level)))
-    _mix(key, outermost_dims(problem, node, level))
+    mix_key(key, s.level[level, PARTS_APART])
+    mix_key(key, int(has_no_loops(problem, node, level)))
+    mix_key(key, outermost_dims(problem, node, level))
     if timed or memo.rounds_further_in[level]:
-        _mix(key, s.level[level, USED])
+        mix_key(key, s.level[level, USED])
     for lv in range(level):
         if c.leak[lv] > 0.0:
-            _mix(key, s.level[lv, USED])
+            mix_key(key, s.level[lv, USED])
     for t in range(tensors):
         parent = node.parent[level, t]
-        _mix(key, c.nodes[parent, 0])
+        mix_key(key, c.nodes[parent, 0])
         limited = c.limited[c.nodes[parent, 0]] or c.limited[c.nodes[parent, 1] - 1]
         if memo.rounds_up[parent] or (timed and limited):
-            _mix(key, s.level[parent, USED])
+            mix_key(key, s.level[parent, USED])
         if parent > 0 and c.links[c.nodes[parent, 0] - 1]:
-            _mix(key, node.linked[parent, t])
-            _mix(key, node.givers[parent, t])
+            mix_key(key, node.linked[parent, t])
+            mix_key(key, node.givers[parent, t])
         if c.nodes[parent, 1] <= level:
             _share_of_reads(c, node, key, c.nodes[parent, 1] - 1, level, t, UP if t == output else DOWN)
         if g.deepest[t] > level and c.windowed[t]:
-            _slides(c, node, key, level, t)
+            mix_slides(c, node, key, level, t)
         if timed and c.array[PE] >= 0 and c.stationary[t]:
             m = node.mapping
             for lv in range(c.array[PE], min(level + 1, c.nodes[c.array[PE], 1])):
                 if m.keep[0, lv, t]:
-                    _mix(key, tiles_into(c, m, 0, s, lv, t))
-                    _mix(key, words_into(c, m, 0, s, lv, t))
-                    _mix(key, s.at[lv, t, TILE])
+                    mix_key(key, tiles_into(c, m, 0, s, lv, t))
+                    mix_key(key, words_into(c, m, 0, s, lv, t))
+                    mix_key(key, s.at[lv, t, TILE])
     if timed and c.array[STREAM] >= 0:
         rows = 1
         for lv in range(c.nodes[c.array[PE] - 1, 0], level):
             rows *= node.mapping.temporal[0, lv, c.array[STREAM]] if c.array[STREAM] < c.bounds.shape[0] else 1
-        _mix(key, rows)
+        mix_key(key, rows)
     if timed and c.dma.shape[0] > 0:
-        _engines(c, s, node.mapping.keep[0], key, level)
+        mix_engines(c, s, node.mapping.keep[0], key, level)
     if timed and c.overlap.any():
-        _waits(c, node, key, level)
+        mix_waits(c, node, key, level)
     parent = node.parent[level, output]
-    _mix(key, s.level[parent, PARTS_APART])
+    mix_key(key, s.level[parent, PARTS_APART])
     narrow = wide = node.energy[level]
     if parent > 0 and c.drain[parent]:
-        _mix(key, node.fills[parent, output])
-        _mix(key, node.moved[parent, output])
-        _mix(key, s.level[parent, USED])
+        mix_key(key, node.fills[parent, output])
+        mix_key(key, node.moved[parent, output])
+        mix_key(key, s.level[parent, USED])
     elif parent > 0 and c.two_widths[0]:
         settled = node.energy[level] - node.charged[parent, output]
         pj = float(s.level[parent, USED]) * c.energy[parent, output, BY_WRITE]
@@ -300,7 +221,7 @@ def beaten_before(problem: SearchProblem, memo: Memo, node: SearchNode, level: i
     if c.two_widths[0] and c.capacity[parent] != UNLIMITED:
         parts = c.word_parts[parent, output, 1] - c.word_parts[parent, output, 0]
         more = s.at[parent, output, TILE] * parts
-        _mix(key, int(node.held[last] + more > c.capacity[parent]) if last <= level else more)
+        mix_key(key, int(node.held[last] + more > c.capacity[parent]) if last <= level else more)
     _count(problem, memo, node, level)
     return bool(_enter(memo, narrow, wide, level))
 

@@ -97,7 +97,7 @@ class Spreading(NamedTuple):
     parent."""
     unshared: Floats2
     """float64[C, T]: cost of a word that leaves the network for the parent, if networks further out share none."""
-    once: Floats3
+    waited_once: Floats3
     """float64[C, T, 4] [cycles]: first fill (or last drain) at the next level: time of an element of the tile; its time
     at the parent's port, for each group of children that shares it; what the preload of a systolic array covers; and 1
     if it counts. float64[C, 0, 4] if nothing waits."""
@@ -169,7 +169,7 @@ class NetworkScratch(NamedTuple):
     """float64[T]: largest share of the tensor's words that rest, over all rows of `staying`."""
     stays: Floats1
     """float64[T]: the largest share of the words that rest, without words that come only once."""
-    once: Floats1
+    comes_once: Floats1
     """float64[T]: share of the words that come if loops which do not move the tensor bring none."""
     staying: Floats2
     """float64[*, T]: shares of each tensor's words that rest together, for some orders of the innermost loops
@@ -277,7 +277,7 @@ def only(spreading: Spreading, contexts: Ints) -> Spreading:
         shared=p.shared[contexts],
         shares=p.shares[contexts],
         unshared=p.unshared[contexts],
-        once=p.once[contexts],
+        waited_once=p.waited_once[contexts],
         elided=p.elided[contexts],
         like=p.like[contexts],
         moves_out=p.moves_out[contexts],

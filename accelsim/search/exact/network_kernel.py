@@ -10,34 +10,13 @@ from __future__ import annotations
 import numpy as np
 
 from accelsim.model.detail import INSIDE
-from accelsim.model.encode import Constants
 from accelsim.model.jit import inline, jit
 from accelsim.model.records import Bools2, Floats1, Floats2, Ints1, Ints2
 from accelsim.model.windows import distinct
 from accelsim.search.exact.incumbents import SURE
 from accelsim.search.exact.network import NetworkSweep, Spreading
 from accelsim.search.exact.orders import HALO_REUSE, NONE, STATIONARY
-from accelsim.search.exact.shapes import Shapes, passes_window
-
-
-@inline
-def new_share(c: Constants, shapes: Shapes, t: int, tile: Ints1, mid: Ints1, d: int) -> float:
-    """Share of a windowed tile that is new after a step of the loop over d around the network."""
-    extent = 1
-    for e in range(tile.shape[0]):
-        if c.relevant[t, e] and c.rank[t, e] == c.rank[t, d]:
-            extent += c.factor[t, e] * (shapes.size[e, tile[e]] - 1)
-    return min(1.0, float(c.factor[t, d] * shapes.size[d, mid[d]]) / float(extent))
-
-
-@jit
-def _least_new_share(c: Constants, shapes: Shapes, t: int, tile: Ints1, mid: Ints1) -> float:
-    """Half the smallest share that any step could leave: below what any sequence of loops costs."""
-    least = 1.0
-    for d in range(tile.shape[0]):
-        if c.relevant[t, d]:
-            least = min(least, new_share(c, shapes, t, tile, mid, d))
-    return 0.5 * least
+from accelsim.search.exact.windows_kernel import least_new_share, new_share, passes_window
 
 
 @jit
@@ -231,7 +210,7 @@ def _steps_of_windows(sweep: NetworkSweep, tile: Ints1, mid: Ints1, innermost: b
         if not c.windowed[t] or innermost:
             continue
         if p.loose[0]:
-            least = _least_new_share(c, shapes, t, tile, mid)
+            least = least_new_share(c, shapes, t, tile, mid)
             for q in range(p.status.shape[0]):
                 scratch.factor[t, q] = least if p.status[q, t] == NONE else 0.0
             continue
@@ -373,9 +352,9 @@ def _first_cycles(sweep: NetworkSweep, o: int, tile: int, m: int, t: int) -> flo
     shapes, options, p, scratch = sweep.shapes, sweep.options, sweep.p, sweep.scratch
     words = float(shapes.box[t, tile])
     groups = float(options.spread[o]) * scratch.share[t]
-    slower = max(p.once[m, t, 0], p.once[m, t, 1] * groups)
-    cycles = np.ceil(words * max(0.0, slower - p.once[m, t, 2]) * (1.0 - SURE))
-    return float(cycles * p.once[m, t, 3])
+    slower = max(p.waited_once[m, t, 0], p.waited_once[m, t, 1] * groups)
+    cycles = np.ceil(words * max(0.0, slower - p.waited_once[m, t, 2]) * (1.0 - SURE))
+    return float(cycles * p.waited_once[m, t, 3])
 
 
 @inline
@@ -401,9 +380,9 @@ def _list_resting(
                 scratch.most[i] = max(scratch.most[i], shapes.resting[level, d, tile[d], options.place[o, d]])
         highest = max(highest, scratch.most[i])
     for t in range(tensors):
-        scratch.once[t] = 1.0
+        scratch.comes_once[t] = 1.0
         for i in range(p.loops.shape[0]):
-            scratch.once[t] /= 1.0 if p.moves[i, t] else scratch.steps[i]
+            scratch.comes_once[t] /= 1.0 if p.moves[i, t] else scratch.steps[i]
     for r in range(p.orders.shape[0] if highest > 0.0 else 0):
         for t in range(tensors):
             resting, moved, left = 1.0, False, False
@@ -417,7 +396,7 @@ def _list_resting(
                     resting, moved = resting * scratch.most[i], True
             scratch.staying[found, t] = resting if moved and left and not c.windowed[t] else 0.0
             scratch.largest[t] = max(scratch.largest[t], scratch.staying[found, t])
-            scratch.stays[t] = scratch.largest[t] * (1.0 - scratch.once[t])
+            scratch.stays[t] = scratch.largest[t] * (1.0 - scratch.comes_once[t])
         found = _leave_largest(scratch.staying, found)
     return found
 
@@ -483,7 +462,7 @@ def _sweep_contexts(
                 scratch.each[t] = scratch.words[t] * (p.fixed[t] + p.shares[m, t] * scratch.share[t])
         ways = _weigh_corners(sweep, m, k, p.shared[m])
         cost, further, waiting = scratch.cost, scratch.further, 0.0
-        for t in range(p.once.shape[1]):
+        for t in range(p.waited_once.shape[1]):
             waiting += _first_cycles(sweep, o, tile, m, t) if p.keeps[k, t] else 0.0
         for q in range(cost.shape[0]):
             cost[q] = waiting
@@ -493,7 +472,7 @@ def _sweep_contexts(
                 cost[q] += each if moves else scratch.factor[t, q] * each
         whole = 0
         for t in range(tensors if resting else 0):
-            first = scratch.words[t] * scratch.once[t] if p.keeps[k, t] else 0.0
+            first = scratch.words[t] * scratch.comes_once[t] if p.keeps[k, t] else 0.0
             scratch.anyway[t] = first * (p.fixed[t] + p.unshared[m, t] * scratch.share[t])
             if scratch.largest[t] * scratch.anyway[t] > scratch.largest[whole] * scratch.anyway[whole]:
                 whole = t

@@ -123,18 +123,18 @@ class Waits:
     ----------
     each : float64[L, T, 5]
         Of each action of an element, like `LimitedPort.cycles`.
-    once : float64[L, L, T, 4]
+    waited_once : float64[L, L, T, 4]
         Of a first fill, or a last drain: for each level and the one that the tensor comes from, cycles for each element
         of the tile; for each that children share, at the port of the other level; what the preload of a systolic array
         takes of these; and the weight of a cycle.
     """
 
     each: Floats
-    once: Floats
+    waited_once: Floats
 
     def inside_outermost(self) -> Waits:
         """The same without what is read or written at the outermost level."""
-        each, once = self.each.copy(), self.once.copy()
+        each, once = self.each.copy(), self.waited_once.copy()
         each[0] = 0.0
         once[:, 0, :, 3] = 0.0
         return Waits(each, once)
@@ -170,13 +170,13 @@ def waits_for_first(grid: Grid, waits: Waits) -> Bools:
     bool[L, L, T], by the level that it comes from, and the one that it is kept further in than.
     """
     may = grid.space.may_keep[:, None]
-    waited = (waits.once[..., 3] > 0.0) | ~may
+    waited = (waits.waited_once[..., 3] > 0.0) | ~may
     inside = range(1, len(may) + 1)
     return np.array([waited[at:].all(axis=0) & may[at:].any(axis=0) for at in inside]).transpose(1, 0, 2).copy()
 
 
 def _count_firsts(grid: Grid) -> Floats:
-    """`Waits.once` where each tile that does not overlap waits for its first fill or last drain."""
+    """`Waits.waited_once` where each tile that does not overlap waits for its first fill or last drain."""
     c = grid.space.encoded.constants
     levels, tensors = c.word_parts.shape[:2]
     found = np.zeros((levels, levels, tensors, 4))

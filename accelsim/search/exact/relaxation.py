@@ -156,7 +156,7 @@ class TableProblem:
             waiting = make_bounds(
                 grid, stage.spreads, self.waits.each, deadline, fine=stage.copies, corners=True,
                 worth=self._worth(lambda least: self.most_cycles - least, states), most_bytes=left,
-                many=many, once=self.waits.once,
+                many=many, waited_once=self.waits.waited_once,
             )  # fmt: skip
             states = waiting.states
         costs, once = first_energies(c) if stage.stays else narrow_energies(c), None
@@ -166,7 +166,7 @@ class TableProblem:
             (costs, once), worth = self._port_costs(stage, 0), self._worth(lambda _: self.most_cycles, states)
         energy = make_bounds(
             grid, stage.spreads, costs, deadline, fine=stage.copies, corners=stage.corners, worth=worth,
-            most_bytes=left, many=many, once=once,
+            most_bytes=left, many=many, waited_once=once,
         )  # fmt: skip
         left -= energy.nbytes + others * energy.values.nbytes
         laid = Laid(energy, others)
@@ -180,7 +180,7 @@ class TableProblem:
                 costs, once = self._port_costs(stage, at)
                 found = make_bounds(
                     grid, 1 if once is None else stage.spreads, costs, deadline, fine=stage.copies, corners=True,
-                    once=once, most_bytes=left, worth=self._worth(lambda _: self.most_cycles, energy.states),
+                    waited_once=once, most_bytes=left, worth=self._worth(lambda _: self.most_cycles, energy.states),
                 )  # fmt: skip  # where cycles count there are both corners
             cycles.append(laid.put(found))
             if not found.leads:
@@ -211,7 +211,7 @@ class TableProblem:
         if self.waits is None:
             return costs, None
         waits = self.waits.inside_outermost()
-        return costs + waits.each, waits.once
+        return costs + waits.each, waits.waited_once
 
     def _worth_energy(self, stage: Stage, states: States) -> Worth | None:
         """What mappings that are looked for take in energy besides what all take [pJ]."""

@@ -306,19 +306,6 @@ def resting_share(bound: int, tiles: int, spread: int, loop: int, factor: int) -
     return float(factor * covered - (factor - 1) * still) / float(factor * bound - (factor - 1) * tiles)
 
 
-@inline
-def passes_window(partner: Ints1, sizes: Ints1, tile: Ints1, d: int) -> bool:
-    """Whether a window may need a loop over a dimension both outside a tile and inside; docs/exact.md, Lemma 8.
-
-    `tile`: int64[D], numbers of its sizes; `sizes`: how many there are.
-
-    >>> sizes, partner, tiles = np.array([3, 2]), np.array([1, 0]), np.array([[0, 1], [1, 0], [1, 1], [2, 1]])
-    >>> [passes_window(partner, sizes, tile, 0) for tile in tiles]
-    [False, False, True, False]
-    """
-    return bool(0 < tile[d] < sizes[d] - 1 and tile[partner[d]] > 0)
-
-
 @lru_cache(maxsize=1 << 16)
 def most_resting(bound: int, tiles: int, spread: int, factor: int, outer: tuple[int, ...] = ()) -> float:
     """As `resting_share`, whatever the temporal loops outside.

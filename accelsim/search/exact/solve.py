@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from threading import Timer
+from threading import Timer, local
 
 import numpy as np
 
@@ -110,6 +110,7 @@ class Solver:
         memory: int | None = None,
     ) -> None:
         self.space, self.workers = space, workers
+        self._kept = local()
         self.relaxation = Relaxation(
             space, cycles=cycles, words=words, every=every, grid=grid, known=known, deadline=deadline, memory=memory
         )
@@ -335,12 +336,14 @@ class Solver:
         return make_memo(c, 0 if useless else places, timed=timed, words=words)
 
     def _explore(self, goal: Goal, part: Incumbents, begin: Ints, values: Floats, memo: Memo) -> None:
-        grid, tables = self.relaxation.grid, self.relaxation.filled.tables
+        grid, tables, kept = self.relaxation.grid, self.relaxation.filled.tables, self._kept
+        if getattr(kept, "tables", None) is not tables:  # each thread has a node, which begins anew at each root
+            kept.tables, kept.problem, kept.node = tables, search_problem(grid, tables), make_node(grid, tables)
         explore(
-            search_problem(grid, tables),
+            kept.problem,
             goal,
             part,
-            make_node(grid, tables),
+            kept.node,
             memo,
             np.ascontiguousarray(begin),
             np.ascontiguousarray(values),
