@@ -45,11 +45,12 @@ class CompiledKernel(PlainKernel):
 
 def prepare(kernels: Iterable[CompiledKernel]) -> None:
     """Compile kernels that Python calls, side by side, or load them where they are kept."""
-    if not _PLAIN:
+    missing = [kernel for kernel in kernels if "compiled" not in vars(kernel)]
+    if missing and not _PLAIN:
         from accelsim.model.compiled import compile_kernels
 
-        compile_kernels(kernels)
-        for kernel in kernels:
+        compile_kernels(missing)
+        for kernel in missing:
             assert kernel.compiled is not None
 
 

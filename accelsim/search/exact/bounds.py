@@ -53,6 +53,7 @@ class BoundsMaker(TablePlan):
     def make(self) -> Bounds:
         """Discover which contexts there are from the outside in, and fill the tables from the inside out."""
         bounds = self.bounds
+        self._scratches: dict[tuple[int, int], NetworkScratch] = {}
         contexts, networks = self._plans()
         most, entries = MOST_COARSE * (MORE if self.grid.space.uneven else 1), self._entries(contexts)
         if not self.may_be_large and (entries > most or entries > self._room(contexts)):
@@ -153,7 +154,10 @@ class BoundsMaker(TablePlan):
         out = np.full((self.shapes.total, len(rows), *sizes, statuses), np.inf)
         entries = len(self.grid.bounding[level].spread) * math.prod(out.shape[1:])
         wanted = np.ascontiguousarray(wanted.T)
-        scratch = self._scratch(level, spreading.like.size)
+        kind = level, spreading.like.size
+        if kind not in self._scratches:
+            self._scratches[kind] = self._scratch(*kind)
+        scratch = self._scratches[kind]
         first_of, place = (NO_FIRST, NO_PLACE) if further is None else (further.first, further.place)
         sweep = NetworkSweep(
             c=self.c,
