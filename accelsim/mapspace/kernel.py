@@ -93,16 +93,10 @@ def shuffle_orders(space: SpaceArrays, stream: np.uint64, m: Batch, i: int) -> n
 @jit
 def place_row(space: SpaceArrays, row: int, dim: int, m: Batch, i: int) -> None:
     """Write one factorisation of a dimension into the loop bounds."""
-    temporal, x, y = m.temporal[i], m.x[i], m.y[i]
     for slot in range(space.rows.shape[1]):
-        bound = space.rows[row, slot]
-        lv = space.slot_level[slot]
-        if space.slot_axis[slot] == 0:
-            temporal[lv, dim] = bound
-        elif space.slot_axis[slot] == 1:
-            x[lv, dim] = bound
-        else:
-            y[lv, dim] = bound
+        axis = space.slot_axis[slot]
+        bounds = m.temporal if axis == 0 else m.x if axis == 1 else m.y
+        bounds[i, space.slot_level[slot], dim] = space.rows[row, slot]
 
 
 @jit

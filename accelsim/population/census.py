@@ -115,8 +115,7 @@ def census(
     mappings = counted if exact else _with_room(counted, sample)
     if not exact and full:
         busy = clock.attempt(
-            "drawing mappings that use all compute units",
-            lambda: Sampler(used).sample(samples, seed, workers=cores),
+            "drawing mappings that use all compute units", lambda: Sampler(used).sample(samples, seed, workers=cores)
         )
         full = _with_room(full, busy or sample)
     if seconds is not None:

@@ -29,15 +29,7 @@ from accelsim.inputs.workload import Einsum
 from accelsim.mapspace.space import MapSpace, Slot
 from accelsim.model.encode import Batch, Bools, Floats, Ints, decode_mapping, empty_batch, encode
 from accelsim.model.evaluate import evaluate_encoded
-from accelsim.population.charges import (
-    Charged,
-    ChargeRow,
-    Charges,
-    KeepBounds,
-    cycle_rows,
-    energy_rows,
-    word_rows,
-)
+from accelsim.population.charges import Charged, ChargeRow, Charges, KeepBounds, cycle_rows, energy_rows, word_rows
 from accelsim.population.counting import LoopStep, Nest, count_mappings
 from accelsim.search.value_kernel import CYCLES, ENERGY, WORDS
 

@@ -138,12 +138,7 @@ def _loop_at_end(node: SearchNode, level: int, order: Ints1, step: int) -> int:
 
 @jit
 def _next_affordable(
-    problem: SearchProblem,
-    goal: Goal,
-    found: Incumbents,
-    node: SearchNode,
-    level: int,
-    begin: bool,
+    problem: SearchProblem, goal: Goal, found: Incumbents, node: SearchNode, level: int, begin: bool
 ) -> int:
     """From the shape around the network of a level go to the next that the table of energy does not rule out.
 
@@ -194,13 +189,7 @@ def _next_affordable(
 
 @jit
 def _block_bound(
-    problem: SearchProblem,
-    goal: Goal,
-    found: Incumbents,
-    node: SearchNode,
-    level: int,
-    row: int,
-    orders: Ints2,
+    problem: SearchProblem, goal: Goal, found: Incumbents, node: SearchNode, level: int, row: int, orders: Ints2
 ) -> float:
     """Put the loops of a block in order and bound what may follow; infinite if nothing can be of use."""
     shapes = problem.shapes
@@ -257,12 +246,7 @@ def _find_route(problem: SearchProblem, node: SearchNode, level: int) -> bool:
 
 @jit
 def next_spread(
-    problem: SearchProblem,
-    goal: Goal,
-    found: Incumbents,
-    node: SearchNode,
-    memo: Memo,
-    level: int,
+    problem: SearchProblem, goal: Goal, found: Incumbents, node: SearchNode, memo: Memo, level: int
 ) -> bool:
     """Go to the next way to spread and to keep that may lead to something better."""
     c, shapes, g, s = problem.c, problem.shapes, problem.g, node.s
@@ -430,12 +414,7 @@ def _shares_less(c: Constants, node: SearchNode, level: int, choice: int) -> boo
 
 @jit
 def root_bounds(
-    problem: SearchProblem,
-    goal: Goal,
-    found: Incumbents,
-    node: SearchNode,
-    begin: Ints1,
-    bounds: Floats1,
+    problem: SearchProblem, goal: Goal, found: Incumbents, node: SearchNode, begin: Ints1, bounds: Floats1
 ) -> int:
     """Bound each tile shape around the outermost network; returns how many can lead to anything."""
     shapes, g = problem.shapes, problem.g
@@ -476,12 +455,7 @@ def _ends(goal: Goal, found: Incumbents, stop: Ints1) -> bool:
 
 @jit
 def _look_inside(
-    problem: SearchProblem,
-    goal: Goal,
-    found: Incumbents,
-    node: SearchNode,
-    memo: Memo,
-    stop: Ints1,
+    problem: SearchProblem, goal: Goal, found: Incumbents, node: SearchNode, memo: Memo, stop: Ints1
 ) -> bool:
     """Look through everything inside a shape around the outermost network; False if that ended early."""
     c = problem.c

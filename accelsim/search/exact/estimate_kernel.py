@@ -14,16 +14,7 @@ from accelsim.model.jit import inline, jit
 from accelsim.model.kernel import VALID, evaluate_many, fit
 from accelsim.model.records import Floats1
 from accelsim.search.exact.fills_kernel import waits_or_moves
-from accelsim.search.exact.incumbents import (
-    BEST,
-    FRONT,
-    NEARLY,
-    SURE,
-    Goal,
-    Incumbents,
-    dominated,
-    enter,
-)
+from accelsim.search.exact.incumbents import BEST, FRONT, NEARLY, SURE, Goal, Incumbents, dominated, enter
 from accelsim.search.exact.node import CostTables, SearchNode, SearchProblem
 from accelsim.search.exact.node_kernel import OPTION
 from accelsim.search.exact.ports_kernel import known_port_cycles, least_port_cycles, most_instances, waited_port_cycles
@@ -206,14 +197,7 @@ def counted_off(problem: SearchProblem, node: SearchNode, level: int, cost: int)
 
 @inline
 def mixed(
-    g: CostTables,
-    node: SearchNode,
-    values: Floats1,
-    level: int,
-    inside: int,
-    b: int,
-    shape: int,
-    pieces: int,
+    g: CostTables, node: SearchNode, values: Floats1, level: int, inside: int, b: int, shape: int, pieces: int
 ) -> float:
     """Cost to go of a node in a class of spread, mixed from entries of a table; infinite if it is not worth it."""
     s = node.s
@@ -314,15 +298,9 @@ def passing_spreads(goal: Goal, found: Incumbents, g: CostTables, node: SearchNo
 
 
 @jit
-def settle(
-    problem: SearchProblem,
-    goal: Goal,
-    found: Incumbents,
-    node: SearchNode,
-) -> None:
+def settle(problem: SearchProblem, goal: Goal, found: Incumbents, node: SearchNode) -> None:
     """Evaluate a complete mapping and enter it if it is wanted."""
-    full = node.full
-    c, shapes, g = problem.c, problem.shapes, problem.g
+    c, shapes, g, full = problem.c, problem.shapes, problem.g, node.full
     m, levels = node.mapping, c.fanout.shape[0]
     found.tally[1] += 1
     if shapes.leaves_any[0] and _leaves_remainders(c, m):
@@ -350,15 +328,9 @@ def settle(
 
 
 @jit
-def _settle_remainders(
-    problem: SearchProblem,
-    goal: Goal,
-    found: Incumbents,
-    node: SearchNode,
-) -> None:
+def _settle_remainders(problem: SearchProblem, goal: Goal, found: Incumbents, node: SearchNode) -> None:
     """Enter a complete mapping that leaves remainders, by what it costs at least, if its tiles fit."""
-    full = node.full
-    c, g = problem.c, problem.g
+    c, g, full = problem.c, problem.g, node.full
     m = node.mapping
     if fit(c, m, 0, full, False) != VALID:
         return

@@ -35,12 +35,7 @@ def mix_waits(c: Constants, node: SearchNode, key: Uints1, level: int) -> None:
 
 @jit
 def waits_or_moves(
-    problem: SearchProblem,
-    node: SearchNode,
-    level: int,
-    inside: int,
-    shape: int,
-    computing: float,
+    problem: SearchProblem, node: SearchNode, level: int, inside: int, shape: int, computing: float
 ) -> float:
     """Cycles at least, because a tensor's words pass its parent's port at once or again and again; docs/exact.md.
 

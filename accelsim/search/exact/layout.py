@@ -16,15 +16,7 @@ import numpy as np
 from accelsim.model.encode import PE, STREAM, UNLIMITED, Bools, Floats, Ints
 from accelsim.model.records import Int16s2
 from accelsim.search.exact.blocks import BlockKind, BlockSweep, blocks_in_time, kind_of_block, steps_in_time
-from accelsim.search.exact.orders import (
-    NONE,
-    STATIONARY,
-    UNDECIDED,
-    Statuses,
-    Structure,
-    all_statuses,
-    order_classes,
-)
+from accelsim.search.exact.orders import NONE, STATIONARY, UNDECIDED, Statuses, Structure, all_statuses, order_classes
 from accelsim.search.exact.shapes import Grid, size_numbers
 from accelsim.search.exact.symmetries import Mirror, exchanged, statuses_exchanged
 from accelsim.search.exact.worth import innermost_loops, moved_words

@@ -3,16 +3,7 @@
 from __future__ import annotations
 
 from accelsim.model.detail import DOWN, PARTS_APART, SPREAD, STEPS, TILE, UP, USED, VISITS, Detail
-from accelsim.model.encode import (
-    BY_READ,
-    BY_RETURN,
-    BY_TRANSFER,
-    KIND,
-    NO_ENGINE,
-    PE,
-    UNLIMITED,
-    Constants,
-)
+from accelsim.model.encode import BY_READ, BY_RETURN, BY_TRANSFER, KIND, NO_ENGINE, PE, UNLIMITED, Constants
 from accelsim.model.jit import inline, jit
 from accelsim.model.windows import words_into
 from accelsim.search.exact.dma_kernel import moves_at_least
@@ -224,15 +215,7 @@ def _pass_at_least(c: Constants, node: SearchNode, child: int, lv: int, t: int, 
 
 @inline
 def _charge_at_least(
-    c: Constants,
-    node: SearchNode,
-    child: int,
-    lv: int,
-    t: int,
-    partial: int,
-    words: float,
-    action: int,
-    ports: bool,
+    c: Constants, node: SearchNode, child: int, lv: int, t: int, partial: int, words: float, action: int, ports: bool
 ) -> float:
     """Energy of moving so many elements at all instances of a level; with `ports` they pass those of an average one."""
     s = node.s

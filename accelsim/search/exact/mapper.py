@@ -37,14 +37,7 @@ from accelsim.search.exact.splits_kernel import pick_splits
 from accelsim.search.exact.tables_kernel import lay_apart, lay_beside, lay_shapes, look_inside, turn
 from accelsim.search.exact.worth import Known, least_inside, narrow_energies
 from accelsim.search.result import MOST_TIES, SearchResult
-from accelsim.search.spaces import (
-    Spaces,
-    diagnose,
-    none_is_valid,
-    out_of_reach,
-    rounded_spaces,
-    trim,
-)
+from accelsim.search.spaces import Spaces, diagnose, none_is_valid, out_of_reach, rounded_spaces, trim
 from accelsim.search.stopping import Budget, OnProgress, asked
 from accelsim.search.value_kernel import CYCLES, ENERGY, terms_of
 

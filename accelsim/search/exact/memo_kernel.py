@@ -9,14 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.model.detail import (
-    DOWN,
-    LOOPS,
-    PARTS_APART,
-    TILE,
-    UP,
-    USED,
-)
+from accelsim.model.detail import DOWN, LOOPS, PARTS_APART, TILE, UP, USED
 from accelsim.model.encode import BY_WRITE, PE, STREAM, UNLIMITED, Constants
 from accelsim.model.jit import inline, jit
 from accelsim.model.links import mesh_links

@@ -62,15 +62,7 @@ def sweep_network(sweep: NetworkSweep) -> None:
                 continue
             if steps:
                 _steps_of_windows(sweep, tile, mid, innermost)
-            _sweep_contexts(
-                sweep,
-                o,
-                tiles[at],
-                around,
-                pairs,
-                resting,
-                -1,
-            )
+            _sweep_contexts(sweep, o, tiles[at], around, pairs, resting, -1)
         if many > 0:
             _judge(sweep, pairs, many, innermost, output, least[at])
         for n in range(many):
@@ -85,15 +77,7 @@ def sweep_network(sweep: NetworkSweep) -> None:
             resting = _list_resting(sweep, o, tile, mid) if ragged and not innermost else 0
             if steps:
                 _steps_of_windows(sweep, tile, mid, innermost)
-            _sweep_contexts(
-                sweep,
-                o,
-                tiles[at],
-                around,
-                pairs,
-                resting,
-                n,
-            )
+            _sweep_contexts(sweep, o, tiles[at], around, pairs, resting, n)
 
 
 @inline
@@ -122,13 +106,7 @@ def _is_wanted(wanted: Bools2, around: int, pairs: int, pair: Ints2) -> bool:
 
 
 @inline
-def _share_words(
-    sweep: NetworkSweep,
-    o: int,
-    number: int,
-    tile: Ints1,
-    mid: Ints1,
-) -> None:
+def _share_words(sweep: NetworkSweep, o: int, number: int, tile: Ints1, mid: Ints1) -> None:
     """Words into a tile, and the share of the children that take words of their own."""
     c, shapes, options, p, s, scratch = sweep.c, sweep.shapes, sweep.options, sweep.p, sweep.s, sweep.scratch
     level, output, dims = p.level[0], c.output[0], tile.shape[0]
@@ -154,14 +132,7 @@ def _share_words(
 
 
 @inline
-def _share_idle(
-    sweep: NetworkSweep,
-    o: int,
-    t: int,
-    d: int,
-    tile: int,
-    mid: int,
-) -> None:
+def _share_idle(sweep: NetworkSweep, o: int, t: int, d: int, tile: int, mid: int) -> None:
     """Correct the shares of a tensor for the children that idle where loops over a dimension end: docs/exact.md.
 
     Each tile around the network has a first child; in the last one there may be fewer children.
@@ -270,14 +241,7 @@ def _weigh_corners(sweep: NetworkSweep, m: int, k: int, shared: Floats1) -> int:
 
 
 @jit
-def _judge(
-    sweep: NetworkSweep,
-    pairs: int,
-    many: int,
-    innermost: bool,
-    output: int,
-    least: Floats2,
-) -> None:
+def _judge(sweep: NetworkSweep, pairs: int, many: int, innermost: bool, output: int, least: Floats2) -> None:
     """Find which pairs are not worth it with which options: what they cost at least from the network inwards.
 
     For any copies of the output; see `Sieve.sift`. Contexts of one state share a verdict.
@@ -358,12 +322,7 @@ def _first_cycles(sweep: NetworkSweep, o: int, tile: int, m: int, t: int) -> flo
 
 
 @inline
-def _list_resting(
-    sweep: NetworkSweep,
-    o: int,
-    tile: Ints1,
-    mid: Ints1,
-) -> int:
+def _list_resting(sweep: NetworkSweep, o: int, tile: Ints1, mid: Ints1) -> int:
     """List shares of words that rest together at most: rows of `staying`; returns how many (docs/exact.md, section 6).
 
     Each order of the innermost loops outside over the kinds of dimensions has a row; `stays`: the largest of a tensor.
@@ -422,15 +381,7 @@ def _leave_largest(rows: Floats2, last: int) -> int:
 
 
 @inline
-def _sweep_contexts(
-    sweep: NetworkSweep,
-    o: int,
-    tile: int,
-    around: int,
-    pairs: int,
-    resting: int,
-    noted: int,
-) -> None:
+def _sweep_contexts(sweep: NetworkSweep, o: int, tile: int, around: int, pairs: int, resting: int, noted: int) -> None:
     """Lower the costs around a network by one option, but with the pairs for which it is `noted` as not worth it."""
     c, options, p, wanted, scratch = sweep.c, sweep.options, sweep.p, sweep.wanted, sweep.scratch
     entries, first_of, place, out = sweep.entries, sweep.first_of, sweep.place, sweep.out

@@ -19,12 +19,7 @@ from accelsim.model.encode import KIND, OVERLAPS, Floats, Ints
 from accelsim.search.exact import bounds
 from accelsim.search.exact.bounds import make_bounds
 from accelsim.search.exact.branch_kernel import root_bounds
-from accelsim.search.exact.cost_tables import (
-    certain_energy,
-    least_cycles,
-    make_cost_tables,
-    needed_words,
-)
+from accelsim.search.exact.cost_tables import certain_energy, least_cycles, make_cost_tables, needed_words
 from accelsim.search.exact.incumbents import BEST, Goal, Incumbents
 from accelsim.search.exact.layout import layout_of
 from accelsim.search.exact.node import CostTables, make_node, search_problem
@@ -42,14 +37,7 @@ from accelsim.search.exact.ports import (
 from accelsim.search.exact.shapes import Grid, make_grid, quick_enough
 from accelsim.search.exact.symmetries import symmetries
 from accelsim.search.exact.tables import Bounds, Laid
-from accelsim.search.exact.worth import (
-    SLACK,
-    Known,
-    States,
-    Worth,
-    first_energies,
-    narrow_energies,
-)
+from accelsim.search.exact.worth import SLACK, Known, States, Worth, first_energies, narrow_energies
 from accelsim.search.value_kernel import CYCLES, ENERGY, WORDS
 
 SPREADS, MORE_SPREADS, FEW_SHAPES = 3, 5, 8192

@@ -348,8 +348,7 @@ def cost_remainders(problem: SearchProblem, node: SearchNode) -> tuple[float, in
     what they cost at least, and so does a change of what a systolic array holds, and an engine that overlaps.
     `full` : with the places of its tiles.
     """
-    full = node.full
-    c, shapes, s = problem.c, problem.shapes, node.s
+    c, shapes, s, full = problem.c, problem.shapes, node.s, node.full
     m, levels = node.mapping, c.fanout.shape[0]
     for d in range(c.bounds.shape[0]):
         node.span[levels, d] = 1
@@ -450,13 +449,7 @@ def _returning_words(problem: SearchProblem, node: SearchNode, t: int, child: in
 
 @jit
 def _cost_output(
-    problem: SearchProblem,
-    node: SearchNode,
-    t: int,
-    above: int,
-    child: int,
-    partial: int,
-    partial_inside: int,
+    problem: SearchProblem, node: SearchNode, t: int, above: int, child: int, partial: int, partial_inside: int
 ) -> float:
     """Energy of all words of the output between two levels that keep it, upwards and back.
 

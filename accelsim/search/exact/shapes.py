@@ -475,14 +475,7 @@ def pick_options(options: Options, rows: Ints) -> Options:
     """Some of the options."""
     o = options
     return Options(
-        o.x[rows],
-        o.y[rows],
-        o.place[rows],
-        o.spread[rows],
-        o.down[rows],
-        o.up[rows],
-        o.windowed[rows],
-        o.apart[rows],
+        o.x[rows], o.y[rows], o.place[rows], o.spread[rows], o.down[rows], o.up[rows], o.windowed[rows], o.apart[rows]
     )
 
 

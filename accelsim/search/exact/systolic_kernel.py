@@ -15,12 +15,7 @@ from accelsim.search.exact.node import SearchNode, SearchProblem
 
 @jit
 def least_array_cycles(
-    problem: SearchProblem,
-    node: SearchNode,
-    level: int,
-    inside: int,
-    spread: float,
-    steps: float,
+    problem: SearchProblem, node: SearchNode, level: int, inside: int, spread: float, steps: float
 ) -> float:
     """Compute cycles with the ramps of a systolic array that any completion of a node has at least.
 
@@ -49,14 +44,7 @@ def least_array_cycles(
 
 
 @jit
-def _least_tiles(
-    problem: SearchProblem,
-    node: SearchNode,
-    level: int,
-    inside: int,
-    spread: float,
-    t: int,
-) -> int:
+def _least_tiles(problem: SearchProblem, node: SearchNode, level: int, inside: int, spread: float, t: int) -> int:
     """How often what the PEs hold of a tensor changes at least."""
     c, shapes, g, s = problem.c, problem.shapes, problem.g, node.s
     m, share = node.mapping, 0.5 if c.windowed[t] else 1.0

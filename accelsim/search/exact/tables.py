@@ -20,15 +20,7 @@ from accelsim.search.exact.network import Spreading
 from accelsim.search.exact.orders import NONE, Statuses, Structure
 from accelsim.search.exact.shapes import Grid
 from accelsim.search.exact.tables_kernel import lay_shapes
-from accelsim.search.exact.worth import (
-    SLACK,
-    Parents,
-    States,
-    Worth,
-    entering_cost,
-    least_inside,
-    least_outside,
-)
+from accelsim.search.exact.worth import SLACK, Parents, States, Worth, entering_cost, least_inside, least_outside
 
 _FEW = 1 << 14
 """Numbers of a table up to which all ways for the innermost loop outside are looked at together."""
