@@ -296,6 +296,30 @@ def test_compiling__is_said_and_done_once_by_processes_that_begin_together(tmp_p
     assert sum("compiling kernels, once: 0 of 12" in err for _, err in said) == 1
 
 
+THREADS = """
+import many, time
+from concurrent.futures import ThreadPoolExecutor
+from accelsim.model.compiled import numba
+
+njit = numba.njit
+numba.njit = lambda *arguments, **options: time.sleep(0.05) or njit(*arguments, **options)
+with ThreadPoolExecutor(12) as pool:
+    print(sum(pool.map(lambda kernel: kernel(1), many.EVERY)))
+"""
+
+
+@compiled_only
+def test_threads__that_call_kernels_for_the_first_time_keep_each_in_its_folder(tmp_path):
+    (tmp_path / "many.py").write_text(MANY)
+    own = {"PYTHONPATH": f"{tmp_path}{os.pathsep}{os.pathsep.join(sys.path)}", "NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", THREADS]
+    done = subprocess.run(command, env=os.environ | own, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == str(12 + sum(range(12)))
+    folders = [*(tmp_path / "kernels").glob("many.f*")]
+    assert len(folders) == 12
+    assert all(len([*folder.rglob("*.nbi")]) == 1 for folder in folders)
+
+
 @compiled_only
 def test_compiling__ends_with_its_processes_on_an_interrupt(tmp_path):
     process = prepare(tmp_path, start_new_session=True)

@@ -59,6 +59,8 @@ _UNUSED_SECONDS = 30 * 24 * 3600.0
 _DAY = 24 * 3600.0
 _MARK = "kept"
 """File that says that machine code is in a folder."""
+_LOCK = threading.RLock()
+"""Held while something is loaded or compiled: where Numba keeps machine code is one setting for all threads."""
 _KEPT: list[Any] = []
 """Holds the machine code of what was linked."""
 
@@ -98,9 +100,10 @@ def _declare(kernel: PlainKernel) -> None:
 def entry_of(kernel: PlainKernel) -> Callable[..., Any]:
     """What Python calls: machine code of a kernel and of all below it, compiled now where none is kept."""
     compile_kernels([kernel])
-    for each in _called(kernel):
-        _link(each)
-    compiled: Callable[..., Any] = _made(kernel, ENTRY)
+    with _LOCK:
+        for each in _called(kernel):
+            _link(each)
+        compiled: Callable[..., Any] = _made(kernel, ENTRY)
     return compiled
 
 
@@ -152,7 +155,8 @@ def compile_kernels(kernels: Iterable[PlainKernel]) -> None:
 
     What is kept is not compiled again, and of processes that begin at once only one compiles.
     """
-    jobs = [job for job in _jobs(kernels) if not _is_kept(*job)]
+    with _LOCK:
+        jobs = [job for job in _jobs(kernels) if not _is_kept(*job)]
     if len(jobs) < _FEW or any(getattr(sys.modules[k.__module__], k.__qualname__, None) is not k for k, _ in jobs):
         return
     _remove_unused()
