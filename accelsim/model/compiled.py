@@ -57,6 +57,8 @@ _SAID_EVERY = 5.0
 _UNUSED_SECONDS = 30 * 24 * 3600.0
 """Machine code is removed after so long without use."""
 _DAY = 24 * 3600.0
+_OWN = "compiled.py", "numba_types.py", "records.py"
+"""Files on which all machine code depends."""
 _MARK = "kept"
 """File that says that machine code is in a folder."""
 _LOCK = threading.RLock()
@@ -315,7 +317,8 @@ def _made_by() -> list[Any]:
     config = numba.config
     processor = config.CPU_NAME or llvm.get_host_cpu_name()
     features = config.CPU_FEATURES or llvm.get_host_cpu_features().flatten()
-    return [processor, features, llvm.get_process_triple(), numba.__version__, sys.version, config.BOUNDSCHECK]
+    ours = hashlib.sha256(b"".join(Path(__file__).with_name(name).read_bytes() for name in _OWN)).hexdigest()
+    return [processor, features, llvm.get_process_triple(), numba.__version__, sys.version, config.BOUNDSCHECK, ours]
 
 
 def _names(code: CodeType) -> set[str]:
