@@ -1,6 +1,6 @@
 """Records as Numba knows them: a type for each, with fields that are read from a table of words; see `records`.
 
-Only what Numba documents for extensions is used (`numba.extending`).
+Of Numba only what extensions use is used: `numba.extending`, and from `numba.core` `cgutils` and `AttributeTemplate`.
 """
 
 from __future__ import annotations
