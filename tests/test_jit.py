@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import importlib
 import os
 import pickle
 import pkgutil
+import resource
 import signal
 import subprocess
 import sys
@@ -198,14 +200,17 @@ TOP = (
 )
 
 
-def called(folder, step: int, more: str = "", **environment: str) -> str:
+def called(folder, step: int, more: str = "", *, most_bytes: int | None = None, **environment: str) -> str:
     """What a kernel that calls another one returns, in a process of its own."""
     (folder / "low.py").write_text(LOW.format(step=step, more=more))
     (folder / "top.py").write_text(TOP)
     own = {"PYTHONPATH": f"{folder}{os.pathsep}{os.pathsep.join(sys.path)}", "NUMBA_CACHE_DIR": str(folder / "codes")}
     own |= {"PYTHONDONTWRITEBYTECODE": "1"}  # which is trusted by time and size of the source
     command = [sys.executable, "-c", "from top import top; print(top(3))"]
-    done = subprocess.run(command, env=os.environ | own | environment, capture_output=True, text=True, check=True)
+    limit = None if most_bytes is None else lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
+    done = subprocess.run(
+        command, env=os.environ | own | environment, capture_output=True, text=True, check=True, preexec_fn=limit
+    )
     return done.stdout.strip()
 
 
@@ -238,6 +243,13 @@ def test_machine_code__that_cannot_be_kept_does_no_harm(tmp_path):
     (tmp_path / "home").touch()
     nowhere = {"XDG_CACHE_HOME": str(tmp_path / "home"), "HOME": str(tmp_path / "home")}
     assert called(tmp_path, 1, **nowhere) == "40"
+
+
+@compiled_only
+def test_machine_code__that_no_disk_has_room_for_is_made_for_the_process_alone(tmp_path):
+    assert called(tmp_path, 1, most_bytes=100) == "40"
+    assert [*(tmp_path / "codes").rglob("kept")] == []
+    assert called(tmp_path, 1) == "40"
 
 
 BEYOND = "import numpy as np; from row import outer; print(outer(np.arange(3), {at}))"
@@ -318,6 +330,31 @@ def test_threads__that_call_kernels_for_the_first_time_keep_each_in_its_folder(t
     folders = [*(tmp_path / "kernels").glob("many.f*")]
     assert len(folders) == 12
     assert all(len([*folder.rglob("*.nbi")]) == 1 for folder in folders)
+
+
+@compiled_only
+def test_compiling__says_that_it_waits_for_another_process(tmp_path):
+    (tmp_path / "codes" / "kernels").mkdir(parents=True)
+    with open(tmp_path / "codes" / "kernels" / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        process = prepare(tmp_path)
+        assert "waiting for another process that compiles kernels" in process.stderr.readline()
+    out, err = process.communicate(timeout=300)
+    assert (out.strip(), "0 of 12" in err) == ("7", True)
+
+
+@compiled_only
+def test_compiling__goes_on_with_another_process_where_one_is_killed(tmp_path):
+    """As where memory runs out."""
+    process, killed = prepare(tmp_path), 0
+    while process.poll() is None and killed < 2:
+        time.sleep(0.3)
+        asked = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True, check=False)
+        for child in asked.stdout.split()[:1]:
+            os.kill(int(child), signal.SIGKILL)
+            killed += 1
+    assert process.communicate(timeout=300)[0].strip() == "7"
+    assert process.returncode == 0
 
 
 @compiled_only

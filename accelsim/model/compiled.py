@@ -53,12 +53,16 @@ _TUNED = {"NUMBA_OPT": "2", "NUMBA_LOOP_VECTORIZE": "0", "NUMBA_SLP_VECTORIZE": 
 """Loops run over a few levels and dimensions: unrolled for vectors they are a tenth slower."""
 _FEW = 4
 """So few kernels are compiled before a process for them has begun."""
+_MOST_PROCESSES = 8
+"""Each takes 350 MB, and the longest kernel a seventh of the time of all."""
 _SAID_EVERY = 5.0
+"""[s]"""
 _UNUSED_SECONDS = 30 * 24 * 3600.0
 """Machine code is removed after so long without use."""
 _DAY = 24 * 3600.0
 _OWN = "compiled.py", "numba_types.py", "records.py"
 """Files on which all machine code depends."""
+_LOG = logging.getLogger("accelsim")
 _MARK = "kept"
 """File that says that machine code is in a folder."""
 _LOCK = threading.RLock()
@@ -124,6 +128,13 @@ def _made(kernel: PlainKernel, form: str) -> Any:
     was_kept = _is_kept(kernel, form)
     try:
         return _compile(kernel, form)
+    except OSError as error:  # such as a full disk
+        if not _OPTIONS["cache"]:
+            raise
+        _LOG.info("machine code cannot be kept (%s): kernels are compiled for this process alone", error.strerror)
+        _OPTIONS["cache"] = False
+        _part.cache_clear()
+        return _compile(kernel, form)
     except Exception:
         if not was_kept:
             raise
@@ -159,7 +170,7 @@ def compile_kernels(kernels: Iterable[PlainKernel]) -> None:
     """
     with _LOCK:
         jobs = [job for job in _jobs(kernels) if not _is_kept(*job)]
-    if len(jobs) < _FEW or any(getattr(sys.modules[k.__module__], k.__qualname__, None) is not k for k, _ in jobs):
+    if len(jobs) < _FEW or any(getattr(sys.modules.get(k.__module__), k.__qualname__, None) is not k for k, _ in jobs):
         return
     _remove_unused()
     with _one_process():
@@ -187,7 +198,10 @@ def _length(kernel: PlainKernel) -> int:
 
 
 def _compile_beside(jobs: list[Job]) -> None:
-    """Compile in processes, of which each takes the next kernel when it is done with one."""
+    """Compile in processes, of which each takes the next kernel when it is done with one.
+
+    What is not compiled so, because a process died or could not begin, is compiled where it is called.
+    """
     environment = _TUNED | os.environ
     environment |= {"PYTHONPATH": os.pathsep.join(sys.path), "NUMBA_CACHE_DIR": str(code_folder().parent)}
     command = [sys.executable, "-c", "from accelsim.model.compiled import work; work()"]
@@ -195,7 +209,7 @@ def _compile_beside(jobs: list[Job]) -> None:
     mine = threading.local()
 
     def compile_one(job: Job) -> None:
-        """Let this thread's process compile; where that died, the kernel is compiled when it is called."""
+        """Let this thread's process compile; another one takes the place of one that died after some work."""
         if not hasattr(mine, "process"):
             pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
             mine.process = subprocess.Popen(
@@ -206,15 +220,18 @@ def _compile_beside(jobs: list[Job]) -> None:
         with suppress(OSError):
             mine.process.stdin.write(f"{kernel.__module__} {kernel.__qualname__} {form}\n")
             mine.process.stdin.flush()
-            mine.process.stdout.readline()
+            if mine.process.stdout.readline():
+                mine.works = True
+            elif hasattr(mine, "works"):
+                del mine.process, mine.works
 
-    pool, said = ThreadPoolExecutor(os.cpu_count() or 1), -math.inf
+    pool, said = ThreadPoolExecutor(min(os.cpu_count() or 1, _MOST_PROCESSES)), -math.inf
     try:
         waiting = {pool.submit(compile_one, job) for job in jobs}
         while waiting:
             if time.monotonic() >= said + _SAID_EVERY:
                 said, finished = time.monotonic(), len(jobs) - len(waiting)
-                logging.getLogger("accelsim").info("compiling kernels, once: %d of %d", finished, len(jobs))
+                _LOG.info("compiling kernels, once: %d of %d", finished, len(jobs))
             _, waiting = wait(waiting, timeout=_SAID_EVERY, return_when=FIRST_COMPLETED)
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
@@ -232,7 +249,7 @@ def work() -> None:
         kernel: PlainKernel = getattr(importlib.import_module(module), name)
         for each in _called(kernel):
             llvm.add_symbol(each.name, 1)  # nothing is called here
-        _made(kernel, form)
+        _compile(kernel, form)
         sys.stdout.write("done\n")
         sys.stdout.flush()
 
@@ -258,14 +275,19 @@ def _remove_unused() -> None:
 
 @contextmanager
 def _one_process() -> Iterator[None]:
-    """Let one process at a time compile, where the system can say so."""
+    """Let one process at a time compile, where the file system can lock."""
     if sys.platform == "win32":
         yield
         return
     import fcntl
 
     with open(code_folder() / "lock", "w", encoding="utf-8") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        with suppress(OSError):
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                _LOG.info("waiting for another process that compiles kernels")
+                fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
@@ -292,6 +314,9 @@ def _folder(kernel: PlainKernel, form: str) -> Path:
 @contextmanager
 def _kept_in(kernel: PlainKernel, form: str) -> Iterator[None]:
     """Let Numba keep machine code in the folder of a kernel; what else a program compiles goes where it went before."""
+    if not _OPTIONS["cache"]:
+        yield
+        return
     folder, before = _folder(kernel, form), numba.config.CACHE_DIR
     folder.mkdir(exist_ok=True)
     numba.config.CACHE_DIR = str(folder)

@@ -187,6 +187,7 @@ class Solver:
             stop = self._go_through(goal, outcome, begin, values, limit, deadline, tell)
         while stop == FINER:
             try:
+                self._kept = local()  # the tables so far make room
                 self.relaxation.refine(deadline)
                 self.refined_at = int(total.tally[0])
                 begin, values = self.relaxation.roots(goal, total)
