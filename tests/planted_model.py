@@ -190,7 +190,7 @@ MODELLED = (
         "word(at + 1 + axis)", "word(at + 1)",
         "test_jit.py::test_kernel__reads_records_of_any_shape_as_python_does"),
     Mutant("a real number of a record is rounded down", "model/records.py",
-        "elif dtype is float:", "elif False:",
+        "elif of is float:", "elif False:",
         "test_jit.py::test_kernel__reads_records_of_any_shape_as_python_does"),
     Mutant("the table of a record is pickled with it", "model/records.py",
         '"__getstate__": _nothing_else, ', "",

@@ -333,6 +333,19 @@ def test_threads__that_call_kernels_for_the_first_time_keep_each_in_its_folder(t
 
 
 @compiled_only
+def test_compiling__takes_the_modules_of_the_process_not_those_of_the_working_directory(tmp_path):
+    """As in a clone whose package is installed elsewhere: machine code of the one would not be found for the other."""
+    (tmp_path / "clone").mkdir()
+    (tmp_path / "clone" / "many.py").write_text("open('imported', 'w').close()\n" + MANY)
+    (tmp_path / "script.py").write_text(PREPARE)
+    (tmp_path / "many.py").write_text(MANY)
+    own = {"PYTHONPATH": os.pathsep.join(sys.path), "NUMBA_CACHE_DIR": str(tmp_path / "codes")}
+    command = [sys.executable, str(tmp_path / "script.py")]
+    subprocess.run(command, env=os.environ | own, cwd=tmp_path / "clone", capture_output=True, check=True)
+    assert not (tmp_path / "clone" / "imported").exists()
+
+
+@compiled_only
 def test_compiling__says_that_it_waits_for_another_process(tmp_path):
     (tmp_path / "codes" / "kernels").mkdir(parents=True)
     with open(tmp_path / "codes" / "kernels" / "lock", "w") as lock:

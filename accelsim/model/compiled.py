@@ -204,7 +204,7 @@ def _compile_beside(jobs: list[Job]) -> None:
     """
     environment = _TUNED | os.environ
     environment |= {"PYTHONPATH": os.pathsep.join(sys.path), "NUMBA_CACHE_DIR": str(code_folder().parent)}
-    command = [sys.executable, "-c", "from accelsim.model.compiled import work; work()"]
+    command = [sys.executable, "-P", "-c", "from accelsim.model.compiled import work; work()"]  # of the same package
     processes: list[subprocess.Popen[str]] = []
     mine = threading.local()
 

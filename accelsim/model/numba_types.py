@@ -26,7 +26,7 @@ from numba.extending import (
 )
 
 from accelsim.model.plain import PlainKernel
-from accelsim.model.records import RecordTable, fields_of, type_of
+from accelsim.model.records import Field, RecordTable, field_of, fields_of
 
 _SCALARS = {int: types.int64, float: types.float64, bool: types.boolean, np.uint64: types.uint64}
 _WORD = ir.IntType(64)
@@ -42,17 +42,20 @@ class RecordType(types.Type):  # type: ignore[misc]
     """
 
     def __init__(self, record: type) -> None:
-        self.fields = {field.name: (field.at, _type(field.type)) for field in fields_of(record)}
+        self.fields, at = dict[str, tuple[int, Any]](), 0
+        for name, field in fields_of(record).items():
+            self.fields[name] = at, _type(field)
+            at += 1 + field.axes
         layout = hashlib.sha256(repr(self.fields).encode()).hexdigest()[:16]
         super().__init__(f"{record.__module__}.{record.__qualname__}-{layout}")
 
 
 @cache
-def _type(of: Any) -> Any:
-    """Numba's type for what `records.type_of` says."""
-    if isinstance(of, tuple):
-        return types.Array(numba.from_dtype(np.dtype(of[0])), of[1], "C")
-    return _SCALARS[of] if of in _SCALARS else RecordType(of)
+def _type(field: Field) -> Any:
+    """Numba's type of a field."""
+    if field.axes:
+        return types.Array(numba.from_dtype(field.type), field.axes, "C")
+    return _SCALARS[field.type] if field.type in _SCALARS else RecordType(field.type)
 
 
 @cache
@@ -60,9 +63,9 @@ def signature_of(kernel: PlainKernel) -> Any:
     """What a kernel takes and returns, from its annotations."""
     hints = get_type_hints(kernel.function, include_extras=True)
     returned = hints.pop("return")
-    several = tuple(_type(type_of(each)) for each in get_args(returned))
-    result = types.Tuple(several) if several else types.none if returned is type(None) else _type(type_of(returned))
-    return result(*[_type(type_of(hint)) for hint in hints.values()])
+    several = tuple(_type(field_of(each)) for each in get_args(returned))
+    result = types.Tuple(several) if several else types.none if returned is type(None) else _type(field_of(returned))
+    return result(*[_type(field_of(hint)) for hint in hints.values()])
 
 
 register_model(RecordType)(models.OpaqueModel)
@@ -70,7 +73,7 @@ register_model(RecordType)(models.OpaqueModel)
 
 @typeof_impl.register(RecordTable)
 def _type_of_table(table: RecordTable, _: Any) -> Any:
-    return _type(table.record)
+    return _type(field_of(table.record))
 
 
 @unbox(RecordType)

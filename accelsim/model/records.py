@@ -36,14 +36,12 @@ _Record = TypeVar("_Record", bound=tuple[Any, ...])
 
 
 class Field(NamedTuple):
-    """A field of a record."""
+    """A field of a record, an argument of a kernel, or what one returns."""
 
-    name: str
-    """Its name."""
     type: Any
-    """int, float or bool; ("int64", 2) and the like for an array; or the class of a record."""
-    at: int
-    """Place of its first word in the table."""
+    """NumPy's type of the elements of an array; else int, float, bool, np.uint64 or the class of a record."""
+    axes: int
+    """Of an array, else 0."""
 
 
 def record(named_tuple: type[_Record]) -> type[_Record]:
@@ -59,8 +57,8 @@ def _nothing_else(state: Any) -> None:
 
 
 @cache
-def type_of(hint: Any) -> Any:
-    """What `Field.type` says of an annotation: a scalar's class, elements and axes of an array, or a record's class.
+def field_of(hint: Any) -> Field:
+    """What an annotation stands for.
 
     Raises
     ------
@@ -68,23 +66,19 @@ def type_of(hint: Any) -> Any:
         If kernels take nothing of the kind.
     """
     if hasattr(hint, "__metadata__"):
-        return hint.__metadata__
+        elements, axes = hint.__metadata__
+        return Field(np.dtype(elements), axes)
     if hint in (int, float, bool, np.uint64) or hasattr(hint, "is_record"):
-        return hint
+        return Field(hint, 0)
     raise TypeError(
         f"{hint} is no type of a kernel: write Ints2 for an array of two axes, int, float, bool or a record"
     )
 
 
 @cache
-def fields_of(record_type: Any) -> tuple[Field, ...]:
-    """Fields of a record, in order, and where their words stand."""
-    found, at = [], 0
-    for name, hint in get_type_hints(record_type, include_extras=True).items():
-        of = type_of(hint)
-        found.append(Field(name, of, at))
-        at += 1 + (of[1] if isinstance(of, tuple) else 0)
-    return tuple(found)
+def fields_of(record_type: Any) -> dict[str, Field]:
+    """Fields of a record by name; in a table an array takes a word for its elements and one for each axis."""
+    return {name: field_of(hint) for name, hint in get_type_hints(record_type, include_extras=True).items()}
 
 
 class RecordTable:
@@ -104,29 +98,19 @@ class RecordTable:
     def __init__(self, state: Any) -> None:
         self.record = type(state)
         words: list[int] = []
-        for (name, dtype, axes), value in zip(_plan_of(self.record), state, strict=True):
+        for (name, (of, axes)), value in zip(fields_of(self.record).items(), state, strict=True):
             if axes:
-                if value.dtype != dtype or value.ndim != axes or not value.flags.c_contiguous:
+                if value.dtype != of or value.ndim != axes or not value.flags.c_contiguous:
                     found = f"{value.dtype}[{value.ndim} axes]"
-                    raise TypeError(f"{self.record.__name__}.{name} is {found}, not {dtype}[{axes} axes] in C order")
+                    raise TypeError(f"{self.record.__name__}.{name} is {found}, not {of}[{axes} axes] in C order")
                 words.append(value.__array_interface__["data"][0])
                 words += value.shape
-            elif dtype is float:
+            elif of is float:
                 words.append(struct.unpack("q", struct.pack("d", value))[0])
             else:
                 words.append(table_of(value).address if isinstance(value, tuple) else int(value))
         self._words = np.array(words, np.int64)
         self.address: int = self._words.__array_interface__["data"][0]
-
-
-@cache
-def _plan_of(record_type: Any) -> list[tuple[str, Any, int]]:
-    """For each field of a record its name, what it holds, and the axes of an array."""
-    found: list[tuple[str, Any, int]] = []
-    for field in fields_of(record_type):
-        of = field.type
-        found.append((field.name, np.dtype(of[0]), of[1]) if isinstance(of, tuple) else (field.name, of, 0))
-    return found
 
 
 def table_of(state: Any) -> RecordTable:
