@@ -158,7 +158,7 @@ _SUBMISSION: Keys = {
 def read_submission(path: str | PathLike[str], arena: Arena) -> tuple[str, list[Submitted]]:
     """Read a submission: its tool, and its mappings.
 
-    Raises SpecError with every mistake and its place: a problem that there is not, a mapping that is none of its layer
+    Raises InputError with every mistake and its place: a problem that there is not, a mapping that is none of its layer
     or machine.
     """
     problems, found = Problems(), list[Submitted]()

@@ -18,7 +18,7 @@ from ladders import ladder
 
 from accelsim import load_architecture, load_workload
 from accelsim.inputs.architecture import Architecture
-from accelsim.inputs.errors import AccelsimError, NoValidMapping
+from accelsim.inputs.errors import AccelsimError, NoValidMappingError
 from accelsim.inputs.objective import Objective
 from accelsim.inputs.workload import Einsum
 from accelsim.mapspace.space import MapSpace
@@ -63,7 +63,7 @@ def drawn(machine: Architecture, einsum: Einsum, objective: str) -> float | None
     try:
         budget = Budget(mappings=100_000)
         best = map_einsum(machine, einsum, objective=objective, method="random", budget=budget).best
-    except NoValidMapping:
+    except NoValidMappingError:
         return None
     return Objective.parse(objective).of(best)
 

@@ -30,7 +30,7 @@ from rich.table import Table  # noqa: E402
 
 from accelsim import Budget, FrontResult, SearchResult, load_architecture, load_workload, map_einsum, map_front  # noqa: E402
 from accelsim.inputs.architecture import Architecture  # noqa: E402
-from accelsim.inputs.errors import NoValidMapping  # noqa: E402
+from accelsim.inputs.errors import NoValidMappingError  # noqa: E402
 from accelsim.inputs.workload import Einsum  # noqa: E402
 
 MACHINES = ("eyeriss", "systolic", "nvdla", "simba", "gpu_sm")
@@ -75,7 +75,7 @@ def search(machine: Architecture, layer: Einsum, objective: str, seconds: float 
     """Search once."""
     timing = Timing(machine.name, layer.name, objective, time.perf_counter(), time.process_time(), stopped=1)
     mapper: Any = map_front if objective == "front" else partial(map_einsum, objective=objective, uneven=False)
-    with suppress(NoValidMapping):  # none found in time: neither gap nor counts
+    with suppress(NoValidMappingError):  # none found in time: neither gap nor counts
         enter(timing, mapper(machine, layer, budget=Budget(seconds=seconds), workers=1))
     timing.wall_s, timing.cpu_s = time.perf_counter() - timing.wall_s, time.process_time() - timing.cpu_s
     return timing

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelsim.inputs.architecture import Axis, Level, load_architecture
-from accelsim.inputs.errors import AccelsimError, SpecError
+from accelsim.inputs.errors import AccelsimError, InputError
 
 ALL = {"Weights", "Inputs", "Outputs"}
 ENERGY = "energy: {read: 1 pJ, write: 1 pJ}"
@@ -80,7 +80,7 @@ def test_documents__are_read_from_text_and_from_dicts_as_from_files(tmp_path):
     assert load_architecture(as_dict, {"glb": "2 KiB"}).levels[1].size_words == 1024
     as_dict["architecture"]["levels"][1]["bandwith"] = 3
     with pytest.raises(
-        SpecError, match=r"<architecture>:\d+:\d+: levels\[1\].bandwith: unknown key; did you mean 'bandwidth'"
+        InputError, match=r"<architecture>:\d+:\d+: levels\[1\].bandwith: unknown key; did you mean 'bandwidth'"
     ):
         load_architecture(as_dict)
     with pytest.raises(
@@ -96,12 +96,12 @@ def test_first_level__may_have_a_size(load):
 
 @pytest.mark.parametrize("share", ["0", "1.1", "-0.5", "80%", "1e-1"])
 def test_efficiency__is_a_share(load, share):
-    with pytest.raises(SpecError, match="efficiency: expected a share above 0, at most 1, got"):
+    with pytest.raises(InputError, match="efficiency: expected a share above 0, at most 1, got"):
         load(f"size: 1 KiB, bandwidth: 2 words/cycle, efficiency: {share}")
 
 
 def test_efficiency__needs_a_bandwidth(load):
-    with pytest.raises(SpecError, match="efficiency: stands without a bandwidth; add `bandwidth: …`"):
+    with pytest.raises(InputError, match="efficiency: stands without a bandwidth; add `bandwidth: …`"):
         load("size: 1 KiB, efficiency: 0.5")
 
 
@@ -197,7 +197,7 @@ def test_bandwidth__is_exact(load, rate, clock, word):
     ],
 )
 def test_load_architecture__refuses(load, keys, message):
-    with pytest.raises(SpecError) as error:
+    with pytest.raises(InputError) as error:
         load(**keys)
     assert message in str(error.value)
 
@@ -217,7 +217,7 @@ def test_class__is_needed_only_to_find_energies_by(tmp_path):
         "architecture:\n  name: a\n  energy_table: eyeriss_isca2016\n"
         "  levels: [{name: DRAM, word: 8 bit, energy: {read: 1 pJ}}]\n  compute: {}\n"
     )
-    with pytest.raises(SpecError) as error:
+    with pytest.raises(InputError) as error:
         load_architecture(path)
     why = "here, and no `class` to find it by in the energy table 'eyeriss_isca2016'; add `class: …`, or `energy: "
     assert f"a.yaml:4:12: levels[0]: no energy for 'write' {why}{{write: … pJ}}`" in str(error.value)
@@ -240,7 +240,7 @@ def test_class__is_needed_only_to_find_energies_by(tmp_path):
 )
 def test_load_architecture__refuses_what_is_none(tmp_path, body, message):
     (tmp_path / "a.yaml").write_text(f"architecture: {body}\n")
-    with pytest.raises(SpecError) as error:
+    with pytest.raises(InputError) as error:
         load_architecture(tmp_path / "a.yaml")
     assert message in str(error.value)
 

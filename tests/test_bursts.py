@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accelsim.inputs.architecture import Architecture
-from accelsim.inputs.errors import SpecError
+from accelsim.inputs.errors import InputError
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.model.evaluate import evaluate
 from tests.burst_oracle import walk_bursts
@@ -120,7 +120,7 @@ def test_bursts__of_compressed_tensors_are_untold():
 
 def test_burst__stands_at_the_first_level_only(load):  # noqa: F811
     assert load(dram="burst: 64 B").levels[0].burst_bits == 512
-    with pytest.raises(SpecError, match="bursts are counted at the first level only; leave `burst` out"):
+    with pytest.raises(InputError, match="bursts are counted at the first level only; leave `burst` out"):
         load(glb="size: 1 KiB, burst: 64 B")
 
 

@@ -22,7 +22,7 @@ from accelsim.cli import main as cli
 from accelsim.cli.arguments import parse
 from accelsim.cli.mapping import layer_folders
 from accelsim.inputs import library
-from accelsim.inputs.errors import NoValidMapping
+from accelsim.inputs.errors import NoValidMappingError
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 BROKEN = Path(__file__).parent / "broken"
@@ -362,7 +362,7 @@ def test_map__folds_ties(run):
 
 
 def test_map__no_valid_mapping_ends_with_1(run, searches):
-    searches.outcomes["vgg16_conv3_2"] = NoValidMapping("0 of 41472 valid: 39100 exceed GLB")
+    searches.outcomes["vgg16_conv3_2"] = NoValidMappingError("0 of 41472 valid: 39100 exceed GLB")
     assert run("map", "eyeriss", "conv") == (1, "", "0 of 41472 valid: 39100 exceed GLB\n")
 
 
@@ -429,7 +429,7 @@ SMALL_NETWORK = "workload:\n  name: small\n  layers:\n" + "".join(
 def test_map__a_network_layer_by_layer(run, searches, tmp_path):
     network, folder = tmp_path / "small.yaml", tmp_path / "out"
     network.write_text(SMALL_NETWORK)
-    searches.outcomes["fc6"] = NoValidMapping("0 of 7 valid")
+    searches.outcomes["fc6"] = NoValidMappingError("0 of 7 valid")
     code, out, err = run("map", "eyeriss", network, "-o", folder)
     assert (code, err) == (1, "fc6: 0 of 7 valid\n")
     assert [name for name, _ in searches.calls] == ["fc5", "fc6", "fc7"]
@@ -567,7 +567,7 @@ def test_names__are_all_there():
 def test_map__says_once_why_no_mapping_of_several_layers_is_valid(run, searches, tmp_path):
     (tmp_path / "small.yaml").write_text(SMALL_NETWORK)
     for number, name in enumerate(("fc5", "fc6", "fc7", "fc8")):
-        searches.outcomes[name] = NoValidMapping(f"none of {number} is valid\nPE needs 2 B, has 1 B")
+        searches.outcomes[name] = NoValidMappingError(f"none of {number} is valid\nPE needs 2 B, has 1 B")
     code, _, err = run("map", "eyeriss", tmp_path / "small.yaml")
     said = "fc5: none of 0 is valid\nPE needs 2 B, has 1 B\nnor, for the same reason: fc6, fc7, fc8\n"
     assert (code, err) == (1, said)

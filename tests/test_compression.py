@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accelsim.inputs.architecture import Architecture, Compute, Level
-from accelsim.inputs.errors import AccelsimError, NoValidMapping, SpecError
+from accelsim.inputs.errors import AccelsimError, NoValidMappingError, InputError
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.nodes import arrange_for
 from accelsim.inputs.workload import ROLES, Einsum, Tensor
@@ -122,7 +122,7 @@ def test_exact__equals_brute_force_on_compressed_machines(group):
         if known is None:
             continue
         if not known.valid:
-            with pytest.raises(NoValidMapping):
+            with pytest.raises(NoValidMappingError):
                 map_einsum(case[0], einsum, constraints=constraints, workers=1, uneven=False)
             continue
         units = np.array(encode(case[0], einsum).units_per_word)
@@ -273,23 +273,23 @@ def test_census__counts_outer_words_as_compressed():
     ],
 )
 def test_check__finds_a_share_that_is_none(load, share, what):  # noqa: F811
-    with pytest.raises(SpecError) as raised:
+    with pytest.raises(InputError) as raised:
         load("size: 1 KiB", f"compression: {{Weights: {share}}}")
     where = "a.yaml:6:105: levels[0].compression.Weights: "
     assert str(raised.value).endswith(f"{where}expected a share of the raw bits above 0, at most 1, {what}")
 
 
 def test_check__finds_a_share_of_too_many_digits(load):  # noqa: F811
-    with pytest.raises(SpecError, match=r"Weights: '0.33333' has more than 4 digits after the point; write 0.3333"):
+    with pytest.raises(InputError, match=r"Weights: '0.33333' has more than 4 digits after the point; write 0.3333"):
         load("size: 1 KiB", "compression: {Weights: 0.33333}")
 
 
 def test_check__finds_a_role_that_is_never_stored(load):  # noqa: F811
-    with pytest.raises(SpecError, match=r"compression.Inputs: Inputs is never stored here; take it out, or out of"):
+    with pytest.raises(InputError, match=r"compression.Inputs: Inputs is never stored here; take it out, or out of"):
         load("size: 1 KiB, bypass: [Inputs], compression: {Inputs: 0.5}")
-    with pytest.raises(SpecError, match=r"compression.psums: unknown key; keys: Weights, Inputs, Outputs"):
+    with pytest.raises(InputError, match=r"compression.psums: unknown key; keys: Weights, Inputs, Outputs"):
         load("size: 1 KiB, compression: {psums: 0.5}")
-    with pytest.raises(SpecError, match=r"compression: expected a mapping with the keys"):
+    with pytest.raises(InputError, match=r"compression: expected a mapping with the keys"):
         load("size: 1 KiB, compression: 0.5")
 
 

@@ -18,7 +18,7 @@ from accelsim.inputs import library
 from accelsim.inputs.architecture import Architecture, Axis, Compute, Level, load_architecture
 from accelsim.inputs.constraints import Block, Constraints, Factor, LevelConstraint
 from accelsim.inputs.constraints_reader import load_constraints, read_constraints
-from accelsim.inputs.errors import AccelsimError, NoValidMapping, SpecError
+from accelsim.inputs.errors import AccelsimError, NoValidMappingError, InputError
 from accelsim.inputs.fields import open_source
 from accelsim.inputs.mapping import Loop
 from accelsim.inputs.source import Problems
@@ -95,7 +95,7 @@ def test_space__holds_exactly_the_mappings_that_satisfy_the_constraints(case):
     wanted = {mapping for mapping in every if not constraints.broken_by(mapping, einsum)}
     try:
         space = MapSpace(encode(machine, einsum), constraints)
-    except NoValidMapping:
+    except NoValidMappingError:
         assert not wanted
         return
     assert {space.mapping_at(index) for index in range(space.size)} == wanted
@@ -117,7 +117,7 @@ def test_search__obeys_constraints_and_misses_nothing(case):
     ]
     try:
         found = map_einsum(machine, einsum, constraints=constraints, method="exhaustive", workers=1)
-    except NoValidMapping:
+    except NoValidMappingError:
         assert not allowed
         return
     assert found.sample.valid == len(allowed)
@@ -131,7 +131,7 @@ def test_draws__satisfy_the_constraints(case):
     encoded = encode(machine, einsum)
     try:
         space = MapSpace(encoded, constraints)
-    except NoValidMapping:
+    except NoValidMappingError:
         return
     batch = empty_batch(encoded, 20)
     draw_many(space.arrays, np.uint64(3), 0, batch)
@@ -235,7 +235,7 @@ def test_utilization__of_four_fifths_takes_four_of_five_units(bounds, cycles):
 )
 def test_utilization__that_whole_cycles_do_not_reach_is_told(bounds, share, said):
     """64 MACs fill a quarter of 256 units for a cycle; 272 MACs take two cycles, of which they fill 17/32."""
-    with pytest.raises(NoValidMapping) as error:
+    with pytest.raises(NoValidMappingError) as error:
         map_einsum(
             tiny(16, y=Axis(16)), gemm(*bounds), constraints=Constraints(min_utilization=share), workers=1, uneven=False
         )
@@ -265,7 +265,7 @@ def test_outermost_level__that_the_layer_just_fills_is_enough_and_a_word_less_is
             found = look(machine, layer, imperfect=imperfect, workers=1)
             assert found.points if search == "front" else found.certificate.proved
             continue
-        with pytest.raises(NoValidMapping) as error:
+        with pytest.raises(NoValidMappingError) as error:
             look(machine, layer, imperfect=imperfect, workers=1)
         assert "is valid (proved: 0 nodes)\nno mapping can be valid: DRAM needs at least 94 B (for" in str(error.value)
 
@@ -295,7 +295,7 @@ def test_partitions__that_lack_what_constraints_keep_are_told_and_no_nearest_mis
     inner = replace(inner, size_words=None, partition_words={"Inputs": 20, "Weights": 20})
     asked = Constraints((LevelConstraint(inner.name, keep=frozenset({"Outputs"})),))
     monkeypatch.setattr(spaces, "misses_of", None)
-    with pytest.raises(NoValidMapping) as error:
+    with pytest.raises(NoValidMappingError) as error:
         map_einsum(replace(machine, levels=(outer, inner)), gemm(4, 3, 5), constraints=asked, workers=1, uneven=False)
     assert str(error.value).splitlines()[1:] == [f"no mapping can be valid: {inner.name} has no partition for Outputs"]
 
@@ -363,7 +363,7 @@ def test_mistakes__are_all_reported_with_their_place(tmp_path):
     - level: GLB
       bypas: []
 """
-    with pytest.raises(SpecError) as error:
+    with pytest.raises(InputError) as error:
         read(tmp_path, text)
     said = str(error.value).replace(str(tmp_path), "")
     assert said.splitlines() == [
@@ -384,7 +384,7 @@ def test_mistakes__are_all_reported_with_their_place(tmp_path):
 
 def test_all__is_the_bound_of_the_layer(tmp_path):
     text = "constraints:\n  levels:\n    - level: GLB\n      spatial: {y: {factors: [R=all]}, x: {factors: [K=all]}}\n"
-    with pytest.raises(SpecError) as error:
+    with pytest.raises(InputError) as error:
         read(tmp_path, text)
     assert "K would have to be at least 256 on x, whose fanout is 14" in str(error.value)
     found = read(tmp_path, text.replace(", x: {factors: [K=all]}", ""))
@@ -426,7 +426,7 @@ def test_impossible_tile__is_told_with_the_limit_and_the_nearest_miss(tmp_path):
     """SPAD holds 12 inputs (24 B); S=3, R=3, P=56 touch 58 x 3 = 174 words of 16 bits, 348 B."""
     text = "constraints: {levels: [{level: SPAD, temporal: {factors: [S=3, R=3, P=56]}}]}"
     constraints = read(tmp_path, text)
-    with pytest.raises(NoValidMapping) as error:
+    with pytest.raises(NoValidMappingError) as error:
         map_einsum(
             load_architecture("eyeriss"),
             load_workload("conv").layers[0],
@@ -443,7 +443,7 @@ def test_nearest_miss__is_not_looked_for_among_too_many_factorisations(tmp_path,
     monkeypatch.setattr(spaces, "MOST_ROWS", 10)
     constraints = read(tmp_path, "constraints: {levels: [{level: SPAD, temporal: {factors: [S=3, R=3, P=56]}}]}")
 
-    with pytest.raises(NoValidMapping, match="too many factorisations to draw from"):
+    with pytest.raises(NoValidMappingError, match="too many factorisations to draw from"):
         map_einsum(load_architecture("eyeriss"), load_workload("conv").layers[0], constraints=constraints, uneven=False)
 
 
@@ -452,7 +452,7 @@ def test_least_use_of_an_axis__is_a_share_of_its_instances(tmp_path):
     text = "constraints: {levels: [{level: GLB, spatial: {x: {min_utilization: 0.9}, y: {only: [R, C]}}}]}"
     found = read(tmp_path, text).of("GLB")
     assert (found.x.least, found.y.least) == (13, 1)
-    with pytest.raises(SpecError, match=r"c.yaml:1:\d+: levels\[0\].spatial.x.min_utilization: expected a fraction"):
+    with pytest.raises(InputError, match=r"c.yaml:1:\d+: levels\[0\].spatial.x.min_utilization: expected a fraction"):
         read(tmp_path, text.replace("0.9", "9"))
 
 
@@ -468,7 +468,7 @@ def test_least_use_of_an_axis__is_kept_by_each_search(tmp_path, options):
 
 def test_least_use_of_an_axis__that_no_loops_reach_is_told(tmp_path):
     text = "constraints: {levels: [{level: GLB, spatial: {x: {only: [K], min_utilization: 1}}}]}"
-    with pytest.raises(NoValidMapping, match="GLB x: loops can use 8 of 14 instances, at least 14 are asked for"):
+    with pytest.raises(NoValidMappingError, match="GLB x: loops can use 8 of 14 instances, at least 14 are asked for"):
         map_einsum(
             load_architecture("eyeriss"),
             load_workload("conv").layers[0],
@@ -516,7 +516,7 @@ def test_no_factorisation__names_the_constraints(tmp_path):
         "constraints: {levels: [{level: DRAM, temporal: {factors: [K=128]}},"
         " {level: GLB, temporal: {factors: [K=4]}}]}",
     )
-    with pytest.raises(NoValidMapping, match=r"no factorisation of K = 256 .*DRAM temporal: K=128; GLB temporal: K=4"):
+    with pytest.raises(NoValidMappingError, match=r"no factorisation of K = 256 .*DRAM temporal: K=128; GLB temporal: K=4"):
         MapSpace(encode(load_architecture("eyeriss"), load_workload("conv").layers[0]), constraints)
 
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from accelsim import load_architecture, load_constraints, load_workload, map_einsum
-from accelsim.inputs.errors import SpecError
+from accelsim.inputs.errors import InputError
 
 NETWORK = """
 workload:
@@ -83,7 +83,7 @@ def test_check__knows_the_layers_of_the_workload_beside_it(tmp_path, run):
     path.write_text(ASKED.replace("[first]", "[frist]"))
     code, out, err = run("check", "two_level", tmp_path / "net.yaml", path)
     assert (code, "there is no layer 'frist'; did you mean 'first'?" in out + err) == (2, True)
-    with pytest.raises(SpecError):
+    with pytest.raises(InputError):
         load_constraints(
             path, load_architecture("two_level"), load_workload(tmp_path / "net.yaml").layers[0], {}, ["a"]
         )

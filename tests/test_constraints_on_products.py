@@ -10,7 +10,7 @@ import pytest
 from accelsim.cli.main import main
 from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.constraints import Constraints, Factor, Product
-from accelsim.inputs.errors import NoValidMapping, SpecError
+from accelsim.inputs.errors import NoValidMappingError, InputError
 from accelsim.inputs.objective import QUANTITIES, Limit
 from accelsim.inputs.workload_reader import load_workload
 from accelsim.results.cache import MapOptions, content_key
@@ -52,7 +52,7 @@ def test_products_and_tiles__are_read(tmp_path):
     ],
 )
 def test_products_and_tiles__of_nothing_are_told(tmp_path, old, new, said):
-    with pytest.raises(SpecError) as error:
+    with pytest.raises(InputError) as error:
         read(tmp_path, PRODUCTS.replace(old, new))
     assert f"levels[0].{said}" in str(error.value)
 
@@ -74,13 +74,13 @@ def test_products_and_tiles__are_kept_by_each_search(tmp_path, options):
 def test_product__that_no_loops_reach_is_told(tmp_path):
     """Eyeriss has 14 columns, and the layer K = 256; of its 12 rows R and C can use 3 * 4."""
     machine, layer = load_architecture("eyeriss"), load_workload("conv").layers[0]
-    with pytest.raises(NoValidMapping, match=r"GLB y: no loops have a product of R\*C=5; the largest is 12"):
+    with pytest.raises(NoValidMappingError, match=r"GLB y: no loops have a product of R\*C=5; the largest is 12"):
         map_einsum(machine, layer, constraints=read(tmp_path, PRODUCTS.replace("R*C=6", "R*C=5")), uneven=False)
 
 
 def test_tile__that_no_mapping_keeps_is_told_with_the_nearest_miss(tmp_path):
     text = "constraints: {levels: [{level: GLB, keep: [Inputs], tile: {words: [Inputs<=2], sizes: [P>=4]}}]}"
-    with pytest.raises(NoValidMapping, match=r"GLB: words of the tile: Inputs is \d+, Inputs<=2 is asked for"):
+    with pytest.raises(NoValidMappingError, match=r"GLB: words of the tile: Inputs is \d+, Inputs<=2 is asked for"):
         map_einsum(
             load_architecture("eyeriss"),
             load_workload("conv").layers[0],
@@ -157,6 +157,6 @@ def test_limits__and_what_exceeds_them_differ_in_print(limit):
 def test_limits__that_nothing_keeps_are_explained_within_the_seconds_asked_for():
     machine, layer = load_architecture("nvdla"), load_workload("conv").layers[0]
     asked, started = Constraints(limits=("outer_words <= 10", "energy <= 1 pJ")), time.monotonic()
-    with pytest.raises(NoValidMapping):
+    with pytest.raises(NoValidMappingError):
         map_einsum(machine, layer, constraints=asked, budget=Budget(seconds=4.0), uneven=False)
     assert time.monotonic() - started < 30.0  # the search alone takes seconds on a busy machine, the rest ten for each

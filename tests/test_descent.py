@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelsim import Budget, load_architecture, load_constraints, load_workload, map_einsum
-from accelsim.inputs.errors import NoValidMapping
+from accelsim.inputs.errors import NoValidMappingError
 from accelsim.inputs.objective import Objective
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import decode_mapping, encode
@@ -87,7 +87,7 @@ def test_descent__finds_the_optimum_of_nearly_every_small_space():
         found = Descent(space_of(machine, einsum, constraints), terms_of(product(*(1.0, 1.0)))).go(2)
         try:
             best = map_einsum(machine, einsum, constraints=constraints, objective="edp", method="exhaustive").best
-        except NoValidMapping:
+        except NoValidMappingError:
             assert found is None
             continue
         assert found is not None

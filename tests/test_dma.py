@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from accelsim import load_architecture, map_einsum
 from accelsim.inputs.architecture import Architecture, Compute, Level
 from accelsim.inputs.constraints import Constraints
-from accelsim.inputs.errors import AccelsimError, SpecError
+from accelsim.inputs.errors import AccelsimError, InputError
 from accelsim.inputs.level_features import Dma
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.workload import ROLES, Einsum
@@ -236,7 +236,7 @@ BAD = """architecture:
 def test_dma__mistakes_are_told_with_their_places(tmp_path):
     path = tmp_path / "bad.yaml"
     path.write_text(BAD)
-    with pytest.raises(SpecError) as raised:
+    with pytest.raises(InputError) as raised:
         load_architecture(path)
     told = str(raised.value)
     for wanted in (

@@ -10,7 +10,7 @@ from accelsim import evaluate, load_workload, map_einsum
 from accelsim.designs.soc import _doing
 from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.energies import EnergyEntry, EnergyTable, spelt
-from accelsim.inputs.errors import AccelsimError, SpecError
+from accelsim.inputs.errors import AccelsimError, InputError
 from accelsim.inputs.machine_tables import energy_rows
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.show.report import precision_lines
@@ -150,7 +150,7 @@ architecture:
     of = {row["tensor"]: row["energy_pj"] for row in result.energy_rows() if row["component"] == "DAC network"}
     assert of == {"Inputs": 2 * 20, "Outputs": 4 * 12}
     text = text.replace("bypass: [Weights, Inputs, Outputs]", "bypass: [Weights, Inputs]")
-    with pytest.raises(SpecError, match="'size' is missing"):
+    with pytest.raises(InputError, match="'size' is missing"):
         load_architecture(text)
 
 
@@ -178,7 +178,7 @@ def test_find__falls_back_from_update_to_write():
 )
 def test_load_energy_table__refuses(tmp_path, entry, message):
     (tmp_path / "t.yaml").write_text(f"energy_table: {{name: t, entries: [{entry}]}}\n")
-    with pytest.raises(SpecError) as error:
+    with pytest.raises(InputError) as error:
         load_energy_table(tmp_path / "t.yaml")
     assert message in str(error.value)
 
@@ -186,7 +186,7 @@ def test_load_energy_table__refuses(tmp_path, entry, message):
 def test_load_architecture__reports_the_mistakes_of_its_table(tmp_path, energies):
     energies()
     (tmp_path / "t.yaml").write_text("energy_table: {name: t, entries: [{class: SRAM}]}\n")
-    with pytest.raises(SpecError) as error:
+    with pytest.raises(InputError) as error:
         load_architecture(tmp_path / "a.yaml")
     assert {problem.mark.file for problem in error.value.problems} == {str(tmp_path / "t.yaml")}
 
@@ -290,6 +290,6 @@ def test_multipliers__charge_wider_operands_as_units_of_their_width_do(tmp_path,
 )
 def test_compute__refuses_formats(tmp_path, old, new, message):
     (tmp_path / "a.yaml").write_text(FORMATS.replace(old, new))
-    with pytest.raises(SpecError) as error:
+    with pytest.raises(InputError) as error:
         load_architecture(tmp_path / "a.yaml")
     assert message in str(error.value)

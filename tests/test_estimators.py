@@ -13,7 +13,7 @@ from accelsim.energy.components import sram
 from accelsim.energy.estimators import Hwcomponents, read_accelergy
 from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.energies import Component, ComponentFigures, EnergyEntry
-from accelsim.inputs.errors import SpecError
+from accelsim.inputs.errors import InputError
 from accelsim.inputs.machine_tables import area_rows, energy_rows, peak_rows
 from accelsim.inputs.source import Problems
 from tests.conftest import REPOSITORY
@@ -61,7 +61,7 @@ def machine(tmp_path):
 
 
 def refused(machine, **keys):
-    with pytest.raises(SpecError) as error:
+    with pytest.raises(InputError) as error:
         machine(**keys)
     return str(error.value)
 
@@ -138,7 +138,7 @@ def test_components__need_a_clock_for_leakage_unless_it_is_given(machine, tmp_pa
     (tmp_path / "m.yaml").write_text(text)
     assert load_architecture(tmp_path / "m.yaml").energy.energy_pj("GLB", "*", "leak") == 0
     (tmp_path / "m.yaml").write_text(text.replace("energy: {leak: 0 pJ, source: assumed}", ""))
-    with pytest.raises(SpecError, match="leakage in a cycle needs the machine's clock"):
+    with pytest.raises(InputError, match="leakage in a cycle needs the machine's clock"):
         load_architecture(tmp_path / "m.yaml")
 
 
@@ -148,7 +148,7 @@ def test_components__what_cannot_be_read_is_not_missing_too(machine, tmp_path, k
     text = (tmp_path / "m.yaml").read_text()
     given = next(line for line in text.splitlines() if key in line)
     (tmp_path / "m.yaml").write_text(text.replace(given, f"  {key}: {wrong}"))
-    with pytest.raises(SpecError) as error:
+    with pytest.raises(InputError) as error:
         load_architecture(tmp_path / "m.yaml")
     assert [str(problem).split(": ")[1] for problem in error.value.problems] == [key]
 
@@ -406,5 +406,5 @@ def test_an_estimator_of_ones_own__takes_the_place_of_the_table():
     ]
     assert (found, machine.energy_notes) == ([7, 4, 3], ("by the length of the name",))
     estimator.known = ("read", "write")
-    with pytest.raises(SpecError, match="no energy for 'compute' here, and the energy table 'mine' has none either"):
+    with pytest.raises(InputError, match="no energy for 'compute' here, and the energy table 'mine' has none either"):
         load_architecture(text, estimator=estimator)

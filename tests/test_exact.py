@@ -22,7 +22,7 @@ import pytest
 from accelsim import load_architecture, load_workload
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.constraints import Constraints, LevelConstraint
-from accelsim.inputs.errors import NoValidMapping
+from accelsim.inputs.errors import NoValidMappingError
 from accelsim.inputs.nodes import with_nodes
 from accelsim.inputs.objective import QUANTITIES, Limit, Objective, costs_of
 from accelsim.inputs.workload import Einsum, pad
@@ -141,7 +141,7 @@ def check_objective(case: Problem, known: Truth, rng: np.random.Generator) -> No
         allowed &= values <= float(most) * (1 + 1e-10)
     asked = dataclasses.replace(constraints, limits=tuple(limits))
     if not allowed.any():
-        with pytest.raises(NoValidMapping, match="proved"):
+        with pytest.raises(NoValidMappingError, match="proved"):
             map_einsum(architecture, einsum, constraints=asked, objective=objective.name, workers=1, uneven=False)
         return
     result = map_einsum(architecture, einsum, constraints=asked, objective=objective.name, workers=1, uneven=False)
@@ -183,7 +183,7 @@ def test_exact__equals_brute_force(group):
     for seed, case, known in problems(group):
         try:
             if not known.valid:
-                with pytest.raises(NoValidMapping):
+                with pytest.raises(NoValidMappingError):
                     map_einsum(case[0], case[1], constraints=case[2], workers=1, uneven=False)
                 continue
             kind = (seed // GROUPS) % 13
@@ -382,7 +382,7 @@ def test_first_level_with_a_size__holds_all_tensors_of_a_layer_or_no_mapping_is_
         map_einsum(sized(21), einsum, uneven=False).best.energy_pj
         == map_einsum(architecture, einsum, uneven=False).best.energy_pj
     )
-    with pytest.raises(NoValidMapping, match=r"DRAM needs at least 42 B .* has 40 B"):
+    with pytest.raises(NoValidMappingError, match=r"DRAM needs at least 42 B .* has 40 B"):
         map_einsum(sized(20), einsum, uneven=False)
 
 
@@ -404,7 +404,7 @@ def test_best_mapping__has_the_products_that_constraints_ask_for(group):
         objective, powers = (("energy", (1.0, 0.0)), ("cycles", (0.0, 1.0)), ("edp", (1.0, 1.0)))[seed // 8 % 3]
         asked = {"constraints": constraints, "objective": objective, "workers": 1}
         if not known.valid:
-            with pytest.raises(NoValidMapping):
+            with pytest.raises(NoValidMappingError):
                 map_einsum(machine, einsum, **asked, uneven=False)
             continue
         found = map_einsum(machine, einsum, **asked, uneven=False)

@@ -12,7 +12,7 @@ from accelsim import load_architecture, load_workload
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.constraints import Block, Constraints, Factor, LevelConstraint
 from accelsim.inputs.energies import EnergyEntry, EnergyTable
-from accelsim.inputs.errors import NoValidMapping
+from accelsim.inputs.errors import NoValidMappingError
 from accelsim.inputs.mapping import Loop, Mapping
 from accelsim.inputs.nodes import with_nodes
 from accelsim.mapspace.space import MapSpace
@@ -405,7 +405,7 @@ def test_tables__have_room_for_all_spreads_where_a_network_has_none():
         machine, einsum, free = problem(seed)
         try:
             grid = make_grid(MapSpace(encode(machine, einsum), with_least_use(seed, machine, free)))
-        except NoValidMapping:  # seen at once
+        except NoValidMappingError:  # seen at once
             continue
         most = [int(options.spread.max(initial=1)) for options in grid.options]
         found = bounds.make_bounds(grid, 3, narrow_energies(grid.space.encoded.constants))

@@ -28,7 +28,7 @@ from accelsim.designs.sweep import Mapper, load_sweep
 from accelsim.designs.tables import about, read_designs, where
 from accelsim.designs.work import BOUND, EVALUATE, MAP_FREE, Item, Plan, _bounded, work
 from accelsim.inputs.constraints import Constraints
-from accelsim.inputs.errors import AccelsimError, SpecError
+from accelsim.inputs.errors import AccelsimError, InputError
 from accelsim.model.limits import layer_limits
 from accelsim.show.html import said, sweep_report
 from accelsim.show.plots import search as plots
@@ -152,7 +152,7 @@ def test_workload_parameters__mistakes_are_told_at_their_places(folder):
   parameters: {{batch: [1, 2], seq: [4, none], heads: [1], glbb: [1 B]}}
   per: tokens
 """)
-    with pytest.raises(SpecError) as error:
+    with pytest.raises(InputError) as error:
         load_sweep("s.yaml")
     assert [str(problem) for problem in error.value.problems] == [
         "s.yaml:3:14: workloads: 'batch' is set for tokens, and stands under 'parameters' too",
@@ -160,7 +160,7 @@ def test_workload_parameters__mistakes_are_told_at_their_places(folder):
         "s.yaml:5:8: per: a run of net yields nothing, as far as its file says; write `yields: {tokens: …}` there",
     ]
     Path("s.yaml").write_text(f"{head}  workloads: [tokens.yaml]\n  parameters: {{seq: [4, none]}}\n")
-    with pytest.raises(SpecError, match=r"s.yaml:4:25: .*does not suit tokens.yaml:8:54: .*got 'none'"):
+    with pytest.raises(InputError, match=r"s.yaml:4:25: .*does not suit tokens.yaml:8:54: .*got 'none'"):
         load_sweep("s.yaml")
     Path("s.yaml").write_text(f"{head}  workloads: [tokens.yaml]\n  parameters: {{seq: [2, 3], heads: [1, 2]}}\n")
     Path("tokens.yaml").write_text(TOKENS.replace("M: $seq,", "M: $seq / $heads,"))

@@ -21,7 +21,7 @@ from accelsim.designs.run import explore
 from accelsim.designs.store import Store, dominates
 from accelsim.designs.tables import read_designs, read_tables
 from accelsim.designs.work import FRONT, Item, work
-from accelsim.inputs.errors import SpecError
+from accelsim.inputs.errors import InputError
 from accelsim.model.evaluate import evaluate
 from accelsim.results.output import read_mapping_json
 from accelsim.search.exact.front import map_front
@@ -316,7 +316,7 @@ def test_network_front__covers_all_sums_of_points_of_layers(layers, share, weigh
     ("  within: 0.1\n", "'within' is of a joint front"),
 ])  # fmt: skip
 def test_joint__that_cannot_be_is_refused_in_its_place(folder, text, said):
-    with pytest.raises(SpecError, match=said):
+    with pytest.raises(InputError, match=said):
         sweep_of("  parameters: {pe: [1, 2]}\n" + text)
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from accelsim.cli.inspecting import check_files
 from accelsim.designs.checking import read_values
 from accelsim.designs.sweep import load_sweep, suited_objective
-from accelsim.inputs.errors import SpecError
+from accelsim.inputs.errors import InputError
 from accelsim.inputs.expression import ExpressionError, condition, parse, quantity
 from accelsim.inputs.source import Problems, compose_text
 
@@ -194,11 +194,11 @@ def test_check__reports_names_values_and_conditions_at_their_places(tmp_path):
         ":7:28: conditions[1]: 'pe.z' is unknown; did you mean 'pe.y'?",
     ]
     file = written(tmp_path, "  parameters:\n    glb: [1 KiB, 3 KX]\n    clock: [1 GHz]\n")
-    with pytest.raises(SpecError) as error:
+    with pytest.raises(InputError) as error:
         load_sweep(file)
     assert [problem.mark.line for problem in error.value.problems] == [5]
     assert "unknown unit 'KX'" in str(error.value)
     file = written(tmp_path, "  parameters:\n    glb: [1 KiB, 3 KX]\n  conditions: [glb > 3]\n")
-    with pytest.raises(SpecError) as error:
+    with pytest.raises(InputError) as error:
         load_sweep(file)
     assert [problem.mark.line for problem in error.value.problems] == [5, 6]  # the value, and what it makes of glb

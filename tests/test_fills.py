@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from accelsim import load_architecture, load_mapping, load_workload
 from accelsim.inputs.architecture import OVERLAPS, Architecture, Axis, Compute, Level
 from accelsim.inputs.constraints import Constraints
-from accelsim.inputs.errors import SpecError
+from accelsim.inputs.errors import InputError
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
@@ -286,7 +286,7 @@ BAD = """architecture:
 def test_keys__mistakes_are_told_with_their_places(tmp_path):
     path = tmp_path / "bad.yaml"
     path.write_text(BAD)
-    with pytest.raises(SpecError) as raised:
+    with pytest.raises(InputError) as raised:
         load_architecture(path)
     for wanted in (
         "bad.yaml:4:52: levels[0].overlap: nothing fills the first level; leave `overlap` out",

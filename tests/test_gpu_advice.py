@@ -18,11 +18,11 @@ from accelsim.gpu.advice import advise, points, ridges, sweep
 from accelsim.gpu.calibration import mode_of
 from accelsim.gpu.catalogue import load_gpu, table_of
 from accelsim.gpu.constants import common_constants
-from accelsim.gpu.gemm import Gemms, Setup
+from accelsim.gpu.gemms import Gemms, Setup
 from accelsim.gpu.kernel import best_kernels, tile_efficiency, time_operators, wave_efficiency
 from accelsim.gpu.network import gemms_of, product_of
-from accelsim.gpu.profile import read_profile
-from accelsim.inputs.errors import AccelsimError, SpecError
+from accelsim.gpu.profiles import read_profile
+from accelsim.inputs.errors import AccelsimError, InputError
 from accelsim.inputs.workload_reader import load_workload
 from accelsim.show.plots.diagram import plot_roofline
 from accelsim.show.report.gpu import advice_report
@@ -171,7 +171,7 @@ RAW, UNITS = "ID,Kernel Name,gpu__time_duration.sum,dram__bytes.sum\n", ",,us,Mb
 def test_read_profile__names_mistakes(tmp_path, text, message):
     path = tmp_path / "profile.csv"
     path.write_text(text)
-    with pytest.raises(SpecError) as error:
+    with pytest.raises(InputError) as error:
         read_profile(path)
     assert message in str(error.value)
 
@@ -251,13 +251,13 @@ def test_read_profile__a_kernel_ran_at_least_once(tmp_path):
     path = tmp_path / "never.csv"
     head = "NVTX Range,Style,PID,TID,NVTX Inst,Kern Inst,Total Time (ns),Avg (ns),Med (ns),Kernel Name\n"
     path.write_text(f"{head}a M=512 N=768 K=768,PushPop,1,1,0,0,0,10,10080.0,gemm_128x64\n")
-    with pytest.raises(SpecError) as caught:
+    with pytest.raises(InputError) as caught:
         read_profile(path)
     said = str(caught.value)
     assert ":2:35: Kern Inst: expected a number of at least 1, got '0'; leave out kernels that did not run" in said
     assert "NVTX Inst: expected a number of at least 1, got '0'" in said
     path.write_text(SUMMARY + "d,r,gemm,256,32,0,0,metrics,gpu__time_duration.sum,ns,1,9,5000\n")
-    with pytest.raises(SpecError, match="Invocations: expected a number of at least 1, got '0'"):
+    with pytest.raises(InputError, match="Invocations: expected a number of at least 1, got '0'"):
         read_profile(path)
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelsim.cli import main as cli
-from accelsim.gpu.attention import (
+from accelsim.gpu.attention_times import (
     DECODE,
     KEYS,
     MLA_DECODE,
@@ -30,7 +30,7 @@ from accelsim.gpu.catalogue import catalogue, load_gpu
 from accelsim.gpu.fitted import gone, shapes_of, shipped, time_kernels
 from accelsim.gpu.kernel import FUSED
 from accelsim.gpu.network import attention_pairs, network_kernels, product_of
-from accelsim.inputs.errors import AccelsimError, SpecError
+from accelsim.inputs.errors import AccelsimError, InputError
 from accelsim.inputs.workload_reader import load_workload
 from validation import kernels
 from validation.kernel_fits import Rows, fit_sets, joined, nearest, nearest_stack, predict, sources
@@ -474,7 +474,7 @@ def test_gpu_attention__bad_input_ends_with_2(words, message, capsys):
 def test_read_kernels__mistakes_have_a_place(tmp_path, old, new, message):
     path = table_of(tmp_path / "x.csv")
     path.write_text(path.read_text().replace(old, new))
-    with pytest.raises(SpecError) as caught:
+    with pytest.raises(InputError) as caught:
         read_kernels(path, "attention")
     assert message in str(caught.value)
 

@@ -13,9 +13,9 @@ from accelsim.cli import main as cli
 from accelsim.gpu.calibration import FOLDER, Calibration, calibrate, load_calibration, mode_of
 from accelsim.gpu.catalogue import load_gpu
 from accelsim.gpu.constants import CHOICES, FASTEST, bounds, calibrated, common_constants
-from accelsim.gpu.gemm import Gemms, time_gemms
+from accelsim.gpu.gemms import Gemms, time_gemms
 from accelsim.gpu.measured import MeasuredGemms, read_measured, split_rows
-from accelsim.inputs.errors import AccelsimError, SpecError
+from accelsim.inputs.errors import AccelsimError, InputError
 from benchmarks.gpu.common_constants import constants_of, family, fit_common
 from validation.gemm import validate_gemm
 
@@ -95,7 +95,7 @@ def test_mode_of__says_what_ships_and_refuses_another_gpus():
 def test_read_measured__names_mistakes_with_their_place(tmp_path, text, message):
     path = tmp_path / "measured.csv"
     path.write_text(text)
-    with pytest.raises(SpecError) as error:
+    with pytest.raises(InputError) as error:
         read_measured(path)
     assert message in str(error.value)
 

@@ -10,9 +10,9 @@ import pytest
 from accelsim.gpu import PASSES
 from accelsim.gpu.calibration import mode_of
 from accelsim.gpu.catalogue import load_gpu
-from accelsim.gpu.gemm import time_gemms
+from accelsim.gpu.gemms import time_gemms
 from accelsim.gpu.network import gemms_of, product_of
-from accelsim.inputs.errors import SpecError
+from accelsim.inputs.errors import InputError
 from accelsim.inputs.workload_reader import load_workload
 from validation.convolutions import SIZES, convolution_gemms, main, validate_convolutions
 
@@ -59,7 +59,7 @@ def test_validate_convolutions__has_no_error_against_its_own_times(tmp_path):
 
 def test_validate_convolutions__names_mistakes_with_their_place(tmp_path):
     path = table(tmp_path, "NV_T4,fp99,,1,2,3,x,5,6,7,8,1.5,-1,")
-    with pytest.raises(SpecError) as error:
+    with pytest.raises(InputError) as error:
         validate_convolutions([path])
     for message in (
         "conv.csv:2:19: W: expected a whole number from 1 to 67108864, got 'x'",

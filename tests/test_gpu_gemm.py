@@ -10,7 +10,7 @@ import pytest
 from accelsim.gpu import LAYOUTS
 from accelsim.gpu.catalogue import BYTES, load_gpu
 from accelsim.gpu.constants import CHOICES, SPLITS, common_constants, compute_class, sparse_gain, sparse_share, tile_set
-from accelsim.gpu.gemm import Gemms, Setup, time_gemms
+from accelsim.gpu.gemms import Gemms, Setup, time_gemms
 from accelsim.inputs.errors import AccelsimError
 
 GPUS = ("a100", "h100", "b200", "v100_pcie")

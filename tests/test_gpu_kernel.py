@@ -15,7 +15,7 @@ from accelsim.gpu import LIBRARIES, PASSES
 from accelsim.gpu.calibration import mode_of
 from accelsim.gpu.catalogue import load_gpu
 from accelsim.gpu.constants import board_power_w, clock_under_power_limit, common_constants, sustained_hz
-from accelsim.gpu.gemm import Gemms, Setup, time_gemms
+from accelsim.gpu.gemms import Gemms, Setup, time_gemms
 from accelsim.gpu.kernel import best_kernels, time_operators
 from accelsim.gpu.network import gemms_of, memory_of, product_of, turned
 from accelsim.inputs.errors import AccelsimError

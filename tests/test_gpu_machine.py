@@ -9,7 +9,7 @@ import pytest
 from accelsim.cli import main as cli
 from accelsim.cli.inputs import is_gpu
 from accelsim.gpu.catalogue import catalogue, load_gpu, load_gpu_file, packed
-from accelsim.inputs.errors import AccelsimError, SpecError
+from accelsim.inputs.errors import AccelsimError, InputError
 from accelsim.inputs.library import root
 
 GPUS = catalogue()
@@ -90,7 +90,7 @@ def test_load_gpu_file__names_mistakes_with_their_place(tmp_path, old, new, mess
     assert old in text
     path = tmp_path / "gpu.yaml"
     path.write_text(text.replace(old, new, 1))
-    with pytest.raises(SpecError) as error:
+    with pytest.raises(InputError) as error:
         load_gpu_file(path)
     assert message in str(error.value)
     assert str(error.value).startswith(f"{path}:")
@@ -119,7 +119,7 @@ def test_load_gpu_file__says_which_parameter_is_missing_and_no_more(tmp_path, ke
     assert key + value in text
     path = tmp_path / "gpu.yaml"
     path.write_text(text.replace(key + value, f"{key}$wanted", 1))
-    with pytest.raises(SpecError) as error:
+    with pytest.raises(InputError) as error:
         load_gpu_file(path)
     (line,) = str(error.value).splitlines()
     assert "parameter $wanted is not defined" in line

@@ -15,11 +15,11 @@ from accelsim.cli import main as cli
 from accelsim.gpu.calibration import SHIPPED, mode_of
 from accelsim.gpu.catalogue import format_of, load_gpu
 from accelsim.gpu.constants import board_power_w
-from accelsim.gpu.gemm import Gemms
+from accelsim.gpu.gemms import Gemms
 from accelsim.gpu.kernel import best_kernels
-from accelsim.gpu.profile import compare_profile, read_profile
+from accelsim.gpu.profiles import compare_profile, read_profile
 from accelsim.gpu.profiled import format_in, is_product, layout_in, tile_in
-from accelsim.inputs.errors import SpecError
+from accelsim.inputs.errors import InputError
 from accelsim.inputs.workload_reader import load_workload
 from validation.gemm import validate_gemm
 
@@ -168,7 +168,7 @@ KERNEL = {"cat": "kernel", "name": "gemm", "dur": 3, "args": {"External id": 1, 
 def test_read_profile__traces_that_are_none(tmp_path, text, message):
     path = tmp_path / "trace.json"
     path.write_text(text)
-    with pytest.raises(SpecError) as caught:
+    with pytest.raises(InputError) as caught:
         read_profile(path)
     assert message in str(caught.value)
 
@@ -176,7 +176,7 @@ def test_read_profile__traces_that_are_none(tmp_path, text, message):
 def test_read_profile__a_cut_trace_and_operators_without_sizes(tmp_path):
     path = tmp_path / "trace.json.gz"
     path.write_bytes(gzip.compress(b"x" * 1000)[:20])
-    with pytest.raises(SpecError, match="cannot be unpacked: "):
+    with pytest.raises(InputError, match="cannot be unpacked: "):
         read_profile(path)
     path = tmp_path / "trace.json"
     for sizes in ([], [3, [4]], [["a", 1], [1, 2]], [[4, 8]], None):

@@ -11,7 +11,7 @@ from accelsim.cli import main as cli
 from accelsim.gpu.calibration import mode_of
 from accelsim.gpu.catalogue import load_gpu
 from accelsim.gpu.constants import SPLITS, work_of
-from accelsim.gpu.gemm import Gemms, time_gemms
+from accelsim.gpu.gemms import Gemms, time_gemms
 
 
 @given(st.integers(1, 60), st.integers(1, 40), st.integers(1, 12), st.sampled_from(SPLITS))

@@ -13,16 +13,16 @@ import pytest
 from browser import Page, find_browser
 
 from accelsim.cli import main as cli
-from accelsim.gpu.attention import attention_shapes, time_attention
+from accelsim.gpu.attention_times import attention_shapes, time_attention
 from accelsim.gpu.catalogue import load_gpu
 from accelsim.gpu.collectives import OPERATIONS, collective_shapes, sent_of, time_collective
 from accelsim.gpu.constants import IDLE, board_power_w
 from accelsim.gpu.decoder import load_decoder
-from accelsim.gpu.gemm import Gemms, Setup, time_gemms
+from accelsim.gpu.gemms import Gemms, Setup, time_gemms
 from accelsim.gpu.kernel import time_operators
-from accelsim.gpu.serve import Request, Split, front, memory_of, misfit, refusal, serve, stages, steps_of
+from accelsim.gpu.serving import Request, Split, front, memory_of, misfit, refusal, serve, stages, steps_of
 from accelsim.gpu.work import Pricing, Work, serving_mode
-from accelsim.inputs.errors import AccelsimError, SpecError
+from accelsim.inputs.errors import AccelsimError, InputError
 from accelsim.inputs.workload_reader import load_workload
 
 H100 = load_gpu("h100")
@@ -380,7 +380,7 @@ FILE = """decoder:
 def test_file__its_mistakes_have_places(old, new, what, tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_text(FILE.replace(old, new))
-    with pytest.raises(SpecError) as raised:
+    with pytest.raises(InputError) as raised:
         load_decoder(path)
     assert what in str(raised.value)
 

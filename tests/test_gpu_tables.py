@@ -12,8 +12,8 @@ import validation.__main__ as validation
 from accelsim.cli import main as cli
 from accelsim.gpu.catalogue import FORMATS, find_gpu, format_of, load_gpu
 from accelsim.gpu.measured import find_table, plain_name, read_measured, split_rows, time_column
-from accelsim.gpu.profile import read_profile
-from accelsim.inputs.errors import SpecError
+from accelsim.gpu.profiles import read_profile
+from accelsim.inputs.errors import InputError
 from accelsim.inputs.source import Problems
 from validation import products
 from validation.gemm import validate_gemm
@@ -97,7 +97,7 @@ def test_find_gpu__reads_names_as_drivers_and_people_write_them():
 def test_read_measured__says_where_a_table_is_wrong(tmp_path, text, place, what):
     path = tmp_path / "m.csv"
     path.write_text(text)
-    with pytest.raises(SpecError) as error:
+    with pytest.raises(InputError) as error:
         read_measured(path)
     (line,) = (line for line in str(error.value).splitlines() if what in line)
     assert line.startswith(f"{path}:{place}: ")

@@ -8,7 +8,7 @@ import pytest
 from accelsim.gpu import PASSES
 from accelsim.gpu.calibration import mode_of
 from accelsim.gpu.catalogue import load_gpu
-from accelsim.gpu.gemm import time_gemms
+from accelsim.gpu.gemms import time_gemms
 from validation.convolutions import OUTPUTS, SIZES, applies, convolution_gemms, winograd_gemms, winograd_us
 
 INTO = np.array(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from accelsim import evaluate, load_architecture, load_mapping, load_workload, map_einsum
 from accelsim.inputs.energies import EnergyEntry, EnergyTable
-from accelsim.inputs.errors import AccelsimError, SpecError
+from accelsim.inputs.errors import AccelsimError, InputError
 from accelsim.inputs.workload import ROLES
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
@@ -166,7 +166,7 @@ def test_eval__counts_each_link_once_for_all_that_share_a_word(run, tmp_path):
     ],
 )
 def test_key__mistakes_are_told_with_their_places(tmp_path, old, new, wanted):
-    with pytest.raises(SpecError) as raised:
+    with pytest.raises(InputError) as raised:
         load_architecture(files(tmp_path, (old, new))[0])
     assert wanted in str(raised.value)
 
@@ -177,7 +177,7 @@ def test_fanout__with_hops_needs_no_transfer(tmp_path):
     energies = load_architecture(files(tmp_path, models, sized)[0]).energy
     assert energies.find("GLB network", "Inputs", "transfer") is None
     assert energies.energy_pj("GLB network", "Inputs", "hop") == 1.0
-    with pytest.raises(SpecError, match="no energy for 'transfer' of Weights, Outputs here"):
+    with pytest.raises(InputError, match="no energy for 'transfer' of Weights, Outputs here"):
         load_architecture(files(tmp_path, models, sized, ("0.125 pJ/bit", "{Inputs: 1 pJ}"))[0])
 
 

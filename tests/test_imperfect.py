@@ -13,7 +13,7 @@ import pytest
 
 from accelsim import evaluate, load_architecture, load_mapping, load_workload
 from accelsim.inputs.constraints import Block, Constraints, LevelConstraint
-from accelsim.inputs.errors import AccelsimError, NoValidMapping, SpecError
+from accelsim.inputs.errors import AccelsimError, NoValidMappingError, InputError
 from accelsim.inputs.mapping import Loop, dump_mapping
 from accelsim.inputs.objective import LEAST_EDP, Objective
 from accelsim.inputs.workload import pad, padded_einsums, read_padding
@@ -56,7 +56,7 @@ def test_best_with_remainders__is_that_of_brute_force(walked):
         costs, objective = each.valid(), list(OBJECTIVES)[seed % 3]
         a, b = OBJECTIVES[objective]
         if not costs:
-            with pytest.raises(NoValidMapping):
+            with pytest.raises(NoValidMappingError):
                 map_einsum(architecture, einsum, imperfect=imperfect, workers=1)
             continue
 
@@ -87,7 +87,7 @@ def test_front_with_remainders__is_that_of_brute_force(walked):
         costs = each.valid()
         columns = ("energy", "cycles") if seed % 2 else ("cycles", "energy")
         if not costs:
-            with pytest.raises(NoValidMapping):
+            with pytest.raises(NoValidMappingError):
                 map_front(architecture, einsum, columns, imperfect=imperfect, workers=1)
             continue
         with switched(seed):
@@ -187,7 +187,7 @@ def test_best_with_remainders__has_the_products_that_constraints_ask_for(walked)
         costs = [energy for energy, _ in each.valid(constraints)]
         try:
             found = map_einsum(architecture, einsum, imperfect=imperfect, constraints=constraints, workers=1)
-        except NoValidMapping:
+        except NoValidMappingError:
             assert not costs, seed
             continue
         assert math.isclose(found.best.energy_pj, min(costs), rel_tol=1e-9), seed
@@ -297,7 +297,7 @@ def test_mistakes_in_padding__are_told(tmp_path, padded, message):
              "    - level: BUF", "      keep: [Inputs, Weights, Outputs]"]  # fmt: skip
     (tmp_path / "m.yaml").write_text("\n".join(lines))
 
-    with pytest.raises(SpecError) as caught:
+    with pytest.raises(InputError) as caught:
         load_mapping(tmp_path / "m.yaml", architecture, einsum)
 
     assert message in str(caught.value)

@@ -18,7 +18,7 @@ from accelsim import load_architecture, load_constraints, load_mapping, load_wor
 from accelsim.importers.foreign import read_foreign
 from accelsim.importers.values import axis_products
 from accelsim.inputs.architecture import Axis
-from accelsim.inputs.errors import AccelsimError, SpecError
+from accelsim.inputs.errors import AccelsimError, InputError
 from accelsim.model.evaluate import evaluate
 
 MACHINE = """
@@ -208,7 +208,7 @@ renames:
         ("source: Outputs", "sorce: Outputs"),
         ("tensor_accesses:\n    - {name: i", "tensor_acceses:\n    - {name: i"),
     ):
-        with pytest.raises(SpecError, match="unknown key; did you mean"):
+        with pytest.raises(InputError, match="unknown key; did you mean"):
             imported(text.replace(old, new))
 
 
@@ -350,7 +350,7 @@ def test_products__are_those_of_all_ways_to_lay_loops_on_axes(bounds):
     ],
 )
 def test_files__that_have_no_form_of_ours_are_refused_with_one_reason(imported, old, new, message):
-    with pytest.raises(SpecError) as error:
+    with pytest.raises(InputError) as error:
         imported(MACHINE.replace(old, new), GEMM.replace(old, new))
     (problem,) = error.value.problems
     assert message in str(problem)
@@ -388,7 +388,7 @@ def test_machine__that_no_model_fits_is_refused_where_it_stands(imported):
 def test_machines__are_imported_or_refused_with_the_reason(shared, machine, reason):
     path = shared / f"foreign/accelforge/arches/{machine}.yaml"
     if reason:
-        with pytest.raises(SpecError, match=reason):
+        with pytest.raises(InputError, match=reason):
             read_foreign([path])
         return
     read = machine_of(read_foreign([path]))
@@ -516,7 +516,7 @@ workload:
 
 def test_mistakes__of_what_all_einsums_use_are_said_once(imported):
     text = "workload:\n  rank_sizes: {M: 4}\n  bits_per_value: {W: 4}\n  einsums: ['Y[m] = A[m]', 'Z[m] = Y[m]']\n"
-    with pytest.raises(SpecError, match=r":3:20: 'W': W is no set of tensors; sets: [^\n]*$"):
+    with pytest.raises(InputError, match=r":3:20: 'W': W is no set of tensors; sets: [^\n]*$"):
         imported(text)
 
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from accelsim.cli.main import main
-from accelsim.inputs.errors import SpecError
+from accelsim.inputs.errors import InputError
 from tests.test_import_accelforge import GEMM, MACHINE, machine_of, said
 
 
@@ -46,12 +46,12 @@ def test_total_latency__is_any_formula_of_calls_and_times(imported, formula, rat
 
 def test_formulas__say_all_names_without_value_at_once(imported):
     text = MACHINE.replace("1024 * 8", "deep * broad").replace("4 * 16", "4 * half").replace("4, reuse", "many, reuse")
-    with pytest.raises(SpecError) as error:
+    with pytest.raises(InputError) as error:
         imported(text, GEMM)
     assert all(problem.hint == "give it one under `variables`" for problem in error.value.problems)
     named = [problem.what.split("'")[1] for problem in error.value.problems]
     assert named == ["half", "broad", "deep", "many"]
-    with pytest.raises(SpecError, match=r"'kk' has no value\n.*'mm' in '2 \* mm' has no value"):
+    with pytest.raises(InputError, match=r"'kk' has no value\n.*'mm' in '2 \* mm' has no value"):
         imported(GEMM.replace("{K: 16}", "{K: kk, m: 2 * mm}"))
 
 

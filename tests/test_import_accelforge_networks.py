@@ -10,7 +10,7 @@ import pytest
 
 from accelsim import load_constraints, load_mapping, map_einsum
 from accelsim.importers.foreign import read_foreign
-from accelsim.inputs.errors import SpecError
+from accelsim.inputs.errors import InputError
 from accelsim.model.evaluate import evaluate
 from tests.test_import_accelforge import GEMM, MACHINE, layers_of, machine_of, said
 
@@ -124,7 +124,7 @@ def test_network__may_have_the_fanout_itself(imported):
 
 def test_network__of_parts_side_by_side_is_refused(imported):
     text = MACHINE.replace("!Container\n    name: PE", "!Network\n    name: PE\n    nodes: []")
-    with pytest.raises(SpecError, match=r"parts side by side on a network; write them .* as the engines of a system"):
+    with pytest.raises(InputError, match=r"parts side by side on a network; write them .* as the engines of a system"):
         imported(text, GEMM)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from accelsim.inputs.errors import SpecError
+from accelsim.inputs.errors import InputError
 from tests.test_import_accelforge import GEMM, MACHINE, said
 
 
@@ -16,7 +16,7 @@ def test_compute_units__of_layers_with_other_tensors_are_left_out(imported):
     foreign = imported(text, GEMM)
     assert foreign.architecture == imported(MACHINE, GEMM).architecture
     assert "Scalar: serves no layer here: len(All) == 2" in said(foreign)
-    with pytest.raises(SpecError, match="one !Compute as the last node"):
+    with pytest.raises(InputError, match="one !Compute as the last node"):
         imported(MACHINE.replace("name: MAC", "name: MAC\n    enabled: len(All) == 2"), GEMM)
 
 
@@ -82,9 +82,9 @@ def test_branch__whose_unit_serves_no_layer_is_left_out(imported):
 
 def test_branches__that_serve_the_same_layers_are_refused(imported):
     machine = forked("Fork", "").replace("len(Extra) > 0", "len(All) == 3")
-    with pytest.raises(SpecError, match=r"MAC and Other serve .* `enabled: false` at all .* engines of a system"):
+    with pytest.raises(InputError, match=r"MAC and Other serve .* `enabled: false` at all .* engines of a system"):
         imported(machine, GEMM)
-    with pytest.raises(SpecError, match="more than arithmetic"):
+    with pytest.raises(InputError, match="more than arithmetic"):
         imported(forked("Fork", "").replace("len(Extra) > 0", "open(All)"), GEMM)
 
 
@@ -149,7 +149,7 @@ def test_keys__that_are_nearly_known_ones_are_refused(imported):
     wrong = {"tensors: {keep: weight}": "tensors: {Keep: weight}", "leak_power: 0.002": "leakpower: 0.002"}
     for right, misspelt in wrong.items():
         key = misspelt.rpartition(": ")[0].rpartition("{")[2]
-        with pytest.raises(SpecError, match=f"{key}: unknown key; did you mean '{right.split(': ')[-2].strip('{')}'"):
+        with pytest.raises(InputError, match=f"{key}: unknown key; did you mean '{right.split(': ')[-2].strip('{')}'"):
             imported(MACHINE.replace(right, misspelt), GEMM)
     assert "cooling: is not read" in said(
         imported(MACHINE.replace("    name: Buffer", "    name: Buffer\n    cooling: 1"), GEMM)

@@ -3,7 +3,7 @@
 import pytest
 
 from accelsim.inputs.architecture import load_architecture
-from accelsim.inputs.errors import AccelsimError, SpecError
+from accelsim.inputs.errors import AccelsimError, InputError
 from accelsim.inputs.workload_reader import load_workload
 from accelsim.model.evaluate import evaluate
 from accelsim.model.sparsity.evaluate import evaluate_sparse
@@ -195,7 +195,7 @@ def test_problem__may_have_sizes_of_variables(imported):
     assert problem != PROBLEM
     variables = "variables: {BATCH: 8, BITS: BATCH}\n"
     assert imported(problem, variables).workload["einsum"]["dims"] == imported(PROBLEM).workload["einsum"]["dims"]
-    with pytest.raises(SpecError, match=r"K: 'BITS' in 'BITS // 2' has no value; name the file of its `variables` too"):
+    with pytest.raises(InputError, match=r"K: 'BITS' in 'BITS // 2' has no value; name the file of its `variables` too"):
         imported(problem)
 
 
@@ -209,7 +209,7 @@ def test_v04__has_older_names_and_storages_without_room(imported):
     at = next(index for index, line in enumerate(lines) if "!Container" in line and index > 5)
     added = imported("".join([*lines[:at], dummy, *lines[at:]]), PROBLEM)
     assert [level["name"] for level in added.architecture["levels"] if "dummy" in level["name"]] == []
-    with pytest.raises(SpecError, match="expected a map of keys, of one Einsum; name several in files of their own"):
+    with pytest.raises(InputError, match="expected a map of keys, of one Einsum; name several in files of their own"):
         imported("problem: [{shape: {name: one}}]\n")
 
 
@@ -223,14 +223,14 @@ def test_shape__may_stand_in_a_file_of_its_own(imported):
     problem = "problem: {shape: gemm, M: 4, N: 6, K: 8}\n"
     einsum = imported(shape, problem).workload["einsum"]
     assert (einsum["dims"], einsum["output"]) == ({"M": 4, "N": 6, "K": 8}, "Z")
-    with pytest.raises(SpecError, match="'gemm' is not known; name its file too"):
+    with pytest.raises(InputError, match="'gemm' is not known; name its file too"):
         imported(problem)
-    with pytest.raises(SpecError, match="no dimensions"):
+    with pytest.raises(InputError, match="no dimensions"):
         imported(shape.replace("[M, N, K]", "[]"), problem)
     assert [str(note).rpartition("/")[2] for note in imported(V03, shape).notes[-1:]] == [
         "1.yaml:2:3: shape: no problem asks for it; name the file that gives its sizes too"
     ]
-    with pytest.raises(SpecError, match=r"0.yaml:5:35: problem.shape: 'L' is no dimension; there are M, N, K"):
+    with pytest.raises(InputError, match=r"0.yaml:5:35: problem.shape: 'L' is no dimension; there are M, N, K"):
         imported(shape.replace("[[[M]], [[K]]]", "[[[M]], [[L]]]"), problem)
 
 
@@ -401,7 +401,7 @@ ERT:
         **{"read": "0.25 pJ", "write": "0.5 pJ", "leak": "0 pJ"},
         "source": "the ERT 2.yaml",
     }
-    with pytest.raises(SpecError, match=r"2.yaml:6:43: energy: expected a number from 0 on, got -1"):
+    with pytest.raises(InputError, match=r"2.yaml:6:43: energy: expected a number from 0 on, got -1"):
         imported(V03, PROBLEM, older.replace("energy: 0.1", "energy: -1"))
 
 
@@ -458,7 +458,7 @@ def test_cnn_layer__has_a_stride_and_a_dilation_of_each_axis(imported):
 def test_meshes__may_have_their_y_axis_alone(imported):
     text = V03.replace("meshX: 2", "meshY: 2")
     assert [(level.x.size, level.y.size) for level in loaded(imported(text, PROBLEM))[0].levels][1] == (3, 2)
-    with pytest.raises(SpecError, match=r"0.yaml:16:11: Spad: 2 x 2 of meshX and meshY are not its 6 instances"):
+    with pytest.raises(InputError, match=r"0.yaml:16:11: Spad: 2 x 2 of meshX and meshY are not its 6 instances"):
         imported(V03.replace("meshX: 2", "meshX: 2, meshY: 2"), PROBLEM)
 
 
@@ -494,5 +494,5 @@ def test_factors__on_two_axes_without_a_split_lie_where_they_have_room(imported,
 
 
 def test_factors__that_no_two_axes_have_room_for_are_refused(imported):
-    with pytest.raises(SpecError, match=r"PE: K=4, P=8, R=3 do not fit 8 x 4 instances"):
+    with pytest.raises(InputError, match=r"PE: K=4, P=8, R=3 do not fit 8 x 4 instances"):
         imported(SPREAD.replace("[K=4, P<=2, R=1]", "[K=4, P=8, R=3]"), PROBLEM)

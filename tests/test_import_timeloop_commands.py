@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from accelsim.importers.foreign import read_foreign
-from accelsim.inputs.errors import AccelsimError, SpecError
+from accelsim.inputs.errors import AccelsimError, InputError
 from accelsim.inputs.workload_reader import load_workload
 from tests.timeloop_files import ERT, MAPPING, PROBLEM, V03, V04, loaded
 
@@ -147,7 +147,7 @@ def test_problems__of_one_kind_are_layers_with_constraints_of_their_own(imported
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     wider = PROBLEM.replace("K: 4, R: 3, P: 8", "K: 12, R: 1, P: 8")
     asked = "constraints:\n- {target: Spad, type: temporal, factors: R=3 K<=2}\n"
-    with pytest.raises(SpecError, match="R=3 does not divide R = 4"):
+    with pytest.raises(InputError, match="R=3 does not divide R = 4"):
         imported(V03, PROBLEM, PROBLEM.replace("R: 3", "R: 4"), asked)
     made = imported(V03, PROBLEM, wider, asked)
     layers = load_workload({"workload": made.workload}).layers
@@ -157,7 +157,7 @@ def test_problems__of_one_kind_are_layers_with_constraints_of_their_own(imported
         (["2"], ["K<=2"]),
     ]
     other = PROBLEM.replace("Weights", "Filters")
-    with pytest.raises(SpecError, match="the tensors Filters, Inputs, Outputs, after one with Weights"):
+    with pytest.raises(InputError, match="the tensors Filters, Inputs, Outputs, after one with Weights"):
         imported(V03, PROBLEM, other)
     with pytest.raises(AccelsimError, match="needs the one problem that it maps"):
         imported(V03, PROBLEM, wider, MAPPING)
@@ -255,7 +255,7 @@ def test_template__of_cimloop_is_read_with_the_energies_of_a_run(tmp_path):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     with pytest.raises(
-        SpecError, match=r"arch.yaml:12:5: no energies of adc \(adc\); accelsim has no models of such parts"
+        InputError, match=r"arch.yaml:12:5: no energies of adc \(adc\); accelsim has no models of such parts"
     ):
         read_foreign([tmp_path / "top.yaml.jinja2"])
     foreign = read_foreign([tmp_path / "top.yaml.jinja2", tmp_path / "ERT.yaml"])

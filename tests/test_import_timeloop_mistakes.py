@@ -8,12 +8,12 @@ import pytest
 
 from accelsim.importers.foreign import read_foreign
 from accelsim.importers.values import FormulaError, work_out
-from accelsim.inputs.errors import AccelsimError, SpecError
+from accelsim.inputs.errors import AccelsimError, InputError
 from tests.timeloop_files import MAPPING, PROBLEM, V03, V04
 
 
 def test_mapping__of_fused_einsums_is_refused(imported):
-    with pytest.raises(SpecError, match=":1:1: mapping: one of several fused Einsums"):
+    with pytest.raises(InputError, match=":1:1: mapping: one of several fused Einsums"):
         imported(V03, PROBLEM, "mapping: {type: fused, nodes: [{type: storage, target: 0}]}\n")
 
 
@@ -62,9 +62,9 @@ def test_broken__files_are_refused_in_words_and_at_once(imported, tmp_path, text
 
 
 def test_broken__mappings_name_the_levels_and_dimensions_that_there_are(imported):
-    with pytest.raises(SpecError, match="no storage is named 'Bufer'; there are Main, Buffer, Spad"):
+    with pytest.raises(InputError, match="no storage is named 'Bufer'; there are Main, Buffer, Spad"):
         imported(V03, PROBLEM, MAPPING.replace("target: Buffer", "target: Bufer"))
-    with pytest.raises(SpecError, match="'Z' is no dimension; there are K, R, P"):
+    with pytest.raises(InputError, match="'Z' is no dimension; there are K, R, P"):
         imported(V03, PROBLEM, MAPPING.replace("K=2 R=3", "Z=2 R=3"))
 
 
@@ -113,7 +113,7 @@ def test_broken__a_file_that_is_no_yaml_is_told_beside_those_of_a_tool(run, tmp_
 )
 def test_damaged__machines_are_refused_in_words(imported, old, new, said):
     assert V03.count(old)
-    with pytest.raises(SpecError) as error:
+    with pytest.raises(InputError) as error:
         imported(V03.replace(old, new), PROBLEM)
     assert said in str(error.value)
 
@@ -127,7 +127,7 @@ def test_machines__of_several_units_are_told_to_be_systems_of_engines(imported):
         (forked, ":12:7: the tree forks into big and small"),
         (V04.replace("    - !Nothing\n", unit), "Other computes in a branch of !Parallel"),
     ]:
-        with pytest.raises(SpecError, match=rf"{what}; .* as the engines of a system \(docs/engines.md\)"):
+        with pytest.raises(InputError, match=rf"{what}; .* as the engines of a system \(docs/engines.md\)"):
             imported(text, PROBLEM)
 
 
@@ -151,7 +151,7 @@ def test_notes__say_keys_of_nodes_and_shapes_that_nobody_reads(imported):
 )
 def test_mapping__whose_loops_do_not_come_to_a_dimension_is_told_what_to_write(imported, old, new, said):
     assert MAPPING.count(old) == 1
-    with pytest.raises(SpecError) as error:
+    with pytest.raises(InputError) as error:
         imported(V03, PROBLEM, MAPPING.replace(old, new))
     assert said in str(error.value)
 
@@ -159,9 +159,9 @@ def test_mapping__whose_loops_do_not_come_to_a_dimension_is_told_what_to_write(i
 def test_mapping__with_a_remainder_across_instances_is_told_how_to_write_it(imported):
     """K = 3 as 2 x 2: the factor of the fanout has a last pass of 1; written so, it is read."""
     problem = PROBLEM.replace("K: 4", "K: 3")
-    with pytest.raises(SpecError, match=r"2.yaml:4:35: the loops over K multiply to 4, .*; write K=2,1 for K=2"):
+    with pytest.raises(InputError, match=r"2.yaml:4:35: the loops over K multiply to 4, .*; write K=2,1 for K=2"):
         imported(V03, problem, MAPPING)
-    with pytest.raises(SpecError) as error:
+    with pytest.raises(InputError) as error:
         imported(V03, PROBLEM.replace("P: 8", "P: 7"), MAPPING.replace("P=0", "P=4"))
     assert "2.yaml:6:34: the loops over P multiply to 8, but P is 7 in conv1d; it shares the rank R + 2*P" in str(
         error.value
@@ -284,7 +284,7 @@ def test_careless_files__are_refused_in_words(run, tmp_path, monkeypatch, comman
 def test_mistakes__of_several_rows_are_said_at_once(tmp_path, files, said):
     for name, text in files.items():
         (tmp_path / name).write_text(text)
-    with pytest.raises(SpecError) as error:
+    with pytest.raises(InputError) as error:
         read_foreign([tmp_path / name for name in files])
     lines = [line.removeprefix(f"{tmp_path}/") for line in str(error.value).splitlines()]
     assert len(lines) == len(said)

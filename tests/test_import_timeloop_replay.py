@@ -19,7 +19,7 @@ from accelsim.importers.timeloop_replay import (
     evaluate_dearest,
     read_statistics,
 )
-from accelsim.inputs.errors import SpecError
+from accelsim.inputs.errors import InputError
 from accelsim.inputs.units import quoted
 from accelsim.model.evaluate import evaluate
 from tests.timeloop_files import ERT, MAPPING, PROBLEM, SHARED, STATISTICS, V03, loaded, needs_files, references
@@ -167,10 +167,10 @@ Spad [ Weights:1 Inputs:2 Outputs:2 ]
         ("for L in [0:4)", ":5:1: factors: 'L' is no dimension"),
     ):
         file.write_text(drawn.replace("for P in [0:4)", wrong))
-        with pytest.raises(SpecError, match=re.escape(said)):
+        with pytest.raises(InputError, match=re.escape(said)):
             read_foreign(files)
     file.write_text("\n")
-    with pytest.raises(SpecError, match=r"map.txt:1:1: no levels of a mapping in it"):
+    with pytest.raises(InputError, match=r"map.txt:1:1: no levels of a mapping in it"):
         read_foreign(files)
 
 

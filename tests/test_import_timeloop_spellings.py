@@ -2,7 +2,7 @@
 
 import pytest
 
-from accelsim.inputs.errors import SpecError
+from accelsim.inputs.errors import InputError
 from tests.timeloop_files import MAPPING, PROBLEM, V03, V04, loaded
 
 
@@ -61,7 +61,7 @@ def test_constraints__are_read_or_refused_at_their_place(imported, old, new, sai
     if said is None:
         assert imported(V04.replace(old, new), PROBLEM) == imported(V04, PROBLEM)
         return
-    with pytest.raises(SpecError) as error:
+    with pytest.raises(InputError) as error:
         imported(V04.replace(old, new), PROBLEM)
     line = next(number for number, text in enumerate(V04.splitlines(), 1) if old in text)
     assert f"0.yaml:{line}:" in str(error.value)
@@ -101,7 +101,7 @@ def test_constraints__of_several_files_go_together(imported):
 )
 def test_constraints__that_contradict_others_are_refused(imported, more, said):
     first = ASKED + "  - {target: Main, type: temporal, permutation: KP}\n"
-    with pytest.raises(SpecError) as error:
+    with pytest.raises(InputError) as error:
         imported(V03, PROBLEM, first, f"mapspace_constraints: [{more}]\n")
     assert "3.yaml:1:" in str(error.value)
     assert said in str(error.value)
@@ -169,7 +169,7 @@ def test_problems__are_read_or_refused_at_their_place(imported, old, new, said):
     if said is None:
         assert imported(PROBLEM.replace(old, new)) == imported(PROBLEM)
         return
-    with pytest.raises(SpecError) as error:
+    with pytest.raises(InputError) as error:
         imported(PROBLEM.replace(old, new))
     assert said in str(error.value)
 
@@ -209,7 +209,7 @@ def test_sparse_optimizations__are_read_or_refused_at_their_place(imported, old,
     if said is None:
         assert imported(V03, PROBLEM, SPARSE.replace(old, new)) == imported(V03, PROBLEM, SPARSE)
         return
-    with pytest.raises(SpecError) as error:
+    with pytest.raises(InputError) as error:
         imported(V03, PROBLEM, SPARSE.replace(old, new))
     line = next(number for number, text in enumerate(SPARSE.splitlines(), 1) if old in text)
     assert f"2.yaml:{line}:" in str(error.value)
@@ -231,6 +231,6 @@ def test_notes__name_what_else_a_file_says(imported):
 
 def test_targets__that_are_no_level_say_why(imported):
     with pytest.raises(
-        SpecError, match=r"no storage is named 'Spad'; .*; Spad, class vault, is of no class that stores"
+        InputError, match=r"no storage is named 'Spad'; .*; Spad, class vault, is of no class that stores"
     ):
         imported(V03.replace("class: regfile", "class: vault"), PROBLEM, MAPPING)

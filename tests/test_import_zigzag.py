@@ -15,7 +15,7 @@ import pytest
 from accelsim import load_architecture, load_constraints, load_workload, map_einsum
 from accelsim.importers.foreign import read_foreign
 from accelsim.inputs.architecture import Axis
-from accelsim.inputs.errors import SpecError
+from accelsim.inputs.errors import InputError
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.model.evaluate import evaluate
 
@@ -168,7 +168,7 @@ def test_three_dimensions_below_a_memory__are_axes_of_two_levels_the_second_of_w
     ],
 )
 def test_files__that_have_no_form_of_ours_are_refused_with_one_reason(imported, text, message):
-    with pytest.raises(SpecError) as error:
+    with pytest.raises(InputError) as error:
         imported(text)
     (problem,) = error.value.problems
     assert message in problem.what
@@ -176,7 +176,7 @@ def test_files__that_have_no_form_of_ours_are_refused_with_one_reason(imported, 
 
 
 def test_operands__of_all_memories_are_refused_at_once(imported):
-    with pytest.raises(SpecError) as error:
+    with pytest.raises(InputError) as error:
         imported(hardware(register("Z_I", "[D1]"), register("Z_O", "[D2]"), DRAM))
     assert [problem.what.partition(" is")[0] for problem in error.value.problems] == ["'Z_I'", "'Z_O'"]
 
@@ -196,7 +196,7 @@ def test_dimensions__may_be_small_and_of_no_tensor_if_they_are_1(imported, old, 
 
 def test_links__are_to_operands_of_the_memories(imported):
     mapping = "- {name: default, memory_operand_links: {O: O, W: I3, I: I1}}\n"
-    with pytest.raises(SpecError, match=r"1.yaml:1:48: 'I3' is none of the operands I1, I2, O"):
+    with pytest.raises(InputError, match=r"1.yaml:1:48: 'I3' is none of the operands I1, I2, O"):
         imported(GEMM, mapping)
 
 
@@ -291,7 +291,7 @@ def test_older_layers__have_their_sizes_by_dimension(imported):
 
 
 def test_costs_below_0__are_refused_at_their_place(imported):
-    with pytest.raises(SpecError, match="r_cost: expected a number from 0 on, got -1"):
+    with pytest.raises(InputError, match="r_cost: expected a number from 0 on, got -1"):
         imported(hardware(register("I2").replace("r_cost: 1", "r_cost: -1"), DRAM))
 
 
@@ -471,7 +471,7 @@ def test_dataflows__of_a_core_constrain_layers_that_have_no_mapping(imported):
 
 
 def test_a_file_of_nobody_beside_hardware__is_named(imported):
-    with pytest.raises(SpecError, match=r"1.yaml:1:1: neither hardware nor mapping nor workload of ZigZag"):
+    with pytest.raises(InputError, match=r"1.yaml:1:1: neither hardware nor mapping nor workload of ZigZag"):
         imported(hardware(register("I2"), DRAM), "something: {else: 1}\n")
 
 

@@ -13,7 +13,7 @@ from onnx_models import Graph, bert_block, gpt2_decode_block, grouped_query_atte
 
 import accelsim.importers.onnx_shapes
 from accelsim.fusion.chain import Shortcut, find_lines
-from accelsim.inputs.errors import AccelsimError, SpecError
+from accelsim.inputs.errors import AccelsimError, InputError
 from accelsim.inputs.library import MOST_MODEL_BYTES
 from accelsim.inputs.workload_reader import load_workload
 
@@ -206,7 +206,7 @@ def test_sizes__are_asked_for_by_the_names_of_the_model(run, tmp_path):
     assert "layernormalization_21 (LayerNormalization): approximated: counted as one pass" in err
     assert load_workload(tmp_path / "net.yaml").layers[0].tensors[0].bits == 8
     again = load_workload(path, {"batch": 2, "seq": 8, "bits": 8})
-    with pytest.raises(SpecError, match="btach: no file defines this parameter; did you mean 'batch'"):
+    with pytest.raises(InputError, match="btach: no file defines this parameter; did you mean 'batch'"):
         load_workload(path, {"btach": 2, "seq": 8})
     assert load_workload(tmp_path / "net.yaml").layers == again.layers
     norm = next(layer for layer in again.layers if layer.name == "layernormalization_21")

@@ -15,7 +15,7 @@ from accelsim import evaluate, load_architecture, load_workload, map_einsum
 from accelsim.inputs.architecture import Architecture, Axis
 from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.energies import EnergyTable
-from accelsim.inputs.errors import AccelsimError, SpecError
+from accelsim.inputs.errors import AccelsimError, InputError
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.mapspace.space import MapSpace
@@ -199,7 +199,7 @@ def test_map__counts_and_reports_them(run, tmp_path):
     ],
 )
 def test_key__mistakes_are_told_with_their_places(tmp_path, old, new, wanted):
-    with pytest.raises(SpecError) as raised:
+    with pytest.raises(InputError) as raised:
         load_architecture(machine_file(tmp_path, (old, new)))
     assert wanted in str(raised.value)
 

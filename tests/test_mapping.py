@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelsim.inputs.architecture import load_architecture
-from accelsim.inputs.errors import SpecError
+from accelsim.inputs.errors import InputError
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping, dump_mapping, idle_at_last, load_mapping
 from accelsim.inputs.workload_reader import load_workload
 from accelsim.model.evaluate import evaluate
@@ -102,7 +102,7 @@ def test_load_mapping__knows_parameters(load):
     ],
 )
 def test_load_mapping__refuses(load, old, new, message):
-    with pytest.raises(SpecError) as error:
+    with pytest.raises(InputError) as error:
         load(GOOD.replace(old, new))
     assert message in str(error.value)
 
@@ -136,7 +136,7 @@ def test_load_mapping__reads_imperfect_dimensions_and_dump_writes_them(load):
     ],
 )
 def test_load_mapping__refuses_imperfect_loops(load, old, new, message):
-    with pytest.raises(SpecError) as error:
+    with pytest.raises(InputError) as error:
         load(RAGGED.replace(old, new))
     assert message in f"{error.value}\n"
 
@@ -149,19 +149,19 @@ def test_load_mapping__refuses_a_remainder_in_a_window(tmp_path):
     keep = "      keep: [Weights, Inputs, Outputs]\n"
     path.write_text(text + f"    - level: BUF\n{keep}      temporal: [P=3, R=3]\n")
 
-    with pytest.raises(SpecError) as error:
+    with pytest.raises(InputError) as error:
         load_mapping(path, machine, layer)
     assert "m.yaml:2:14: imperfect: P cannot be imperfect: it shares the rank P + R of Inputs; " in str(error.value)
     assert "leave P out here; `padded: [P=…]` rounds its bound up" in str(error.value)
     path.write_text(path.read_text().replace("  imperfect: [P]\n", ""))
-    with pytest.raises(SpecError, match=r"multiply to 9, but P is 8 in conv1d; `padded: \[P=…"):
+    with pytest.raises(InputError, match=r"multiply to 9, but P is 8 in conv1d; `padded: \[P=…"):
         load_mapping(path, machine, layer)
 
 
 def test_load_mapping__wants_the_levels_in_order(load):
     blocks = GOOD.split("    - ")
     with pytest.raises(
-        SpecError, match="the levels are out of order: DRAM, RF, GLB; write them outermost first: DRAM, GLB, RF"
+        InputError, match="the levels are out of order: DRAM, RF, GLB; write them outermost first: DRAM, GLB, RF"
     ):
         load("    - ".join([*blocks[:2], blocks[3], blocks[2]]))
 

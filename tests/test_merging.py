@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from accelsim import load_architecture, load_constraints, load_workload, map_einsum, map_front
-from accelsim.inputs.errors import NoValidMapping
+from accelsim.inputs.errors import NoValidMappingError
 from accelsim.inputs.nodes import with_nodes
 from accelsim.inputs.workload import Einsum
 from accelsim.mapspace.merging import merged, split
@@ -207,7 +207,7 @@ def test_map__with_outermost_loops_is_the_best_of_all_mappings(uneven: bool) -> 
         rules = constraints if seed % 3 else FREE
         try:
             space = MapSpace(encode(machine, einsum), rules)
-        except NoValidMapping:  # the constraints leave no loops over G
+        except NoValidMappingError:  # the constraints leave no loops over G
             continue
         known = truth(with_nodes(machine, einsum, rules) if uneven else machine, einsum, rules, 20_000)
         if not merged(space).outermost or known is None or not known.valid:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from accelsim import evaluate, load_architecture
 from accelsim.inputs.architecture import Architecture, Axis
-from accelsim.inputs.errors import SpecError
+from accelsim.inputs.errors import InputError
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.nodes import arrange_for, first_nodes
 from accelsim.mapspace.space import MapSpace
@@ -212,7 +212,7 @@ def test_report__shows_the_network_among_what_bounds_the_time(run, tmp_path):
 def test_key__mistakes_are_told_once_with_their_places(tmp_path, rate, wanted):
     path = tmp_path / "bad.yaml"
     path.write_text(MACHINE.replace("1 bit/cycle", rate).replace("  clock: 1 GHz\n", ""))
-    with pytest.raises(SpecError) as raised:
+    with pytest.raises(InputError) as raised:
         load_architecture(path)
     assert wanted in str(raised.value)
     assert str(raised.value).count("fanout.bandwidth") == 1

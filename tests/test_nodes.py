@@ -15,7 +15,7 @@ import pytest
 from accelsim import evaluate, load_architecture, load_constraints, load_mapping, load_workload, map_front
 from accelsim.inputs import nodes
 from accelsim.inputs.constraints import Constraints
-from accelsim.inputs.errors import AccelsimError, NoValidMapping, SpecError, TablesTooLarge
+from accelsim.inputs.errors import AccelsimError, NoValidMappingError, InputError, TablesTooLarge
 from accelsim.inputs.level_features import Systolic
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping, dump_mapping
 from accelsim.inputs.nodes import arrange_for, fold, with_nodes
@@ -84,7 +84,7 @@ def check_best(seed, objectives, few=FEW, slower=None):
     for objective in objectives:
         least = known.values(*POWERS[objective])[chosen].min(initial=math.inf)
         if not math.isfinite(least):
-            with pytest.raises(NoValidMapping):
+            with pytest.raises(NoValidMappingError):
                 map_einsum(architecture, einsum, constraints=constraints, uneven=True, workers=1)
             return False
 
@@ -236,7 +236,7 @@ def test_default__proves_the_even_optimum_and_then_the_uneven_one():
         assert found.best.energy_pj == pytest.approx(best.best.energy_pj, rel=1e-12), seed
         try:
             even = map_einsum(architecture, einsum, uneven=False, **asked)
-        except NoValidMapping:
+        except NoValidMappingError:
             assert found.even is None
         else:
             assert (found.even.value, found.even.proved) == (even.certificate.value, True)
@@ -255,7 +255,7 @@ def test_default__that_looks_at_few_uneven_mappings_says_of_which_its_proof_is(m
                 least = map_einsum(architecture, einsum, uneven=True, **asked).certificate.value
                 even = map_einsum(architecture, einsum, uneven=False, **asked).certificate.value
                 found = map_einsum(architecture, einsum, **asked)
-            except NoValidMapping:
+            except NoValidMappingError:
                 continue
             met.add((found.stop, found.uneven))
             if found.stop == "exhausted":
@@ -275,19 +275,19 @@ def test_default__that_looks_at_few_uneven_mappings_says_of_which_its_proof_is(m
 @pytest.mark.parametrize(("seed", "valid"), [(692, True), (808, True), (16, False), (46, False)])
 def test_no_even_mapping__is_valid_but_uneven_ones_may_be(monkeypatch, seed, valid):
     architecture, einsum, constraints = problem(seed, FEW)
-    with pytest.raises(NoValidMapping, match=r"none of the .* is valid \(proved"):
+    with pytest.raises(NoValidMappingError, match=r"none of the .* is valid \(proved"):
         map_einsum(architecture, einsum, constraints=constraints, workers=1, uneven=False)
     if valid:
         found = map_einsum(architecture, einsum, constraints=constraints, workers=1)
         assert (found.stop, found.uneven, found.even) == ("exhausted", True, None)
     else:
-        with pytest.raises(NoValidMapping, match=r"none of the .* is valid \(proved") as caught:
+        with pytest.raises(NoValidMappingError, match=r"none of the .* is valid \(proved") as caught:
             map_einsum(architecture, einsum, constraints=constraints, workers=1)
         assert caught.value.proved
     if valid:
         monkeypatch.setattr(mapper, "FURTHER_BYTES", 1)
         monkeypatch.setattr(mapper, "FIRST_WALKS", 0)
-        with pytest.raises(NoValidMapping, match="among uneven mappings no valid one was found: --uneven") as caught:
+        with pytest.raises(NoValidMappingError, match="among uneven mappings no valid one was found: --uneven") as caught:
             map_einsum(architecture, einsum, constraints=constraints, workers=1)
         assert not caught.value.proved
 
@@ -296,17 +296,17 @@ def test_front__where_neither_even_nor_uneven_mappings_are_valid():
     """Mappings drawn for the reason are even: one drawn among uneven ones may keep a tensor twice, which is none."""
     architecture, einsum = load_architecture("two_level"), load_workload("conv1d").layers[0]
     constraints = load_constraints({"constraints": {"limits": ["cycles <= 3"]}}, architecture, einsum)
-    with pytest.raises(NoValidMapping, match=r"nearest miss of 2,000 looked at: cycles 24, the limit") as caught:
+    with pytest.raises(NoValidMappingError, match=r"nearest miss of 2,000 looked at: cycles 24, the limit") as caught:
         map_front(architecture, einsum, constraints=constraints, uneven=True, workers=1)
     assert caught.value.proved
 
 
 def test_front__is_no_proof_that_none_is_valid_if_uneven_ones_are_open(monkeypatch):
     def none(space, *_, **__):
-        raise NoValidMapping("none", proved=not space.uneven)
+        raise NoValidMappingError("none", proved=not space.uneven)
 
     monkeypatch.setattr(front, "front_of", none)
-    with pytest.raises(NoValidMapping) as caught:
+    with pytest.raises(NoValidMappingError) as caught:
         map_front(load_architecture("two_level"), load_workload("conv1d").layers[0], uneven=True, workers=1)
     assert not caught.value.proved
 
@@ -478,7 +478,7 @@ def test_mistakes__in_places_of_a_level_are_told(tmp_path, old, new, message):
     (tmp_path / "m.yaml").write_text(NESTED.replace(old, new))
     architecture, einsum = gemm()
 
-    with pytest.raises(SpecError) as caught:
+    with pytest.raises(InputError) as caught:
         load_mapping(tmp_path / "m.yaml", architecture, einsum)
 
     assert message in str(caught.value)
@@ -489,7 +489,7 @@ def test_level_given_twice_apart__is_told(tmp_path):
     (tmp_path / "m.yaml").write_text(apart)
     architecture, einsum = gemm()
 
-    with pytest.raises(SpecError, match="with other levels in between"):
+    with pytest.raises(InputError, match="with other levels in between"):
         load_mapping(tmp_path / "m.yaml", architecture, einsum)
 
 

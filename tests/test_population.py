@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from accelsim import load_architecture, load_workload
-from accelsim.inputs.errors import AccelsimError, NoValidMapping
+from accelsim.inputs.errors import AccelsimError, NoValidMappingError
 from accelsim.inputs.objective import QUANTITIES
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
@@ -61,7 +61,7 @@ def space_of(seed, most=MOST):
     found = truth(machine, einsum, constraints, most)
     try:
         return MapSpace(encoded, constraints), found
-    except NoValidMapping:
+    except NoValidMappingError:
         assert found.valid == 0
         return None
 
@@ -89,7 +89,7 @@ def test_small_spaces__counts_and_extremes_equal_brute_force(group):
         found = truth(machine, einsum, constraints, SMALL)
         try:
             space = MapSpace(found.encoded, constraints)
-        except NoValidMapping:
+        except NoValidMappingError:
             assert found.valid == 0
             continue
         try:

@@ -312,7 +312,7 @@ def test_progress__shows_rate_and_best_on_a_terminal():
     console = Console(file=io.StringIO(), force_terminal=True, width=120)
     with search_progress(console, "layer") as on_progress:
         on_progress(State())
-        on_progress(State(seen=1000, best_energy_pj=None, seconds=0.0))
+        on_progress(State(done=1000, best_energy_pj=None, seconds=0.0))
     assert "layer" in console.file.getvalue()
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import accelsim.search.mapper
 from accelsim.inputs.architecture import Architecture, load_architecture
-from accelsim.inputs.errors import AccelsimError, NoValidMapping
+from accelsim.inputs.errors import AccelsimError, NoValidMappingError
 from accelsim.inputs.mapping import Mapping
 from accelsim.inputs.objective import Objective
 from accelsim.inputs.workload import Einsum
@@ -88,7 +88,7 @@ def test_exhaustive__books_every_mapping(case):
     for result in results:
         assert result.valid or result.violations
     if not valid:
-        with pytest.raises(NoValidMapping, match=rf"^0 of {len(mappings)} mappings seen \(all of the map space\)"):
+        with pytest.raises(NoValidMappingError, match=rf"^0 of {len(mappings)} mappings seen \(all of the map space\)"):
             map_einsum(machine, einsum, method="exhaustive", workers=1)
         return
 
@@ -156,8 +156,8 @@ def test_random__is_no_better_than_exhaustive_and_as_good_once_it_saw_all(case, 
     machine, einsum, mappings = case
     try:
         best = map_einsum(machine, einsum, objective=objective, method="exhaustive", workers=1).best
-    except NoValidMapping:
-        with pytest.raises(NoValidMapping, match=r"^0 of 99 mappings seen"):
+    except NoValidMappingError:
+        with pytest.raises(NoValidMappingError, match=r"^0 of 99 mappings seen"):
             map_einsum(machine, einsum, method="random", budget=Budget(mappings=99), seed=seed, workers=1)
         return
     value = VALUES[objective]
@@ -169,7 +169,7 @@ def test_random__is_no_better_than_exhaustive_and_as_good_once_it_saw_all(case, 
     assert value(drawn(50 * len(mappings)).best) == pytest.approx(value(best), rel=1e-12)
     try:
         few = drawn(5)
-    except NoValidMapping:
+    except NoValidMappingError:
         return
     assert value(few.best) >= value(best) * (1 - 1e-12)
 
@@ -181,7 +181,7 @@ def test_no_valid_mapping__says_which_rule_removed_how_many(method):
     size = MapSpace(encode(machine, einsum)).size
     tight = resized(machine, L1=2)
 
-    with pytest.raises(NoValidMapping) as caught:
+    with pytest.raises(NoValidMappingError) as caught:
         map_einsum(
             tight, einsum, method=method, budget=Budget(mappings=100) if method == "random" else None, uneven=False
         )
@@ -268,7 +268,7 @@ def test_interrupt__ends_a_search_with_what_it_found(method):
 
     def interrupt(progress: Progress) -> None:
         told.append(progress)
-        if progress.seen and len(told) > 2:
+        if progress.done and len(told) > 2:
             raise KeyboardInterrupt
 
     started = time.monotonic()

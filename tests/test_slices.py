@@ -7,7 +7,7 @@ import json
 import pytest
 
 from accelsim import evaluate, load_architecture, load_constraints, load_workload, map_einsum
-from accelsim.inputs.errors import SpecError
+from accelsim.inputs.errors import InputError
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.workload import sliced
 
@@ -72,7 +72,7 @@ def test_bits_of_a_cycle__are_what_the_machine_moves():
 )
 def test_slices__that_are_none_are_reported(text, message):
     slices = f"slices: {{{text}, Weights: 3 bit}}" if text else "slices: 3 bit"
-    with pytest.raises(SpecError, match="slices") as error:
+    with pytest.raises(InputError, match="slices") as error:
         load_architecture(MACHINE.replace("slices: {Inputs: 1 bit, Weights: 3 bit}", slices))
     assert message in str(error.value)
 
@@ -91,5 +91,5 @@ def test_reuse__allows_loops_that_move_none_of_the_tensors():
     assert found.of("GLB").x.only == frozenset()
     found, _ = asked("reuse: [Inputs], only: [K, P]")
     assert found.of("GLB").x.only == {"K"}
-    with pytest.raises(SpecError, match=r"'Output' is no tensor of .*; did you mean 'Outputs'"):
+    with pytest.raises(InputError, match=r"'Output' is no tensor of .*; did you mean 'Outputs'"):
         asked("reuse: [Output]")

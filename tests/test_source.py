@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from accelsim.inputs import fields
 from accelsim.inputs.architecture import load_architecture
-from accelsim.inputs.errors import Mark, SpecError
+from accelsim.inputs.errors import Mark, InputError
 from accelsim.inputs.fields import Fields, Key, open_document
 from accelsim.inputs.params import check_overrides, parameter_names, substitute
 from accelsim.inputs.source import ListNode, MapNode, Problems, ScalarNode, compose_file, compose_text
@@ -241,9 +241,9 @@ def test_check_overrides__knows_the_names_of_all_files(tmp_path):
     assert parameter_names(paths[0]) == {"pe.x", "n"}
     check_overrides({"pe.x": "2", "n": "3"}, paths)
     check_overrides({}, [])
-    with pytest.raises(SpecError, match=r"--set:1:1: banana: no file defines this parameter; parameters: n, pe\.x"):
+    with pytest.raises(InputError, match=r"--set:1:1: banana: no file defines this parameter; parameters: n, pe\.x"):
         check_overrides({"banana": "2"}, paths)
-    with pytest.raises(SpecError, match="the files have no `params`"):
+    with pytest.raises(InputError, match="the files have no `params`"):
         check_overrides({"banana": "2"}, paths[1:])
 
 
@@ -256,7 +256,7 @@ def test_check_overrides__knows_the_names_of_all_files(tmp_path):
     ],
 )
 def test_overrides__of_one_file_are_of_its_own_parameters(load, source, override, message):
-    with pytest.raises(SpecError, match=message):
+    with pytest.raises(InputError, match=message):
         load(source, {override: 8})
 
 
@@ -288,7 +288,7 @@ def test_fields__collect_every_problem_sorted_by_place():
     readers |= {"c": fields.list_of(fields.positive_int), "d": fields.boolean}
     v = Fields(root.entries["v"], problems, {key: Key(read, "what it is") for key, read in readers.items()})
     assert [v.value(key, 0) for key in ("name", "a", "b", "c", "d")] == [0, 0, 0, [1], 0]
-    with pytest.raises(SpecError) as error:
+    with pytest.raises(InputError) as error:
         problems.result(1)
     assert str(error.value).splitlines() == [
         "f.yaml:2:3: 'name' is missing: what it is",

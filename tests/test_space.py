@@ -18,7 +18,7 @@ from accelsim import load_constraints, load_workload
 from accelsim.inputs.architecture import Architecture, Axis, Compute, Level
 from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.divisors import divisors
-from accelsim.inputs.errors import AccelsimError, NoValidMapping
+from accelsim.inputs.errors import AccelsimError, NoValidMappingError
 from accelsim.inputs.mapping import LevelMapping, Mapping
 from accelsim.inputs.nodes import with_nodes
 from accelsim.inputs.workload import ROLES, Einsum, Tensor
@@ -259,7 +259,7 @@ def test_size__is_that_of_the_recursion(fanouts, bounds, imperfect, order, facto
     rules = load_constraints({"constraints": {"levels": levels}}, machine, einsum)
     try:
         space = MapSpace(encode(machine, einsum), rules, imperfect)
-    except NoValidMapping:
+    except NoValidMappingError:
         return
 
     with pytest.raises(IndexError, match=f"^mapping {space.size} of {space.size}$"):

@@ -10,7 +10,7 @@ import pytest
 
 from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.density import Dense, Uniform
-from accelsim.inputs.errors import SpecError
+from accelsim.inputs.errors import InputError
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping, load_mapping
 from accelsim.inputs.sparsity import ComputeSparsity, RankFormat
 from accelsim.inputs.workload import Tensor
@@ -253,7 +253,7 @@ def test_capacity__is_that_of_a_share_of_the_tiles():
 def test_densities__mistakes_have_their_place(densities, message, tmp_path):
     path = tmp_path / "layer.yaml"
     path.write_text(f"workload:\n  {{name: gemm, gemm: {{M: 4, N: 4, K: 4}},\n    densities: {densities}}}\n")
-    with pytest.raises(SpecError) as caught:
+    with pytest.raises(InputError) as caught:
         load_workload(path)
     assert message in str(caught.value)
 
@@ -268,7 +268,7 @@ def test_mask__gives_the_density(tmp_path):
     weights = next(t for t in load_workload(path).layers[0].tensors if t.name == "Weights")
     assert (weights.density or Dense()).occupancy((2, 2), (4, 4)).words.tolist() == [0, 2]
     np.save(tmp_path / "mask.npy", np.eye(5))
-    with pytest.raises(SpecError, match="the mask has 5 x 5 words, and Weights is 4 x 4"):
+    with pytest.raises(InputError, match="the mask has 5 x 5 words, and Weights is 4 x 4"):
         load_workload(path)
 
 
@@ -288,14 +288,14 @@ def test_mask__gives_the_density(tmp_path):
     ],
 )
 def test_levels__mistakes_have_their_place(buffer, message):
-    with pytest.raises(SpecError) as caught:
+    with pytest.raises(InputError) as caught:
         machine(buffer)
     assert message in str(caught.value)
 
 
 def test_energies__of_metadata_are_never_zero_by_default():
     energy = {"read": "1 pJ", "write": "1 pJ"}
-    with pytest.raises(SpecError, match="no energy for 'metadata_read'"):
+    with pytest.raises(InputError, match="no energy for 'metadata_read'"):
         machine({"formats": {"Inputs": ["CP"]}, "metadata": {"width": "8 bit"}, "energy": energy})
 
 
@@ -375,5 +375,5 @@ def test_intersection__takes_the_steps_of_a_merge():
 
 
 def test_imbalance_and_intersections__mistakes_are_told():
-    with pytest.raises(SpecError, match="none are skipped; add `skipping: true`"):
+    with pytest.raises(InputError, match="none are skipped; add `skipping: true`"):
         skipping_pe(compute={"skipping": False, "gating": True, "intersection": 2})

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from accelsim import census, load_architecture, load_workload
 from accelsim.inputs.constraints import Constraints
-from accelsim.inputs.errors import AccelsimError, NoValidMapping
+from accelsim.inputs.errors import AccelsimError, NoValidMappingError
 from accelsim.inputs.objective import QUANTITIES
 from accelsim.population.result import Census
 from accelsim.results.cache import MapOptions, ResultCache, map_with_cache
@@ -220,7 +220,7 @@ def test_choices_kept__those_not_listed_are_said_together(gemm):
 
 
 def test_no_valid_mapping__says_why():
-    with pytest.raises(NoValidMapping, match="valid"):
+    with pytest.raises(NoValidMappingError, match="valid"):
         census(load_architecture("eyeriss", {"glb": "2 B"}), load_workload("gemm").layers[0])
 
 

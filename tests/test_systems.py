@@ -18,9 +18,9 @@ from accelsim.designs.assign import EngineCosts, least_energy, least_latency, mo
 from accelsim.designs.soc import Engine, System, load_system, map_on_system
 from accelsim.gpu.calibration import mode_of
 from accelsim.gpu.catalogue import load_gpu
-from accelsim.gpu.gemm import Gemms
+from accelsim.gpu.gemms import Gemms
 from accelsim.gpu.kernel import best_kernels
-from accelsim.inputs.errors import AccelsimError, NoValidMapping, SpecError
+from accelsim.inputs.errors import AccelsimError, NoValidMappingError, InputError
 
 TWO = """
 system:
@@ -315,7 +315,7 @@ system:
 
 def test_without_an_engine_for_a_layer__all_reasons_are_said(files):
     files[1].write_text(NETWORK.replace("operation: max", "operation: softmax"))
-    with pytest.raises(NoValidMapping, match=r"no engine of two runs pool \(softmax\). array: it does multiply_add"):
+    with pytest.raises(NoValidMappingError, match=r"no engine of two runs pool \(softmax\). array: it does multiply_add"):
         map_on_system(load_system(files[0]), load_workload(files[1]))
 
 
@@ -341,7 +341,7 @@ system:
     - {name: f, gpu: a1000}
     - {name: g, arch: {name: inline, clock: 1 GHz, levels: [], compute: {name: MAC}}, set: {x: 1}}
 """)
-    with pytest.raises(SpecError) as error:
+    with pytest.raises(InputError) as error:
         load_system(path)
     said = str(error.value).replace(f"{path}:", "").splitlines()
     assert [line.split(": ", 1)[0].split(":")[0] for line in said] == [
@@ -372,5 +372,5 @@ def test_options__that_mean_nothing_here_are_refused(files, run, option):
 
 def test_operation__is_one_of_a_few(tmp_path):
     (tmp_path / "net.yaml").write_text(NETWORK.replace("max", "maximum"))
-    with pytest.raises(SpecError, match="expected an operation"):
+    with pytest.raises(InputError, match="expected an operation"):
         load_workload(tmp_path / "net.yaml")

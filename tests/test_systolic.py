@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from accelsim import load_architecture, load_workload, map_einsum
 from accelsim.inputs.architecture import Architecture, Axis, Compute, Level
 from accelsim.inputs.constraints import Block, Constraints, LevelConstraint
-from accelsim.inputs.errors import AccelsimError, SpecError
+from accelsim.inputs.errors import AccelsimError, InputError
 from accelsim.inputs.level_features import Instruction, Systolic
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.objective import Objective
@@ -279,7 +279,7 @@ BAD = """architecture:
 def test_systolic__mistakes_are_told_with_their_places(tmp_path):
     path = tmp_path / "bad.yaml"
     path.write_text(BAD)
-    with pytest.raises(SpecError) as error:
+    with pytest.raises(InputError) as error:
         load_architecture(path)
 
     told = str(error.value)

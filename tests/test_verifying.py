@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from accelsim.designs.work import mapping_text
 from accelsim.inputs.architecture import Axis, load_architecture
 from accelsim.inputs.constraints import Block, Constraints, LevelConstraint
-from accelsim.inputs.errors import AccelsimError, NoValidMapping
+from accelsim.inputs.errors import AccelsimError, NoValidMappingError
 from accelsim.inputs.machine_tables import machine_json
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping, dump_mapping
 from accelsim.inputs.workload_reader import load_workload
@@ -211,7 +211,7 @@ workload: {name: net, layers: [{name: a, gemm: {M: 4, N: 6, K: 8}}, {name: b, ge
 def test_verify__that_no_mapping_is_valid_is_searched_anew():
     machine = load_architecture("eyeriss", {"glb": "2 B"})
     layer = replace(load_workload("gemm").layers[0], dims={"M": 2, "N": 2, "K": 2})
-    with pytest.raises(NoValidMapping) as error:
+    with pytest.raises(NoValidMappingError) as error:
         map_einsum(machine, layer)
     for where, einsum, agrees in ((machine, layer, True), (MACHINE, LAYER, False)):
         said = {"layer": einsum.name, "repeat": 1, "no_valid_mapping": str(error.value)}

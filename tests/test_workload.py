@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelsim.inputs.errors import SpecError
+from accelsim.inputs.errors import InputError
 from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.inputs.workload_reader import load_workload
 
@@ -61,7 +61,7 @@ def test_conv__counts_the_positions_of_the_kernel_in_the_padded_input(load, h, r
     if positions:
         assert load(body).layers[0].dims["P"] == len(positions)
         return
-    with pytest.raises(SpecError, match="the output would be empty"):
+    with pytest.raises(InputError, match="the output would be empty"):
         load(body)
 
 
@@ -182,7 +182,7 @@ def test_conv__touches_the_inputs_that_its_windows_span(load, sizes, stride, dil
     ],
 )
 def test_load_workload__refuses(load, body, message):
-    with pytest.raises(SpecError) as error:
+    with pytest.raises(InputError) as error:
         load(body)
     assert message in str(error.value)
 
@@ -198,7 +198,7 @@ def test_tensor__checks_itself():
 
 def test_einsum__reports_mistakes_in_dims_tensors_and_output_together(load):
     text = "einsum: {dims: {P: 8, R: -3}, tensors: {W: [R], I: [P + Q], O: [P]}, output: Out}"
-    with pytest.raises(SpecError) as error:
+    with pytest.raises(InputError) as error:
         load(text)
     whats = [problem.what for problem in error.value.problems]
     assert len(whats) == 3
@@ -222,5 +222,5 @@ def test_layer__with_more_work_than_can_be_counted_is_refused(tmp_path):
     path.write_text(form.format(2**20, 2**21))
     assert load_workload(path).layers[0].macs == 2**61
     path.write_text(form.format(2**20, 2**22))
-    with pytest.raises(SpecError, match=r"w.yaml:3:9: gemm: 2\*\*62 multiply-accumulates are too many to count"):
+    with pytest.raises(InputError, match=r"w.yaml:3:9: gemm: 2\*\*62 multiply-accumulates are too many to count"):
         load_workload(path)

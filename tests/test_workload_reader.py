@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelsim.cli.inspecting import check_files
-from accelsim.inputs.errors import SpecError
+from accelsim.inputs.errors import InputError
 from accelsim.inputs.workload import Edge, to_networkx
 from accelsim.inputs.workload_reader import load_workload
 
@@ -29,7 +29,7 @@ def load(tmp_path_factory):
 
 
 def mistakes(load, *layers: str, top: str = "") -> str:
-    with pytest.raises(SpecError) as error:
+    with pytest.raises(InputError) as error:
         load(*layers, top=top)
     return str(error.value)
 

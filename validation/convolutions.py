@@ -25,7 +25,7 @@ from accelsim.gpu import PASS_LAYOUTS, PASSES
 from accelsim.gpu.calibration import Errors, Mode, errors_of, mode_of
 from accelsim.gpu.catalogue import BYTES, Gpu, find_gpu, format_of, load_gpu, no_format
 from accelsim.gpu.constants import Floats, KernelConstants, compute_class
-from accelsim.gpu.gemm import Gemms, Setup, time_gemms
+from accelsim.gpu.gemms import Gemms, Setup, time_gemms
 from accelsim.gpu.kernel import time_operators
 from accelsim.gpu.measured import find_table
 from accelsim.inputs.errors import AccelsimError, Mark
@@ -211,7 +211,7 @@ def validate_convolutions(
     ------
     AccelsimError
         If nothing can be compared.
-    SpecError
+    InputError
         With every mistake in a file and its place.
     """
     groups: dict[tuple[str, str], list[_MeasuredLayer]] = {}

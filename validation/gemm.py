@@ -19,9 +19,9 @@ from accelsim.gpu import L2_STATES, ROTATING
 from accelsim.gpu.calibration import DOUBT, Calibration, Errors, Mode, errors_by_split, errors_of, far_off, mode_of
 from accelsim.gpu.catalogue import Gpu, find_gpu, gpu_hint, load_gpu, may_be, no_format
 from accelsim.gpu.constants import Floats
-from accelsim.gpu.gemm import Setup, time_gemms
+from accelsim.gpu.gemms import Setup, time_gemms
 from accelsim.gpu.measured import MeasuredGemms, read_measured
-from accelsim.inputs.errors import AccelsimError, Problem, SpecError
+from accelsim.inputs.errors import AccelsimError, Problem, InputError
 from accelsim.inputs.units import quoted
 from accelsim.results import to_json
 from accelsim.show.plots import figure_files
@@ -108,7 +108,7 @@ def validate_gemm(
 
     Raises
     ------
-    SpecError
+    InputError
         With every mistake in a table and its place, or why nothing can be compared.
     """
     tables = [table for path in paths for table in read_measured(path, number_format=number_format, l2=l2)]
@@ -117,14 +117,14 @@ def validate_gemm(
     for machine, table in known:
         try:
             mode = mode_of(machine, table.number_format, calibration)
-        except SpecError:
+        except InputError:
             raise
         except AccelsimError as error:
             skipped.append(Problem(table.where, f"{_rows(table)}: {error}"))
             continue
         found.append(_validated(machine, table, mode))
     if not found:
-        raise SpecError(skipped)
+        raise InputError(skipped)
     return found, [str(problem) for problem in skipped]
 
 
@@ -157,7 +157,7 @@ def _of_known_gpus(
                 notes.append(f"{table.where}: {table.device} is predicted as {machine.name}, as --gpu says")
             known.append((machine, replace(table, note="; ".join(notes))))
     if not known:
-        raise SpecError(skipped)
+        raise InputError(skipped)
     return known, skipped
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accelsim.gpu.attention import DECODE, MLA_DECODE, MLA_PREFILL, PREFILL, attention_shapes, latent_shapes
+from accelsim.gpu.attention_times import DECODE, MLA_DECODE, MLA_PREFILL, PREFILL, attention_shapes, latent_shapes
 from accelsim.gpu.calibration import LEAST_ROWS
 from accelsim.gpu.catalogue import BYTES, Gpu, find_gpu, format_of, gpu_hint, load_gpu, table_of
 from accelsim.gpu.collectives import NCCL, ONE_SHOT, OPERATIONS, collective_shapes
@@ -217,7 +217,7 @@ def _table(path: str | PathLike[str], problems: Problems) -> CsvTable | None:
 def read_kernels(path: str | PathLike[str], command: str | None = None) -> list[KernelTable]:
     """Read measured kernels of the operators of a command, by kind.
 
-    `command`: by default all operators. Raises SpecError with every mistake in the file and its place.
+    `command`: by default all operators. Raises InputError with every mistake in the file and its place.
     """
     problems = Problems()
     table = _table(path, problems)
@@ -346,7 +346,7 @@ def validate_kernels(
 ) -> tuple[list[KernelErrors], list[str]]:
     """Errors of predicted times of kernels, by kind, GPU and what was known of it; and what was not compared.
 
-    Raises SpecError with every mistake in the tables, and AccelsimError if no row can be compared, or SciPy is not
+    Raises InputError with every mistake in the tables, and AccelsimError if no row can be compared, or SciPy is not
     installed.
     """
     only = gpu and load_gpu(gpu).name

@@ -17,7 +17,7 @@ from accelsim.gpu.calibration import LEAST_ROWS, Errors, errors_of
 from accelsim.gpu.catalogue import BYTES, Gpu
 from accelsim.gpu.constants import Floats
 from accelsim.gpu.fitted import OperatorKind, Shapes, family, one_variant
-from accelsim.gpu.gemm import result_bytes
+from accelsim.gpu.gemms import result_bytes
 from accelsim.gpu.measured import split_rows
 from accelsim.show.report.gpu import errors_table
 from accelsim.show.table import Piece, heading

@@ -9,18 +9,21 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.library import find
 from accelsim.inputs.objective import Limit
-from accelsim.inputs.units import SIZE_UNITS, near_miss, parse_size_bits, quantity_pattern
+from accelsim.inputs.units import SIZE_UNITS, near_miss, parse_size_bits, quantity_pattern, read_share
 from accelsim.results import to_json, write_directory, write_page
+from accelsim.search.stopping import answering
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from rich.console import Console
 
+    from accelsim.api.shown import Shown
     from accelsim.search.stopping import OnProgress
     from accelsim.show.table import Piece
 
@@ -72,27 +75,28 @@ def answer(
 ) -> int:
     """Print a document as JSON where that is asked for, else a report; and write what the arguments name files for.
 
-    `written` are files and folders that were written before. `-o` writes `files` into a folder, or `figure` as a
-    picture, and `--html` the `page`. `brief` is printed instead of the report. `stop` says why a search ended. Returns
-    `DONE` or `INTERRUPTED`; raises OSError if a file cannot be written, after the answer is printed.
+    `written` are files and folders that were written before. `-o` writes `files` into a folder, `--plot` the `figure`,
+    `--html` the `page`, `--csv` the tables of the report. `brief` is printed instead of the report. `stop` says why a
+    search ended. Returns `DONE` or `INTERRUPTED`; raises OSError if a file cannot be written, after the answer is
+    printed.
     """
     from accelsim.show.table import csv_files, whole
 
     paths, failed = [path for path in written if path], None
-    parts = [] if (arguments.json or brief is not None) and not arguments.csv else list(report())
+    csv = getattr(arguments, "csv", None)
+    parts = [] if (arguments.json or brief is not None) and not csv else list(report())
     try:
-        if (files or figure) and arguments.output:
-            if files is not None:
-                write_directory(arguments.output, files())
-            if figure is not None:
-                write_figure(arguments.output, figure())
+        if files is not None and arguments.output:
+            write_directory(arguments.output, files())
             paths.append(arguments.output)
+        if figure is not None and arguments.plot:
+            write_figure(arguments.plot, figure())
+            paths.append(arguments.plot)
         if page is not None and arguments.html:
             write_page(arguments.html, page())
             paths.append(arguments.html)
-        if arguments.csv:
-            table = Path(arguments.csv)
-            paths += map(str, write_directory(table.parent, csv_files(table.name, parts)))
+        if csv:
+            paths += map(str, write_directory(csv, csv_files(parts)))
     except OSError as error:
         failed = error
     if arguments.json:
@@ -104,6 +108,18 @@ def answer(
         sys.stdout.flush()
         raise failed
     return INTERRUPTED if stop == "interrupted" else DONE
+
+
+def show(arguments: argparse.Namespace, found: Shown, *, kind: str = "", stop: str = "") -> int:
+    """Print a result as the arguments ask for it, and write its files, pictures and pages."""
+    answering()
+    if getattr(arguments, "verbose", False):
+        found.verbose = True
+    brief = found.brief() if getattr(arguments, "quiet", False) else None
+    drawn = {} if not getattr(arguments, "plot", None) else {"figure": lambda: found.plot(kind)}
+    written = {"files": found.files} if getattr(arguments, "output", None) else {}
+    pages = {"page": found.page} if getattr(arguments, "html", None) else {}
+    return answer(arguments, found.to_dict, found.parts, **written, **drawn, **pages, brief=brief, stop=stop)
 
 
 def refuse(arguments: argparse.Namespace, why: str, *names: str) -> None:
@@ -124,14 +140,14 @@ def print_json(document: Mapping[str, Any]) -> None:
 
 
 @contextmanager
-def show_status(what: str, before: str = "", *, quiet: bool = False) -> Iterator[OnProgress | None]:
-    """Show what is being done, where the console is a terminal; else there is nothing to tell."""
-    console = make_console(stderr=True, quiet=quiet)
-    if not console.is_terminal:
-        yield None
-        return
-    with console.status(what) as status:
-        yield lambda progress: status.update(before + progress.what)
+def progress(arguments: argparse.Namespace) -> Iterator[OnProgress]:
+    """Show on stderr how far the work is."""
+    from accelsim.show.report.progress import search_progress
+
+    quiet = bool(getattr(arguments, "quiet", False))
+    mode = "none" if quiet else getattr(arguments, "progress", "auto")
+    with search_progress(make_console(stderr=True, quiet=quiet), mode) as tell:
+        yield tell
 
 
 def figure_kind(path: str | Path) -> str:
@@ -212,26 +228,11 @@ def inches(text: str) -> float:
     return _number(text)
 
 
-def dimensions(text: str) -> str | tuple[str, ...]:
-    """Dimensions such as M,K, or all."""
-    names = tuple(name.strip() for name in text.split(","))
-    if not all(names):
-        raise argparse.ArgumentTypeError(f"expected dimensions such as M,K, got '{text}'")
-    if len(names) == 1 and any(find(text, kind) for kind in ("workloads", "arch")):
-        raise argparse.ArgumentTypeError(
-            f"'{text}' is a file, not a dimension; put the option behind ARCH and WORKLOAD, or write `all` before them"
-        )
-    return "all" if names == ("all",) else names
-
-
 def share(text: str) -> float:
     """A share such as 1% or 0.01."""
-    hundredths = text.strip().endswith("%")
-    found = _number(text.strip().removesuffix("%")) / (100 if hundredths else 1)
-    if not 0 <= found < math.inf:
-        raise argparse.ArgumentTypeError(f"expected a share of at least 0, such as 1% or 0.01, got '{text}'")
-    if found >= 1 and not hundredths:
-        raise argparse.ArgumentTypeError(f"{text} is {100 * found:g} %; write {text}% or 0.01, or {100 * found:g}%")
+    found = read_share(text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"expected a share such as 1% or 0.01, got '{text}'")
     return found
 
 
@@ -254,19 +255,30 @@ def number_format(text: str) -> str:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def columns(text: str) -> tuple[str, ...]:
-    """Two or three columns of a front."""
+METRICS = ("energy", "cycles")
+"""Metrics of a front where none are named."""
+
+
+def metrics(text: str) -> tuple[str, ...]:
+    """Two or three metrics of a front."""
     found = tuple(column.strip() for column in text.split(","))
     known = ("energy", "cycles", "outer_words", "capacity:LEVEL")
+    if len(found) == 1 and any(find(text, kind) for kind in ("workloads", "arch")):
+        raise argparse.ArgumentTypeError(f"'{text}' is a file; put --pareto behind ARCH and WORKLOAD")
     for column in found:
         if column not in known[:3] and not column.startswith("capacity:"):
             hint = near_miss(column.partition(":")[0], [*known[:3], "capacity"])
             raise argparse.ArgumentTypeError(
-                f"'{column}' is no column of a front; {hint + ' ' if hint else ''}columns: {', '.join(known)}"
+                f"'{column}' is not a metric of a front; {hint + ' ' if hint else ''}metrics: {', '.join(known)}"
             )
     if not 2 <= len(found) <= 3 or len(set(found)) < len(found):
-        raise argparse.ArgumentTypeError(f"expected two or three different columns, got '{text}'")
+        raise argparse.ArgumentTypeError(f"expected two or three different metrics, got '{text}'")
     return found
+
+
+def top(text: str) -> int | float:
+    """How many mappings are listed, or within which share of the optimum: `20`, `1%`, `0.01`."""
+    return int(text) if re.fullmatch("0*[1-9][0-9]{0,17}", text) else share(text)
 
 
 def override(text: str) -> tuple[str, str]:
@@ -290,6 +302,14 @@ class Parser(argparse.ArgumentParser):
 
     told = False
     """Whether it said that files are missing."""
+    former: Mapping[str, str] = MappingProxyType({})
+    """Names of earlier versions, and what to write instead."""
+    page = ""
+    """Help, where it is no list of arguments."""
+
+    def format_help(self) -> str:
+        """Give the help."""
+        return self.page or super().format_help()
 
     def error(self, message: str) -> NoReturn:
         """End with one line on what is wrong; raises MissingFilesError where files are missing that others may hold."""
@@ -306,8 +326,12 @@ class Parser(argparse.ArgumentParser):
             for word in words
             if "unrecognized" in message or (choice and word.startswith(("'", '"')))
         ]
+        if choice and known and len(unknown) == 1 and (self.page or self.prog == "accelsim gpu"):
+            message = f"no command '{unknown[0]}'"
+        former = self.former
+        told = [f"it is `{former[name]}` now" for word in unknown if (name := word.partition("=")[0]) in former]
         found = (near_miss(word.partition("=")[0], known) for word in unknown if word not in known)
-        hint = next(filter(None, found), "")
+        hint = next(filter(None, [*told, *found]), "")
         if not hint and ("unrecognized" in message or "required" in message):
             hint = f"`{self.prog} --help` lists them"
         self.exit(BAD_INPUT, f"{self.prog}: {message}{'; ' if hint else ''}{hint}\n")

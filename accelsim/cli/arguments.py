@@ -1,9 +1,9 @@
 """Arguments of the command line: how the table of all commands is read, and what of a line contradicts itself.
 
 `commands.txt` is the table. Its first block, `shared`, has arguments of several commands. Every other one is a command:
-its name, the module of `accelsim.cli` that has its function, and what it does. Each row below is an argument, such as
+its name, the module of `accelsim.cli` that has its function, its group, and what it does. Each row below is an argument, such as
 `--seed N whole_number = 0`, and after two blanks what it is for. `[N]` may be left out, `N...` are several; `{a,b}` are
-choices, or a table of `accelsim.gpu`; then follow a function of `accelsim.cli` that reads the value, where it is not
+choices, or a table of `TABLES`; then follow a function of `accelsim.cli` that reads the value, where it is not
 that of `READERS`, `repeated` or `required`, `= 0` the default, and `as name` the attribute, where it has another name.
 A row without a text names shared arguments, or places such as `ARCH`.
 `# title: text` begins a group of arguments; `> text` ends the help.
@@ -18,52 +18,84 @@ import sys
 from collections.abc import Callable, Sequence
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from accelsim import __version__, cli, gpu
+from accelsim.inputs.errors import AccelsimError, require
 
-PLOTS = (
-    *("architecture", "mapping", "energy", "reuse", "time", "front"),
-    *("histogram", "density", "within", "stacks", "compare", "network"),
-)
+TABLES: dict[str, tuple[str, ...]] = {
+    "PLOTS": (
+        *("architecture", "mapping", "energy", "reuse", "cycles", "front"),
+        *("hist", "density", "cdf", "layers", "spreads", "network"),
+    ),
+    "SPREADS": ("hist", "cdf", "density", "layers"),
+    "SCHEMAS": (
+        *("architecture", "gpu", "system", "workload", "decoder", "mapping", "constraints", "energy_table", "sweep"),
+        "result",
+    ),
+    **{name: getattr(gpu, name) for name in ("L2_STATES", "LIBRARIES", "PASSES", "ATTENTION", "LAYOUTS")},
+}
 READERS: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("N", "M", "K"), cli.positive_int), **dict.fromkeys(("S", "SECONDS"), cli.seconds),
     "LIST": cli.counts, "X": float, "SIZE": cli.memory, "SHARE": cli.share, "INCHES": cli.inches, "LIMIT": cli.limit,
-    "DIMS": cli.dimensions, "COLUMNS": cli.columns, "NAME=VALUE": cli.override,
+    "NAME=VALUE": cli.override,
 }  # fmt: skip
 """What reads a value, by its name in the usage."""
 SHORT = {
     **{"--set": "-s", "--layer": "-l", "--constraints": "-c", "--objective": "-O"},
-    **{"--workers": "-j", "--quiet": "-q"},
+    **{"--jobs": "-j", "--quiet": "-q", "--verbose": "-v"},
 }
 """Short forms of options, the same for all commands that have the option."""
+FORMER = {
+    **{"explore": "sweep", "bound": "sizing", "compare": "diff", "explain": "eval --trace", "energy": "show"},
+    **{"gpus": "list gpus, or show NAME", "schema": "check --schema", "replay": "validate timeloop"},
+    **{"calibrate": "gpu calibrate", "completion": "--show-completion", "advise": "gemm", "product": "gemm"},
+    **{"--even": "--mapspace even", "--uneven": "--mapspace uneven", "--imperfect": "--factors imperfect"},
+    **{"--pad": "--factors padded", "--mappings": "--sample", "--search": "--sample", "--seconds": "--time-limit"},
+    **{"--memory": "--memory-limit", "--limit": "--require", "--why": "--sensitivity", "--workers": "--jobs"},
+    **{"--one-mapping": "--shared-mapping", "--sequence": "--seq-len", "--within": "--top", "--precision": "--dtype"},
+}
+"""Names of earlier versions, and what to write instead."""
+cli.Parser.former = FORMER
 _ROW = re.compile(
     r"""(?P<option>--?[\w-]+)?\ ?
-    (?P<optional>\[)?(?P<value>\w[\w=]*)?(?P<several>\.\.\.)?\]?\ ?(?:\{(?P<choices>[\w,]+)\})?\]?
+    (?P<optional>\[)?(?P<value>\w[\w=,]*)?(?P<several>\.\.\.)?\]?\ ?(?:\{(?P<choices>[\w,]+)\})?\]?
     (?:\ (?P<reader>(?!repeated|required|as)\w+))?(?P<repeated>\ repeated)?(?P<required>\ required)?
     (?:\ =\ (?P<default>\S+))?(?:\ as\ (?P<dest>\w+))?""",
     re.VERBOSE,
 )
 
 
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    """Help with the short and the long name of an option in one column, and their value once."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=30, width=110)
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        if not action.option_strings or action.nargs == 0:
+            return super()._format_action_invocation(action)
+        names = [name for name in action.option_strings if name != "--output"]
+        value = self._format_args(action, self._get_default_metavar_for_optional(action))
+        return f"{', '.join(names)} {value}"
+
+
 def make_parser(only: str | None = None) -> argparse.ArgumentParser:
     """Make the parser of all commands; with the arguments of `only` one, as making those of all takes 20 ms."""
-    parser = cli.Parser(
-        prog="accelsim",
-        allow_abbrev=False,
-        description="Find and evaluate mappings of deep-learning layers onto accelerators.",
-        epilog="ARCH, WORKLOAD, MAPPING and constraints are files, or names that `accelsim list` shows. "
-        "Exit codes: 0 done, 1 no valid mapping, 2 bad input.",
-    )
+    parser = cli.Parser(prog="accelsim", allow_abbrev=False, formatter_class=_Formatter)
     parser.add_argument("--version", action="version", version=f"accelsim {__version__}")
+    parser.add_argument("--show-completion", metavar="SHELL", choices=("bash", "zsh"))
     parser.set_defaults(parser=parser)
     made: dict[str, argparse.ArgumentParser] = {"": parser}
     below: dict[str, Any] = {}
+    groups: dict[str, list[str]] = {}
     for block in _COMMANDS:
         head, *rows = _rows(block)
-        words, module, about = head.split("  ")
+        words, module, group_name, about = head.split("  ")
         parent, _, name = words.rpartition(" ")
         asked = only is None or words.split()[0] == only
+        if not parent:
+            groups.setdefault(group_name, []).append(f"  {name:<10} {about[0].upper()}{about[1:]}")
         if parent and not asked:
             continue
         if parent not in below:
@@ -71,20 +103,48 @@ def make_parser(only: str | None = None) -> argparse.ArgumentParser:
             below[parent] = made[parent].add_subparsers(metavar=metavar, required=True, parser_class=cli.Parser)
         described = about[0].upper() + about[1:] + "."
         made[words] = command = below[parent].add_parser(
-            name, help=about, description=described, allow_abbrev=False, add_help=asked
+            name, help=about, description=described, allow_abbrev=False, add_help=asked, formatter_class=_Formatter
         )
         command.set_defaults(command=f"{words.replace(' ', '_')}_command", module=module, parser=command)
         group: argparse._ActionsContainer = command
         for row in rows if asked else ():
             if row.startswith("> "):
-                command.epilog = row.removeprefix("> ")
+                command.epilog = row.removeprefix("> ").replace(" accelsim ", "\n  accelsim ")
             elif row.startswith("# "):
                 group = command.add_argument_group(*row.removeprefix("# ").split(": ", 1))
             else:
                 names = row.split()
                 for each in names if all(name in _SHARED or name.isupper() for name in names) else [row]:
                     _add(group, _SHARED.get(each, each))
+        places = [action for action in command._actions if not action.option_strings]
+        if asked and not any(isinstance(place, argparse._SubParsersAction) for place in places):
+            named = "".join(f" {_place(place)}" for place in places)
+            command.usage = f"accelsim {words}{named} [OPTIONS]"
+    listed = "\n\n".join("\n".join([title, *rows]) for title, rows in groups.items())
+    parser.page = _PAGE.format(commands=listed)
     return parser
+
+
+_PAGE = """\
+accelsim - map deep-learning layers onto accelerators, with proof of optimality
+
+Usage: accelsim COMMAND [OPTIONS]
+
+{commands}
+
+Start here:  accelsim map eyeriss conv      Help: accelsim map --help
+ARCH and WORKLOAD are files or names from `accelsim list`.
+Exit codes: 0 ok, 1 no valid mapping or values differ, 2 bad input.
+`accelsim --version`; completion of commands: `accelsim --show-completion bash` or zsh.
+"""
+
+
+def _place(place: argparse.Action) -> str:
+    """A positional argument as a usage line has it."""
+    name = str(place.metavar or "|".join(place.choices or ()))
+    name = name.upper() if place.metavar or len(name) < 40 else place.dest.upper()
+    more = {"?": f"[{name}]", "*": f"[{name} ...]", "+": f"{name} ..."}
+    return more.get(str(place.nargs), name)
 
 
 def _rows(block: str) -> list[str]:
@@ -98,7 +158,7 @@ _SHARED = {row.split()[0]: row for row in _rows(_SHARES)[1:]}
 
 
 def _add(made: argparse._ActionsContainer, row: str) -> None:
-    """Add an argument as its row says; `-o` is `--output` too, and a picture `--plot`."""
+    """Add an argument as its row says; `-o` is `--output` too."""
     said, _, about = row.partition("  ")
     found = _ROW.fullmatch(said)
     assert found is not None, row
@@ -108,7 +168,7 @@ def _add(made: argparse._ActionsContainer, row: str) -> None:
     if option in SHORT:
         names.insert(0, SHORT[option])
     if option == "-o":
-        names += ([] if dest else ["--output"]) + (["--plot"] if found["reader"] == "picture" else [])
+        names.append("--output")
         made.set_defaults(**({"writes_folder": True} if value == "DIR" else {}))
     if option and not (value or choices):
         made.add_argument(*names, action="store_true", **more)
@@ -118,13 +178,13 @@ def _add(made: argparse._ActionsContainer, row: str) -> None:
     if found["several"]:
         more["nargs"] = "*" if found["optional"] else "+"
     if choices:
-        more["choices"] = PLOTS if choices == "PLOTS" else getattr(gpu, choices, None) or tuple(choices.split(","))
+        more["choices"] = TABLES.get(choices) or tuple(choices.split(","))
     if found["default"]:
         more["default"] = read(found["default"].strip("'"))
     if found["repeated"]:
         more |= {"action": "append", "default": []}
     if option:
-        more |= {"dest": dest, "required": bool(found["required"]), "const": "all" if found["optional"] else None}
+        more |= {"dest": dest, "required": bool(found["required"]), "const": cli.METRICS if found["optional"] else None}
     made.add_argument(*names, **more)
 
 
@@ -135,6 +195,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """
     words = _unfolded(sys.argv[1:] if arguments is None else list(map(str, arguments))) or ["--help"]
     only = next((word for word in words if word in _NAMES), "")
+    if "--show-completion" in words:
+        _complete(words)
     try:
         parsed, unknown = make_parser(only).parse_known_args(words)
     except cli.MissingFilesError as error:
@@ -150,11 +212,11 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     if isinstance(getattr(parsed, "files", None), list):  # those after an option too
         parsed.files += [name for name in unknown if not name.startswith("-")]
         unknown = [name for name in unknown if name.startswith("-")]
-    takes_more = parsed.command in ("map_command", "eval_command", "spread_command", "explain_command")
+    takes_more = parsed.command in ("map_command", "eval_command", "spread_command")
     parsed.more = tuple(name for name in unknown if takes_more and not name.startswith("-"))  # of another tool
     if unknown := [name for name in unknown if name not in parsed.more]:
         parsed.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
-    for name in ("output", "html", "picture", "csv"):
+    for name in ("output", "html", "plot", "csv"):
         if getattr(parsed, name, None) == "":
             parsed.parser.error(f"argument --{name}: expected a path, got nothing")
     if parsed.command == "map_command":
@@ -162,9 +224,22 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parsed
 
 
+def _complete(words: list[str]) -> NoReturn:
+    """Print the completion script of a shell, and end."""
+    shell = make_parser("").parse_known_args([*words, "list"])[0].show_completion
+    try:
+        require("shtab", "completion needs it", "completion")
+    except AccelsimError as error:
+        make_parser("").error(str(error))
+    import shtab
+
+    sys.stdout.write(shtab.complete(make_parser(), shell) + "\n")
+    sys.exit(cli.DONE)
+
+
 def _unfolded(words: list[str]) -> list[str]:
     """Words of a command, with the files of another tool in the place of a folder that holds them."""
-    takes_files = words[:1] and words[0] in ("map", "eval", "spread", "explain", "import", "check")
+    takes_files = words[:1] and words[0] in ("map", "eval", "spread", "import", "check")
     folders = [at for at, word in enumerate(words) if takes_files and at and os.path.isdir(word)]
     for at in reversed(folders):
         if not words[at - 1].startswith("-"):  # of an option, such as `-o`
@@ -174,30 +249,15 @@ def _unfolded(words: list[str]) -> list[str]:
     return words
 
 
-def refuse_gpu_options(arguments: argparse.Namespace) -> None:
-    """Raise AccelsimError where an option is given that means nothing on a machine that is no GPU."""
-    why = f"{arguments.arch} is no GPU; `accelsim gpus` shows those that ship"
-    names = ("mig", "calibration", "dtype", "l2", "training_pass", "attention", "layout", "library")
-    cli.refuse(arguments, why, *names)
-
-
 def _check_map(parsed: argparse.Namespace) -> None:
     """Refuse options of `map` that contradict each other."""
-    named = {name: f"--{name}" for name, value in vars(parsed).items() if value is not None and value is not False}
-    named["search"] = f"--search {parsed.search}"
-    sampled = "search" if parsed.search in ("random", "exhaustive") else ""
-    if parsed.search == "auto" and parsed.mappings is not None:
-        sampled, named["mappings_alone"] = "mappings_alone", "--mappings (a random search)"
-    lists = ", which lists even mappings without remainders and padding only"
     refused = [  # options, others that they are not allowed with, and why
-        (["pareto"], ["top", "within", "objective", "mappings", "seed", sampled], "; a front has no single objective"),
-        (["even"], ["uneven"], ""),
-        (["uneven", "imperfect", "pad"], ["top", "within"], lists),
-        (["uneven", "imperfect", "pad"], [sampled], "; only the exact search knows such mappings"),
-        (["top", "within"], [sampled], "; only the exact search ranks mappings"),
-        (["mappings"], ["search"] * (parsed.search == "exact"), "; limit it by --seconds"),
+        (["pareto"], ["top", "objective", "sample", "sensitivity"], "; a front has no single objective"),
+        (["seed"], [] if parsed.sample else ["seed"], "; it is that of --sample N"),
     ]
     for options, others, why in refused:
         for option, other in product(options, others):
-            if option in named and other in named:
-                parsed.parser.error(f"argument --{option}: not allowed with {named[other]}{why}")
+            given = [getattr(parsed, name) != parsed.parser.get_default(name) for name in (option, other)]
+            if all(given):
+                what = f"not allowed with --{other.replace('_', '-')}" if other != option else "means nothing here"
+                parsed.parser.error(f"argument --{option.replace('_', '-')}: {what}{why}")

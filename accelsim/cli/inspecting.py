@@ -1,4 +1,4 @@
-"""The commands that show and check files (`check`, `energy`, `list`, `schema`, `import`, `cache`), and `doctor`."""
+"""The commands that show and check files (`list`, `show`, `check`, `import`, `cache`), and `doctor`."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from collections.abc import Mapping, Sequence
 from importlib import metadata
 from os import PathLike
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from accelsim import __version__, results
+from accelsim.api.problem import apart, convert_foreign, is_gpu
 from accelsim.cli import BAD_INPUT, DONE, answer, complain, print_json
-from accelsim.cli.arguments import make_parser
-from accelsim.cli.inputs import apart, convert_foreign, read_machine_alone, read_overrides
+from accelsim.cli.inputs import read_machine_alone, read_params
+from accelsim.cli.inputs import read_workload as named_workload
 from accelsim.gpu.catalogue import read_gpu
 from accelsim.gpu.decoder import read_decoder
 from accelsim.inputs import library
 from accelsim.inputs.architecture import Architecture, read_architecture
 from accelsim.inputs.constraints_reader import read_constraints
 from accelsim.inputs.energies import read_energy_table
-from accelsim.inputs.errors import AccelsimError, Problem, require
+from accelsim.inputs.errors import AccelsimError, Problem
 from accelsim.inputs.fields import Opened, open_document
 from accelsim.inputs.library import MODELS, Importer, importer
 from accelsim.inputs.mapping import read_mapping
@@ -33,26 +34,33 @@ from accelsim.inputs.units import listed
 from accelsim.inputs.workload import Workload
 from accelsim.inputs.workload_reader import load_workload, read_imported, read_workload
 
+if TYPE_CHECKING:
+    from accelsim.show.table import Piece
 
-def schema_command(arguments: argparse.Namespace) -> int:
+
+def _schemas(arguments: argparse.Namespace) -> int:
     """Print or write JSON Schemas."""
     from accelsim.show.schema import KINDS, json_schema
 
-    kinds = [arguments.kind] if arguments.kind else KINDS
+    kinds = [arguments.schema] if arguments.schema else KINDS
     if arguments.output:
         files = {f"{kind}.schema.json": results.to_json(json_schema(kind)).encode() for kind in kinds}
         for path in results.write_directory(arguments.output, files):
             sys.stdout.write(f"{path}\n")
         return DONE
-    if not arguments.kind:
-        raise AccelsimError(f"say which kind ({listed(KINDS)}), or -o DIR for all of them")
-    print_json(json_schema(arguments.kind))
+    print_json(json_schema(arguments.schema))
     return DONE
 
 
 def check_command(arguments: argparse.Namespace) -> int:
-    """Report every mistake in files of any kind."""
-    overrides, variables = apart(read_overrides(arguments), arguments.files)
+    """Report every mistake in files of any kind; or give the JSON Schemas of the files."""
+    if arguments.schema or arguments.output:
+        if arguments.files:
+            raise AccelsimError(f"{arguments.files[0]}: --schema and -o write JSON Schemas, and check no files")
+        return _schemas(arguments)
+    if not arguments.files:
+        raise AccelsimError("name files to check, or --schema KIND")
+    overrides, variables = apart(read_params(arguments), arguments.files)
     converted = convert_foreign(tuple(arguments.files), variables)
     ours = dict.fromkeys(path for kept in converted.values() for path in kept.values())
     paths: list[str | Path] = []
@@ -61,7 +69,9 @@ def check_command(arguments: argparse.Namespace) -> int:
             paths.append(next(filter(None, (library.find(name, kind) for kind in library.KINDS)), name))
     paths += ours
     if not paths:
-        raise AccelsimError(f"{listed(arguments.files)}: neither a machine nor a layer; name the files beside it too")
+        raise AccelsimError(
+            f"{listed(arguments.files)}: neither an architecture nor a layer; name the files beside it too"
+        )
     if problems := check_files(paths, overrides):
         complain("\n".join(map(str, problems)))
         return BAD_INPUT
@@ -69,21 +79,64 @@ def check_command(arguments: argparse.Namespace) -> int:
     return DONE
 
 
-def energy_command(arguments: argparse.Namespace) -> int:
-    """Show the energy of each action of a machine, its area, and its power with everything busy."""
+def show_command(arguments: argparse.Namespace) -> int:
+    """Show an architecture, a GPU or a workload."""
+    if is_gpu(arguments.name):
+        return _show_gpu(arguments)
+    if arguments.mig:
+        raise AccelsimError("--mig: of a GPU")
+    if library.find(arguments.name, "arch") is None and library.find(arguments.name, "workloads") is not None:
+        return _show_workload(arguments)
+    return _show_architecture(arguments)
+
+
+def _show_gpu(arguments: argparse.Namespace) -> int:
+    from accelsim.gpu.catalogue import load_gpu, packed
+    from accelsim.show.report import gpu as reports
+
+    slices = arguments.mig.split(",") if arguments.mig else []
+    if len(slices) > 1:
+        whole = load_gpu(arguments.name)
+        placed = packed(whole, slices)
+        return answer(arguments, {"gpu": whole.name, "slices": placed}, lambda: reports.packed_report(whole, placed))
+    gpu = load_gpu(arguments.name, arguments.mig)
+    return answer(arguments, reports.gpu_row(gpu), lambda: reports.gpu_report(gpu))
+
+
+def _show_workload(arguments: argparse.Namespace) -> int:
+    from accelsim.show.report.tables import layer_table
+
+    workload = named_workload(arguments, arguments.name)
+    rows = [
+        {"layer": layer.name, "operation": layer.operation, "count": layer.repeat, "dims": dict(layer.dims),
+         "macs": layer.macs, "bits": {tensor.name: tensor.bits for tensor in layer.tensors}}
+        for layer in workload.layers
+    ]  # fmt: skip
+    return answer(arguments, {"workload": workload.name, "layers": rows}, lambda: layer_table(workload.name, rows))
+
+
+def _show_architecture(arguments: argparse.Namespace) -> int:
+    """Levels of an architecture, the energy of each action, its area, and its power with everything busy."""
     from accelsim.energy.components import INTERPOLATION_ERROR, SOURCE
     from accelsim.inputs.machine_tables import area_rows, energy_rows, peak_rows
-    from accelsim.show.report.tables import energies_report
+    from accelsim.show.plots.diagram import architecture_table
+    from accelsim.show.report.tables import energies_report, levels_report
 
+    arguments.arch = arguments.name
     architecture, path, overrides = read_machine_alone(arguments)
     rows, areas, peaks = energy_rows(architecture), area_rows(architecture), peak_rows(architecture)
     interpolated = any(str(row["source"]).startswith(SOURCE) for row in (*rows, *areas))
     notes = [*architecture.energy_notes, *([INTERPOLATION_ERROR] if interpolated else [])]
-    file = results.input_file("architecture", arguments.arch, path)
-    provenance = results.provenance_json(results.Provenance("energy", (file,), overrides))
-    document = {**provenance, "architecture": architecture.name, "energy_table": rows, "area": areas}
+    file = results.input_file("architecture", arguments.name, path)
+    provenance = results.provenance_json(results.Provenance("show", (file,), overrides))
+    levels = architecture_table(architecture)
+    document = {**provenance, "architecture": architecture.name, "levels": levels, "energy_table": rows, "area": areas}
     document |= {"area_um2": architecture.area_um2, "peak": peaks, "notes": notes}
-    return answer(arguments, document, lambda: [*energies_report(architecture.name, rows, areas, peaks), *notes])
+
+    def report() -> list[Piece]:
+        return [*levels_report(architecture, levels), *energies_report(rows, areas, peaks), *notes]
+
+    return answer(arguments, document, report)
 
 
 def list_command(arguments: argparse.Namespace) -> int:
@@ -91,6 +144,12 @@ def list_command(arguments: argparse.Namespace) -> int:
     from accelsim.show.report.tables import shipped_report
 
     kinds = [arguments.kind] if arguments.kind else list(library.KINDS)
+    if kinds == ["gpus"]:
+        from accelsim.gpu.catalogue import catalogue
+        from accelsim.show.report import gpu as reports
+
+        rows = [reports.gpu_row(gpu) for gpu in catalogue()]
+        return answer(arguments, {"gpus": rows}, lambda: reports.gpus_report(rows))
     listing = {kind: [_about(path, kind) for path in library.shipped(kind)] for kind in kinds}
     return answer(
         arguments, listing, lambda: (part for kind, rows in listing.items() for part in shipped_report(kind, rows))
@@ -182,8 +241,11 @@ def cache_command(arguments: argparse.Namespace) -> int:
     from accelsim.results.verifying import many
 
     cache = ResultCache(default_folder(), complain)
+    if arguments.action == "dir":
+        sys.stdout.write(f"{cache.folder}\n")
+        return DONE
     count, size = cache.size()
-    if arguments.clear:
+    if arguments.action == "clear":
         cache.clear()
         sys.stdout.write(f"{cache.folder}: {many(count, 'result')} removed\n")
     elif arguments.json:
@@ -219,15 +281,6 @@ def doctor_command(arguments: argparse.Namespace) -> int:
     return answer(arguments, document, lambda: doctor_report(document))
 
 
-def completion_command(arguments: argparse.Namespace) -> int:
-    """Print the completion script of a shell."""
-    require("shtab", "completion needs it", "completion")
-    import shtab
-
-    sys.stdout.write(shtab.complete(make_parser(), arguments.shell) + "\n")
-    return DONE
-
-
 def import_command(arguments: argparse.Namespace) -> int:
     """Write files of another tool as ours, and say what is not in them as it is in the other's."""
     if not arguments.tool and len(arguments.files) == 1 and arguments.files[0].endswith(MODELS):
@@ -236,7 +289,7 @@ def import_command(arguments: argparse.Namespace) -> int:
 
     if arguments.output:
         results.refuse_directory(arguments.output)
-    foreign = read_foreign(arguments.files, arguments.tool, read_overrides(arguments))
+    foreign = read_foreign(arguments.files, arguments.tool, read_params(arguments))
     texts = foreign.texts(arguments.files)
     if not texts:
         sys.stderr.write(note_lines(foreign.notes))
@@ -259,7 +312,7 @@ def _import_model(arguments: argparse.Namespace) -> int:
     if arguments.output:
         results.refuse_file(arguments.output, f"{path.stem}.yaml")
     arguments.workload = str(path)
-    overrides = read_overrides(arguments)
+    overrides = read_params(arguments)
     check_overrides(overrides, [path])
     imported = model.import_model(path, overrides)
     read_imported(imported, path, overrides)  # refuses what no command could read

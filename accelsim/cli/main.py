@@ -71,7 +71,7 @@ def _interrupted() -> int:
 
 def _run(arguments: Sequence[str] | None) -> int:
     from accelsim.cli.arguments import parse
-    from accelsim.inputs.errors import AccelsimError, NoValidMapping
+    from accelsim.inputs.errors import AccelsimError, NoValidMappingError
     from accelsim.results import refuse_directory, refuse_file
 
     try:
@@ -87,7 +87,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         return command(parsed)
     except SystemExit as stop:  # --help, --version and mistakes in the arguments
         return stop.code if isinstance(stop.code, int) else BAD_INPUT
-    except NoValidMapping as error:
+    except NoValidMappingError as error:
         complain(str(error))
         return NO_VALID_MAPPING
     except AccelsimError as error:

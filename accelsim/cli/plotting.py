@@ -1,176 +1,108 @@
-"""Commands on many mappings or designs: `spread`, `bound` over sizes, `explore`; and `plot`, one picture."""
+"""Commands on many mappings or designs: `spread`, `sizing`, `sweep`; and `plot`, one picture."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from accelsim import cli
+from accelsim.api.mapping import evaluate_problem, map_problem, pareto_of, sizing_of, spread_of
+from accelsim.api.networks import mapped_layers
+from accelsim.api.sweeps import load_sweep_result, run_sweep
 from accelsim.cli import inputs as spec
-from accelsim.cli.inputs import Inputs
-from accelsim.cli.mapping import map_every_layer, search_front, search_layer
+from accelsim.cli.mapping import asked_of
 from accelsim.inputs import library
-from accelsim.inputs.errors import AccelsimError, NoValidMapping
+from accelsim.inputs.errors import AccelsimError, NoValidMappingError
 from accelsim.inputs.library import file_name
-from accelsim.inputs.workload import Einsum
-from accelsim.model.evaluate import evaluate
-from accelsim.population.result import Census, census_json
-from accelsim.results import refuse_directory, refuse_file, refuse_page, to_json, write_directory, write_page
-from accelsim.results.cache import MapOptions
-from accelsim.results.worth import bound_rows, with_room
-from accelsim.search.stopping import Budget, answering, asked
-from accelsim.show.report import short_verdict
-from accelsim.show.report.search import bound_report, census_report, censuses_report
-from accelsim.show.report.tables import designs_report, sweep_lines, sweep_progress
-from accelsim.show.table import Piece
+from accelsim.results import refuse_directory, refuse_file, refuse_page, to_json, write_directory
+from accelsim.search.stopping import answering
+from accelsim.search.stopping import asked as signalled
+from accelsim.show.report.search import censuses_report
+from accelsim.show.report.verdicts import verdict
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from accelsim.designs.store import Explored
+    from accelsim.api.asked import Asked
+    from accelsim.api.layers import SpreadResult
+    from accelsim.api.problem import MappingProblem
+    from accelsim.api.sweeps import SweepResult
 
 
 def spread_command(arguments: argparse.Namespace) -> int:
-    """Take the census of each layer on each machine."""
-    machines = spec.read_machines(arguments)
-    for inputs in machines:
-        spec.check_constraints(inputs)
-    layers = [(inputs, layer) for inputs in machines for layer in spec.named_layers(arguments, inputs)]
-    if arguments.html:
-        refuse_page(arguments.html, one=len(layers) == 1)
-    found: list[Census] = []
-    documents, missing = [], []
-    for inputs, einsum in layers:
-        try:
-            found.append(take_census(arguments, inputs, einsum))
-        except NoValidMapping as error:
-            missing.append(f"{einsum.name} on {inputs.architecture.name}: {error}")
-            continue
-        documents.append(census_json(found[-1], spec.make_provenance("spread", inputs, arguments)))
-        if found[-1].stop == "interrupted":
-            break
+    """Count the mappings of each layer on each architecture."""
+    problems = spec.read_machines(arguments)
+    for problem in problems:
+        problem.check_constraints()
+    layers = [(problem, layer) for problem in problems for layer in spec.named_layers(arguments, problem)]
+    if arguments.html or arguments.plot:
+        refuse_page(arguments.html or "spread.html", one=len(layers) == 1)
+    found: list[SpreadResult] = []
+    missing = []
+    with cli.progress(arguments) as tell:
+        for problem, einsum in layers:
+            try:
+                found.append(spread_of(problem, einsum, arguments.samples, asked_of(arguments, tell)))
+            except NoValidMappingError as error:
+                missing.append(f"{einsum.name} on {problem.architecture.name}: {error}")
+                continue
+            if found[-1].stopped_by == "interrupted":
+                break
     answering()
     if not found:
-        raise NoValidMapping("\n".join(missing))
-    document = documents[0] if len(documents) == 1 else {"censuses": documents}
-
-    def page() -> str:
-        from accelsim.show import html
-
-        return html.census_report(found[0], layers[0][0].architecture, layers[0][1])
-
-    code = cli.answer(
-        arguments,
-        document,
-        lambda: census_report(found[0]) if len(found) == 1 else censuses_report(found),
-        files=lambda: {"census.json": to_json(document).encode()},
-        page=page,
-        stop=found[-1].stop,
-    )
+        raise NoValidMappingError("\n".join(missing))
+    stop = found[-1].stopped_by
+    if len(found) == 1:
+        code = cli.show(arguments, found[0], kind=arguments.kind, stop=stop)
+    else:
+        document = {"censuses": [each.to_dict() for each in found]}
+        files = {"census.json": to_json(document).encode()}
+        censuses = [each.census for each in found]
+        code = cli.answer(arguments, document, lambda: censuses_report(censuses), files=lambda: files, stop=stop)
     for line in missing:
         cli.complain(line)
     return cli.NO_VALID_MAPPING if missing and code == cli.DONE else code
 
 
-def take_census(arguments: argparse.Namespace, inputs: Inputs, einsum: Einsum) -> Census:
-    """Take the census of a layer as the arguments ask for it, and show on a terminal how far it is."""
-    from accelsim.population.census import census
-
-    what = f"{einsum.name} on {inputs.architecture.name}"
-    with cli.show_status(what, f"{what}: ", quiet=arguments.quiet) as on_progress:
-        requested = cli.taken(arguments, "samples", "seed", "workers")
-        requested |= cli.taken(arguments, "seconds") if arguments.seconds else {}
-        requested |= {"constraints": spec.read_layer_constraints(inputs, einsum), "cache": spec.open_cache(arguments)}
-        return census(inputs.architecture, einsum, on_progress=on_progress, **requested)
-
-
-def bound_command(arguments: argparse.Namespace) -> int:
+def sizing_command(arguments: argparse.Namespace) -> int:
     """Show the least that a layer costs for each size of a buffer."""
-    from accelsim.search.exact.front import map_front
-
-    inputs = spec.read_inputs(arguments)
-    layer, machine = spec.one_layer(inputs, arguments), inputs.architecture
-    sized = [level.name for level in machine.levels[1:] if level.size_words is not None]
-    level = arguments.level or next(iter(sized), "")
-    roomy = with_room(machine, level, layer)
-    with cli.show_status(layer.name, f"{layer.name}: ", quiet=arguments.quiet) as on_progress:
-        requested = cli.taken(arguments, "uneven", "workers")
-        requested |= {"constraints": spec.read_layer_constraints(inputs, layer), "on_progress": on_progress}
-        requested |= {"budget": Budget(seconds=arguments.seconds) if arguments.seconds else None}
-        front = map_front(roomy, layer, (arguments.objective, f"capacity:{level}"), **requested)
-    answering()
-    rows, proved = bound_rows(front, roomy, layer), front.stop == "exhausted"
-    names = {"layer": layer.name, "architecture": machine.name, "level": level, "objective": arguments.objective}
-    present = next(each for each in machine.levels if each.name == level)
-    names |= {
-        "proved": proved,
-        "uneven": front.uneven,
-        "present_bytes": (present.size_words or 0) * present.word_bits // 8,
-    }
-
-    def figure() -> Axes:
-        from accelsim.show.plots.search import plot_bound
-
-        return plot_bound(names, rows)
-
-    document = {**names, "sizes": rows}
-    return cli.answer(arguments, document, lambda: bound_report(names, rows), figure=figure, stop=front.stop)
+    problem = spec.read(arguments)
+    with cli.progress(arguments) as tell:
+        found = sizing_of(problem, arguments.level, asked_of(arguments, tell))
+    return cli.show(arguments, found, stop=found.stopped_by)
 
 
-def explore_command(arguments: argparse.Namespace) -> int:
+def sweep_command(arguments: argparse.Namespace) -> int:
     """Run or resume a sweep, and show its designs; of a folder show what is there."""
-    from accelsim.designs.tables import read_tables, where
-
-    if arguments.picture and not arguments.plot:
-        arguments.parser.error("argument --picture: say what to draw, such as --plot front")
     if arguments.html:
         refuse_page(arguments.html, "sweep.html")
     if arguments.plot:
-        refuse_file(_sweep_picture(arguments, ""), "front.png")
-    path = Path(arguments.sweep)
-    explored = None
-    if path.is_dir():
-        for name in ("output", "workers", "scheduler", "within"):
+        refuse_file(arguments.plot, "front.png")
+    if Path(arguments.sweep).is_dir():
+        for name in ("output", "jobs", "scheduler", "within"):
             if getattr(arguments, name) is not None:
                 what = f"{arguments.sweep} is a folder of results, and nothing is run"
                 arguments.parser.error(f"argument --{name}: {what}")
-        folder = path
+        found = load_sweep_result(arguments.sweep)
     else:
-        explored = _run(arguments)
-        folder = explored.store.folder
-    about, rows, later = read_tables(folder)
-    if later:
-        cli.complain(later)
-    shown = where(rows, arguments.where, about["parameters"]) if arguments.where else rows
-    shown = [row for row in shown if row["front"]] if arguments.front else shown
-
-    def report() -> Iterator[Piece]:
-        yield from sweep_lines(about, rows, explored)
-        yield from designs_report(about, shown, chosen=bool(arguments.where or arguments.front))
-
-    written = [str(folder)] if explored is not None else []
-    if arguments.html:
-        from accelsim.show.html import sweep_report
-
-        written.append(str(write_page(arguments.html, sweep_report(shown, about))))
-    if arguments.plot:
-        from accelsim.show.plots.search import PLOTTED
-
-        written.append(str(_sweep_picture(arguments, about["name"])))
-        cli.write_figure(written[-1], PLOTTED[arguments.plot](shown, about))
-    brief = sweep_lines(about, rows, explored) if arguments.quiet else None
-    stop = "" if explored is None else explored.stop
-    code = cli.answer(arguments, {**about, "designs": shown}, report, *written, brief=brief, stop=stop)
-    return code if code or any(row["status"] == "mapped" for row in rows) else cli.NO_VALID_MAPPING
+        found = _run(arguments)
+    found = found.where(arguments.where, front=arguments.front)
+    found.verbose = arguments.all
+    written = [str(found.folder)] if found.explored is not None else []
+    stop = "" if found.explored is None else found.explored.stop
+    brief = found.brief() if arguments.quiet else None
+    code = cli.answer(
+        arguments, found.to_dict, found.parts, *written, figure=lambda: found.plot(arguments.kind), page=found.page,
+        brief=brief, stop=stop,
+    )  # fmt: skip
+    return code if code or any(row["status"] == "mapped" for row in found.designs) else cli.NO_VALID_MAPPING
 
 
-def _run(arguments: argparse.Namespace) -> Explored:
-    from accelsim.designs.run import explore
+def _run(arguments: argparse.Namespace) -> SweepResult:
     from accelsim.designs.sweep import load_sweep
     from accelsim.designs.tables import where
+    from accelsim.show.report.tables import sweep_progress
 
     if library.find(arguments.sweep, "sweeps") is None:
         library.resolve(arguments.sweep, "sweeps")
@@ -178,15 +110,14 @@ def _run(arguments: argparse.Namespace) -> Explored:
     if arguments.where:
         where([], arguments.where, {each.name: each.values for each in sweep.parameters})
     folder = Path(arguments.output or f"{file_name(sweep.name)}_results")
-    refuse_directory(folder)
     console = cli.make_console(stderr=True, quiet=arguments.quiet)
-    for network in sweep.networks if not arguments.quiet else ():
-        spec.print_left_out(network.name, network.left_out, "all_layers: true")
+    for network in sweep.networks:
+        spec.say_left_out(network.name, network.left_out, "all_layers: true")
     with sweep_progress(console, sweep) as on_progress:
-        return explore(
+        return run_sweep(
             sweep,
             folder,
-            workers=arguments.workers,
+            jobs=arguments.jobs,
             scheduler=arguments.scheduler,
             on_progress=on_progress,
             on_cluster=lambda link: console.print(f"Dask dashboard: {link}", soft_wrap=True),
@@ -194,11 +125,9 @@ def _run(arguments: argparse.Namespace) -> Explored:
         )
 
 
-def _sweep_picture(arguments: argparse.Namespace, name: str) -> Path:
-    return Path(arguments.picture or f"{file_name(arguments.plot, name)}.png")
-
-
 _FORMATS = (".png", ".svg")
+_FUNCTIONS = {"hist": "histogram", "cdf": "within", "layers": "stacks", "spreads": "compare", "cycles": "time"}
+"""Names of the functions that draw, where they are not that of the kind."""
 
 
 Picture = tuple[str, tuple[Any, ...], tuple[Any, ...]]
@@ -217,9 +146,9 @@ def plot_command(arguments: argparse.Namespace) -> int:
         raise AccelsimError("--over is for `accelsim plot density`")
     if arguments.all_layers and kind != "network":
         raise AccelsimError("--all-layers is for `accelsim plot network`")
-    if arguments.mapping and kind not in ("energy", "reuse", "mapping", "time"):
+    if arguments.mapping and kind not in ("energy", "reuse", "mapping", "cycles"):
         raise AccelsimError(
-            "--mapping is for `accelsim plot energy`, `reuse`, `mapping` and `time`; the others draw many"
+            "--mapping is for `accelsim plot energy`, `reuse`, `mapping` and `cycles`; the others draw many"
         )
     if arguments.mapping and arguments.constraints:
         raise AccelsimError("--mapping and --constraints: a given mapping is drawn as it is; leave one of them out")
@@ -229,12 +158,13 @@ def plot_command(arguments: argparse.Namespace) -> int:
     folder = path.parent if is_file else path
     refuse_directory(folder)
     name, of, drawn = _picture(arguments)
-    if asked():  # what an interrupted search found is no picture of the best
+    if signalled():  # what an interrupted search found is no picture of the best
         raise KeyboardInterrupt
     from accelsim.show.plots import at_width, census, diagram, figure_bytes, result, search
 
-    module: Any = next(each for each in (census, diagram, result, search) if hasattr(each, f"plot_{kind}"))
-    table, plot = getattr(module, f"{kind}_table"), getattr(module, f"plot_{kind}")
+    of_name = _FUNCTIONS.get(kind, kind)
+    module: Any = next(each for each in (census, diagram, result, search) if hasattr(each, f"plot_{of_name}"))
+    table, plot = getattr(module, f"{of_name}_table"), getattr(module, f"plot_{of_name}")
     written: list[Path] = []
     if arguments.output or not arguments.json:
         content = figure_bytes(at_width(lambda ax: plot(*(drawn or of), ax=ax), arguments.width))
@@ -248,61 +178,68 @@ def plot_command(arguments: argparse.Namespace) -> int:
 
 
 def _picture(arguments: argparse.Namespace) -> Picture:
-    """What is asked for: a machine, a network, several map spaces, or mappings of one layer on one machine."""
+    """What is asked for: an architecture, a network, several map spaces, or mappings of one layer."""
     kind = arguments.kind
-    if kind == "compare":
-        return _several_censuses(arguments)
     if kind == "architecture":
         machine, _, _ = spec.read_machine_alone(arguments)
         return file_name(kind, machine.name), (machine,), ()
-    inputs = spec.read_network(arguments) if kind == "network" else spec.read_inputs(arguments)
-    if kind == "network":
-        if not arguments.quiet:
-            spec.print_left_out(inputs.workload.name, inputs.left_out)
-        options = MapOptions(uneven=None)
-        results = [(einsum.repeat, best) for einsum, best in map_every_layer(inputs, arguments, options)]
-        names = inputs.workload.name, inputs.architecture.name
-        return file_name(kind, names[1], names[0]), (results,), (*names, results)
-    return _of_layer(arguments, inputs)
+    with cli.progress(arguments) as tell:
+        asked = asked_of(arguments, tell)
+        if kind == "spreads":
+            return _several_spreads(arguments, asked)
+        problem = spec.read(arguments, counted=kind == "network")
+        if kind == "network":
+            spec.say_left_out(problem.workload.name, problem.left_out)
+            net = mapped_layers(problem, asked)
+            results = [(net[name].layer.repeat, net[name].result) for name in net]
+            names = problem.workload.name, problem.architecture.name
+            return file_name(kind, names[1], names[0]), (results,), (*names, results)
+        return _of_layer(arguments, problem, asked)
 
 
-def _of_layer(arguments: argparse.Namespace, inputs: Inputs) -> Picture:
-    """Mappings of one layer on one machine: one, those of a search, a front, or all valid ones."""
-    kind, layer, machine = arguments.kind, spec.one_layer(inputs, arguments), inputs.architecture
+def _spread_limit(asked: Asked) -> Asked:
+    """What is asked of a search of all mappings, which has ten seconds where no time is given."""
+    return asked if asked.time_limit is not None else replace(asked, time_limit=10.0)
+
+
+def _of_layer(arguments: argparse.Namespace, problem: MappingProblem, asked: Asked) -> Picture:
+    """Mappings of one layer on one architecture: one, those of a search, a front, or all valid ones."""
+    kind, layer, machine = arguments.kind, problem.one_layer, problem.architecture
     over = [arguments.over or "cycles"] if kind == "density" else []
     name = file_name(kind, *over, machine.name, layer.name)
-    if kind in ("histogram", "density", "within", "stacks"):
+    if kind in ("hist", "density", "cdf", "layers"):
         from accelsim.show.plots.census import best_median_worst
 
-        found = take_census(arguments, inputs, layer)
-        return name, (best_median_worst(found),) if kind == "stacks" else (found, *over), ()
+        found = spread_of(problem, layer, arguments.samples, _spread_limit(asked)).census
+        return name, (best_median_worst(found),) if kind == "layers" else (found, *over), ()
     if kind == "front":
-        return name, (search_front(inputs, layer, arguments, MapOptions()),), ()
-    if "mapping" in inputs.paths:
-        mapped = evaluate(machine, layer, spec.read_mapping_of(inputs, layer))
+        return name, (pareto_of(problem, cli.METRICS, replace(asked, mapspace="even")).front,), ()
+    if "mapping" in problem.paths:
+        mapped = evaluate_problem(problem).result
         if not mapped.valid:
-            raise NoValidMapping(f"{inputs.paths['mapping']}: not valid: {'; '.join(map(str, mapped.violations))}")
+            raise NoValidMappingError(
+                f"{problem.paths['mapping']}: not valid: {'; '.join(map(str, mapped.violations))}"
+            )
     else:
-        options = MapOptions("cycles" if kind == "time" else "energy", uneven=None)
-        ended = search_layer(inputs, layer, arguments, options, spec.open_cache(arguments), layer.name)
-        mapped = ended.best
+        ended = map_problem(problem, replace(asked, objective="cycles" if kind == "cycles" else "energy"))
+        mapped = ended.result
         if ended.certificate is not None and not ended.certificate.proved:
-            cli.complain(f"{layer.name}: the mapping drawn is {short_verdict(ended.certificate)}")
+            cli.complain(f"{layer.name}: the mapping drawn is {verdict(ended.search)}")
     return name, (mapped, layer) if kind == "reuse" else (mapped,), (mapped, machine) if kind == "mapping" else ()
 
 
-def _several_censuses(arguments: argparse.Namespace) -> Picture:
-    """All valid mappings of several layers, on several machines."""
+def _several_spreads(arguments: argparse.Namespace, asked: Asked) -> Picture:
+    """All valid mappings of several layers, on several architectures."""
     censuses = []
-    machines = spec.read_machines(arguments)
-    for inputs in machines:
-        for layer in spec.named_layers(arguments, inputs):
+    problems = spec.read_machines(arguments)
+    for problem in problems:
+        for layer in spec.named_layers(arguments, problem):
             try:
-                censuses.append(take_census(arguments, inputs, layer))
-            except NoValidMapping as error:
-                raise NoValidMapping(f"{layer.name} on {inputs.architecture.name}: {error}") from None
+                censuses.append(spread_of(problem, layer, arguments.samples, _spread_limit(asked)).census)
+            except NoValidMappingError as error:
+                raise NoValidMappingError(f"{layer.name} on {problem.architecture.name}: {error}") from None
     of_each = {
-        "machines": [each.architecture.name for each in machines],
+        "architectures": [each.architecture.name for each in problems],
         "layers": [each.workload for each in censuses],
     }
     different = {what: list(dict.fromkeys(names)) for what, names in of_each.items()}

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from accelsim.inputs import expression, fields, forms, library
 from accelsim.inputs.architecture import Architecture, load_architecture
-from accelsim.inputs.errors import AccelsimError, Problem, SpecError
+from accelsim.inputs.errors import AccelsimError, InputError, Problem
 from accelsim.inputs.expression import Value
 from accelsim.inputs.fields import Fields, Key, Keys, keys_form
 from accelsim.inputs.forms import Form
@@ -203,7 +203,7 @@ def _network(item: Node, beside: Path, problems: Problems, keys: Keys) -> Networ
         return None
     try:
         workload = load_workload(file.path, overrides)
-    except SpecError as error:
+    except InputError as error:
         problems.found.extend(error.problems)
         return None
     names = [layer.name for layer in workload.layers]
@@ -291,7 +291,7 @@ def _mistakes(read: Callable[[Mapping[str, str]], object], values: Mapping[str, 
     """Mistakes in a file with values of parameters."""
     try:
         read(values)
-    except SpecError as error:
+    except InputError as error:
         return error.problems
     return ()
 

@@ -26,7 +26,7 @@ from accelsim.designs.checking import Network, chosen_layers
 from accelsim.designs.sweep import Mapper, Sweep
 from accelsim.inputs import expression
 from accelsim.inputs.architecture import Architecture, load_architecture
-from accelsim.inputs.errors import AccelsimError, Problem, SpecError, require
+from accelsim.inputs.errors import AccelsimError, InputError, Problem, require
 from accelsim.inputs.expression import ExpressionError, Value
 from accelsim.inputs.objective import Objective
 from accelsim.inputs.params import parameter_names
@@ -97,7 +97,7 @@ class Machines:
             except ExpressionError as error:
                 place = f"conditions[{at}]"
                 what = f"{place}: {error} for {self.said(design)}"
-                raise SpecError([Problem(self.sweep.places[place], what)]) from None
+                raise InputError([Problem(self.sweep.places[place], what)]) from None
         return True
 
     def said(self, design: Design) -> str:
@@ -206,14 +206,14 @@ class Loads:
         ]
         self._loads: dict[tuple[tuple[str, ...], ...], Load] = {}
 
-    def _variants(self, network: Network, places: list[int]) -> dict[tuple[str, ...], Network | SpecError]:
+    def _variants(self, network: Network, places: list[int]) -> dict[tuple[str, ...], Network | InputError]:
         """Network for each combination of its parameters, or why there is none; numbers its layers."""
         swept = [self.sweep.parameters[at] for at in places]
         many = math.prod(len(parameter.values) for parameter in swept)
         if many > MOST:
             names = ", ".join(parameter.name for parameter in swept)
             raise AccelsimError(f"{network.name}: {many:,} combinations of {names}; at most {MOST:,} can be swept")
-        found: dict[tuple[str, ...], Network | SpecError] = {}
+        found: dict[tuple[str, ...], Network | InputError] = {}
         for values in itertools.product(*(parameter.values for parameter in swept)):
             found[values] = made = _variant(network, dict(zip((p.name for p in swept), values, strict=True)))
             for layer in made.layers if isinstance(made, Network) else ():
@@ -225,7 +225,7 @@ class Loads:
         return found
 
     def of(self, design: Design) -> Load:
-        """Load of a design; raises SpecError if a workload cannot be read with its values."""
+        """Load of a design; raises InputError if a workload cannot be read with its values."""
         key = tuple(tuple(design.values[at] for at in places) for places in self._places)
         if key not in self._loads:
             self._loads[key] = self._make(key)
@@ -235,7 +235,7 @@ class Loads:
         networks, per = [], self.sweep.per
         for read, values in zip(self._read, key, strict=True):
             made = read[values]
-            if isinstance(made, SpecError):
+            if isinstance(made, InputError):
                 raise made
             networks.append(made)
         weights = [
@@ -248,12 +248,12 @@ class Loads:
         return Load(tuple(networks), tuple(different), tuple(map(different.index, numbers)), tuple(weights))
 
 
-def _variant(network: Network, values: dict[str, str]) -> Network | SpecError:
+def _variant(network: Network, values: dict[str, str]) -> Network | InputError:
     if not values:
         return network
     try:
         workload = network.read(values)
-    except SpecError as error:
+    except InputError as error:
         return error
     return replace(network, layers=chosen_layers(workload, network.requested), yields=workload.yields)
 

@@ -60,7 +60,7 @@ def explore(
 
     Raises
     ------
-    SpecError
+    InputError
         If the file has mistakes, all of them at once.
     AccelsimError
         If something needed is not installed, no scheduler answers or it dies, workers lack this accelsim or keep dying,

@@ -27,7 +27,7 @@ from accelsim.inputs import fields, forms
 from accelsim.inputs.architecture import Architecture, load_architecture, read_architecture
 from accelsim.inputs.constraints_reader import load_constraints, read_constraints
 from accelsim.inputs.energies import EnergyEntry, EnergyTable
-from accelsim.inputs.errors import AccelsimError, NoValidMapping, SpecError
+from accelsim.inputs.errors import AccelsimError, InputError, NoValidMappingError
 from accelsim.inputs.fields import Fields, Key, Keys, keys_form, node_of
 from accelsim.inputs.source import ListNode, MapNode, Node, Problems
 from accelsim.inputs.units import RATES, QuantityError, Rate, listed, parse_energy, quantity_pattern
@@ -87,7 +87,7 @@ class LayerCost:
 
 
 @dataclass(frozen=True, slots=True)
-class SystemResult:
+class Assigned:
     """A network on a system: the costs of each layer on each engine (None: it cannot), and who runs what.
 
     `why_not` says why an engine cannot run a layer. `gap`: by how much the best possible may be lower, relative to it.
@@ -174,7 +174,7 @@ def load_system(path: str | PathLike[str], overrides: Mapping[str, str] | None =
 
     Raises
     ------
-    SpecError
+    InputError
         With every mistake in the file and its place.
     """
     problems = Problems()
@@ -235,7 +235,7 @@ def _engine(engine: Fields, lines: dict[str, int], path: Path) -> Engine | None:
         if machine is None:
             return None
         asked = _asked(engine, path, problems)
-    except SpecError as error:
+    except InputError as error:
         problems.found.extend(error.problems)
         return None
     except AccelsimError as error:
@@ -281,7 +281,7 @@ def map_on_system(
     cache: ResultCache | None = None,
     workers: int | None = None,
     on_progress: Callable[[str], None] | None = None,
-) -> SystemResult:
+) -> Assigned:
     """Map each layer on each engine that can run it, and assign layers to engines.
 
     Parameters
@@ -295,7 +295,7 @@ def map_on_system(
 
     Raises
     ------
-    NoValidMapping
+    NoValidMappingError
         If no engine can run some layer.
     KeyboardInterrupt
         If the user ends a search.
@@ -318,7 +318,7 @@ def map_on_system(
             row.append(None if isinstance(found, str) else found)
         if not any(row):
             reasons = "; ".join(f"{engine.name}: {why[einsum.name, engine.name]}" for engine in system.engines)
-            raise NoValidMapping(f"no engine of {system.name} runs {einsum.name} ({einsum.operation}). {reasons}")
+            raise NoValidMappingError(f"no engine of {system.name} runs {einsum.name} ({einsum.operation}). {reasons}")
         rows.append(tuple(row))
     costs = _costs(system, workload, rows)
     solve = {"energy": least_energy, "latency": least_latency, "throughput": most_throughput}[objective]
@@ -330,7 +330,7 @@ def map_on_system(
     crossing = costs.crossing_bits([int(row.argmax()) for row in assignment.runs])
     gap = max(0.0, assignment.value / least.bound - 1.0) if least.bound > 0 else 0.0
     gap = gap if gap > _TOLERANCE else 0.0
-    return SystemResult(system, workload, objective, tuple(rows), why, assignment, gap, crossing)
+    return Assigned(system, workload, objective, tuple(rows), why, assignment, gap, crossing)
 
 
 def _at_least(cost: LayerCost) -> LayerCost:
@@ -387,13 +387,13 @@ def _cost(
         elif engine.constraints is not None:
             problems = Problems()
             constraints = problems.result(read_constraints(engine.constraints, problems, machine, einsum))
-    except SpecError as error:
+    except InputError as error:
         return f"its constraints do not suit the layer: {error.problems[0].what}"
     key = content_key(machine, einsum, options, constraints)
     solve = partial(solve, machine, einsum, options, constraints=constraints)
     try:
         search = search_once(searched, key, machine, einsum, solve)
-    except NoValidMapping as error:
+    except NoValidMappingError as error:
         return str(error)
     if search.stop == "interrupted":
         raise KeyboardInterrupt
@@ -427,7 +427,7 @@ def _on_gpu(engine: Engine, gpu: Gpu, einsum: Einsum) -> LayerCost | str:
     return LayerCost(kernel.energy_j * 1e12, kernel.time_us * 1e-6, kernel.dram_bytes, kernel.dram_bytes)
 
 
-def system_json(found: SystemResult) -> dict[str, Any]:
+def system_json(found: Assigned) -> dict[str, Any]:
     """A network on a system as JSON: a row for each layer, and the totals."""
     return {
         "system": found.system.name,
@@ -440,7 +440,7 @@ def system_json(found: SystemResult) -> dict[str, Any]:
     }
 
 
-def layer_rows(found: SystemResult) -> list[dict[str, Any]]:
+def layer_rows(found: Assigned) -> list[dict[str, Any]]:
     """For each layer its runs on each engine, what they cost there, and what they would cost on the others."""
     rows = []
     for at, (layer, costs) in enumerate(zip(found.workload.layers, found.costs, strict=True)):

@@ -21,7 +21,7 @@ from typing import Any
 from accelsim.designs import machines
 from accelsim.designs.sweep import COLUMNS, Sweep, suited_objective
 from accelsim.designs.work import Item, Plan, WorkRow, differs
-from accelsim.inputs.errors import AccelsimError, Problem, SpecError
+from accelsim.inputs.errors import AccelsimError, InputError, Problem
 from accelsim.model.encode import Floats
 from accelsim.results import write_directory
 from accelsim.results.cache import DamagedError, Entries
@@ -213,7 +213,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class SweepProgress(Progress):
-    """How far a sweep is: designs `seen` of a `total` at most, and pruned; points of the `front`, the `least` of each.
+    """How far a sweep is: designs `done` of a `total` at most, and pruned; points of the `front`, the `least` of each.
 
     `fresh` is the work of this run.
     """
@@ -350,7 +350,7 @@ class SweepRun:
         """Raise if no design meets the conditions, or none has a machine."""
         if not self.records:
             what = "conditions: no design that was looked at meets all of them"
-            raise SpecError([Problem(self.sweep.places["conditions"], what)])
+            raise InputError([Problem(self.sweep.places["conditions"], what)])
         if all(record.status == "invalid" for record in self.records):
             first = min(self.records, key=lambda record: record.design.number)
             raise AccelsimError(
@@ -381,14 +381,14 @@ class SweepRun:
             self.flushed = time.monotonic()
         return fresh
 
-    def tell(self, seen: int, total: int, points: Sequence[Point]) -> None:
+    def tell(self, done: int, total: int, points: Sequence[Point]) -> None:
         """Say how far the run is: designs of a total, and the points on the front."""
         if self.on_progress is None:
             return
         least = tuple(map(min, zip(*points, strict=True))) if points else None
         self.on_progress(
             SweepProgress(
-                seen=seen, total=total, seconds=time.monotonic() - self.started, pruned=self.pruned,
+                done=done, total=total, seconds=time.monotonic() - self.started, pruned=self.pruned,
                 front=len(points), least=least, fresh=self.fresh,
             )
         )  # fmt: skip

@@ -217,7 +217,7 @@ def load_sweep(path: str | PathLike[str], *, joint: bool = False, within: float 
 
     Raises
     ------
-    SpecError
+    InputError
         With every mistake and its place.
     """
     problems = Problems()

@@ -14,7 +14,7 @@ from accelsim import __version__
 from accelsim.designs.machines import unlimited
 from accelsim.designs.sweep import Mapper
 from accelsim.inputs.architecture import Architecture
-from accelsim.inputs.errors import AccelsimError, NoValidMapping, TablesTooLarge
+from accelsim.inputs.errors import AccelsimError, NoValidMappingError, TablesTooLarge
 from accelsim.inputs.mapping import Mapping
 from accelsim.inputs.objective import FASTEST, LEAST_ENERGY, Objective
 from accelsim.inputs.workload import Einsum
@@ -83,7 +83,7 @@ def _done(plan: Plan, item: Item) -> WorkRow:
             return _front(plan.mapper, item.architecture, einsum)
         machine = unlimited(item.architecture) if item.what == MAP_FREE else item.architecture
         return _mapped(plan.mapper, machine, einsum)
-    except NoValidMapping as error:
+    except NoValidMappingError as error:
         proved = {"proved": error.proved} if item.what == FRONT else {}
         return {"status": "no_valid_mapping", "reason": str(error), **proved}
     except AccelsimError as error:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from accelsim.fusion.chain import Chain, Link, make_chain
 from accelsim.fusion.network import fuse
-from accelsim.fusion.result import ChainResult, FusionResult, Segment
+from accelsim.fusion.result import ChainResult, FusedNetwork, Segment
 from accelsim.fusion.search import fuse_chain
 from accelsim.fusion.tiling import FusedLoop, FusedTiling, LayerPart
 
@@ -15,8 +15,8 @@ __all__ = [
     "Chain",
     "ChainResult",
     "FusedLoop",
+    "FusedNetwork",
     "FusedTiling",
-    "FusionResult",
     "LayerPart",
     "Link",
     "Segment",

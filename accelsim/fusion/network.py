@@ -18,7 +18,7 @@ from accelsim.fusion.result import (
     ENERGY,
     NOTHING,
     SAME,
-    FusionResult,
+    FusedNetwork,
     Optimum,
     Price,
     Segment,
@@ -270,7 +270,7 @@ def fuse(
     cache: ResultCache | None = None,
     workers: int | None = None,
     on_progress: OnProgress | None = None,
-) -> FusionResult:
+) -> FusedNetwork:
     """Find the chains of consecutive layers to fuse, and how, and prove that nothing in the space is better.
 
     Parameters
@@ -297,12 +297,12 @@ def fuse(
 
     Returns
     -------
-    FusionResult
+    FusedNetwork
         Never worse than every layer by itself.
 
     Raises
     ------
-    NoValidMapping
+    NoValidMappingError
         If a layer has no valid mapping.
     AccelsimError
         If the objective is unknown, the named layers do not follow each other, or constraints bound what a layer that
@@ -327,7 +327,7 @@ def fuse(
     elif not certificate.proved:
         stop = solutions.stop
     levels = fusing_levels(architecture, joined[0].chain()) if joined else "no two layers follow each other in a line"
-    return FusionResult(
+    return FusedNetwork(
         architecture=architecture.name,
         workload=workload.name,
         objective=goal.name,

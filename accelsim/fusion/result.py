@@ -250,7 +250,7 @@ def sum_totals(several: Sequence[tuple[int, Totals | Result]]) -> Totals:
 
 
 @dataclass(frozen=True, slots=True)
-class FusionResult:
+class FusedNetwork:
     """What to fuse in a network, and what it gains.
 
     Attributes
@@ -308,7 +308,7 @@ class FusionResult:
         return tuple(segment for segment in self.segments if segment.fused is not None)
 
 
-def fusion_json(found: FusionResult, provenance: Provenance, energies: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def fusion_json(found: FusedNetwork, provenance: Provenance, energies: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Document of what to fuse: totals, each segment, and each part of a fused one with all its counts."""
     return {
         **provenance_json(provenance),

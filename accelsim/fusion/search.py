@@ -21,7 +21,7 @@ from accelsim.fusion.result import NOTHING, ChainResult, FusedPart, Price, Value
 from accelsim.fusion.tiling import FusedTiling, LayerPart, Run, fusing_levels, least_room, loop_sets, loops_of, runs
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.constraints import Constraints
-from accelsim.inputs.errors import NoValidMapping
+from accelsim.inputs.errors import NoValidMappingError
 from accelsim.inputs.mapping import Loop
 from accelsim.inputs.objective import FASTEST, LEAST_ENERGY
 from accelsim.inputs.workload import Einsum, Tensor
@@ -166,7 +166,7 @@ def map_part(
     try:
         space = part_space(encode_part(architecture, einsum, held, capacity), held, rules)
         found = _front(space, budget) if price is None else _best(space, price, budget)
-    except NoValidMapping as error:
+    except NoValidMappingError as error:
         return None if error.proved else PartResult((), 0, capacity, (), "timeout")
     if found.stop == "interrupted" and not asked():  # Ctrl-C where no signal is heeded
         raise KeyboardInterrupt

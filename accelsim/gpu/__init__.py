@@ -1,11 +1,14 @@
 """GPUs: their catalogue, the time of a kernel by its tiling, and what measurements say about it.
 
 `catalogue` reads `arch/gpu/*.yaml` into a `Gpu` and finds those that ship. `constants` has what data sheets do not say
-and the tiles of a GPU, `gemm` times all of them and takes the fastest; `kernel` describes what was taken, and has
+and the tiles of a GPU, `gemms` times all of them and takes the fastest; `kernel` describes what was taken, and has
 operators that memory limits; `network` makes products of layers; `advice` has rooflines too. `fitted` has kernels by
-few constants for each software stack, such as `attention` and `collectives`. `measured` reads products, `calibration`
+few constants for each software stack, such as `attention_times` and `collectives`. `measured` reads products, `calibration`
 fits a GPU's constants.
 """
+
+from importlib import import_module
+from typing import Any
 
 ROTATING, COLD = "rotating", "cold"
 L2_STATES = (ROTATING, COLD, "warm")
@@ -22,3 +25,13 @@ PASS_LAYOUTS = {"forward": "tn", "input_gradient": "nn", "weight_gradient": "nt"
 PASSES = tuple(PASS_LAYOUTS)
 ATTENTION = ("full", "causal", "apart")
 """How attention is computed: fused, every token seeing all keys, or those before it; or as two products."""
+
+
+def __getattr__(name: str) -> Any:
+    """Give the functions of `accelsim.api.gpus`, such as `accelsim.gpu.gemm`, when they are first used."""
+    if name not in _FUNCTIONS:
+        raise AttributeError(f"module 'accelsim.gpu' has no attribute {name!r}; there are {', '.join(_FUNCTIONS)}")
+    return getattr(import_module("accelsim.api.gpus"), name)
+
+
+_FUNCTIONS = ("gemm", "op", "attention", "moe", "collective", "serve", "map")

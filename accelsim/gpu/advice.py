@@ -14,7 +14,7 @@ import numpy as np
 from accelsim.gpu.calibration import Mode, mode_of
 from accelsim.gpu.catalogue import BYTES, Gpu
 from accelsim.gpu.constants import Floats, compute_class
-from accelsim.gpu.gemm import USUAL, Gemms, Setup, time_gemms
+from accelsim.gpu.gemms import USUAL, Gemms, Setup, time_gemms
 from accelsim.gpu.kernel import Kernel, best_kernels, machines_of
 
 HIGH = 0.7

@@ -28,7 +28,7 @@ from accelsim.gpu.constants import (
     common_constants,
     compute_class,
 )
-from accelsim.gpu.gemm import Setup, time_gemms
+from accelsim.gpu.gemms import Setup, time_gemms
 from accelsim.gpu.measured import MeasuredGemms, split_rows
 from accelsim.inputs.errors import AccelsimError, Mark, require
 from accelsim.inputs.source import Problems, read_text
@@ -267,7 +267,7 @@ def mode_of(gpu: Gpu, number_format: str, calibration: str | PathLike[str] | Non
     ------
     AccelsimError
         If no calibration ships for this GPU, or the file is of another GPU or kind of format.
-    SpecError
+    InputError
         If the file cannot be read.
     """
     kind = compute_class(gpu, number_format)
@@ -352,7 +352,7 @@ def errors_by_split(measured: MeasuredGemms, times: Floats) -> tuple[dict[str, E
 def load_calibration(path: str | PathLike[str]) -> Calibration:
     """Read a calibration that `accelsim calibrate` wrote.
 
-    Raises SpecError if it cannot be read; says where and why.
+    Raises InputError if it cannot be read; says where and why.
     """
     problems = Problems()
     text = read_text(path, problems)

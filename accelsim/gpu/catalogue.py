@@ -329,7 +329,7 @@ GPU_FORM: Form = keys_form(_GPU)
 
 
 def load_gpu_file(path: str | PathLike[str]) -> Gpu:
-    """Read a YAML file with a top-level key `gpu`; raises SpecError with every mistake in it and its place."""
+    """Read a YAML file with a top-level key `gpu`; raises InputError with every mistake in it and its place."""
     problems = Problems()
     document = fields.open_document(path, "gpu", None, problems)
     return problems.result(read_gpu(document.body, problems) if document else None)
@@ -484,7 +484,7 @@ def load_gpu(name_or_path: str | PathLike[str], mig: str | None = None) -> Gpu:
     ------
     AccelsimError
         If there is no such GPU or profile.
-    SpecError
+    InputError
         With every mistake in the file.
 
     Examples

@@ -105,7 +105,7 @@ def load_decoder(name_or_path: str | PathLike[str]) -> Decoder:
     """Read a decoder by its file, by the name of one that ships, or from a model of Hugging Face's Transformers.
 
     Of the latter it takes `config.json` or the folder that holds it. Raises AccelsimError if there is no such file,
-    SpecError with every mistake in it.
+    InputError with every mistake in it.
 
     Examples
     --------

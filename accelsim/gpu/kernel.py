@@ -16,7 +16,7 @@ from accelsim.gpu import LIBRARIES
 from accelsim.gpu.calibration import Mode, mode_of
 from accelsim.gpu.catalogue import BYTES, Gpu, table_of, without_tensor_cores
 from accelsim.gpu.constants import SPLITS, Floats, KernelConstants, TileSet, board_power_w, sustained_hz, tile_set
-from accelsim.gpu.gemm import USUAL, Gemms, Setup, Times, result_bytes, time_gemms
+from accelsim.gpu.gemms import USUAL, Gemms, Setup, Times, result_bytes, time_gemms
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.units import listed, near_miss
 

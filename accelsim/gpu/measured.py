@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from accelsim.gpu import L2_STATES, ROTATING
 from accelsim.gpu.catalogue import format_of
 from accelsim.gpu.catalogue import number_format as known_format
-from accelsim.gpu.gemm import LARGEST, Gemms
+from accelsim.gpu.gemms import LARGEST, Gemms
 from accelsim.inputs.errors import Mark
 from accelsim.inputs.library import hash_file
 from accelsim.inputs.source import Problems, read_text
@@ -347,7 +347,7 @@ def read_measured(
     ------
     AccelsimError
         If that is no number format.
-    SpecError
+    InputError
         With every mistake in the file and its place.
     """
     known = None if number_format is None else known_format(number_format)

@@ -13,11 +13,11 @@ from fractions import Fraction
 
 import numpy as np
 
-from accelsim.gpu.attention import attention_shapes, can_fuse, pairs_of, time_attention, word_bytes
+from accelsim.gpu.attention_times import attention_shapes, can_fuse, pairs_of, time_attention, word_bytes
 from accelsim.gpu.calibration import Mode
 from accelsim.gpu.catalogue import BYTES, Gpu
 from accelsim.gpu.constants import board_power_w
-from accelsim.gpu.gemm import USUAL, Gemms, Setup, result_bytes
+from accelsim.gpu.gemms import USUAL, Gemms, Setup, result_bytes
 from accelsim.gpu.kernel import FUSED, Kernel, best_kernels, time_operators, wave_efficiency
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.units import format_si, listed

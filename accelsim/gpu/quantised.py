@@ -18,7 +18,7 @@ import numpy as np
 from accelsim.gpu.catalogue import Gpu, table_of
 from accelsim.gpu.constants import SM_BYTES, Floats, common_constants, compute_class
 from accelsim.gpu.fitted import CLOCK, Constants, Names, OperatorKind, Parts, Shapes, gone, shapes_of
-from accelsim.gpu.gemm import Gemms, time_gemms
+from accelsim.gpu.gemms import Gemms, time_gemms
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.units import listed, near_miss
 

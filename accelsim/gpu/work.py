@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from accelsim.gpu.attention import (
+from accelsim.gpu.attention_times import (
     DECODE,
     MLA_DECODE,
     MLA_PREFILL,
@@ -26,7 +26,7 @@ from accelsim.gpu.collectives import NCCL, ONE_SHOT, OPERATIONS, collective_shap
 from accelsim.gpu.constants import Floats, board_power_w, compute_class
 from accelsim.gpu.decoder import Decoder
 from accelsim.gpu.fitted import KernelTimes, OperatorKind, Shapes, shipped, time_kernels
-from accelsim.gpu.gemm import Gemms, Setup, time_gemms
+from accelsim.gpu.gemms import Gemms, Setup, time_gemms
 from accelsim.gpu.kernel import time_operators
 from accelsim.gpu.quantised import (
     EXPERTS,

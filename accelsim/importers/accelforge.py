@@ -47,7 +47,7 @@ from accelsim.importers.accelforge_workload import (
 from accelsim.importers.documents import Document, Map, Note, parse, refuse
 from accelsim.importers.foreign import Foreign, Tagged, read_documents, read_foreign, yaml_text
 from accelsim.inputs.architecture import load_architecture
-from accelsim.inputs.errors import AccelsimError, Problem, SpecError
+from accelsim.inputs.errors import AccelsimError, InputError, Problem
 from accelsim.inputs.mapping import load_mapping
 from accelsim.inputs.units import listed, quoted
 from accelsim.inputs.workload_reader import load_workload
@@ -70,7 +70,7 @@ _LEFT |= {"bits_per_value_scale": "values take the same room and energy here as 
 def convert(documents: Sequence[Document]) -> Foreign:
     """Turn files of AccelForge into documents of our kinds.
 
-    Raises SpecError where a file is none of AccelForge's, or its machine has no form of ours: branches, and parts whose
+    Raises InputError where a file is none of AccelForge's, or its machine has no form of ours: branches, and parts whose
     energies are those of component models that accelsim has not.
     """
     notes: list[Note] = []
@@ -108,9 +108,9 @@ def _read(
     given = [body.inner("variables") for body in (arch, *bodies)]
     try:
         architecture = _architecture(arch, machine)
-    except SpecError as error:
+    except InputError as error:
         found_at = {(problem.mark, problem.what): problem for problem in (*error.problems, *_unnamed(machine, given))}
-        raise SpecError([*found_at.values()]) from None
+        raise InputError([*found_at.values()]) from None
     sized = [node for node in nodes if not layers and "bits_per_value" in str(node.get("size"))]
     what = f"of {{}} is worked out for values of {BITS} bit; import it with a workload that has others"
     notes += [node.note("size", what.format(node.get("name"))) for node in sized]

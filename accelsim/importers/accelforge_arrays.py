@@ -18,7 +18,7 @@ from typing import Any
 from accelsim.importers.accelforge_workload import ROLE_NAMES, SpatialAxis, members
 from accelsim.importers.documents import Map, Note, Seq, refuse
 from accelsim.importers.values import Value, as_number, bare_level, figure, note_others, number, pj_text
-from accelsim.inputs.errors import Mark, SpecError
+from accelsim.inputs.errors import InputError, Mark
 from accelsim.inputs.units import listed, quoted
 
 SCALES = {"actions_scale", "bits_per_value", "values_per_action", "energy_scale"}
@@ -87,7 +87,7 @@ def array_names(nodes: Sequence[Map], names: Mapping[str, Value]) -> dict[str, V
         fanout: float = 1
         for spatial in node.rows("spatial"):
             size = math.nan
-            with suppress(SpecError):
+            with suppress(InputError):
                 size = as_number(spatial.get("fanout"), spatial.where("fanout"), names)
             fanout *= size
             for role in {str(spatial.get("reuse")), str(spatial.get("may_reuse"))} & shared.keys():

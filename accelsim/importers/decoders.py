@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from accelsim.gpu.attention import HEAD, LATENT, ROTARY
+from accelsim.gpu.attention_times import HEAD, LATENT, ROTARY
 from accelsim.gpu.decoder import Decoder, load_decoder
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.library import Imported, NodeNote

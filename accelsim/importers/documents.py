@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import yaml
 
-from accelsim.inputs.errors import AccelsimError, Mark, Problem, SpecError
+from accelsim.inputs.errors import AccelsimError, InputError, Mark, Problem
 from accelsim.inputs.source import syntax_problem
 from accelsim.inputs.units import quoted
 
@@ -79,7 +79,7 @@ class Map(dict[str, Any]):
         """Place of a key, or of the map where it has none of that name."""
         return self.marks.get(key, self.mark)
 
-    def refuse(self, key: str, what: str, hint: str = "") -> SpecError:
+    def refuse(self, key: str, what: str, hint: str = "") -> InputError:
         """One mistake at a key."""
         return refuse(self.where(key), what, hint)
 
@@ -136,9 +136,9 @@ class Document:
     repeated: tuple[tuple[Mark, str], ...] = ()
 
 
-def refuse(mark: Mark, what: str, hint: str = "") -> SpecError:
+def refuse(mark: Mark, what: str, hint: str = "") -> InputError:
     """One mistake at a place."""
-    return SpecError([Problem(mark, what, hint)])
+    return InputError([Problem(mark, what, hint)])
 
 
 def parse_sections(text: str, path: str) -> Document:
@@ -241,7 +241,7 @@ def parse(
     included: Mapping[str, Any] | None = None,
     include: Callable[[str], Any] | None = None,
 ) -> Document:
-    """Read YAML text; raises SpecError if it is no YAML, stands for too much, or would run something.
+    """Read YAML text; raises InputError if it is no YAML, stands for too much, or would run something.
 
     `place` gives file and line that a line (from 1) of the text comes from; by default they are those of the text.
     `included` is what names in the text stand for, as they are or with keys behind points. `include` reads the file
@@ -278,7 +278,7 @@ class _DocumentBuilder:
                 raise refuse(root.mark, "nested too deeply") from None
             problem = syntax_problem(_said_by_pyyaml(text) or error, "")
             file, line = self.place(problem.mark.line)
-            raise SpecError([replace(problem, mark=Mark(file, line, problem.mark.column))]) from None
+            raise InputError([replace(problem, mark=Mark(file, line, problem.mark.column))]) from None
         except (yaml.YAMLError, ValueError, OverflowError) as error:
             raise refuse(root.mark, f"not valid YAML: {str(error).splitlines()[0]}") from None
         if len(root) != 1 or not isinstance(root[0], Map | Seq):
@@ -354,7 +354,7 @@ class _DocumentBuilder:
         if tag == "!include" and self.include is not None:
             try:
                 return self._included(event, self.include(text), [])
-            except SpecError:
+            except InputError:
                 raise
             except AccelsimError as error:
                 raise refuse(self.mark(event), str(error)) from None

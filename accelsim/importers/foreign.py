@@ -21,7 +21,7 @@ from accelsim.importers.documents import Document, Map, Note, Seq, by_ending, pl
 from accelsim.importers.templates import read_document
 from accelsim.importers.values import read_all
 from accelsim.inputs.architecture import Architecture, load_architecture
-from accelsim.inputs.errors import AccelsimError, SpecError
+from accelsim.inputs.errors import AccelsimError, InputError
 from accelsim.inputs.fields import open_source
 from accelsim.inputs.library import MODELS, read_utf8
 from accelsim.inputs.mapping import Mapping as LoopNest
@@ -205,7 +205,7 @@ def refuse_broken(path: str) -> None:
     try:
         read_documents([path], {})
     except AccelsimError as error:
-        if isinstance(error, SpecError) and any("not valid YAML" in problem.what for problem in error.problems):
+        if isinstance(error, InputError) and any("not valid YAML" in problem.what for problem in error.problems):
             raise
 
 
@@ -219,7 +219,7 @@ def read_foreign(
     """Read files of another tool, given together as that tool takes them.
 
     Raises AccelsimError if a file cannot be read, the files are of no known kind or of several, or the machine has no
-    form of ours; a `SpecError` where it has a place.
+    form of ours; a `InputError` where it has a place.
 
     Parameters
     ----------
@@ -274,7 +274,7 @@ def _check(made: Foreign, documents: Sequence[Document]) -> None:
                 found[kind] = load_workload({kind: document})
             elif kind == "mapping" and len(found) == 2 and len(found["workload"].layers) == 1:
                 load_mapping({kind: document}, found["architecture"], found["workload"].layers[0])
-        except SpecError as error:
+        except InputError as error:
             wrong = "; ".join(f"{problem.what}" for problem in error.problems[:3])
             keys = (kind, *{"architecture": ("arch",), "workload": ("problem",)}.get(kind, ()))
             bodies = [one.body for one in documents if isinstance(one.body, Map)]

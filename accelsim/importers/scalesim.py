@@ -49,7 +49,7 @@ _ENERGIES = f"{OWN_MODELS}, at 45 nm; SCALE-Sim's files have none."
 def convert(documents: Sequence[Document]) -> Foreign:
     """Turn a configuration, a topology, or both into documents of our kinds.
 
-    Raises SpecError where one lacks a size, or names a dataflow that SCALE-Sim has not.
+    Raises InputError where one lacks a size, or names a dataflow that SCALE-Sim has not.
     """
     notes: list[Note] = []
     tables = [one.body for one in documents if isinstance(one.body, Seq)]

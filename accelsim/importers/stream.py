@@ -39,7 +39,7 @@ _LEFT["technology_node"] = "energies are those of the cores' files"
 def convert(documents: Sequence[Document]) -> Foreign:
     """Turn a hardware file of Stream, which names the files of its cores, into a system.
 
-    Raises SpecError where a core is missing, is not of ZigZag's form, or no links lead from it to the off-chip core.
+    Raises InputError where a core is missing, is not of ZigZag's form, or no links lead from it to the off-chip core.
     """
     hardware = only([one.body for one in documents if isinstance(one.body, Map)], "hardware file")
     if hardware is None:

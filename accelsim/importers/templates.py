@@ -17,7 +17,7 @@ from traceback import walk_tb
 from typing import TYPE_CHECKING, Any
 
 from accelsim.importers.documents import Document, Map, Seq, by_ending, parse, refuse
-from accelsim.inputs.errors import AccelsimError, Mark, Problem, SpecError
+from accelsim.inputs.errors import AccelsimError, InputError, Mark, Problem
 from accelsim.inputs.library import MODELS, read_utf8
 from accelsim.inputs.units import quoted
 
@@ -42,7 +42,7 @@ _ASSERT = re.compile(r"\{%-?\s*assert\s+(.*?)-?%\}", re.DOTALL)
 _LINE = re.compile("\1(\\d+),(\\d+)\1")
 
 
-class _MissingNameError(SpecError):
+class _MissingNameError(InputError):
     """A name of a template that has no value, at its place."""
 
     def __init__(self, name: str, mark: Mark) -> None:
@@ -99,7 +99,7 @@ class _Files:
 def read_document(path: str, folders: Mapping[Path, None], variables: Mapping[str, Any]) -> Document:
     """Read a file by its ending; one of YAML as a template where it has `{{` or `{%`.
 
-    A template may read files in and below the `folders`; `variables` are names that it uses. Raises SpecError if it is
+    A template may read files in and below the `folders`; `variables` are names that it uses. Raises InputError if it is
     no YAML, stands for too much, or does what a file must not do, or with all its names that have no value;
     AccelsimError if it cannot be read, or is a template and jinja2 is missing.
     """
@@ -122,7 +122,7 @@ def read_document(path: str, folders: Mapping[Path, None], variables: Mapping[st
             if not missing:
                 raise
             break
-    raise SpecError([*missing.values()])
+    raise InputError([*missing.values()])
 
 
 def _read(path: str, files: _Files, variables: Mapping[str, Any]) -> Document:
@@ -170,7 +170,7 @@ def _rendered(path: str, text: str, files: _Files, variables: Mapping[str, Any])
     except jinja2.UndefinedError as error:
         raise _undefined(error, path, source) from None
     except AccelsimError as error:
-        if isinstance(error, SpecError) or str(error).startswith(tuple(files.names)):
+        if isinstance(error, InputError) or str(error).startswith(tuple(files.names)):
             raise
         raise AccelsimError(f"{path}: {error}") from None
     except (jinja2.TemplateError, NameError, TypeError, ValueError, ArithmeticError, RecursionError, OSError) as error:

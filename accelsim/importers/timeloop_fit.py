@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from accelsim.importers.documents import Map
 from accelsim.importers.timeloop_problem import ProblemShape, dims_of_rank
-from accelsim.inputs.errors import Mark, Problem, SpecError
+from accelsim.inputs.errors import InputError, Mark, Problem
 from accelsim.inputs.units import listed
 
 Loops = tuple[Map, Mapping[str, tuple[str, int]], Mapping[str, int]]
@@ -15,7 +15,7 @@ Loops = tuple[Map, Mapping[str, tuple[str, int]], Mapping[str, int]]
 
 
 def refuse_misfit(shape: ProblemShape, nest: Sequence[Loops], left: Mapping[str, int], where: Mark) -> None:
-    """Raise SpecError where loops do not come to their dimension, also with the last passes that are written.
+    """Raise InputError where loops do not come to their dimension, also with the last passes that are written.
 
     `nest`: outermost block first. `left`: bounds that are written as 0. `where`: the mapping.
     """
@@ -38,7 +38,7 @@ def refuse_misfit(shape: ProblemShape, nest: Sequence[Loops], left: Mapping[str,
             hint = f"it shares the rank {rank}, which allows no remainder; write loops that multiply to {size}"
         problems.append(Problem(loops[changed[0]][0].where("factors") if loops else where, what, hint))
     if problems:
-        raise SpecError(problems)
+        raise InputError(problems)
 
 
 def _loops(factors: Mapping[str, tuple[str, int]], dim: str) -> bool:

@@ -12,7 +12,7 @@ from accelsim.importers import values
 from accelsim.importers.documents import Map, Note, Seq, refuse
 from accelsim.importers.timeloop_machine import TimeloopMachine
 from accelsim.importers.timeloop_sparse import read_densities
-from accelsim.inputs.errors import Mark, SpecError
+from accelsim.inputs.errors import InputError, Mark
 from accelsim.inputs.units import listed, quoted
 from accelsim.inputs.workload import ROLES
 
@@ -120,7 +120,7 @@ def _whole(instance: Map, key: str, variables: Mapping[str, Any] | None) -> int:
     where = instance.where(key)
     try:
         return values.whole(values.as_number(instance[key], where, variables), where)
-    except SpecError as error:
+    except InputError as error:
         hint = values.FILE_OF_VARIABLES if isinstance(instance[key], str) else ""
         raise refuse(where, f"problem.instance: {key}: {error.problems[0].what}", hint) from None
 

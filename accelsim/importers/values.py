@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from accelsim.importers.documents import Map, Note, Seq, refuse
-from accelsim.inputs.errors import AccelsimError, Mark, Problem, SpecError
+from accelsim.inputs.errors import AccelsimError, InputError, Mark, Problem
 from accelsim.inputs.units import QuantityError, listed, near_miss, parse_size_bits, quoted
 from accelsim.inputs.workload import ROLES
 from accelsim.inputs.workload_reader import load_workload
@@ -163,10 +163,10 @@ def read_all(read: Callable[[T], U], items: Iterable[T]) -> list[U]:
     for item in items:
         try:
             found.append(read(item))
-        except SpecError as error:
+        except InputError as error:
             mistakes = {(problem.mark, problem.what): problem for problem in error.problems} | mistakes
     if mistakes:
-        raise SpecError([*mistakes.values()])
+        raise InputError([*mistakes.values()])
     return found
 
 
@@ -175,7 +175,7 @@ def note_others(table: Map, known: Iterable[str], why: Mapping[str, str], notes:
     others, hints = sorted(table.keys() - set(known)), {*known, *why}
     near = {key: near_miss(key, hints, least=0.9) for key in others if key not in why}
     if wrong := [Problem(table.where(key), f"{key}: unknown key", hint) for key, hint in near.items() if hint]:
-        raise SpecError(wrong)
+        raise InputError(wrong)
     notes += [table.note(key, why.get(key, "is not read")) for key in others]
 
 
@@ -183,11 +183,11 @@ def checked_workload(body: dict[str, Any], mark: Mark, notes: list[Note]) -> dic
     """Workload as our reader takes it: without its edges, which are noted, where shapes do not agree."""
     try:
         load_workload({"workload": body})
-    except SpecError as error:
+    except InputError as error:
         edges = [problem for problem in error.problems if ".from" in problem.what]
         others = [problem for problem in error.problems if problem not in edges]
         if others:
-            raise SpecError([replace(problem, mark=mark) for problem in others]) from None
+            raise InputError([replace(problem, mark=mark) for problem in others]) from None
         notes.append(Note(mark, "edges", f"what feeds a layer is left out: {edges[0].what}"))
         for layer in body["layers"]:
             layer.pop("from", None)

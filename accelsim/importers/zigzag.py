@@ -91,7 +91,7 @@ class _Place:
 def convert(documents: Sequence[Document]) -> Foreign:
     """Turn files of ZigZag into documents of our kinds.
 
-    Raises SpecError where a file is none of ZigZag's, or its machine has no form of ours: several memories of one
+    Raises InputError where a file is none of ZigZag's, or its machine has no form of ours: several memories of one
     operand that are no ladder.
     """
     notes: list[Note] = []

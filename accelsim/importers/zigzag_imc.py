@@ -44,7 +44,7 @@ class InMemory:
 def in_memory(array: Map, notes: list[Note]) -> InMemory:
     """Read what an array that computes in memory costs.
 
-    Raises SpecError where its type, its precisions, or its sizes are none of ZigZag's.
+    Raises InputError where its type, its precisions, or its sizes are none of ZigZag's.
     """
     kind = str(array.get("imc_type"))
     if kind not in ("analog", "digital"):

@@ -405,7 +405,7 @@ def load_architecture(
 
     Raises
     ------
-    SpecError
+    InputError
         With every mistake in the file and its place.
     """
     problems = Problems()

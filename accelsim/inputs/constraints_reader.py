@@ -48,7 +48,7 @@ def load_constraints(
 
     Raises
     ------
-    SpecError
+    InputError
         With every mistake in the file and its place; what contradicts the architecture or itself is one.
     """
     problems = Problems()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -45,12 +45,32 @@ class Problem:
         return f"{self.mark}: {self.what}" + (f"; {self.hint}" if self.hint else "")
 
 
-class SpecError(AccelsimError):
+class InputError(AccelsimError):
     """All mistakes found in the input files, each with its place."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(sorted(set(problems), key=lambda p: (p.mark, p.what)))
         super().__init__("\n".join(map(str, self.problems)))
+
+
+class UnknownParameterError(InputError):
+    """Parameters that are set and that no file defines; `name` is the first, `suggestions` are the closest ones."""
+
+    def __init__(self, problems: Sequence[Problem], name: str, suggestions: Sequence[str]) -> None:
+        self.name, self.suggestions = name, tuple(suggestions)
+        super().__init__(problems)
+
+
+class UnknownNameError(AccelsimError):
+    """A name of no file and nothing that ships; `suggestions` are the closest ones."""
+
+    def __init__(self, text: str, name: str, suggestions: Sequence[str]) -> None:
+        self.name, self.suggestions = name, tuple(suggestions)
+        super().__init__(text)
+
+
+class MissingExtraError(AccelsimError):
+    """A package that an optional part needs is not installed; the text has the command that installs it."""
 
 
 class TooManyChoices(AccelsimError):
@@ -61,14 +81,14 @@ class TablesTooLarge(TooManyChoices):
     """The tables of an exact search would not fit the memory that it may use."""
 
 
-class NoValidMapping(AccelsimError):
+class NoValidMappingError(AccelsimError):
     """No mapping satisfies architecture, workload and constraints; the text says which rule removed how many.
 
-    `proved` is False where a search was stopped before it found one.
+    `proved` is False where a search was stopped before it found one. `rules` are how many candidates each rule removed.
     """
 
-    def __init__(self, text: str, *, proved: bool = True) -> None:
-        self.proved = proved
+    def __init__(self, text: str, *, proved: bool = True, rules: Mapping[str, int] | None = None) -> None:
+        self.proved, self.rules = proved, dict(rules or {})
         super().__init__(text)
 
 
@@ -81,14 +101,16 @@ class Unreadable(AccelsimError):
 
 
 def require(module: str, why: str, extra: str) -> None:
-    """Raise AccelsimError if a package is not installed, and say which extra of accelsim brings it.
+    """Raise MissingExtraError if a package is not installed, and say which extra of accelsim brings it.
 
     >>> require("json", "all need it", "none")
     >>> require("no_such.part", "nobody needs it", "none")
     Traceback (most recent call last):
-    accelsim.inputs.errors.AccelsimError: no_such is not installed, and nobody needs it; `pip install 'accelsim[none]'`
+    accelsim.inputs.errors.MissingExtraError: no_such is not installed, and nobody needs it; `pip install 'accelsim[none]'`
     """
     with suppress(ImportError):  # of a part of a package that is not installed
         if find_spec(module) is not None:
             return
-    raise AccelsimError(f"{module.partition('.')[0]} is not installed, and {why}; `pip install 'accelsim[{extra}]'`")
+    raise MissingExtraError(
+        f"{module.partition('.')[0]} is not installed, and {why}; `pip install 'accelsim[{extra}]'`"
+    )

@@ -20,8 +20,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from accelsim.inputs.errors import AccelsimError, Unreadable
-from accelsim.inputs.units import near_miss
+from accelsim.inputs.errors import AccelsimError, UnknownNameError, Unreadable
+from accelsim.inputs.units import near_miss, near_misses
 
 KINDS = ("arch", "gpus", "systems", "workloads", "decoders", "mappings", "constraints", "energy_tables", "sweeps")
 FOLDERS = {
@@ -59,8 +59,8 @@ def _ships_as(kind: str, path: Path) -> bool:
 def resolve(name_or_path: str | Path, kind: str) -> Path:
     """Find a file by its path or, failing that, by the name of a shipped one of a kind (`KINDS`).
 
-    A name is such as `systolic`, `systolic.yaml` or `arch/systolic`. Raises AccelsimError if there is no such file; it
-    names the shipped file with the closest name.
+    A name is such as `systolic`, `systolic.yaml` or `arch/systolic`. Raises UnknownNameError if there is no such
+    file; it names the shipped file with the closest name.
     """
     found = find(name_or_path, kind)
     if found is not None:
@@ -70,9 +70,10 @@ def resolve(name_or_path: str | Path, kind: str) -> Path:
     names = [_name(path, kind) for path in shipped(kind)]
     for other in ("gpus", "systems") if kind == "arch" else ():
         names += [_name(path, other) for path in shipped(other)]
-    hint = near_miss(_stem(name_or_path, kind), names)
-    hint = hint or "`accelsim list` shows them"
-    raise AccelsimError(f"{name_or_path}: no such file, and none of that name is shipped with accelsim; {hint}")
+    requested = _stem(name_or_path, kind)
+    hint = near_miss(requested, names) or "`accelsim list` shows them"
+    what = f"{name_or_path}: no such file, and none of that name is shipped with accelsim; {hint}"
+    raise UnknownNameError(what, str(name_or_path), near_misses(requested, names))
 
 
 def _is_folder(path: Path) -> bool:

@@ -129,7 +129,7 @@ def load_mapping(
 
     Raises
     ------
-    SpecError
+    InputError
         With every mistake in the file and its place.
     """
     problems = Problems()

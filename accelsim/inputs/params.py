@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from os import PathLike
 
-from accelsim.inputs.errors import Mark, Problem, SpecError
+from accelsim.inputs.errors import Mark, Problem, UnknownParameterError
 from accelsim.inputs.library import importer
 from accelsim.inputs.source import BadNode, ListNode, MapNode, Node, Problems, ScalarNode, compose_file
-from accelsim.inputs.units import LARGEST, listed, near_miss, quoted
+from accelsim.inputs.units import LARGEST, listed, near_miss, near_misses, quoted
 
 KEY = r"[A-Za-z_][A-Za-z0-9_]*"
 """Pattern of one part of a parameter's name."""
@@ -237,7 +237,10 @@ def own_overrides(overrides: Mapping[str, str], path: str | PathLike[str]) -> di
 
 
 def check_overrides(overrides: Mapping[str, str], paths: Iterable[str | PathLike[str]]) -> None:
-    """Raise SpecError if an override names a parameter that none of the files defines."""
-    problems = unknown_overrides(overrides, paths)
+    """Raise UnknownParameterError if an override names a parameter that none of the files defines."""
+    files = list(paths)
+    problems = unknown_overrides(overrides, files)
     if problems:
-        raise SpecError(problems)
+        known = sorted(frozenset[str]().union(*map(parameter_names, files)))
+        first = problems[0].what.partition(":")[0]
+        raise UnknownParameterError(problems, first, near_misses(first, known))

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import yaml
 
-from accelsim.inputs.errors import Mark, Problem, SpecError, Unreadable
+from accelsim.inputs.errors import InputError, Mark, Problem, Unreadable
 from accelsim.inputs.library import read_file
 from accelsim.inputs.units import printable, quoted
 
@@ -136,7 +136,7 @@ class Problems:
     def result(self, value: T | None) -> T:
         """Return the value if nothing was wrong, else raise every problem at once."""
         if self.found or value is None:
-            raise SpecError(self.found)
+            raise InputError(self.found)
         return value
 
 

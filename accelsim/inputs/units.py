@@ -128,6 +128,15 @@ def near_miss(word: str, words: Iterable[str], what: str = "", *, least: float =
     return f"did you mean '{folded[close[0]]}'?" if close else f"{what}: {listed(known)}" if what else ""
 
 
+def near_misses(word: str, words: Iterable[str]) -> list[str]:
+    """Known words that are close to a misspelt one, the closest first.
+
+    >>> near_misses("gbl", ["glb", "pe.x"])
+    ['glb']
+    """
+    return difflib.get_close_matches(word[:100], list(words), n=3, cutoff=0.6)
+
+
 def unknown(what: str, name: str, known: Iterable[str], owner: str) -> tuple[str, str]:
     """What is wrong with a name that its owner has not, and a hint.
 
@@ -298,6 +307,20 @@ def ratio(value: float, of: float) -> float:
     if of == 0:
         return math.inf if value > 0 else 1.0
     return value / of
+
+
+def read_share(text: str) -> float | None:
+    """A share such as `1%` or `0.01`; None where it is none. From 1 on it must be in percent.
+
+    >>> read_share("1%"), read_share("0.5"), read_share("200 %"), read_share("5"), read_share("half")
+    (0.01, 0.5, 2.0, None, None)
+    """
+    number, sign, rest = text.strip().partition("%")
+    try:
+        found = float(number) / (100 if sign else 1)
+    except ValueError:
+        return None
+    return None if rest or not 0 <= found < (math.inf if sign else 1) else found
 
 
 def format_si(value: float, unit: str, digits: int = 3) -> str:

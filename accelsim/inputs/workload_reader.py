@@ -11,7 +11,7 @@ from typing import Any
 from accelsim.inputs import fields, forms
 from accelsim.inputs.density_reader import DENSITIES, Read, density_of
 from accelsim.inputs.einsum import EINSUM_KEYS, read_conv, read_einsum, read_gemm
-from accelsim.inputs.errors import Mark, SpecError
+from accelsim.inputs.errors import InputError, Mark
 from accelsim.inputs.fields import Fields, Formed, Key, Keys, Source, keys_form
 from accelsim.inputs.forms import Form
 from accelsim.inputs.library import Imported, importer
@@ -227,13 +227,13 @@ def load_workload(source: Source, overrides: Mapping[str, str] | None = None) ->
 
     Raises
     ------
-    SpecError
+    InputError
         With every mistake in the file and its place.
     """
     model = None if isinstance(source, Mapping) else importer(source)
     if model is not None and not isinstance(source, Mapping):
         if unknown := unknown_overrides(overrides or {}, [source]):
-            raise SpecError([replace(each, mark=Mark(str(source), 1, 1)) for each in unknown])
+            raise InputError([replace(each, mark=Mark(str(source), 1, 1)) for each in unknown])
         sizes = {name: str(size) for name, size in (overrides or {}).items()}
         return read_imported(model.import_model(source, sizes), source, sizes)
     problems = Problems()

@@ -20,7 +20,7 @@ import numpy as np
 
 from accelsim.inputs.constraints import Block, Constraints, Product
 from accelsim.inputs.divisors import divisors
-from accelsim.inputs.errors import AccelsimError, NoValidMapping
+from accelsim.inputs.errors import AccelsimError, NoValidMappingError
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.nodes import first_nodes
 from accelsim.inputs.objective import QUANTITIES
@@ -90,7 +90,7 @@ class MapSpace:
     """All mappings of an Einsum onto a machine.
 
     `imperfect`: dimensions whose loops may leave remainders; each loop is then the shortest one for its numbers of
-    passes. Such a space is counted and searched, its mappings have no numbers. Raises NoValidMapping if the constraints
+    passes. Such a space is counted and searched, its mappings have no numbers. Raises NoValidMappingError if the constraints
     leave a dimension no factorisation, AccelsimError if they do not suit the machine or the Einsum.
 
     `dims`: dimensions of bound > 1. `many`: how many factorisations each of them has. `keep`: bool[L, T], what every
@@ -170,7 +170,7 @@ class MapSpace:
                     if (bound == 1 or size == 1) and not self._block(Slot(index, axis)).allows(dim, 1):
                         asked = ", ".join(self._asked(Slot(index, axis), dim))
                         where = f"{dim} is {bound}" if bound == 1 else f"the fanout of {level.name} on {axis} is 1"
-                        raise NoValidMapping(f"{level.name} {axis or 'temporal'}: {asked} cannot be: {where}")
+                        raise NoValidMappingError(f"{level.name} {axis or 'temporal'}: {asked} cannot be: {where}")
 
     def _asked_rows(self) -> list[list[int]]:
         """What the constraints ask of products, as `Constants.asked`."""
@@ -201,9 +201,11 @@ class MapSpace:
                     most = max(reached, default=0)
                     if most < product.low and product not in block.products:
                         what = f"loops can use {most} of {size} instances"
-                        raise NoValidMapping(f"{where}: {what}, at least {product.low} are asked for")
+                        raise NoValidMappingError(f"{where}: {what}, at least {product.low} are asked for")
                     if all(product.missed_by(many) > 1 for many in reached):
-                        raise NoValidMapping(f"{where}: no loops have a product of {product}; the largest is {most}")
+                        raise NoValidMappingError(
+                            f"{where}: no loops have a product of {product}; the largest is {most}"
+                        )
 
     def _count(self, dim: str, groups: Sequence[Sequence[int]], marks: Sequence[int]) -> dict[int, int]:
         """How many factorisations of a dimension have each pattern: the sum of marks of levels with a loop.
@@ -228,7 +230,9 @@ class MapSpace:
                 for slot in self.slots
                 for text in self._asked(slot, dim)
             ]
-            raise NoValidMapping(f"no factorisation of {dim} = {bound} satisfies the constraints ({'; '.join(asked)})")
+            raise NoValidMappingError(
+                f"no factorisation of {dim} = {bound} satisfies the constraints ({'; '.join(asked)})"
+            )
         return found
 
     @cached_property

@@ -82,7 +82,7 @@ def census(
 
     Raises
     ------
-    NoValidMapping
+    NoValidMappingError
         If no mapping is valid.
     AccelsimError
         If the constraints limit costs, or the map space is too large to sample.

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.inputs.errors import AccelsimError, NoValidMapping
+from accelsim.inputs.errors import AccelsimError, NoValidMappingError
 from accelsim.inputs.mapping import Mapping
 from accelsim.model.detail import PARTIAL, READS, Detail, make_detail
 from accelsim.model.encode import Batch, Bools, Constants, Floats, Ints, decode_mapping, empty_batch
@@ -77,7 +77,7 @@ class Sampler:
     """Draws mappings uniformly and independently from all valid ones.
 
     The shares of the ways are float64, so that a mapping's probability is off by some 1e-13 of itself. If partial sums
-    are wider than finished words some mappings drawn do not fit, and are left out. Raises NoValidMapping if there is
+    are wider than finished words some mappings drawn do not fit, and are left out. Raises NoValidMappingError if there is
     none, AccelsimError if there are too many tile shapes.
     """
 
@@ -99,7 +99,7 @@ class Sampler:
                 _Multiplicities(np.array(step.weights, float), [each.reshape(-1) for each in trace], inside)
             )
         if not values.reshape(-1)[-1] > 0:
-            raise NoValidMapping("no mapping is valid")
+            raise NoValidMappingError("no mapping is valid")
         self._last: tuple[tuple[int, int], Batch] | None = None
 
     def _inside(self, step: LoopStep, d: int) -> Ints:

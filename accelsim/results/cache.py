@@ -226,7 +226,7 @@ def map_with_cache(
 
     A budget of seconds does not matter where the proved answer is known; where uneven mappings were looked at for a
     while only, it is kept for searches without. The result is the same either way but for `seconds`, which are those of
-    the search that found it, and `kept`. Raises NoValidMapping, AccelsimError as
+    the search that found it, and `kept`. Raises NoValidMappingError, AccelsimError as
     `map_einsum`.
     """
     counted = budget is not None and budget.mappings is not None

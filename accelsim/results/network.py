@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from accelsim.inputs.architecture import Architecture
-from accelsim.inputs.errors import NoValidMapping
+from accelsim.inputs.errors import NoValidMappingError
 from accelsim.inputs.objective import Objective
 from accelsim.inputs.workload import Einsum, Tensor, Workload, without_other_operations
 from accelsim.model.limits import Limits, layer_limits
@@ -72,7 +72,7 @@ def map_layers(
                 of_zeros[same] = zeros_json(sparse, best(einsum, found))
             limits = layer_limits(architecture, einsum)
             outcome = LayerOutcome(einsum, found, limits=limits, zeros=of_zeros.get(same, {}))
-        except NoValidMapping as error:
+        except NoValidMappingError as error:
             yield LayerOutcome(einsum, None, str(error))
             continue
         except KeyboardInterrupt:

@@ -346,7 +346,7 @@ def _read_level(level: Mapping[str, Any]) -> LevelMapping:
 
 def read_certificate(recorded: Mapping[str, Any]) -> Certificate:
     """Certificate that `certificate_json` wrote; the gap follows from value and bound."""
-    return Certificate(**{each.name: recorded[each.name] for each in fields(Certificate)})
+    return Certificate(**{each.name: recorded[each.name] for each in fields(Certificate) if each.name in recorded})
 
 
 def read_search(recorded: Mapping[str, Any], ranked: Sequence[Result]) -> SearchResult:

@@ -17,7 +17,7 @@ from typing import Any
 from accelsim import __version__
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.constraints import Constraints
-from accelsim.inputs.errors import AccelsimError, NoValidMapping
+from accelsim.inputs.errors import AccelsimError, NoValidMappingError
 from accelsim.inputs.machine_tables import machine_json
 from accelsim.inputs.objective import Objective
 from accelsim.inputs.workload import Einsum, Workload, without_other_operations
@@ -343,7 +343,7 @@ def _check_search(task: Task, recorded: Mapping[str, Any], best: Result) -> tupl
                 within=None if within is None else within["share"], uneven=None if both else recorded["uneven"],
                 imperfect=recorded["imperfect"], pad=recorded["padded"], budget=None if both else task.budget,
             )  # fmt: skip
-        except NoValidMapping as error:
+        except NoValidMappingError as error:
             checks.append(Check("optimum", certificate["value"], str(error).splitlines()[0], False))
     if again is not None and again.certificate is not None:
         checks += check_certificate(certificate, again.certificate)
@@ -423,7 +423,7 @@ def _check_none_valid(task: Task, recorded: str) -> Check:
         try:
             best = task.search({"objective": "energy"}, uneven=uneven, budget=task.budget).best
             found.append(f"one of {best.energy_pj:.6g} pJ")
-        except NoValidMapping as error:
+        except NoValidMappingError as error:
             found.append(str(error))
         if found[-1] == recorded:
             break
@@ -443,7 +443,7 @@ def _check_front(task: Task, recorded: Mapping[str, Any]) -> Iterator[Check]:
             task.architecture, task.einsum, tuple(recorded["columns"]), uneven=recorded["uneven"],
             imperfect=recorded["imperfect"], pad=recorded["padded"], budget=task.budget, **task.asked,
         )  # fmt: skip
-    except NoValidMapping as error:
+    except NoValidMappingError as error:
         yield Check("front", said, str(error).splitlines()[0], False)
         return
     same_way, work = task.same_way(recorded, again.stop), ("space_size", *_WORK)

@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import Any
 
 from accelsim.inputs.architecture import Architecture
-from accelsim.inputs.errors import AccelsimError, NoValidMapping
+from accelsim.inputs.errors import AccelsimError, NoValidMappingError
 from accelsim.inputs.objective import Objective
 from accelsim.inputs.units import format_bits, ratio
 from accelsim.inputs.workload import Einsum
@@ -126,7 +126,7 @@ def worth_rows(
         row: dict[str, Any] = {"part": part, "present": present}
         for share, machine in machines.items():
             found: dict[str, Any] = dict.fromkeys(("value", "energy_pj", "cycles", "proved"))
-            with suppress(NoValidMapping):
+            with suppress(NoValidMappingError):
                 search = solve(machine, f"{part} x{share:g}")
                 if search.stop == "interrupted":
                     return rows

@@ -122,7 +122,7 @@ def map_family(
 
     Raises
     ------
-    NoValidMapping
+    NoValidMappingError
         If a shape has no valid mapping.
     AccelsimError
         If the shapes are no family.

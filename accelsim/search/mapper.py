@@ -17,7 +17,7 @@ import numpy as np
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.divisors import divisors
-from accelsim.inputs.errors import AccelsimError, NoValidMapping, TooManyChoices
+from accelsim.inputs.errors import AccelsimError, NoValidMappingError, TooManyChoices
 from accelsim.inputs.objective import Objective
 from accelsim.inputs.units import unknown
 from accelsim.inputs.workload import Einsum, padded_einsums, read_padding, shared_rank
@@ -164,7 +164,7 @@ def map_einsum(
 
     Raises
     ------
-    NoValidMapping
+    NoValidMappingError
         If no mapping is valid (or, after a random search, none that was seen); says which rule removed how many.
     AccelsimError
         If the objective or method is unknown, or an exhaustive search would be too long.
@@ -423,7 +423,7 @@ class _Run:
         best = float(ledger.books.value[0])
         self.on_progress(
             Progress(
-                seen=ledger.seen,
+                done=ledger.seen,
                 valid=ledger.valid,
                 best=best if math.isfinite(best) else None,
                 best_energy_pj=float(ledger.books.value[1]) if ledger.valid else None,
@@ -439,7 +439,7 @@ class _Run:
         seconds = time.monotonic() - self.started
         ledger = self.ledger
         if not ledger.valid:
-            raise NoValidMapping(
+            raise NoValidMappingError(
                 "\n".join([self._none_valid(stop), *diagnose(self.space, self.key, proved=stop == "exhausted")])
             )
         best = evaluate_encoded(self.encoded, decode_mapping(self.encoded, ledger.books.best, 0))

@@ -24,6 +24,53 @@ def kind_of_mappings(*, uneven: bool) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class SearchedSpace:
+    """The mappings that a search, a count or a front is about.
+
+    Attributes
+    ----------
+    uneven : bool
+        Uneven mappings are among them, beside the even ones.
+    imperfect : tuple of str
+        Dimensions whose loops may leave remainders; the others have perfect factors.
+    padded : tuple of str
+        Bounds that were tried instead of the Einsum's, such as `P=56`.
+    limits : tuple of str
+        What is asked of costs, such as `cycles <= 2000000`.
+    size : int or None
+        Mappings before validity; None where counting them would take long.
+
+    Examples
+    --------
+    >>> print(SearchedSpace()), print(SearchedSpace(uneven=True, imperfect=("M", "K")))
+    even mappings with perfect factors
+    even and uneven mappings with imperfect factors in M, K
+    (None, None)
+    """
+
+    uneven: bool = False
+    imperfect: tuple[str, ...] = ()
+    padded: tuple[str, ...] = ()
+    limits: tuple[str, ...] = ()
+    size: int | None = None
+
+    @property
+    def kind(self) -> str:
+        """`even`, or `even and uneven`."""
+        return "even and uneven" if self.uneven else "even"
+
+    @property
+    def factors(self) -> str:
+        """`perfect factors`, or which are not."""
+        factors = f"imperfect factors in {', '.join(self.imperfect)}" if self.imperfect else "perfect factors"
+        return factors + (f" and bounds padded to {', '.join(self.padded)}" if self.padded else "")
+
+    def __str__(self) -> str:
+        limits = f", with {' and '.join(self.limits)}" if self.limits else ""
+        return f"{self.kind} mappings with {self.factors}{limits}"
+
+
+@dataclass(frozen=True, slots=True)
 class Rejection:
     """How many candidates broke one rule at one level first.
 
@@ -68,6 +115,8 @@ class Certificate:
         Whole mappings that were evaluated.
     table_bytes : int
         Memory of the cost-to-go tables.
+    space : SearchedSpace
+        The mappings that it is about.
     """
 
     value: float
@@ -75,10 +124,11 @@ class Certificate:
     nodes: int
     evaluated: int
     table_bytes: int
+    space: SearchedSpace = SearchedSpace()
 
     @property
     def gap(self) -> float:
-        """How far the best possible may lie below the best found, relative to the bound; 0 if the answer is optimal."""
+        """How far the best found is at most above the optimum: value / bound - 1; 0 if it is optimal."""
         if self.value <= self.bound:
             return 0.0
         return self.value / self.bound - 1.0 if self.bound > 0 else math.inf
@@ -155,16 +205,20 @@ class SearchResult:
     kept: str = ""
 
     @property
-    def among(self) -> str:
-        """What the certificate is of, to stand behind a verdict; nothing if that is of even and uneven mappings."""
-        return "" if self.uneven and self.uneven_bound is None else f" among {EVEN} mappings"
+    def space(self) -> SearchedSpace:
+        """The mappings that were searched: those that `proof` is about."""
+        unfinished = self.uneven_bound is not None
+        size = None if unfinished and not self.uneven else self.space_size
+        return SearchedSpace(self.uneven or unfinished, self.imperfect, self.padded, self.limits, size)
 
     @property
     def proof(self) -> Certificate | None:
-        """What is proved of all mappings that were looked at, where `certificate` may be of the even ones alone."""
-        if self.certificate is None or self.uneven_bound is None:
-            return self.certificate
-        return replace(self.certificate, bound=min(self.certificate.bound, self.uneven_bound))
+        """What is proved of all mappings that were searched, where `certificate` may be of the even ones alone."""
+        proof = self.certificate
+        if proof is None:
+            return None
+        bound = proof.bound if self.uneven_bound is None else min(proof.bound, self.uneven_bound)
+        return replace(proof, bound=bound, space=self.space)
 
     @property
     def ties(self) -> list[tuple[Result, ...]]:
@@ -220,6 +274,11 @@ class FrontResult:
     uneven: bool = False
     imperfect: tuple[str, ...] = ()
     padded: tuple[str, ...] = ()
+
+    @property
+    def space(self) -> SearchedSpace:
+        """The mappings that the front is of."""
+        return SearchedSpace(self.uneven, self.imperfect, self.padded, self.limits, self.space_size)
 
     def rows(self) -> list[Dict[str, Any]]:
         """One row for each point, in order: the columns asked for, energy [pJ], cycles, EDP and utilization."""

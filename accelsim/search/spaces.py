@@ -19,7 +19,7 @@ import numpy as np
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.divisors import divisors
-from accelsim.inputs.errors import AccelsimError, NoValidMapping
+from accelsim.inputs.errors import AccelsimError, NoValidMappingError
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.nodes import with_nodes
 from accelsim.inputs.objective import costs_of
@@ -50,7 +50,7 @@ class Spaces:
 
     Raises
     ------
-    NoValidMapping
+    NoValidMappingError
         If the constraints leave the Einsum as given no factors.
     """
 
@@ -68,7 +68,7 @@ class Spaces:
         self.uneven = uneven
         self._spaces: list[MapSpace] = []
         for einsum in einsums:
-            with suppress(NoValidMapping) if self._spaces else nullcontext():
+            with suppress(NoValidMappingError) if self._spaces else nullcontext():
                 known = first if not self._spaces and first and first.imperfect == imperfect else None
                 even = known or MapSpace(encode(architecture, einsum), rules, imperfect)
                 self._spaces.append(even)

@@ -46,15 +46,31 @@ class Budget:
             raise AccelsimError(f"a budget of {self.memory_bytes} bytes is none; give at least 1")
 
 
+class Stop(KeyboardInterrupt):  # what Ctrl-C does, from a program
+    """Raised by `on_progress`: the search ends with the best mapping so far and its gap."""
+
+
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a search is, or what is done next, in words (`what`; `seen` is 0 then).
+    """How far a search is, or what is done next, in words (`what`; `done` is 0 then).
 
-    `seen` counts mappings, or nodes of an exact search; `total` is None where only the clock or a proof ends it; `best`
-    is the objective's value, None while there is none; `bound` is what no mapping falls below, None while unknown.
+    Attributes
+    ----------
+    done, total : int
+        Mappings, or nodes of an exact search; `total` is None where only the clock or a proof ends it.
+    valid : int
+        Valid mappings among them.
+    layer : str
+        What is searched.
+    objective : str
+        What is minimized; empty where there are several objectives.
+    best, bound : float or None
+        Objective of the best mapping so far, and its lower bound.
+    seconds, seconds_limit : float
+        Time so far, and its limit.
     """
 
-    seen: int = 0
+    done: int = 0
     valid: int = 0
     best: float | None = None
     best_energy_pj: float | None = None
@@ -63,6 +79,15 @@ class Progress:
     seconds_limit: float | None = None
     bound: float | None = None
     what: str = ""
+    layer: str = ""
+    objective: str = ""
+
+    @property
+    def gap(self) -> float | None:
+        """How far the best mapping is at most above the optimum, relative to it; None while unknown."""
+        if self.best is None or not self.bound or self.bound <= 0:
+            return None
+        return max(0.0, self.best / self.bound - 1.0)
 
 
 OnProgress = Callable[[Progress], None]

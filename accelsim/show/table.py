@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import pairwise
-from pathlib import PurePath
 from typing import Any, TypeAlias, cast
 
 from rich.box import Box
@@ -134,6 +133,22 @@ def legend(columns: Iterable[Column]) -> Text:
     return dim("; ".join(f"{column.head}: {column.meaning}" for column in columns if column.meaning))
 
 
+def written(parts: Iterable[Piece], width: int) -> str:
+    """A report as plain text of so many letters beside each other."""
+    console = Console(file=io.StringIO(), width=width, markup=False, highlight=False, emoji=False, color_system=None)
+    with console.capture() as captured:
+        print_parts(console, parts)
+    return "".join(line.rstrip() + "\n" for line in captured.get().lstrip("\n").splitlines())
+
+
+def written_html(parts: Iterable[Piece], width: int) -> str:
+    """A report as HTML, for notebooks."""
+    console = Console(file=io.StringIO(), width=width, record=True, markup=False, highlight=False, emoji=False)
+    print_parts(console, parts)
+    style = "white-space: pre; line-height: 1.2; font-family: monospace; overflow-x: auto"
+    return console.export_html(inline_styles=True, code_format=f'<pre style="{style}">{{code}}</pre>')
+
+
 def print_parts(console: Console, parts: Iterable[Piece]) -> None:
     """Print a report as text."""
     for part in parts:
@@ -252,17 +267,14 @@ def _flat(row: Row, before: str = "") -> Iterable[tuple[str, Any]]:
             yield f"{before}{key}", " ".join(map(str, value))
 
 
-def csv_files(file: str, parts: Iterable[Piece]) -> dict[str, bytes]:
-    """Tables of a report as CSV by the name of their file: the first is `file`, others have their own name added to it.
+def csv_files(parts: Iterable[Piece]) -> dict[str, bytes]:
+    """Tables of a report as CSV, by the name of their file; tables of one name are one.
 
-    Tables of one name are one.
-
-    >>> list(csv_files("out.csv", [Table("levels", (), [{"level": "GLB"}]), "a line", Table("cycles", (), [])]))
-    ['out.csv', 'out_cycles.csv']
+    >>> list(csv_files([Table("levels", (), [{"level": "GLB"}]), "a line", Table("cycles", (), [])]))
+    ['levels.csv', 'cycles.csv']
     """
-    path, rows = PurePath(file), dict[str, list[Row]]()
+    rows: dict[str, list[Row]] = {}
     for part in parts:
         if isinstance(part, Table):
             rows.setdefault(part.name, []).extend(part.rows)
-    names = [path.name, *(f"{path.stem}_{name}{path.suffix}" for name in list(rows)[1:])]
-    return {name: to_csv(each).encode() for name, each in zip(names, rows.values(), strict=False)}
+    return {f"{name}.csv": to_csv(each).encode() for name, each in rows.items()}

@@ -36,7 +36,7 @@ from ladders import ladder  # noqa: E402
 from accelsim import Budget, load_architecture, load_workload, map_einsum, map_front  # noqa: E402
 from accelsim.cli import main as command  # noqa: E402
 from accelsim.inputs.architecture import Architecture  # noqa: E402
-from accelsim.inputs.errors import AccelsimError, NoValidMapping  # noqa: E402
+from accelsim.inputs.errors import AccelsimError, NoValidMappingError  # noqa: E402
 from accelsim.inputs.objective import Objective  # noqa: E402
 from accelsim.inputs.workload import Einsum, Workload  # noqa: E402
 
@@ -121,7 +121,7 @@ def solve(machine: Architecture, layer: Einsum, goal: str, seconds: float, uneve
             gap = 0.0 if front.stop == "exhausted" else math.inf
             return float(len(front.points)), gap, time.process_time() - before
         found = map_einsum(machine, layer, objective=goal, budget=budget, workers=1, uneven=None if uneven else False)
-    except NoValidMapping:
+    except NoValidMappingError:
         return math.inf, math.inf, time.process_time() - before
     assert found.certificate is not None
     value, gap = Objective.parse(goal).of(found.best), 0.0 if found.certificate.proved else found.certificate.gap

@@ -19,7 +19,7 @@ import numpy as np
 from accelsim.gpu.calibration import fit_positive
 from accelsim.gpu.catalogue import Gpu, find_gpu
 from accelsim.gpu.constants import Floats, KernelConstants, bounds, common_constants, compute_class
-from accelsim.gpu.gemm import Setup, time_gemms
+from accelsim.gpu.gemms import Setup, time_gemms
 from accelsim.gpu.measured import MeasuredGemms, read_measured, split_rows
 
 Table = tuple[Gpu, MeasuredGemms]

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from accelsim.gpu.calibration import SHIPPED, mode_of
 from accelsim.gpu.catalogue import find_gpu, format_of
 from accelsim.gpu.constants import IDLE, board_power_w, common_constants, pj_per_flop
-from accelsim.gpu.gemm import Gemms
+from accelsim.gpu.gemms import Gemms
 from accelsim.gpu.kernel import best_kernels
 
 LEAST_US = 100.0

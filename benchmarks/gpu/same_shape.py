@@ -20,7 +20,7 @@ import numpy as np
 
 from accelsim.gpu.calibration import mode_of
 from accelsim.gpu.catalogue import find_gpu, number_format
-from accelsim.gpu.gemm import Gemms, time_gemms
+from accelsim.gpu.gemms import Gemms, time_gemms
 
 LEAST_BATCHES = 4
 LEAST_US = 1000.0

@@ -14,7 +14,7 @@ from accelsim.gpu.advice import sweep
 from accelsim.gpu.calibration import mode_of
 from accelsim.gpu.catalogue import load_gpu
 from accelsim.gpu.constants import SPLITS, tile_set
-from accelsim.gpu.gemm import Gemms, time_gemms
+from accelsim.gpu.gemms import Gemms, time_gemms
 
 COUNT = 20_000
 TIMES = 3

@@ -34,7 +34,7 @@ PARTS: dict[str, Names] = {
         "accelsim.population.sampling": ("Interval",),
     },
     "Fused layers": {
-        "accelsim": ("fuse", "FusionResult"),
+        "accelsim": ("fuse", "FusedNetwork"),
         "accelsim.fusion": ("Segment", "ChainResult", "FusedTiling", "FusedLoop"),
     },
     "Results": {
@@ -52,7 +52,7 @@ PARTS: dict[str, Names] = {
     },
     "Systems of engines": {
         "accelsim": ("load_system", "map_on_system"),
-        "accelsim.designs.soc": ("System", "Engine", "SystemResult", "LayerCost"),
+        "accelsim.designs.soc": ("System", "Engine", "Assigned", "LayerCost"),
         "accelsim.designs.assign": ("Assignment",),
     },
     "Sweeps of designs": {
@@ -64,10 +64,10 @@ PARTS: dict[str, Names] = {
     "GPUs": {
         "accelsim.gpu.catalogue": ("load_gpu",),
         "accelsim.gpu.calibration": ("mode_of",),
-        "accelsim.gpu.gemm": ("Gemms", "Setup", "time_gemms", "Times"),
+        "accelsim.gpu.gemms": ("Gemms", "Setup", "time_gemms", "Times"),
         "accelsim.gpu.kernel": (*("best_kernels", "Kernel", "wave_efficiency", "tile_efficiency", "time_operators"),),
         "accelsim.gpu.fitted": ("KernelTimes",),
-        "accelsim.gpu.attention": ("attention_shapes", "latent_shapes", "time_attention"),
+        "accelsim.gpu.attention_times": ("attention_shapes", "latent_shapes", "time_attention"),
         "accelsim.gpu.collectives": ("collective_shapes", "time_collective"),
         "accelsim.gpu.advice": ("advise", "sweep"),
         "accelsim.gpu.measured": ("read_measured", "split_rows"),
@@ -87,7 +87,7 @@ PARTS: dict[str, Names] = {
         "accelsim.results.explain": ("explain", "Explanation"),
     },
     "Errors": {
-        "accelsim": ("AccelsimError", "SpecError", "NoValidMapping"),
+        "accelsim": ("AccelsimError", "InputError", "NoValidMappingError"),
     },
 }
 """What the reference shows, in the order of the page."""

@@ -57,7 +57,7 @@ class Watch:
             best = float(found.value[0]), float(found.column[0, ENERGY])
         self.on_progress(
             Progress(
-                seen=int(found.tally[0]),
+                done=int(found.tally[0]),
                 valid=int(found.tally[1]),
                 best=None if best is None else best[0],
                 best_energy_pj=None if best is None else best[1],

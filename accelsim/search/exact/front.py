@@ -14,7 +14,7 @@ import numpy as np
 
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.constraints import Constraints
-from accelsim.inputs.errors import AccelsimError, NoValidMapping, TablesTooLarge
+from accelsim.inputs.errors import AccelsimError, NoValidMappingError, TablesTooLarge
 from accelsim.inputs.objective import FASTEST, LEAST_EDP, LEAST_ENERGY, QUANTITIES, Objective
 from accelsim.inputs.units import listed
 from accelsim.inputs.workload import Einsum, padded_einsums, read_padding
@@ -116,7 +116,7 @@ def map_front(
 
     Raises
     ------
-    NoValidMapping
+    NoValidMappingError
         If no mapping is valid.
     AccelsimError
         If the columns are not two or three different ones.
@@ -147,7 +147,7 @@ def _front_of_spaces(
 ) -> FrontResult:
     """The front of some spaces together, each searched in its share of the time that is left."""
     found: list[FrontResult] = []
-    begin, wrong = time.monotonic(), list[NoValidMapping]()
+    begin, wrong = time.monotonic(), list[NoValidMappingError]()
     for number, space in enumerate(spaces):
         share = budget
         if budget is not None and budget.seconds is not None:
@@ -158,7 +158,7 @@ def _front_of_spaces(
             found.append(
                 front_of(space, columns, budget=share, workers=workers, on_progress=on_progress, explain=explain)
             )
-        except NoValidMapping as error:
+        except NoValidMappingError as error:
             wrong.append(error)
     if not found:
         raise next((error for error in wrong if not error.proved), wrong[0])
@@ -213,7 +213,7 @@ def _front_by_points(
             raise KeyboardInterrupt
         nodes, seconds = searches[0].nodes, time.monotonic() - watch.started
         reasons = [none_valid(stop, nodes, seconds, spaces.size), *why_none(stop, space, watch.end)]
-        raise NoValidMapping("\n".join(reasons), proved=stop == "exhausted")
+        raise NoValidMappingError("\n".join(reasons), proved=stop == "exhausted")
     values, points = _undominated(rows)
     return FrontResult(
         columns=columns,
@@ -254,7 +254,7 @@ def front_of(
     watch = Watch(None, budget or Budget(), on_progress, time.monotonic())
     if not space.uneven and out_of_reach(space):
         reasons = [none_valid("exhausted", 0, 0.0, space.quick_size), *why_none("exhausted", space, watch.end)]
-        raise NoValidMapping("\n".join(reasons), proved=True)
+        raise NoValidMappingError("\n".join(reasons), proved=True)
     kinds = tuple(kind for kind, _ in parsed)
     level = max(level for _, level in parsed)
     space = merged(space)
@@ -286,7 +286,7 @@ def front_of(
         nodes, seconds = (0, 0.0) if outcome is None else (outcome.nodes, outcome.seconds)
         reason = none_valid(stop, nodes, seconds, space.origin.quick_size)
         reasons = [reason, *(why_none(stop, space.origin, watch.end) if explain else ())]
-        raise NoValidMapping("\n".join(reasons), proved=stop == "exhausted")
+        raise NoValidMappingError("\n".join(reasons), proved=stop == "exhausted")
     each = [result_of(space, found.best, i, found.column[i]) for i in range(int(found.many[0]))]
     values, points = _undominated([(tuple(column_value(one, column) for column in columns), one) for one in each])
     return FrontResult(

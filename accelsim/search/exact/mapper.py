@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from accelsim.inputs.errors import NoValidMapping, TablesTooLarge, TooManyChoices
+from accelsim.inputs.errors import NoValidMappingError, TablesTooLarge, TooManyChoices
 from accelsim.inputs.mapping import Loop, Mapping
 from accelsim.inputs.nodes import fold
 from accelsim.inputs.objective import LEAST_ENERGY, QUANTITIES, Objective, costs_of
@@ -100,7 +100,7 @@ def map_exactly(
         reasons = [reason, *(why_none(solved.stop, first, watch.end) if explain else ())]
         if solved.uneven_bound is not None:
             reasons.append("among uneven mappings no valid one was found: --uneven looks at all of them")
-        raise NoValidMapping("\n".join(reasons), proved=solved.stop == "exhausted" and solved.uneven_bound is None)
+        raise NoValidMappingError("\n".join(reasons), proved=solved.stop == "exhausted" and solved.uneven_bound is None)
     certificate = solved.certificate
     best, stop = solved.best, solved.stop
     if stop == "exhausted" and not certificate.proved:
@@ -339,7 +339,7 @@ def widest(spaces: Spaces, aim: Aim) -> Solved | None:
 def _perfect(space: MapSpace) -> list[MapSpace]:
     """The part of a space with remainders that leaves none: quickly searched, for a good mapping to start from."""
     if space.imperfect:
-        with suppress(NoValidMapping):
+        with suppress(NoValidMappingError):
             return [MapSpace(space.encoded, space.constraints)]
     return []
 
@@ -472,7 +472,7 @@ def why_none(stop: str, space: MapSpace, end: float | None) -> list[str]:
     """What makes mappings invalid, said by `end` (by `time.monotonic`); the nearest miss is one without remainders."""
     try:
         space = MapSpace(space.encoded, space.constraints) if space.imperfect else space
-    except NoValidMapping as error:
+    except NoValidMappingError as error:
         return [str(error)]
     key = np.uint64(np.random.SeedSequence(0).generate_state(1, np.uint64)[0])
     proved = stop == "exhausted"
@@ -493,7 +493,7 @@ def _what_limits_leave(space: MapSpace, end: float | None) -> list[str]:
                 Spaces.of(loose), Objective.parse(limit.quantity), budget=Budget(seconds=seconds), workers=1,
                 on_progress=None, explain=False,
             )  # fmt: skip
-        except NoValidMapping:
+        except NoValidMappingError:
             continue
         proof = least.certificate
         if proof is not None:

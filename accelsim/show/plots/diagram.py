@@ -15,7 +15,7 @@ from matplotlib.transforms import Bbox
 from accelsim.gpu.advice import Point, Ridge
 from accelsim.gpu.catalogue import Gpu
 from accelsim.gpu.constants import Floats
-from accelsim.gpu.serve import Serving
+from accelsim.gpu.serving import Serving
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.mapping import last_passes
 from accelsim.inputs.nodes import level_nodes

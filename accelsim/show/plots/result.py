@@ -19,7 +19,7 @@ from accelsim.show.plots import DARK, PALE, drawing, frame_only, letters_beside,
 from accelsim.show.report import OTHER_COLOUR, energy, energy_scale, percent, tensor_colours, times
 
 if TYPE_CHECKING:
-    from accelsim.fusion.result import FusionResult, Segment
+    from accelsim.fusion.result import FusedNetwork, Segment
 
 _LEGEND = (
     ("obtained", "in time", "in time"),
@@ -406,7 +406,7 @@ def _frame_bars(ax: Axes, names: Sequence[str], step: int = 1, most: int = 5, ro
     ax.grid(axis="x", visible=False)
 
 
-def fusion_table(found: FusionResult) -> list[dict[str, Any]]:
+def fusion_table(found: FusedNetwork) -> list[dict[str, Any]]:
     """Rows of `plot_fusion`: energy [pJ] of each chain by component, fused and not, and its outer words, all runs."""
     return [
         {
@@ -422,7 +422,7 @@ def fusion_table(found: FusionResult) -> list[dict[str, Any]]:
     ]
 
 
-def _drawn(found: FusionResult) -> list[Segment]:
+def _drawn(found: FusedNetwork) -> list[Segment]:
     """The fused chains that save most energy or cycles; where none is fused, all segments."""
     if not found.fused:
         return list(found.segments)[:_MOST]
@@ -436,7 +436,7 @@ def _results(segment: Segment, *, fused: bool) -> list[tuple[int, Result]]:
     return [(1, result) for result in segment.alone]
 
 
-def plot_fusion(found: FusionResult, ax: Axes | None = None) -> Axes:
+def plot_fusion(found: FusedNetwork, ax: Axes | None = None) -> Axes:
     """Draw each fused chain beside its layers by themselves: energy stacked by level, and words at the outermost level.
 
     The axes have one inset axes for the energy and one for the words (`ax.child_axes`).

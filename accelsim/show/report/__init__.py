@@ -6,21 +6,15 @@ Every function gives the parts of a report, which `accelsim.show.table` prints; 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from accelsim.inputs.units import format_si, listed
 from accelsim.inputs.workload import Einsum
-from accelsim.search.result import Certificate, SearchResult, kind_of_mappings
-from accelsim.search.stopping import hold
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from accelsim.inputs.architecture import Architecture
-    from accelsim.search.stopping import Progress as SearchProgress
 
 
 _ENERGY_UNITS = ((1e12, "J"), (1e9, "mJ"), (1e6, "uJ"), (1e3, "nJ"), (1.0, "pJ"))
@@ -170,17 +164,6 @@ def tensor_colours(names: Sequence[str], output: str) -> dict[str, str]:
     return {name: known[name] if name in known else next(free, OTHER_COLOUR) for name in names}
 
 
-STOPS = {
-    "exhausted": "every mapping of the map space was seen",
-    "budget": "budget of mappings used up",
-    "timeout": "time used up",
-    "memory": "its tables would be too large",
-    "remainders": "of the mappings with remainders only those with the lowest bounds were evaluated",
-    "effort": "more uneven mappings take long",
-    "interrupted": "interrupted",
-}
-
-
 def objective_value(objective: str, value: float, digits: int = 4) -> str:
     """Value of an objective with its unit.
 
@@ -213,109 +196,6 @@ def goal_name(objective: str) -> str:
     return "EDP" if objective == "edp" else objective
 
 
-def goal_verdict(search: SearchResult) -> str:
-    """What is known of the best mapping, after the name of what was made small: `energy is optimal (proved)`."""
-    goal = goal_name(search.objective)
-    if search.certificate is None:
-        seen = f" of {search.sample.seen:,} seen" if search.sample else ""
-        known = f"the best{seen}, not a proved optimum"
-    else:
-        known = short_verdict(search.certificate) + search.among + within_limits(search.limits)
-    return f"{goal} {'are' if goal in ('cycles', 'outer_words') else 'is'} {known}"
-
-
-def short_verdict(certificate: Certificate) -> str:
-    """`optimal (proved)`, or how near the optimum is at worst."""
-    if certificate.proved:
-        return "optimal (proved)"
-    if not math.isfinite(certificate.gap):
-        return "not proved: no lower bound yet"
-    return f"within {gap_text(certificate.gap)} of optimal"
-
-
-def long_verdict(search: SearchResult, certificate: Certificate) -> str:
-    """What is proved, with the size of the map space or the two values that leave the gap."""
-    if certificate.proved:
-        which = [
-            kind_of_mappings(uneven=not search.among),
-            f"remainders in {', '.join(search.imperfect)}" if search.imperfect else "",
-            f"padding to {', '.join(search.padded)}" if search.padded else "",
-        ]
-        also = f" ({'; '.join(filter(None, which))})"
-        space = f"{large(search.space_size)} in the map space{also}{within_limits(search.limits)}"
-        lower = "fewer cycles" if search.objective == "cycles" else f"a lower {goal_name(search.objective)}"
-        return f"optimal (proved): no mapping of the {space} has {lower}"
-    digits = 6 if certificate.gap < 0.01 else 4
-    best = objective_value(search.objective, certificate.value, digits)
-    bound = objective_value(search.objective, certificate.bound, digits)
-    return f"{short_verdict(certificate)} (best {best}, lower bound {bound})"
-
-
-def within_limits(limits: Sequence[str]) -> str:
-    """Which mappings a proof is of, where costs are limited."""
-    return f" with {' and '.join(limits)}" if limits else ""
-
-
-@contextmanager
-def search_progress(console: Console, what: str, objective: str = "") -> Iterator[Callable[[SearchProgress], None]]:
-    """Show the progress of one search on a terminal while it runs, and remove it then.
-
-    `objective` gives values their unit; empty: there is no single objective. The best so far is what is said if the
-    process has to end at once.
-    """
-
-    def keep(state: SearchProgress) -> None:
-        if objective and state.best is not None:
-            hold(f"{what}: {_best(state, objective)}")
-
-    if not console.is_terminal:
-        yield keep
-        return
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(20), TimeRemainingColumn(), TextColumn("{task.fields[now]}"))
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(what, total=None, now="")
-
-        def tell(state: SearchProgress) -> None:
-            keep(state)
-            end = 1.0 if state.total or state.seconds_limit else None
-            bar.update(task, completed=done(state), total=end, now=_now(state, objective))
-
-        yield tell
-
-
-def done(state: SearchProgress) -> float:
-    """Share (0..1) of a search that is done: of its mappings or its time, whichever ends it first."""
-    pairs = (state.seen, state.total), (state.seconds, state.seconds_limit)
-    return min(1.0, max((part / whole for part, whole in pairs if whole), default=0.0))
-
-
-def _now(state: SearchProgress, objective: str) -> str:
-    if not state.seen:
-        return "getting ready"
-    each = "mappings" if objective and state.bound is None else "nodes"
-    rate = f"{count(round(state.seen / state.seconds))} {each}/s, " if state.seconds > 0 else ""
-    if not objective:
-        return f"{rate}{count(state.valid)} mappings evaluated"
-    if state.bound is None:
-        best = "none yet" if state.best_energy_pj is None else energy(state.best_energy_pj)
-        return f"{rate}{count(state.valid)} valid, best {best}"
-    if state.best is None:
-        return f"{rate}none found yet, bound {objective_value(objective, state.bound)}"
-    return rate + _best(state, objective)
-
-
-def _best(state: SearchProgress, objective: str) -> str:
-    """The best mapping so far, and what is proved of it."""
-    value = math.inf if state.best is None else state.best
-    best = f"best {objective_value(objective, value)}"
-    if state.bound is None:
-        return best
-    gap = max(0.0, value / state.bound - 1) if state.bound > 0 else math.inf
-    return f"{best}, bound {objective_value(objective, state.bound)}, gap {gap_text(gap)}"
-
-
 def other_operations(layers: Sequence[Einsum]) -> str:
     """Runs of some layers in words, such as `9 layers that do not multiply and add (8 add, 1 max)`."""
     runs: dict[str, int] = {}
@@ -336,14 +216,19 @@ _NAMED = 3
 """Layers that are named as left out."""
 
 
-def precision_lines(machine: Architecture, layers: Sequence[Einsum]) -> list[str]:
-    """Widths of the operands and sums of some layers, and what operands cost that are wider than the multipliers."""
+def wider_operands(machine: Architecture, layers: Sequence[Einsum]) -> list[str]:
+    """What operands cost that are wider than the multipliers."""
     wide = sorted({tensor.bits for layer in layers for tensor in layer.tensors if not tensor.output})
-    sums = sorted({layer.output.psum_bits for layer in layers})
-    lines = [f"{'precision':<12} operands {listed(map(str, wide))} bit, sums {listed(map(str, sums))} bit"]
     unit, widths = machine.compute, machine.energy.formats(machine.compute.name)
     wider = {next((width for width in widths if width >= bits), 0) for bits in wide if bits > unit.bits > 0} - {0}
-    if wider:
-        charged = f"charged as one of {listed(map(str, sorted(wider)))} bit, at the same rate"
-        lines.append(f"{unit.name:<12} for operands of {unit.bits} bit: {charged}")
-    return lines
+    if not wider:
+        return []
+    charged = f"an operation of {listed(map(str, sorted(wider)))} bit"
+    return [f"{unit.name} is {unit.bits} bit wide: wider operands are charged as {charged}, at the same rate"]
+
+
+def widths_line(layers: Sequence[Einsum]) -> str:
+    """Widths of the operands and partial sums of some layers."""
+    wide = sorted({tensor.bits for layer in layers for tensor in layer.tensors if not tensor.output})
+    sums = sorted({layer.output.psum_bits for layer in layers})
+    return f"{listed(map(str, wide))}-bit operands, {listed(map(str, sums))}-bit partial sums"

@@ -14,8 +14,8 @@ from accelsim.gpu.advice import HIGH, Advice, Point, Ridge
 from accelsim.gpu.calibration import LARGE_FLOP, Calibration, Errors, far_off
 from accelsim.gpu.catalogue import FORMATS, VECTOR_FORMATS, Gpu
 from accelsim.gpu.kernel import FUSED, Kernel
-from accelsim.gpu.profile import Compared
 from accelsim.gpu.profiled import ProfiledKernel, is_product, tile_in
+from accelsim.gpu.profiles import Compared
 from accelsim.inputs.errors import Problem
 from accelsim.inputs.units import format_bits, format_si, listed
 from accelsim.show.report import percent

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from accelsim.inputs.architecture import Architecture
-from accelsim.inputs.mapping import LevelMapping, idle_at_last, last_passes
+from accelsim.inputs.mapping import LevelMapping, last_passes
 from accelsim.inputs.nodes import level_nodes
-from accelsim.inputs.units import format_bits, format_si, listed, ratio
+from accelsim.inputs.units import format_bits, listed, ratio
 from accelsim.inputs.workload import OPERATIONS, Einsum
 from accelsim.model.result import LevelResult, Result
 from accelsim.search.result import SearchResult
@@ -23,16 +23,15 @@ from accelsim.show.report import (
     energy,
     energy_scale,
     gap_text,
-    goal_verdict,
     in_scale,
     letters,
     percent,
-    precision_lines,
     share,
     split_bar,
     tensor_colours,
     times,
 )
+from accelsim.show.report.headline import alternative, headline, hint_of
 from accelsim.show.table import Column, Piece, Row, Table, bold, dim, heading
 
 if TYPE_CHECKING:
@@ -66,13 +65,13 @@ def nest_levels(result: Result) -> list[NestLevel]:
         for node in nodes:
             if len(nodes) > 1:
                 kept = [t.tensor for t in result.tensors if t.level == level.level and t.tensor in node.keep]
-                lines.append(f"{level.level} keeps {', '.join(kept) or 'nothing'} here")
+                lines.append(f"[{level.level}: {', '.join(kept) or 'nothing'}]")
             lines += loop_lines(node, next(last))
         used = f"{_instances(level.used_instances, level.instances)}, {_room(level)}"
         tiles = {t.tensor: f"{t.tensor} {count(t.tile_words)}" for t in result.tensors if t.level == level.level}
         passed = [n.tensor for n in result.networks if n.level == level.level and n.tensor not in tiles]
-        keeps = f"keeps {', '.join(tiles.values())} (words)" if tiles else "keeps nothing"
-        keeps += f"; {', '.join(passed)} pass by" if passed else ""
+        keeps = f"stores {', '.join(tiles.values())} words" if tiles else "stores nothing"
+        keeps += f"; {', '.join(passed)} bypassed" if passed else ""
         found.append(NestLevel(level.level, used.removeprefix(", ").strip(), keeps, tuple(lines)))
     return found
 
@@ -170,24 +169,28 @@ def result_report(
     einsum: Einsum,
     search: SearchResult | None = None,
     other: SearchResult | None = None,
+    *,
+    verbose: bool = False,
 ) -> Iterator[Piece]:
     """Everything about one mapping; `architecture` and `einsum` are those that it was evaluated on.
 
     `search` is the one that found it, if one did; `other`, one for cycles instead of energy, or the other way round.
+    `verbose`: also what is in no total.
     """
     yield from headline(result, architecture, einsum, search)
-    if other is not None:
-        best = other.best
-        trade = trade_text(result.energy_pj, result.cycles, best.energy_pj, best.cycles)
-        yield from [f"{'trade':<12} {trade}: --objective {other.objective}"] if trade else []
-    yield from _area(architecture)
+    trade = alternative(result, other)
+    if trade:
+        yield f"{'alternative':<12} {trade}"
+    hint = hint_of(result, einsum, search, trade=bool(trade))
+    if hint:
+        yield f"{'hint':<12} {hint}"
+    yield from _energy(result, einsum)
+    yield from _cycles(result)
+    yield from _fills(result) if verbose or not result.all_overlaps else ()
+    yield from _bursts(result, architecture, einsum)
     yield heading("Loop nest", "for: in time, par_for: in space; sizes of one instance")
     yield from nest_parts(result)
     yield from _movement(result, architecture, einsum)
-    yield from _energy(result, einsum)
-    yield from _cycles(result)
-    yield from _fills(result)
-    yield from _bursts(result, architecture, einsum)
     windowed = [t.name for t in einsum.tensors if any(len(rank) > 1 for rank in t.ranks)]
     if einsum.slices:
         many = math.prod(einsum.dims[dim] for dim in einsum.slices)
@@ -195,100 +198,8 @@ def result_report(
         yield f"\nA MAC is a product of two slices: {many} make one of whole words, which takes {each}."
     if einsum.operation != OPERATIONS[0]:
         yield f"\nEach point of this layer ({einsum.operation}) counts as a MAC."
-    if windowed:
+    if windowed and verbose:
         yield f"\nPadded points of {', '.join(windowed)} count as ordinary points: they are stored and moved."
-
-
-def headline(
-    result: Result, architecture: Architecture, einsum: Einsum, search: SearchResult | None = None
-) -> Iterator[Piece]:
-    """What the mapping costs in a few lines, every rule that it breaks, and what its search proves about it."""
-    yield bold(f"{result.workload} on {result.architecture}")
-    for violation in result.violations:
-        yield Text(f"INVALID: {violation}", style="bold red")
-    if result.violations:
-        yield "The numbers below are those of a machine on which it would fit."
-    yield from precision_lines(architecture, [einsum])
-    time = ""
-    if result.seconds is not None and result.clock_hz is not None:
-        time = f"{format_si(result.seconds, 's', 4)} at {format_si(result.clock_hz, 'Hz')}"
-    macs = f"{result.macs:,} MACs"
-    if result.padded_macs != result.macs:
-        macs += f" ({result.padded_macs:,} with padding to {', '.join(map(str, result.mapping.padded))})"
-    lines = [
-        ("energy", f"{energy(result.energy_pj, 6)}", f"{result.pj_per_mac:.5g} pJ/MAC, {macs}"),
-        ("cycles", f"{result.cycles:,}", time),
-        ("EDP", f"{result.edp:.5g}", "pJ x cycle"),
-    ]
-    if result.power_w is not None:
-        lines.append(("power", format_si(result.power_w, "W", 4), "on average: energy / run time"))
-    wide = max(len(value) for _, value, _ in lines)
-    for name, value, note in lines:
-        yield f"{name:<12} {value:<{wide}}  {note}".rstrip()
-    shares = {"overall": result.utilization, "spatial": result.spatial_utilization}
-    shares["temporal"] = result.temporal_utilization
-    yield f"{'utilization':<12} " + ", ".join(f"{name} {percent(share)}" for name, share in shares.items())
-    for what, why in _idle(result, architecture):
-        yield f"{'idle':<12} {what}: {why}"
-    what = "compute" if result.bottleneck == result.compute else "bandwidth"
-    yield Text(f"{'bottleneck':<12} ").append(result.bottleneck, style="bold").append(f" ({what})")
-    if search is not None:
-        kept = f", from the cache ({search.kept})" if search.kept else ""
-        yield f"{'certificate':<12} {goal_verdict(search)}{kept}"
-
-
-def trade_text(energy_pj: float, cycles: int, other_pj: float, other_cycles: int) -> str:
-    """What the optimum of another objective costs instead; empty where that is nearly the same.
-
-    >>> trade_text(1.0, 100, 1.2, 25), trade_text(1.0, 100, 1.0, 100)
-    ('20 % more energy, 4x faster', '')
-    """
-    more, faster = ratio(other_pj, energy_pj) - 1, cycles / other_cycles
-    if abs(more) < _SOME_WAITING and abs(faster - 1) < _SOME_WAITING:
-        return ""
-    sooner = f"{times(faster)} faster" if faster >= 1 else f"{times(1 / faster)} the cycles"
-    if abs(more) < _SOME_WAITING:
-        return f"no more energy, {sooner}"
-    return f"{percent(abs(more))} {'more' if more > 0 else 'less'} energy, {sooner}"
-
-
-def _idle(result: Result, architecture: Architecture) -> Iterator[tuple[str, str]]:
-    """Which share of the compute units does nothing, and why: no loop, remainders, padding, and waiting."""
-    why = []
-    for level in architecture.levels:
-        mapped = [each for each in result.mapping.levels if each.level == level.name]
-        axes = []
-        for name, axis in (("columns", "x"), ("rows", "y")):
-            size, used = getattr(level, axis).size, math.prod(loop.bound for m in mapped for loop in getattr(m, axis))
-            axes += [f"{used} of {size} {name}"] if used < size else []
-        why += [f"{', '.join(axes)} of {level.name} used"] if axes else []
-    why += (
-        [f"fewer in the last passes over {listed(dims)}"]
-        if (dims := idle_at_last(result.mapping, result.bounds))
-        else []
-    )
-    why += [f"padding to {', '.join(map(str, result.mapping.padded))}"] if result.macs < result.padded_macs else []
-    unused, waiting = 1 - result.spatial_utilization, 1 - result.temporal_utilization
-    if unused > 0:
-        yield f"{percent(unused)} of compute units", "; ".join(why)
-    if waiting >= _SOME_WAITING and result.bottleneck != result.compute:
-        yield f"{percent(waiting)} of cycles", f"all wait for {result.bottleneck}"
-
-
-_SOME_WAITING = 0.0005
-"""Share of the cycles or of the energy from which waiting and a trade are told."""
-
-
-def _area(architecture: Architecture) -> Iterator[Piece]:
-    """The area of the machine, if a source says that of any part."""
-    names = [*(level.name for level in architecture.levels), architecture.compute.name]
-    without = [name for name in names if name not in architecture.areas]
-    if len(without) == len(names):
-        return
-    every = {name: architecture.instances(index) for index, name in enumerate(names) if name not in without}
-    known = sum(architecture.areas[name].area_um2 * instances for name, instances in every.items())
-    what = f"without {', '.join(without)}, of which none is known" if without else "of all levels and compute units"
-    yield f"{'area':<12} {known / 1e6:.4g} mm2  {what}"
 
 
 def movement_rows(result: Result, architecture: Architecture, einsum: Einsum) -> list[Row]:
@@ -325,41 +236,48 @@ def movement_rows(result: Result, architecture: Architecture, einsum: Einsum) ->
 
 
 def _tile(row: Row) -> str:
-    """Tile of a tensor, or the instances in use."""
+    """Tile of a tensor."""
     if row["tensor"] is None:
-        return f"x{row['used_instances']:,}" if row["instances"] > 1 else ""
-    return "passes" if row["tile_words"] is None else count(row["tile_words"])
+        return ""
+    return "bypassed" if row["tile_words"] is None else count(row["tile_words"])
 
 
 def _movement(result: Result, architecture: Architecture, einsum: Einsum) -> Iterator[Piece]:
-    """Counts by level and tensor; a tensor that passes a level by has a row where its words are shared below."""
+    """Counts by level and tensor; a bypassed tensor has a row where its words are shared below."""
     scale, unit = energy_scale(result.energy_pj)
+    spent = dict.fromkeys((level.level for level in result.levels), 0.0)
+    for tensor in result.tensors:
+        spent[tensor.level] += tensor.energy_pj
     columns = (
         Column("\nlevel", lambda row: f"  {row['tensor']}" if row["tensor"] else bold(row["level"]), lambda name: name),
         Column("\ntile", _tile),
-        Column("share of\nspace", "share_of_space", share),
         *(Column(f"\n{name}", name, count) for name in ("reads", "fills", "updates")),
         Column("multi-\ncast", "multicast", times),
         Column("reduc-\ntion", "spatial_reduction", times),
         Column(f"energy\n[{unit}]", "energy_pj", lambda energy_pj: in_scale(energy_pj, scale)),
+        Column("% of\nlevel", lambda row: _of_level(row, spent), share),
     )
-    note = f"words of {'the busiest' if result.ragged else 'one'} instance; energy of all xN in use"
+    note = f"words of {'the busiest' if result.ragged else 'one'} instance; energy of all instances"
     yield Table("movement", columns, movement_rows(result, architecture, einsum), "Data movement", note)
-    yield dim("Multicast, (spatial) reduction: children below that share one read, one update.")
+    yield dim("multicast: children served by one read; reduction: partial sums added before one update")
     passed = [f"{n.link_transfers:,} of {n.tensor} below {n.level}" for n in result.networks if n.link_transfers]
     if passed:
         yield dim(f"Words that children take from their neighbours: {', '.join(passed)}. These read them for that.")
     stored = [f"{t.level} {percent(float(t.compression))} of {t.tensor}" for t in result.tensors if t.compression != 1]
     if stored:
-        yield dim(
-            f"Bits stored and moved after compression: {', '.join(stored)}. Words are counted as they are without."
-        )
+        yield dim(f"Bits stored and moved after compression: {', '.join(stored)}. Words are counted uncompressed.")
+
+
+def _of_level(row: Row, spent: Mapping[str, float]) -> float | None:
+    total = spent[row["level"]]
+    return row["energy_pj"] / total if row.get("energy_pj") and total else None
 
 
 def _energy(result: Result, einsum: Einsum) -> Iterator[Piece]:
     """Energy by component and tensor with a stacked bar of letters."""
     scale, unit = energy_scale(result.energy_pj)
     tensors = [tensor.name for tensor in einsum.tensors]
+    others = result.compute + (", leakage" if any(level.leak_pj for level in result.levels) else "")
     letter = {**letters(tensors), "": _OTHER}
     colour = {**tensor_colours(tensors, einsum.output.name), "": OTHER_COLOUR}
     rows = result.energy_by_tensor_rows()
@@ -379,7 +297,7 @@ def _energy(result: Result, einsum: Einsum) -> Iterator[Piece]:
         return found
 
     def part(name: str) -> Column:
-        return Column(name or "other", lambda row: in_scale(row["parts"][name], scale))
+        return Column(name or others, lambda row: in_scale(row["parts"][name], scale))
 
     columns = (
         Column("component", "component"),
@@ -390,10 +308,10 @@ def _energy(result: Result, einsum: Einsum) -> Iterator[Piece]:
     total = ["sum", *(in_scale(part, scale) for part in totals.values()), in_scale(result.energy_pj, scale), "100 %"]
     last = ["share", *(share(part / result.energy_pj) if part else "" for part in totals.values()), "", ""]
     yield Table(
-        "energy", columns, rows, f"Energy [{unit}]", "by component and tensor; other: compute and leakage",
+        "energy", columns, rows, f"Energy [{unit}]", "by component and tensor",
         shown=sums, below=(total, last), bar=bar,
     )  # fmt: skip
-    yield dim("Bars: " + ", ".join(f"{short} {name or 'other'}" for name, short in letter.items()))
+    yield dim("Bars: " + ", ".join(f"{short} {name or others}" for name, short in letter.items()))
 
 
 def _cycles(result: Result) -> Iterator[Piece]:
@@ -404,13 +322,14 @@ def _cycles(result: Result) -> Iterator[Piece]:
 
     columns = (
         Column("component", "component"),
-        Column("cycles", "cycles", lambda cycles: f"{cycles:,}" if cycles else "no limit"),
-        Column("share", lambda row: share(row["share"]) if row["cycles"] else ""),
+        Column("cycles", "cycles", "{:,}".format),
+        Column("% of total", "share", share),
     )
     note = "that each component needs; all overlap, so the largest is the total"
     if not result.all_overlaps:
         note = "that each component needs; these overlap, but not all fills and drains"
-    yield Table("cycles", columns, result.cycle_rows(), "Cycles", note, bar=bar)
+    rows = result.cycle_rows()
+    yield Table("cycles", columns, rows, "Cycles", note, shown=[row for row in rows if row["cycles"]], bar=bar)
     if result.ramps:
         yield f"{result.compute} with its ramps, one by one:"
         wide = len(f"{result.busy_cycles:,}")
@@ -457,9 +376,9 @@ def _fills(result: Result) -> Iterator[Piece]:
     shown = [each for each in result.fills if each.fills or each.drains]
     if not shown:
         return
-    note = "cycles that tiles take alone; what overlaps is in none above"
+    note = "cycles if not overlapped; overlapped ones are not in the totals above"
     rows, moved = ([asdict(each) for each in some] for some in (result.fills, shown))
-    yield Table("fills", _FILLS, rows, "Fills and drains", note, shown=moved)
+    yield Table("fills", _FILLS, rows, "Fill and drain latency", note, shown=moved)
     ends = sum(each.first_fill + each.last_drain for each in shown if not each.waiting)
     if ends:
         yield f"First fills and last drains that overlap: at most {share(ends / result.cycles)} more cycles."
@@ -482,7 +401,7 @@ def _bursts(result: Result, architecture: Architecture, einsum: Einsum) -> Itera
     if outermost.burst_bits is None:
         return
     title = f"Bursts of {format_bits(outermost.burst_bits)} at {outermost.name}"
-    note = "in no figure above; ranks in memory as the Einsum names them, and in the best order; the last is innermost"
+    note = "not included above; ranks in memory as the Einsum names them, and in the best order; the last is innermost"
     yield Table("bursts", _BURSTS, [asdict(each) for each in result.bursts], title, note)
     reported = [each.tensor for each in result.bursts]
     untold = [tensor.name for tensor in einsum.tensors if tensor.name not in reported]
@@ -515,7 +434,7 @@ _DIFFERENCES = {
 }
 
 
-_TOTALS = {"energy_pj": "energy", "edp": "EDP [pJ x cycle]", "outer_words": "outer words"}
+_TOTALS = {"energy_pj": "energy", "edp": "EDP [pJ*cycle]", "outer_words": "off-chip words"}
 
 
 def _figure(row: Row, side: str) -> str | None:
@@ -548,7 +467,7 @@ def sparse_report(found: SparseResult | None) -> Iterator[Piece]:
     if found is None:
         return
     dense, compute = found.dense, found.compute
-    yield heading("Zeros", "expected values; words of all instances")
+    yield heading("Sparsity", "expected values; words of all instances")
     for violation in found.violations:
         yield Text(f"INVALID: {violation}", style="bold red")
     rows = [
@@ -557,11 +476,11 @@ def sparse_report(found: SparseResult | None) -> Iterator[Piece]:
         ("MACs", f"{compute.dense:,}", f"{compute.actual:,.0f}", compute.actual / compute.dense),
     ]
     totals = [{"what": what, "dense": was, "now": now, "share": of} for what, was, now, of in rows]
-    named = (Column("", "what"), Column("dense", "dense"), Column("with zeros left out", "now"))
+    named = (Column("", "what"), Column("dense", "dense"), Column("sparse", "now"))
     yield Table("sparse_totals", (*named, Column("share", "share", percent)), totals)
     yield f"Gated MACs: {compute.gated:,.0f}; skipped: {compute.skipped:,.0f}. Bottleneck: {found.bottleneck}.\n"
     if compute.slowest > 1:
-        yield f"Imbalance: the slowest instances take {compute.slowest:.3g}x the mean time, and all others wait.\n"
+        yield f"Imbalance: the slowest instances take {compute.slowest:.3g}x the mean time, and the others wait.\n"
     number = "{:,.0f}".format
     columns = (
         Column("level", "level", once=True),
@@ -576,17 +495,17 @@ def sparse_report(found: SparseResult | None) -> Iterator[Piece]:
         Column("energy", lambda row: row["energy_pj"] / row["dense_pj"] if row["dense_pj"] else None, percent),
     )
     yield Table("sparse", columns, found.rows())
-    yield "Energy is relative to that of the dense words; what is in no column is not stored, or left out further out."
+    yield "Energy is relative to that of the dense words; words in no column are not stored, or were skipped at an outer level."
 
 
 def best_report(best: BestWithZeros | None) -> Iterator[Piece]:
     """The best mapping with zeros left out, and whether that is proved; nothing without one."""
     if best is None:
         return
-    yield heading("Best mapping with zeros")
-    verdict = "optimal (proved) among the mappings whose tiles fit before they are compressed"
+    yield heading("Best mapping with sparsity")
+    what = "optimal (proved) among even mappings whose tiles fit uncompressed"
     if not best.proved:
-        known = f"at most {gap_text(best.gap)} above the best" if best.bound else "not proved"
-        verdict = f"{known}, because {best.why}"
-    yield f"{energy(best.found.energy_pj, 6)}, {best.found.cycles:,} cycles: {verdict}\n"
+        known = f"at most {gap_text(best.gap)} above the optimum" if best.bound else "not proved"
+        what = f"{known}, because {best.why}"
+    yield f"{energy(best.found.energy_pj, 6)}, {best.found.cycles:,} cycles: {what}\n"
     yield nest_line(best.found.dense)

@@ -10,9 +10,9 @@ from typing import Any
 
 from rich.text import Text
 
-from accelsim.designs.soc import SystemResult, layer_rows
+from accelsim.designs.soc import Assigned, layer_rows
 from accelsim.fusion.chain import Shortcut
-from accelsim.fusion.result import ChainResult, FusedPart, FusionResult, Segment
+from accelsim.fusion.result import ChainResult, FusedNetwork, FusedPart, Segment
 from accelsim.fusion.tiling import Room
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.objective import Objective
@@ -20,7 +20,7 @@ from accelsim.inputs.units import format_bits, format_si, listed, ratio
 from accelsim.inputs.workload import OPERATIONS, Einsum
 from accelsim.results.network import LayerOutcome, alike_layers, network_totals, rows_of_layers
 from accelsim.results.network import layer_rows as shares_of_layers
-from accelsim.search.result import kind_of_mappings
+from accelsim.search.result import SearchedSpace
 from accelsim.show.report import (
     count,
     energy,
@@ -29,12 +29,13 @@ from accelsim.show.report import (
     objective_value,
     other_operations,
     percent,
-    precision_lines,
     share,
-    short_verdict,
     times,
+    wider_operands,
+    widths_line,
 )
 from accelsim.show.report.mapping import nest_line
+from accelsim.show.report.verdicts import above, known, proved, question
 from accelsim.show.table import Column, Piece, Row, Table, bold, dim, heading
 
 _FIRST, _LEAST = 5, 0.0005
@@ -50,17 +51,36 @@ def _gap(row: Row) -> str:
 
 _COLUMNS = (
     Column("\nlayer", "layer", fold=True),
-    Column("\nrep.", "repeat"),
+    Column("\ncount", "repeat"),
     Column("\nMACs", "macs", count, wide=True),
     Column("\nenergy", lambda row: "none valid" if row["energy_pj"] is None else energy(row["energy_pj"])),
-    Column("\nshare", "energy_share", share),
+    Column("\n%", "energy_share", share),
     Column("\npJ/MAC", "pj_per_mac", "{:.4g}".format),
     Column("\ncycles", "cycles", count),
-    Column("\nshare", "cycles_share", share),
+    Column("\n%", "cycles_share", share),
     Column("\nutil.", "utilization", percent),
     Column("bottle-\nneck", "bottleneck", left=True),
     Column("\ngap", _gap),
 )
+
+
+def network_line(network: str, machine: Architecture, outcomes: Sequence[LayerOutcome]) -> str:
+    """A mapped network in a line."""
+    totals = network_totals(outcomes)
+    seconds = totals["run_time_s"]
+    time = f"{totals['cycles']:,} cycles" if seconds is None else format_si(seconds, "s", 4)
+    verdict = _total_verdict(outcomes, totals["certificate"])
+    return f"{network} on {machine.name}: {energy(totals['energy_pj'])}, {time}, {verdict}"
+
+
+def network_headline(network: str, machine: Architecture, outcomes: Sequence[LayerOutcome]) -> Iterator[Piece]:
+    """What is proved of a mapped network, and its totals."""
+    searches = [o.search for o in outcomes if o.search is not None]
+    totals = network_totals(outcomes)
+    asked = f", {question(searches[0].objective, searches[0].space)}" if searches else ""
+    yield bold(f"{network} on {machine.name}{asked}: {_total_verdict(outcomes, totals['certificate'])}")
+    if totals["macs"]:
+        yield f"total: {energy(totals['energy_pj'])}, {totals['cycles']:,} cycles"
 
 
 def network_report(
@@ -75,25 +95,27 @@ def network_report(
     `left_out` are layers that do not count.
     """
     totals, rows = network_totals(outcomes, yields), rows_of_layers(outcomes)
-    objectives = ", ".join(dict.fromkeys(o.search.objective for o in outcomes if o.search is not None))
-    head = f", each layer mapped for the lowest {objectives}\n" if objectives else "\n"
-    yield bold(f"{network} on {machine.name}").append(head, style="not bold")
+    searches = [o.search for o in outcomes if o.search is not None]
+    yield next(network_headline(network, machine, outcomes))
+    yield ""
     total = {**totals, "layer": "total", "repeat": totals["layers"], "energy_share": 1, "cycles_share": 1}
     yield Table("layers", _COLUMNS, rows, below=[total] if totals["macs"] else [])
     yield from _total_lines(totals)
-    yield from precision_lines(machine, [outcome.einsum for outcome in outcomes])
+    layers = [outcome.einsum for outcome in outcomes]
+    yield from [widths_line(layers)] if layers else []
+    yield from wider_operands(machine, layers)
     yield from [left_out_line(left_out)] if left_out else []
     yield from _other_operations(outcomes, totals)
-    yield bold(_total_verdict(outcomes, totals["certificate"]))
-    more = "; +n: and n more that are alike" if len(rows) < len(outcomes) else ""
-    yield dim(f"Rows are one run of a layer; shares and total count it 'rep.' times{more}.")
-    further = any(o.search is not None and (o.search.uneven or o.search.uneven_bound is not None) for o in outcomes)
-    yield dim(f"gap: how much lower the best {kind_of_mappings(uneven=further)} mapping may be; -: unknown.")
+    more = "; +n: n more layers that are alike" if len(rows) < len(outcomes) else ""
+    yield dim(f"Rows are per run of a layer; % and total include the count{more}.")
+    if searches:
+        yield dim(f"gap: at most so far above the optimum, of {searches[0].space}; proved: 0")
     for outcome in outcomes:
         if outcome.search is None:
-            yield bold(f"{outcome.einsum.name}: not mapped; the total is without it")
+            yield bold(f"{outcome.einsum.name}: not mapped, and not in the total")
     yield from _zeros(rows, totals)
-    yield from _first(alike_layers(outcomes), "cycles" if objectives == "cycles" else "energy")
+    cycles = bool(searches) and searches[0].objective == "cycles"
+    yield from _first(alike_layers(outcomes), "cycles" if cycles else "energy")
 
 
 def _other_operations(outcomes: Sequence[LayerOutcome], totals: Mapping[str, Any]) -> Iterator[str]:
@@ -123,12 +145,12 @@ def _zeros(rows: Sequence[Row], totals: Mapping[str, Any]) -> Iterator[Piece]:
     }
     columns = (
         Column("\nlayer", "layer", fold=True),
-        Column("\nrep.", "repeat"),
+        Column("\ncount", "repeat"),
         Column("dense\nenergy", "energy_pj", energy),
-        Column("with zeros\nleft out", "sparse_energy_pj", energy),
+        Column("sparse\nenergy", "sparse_energy_pj", energy),
         Column("\nshare", lambda row: share(row["sparse_energy_pj"] / row["energy_pj"])),
         Column("dense\ncycles", "cycles", count),
-        Column("with zeros\nleft out", "sparse_cycles", count),
+        Column("sparse\ncycles", "sparse_cycles", count),
         Column("\nshare", lambda row: share(row["sparse_cycles"] / row["cycles"])),
         Column("effective\nMACs", "effective", share),
         Column(
@@ -138,18 +160,18 @@ def _zeros(rows: Sequence[Row], totals: Mapping[str, Any]) -> Iterator[Piece]:
             ),
         ),
     )
-    yield heading("Best mappings with zeros left out", "each layer by itself, beside the dense best")
+    yield heading("Sparsity", "the best mapping of each layer with and without it")
     yield Table("zeros", columns, shown, below=[total])
     proved = sum(row["sparse_proved"] for row in shown)
-    yield bold(f"{proved} of {len(shown)} rows are optimal (proved) among the mappings whose tiles fit uncompressed\n")
+    yield bold(f"{proved} of {len(shown)} rows optimal (proved) among even mappings whose tiles fit uncompressed")
 
 
 def _total_lines(totals: Mapping[str, Any]) -> list[str]:
     """Totals beside those of the table: words at the outermost level, time and rate."""
     if not totals["macs"]:
         return []
-    moved = f"{count(totals['outer_words'])} words ({format_si(totals['outer_bytes'], 'B', 4)})"
-    lines = [f"{count(totals['macs'])} MACs; {moved} at {totals['outermost']}"]
+    moved = f"{format_si(totals['outer_bytes'], 'B', 4)} ({count(totals['outer_words'])} words)"
+    lines = [f"{count(totals['macs'])} MACs; off-chip {moved}"]
     if totals["run_time_s"] is not None:
         lines.append(f"{format_si(totals['run_time_s'], 's', 4)} a run")
     if totals["yields_per_s"] is not None:
@@ -170,7 +192,7 @@ def _first(groups: Sequence[LayerOutcome], what: str) -> Iterator[Piece]:
         return
     rest = sum(row[key] for row in rows)
     if not first:
-        yield f"\nNo layer is far above what no mapping falls below: all together {share(rest)} of the {what}"
+        yield f"\nAll layers are near the lower bound of the architecture: headroom {share(rest)} of the {what}"
         return
 
     def factor(row: Row) -> str:
@@ -179,38 +201,33 @@ def _first(groups: Sequence[LayerOutcome], what: str) -> Iterator[Piece]:
 
     columns = (
         Column("layer", "layer", fold=True),
-        Column(f"share of {what}", f"{what}_share", share),
-        Column("x the limit", factor),
-        Column("above it, of the total", key, share),
+        Column(f"% of {what}", f"{what}_share", share),
+        Column("x lower bound", factor),
+        Column("headroom [% of total]", key, share),
     )
-    yield Table("first", columns, first, "Layers to look at first", f"{what} above a limit that no mapping falls below")
-    yield dim(f"All layers together: {share(rest)} of the {what} is above the limits.")
+    yield Table("first", columns, first, "Where a better architecture helps most", f"{what} above the lower bound")
+    yield dim(f"headroom of all layers: {share(rest)} of the {what}")
 
 
 def _total_verdict(outcomes: Sequence[LayerOutcome], total: Mapping[str, Any] | None) -> str:
-    """Say what is proved about all mapped layers together."""
+    """What is proved of all mapped layers together."""
     searches = [o.search for o in outcomes if o.search is not None]
     if not searches:
         return "no layer is mapped"
-    proved, even = (
-        sum(proof is not None and proof.proved for proof in proofs)
-        for proofs in ([search.proof for search in searches], [search.certificate for search in searches])
-    )
-    among = f" and {even - proved} more among even mappings" if even > proved else ""
-    if proved == len(searches):
-        return f"all {proved} mapped layers are optimal (proved), and so is the total"
-    objective = searches[0].objective
-    summed = "energy" if objective == "energy" else "cycles" if objective == "cycles" else f"sum of {objective}"
-    known = "has no lower bound"
-    if total is not None and total["gap"] is not None:
-        known = f"is within {gap_text(total['gap'])} of optimal"
-    return f"{proved} of {len(searches)} mapped layers are optimal (proved){among}; the total {summed} {known}"
+    optimal = sum(search.proof is not None and search.proof.proved for search in searches)
+    many = f"{optimal} of {len(searches)} layers"
+    if optimal == len(searches):
+        return f"{many} {proved(searches[0].space)}"
+    gap = above(None if total is None else total["gap"])
+    even = sum(s.certificate is not None and s.certificate.proved for s in searches)
+    more = f", {even} among even mappings" if even > optimal else ""
+    return f"{many} optimal (proved){more}; total {gap}"
 
 
 _MOST_APART = 6
 
 
-def fusion_report(found: FusionResult) -> Iterator[Piece]:
+def fusion_report(found: FusedNetwork) -> Iterator[Piece]:
     """Which chains to fuse and what they gain, and below it each fused loop nest."""
     yield from brief(found)
     yield from map(dim, _notes(found))
@@ -218,12 +235,40 @@ def fusion_report(found: FusionResult) -> Iterator[Piece]:
         yield from _chain(segment)
 
 
-def brief(found: FusionResult) -> Iterator[Piece]:
+def fusion_line(found: FusedNetwork) -> str:
+    """Fused layers and their gain, in a line."""
+    gain = times(ratio(found.unfused.energy_pj, found.totals.energy_pj))
+    names = [", ".join(layer.name for layer in segment.layers) for segment in found.fused]
+    fused = f"fusing {names[0]}" if len(names) == 1 else f"{len(names)} fused chains"
+    return f"{found.workload} on {found.architecture}: {fused if names else 'nothing fused'}, {gain} less energy"
+
+
+def brief(found: FusedNetwork) -> Iterator[Piece]:
     """Which chains to fuse, what they gain, and what is proved."""
-    head = f", consecutive layers fused for the lowest {found.objective}"
-    yield bold(f"{found.workload} on {found.architecture}").append(head + "\n", style="not bold")
+    yield bold(fusion_line(found))
+    yield from _summary(found)
     yield from _gains(found)
     yield bold(_verdict(found))
+
+
+def _summary(found: FusedNetwork) -> Iterator[Piece]:
+    """The network layer by layer, and with fused layers."""
+    one, other = found.unfused, found.totals
+    forms: dict[str, tuple[str, Any]] = {
+        "energy": ("energy_pj", energy),
+        "cycles": ("cycles", count),
+        "off-chip words": ("outer_words", count),
+    }
+    rows = [
+        {"what": name, "apart": form(getattr(one, key)), "fused": form(getattr(other, key)),
+         "gain": times(ratio(getattr(one, key), getattr(other, key)))}
+        for name, (key, form) in forms.items()
+    ]  # fmt: skip
+    again = other.macs - one.macs
+    recomputed = "none" if not again else f"{count(again)} ({percent(again / one.macs)})"
+    rows.append({"what": "recomputed MACs", "apart": "", "fused": recomputed, "gain": ""})
+    columns = (Column("", "what"), Column("layer by layer", "apart"), Column("fused", "fused"), Column("gain", "gain"))
+    yield Table("totals", columns, rows)
 
 
 def _gain(of: str) -> Column:
@@ -232,18 +277,18 @@ def _gain(of: str) -> Column:
 
 _FUSION_COLUMNS = (
     Column("layers", lambda row: row["layers"] + (f" (+{row['alike']})" if row["alike"] else ""), fold=True),
-    Column("rep.", "repeat"),
+    Column("count", "repeat"),
     Column("energy", ("fused", "energy_pj"), energy),
     _gain("energy_pj"),
     Column("cycles", ("fused", "cycles"), count),
     _gain("cycles"),
-    Column("outer words", ("fused", "outer_words"), count),
+    Column("off-chip words", ("fused", "outer_words"), count),
     _gain("outer_words"),
-    Column("MACs", lambda row: percent(row["fused"]["macs"] / row["unfused"]["macs"]) if "unfused" in row else ""),
+    Column("recompute", lambda row: _recomputed(row) if "unfused" in row else ""),
 )
 
 
-def _gains(found: FusionResult) -> Iterator[Piece]:
+def _gains(found: FusedNetwork) -> Iterator[Piece]:
     """A row for each fused chain, and below it all other layers and the total, each against unfused."""
     rows: list[Row] = [
         {
@@ -257,6 +302,8 @@ def _gains(found: FusionResult) -> Iterator[Piece]:
     ]
     shown = list(rows)
     others = [segment for segment in found.segments if segment.fused is None]
+    if not rows:
+        return
     if others:
         sums = {
             name: sum(segment.repeat * getattr(segment.totals, name) for segment in others)
@@ -266,37 +313,41 @@ def _gains(found: FusionResult) -> Iterator[Piece]:
         shown.append({"layers": "not fused", "alike": 0, "repeat": runs, "fused": sums})
     total = {"layers": "total", "alike": 0, "fused": asdict(found.totals), "unfused": asdict(found.unfused)}
     yield Table("chains", _FUSION_COLUMNS, rows, shown=shown, below=[total])
-    yield dim("A row is one run of a chain; 'not fused' and 'total' count every run.")
+    yield dim("Rows are per run; totals include the count.")
     if any(segment.alike for segment in found.fused):
-        yield dim("(+n): and n more chains that are alike; 'rep.' counts them all.")
-    yield dim("gain: unfused / fused; MACs: executed ones against those of the layers by themselves.")
+        yield dim("(+n): n more chains that are alike; the count includes them.")
 
 
-def _verdict(found: FusionResult) -> str:
+def _recomputed(row: Row) -> str:
+    again = row["fused"]["macs"] - row["unfused"]["macs"]
+    return percent(again / row["unfused"]["macs"]) if again else "none"
+
+
+def _verdict(found: FusedNetwork) -> str:
     """Say what is proved about the total."""
     if found.why_not:
         return f"nothing is fused: {found.why_not}"
-    chains = f"{found.chains} chain{'' if found.chains == 1 else 's'} looked at, {found.solved} parts mapped"
+    chains = f"{found.chains} chain{'' if found.chains == 1 else 's'}, {found.solved} layer tiles"
     proof, goal, product = found.certificate, Objective.parse(found.objective), ""
     if not goal.alone:  # it is no column of the table
         gain = ratio(goal.value(found.unfused.energy_pj, found.unfused.cycles), proof.value)
-        product = f"{objective_value(found.objective, proof.value)}, gain {times(gain)}, "
-    return f"total {found.objective}: {product}{short_verdict(proof)}; {chains}"
+        product = f"{found.objective} {objective_value(found.objective, proof.value)}, {times(gain)} less; "
+    return f"{product}{known(proof.gap, SearchedSpace())}: {chains}"
 
 
-def _notes(found: FusionResult) -> list[str]:
+def _notes(found: FusedNetwork) -> list[str]:
     """What a reader must know of what was looked at."""
     lines = []
     if found.inferred:
         lines.append(
-            "The workload says of no layer what it reads (`from`); neighbours whose shapes line up are taken to."
+            "The workload does not say what its layers read (`from`): neighbours whose shapes match are joined."
         )
     others = dict.fromkeys(layer.operation for segment in found.segments for layer in segment.layers)
     others.pop(OPERATIONS[0], None)
     if others:
         lines.append(f"Each point of layers that do not multiply and add ({listed(others)}) counts as a MAC.")
     if found.longest:
-        lines.append(f"Chains of at most {found.longest} layers were looked at.")
+        lines.append(f"Chains of at most {found.longest} layers were searched.")
     lines += [f"{each.producer} and {each.consumer} are apart: {each.why}" for each in found.apart[:_MOST_APART]]
     if len(found.apart) > _MOST_APART:
         lines.append(f"… and {len(found.apart) - _MOST_APART} more pairs")
@@ -315,10 +366,30 @@ def _chain(segment: Segment) -> Iterator[Piece]:
     yield heading(found.chain.name + more, f"{steps}; gain {gains[0]} in energy, {gains[1]} in cycles")
     for line in nest_lines(found):
         yield Text(line, no_wrap=True, overflow="ellipsis")
-    yield ""
-    yield dim("Mappings of the parts, outermost level first; Level[tensors it keeps] and its loops:")
-    for number, part in enumerate(found.parts, 1):
-        yield f"{number:2}  {part.result.workload}: {nest_line(part.result)}"
+    rows = [
+        {
+            "step": number,
+            "layer": part.result.workload,
+            "tiles": part.count,
+            "energy_pj": part.result.energy_pj,
+            "cycles": part.result.cycles,
+            "bottleneck": part.result.bottleneck,
+            "loop_nest": nest_line(part.result),
+        }
+        for number, part in enumerate(found.parts, 1)
+    ]
+    yield Table("parts", _PARTS, rows, "Layer tiles", "loop nest: level[stored tensors] and its loops, outermost first")
+
+
+_PARTS = (
+    Column("step", "step", left=False),
+    Column("layer", "layer", left=True),
+    Column("tiles", "tiles"),
+    Column("energy", "energy_pj", energy),
+    Column("cycles", "cycles", count),
+    Column("bound by", "bottleneck", left=True),
+    Column("loop nest", "loop_nest", fold=True),
+)
 
 
 def nest_lines(found: ChainResult) -> list[str]:
@@ -354,12 +425,11 @@ def nest_lines(found: ChainResult) -> list[str]:
 
 
 def _part_line(part: FusedPart, moved: Sequence[str]) -> str:
-    """A part in words: how often, what of the dimensions that the fused loops move, and what it costs."""
+    """A part in words: how often, and what of the dimensions that the fused loops move."""
     result = part.result
     tile = ", ".join(f"{dim} {result.bounds[dim]}" for dim in moved)
     fetched = f", fetches {listed(sorted(part.part.arriving))}" if part.part.arriving else ""
-    cost = f"{energy(result.energy_pj)}, {count(result.cycles)} cycles ({result.bottleneck})"
-    return f"{part.count} x {tile or 'whole'}{fetched}: {cost}"
+    return f"{part.count} x {tile or 'whole'}{fetched}"
 
 
 def _shortcut(found: ChainResult, shortcut: Shortcut, word_bits: int) -> str:
@@ -388,18 +458,25 @@ def _intermediate(found: ChainResult, at: int, room: Room, word_bits: int) -> li
     return [text, *([f"halo {', '.join(halos)}"] if halos else [])]
 
 
-def system_report(found: SystemResult) -> Iterator[Piece]:
-    """Who runs each layer of a network, what each operation and engine has of the total, and what is proved."""
-    what = {"energy": "the lowest energy", "latency": "the first end of a run", "throughput": "most runs a second"}
-    yield bold(f"{found.workload.name} on {found.system.name}").append(
-        f", assigned for {what[found.objective]}\n", style="not bold"
-    )
+def system_line(found: Assigned) -> str:
+    """A network on a system, in a line."""
+    return f"{found.workload.name} on {found.system.name}: {energy(found.energy_pj)}, {_of_assignment(found)}"
+
+
+def _of_assignment(found: Assigned) -> str:
+    return known(0.0 if found.proved else found.gap, SearchedSpace())
+
+
+def system_report(found: Assigned) -> Iterator[Piece]:
+    """Who runs each layer of a network, what each operation and core has of the total, and what is proved."""
+    yield from system_verdict(found)
+    yield ""
     rows, names = layer_rows(found), [engine.name for engine in found.system.engines]
     columns = [
         Column("layer", "layer", fold=True),
         Column("operation", "operation", left=True),
         Column(
-            "engine", lambda row: ", ".join(n if len(row["runs"]) == 1 else f"{n} x{k}" for n, k in row["runs"].items())
+            "core", lambda row: ", ".join(n if len(row["runs"]) == 1 else f"{n} x{k}" for n, k in row["runs"].items())
         ),
         Column("energy", "energy_pj", energy),
         Column("time", "seconds", lambda seconds: format_si(seconds, "s", 4)),
@@ -407,25 +484,22 @@ def system_report(found: SystemResult) -> Iterator[Piece]:
     columns += [Column(f"on {name}", partial(_elsewhere, name, found.objective), wide=True) for name in names]
     yield Table("layers", columns, rows, below=[["total", "", "", energy(found.energy_pj), ""]])
     yield from _shares(rows, "operation")
-    yield from _shares(rows, "engine")
+    yield from _shares(rows, "core")
     busy = ", ".join(f"{name} {format_si(seconds, 's', 4)}" for name, seconds in found.busy_s().items())
     yield f"\nBusy in a run: {busy}"
-    yield from system_verdict(found)
-    yield dim("'on' columns: one run of the layer on that engine.")
+    yield dim("on: cost of one run of the layer on that core")
 
 
-def system_verdict(found: SystemResult) -> Iterator[Piece]:
-    """What a run costs, what crosses, and what is proved."""
+def system_verdict(found: Assigned) -> Iterator[Piece]:
+    """What is proved, what a run costs, and what is transferred."""
+    goal = {"energy": "lowest energy", "latency": "lowest latency", "throughput": "highest throughput"}[found.objective]
+    yield bold(f"{found.workload.name} on {found.system.name}, {goal}: {_of_assignment(found)}")
     value = found.assignment.value
     time = {"latency": f"; a run takes {format_si(value, 's', 4)}"}.get(found.objective, "")
     if found.objective == "throughput":
         time = f"; {1 / value:,.4g} runs a second, {format_si(value, 's', 4)} between two"
-    crossing = f"; {format_bits(int(found.crossing_bits))} between engines" if found.crossing_bits else ""
+    crossing = f"; inter-core transfer {format_bits(int(found.crossing_bits))}" if found.crossing_bits else ""
     yield f"{energy(found.energy_pj)} a run{time}{crossing}"
-    if found.proved:
-        yield bold("optimal (proved): no other assignment, with any even mappings, is better")
-    else:
-        yield bold(f"within {gap_text(found.gap)} of the best assignment with any even mappings")
 
 
 def _elsewhere(engine: str, objective: str, row: Row) -> str:

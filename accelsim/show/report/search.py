@@ -13,23 +13,20 @@ from accelsim.inputs.objective import Objective
 from accelsim.inputs.units import format_bits, printable, ratio
 from accelsim.model.result import Result
 from accelsim.results import Provenance, to_json
-from accelsim.search.result import EVEN, MOST_TIES, FrontResult, Sample, SearchResult, kind_of_mappings
+from accelsim.search.result import MOST_TIES, FrontResult, Sample, SearchedSpace, SearchResult
 from accelsim.show.report import (
-    STOPS,
     change,
     count,
     energy,
     gap_text,
-    goal_name,
     large,
     left_out_line,
-    long_verdict,
     objective_value,
     percent,
     times,
-    within_limits,
 )
-from accelsim.show.report.mapping import nest_line, trade_text
+from accelsim.show.report.mapping import nest_line
+from accelsim.show.report.verdicts import STOPS, certificate_report, lowest, proved
 from accelsim.show.table import Column, Piece, Row, Table, bold, dim, heading, to_csv
 
 if TYPE_CHECKING:
@@ -42,54 +39,27 @@ _SHOWN = 20
 """Of the mappings within a share of the best, so many are printed unless a number is asked for."""
 _POINTS = 40
 _ALWAYS = ("point", "energy_pj", "cycles", "edp_pj_cycles", "pj_per_mac", "utilization", "loop_nest")
-NAMES = {"energy": "energy", "cycles": "cycles", "outer_words": "outer words"}
+NAMES = {"energy": "energy", "cycles": "cycles", "outer_words": "off-chip words"}
 
 
-def search_report(search: SearchResult) -> Iterator[Piece]:
-    """What a search proved or saw; times are of this run, all else is the same for equal input and seed."""
-    yield heading("Search", f"for the {_lowest(search)}")
-    if search.certificate is not None:
-        yield bold(long_verdict(search, search.certificate))
-        yield from _uneven_lines(search)
-    if search.sample is None:
-        early = "" if search.stop == "exhausted" else f": {STOPS.get(search.stop, search.stop)}"
-        how, after = f"{search.method} search", f"{search.seconds:.3g} s"
-        if search.kept:
-            yield f"kept from {search.kept}, found by {how} in {after}"
-        else:
-            yield f"{how}, {'stopped' if early else 'ended'} after {after}{early}"
-        if (proof := search.certificate) is not None:
-            yield work_line(proof.nodes, proof.evaluated, proof.table_bytes)
-        return
-    sample, seed = search.sample, f", seed {search.seed}" if search.method == "random" else ""
-    seen = f"{sample.seen:,} of {large(search.space_size)} mappings seen"
-    valid = f"{sample.valid:,} valid ({percent(sample.valid / sample.seen)})"
-    yield f"{search.method} search{seed}: {seen}, {valid}"
-    yield f"stopped after {search.seconds:.3g} s: {STOPS.get(search.stop, search.stop)}"
-    if search.certificate is None:
-        yield "The mapping above is the best that was seen, not a proved optimum."
-    yield from _rejections(search.sample)
+def search_report(
+    search: SearchResult, population: tuple[int, float | None] | None = None, provenance: Provenance | None = None
+) -> Iterator[Piece]:
+    """What a search proved and what it saw; times are of this run, all else is the same for equal input and seed.
 
-
-def _lowest(search: SearchResult) -> str:
-    return "fewest cycles" if search.objective == "cycles" else f"lowest {goal_name(search.objective)}"
+    `population` is how many even mappings are valid, and what energy [pJ] the worst needs at most.
+    """
+    yield from certificate_report(search, population, provenance)
+    if search.sample is not None:
+        sample = search.sample
+        seen = f"{sample.seen:,} mappings sampled of {large(search.space_size)}, seed {search.seed}"
+        yield f"\n{seen}: {sample.valid:,} valid ({percent(sample.valid / sample.seen)})"
+        yield from _rejections(sample)
 
 
 def work_line(nodes: int, evaluated: int, table_bytes: int) -> str:
     """What an exact search did, and the memory of its tables."""
-    tables = format_bits(8 * table_bytes)
-    return f"{nodes:,} nodes visited, {evaluated:,} mappings evaluated, {tables} of cost-to-go tables"
-
-
-def _uneven_lines(search: SearchResult) -> Iterator[str]:
-    """By how much the best even mapping is worse, if it is; or how much better an uneven one may be at most."""
-    goal = goal_name(search.objective)
-    less, proof = "fewer" if goal in ("cycles", "outer_words") else "less", search.certificate
-    if proof is not None and search.even is not None and search.even.value > proof.value:
-        yield f"the best even mapping (proved) has {gap_text(search.even.value / proof.value - 1)} more {goal}"
-    if proof is not None and proof.proved and search.uneven_bound is not None:
-        left = gap_text(1 - search.uneven_bound / proof.value)
-        yield f"no uneven mapping with {less} {goal} was found; at most {left} {less} is possible: --uneven goes on"
+    return f"{nodes:,} nodes, {evaluated:,} mappings evaluated, {format_bits(8 * table_bytes)} of tables"
 
 
 def ranked_report(search: SearchResult, most: int | None = None) -> Iterator[Piece]:
@@ -98,11 +68,13 @@ def ranked_report(search: SearchResult, most: int | None = None) -> Iterator[Pie
         return
     goal, ties = Objective.parse(search.objective), search.ties
     shown = min(most or _SHOWN, len(ties))
-    note = f"the {shown:,} of {_lowest(search)}" if shown > 1 else f"those of {_lowest(search)}"
+    note = (
+        f"the {shown:,} of the {lowest(search.objective)}" if shown > 1 else f"those of the {lowest(search.objective)}"
+    )
     if search.within is not None:
         partial = "" if search.stop == "exhausted" else "at least "
         within = f"{100 * search.within[0]:.3g} %"
-        note = f"{partial}{search.within[1]:,} are within {within} of the best {search.objective}"
+        note = f"{partial}{search.within[1]:,} are within {within} of the optimum"
     least = goal.of(search.best)
     rows = [
         {
@@ -130,54 +102,61 @@ def ranked_report(search: SearchResult, most: int | None = None) -> Iterator[Pie
     yield Table("mappings", columns, rows, "Best mappings", note, shown=folded)
     yield NEST_KEY
     if tied:
-        yield "Mappings of equal value stand in one row, with the loop nest of the first; --csv and -o write each."
+        yield "Mappings of equal value are one row, with the loop nest of the first; --csv and -o write each."
     if len(search.ranked) >= MOST_TIES:
         yield f"Only the {len(search.ranked):,} best were listed; others may tie with the last."
     if shown < len(ties):
-        yield f"{len(ties) - shown:,} more values are in result.json (-o DIR, --json)."
+        yield f"{len(ties) - shown:,} more values: -o DIR or --json"
 
 
 def worth_report(search: SearchResult, rows: Sequence[Row]) -> Iterator[Piece]:
-    """How the optimum changes with half, a tenth more and twice of each part of the machine."""
+    """How the optimum changes with half, 1.1 and two times each part of the architecture."""
     value = Objective.parse(search.objective).of(search.best)
 
     def changed(head: str, key: str, before: float) -> Column:
         return Column(head, lambda row: "no mapping" if row[key] is None else change(ratio(row[key], before) - 1))
 
-    columns = [Column("part", "part", unbroken=True), Column("now", "present")]
-    columns += [changed(head, f"x{by}_value", value) for head, by in (("half", 0.5), ("+10 %", 1.1), ("twice", 2))]
+    columns = [Column("resource", "part", unbroken=True), Column("now", "present")]
+    columns += [changed(f"x{by}", f"x{by}_value", value) for by in (0.5, 1.1, 2)]
     for name, before in (("energy_pj", search.best.energy_pj), ("cycles", search.best.cycles)):
         if search.objective not in (name, name.removesuffix("_pj")):
-            columns.append(changed(f"{name.removesuffix('_pj')}, twice", f"x2_{name}", before))
-    yield Table("worth", columns, rows, "What it depends on", f"the {_lowest(search)} with less or more of a part")
+            columns.append(changed(f"{name.removesuffix('_pj')}, x2", f"x2_{name}", before))
+    note = f"change of the {lowest(search.objective)} when one resource is scaled"
+    yield Table("worth", columns, rows, "Sensitivity", note)
     if rows and all(row[key] for row in rows for key in row if key.endswith("proved") and row[key] is not None):
-        yield f"Each is solved anew and proved{search.among}. Empty: nothing changes. An access costs what it does now."
+        yield f"Each: {proved(search.space)}. Empty: no change. Energy per access is held at its present value."
+
+
+def sizing_line(about: Mapping[str, Any], rows: Sequence[Row]) -> str:
+    """The least cost over the sizes of a level, in a line."""
+    best = objective_value(about["objective"], rows[-1][about["objective"]])
+    at = format_bits(8 * rows[-1]["size_bytes"])
+    return f"{about['layer']} on {about['architecture']}: {about['level']}, {len(rows)} sizes, {best} at {at}"
 
 
 def bound_report(about: Mapping[str, Any], rows: Sequence[Row]) -> Iterator[Piece]:
-    """The least cost over the sizes of a level: the smallest, the knees, and the one from which more is of no use."""
+    """The least cost over the sizes of a level: the smallest, the knees, the present one, and the largest of use."""
     goal = str(about["objective"])
     form = {"energy": lambda pj: energy(pj, 5), "cycles": count, "outer_words": count}[goal]
-    present = next((row for row in reversed(rows) if row["size_bytes"] <= about["present_bytes"]), None)
+    fits = next((row for row in reversed(rows) if row["size_bytes"] <= about["present_bytes"]), None)
+    now = None if fits is None else {**fits, "size_bytes": about["present_bytes"], "knee": False, "now": True}
     columns = (
         Column("size", lambda row: format_bits(8 * row["size_bytes"])),
         Column(NAMES[goal], goal, form),
         Column("half the size", "halving", change),
         Column("twice", "doubling", change),
-        Column("", lambda row: ", ".join(["knee"] * row["knee"] + ["present size"] * (row is present)), left=True),
-        Column("held whole", lambda row: ", ".join(row["whole"]), left=True),
+        Column("", lambda row: "present size" if "now" in row else "knee" if row["knee"] else "", left=True),
+        Column("fully resident", lambda row: ", ".join(row["whole"]), left=True),
     )
     yield bold("{layer} on {architecture}, over all sizes of {level}".format(**about))
-    kind = kind_of_mappings(uneven=bool(about["uneven"]))
-    proved = (
-        f"each proved: no {kind} mapping costs less with so much room"
-        if about["proved"]
-        else "not all found: stopped early"
-    )
-    yield f"{len(rows)} sizes at which the least {NAMES[goal]} changes, {proved}"
-    shown = [row for row in rows if row["knee"] or row in (rows[0], rows[-1], present)]
-    yield Table("bound", columns, rows, "Knees and ends", shown=shown)
-    yield f"All sizes: --csv or --json. An access costs what it does at {format_bits(8 * about['present_bytes'])}."
+    space = SearchedSpace(uneven=bool(about["uneven"]))
+    verdict = f"each {proved(space)}" if about["proved"] else "incomplete: stopped early"
+    yield f"{NAMES[goal]} changes at {len(rows)} sizes, {verdict}"
+    ends = [row for row in rows if row["knee"] or row in (rows[0], rows[-1])]
+    shown = sorted([*ends, *([now] if now else [])], key=lambda row: float(row["size_bytes"]))
+    yield Table("bound", columns, rows, "Breakpoints", shown=shown)
+    present = format_bits(8 * about["present_bytes"])
+    yield f"All sizes: --csv or --json. Energy per access is held at its value of {present}; only capacity changes."
 
 
 def runs_report(
@@ -185,17 +164,16 @@ def runs_report(
     varied: Sequence[str],
     rows: Sequence[Row],
     objective: str,
-    *,
-    uneven: bool = True,
+    space: SearchedSpace,
     left_out: Sequence[Einsum] = (),
 ) -> Iterator[Piece]:
     """Runs of the same layer or network beside each other, a row for each; `varied` is what differs between them.
 
-    `objective` is empty where each run has its own. `uneven`: uneven mappings were looked at, too. `left_out` are
-    layers that do not count.
+    `objective` is empty where each run has its own. `space`: the mappings that were searched. `left_out` are layers
+    that do not count.
     """
     values = [row["value"] for row in rows if row["value"] is not None]
-    least = min(values, default=None) if objective and not {"batch", "sequence"} & set(varied) else None
+    least = min(values, default=None) if objective and not {"batch", "seq_len"} & set(varied) else None
 
     def over(row: Row) -> str:
         if row["value"] is None or not least:
@@ -208,19 +186,22 @@ def runs_report(
     def trade(row: Row) -> str:
         if row.get("other_cycles") is None:
             return ""
-        return trade_text(row["energy_pj"], row["cycles"], row["other_energy_pj"], row["other_cycles"])
+        more, faster = ratio(row["other_energy_pj"], row["energy_pj"]) - 1, row["cycles"] / row["other_cycles"]
+        return (
+            "" if abs(more) < 5e-4 and abs(faster - 1) < 5e-4 else f"{times(faster)} faster, energy {100 * more:+.3g} %"
+        )
 
     product = Column(objective, "value", lambda value: objective_value("", value, 5))
     units = Column("units used", lambda row: f"{row['compute_used']:,} of {row['compute_instances']:,}")
-    trades = [Column("trade", trade, fold=True)] if any(map(trade, rows)) else []
+    trades = [Column("alternative", trade, fold=True)] if any(map(trade, rows)) else []
     columns = (
-        *(Column("machine" if name == "arch" else name, name, left=True, unbroken=True) for name in varied),
+        *(Column("architecture" if name == "arch" else name, name, left=True, unbroken=True) for name in varied),
         *([product] if objective not in ("", "energy", "cycles") else []),
         *([Column("over best", over)] if least else []),
         *COSTS,
         *([units] if all(row.get("compute_used") for row in rows) else []),
         Column("pJ/MAC", "pj_per_mac", "{:.4g}".format),
-        Column("outer words", "outer_words", count),
+        Column("off-chip words", "outer_words", count),
         *trades,
         *(_SPARSE_COSTS if any("sparse_energy_pj" in row for row in rows) else ()),
         Column("", said, fold=True),
@@ -229,9 +210,9 @@ def runs_report(
     yield Table("runs", columns, rows)
     yield from [left_out_line(left_out)] if left_out else []
     if all(row["proved"] for row in rows):
-        yield f"Each is proved: no {kind_of_mappings(uneven=uneven)} mapping is better."
+        yield f"Each: {proved(space)}."
     if trades:
-        yield f"Trade: what the best even mapping for {'energy' if objective == 'cycles' else 'cycles'} costs instead."
+        yield f"alternative: the best even mapping for {'energy' if objective == 'cycles' else 'cycles'}"
 
 
 def families_report(
@@ -239,7 +220,7 @@ def families_report(
 ) -> Iterator[Piece]:
     """One mapping for several sizes: for each layer its regret, the sizes with their own optima, and the mapping."""
     for name, family in found:
-        yield bold(f"{name} on {machine}: one mapping for {len(sizes)} sizes")
+        yield bold(f"{name} on {machine}: one mapping for all {len(sizes)} sizes")
         ratios = family.ratios()
         rows = [
             {**size, "energy_pj": cost.energy_pj, "cycles": cost.cycles, "own": own.certificate, "more": ratio - 1.0}
@@ -252,11 +233,11 @@ def families_report(
         )
         yield Table("sizes", columns, rows)
         worst = ", ".join(f"{key}={value}" for key, value in sizes[ratios.index(max(ratios))].items())
-        proof = "proved: no mapping of the family has less"
+        proof = proved(SearchedSpace())
         if not family.proved:
-            proof = f"not proved: none has less than {100 * family.bound:.3g} %"
+            proof = f"not proved: lower bound {100 * family.bound:.3g} %"
         at = f" at {worst}" if family.regret > 0 else ""
-        yield f"regret       {100 * family.regret:.3g} % of {family.objective}{at} ({proof})"
+        yield f"worst loss   {100 * family.regret:.3g} % of {family.objective}{at}, {proof}"
         yield f"mapping      {nest_line(family.largest)}"
 
 
@@ -266,14 +247,14 @@ COSTS = (
     Column("util.", "utilization", percent),
 )
 _SPARSE_COSTS = (
-    Column("zeros left out", "sparse_energy_pj", lambda pj: energy(pj, 5)),
+    Column("sparse", "sparse_energy_pj", lambda pj: energy(pj, 5)),
     Column("cycles", "sparse_cycles", count),
     Column("", lambda row: "proved" if row.get("sparse_proved") else ""),
 )
-"""Costs of the best mappings with zeros left out."""
+"""Costs of the best mappings with sparsity."""
 NEST = Column("loop nest", "loop_nest", fold=True)
 NEST_KEY = dim(
-    "Loop nest: level[tensors kept] loops in time, outermost first, x(...) and y(...) over the fanout below."
+    "loop nest: level[stored tensors], temporal loops outermost first, x(...) and y(...) over the fanout below"
 )
 
 
@@ -285,10 +266,10 @@ def _rejections(sample: Sample) -> Iterator[Piece]:
         Column("rule", "rule"),
         Column("level", "level", left=True),
         Column("mappings", "count", count),
-        Column("share of seen", lambda row: percent(row["count"] / sample.seen)),
+        Column("% of sampled", lambda row: percent(row["count"] / sample.seen)),
     )
     rows = [asdict(rejection) for rejection in sample.rejections if rejection.count]
-    note = f"{rejected:,}, by the first rule that each broke"
+    note = f"{rejected:,}, by the first rule that each breaks"
     yield Table("rejections", columns, rows, "Rejected mappings", note)
 
 
@@ -296,9 +277,17 @@ def column_name(column: str) -> str:
     """Name of a column of a front, for people.
 
     >>> column_name("outer_words"), column_name("capacity:GLB")
-    ('outer words', 'words in GLB')
+    ('off-chip words', 'words in GLB')
     """
     return NAMES.get(column) or f"words in {column.partition(':')[2]}"
+
+
+def front_line(front: FrontResult) -> str:
+    """A front in a line."""
+    first, many = front.points[0], len(front.points)
+    names = ", ".join(column_name(column) for column in front.columns)
+    complete = "complete (proved)" if front.stop == "exhausted" else "incomplete"
+    return f"{first.workload} on {first.architecture}: {many:,} Pareto-optimal in {names}; {complete}"
 
 
 def front_report(front: FrontResult) -> Iterator[Piece]:
@@ -306,15 +295,12 @@ def front_report(front: FrontResult) -> Iterator[Piece]:
     first, columns = front.points[0], [column_name(column) for column in front.columns]
     head = f", Pareto front of {', '.join(columns[:-1])} and {columns[-1]}"
     yield bold(f"{first.workload} on {first.architecture}").append(head, style="not bold")
-    space = f"{large(front.space_size)} in the map space{within_limits(front.limits)}"
-    kind = kind_of_mappings(uneven=front.uneven)
-    verdict, early = f"complete (proved): no {kind} mapping of the {space} beats one of these", ""
-    if front.stop != "exhausted":
-        verdict = "not complete: points may be missing, and some of these may be beaten by mappings that were not seen"
-        early = f": {STOPS.get(front.stop, front.stop)}"
-    yield f"{len(front.points):,} point{'s' if len(front.points) > 1 else ''}, {verdict}"
-    yield f"{'stopped' if early else 'ended'} after {front.seconds:.3g} s{early}"
-    yield work_line(front.nodes, front.evaluated, front.table_bytes) + "\n"
+    many = f"{len(front.points):,} point{'s' if len(front.points) > 1 else ''}"
+    space = f"{large(front.space_size)} {front.space}"
+    early = "" if front.stop == "exhausted" else f", stopped {STOPS.get(front.stop, front.stop)}"
+    yield f"{many}, complete (proved) among {space}" if not early else f"{many}, incomplete{early}; of {space}"
+    work = work_line(front.nodes, front.evaluated, front.table_bytes)
+    yield f"exact, {front.seconds:.3g} s, {work}\n"
     rows = [{**row, "loop_nest": nest_line(point)} for row, point in zip(front.rows(), front.points, strict=True)]
     more = [key for key in rows[0] if key not in _ALWAYS]
     heads = [column_name(column) for column in front.columns if column not in NAMES or column == "outer_words"]
@@ -322,14 +308,14 @@ def front_report(front: FrontResult) -> Iterator[Piece]:
     yield Table("front", (Column("point", "point", left=False), *COSTS, *others, NEST), rows, most=_POINTS)
     yield NEST_KEY
     if len(front.points) > _POINTS:
-        yield f"{len(front.points) - _POINTS:,} more points are in front.csv and result.json (-o DIR)."
+        yield f"{len(front.points) - _POINTS:,} more points: -o DIR or --json"
 
 
 def mapping_text(result: Result, provenance: Provenance) -> str:
     """Write a mapping file with a header that says what it maps onto what."""
     files = {file.kind: file.name for file in provenance.inputs}
     overrides = "".join(f" --set {name}={value}" for name, value in sorted(provenance.overrides.items()))
-    overrides += "".join(f" --limit '{limit}'" for limit in provenance.limits)
+    overrides += "".join(f" --require '{limit}'" for limit in provenance.limits)
     lines = [
         f"{result.workload} on {result.architecture}",
         f"Architecture {files.get('architecture', '?')}, workload {files.get('workload', '?')}{overrides}; "
@@ -382,18 +368,22 @@ _CLOSE = {"optimal": 0.0, "1 %": 0.01, "5 %": 0.05}
 
 
 def census_sentence(census: Census) -> str:
-    """The census in a sentence: mappings, spread, and those near the best."""
+    """A distribution in a sentence: how many mappings, best and worst energy."""
     found = census.range_of("energy")
     about = "" if census.exact else "about "
-    most = ""
-    if found.lowest_bound > 0 and found.highest_bound > found.highest * 1.0005:
-        most = f" (at most {times(ratio(found.highest_bound, found.lowest_bound))})"
-    parts = [f"{about}{large(census.mappings)} valid {EVEN} mappings", f"energy spread {times(found.ratio)}{most}"]
+    best, worst = energy(found.lowest), energy(found.highest)
+    return f"{about}{large(census.mappings)} valid even mappings, best {best}, worst {worst} ({times(found.ratio)})"
+
+
+def _near_line(census: Census) -> str:
+    """How many mappings come close to the optimum."""
+    parts = []
     for near in census.near:
-        where = f"within {100 * near.share:.3g} %" if near.share else "optimal"
-        parts.append(f"{'' if near.complete else 'at least '}{large(near.mappings)} {where}")
-    text = "; ".join(parts) + "."
-    return text[0].upper() + text[1:]
+        where = f"within {100 * near.share:.3g} %" if near.share else "at the optimum"
+        if near.complete and not near.share and near.mappings:
+            where += f" (1 in {large(max(1, round(census.mappings / near.mappings)))})"
+        parts.append(f"{large(near.mappings)} {where}" if near.complete else f"{where} not counted (time limit)")
+    return ", ".join(parts)
 
 
 def sample_words(sample: UniformSample) -> str:
@@ -404,32 +394,39 @@ def sample_words(sample: UniformSample) -> str:
     return f"{sample.drawn:,} mappings{less} drawn uniformly"
 
 
-def census_report(census: Census) -> Iterator[Piece]:
-    """What a census tells; all is the same for equal input and seed, unless time ran out."""
-    yield bold(f"{census.workload} on {census.architecture}")
-    yield census_sentence(census)
+def census_report(census: Census, *, verbose: bool = False) -> Iterator[Piece]:
+    """What a census shows; all is the same for equal input and seed, unless time ran out."""
+    sample, found = census.sample, census.range_of("energy")
+    about = "" if census.exact else "about "
+    yield bold(f"{census.workload} on {census.architecture}: {about}{large(census.mappings)} valid even mappings")
+    yield ""
+    median = sample.quantile("energy", 0.5).value
+    over = [f"{energy(value)} ({times(ratio(value, found.lowest))})" for value in (median, found.highest)]
+    both = "proved" if found.lowest_proved and found.highest_proved else "best proved" if found.lowest_proved else ""
+    yield f"{'energy':<14} best {energy(found.lowest)}   median {over[0]}   worst {over[1]}    {both}".rstrip()
+    near = _near_line(census) if found.lowest_proved else "not counted: the lowest energy is not proved"
+    yield f"{'near the best':<14} {near}"
     if census.stop == "interrupted":
-        yield "Interrupted: what was not reached is left out, or is that of the mappings drawn."
-    elif census.stop != "exhausted" and "at least" in census_sentence(census).lower():
-        yield f"Numbers with `at least` are incomplete: {STOPS.get(census.stop, census.stop)}."
-    if not census.range_of("energy").lowest_proved:
-        yield "Mappings close to the lowest energy are not counted, as it is not proved."
-    sample = census.sample
+        yield "Interrupted: what was not reached is missing, or is that of the mappings drawn."
     note = f"quantiles estimated from {sample_words(sample)}, seed {sample.seed}"
-    yield Table("spread", _RANGES, _range_rows(census), "Spread", note)
+    yield Table("spread", _RANGES, _range_rows(census), "Distribution", note)
     yield from _notes(census.ranges)
-    intervals = {"median": sample.quantile("energy", 0.5), "mean": sample.mean("energy")}
-    intervals["standard deviation"] = sample.deviation("energy")
-    said = ", ".join(f"{name} {_interval(found)}" for name, found in intervals.items())
-    yield f"95 % intervals of the energy: {said}."
-    yield f"Outer words: words that the outermost level, {census.best.levels[0].level}, reads and writes."
+    if verbose:
+        intervals = {"median": sample.quantile("energy", 0.5), "mean": sample.mean("energy")}
+        intervals["standard deviation"] = sample.deviation("energy")
+        said = ", ".join(f"{name} {_interval(found)}" for name, found in intervals.items())
+        yield f"95 % intervals of the energy: {said}."
+    yield f"off-chip words: words that {census.best.levels[0].level} reads and writes"
     yield from _with_zeros(census)
     yield heading("Utilization")
     units = sample.sampler.nest.space.encoded.architecture.macs
     every = f"all {units:,} compute units" if units > 1 else "the compute unit"
     share = census.fully_used / census.mappings if census.mappings else 0.0
-    about = "" if census.exact else "About "
-    yield f"{about}{large(census.fully_used)} mappings use {every} ({percent(share)} of the valid ones)."
+    about = about.capitalize()
+    if census.fully_used:
+        yield f"{about}{large(census.fully_used)} mappings use {every} ({percent(share)} of the valid ones)."
+    else:
+        yield f"No mapping uses {every}."
     yield from _keeps(census)
 
 
@@ -449,8 +446,8 @@ def _with_zeros(census: Census) -> Iterator[Piece]:
         _figure("75 %", "p75"),
         _figure("largest", "highest"),
     )
-    note = f"of {rows[0]['mappings']:,} of the mappings drawn; all other numbers count every word"
-    yield Table("with_zeros", columns, rows, "With zeros left out", note)
+    note = f"of {rows[0]['mappings']:,} of the mappings drawn; all other numbers are dense"
+    yield Table("with_zeros", columns, rows, "Sparse", note)
 
 
 def _range_rows(census: Census) -> list[dict[str, Any]]:
@@ -491,7 +488,7 @@ _RANGES = (
     _figure("mean", "mean"),
     _figure("99 %", "p99"),
     _figure("largest", "highest"),
-    Column("spread", "spread", times),
+    Column("worst/best", "spread", times),
 )
 
 
@@ -506,8 +503,7 @@ def _notes(ranges: Sequence[Range]) -> list[str]:
     unproved = [NAMES[found.column] for found in ranges if not found.lowest_proved]
     if len(unproved) < len(ranges):
         lines.append(
-            f"Smallest values are proved among {EVEN} mappings"
-            + (f", but for {', '.join(unproved)}." if unproved else ".")
+            "Smallest values are proved among even mappings" + (f", except {', '.join(unproved)}." if unproved else ".")
         )
     beyond = [
         f"{NAMES[found.column]} {percent(found.highest_bound / found.highest - 1)}"
@@ -515,9 +511,9 @@ def _notes(ranges: Sequence[Range]) -> list[str]:
         if not found.highest_proved
     ]
     if beyond:
-        lines.append(f"Largest values are of mappings found; none can be larger by more than: {', '.join(beyond)}.")
+        lines.append(f"Largest values are those found; upper bounds are above them by {', '.join(beyond)}.")
     else:
-        lines.append(f"Largest values are proved among {EVEN} mappings.")
+        lines.append("Largest values are proved among even mappings.")
     return lines
 
 
@@ -536,8 +532,8 @@ def _keeps(census: Census) -> Iterator[Piece]:
     kept = [Column(level, f"keep_{level}", lambda names: ", ".join(names) or "-", left=True) for level in levels]
     columns = (*kept, Column("mappings", "mappings", large), Column("share", "share", percent))
     how = "" if census.exact else f"; shares of {sample_words(census.sample)}"
-    note = f"{len(rows)} choices{'' if census.exact else ' drawn'}; below the outermost level{how}"
-    yield Table("keep", columns, rows, "What levels keep", note, most=_KEEPS)
+    note = f"{len(rows)} bypass choices{'' if census.exact else ' drawn'}; below the outermost level{how}"
+    yield Table("keep", columns, rows, "Stored tensors", note, most=_KEEPS)
     rest = [mappings for _, mappings in census.by_keep[_KEEPS:]]
     if rest:
         choices, share = f"{len(rest)} more choice{'s' if len(rest) > 1 else ''}", sum(rest) / max(1, census.mappings)
@@ -548,12 +544,12 @@ def censuses_report(censuses: Sequence[Census]) -> Iterator[Piece]:
     """A line for each census; CSV has the ranges of each."""
     machines, layers = ({getattr(census, of) for census in censuses} for of in ("architecture", "workload"))
     names = [Column("layer", "workload")] if len(layers) > 1 else []
-    names += [Column("machine", "architecture")] if len(machines) > 1 else []
+    names += [Column("architecture", "architecture")] if len(machines) > 1 else []
     shared = [f" on {machine}" for machine in machines if len(machines) == 1] or [f" of {layer}" for layer in layers]
     yield bold(f"All mappings{shared[0] if len(names) == 1 else ''}")
     numbers = (
         Column("mappings", "mappings", large),
-        Column("spread", "spread", times),
+        Column("worst/best", "spread", times),
         *(Column(head, head) for head in _CLOSE),
     )
     shown = []
@@ -566,6 +562,6 @@ def censuses_report(censuses: Sequence[Census]) -> Iterator[Piece]:
     rows = [row for census in censuses for row in _range_rows(census)]
     yield Table("spread", (*names, *numbers), rows, shown=shown)
     yield (
-        "Spread: largest energy found over the smallest. Mappings at the optimum, within 1 % and 5 % of it; > at "
-        "least so many; ? not counted, as the lowest energy is not proved in this time."
+        "worst/best: largest energy found over the smallest. Mappings at the optimum, within 1 % and 5 % of it; >: at "
+        "least; ?: not counted, as the lowest energy is not proved within the time limit."
     )

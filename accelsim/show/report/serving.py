@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from accelsim.gpu.collectives import MEASURED_GPUS
-from accelsim.gpu.serve import GROUPS, OperatorTime, Request, Serving, front
+from accelsim.gpu.serving import GROUPS, OperatorTime, Request, Serving, front
 from accelsim.inputs.units import format_si
 from accelsim.show.table import Column, Piece, Table, dim, facts, legend
 

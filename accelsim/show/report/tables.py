@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.console import Console
@@ -16,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.units import format_bits, format_si, si_scale
 from accelsim.model.limits import Stand, peak_macs_per_cycle, ports
-from accelsim.show.report import count, energy, energy_scale, percent, share
+from accelsim.show.report import count, energy, energy_scale, gap_text, percent, share
 from accelsim.show.table import Column, Piece, Row, Table, bold, heading, whole
 
 if TYPE_CHECKING:
@@ -26,12 +27,43 @@ if TYPE_CHECKING:
 Rows = Sequence[Mapping[str, Any]]
 
 
-def energies_report(machine: str, rows: Rows, areas: Rows = (), peaks: Rows = ()) -> Iterator[Piece]:
+def levels_report(architecture: Architecture, rows: Rows) -> Iterator[Piece]:
+    """The levels of an architecture, outermost first, with the instances and the fanout of each."""
+    clock = "" if architecture.clock_hz is None else f", {format_si(float(architecture.clock_hz), 'Hz')}"
+    technology = f", {architecture.technology}" if architecture.technology else ""
+    yield bold(f"{architecture.name}{technology}{clock}")
+    columns = (
+        Column("level", "component"),
+        Column("size", "size_bits", format_bits),
+        Column("instances", "instances", "{:,}".format),
+        Column(
+            "fanout below",
+            lambda row: f"{row['fanout_x']} x {row['fanout_y']}" if row["fanout_x"] * row["fanout_y"] > 1 else "",
+        ),
+    )
+    yield Table("levels", columns, rows)
+
+
+def layer_table(name: str, rows: Rows) -> Iterator[Piece]:
+    """The layers of a workload."""
+    yield bold(f"{name}: {sum(row['count'] for row in rows):,} layers")
+    columns = (
+        Column("layer", "layer"),
+        Column("count", "count", "{:,}".format),
+        Column("operation", "operation", left=True),
+        Column("MACs", "macs", count),
+        Column("dimensions", lambda row: " ".join(f"{dim}={size}" for dim, size in row["dims"].items()), fold=True),
+        Column("bits", lambda row: " ".join(f"{tensor}={bits}" for tensor, bits in row["bits"].items()), fold=True),
+    )
+    yield Table("layers", columns, rows)
+
+
+def energies_report(rows: Rows, areas: Rows = (), peaks: Rows = ()) -> Iterator[Piece]:
     """The energy of each action, how it came about, areas, and power with everything busy.
 
     `rows`, `areas` and `peaks` are those of `accelsim.inputs.machine_tables`: `energy_rows`, `area_rows`, `peak_rows`.
     """
-    yield bold(f"Energies of {machine} [pJ]")
+    yield heading("Energies [pJ]")
     yield "read, write, update: an access; transfer: a word; compute: a MAC; leak: a cycle and instance\n"
     if any(row["action"] == "return" for row in rows):
         yield "return: a partial sum that comes back over a network\n"
@@ -201,7 +233,7 @@ _MOST = 40
 _TOLD = 20
 """Of fewer designs what one costs beside the mapper says nothing: the first one loads modules."""
 _SAID = {
-    "mapped": "mapped", "pruned": "pruned (proved to be beaten)", "over_area": "over the area budget",
+    "mapped": "mapped", "pruned": "pruned by proved bounds", "over_area": "over the area budget",
     "over_power": "over the power budget", "no_valid_mapping": "without a valid mapping",
     "refused": "refused by the model", "invalid": "invalid",
 }  # fmt: skip
@@ -220,11 +252,11 @@ class Cost(NamedTuple):
 
 def _edp_unit(largest: float) -> tuple[float, str]:
     scale = 10.0 ** (3 * math.floor(math.log10(largest) / 3)) if largest >= 1e6 else 1.0
-    return scale, "pJ x cycle" if scale == 1.0 else f"1e{math.log10(scale):.0f} pJ x cycle"
+    return scale, "pJ*cycle" if scale == 1.0 else f"1e{math.log10(scale):.0f} pJ*cycle"
 
 
 COSTS = {
-    "energy_pj": Cost("energy", partial(energy, digits=3), energy_scale),
+    "energy_pj": Cost("energy", energy, energy_scale),
     "cycles": Cost("cycles", "{:,.10g}".format, lambda _: (1.0, "")),
     "time_s": Cost("time", partial(format_si, unit="s"), partial(si_scale, unit="s")),
     "edp_pj_cycles": Cost("EDP", "{:.4g}".format, _edp_unit),
@@ -262,37 +294,55 @@ def sweep_progress(console: Console, sweep: Sweep) -> Iterator[Callable[[SweepPr
             if state.least is not None:
                 least = zip(sweep.objectives, state.least, strict=True)
                 now += ": " + ", ".join(f"least {name} {said(COLUMNS[name], value)}" for name, value in least)
-            bar.update(task, completed=state.seen, total=state.total, now=now.lstrip(", "))
+            bar.update(task, completed=state.done, total=state.total, now=now.lstrip(", "))
 
         yield tell
 
 
-def sweep_lines(about: Mapping[str, Any], rows: Sequence[Row], run: Explored | None) -> Iterator[Piece]:
-    """What was explored and what became of the designs."""
-    files = about["inputs"]
+def sweep_head(about: Mapping[str, Any], rows: Sequence[Row]) -> Iterator[Piece]:
+    """What was swept, and what became of the designs."""
     networks = ", ".join(
         name if weight == 1.0 else f"{weight:g} x {name}" for name, weight in about["networks"].items()
     )
     per = f", totals per {about['per'].removesuffix('s')}" if about["per"] else ""
-    yield f"{about['name']}: {files['architecture']['file']}, {networks}{per}"
     of_designs = {row["design"]: row for row in rows}
+    file = about["inputs"]["architecture"]["file"]
+    yield bold(f"{about['name']}: {len(of_designs):,} designs of {file} on {networks}{per}")
     counts = Counter(row["status"] for row in of_designs.values())
-    reported = ", ".join(f"{counts[status]:,} {text}" for status, text in _SAID.items() if counts[status])
-    yield f"designs      {len(of_designs):,}: {reported}" if rows else "designs      none finished"
+    others = "".join(f"; {counts[status]:,} {text}" for status, text in _SAID.items() if counts[status])
     best = [row for row in rows if row["front"]]
     joint = about.get("joint")
-    of = f" points of {len({row['design'] for row in best}):,} designs" if joint else ""
-    yield f"front        {len(best):,}{of} in {', '.join(about['objectives'])}"
+    of = f" points of {len({row['design'] for row in best}):,} designs" if joint else f" of {len(of_designs):,}"
+    yield f"Pareto-optimal ({', '.join(about['objectives'])}): {len(best):,}{of}{others}"
     if joint:
         yield from _joint_lines(joint, rows)
-    if run is not None:
-        known = f", {run.known_before:,} known from before" if run.known_before else ""
-        yield f"work         {run.done_now:,} layers mapped, bounded or evaluated now{known}"
-        each = 1000 * run.overhead_seconds / max(1, len(of_designs))
-        beside = f", of it {each:.2g} ms a design beside the mapper (CPU)" if len(rows) >= _TOLD and each else ""
-        yield f"time         {run.seconds:.3g} s{beside}"
-        if run.stop == "interrupted":
-            yield "Interrupted; start the same command again to go on."
+    yield from _why_not(rows, counts)
+
+
+def sweep_lines(about: Mapping[str, Any], rows: Sequence[Row], run: Explored | None) -> Iterator[Piece]:
+    """What was swept, and how long that took."""
+    yield from sweep_head(about, rows)
+    yield from sweep_end(about, rows, run)
+
+
+def sweep_end(
+    about: Mapping[str, Any], rows: Sequence[Row], run: Explored | None, folder: Path | None = None
+) -> Iterator[Piece]:
+    """How long a sweep took, and how its results are shown again."""
+    if run is None:
+        return
+    designs = len({row["design"] for row in rows})
+    known = f" ({run.known_before:,} known from before)" if run.known_before else ""
+    each = 1000 * run.overhead_seconds / max(1, designs)
+    beside = f"; {each:.2g} ms CPU a design beside the mapper" if designs >= _TOLD and each else ""
+    again = f"; accelsim sweep {folder} shows the results again" if folder is not None else ""
+    yield whole(f"\n{run.seconds:.3g} s; {run.done_now:,} layer searches{known}{beside}{again}")
+    if run.stop == "interrupted":
+        yield "Interrupted; start the same command again to go on."
+
+
+def _why_not(rows: Sequence[Row], counts: Mapping[str, int]) -> Iterator[Piece]:
+    """Why designs are not mapped."""
     for status in ("invalid", "refused", "no_valid_mapping"):
         first = next((row for row in rows if row["status"] == status), None)
         if first is not None:
@@ -312,34 +362,42 @@ def _joint_lines(joint: Mapping[str, Any], rows: Sequence[Row]) -> Iterator[Piec
     if not left:
         more = f" by more than {100 * joint['within']:g} % in energy and time" if joint["within"] else ""
         small = " within the area budget" if any(row["status"] == "over_area" for row in rows) else ""
-        yield whole(f"front proved: no design of the {every:,}{small} with any mapping beats it{more}")
+        yield whole(f"front proved: no design of the {every:,}{small} with any even mapping dominates it{more}")
         return
-    said = f"front not proved: {len(left):,} of the {every:,} designs may beat it"
+    said = f"front not proved: {len(left):,} of the {every:,} designs may dominate it"
     why = next((row["reason"] for row in rows if row["design"] in left and row["reason"]), "")
-    yield whole(f"{said}; design {left[0]}: {why}" if why else f"{said}: they were not looked at to the end")
+    yield whole(f"{said}; design {left[0]}: {why}" if why else f"{said}: they were not searched until proved")
 
 
 def designs_table(about: Mapping[str, Any], rows: Sequence[Row], costs: Sequence[str]) -> Table:
     """Designs with what varies and some costs, best in the first objective first."""
+    first = about["columns"][0]
+    least = min((row[first] for row in rows if row[first] is not None), default=None)
 
     def state(row: Row) -> str:
-        return "front" if row["front"] else "" if row["status"] == "mapped" else str(row["status"])
+        return "Pareto" if row["front"] else "" if row["status"] == "mapped" else str(row["status"])
 
-    heads = {"edp_pj_cycles": "EDP [pJ x cycle]"}
+    def over(row: Row) -> str:
+        return "" if row[first] is None or not least or row["front"] else f"+{gap_text(row[first] / least - 1)}"
+
+    heads = {"edp_pj_cycles": "EDP [pJ*cycle]"}
     columns = (
         Column("design", "design", left=False),
         *(Column(name, name, left=False) for name, values in about["parameters"].items() if len(values) > 1),
         *(Column(heads.get(name, COSTS[name].name), name, partial(said, name)) for name in costs),
+        Column(f"vs best {COSTS[first].name}", over),
         Column("", state, left=True),
     )
-    first = about["columns"][0]
-    ordered = sorted(rows, key=lambda row: (row[first] is None, row[first] or 0.0, row["design"]))
+    ordered = sorted(rows, key=lambda row: (not row["front"], row[first] is None, row[first] or 0.0, row["design"]))
     return Table("designs", columns, ordered, most=_MOST)
 
 
-def designs_report(about: Mapping[str, Any], rows: Sequence[Row], *, chosen: bool) -> Iterator[Piece]:
-    """Designs that were chosen, or else all where they are few, or the front."""
-    shown = list(rows) if chosen or len(rows) <= _MOST else [row for row in rows if row["front"]]
+def designs_report(
+    about: Mapping[str, Any], rows: Sequence[Row], *, chosen: bool, every: bool = False
+) -> Iterator[Piece]:
+    """Designs that were chosen, or else the mapped ones where they are few, or the front; or `every` one."""
+    known = [row for row in rows if every or chosen or row["status"] == "mapped"]
+    shown = known if every or chosen or len(known) <= _MOST else [row for row in rows if row["front"]]
     if not shown or not (chosen or any(row["status"] == "mapped" for row in shown)):
         yield "\nNo design is left." if chosen else "\nNo design is mapped."
         return

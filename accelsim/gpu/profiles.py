@@ -17,7 +17,7 @@ from os import PathLike
 from accelsim.gpu import COLD, LAYOUTS, ROTATING
 from accelsim.gpu.calibration import SHIPPED, Mode, mode_of
 from accelsim.gpu.catalogue import FORMATS, Gpu, may_be, no_format
-from accelsim.gpu.gemm import Gemms, Setup
+from accelsim.gpu.gemms import Gemms, Setup
 from accelsim.gpu.kernel import Kernel, best_kernels
 from accelsim.gpu.measured import (
     A_TIME,
@@ -75,7 +75,7 @@ def read_profile(path: str | PathLike[str]) -> list[ProfiledKernel]:
     (`.json`, `.json.gz`). Else a table with M, N, K and a time. Lines before the head line, as `ncu` prints them, are
     skipped. Runs of one kernel in one range with one grid are one kernel; its time is their average.
 
-    Raises SpecError if it is none of these, or a number in it cannot be read; says where.
+    Raises InputError if it is none of these, or a number in it cannot be read; says where.
     """
     problems = Problems()
     if str(path).endswith((".json", ".json.gz")):

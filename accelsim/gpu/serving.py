@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from accelsim.gpu.attention import HEAD, LATENT, ROTARY
+from accelsim.gpu.attention_times import HEAD, LATENT, ROTARY
 from accelsim.gpu.calibration import Mode
 from accelsim.gpu.catalogue import Gpu
 from accelsim.gpu.collectives import OPERATIONS

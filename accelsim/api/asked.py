@@ -1,0 +1,190 @@
+"""What is asked of a search: objective, map space, limits on time and memory."""
+
+from __future__ import annotations
+
+import logging
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.objective import Objective
+from accelsim.inputs.units import SIZE_UNITS, near_miss, parse_size_bits, quantity_pattern, read_share
+from accelsim.results.cache import MapOptions, ResultCache, default_folder
+from accelsim.search.result import MOST_TIES
+from accelsim.search.stopping import Budget, OnProgress, Progress
+
+MAPSPACES = ("auto", "even", "uneven")
+FACTORS = ("auto", "perfect", "imperfect", "padded")
+_SAID: set[str] = set()
+"""Troubles with the cache, each logged once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is asked of a search; see `accelsim.map`."""
+
+    objective: str = "energy"
+    mapspace: str = "auto"
+    factors: str | Sequence[str] = "auto"
+    top: int | float | str = 1
+    sample: int | None = None
+    seed: int = 0
+    time_limit: float | None = None
+    memory_limit: int | str | None = None
+    jobs: int | None = None
+    cache: bool = True
+    on_progress: OnProgress | None = None
+
+    def __post_init__(self) -> None:
+        _one_of("mapspace", self.mapspace, MAPSPACES)
+        _number("time_limit", self.time_limit, "seconds")
+        for name in ("sample", "jobs"):
+            _whole(name, getattr(self, name))
+        _whole("seed", self.seed, least=0)
+        if not isinstance(self.objective, str):
+            raise TypeError(f"objective: expected text such as 'energy' or 'energy^2*cycles', got {self.objective!r}")
+        if self.on_progress is not None and not callable(self.on_progress):
+            raise TypeError(f"on_progress: expected a function of one argument, got {self.on_progress!r}")
+        if self.sample is not None and (self.listed or self.mapspace == "uneven" or self.imperfect or self.padded):
+            raise AccelsimError("sample: a random search draws even mappings with perfect factors, and lists none")
+        if self.listed and (self.mapspace == "uneven" or self.imperfect or self.padded):
+            raise AccelsimError("top: only even mappings with perfect factors are listed")
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """Dimensions that are asked for of each kind of factors, as text; empty: all."""
+        given = self.factors.split("+") if isinstance(self.factors, str) else self.factors
+        if not isinstance(given, Sequence) or not all(isinstance(each, str) for each in given):
+            raise TypeError(f"factors: expected text such as 'perfect' or 'imperfect:M,K', got {self.factors!r}")
+        found = {}
+        for each in given:
+            kind, _, dims = each.partition(":")
+            _one_of("factors", kind.strip(), FACTORS)
+            found[kind.strip()] = dims.strip()
+        return found
+
+    @property
+    def imperfect(self) -> str | tuple[str, ...]:
+        """Dimensions whose loops may leave remainders."""
+        return _dims(self.kinds, "imperfect")
+
+    @property
+    def padded(self) -> str | tuple[str, ...]:
+        """Dimensions whose bounds may be rounded up, or some such bounds."""
+        return _dims(self.kinds, "padded")
+
+    @property
+    def within(self) -> float | None:
+        """Share (0..1) of the optimum within which mappings are listed; None where a number of mappings is asked for."""
+        if isinstance(self.top, int) or str(self.top).strip().isdigit():
+            return None
+        if (share := read_share(str(self.top))) is None:
+            what = "expected a number of mappings such as 20, or a share such as 1% or 0.01"
+            raise AccelsimError(f"top: {what}, got {self.top!r}")
+        return share
+
+    @property
+    def most(self) -> int:
+        """Values of the objective whose mappings are listed."""
+        if self.within is not None:
+            return 1
+        _whole("top", int(self.top))
+        return int(self.top)
+
+    @property
+    def listed(self) -> bool:
+        """Whether several mappings are asked for."""
+        return self.within is not None or self.most > 1
+
+    @property
+    def options(self) -> MapOptions:
+        """Options that change the answer."""
+        Objective.parse(self.objective)
+        return MapOptions(
+            objective=self.objective,
+            method="random" if self.sample else "exact",
+            top=max(self.most, MOST_TIES) if self.most > 1 else 1,  # for so many different values
+            within=self.within,
+            uneven={"auto": None, "even": False, "uneven": True}[self.mapspace],
+            imperfect=self.imperfect,
+            pad=self.padded,
+            seed=self.seed,
+        )
+
+    @property
+    def budget(self) -> Budget | None:
+        """What the search may take; None: there is no limit."""
+        limits = Budget(self.sample, self.time_limit, size_bytes(self.memory_limit))
+        return None if limits == Budget() else limits
+
+    @property
+    def store(self) -> ResultCache | None:
+        """Where answers are kept and looked up."""
+        return ResultCache(default_folder(), say_once) if self.cache else None
+
+    def telling(self, layer: str) -> OnProgress | None:
+        """Tell progress of a layer."""
+        tell = self.on_progress
+        return None if tell is None else lambda state: tell(replace(state, layer=layer, objective=self.objective))
+
+    def say(self, what: str) -> None:
+        """Tell what is done next."""
+        if self.on_progress is not None:
+            self.on_progress(Progress(what=what))
+
+
+def size_bytes(size: int | str | None) -> int | None:
+    """A memory limit [B].
+
+    >>> size_bytes("1 KiB"), size_bytes(4096), size_bytes(None)
+    (1024, 4096, None)
+    """
+    if size is None or (isinstance(size, int) and not isinstance(size, bool) and size > 0):
+        return size
+    found = parse_size_bits(size) // 8 if isinstance(size, str) and re.search(quantity_pattern(SIZE_UNITS), size) else 0
+    if found < 1:
+        raise AccelsimError(f"memory_limit: expected a size such as '500 MiB', or bytes, got {size!r}")
+    return found
+
+
+def say_once(line: str) -> None:
+    """Log a line once in a process."""
+    if line not in _SAID:
+        logging.getLogger("accelsim").warning("accelsim: %s", line)
+    _SAID.add(line)
+
+
+def _dims(kinds: dict[str, str], kind: str) -> str | tuple[str, ...]:
+    if kind not in kinds:
+        return ()
+    names = tuple(name.strip() for name in kinds[kind].split(",") if name.strip())
+    return names or "all"
+
+
+def _one_of(name: str, value: Any, known: Sequence[str]) -> None:
+    if not isinstance(value, str):
+        raise TypeError(f"{name}: expected one of {', '.join(known)}, got {value!r}")
+    if value not in known:
+        hint = near_miss(value, known)
+        raise AccelsimError(f"{name}: '{value}' is none of {', '.join(known)}{'; ' + hint if hint else ''}")
+
+
+def _number(name: str, value: Any, unit: str) -> None:
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{name}: expected a number of {unit}, got {value!r}")
+    if not 0 < value < math.inf:
+        raise AccelsimError(f"{name}: expected a number of {unit} above 0, got {value!r}")
+
+
+def _whole(name: str, value: Any, least: int = 1) -> None:
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name}: expected a whole number, got {value!r}")
+    if value < least:
+        raise AccelsimError(f"{name}: expected a whole number of at least {least}, got {value}")

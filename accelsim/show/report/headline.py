@@ -1,0 +1,196 @@
+"""The first lines of a report: what is proved, what a mapping costs, and what could be better."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from rich.text import Text
+
+from accelsim.inputs.architecture import Architecture
+from accelsim.inputs.mapping import idle_at_last
+from accelsim.inputs.units import format_si, listed, ratio
+from accelsim.inputs.workload import Einsum
+from accelsim.model.result import Result
+from accelsim.search.result import SearchResult
+from accelsim.show.report import energy, percent, times, wider_operands, widths_line
+from accelsim.show.report.verdicts import question, verdict
+from accelsim.show.table import Piece, bold
+
+
+def cost_line(result: Result) -> str:
+    """What a mapping costs, in a line."""
+    time = f"{result.cycles:,} cycles" if result.seconds is None else format_si(result.seconds, "s", 4)
+    invalid = "" if result.valid else "INVALID, "
+    return f"{result.workload} on {result.architecture}: {invalid}{energy(result.energy_pj)}, {time}"
+
+
+def headline(
+    result: Result, architecture: Architecture, einsum: Einsum, search: SearchResult | None = None
+) -> Iterator[Piece]:
+    """What is proved of a mapping, what it costs in a few lines, and every rule that it breaks."""
+    asked = "given mapping" if search is None else f"{question(search.objective, search.space)}: {verdict(search)}"
+    yield bold(f"{result.workload} on {result.architecture}, {asked}")
+    for violation in result.violations:
+        yield Text(f"INVALID: {violation}", style="bold red")
+    if result.violations:
+        yield "The numbers below are those of an architecture on which it would fit."
+    yield ""
+    lines = [("energy", energy(result.energy_pj, 5), f"{result.pj_per_mac:.4g} pJ/MAC"), *_time_lines(result)]
+    lines.append(("work", format_si(result.macs, "MAC", 4), _widths(result, einsum)))
+    lines.append(("utilization", percent(result.utilization), _busy(result, architecture)))
+    lines += [_offchip(result, architecture, einsum), ("bottleneck", *_bottleneck(result)), *_area(architecture)]
+    wide = max(len(value) for _, value, _ in lines)
+    for name, value, note in lines:
+        yield f"{name:<12} {value:<{wide}}  {note}".rstrip()
+    for note in wider_operands(architecture, [einsum]):
+        yield f"{'':<12} {note}"
+
+
+def _time_lines(result: Result) -> Iterator[tuple[str, str, str]]:
+    """Latency, energy-delay product and power; in seconds where the architecture has a clock."""
+    if result.seconds is None or result.clock_hz is None:
+        yield "latency", f"{result.cycles:,}", "cycles"
+        yield "EDP", f"{result.edp:.4g}", "pJ*cycle"
+        return
+    yield (
+        "latency",
+        format_si(result.seconds, "s", 4),
+        f"{result.cycles:,} cycles at {format_si(result.clock_hz, 'Hz')}",
+    )
+    yield "EDP", edp(result.energy_pj * 1e-12 * result.seconds), ""
+    if result.power_w is not None:
+        yield "power", format_si(result.power_w, "W", 4), "average"
+
+
+def edp(joule_seconds: float) -> str:
+    """Energy-delay product for people.
+
+    >>> edp(1.675e-3), edp(2.5e-11)
+    ('1.675 mJ*s', '25 pJ*s')
+    """
+    return format_si(joule_seconds, "J*s", 4)
+
+
+def _widths(result: Result, einsum: Einsum) -> str:
+    padded = ""
+    if result.padded_macs != result.macs:
+        padded = f"; {result.padded_macs:,} MACs with {', '.join(map(str, result.mapping.padded))}"
+    return widths_line([einsum]) + padded
+
+
+def _busy(result: Result, architecture: Architecture) -> str:
+    """Compute units in use, why others are not, and how long all are stalled."""
+    used, units = result.compute_used, result.compute_instances
+    unused = "; ".join(_unused(result, architecture))
+    text = f"all {units:,} MACs busy" if used == units else f"{used:,} of {units:,} MACs busy"
+    text = "1 MAC" if units == 1 else text + (f": {unused}" if unused else "")
+    stalled = 1 - result.temporal_utilization
+    if stalled < _SOME_WAITING:
+        return f"{text}; no stalls"
+    waiting = f" for {result.bottleneck}" if result.bottleneck != result.compute else ""
+    return f"{text}; stalled {percent(stalled)} of cycles{waiting}"
+
+
+def _unused(result: Result, architecture: Architecture) -> Iterator[str]:
+    """Why compute units are not used: no loop, remainders, padding."""
+    for level in architecture.levels:
+        mapped = [each for each in result.mapping.levels if each.level == level.name]
+        axes = []
+        for name, axis in (("columns", "x"), ("rows", "y")):
+            size, used = getattr(level, axis).size, math.prod(loop.bound for m in mapped for loop in getattr(m, axis))
+            axes += [f"{used} of {size} {name}"] if used < size else []
+        yield from [f"{', '.join(axes)} of {level.name}"] if axes else []
+    if dims := idle_at_last(result.mapping, result.bounds):
+        yield f"fewer in the last passes over {listed(dims)}"
+    if result.macs < result.padded_macs:
+        yield f"padding to {', '.join(map(str, result.mapping.padded))}"
+
+
+def compulsory_words(architecture: Architecture, einsum: Einsum) -> int:
+    """Words of the outermost level that each mapping moves: those of each tensor once."""
+    wide = architecture.levels[0].word_bits
+    return sum(tensor.words(einsum.dims) * -(-tensor.bits // wide) for tensor in einsum.tensors)
+
+
+def _offchip(result: Result, architecture: Architecture, einsum: Einsum) -> tuple[str, str, str]:
+    """Traffic of the outermost level, beside the compulsory one."""
+    words = result.outer_words
+    size = format_si(words * architecture.levels[0].word_bits / 8, "B", 4)
+    over = ratio(words, compulsory_words(architecture, einsum))
+    return "off-chip", size, f"{format_si(words, 'words', 4)}, {times(over)} compulsory traffic"
+
+
+def _bottleneck(result: Result) -> tuple[str, str]:
+    """What sets the latency, and the next one."""
+    rows = sorted(result.cycle_rows(), key=lambda row: -row["share"])
+    kind = "compute" if result.bottleneck == result.compute else "bandwidth"
+    first = next(row for row in rows if row["component"] == result.bottleneck)
+    others = [row for row in rows if row["component"] != result.bottleneck and row["cycles"]]
+    then = f", then {others[0]['component']} {percent(others[0]['share'])}" if others else ""
+    return kind, f"{result.bottleneck} {percent(first['share'])} busy{then}"
+
+
+def alternative(result: Result, other: SearchResult | None) -> str:
+    """What the optimum of another objective costs instead; empty where that is nearly the same."""
+    if other is None:
+        return ""
+    best = other.best
+    more, faster = ratio(best.energy_pj, result.energy_pj) - 1, result.cycles / best.cycles
+    if abs(more) < _SOME_WAITING and abs(faster - 1) < _SOME_WAITING:
+        return ""
+    time = f"{best.cycles:,} cycles" if best.seconds is None else format_si(best.seconds, "s", 4)
+    speed = f"{times(faster)} faster" if faster >= 1 else f"{times(1 / faster)} slower"
+    cost = "the same energy" if abs(more) < _SOME_WAITING else f"{energy(best.energy_pj, 5)} ({100 * more:+.3g} %)"
+    return f"{time} ({speed}) for {cost}: --objective {other.objective}"
+
+
+def hint_of(result: Result, einsum: Einsum, search: SearchResult | None, *, trade: bool) -> str:
+    """The one thing to try where a result could be better; empty where there is none."""
+    if search is None or search.proof is None:
+        return ""
+    space, low = search.space, result.utilization < _LOW
+    awkward = {dim: bound for dim, bound in einsum.dims.items() if _largest_prime(bound) > _AWKWARD}
+    if low and awkward and not space.imperfect and not space.padded:
+        dim, bound = max(awkward.items(), key=lambda each: _largest_prime(each[1]))
+        has = "is prime" if _largest_prime(bound) == bound else f"has the prime factor {_largest_prime(bound)}"
+        return f"{dim} = {bound} {has}: try --factors imperfect or padded"
+    if low and not trade and search.objective == "energy":
+        return f"utilization is {percent(result.utilization)}: try --objective edp or cycles"
+    return (
+        "" if space.uneven or space.imperfect or space.padded else "only even mappings were searched: --mapspace auto"
+    )
+
+
+_LOW, _AWKWARD = 0.5, 7
+"""Utilization below which there is a hint, and the prime factor above which a dimension is awkward to tile."""
+
+
+def _largest_prime(number: int) -> int:
+    """Largest prime factor.
+
+    >>> _largest_prime(769), _largest_prime(56), _largest_prime(1)
+    (769, 7, 1)
+    """
+    found, factor = 1, 2
+    while factor * factor <= number:
+        while number % factor == 0:
+            found, number = factor, number // factor
+        factor += 1
+    return max(found, number)
+
+
+_SOME_WAITING = 0.0005
+"""Share of the cycles or of the energy from which stalls and an alternative are reported."""
+
+
+def _area(architecture: Architecture) -> Iterator[tuple[str, str, str]]:
+    """The area of the architecture, if a source has that of any part."""
+    names = [*(level.name for level in architecture.levels), architecture.compute.name]
+    without = [name for name in names if name not in architecture.areas]
+    if len(without) == len(names):
+        return
+    every = {name: architecture.instances(index) for index, name in enumerate(names) if name not in without}
+    total = sum(architecture.areas[name].area_um2 * instances for name, instances in every.items())
+    what = f"without {', '.join(without)}, whose area is unknown" if without else "all levels and compute units"
+    yield "area", f"{total / 1e6:.4g} mm2", what

@@ -1,0 +1,176 @@
+"""What is proved, in words: one sentence for each result, and the section `Certificate` of a report."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+
+from accelsim.inputs.objective import Objective
+from accelsim.inputs.units import format_bits, ratio
+from accelsim.results import Provenance
+from accelsim.search.result import Certificate, SearchedSpace, SearchResult
+from accelsim.show.report import gap_text, goal_name, large, objective_value, times
+from accelsim.show.table import Piece, heading
+
+STOPS = {
+    "budget": "the sample is complete",
+    "timeout": "by --time-limit",
+    "memory": "by --memory-limit",
+    "remainders": "with the imperfect mappings of the lowest bounds evaluated",
+    "effort": "as more uneven mappings take long",
+    "interrupted": "by an interrupt",
+}
+"""Why a search ended before it was complete."""
+_WIDE, _INDENT = 84, 14
+
+
+def lowest(objective: str) -> str:
+    """What is minimized.
+
+    >>> lowest("energy"), lowest("cycles"), lowest("edp")
+    ('lowest energy', 'fewest cycles', 'lowest EDP')
+    """
+    return "fewest cycles" if objective == "cycles" else f"lowest {goal_name(objective)}"
+
+
+def above(gap: float | None) -> str:
+    """How far a result is from the optimum at most.
+
+    >>> above(0.0215), above(None)
+    ('at most 2.15 % above the optimum', 'no lower bound yet')
+    """
+    known = gap is not None and math.isfinite(gap)
+    return f"at most {gap_text(gap)} above the optimum" if known else "no lower bound yet"
+
+
+def proved(space: SearchedSpace) -> str:
+    """That a result is optimal in a space; even and uneven mappings are not named where their factors are perfect.
+
+    >>> proved(SearchedSpace(uneven=True)), proved(SearchedSpace())
+    ('optimal (proved)', 'optimal (proved) among even mappings')
+    """
+    among = "" if space.uneven else " among even mappings"
+    more = f" with {space.factors}" if space.imperfect or space.padded else ""
+    return f"optimal (proved){among or (' among mappings' if more else '')}{more}"
+
+
+def known(gap: float | None, space: SearchedSpace) -> str:
+    """What is proved of a result, given its gap."""
+    return proved(space) if gap is not None and gap < 1e-10 else above(gap)
+
+
+def verdict(search: SearchResult) -> str:
+    """What is proved of the best mapping that a search found."""
+    proof = search.proof
+    if proof is None:
+        seen = f"{search.sample.seen:,} " if search.sample else ""
+        return f"best of {seen}random mappings, no bound"
+    if proof.proved:
+        return proved(proof.space)
+    if search.uneven_bound is not None and search.certificate is not None and search.certificate.proved:
+        return f"{above(proof.gap)} (even mappings proved; uneven search unfinished)"
+    return f"{above(proof.gap)} (stopped {STOPS.get(search.stop, search.stop)})"
+
+
+def question(objective: str, space: SearchedSpace) -> str:
+    """What was asked: the objective, and limits on costs."""
+    return lowest(objective) + (f" with {' and '.join(space.limits)}" if space.limits else "")
+
+
+def certificate_report(
+    search: SearchResult, population: tuple[int, float | None] | None, provenance: Provenance | None
+) -> Iterator[Piece]:
+    """What is proved, of which mappings, and how to go on."""
+    yield heading("Certificate")
+    lines: dict[str, str] = {"verdict": verdict(search)}
+    proof, seconds = search.proof, f"{search.seconds:.3g} s"
+    if proof is not None:
+        lines |= _of_proof(search, proof)
+    lines["space"] = _space(search.space)
+    lines |= _beside(search, population, provenance)
+    how = f"cached on {search.kept}; {search.method}, {seconds}" if search.kept else f"{search.method}, {seconds}"
+    if proof is not None and search.sample is None:
+        how += f", {proof.nodes:,} nodes, {format_bits(8 * proof.table_bytes)} of tables"
+    lines["search"] = how
+    yield from labelled(lines)
+
+
+def labelled(lines: Mapping[str, str]) -> Iterator[str]:
+    """Lines with a label each; what does not fit goes on below its text."""
+    for name, text in lines.items():
+        first, *more = textwrap.wrap(text, _WIDE - _INDENT, break_long_words=False) or [""]
+        yield f"  {name:<{_INDENT - 2}}{first}"
+        yield from (" " * _INDENT + line for line in more)
+
+
+def _of_proof(search: SearchResult, proof: Certificate) -> dict[str, str]:
+    goal = Objective.parse(search.objective)
+    less = "has fewer cycles" if search.objective == "cycles" else "uses less energy"
+    if goal.alone not in ("energy", "cycles"):
+        less = f"has a lower {goal_name(search.objective)}"
+    if proof.proved:
+        return {"verdict": f"{proved(proof.space)}: no mapping in the space below {less}"}
+    digits = 6 if proof.gap < 0.01 else 4
+    best, bound = (objective_value(search.objective, value, digits) for value in (proof.value, proof.bound))
+    can = {"has": "can have", "uses": "can use"}[less.split()[0]]
+    lines = {"verdict": f"not proved: {verdict(search)}", "best": best}
+    lines["bound"] = f"{bound}: no mapping in the space below {can} less" if proof.bound > 0 else "none yet"
+    lines["gap"] = above(proof.gap)
+    return lines
+
+
+def _space(space: SearchedSpace) -> str:
+    which = "every loop order, tiling and spatial split with " + space.factors
+    limits = f", with {' and '.join(space.limits)}" if space.limits else ""
+    return f"{_many(space.size)}: {which}, every bypass choice; {space.kind}{limits}"
+
+
+def _many(size: int | None) -> str:
+    return "uncounted mappings" if size is None else f"{large(size)} mappings"
+
+
+def _beside(
+    search: SearchResult, population: tuple[int, float | None] | None, provenance: Provenance | None
+) -> dict[str, str]:
+    """What the space does not have, what is known of others, and how to go on."""
+    space, lines = search.space, {}
+    missing = [] if space.uneven else ["uneven mappings (--mapspace auto)"]
+    missing += [] if space.imperfect else ["imperfect factors (--factors imperfect)"]
+    missing += [] if space.padded else ["padded bounds (--factors padded)"]
+    lines["not in it"] = ", ".join([*missing, "fusion with neighbouring layers (accelsim fuse)"])
+    proof, even = search.proof, search.even
+    if even is not None and proof is not None and search.uneven_bound is None and even.value > proof.value:
+        value = objective_value(search.objective, even.value, 5)
+        also = "also proved" if even.proved else above(even.gap)
+        lines["even only"] = f"{value} (+{gap_text(even.value / proof.value - 1)}), {also}: --mapspace even"
+    if population is not None and search.stop != "interrupted":
+        mappings, most_pj = population
+        worst = ""
+        if most_pj and search.best.energy_pj > 0:
+            worst = f"; the worst uses at most {times(ratio(most_pj, search.best.energy_pj))} this energy"
+        files = {file.kind: file.name for file in provenance.inputs} if provenance is not None else {}
+        names = f"{files.get('architecture', 'ARCH')} {files.get('workload', 'WORKLOAD')}"
+        lines["others"] = f"{large(mappings)} even mappings are valid{worst} (accelsim spread {names})"
+    if (further := next_step(search)) is not None:
+        lines["next"] = further
+    return lines
+
+
+def next_step(search: SearchResult) -> str | None:
+    """What closes the gap of a search that proved less than was asked."""
+    proof = search.proof
+    if proof is None:
+        return "leave --sample out: the exact search proves the optimum"
+    if proof.proved or search.stop == "interrupted":
+        return None
+    if search.stop == "memory":
+        return "a larger --memory-limit, or narrow the space with --constraints"
+    if search.uneven_bound is not None:
+        return "--mapspace uneven goes on, --time-limit says how long"
+    return f"--time-limit {max(10, math.ceil(10 * search.seconds))}, or narrow the space with --constraints"
+
+
+def all_proved(gaps: Sequence[float | None]) -> bool:
+    """Whether each of some results is optimal."""
+    return all(gap is not None and gap < 1e-10 for gap in gaps)
