@@ -89,6 +89,12 @@ class Evaluation(Shown):
 
         return sparse_result(self.architecture, self.layer, self.result)
 
+    def brief(self) -> Iterator[Piece]:
+        """What is printed where only the headline is wanted."""
+        from accelsim.show.report.headline import headline
+
+        return headline(self.result, self.architecture, self.layer)
+
     def parts(self) -> Iterator[Piece]:
         """What the report is made of."""
         from accelsim.show.report.mapping import result_report, sparse_report

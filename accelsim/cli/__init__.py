@@ -317,21 +317,17 @@ class Parser(argparse.ArgumentParser):
         if "required" in message and set(missing.names) <= {"WORKLOAD", "MAPPING"} and not self.told:
             self.told = True
             raise missing
-        words = message.replace(",", " ").split()
         known = [option for action in self._actions for option in action.option_strings]
         known += [name for action in self._actions for name in action.choices or ()]
-        choice = "invalid choice" in message
-        unknown = [
-            word.strip("'\"()")
-            for word in words
-            if "unrecognized" in message or (choice and word.startswith(("'", '"')))
-        ]
-        if choice and known and len(unknown) == 1 and (self.page or self.prog == "accelsim gpu"):
-            message = f"no command '{unknown[0]}'"
-        former = self.former
-        told = [f"it is `{former[name]}` now" for word in unknown if (name := word.partition("=")[0]) in former]
-        found = (near_miss(word.partition("=")[0], known) for word in unknown if word not in known)
-        hint = next(filter(None, [*told, *found]), "")
-        if not hint and ("unrecognized" in message or "required" in message):
+        choice = re.match(r"argument (\S+): invalid choice: '([^']*)'", message)
+        unknown = [choice[2]] if choice else []
+        if "unrecognized" in message:
+            unknown = [word.strip("'\"()") for word in message.replace(",", " ").split()]
+        if choice and choice[1] in ("COMMAND", "TASK"):
+            message = f"no command '{choice[2]}'"
+        former = [f"it is `{self.former[name]}` now" for word in unknown if (name := word.partition("=")[0]) in self.former]
+        close = [near_miss(word.partition("=")[0], known) for word in unknown if word not in known]
+        hint = next(filter(None, [*former, *close]), "")
+        if not hint and (choice or "unrecognized" in message or "required" in message):
             hint = f"`{self.prog} --help` lists them"
         self.exit(BAD_INPUT, f"{self.prog}: {message}{'; ' if hint else ''}{hint}\n")

@@ -89,12 +89,11 @@ def sweep_command(arguments: argparse.Namespace) -> int:
         found = _run(arguments)
     found = found.where(arguments.where, front=arguments.front)
     found.verbose = arguments.all
-    written = [str(found.folder)] if found.explored is not None else []
     stop = "" if found.explored is None else found.explored.stop
     brief = found.brief() if arguments.quiet else None
     code = cli.answer(
-        arguments, found.to_dict, found.parts, *written, figure=lambda: found.plot(arguments.kind), page=found.page,
-        brief=brief, stop=stop,
+        arguments, found.to_dict, found.parts, figure=lambda: found.plot(arguments.kind), page=found.page, brief=brief,
+        stop=stop,
     )  # fmt: skip
     return code if code or any(row["status"] == "mapped" for row in found.designs) else cli.NO_VALID_MAPPING
 

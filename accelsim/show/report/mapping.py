@@ -303,10 +303,10 @@ def _energy(result: Result, einsum: Einsum) -> Iterator[Piece]:
         Column("component", "component"),
         *map(part, letter),
         Column("sum", lambda row: in_scale(row["sum"], scale)),
-        Column("share", lambda row: share(row["sum"] / (result.energy_pj or 1.0))),
+        Column("% of total", lambda row: share(row["sum"] / (result.energy_pj or 1.0))),
     )
     total = ["sum", *(in_scale(part, scale) for part in totals.values()), in_scale(result.energy_pj, scale), "100 %"]
-    last = ["share", *(share(part / result.energy_pj) if part else "" for part in totals.values()), "", ""]
+    last = ["% of total", *(share(part / result.energy_pj) if part else "" for part in totals.values()), "", ""]
     yield Table(
         "energy", columns, rows, f"Energy [{unit}]", "by component and tensor",
         shown=sums, below=(total, last), bar=bar,

@@ -402,8 +402,7 @@ def census_report(census: Census, *, verbose: bool = False) -> Iterator[Piece]:
     yield ""
     median = sample.quantile("energy", 0.5).value
     over = [f"{energy(value)} ({times(ratio(value, found.lowest))})" for value in (median, found.highest)]
-    both = "proved" if found.lowest_proved and found.highest_proved else "best proved" if found.lowest_proved else ""
-    yield f"{'energy':<14} best {energy(found.lowest)}   median {over[0]}   worst {over[1]}    {both}".rstrip()
+    yield f"{'energy':<14} best {energy(found.lowest)}, median {over[0]}, worst {over[1]}"
     near = _near_line(census) if found.lowest_proved else "not counted: the lowest energy is not proved"
     yield f"{'near the best':<14} {near}"
     if census.stop == "interrupted":
