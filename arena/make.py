@@ -18,7 +18,12 @@ from typing import Any
 import yaml
 from verify import OPTIMA, PROBLEMS, SPACES, Arena
 
-from accelsim import Architecture, Budget, Einsum, Mapping, __version__, load_architecture, load_workload, map_einsum
+from accelsim import __version__, load_architecture, load_workload
+from accelsim.inputs.architecture import Architecture
+from accelsim.inputs.mapping import Mapping
+from accelsim.inputs.workload import Einsum
+from accelsim.search.mapper import map_einsum
+from accelsim.search.stopping import Budget
 from accelsim.inputs.errors import TooManyChoices
 from accelsim.inputs.library import resolve
 from accelsim.inputs.mapping import dump_mapping

@@ -28,7 +28,7 @@ sys.path.insert(0, str(HERE.parent / "benchmarks" / "peers"))
 from accelforge_golden import ROLES, unit  # noqa: E402
 from compare import VENVS, ask  # noqa: E402
 
-from accelsim import map_einsum  # noqa: E402
+from accelsim.search.mapper import map_einsum
 from accelsim.inputs.architecture import Architecture, Axis, Level  # noqa: E402
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping  # noqa: E402
 from accelsim.inputs.objective import Objective  # noqa: E402

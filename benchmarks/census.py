@@ -18,7 +18,8 @@ from rich.box import SIMPLE_HEAD  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
-from accelsim import load_architecture, load_workload, map_einsum  # noqa: E402
+from accelsim import load_architecture, load_workload
+from accelsim.search.mapper import map_einsum
 from accelsim.inputs.objective import QUANTITIES  # noqa: E402
 from accelsim.mapspace.space import MapSpace  # noqa: E402
 from accelsim.model.encode import encode  # noqa: E402

@@ -28,7 +28,11 @@ from rich.box import SIMPLE_HEAD  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
-from accelsim import Budget, FrontResult, SearchResult, load_architecture, load_workload, map_einsum, map_front  # noqa: E402
+from accelsim import load_architecture, load_workload
+from accelsim.search.exact.front import map_front
+from accelsim.search.mapper import map_einsum
+from accelsim.search.result import FrontResult, SearchResult
+from accelsim.search.stopping import Budget
 from accelsim.inputs.architecture import Architecture  # noqa: E402
 from accelsim.inputs.errors import NoValidMappingError  # noqa: E402
 from accelsim.inputs.workload import Einsum  # noqa: E402

@@ -27,7 +27,9 @@ HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parent
 sys.path[:0] = [str(HERE), str(REPOSITORY)]
 
-from accelsim import Budget, map_einsum, map_front  # noqa: E402
+from accelsim.search.exact.front import map_front
+from accelsim.search.mapper import map_einsum
+from accelsim.search.stopping import Budget
 from accelsim.inputs.architecture import Architecture  # noqa: E402
 from accelsim.inputs.errors import AccelsimError  # noqa: E402
 from accelsim.inputs.objective import Objective  # noqa: E402

@@ -171,7 +171,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="seed of the first case")
     parser.add_argument("--seed", type=int, help="run this case alone, say all of it, and keep its files in fuzz_SEED")
     parser.add_argument("--only", help="kinds of cases, such as masks,traces (default: all)")
-    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=1)
     arguments = parser.parse_args()
     kinds = [make.__name__[1:] for make in COMMANDS]
     only = arguments.only.split(",") if arguments.only else kinds

@@ -189,7 +189,7 @@ def _architecture(case: Case) -> Iterable[object]:
         file = case.yaml("little.yaml" if case.random.random() < 0.5 else library.resolve("two_level", "arch"))
         return case.pick(
             ["eval", file, "conv1d", CORPUS / "mapping.yaml", "--json"],
-            ["map", file, "conv1d", "--mappings", "30", *ONE, "--json"],
+            ["map", file, "conv1d", "--sample", "30", *ONE, "--json"],
             ["explain", file, "conv1d", "--json"],
             ["plot", "architecture", file, "--json"],
             ["roofline", file, "conv1d", *ONE, "--json"],
@@ -197,7 +197,7 @@ def _architecture(case: Case) -> Iterable[object]:
     file = case.yaml(library.resolve(name, "arch"))
     evaluated = ["eval", file, "conv", "eyeriss_row_stationary", "--json"] if name == "eyeriss" else ["check", file]
     return case.pick(
-        ["check", file], ["energy", file, "--json"], evaluated, ["map", file, "gemm", "--mappings", "9", *ONE]
+        ["check", file], ["energy", file, "--json"], evaluated, ["map", file, "gemm", "--sample", "9", *ONE]
     )
 
 
@@ -210,7 +210,7 @@ def _workload(case: Case) -> Iterable[object]:
         ["check", file, "two_level", CORPUS / "mapping.yaml"],
         ["eval", "two_level", file, CORPUS / "mapping.yaml", "--json"],
         ["eval", "eyeriss", file, "eyeriss_row_stationary", "--layer", "a"],
-        ["map", "two_level", file, "--mappings", "20", *ONE, "--json"],
+        ["map", "two_level", file, "--sample", "20", *ONE, "--json"],
         ["map", "a100", file, "--json", "--layer", "a"],
         ["roofline", "a100", file, "--json"],
         [
@@ -219,15 +219,15 @@ def _workload(case: Case) -> Iterable[object]:
             file,
             "--samples",
             "50",
-            "--seconds",
+            "--time-limit",
             "0.2",
-            "--workers",
+            "--jobs",
             "1",
             "--layer",
             "a",
             "--json",
         ],
-        ["fuse", "systolic", file, "--seconds", "0.2", "--longest", "2", *ONE, "--json"],
+        ["fuse", "systolic", file, "--time-limit", "0.2", "--longest", "2", *ONE, "--json"],
     )
 
 
@@ -246,7 +246,7 @@ def _constraints(case: Case) -> Iterable[object]:
     arch = source.stem.split("_")[0] if source.parent != CORPUS else "two_level"
     arch, workload = {"nvdla": ("nvdla_small", "conv"), "simba": ("simba_like", "conv")}.get(arch, (arch, "conv"))
     workload = "conv1d" if arch == "two_level" else workload
-    searched = ["--seconds", "0.2"] if arch == "two_level" else ["--mappings", "20"]
+    searched = ["--time-limit", "0.2"] if arch == "two_level" else ["--sample", "20"]
     return case.pick(
         ["check", file, arch, workload],
         ["check", file],
@@ -258,13 +258,13 @@ def _sweep(case: Case) -> Iterable[object]:
     file = case.yaml(case.random.choice([*library.shipped("sweeps"), CORPUS / "sweep.yaml"]))
     if case.random.random() < 0.15:
         file = case.yaml(CORPUS / "sweep.yaml")
-        return ["explore", file, "--workers", "1", "-o", "swept", "--json"]
+        return ["explore", file, "--jobs", "1", "-o", "swept", "--json"]
     return ["check", file]
 
 
 def _swept(case: Case) -> Iterable[object]:
     shutil.copytree(CORPUS / "swept", "swept")
-    again = ["explore", CORPUS / "sweep.yaml", "--workers", "1", "-o", "swept", "--json"]
+    again = ["explore", CORPUS / "sweep.yaml", "--jobs", "1", "-o", "swept", "--json"]
     if case.random.random() < 0.5:
         _damage_work(case)
         return again
@@ -302,7 +302,7 @@ def _gpu(case: Case) -> Iterable[object]:
         ["check", file],
         ["gpus", file, "--json"],
         ["gpus", file, "--mig", "1g.10gb"],
-        ["gpu", "advise", "512", "1000", "64", "--gpu", file, "--json"],
+        ["gpu", "gemm", file, "512", "1000", "64", "--json"],
         ["map", file, "gemm", "--json", "--no-cache"],
         ["roofline", file, "gemm", "--json"],
     )
@@ -310,7 +310,7 @@ def _gpu(case: Case) -> Iterable[object]:
 
 def _result(case: Case) -> Iterable[object]:
     file = case.json(case.random.choice(["result.json", "within.json", "front.json", "network.json"]))
-    return ["verify", file, "--force", "--seconds", "0.2", "--workers", "1"]
+    return ["verify", file, "--force", "--time-limit", "0.2", "--jobs", "1"]
 
 
 def _model(case: Case) -> Iterable[object]:
@@ -319,7 +319,7 @@ def _model(case: Case) -> Iterable[object]:
     sizes = [
         "--batch",
         "1",
-        *([] if name in ("resnet50", "mobilenet_v2", "gpt2_decode_block") else ["--sequence", "8"]),
+        *([] if name in ("resnet50", "mobilenet_v2", "gpt2_decode_block") else ["--seq-len", "8"]),
     ]
     sizes = sizes if case.random.random() < 0.8 else []
     sizes += ["--set", "past=8"] if name == "gpt2_decode_block" else []
@@ -343,9 +343,9 @@ def _masks(case: Case) -> Iterable[object]:
     return case.pick(
         ["check", "masked.yaml"],
         ["check", "masked.yaml"],
-        ["map", machine, "masked.yaml", "--seconds", "0.2", *layer, "--json"],
-        ["map", machine, "masked.yaml", "--mappings", "9", *layer],
-        ["spread", machine, "masked.yaml", "--samples", "20", "--seconds", "0.2", "--json", *layer[:4]],
+        ["map", machine, "masked.yaml", "--time-limit", "0.2", *layer, "--json"],
+        ["map", machine, "masked.yaml", "--sample", "9", *layer],
+        ["spread", machine, "masked.yaml", "--samples", "20", "--time-limit", "0.2", "--json", *layer[:4]],
         ["roofline", machine, "masked.yaml", *ONE, "--json"],
     )
 
@@ -361,7 +361,7 @@ def _traces(case: Case) -> Iterable[object]:
         exports = [path.read_text() for path in sorted((GOLDEN / "gpu").glob("*.csv"))]
         file = case.table(case.random.choice([*exports, *NSIGHT, MATCHED, MATCHED]))
     options = case.pick([], [], ["--workload", "bert_base", "--batch", "8"], ["--calibration", "shipped"])
-    return ["gpu", "compare", file, "--gpu", case.random.choice(["a100", "h100"]), *options, *case.pick([], ["--json"])]
+    return ["gpu", "profile", case.random.choice(["a100", "h100"]), file, *options, *case.pick([], ["--json"])]
 
 
 def _statistics(case: Case) -> Iterable[object]:
@@ -385,7 +385,7 @@ def _statistics(case: Case) -> Iterable[object]:
     elif kind == "topology":
         configuration, topology = case.lines(CONFIGURATION, "chip.cfg"), case.table(TOPOLOGY, "net.csv")
         return case.pick(
-            ["import", configuration, topology], ["map", configuration, topology, "--seconds", "0.2", *ONE]
+            ["import", configuration, topology], ["map", configuration, topology, "--time-limit", "0.2", *ONE]
         )
     else:
         files = [CORPUS / f"{name}.yaml" for name in TIMELOOP]
@@ -396,7 +396,7 @@ def _statistics(case: Case) -> Iterable[object]:
         case.random.choice([shutil.copy, shutil.copy, os.symlink])(statistics, "x.stats.txt")
     else:
         case.lines(statistics.read_text(), "x.stats.txt")
-    return ["replay", *files, "x.stats.txt", "--seconds", "0.2", *case.pick([], ["--json"])]
+    return ["replay", *files, "x.stats.txt", "--time-limit", "0.2", *case.pick([], ["--json"])]
 
 
 @cache
@@ -417,7 +417,7 @@ def _measured(case: Case) -> Iterable[object]:
 
 def _calibration(case: Case) -> Iterable[object]:
     file = case.json(Path(library.root("arch")).parent / "accelsim/gpu/calibrations/a100_sxm_80gb_mma.json")
-    return ["gpu", "advise", "512", "1000", "64", "--gpu", "a100", "--calibration", file, "--json"]
+    return ["gpu", "gemm", "a100", "512", "1000", "64", "--calibration", file, "--json"]
 
 
 def _scalesim(case: Case) -> Iterable[object]:
@@ -449,7 +449,7 @@ def _foreign(case: Case) -> Iterable[object]:
         file = case._bytes(source.read_bytes(), source.name, 1.0)
     near = [path for path in files if path.parent == source.parent and path != source]
     others = case.random.sample(near, min(len(near), case.random.randint(0, 4)))
-    mapped = ["map", file, "conv", "--seconds", "0.2", *ONE]
+    mapped = ["map", file, "conv", "--time-limit", "0.2", *ONE]
     return case.pick(["import", file], ["import", file, *others], ["check", file, *others], mapped)
 
 
@@ -466,7 +466,7 @@ def _kept(case: Case) -> Iterable[object]:
         entries.write({file.stem: json.loads(damaged)})
     except (ValueError, RecursionError):
         entries.path.write_bytes(damaged)
-    return ["map", "two_level", "conv1d", "--workers", "1", "--json"]
+    return ["map", "two_level", "conv1d", "--jobs", "1", "--json"]
 
 
 def _arguments(case: Case) -> Iterable[object]:
@@ -474,13 +474,25 @@ def _arguments(case: Case) -> Iterable[object]:
         [*mutations.NASTY, "energy^2*cycles", "M=8", "P,Q", "energy,cycles", "capacity:BUF,energy"]
     )
     value = value.replace("\x00", "")
-    known = ["--objective", "--set", "--pareto", "--within", "--pad", "--imperfect", "--top", "--seed", "--batch"]
-    option = case.random.choice([*known, "--layer", "--search", "--mappings", "--workers", "--constraints"])
+    known = [
+        "--objective",
+        "--set",
+        "--pareto",
+        "--top",
+        "--factors",
+        "padded",
+        "--factors",
+        "imperfect",
+        "--top",
+        "--seed",
+        "--batch",
+    ]
+    option = case.random.choice([*known, "--layer", "--search", "--sample", "--jobs", "--constraints"])
     prefix = case.random.choice(["buffer=", ""]) if option == "--set" else ""
-    return ["map", "two_level", "conv1d", f"{option}={prefix}{value}", "--seconds", "0.2", "--no-cache"]
+    return ["map", "two_level", "conv1d", f"{option}={prefix}{value}", "--time-limit", "0.2", "--no-cache"]
 
 
-ONE = ("--workers", "1", "--no-cache")
+ONE = ("--jobs", "1", "--no-cache")
 COMMANDS: dict[Callable[[Case], Iterable[object]], int] = {
     **{
         _architecture: 20,
@@ -520,12 +532,12 @@ def prepare(folder: Path) -> None:
     for number, path in enumerate(sorted((GOLDEN / "gpu").glob("*.json.gz"))):
         (folder / f"trace{number}.json").write_text(_cut(json.loads(gzip.decompress(path.read_bytes()))))
     os.environ["ACCELSIM_CACHE"] = str(folder / "cache")
-    one = ("--workers", "1")
+    one = ("--jobs", "1")
     _must("map", "two_level", "conv1d", *one, "-o", folder / "out")
     shutil.copy(folder / "out/mapping.yaml", folder)
     shutil.copy(folder / "out/result.json", folder)
     for name, options in {
-        "within": ["map", "two_level", "conv1d", "--within", "1%"],
+        "within": ["map", "two_level", "conv1d", "--top", "1%"],
         "front": ["map", "two_level", "conv1d", "--pareto", "energy,cycles"],
         "network": ["map", "two_level", folder / "small.yaml"],
     }.items():
@@ -533,9 +545,9 @@ def prepare(folder: Path) -> None:
     _must("fuse", folder / "little.yaml", folder / "small.yaml", *ONE)
     _must("explore", folder / "sweep.yaml", *one, "-o", folder / "swept", "--quiet")
     Path("m.onnx").write_bytes(MODELS["bert_block"]().SerializeToString())
-    _must("map", "a100", "m.onnx", "--batch", "1", "--sequence", "64")
+    _must("map", "a100", "m.onnx", "--batch", "1", "--seq-len", "64")
     _must("eval", "eyeriss", "conv", "eyeriss_row_stationary")
-    _must("map", "two_level", "conv1d", "--mappings", "5", *ONE)
+    _must("map", "two_level", "conv1d", "--sample", "5", *ONE)
     _must("spread", "two_level", "conv1d", "--samples", "50", *one)
     np.save(folder / "mask.npy", np.eye(4, 3))
     (folder / "masked.yaml").write_text(MASKS)
@@ -543,11 +555,11 @@ def prepare(folder: Path) -> None:
     for key, body in Entries(folder / "cache" / "results.sqlite").read():
         (folder / "kept" / f"{key}.json").write_text(json.dumps(body))
     for machine in SPARSE:
-        _must("map", machine, folder / "masked.yaml", "--seconds", "0.2", *ONE)
+        _must("map", machine, folder / "masked.yaml", "--time-limit", "0.2", *ONE)
         _must("spread", machine, folder / "masked.yaml", "--samples", "20", *one, "--layer", "a")
     files = [folder / f"{name}.yaml" for name in TIMELOOP]
-    call(["replay", *map(str, files), str(folder / "small.stats.txt"), "--seconds", "0.2"])  # differs
-    _must("gpu", "compare", GOLDEN / "gpu/ncu_sections.csv", "--gpu", "a100")
+    call(["replay", *map(str, files), str(folder / "small.stats.txt"), "--time-limit", "0.2"])  # differs
+    _must("gpu", "profile", "a100", GOLDEN / "gpu/ncu_sections.csv")
     os.environ["ACCELSIM_CACHE"] = "cache"
 
 

@@ -1,6 +1,6 @@
 """Plant mistakes in the package one by one, and tell which the tests that are about them do not notice.
 
-`python tests/mutants.py [--only PATTERN] [--workers N]`, or `make mutants`. First all tests that `tests/planted.py`
+`python tests/mutants.py [--only PATTERN] [--jobs N]`, or `make mutants`. First all tests that `tests/planted.py`
 names run on a copy of the repository as it is, where they must pass; then the tests of each mistake on a copy with it,
 where one must fail. `test_mutants.py` checks that each mistake can still be planted.
 """
@@ -112,7 +112,7 @@ def main() -> int:
     """Judge all mistakes, or those whose name or file match; 1 if a test fails by itself or a mistake survives."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", metavar="PATTERN", help="regular expression of names or files")
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, metavar="N")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N")
     asked = parser.parse_args()
     chosen = [each for each in MUTANTS if re.search(asked.only, f"{each.name} {each.file}")]
     started = time.monotonic()

@@ -23,14 +23,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 COMMANDS = {
-    "map": ("map eyeriss conv --imperfect --seconds 60", 6.0),
+    "map": ("map eyeriss conv --factors imperfect --time-limit 60", 6.0),
     "map network": ("map eyeriss vgg16 --no-cache --quiet", 5.0),
     "map -o": ("map simba conv -o {folder}/out --no-cache", 5.0),
-    "map random": ("map eyeriss conv --search random --seconds 20", 4.0),
-    "spread": ("spread eyeriss conv --seconds 30", 10.0),
+    "map random": ("map eyeriss conv --time-limit 20", 4.0),
+    "spread": ("spread eyeriss conv --time-limit 30", 10.0),
     "fuse": ("fuse eyeriss mobilenet_v2 --no-cache", 8.0),
-    "explore": ("explore eyeriss_array -o {folder}/out --workers 2", 6.0),
-    "explore alone": ("explore eyeriss_array -o {folder}/out --workers 1", 6.0),
+    "explore": ("explore eyeriss_array -o {folder}/out --jobs 2", 6.0),
+    "explore alone": ("explore eyeriss_array -o {folder}/out --jobs 1", 6.0),
 }
 STARTED = 0.3
 """Python itself has started after so many seconds, and no longer dies of a signal."""

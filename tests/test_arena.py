@@ -8,8 +8,9 @@ from importlib import import_module
 
 import pytest
 
-from accelsim import evaluate, load_mapping
+from accelsim import load_mapping
 from accelsim.inputs.objective import Objective
+from accelsim.model.evaluate import evaluate
 from arena import verify
 from arena.verify import EQUAL, SPACES, Arena, Submitted, judge
 from tests.conftest import REPOSITORY

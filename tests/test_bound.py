@@ -7,15 +7,16 @@ import json
 
 import pytest
 
-from accelsim import load_architecture, load_workload, map_einsum
+from accelsim import load_architecture, load_workload
 from accelsim.results.worth import with_room
+from accelsim.search.mapper import map_einsum
 
 
 @pytest.mark.parametrize("objective", ["energy", "cycles", "outer_words"])
 @pytest.mark.parametrize(("machine", "layer"), [("two_level", "conv1d"), ("two_level", "depthwise")])
 def test_bound__is_the_optimum_of_each_size(machine, layer, objective, run):
     """Also one word below each size, where the size before is the best."""
-    code, out, _ = run("bound", machine, layer, "--objective", objective, "--json")
+    code, out, _ = run("sizing", machine, layer, "--objective", objective, "--json")
     found = json.loads(out)
     einsum = load_workload(layer).layers[0]
 
@@ -36,7 +37,7 @@ def test_bound__is_the_optimum_of_each_size(machine, layer, objective, run):
 
 
 def test_bound__says_what_half_and_twice_the_size_cost(run):
-    rows = json.loads(run("bound", "two_level", "depthwise", "--json")[1])["sizes"]
+    rows = json.loads(run("sizing", "two_level", "depthwise", "--json")[1])["sizes"]
     least = {row["words"]: row["energy"] for row in rows}
     for row in rows:
         twice = min(pj for words, pj in least.items() if words <= 2 * row["words"])
@@ -48,7 +49,7 @@ def test_bound__says_what_half_and_twice_the_size_cost(run):
 
 def test_bound__is_written_as_a_table_and_a_picture(run, tmp_path):
     file, picture = tmp_path / "bound.csv", tmp_path / "bound.png"
-    code, out, _ = run("bound", "two_level", "depthwise", "--csv", file, "--plot", picture)
+    code, out, _ = run("sizing", "two_level", "depthwise", "--csv", file, "--plot", picture)
     rows = list(csv.DictReader(file.read_text().splitlines()))
 
     assert code == 0
@@ -79,6 +80,6 @@ def test_bound__with_double_buffers_counts_both():
     ],
 )
 def test_bound__of_what_has_none_is_refused(arguments, said, run):
-    code, out, err = run("bound", *arguments)
+    code, out, err = run("sizing", *arguments)
     assert (code, out) == (2, "")
     assert said in err

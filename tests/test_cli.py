@@ -27,7 +27,12 @@ from accelsim.inputs.errors import NoValidMappingError
 REPOSITORY = Path(__file__).resolve().parents[1]
 BROKEN = Path(__file__).parent / "broken"
 ROW_STATIONARY = ("eyeriss", "conv", "eyeriss_row_stationary")
-TINY = ("eyeriss", "conv1d", "--mappings", "200", "--search", "random")
+TINY = (
+    "eyeriss",
+    "conv1d",
+    "--sample",
+    "200",
+)
 
 
 def shell(*arguments: str, **options) -> subprocess.CompletedProcess[str]:
@@ -78,14 +83,14 @@ def test_help__imports_nothing_that_is_slow():
     [
         ("plot density eyeriss conv", {"samples": 100_000, "seconds": None, "width": 6.4, "over": None, "seed": 0}),
         ("spread eyeriss conv", {"samples": 100_000, "seconds": 10.0, "seed": 0}),
-        ("map a b --imperfect --limit cycles<=1e6 -j 2", {"imperfect": "all", "limit": ["cycles<=1e6"], "workers": 2}),
-        ("map a b --imperfect M,K --batch 1,8", {"imperfect": ("M", "K"), "batch": (1, 8), "search": "auto"}),
+        ("map a b --factors imperfect --require cycles<=1e6 -j 2", {"imperfect": "all", "limit": ["cycles<=1e6"], "workers": 2}),
+        ("map a b --factors imperfect:M,K --batch 1,8", {"imperfect": ("M", "K"), "batch": (1, 8), "search": "auto"}),
         ("eval a b c -s x=1 --set y=2 -o d", {"overrides": [("x", "1"), ("y", "2")], "writes_folder": True}),
         ("check a b", {"files": ["a", "b"], "overrides": [], "command": "check_command", "module": "inspecting"}),
         ("gpu serve m g --batch 1,4 --plot x.svg", {"batch": (1, 4), "output": "x.svg", "output_tokens": 512}),
         ("gpu moe g --tokens 1 --hidden 2 --inter 3 --experts 4 --top 5", {"ep": 1, "skew": 0.0, "precision": "fp8"}),
-        ("gpu advise 1 2 3 --gpu g", {"m": 1, "tile": "", "layout": "tn", "command": "gpu_advise_command"}),
-        ("gpu compare p --gpu g", {"l2": None, "dtype": None, "batch": None}),
+        ("gpu gemm g 1 2 3", {"m": 1, "tile": "", "layout": "tn", "command": "gpu_advise_command"}),
+        ("gpu profile g p", {"l2": None, "dtype": None, "batch": None}),
     ],
 )  # fmt: skip
 def test_arguments__are_read_as_their_rows_say(arguments, expected):
@@ -93,7 +98,7 @@ def test_arguments__are_read_as_their_rows_say(arguments, expected):
     assert {name: found[name] for name in expected} == expected
 
 
-@pytest.mark.parametrize("arguments", ["gpu advise 1 2 3", "plot foo a b", "map a b --top 0", "eval a b c --plot y"])
+@pytest.mark.parametrize("arguments", ["gpu gemm 1 2 3", "plot foo a b", "map a b --top 0", "eval a b c --plot y"])
 def test_arguments__that_no_row_allows_end_with_2(run, arguments):
     assert run(*arguments.split())[0] == 2
 
@@ -111,28 +116,46 @@ def test_check__compiles_and_draws_nothing():
     ("arguments", "said"),
     [
         (["mpa", "systolic", "conv"], "did you mean 'map'?"),
-        (["map", "systolic", "conv", "--mapings", "3"], "did you mean '--mappings'?"),
-        (["map", "systolic", "conv", "--mapings=3"], "did you mean '--mappings'?"),
-        (["replay", "x", "--plot", "a.png"], "`accelsim replay --help` lists them"),
+        (["map", "systolic", "conv", "--mapings", "3"], "did you mean '--sample'?"),
+        (["map", "systolic", "conv", "--mapings=3"], "did you mean '--sample'?"),
+        (["replay", "x", "--plot", "a.png"], "`accelsim validate timeloop --help` lists them"),
         (["map", "systolic"], "required: WORKLOAD"),
         (["map", "systolic", "conv", "--seed", "x"], "at least 0, got 'x'"),
-        (["map", "systolic", "conv", "--mappings", "0"], "at least 1, got '0'"),
-        (["map", "systolic", "conv", "--seconds", "nan"], "seconds above 0, got 'nan'"),
+        (["map", "systolic", "conv", "--sample", "0"], "at least 1, got '0'"),
+        (["map", "systolic", "conv", "--time-limit", "nan"], "seconds above 0, got 'nan'"),
         (["map", "systolic", "conv", "--set", "glb"], "expected NAME=VALUE, got 'glb'"),
         (["map", "systolic", "conv", "--search", "rando"], "did you mean 'random'?"),
         (["map", "systolic", "conv", "--top", "0"], "at least 1, got '0'"),
-        (["map", "systolic", "conv", "--within", "-1"], "such as 1% or 0.01, got '-1'"),
-        (["map", "systolic", "conv", "--within", "5"], "5 is 500 %; write 5% or 0.01"),
-        (["map", "systolic", "conv", "--within", "nan%"], "such as 1% or 0.01"),
-        (["map", "systolic", "conv", "--top", "3", "--search", "random"], "--top: not allowed with --search random"),
-        (["map", "systolic", "conv", "--within", "1%", "--mappings", "9"], "--within: not allowed with --mappings"),
-        (["map", "systolic", "conv", "--search", "exact", "--mappings", "9"], "limit it by --seconds"),
+        (["map", "systolic", "conv", "--top", "-1"], "such as 1% or 0.01, got '-1'"),
+        (["map", "systolic", "conv", "--top", "5"], "5 is 500 %; write 5% or 0.01"),
+        (["map", "systolic", "conv", "--top", "nan%"], "such as 1% or 0.01"),
+        (
+            [
+                "map",
+                "systolic",
+                "conv",
+                "--top",
+                "3",
+            ],
+            "--top: not allowed with ",
+        ),
+        (["map", "systolic", "conv", "--top", "1%", "--sample", "9"], "--top: not allowed with --sample"),
+        (["map", "systolic", "conv", "--sample", "9"], "limit it by --time-limit"),
         (["map", "systolic", "conv", "--pareto", "energy,cycles", "--top", "3"], "not allowed with --top"),
         (
             ["map", "systolic", "conv", "--pareto", "energy,cycles", "--objective", "edp"],
             "not allowed with --objective",
         ),
-        (["map", "systolic", "conv", "--pareto", "energy,cycles", "--search", "random"], "with --search random"),
+        (
+            [
+                "map",
+                "systolic",
+                "conv",
+                "--pareto",
+                "energy,cycles",
+            ],
+            "with ",
+        ),
         (["map", "systolic", "conv", "--pareto", "energy,cycle"], "did you mean 'cycles'? columns: energy"),
         (["map", "systolic", "conv", "--pareto", "energy"], "two or three different columns, got 'energy'"),
         (["map", "systolic", "conv", "--pareto", "energy,energy"], "two or three different columns"),
@@ -151,12 +174,15 @@ def test_check__compiles_and_draws_nothing():
         (["spread", "a100", "conv"], "a100 is a GPU of the catalogue: a machine with levels (such as gpu_sm)"),
         (["map", "h100_sxmm", "gemm"], "did you mean 'h100_sxm'?"),
         (["export", "timelop", "x"], "did you mean 'timeloop'?"),
-        (["map", "eyeriss", "--imperfect", "conv"], "'conv' is a file, not a dimension; put the option behind"),
+        (
+            ["map", "eyeriss", "--factors", "imperfect", "conv"],
+            "'conv' is a file, not a dimension; put the option behind",
+        ),
         (["map", "systolicc", "conv"], "did you mean 'systolic'?"),
         (["map", "systolic", "conv", "--layer", "x"], "no layer 'x'"),
         (["map", "systolic", "conv1d", "--batch", "3"], "conv1d has no parameter batch; it has no parameters"),
-        (["map", "systolic", "gemm", "--sequence", "3"], "no parameter seq or kv; its parameters are bits"),
-        (["map", "systolic", "gpt2", "--sequence", "3", "--set", "seq=2"], "--sequence and --set seq both set seq"),
+        (["map", "systolic", "gemm", "--seq-len", "3"], "no parameter seq or kv; its parameters are bits"),
+        (["map", "systolic", "gpt2", "--seq-len", "3", "--set", "seq=2"], "--seq-len and --set seq both set seq"),
         (["map", "systolic", "gpt2", "--batch", "0"], "at least 1, got '0'"),
         (["map", "systolic", "vgg16", "--layer", "conv3_22"], "did you mean 'conv3_2'? layers: conv1_1"),
         (["map", "eyeriss", "conv", "--set", "pe.z=3"], "no file defines this parameter; did you mean 'pe.y'?"),
@@ -258,7 +284,14 @@ def test_map__text_and_eval_agree(run, searches, tmp_path):
 
 def test_map__says_of_which_mappings_its_proof_is(run, monkeypatch):
     proved, even = (
-        " ".join(run("map", "eyeriss", "gemm", *more, "--no-cache")[1].split()) for more in ((), ("--even",))
+        " ".join(run("map", "eyeriss", "gemm", *more, "--no-cache")[1].split())
+        for more in (
+            (),
+            (
+                "--mapspace",
+                "even",
+            ),
+        )
     )
     assert "energy is optimal (proved) " in proved
     assert "among even mappings" not in proved
@@ -273,9 +306,9 @@ def test_map__says_of_which_mappings_its_proof_is(run, monkeypatch):
     assert code == 0
     assert "energy is optimal (proved) among even mappings" in found
     assert "in the map space (even) has a lower energy no uneven mapping with less energy was found; at most" in found
-    assert "less is possible: --uneven goes on exact search, stopped after" in found
+    assert "less is possible: --mapspace uneven goes on exact search, stopped after" in found
     assert ": more uneven mappings take long" in found
-    assert run("map", "eyeriss", "gemm", "--even", "--uneven")[0] == 2
+    assert run("map", "eyeriss", "gemm", "--mapspace", "even", "--mapspace", "uneven")[0] == 2
 
 
 def test_map__json_is_the_same_each_time(run, searches):
@@ -283,7 +316,7 @@ def test_map__json_is_the_same_each_time(run, searches):
 
 
 def test_map__json_holds_files_overrides_and_budget(run, searches):
-    _, out, _ = run("map", "eyeriss", "conv", "--json", "--set", "pe.x=7", "--mappings", "9", "--seed", "4")
+    _, out, _ = run("map", "eyeriss", "conv", "--json", "--set", "pe.x=7", "--sample", "9", "--seed", "4")
     document = json.loads(out)
     assert document["accelsim"] == accelsim.__version__
     assert document["overrides"] == {"pe.x": "7"}
@@ -296,13 +329,13 @@ def test_map__json_holds_files_overrides_and_budget(run, searches):
 @pytest.mark.parametrize(
     ("given", "mappings", "seconds"),
     [
-        (("--mappings", "7"), 7, None),
-        (("--seconds", "2.5"), None, 2.5),
-        (("--mappings", "7", "--seconds", "2"), 7, 2.0),
+        (("--sample", "7"), 7, None),
+        (("--time-limit", "2.5"), None, 2.5),
+        (("--sample", "7", "--time-limit", "2"), 7, 2.0),
     ],
 )
 def test_map__budget(run, searches, given, mappings, seconds):
-    run("map", "eyeriss", "conv", "--objective", "edp", "--search", "random", *given)
+    run("map", "eyeriss", "conv", "--objective", "edp", *given)
     options = searches.calls[0][1]
     assert options["workers"] is None
     assert (options["budget"].mappings, options["budget"].seconds) == (mappings, seconds)
@@ -311,7 +344,7 @@ def test_map__budget(run, searches, given, mappings, seconds):
 
 
 def test_map__no_budget_leaves_it_to_the_search(run, searches):
-    run("map", "eyeriss", "conv", "--workers", "2")
+    run("map", "eyeriss", "conv", "--jobs", "2")
     assert (searches.calls[0][1]["budget"], searches.calls[0][1]["workers"]) == (None, 2)
 
 
@@ -388,7 +421,7 @@ def test_map__lists_the_best_mappings(run, searches, tmp_path):
 @pytest.mark.parametrize("share", ["1%", "1 %", "0.01"])
 def test_map__counts_what_is_within_a_share_of_the_best(run, searches, share):
     searches.outcomes["vgg16_conv3_2"] = "exact"
-    code, out, _ = run("map", "eyeriss", "conv", "--within", share)
+    code, out, _ = run("map", "eyeriss", "conv", "--top", share)
     assert (code, searches.calls[0][1]["within"], searches.calls[0][1]["top"]) == (0, 0.01, 1)
     assert "432 are within 1 % of the best energy" in out
 
@@ -399,7 +432,7 @@ def test_map__pareto(run, monkeypatch, tmp_path):
         return a_front(all_loops_outside(architecture, einsum), columns)
 
     monkeypatch.setattr("accelsim.search.exact.front.map_front", map_front)
-    arguments = ("map", "eyeriss", "conv", "--pareto", "energy, capacity:GLB", "--seconds", "9", "-o", tmp_path)
+    arguments = ("map", "eyeriss", "conv", "--pareto", "energy, capacity:GLB", "--time-limit", "9", "-o", tmp_path)
     code, out, err = run(*arguments)
     assert (code, err) == (0, "")
     assert "Pareto front of energy and words in GLB" in out
@@ -491,15 +524,15 @@ def test_internal_error__one_line_and_a_log(run, searches, tmp_path, monkeypatch
 
 
 def test_energy__golden_and_json_agree(run):
-    code, out, _ = run("energy", "eyeriss")
+    code, out, _ = run("show", "eyeriss")
     assert code == 0
     assert out == (REPOSITORY / "tests" / "golden" / "energies.txt").read_text()
-    rows = json.loads(run("energy", "eyeriss", "--json")[1])["energy_table"]
+    rows = json.loads(run("show", "eyeriss", "--json")[1])["energy_table"]
     assert {row["component"] for row in rows} >= {"DRAM", "GLB", "GLB network", "SPAD", "MAC"}
 
 
 def test_energy__override_changes_a_size(run):
-    assert run("energy", "eyeriss", "--set", "pe.x=7")[0] == 0
+    assert run("show", "eyeriss", "--set", "pe.x=7")[0] == 0
 
 
 @pytest.mark.parametrize("kind", ["arch", "workloads", "mappings", "energy_tables"])
@@ -543,7 +576,7 @@ def test_map__from_end_to_end(tmp_path):
     arguments = ("map", *TINY, "--json", "--quiet", "-o", tmp_path)
     first = shell(*arguments)
     assert (first.returncode, first.stderr) == (0, "")
-    second = shell(*arguments, "--workers", "1")
+    second = shell(*arguments, "--jobs", "1")
     assert first.stdout == second.stdout == (tmp_path / "result.json").read_text()
     evaluated = shell("eval", "eyeriss", "conv1d", tmp_path / "mapping.yaml", "--json")
     assert json.loads(evaluated.stdout)["result"] == json.loads(first.stdout)["result"]
@@ -551,7 +584,7 @@ def test_map__from_end_to_end(tmp_path):
 
 @pytest.mark.parametrize("asked", [(), ("--top", "4", "--objective", "edp"), ("--pareto", "energy,cycles")], ids=str)
 def test_map__exact_output_is_the_same_for_any_number_of_workers(run, asked):
-    one, two = (run("map", "eyeriss", "conv1d", *asked, "--json", "--workers", workers) for workers in (1, 3))
+    one, two = (run("map", "eyeriss", "conv1d", *asked, "--json", "--jobs", workers) for workers in (1, 3))
     assert one == two
     assert one[0] == 0
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accelsim.inputs.architecture import Architecture, Compute, Level
-from accelsim.inputs.errors import AccelsimError, NoValidMappingError, InputError
+from accelsim.inputs.errors import AccelsimError, InputError, NoValidMappingError
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.nodes import arrange_for
 from accelsim.inputs.workload import ROLES, Einsum, Tensor

@@ -18,7 +18,7 @@ from accelsim.inputs import library
 from accelsim.inputs.architecture import Architecture, Axis, Compute, Level, load_architecture
 from accelsim.inputs.constraints import Block, Constraints, Factor, LevelConstraint
 from accelsim.inputs.constraints_reader import load_constraints, read_constraints
-from accelsim.inputs.errors import AccelsimError, NoValidMappingError, InputError
+from accelsim.inputs.errors import AccelsimError, InputError, NoValidMappingError
 from accelsim.inputs.fields import open_source
 from accelsim.inputs.mapping import Loop
 from accelsim.inputs.source import Problems
@@ -516,7 +516,9 @@ def test_no_factorisation__names_the_constraints(tmp_path):
         "constraints: {levels: [{level: DRAM, temporal: {factors: [K=128]}},"
         " {level: GLB, temporal: {factors: [K=4]}}]}",
     )
-    with pytest.raises(NoValidMappingError, match=r"no factorisation of K = 256 .*DRAM temporal: K=128; GLB temporal: K=4"):
+    with pytest.raises(
+        NoValidMappingError, match=r"no factorisation of K = 256 .*DRAM temporal: K=128; GLB temporal: K=4"
+    ):
         MapSpace(encode(load_architecture("eyeriss"), load_workload("conv").layers[0]), constraints)
 
 

@@ -6,8 +6,9 @@ import json
 
 import pytest
 
-from accelsim import load_architecture, load_constraints, load_workload, map_einsum
+from accelsim import load_architecture, load_constraints, load_workload
 from accelsim.inputs.errors import InputError
+from accelsim.search.mapper import map_einsum
 
 NETWORK = """
 workload:

@@ -10,7 +10,7 @@ import pytest
 from accelsim.cli.main import main
 from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.constraints import Constraints, Factor, Product
-from accelsim.inputs.errors import NoValidMappingError, InputError
+from accelsim.inputs.errors import InputError, NoValidMappingError
 from accelsim.inputs.objective import QUANTITIES, Limit
 from accelsim.inputs.workload_reader import load_workload
 from accelsim.results.cache import MapOptions, content_key
@@ -106,7 +106,7 @@ def test_limits__of_a_file_and_of_the_command_line_hold_together(tmp_path, capsy
     (tmp_path / "w.yaml").write_text("workload: {name: w, gemm: {M: 4, N: 6, K: 8}}")
     (tmp_path / "c.yaml").write_text("constraints: {limits: [cycles <= 1e6]}")
     asked = ["map", "two_level", str(tmp_path / "w.yaml"), "--no-cache", "--constraints", str(tmp_path / "c.yaml")]
-    assert main([*asked, "--limit", "outer_words <= 400", "-o", str(tmp_path / "out")]) == 0
+    assert main([*asked, "--require", "outer_words <= 400", "-o", str(tmp_path / "out")]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "energy is optimal (proved) with cycles <= 1000000 and outer_words <= 400" in said
     assert main(["verify", str(tmp_path / "out")]) == 0
@@ -114,7 +114,7 @@ def test_limits__of_a_file_and_of_the_command_line_hold_together(tmp_path, capsy
     assert document["limits"] == ["outer_words <= 400"]
     assert document["search"]["limits"] == ["cycles <= 1000000", "outer_words <= 400"]
     capsys.readouterr()
-    assert main([*asked, "--limit", "outer_words <= 100"]) == 1
+    assert main([*asked, "--require", "outer_words <= 100"]) == 1
     said = capsys.readouterr().err
     assert "outer_words is at least " in said
     assert "nearest miss" in said
@@ -138,7 +138,7 @@ def test_limits__that_cannot_be_read_are_mistakes_with_a_place(tmp_path, capsys,
     said = capsys.readouterr().err
     assert said.startswith(f"{path}:2:12: limits[0]: ")
     assert told in said
-    assert main(["map", "two_level", "conv1d", "--limit", text]) == 2
+    assert main(["map", "two_level", "conv1d", "--require", text]) == 2
     assert told in capsys.readouterr().err
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelsim import Budget, load_architecture, load_constraints, load_workload, map_einsum
+from accelsim import load_architecture, load_constraints, load_workload
 from accelsim.inputs.errors import NoValidMappingError
 from accelsim.inputs.objective import Objective
 from accelsim.mapspace.space import MapSpace
@@ -22,6 +22,8 @@ from accelsim.search.descent_kernel import MANY_DRAWN
 from accelsim.search.exact import bounds, mapper
 from accelsim.search.exact.aim import Aim, Watch
 from accelsim.search.exact.front import front_of, map_front
+from accelsim.search.mapper import map_einsum
+from accelsim.search.stopping import Budget
 from accelsim.search.value_kernel import terms_of
 from tests.brute import product
 from tests.problems import problem

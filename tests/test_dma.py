@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelsim import load_architecture, map_einsum
+from accelsim import load_architecture
 from accelsim.inputs.architecture import Architecture, Compute, Level
 from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.errors import AccelsimError, InputError
@@ -29,6 +29,7 @@ from accelsim.population.counting import Nest
 from accelsim.population.extremes import largest_value
 from accelsim.search.exact.mapper import _mapping
 from accelsim.search.exact.solve import Solver
+from accelsim.search.mapper import map_einsum
 from accelsim.search.value_kernel import CYCLES
 from tests.brute import product, ragged_cost, truth
 from tests.brute_ragged import mappings as every_ragged

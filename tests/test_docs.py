@@ -25,7 +25,7 @@ COMMANDS = ("start.md", "howto.md", "import.md", "serving.md", "gpu_guide.md")
 REPORTS = {
     "README.md": "accelsim map systolic conv",
     "docs/gpu.md": "accelsim map h100_sxm gemm --dtype bf16 --calibration shipped; "
-    "accelsim gpu compare tests/golden/gpu/bert_base_layer.json.gz --gpu h100 --calibration shipped",
+    "accelsim gpu profile h100 tests/golden/gpu/bert_base_layer.json.gz --calibration shipped",
 }
 NO_RUN = "<!-- no-run -->"
 KINDS = ("workload", "architecture", "energy_table", "params", "mapping")

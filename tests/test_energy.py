@@ -6,13 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelsim import evaluate, load_workload, map_einsum
+from accelsim import load_workload
 from accelsim.designs.soc import _doing
 from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.energies import EnergyEntry, EnergyTable, spelt
 from accelsim.inputs.errors import AccelsimError, InputError
 from accelsim.inputs.machine_tables import energy_rows
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
+from accelsim.model.evaluate import evaluate
+from accelsim.search.mapper import map_einsum
 from accelsim.show.report import precision_lines
 from tests.conftest import load_energy_table
 

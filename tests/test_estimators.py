@@ -307,7 +307,7 @@ def test_page__shows_a_machine_that_is_read(tmp_path):
 
 def test_energy_command__shows_formulas_sources_and_area(machine, tmp_path, run):
     machine()
-    code, out, _ = run("energy", str(tmp_path / "m.yaml"))
+    code, out, _ = run("show", str(tmp_path / "m.yaml"))
     assert code == 0
     assert "GLB read: 25.869 pJ: one bank of 64 KiB with 64 bits at 45 nm" in out
     assert "Area" in out

@@ -10,11 +10,12 @@ import random
 import numpy as np
 import pytest
 
-from accelsim import evaluate, load_architecture, load_workload
+from accelsim import load_architecture, load_workload
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.objective import LEAST_EDP
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
+from accelsim.model.evaluate import evaluate
 from accelsim.search.exact import aim, bounds, mapper, solve
 from accelsim.search.exact.front import map_front
 from accelsim.search.exact.solve import Solver

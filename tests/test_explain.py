@@ -52,7 +52,7 @@ def printed(explanation, width: int = 80) -> str:
 
 def test_report__is_the_golden_text(monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "80")
-    assert cli.main(["explain", "two_level", "conv1d"]) == 0
+    assert cli.main(["eval", "--trace", "two_level", "conv1d"]) == 0
     assert capsys.readouterr().out == GOLDEN.read_text(encoding="utf-8")
 
 
@@ -210,7 +210,7 @@ def test_large_nests__are_refused_with_the_limit():
     ],
 )
 def test_command__says_what_is_wrong(arguments, said, capsys):
-    assert cli.main(["explain", *arguments]) == 2
+    assert cli.main(["eval", "--trace", *arguments]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     assert said in captured.err
@@ -220,19 +220,19 @@ def test_command__an_invalid_mapping_is_explained_but_ends_with_1(tmp_path, caps
     path = tmp_path / "m.yaml"
     keep = "keep: [Weights, Inputs, Outputs]"
     path.write_text(f"mapping:\n  levels:\n    - level: DRAM\n    - {{level: BUF, {keep}, temporal: [P=8, R=3]}}\n")
-    assert cli.main(["explain", "two_level", "conv1d", str(path)]) == 1
+    assert cli.main(["eval", "--trace", "two_level", "conv1d", str(path)]) == 1
     out = capsys.readouterr().out
     assert "INVALID: BUF needs 42 B, has 24 B" in out
     assert "closed formula: the same" in out
 
 
 def test_command__json_has_the_same_steps(capsys, tmp_path):
-    assert cli.main(["explain", "two_level", "conv1d", "--json", "--steps", "2", "--tensor", "Inputs"]) == 0
+    assert cli.main(["eval", "--trace", "two_level", "conv1d", "--json", "--steps", "2", "--tensor", "Inputs"]) == 0
     document = json.loads(capsys.readouterr().out)
     (tile,) = document["tiles"]
     assert [step["after"] for step in tile["steps"]] == [{"h": [0, 3]}, {"h": [1, 4]}]
     assert document["closed_formula_is_the_same"] is True
     path = tmp_path / "m.yaml"
     path.write_text("mapping:\n  levels:\n    - level: DRAM\n    - {level: BUF, keep: [], temporal: [P=8, R=3]}\n")
-    assert cli.main(["explain", "two_level", "conv1d", str(path)]) == 0
+    assert cli.main(["eval", "--trace", "two_level", "conv1d", str(path)]) == 0
     assert "How to read" not in capsys.readouterr().out  # nothing is kept below DRAM, so there are no steps to read

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import accelsim
-from accelsim import load_architecture, load_workload, map_einsum
+from accelsim import load_architecture, load_workload
 from accelsim.designs import machines
 from accelsim.designs.machines import (
     Design,
@@ -30,6 +30,7 @@ from accelsim.designs.work import BOUND, EVALUATE, MAP_FREE, Item, Plan, _bounde
 from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.errors import AccelsimError, InputError
 from accelsim.model.limits import layer_limits
+from accelsim.search.mapper import map_einsum
 from accelsim.show.html import said, sweep_report
 from accelsim.show.plots import search as plots
 from sweeps import GRID, layers_of, sweep_of, tables
@@ -312,18 +313,18 @@ def test_where__chooses_rows_by_their_columns(folder):
 def test_no_design__is_an_error_with_its_reason(folder, run):
     sweep_of(GRID + "  conditions: [pe > 9]\n")
     none = "s.yaml:5:15: conditions: no design that was looked at meets all of them\n"
-    assert run("explore", "s.yaml", "--workers", "1") == (2, "", none)
+    assert run("sweep", "s.yaml", "--jobs", "1") == (2, "", none)
     sweep_of(GRID + "  conditions: [pe > 0, 1 / (pe - 1) > 2]\n")
     zero = "s.yaml:5:24: conditions[1]: divides by zero for glb = 16 B, pe = 1\n"
-    assert run("explore", "s.yaml", "--workers", "1") == (2, "", zero)
+    assert run("sweep", "s.yaml", "--jobs", "1") == (2, "", zero)
     sweep_of("  parameters: {pe: [4, 1]}\n  conditions: [pe < 2]\n  area: (pe - 2) * 1 mm2\n")
     told = "there is no machine for any design; pe = 1:\narea: it is not above 0\n"
-    assert run("explore", "s.yaml", "--workers", "1") == (2, "", told)
+    assert run("sweep", "s.yaml", "--jobs", "1") == (2, "", told)
 
 
 def test_budget__that_no_design_meets_is_told_with_the_least(folder, run):
     sweep_of("  parameters: {pe: [2, 4]}\n  area: pe * 1 mm2\n  budgets: {area: 1 mm2}\n")
-    code, out, told = run("explore", "s.yaml", "--workers", "1")
+    code, out, told = run("sweep", "s.yaml", "--jobs", "1")
     assert (code, told) == (1, "")
     assert "no design is within the budget: the smallest area is 2 mm2" in out
 
@@ -336,7 +337,7 @@ def test_design_at__counts_the_last_parameter_fastest(folder):
 def test_plots_and_page__are_drawn_from_the_table_of_designs(folder, run, monkeypatch):
     """Equal input gives equal bytes; what is drawn are the rows of the tables."""
     sweep_of(GRID + "  prune: true\n  wave: 2\n")
-    done, out, _ = run("explore", "s.yaml", "-o", "out", "--workers", "1", "--html", "page.html")
+    done, out, _ = run("sweep", "s.yaml", "-o", "out", "--jobs", "1", "--html", "page.html")
     assert done == 0
     rows, about = read_designs("out"), json.loads(Path("out/sweep.json").read_text())
     kinds = [row["kind"] for row in plots.designs_front_table(rows, about)]
@@ -349,7 +350,7 @@ def test_plots_and_page__are_drawn_from_the_table_of_designs(folder, run, monkey
     for kind in plots.PLOTTED:
         pictures = []
         for _ in range(2):
-            assert run("explore", "out", "--plot", kind, "--picture", "p.svg", "--quiet")[0] == 0
+            assert run("sweep", "out", "--plot", kind, "--picture", "p.svg", "--quiet")[0] == 0
             pictures.append(Path("p.svg").read_bytes())
         assert pictures[0] == pictures[1]
     page = Path("page.html").read_text()
@@ -361,7 +362,7 @@ def test_plots_and_page__are_drawn_from_the_table_of_designs(folder, run, monkey
     short = sweep_report(rows, about)
     assert "The page shows 2 of them, those of the front first." in short
     assert "The first 0 of 9 designs, those of the front first" in short
-    assert run("explore", "out", "--plot", "front", "--picture", "p.gif")[0] == 2
+    assert run("sweep", "out", "--plot", "front", "--picture", "p.gif")[0] == 2
 
 
 @pytest.mark.skipif(find_browser() is None, reason="no Chromium")
@@ -409,7 +410,7 @@ def test_page__is_harmless_with_evil_names(folder):
 
 def test_sweep__its_name_leads_to_no_other_folder(folder, run):
     sweep_of("  name: a/../../../evil\n  parameters: {pe: [2]}\n", "s.yaml")
-    code, out, _ = run("explore", "s.yaml", "--workers", "1", "--plot", "front")
+    code, out, _ = run("sweep", "s.yaml", "--jobs", "1", "--plot", "front")
     assert code == 0
     assert "Written to a_.._.._.._evil_results, front_a_.._.._.._evil.png" in out
     assert (folder / "a_.._.._.._evil_results" / "results.csv").exists()

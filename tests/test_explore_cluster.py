@@ -111,7 +111,7 @@ def dask(folder):
 
 
 def command(*arguments, pids=(), number=0, least=10**9) -> tuple[int, str]:
-    """Run `accelsim explore s.yaml -o cut`, with signals to some processes in the middle: its exit code and stderr."""
+    """Run `accelsim sweep s.yaml -o cut`, with signals to some processes in the middle: its exit code and stderr."""
     program = [sys.executable, "-c", CUT, ",".join(map(str, pids)), str(number), str(least)]
     ended = subprocess.run(
         [*program, "explore", "s.yaml", "-o", "cut", *arguments], capture_output=True, text=True, timeout=300
@@ -213,7 +213,7 @@ CUTS = [
 def test_sweep__that_is_cut_off_goes_on_to_the_same_bytes(folder, dask, whole, cut, record_property):
     """Some work is kept and some is not at each cut; two processes, here or in a cluster."""
     sweep, (what, number, rejoins) = sweep_of(MANY), CUTS[cut % len(CUTS)]
-    least, cluster, others = random.Random(cut).randint(1, WORK // 2), None, ["--workers", "2"]
+    least, cluster, others = random.Random(cut).randint(1, WORK // 2), None, ["--jobs", "2"]
     if what != "command":
         cluster = dask(2)
         others = ["--scheduler", cluster.address]
@@ -264,7 +264,7 @@ def test_cluster__names_work_that_fails(folder, dask):
 def test_scheduler__that_does_not_answer_is_told(folder, run, monkeypatch):
     monkeypatch.setattr("accelsim.designs.pool._TIMEOUT", "300ms")
     sweep_of(GRID)
-    code, _, told = run("explore", "s.yaml", "--scheduler", "tcp://127.0.0.1:9")
+    code, _, told = run("sweep", "s.yaml", "--scheduler", "tcp://127.0.0.1:9")
     assert code == 2
     assert told.startswith("--scheduler tcp://127.0.0.1:9: no Dask scheduler answers there (")
 

@@ -87,7 +87,7 @@ def test_damaged_value__is_done_again_and_all_others_are_kept(folder, run):
     assert told == ["out/sweep.sqlite: damaged, and is sweep.damaged now; what could not be read is done again"]
     assert (again.known_before, again.done_now) == (16, 2)
     assert tables(folder / "out") == before
-    assert run("explore", "s.yaml", "-o", "out", "--workers", "1")[2] == ""
+    assert run("sweep", "s.yaml", "-o", "out", "--jobs", "1")[2] == ""
 
 
 @pytest.mark.parametrize("content", [b"garbage" * 99, None, 0.5, "CREATE TABLE entries (key)"], ids=str)
@@ -104,20 +104,20 @@ def test_damaged_file__is_put_aside_and_its_work_done_again(folder, run, content
         part = good[: int(len(good) * content)] if content == 0.5 else good[:8192] + b"x" * (len(good) - 8192)
         file.write_bytes(part if content is None or content == 0.5 else content)
     bad = file.read_bytes()
-    assert run("explore", "out")[0] == 2
-    code, _, told = run("explore", "s.yaml", "-o", "out", "--workers", "1")
+    assert run("sweep", "out")[0] == 2
+    code, _, told = run("sweep", "s.yaml", "-o", "out", "--jobs", "1")
     assert code == 0
     assert told == "out/sweep.sqlite: damaged, and is sweep.damaged now; what could not be read is done again\n"
     assert tables(folder / "out") == before
     assert file.with_suffix(".damaged").read_bytes() == bad
-    assert run("explore", "s.yaml", "-o", "out", "--workers", "1")[2] == ""
+    assert run("sweep", "s.yaml", "-o", "out", "--jobs", "1")[2] == ""
 
 
 def test_file__that_cannot_be_read_is_told(folder, run):
     sweep_of(GRID)
     (folder / "out" / "sweep.sqlite").mkdir(parents=True)
     for command in (("s.yaml", "-o", "out"), ("out",)):
-        code, _, told = run("explore", *command)
+        code, _, told = run("sweep", *command)
         assert (code, told.startswith("out/sweep.sqlite: cannot be read: unable to open database file")) == (2, True)
 
 
@@ -126,7 +126,7 @@ def test_folder__of_an_earlier_version_is_refused(folder, run):
     (folder / "out" / "parts").mkdir(parents=True)
     (folder / "out" / "parts" / "0.parquet").write_bytes(b"")
     for command in (("s.yaml", "-o", "out"), ("out",)):
-        code, _, told = run("explore", *command)
+        code, _, told = run("sweep", *command)
         assert (code, told.startswith("out/parts: finished work of an earlier version")) == (2, True)
 
 
@@ -158,12 +158,12 @@ def test_forged_result__is_named_and_done_again(folder, run, column, change, sai
     row = next(row for row in explore(sweep, "out", workers=1).store.rows.values() if row["status"] == "mapped")
     before, file = tables(folder / "out"), Entries(folder / "out" / "sweep.sqlite")
     file.write({row["key"]: {**row, column: change(row[column])}})
-    code, _, told = run("explore", "s.yaml", "-o", "out", "--workers", "1")
+    code, _, told = run("sweep", "s.yaml", "-o", "out", "--jobs", "1")
     assert (code, told.count("\n")) == (0, 1)
     assert told.startswith("out/sweep.sqlite: a result is not what it should be, and is done again: ")
     assert said in told
     assert tables(folder / "out") == before
-    assert run("explore", "s.yaml", "-o", "out", "--workers", "1")[2] == ""
+    assert run("sweep", "s.yaml", "-o", "out", "--jobs", "1")[2] == ""
 
 
 @pytest.mark.parametrize("change", [{"status": "mapped"}, {"energy_pj": None}, {"cycles": -1.0}], ids=str)
@@ -329,19 +329,19 @@ def test_worker__ends_when_the_process_that_hands_out_jobs_is_killed():
 
 def test_folder__whose_run_was_killed_says_that_its_tables_lack_work(folder, run):
     explore(sweep_of(GRID), "out", workers=1)
-    assert run("explore", "out")[2] == ""
+    assert run("sweep", "out")[2] == ""
     Entries(folder / "out" / "sweep.sqlite").write({"later": a_row("later")})
-    assert run("explore", "out")[2] == (
+    assert run("sweep", "out")[2] == (
         "out/sweep.sqlite: 1 result of finished work came later; start the sweep again to add what they hold\n"
     )
 
 
 def test_folder__without_tables_says_what_to_do(folder, run):
-    assert run("explore", str(folder)) == (2, "", f"{folder}/sweep.sqlite: no such file; run the sweep first\n")
+    assert run("sweep", str(folder)) == (2, "", f"{folder}/sweep.sqlite: no such file; run the sweep first\n")
     kept = store.Store(folder)
     kept.add(a_row("a"))
     kept.flush()
-    assert run("explore", str(folder))[2] == (
+    assert run("sweep", str(folder))[2] == (
         f"{folder}/sweep.sqlite: the sweep was stopped before its tables were written, with 1 result of finished work "
         "kept: start the sweep again with -o on this folder to go on\n"
     )
@@ -358,4 +358,4 @@ def test_tables__need_no_pyarrow_and_are_the_same_as_parquet(folder, run, monkey
     assert all(found[name] == content for name, content in without.items())
     assert parquet.read_table("with/designs.parquet").to_pylist() == read_designs("without")
     assert parquet.read_table("with/results.parquet").to_pylist() == layers_of("without")
-    assert run("explore", "without", "--front", "--json")[0] == 0
+    assert run("sweep", "without", "--front", "--json")[0] == 0

@@ -10,10 +10,11 @@ from brute import every_mapping, ragged_cost
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelsim import load_architecture, load_workload, map_einsum
+from accelsim import load_architecture, load_workload
 from accelsim.inputs.errors import AccelsimError
 from accelsim.model.encode import encode
 from accelsim.search.family import cut_to, largest_of, map_family
+from accelsim.search.mapper import map_einsum
 from accelsim.search.spaces import trim
 
 MACHINE = """
@@ -121,16 +122,16 @@ def test_cut_to__keeps_tiles_orders_and_splits():
 def test_map_command__one_mapping(run, tmp_path):
     (tmp_path / "g.yaml").write_text("params: {M: 4}\nworkload: {name: g, gemm: {M: $M, N: 64, K: 64}}\n")
     path = str(tmp_path / "g.yaml")
-    code, out, _ = run("map", "eyeriss", path, "--set", "M=1,4,64", "--one-mapping", "--workers", "1")
+    code, out, _ = run("map", "eyeriss", path, "--set", "M=1,4,64", "--shared-mapping", "--jobs", "1")
     assert code == 0
     assert "one mapping for 3 sizes" in out
     assert "(proved: no mapping of the family has less)" in " ".join(out.split())
-    code, out, _ = run("map", "eyeriss", path, "--set", "M=1,4,64", "--one-mapping", "--workers", "1", "--json")
+    code, out, _ = run("map", "eyeriss", path, "--set", "M=1,4,64", "--shared-mapping", "--jobs", "1", "--json")
     (layer,) = json.loads(out)["layers"]
     assert layer["proved"]
     assert [row["dims"]["M"] for row in layer["sizes"]] == [1, 4, 64]
     assert max(row["ratio"] for row in layer["sizes"]) == pytest.approx(1 + layer["regret"])
-    several = ("--one-mapping", "--set", "M=1,2")
+    several = ("--shared-mapping", "--set", "M=1,2")
     wrong = {"several sizes": several[:1], "not with": (*several, "--top", "3")}
     wrong["may not"] = (*several, "--objective", "energy,cycles")
     for said, arguments in wrong.items():

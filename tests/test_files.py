@@ -183,7 +183,7 @@ def test_traces__that_unpack_to_more_than_is_read_are_refused(run, tmp_path, mon
     monkeypatch.setattr(library, "MOST_UNPACKED_BYTES", 1000)
     path = tmp_path / "trace.json.gz"
     path.write_bytes(gzip.compress(b"[" + b" " * 1000 + b"]"))
-    code, _, said = run("gpu", "compare", path, "--gpu", "a100")
+    code, _, said = run("gpu", "profile", "a100", path)
     assert (code, said) == (2, f"{path}:1:1: holds more than 0 MiB; at most so much is read\n")
 
 

@@ -142,7 +142,7 @@ def test_fills__of_partial_sums_that_come_back():
 
 
 def test_reports__list_them_level_by_level(run, tmp_path):
-    code, out, _ = run("map", "eyeriss_jssc", "conv", "--even", "-o", tmp_path / "out")
+    code, out, _ = run("map", "eyeriss_jssc", "conv", "--mapspace", "even", "-o", tmp_path / "out")
     assert code == 0
     assert "SPAD   Weights " in out
     assert "First fills and last drains that overlap: at most 0.3 % more cycles." in out
@@ -167,7 +167,7 @@ def test_explain__walks_them(run, tmp_path):
         Path("arch/two_level.yaml").read_text().replace("- name: DRAM", "- bandwidth: 2 words/cycle\n      name: DRAM")
     )
     machine.write_text(plain)
-    code, out, _ = run("explain", machine, "conv1d")
+    code, out, _ = run("eval", "--trace", machine, "conv1d")
     assert code == 0
     assert "BUF    Inputs       5       0  the same\n" in out
     assert "With what of them overlaps, the walk takes 24 cycles." in " ".join(out.split())

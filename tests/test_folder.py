@@ -112,7 +112,7 @@ def test_refuse_directory__names_the_file_in_the_way(tmp_path):
         (("map", "two_level", "conv1d", "--csv", "table.csv"), "optimal (proved)"),
         (("map", "two_level", "conv1d", "-o", "out", "--json"), '"proved": true'),
         (("map", "two_level", "conv1d", "-o", "out", "--pareto", "energy,cycles"), "complete (proved)"),
-        (("map", "two_level", "alexnet", "-o", "out", "--seconds", "0.1"), "conv5"),
+        (("map", "two_level", "alexnet", "-o", "out", "--time-limit", "0.1"), "conv5"),
         (("fuse", "two_level", "conv1d", "-o", "out"), "conv1d on two_level"),
         (
             ("spread", "two_level", "conv1d", "--samples", "50", "-o", "out"),

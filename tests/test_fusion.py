@@ -16,7 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelsim import fuse, load_architecture, load_workload
+from accelsim import load_architecture, load_workload
+from accelsim.fusion import fuse
 from accelsim.fusion.chain import Chain, Shortcut, make_chain
 from accelsim.fusion.network import NetworkSearch, _UnfusedLayer
 from accelsim.fusion.result import CYCLES, ENERGY, Optimum, Price, least_product

@@ -11,8 +11,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from accelsim import fuse, load_architecture, load_workload
+from accelsim import load_architecture, load_workload
 from accelsim.cli.main import main
+from accelsim.fusion import fuse
 from accelsim.fusion.chain import find_lines
 from accelsim.fusion.network import NetworkSearch
 from accelsim.fusion.result import fusion_json

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelsim import fuse, load_workload
+from accelsim import load_workload
+from accelsim.fusion import fuse
 from accelsim.fusion.chain import Shortcut, find_lines, find_shortcut, named_line
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.workload import Edge, Workload

@@ -23,7 +23,7 @@ def test_damaged_files__end_in_no_fault():
     assert done.returncode == 0, done.stdout + done.stderr
     assert "300 cases" in done.stdout
     assert " 0 faults" in done.stdout
-    assert {"replay", "gpu compare", "map"} <= {line.partition("  ")[0] for line in done.stdout.splitlines()}
+    assert {"replay", "gpu profile", "map"} <= {line.partition("  ")[0] for line in done.stdout.splitlines()}
 
 
 EINSUM = "workload: {name: w, einsum: {dims: {M: 4, K: 6}, tensors: {A: [M, K], B: [K], C: [M]}, output: C}}"
@@ -65,7 +65,7 @@ def test_calibrations__that_were_changed_are_refused(run, tmp_path, change, said
     change(document["gpu_calibration"])
     file = tmp_path / "c.json"
     file.write_text(json.dumps(document))
-    code, _, complained = run("gpu", "advise", 512, 512, 64, "--gpu", "a100", "--dtype", "bf16", "--calibration", file)
+    code, _, complained = run("gpu", "gemm", "a100", 512, 512, 64, "--dtype", "bf16", "--calibration", file)
     assert (code, complained.count("\n")) == (2, 1)
     assert said in complained
 
@@ -73,7 +73,7 @@ def test_calibrations__that_were_changed_are_refused(run, tmp_path, change, said
 def test_json__nested_too_deeply_is_bad_input(run, tmp_path):
     deep = tmp_path / "result.json"
     deep.write_text("[" * 100_000)
-    code, _, complained = run("gpu", "advise", 5, 5, 5, "--gpu", "a100", "--calibration", deep)
+    code, _, complained = run("gpu", "gemm", "a100", 5, 5, 5, "--calibration", deep)
     assert code == 2
     assert "nested too deeply" in complained
 
@@ -91,7 +91,7 @@ def test_json__nested_too_deeply_is_bad_input(run, tmp_path):
 def test_profiles__with_a_number_that_no_run_has_are_refused(run, tmp_path, monkeypatch, cells, said):
     monkeypatch.chdir(tmp_path)
     Path("p.csv").write_text(f"Instances,Med (ns),NVTX Range,Kernel Name\n{cells},a M=64 N=64 K=64,gemm\n")
-    code, _, complained = run("gpu", "compare", "p.csv", "--gpu", "a100")
+    code, _, complained = run("gpu", "profile", "a100", "p.csv")
     assert code == 2
     assert said in complained
 
@@ -122,7 +122,7 @@ def test_gpus__with_a_sparse_peak_alone_are_refused(run, tmp_path):
     peaks = dict(body)["peak_tflops"]
     peaks.remove(next(entry for entry in peaks if entry[0] == "fp16"))
     (tmp_path / "g.yaml").write_text(mutations.write(tree))
-    code, _, complained = run("gpu", "advise", 512, 512, 64, "--gpu", tmp_path / "g.yaml")
+    code, _, complained = run("gpu", "gemm", tmp_path / "g.yaml", 512, 512, 64)
     assert code == 2
     assert "peak_tflops_sparse: 'fp16' has no peak_tflops; add it there" in complained
 
@@ -194,8 +194,8 @@ workload:
     ("command", "code"),
     [
         (("map", "--layer", "a", "-o", "out"), 0),
-        (("map", "--layer", "a", "-O", "edp", "--top", "3", "--why"), 0),
-        (("map", "--layer", "a", "--imperfect", "--uneven"), 0),
+        (("map", "--layer", "a", "-O", "edp", "--top", "3", "--sensitivity"), 0),
+        (("map", "--layer", "a", "--factors", "imperfect", "--mapspace", "uneven"), 0),
         (("map", "--html", "a.html", "--layer", "a"), 0),
         (("map", "--layer", "a", "--pareto", "energy,cycles"), 0),
         (("map",), 0),

@@ -141,7 +141,7 @@ def test_read_profile__reports_of_nsight_systems_by_kernel(tmp_path, capsys, hea
     path.write_text(f"{head}\n{row}{name}\n")
     (kernel,) = read_profile(path)
     assert (kernel.name, kernel.time_us, kernel.runs, kernel.grid) == (name, 9.0, 2, grid)
-    assert cli.main(["gpu", "compare", str(path), "--gpu", "a100", "--workload", "bert_base"]) == 0
+    assert cli.main(["gpu", "profile", "a100", str(path), "--workload", "bert_base"]) == 0
     assert ("feed_forward_1" in capsys.readouterr().out) == (grid > 0)
 
 
@@ -190,18 +190,18 @@ def test_read_profile__sizes_that_no_kernel_has_are_left_out(tmp_path, capsys, r
     path.write_text(f"Avg (ns),GridXYZ,NVTX Range,Kernel Name\n9000,{row}\n")
     (kernel,) = read_profile(path)
     assert (kernel.shape, kernel.grid) == (shape, grid)
-    assert cli.main(["gpu", "compare", str(path), "--gpu", "a100", "--workload", "bert_base"]) == 0
+    assert cli.main(["gpu", "profile", "a100", str(path), "--workload", "bert_base"]) == 0
 
 
 def test_compare_command__matches_layers_and_shapes(capsys):
     arguments = ["--gpu", "a100", "--workload", "bert_base", "--calibration", "shipped"]
-    assert cli.main(["gpu", "compare", str(SAMPLES / "nvtx_kern_sum.csv"), *arguments, "--json"]) == 0
+    assert cli.main(["gpu", "profile", str(SAMPLES / "nvtx_kern_sum.csv"), *arguments, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     layers = {row["name"]: row for row in document["layers"]}
     assert set(layers) == {"feed_forward_1", "feed_forward_2", "head M=128 N=30528 K=768"}
     assert layers["feed_forward_2"]["measured_us"] == pytest.approx(8.608 + 3.488)
     assert len(document["unmatched"]) == 1
-    assert cli.main(["gpu", "compare", str(SAMPLES / "ncu_per_nvtx.csv"), "--gpu", "rtx_3070"]) == 0
+    assert cli.main(["gpu", "profile", "rtx_3070", str(SAMPLES / "ncu_per_nvtx.csv")]) == 0
     assert "take less than" in capsys.readouterr().out.replace("\n", " ")
 
 
@@ -221,7 +221,7 @@ def test_read_profile__a_summary_by_range_has_metrics_and_no_time_of_bytes(tmp_p
     assert (kernel.time_us, kernel.runs, kernel.shape, kernel.dram_bytes) == (None, 4, (512, 4096, 1024), None)
     assert dict(kernel.moved) == {"dram_bytes_read_sum": 12_894_208}
     assert kernel.number_format == "fp16"
-    assert cli.main(["gpu", "compare", str(path), "--gpu", "a100"]) == 0
+    assert cli.main(["gpu", "profile", "a100", str(path)]) == 0
     out = capsys.readouterr().out
     assert "12.9 MB r" in out
     assert "the profile has no times" in out
@@ -241,7 +241,7 @@ def test_compare__ranges_and_kernels_count(tmp_path, capsys):
         f"b M=512 N=768 K=768,PushPop,1,1,10,10,100800,10080.0,10080.0,{main}\n"
         f"b M=512 N=768 K=768,PushPop,1,1,10,2,2000,1000.0,1000.0,splitKreduce_kernel\n"
     )
-    assert cli.main(["gpu", "compare", str(path), "--gpu", "a100", "--json"]) == 0
+    assert cli.main(["gpu", "profile", "a100", str(path), "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["layers"]
     assert [row["products"] for row in rows] == [3, 10]
     assert [row["measured_us"] for row in rows] == pytest.approx([10.08, 10.28])
@@ -269,20 +269,20 @@ def test_compare__traces_match_by_their_grid(tmp_path, capsys):
     rows += ["4,8000,4,12,1,1,128,1,1,,a,ampere_bf16_s16816gemm_bf16_128x64_tn"]
     path = tmp_path / "trace.csv"
     path.write_text(head + "\n".join(rows) + "\n")
-    assert cli.main(["gpu", "compare", str(path), "--gpu", "a100", "--workload", "bert_base", "--json"]) == 0
+    assert cli.main(["gpu", "profile", "a100", str(path), "--workload", "bert_base", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     (row,) = document["layers"]
     assert (row["name"], row["measured_us"], row["products"]) == ("feed_forward_1", 10.0, 2)
     assert row["predicted"]["number_format"] == "bf16"
     assert len(document["unmatched"]) == 1
-    assert cli.main(["gpu", "compare", str(path), "--gpu", "a100"]) == 0
+    assert cli.main(["gpu", "profile", "a100", str(path)]) == 0
     assert "(64x128, 48 blocks, bf16)" in " ".join(capsys.readouterr().out.split())
     named = "\n".join(rows).replace(",a,", ",NVIDIA H100 80GB HBM3 (0),")
     path.write_text(f"{head}{named}\n")
-    assert cli.main(["gpu", "compare", str(path), "--gpu", "a100", "--workload", "bert_base"]) == 2
+    assert cli.main(["gpu", "profile", "a100", str(path), "--workload", "bert_base"]) == 2
     assert "2 kernels of 'NVIDIA H100 80GB HBM3', not of a100_sxm_80gb" in capsys.readouterr().err
     path.write_text(f"{head}{named}\n5,8000,4,12\n")
-    assert cli.main(["gpu", "compare", str(path), "--gpu", "h100", "--workload", "bert_base"]) == 2
+    assert cli.main(["gpu", "profile", "h100", str(path), "--workload", "bert_base"]) == 2
     assert "trace.csv:6:1: expected 12 cells, got 4" in capsys.readouterr().err
 
 
@@ -307,17 +307,17 @@ def test_roofline_command__draws_and_prints(capsys, tmp_path):
 def test_advise_command__draws_and_prints(capsys, tmp_path):
     picture = tmp_path / "sweep.svg"
     arguments = ["2048", "50257", "768", "--gpu", "a100", "-o", str(picture)]
-    assert cli.main(["gpu", "advise", *arguments]) == 0
+    assert cli.main(["gpu", "gemm", *arguments]) == 0
     assert "N = 50264" in capsys.readouterr().out
     assert picture.read_text().startswith("<?xml")
-    assert cli.main(["gpu", "advise", "0", "1", "1", "--gpu", "a100"]) == 2
+    assert cli.main(["gpu", "gemm", "a100", "0", "1", "1"]) == 2
     capsys.readouterr()
     for wrong, message in (
         (["--sweep", "m"], "--sweep draws a chart; say where to"),
         (["--calibration", "shiped"], "did you mean 'shipped'?"),
         (["--gpu", "v100", "--dtype", "bf16"], "does not compute in 'bf16'; formats: fp64, fp32, fp16"),
     ):
-        assert cli.main(["gpu", "advise", "8", "8", "8", "--gpu", "a100", *wrong]) == 2
+        assert cli.main(["gpu", "gemm", "a100", "8", "8", "8", *wrong]) == 2
         assert message in capsys.readouterr().err
 
 
@@ -345,11 +345,11 @@ def test_plot_roofline__names_points_without_overprinting(network):
 
 def test_operator_command__says_time_and_intensity(capsys):
     """ReLU over 2^25 FP16 words of an A100 moves 128 MiB; 0.25 FLOP/B as in NVIDIA's guide."""
-    assert cli.main(["gpu", "operator", "relu", "a100", "--elements", str(2**25), "--json"]) == 0
+    assert cli.main(["gpu", "op", "relu", "a100", "--elements", str(2**25), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["intensity"], found["dram_bytes"]) == (0.25, 2**27)
     assert found["time_us"] == time_operators(A100, "relu", np.array([2.0**25]), 2.0, common_constants("mma"))[0]
-    assert cli.main(["gpu", "operator", "rleu", "a100"]) == 2
+    assert cli.main(["gpu", "op", "rleu", "a100"]) == 2
     assert "no operator 'rleu'; did you mean 'relu'?" in capsys.readouterr().err
 
 
@@ -361,7 +361,7 @@ def test_compare__takes_the_layout_that_the_kernel_name_says(tmp_path, capsys):
         head = "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),NVTX Range,Kernel Name"
         name = f"ampere_fp16_s16816gemm_fp16_256x128_ldg8_f2f_stages_64x3_{layout}"
         path.write_text(f"{head}\n100,700000,1,700000,700000,:mm M=4096 N=4096 K=4095,{name}\n")
-        assert cli.main(["gpu", "compare", str(path), "--gpu", "a100", "--json"]) == 0
+        assert cli.main(["gpu", "profile", "a100", str(path), "--json"]) == 0
         found[layout] = json.loads(capsys.readouterr().out)["layers"][0]["predicted"]["time_us"]
         advised = advise(A100, 4096, 4096, 4095, "fp16", setup=Setup(layout=layout)).kernel.time_us
         assert found[layout] == advised

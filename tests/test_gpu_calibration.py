@@ -134,7 +134,7 @@ def test_calibrate_command__writes_what_validate_reads(tmp_path, capsys):
     g = table.gemms
     lines = [f"{m:.0f},{n:.0f},{k:.0f},bf16,{t}" for m, n, k, t in zip(g.m, g.n, g.k, table.time_us, strict=True)]
     path.write_text("\n".join(["M,N,K,dtype,time_us_median", *lines]) + "\n")
-    assert cli.main(["calibrate", str(path), "--gpu", "a100", "-o", str(written)]) == 0
+    assert cli.main(["gpu", "calibrate", "a100", str(path), "-o", str(written)]) == 0
     assert "8 constants" in capsys.readouterr().out
     assert validation.main(["gemm", str(path), "--gpu", "a100", "--calibration", str(written), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
@@ -172,7 +172,7 @@ def test_calibrate_command__says_what_to_install_without_scipy(tmp_path, capsys,
     g = table.gemms
     lines = [f"{m:.0f},{n:.0f},{k:.0f},bf16,{t}" for m, n, k, t in zip(g.m, g.n, g.k, table.time_us, strict=True)]
     path.write_text("\n".join(["M,N,K,dtype,time_us_median", *lines]) + "\n")
-    assert cli.main(["calibrate", str(path), "--gpu", "a100"]) == 2
+    assert cli.main(["gpu", "calibrate", "a100", str(path)]) == 2
     assert "pip install 'accelsim[calibrate]'" in capsys.readouterr().err
 
 
@@ -186,11 +186,11 @@ def test_calibrate_command__says_what_to_install_without_scipy(tmp_path, capsys,
         (["gemm", "other.csv", "--calibration", "list.json"], "its parts are of other kinds; write it anew"),
         (["gemm", "other.csv", "--calibration", "part.json"], "'errors' is missing; write it anew"),
         (
-            ["gpu", "compare", "late.csv", "--gpu", "a100"],
+            ["gpu", "profile", "a100", "late.csv"],
             "late.csv:2:10: time_us: expected a time from 1e-06 to 1e+12 us, got '-3'",
         ),
         (
-            ["gpu", "compare", "none.csv", "--gpu", "a100"],
+            ["gpu", "profile", "a100", "none.csv"],
             "none.csv:2:1: M: expected a whole number from 1 to 67108864",
         ),
         (["map", "eyeriss", "gemm", "--dtype", "fp16"], "--dtype: eyeriss is no GPU"),
@@ -221,7 +221,7 @@ def test_gpu_commands__say_what_is_wrong_with_careless_input(tmp_path, monkeypat
 
 def test_calibrate__below_a_link_to_itself_has_no_folder(run, tmp_path):
     (tmp_path / "loop").symlink_to("loop")
-    code, _, said = run("calibrate", "m.csv", "--gpu", "a100", "-o", tmp_path / "loop" / "c.json")
+    code, _, said = run("gpu", "calibrate", "a100", "m.csv", "-o", tmp_path / "loop" / "c.json")
     assert (code, said) == (2, f"-o {tmp_path / 'loop' / 'c.json'}: no such folder; make it first\n")
 
 

@@ -241,7 +241,7 @@ def test_map__on_a_gpu_is_short_where_asked(capsys):
         (["l4", "gemm", "--calibration", "shipped"], "no calibration of l4"),
         (
             ["h100", "gemm", "--calibration", "nowhere.json"],
-            "nowhere.json: no such file; write one with `accelsim calibrate`",
+            "nowhere.json: no such file; write one with `accelsim gpu calibrate`",
         ),
         (["h100", "bert_base", "--layer", "x"], "no layer 'x'"),
         (["h100", "gemm", "--set", "bits=12"], "say which number format: --dtype"),
@@ -276,7 +276,7 @@ def test_library__several_products_keep_their_order():
 
 
 def test_library__that_a_gpu_never_had_is_refused(capsys):
-    assert cli.main(["gpu", "advise", "8", "8", "8", "--gpu", "a100", "--library", "cublas10"]) == 2
+    assert cli.main(["gpu", "gemm", "a100", "8", "8", "8", "--library", "cublas10"]) == 2
     assert "known of fp16 on Volta and Turing" in capsys.readouterr().err
     assert cli.main(["map", "v100_sxm_16gb", "gemm", "--library", "cublas10", "--dtype", "fp32"]) == 2
     assert "not of fp32 on v100_sxm_16gb" in capsys.readouterr().err

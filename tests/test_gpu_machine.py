@@ -134,14 +134,14 @@ def test_is_gpu__knows_gpus_from_other_machines():
 
 
 def test_gpus_command__lists_and_shows(capsys):
-    assert cli.main(["gpus"]) == 0
+    assert cli.main(["list", "gpus"]) == 0
     out = capsys.readouterr().out
     assert all(gpu.name in out for gpu in GPUS)
-    assert cli.main(["gpus", "a100", "--mig", "1g.10gb"]) == 0
+    assert cli.main(["show", "a100", "--mig", "1g.10gb"]) == 0
     assert "a100_sxm_80gb:1g.10gb" in capsys.readouterr().out
-    assert cli.main(["gpus", "h10"]) == 2
+    assert cli.main(["show", "h10"]) == 2
     assert "did you mean 'h100'?" in capsys.readouterr().err
-    assert cli.main(["gpus", "--mig", "1g.10gb"]) == 2
+    assert cli.main(["list", "gpus", "--mig", "1g.10gb"]) == 2
 
 
 def gpu_file(name: str):
@@ -187,7 +187,7 @@ def test_packed__four_quarters_of_an_a30():
 
 
 def test_packed_command__shows_places_and_what_does_not_fit(capsys):
-    assert cli.main(["gpus", "a100", "--mig", "3g.40gb,2g.20gb"]) == 0
+    assert cli.main(["show", "a100", "--mig", "3g.40gb,2g.20gb"]) == 0
     assert "70 of 108 SMs, 6/8 of memory" in capsys.readouterr().out
-    assert cli.main(["gpus", "a100", "--mig", "3g.40gb,2g.20gv"]) == 2
+    assert cli.main(["show", "a100", "--mig", "3g.40gb,2g.20gv"]) == 2
     assert "did you mean '2g.20gb'?" in capsys.readouterr().err

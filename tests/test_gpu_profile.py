@@ -17,8 +17,8 @@ from accelsim.gpu.catalogue import format_of, load_gpu
 from accelsim.gpu.constants import board_power_w
 from accelsim.gpu.gemms import Gemms
 from accelsim.gpu.kernel import best_kernels
-from accelsim.gpu.profiles import compare_profile, read_profile
 from accelsim.gpu.profiled import format_in, is_product, layout_in, tile_in
+from accelsim.gpu.profiles import compare_profile, read_profile
 from accelsim.inputs.errors import InputError
 from accelsim.inputs.workload_reader import load_workload
 from validation.gemm import validate_gemm
@@ -99,7 +99,7 @@ def test_compare__a_layer_of_bert_as_measured(sample):
 
 @pytest.mark.parametrize("requested", [["--set", "batch=8"], ["--batch", "8"]])
 def test_compare__sizes_of_the_command_line(requested, capsys):
-    arguments = ["gpu", "compare", str(SAMPLES / "bert_base_layer.json.gz"), "--gpu", "h100", *requested]
+    arguments = ["gpu", "profile", "h100", str(SAMPLES / "bert_base_layer.json.gz"), *requested]
     assert cli.main([*arguments, "--workload", "bert_base"]) == 0
     assert "feed_forward_1 " in capsys.readouterr().out
     assert cli.main(arguments) == 2
@@ -133,7 +133,7 @@ def test_compare__convolutions_of_a_trace():
 def test_compare__formats_without_a_calibration_are_not_calibrated(tmp_path, capsys):
     path = tmp_path / "two.csv"
     path.write_text("M,N,K,dtype,time_us\n4096,4096,4096,bf16,190\n1024,1024,1024,fp32,60\n")
-    arguments = ["gpu", "compare", str(path), "--gpu", "h100", "--calibration", "shipped"]
+    arguments = ["gpu", "profile", "h100", str(path), "--calibration", "shipped"]
     assert cli.main(arguments) == 0
     assert "bf16 calibrated: 8 constants" in (out := capsys.readouterr().out.replace("\n", " "))
     assert "fp32 uncalibrated" in out
@@ -145,7 +145,7 @@ def test_compare__formats_without_a_calibration_are_not_calibrated(tmp_path, cap
 def test_compare__l2_of_the_command_line_counts_before_the_profile(capsys):
     shown = []
     for more in ([], ["--l2", "cold"], ["--l2", "warm"]):
-        assert cli.main(["gpu", "compare", str(SAMPLES / "ncu_nested.csv"), "--gpu", "h100", "--json", *more]) == 0
+        assert cli.main(["gpu", "profile", "h100", str(SAMPLES / "ncu_nested.csv"), "--json", *more]) == 0
         shown.append(json.loads(capsys.readouterr().out)["layers"][0]["predicted"]["time_us"])
     assert shown[0] == shown[1] > shown[2]
 

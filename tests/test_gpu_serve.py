@@ -342,7 +342,7 @@ def test_command__refuses_what_does_not_fit(capsys):
         ("llama h100 --tp 0", "at least 1"),
         ("llamas h100", "did you mean 'llama'"),
         ("llama p100", "measured on tensor cores"),
-        ("llama h100 --precision fp7", "no precision 'fp7'"),
+        ("llama h100 --dtype fp7", "no precision 'fp7'"),
         ("llama h100 --stack nothing", "no stack 'nothing'"),
         ("llama h100 -o front.png", "-o draws a sweep"),
         ("llama h100 --tp 2 --mig 1g.10gb", "slices of GPUs have no links"),

@@ -201,12 +201,12 @@ def test_compare__reads_format_batch_and_device_of_a_table(tmp_path, monkeypatch
         ("ffn", (512, 512, 512, 1), "fp32", 90.0),
         ("attn", (512, 512, 64, 16), "fp16", 20.0),
     ]
-    assert cli.main(["gpu", "compare", "m.csv", "--gpu", "a100", "--json"]) == 0
+    assert cli.main(["gpu", "profile", "a100", "m.csv", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     predicted = [row["predicted"] for row in document["layers"]]
     assert [(row["number_format"], row["batch"]) for row in predicted] == [("fp32", 1), ("fp16", 16)]
     assert document["not_compared"] == [f"m.csv:4:1: 1 kernel of '{V100}', not of a100_sxm_80gb"]
-    assert cli.main(["gpu", "compare", "m.csv", "--gpu", "h100"]) == 2
+    assert cli.main(["gpu", "profile", "h100", "m.csv"]) == 2
     assert "m.csv:2:1: 2 kernels of" in capsys.readouterr().err
 
 

@@ -9,15 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelsim import evaluate, load_architecture, load_mapping, load_workload, map_einsum
+from accelsim import load_architecture, load_mapping, load_workload
 from accelsim.inputs.energies import EnergyEntry, EnergyTable
 from accelsim.inputs.errors import AccelsimError, InputError
 from accelsim.inputs.workload import ROLES
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
+from accelsim.model.evaluate import evaluate
 from accelsim.model.oracle import execute
 from accelsim.population.counting import Nest
 from accelsim.population.extremes import largest_value
+from accelsim.search.mapper import map_einsum
 from accelsim.search.value_kernel import ENERGY
 from tests.brute import truth
 from tests.effort import many

@@ -11,15 +11,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from accelsim import evaluate, load_architecture, load_mapping, load_workload
+from accelsim import load_architecture, load_mapping, load_workload
 from accelsim.inputs.constraints import Block, Constraints, LevelConstraint
-from accelsim.inputs.errors import AccelsimError, NoValidMappingError, InputError
+from accelsim.inputs.errors import AccelsimError, InputError, NoValidMappingError
 from accelsim.inputs.mapping import Loop, dump_mapping
 from accelsim.inputs.objective import LEAST_EDP, Objective
 from accelsim.inputs.workload import pad, padded_einsums, read_padding
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
-from accelsim.model.evaluate import evaluate_encoded
+from accelsim.model.evaluate import evaluate, evaluate_encoded
 from accelsim.results.explain import same_as_walked
 from accelsim.search.exact import bounds, mapper
 from accelsim.search.exact.front import map_front

@@ -14,12 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelsim import load_architecture, load_constraints, load_mapping, load_workload, map_einsum
+from accelsim import load_architecture, load_constraints, load_mapping, load_workload
 from accelsim.importers.foreign import read_foreign
 from accelsim.importers.values import axis_products
 from accelsim.inputs.architecture import Axis
 from accelsim.inputs.errors import AccelsimError, InputError
 from accelsim.model.evaluate import evaluate
+from accelsim.search.mapper import map_einsum
 
 MACHINE = """
 variables: {wide: 4 * 16}
@@ -218,7 +219,7 @@ def test_export__writes_a_proved_mapping_that_reads_back_to_the_same_bytes(run, 
     for name, text in {"arch": MACHINE, "gemm": GEMM}.items():
         (tmp_path / f"{name}.yaml").write_text(text)
     own = [tmp_path / "arch.yaml", tmp_path / "gemm.yaml"]
-    for more in ([], ["--uneven"]):
+    for more in ([], ["--mapspace", "uneven"]):
         assert run("map", *own, *more, "--quiet", "--no-cache", "-o", tmp_path / "run")[0] == 0
         best = json.loads((tmp_path / "run/result.json").read_text())["result"]
         code, out, err = run("export", "accelforge", *own, tmp_path / "run/mapping.yaml", "-o", tmp_path / "out")

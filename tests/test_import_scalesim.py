@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from accelsim import load_architecture, load_constraints, load_workload, map_einsum
+from accelsim import load_architecture, load_constraints, load_workload
 from accelsim.importers.foreign import Foreign, read_foreign
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.model.evaluate import evaluate
+from accelsim.search.mapper import map_einsum
 from tests.conftest import REPOSITORY
 from validation.scalesim import DATAFLOWS, read_cases
 

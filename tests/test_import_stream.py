@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from accelsim import load_architecture, load_workload, map_einsum
+from accelsim import load_architecture, load_workload
 from accelsim.designs.soc import load_system, map_on_system
 from accelsim.importers.foreign import read_foreign
 from accelsim.inputs.errors import AccelsimError
+from accelsim.search.mapper import map_einsum
 
 PORTS = "ports: [{name: rw, type: read_write, bandwidth_min: 8, bandwidth_max: %d}]"
 MEMORY = "  %s: {size: %d, r_cost: %g, w_cost: %g, operands: [I1, I2, O], served_dimensions: [D1], " + PORTS + "}\n"

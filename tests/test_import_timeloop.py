@@ -195,7 +195,9 @@ def test_problem__may_have_sizes_of_variables(imported):
     assert problem != PROBLEM
     variables = "variables: {BATCH: 8, BITS: BATCH}\n"
     assert imported(problem, variables).workload["einsum"]["dims"] == imported(PROBLEM).workload["einsum"]["dims"]
-    with pytest.raises(InputError, match=r"K: 'BITS' in 'BITS // 2' has no value; name the file of its `variables` too"):
+    with pytest.raises(
+        InputError, match=r"K: 'BITS' in 'BITS // 2' has no value; name the file of its `variables` too"
+    ):
         imported(problem)
 
 

@@ -84,7 +84,7 @@ def test_set__gives_variables_of_templates_to_each_command(run, tmp_path, monkey
     both = [tmp_path / "arch.yaml", tmp_path / "prob.yaml"]
     for command in (
         ["map", *both, "--json", "--no-cache"],
-        ["spread", *both, "--json", "--seconds", "3"],
+        ["spread", *both, "--json", "--time-limit", "3"],
         ["check", *both],
     ):
         code, out, err = run(*command, "--set", "channels=16")

@@ -210,7 +210,10 @@ def test_formula__does_nothing_but_arithmetic(text):
         (["eval", "arch.yaml", "prob.yaml", "pipe.yaml"], "pipe.yaml:1:1: is a pipe or a device"),
         (["export", "timeloop", "pipe.yaml"], "pipe.yaml: is a pipe or a device"),
         (["export", "timeloop", "sparse.yaml"], "sparse.yaml: is larger than 64 MiB"),
-        (["check", "x.stats.txt"], "x.stats.txt:1:1: statistics of Timeloop are no input; `accelsim replay` takes"),
+        (
+            ["check", "x.stats.txt"],
+            "x.stats.txt:1:1: statistics of Timeloop are no input; `accelsim validate timeloop` takes",
+        ),
         (["map", "arch.yaml", "net.m"], "net.m:1:1: files of MAESTRO are not read; write the layers as a workload"),
         (["check", "mapping.py"], "mapping.py:1:1: Python is not run; name a model (ONNX, or .pt2 of PyTorch), or the"),
         (["import", "tabs.yaml"], "tabs.yaml:2:1: not valid YAML: a tab stands where a line is indented"),

@@ -60,7 +60,9 @@ def test_references__figures_equal_timeloops_or_differ_by_a_named_cause():
 def test_reference__with_operands_held_at_the_compute_is_equal_in_all_figures(run):
     folder = SHARED / "timeloop/tutorial_exercises/02_interface_and_design_space_exploration_2024/outputs"
     files = ["parsed-processed-input.yaml", "timeloop-mapper.map.yaml", "timeloop-mapper.ERT.yaml"]
-    code, out, _ = run("replay", *(folder / name for name in (*files, "timeloop-mapper.stats.txt")), "--json")
+    code, out, _ = run(
+        "validate", "timeloop", *(folder / name for name in (*files, "timeloop-mapper.stats.txt")), "--json"
+    )
     said = json.loads(out)
     assert (code, said["holding"]["holds"]) == (0, ["Inputs"])
     assert said["holding"]["equal"] == len(said["figures"])
@@ -95,7 +97,7 @@ def test_constraints_of_a_machine__that_name_dimensions_of_other_layers_are_left
     code, _, err = run("map", machine, layer)
     assert code == 2
     assert "factors: 'M' is no dimension; there are C, R, S, P, Q, N" in err
-    code, out, _ = run("map", machine, layer, "--constraints", "none", "--seconds", "2", "--even")
+    code, out, _ = run("map", machine, layer, "--constraints", "none", "--time-limit", "2", "--mapspace", "even")
     assert code == 0
     assert out.startswith("dw on ")
 
@@ -117,7 +119,7 @@ def test_tutorials__import_as_a_user_gives_them(exercise):
 @needs_files
 def test_replay__names_causes_and_proves_the_optimum(run):
     folder = TUTORIAL / "timeloop/06-mapper-convlayer-eyeriss/ref-output"
-    code, out, _ = run("replay", *sorted(folder.glob("*.yaml")), *folder.glob("*.stats.txt"))
+    code, out, _ = run("validate", "timeloop", *sorted(folder.glob("*.yaml")), *folder.glob("*.stats.txt"))
     assert code == 0
     assert "29 of 34 figures are equal" in out
     assert "halo fetched again: Timeloop before 2025" in out
@@ -129,12 +131,12 @@ def test_replay__takes_energies_from_the_table_beside_the_statistics_or_says_who
     folder = TUTORIAL / "timeloop/01-model-conv1d-2level"
     files = [*folder.glob("arch/*.yaml"), *folder.glob("prob/*.yaml"), folder / "map/conv1d-2level-os.map.yaml"]
     (statistics,) = (folder / "ref-output/os").glob("*.stats.txt")
-    code, out, _ = run("replay", *files, statistics)
+    code, out, _ = run("validate", "timeloop", *files, statistics)
     assert code == 0
     assert "26 of 26 figures are equal" in out
     alone = tmp_path / "stats.txt"
     alone.write_text(statistics.read_text())
-    code, out, _ = run("replay", *files, alone, "--json")
+    code, out, _ = run("validate", "timeloop", *files, alone, "--json")
     assert code == 0
     assert {row["cause"] for row in json.loads(out)["figures"] if row["what"].endswith("[pJ]")} == {MODELS}
     assert {row["cause"] for row in json.loads(out)["figures"] if not row["what"].endswith("[pJ]")} == {""}
@@ -228,7 +230,7 @@ def test_actions__that_timeloop_does_not_know_cost_what_it_likes(imported, run, 
         (tmp_path / name).write_text(written)
     for table, cause, noted in ((access, ACCESS, True), (ERT, UNEXPLAINED, False)):
         (tmp_path / "e.yaml").write_text(table)
-        _, out, err = run("replay", "a.yaml", "p.yaml", "m.yaml", "e.yaml", "x.stats.txt", "--json")
+        _, out, err = run("validate", "timeloop", "a.yaml", "p.yaml", "m.yaml", "e.yaml", "x.stats.txt", "--json")
         causes = {row["what"]: row["cause"] for row in json.loads(out)["figures"]}
         assert causes["Spad Weights energy [pJ]"] == cause
         assert ("e.yaml:7:5: Spad.access: is taken for `read` and `write`; Timeloop knows no" in err) == noted
@@ -243,7 +245,7 @@ def replayed(run, tmp_path, monkeypatch):
 
     def replay(text):
         (tmp_path / "x.stats.txt").write_text(text)
-        code, _, said = run("replay", "a.yaml", "p.yaml", "m.yaml", "e.yaml", "x.stats.txt")
+        code, _, said = run("validate", "timeloop", "a.yaml", "p.yaml", "m.yaml", "e.yaml", "x.stats.txt")
         return code, [line for line in said.splitlines() if line.startswith("x.stats.txt")]
 
     return replay

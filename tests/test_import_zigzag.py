@@ -12,12 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from accelsim import load_architecture, load_constraints, load_workload, map_einsum
+from accelsim import load_architecture, load_constraints, load_workload
 from accelsim.importers.foreign import read_foreign
 from accelsim.inputs.architecture import Axis
 from accelsim.inputs.errors import InputError
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.model.evaluate import evaluate
+from accelsim.search.mapper import map_einsum
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 PORT = "{{type: {}, bandwidth_min: {}, bandwidth_max: {}, allocation: [{}]}}"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from accelsim import load_workload, map_einsum
+from accelsim import load_workload
 from accelsim.importers.foreign import read_foreign
+from accelsim.search.mapper import map_einsum
 from tests.test_import_zigzag import GEMM, hardware, machine_of, register
 
 

@@ -201,7 +201,7 @@ def test_sizes__are_asked_for_by_the_names_of_the_model(run, tmp_path):
     assert "bert.onnx: the model leaves open how large batch, seq are; write --set batch=N --set seq=N" in err
     assert "did you mean 'seq'?" in run("map", "eyeriss", path, "--set", "sec=4")[2]
     assert "expected a whole number from 1" in run("map", "eyeriss", path, "--set", "seq=x", "--batch", 1)[2]
-    code, out, err = run("import", path, "--batch", 2, "--sequence", 8, "--set", "bits=8", "-o", tmp_path / "net.yaml")
+    code, out, err = run("import", path, "--batch", 2, "--seq-len", 8, "--set", "bits=8", "-o", tmp_path / "net.yaml")
     assert (code, out) == (0, f"Written to {tmp_path / 'net.yaml'}\n")
     assert "layernormalization_21 (LayerNormalization): approximated: counted as one pass" in err
     assert load_workload(tmp_path / "net.yaml").layers[0].tensors[0].bits == 8
@@ -237,8 +237,8 @@ def test_map__leaves_poolings_and_sums_out_of_the_total(run, tmp_path):
     path = tmp_path / "pools.onnx"
     path.write_bytes(g.model(z).SerializeToString())
     said = "not in the total: 3 layers that do not multiply and add (1 max, 2 add): pool, mean, sum; --all-layers"
-    assert said in " ".join(run("map", "--even", "eyeriss", path)[1].split())
-    out = run("map", "--even", "eyeriss", path, "--json")[1]
+    assert said in " ".join(run("map", "--mapspace", "even", "eyeriss", path)[1].split())
+    out = run("map", "--mapspace", "even", "eyeriss", path, "--json")[1]
     assert json.loads(out)["total"]["macs"] == 4 * 4 * 8 * 8 * 3 * 3
 
 

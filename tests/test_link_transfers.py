@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelsim import evaluate, load_architecture, load_workload, map_einsum
+from accelsim import load_architecture, load_workload
 from accelsim.inputs.architecture import Architecture, Axis
 from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.energies import EnergyTable
@@ -20,10 +20,12 @@ from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
+from accelsim.model.evaluate import evaluate
 from accelsim.model.oracle import execute
 from accelsim.population.counting import Nest
 from accelsim.population.extremes import largest_value
 from accelsim.search.exact.solve import Solver
+from accelsim.search.mapper import map_einsum
 from accelsim.search.value_kernel import CYCLES, ENERGY
 from tests.brute import product, truth
 from tests.effort import many

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from accelsim import load_architecture, load_workload, map_einsum
+from accelsim import load_architecture, load_workload
 from accelsim.inputs.errors import AccelsimError
+from accelsim.search.mapper import map_einsum
 
 
 @pytest.mark.parametrize("objective", ["energy", "cycles", "edp"])

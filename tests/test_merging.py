@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from accelsim import load_architecture, load_constraints, load_workload, map_einsum, map_front
+from accelsim import load_architecture, load_constraints, load_workload
 from accelsim.inputs.errors import NoValidMappingError
 from accelsim.inputs.nodes import with_nodes
 from accelsim.inputs.workload import Einsum
@@ -16,6 +16,8 @@ from accelsim.mapspace.merging import merged, split
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.model.evaluate import evaluate_encoded
+from accelsim.search.exact.front import map_front
+from accelsim.search.mapper import map_einsum
 from tests.brute import FREE, truth
 from tests.problems import problem
 

@@ -11,13 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelsim import evaluate, load_architecture
+from accelsim import load_architecture
 from accelsim.inputs.architecture import Architecture, Axis
 from accelsim.inputs.errors import InputError
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.nodes import arrange_for, first_nodes
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
+from accelsim.model.evaluate import evaluate
 from accelsim.model.oracle import execute
 from accelsim.model.time_oracle import walk_fills
 from accelsim.population.counting import Nest
@@ -186,7 +187,7 @@ def test_report__shows_the_network_among_what_bounds_the_time(run, tmp_path):
     path = tmp_path / "bus.yaml"
     path.write_text(MACHINE)
     assert load_architecture(path).levels[0].network_bandwidth == Fraction(1, 16)
-    code, out, _ = run("map", "--even", path, "gemm", "-O", "cycles", "-o", tmp_path / "out")
+    code, out, _ = run("map", "--mapspace", "even", path, "gemm", "-O", "cycles", "-o", tmp_path / "out")
     assert code == 0
     assert "DRAM network (bandwidth)" in out
     document = json.loads((tmp_path / "out" / "result.json").read_text())["result"]

@@ -12,18 +12,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from accelsim import evaluate, load_architecture, load_constraints, load_mapping, load_workload, map_front
+from accelsim import load_architecture, load_constraints, load_mapping, load_workload
 from accelsim.inputs import nodes
 from accelsim.inputs.constraints import Constraints
-from accelsim.inputs.errors import AccelsimError, NoValidMappingError, InputError, TablesTooLarge
+from accelsim.inputs.errors import AccelsimError, InputError, NoValidMappingError, TablesTooLarge
 from accelsim.inputs.level_features import Systolic
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping, dump_mapping
 from accelsim.inputs.nodes import arrange_for, fold, with_nodes
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import decode_mapping
+from accelsim.model.evaluate import evaluate
 from accelsim.model.oracle import execute
 from accelsim.results.explain import same_as_walked
 from accelsim.search.exact import bounds, front, mapper, relaxation
+from accelsim.search.exact.front import map_front
 from accelsim.search.exact.solve import Solver
 from accelsim.search.exact.worth import Known
 from accelsim.search.mapper import map_einsum
@@ -287,7 +289,9 @@ def test_no_even_mapping__is_valid_but_uneven_ones_may_be(monkeypatch, seed, val
     if valid:
         monkeypatch.setattr(mapper, "FURTHER_BYTES", 1)
         monkeypatch.setattr(mapper, "FIRST_WALKS", 0)
-        with pytest.raises(NoValidMappingError, match="among uneven mappings no valid one was found: --uneven") as caught:
+        with pytest.raises(
+            NoValidMappingError, match="among uneven mappings no valid one was found: --uneven"
+        ) as caught:
             map_einsum(architecture, einsum, constraints=constraints, workers=1)
         assert not caught.value.proved
 

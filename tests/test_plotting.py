@@ -68,18 +68,18 @@ def test_plot__a_given_mapping_that_is_not_valid_ends_with_1(run):
 
 
 def test_plot__json_holds_the_rows_and_a_picture_only_where_asked_for(run, tmp_path):
-    code, out, err = run("plot", "histogram", "eyeriss", "conv1d", *FEW, "--json")
+    code, out, err = run("plot", "hist", "eyeriss", "conv1d", *FEW, "--json")
     document = json.loads(out)
     assert (code, err, document["kind"], document["files"]) == (0, "", "histogram", [])
     assert sum(row["sampled"] for row in document["rows"]) == 300
     assert list(tmp_path.iterdir()) == []
-    document = json.loads(run("plot", "histogram", "eyeriss", "conv1d", *FEW, "--json", "-o", "a.png")[1])
+    document = json.loads(run("plot", "hist", "eyeriss", "conv1d", *FEW, "--json", "-o", "a.png")[1])
     assert document["files"] == ["a.png"]
 
 
 def test_plot__the_same_seed_draws_the_same_picture(run, tmp_path):
     for name in ("a.svg", "b.svg"):
-        run("plot", "within", "eyeriss", "conv1d", *FEW, "--seed", "3", "-o", name)
+        run("plot", "cdf", "eyeriss", "conv1d", *FEW, "--seed", "3", "-o", name)
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
 
 
@@ -115,22 +115,22 @@ def test_plot__stops_its_search_when_it_is_told_to(run, monkeypatch, kind, searc
         return known(*arguments, **options)
 
     monkeypatch.setattr(module, search, noted)
-    assert run("plot", kind, "eyeriss", "conv1d", *FEW, "--seconds", "2.5")[0] == 0
+    assert run("plot", kind, "eyeriss", "conv1d", *FEW, "--time-limit", "2.5")[0] == 0
     assert given == [2.5 if search == "census" else Budget(seconds=2.5)]
 
 
 def test_plot__a_mapping_that_is_not_proved_is_said_to_be_none(run, tmp_path):
     (tmp_path / "large.yaml").write_text("workload: {name: large, gemm: {M: 4096, N: 8192, K: 28672}}")
-    code, _, said = run("plot", "energy", "gpu_sm", "large.yaml", "--seconds", "0.001", "--no-cache")
+    code, _, said = run("plot", "energy", "gpu_sm", "large.yaml", "--time-limit", "0.001", "--no-cache")
     assert (code, said.startswith("large: the mapping drawn is ")) == (0, True)
     assert "optimal (proved)" not in said
 
 
 def test_plot__compare_takes_several_machines_and_layers(run):
-    code, out, _ = run("plot", "compare", "eyeriss,two_level", "conv1d", *FEW, "--json", "--set", "buffer=32 B")
+    code, out, _ = run("plot", "spreads", "eyeriss,two_level", "conv1d", *FEW, "--json", "--set", "buffer=32 B")
     assert code == 0
     assert [row["name"] for row in json.loads(out)["rows"]] == ["eyeriss", "two_level"]
-    code, out, _ = run("plot", "compare", "eyeriss,two_level", "conv1d", *FEW)
+    code, out, _ = run("plot", "spreads", "eyeriss,two_level", "conv1d", *FEW)
     assert (code, out) == (0, "Written to compare_2_machines_conv1d.png\n")
 
 

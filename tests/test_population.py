@@ -303,7 +303,8 @@ def test_time__that_parts_leave_is_for_the_front_and_then_for_those_near_the_bes
 
 READY = """
 import sys
-from accelsim import census, load_architecture, load_workload
+from accelsim import load_architecture, load_workload
+from accelsim.population.census import census
 from accelsim.model.jit import CompiledKernel
 from accelsim.search.exact import mapper
 

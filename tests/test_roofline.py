@@ -6,8 +6,9 @@ import json
 
 import pytest
 
-from accelsim import load_architecture, load_workload, map_einsum
+from accelsim import load_architecture, load_workload
 from accelsim.model.limits import LevelPort, least_bytes, peak_macs_per_cycle, ports, stand
+from accelsim.search.mapper import map_einsum
 
 
 def test_stand__of_a_gemm_is_what_a_person_works_out():

@@ -9,12 +9,15 @@ from dataclasses import replace
 
 import pytest
 
-from accelsim import load_architecture, load_workload, map_einsum, map_network, to_pandas
+from accelsim import load_architecture, load_workload
+from accelsim.model.result import to_pandas
+from accelsim.results.network import map_network
 from accelsim.results.worth import parts_of
+from accelsim.search.mapper import map_einsum
 
 
 def rows(run, *arguments):
-    code, out, _ = run("map", "--even", *arguments, "--json", "--quiet")
+    code, out, _ = run("map", "--mapspace", "even", *arguments, "--json", "--quiet")
     assert code == 0
     return json.loads(out)["runs"]
 
@@ -43,9 +46,9 @@ def test_machines_and_objectives__are_rows_of_every_combination(run):
 
 
 def test_constraints__may_be_none(run):
-    found = rows(run, "eyeriss", "conv", "--constraints", "eyeriss_weight_stationary,none", "--seconds", "60")
+    found = rows(run, "eyeriss", "conv", "--constraints", "eyeriss_weight_stationary,none", "--time-limit", "60")
     assert found[0]["energy_pj"] > found[1]["energy_pj"]
-    code, out, _ = run("map", "--even", "eyeriss", "conv", "--constraints", "none", "--json", "--quiet")
+    code, out, _ = run("map", "--mapspace", "even", "eyeriss", "conv", "--constraints", "none", "--json", "--quiet")
     assert (code, json.loads(out)["result"]["energy_pj"]) == (0, found[1]["energy_pj"])
 
 
@@ -54,7 +57,7 @@ def test_networks__are_rows_with_the_sum_of_their_layers(run, tmp_path):
     layers = "[{name: a, gemm: {M: 4, N: 4, K: 4}}, {name: b, gemm: {M: 8, N: 2, K: 4}, repeat: 3}]"
     path.write_text(f"workload: {{name: two, layers: {layers}}}")
     found = rows(run, "two_level", path, "--set", "buffer=16B,64B")
-    code, out, _ = run("map", "--even", "two_level", path, "--set", "buffer=64B", "--json", "--quiet")
+    code, out, _ = run("map", "--mapspace", "even", "two_level", path, "--set", "buffer=64B", "--json", "--quiet")
 
     assert code == 0
     assert found[1]["energy_pj"] == json.loads(out)["total"]["energy_pj"]
@@ -63,7 +66,7 @@ def test_networks__are_rows_with_the_sum_of_their_layers(run, tmp_path):
 
 def test_map_network__has_the_rows_of_the_command(run, tmp_path):
     file = tmp_path / "layers.csv"
-    assert run("map", "--even", "eyeriss", "alexnet", "--csv", file, "--quiet")[0] == 0
+    assert run("map", "--mapspace", "even", "eyeriss", "alexnet", "--csv", file, "--quiet")[0] == 0
     machine, network = load_architecture("eyeriss"), load_workload("alexnet")
     found = map_network(machine, network, cache=False, uneven=False)
     written = list(csv.DictReader(file.read_text().splitlines()))
@@ -85,7 +88,9 @@ def test_map_network__says_where_no_mapping_is_valid():
 def test_sizes__of_a_workload_are_rows(run):
     found = rows(run, "eyeriss", "alexnet", "--layer", "conv3", "--batch", "1,4")
     alone = json.loads(
-        run("map", "--even", "eyeriss", "alexnet", "--layer", "conv3", "--batch", "4", "--json", "--quiet")[1]
+        run("map", "--mapspace", "even", "eyeriss", "alexnet", "--layer", "conv3", "--batch", "4", "--json", "--quiet")[
+            1
+        ]
     )
     assert [row["batch"] for row in found] == [1, 4]
     assert found[1]["energy_pj"] == alone["result"]["energy_pj"]
@@ -96,7 +101,7 @@ def test_rows__without_a_valid_mapping_are_told_and_the_others_are_there(run, tm
     monkeypatch.setenv("COLUMNS", "120")
     file, picture = tmp_path / "runs.csv", tmp_path / "runs.png"
     asked = ("--set", "glb=2B,64KiB", "--csv", file, "--plot", picture, "--quiet")
-    code, out, err = run("map", "--even", "eyeriss", "conv", *asked)
+    code, out, err = run("map", "--mapspace", "even", "eyeriss", "conv", *asked)
     found = list(csv.DictReader(file.read_text().splitlines()))
 
     assert code == 1
@@ -143,13 +148,15 @@ def test_layers_that_do_not_multiply_and_add__are_not_in_the_total(run, mixed):
     """The total is that of the network without them; with --all-layers it is the sum of all layers by themselves."""
     totals = {}
     for option in ("", "--all-layers"):
-        document = json.loads(run("map", "--even", "eyeriss", mixed, "--json", *option.split())[1])
+        document = json.loads(run("map", "--mapspace", "even", "eyeriss", mixed, "--json", *option.split())[1])
         totals[option] = {name: document["total"][name] for name in ("layers", "macs", "energy_pj", "cycles")}
         left = [(each["layer"], each["repeat"], each["operation"]) for each in document.get("left_out", ())]
         assert left == ([] if option else [("pool", 1, "max"), ("shortcut", 3, "add")])
     alone = {}
     for layer in load_workload(mixed).layers:
-        best = json.loads(run("map", "--even", "eyeriss", mixed, "--layer", layer.name, "--json")[1])["result"]
+        best = json.loads(run("map", "--mapspace", "even", "eyeriss", mixed, "--layer", layer.name, "--json")[1])[
+            "result"
+        ]
         costs = {"layers": 1, "macs": layer.macs, "energy_pj": best["energy_pj"], "cycles": best["cycles"]}
         alone[layer.name] = {name: layer.repeat * cost for name, cost in costs.items()}
 
@@ -159,9 +166,9 @@ def test_layers_that_do_not_multiply_and_add__are_not_in_the_total(run, mixed):
 
 def test_layers_that_do_not_multiply_and_add__are_said_in_the_report(run, mixed):
     def words(*arguments):
-        return " ".join(run("map", "--even", "eyeriss", mixed, *arguments)[1].split())
+        return " ".join(run("map", "--mapspace", "even", "eyeriss", mixed, *arguments)[1].split())
 
-    document = json.loads(run("map", "--even", "eyeriss", mixed, "--all-layers", "--json")[1])
+    document = json.loads(run("map", "--mapspace", "even", "eyeriss", mixed, "--all-layers", "--json")[1])
     shares = [
         100 * sum(layer["in_network"][key] for layer in document["layers"] if layer["layer"] in ("pool", "shortcut"))
         for key in ("cycles_share", "energy_share")
@@ -192,7 +199,7 @@ def test_layers_that_do_not_multiply_and_add__in_python(mixed):
 def test_layers_that_do_not_multiply_and_add__are_verified_and_may_have_constraints(run, mixed, tmp_path):
     asked = tmp_path / "asked.yaml"
     asked.write_text("constraints: {levels: [{level: GLB, layers: [shortcut], keep: [Outputs]}]}\n")
-    assert run("map", "--even", "eyeriss", mixed, "-c", asked, "-o", tmp_path / "out")[0] == 0
+    assert run("map", "--mapspace", "even", "eyeriss", mixed, "-c", asked, "-o", tmp_path / "out")[0] == 0
     path = tmp_path / "out" / "result.json"
     assert run("verify", path)[0] == 0
     document = json.loads(path.read_text())
@@ -207,8 +214,8 @@ def test_layers_that_do_not_multiply_and_add__are_in_no_sweep_unless_asked_for(r
     for network, option in (("mixed.yaml", ""), ("{workload: mixed.yaml, all_layers: true}", "--all-layers")):
         keys = f"architecture: eyeriss, workloads: [{network}], map: {{objective: energy}}"
         (tmp_path / "s.yaml").write_text(f"sweep: {{{keys}, parameters: {{glb: [108 KiB]}}}}\n")
-        code, out, err = run("explore", "s.yaml", "--json", "--workers", 1, "-o", f"out{option}")
-        alone = json.loads(run("map", "--even", "eyeriss", mixed, "--json", *option.split())[1])["total"]
+        code, out, err = run("sweep", "s.yaml", "--json", "--jobs", 1, "-o", f"out{option}")
+        alone = json.loads(run("map", "--mapspace", "even", "eyeriss", mixed, "--json", *option.split())[1])["total"]
         assert code == 0
         assert (LEFT_OUT.replace("--all-layers", "all_layers: true") in err) == (not option)
         (design,) = json.loads(out)["designs"]
@@ -225,14 +232,25 @@ def test_layers_that_do_not_multiply_and_add__are_in_no_sweep_unless_asked_for(r
     ],
 )
 def test_runs__that_cannot_be_are_refused(arguments, said, run):
-    code, out, err = run("map", "--even", *arguments)
+    code, out, err = run("map", "--mapspace", "even", *arguments)
     assert (code, out) == (2, "")
     assert said in err
 
 
 def test_why__solves_the_machine_with_less_and_more_of_each_part(run):
     """60 words: half are 30, a tenth more are 66; a size is cut down, and rounded up where it grows."""
-    code, out, _ = run("map", "--even", "two_level", "depthwise", "--set", "buffer=120 B", "--why", "--json", "--quiet")
+    code, out, _ = run(
+        "map",
+        "--mapspace",
+        "even",
+        "two_level",
+        "depthwise",
+        "--set",
+        "buffer=120 B",
+        "--sensitivity",
+        "--json",
+        "--quiet",
+    )
     (row,) = json.loads(out)["worth"]
     layer = load_workload("depthwise").layers[0]
 
@@ -259,14 +277,14 @@ def test_why__looks_at_each_part_that_may_change():
 
 
 def test_why__has_no_mapping_where_a_part_is_too_small(run):
-    code, out, _ = run("map", "--even", "eyeriss", "conv", "--set", "glb=4 B", "--why")
+    code, out, _ = run("map", "--mapspace", "even", "eyeriss", "conv", "--set", "glb=4 B", "--sensitivity")
     assert code == 0
     assert re.search(r"^GLB size +4 B +no mapping", out, re.MULTILINE)
     assert "What it depends on" in out
 
 
 def test_why__is_of_one_layer(run):
-    assert "--why: of one layer" in run("map", "--even", "eyeriss", "alexnet", "--why")[2]
+    assert "--sensitivity: of one layer" in run("map", "--mapspace", "even", "eyeriss", "alexnet", "--sensitivity")[2]
 
 
 @pytest.mark.parametrize(("objective", "other"), [("energy", "cycles"), ("cycles", "energy")])
@@ -278,16 +296,19 @@ def test_map__says_what_the_other_optimum_costs(objective, other, run):
         "energy": f"{100 * more:.3g} % more energy, {1 / cycles:.2g}x faster: --objective cycles",
         "cycles": f"{-100 * more:.3g} % less energy, {cycles:.2g}x the cycles: --objective energy",
     }
-    assert f"trade        {said[objective]}\n" in run("map", "--even", "eyeriss", "conv", "--objective", objective)[1]
+    assert (
+        f"trade        {said[objective]}\n"
+        in run("map", "--mapspace", "even", "eyeriss", "conv", "--objective", objective)[1]
+    )
 
 
 def test_rows__have_the_trade_and_the_units_of_each_run(run, tmp_path):
     """What a run by itself reports; no row is on 2 of 168 units without a word."""
     file = tmp_path / "rows.csv"
     dataflows = ("eyeriss_weight_stationary", "none")
-    out = run("map", "--even", "eyeriss", "conv", "-c", ",".join(dataflows), "--quiet", "--csv", file)[1]
+    out = run("map", "--mapspace", "even", "eyeriss", "conv", "-c", ",".join(dataflows), "--quiet", "--csv", file)[1]
     for dataflow, row in zip(dataflows, csv.DictReader(file.read_text().splitlines()), strict=True):
-        asked = ("map", "--even", "eyeriss", "conv", "-c", dataflow, "--objective")
+        asked = ("map", "--mapspace", "even", "eyeriss", "conv", "-c", dataflow, "--objective")
         best, fastest = (json.loads(run(*asked, goal, "--json")[1])["result"] for goal in ("energy", "cycles"))
         said = re.search(r"\ntrade +(.*): --objective", run(*asked, "energy")[1])[1]
         used = round(best["utilization"]["spatial"] * 168)
@@ -300,17 +321,17 @@ def test_rows__have_the_trade_and_the_units_of_each_run(run, tmp_path):
 
 
 def test_map__says_nothing_of_a_trade_that_there_is_not(run):
-    assert "trade" not in run("map", "--even", "two_level", "conv1d")[1]
+    assert "trade" not in run("map", "--mapspace", "even", "two_level", "conv1d")[1]
 
 
 def folder_of(run, path, *arguments):
-    assert run("map", "--even", *arguments, "-o", path, "--quiet")[0] == 0
+    assert run("map", "--mapspace", "even", *arguments, "-o", path, "--quiet")[0] == 0
     return str(path)
 
 
 def test_compare__shows_each_difference_first_and_counts_what_is_equal(run, tmp_path):
     a, b = (folder_of(run, tmp_path / goal, "eyeriss", "conv", "--objective", goal) for goal in ("energy", "cycles"))
-    code, out, _ = run("compare", a, b, "--json")
+    code, out, _ = run("diff", a, b, "--json")
     figures = json.loads(out)["figures"]
     both = [json.loads((tmp_path / goal / "result.json").read_text())["result"] for goal in ("energy", "cycles")]
     differs = [row["differs"] for row in figures]
@@ -323,21 +344,21 @@ def test_compare__shows_each_difference_first_and_counts_what_is_equal(run, tmp_
     }
     assert differs == sorted(differs, reverse=True)
     assert energies == sorted(energies, reverse=True)
-    text = run("compare", a, b)[1]
+    text = run("diff", a, b)[1]
     assert f"{differs.count(False)} of {len(differs)} figures are equal." in text
     assert re.search(r"\nenergy +11\.982 mJ +12\.062 mJ.*\nutilization +28\.6 % +100 %", text, re.DOTALL)
 
 
 def test_compare__of_a_mapping_with_itself_has_no_difference(run):
     names = ("eyeriss", "conv", "eyeriss_row_stationary", "eyeriss_row_stationary")
-    code, out, _ = run("compare", *names, "--json")
+    code, out, _ = run("diff", *names, "--json")
     assert code == 0
     assert not any(row["differs"] for row in json.loads(out)["figures"])
 
 
 def test_compare__of_machines_leaves_open_what_one_of_them_has_not(run, tmp_path):
     a, b = (folder_of(run, tmp_path / name, name, "gemm") for name in ("two_level", "systolic"))
-    figures = json.loads(run("compare", a, b, "--json")[1])["figures"]
+    figures = json.loads(run("diff", a, b, "--json")[1])["figures"]
     assert {row["what"]: row["b"] for row in figures if row["kind"] == "loops"}["BUF"] is None
 
 
@@ -347,17 +368,17 @@ def test_compare__of_networks_has_a_row_for_each_layer(run, tmp_path):
         "workload: {name: two, layers: [{name: a, gemm: {M: 4, N: 4, K: 4}}, {name: b, gemm: {M: 8, N: 2, K: 4}}]}"
     )
     a, b = (folder_of(run, tmp_path / size, "two_level", path, "--set", f"buffer={size}") for size in ("16B", "64B"))
-    layers = json.loads(run("compare", a, b, "--json")[1])["layers"]
+    layers = json.loads(run("diff", a, b, "--json")[1])["layers"]
 
     assert {row["layer"] for row in layers} == {"a", "b"}
     assert all(row["energy_pj_b"] <= row["energy_pj_a"] for row in layers)
-    assert run("compare", a, b)[0] == 0
+    assert run("diff", a, b)[0] == 0
 
 
 @pytest.mark.parametrize(
     ("names", "said"), [(["a"], "expected two results"), (["no_such", "no_such"], "no_such: no such file or folder")]
 )
 def test_compare__refuses_what_is_no_result(names, said, run):
-    code, _, err = run("compare", *names)
+    code, _, err = run("diff", *names)
     assert code == 2
     assert said in err

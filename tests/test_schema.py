@@ -255,22 +255,22 @@ def test_mutants__what_the_reader_accepts_fits_and_unknown_keys_do_not(tmp_path_
         ("eval", "eyeriss", "conv", "eyeriss_row_stationary"),
         ("map", "eyeriss", "conv1d"),
         ("map", "eyeriss", "conv1d", "--search", "exhaustive", "--objective", "cycles"),
-        ("map", "two_level", "conv1d", "--within", "20%", "--objective", "edp"),
+        ("map", "two_level", "conv1d", "--top", "20%", "--objective", "edp"),
         ("map", "two_level", "conv1d", "--pareto", "energy,outer_words,capacity:BUF"),
-        ("map", "eyeriss", "conv1d", "--mappings", "200", "--search", "random", "--objective", "edp"),
+        ("map", "eyeriss", "conv1d", "--sample", "200", "--objective", "edp"),
         (
             "map",
             "eyeriss",
             "conv",
             "--constraints",
             "eyeriss_row_stationary",
-            "--mappings",
+            "--sample",
             "500",
             "--set",
             "glb=64 KiB",
         ),
-        ("map", "eyeriss", "alexnet", "--mappings", "300", "--seconds", "20"),
-        ("map", "gpu_sm", "bert_base", "--mappings", "300"),
+        ("map", "eyeriss", "alexnet", "--sample", "300", "--time-limit", "20"),
+        ("map", "gpu_sm", "bert_base", "--sample", "300"),
     ],
     ids=" ".join,
 )
@@ -295,15 +295,15 @@ def test_results__a_layer_without_a_mapping_fits_too():
 
 
 def test_command__prints_one_schema_and_writes_all(tmp_path, capsys):
-    assert cli.main(["schema", "mapping"]) == 0
+    assert cli.main(["check", "--schema", "mapping"]) == 0
     assert json.loads(capsys.readouterr().out) == json_schema("mapping")
-    assert cli.main(["schema", "-o", str(tmp_path / "all")]) == 0
+    assert cli.main(["check", "-o", str(tmp_path / "all")]) == 0
     assert {path.name for path in (tmp_path / "all").iterdir()} == {f"{kind}.schema.json" for kind in KINDS}
     assert capsys.readouterr().out.count("\n") == len(KINDS)
-    assert cli.main(["schema", "result", "-o", str(tmp_path / "one")]) == 0
+    assert cli.main(["check", "--schema", "result", "-o", str(tmp_path / "one")]) == 0
     assert json.loads((tmp_path / "one" / "result.schema.json").read_text()) == json_schema("result")
     assert capsys.readouterr().err == ""
-    assert cli.main(["schema"]) == 2
+    assert cli.main(["check", "--schema"]) == 2
     assert "say which kind (architecture, gpu, system, workload," in capsys.readouterr().err
 
 

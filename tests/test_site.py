@@ -41,7 +41,7 @@ def test_commands__have_a_section_and_every_option_is_in_it():
     sections = dict(re.findall(r"^## (accelsim .+)\n((?:(?!^## ).*\n?)*)", commands_text(), re.MULTILINE))
     commands = list(commands_of(make_parser()))
     assert list(sections) == [command.prog for command in commands]
-    assert {"accelsim map", "accelsim gpu advise", "accelsim explore"} <= set(sections)
+    assert {"accelsim map", "accelsim gpu gemm", "accelsim sweep"} <= set(sections)
     for command in commands:
         for action in command._actions:
             if not isinstance(action, argparse._HelpAction):

@@ -6,10 +6,12 @@ import json
 
 import pytest
 
-from accelsim import evaluate, load_architecture, load_constraints, load_workload, map_einsum
+from accelsim import load_architecture, load_constraints, load_workload
 from accelsim.inputs.errors import InputError
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.workload import sliced
+from accelsim.model.evaluate import evaluate
+from accelsim.search.mapper import map_einsum
 
 MACHINE = """
 architecture:

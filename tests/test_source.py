@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from accelsim.inputs import fields
 from accelsim.inputs.architecture import load_architecture
-from accelsim.inputs.errors import Mark, InputError
+from accelsim.inputs.errors import InputError, Mark
 from accelsim.inputs.fields import Fields, Key, open_document
 from accelsim.inputs.params import check_overrides, parameter_names, substitute
 from accelsim.inputs.source import ListNode, MapNode, Problems, ScalarNode, compose_file, compose_text

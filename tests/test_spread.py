@@ -12,10 +12,11 @@ import pytest
 from reports import a_stopped_census, all_loops_outside
 from rich.console import Console
 
-from accelsim import census, load_architecture, load_workload
+from accelsim import load_architecture, load_workload
 from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.errors import AccelsimError, NoValidMappingError
 from accelsim.inputs.objective import QUANTITIES
+from accelsim.population.census import census
 from accelsim.population.result import Census
 from accelsim.results.cache import MapOptions, ResultCache, map_with_cache
 from accelsim.search.result import column_value
@@ -53,9 +54,7 @@ def test_one_layer__a_sentence_and_tables(run):
 
 
 def test_json__has_the_same_numbers_and_the_same_bytes(run, tmp_path, gemm):
-    first, again = (
-        run("spread", "two_level", "gemm", "--json", "--samples", "2000", "--workers", n)[1] for n in (1, 2)
-    )
+    first, again = (run("spread", "two_level", "gemm", "--json", "--samples", "2000", "--jobs", n)[1] for n in (1, 2))
 
     document = json.loads(first)
     assert first == again
@@ -93,7 +92,7 @@ def test_csv__has_the_numbers_of_the_json(run, tmp_path):
 
 
 def test_several__a_line_each(run):
-    code, out, _ = run("spread", "two_level", "alexnet", *QUICK, "--seconds", "0.5")
+    code, out, _ = run("spread", "two_level", "alexnet", *QUICK, "--time-limit", "0.5")
     machines = run("spread", "two_level,eyeriss", "conv1d", *QUICK)[1]
 
     assert code == 0

@@ -212,6 +212,6 @@ def test_map__counts_no_mappings_after_its_time(run, monkeypatch):
         raise AssertionError("counts after the time is up")
 
     monkeypatch.setattr("accelsim.population.extremes.count_and_limit", count)
-    code, out, _ = run("map", "eyeriss", "conv", "--seconds", "0.5", "--no-cache")
+    code, out, _ = run("map", "eyeriss", "conv", "--time-limit", "0.5", "--no-cache")
     assert code == 0
     assert "energy is within" in out

@@ -13,14 +13,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelsim import load_architecture, load_constraints, load_workload, map_einsum
+from accelsim import load_architecture, load_constraints, load_workload
 from accelsim.designs.assign import EngineCosts, least_energy, least_latency, most_throughput
 from accelsim.designs.soc import Engine, System, load_system, map_on_system
 from accelsim.gpu.calibration import mode_of
 from accelsim.gpu.catalogue import load_gpu
 from accelsim.gpu.gemms import Gemms
 from accelsim.gpu.kernel import best_kernels
-from accelsim.inputs.errors import AccelsimError, NoValidMappingError, InputError
+from accelsim.inputs.errors import AccelsimError, InputError, NoValidMappingError
+from accelsim.search.mapper import map_einsum
 
 TWO = """
 system:
@@ -315,7 +316,9 @@ system:
 
 def test_without_an_engine_for_a_layer__all_reasons_are_said(files):
     files[1].write_text(NETWORK.replace("operation: max", "operation: softmax"))
-    with pytest.raises(NoValidMappingError, match=r"no engine of two runs pool \(softmax\). array: it does multiply_add"):
+    with pytest.raises(
+        NoValidMappingError, match=r"no engine of two runs pool \(softmax\). array: it does multiply_add"
+    ):
         map_on_system(load_system(files[0]), load_workload(files[1]))
 
 
@@ -364,7 +367,17 @@ system:
     assert "is for a machine of a file; write the values where they stand" in said[10]
 
 
-@pytest.mark.parametrize("option", [("--constraints", "x.yaml"), ("--uneven",), ("--pareto", "energy,cycles")])
+@pytest.mark.parametrize(
+    "option",
+    [
+        ("--constraints", "x.yaml"),
+        (
+            "--mapspace",
+            "uneven",
+        ),
+        ("--pareto", "energy,cycles"),
+    ],
+)
 def test_options__that_mean_nothing_here_are_refused(files, run, option):
     code, _, err = run("map", *files, *option)
     assert (code, "not for a system of engines" in err) == (2, True), err

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelsim import load_architecture, load_workload, map_einsum
+from accelsim import load_architecture, load_workload
 from accelsim.inputs.architecture import Architecture, Axis, Compute, Level
 from accelsim.inputs.constraints import Block, Constraints, LevelConstraint
 from accelsim.inputs.errors import AccelsimError, InputError
@@ -31,6 +31,7 @@ from accelsim.population.counting import Nest
 from accelsim.population.extremes import largest_value
 from accelsim.results.explain import same_as_walked
 from accelsim.search.exact.solve import Solver
+from accelsim.search.mapper import map_einsum
 from accelsim.search.value_kernel import CYCLES
 from tests.brute import ragged_cost, truth
 from tests.brute_ragged import awkward, mappings

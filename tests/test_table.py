@@ -97,7 +97,7 @@ COMMANDS = [
     ("energy systolic_tpu_v1", {"": "energy_table", "_area": "area", "_peak": "peak"}),
     ("list workloads", {"": "workloads"}),
     ("gpus", {"": "gpus"}),
-    ("gpu advise 512 513 768 --gpu a100", {"_roundings": "roundings", "_formats": "formats"}),
+    ("gpu gemm a100 512 513 768", {"_roundings": "roundings", "_formats": "formats"}),
     ("roofline a100 gemm", {"_layers": "layers"}),
     ("roofline eyeriss gemm", {"": "ports", "_layers": "layers"}),
     ("map a100 bert_base", {"": "kernels"}),
@@ -131,7 +131,7 @@ def test_roofline__names_its_tables_alike_where_one_is_empty(tmp_path):
 
 def test_commands__say_where_the_tables_are(tmp_path, capsys):
     target = tmp_path / "new" / "machine.csv"
-    assert main(["energy", "eyeriss", "--csv", str(target)]) == 0
+    assert main(["show", "eyeriss", "--csv", str(target)]) == 0
     assert capsys.readouterr().out.endswith(f"\nWritten to {target}, {target.with_name('machine_peak.csv')}\n")
 
 

@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelsim import load_architecture, load_workload, map_einsum
+from accelsim import load_architecture, load_workload
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.objective import LEAST_EDP
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.search.exact import bounds
 from accelsim.search.exact.mapper import get_ready
+from accelsim.search.mapper import map_einsum
 from accelsim.search.spaces import MOST_ROUNDINGS, rounded_spaces, trim
 
 

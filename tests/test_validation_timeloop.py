@@ -375,7 +375,9 @@ def test_paths__without_records_are_refused(tmp_path):
         with pytest.raises(AccelsimError, match=str(path.name)):
             validate_timeloop([path])
     (tmp_path / "x.stats.txt").write_text("Cycles: 8\n")
-    with pytest.raises(AccelsimError, match=r"beside it; `accelsim replay` takes Timeloop's stats.txt and inputs"):
+    with pytest.raises(
+        AccelsimError, match=r"beside it; `accelsim validate timeloop` takes Timeloop's stats.txt and inputs"
+    ):
         validate_timeloop([tmp_path / "x.stats.txt"])
 
 

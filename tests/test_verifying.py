@@ -164,7 +164,7 @@ def test_verify__nodes_of_another_version_are_not_compared():
         ("--top", "3"),
         ("--set", "buffer=20 B"),
         ("--pareto", "energy,capacity:BUF"),
-        ("--mappings", "60", "--seed", "3"),
+        ("--sample", "60", "--seed", "3"),
     ],
     ids=" ".join,
 )
@@ -273,7 +273,7 @@ def other_values(value):
     [
         (("map", "two_level", "conv1d", "--top", "2"), ""),
         (("map", "two_level", "conv1d", "--pareto", "energy,capacity:BUF"), "front"),
-        (("map", "two_level", "conv1d", "--mappings", "60", "--seed", "3"), "search"),
+        (("map", "two_level", "conv1d", "--sample", "60", "--seed", "3"), "search"),
         (("map", "two_level", "conv1d", "--search", "exhaustive"), "search.certificate"),
         (("map", "two_level", "net.yaml"), "total layers.layer layers.repeat layers.in_network layers.no_valid"),
         (("eval", "two_level", "conv1d", "m.yaml"), "inputs command"),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import yaml
 
-from accelsim import Budget, load_architecture, load_workload, map_einsum
+from accelsim import load_architecture, load_workload
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.errors import TablesTooLarge
@@ -24,6 +24,8 @@ from accelsim.search.exact.relaxation import Relaxation
 from accelsim.search.exact.solve import Solver
 from accelsim.search.exact.tables import Context, Sieve
 from accelsim.search.exact.worth import Known
+from accelsim.search.mapper import map_einsum
+from accelsim.search.stopping import Budget
 from tests.brute import Truth, truth
 from tests.problems import problem
 from tests.test_fills import overlap_problem

@@ -216,7 +216,7 @@ def load_result(path: str | PathLike[str]) -> KeptResult:
         params = {str(name): str(value) for name, value in document["overrides"].items()}
         limits = tuple(map(str, document["limits"]))
         find_files(names)
-        given = {"mapping": names.get("mapping"), "constraints": names.get("constraints", "none")}
+        given: dict[str, Any] = {"mapping": names.get("mapping"), "constraints": names.get("constraints", "none")}
         problem = read_problem(names["architecture"], names["workload"], params=params, require=limits, **given)
     except (KeyError, TypeError, AttributeError) as error:
         lacks = "it lacks " if isinstance(error, KeyError) else ""
@@ -291,7 +291,7 @@ def _verify_layers(kept: KeptResult, asked: Asked) -> list[tuple[str, list[Check
         layers = without_other_operations(problem.workload)[0].layers
     entries = document.get("layers", [document])
     if "layers" not in document:
-        name = document.get("result", document.get("front"))["layer"]
+        name = (document["result"] if "result" in document else document["front"])["layer"]
         layers = tuple(filter(None, [find_layer(problem.workload, name, str(problem.paths["workload"]))]))
     if len(entries) > len(layers):
         raise AccelsimError(f"it has {len(entries)} layers, and {problem.paths['workload']} has {len(layers)}")

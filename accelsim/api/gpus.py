@@ -279,6 +279,7 @@ def gemm(
         return _timed(device, f"GEMM in {dtype}", times)
     setup = Setup(l2, layout, library_version, tile)
     constants = calibration_of(device, dtype, calibration)
+    constants = None if constants is None else str(constants)
     advice = advise(device, *sizes, dtype, constants, setup)
 
     def drawn(ax: Any = None) -> Any:
@@ -543,6 +544,3 @@ def serve(
     if len(every) > 1:
         report = partial(serving.sweep_report, *told, points, mode.text)
     return GpuResult(title, {**head, "points": rows}, report, {"throughput": drawn}, page)
-
-
-map = map_kernels  # `accelsim.gpu.map`

@@ -119,7 +119,7 @@ class MappingProblem:
         """The mapping that is given, of a layer."""
         from accelsim.inputs.mapping import load_mapping
 
-        source = self.paths.get("mapping") or self.objects.get("mapping")
+        source: Any = self.paths.get("mapping") or self.objects.get("mapping")
         if isinstance(source, LoopNest):
             return source
         own = own_overrides(self.params, source) if isinstance(source, Path) else {}

@@ -86,13 +86,13 @@ def answer(
     csv = getattr(arguments, "csv", None)
     parts = [] if (arguments.json or brief is not None) and not csv else list(report())
     try:
-        if files is not None and arguments.output:
+        if files is not None and getattr(arguments, "output", None):
             write_directory(arguments.output, files())
             paths.append(arguments.output)
-        if figure is not None and arguments.plot:
+        if figure is not None and getattr(arguments, "plot", None):
             write_figure(arguments.plot, figure())
             paths.append(arguments.plot)
-        if page is not None and arguments.html:
+        if page is not None and getattr(arguments, "html", None):
             write_page(arguments.html, page())
             paths.append(arguments.html)
         if csv:
@@ -116,10 +116,10 @@ def show(arguments: argparse.Namespace, found: Shown, *, kind: str = "", stop: s
     if getattr(arguments, "verbose", False):
         found.verbose = True
     brief = found.brief() if getattr(arguments, "quiet", False) else None
-    drawn = {} if not getattr(arguments, "plot", None) else {"figure": lambda: found.plot(kind)}
-    written = {"files": found.files} if getattr(arguments, "output", None) else {}
-    pages = {"page": found.page} if getattr(arguments, "html", None) else {}
-    return answer(arguments, found.to_dict, found.parts, **written, **drawn, **pages, brief=brief, stop=stop)
+    return answer(
+        arguments, found.to_dict, found.parts, files=found.files, figure=lambda: found.plot(kind), page=found.page,
+        brief=brief, stop=stop,
+    )  # fmt: skip
 
 
 def refuse(arguments: argparse.Namespace, why: str, *names: str) -> None:
@@ -325,7 +325,9 @@ class Parser(argparse.ArgumentParser):
             unknown = [word.strip("'\"()") for word in message.replace(",", " ").split()]
         if choice and choice[1] in ("COMMAND", "TASK"):
             message = f"no command '{choice[2]}'"
-        former = [f"it is `{self.former[name]}` now" for word in unknown if (name := word.partition("=")[0]) in self.former]
+        former = [
+            f"it is `{self.former[name]}` now" for word in unknown if (name := word.partition("=")[0]) in self.former
+        ]
         close = [near_miss(word.partition("=")[0], known) for word in unknown if word not in known]
         hint = next(filter(None, [*former, *close]), "")
         if not hint and (choice or "unrecognized" in message or "required" in message):

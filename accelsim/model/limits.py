@@ -162,7 +162,8 @@ class Stand:
 def stand(architecture: Architecture, einsum: Einsum, result: Result) -> Stand:
     """Where a layer stands under the roofline of the outermost level, at best and with one mapping.
 
-    >>> from accelsim import load_architecture, load_workload, map_einsum
+    >>> from accelsim import load_architecture, load_workload
+    >>> from accelsim.search.mapper import map_einsum
     >>> machine, layer = load_architecture("two_level"), load_workload("conv1d").layers[0]
     >>> found = stand(machine, layer, map_einsum(machine, layer).best)
     >>> round(found.least, 3), found.roof, round(found.moved, 3), found.reached, found.limit

@@ -8,25 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.mapping import Mapping, leaves_remainder
-
-
-def to_pandas(rows: list[Dict[str, Any]]) -> Any:
-    """Turn plain rows, such as `Result.count_rows()`, into a pandas DataFrame.
-
-    Raises
-    ------
-    AccelsimError
-        If pandas is not installed.
-    """
-    try:
-        import pandas
-    except ImportError:
-        raise AccelsimError(
-            "pandas is not installed; `pip install 'accelsim[pandas]'`, or use the rows as they are"
-        ) from None
-    return pandas.DataFrame(rows)
 
 
 @dataclass(frozen=True, slots=True)

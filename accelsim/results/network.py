@@ -11,26 +11,22 @@ from typing import TYPE_CHECKING, Any
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.errors import NoValidMappingError
 from accelsim.inputs.objective import Objective
-from accelsim.inputs.workload import Einsum, Tensor, Workload, without_other_operations
+from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.model.limits import Limits, layer_limits
 from accelsim.model.sparsity import sparse_result
 from accelsim.results import Provenance, provenance_json
 from accelsim.results.cache import (
     MapOptions,
-    ResultCache,
     Searched,
     content_key,
-    default_folder,
-    map_with_cache,
     search_once,
 )
 from accelsim.results.output import searched_json, zeros_json
 from accelsim.search.result import SearchResult
-from accelsim.search.zeros import BestWithZeros, best_with_zeros
+from accelsim.search.zeros import BestWithZeros
 
 if TYPE_CHECKING:
     from accelsim.inputs.constraints import Constraints
-    from accelsim.search.stopping import Budget
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,61 +76,6 @@ def map_layers(
         yield outcome
         if found.stop == "interrupted":
             return
-
-
-def map_network(
-    architecture: Architecture,
-    workload: Workload,
-    *,
-    constraints: Constraints | None = None,
-    objective: str = "energy",
-    uneven: bool | None = None,
-    imperfect: str | Sequence[str] = (),
-    pad: str | Sequence[str] = (),
-    budget: Budget | None = None,
-    workers: int | None = None,
-    cache: bool = True,
-    all_layers: bool = False,
-) -> list[dict[str, Any]]:
-    """Find the best mapping of each layer of a network, and say what it costs.
-
-    Parameters
-    ----------
-    constraints, objective, uneven, imperfect, pad, budget, workers
-        As for `accelsim.map_einsum`, for each layer.
-    cache : bool
-        Take proved answers from the user's cache, and keep new ones there.
-    all_layers : bool
-        Also count layers of other operations than multiply-accumulates, such as pooling and sums: each point as a MAC.
-
-    Returns
-    -------
-    list of dict
-        A row for each different layer, such as `accelsim.to_pandas` takes: `layer`, `repeat` (how often the network has
-        it), `macs`, `energy_pj`, `pj_per_mac`, `cycles`, `utilization` and `bottleneck` of one run of it, its shares of
-        the network, `gap` and `proved`, both of even and uneven mappings together unless `uneven` is false. Where no
-        mapping is valid the costs are None. On a machine that does something
-        about zeros also `sparse_energy_pj`, `sparse_cycles`, `sparse_gap` and `sparse_proved` of the best mapping with
-        zeros left out, and the share of its MACs that are `effective`.
-
-    Examples
-    --------
-    >>> import accelsim
-    >>> network = accelsim.load_workload("alexnet")
-    >>> rows = accelsim.map_network(accelsim.load_architecture("eyeriss"), network, uneven=False, cache=False)
-    >>> sum(row["repeat"] * row["energy_pj"] for row in rows) * 1e-9  # doctest: +ELLIPSIS
-    16.56...
-    """
-    options = MapOptions(objective=objective, uneven=uneven, imperfect=imperfect, pad=pad)
-    kept = ResultCache(default_folder()) if cache else None
-    asked: dict[str, Any] = {"constraints": constraints, "workers": workers}
-
-    def search(einsum: Einsum, _: int) -> SearchResult:
-        return map_with_cache(architecture, einsum, options, kept, budget=budget, **asked)
-
-    best = partial(best_with_zeros, architecture, **asked)
-    layers = (workload if all_layers else without_other_operations(workload)[0]).layers
-    return rows_of_layers(list(map_layers(architecture, layers, options, lambda _: constraints, search, best)))
 
 
 _COSTS = ("energy_pj", "energy_share", "pj_per_mac", "cycles", "cycles_share", "utilization", "bottleneck")

@@ -14,15 +14,6 @@ MOST_TIES = 1000
 """Mappings that are listed where nobody says how many."""
 
 
-def kind_of_mappings(*, uneven: bool) -> str:
-    """Name the mappings that a search or a count looks at, in each sentence that says something of all of them.
-
-    >>> kind_of_mappings(uneven=False), kind_of_mappings(uneven=True)
-    ('even', 'even or uneven')
-    """
-    return "even or uneven" if uneven else "even"
-
-
 @dataclass(frozen=True, slots=True)
 class SearchedSpace:
     """The mappings that a search, a count or a front is about.
@@ -231,10 +222,6 @@ class SearchResult:
             else:
                 found.append((result,))
         return found
-
-
-EVEN = kind_of_mappings(uneven=False)
-"""Of fronts by default, counts, spreads, and costs over sizes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,10 @@ sys.path[:0] = [str(HERE.parent), str(HERE.parents[1])]
 import yaml  # noqa: E402
 from ladders import ladder  # noqa: E402
 
-from accelsim import Budget, load_architecture, load_workload, map_einsum, map_front  # noqa: E402
+from accelsim import load_architecture, load_workload
+from accelsim.search.exact.front import map_front
+from accelsim.search.mapper import map_einsum
+from accelsim.search.stopping import Budget
 from accelsim.cli import main as command  # noqa: E402
 from accelsim.inputs.architecture import Architecture  # noqa: E402
 from accelsim.inputs.errors import AccelsimError, NoValidMappingError  # noqa: E402

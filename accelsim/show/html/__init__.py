@@ -25,18 +25,20 @@ from accelsim.model.encode import Floats, Ints
 from accelsim.model.limits import macs_per_byte, peak_macs_per_cycle, ports
 from accelsim.model.result import Result
 from accelsim.population.result import Census
-from accelsim.search.result import FrontResult, SearchResult, kind_of_mappings
+from accelsim.search.result import FrontResult, SearchResult
 from accelsim.show.plots import figure_bytes
 from accelsim.show.plots.census import refuse_zero_energy
 from accelsim.show.plots.diagram import plot_mapping
 from accelsim.show.plots.search import axis_of, cells, same_value, two_costs, varied_values
-from accelsim.show.report import OTHER_COLOUR, energy, goal_verdict, letters, tensor_colours
-from accelsim.show.report.mapping import compute_used, headline, nest_levels
+from accelsim.show.report import OTHER_COLOUR, energy, letters, tensor_colours
+from accelsim.show.report.headline import headline
+from accelsim.show.report.mapping import compute_used, nest_levels
 from accelsim.show.report.search import census_report as report_on_census
 from accelsim.show.report.search import column_name, ranked_report
 from accelsim.show.report.search import front_report as report_on_front
 from accelsim.show.report.tables import COSTS, designs_table, sweep_lines
 from accelsim.show.report.tables import said as in_words
+from accelsim.show.report.verdicts import verdict
 from accelsim.show.table import Column, Piece, Row, Table
 
 _LONG_NAME = 16
@@ -329,7 +331,7 @@ def search_report(search: SearchResult, architecture: Architecture, einsum: Eins
     charts += _explorer(spread=False, many=len(shown) > 1) + _machine(architecture, search.best)
     figures = [*headline(search.best, architecture, einsum, search), *ranked_report(search)]
     title = f"{einsum.name} mapped onto {architecture.name}"
-    lead = f"This mapping takes {energy(search.best.energy_pj)}; {goal_verdict(search)}."
+    lead = f"This mapping takes {energy(search.best.energy_pj)}; {verdict(search)}."
     return page(title, lead, _sections(figures, charts), _data(shown, architecture, einsum))
 
 
@@ -343,7 +345,7 @@ def front_report(front: FrontResult, architecture: Architecture, einsum: Einsum)
     data = _data(shown, architecture, einsum, front=f"{', '.join(columns[:-1])} and {columns[-1]}")
     data["complete_front"] = front.stop == "exhausted" and len(data["mappings"]) == len(front.points)
     listed = [replace(part, most=len(part.rows)) for part in report_on_front(front) if isinstance(part, Table)]
-    kind = kind_of_mappings(uneven=front.uneven)
+    kind = front.space.kind
     proved = f"no other {kind} mapping beats one of these (proved)"
     proved = proved if front.stop == "exhausted" else "others may beat these"
     lead = f"{len(front.points):,} mappings, compared in {data['front']}: {proved}."

@@ -13,7 +13,6 @@ from matplotlib.colors import LogNorm
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter
 
 from accelsim.inputs.errors import AccelsimError
-from accelsim.search.result import EVEN
 from accelsim.show import plots as style
 from accelsim.show.plots import BEST_COLOUR, DARK
 from accelsim.show.report import OTHER_COLOUR, large, times
@@ -93,7 +92,7 @@ def marks_table(census: Census) -> list[dict[str, Any]]:
 
 def _lowest(census: Census) -> str:
     """What the lowest energy of a census is called."""
-    return f"optimum ({EVEN})" if census.range_of("energy").lowest_proved else "lowest known"
+    return "optimum (even)" if census.range_of("energy").lowest_proved else "lowest known"
 
 
 def plot_histogram(census: Census, ax: Axes | None = None) -> Axes:
@@ -136,7 +135,7 @@ def heads(census: Census) -> tuple[str, str, str]:
     """What a figure of one census says above: what was mapped, all mappings, and how many were drawn."""
     names = f"{census.workload} on {census.architecture}"
     about = "" if census.exact else "about "
-    return names, f"{about}{large(census.mappings)} valid {EVEN} mappings", f"sampled: {sample_words(census.sample)}"
+    return names, f"{about}{large(census.mappings)} valid even mappings", f"sampled: {sample_words(census.sample)}"
 
 
 def best_median_worst(census: Census) -> dict[str, Result]:
@@ -269,7 +268,7 @@ def plot_compare(censuses: Sequence[Census], ax: Axes | None = None) -> Axes:
         ax.spines["left"].set_visible(False)
         style.plain_log_ticks(ax.xaxis, low, high)
         ax.set_xlabel("energy [pJ/MAC]")
-        head = f"Energy of all valid {EVEN} mappings"
+        head = "Energy of all valid even mappings"
         alike = (("of", {row["workload"] for row in rows}), ("on", {row["architecture"] for row in rows}))
         one = [f"{word} {names.pop()}" for word, names in alike if len(names) == 1]
         style.put_title(ax, " ".join([head, *one]), legend=True)
@@ -369,7 +368,7 @@ def _label(census: Census, over: str) -> str:
         proved = all(census.range_of(column).lowest_proved for column in ("energy", over))
         return f"lowest energy, fewest words ({'proved' if proved else 'of those known'})"
     if census.front.stop == "exhausted":
-        return f"Pareto front (proved, {EVEN})"
+        return "Pareto front (proved, even)"
     return "best known; the Pareto front is not complete"
 
 

@@ -15,7 +15,7 @@ from matplotlib.patheffects import withStroke
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.expression import quantity
 from accelsim.inputs.units import format_bits
-from accelsim.search.result import FrontResult, kind_of_mappings
+from accelsim.search.result import FrontResult
 from accelsim.show import plots as style
 from accelsim.show.plots import BEST_COLOUR, DARK, PALE
 from accelsim.show.report import OTHER_COLOUR, SPARE_COLOURS
@@ -62,7 +62,7 @@ def plot_front(front: FrontResult, ax: Axes | None = None) -> Axes:
         else:
             ax.scatter(across, up, size, color="black", zorder=3)
         if front.stop == "exhausted":
-            _draw_line(ax, across, up, kind_of_mappings(uneven=front.uneven), corner=bool(third))
+            _draw_line(ax, across, up, front.space.kind, corner=bool(third))
             _mark_ends(ax, front, across, up)
         ax.set(xlabel=_front_label(front, x), ylabel=_front_label(front, y))
         points = f"{len(up):,} point{'s' if len(up) > 1 else ''}"
