@@ -14,9 +14,10 @@ from accelsim.api.shown import Drawings, Shown
 from accelsim.designs.store import Explored, OnSweepProgress
 from accelsim.designs.sweep import OBJECTIVES, Sweep, load_sweep
 from accelsim.designs.tables import read_tables, where
-from accelsim.inputs.library import find, user_cache
+from accelsim.inputs.library import find
 from accelsim.inputs.source import DUMPER
 from accelsim.results import refuse_directory, write_directory
+from accelsim.results.cache import default_folder
 
 if TYPE_CHECKING:
     from accelsim.show.table import Piece
@@ -220,7 +221,7 @@ def _file_of(source: Any, name: str, kind: str, files: dict[str, bytes]) -> str:
 
 
 def _folder_of(content: str) -> Path:
-    return user_cache() / "sweeps" / hashlib.sha256(content.encode()).hexdigest()[:16]
+    return default_folder() / "sweeps" / hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
 def run_sweep(
