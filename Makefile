@@ -49,8 +49,8 @@ bench-corpus: $(INSTALLED)  ## prove what users map: 50 machines x 12 layers x 4
 reference: $(INSTALLED)  ## write the commands, names and keys in docs/ anew
 	@$(BIN)/python -m docs.site.reference
 
-gallery: $(INSTALLED)  ## draw the pictures of docs/gallery.md again, with the commands that stand there
-	@cd docs && grep '^accelsim ' gallery.md | PATH="$(abspath $(BIN)):$$PATH" sh -e > /dev/null
+gallery: $(INSTALLED)  ## draw the figures of docs/howto.md again, with the commands in its table
+	@cd docs && grep -o 'accelsim [^`]*img/gallery/[^`]*' howto.md | PATH="$(abspath $(BIN)):$$PATH" sh -e > /dev/null
 
 arena: $(INSTALLED)  ## solve the arena's problems, let rival mappers play them (half an hour), and judge their mappings
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[arena]'

@@ -124,6 +124,18 @@ def test_commands__are_ones_that_there_are(page):
                 assert make_parser().parse_known_args(arguments)[1] == [], f"{page.name}:{block.line}: {line}"
 
 
+FIGURE = re.compile(r"!\[[^\]]+\]\((img/gallery/\w+\.png)\) \| `(accelsim [^`]+)`")
+
+
+def test_figures__are_what_the_command_beside_them_draws():
+    figures = FIGURE.findall((REPOSITORY / "docs" / "howto.md").read_text(encoding="utf-8"))
+    drawn = {f"img/gallery/{path.name}" for path in (REPOSITORY / "docs" / "img" / "gallery").glob("*.png")}
+    assert {figure for figure, _ in figures} == drawn
+    for figure, line in figures:
+        assert line.endswith(f" {figure}")
+        assert make_parser().parse_known_args(shlex.split(line)[1:])[1] == []
+
+
 GUIDE = REPOSITORY / "docs" / "gpu_guide.md"
 CLAIMS = [
     cells
