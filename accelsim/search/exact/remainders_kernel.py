@@ -1,7 +1,7 @@
 """What whole mappings move whose loops leave remainders, and how many words enter tiles at least; compiled.
 
 Words are counted over all instances together, in closed form: a product of one sum for each dimension, because whether
-an iteration happens is decided for each dimension by itself. docs/model.md (remainders) and docs/exact.md derive it.
+an iteration happens is decided for each dimension by itself (docs/papers/cost-model.md, section 10; docs/exact.md).
 Axis letters as in node.
 """
 
