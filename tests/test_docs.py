@@ -21,6 +21,7 @@ from accelsim.cli.inspecting import check_files
 from tests.conftest import REPOSITORY
 
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
+PAPERS = sorted((REPOSITORY / "docs" / "papers").glob("*.md"))
 COMMANDS = ("start.md", "howto.md", "import.md", "serving.md", "gpu_guide.md")
 REPORTS = {
     "README.md": "accelsim map systolic conv",
@@ -203,7 +204,7 @@ def test_yaml_blocks__show_every_kind_of_file():
         assert any(re.search(rf"^{kind}:", text, re.MULTILINE) for text in shown), kind
 
 
-@pytest.mark.parametrize("page", [*PAGES, REPOSITORY / "CHANGELOG.md"], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [*PAGES, *PAPERS, REPOSITORY / "CHANGELOG.md"], ids=lambda page: page.name)
 def test_links__point_to_existing_files(page):
     text = FENCE.sub("", page.read_text(encoding="utf-8"))
     targets = [target.partition("#")[0] for target in LINK.findall(text) if "://" not in target]

@@ -1,4 +1,4 @@
-"""What the site has besides pages: schemas of the input files to download, and a start page at its root."""
+"""What the site has besides its contents: papers, schemas of the input files, and a start page at its root."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 REPOSITORY = Path(__file__).resolve().parents[2]
 SCHEMAS = REPOSITORY / "build" / "schemas"
 PAGE = "docs/input"
+PAPERS = "docs/papers/"
 _START = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>accelsim</title>
 <meta http-equiv="refresh" content="0; url=docs/index.html"><link rel="canonical" href="docs/index.html"></head>
@@ -32,6 +33,12 @@ def _link_schemas(app: Any, name: str, source: list[str]) -> None:
         source[0] += f"\nThe schemas of this version: {links}.\n"
 
 
+def _mark_papers(app: Any, name: str, source: list[str]) -> None:
+    """Papers are linked from pages, and are not in the table of contents."""
+    if name.startswith(PAPERS):
+        source[0] = f"---\norphan: true\n---\n{source[0]}"
+
+
 def _write_start(app: Any, error: Exception | None) -> None:
     if error is None and app.builder.format == "html":
         Path(app.outdir, "index.html").write_text(_START, encoding="utf-8")
@@ -41,5 +48,6 @@ def setup(app: Any) -> dict[str, bool]:
     """Write schemas before pages are read, and the start page when all others are there."""
     app.connect("builder-inited", _write_schemas)
     app.connect("source-read", _link_schemas)
+    app.connect("source-read", _mark_papers)
     app.connect("build-finished", _write_start)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
