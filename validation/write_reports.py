@@ -13,7 +13,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,10 +57,21 @@ def write_reports(names: Sequence[str] = (), folder: Path = REPORTS) -> int:
 
 def _run(code: str, namespace: dict[str, Any]) -> str:
     """Run a block of Python and return what it prints; the blocks of a page share their names."""
-    os.environ["COLUMNS"] = str(_PYTHON_WIDTH)
-    with contextlib.redirect_stdout(io.StringIO()) as caught:
+    with contextlib.redirect_stdout(io.StringIO()) as caught, _columns(_PYTHON_WIDTH):
         exec(code, namespace)
     return caught.getvalue()
+
+
+@contextlib.contextmanager
+def _columns(width: int) -> Iterator[None]:
+    """Let reports be as wide as asked for."""
+    before = os.environ.get("COLUMNS")
+    os.environ["COLUMNS"] = str(width)
+    try:
+        yield
+    finally:
+        del os.environ["COLUMNS"]
+        os.environ |= {} if before is None else {"COLUMNS": before}
 
 
 def _answer(lines: str) -> str:
