@@ -9,7 +9,7 @@ INSTALLED := $(VENV)/.installed
 DOCUMENTED := $(VENV)/.documented
 
 .DEFAULT_GOAL := help
-.PHONY: help map test test-deep mutants lint docs reference gallery arena bench bench-map bench-corpus bench-census bench-cpu validate clean
+.PHONY: help map test test-deep mutants lint docs reference gallery arena bench bench-map bench-corpus bench-census bench-cpu validate reports clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -65,8 +65,11 @@ bench-census: $(INSTALLED)  ## time the census of VGG-16 conv3_2 on each machine
 bench-cpu: $(INSTALLED)  ## predicted time of matrix products on this CPU, beside numpy's
 	@$(BIN)/python benchmarks/cpu.py
 
-validate: $(INSTALLED)  ## hold our numbers against other tools' and published machines'
+validate: $(INSTALLED)  ## compare with other tools and published chips
 	@$(BIN)/python -m validation
+
+reports: $(INSTALLED)  ## write the reports in validation/reports anew (seven minutes)
+	@$(BIN)/python -m validation --reports
 
 clean:  ## remove what the other targets made
 	@rm -rf .venv build dist out/systolic_conv .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -37,7 +37,7 @@ PUBLISHED = "published mapping"
 CONV3_AS_CONV4 = "AlexNet CONV3 as CONV4"
 """CONV3 with the published parameters of CONV4."""
 _SLIP = ("AlexNet CONV3", PUBLISHED)
-"""Where Tables III and V of the paper do not fit together; docs/eyeriss.md, "Buffer traffic"."""
+"""Where Tables III and V of the paper do not fit together; validation/reports/eyeriss.md, "Buffer traffic"."""
 TO_FIT = "passes to fit"
 """Of VGG-16: channels in a pass such that the published buffer traffic comes out."""
 ROWS = "best row-stationary"

@@ -203,7 +203,7 @@ _MOST_ROWS = 3000
 _QUANTILES = (0.1, 0.9)
 UNCALIBRATED_INTERVAL = (0.79, 1.20)
 """Measured / predicted: four fifths of the rows of a family of GPUs lie here when the common constants are fitted
-without that family (docs/measurements_gpu.md)."""
+without that family (validation/reports/gpu.md)."""
 _MEASURED_FORMAT = "bf16"
 """Format of these rows."""
 
