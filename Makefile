@@ -9,7 +9,7 @@ INSTALLED := $(VENV)/.installed
 DOCUMENTED := $(VENV)/.documented
 
 .DEFAULT_GOAL := help
-.PHONY: help map test test-deep mutants lint docs reference gallery arena bench bench-map bench-corpus bench-census bench-cpu validate clean
+.PHONY: help map test test-deep mutants lint docs reference gallery arena bench bench-map bench-corpus bench-census bench-cpu validate reports clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,8 +49,8 @@ bench-corpus: $(INSTALLED)  ## prove what users map: 50 machines x 12 layers x 4
 reference: $(INSTALLED)  ## write the commands, names and keys in docs/ anew
 	@$(BIN)/python -m docs.site.reference
 
-gallery: $(INSTALLED)  ## draw the pictures of docs/gallery.md again, with the commands that stand there
-	@cd docs && grep '^accelsim ' gallery.md | PATH="$(abspath $(BIN)):$$PATH" sh -e > /dev/null
+gallery: $(INSTALLED)  ## draw the figures of docs/howto.md again, with the commands in its table
+	@cd docs && grep -o 'accelsim [^`]*img/gallery/[^`]*' howto.md | PATH="$(abspath $(BIN)):$$PATH" sh -e > /dev/null
 
 arena: $(INSTALLED)  ## solve the arena's problems, let rival mappers play them (half an hour), and judge their mappings
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[arena]'
@@ -65,8 +65,11 @@ bench-census: $(INSTALLED)  ## time the census of VGG-16 conv3_2 on each machine
 bench-cpu: $(INSTALLED)  ## predicted time of matrix products on this CPU, beside numpy's
 	@$(BIN)/python benchmarks/cpu.py
 
-validate: $(INSTALLED)  ## hold our numbers against other tools' and published machines'
+validate: $(INSTALLED)  ## compare with other tools and published chips
 	@$(BIN)/python -m validation
+
+reports: $(INSTALLED)  ## write the reports in validation/reports anew (seven minutes)
+	@$(BIN)/python -m validation --reports
 
 clean:  ## remove what the other targets made
 	@rm -rf .venv build dist out/systolic_conv .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -31,7 +31,14 @@ extensions = [
     "docs.site.pages",
 ]
 root_doc = "docs/index"
-include_patterns = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/*.md", "notebooks/*.ipynb"]
+include_patterns = [
+    "README.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "docs/*.md",
+    "docs/papers/*.md",
+    "notebooks/*.ipynb",
+]
 source_suffix = {".md": "markdown", ".ipynb": "markdown"}
 nitpicky = True
 highlight_language = "text"

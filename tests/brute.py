@@ -1,4 +1,4 @@
-"""The truth about small map spaces: every mapping by the definition alone (docs/mapspace.md), and what each costs.
+"""The truth about small map spaces: every mapping by definition (docs/papers/mapspace.md), and what each costs.
 
 It judges `accelsim.mapspace` and `accelsim.search`, so it uses nothing of them: no equivalences, no bounds, all orders
 of loops. Only the cost model is accelsim's. Axis letters: L = levels (outermost first), D = dimensions as `encode` has
@@ -48,7 +48,7 @@ SLACK = 1e-12
 
 
 def identity(mapping: Mapping) -> Identity:
-    """What makes a mapping this one and no other (docs/mapspace.md)."""
+    """What makes a mapping this one and no other (docs/papers/mapspace.md)."""
     loops = [
         [tuple(loop for loop in block if loop.bound > 1) for block in (m.temporal, m.x, m.y)] for m in mapping.levels
     ]

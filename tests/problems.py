@@ -363,7 +363,7 @@ def _block(rng: random.Random, kinds: list[str], bounds: dict[str, int], tempora
 
 
 def _stays(rank: tuple[tuple[str, int], ...], einsum: Einsum) -> bool:
-    """Whether a step of a loop can undo all steps of another one in a rank (docs/model.md, section 3)."""
+    """Whether a step of a loop can undo all steps of another one in a rank (docs/papers/cost-model.md, section 3)."""
     return any(
         a * g == b * h * (f - 1)
         for (p, a), (r, b) in itertools.permutations(rank, 2)

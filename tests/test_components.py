@@ -83,7 +83,7 @@ def test_interpolated__refuses_what_is_outside(place):
 
 
 def test_off_grid__is_as_close_to_cacti_as_the_page_says():
-    """Median and worst error of each quantity; docs/measurements_energy.md has the table."""
+    """Median and worst error of each quantity; validation/reports/energy.md has the table."""
     errors: dict[tuple[str, str], list[float]] = {}
     for figure in off_grid():
         errors.setdefault((figure.variant, figure.quantity), []).append(abs(figure.error))

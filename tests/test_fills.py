@@ -297,3 +297,17 @@ def test_keys__mistakes_are_told_with_their_places(tmp_path):
         "instruction: 'least' is missing",
     ):
         assert wanted in str(raised.value), (wanted, str(raised.value))
+
+
+def test_fastest__is_another_mapping_with_a_single_buffer():
+    """ResNet-50's conv2_1_reduce on Eyeriss (docs/papers/cost-model.md, section 8)."""
+    eyeriss = load_architecture("eyeriss")
+    layer = next(each for each in load_workload("resnet50").layers if each.name == "conv2_1_reduce")
+    levels = tuple(replace(level, overlap="none") if level.name == "GLB" else level for level in eyeriss.levels)
+    single = replace(eyeriss, levels=levels)
+    double, alone = (map_einsum(each, layer, objective="cycles", uneven=False) for each in (eyeriss, single))
+    assert double.certificate.proved
+    assert alone.certificate.proved
+    assert (double.best.cycles, double.best.compute_used) == (225_280, 64)
+    assert (alone.best.cycles, alone.best.compute_used) == (337_694, 112)
+    assert evaluate(single, layer, double.best.mapping).cycles == 423_710

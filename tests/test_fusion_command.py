@@ -116,7 +116,7 @@ def test_plot_fusion__rows_are_the_energies_of_both(network):
 
 @pytest.mark.parametrize("more", [[], ["--objective", "edp"], ["--chain", "scores,soft_max,context"]], ids=str)
 def test_fuse__equal_input_gives_equal_bytes(network, tmp_path, capsys, more):
-    """The network has its attention twice, under other names; so does docs/fusion.md check somebody's result."""
+    """The network has its attention twice, under other names; so does docs/networks.md check a fusion.json."""
     again = NETWORK.partition("layers:")[2].strip("\n")
     for name in ("scores", "soft_max", "context"):
         again = again.replace(f"name: {name}", f"name: {name}_2").replace(f": {name}\n", f": {name}_2\n")

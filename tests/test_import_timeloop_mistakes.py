@@ -127,7 +127,7 @@ def test_machines__of_several_units_are_told_to_be_systems_of_engines(imported):
         (forked, ":12:7: the tree forks into big and small"),
         (V04.replace("    - !Nothing\n", unit), "Other computes in a branch of !Parallel"),
     ]:
-        with pytest.raises(InputError, match=rf"{what}; .* as the engines of a system \(docs/engines.md\)"):
+        with pytest.raises(InputError, match=rf"{what}; .* as the engines of a system \(docs/networks.md\)"):
             imported(text, PROBLEM)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import replace
 from functools import cache
 
@@ -211,3 +212,11 @@ def _ways_back(a: int, n: int, b: int, m: int) -> frozenset[tuple[int, int]]:
         found |= rest  # the loop is in space
         found |= {(back + (size - inner) * step, last or inner * step) for back, last in rest}
     return frozenset(found)
+
+
+def test_sums_of_two_progressions__are_as_many_as_lemma_2_says():
+    """docs/papers/cost-model.md, section 4."""
+    for a, b, n, m in itertools.product(range(1, 7), range(1, 7), range(1, 6), range(1, 6)):
+        g = math.gcd(a, b)
+        sums = {a * i + b * j for i in range(n) for j in range(m)}
+        assert len(sums) == n * m - max(0, n - b // g) * max(0, m - a // g)

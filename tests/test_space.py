@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import operator
+import re
 import time
 from dataclasses import replace
 from fractions import Fraction
@@ -27,6 +28,7 @@ from accelsim.mapspace.kernel import draw_many
 from accelsim.mapspace.space import MapSpace, SpaceArrays
 from accelsim.model.encode import Batch, decode_mapping, encode
 from tests.brute import Identity, every_mapping, identity
+from tests.conftest import REPOSITORY
 from tests.strategies import energy_table
 
 SURE = 1e-6
@@ -134,6 +136,19 @@ def test_size__counts_every_mapping_once(case):
     assert MapSpace(encode(machine, einsum)).size == len(identities)
 
 
+def test_size__of_the_example_in_the_paper():
+    """M = 4 and K = 6 on two levels, two instances below the inner one, two free choices: 4 * 56 mappings."""
+    page = (REPOSITORY / "docs" / "papers" / "mapspace.md").read_text(encoding="utf-8")
+    cells = re.findall(r"(?<=\| )([\d*! ]+) = (\d+)(?= \|)", page)
+    products = [math.prod(2 if factor == "2!" else int(factor) for factor in terms.split(" * ")) for terms, _ in cells]
+    machine, einsum = gemm((1, 1), (2, 1), free=2, M=4, K=6)
+
+    assert products == [int(value) for _, value in cells]
+    assert len(products) == 9
+    assert MapSpace(encode(machine, einsum)).size == 4 * sum(products) == 224
+    assert f"4 * {sum(products)} = 224 mappings" in page
+
+
 def layouts(kept: frozenset[str], nodes: int):
     """Storage nodes of a level that keep some tensors, and whether loops stand outside them all."""
     if not kept:
@@ -147,7 +162,7 @@ def layouts(kept: frozenset[str], nodes: int):
 
 
 def uneven_identities(machine: Architecture, einsum: Einsum, nodes: list[int]):
-    """Every uneven mapping as docs/mapspace.md describes it: for each level its blocks, its nodes and its spread."""
+    """Every uneven mapping by docs/papers/mapspace.md, section 1: the blocks, nodes and spatial loops of its levels."""
     ways = []
     for index, (level, many) in enumerate(zip(machine.levels, nodes, strict=True)):
         must = frozenset(t.name for t in einsum.tensors if index == 0 or t.role in level.keep)

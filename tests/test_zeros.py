@@ -127,6 +127,24 @@ def test_best_with_zeros__is_that_of_brute_force(architecture):
             assert best.value <= least * (1 + 1e-9) + one_cycle
 
 
+@pytest.mark.parametrize(("density", "pj"), [(0.24, (175_456, 175_444)), (0.26, (177_456, 177_474))])
+def test_bitmasks__need_less_energy_than_coordinates_of_four_bits_above_a_quarter(density, pj):
+    """docs/cost-model.md, Sparsity: weights in DRAM, whose reads from the scratchpad are skipped for zero inputs."""
+    body = {"name": "gemm", "gemm": dict.fromkeys("MNK", 16)}
+    layer = load_workload({"workload": {**body, "densities": {"Weights": density}}}).layers[0]
+    energy = {"read": "100 pJ", "write": "100 pJ", "metadata_read": "6 pJ", "metadata_write": "6 pJ"}
+    spad = {"name": "SPAD", "size": "64 B", "word": "16 bit", "energy": {"read": "1 pJ", "write": "1 pJ"}}
+    search, found = None, []
+    for rank in ("B", "CP"):
+        packed = {"formats": {"Weights": [rank]}, "metadata": {"width": "16 bit", "word": "4 bit"}, "energy": energy}
+        levels = [{"name": "DRAM", "word": "16 bit", **packed}, {**spad, "keep": ["Weights"], **SKIP}]
+        compute = {"name": "MAC", "energy": {"compute": "1 pJ"}}
+        pe = load_architecture({"architecture": {"name": "pe", "levels": levels, "compute": compute}})
+        search = search or map_einsum(pe, layer)
+        found.append(evaluate_sparse(pe, layer, evaluate(pe, layer, search.best.mapping)).energy_pj)
+    assert found == pytest.approx(pj, abs=0.5)
+
+
 def test_bitmasks__of_tiles_that_may_be_empty_are_bounded():
     """Where the level outside knows empty tiles, no bits of them are held."""
     masks = {"metadata": {"width": "8 bit"}, "formats": {"Weights": ["B"]}, **KEPT}

@@ -1,5 +1,7 @@
 """Run studies: `python -m validation [STUDY [FILE ...] ...] [--every] [--json] [--csv FILE] [-o DIR]`, by default all.
 
+`python -m validation --reports [NAME ...]` writes the reports in validation/reports anew.
+
 `timeloop` and `scalesim` take records of your own behind their names, as files or (Timeloop's) folders.
 `python -m validation gemm MEASURED ...` compares measured times of matrix products on GPUs; `validation.gemm` has its
 options.
@@ -32,6 +34,7 @@ from validation.sram import sram_study
 from validation.study import NoReferenceError, Study, study_json
 from validation.timeloop import timeloop_study
 from validation.tpu import tpu_study
+from validation.write_reports import write_reports
 
 STUDIES: dict[str, Callable[..., Study]] = {
     "timeloop": timeloop_study,
@@ -54,6 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else arguments
     if words[:1] == ["gemm"]:
         return gemm.main(words[1:])
+    if words[:1] == ["--reports"]:
+        return write_reports(words[1:])
     parser = argparse.ArgumentParser(
         prog="python -m validation", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

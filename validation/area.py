@@ -186,7 +186,7 @@ def area_study() -> Study:
         "Eyeriss: 2.5 of our 2.8 mm2 are memories, 0.3 the MACs. Its logic has 1176 k gates, 7000 for each PE with its "
         "share of control; the areas of its parts are not in the sources here.",
         "Simba: a chiplet also has a processor, routers, and links to other chiplets at its edges.",
-        "all busy: all compute units and ports in each cycle, without DRAM (`accelsim energy`), by the energies of the "
+        "all busy: all compute units and ports in each cycle, without DRAM (`accelsim show`), by the energies of the "
         "shipped machines. Clock trees, control and host interfaces are not in it, and no layer keeps everything "
         "busy, so it bounds neither. NVDLA's powers: primer, which does not say under what load; from 28 to 16 nm "
         "they fall by 62 %, ours by 37 %.",

@@ -37,7 +37,7 @@ PUBLISHED = "published mapping"
 CONV3_AS_CONV4 = "AlexNet CONV3 as CONV4"
 """CONV3 with the published parameters of CONV4."""
 _SLIP = ("AlexNet CONV3", PUBLISHED)
-"""Where Tables III and V of the paper do not fit together; docs/eyeriss.md, "Buffer traffic"."""
+"""Where Tables III and V of the paper do not fit together; validation/reports/eyeriss.md, "Buffer traffic"."""
 TO_FIT = "passes to fit"
 """Of VGG-16: channels in a pass such that the published buffer traffic comes out."""
 ROWS = "best row-stationary"
@@ -311,7 +311,7 @@ _NOTES = (
     "(20 and 17 % in CONV3, where P = 56 is padded to 5 strips of 13, 16 % more). Sums on their way, not the PEs, take "
     "the time in CONV1 to CONV4; the best mappings send them less often and are up to 4.6 times as fast.",
     "Total latency: DRAM traffic that the chip did not overlap is in it. Ours is processing time and all fills and "
-    "drains of the buffer, as if none overlapped (docs/model.md, section 8).",
+    "drains of the buffer, as if none overlapped (docs/cost-model.md).",
     "The best mappings are those of least energy x delay on arch/eyeriss_jssc.yaml, without the time for loading and "
     "without compression, which is counted for the mappings that were found (`compression` of DRAM); "
     "row-stationary ones are those of constraints/eyeriss_passes.yaml. P may be padded to a multiple of 14.",

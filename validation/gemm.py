@@ -196,7 +196,7 @@ def gemm_report(found: Sequence[GemmValidation], skipped: Sequence[str]) -> Iter
             yield (
                 f"kernels predicted under 30 us took {case.launch_gap_us:.1f} us longer (median), as if "
                 "each were launched by itself, outside a CUDA graph, or timed together with another; "
-                "`accelsim calibrate` fits what a launch takes"
+                "`accelsim gpu calibrate` fits what a launch takes"
             )
         yield errors_table(case.errors, gpu=case.gpu.name, number_format=case.measured.number_format)
         if not math.isnan(case.inside):
@@ -249,7 +249,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("paths", nargs="+", metavar="MEASURED", help="CSV with the columns M, N, K, dtype, time_us")
     parser.add_argument("--gpu", help="the GPU that was measured (default: what the table says)")
     parser.add_argument("--mig", metavar="PROFILE", help="a MIG slice of the GPU, such as 1g.10gb")
-    what = "constants that `accelsim calibrate` fitted, or `shipped` (default: uncalibrated)"
+    what = "constants that `accelsim gpu calibrate` fitted, or `shipped` (default: uncalibrated)"
     parser.add_argument("--calibration", metavar="FILE", help=what)
     what = "number format of the rows of which the table does not say it by a name that is known"
     parser.add_argument("--dtype", metavar="FORMAT", type=cli.number_format, help=what)

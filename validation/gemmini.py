@@ -1,4 +1,6 @@
-"""Compare cycles with those of Gemmini's RTL, mapping by mapping; docs/validation.md says how a row is read.
+"""Compare cycles with those of Gemmini's RTL, mapping by mapping.
+
+validation/reports/systolic.md describes how a row is read.
 
 `python -m validation.gemmini [CYCLES ...] [--best SECONDS] [--every] [--json] [--csv FILE] [-o DIR]`.
 """

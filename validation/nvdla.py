@@ -108,7 +108,7 @@ def nvdla_study(paths: Sequence[str | Path] = ()) -> Study:
         about="NVDLA's performance sheet, published rates, and best mappings",
         source="nvdla/hw, perf/NVDLA_OpenSource_Performance.xlsx, commit 80ca0a5; nvdla/doc, primer.rst; hw issue 202",
         figures=tuple(figures),
-        notes=(*notes, "what the sheet assumes, and why the best mapping differs: docs/nvdla.md"),
+        notes=(*notes, "what the sheet assumes, and why the best mapping differs: validation/reports/nvdla.md"),
     )
 
 

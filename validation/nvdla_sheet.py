@@ -2,7 +2,8 @@
 
 A layer takes as long as the slowest of four: the MACs, DRAM, and reads and writes of an on-chip SRAM (CVSRAM) where
 there is one. Everything overlaps, nothing starts or ends. Sizes are KiB, exact fractions. The rules are the sheet's,
-also where they are wrong (docs/nvdla.md says where); its layers and the rules' exceptions stand in nvdla.yaml.
+also where they are wrong (listed in validation/reports/nvdla.md). Its layers and the exceptions are in
+nvdla_sheet.yaml.
 """
 
 from __future__ import annotations

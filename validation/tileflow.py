@@ -1,4 +1,4 @@
-"""Compare cycles of two fused matrix products with those of an RTL simulation; docs/validation.md says how.
+"""Compare cycles of two fused matrix products with those of an RTL simulation; validation/reports/fusion.md says how.
 
 `python -m validation.tileflow [CYCLES ...] [--every] [--json] [--csv FILE] [-o DIR]`.
 """

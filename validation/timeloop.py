@@ -97,7 +97,7 @@ def _records(path: Path) -> Iterator[tuple[str, Callable[[], TimeloopCase]]]:
     lines = sorted(path.rglob("*.jsonl")) if path.is_dir() else [path] if path.suffix == ".jsonl" else []
     inputs = sorted(path.rglob("input.yaml")) if path.is_dir() else [path] if path.suffix in (".yaml", ".yml") else []
     if not lines and not inputs:
-        hint = "`accelsim replay` takes Timeloop's stats.txt and inputs"
+        hint = "`accelsim validate timeloop` takes Timeloop's stats.txt and inputs"
         raise AccelsimError(f"{path}: holds no cases.jsonl and no input.yaml with a result.json beside it; {hint}")
     for file in lines:
         yield from _lines_of(file)

@@ -1,6 +1,6 @@
 """Which engine of a system runs each layer: for least energy, least latency along the graph, or most runs a second.
 
-Axis letters: L = layers in the order in which they run, E = engines. docs/engines.md says what is counted.
+Axis letters: L = layers in the order in which they run, E = engines. docs/networks.md says what is counted.
 
 Energy is a sum over layers and over the tensors that cross between engines. It is minimized layer by layer over the
 engines of those layers whose outputs are still to be read, which is exact. Latency is a branch and bound over

@@ -121,7 +121,7 @@ class Pool:
                 job.died += 1
                 if job.died >= TRIES and many == 1:
                     what = f"a worker process died {job.died} times over {self.plan.einsums[job.items[0].layer].name}"
-                    raise AccelsimError(f"{what}; is there enough memory? fewer --workers need less") from None
+                    raise AccelsimError(f"{what}; is there enough memory? fewer --jobs need less") from None
                 self._waiting.appendleft(job)
         self._assign()
         return rows

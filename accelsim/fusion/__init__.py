@@ -1,4 +1,4 @@
-"""Fusion of consecutive layers: the tensor between two of them stays on chip (docs/fusion.md).
+"""Fusion of consecutive layers: the tensor between two of them stays on chip (docs/papers/fusion.md).
 
 A layer here is an Einsum; a chain is a row of layers of which each reads what the one before writes.
 """

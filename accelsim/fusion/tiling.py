@@ -1,6 +1,6 @@
 """Fused tilings: the loops around a chain, what stays in the fusing level, and the parts that each step runs.
 
-The closed formulas of docs/fusion.md, sections 2 and 3; `tests/fusion_oracle.py` executes the same with sets of points.
+Formulas: docs/papers/fusion.md, sections 2 and 3; `tests/fusion_oracle.py` executes the same with sets of points.
 """
 
 from __future__ import annotations

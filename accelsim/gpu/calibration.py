@@ -203,7 +203,7 @@ _MOST_ROWS = 3000
 _QUANTILES = (0.1, 0.9)
 UNCALIBRATED_INTERVAL = (0.79, 1.20)
 """Measured / predicted: four fifths of the rows of a family of GPUs lie here when the common constants are fitted
-without that family (docs/measurements_gpu.md)."""
+without that family (validation/reports/gpu.md)."""
 _MEASURED_FORMAT = "bf16"
 """Format of these rows."""
 
@@ -261,7 +261,7 @@ def mode_of(gpu: Gpu, number_format: str, calibration: str | PathLike[str] | Non
     Parameters
     ----------
     calibration : str or path, optional
-        A file that `accelsim calibrate` wrote, or `shipped`; without one, the mode is uncalibrated.
+        A file that `accelsim gpu calibrate` wrote, or `shipped`; without one, the mode is uncalibrated.
 
     Raises
     ------
@@ -283,7 +283,7 @@ def mode_of(gpu: Gpu, number_format: str, calibration: str | PathLike[str] | Non
             )
         found = load_calibration(path)
     elif not Path(calibration).exists():
-        hint = near_miss(str(calibration), [SHIPPED]) or f"write one with `accelsim calibrate`, or say {SHIPPED}"
+        hint = near_miss(str(calibration), [SHIPPED]) or f"write one with `accelsim gpu calibrate`, or say {SHIPPED}"
         raise AccelsimError(f"{calibration}: no such file; {hint}")
     else:
         found = load_calibration(calibration)
@@ -350,7 +350,7 @@ def errors_by_split(measured: MeasuredGemms, times: Floats) -> tuple[dict[str, E
 
 
 def load_calibration(path: str | PathLike[str]) -> Calibration:
-    """Read a calibration that `accelsim calibrate` wrote.
+    """Read a calibration that `accelsim gpu calibrate` wrote.
 
     Raises InputError if it cannot be read; says where and why.
     """
@@ -376,10 +376,10 @@ def _read(text: str, file: str, problems: Problems) -> Calibration | None:
     except RecursionError:
         problems.add(start, "not JSON that can be read: nested too deeply")
     except (ValueError, OverflowError) as error:
-        problems.add(start, f"not a calibration that `accelsim calibrate` wrote: {error}", "write it anew")
+        problems.add(start, f"not a calibration that `accelsim gpu calibrate` wrote: {error}", "write it anew")
     except (KeyError, TypeError, AttributeError) as error:
         missing = f"{error} is missing" if isinstance(error, KeyError) else "its parts are of other kinds"
-        problems.add(start, f"not a calibration that `accelsim calibrate` wrote: {missing}", "write it anew")
+        problems.add(start, f"not a calibration that `accelsim gpu calibrate` wrote: {missing}", "write it anew")
     else:
         return found
     return None

@@ -516,7 +516,7 @@ def may_be(gpu: Gpu, device: str) -> bool:
 def gpu_hint(name: str) -> str:
     """What to write instead of a name of no GPU that ships."""
     known = [word for gpu in catalogue() for word in (gpu.name, *gpu.aliases, *gpu.devices)]
-    return near_miss(name, known) or "`accelsim gpus` shows those that ship"
+    return near_miss(name, known) or "`accelsim list gpus` shows those that ship"
 
 
 def _plain(name: str) -> str:

@@ -32,7 +32,7 @@ _LARGEST = 1e12
 
 
 def calibrated(kind: str) -> Sequence[str]:
-    """Constants that `accelsim calibrate` fits, in this order, of a `compute_class`."""
+    """Constants that `accelsim gpu calibrate` fits, in this order, of a `compute_class`."""
     found: Sequence[str] = read_tables(_PRODUCTS)["calibrated"][kind]
     return found
 

@@ -429,7 +429,7 @@ def refusal(gpu: Gpu, decoder: Decoder, request: Request, split: Split) -> str:
     hints = [f"--batch {low}"] if low else []
     hints += [f"--tp {more.tp}"] if more else []
     narrower = replace(request, precision="fp8")
-    hints += ["--precision fp8"] if request.precision == "bf16" and fits(narrower, split) else []
+    hints += ["--dtype fp8"] if request.precision == "bf16" and fits(narrower, split) else []
     return (
         f"{decoder.name} on {split.gpus} x {gpu.name} ({split.text}), batch {split.batch}: "
         f"{format_si(need.total, 'B')} are needed on a GPU ({need.text}), and stacks fill {format_si(need.room, 'B')}; "

@@ -20,7 +20,7 @@ USUAL = {
     "seq": ("seq", "sequence", "seq_len", "seqlen", "seq_length", "sequence_length", "max_seq_len", "tokens", "s", "t"),
     "kv": ("kv", "past", "past_seq", "past_len", "past_sequence_length", "total_sequence_length", "cache_len"),
 }
-"""Names that models give to the dimensions that `--batch` and `--sequence` set, in small letters."""
+"""Names that models give to the dimensions that `--batch` and `--seq-len` set, in small letters."""
 KEEPING = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Cast", "Dropout", "Transpose")
 """Nodes whose output has the words of their input."""
 _COUNTS = ("group", "strides", "dilations", "kernel_shape")
@@ -205,7 +205,7 @@ def _set_sizes(path: str | PathLike[str], inputs: list[Any], sizes: Mapping[str,
     if missing:
         names = list(dict.fromkeys(missing))
         what = f"the model leaves open how large {listed(names)} {'is' if len(names) == 1 else 'are'}"
-        hint = f"write {' '.join(f'--set {name}=N' for name in names)} (or --batch N, --sequence N)"
+        hint = f"write {' '.join(f'--set {name}=N' for name in names)} (or --batch N, --seq-len N)"
         raise AccelsimError(f"{path}: {what}; {hint}")
 
 

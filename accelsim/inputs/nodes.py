@@ -121,7 +121,7 @@ def _share_most(architecture: Architecture, einsum: Einsum, constraints: Constra
     """Whether loops between a network and all tiles of the level below let no more children share words of windows.
 
     So it is where no level from there inwards may keep a windowed tensor, and in each window one dimension is prime, of
-    whose steps those of the other one are multiples; docs/exact.md has the proof.
+    whose steps those of the other one are multiples; docs/papers/exact-mapper.md, Lemma 30, has the proof.
     """
     from accelsim.inputs.constraints import Block
 

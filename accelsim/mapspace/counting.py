@@ -1,4 +1,4 @@
-"""Counting the mappings of a map space without listing them; docs/mapspace.md."""
+"""Counting the mappings of a map space without listing them; docs/papers/mapspace.md."""
 
 from __future__ import annotations
 

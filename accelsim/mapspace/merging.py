@@ -1,4 +1,7 @@
-"""Smaller map spaces that hold a best mapping: dimensions that are one, or run outside all others (docs/exact.md)."""
+"""Smaller map spaces that hold a best mapping: dimensions that are one, or run outside all others.
+
+docs/papers/exact-mapper.md, Lemmas 7 and 8, has the proofs.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,7 @@ def _as_one(space: MapSpace, groups: dict[str, tuple[str, ...]]) -> MapSpace:
 
 
 def _outermost(space: MapSpace) -> frozenset[str]:
-    """Dimensions whose temporal loops may as well be the outermost ones of all: docs/exact.md, Lemma 4.
+    """Dimensions whose temporal loops may as well be the outermost ones of all: docs/papers/exact-mapper.md, Lemma 8.
 
     They move all tensors, each along a rank of its own. Nothing is asked of tiles, products of loops, or places at the
     outermost level, and time depends on words alone.

@@ -1,9 +1,9 @@
 """The map space: every mapping that the constraints allow, before fanout and capacity are checked.
 
 Two mappings are one if they keep the same tensors and, loops of bound 1 dropped, have the same loops in the same order
-in every temporal block and the same set of loops on each spatial axis (docs/mapspace.md). Spatial loops longer than
-their axis are left out. Axis letters: D = dimensions of bound > 1, S = slots (temporal blocks, then spatial axes of a
-fanout > 1), L = levels, T = tensors.
+in every temporal block and the same set of loops on each spatial axis (docs/papers/mapspace.md). Spatial loops longer
+than their axis are left out. Axis letters: D = dimensions of bound > 1, S = slots (temporal blocks, then spatial axes
+of a fanout > 1), L = levels, T = tensors.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""DMA engines: cycles that take tiles in and out, beside computing or before it; docs/model.md, section 8.
+"""DMA engines: cycles that take tiles in and out, beside computing or before it; docs/cost-model.md.
 
 Axis letters: L = storage levels (outermost first), D = dimensions, T = tensors.
 """

@@ -41,7 +41,7 @@ def evaluate(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> Re
     Returns
     -------
     Result
-        Energy, cycles and all counts, as docs/model.md has them.
+        Energy, cycles and all counts, as docs/cost-model.md defines them.
 
     Raises
     ------
@@ -358,7 +358,7 @@ def outer_bursts(
 ) -> tuple[TensorBursts, ...]:
     """Bits that the outermost level moves for each tensor if each run of words side by side takes whole bursts.
 
-    docs/model.md, section 8. Tensors are stored dense, the last rank innermost, and each run begins with a burst. What
+    docs/cost-model.md, Bursts. Tensors are dense, the last rank innermost, and each run begins with a burst. What
     all tiles take in a step is one transfer, unless they have words in common that the networks do not share. Left out
     are tensors that are compressed, and an output with several looped dimensions in a rank: words of its tiles may come
     back one by one. The outermost level has a `burst_bits`, and no loop leaves a remainder.

@@ -1,4 +1,4 @@
-"""Fills and drains: what transfers take by themselves, and what all else waits for; docs/model.md, section 8.
+"""Fills and drains: what transfers take by themselves, and what all else waits for; docs/cost-model.md.
 
 Axis letters: L = storage levels (outermost first), D = dimensions, T = tensors.
 """

@@ -1,7 +1,7 @@
 """Closed formulas for a batch of mappings, compiled.
 
 Axis letters: B = mappings of a batch, L = storage levels (outermost first), D = dimensions, T = tensors.
-docs/model.md derives the counts, one section for each kind; tests/test_kernel.py holds them against
+docs/papers/cost-model.md derives the counts, one section for each kind; tests/test_kernel.py compares them with
 the oracle. Counts are int64 and `encode` has proved that they fit.
 """
 

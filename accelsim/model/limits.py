@@ -1,7 +1,7 @@
 """What no mapping of a layer falls below: compulsory words, the multiply-accumulates and the words they ask for.
 
 A word of an input is read from the outermost level at least once, and a word of the output is written there at least
-once (docs/model.md); each multiply-accumulate takes place, and asks a level that may keep the tensor for its word.
+once (docs/cost-model.md); each multiply-accumulate takes place, and asks a level that may keep the tensor for its word.
 
 Rooflines: what each level's bandwidth allows, against MACs for each byte moved there.
 

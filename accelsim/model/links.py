@@ -1,4 +1,4 @@
-"""Neighbours: words that children of a network pass on to each other, and links of a mesh; docs/model.md, section 4."""
+"""Words that children of a network pass to each other, and links of a mesh; docs/papers/cost-model.md, section 4."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sums over the nest of a mapping whose loops leave remainders, by formula; docs/model.md, section 10, derives them.
+"""Sums over the nest of a mapping with imperfect factors, in closed form; docs/papers/cost-model.md, section 10.
 
 Words that enter a tile are a sum of products with one factor for each dimension, and so are sums over instances: these
 differ in how the remainders hit them. Dimensions that share a rank leave no remainder; model/windows.py has their part.

@@ -233,7 +233,7 @@ def walk_tile(tile: Tile) -> Iterator[OracleStep]:
 
     Compute units ask for their word in each step. A last step of each instance, with empty `indices`, empties the tile;
     steps in which an instance is idle are left out. A step that moves the box takes only the new part where the box
-    moves along one rank and no other step vector is remembered; otherwise the whole box (docs/model.md, section 3).
+    moves along one rank and no other step vector is remembered; otherwise the whole box (docs/cost-model.md, Fills).
     """
     for instance in tile.instances():
         now: tuple[Box, frozenset[Point]] | None = None

@@ -1,4 +1,4 @@
-"""Ports and networks: cycles that units take to pass them; docs/model.md, section 8."""
+"""Ports and networks: cycles that units take to pass them; docs/cost-model.md, Cycles."""
 
 from __future__ import annotations
 

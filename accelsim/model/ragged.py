@@ -1,6 +1,6 @@
 """Evaluate a mapping whose loops leave remainders (imperfect factors): counts, energy and cycles.
 
-docs/model.md, section 10, says what is counted; tests/test_ragged.py holds it against the oracle.
+docs/papers/cost-model.md, section 10, defines the counts; tests/test_ragged.py compares them with the oracle.
 """
 
 from __future__ import annotations

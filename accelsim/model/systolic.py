@@ -1,4 +1,4 @@
-"""Systolic arrays: cycles of skew, preloads and short instructions; docs/model.md, section 8.
+"""Systolic arrays: cycles of skew, preloads and short instructions; docs/cost-model.md.
 
 Axis letters: L = storage levels (outermost first), D = dimensions, T = tensors.
 """
@@ -15,7 +15,7 @@ from accelsim.model.windows import tiles_into, words_into
 
 @inline
 def ramp_cycles(c: Constants, steps: int, tiles: int, words: int, first: int) -> tuple[int, int, int]:
-    """Cycles of the skew, of preloads, and of waiting for more preloads, of a systolic array; docs/model.md, section 8.
+    """Cycles of the skew, of preloads, and of waiting for more preloads, of a systolic array (docs/cost-model.md).
 
     Parameters
     ----------

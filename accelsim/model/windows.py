@@ -1,7 +1,7 @@
 """What enters a tile: words, and how often it changes, in closed form; compiled.
 
-Windowed tensors have a rank that two or more loops move, as `h = P + R` of a convolution. docs/model.md, section 3,
-derives the formulas. Axis letters: L = storage levels (outermost first), D = dimensions, T = tensors.
+Windowed tensors have a rank that two or more loops move, as `h = P + R` of a convolution. Sections 3 and 4 of
+docs/papers/cost-model.md derive the formulas. Axis letters: L = levels (outermost first), D = dimensions, T = tensors.
 """
 
 from __future__ import annotations

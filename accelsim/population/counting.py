@@ -2,8 +2,8 @@
 
 The nest is taken in steps from tile shape to tile shape. A step puts loops of all dimensions around a tile: those over
 one axis of a network, or a temporal block. Which tiles a level can keep depends on the tile alone, so the ways to come
-to a tile add up (docs/census.md). Numbers of any size are exact: each is W words of 32 bits in an array of int64, so
-that additions carry only now and then.
+to a tile add up (docs/papers/mapspace.md). Numbers of any size are exact: each is W words of 32 bits in an array of
+int64, so that additions carry only now and then.
 
 Axis letters: D = dimensions, S = tile shapes (a grid of D axes, sizes ascending), T = tensors, K = choices of what a
 level keeps, Q = rooms of a step, W = words of a number, least first.

@@ -5,8 +5,8 @@ the largest sum of charges is searched from the compute units outwards. A *parti
 the tile shape so far, what is charged for good, and for each tensor what its tile is charged for in each visit, which
 falls if loops that do not move the tensor follow, until one follows that does. States that cannot pass the largest sum
 known are dropped: around their tiles each tensor is taken to be brought anew in each visit to each tile.
-docs/census.md, section 4, has the proof. Axis letters: L = levels (outermost first), T = tensors, D = dimensions, S =
-tile shapes (a grid of D axes), N = partial states.
+docs/papers/mapspace.md, section 8, has the proof. Axis letters: L = levels (outermost first), T = tensors, D =
+dimensions, S = tile shapes (a grid of D axes), N = partial states.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ def check_certificate(certificate: Mapping[str, Any], derived: Certificate) -> I
     value, bound = certificate["value"], certificate["bound"]
     if not derived.proved:
         holds, early = bound <= derived.bound * (1 + TOLERANCE), f"the bound is {derived.bound:.6g} so far"
-        note = "derived anew" if holds else f"stopped early: {early}; give it more --seconds"
+        note = "derived anew" if holds else f"stopped early: {early}; give it more --time-limit"
         yield Check("lower bound", bound, derived.bound, holds, note)
         return
     if certificate["proved"]:
@@ -462,7 +462,7 @@ def _check_front(task: Task, recorded: Mapping[str, Any]) -> Iterator[Check]:
     if again.stop == "exhausted":
         yield _compare_fronts(recorded, again)
     else:
-        yield Check("front", said, None, False, "stopped early; give it more --seconds")
+        yield Check("front", said, None, False, "stopped early; give it more --time-limit")
     yield not_checked([_VERSION, *_FRONT, *([] if same_way else [f"front.{name}" for name in work])])
 
 

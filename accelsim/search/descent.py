@@ -1,6 +1,6 @@
 """Find a good mapping at once, whatever the machine, the objective and the constraints: walks through the map space.
 
-Nothing is proved here; the exact search starts from what is found (docs/exact.md).
+Nothing is proved here; the exact search starts from what is found (docs/exact-mapper.md).
 """
 
 from __future__ import annotations

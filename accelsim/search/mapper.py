@@ -142,8 +142,8 @@ def map_einsum(
         several mappings are listed, where loops may leave remainders, where bounds are padded, and on machines that do
         something about zeros.
     imperfect : sequence of str, or "all"
-        Exact search: dimensions whose loops may leave remainders (docs/exact.md); "all" is every dimension that no
-        tensor adds to another one, or as many of these as can be looked at, the most awkward ones first.
+        Exact search: dimensions whose loops may leave remainders (docs/exact-mapper.md); "all" is every dimension that
+        no tensor adds to another one, or as many of these as can be looked at, the most awkward ones first.
     pad : sequence of str, or "all"
         Exact search: dimensions whose bounds may be rounded up to multiples of powers of two, by a quarter at most, or
         `P=56` to try one bound. Padded points are computed and moved; energy a MAC and utilization are against the

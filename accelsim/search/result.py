@@ -148,7 +148,7 @@ class SearchResult:
         those with the lowest bounds were evaluated), `effort` (of uneven mappings as many as it takes a few seconds
         were looked at) or `interrupted`.
     space_size : int or None
-        Mappings in the map space before validity (docs/mapspace.md); None where counting them would take long.
+        Mappings in the map space before validity (docs/papers/mapspace.md); None where counting them would take long.
     seconds : float
         Time that the search took.
     certificate : Certificate or None

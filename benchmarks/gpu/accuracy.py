@@ -1,8 +1,8 @@
-"""Print the table of errors of docs/measurements_gpu.md, and draw predicted over measured times of each GPU.
+"""Print the table of errors of validation/reports/gpu.md, and draw predicted over measured times of each GPU.
 
 Needs tables of measured products, such as the one that aiconfigurator_gemm.py writes:
 
-    python benchmarks/gpu/accuracy.py gemm_bf16.csv --plots docs/img
+    python benchmarks/gpu/accuracy.py gemm_bf16.csv --plots plots
 """
 
 from __future__ import annotations

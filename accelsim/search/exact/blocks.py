@@ -221,13 +221,13 @@ def way_on(gap: int, step: int, reach: int, grain: int) -> int:
 
 @inline
 def reach_of(inner: int, inner_size: int, other: int, other_size: int) -> int:
-    """How far loops inside a tile can move it along a rank at most, and a step of theirs; docs/exact.md."""
+    """How far loops inside a tile move it along a rank at most, plus a step; docs/papers/exact-mapper.md, Lemma 3."""
     return inner * inner_size + other * other_size - min(inner, other)
 
 
 @inline
 def grain_of(inner: int, inner_size: int, other: int, other_size: int) -> int:
-    """What all that loops inside a tile move it by along a rank are multiples of; docs/exact.md."""
+    """Divisor of all that loops inside a tile move it by along a rank; docs/papers/exact-mapper.md, Lemma 3."""
     a, b = inner if inner_size > 1 else 0, other if other_size > 1 else 0
     while b > 0:
         a, b = b, a % b

@@ -333,8 +333,9 @@ def sums_do_not_fit(c: Constants, node: SearchNode, level: int) -> bool:
 
 @inline
 def _may_keep(problem: SearchProblem, node: SearchNode, level: int, k: int) -> bool:
-    """Whether a storage node may keep some tensors: none twice, at last all that must be; docs/exact.md, section 5.
+    """Whether a storage node may keep some tensors: none twice, at last all that must be.
 
+    See docs/papers/exact-mapper.md, section 7.
     It keeps some only after loops of the node before, and of these none that could stand further out as well.
     """
     c, g = problem.c, problem.g

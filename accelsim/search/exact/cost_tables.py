@@ -278,7 +278,7 @@ def _marked_sums(terms: Sequence[tuple[int, int]]) -> int:
 
 
 def _in_turn(space: MapSpace, options: Sequence[Options]) -> Floats:
-    """What one compute unit asks for in turn at least, and its steps; see `CostTables` and docs/exact.md, section 6."""
+    """Least words a compute unit reads in turn, and its steps; `CostTables`, docs/papers/exact-mapper.md, section 8."""
     c, levels = space.encoded.constants, len(options)
     found = np.zeros((levels + 1, len(c.relevant) + 1))
     if not (space.imperfect or (c.stationary & c.windowed & (c.most_held == 1)).any()):

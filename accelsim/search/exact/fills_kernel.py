@@ -37,8 +37,9 @@ def mix_waits(c: Constants, node: SearchNode, key: Uints1, level: int) -> None:
 def waits_or_moves(
     problem: SearchProblem, node: SearchNode, level: int, inside: int, shape: int, computing: float
 ) -> float:
-    """Cycles at least, because a tensor's words pass its parent's port at once or again and again; docs/exact.md.
+    """Cycles at least, because a tensor's words pass its parent's port at once or again and again.
 
+    docs/papers/exact-mapper.md, Lemma 22, has the proof.
     If no loop further in moves a tensor, all else waits for the whole of its part of the tile. If some does, each step
     of the loops outside reads that part again, or writes it.
     """

@@ -195,7 +195,7 @@ class Layout:
         return np.array([within, across and structure.window < 0, stays or some, some])
 
     def _rests(self) -> Ints:
-        """Whether nodes after the first of a level may rest; docs/exact.md, Lemma 8."""
+        """Whether nodes after the first of a level may rest; docs/papers/exact-mapper.md, Lemma 27."""
         found = np.zeros(self.tensors, np.int64)
         for t in range(self.tensors if self.merges[0] else 0):
             idle = [d for d, other in enumerate(self.structure.partner) if other >= 0 and not self.c.relevant[t, d]]

@@ -30,7 +30,7 @@ from accelsim.search.exact.remainders_kernel import (
 
 @jit
 def flow_at_least(problem: SearchProblem, node: SearchNode, child: int) -> bool:
-    """As `flow`, where loops leave remainders: at least what all instances together move (docs/exact.md)."""
+    """As `flow` with imperfect factors: the least that all instances move (docs/papers/exact-mapper.md, section 8)."""
     c, shapes, s = problem.c, problem.shapes, node.s
     levels, tensors = c.fanout.shape[0], c.whole.shape[0]
     output, keep = c.output[0], node.mapping.keep[0]

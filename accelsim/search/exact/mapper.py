@@ -99,7 +99,7 @@ def map_exactly(
         reason = none_valid(solved.stop, solved.nodes, time.monotonic() - watch.started, spaces.size)
         reasons = [reason, *(why_none(solved.stop, first, watch.end) if explain else ())]
         if solved.uneven_bound is not None:
-            reasons.append("among uneven mappings no valid one was found: --uneven looks at all of them")
+            reasons.append("among uneven mappings no valid one was found: --mapspace uneven looks at all of them")
         raise NoValidMappingError("\n".join(reasons), proved=solved.stop == "exhausted" and solved.uneven_bound is None)
     certificate = solved.certificate
     best, stop = solved.best, solved.stop

@@ -1,6 +1,7 @@
 """Partial mappings that were looked through already, so that none is looked through that one of them beats; compiled.
 
-docs/exact.md, section 4, says what makes two nodes comparable. Axis letters as in node; M = nodes remembered.
+docs/papers/exact-mapper.md, Lemma 24, says what makes two nodes comparable. Axis letters as in node; M = nodes
+remembered.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ from accelsim.search.exact.shapes import Options, Shapes
 
 @record
 class Verdicts(NamedTuple):
-    """Which ways to spread and keep are worth it at a network; docs/exact.md, section 3.
+    """Which ways to spread and keep are worth it at a network; docs/papers/exact-mapper.md, Lemma 18.
 
     Here I counts what the innermost loop outside the network may be, no loop among it.
     """

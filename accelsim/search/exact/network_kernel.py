@@ -133,8 +133,9 @@ def _share_words(sweep: NetworkSweep, o: int, number: int, tile: Ints1, mid: Int
 
 @inline
 def _share_idle(sweep: NetworkSweep, o: int, t: int, d: int, tile: int, mid: int) -> None:
-    """Correct the shares of a tensor for the children that idle where loops over a dimension end: docs/exact.md.
+    """Correct the shares of a tensor for the children that idle where loops over a dimension end.
 
+    See docs/papers/exact-mapper.md, Lemma 38.
     Each tile around the network has a first child; in the last one there may be fewer children.
     """
     c, shapes, options, p, scratch = sweep.c, sweep.shapes, sweep.options, sweep.p, sweep.scratch
@@ -323,8 +324,9 @@ def _first_cycles(sweep: NetworkSweep, o: int, tile: int, m: int, t: int) -> flo
 
 @inline
 def _list_resting(sweep: NetworkSweep, o: int, tile: Ints1, mid: Ints1) -> int:
-    """List shares of words that rest together at most: rows of `staying`; returns how many (docs/exact.md, section 6).
+    """List shares of words that rest together at most: rows of `staying`; returns how many.
 
+    See docs/papers/exact-mapper.md, Lemma 35.
     Each order of the innermost loops outside over the kinds of dimensions has a row; `stays`: the largest of a tensor.
     """
     c, shapes, options, p, scratch = sweep.c, sweep.shapes, sweep.options, sweep.p, sweep.scratch

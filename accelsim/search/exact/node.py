@@ -120,9 +120,9 @@ class CostTables(NamedTuple):
     required: Bools2
     """bool[L, T]: at the last storage node of a level, whether one of its nodes must keep the tensor."""
     merges: Bools1
-    """bool[4]: what may be assumed of temporal blocks (docs/exact.md, section 5): two with no storage node between them
-    are as good as one, within a level, and across levels; and loops that could stand further out do so (Lemma 10), past
-    a level that keeps nothing, and past one that keeps some tensors."""
+    """bool[4]: what may be assumed of temporal blocks (docs/papers/exact-mapper.md, section 7): two with no storage
+    node between them are as good as one, within a level, and across levels; and loops that could stand further out do
+    so (Lemma 32), past a level that keeps nothing, and past one that keeps some tensors."""
     fits: Bools2
     """bool[*, S]: whether a tile fits the level with a choice of `keeps`, the output as finished words."""
     wide: Bools2

@@ -301,7 +301,7 @@ def flow(problem: SearchProblem, node: SearchNode, child: int) -> bool:
 
 @inline
 def has_no_loops(problem: SearchProblem, node: SearchNode, level: int) -> bool:
-    """Whether the block of a level or storage node is empty because it keeps nothing; docs/exact.md, section 5."""
+    """Whether the block of a level or node is empty, as it stores nothing; docs/papers/exact-mapper.md, Lemma 29."""
     c, g = problem.c, problem.g
     keeps = c.nodes[level, 0] == level and (level == 0 or not g.merges[1])
     for t in range(c.whole.shape[0]):
@@ -311,8 +311,9 @@ def has_no_loops(problem: SearchProblem, node: SearchNode, level: int) -> bool:
 
 @inline
 def outermost_dims(problem: SearchProblem, node: SearchNode, level: int) -> int:
-    """Dimensions that the outermost loop of a level's block may be over, as bits; docs/exact.md, Lemma 10.
+    """Dimensions that the outermost loop of a level's block may be over, as bits.
 
+    See docs/papers/exact-mapper.md, Lemma 32.
     All of them, but where the loop could as well stand in the block outside: it moves no tensor that the level keeps.
     """
     c, g, s = problem.c, problem.g, node.s
@@ -481,7 +482,7 @@ def loops_that_rest(problem: SearchProblem, node: SearchNode, level: int) -> int
     """Which loops of a block may make one step in a pass, as bits that `CostTables.order_first` has.
 
     Of so many tiles inside a loop, the last pass takes those that full passes leave. It makes one step if that is one,
-    or, at instances that are idle at last, if it is two (docs/exact.md, section 6).
+    or, at instances that are idle at last, if it is two (docs/papers/exact-mapper.md, Lemma 36).
     """
     shapes, g = problem.shapes, problem.g
     bits = 0

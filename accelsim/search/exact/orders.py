@@ -12,7 +12,7 @@ the same rank
 
 An order gives each tensor a mixture of statuses: with irrelevant loops of product F inside the innermost relevant loop,
 a share 1 - 1/F of all steps is STATIONARY. The cost to go is concave in these shares (a minimum over mappings of linear
-functions), so mixing the values of pure statuses bounds it from below; docs/exact.md has the proofs.
+functions), so mixing the values of pure statuses bounds it from below; docs/papers/exact-mapper.md has the proofs.
 
 What stands at the end are the orders of a block that can be best: all others cost at least as much as one of these.
 """

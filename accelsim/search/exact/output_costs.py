@@ -63,7 +63,7 @@ class OutputCosts:
         return np.ones(self.levels) if self.c.windowed[t] else parts[:, 1] / parts.min(axis=1)
 
     def _count_off(self) -> None:
-        """Note what the tables count too much for one copy of the output; docs/exact.md, first reads and widths."""
+        """Note what tables count too much for one copy of the output; docs/papers/exact-mapper.md, Lemmas 12 and 13."""
         t = int(self.c.output[0])
         whole = 0.0 if self.c.windowed[t] else float(self.c.whole[t])
         pj = self.pj[:, t] * whole

@@ -1,8 +1,8 @@
 """What whole mappings move whose loops leave remainders, and how many words enter tiles at least; compiled.
 
 Words are counted over all instances together, in closed form: a product of one sum for each dimension, because whether
-an iteration happens is decided for each dimension by itself. docs/model.md (remainders) and docs/exact.md derive it.
-Axis letters as in node.
+an iteration happens is decided for each dimension by itself. docs/papers/cost-model.md (section 10) and
+docs/papers/exact-mapper.md derive it. Axis letters as in node.
 """
 
 from __future__ import annotations

@@ -232,7 +232,7 @@ def make_shapes(space: MapSpace, memory: int | None = None) -> Shapes:
             many = along(passing[d, : count[d]], d, dims).astype(np.float64)
             if not ragged[d] or not c.relevant[t, d]:
                 entering = entering * many
-            else:  # docs/exact.md: a last pass of one step may leave a tile where it is
+            else:  # docs/papers/exact-mapper.md, Lemma 34: a last pass of one step may leave a tile where it is
                 skip = c.factor[t, d] - 1  # a stride's skipped words inside a box are words of it too
                 boxes = ((skip + 1) * bounds[d] - skip * many) / ((skip + 1) * axes[d] - skip)
                 entering = entering * boxes
@@ -280,7 +280,7 @@ def resting_share(bound: int, tiles: int, spread: int, loop: int, factor: int) -
     """Largest share of a tensor's words along a dimension that the last pass of a temporal loop leaves in place.
 
     In each pass but the last, the loop makes all its steps. In the last one, the tiles that are left go to the
-    instances in turn, and those of an instance that takes one alone rest (docs/exact.md, section 6).
+    instances in turn, and those of an instance that takes one alone rest (docs/papers/exact-mapper.md, Lemma 34).
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Exchanges of dimensions that leave all costs as they are; docs/exact.md, Lemma 6.
+"""Exchanges of dimensions that leave all costs as they are; docs/papers/exact-mapper.md, Lemma 9.
 
 Axis letters: D = dimensions, S = shapes, T = tensors.
 """

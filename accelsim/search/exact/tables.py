@@ -1,7 +1,7 @@
 """Cost-to-go tables as data, and which of their states are worth filling.
 
 `bounds.make_bounds` fills them and the search reads them. States that no worthwhile mapping goes through are dropped
-while the tables are filled: docs/exact.md, section 3. Axis letters as in `bounds`.
+while the tables are filled: docs/papers/exact-mapper.md, section 4. Axis letters as in `bounds`.
 """
 
 from __future__ import annotations

@@ -55,8 +55,9 @@ def least_new_share(c: Constants, shapes: Shapes, t: int, tile: Ints1, mid: Ints
 
 @inline
 def passes_window(partner: Ints1, sizes: Ints1, tile: Ints1, d: int) -> bool:
-    """Whether a window may need a loop over a dimension both outside a tile and inside; docs/exact.md, Lemma 8.
+    """Whether a window may need a loop over a dimension both outside a tile and inside.
 
+    See docs/papers/exact-mapper.md, Lemma 27.
     `tile`: int64[D], numbers of its sizes; `sizes`: how many there are.
 
     >>> sizes, partner, tiles = np.array([3, 2]), np.array([1, 0]), np.array([[0, 1], [1, 0], [1, 1], [2, 1]])

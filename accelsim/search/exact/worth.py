@@ -1,7 +1,7 @@
 """Which states of the cost tables are worth filling, once a good mapping is known.
 
 A state is a tile shape at a level with the level that each tensor comes from. If all mappings through it cost more than
-the one that is known, the tables need not fill it; docs/exact.md, section 3. Axis letters as in `bounds`.
+the one that is known, the tables need not fill it; docs/papers/exact-mapper.md, Lemma 17. Axis letters as in `bounds`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The report of `accelsim explain`: the loop nest, what each step moves, and the totals."""
+"""The report of `accelsim eval --trace`: the loop nest, what each step moves, and the totals."""
 
 from __future__ import annotations
 
