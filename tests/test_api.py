@@ -17,6 +17,8 @@ from accelsim.cli.main import main
 from tests.conftest import REPOSITORY
 
 SMALL = {"workload": {"name": "small", "gemm": {"M": 4, "N": 6, "K": 4}, "bits": 8}}
+LAYERS = [{"name": name, "gemm": {"M": 4, "N": n, "K": 4}, "repeat": n // 2} for name, n in (("one", 6), ("two", 4))]
+NETWORK = {"workload": {"name": "pair", "layers": LAYERS, "bits": 8}}
 EVEN = {"mapspace": "even"}
 
 
@@ -47,7 +49,7 @@ def test_results__show_themselves_in_a_hundred_letters(result):
         accelsim.sizing("two_level", SMALL),
         accelsim.sensitivity("two_level", SMALL),
         accelsim.spread("two_level", SMALL, samples=100),
-        accelsim.map_network("two_level", "residual", **EVEN),
+        accelsim.map_network("two_level", NETWORK, **EVEN),
         accelsim.sweep("two_level", [SMALL], params={"buffer": ["16 B", "64 B"]}, jobs=1),
         accelsim.diff(result, result),
         accelsim.gpu.gemm("h100_sxm", 512, 512, 512),
@@ -75,7 +77,9 @@ def test_result__has_the_figures_of_the_mapping(result, tmp_path):
     assert kept.verify().agrees
     again = accelsim.evaluate("two_level", "conv1d", tmp_path / "out" / "mapping.yaml")
     assert again.energy_pj == result.energy_pj
-    assert accelsim.diff(tmp_path / "out", again).headline.endswith(f"0 of {len(accelsim.diff(result, again).rows)} figures differ")
+    assert accelsim.diff(tmp_path / "out", again).headline.endswith(
+        f"0 of {len(accelsim.diff(result, again).rows)} figures differ"
+    )
 
 
 def test_result__draws_what_it_names(result):
@@ -102,7 +106,7 @@ def test_report__is_what_the_command_prints(result, capsys, monkeypatch):
 
 
 def test_network__keeps_its_mappings():
-    net = accelsim.map_network("two_level", "residual", **EVEN)
+    net = accelsim.map_network("two_level", NETWORK, **EVEN)
     assert list(net) == [row["layer"] for row in net.rows]
     layer = net[next(iter(net))]
     assert layer.mapping.levels
@@ -114,12 +118,17 @@ def test_network__keeps_its_mappings():
 
 
 def test_network__writes_each_layer_as_it_is_mapped(tmp_path):
-    net = accelsim.map_network("two_level", "residual", **EVEN, output=tmp_path)
+    net = accelsim.map_network("two_level", NETWORK, **EVEN, output=tmp_path)
     assert {path.parent.name for path in tmp_path.glob("*/result.json")} == set(net)
 
 
 def test_params__set_parameters_of_either_file():
-    assert params_of({"a": 1, "b": "2 KiB", "c": [1, 2], "d": 0.5}) == {"a": "1", "b": "2 KiB", "c": "[1, 2]", "d": "0.5"}
+    assert params_of({"a": 1, "b": "2 KiB", "c": [1, 2], "d": 0.5}) == {
+        "a": "1",
+        "b": "2 KiB",
+        "c": "[1, 2]",
+        "d": "0.5",
+    }
     small, large = (accelsim.map("eyeriss", "conv", params={"batch": n}, sample=500) for n in (1, 2))
     assert large.result.macs == 2 * small.result.macs
     with pytest.raises(accelsim.UnknownParameterError, match="did you mean 'glb'") as error:
@@ -131,7 +140,7 @@ def test_constraints__are_those_of_a_file():
     asked = constraints({"GLB": {"x": ["K"], "y": ["C"], "bypass": ["Weights"]}}, min_utilization=0.25)
     level = {"level": "GLB", "spatial": {"x": {"only": ["K"]}, "y": {"only": ["C"]}}, "bypass": ["Weights"]}
     assert asked == {"constraints": {"levels": [level], "min_utilization": 0.25}}
-    found = accelsim.map("eyeriss", "conv", constraints=asked, sample=2000)
+    found = accelsim.map("eyeriss", "conv", constraints=asked, **EVEN)
     glb = next(node for node in found.mapping.levels if node.level == "GLB")
     assert {loop.dim for loop in glb.x if loop.bound > 1} <= {"K"}
     assert {loop.dim for loop in glb.y if loop.bound > 1} <= {"C"}
@@ -163,7 +172,11 @@ def test_factors__say_which_dimensions(factors, imperfect, padded):
 
 
 MISTAKES = {
-    "a layer for an architecture": (lambda: accelsim.map(accelsim.gemm(1, 2, 3), "conv"), TypeError, "this is the workload"),
+    "a layer for an architecture": (
+        lambda: accelsim.map(accelsim.gemm(1, 2, 3), "conv"),
+        TypeError,
+        "this is the workload",
+    ),
     "an architecture for a layer": (
         lambda: accelsim.map("eyeriss", accelsim.load_architecture("eyeriss")),
         TypeError,
@@ -197,7 +210,11 @@ MISTAKES = {
         accelsim.AccelsimError,
         "did you mean 'energy'",
     ),
-    "a number for an objective": (lambda: accelsim.map("eyeriss", "conv", objective=1), TypeError, "objective: expected"),
+    "a number for an objective": (
+        lambda: accelsim.map("eyeriss", "conv", objective=1),
+        TypeError,
+        "objective: expected",
+    ),
     "text for a time limit": (
         lambda: accelsim.map("eyeriss", "conv", time_limit="10"),
         TypeError,
@@ -308,7 +325,9 @@ def test_progress__stops_a_network_after_the_layers_that_are_mapped():
 
 
 def test_names__are_found_without_an_import_of_their_module():
-    code = "import accelsim; accelsim.gpu.gemm, accelsim.importers, accelsim.plots.plot_energy, accelsim.model_types.Level"
+    code = (
+        "import accelsim; accelsim.gpu.gemm, accelsim.importers, accelsim.plots.plot_energy, accelsim.model_types.Level"
+    )
     subprocess.run([sys.executable, "-c", code], check=True)
     assert set(accelsim.__all__) <= set(dir(accelsim))
 
@@ -343,7 +362,9 @@ error: type[acs.AccelsimError] = acs.NoValidMappingError
 """
     good, bad = tmp_path / "good.py", tmp_path / "bad.py"
     good.write_text(code, encoding="utf-8")
-    bad.write_text('import accelsim as acs\nacs.map_layer("eyeriss", "conv", time_limit="10")\nacs.nothing\n', encoding="utf-8")
+    bad.write_text(
+        'import accelsim as acs\nacs.map_layer("eyeriss", "conv", time_limit="10")\nacs.nothing\n', encoding="utf-8"
+    )
     checked = [
         subprocess.run(
             [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), str(file)],

@@ -16,6 +16,7 @@ import pytest
 
 import accelsim.results.cache
 import accelsim.search.mapper
+from accelsim.api.networks import map_network
 from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.constraints_reader import load_constraints
@@ -35,7 +36,6 @@ from accelsim.results.cache import (
     rename,
     search_once,
 )
-from accelsim.results.network import map_network
 from accelsim.results.output import result_json
 from accelsim.search.stopping import Budget
 from tests.conftest import REPOSITORY
@@ -247,7 +247,8 @@ def test_network__layers_with_other_names_are_proved_as_they_are_alone(name):
     layers = tuple(sliced(layer, machine.slices) for layer in TWICE)
     for objective in ("energy", "cycles", "edp"):
         options, goal = MapOptions(objective=objective), Objective.parse(objective)
-        rows = map_network(machine, Workload("twice", layers), objective=objective, uneven=False, cache=False)
+        asked = {"objective": objective, "mapspace": "even", "cache": False}
+        rows = map_network(machine, Workload("twice", layers), **asked).rows
         assert [row["layer"] for row in rows] == [layer.name for layer in layers]
         alone = (map_with_cache(machine, layer, options, None) for layer in layers[1::2])
         for row, found in zip(rows[1::2], alone, strict=True):

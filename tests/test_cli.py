@@ -18,9 +18,9 @@ from reports import a_front, a_search, all_loops_outside, an_exact_search
 
 import accelsim
 import accelsim.search.mapper
+from accelsim.api.network_results import layer_folders
 from accelsim.cli import main as cli
 from accelsim.cli.arguments import parse
-from accelsim.cli.mapping import layer_folders
 from accelsim.inputs import library
 from accelsim.inputs.errors import NoValidMappingError
 

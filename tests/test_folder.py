@@ -9,6 +9,7 @@ import json
 import os
 
 import pytest
+from pandas import DataFrame
 from reports import a_front, a_search, all_loops_outside, an_exact_search, row_stationary
 
 from accelsim import results
@@ -17,7 +18,6 @@ from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.machine_tables import machine_json
 from accelsim.inputs.mapping import load_mapping
 from accelsim.inputs.workload_reader import load_workload
-from accelsim.model.result import to_pandas
 from accelsim.results import Provenance, refuse_directory, write_directory
 from accelsim.results.output import front_json, map_json
 from accelsim.show.report.search import front_files, layer_files, mapping_text
@@ -47,7 +47,7 @@ def test_front_files__a_table_a_picture_and_every_mapping(tmp_path):
 
 
 def test_front_rows__make_a_data_frame():
-    frame = to_pandas(a_front(row_stationary()[2], ("cycles", "outer_words")).rows())
+    frame = DataFrame(a_front(row_stationary()[2], ("cycles", "outer_words")).rows())
     assert frame["outer_words"].tolist() == [100, 300, 900]
     assert frame["cycles"].is_monotonic_decreasing
 

@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
+from accelsim.api.problem import is_gpu
 from accelsim.cli import main as cli
-from accelsim.cli.inputs import is_gpu
 from accelsim.gpu.catalogue import catalogue, load_gpu, load_gpu_file, packed
 from accelsim.inputs.errors import AccelsimError, InputError
 from accelsim.inputs.library import root

@@ -31,7 +31,7 @@ def run(capsys, tmp_path, monkeypatch):
     return call
 
 
-@pytest.mark.parametrize("kind", arguments.PLOTS)
+@pytest.mark.parametrize("kind", arguments.TABLES["PLOTS"])
 def test_plot__each_kind_writes_one_picture_here_and_says_where(run, tmp_path, kind):
     name = NAMES.get(kind, f"{kind}_eyeriss_conv1d")
     assert run("plot", kind, "eyeriss", "conv1d", *FEW) == (0, f"Written to {name}.png\n", "")

@@ -10,8 +10,7 @@ from dataclasses import replace
 import pytest
 
 from accelsim import load_architecture, load_workload
-from accelsim.model.result import to_pandas
-from accelsim.results.network import map_network
+from accelsim.api.networks import map_network
 from accelsim.results.worth import parts_of
 from accelsim.search.mapper import map_einsum
 
@@ -65,23 +64,22 @@ def test_networks__are_rows_with_the_sum_of_their_layers(run, tmp_path):
 
 
 def test_map_network__has_the_rows_of_the_command(run, tmp_path):
-    file = tmp_path / "layers.csv"
-    assert run("map", "--mapspace", "even", "eyeriss", "alexnet", "--csv", file, "--quiet")[0] == 0
+    assert run("map", "--mapspace", "even", "eyeriss", "alexnet", "--csv", tmp_path, "--quiet")[0] == 0
     machine, network = load_architecture("eyeriss"), load_workload("alexnet")
-    found = map_network(machine, network, cache=False, uneven=False)
-    written = list(csv.DictReader(file.read_text().splitlines()))
+    found = map_network(machine, network, cache=False, mapspace="even")
+    written = list(csv.DictReader((tmp_path / "layers.csv").read_text().splitlines()))
 
-    assert [(row["layer"], row["energy_pj"], row["cycles"]) for row in found] == [
+    assert [(row["layer"], row["energy_pj"], row["cycles"]) for row in found.rows] == [
         (row["layer"], float(row["energy_pj"]), int(row["cycles"])) for row in written
     ]
-    assert all(row["proved"] for row in found)
-    assert list(to_pandas(found).columns) == list(written[0])
-    assert map_network(machine, network, uneven=False) == found
+    assert all(row["proved"] for row in found.rows)
+    assert list(found.to_pandas().columns) == list(written[0])
+    assert map_network(machine, network, mapspace="even").rows == found.rows
 
 
 def test_map_network__says_where_no_mapping_is_valid():
     tiny = load_architecture("eyeriss", {"glb": "2 B"})
-    (row,) = map_network(tiny, load_workload("conv"), cache=False, uneven=False)
+    (row,) = map_network(tiny, load_workload("conv"), cache=False, mapspace="even").rows
     assert (row["layer"], row["energy_pj"], row["proved"]) == ("vgg16_conv3_2", None, None)
 
 
@@ -188,12 +186,13 @@ def test_layers_that_do_not_multiply_and_add__are_said_in_the_report(run, mixed)
 
 def test_layers_that_do_not_multiply_and_add__in_python(mixed):
     machine, network = load_architecture("eyeriss"), load_workload(mixed)
-    asked = {"uneven": False, "cache": False}
-    counted, every = map_network(machine, network, **asked), map_network(machine, network, all_layers=True, **asked)
+    asked = {"mapspace": "even", "cache": False}
+    counted = map_network(machine, network, **asked).rows
+    every = map_network(machine, network, all_layers=True, **asked).rows
     assert [row["layer"] for row in counted] == ["conv", "fc"]
     assert [row["layer"] for row in every] == ["conv", "pool", "fc", "shortcut"]
     only = replace(network, layers=network.layers[1:2], edges=())
-    assert [row["layer"] for row in map_network(machine, only, **asked)] == ["pool"]  # it has nothing else
+    assert [row["layer"] for row in map_network(machine, only, **asked).rows] == ["pool"]  # it has nothing else
 
 
 def test_layers_that_do_not_multiply_and_add__are_verified_and_may_have_constraints(run, mixed, tmp_path):

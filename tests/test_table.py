@@ -72,8 +72,7 @@ def test_csv__a_record_in_a_row_has_a_column_for_each_value():
 
 def test_csv__tables_of_one_name_are_one_file():
     made = [Table("errors", (), [{"gpu": gpu}]) for gpu in ("a100", "h100")] + [Table("cycles", (), [{"cycles": 3}])]
-    found = csv_files("out.v2.csv", ["a line", *made])
-    assert found == {"out.v2.csv": b"gpu\na100\nh100\n", "out.v2_cycles.csv": b"cycles\n3\n"}
+    assert csv_files(["a line", *made]) == {"errors.csv": b"gpu\na100\nh100\n", "cycles.csv": b"cycles\n3\n"}
 
 
 @given(st.lists(st.integers(0, 99), min_size=1, max_size=30), st.integers(1, 30))
@@ -94,24 +93,25 @@ def test_text__says_once_what_rows_have_in_common():
 
 
 COMMANDS = [
-    ("energy systolic_tpu_v1", {"": "energy_table", "_area": "area", "_peak": "peak"}),
-    ("list workloads", {"": "workloads"}),
-    ("gpus", {"": "gpus"}),
-    ("gpu gemm a100 512 513 768", {"_roundings": "roundings", "_formats": "formats"}),
-    ("roofline a100 gemm", {"_layers": "layers"}),
-    ("roofline eyeriss gemm", {"": "ports", "_layers": "layers"}),
-    ("map a100 bert_base", {"": "kernels"}),
-    ("eval eyeriss vgg_conv3_2 eyeriss_row_stationary", {"_cycles": "cycles_by_component", "_fills": "fills"}),
+    ("show systolic_tpu_v1", {"energies": "energy_table", "area": "area", "peak": "peak", "levels": "levels"}),
+    ("show alexnet", {"layers": "layers"}),
+    ("list workloads", {"workloads": "workloads"}),
+    ("list gpus", {"gpus": "gpus"}),
+    ("gpu gemm a100 512 513 768", {"roundings": "roundings", "formats": "formats"}),
+    ("roofline a100 gemm", {"layers": "layers"}),
+    ("roofline eyeriss gemm", {"ports": "ports", "layers": "layers"}),
+    ("map a100 bert_base", {"kernels": "kernels"}),
+    ("eval eyeriss vgg_conv3_2 eyeriss_row_stationary", {"cycles": "cycles_by_component", "fills": "fills"}),
 ]
 
 
 @pytest.mark.parametrize(("command", "tables"), COMMANDS, ids=[command for command, _ in COMMANDS])
 def test_commands__csv_has_the_rows_of_the_json(command, tables, tmp_path, capsys):
-    assert main([*command.split(), "--json", "--csv", str(tmp_path / "out.csv")]) == 0
+    assert main([*command.split(), "--json", "--csv", str(tmp_path)]) == 0
     document = json.loads(capsys.readouterr().out)
     document = document.get("result", document)
     for name, key in tables.items():
-        found, rows = read((tmp_path / f"out{name}.csv").read_text(encoding="utf-8")), document[key]
+        found, rows = read((tmp_path / f"{name}.csv").read_text(encoding="utf-8")), document[key]
         assert len(found) == len(rows) > 0
         for cells, row in zip(found, rows, strict=True):
             plain = {k: value for k, value in row.items() if not holds_records(value)}
@@ -124,15 +124,18 @@ def holds_records(value: object) -> bool:
 
 
 def test_roofline__names_its_tables_alike_where_one_is_empty(tmp_path):
-    assert main(["roofline", "two_level", "conv1d", "--csv", str(tmp_path / "out.csv")]) == 0
-    assert (tmp_path / "out.csv").read_text().strip() == ""
-    assert len(read((tmp_path / "out_layers.csv").read_text())) == 1
+    assert main(["roofline", "two_level", "conv1d", "--csv", str(tmp_path)]) == 0
+    assert (tmp_path / "ports.csv").read_text().strip() == ""
+    assert len(read((tmp_path / "layers.csv").read_text())) == 1
 
 
 def test_commands__say_where_the_tables_are(tmp_path, capsys):
-    target = tmp_path / "new" / "machine.csv"
+    target = tmp_path / "new"
     assert main(["show", "eyeriss", "--csv", str(target)]) == 0
-    assert capsys.readouterr().out.endswith(f"\nWritten to {target}, {target.with_name('machine_peak.csv')}\n")
+    names = ("levels", "energies", "peak")
+    assert capsys.readouterr().out.endswith(
+        f"\nWritten to {', '.join(str(target / f'{name}.csv') for name in names)}\n"
+    )
 
 
 def test_result__tables_come_to_its_totals():
@@ -146,7 +149,7 @@ def test_result__tables_come_to_its_totals():
     assert reads == {(t.level, t.tensor): str(t.reads) for t in result.tensors}
 
 
-@pytest.mark.parametrize("target", [".", "file/out.csv", ""])
+@pytest.mark.parametrize("target", ["file", "file/out", ""])
 def test_bad_path__is_one_line_and_exit_code_2(target, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("file").write_text("")

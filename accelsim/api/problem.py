@@ -475,6 +475,8 @@ def gemm(M: int, N: int, K: int, *, bits: int | Mapping[str, int] = 16, name: st
         Sizes.
     bits : int or dict, optional
         Width of all words [bit], or by tensor: `Weights`, `Inputs`, `Outputs`, `psums`.
+    name : str
+        Name of the layer.
 
     Examples
     --------
@@ -493,6 +495,8 @@ def conv(*, bits: int | Mapping[str, int] = 16, name: str = "conv", **sizes: Any
         Keys of `conv` in a workload file: `N`, `K`, `C`, `P`, `Q`, `R`, `S`, `stride`, `dilation`, `padding`, `groups`.
     bits : int or dict, optional
         Width of all words [bit], or by tensor: `Weights`, `Inputs`, `Outputs`, `psums`.
+    name : str
+        Name of the layer.
 
     Examples
     --------

@@ -72,13 +72,13 @@ def _interrupted() -> int:
 def _run(arguments: Sequence[str] | None) -> int:
     from accelsim.cli.arguments import parse
     from accelsim.inputs.errors import AccelsimError, NoValidMappingError
-    from accelsim.results import refuse_directory, refuse_file
+    from accelsim.results import refuse_directory
 
     try:
         parsed = parse(arguments)
         _show_log(quiet=getattr(parsed, "quiet", False))
         if getattr(parsed, "csv", None):
-            refuse_file(parsed.csv, "table.csv")
+            refuse_directory(parsed.csv)
         if getattr(parsed, "writes_folder", False) and parsed.output:
             refuse_directory(parsed.output)
         command: Callable[[argparse.Namespace], int] = getattr(

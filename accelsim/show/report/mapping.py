@@ -186,7 +186,7 @@ def result_report(
         yield f"{'hint':<12} {hint}"
     yield from _energy(result, einsum)
     yield from _cycles(result)
-    yield from _fills(result) if verbose or not result.all_overlaps else ()
+    yield from _fills(result, shown=verbose or not result.all_overlaps)
     yield from _bursts(result, architecture, einsum)
     yield heading("Loop nest", "for: in time, par_for: in space; sizes of one instance")
     yield from nest_parts(result)
@@ -371,16 +371,16 @@ _FILLS = (
 )
 
 
-def _fills(result: Result) -> Iterator[Piece]:
-    """What fills and drains of each level take alone, and what of it overlaps."""
-    shown = [each for each in result.fills if each.fills or each.drains]
-    if not shown:
+def _fills(result: Result, *, shown: bool) -> Iterator[Piece]:
+    """What fills and drains of each level take alone, and what of it overlaps; in tables only where not `shown`."""
+    every = [each for each in result.fills if each.fills or each.drains]
+    if not every:
         return
     note = "cycles if not overlapped; overlapped ones are not in the totals above"
-    rows, moved = ([asdict(each) for each in some] for some in (result.fills, shown))
+    rows, moved = ([asdict(each) for each in some] for some in (result.fills, every if shown else ()))
     yield Table("fills", _FILLS, rows, "Fill and drain latency", note, shown=moved)
-    ends = sum(each.first_fill + each.last_drain for each in shown if not each.waiting)
-    if ends:
+    ends = sum(each.first_fill + each.last_drain for each in every if not each.waiting)
+    if ends and shown:
         yield f"First fills and last drains that overlap: at most {share(ends / result.cycles)} more cycles."
 
 
