@@ -36,35 +36,12 @@ def explore(
 ) -> Explored:
     """Look at the designs of a sweep and keep the results in a folder; what is there already is not done again.
 
-    Parameters
-    ----------
-    sweep : Sweep, str or path
-        A sweep (`accelsim.load_sweep`), or the file of one.
-    folder : str or path
-        Where finished work is kept, and the tables made of it (`accelsim.designs.tables`).
-    workers : int, optional
-        Processes of this computer; 1: none but this one; default: one for each core.
-    scheduler : str, optional
-        Address of a Dask scheduler whose workers do the work instead.
-    on_progress : callable, optional
-        Called a few times a second, as for `accelsim.map_einsum`, with a `SweepProgress`.
-    on_cluster : callable, optional
-        Called with the address of the cluster's dashboard.
-    on_trouble : callable, optional
-        Takes one line about finished work that cannot be read, and is done again, or a cluster without workers.
+    `workers` are processes of this computer; 1: none but this one. `scheduler` is the address of a Dask scheduler whose
+    workers do the work instead, `on_cluster` takes that of its dashboard. `on_trouble` takes a line about finished work
+    that cannot be read, and is done again, or a cluster without workers. Ctrl-C ends a sweep with what is finished.
 
-    Returns
-    -------
-    Explored
-        Its `rows` have one design each, for `accelsim.to_pandas`. Ctrl-C ends a sweep with what is finished.
-
-    Raises
-    ------
-    InputError
-        If the file has mistakes, all of them at once.
-    AccelsimError
-        If something needed is not installed, no scheduler answers or it dies, workers lack this accelsim or keep dying,
-        the folder cannot be written, or there is no machine for any design.
+    Raises InputError if the file has mistakes, AccelsimError if something needed is not installed, no scheduler answers
+    or it dies, workers lack this accelsim or keep dying, the folder cannot be written, or no design has a machine.
     """
     if not isinstance(sweep, Sweep):
         sweep = load_sweep(sweep)

@@ -282,23 +282,11 @@ def map_on_system(
     workers: int | None = None,
     on_progress: Callable[[str], None] | None = None,
 ) -> Assigned:
-    """Map each layer on each engine that can run it, and assign layers to engines.
+    """Map each layer on each engine that can run it, and assign layers to engines; see `accelsim.map_system`.
 
-    Parameters
-    ----------
-    objective : {"energy", "latency", "throughput"}
-        Least energy of a run; least time of a run along the graph of the layers, of which one that no edge leads to
-        follows the one before; or most runs a second, with the engines at work on different runs. The layers are
-        mapped for energy, or for cycles.
-    budget : Budget, optional
-        Of the search of each layer on each engine.
-
-    Raises
-    ------
-    NoValidMappingError
-        If no engine can run some layer.
-    KeyboardInterrupt
-        If the user ends a search.
+    Layers are mapped for energy, or for cycles. A layer that no edge leads to follows the one before. For throughput the
+    engines are at work on different runs. Raises NoValidMappingError if no engine can run some layer, KeyboardInterrupt
+    if the user ends a search.
     """
     if objective not in OBJECTIVES:
         raise AccelsimError(f"objective '{objective}' is none of a system; write {listed(OBJECTIVES)}")

@@ -273,40 +273,10 @@ def fuse(
 ) -> FusedNetwork:
     """Find the chains of consecutive layers to fuse, and how, and prove that nothing in the space is better.
 
-    Parameters
-    ----------
-    workload : Workload
-        Its edges say which layer reads what; without any, neighbours whose shapes line up are taken to be joined.
-    constraints : Constraints or mapping of str to Constraints, optional
-        What the mapping of each layer must look like, fused or not; or of each by its name.
-    objective : str
-        What the network is to take least of: `energy`, `cycles`, `edp`, or a product of powers as for `map_einsum`. A
-        product is that of the sums over the network, not a sum of products.
-    chain : sequence of str, optional
-        Look at these layers alone, which follow each other in this order, each once.
-    longest : int, optional
-        Layers that a fused chain has at most.
-    seconds : float, optional
-        When to look for nothing better any more; the certificate then has a gap.
-    cache : ResultCache, optional
-        Where proved results of layers by themselves are looked up and kept.
-    workers : int, optional
-        Threads for unfused layers; default: all cores.
-    on_progress : callable, optional
-        Called with what is done next.
-
-    Returns
-    -------
-    FusedNetwork
-        Never worse than every layer by itself.
-
-    Raises
-    ------
-    NoValidMappingError
-        If a layer has no valid mapping.
-    AccelsimError
-        If the objective is unknown, the named layers do not follow each other, or constraints bound what a layer that
-        may be fused costs.
+    As `accelsim.fuse`; the workload's edges say which layer reads what, and without any, neighbours whose shapes line up
+    are taken to be joined. `constraints` are of each layer by its name, or of all. Raises NoValidMappingError if a layer
+    has no valid mapping, AccelsimError if the objective is unknown, the named layers do not follow each other, or
+    constraints bound what a layer that may be fused costs.
     """
     goal, started = Objective.parse(objective), time.monotonic()
     goal.powers  # noqa: B018  # raises where there are none

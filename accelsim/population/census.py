@@ -62,30 +62,11 @@ def census(
     cache: ResultCache | None = None,
     on_progress: OnProgress | None = None,
 ) -> Census:
-    """Count all valid mappings of an Einsum on a machine, and tell how what they cost is spread.
+    """Count all valid mappings of an Einsum on a machine, and summarize how their cost is distributed.
 
-    Parameters
-    ----------
-    constraints : Constraints, optional
-        Without a smallest utilization: mappings are counted by their tiles, which do not tell it.
-    samples : int
-        Mappings that are drawn uniformly and evaluated.
-    seconds : float, optional
-        Time for the searches: the best mappings, the front, and those close to the best. If it does not suffice these
-        are marked as incomplete. None: as long as it takes.
-    workers : int, optional
-        Threads; default: all cores. The result does not depend on it, unless time ran out.
-    cache : ResultCache, optional
-        Where proved smallest values are kept, and looked up.
-    on_progress : callable, optional
-        Called with what is done next.
-
-    Raises
-    ------
-    NoValidMappingError
-        If no mapping is valid.
-    AccelsimError
-        If the constraints limit costs, or the map space is too large to sample.
+    As `accelsim.spread`. `constraints` have no smallest utilization: mappings are counted by their tiles, which do not
+    tell it. `seconds` are for the searches; what they do not reach is marked as incomplete. Raises NoValidMappingError,
+    and AccelsimError if the constraints limit costs, or the map space is too large to sample.
 
     Examples
     --------

@@ -115,59 +115,15 @@ def map_einsum(
     workers: int | None = None,
     on_progress: OnProgress | None = None,
 ) -> SearchResult:
-    """Find the best mapping of an Einsum on a machine, and prove that it is.
+    """Find the best mapping of an Einsum on a machine, and prove that it is; Ctrl-C ends with what was found.
 
-    Parameters
-    ----------
-    architecture : Architecture
-    einsum : Einsum
-        One layer of a workload.
-    constraints : Constraints, optional
-        What a mapping must look like besides being valid.
-    objective : str
-        `energy`, `cycles`, `outer_words`, `edp`, a product such as `energy^2*cycles`, or a weighted sum of products
-        such as `energy + 0.5*cycles`, with energy in pJ; the smaller the better. Of mappings with equally few cycles or
-        outer words the exact search gives the one of least energy. Limits on costs stand in the constraints.
-    method : {"auto", "exact", "exhaustive", "random"}
-        `auto` is exact, unless the budget counts mappings; then it is random.
-    top : int
-        Exact search: how many of the best mappings to list.
-    within : float, optional
-        Exact search: list all mappings whose objective is at most 1 + `within` times the best one, up to `top` of
-        them or, where `top` is 1, 1000.
-    uneven : bool, optional
-        Exact search: let the tensors of a level stand at different loops (`inputs.nodes`). A level whose temporal
-        block or tile the constraints speak of stays even. Default: after the proof about even mappings look at uneven
-        ones too, as long as the budget's seconds last or, without these, as far as it takes a few seconds; not where
-        several mappings are listed, where loops may leave remainders, where bounds are padded, and on machines that do
-        something about zeros.
-    imperfect : sequence of str, or "all"
-        Exact search: dimensions whose loops may leave remainders (docs/exact-mapper.md); "all" is every dimension that
-        no tensor adds to another one, or as many of these as can be looked at, the most awkward ones first.
-    pad : sequence of str, or "all"
-        Exact search: dimensions whose bounds may be rounded up to multiples of powers of two, by a quarter at most, or
-        `P=56` to try one bound. Padded points are computed and moved; energy a MAC and utilization are against the
-        real ones.
-    budget : Budget, optional
-        Default: 5 seconds for a random search, none for the others.
-    seed : int
-        Of the random search.
-    workers : int, optional
-        Threads; default: all cores. Without a budget in seconds the result does not depend on it.
-    on_progress : callable, optional
-        Called a few times a second.
+    As `accelsim.map_layer`, with `budget`, `workers` and `method` (`auto`, `exact`, `exhaustive`, `random`; `auto` is
+    exact unless the budget counts mappings). `uneven`: None is even mappings, then uneven ones for a few seconds, or as
+    long as the budget's; not where several are listed, with remainders or padding, and on machines that do something
+    about zeros. `within` lists up to `top` mappings, or 1000. A random search has 5 seconds where nothing is said.
 
-    Returns
-    -------
-    SearchResult
-        With `stop` telling whether the space was exhausted. Ctrl-C ends the search with what it has found.
-
-    Raises
-    ------
-    NoValidMappingError
-        If no mapping is valid (or, after a random search, none that was seen); says which rule removed how many.
-    AccelsimError
-        If the objective or method is unknown, or an exhaustive search would be too long.
+    Raises NoValidMappingError if no mapping is valid (or none was seen), which says which rule removed how many, and
+    AccelsimError if the objective or method is unknown, or an exhaustive search would be too long.
     """
     goal = Objective.parse(objective)
     encoded = encode(architecture, einsum)

@@ -95,31 +95,11 @@ def map_front(
     workers: int | None = None,
     on_progress: OnProgress | None = None,
 ) -> FrontResult:
-    """Find every mapping that no other one beats, one for each combination of values.
+    """Find every mapping that no other one beats, one for each combination of values; see `accelsim.pareto`.
 
     With remainders a front has two columns and no capacity, and is found point by point: of the mappings with less of
-    the second column than the last point the one that is least in the first.
-
-    Parameters
-    ----------
-    architecture : Architecture
-    einsum : Einsum
-    columns : tuple of str
-        Two or three of `energy`, `cycles`, `outer_words` (storage words read, filled and updated at the outermost
-        level) and `capacity:LEVEL` (storage words held at a level); the smaller the better.
-    constraints, uneven, imperfect, pad, budget, workers, on_progress
-        As for `accelsim.map_einsum`; the budget is in seconds.
-
-    Returns
-    -------
-    FrontResult
-
-    Raises
-    ------
-    NoValidMappingError
-        If no mapping is valid.
-    AccelsimError
-        If the columns are not two or three different ones.
+    the second column than the last point the one that is least in the first. Raises NoValidMappingError, AccelsimError
+    as `map_einsum`.
     """
     _parse_columns(columns, architecture)
     cores, bounds, started = workers or os.cpu_count() or 1, read_padding(einsum, pad), time.monotonic()
