@@ -384,3 +384,13 @@ def test_import__is_cheap():
     code = "import sys, accelsim; print(len([name for name in sys.modules if name.startswith(('accelsim.', 'numpy'))]))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path.home())
     assert int(found.stdout) == 0
+
+
+def test_sweep__runs_in_a_script_without_a_guard(tmp_path):
+    """Worker processes do not run the script a second time."""
+    script = tmp_path / "script.py"
+    lines = ["import accelsim", "print('once')", "values = ['16 B', '32 B', '64 B']"]
+    lines.append("print(accelsim.sweep('two_level', 'conv1d', params={'buffer': values}, jobs=2))")
+    script.write_text("\n".join(lines), encoding="utf-8")
+    found = subprocess.run([sys.executable, script], capture_output=True, text=True, cwd=REPOSITORY, check=True)
+    assert found.stdout.splitlines() == ["once", "<SweepResult two_level: 3 designs, 3 Pareto-optimal>"]

@@ -84,7 +84,8 @@ class TablesTooLarge(TooManyChoices):
 class NoValidMappingError(AccelsimError):
     """No mapping satisfies architecture, workload and constraints; the text says which rule removed how many.
 
-    `proved` is False where a search was stopped before it found one. `rules` are how many candidates each rule removed.
+    `proved` is False where a search was stopped before it found one. `rules`: of a random search, how many
+    candidates each rule removed.
     """
 
     def __init__(self, text: str, *, proved: bool = True, rules: Mapping[str, int] | None = None) -> None:

@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Mapping as StringMap
 from dataclasses import dataclass, replace
+from os import PathLike
+from pathlib import Path
 
 from accelsim.inputs import fields, forms
 from accelsim.inputs.architecture import Architecture
@@ -65,6 +67,23 @@ class Mapping:
     def padding(self) -> dict[str, int]:
         """Bounds of the dimensions that are padded."""
         return {loop.dim: loop.bound for loop in self.padded}
+
+    def __str__(self) -> str:
+        """Write the loop nest: each level with the tensors that it stores, and below it its loops above 1."""
+        lines: list[str] = []
+        for node in self.levels:
+            lines.append(f"{node.level} [{', '.join(sorted(node.keep))}]")
+            for word, axis, loops in (
+                ("for", "", node.temporal),
+                ("par_for", " on x", node.x),
+                ("par_for", " on y", node.y),
+            ):
+                lines += [f"  {word} {loop.dim} in [0:{loop.bound}){axis}" for loop in loops if loop.bound > 1]
+        return "\n".join(lines)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the mapping as a YAML file, which `accelsim eval` and `accelsim.evaluate` read."""
+        Path(path).write_text(dump_mapping(self), encoding="utf-8")
 
 
 _LOOP = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*=\s*([0-9]{1,18})\s*")

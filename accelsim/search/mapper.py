@@ -396,7 +396,9 @@ class _Run:
         ledger = self.ledger
         if not ledger.valid:
             raise NoValidMappingError(
-                "\n".join([self._none_valid(stop), *diagnose(self.space, self.key, proved=stop == "exhausted")])
+                "\n".join([self._none_valid(stop), *diagnose(self.space, self.key, proved=stop == "exhausted")]),
+                proved=stop == "exhausted",
+                rules={f"{each.level} {each.rule}": each.count for each in self._rejections()},
             )
         best = evaluate_encoded(self.encoded, decode_mapping(self.encoded, ledger.books.best, 0))
         value = self.goal.of(best)

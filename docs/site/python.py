@@ -11,83 +11,43 @@ PAGE = "docs/python"
 
 Names = dict[str, tuple[str, ...]]
 PARTS: dict[str, Names] = {
-    "Read input files": {
+    "Map": {
+        "accelsim": ("map", "map_layer", "map_network", "map_system", "evaluate", "fuse"),
+    },
+    "Explore": {
+        "accelsim": ("pareto", "spread", "sizing", "sensitivity", "sweep", "load_sweep_result"),
+    },
+    "Compare and check": {
+        "accelsim": ("diff", "load_result"),
+    },
+    "Describe architectures, workloads, mappings": {
         "accelsim": ("load_architecture", "load_workload", "load_mapping", "load_constraints"),
+        "accelsim.api.problem": ("constraints", "gemm", "conv"),
         "accelsim.importers.pytorch": ("workload_from_torch",),
     },
-    "Cost one mapping, find the best": {
-        "accelsim": (
-            "evaluate",
-            "map_einsum",
-            "map_front",
-            "map_network",
-            "Budget",
-            "Constraints",
-            "verify",
-            "best_with_zeros",
-            "sparse_result",
+    "GPUs": {
+        "accelsim.gpu": ("map", "gemm", "op", "attention", "moe", "collective", "serve"),
+    },
+    "Pictures": {
+        "accelsim.plots": (
+            *("plot_architecture", "plot_mapping", "plot_reuse", "plot_energy", "plot_stacks", "plot_front"),
+            *("plot_histogram", "plot_density", "plot_within", "plot_compare", "plot_time", "plot_fusion"),
+            *("plot_network", "new_axes", "at_width", "figure_bytes"),
         ),
-    },
-    "Count all mappings": {
-        "accelsim": ("census", "Census", "UniformSample"),
-        "accelsim.population.result": ("Range", "Near"),
-        "accelsim.population.sampling": ("Interval",),
-    },
-    "Fused layers": {
-        "accelsim": ("fuse", "FusedNetwork"),
-        "accelsim.fusion": ("Segment", "ChainResult", "FusedTiling", "FusedLoop"),
     },
     "Results": {
-        "accelsim": ("Result", "SearchResult", "Certificate", "Sample", "FrontResult", "to_pandas"),
-        "accelsim.model.result": ("TensorAtLevel", "TensorOnNetwork", "LevelResult", "Ramp", "Violation"),
-    },
-    "Figures": {
         "accelsim": (
-            *("plot_architecture", "plot_mapping", "plot_reuse", "plot_energy", "plot_stacks", "plot_front"),
-            *("plot_histogram", "plot_density", "plot_within", "plot_compare"),
-            *("plot_time", "plot_fusion"),
+            *("LayerResult", "Evaluation", "NetworkResult", "SystemResult", "FusionResult", "ParetoResult"),
+            *("SpreadResult", "SizingResult", "SensitivityResult", "SweepResult", "Comparison", "KeptResult", "Checks"),
+            *("Certificate", "SearchedSpace", "Progress", "Stop"),
         ),
-        "accelsim.show.plots.result": ("plot_network",),
-        "accelsim.show.plots": ("new_axes", "at_width", "figure_bytes"),
-    },
-    "Systems of engines": {
-        "accelsim": ("load_system", "map_on_system"),
-        "accelsim.designs.soc": ("System", "Engine", "Assigned", "LayerCost"),
-        "accelsim.designs.assign": ("Assignment",),
-    },
-    "Sweeps of designs": {
-        "accelsim": ("load_sweep", "explore"),
-        "accelsim.designs.run": ("Explored",),
-        "accelsim.designs.tables": ("read_designs", "about"),
-        "accelsim.show.plots.search": ("plot_designs_front", "plot_sensitivity"),
-    },
-    "GPUs": {
-        "accelsim.gpu.catalogue": ("load_gpu",),
-        "accelsim.gpu.calibration": ("mode_of",),
-        "accelsim.gpu.gemms": ("Gemms", "Setup", "time_gemms", "Times"),
-        "accelsim.gpu.kernel": (*("best_kernels", "Kernel", "wave_efficiency", "tile_efficiency", "time_operators"),),
-        "accelsim.gpu.fitted": ("KernelTimes",),
-        "accelsim.gpu.attention_times": ("attention_shapes", "latent_shapes", "time_attention"),
-        "accelsim.gpu.collectives": ("collective_shapes", "time_collective"),
-        "accelsim.gpu.advice": ("advise", "sweep"),
-        "accelsim.gpu.measured": ("read_measured", "split_rows"),
-    },
-    "What input files become": {
-        "accelsim": (
-            *("Architecture", "Level", "Axis", "Compute", "EnergyTable", "EnergyEntry", "Estimator"),
-            *("ComponentFigures", "Workload", "Einsum", "Tensor", "Mapping", "LevelMapping", "Loop"),
-            *("LevelConstraint", "Block", "Factor", "Product"),
-        ),
-        "accelsim.inputs.energies": ("Component",),
-        "accelsim.inputs.workload": ("to_networkx",),
-        "accelsim.inputs.mapping": ("dump_mapping",),
-    },
-    "Limits and oracle": {
-        "accelsim.model.limits": ("layer_limits", "Limits"),
-        "accelsim.results.explain": ("explain", "Explanation"),
+        "accelsim.api.gpus": ("GpuResult", "KernelsResult"),
     },
     "Errors": {
-        "accelsim": ("AccelsimError", "InputError", "NoValidMappingError"),
+        "accelsim": (
+            *("AccelsimError", "InputError", "UnknownNameError", "UnknownParameterError", "NoValidMappingError"),
+            "MissingExtraError",
+        ),
     },
 }
 """What the reference shows, in the order of the page."""
@@ -99,18 +59,19 @@ def python_text() -> str:
 
 
 def names_text() -> str:
-    """Public names with their parameters and the first line of what they are, as Markdown."""
+    """Public names as Markdown: functions with their parameters, classes by name, and what they are."""
     return "\n".join(_names(title, names) for title, names in PARTS.items())
 
 
 def _names(title: str, names: Names) -> str:
     lines = [f"## {title}", "| name | |", "|---|---|"]
     for module, members in names.items():
+        shown = {"accelsim.api.problem": "accelsim", "accelsim.api.gpus": "accelsim.gpu"}.get(module, module)
         for member in members:
             found = getattr(import_module(module), member)
             about = (inspect.getdoc(found) or "").partition("\n\n")[0].replace("\n", " ").replace("|", "\\|")
             call = "" if member[0].isupper() else f"({', '.join(_parameters(found))})"
-            lines.append(f"| `{module}.{member}{call}` | {about} |")
+            lines.append(f"| `{shown}.{member}{call}` | {about} |")
     return "\n".join(lines) + "\n"
 
 
@@ -121,8 +82,7 @@ def _parameters(function: Any) -> Iterator[str]:
         if each.kind == each.KEYWORD_ONLY and not starred:
             yield "*"
         starred |= each.kind in (each.KEYWORD_ONLY, each.VAR_POSITIONAL)
-        shown = "..." if callable(each.default) else repr(each.default)
-        yield name if each.default is each.empty else f"{name}={shown}"
+        yield name if each.default is each.empty else f"{name}={each.default!r}"
 
 
 def _part(title: str, names: Names) -> str:
