@@ -1,1 +1,1 @@
-"""What `import accelsim` offers, and what each command calls: problems as users name them, and results that show themselves."""
+"""What `import accelsim` offers, and what each command calls: problems, and results that show themselves."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from accelsim.api.problem import MappingProblem, find_files, find_layer, read_pr
 from accelsim.api.shown import Shown
 from accelsim.inputs.errors import AccelsimError, InputError
 from accelsim.inputs.library import hash_file, read_json
+from accelsim.inputs.units import listed
 from accelsim.inputs.workload import without_other_operations
 from accelsim.model.evaluate import evaluate
 from accelsim.model.result import Result
@@ -213,6 +215,13 @@ def load_result(path: str | PathLike[str]) -> KeptResult:
         raise AccelsimError(f"{file}: {error}") from None
     try:
         names = {kind: str(entry["file"]) for kind, entry in document["inputs"].items()}
+        beside = {kind: file.parent / name for kind, name in names.items() if name == f"{kind}.yaml"}
+        names |= {kind: str(path) for kind, path in beside.items() if path.is_file()}
+        if lacking := {"architecture", "workload"} - set(names):
+            what = f"its {listed(sorted(lacking))} came from an object, which is no file"
+            raise AccelsimError(
+                f"{file}: {what}; give accelsim.map a name, a path, text or a dict to read results back"
+            )
         params = {str(name): str(value) for name, value in document["overrides"].items()}
         limits = tuple(map(str, document["limits"]))
         find_files(names)
@@ -221,7 +230,8 @@ def load_result(path: str | PathLike[str]) -> KeptResult:
     except (KeyError, TypeError, AttributeError) as error:
         lacks = "it lacks " if isinstance(error, KeyError) else ""
         raise AccelsimError(f"{file}: not what `accelsim map` writes: {lacks}{error}") from None
-    return KeptResult(file, document, problem)
+    recorded = {kind: str(entry["file"]) for kind, entry in document["inputs"].items()}
+    return KeptResult(file, document, replace(problem, given=recorded))
 
 
 def diff(a: Any, b: Any, *, layer: str | None = None) -> Comparison:

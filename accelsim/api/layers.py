@@ -119,7 +119,7 @@ class Evaluation(Shown):
         """Files that `save` writes, by name."""
         from accelsim.show.report.search import layer_files
 
-        return layer_files(self.result, None, self.provenance, self.to_dict())
+        return self.problem.files | layer_files(self.result, None, self.provenance, self.to_dict())
 
     def drawings(self) -> Drawings:
         """What can be drawn."""
@@ -211,7 +211,7 @@ class LayerResult(Evaluation):
 
     @cached_property
     def population(self) -> tuple[int, float | None] | None:
-        """How many even mappings are valid, and what energy [pJ] the worst needs at most; None where that takes long."""
+        """How many even mappings are valid, and the energy [pJ] of the worst at most; None where that takes long."""
         from accelsim.population.extremes import count_and_limit
 
         search = self.search
@@ -264,7 +264,7 @@ class LayerResult(Evaluation):
         """Files that `save` writes, by name."""
         from accelsim.show.report.search import layer_files
 
-        return layer_files(self.result, self.search, self.provenance, self.to_dict())
+        return self.problem.files | layer_files(self.result, self.search, self.provenance, self.to_dict())
 
     def page(self) -> str:
         """One page of HTML to explore the result in a browser."""
@@ -319,7 +319,7 @@ class ParetoResult(Shown):
         """Files that `save` writes, by name."""
         from accelsim.show.report.search import front_files
 
-        return front_files(self.front, self.provenance, self.to_dict())
+        return self.problem.files | front_files(self.front, self.provenance, self.to_dict())
 
     def page(self) -> str:
         """One page of HTML to explore the result in a browser."""

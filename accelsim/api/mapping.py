@@ -85,7 +85,7 @@ def evaluate(
     Returns
     -------
     Evaluation
-        Also of a mapping that does not fit: `valid` is False then, and `result.violations` has each rule that it breaks.
+        Also of a mapping that does not fit: `valid` is False, and `result.violations` has each rule that it breaks.
 
     Raises
     ------

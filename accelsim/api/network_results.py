@@ -147,7 +147,7 @@ class NetworkResult(Shown):
         """Files that `save` writes, by name; each layer has a folder, which may be there already."""
         if self.failed is not None:
             raise self.failed
-        return {"result.json": to_json(self.to_dict()).encode()}
+        return {**self.problem.files, "result.json": to_json(self.to_dict()).encode()}
 
     def save(self, directory: str | PathLike[str]) -> list[Path]:
         """Write the result into a folder, and each layer into a folder below."""

@@ -1,4 +1,4 @@
-"""Map networks: each layer optimally, layers fused, layers on the cores of a system; and `map`, which tells them apart."""
+"""Map networks: each layer optimally, layers fused, layers on the cores of a system; and `map`, which maps all."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ def map(  # what its users call it
     Parameters
     ----------
     arch : str, path, dict or Architecture
-        An architecture: the name of one that ships (`accelsim list arch`), a path, YAML text of several lines, a dict of
-        what such a file holds, or a loaded one. Also a system of cores, or a GPU of the catalogue.
+        An architecture: the name of one that ships (`accelsim list arch`), a path, YAML text of several lines, a dict
+        of what such a file holds, or a loaded one. Also a system of cores, or a GPU of the catalogue.
     workload : str, path, dict, Workload, layer or torch.nn.Module
         A layer or a network, named in the same ways; also an ONNX model, a `config.json` of Hugging Face, or a torch
         module with `inputs`.

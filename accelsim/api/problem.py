@@ -8,10 +8,12 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, cast
+
+import yaml
 
 from accelsim.inputs import library
 from accelsim.inputs.architecture import Architecture, load_architecture
@@ -21,10 +23,11 @@ from accelsim.inputs.library import read_utf8, user_cache
 from accelsim.inputs.mapping import Mapping as LoopNest
 from accelsim.inputs.objective import Limit
 from accelsim.inputs.params import check_overrides, own_overrides, parameter_names, unknown_overrides
+from accelsim.inputs.source import DUMPER
 from accelsim.inputs.units import listed, near_miss
 from accelsim.inputs.workload import Einsum, Workload, sliced, without_other_operations
 from accelsim.inputs.workload_reader import load_workload
-from accelsim.results import Provenance, input_file, write_directory
+from accelsim.results import InputFile, Provenance, input_file, write_directory
 
 T = TypeVar("T")
 Source: TypeAlias = str | PathLike[str] | Mapping[str, Any]
@@ -44,7 +47,7 @@ Sources: TypeAlias = dict[str, Any]
 """What is given of each kind."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MappingProblem:
     """An architecture and a workload as given and as read, and what is asked of the mappings.
 
@@ -97,7 +100,7 @@ class MappingProblem:
         from accelsim.inputs.constraints_reader import load_constraints
 
         names = [layer.name for layer in (*self.workload.layers, *self.left_out)]
-        own = own_overrides(self.params, source) if isinstance(source, Path) else {}
+        own = own_overrides(self.params, source if isinstance(source, Path) else _as_text(source))
         try:
             return load_constraints(source, self.architecture, einsum, own, names)
         except InputError as error:
@@ -122,15 +125,26 @@ class MappingProblem:
         source: Any = self.paths.get("mapping") or self.objects.get("mapping")
         if isinstance(source, LoopNest):
             return source
-        own = own_overrides(self.params, source) if isinstance(source, Path) else {}
+        own = own_overrides(self.params, source if isinstance(source, Path) else _as_text(source))
         return load_mapping(source, self.architecture, einsum, own)
 
     def provenance(self, command: str, sample: int | None = None, time_limit: float | None = None) -> Provenance:
-        """Where a result comes from."""
+        """Where a result comes from; a text or a dict is a file beside the result."""
         files = tuple(input_file(kind, self.given[kind], path) for kind, path in self.paths.items())
+        for name, content in self.files.items():
+            files += (InputFile(name.removesuffix(".yaml"), name, hashlib.sha256(content).hexdigest()),)
         if command != "map":
             return Provenance(command, files, self.params)
         return Provenance(command, files, self.params, sample, time_limit, self.require)
+
+    @cached_property
+    def files(self) -> dict[str, bytes]:
+        """Inputs that were given as text or as a dict, as files."""
+        found = {}
+        for kind, source in self.objects.items():
+            if isinstance(source, str | Mapping) and kind != "mapping":
+                found[f"{kind}.yaml"] = _as_text(source).encode()
+        return found
 
     def say_notes(self) -> None:
         """Log what of a model is not counted as it is, nodes of a kind together."""
@@ -219,7 +233,8 @@ def read_problem(
         named |= {} if asking is None else {"constraints": asking}
     paths = find_files(named, variables, more)
     objects = {kind: source for kind, source in sources.items() if kind not in paths}
-    _refuse_unknown(overrides, paths, objects)
+    texts = [_as_text(source) for source in objects.values() if isinstance(source, str | Mapping)]
+    check_overrides(overrides, [*paths.values(), *texts])
     machine, network = _read_both(paths, objects, overrides)
     limits = (require,) if isinstance(require, str) else tuple(require)
     for limit in limits:
@@ -258,11 +273,10 @@ def _refuse_type(kind: str, source: Any) -> None:
         raise TypeError(f"{kind}: expected {accepted}, got {_kind(source)}{hint}")
 
 
-def _refuse_unknown(overrides: Mapping[str, str], paths: Mapping[str, Path], objects: Sources) -> None:
-    """Raise InputError where a parameter is of no file, text or dict; those of dicts are reported as they are read."""
-    texts = [source for source in objects.values() if isinstance(source, str | Mapping)]
-    if not texts:
-        check_overrides(overrides, paths.values())
+def _as_text(source: Source) -> str:
+    """What a file would hold; a line more, so that it is taken for no name."""
+    text = source if isinstance(source, str) else yaml.dump(dict(cast(Any, source)), Dumper=DUMPER, sort_keys=False)
+    return text if "\n" in text else f"{text}\n"
 
 
 def _read_both(paths: Mapping[str, Path], objects: Sources, overrides: dict[str, str]) -> tuple[Architecture, Workload]:
@@ -274,8 +288,8 @@ def _read_both(paths: Mapping[str, Path], objects: Sources, overrides: dict[str,
         if kind in paths:
             found[kind] = _tried(problems, load, paths[kind], own_overrides(overrides, paths[kind]))
         elif isinstance(objects[kind], str | Mapping):
-            known = {name: text for name, text in overrides.items() if unknown_overrides({name: text}, paths.values())}
-            found[kind] = _tried(problems, load, objects[kind], known)
+            own = own_overrides(overrides, _as_text(objects[kind]))
+            found[kind] = _tried(problems, load, objects[kind], own)
         else:
             found[kind] = objects[kind]
     architecture, workload = found["architecture"], found["workload"]

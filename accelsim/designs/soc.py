@@ -284,9 +284,9 @@ def map_on_system(
 ) -> Assigned:
     """Map each layer on each engine that can run it, and assign layers to engines; see `accelsim.map_system`.
 
-    Layers are mapped for energy, or for cycles. A layer that no edge leads to follows the one before. For throughput the
-    engines are at work on different runs. Raises NoValidMappingError if no engine can run some layer, KeyboardInterrupt
-    if the user ends a search.
+    Layers are mapped for energy, or for cycles. A layer that no edge leads to follows the one before. For throughput
+    the engines are at work on different runs. Raises NoValidMappingError if no engine can run some layer,
+    KeyboardInterrupt if the user ends a search.
     """
     if objective not in OBJECTIVES:
         raise AccelsimError(f"objective '{objective}' is none of a system; write {listed(OBJECTIVES)}")

@@ -273,10 +273,10 @@ def fuse(
 ) -> FusedNetwork:
     """Find the chains of consecutive layers to fuse, and how, and prove that nothing in the space is better.
 
-    As `accelsim.fuse`; the workload's edges say which layer reads what, and without any, neighbours whose shapes line up
-    are taken to be joined. `constraints` are of each layer by its name, or of all. Raises NoValidMappingError if a layer
-    has no valid mapping, AccelsimError if the objective is unknown, the named layers do not follow each other, or
-    constraints bound what a layer that may be fused costs.
+    As `accelsim.fuse`; the workload's edges say which layer reads what, and without any, neighbours whose shapes line
+    up are taken to be joined. `constraints` are of each layer by its name, or of all. Raises NoValidMappingError if a
+    layer has no valid mapping, AccelsimError if the objective is unknown, the named layers do not follow each other,
+    or constraints bound what a layer that may be fused costs.
     """
     goal, started = Objective.parse(objective), time.monotonic()
     goal.powers  # noqa: B018  # raises where there are none

@@ -3,8 +3,8 @@
 `catalogue` reads `arch/gpu/*.yaml` into a `Gpu` and finds those that ship. `constants` has what data sheets do not say
 and the tiles of a GPU, `gemms` times all of them and takes the fastest; `kernel` describes what was taken, and has
 operators that memory limits; `network` makes products of layers; `advice` has rooflines too. `fitted` has kernels by
-few constants for each software stack, such as `attention_times` and `collectives`. `measured` reads products, `calibration`
-fits a GPU's constants.
+few constants for each software stack, such as `attention_times` and `collectives`. `measured` reads products,
+`calibration` fits a GPU's constants.
 """
 
 from importlib import import_module

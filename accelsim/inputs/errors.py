@@ -105,9 +105,9 @@ def require(module: str, why: str, extra: str) -> None:
     """Raise MissingExtraError if a package is not installed, and say which extra of accelsim brings it.
 
     >>> require("json", "all need it", "none")
-    >>> require("no_such.part", "nobody needs it", "none")
+    >>> require("no_such.part", "nobody needs it", "x")
     Traceback (most recent call last):
-    accelsim.inputs.errors.MissingExtraError: no_such is not installed, and nobody needs it; `pip install 'accelsim[none]'`
+    accelsim.inputs.errors.MissingExtraError: no_such is not installed, and nobody needs it; `pip install 'accelsim[x]'`
     """
     with suppress(ImportError):  # of a part of a package that is not installed
         if find_spec(module) is not None:

@@ -10,7 +10,7 @@ from os import PathLike
 
 from accelsim.inputs.errors import Mark, Problem, UnknownParameterError
 from accelsim.inputs.library import importer
-from accelsim.inputs.source import BadNode, ListNode, MapNode, Node, Problems, ScalarNode, compose_file
+from accelsim.inputs.source import BadNode, ListNode, MapNode, Node, Problems, ScalarNode, compose_file, compose_text
 from accelsim.inputs.units import LARGEST, listed, near_miss, near_misses, quoted
 
 KEY = r"[A-Za-z_][A-Za-z0-9_]*"
@@ -192,7 +192,7 @@ def _override(node: Node, text: str) -> Node:
 
 
 def parameter_names(path: str | PathLike[str]) -> frozenset[str]:
-    """Names that `--set` can override in a file; none if the file cannot be read."""
+    """Names that `--set` can override in a file, or in text of several lines; none if it cannot be read."""
     model = importer(path)
     if model is not None:
         return model.parameters(path)
@@ -207,7 +207,8 @@ def parameter_values(path: str | PathLike[str]) -> dict[str, str]:
 
 def _defined(path: str | PathLike[str]) -> dict[str, Node]:
     unreported = Problems()
-    root = compose_file(path, unreported)
+    is_text = isinstance(path, str) and "\n" in path
+    root = compose_text(str(path), "", unreported) if is_text else compose_file(path, unreported)
     return _definitions(root, unreported)[0] if isinstance(root, MapNode) else {}
 
 

@@ -90,8 +90,8 @@ class MapSpace:
     """All mappings of an Einsum onto a machine.
 
     `imperfect`: dimensions whose loops may leave remainders; each loop is then the shortest one for its numbers of
-    passes. Such a space is counted and searched, its mappings have no numbers. Raises NoValidMappingError if the constraints
-    leave a dimension no factorisation, AccelsimError if they do not suit the machine or the Einsum.
+    passes. Such a space is counted and searched, its mappings have no numbers. Raises NoValidMappingError if the
+    constraints leave a dimension no factorisation, AccelsimError if they do not suit the machine or the Einsum.
 
     `dims`: dimensions of bound > 1. `many`: how many factorisations each of them has. `keep`: bool[L, T], what every
     mapping keeps. `free_keeps`: levels or storage nodes, and tensors that they may keep or bypass. `keep_groups`: the

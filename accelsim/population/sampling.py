@@ -77,8 +77,8 @@ class Sampler:
     """Draws mappings uniformly and independently from all valid ones.
 
     The shares of the ways are float64, so that a mapping's probability is off by some 1e-13 of itself. If partial sums
-    are wider than finished words some mappings drawn do not fit, and are left out. Raises NoValidMappingError if there is
-    none, AccelsimError if there are too many tile shapes.
+    are wider than finished words some mappings drawn do not fit, and are left out. Raises NoValidMappingError if there
+    is none, AccelsimError if there are too many tile shapes.
     """
 
     def __init__(self, nest: Nest) -> None:

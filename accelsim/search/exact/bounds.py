@@ -242,7 +242,7 @@ class BoundsMaker(TablePlan):
         needed = entries * self.many * self.bounds.pj.itemsize
         raise TablesTooLarge(
             f"the tables of the exact search would take more than {needed / (1 << 30):.3g} GiB, and "
-            f"{self.most_bytes / (1 << 30):.3g} GiB are left; allow more (--memory-limit), or constrain what levels keep"
+            f"{self.most_bytes / (1 << 30):.3g} GiB are left; allow more (--memory-limit), or constrain what is stored"
         )
 
     def _reserve(self, contexts: list[list[Context]]) -> None:
