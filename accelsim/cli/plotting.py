@@ -101,7 +101,7 @@ def sweep_command(arguments: argparse.Namespace) -> int:
 def _run(arguments: argparse.Namespace) -> SweepResult:
     from accelsim.designs.sweep import load_sweep
     from accelsim.designs.tables import where
-    from accelsim.show.report.tables import sweep_progress
+    from accelsim.show.report.progress import sweep_progress
 
     if library.find(arguments.sweep, "sweeps") is None:
         library.resolve(arguments.sweep, "sweeps")
@@ -112,7 +112,8 @@ def _run(arguments: argparse.Namespace) -> SweepResult:
     console = cli.make_console(stderr=True, quiet=arguments.quiet)
     for network in sweep.networks:
         spec.say_left_out(network.name, network.left_out, "all_layers: true")
-    with sweep_progress(console, sweep) as on_progress:
+    mode = "none" if arguments.quiet else arguments.progress
+    with sweep_progress(console, sweep, mode) as on_progress:
         return run_sweep(
             sweep,
             folder,

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from accelsim.search.stopping import OnProgress, Progress, hold
 from accelsim.show.report import count, energy, gap_text, objective_value
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from accelsim.designs.store import OnSweepProgress, SweepProgress
+    from accelsim.designs.sweep import Sweep
 
 PLAIN_SECONDS = 10.0
 """Time between two lines where there is no terminal [s]."""
@@ -28,18 +31,47 @@ def search_progress(console: Console, mode: str = "auto") -> Iterator[OnProgress
     if console.is_terminal and mode == "auto":
         with _bar(console) as tell:
             yield tell
+    else:
+        yield _lines(console, mode, lambda state: f"{_name(state)}: {_now(state)}")
+
+
+@contextmanager
+def sweep_progress(console: Console, sweep: Sweep, mode: str = "auto") -> Iterator[OnSweepProgress]:
+    """Show on stderr how far a sweep is, how long it still takes, and the best so far; as `search_progress`."""
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    from accelsim.designs.sweep import COLUMNS
+    from accelsim.show.report.tables import said
+
+    def now(state: SweepProgress) -> str:
+        text = f"{state.pruned} pruned, " * bool(state.pruned) + f"Pareto front {state.front}"
+        least = zip(sweep.objectives, state.least or (), strict=False)
+        return ", ".join([text, *(f"lowest {name} {said(COLUMNS[name], value)}" for name, value in least)])
+
+    if not console.is_terminal or mode != "auto":
+        yield _lines(console, mode, lambda state: f"{sweep.name}: {state.done} of {state.total} designs, {now(state)}")
         return
+    columns = (TextColumn("{task.description}"), BarColumn(20), MofNCompleteColumn(), TextColumn("designs, left"))
+    more = TimeRemainingColumn(), TextColumn("{task.fields[now]}")
+    with Bar(*columns, *more, console=console, transient=True) as bar:
+        task = bar.add_task(sweep.name, total=None, now="")
+        yield lambda state: bar.update(task, completed=state.done, total=state.total, now=now(state))
+
+
+def _lines(console: Console, mode: str, text: Callable[[Any], str]) -> Callable[[Any], None]:
+    """Print a line every ten seconds."""
     started = last = time.monotonic()
 
-    def line(state: Progress) -> None:
+    def tell(state: Progress) -> None:
         nonlocal last
         _keep(state)
         now = time.monotonic()
         if mode != "none" and now - last >= PLAIN_SECONDS:
             last = now
-            console.print(f"{_name(state)}: {_now(state)} ({now - started:.0f} s)", soft_wrap=True)
+            console.print(f"{text(state)} ({now - started:.0f} s)", soft_wrap=True)
 
-    yield line
+    return tell
 
 
 def _keep(state: Progress) -> None:

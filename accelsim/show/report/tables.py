@@ -5,14 +5,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.units import format_bits, format_si, si_scale
@@ -21,8 +17,7 @@ from accelsim.show.report import count, energy, energy_scale, gap_text, percent,
 from accelsim.show.table import Column, Piece, Row, Table, bold, heading, whole
 
 if TYPE_CHECKING:
-    from accelsim.designs.store import Explored, SweepProgress
-    from accelsim.designs.sweep import Sweep
+    from accelsim.designs.store import Explored
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -272,31 +267,6 @@ def said(name: str, value: float | None) -> str:
     ('1.5 mJ', '12,000', '2.5 mm2', '')
     """
     return "" if value is None or not math.isfinite(value) else COSTS[name].said(value)
-
-
-@contextmanager
-def sweep_progress(console: Console, sweep: Sweep) -> Iterator[Callable[[SweepProgress], None] | None]:
-    """Show how far a sweep is, how long it still takes and the best so far; None where the console is no terminal."""
-    from accelsim.designs.sweep import COLUMNS
-
-    if not console.is_terminal:
-        yield None
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(20), MofNCompleteColumn(), TextColumn("designs, left"))
-    with Progress(
-        *columns, TimeRemainingColumn(), TextColumn("{task.fields[now]}"), console=console, transient=True
-    ) as bar:
-        task = bar.add_task(sweep.name, total=None, now="")
-
-        def tell(state: SweepProgress) -> None:
-            pruned = f", {state.pruned} pruned" if state.pruned else ""
-            now = f"{pruned}front {state.front}"
-            if state.least is not None:
-                least = zip(sweep.objectives, state.least, strict=True)
-                now += ": " + ", ".join(f"least {name} {said(COLUMNS[name], value)}" for name, value in least)
-            bar.update(task, completed=state.done, total=state.total, now=now.lstrip(", "))
-
-        yield tell
 
 
 def sweep_head(about: Mapping[str, Any], rows: Sequence[Row]) -> Iterator[Piece]:
