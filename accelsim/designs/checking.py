@@ -36,8 +36,8 @@ _VALUE = fields.scalar(forms.text(), _with_unit, "a number, with its unit", "suc
 _RANGE: Keys = {
     "from": Key(_VALUE, "first value"),
     "to": Key(_VALUE, "largest value"),
-    "step": Key(_VALUE, "difference of two values", "`factor`"),
-    "factor": Key(_VALUE, "ratio of two values", "`step`"),
+    "step": Key(_VALUE, "difference of consecutive values", "`factor`"),
+    "factor": Key(_VALUE, "ratio of consecutive values", "`step`"),
 }
 VALUES_FORM: Form = forms.either(forms.sequence(forms.text(), least=1), keys_form(_RANGE))
 MOST = 100_000

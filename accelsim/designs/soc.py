@@ -162,7 +162,7 @@ _CROSSING: Keys = {
 _TOP: Keys = {
     "name": Key(fields.name, "its name"),
     "bandwidth": Key(fields.rate, "bandwidth of the shared memory", "unlimited", "GB/s"),
-    "crossing": Key(node_of(keys_form(_CROSSING)), "cost of inter-core transfers", "nothing"),
+    "crossing": Key(node_of(keys_form(_CROSSING)), "cost of inter-core transfers", "none"),
     "engines": Key(fields.items_of(keys_form(_ENGINE), "engines", least=1), "cores"),
 }
 SYSTEM_FORM = keys_form(_TOP)

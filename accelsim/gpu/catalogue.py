@@ -308,7 +308,7 @@ _GPU: Keys = {
     "mma": Key(
         Formed(_SHAPES.read, _of_formats(_mma.form)),
         "tensor-core instruction by number format, such as `m16n8k16`; from m64 on, operands are in shared memory",
-        "no tensor cores",
+        "none",
     ),
     "memory": Key(_group(_MEMORY), "device memory"),
     "l2": Key(_group(_L2), "level-2 cache"),
@@ -317,7 +317,7 @@ _GPU: Keys = {
     "tdp": Key(_power_w, "power limit of the board", unit="W"),
     "mig": Key(fields.mapping_of(_group(_PROFILE)), "slices by MIG profile", "none"),
     "sources": Key(_TEXTS, "source of each figure, by key; `all` for the others"),
-    "unsure": Key(_TEXTS, "figures that no data sheet confirms, by key, and why", "none"),
+    "unsure": Key(_TEXTS, "unconfirmed figures, by key, and why", "none"),
 }
 _AS_WRITTEN = (
     *("name", "chip", "generation", "compute_capability", "sms", "operations_per_sm_cycle"),

@@ -81,7 +81,7 @@ _DECODER: Keys = {
     "layers": Key(fields.positive_int, "number of layers"),
     "hidden": Key(fields.positive_int, "width of a token", unit="words"),
     "heads": Key(fields.positive_int, "query heads"),
-    "kv_heads": Key(fields.positive_int, "key-value heads", "as many as query heads"),
+    "kv_heads": Key(fields.positive_int, "key-value heads", "as `heads`"),
     "head_size": Key(fields.positive_int, "width of a head", "`hidden` / `heads`", "words"),
     "ffn": Key(fields.positive_int, "width of the feed-forward network", "none, if all layers have experts", "words"),
     "gated": Key(fields.boolean, "two GEMMs before the activation, as in SwiGLU", "true"),
@@ -90,7 +90,7 @@ _DECODER: Keys = {
     "experts": Key(_experts, "mixture of experts (MoE) instead of the feed-forward network", "none"),
     "latent": Key(
         fields.boolean,
-        "latent attention (MLA) as in DeepSeek-V3: 512 words of keys and values, 64 of the position",
+        "latent attention (MLA) as in DeepSeek-V2 and V3: 512 words of keys and values, 64 of the position",
         "true with `latent_queries`",
     ),
     "latent_queries": Key(fields.positive_int, "width of the latent vector of queries", "none", "words"),

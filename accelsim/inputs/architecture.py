@@ -365,17 +365,17 @@ _SLICES: Keys = {
 }
 _TOP: Keys = {
     "name": Key(fields.name, "its name"),
-    "technology": Key(fields.technology, "technology node, unless a component has its own", "none", "nm"),
-    "clock": Key(fields.frequency_hz, "clock frequency; required for seconds and watts", "none", "MHz, GHz"),
+    "technology": Key(fields.technology, "default technology node", "none", "nm"),
+    "clock": Key(fields.frequency_hz, "required for seconds and watts", "none", "MHz, GHz"),
     "energy_table": Key(
         node_of(ESTIMATOR_FORM),
         "energy table (name or path), `components`, `hwcomponents`, or an Accelergy ERT and ART",
-        "every energy is given",
+        "energies of the components",
     ),
     "slices": Key(
         node_of(keys_form(_SLICES)),
         "bits of a slice of the operands, by role; adds dimensions such as `Inputs_slices`",
-        "whole words",
+        "none",
         SIZES,
     ),
     "levels": Key(

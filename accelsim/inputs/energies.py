@@ -256,7 +256,7 @@ def energy_key(action: str, default: str = "from the energy table") -> Key:
     if action == "return":
         return Key(node_of(units), "energy per partial sum returned to a child", "as `transfer`", ENERGIES)
     if action == "compute":
-        what = "energy per multiply-accumulate: one value, or one for each operand width"
+        what = "energy per MAC, or one for each operand width"
         widths = forms.named(units, forms.quantity(SIZE_UNITS))
         return Key(node_of(forms.either(units, widths)), what, default, ENERGIES)
     if action not in _OF_ACCESSES:
@@ -280,10 +280,8 @@ COMPONENT: Keys = {
         "component class in the energy table, such as SRAM",
         "none",
     ),
-    "attributes": Key(
-        read_attributes, "attributes that select the entry of the energy table, such as `{type: LPDDR4}`", "none"
-    ),
-    "technology": Key(fields.technology, "technology node", "that of the architecture", "nm"),
+    "attributes": Key(read_attributes, "attributes that select the entry, such as `{type: LPDDR4}`", "none"),
+    "technology": Key(fields.technology, "technology node", "of the architecture", "nm"),
 }
 AREA = Key(fields.area_um2, "area of one instance", "from the energy table", AREAS)
 _ENERGIES: Keys = {**{action: energy_key(action) for action in _ACTIONS}, "compute": energy_key("compute", "none")}

@@ -107,9 +107,7 @@ _INSTRUCTION_KEYS: Keys = {
 _ARRAY_KEYS: Keys = {
     "stationary": Key(fields.one_of(ROLES, "a role"), "role that stays in the PEs"),
     "double_buffered": Key(fields.boolean, "the next tile is loaded while this one computes", "false"),
-    "instruction": Key(
-        node_of(keys_form(_INSTRUCTION_KEYS)), "steps that one instruction streams", "any number of steps"
-    ),
+    "instruction": Key(node_of(keys_form(_INSTRUCTION_KEYS)), "steps that one instruction streams", "none"),
 }
 SYSTOLIC = Key(node_of(keys_form(_ARRAY_KEYS)), "systolic array of rows (y) and columns (x)", "none")
 """The key `systolic` of a fanout."""

@@ -171,7 +171,7 @@ _TARGET: Keys = {
     ),
 }
 _SAVING: Keys = {
-    **{key: Key(each.read, each.meaning, "one of `options`") for key, each in _TARGET.items()},
+    **{key: Key(each.read, each.meaning, "in `options`") for key, each in _TARGET.items()},
     "options": Key(
         fields.list_of(node_of(keys_form(_TARGET))), "alternatives; the one that saves most is used", "none"
     ),

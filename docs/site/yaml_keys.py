@@ -19,7 +19,14 @@ _SMALL = 3
 """Rows of a table at most that goes into the one around it."""
 _QUANTITIES = {
     **{SIZES: "size", RATES: "bandwidth", ENERGIES: "energy", AREAS: "area"},
-    **{"MHz, GHz": "frequency", "nm": "node", "GB/s, TB/s": "bandwidth", "GB/s": "bandwidth", "mW, W": "power"},
+    **{
+        "MHz, GHz": "frequency",
+        "nm": "node",
+        "GB/s, TB/s": "bandwidth",
+        "GB/s": "bandwidth",
+        "mW, W": "power",
+        "pJ": "energy",
+    },
 }
 """Quantities by their units."""
 _HEADING = re.compile(r"^### (.+)\n", re.MULTILINE)
