@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import textwrap
 from collections import Counter
 from collections.abc import Iterator
 
@@ -68,7 +69,7 @@ def _command_text(command: argparse.ArgumentParser, shared: list[Row]) -> str:
         lines += ["", title] if title else []
         lines += _table(rows)
     if common:
-        lines += ["", f"Shared: {', '.join(common)}."]
+        lines += ["", textwrap.fill(f"Shared: {', '.join(common)}.", 120, break_on_hyphens=False)]
     return "\n".join(lines) + "\n"
 
 
