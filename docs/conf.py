@@ -37,6 +37,7 @@ include_patterns = [
     "CONTRIBUTING.md",
     "docs/*.md",
     "docs/papers/*.md",
+    "docs/reference/*.md",
     "notebooks/*.ipynb",
 ]
 source_suffix = {".md": "markdown", ".ipynb": "markdown"}

@@ -16,13 +16,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from accelsim.cli import main as cli
 from accelsim.cli.arguments import make_parser
 from accelsim.cli.inspecting import check_files
+from accelsim.inputs import fields
+from accelsim.show.schema import json_schema
 from tests.conftest import REPOSITORY
+from tests.test_schema import values
 
-DOCS = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
+FOLDER = REPOSITORY / "docs"
+DOCS = [REPOSITORY / "README.md", *sorted(FOLDER.glob("*.md")), *sorted(FOLDER.glob("reference/*.md"))]
+FILES = FOLDER / "reference" / "files.md"
 PAPERS = sorted((REPOSITORY / "docs" / "papers").glob("*.md"))
 PAGES = [*DOCS, REPOSITORY / "arena" / "README.md", *sorted((REPOSITORY / "validation" / "reports").glob("*.md"))]
 COMMANDS = ("start.md", "howto.md", "import.md", "serving.md", "gpu_guide.md")
@@ -32,7 +38,7 @@ REPORTS = {
     "accelsim gpu profile h100 tests/golden/gpu/bert_base_layer.json.gz --calibration shipped",
 }
 NO_RUN = "<!-- no-run -->"
-KINDS = ("workload", "architecture", "energy_table", "params", "mapping")
+KINDS = (*fields.KINDS, "params")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"# ([\w.]+\.\w+)\n")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -196,20 +202,61 @@ def complete(block: Block) -> bool:
     return block.run and block.text.partition(":")[0] in KINDS
 
 
-@pytest.mark.parametrize(
-    "block", blocks(REPOSITORY / "docs" / "input.md", "yaml"), ids=lambda block: f"line_{block.line}"
-)
+FILE_BLOCKS = [block for block in blocks(FILES, "yaml") if not block.text.startswith("# ")]
+
+
+@pytest.mark.parametrize("block", [*filter(complete, FILE_BLOCKS)], ids=lambda block: f"line_{block.line}")
 def test_yaml_blocks__are_valid_input(block, tmp_path):
-    if not complete(block):
-        pytest.skip("a fragment, not a file")
     file = tmp_path / "block.yaml"
     file.write_text(block.text, encoding="utf-8")
     assert check_files([file]) == []
 
 
+PLACE = re.compile(r"^### `([^`]+)`", re.MULTILINE)
+
+
+def place_of(block: Block) -> list[str]:
+    """Names in the heading above a block, and `[]` and `*` between them."""
+    above = "".join(FILES.read_text(encoding="utf-8").splitlines(keepends=True)[: block.line])
+    return re.findall(r"\w+|\{[\w,]+\}|\[\]|\*", PLACE.findall(above)[-1])
+
+
+def below(form: dict, name: str) -> dict:
+    """The form of what stands under a name; of an item where it is `[]`, of any value where it is `*`."""
+    for part in [form, *form.get("anyOf", ())]:
+        if name == "[]" and "items" in part:
+            return part["items"]
+        if name in part.get("properties", {}):
+            return part["properties"][name]
+    raise AssertionError(name)
+
+
+@pytest.mark.parametrize(
+    "block", [*itertools.filterfalse(complete, FILE_BLOCKS)], ids=lambda block: f"line_{block.line}"
+)
+def test_yaml_fragments__fit_the_place_that_their_heading_names(block):
+    """A fragment has the key of the mapping that the heading is about, and stands in the mapping around it."""
+    kind, *names = place_of(block)
+    while names[-1] in ("[]", "*", "ranks"):
+        names.pop()
+    key = names.pop()
+    schema = json_schema(kind)
+    form = schema["properties"][kind]
+    for name in names:
+        form = below(form, name)
+    around = next(part for part in [form, *form.get("anyOf", ())] if "properties" in part)
+    document = values(block.text)
+    (written,) = document
+    assert written in key.strip("{}").split(",")
+    fragment = {"properties": around["properties"], "additionalProperties": False, "$defs": schema["$defs"]}
+    assert [error.message for error in Draft202012Validator(fragment).iter_errors(document)] == []
+    fragment["properties"] = {}
+    assert list(Draft202012Validator(fragment).iter_errors(document)) != []
+
+
 def test_yaml_blocks__show_every_kind_of_file():
-    shown = [block.text for block in blocks(REPOSITORY / "docs" / "input.md", "yaml") if complete(block)]
-    for kind in set(KINDS) - {"params"}:
+    shown = [block.text for block in FILE_BLOCKS if complete(block)]
+    for kind in fields.KINDS:
         assert any(re.search(rf"^{kind}:", text, re.MULTILINE) for text in shown), kind
 
 
@@ -223,7 +270,8 @@ def test_links__point_to_existing_files(page):
 
 def test_index__lists_every_page():
     index = (REPOSITORY / "docs" / "index.md").read_text(encoding="utf-8")
-    unlisted = [page.name for page in DOCS[1:] if page.name != "index.md" and f"({page.name})" not in index]
+    pages = [page.relative_to(FOLDER).as_posix() for page in DOCS[1:]]
+    unlisted = [page for page in pages if page != "index.md" and f"({page})" not in index]
     assert unlisted == []
 
 

@@ -338,18 +338,20 @@ def test_keys__are_all_described(kind):
 def test_schema__has_the_meaning_of_each_key():
     levels = json_schema("architecture")["properties"]["architecture"]["properties"]["levels"]
     word = levels["items"]["properties"]["word"]
-    assert word["description"] == "storage granule: an element of b bits takes ceil(b / word) words"
+    assert word["description"] == "storage granule: an element of b bits uses ceil(b / word) words"
 
 
 @pytest.mark.parametrize(
     ("kind", "key", "form"),
     [
         ("architecture", "architecture.levels[].size", "quantity or mapping"),
-        ("architecture", "architecture.levels[].efficiency", "number 0 to 1"),
-        ("workload", "workload.conv.stride", "integer >= 1 or list of 2: integer >= 1"),
-        ("constraints", "constraints.levels[].temporal.order", "list of ... or text"),
-        ("sweep", "sweep.strategy", "grid or random or optuna"),
-        ("sweep", "sweep.prune", "true or false"),
+        ("architecture", "architecture.levels[].efficiency", "0 to 1"),
+        ("workload", "workload.conv.stride", "int >= 1 or 2 of them"),
+        ("architecture", "architecture.levels[].keep", "roles"),
+        ("constraints", "constraints.levels[].temporal.order", "list"),
+        ("sweep", "sweep.strategy", "grid, random or optuna"),
+        ("sweep", "sweep.prune", "bool"),
+        ("sweep", "sweep.objectives", "list of energy, cycles, time, edp, power or area"),
         ("sweep", "sweep.workloads[].weight", "number >= 0"),
     ],
 )

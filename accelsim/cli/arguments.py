@@ -101,7 +101,11 @@ def make_parser(only: str | None = None) -> argparse.ArgumentParser:
             continue
         if parent not in below:
             metavar = "TASK" if parent else "COMMAND"
-            below[parent] = made[parent].add_subparsers(metavar=metavar, required=True, parser_class=cli.Parser)
+            prog = made[parent].prog
+            made[parent].usage = f"{prog} {metavar} [OPTIONS]"
+            below[parent] = made[parent].add_subparsers(
+                metavar=metavar, required=True, prog=prog, parser_class=cli.Parser
+            )
         described = about[0].upper() + about[1:] + "."
         made[words] = command = below[parent].add_parser(
             name, help=about, description=described, allow_abbrev=False, add_help=asked, formatter_class=_Formatter

@@ -33,12 +33,11 @@ def _with_unit(text: str) -> tuple[Fraction, str, str] | None:
 
 
 _VALUE = fields.scalar(forms.text(), _with_unit, "a number, with its unit", "such as 4, or 32 KiB")
-_OF = "that of the parameter"
 _RANGE: Keys = {
-    "from": Key(_VALUE, "first value of a range", unit=_OF),
-    "to": Key(_VALUE, "largest value of a range", unit=_OF),
-    "step": Key(_VALUE, "what each value is larger than the one before", "`factor`", _OF),
-    "factor": Key(_VALUE, "how many times each value is the one before", "`step`"),
+    "from": Key(_VALUE, "first value"),
+    "to": Key(_VALUE, "largest value"),
+    "step": Key(_VALUE, "difference of consecutive values", "`factor`"),
+    "factor": Key(_VALUE, "ratio of consecutive values", "`step`"),
 }
 VALUES_FORM: Form = forms.either(forms.sequence(forms.text(), least=1), keys_form(_RANGE))
 MOST = 100_000

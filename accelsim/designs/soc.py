@@ -142,28 +142,28 @@ _ENGINE: Keys = {
     "name": Key(fields.name, "its name, different from all others"),
     "arch": Key(
         _GIVEN,
-        "a machine: a file, relative to this one, a name that ships, or what stands under `architecture`",
+        "architecture: name, path relative to this file, or mapping",
         "none",
     ),
-    "set": Key(fields.mapping_of(fields.text), "values of the machine's parameters", "none"),
-    "constraints": Key(_GIVEN, "a file of constraints, a name that ships, or what stands under `constraints`", "none"),
-    "gpu": Key(fields.text, "a GPU: a file, or the name of one that ships", "none"),
-    "dtype": Key(fields.one_of(tuple(BYTES), "a number format"), "number format of a GPU's products", "int8"),
+    "set": Key(fields.mapping_of(fields.text), "parameters of the architecture", "none"),
+    "constraints": Key(_GIVEN, "constraints: name, path relative to this file, or mapping", "none"),
+    "gpu": Key(fields.text, "GPU: name or path", "none"),
+    "dtype": Key(fields.one_of(tuple(BYTES), "a number format"), "number format of the GEMMs of a GPU", "int8"),
     "operations": Key(
         fields.mapping_of(fields.positive_int),
-        f"what it can do ({listed(OPERATIONS)}), and how many operations of its units a point takes",
-        "all, 1 each; of a GPU multiply_add",
+        "supported operations, with the compute-unit operations per point",
+        "1 each; GPU: multiply_add",
     ),
 }
 _CROSSING: Keys = {
-    "energy": Key(_pj_per_bit, "of a bit that goes from one engine to another", "0 pJ/bit", "pJ/bit"),
-    "bandwidth": Key(fields.rate, "of what goes from one engine to another", "unlimited", RATES),
+    "energy": Key(_pj_per_bit, "energy per bit of an inter-core transfer", "0 pJ/bit", "pJ/bit"),
+    "bandwidth": Key(fields.rate, "bandwidth of inter-core transfers", "unlimited", RATES),
 }
 _TOP: Keys = {
     "name": Key(fields.name, "its name"),
-    "bandwidth": Key(fields.rate, "of the memory that the engines share", "unlimited", "GB/s"),
-    "crossing": Key(node_of(keys_form(_CROSSING)), "what words cost that go from one engine to another", "nothing"),
-    "engines": Key(fields.items_of(keys_form(_ENGINE), "engines", least=1), "the engines"),
+    "bandwidth": Key(fields.rate, "bandwidth of the shared memory", "unlimited", "GB/s"),
+    "crossing": Key(node_of(keys_form(_CROSSING)), "cost of inter-core transfers", "none"),
+    "engines": Key(fields.items_of(keys_form(_ENGINE), "engines", least=1), "cores"),
 }
 SYSTEM_FORM = keys_form(_TOP)
 """What may stand under `system`, as JSON Schema."""

@@ -42,8 +42,10 @@ def _most(kind: str, example: str, known: Iterable[str]) -> Formed[float]:
 
 positive = fields.scalar(forms.fraction(1e9), partial(_above_zero, expression.NUMBER), "a number above 0")
 BUDGETS: Keys = {
-    "area": Key(_most("area", "5 mm2", AREA_UNITS), "designs above it are not mapped", "none", AREAS),
-    "power": Key(_most("power", "300 mW", POWER_UNITS), "designs above it are not on the front", "none", "mW, W"),
+    "area": Key(_most("area", "5 mm2", AREA_UNITS), "larger design points are not mapped", "none", AREAS),
+    "power": Key(
+        _most("power", "300 mW", POWER_UNITS), "design points above it are not on the Pareto front", "none", "mW, W"
+    ),
 }
 
 
@@ -157,54 +159,50 @@ class Sweep:
 
 _NETWORK: Keys = {
     "workload": Key(fields.text, "name or path"),
-    "weight": Key(positive, "how often it counts", "1"),
-    "layers": Key(fields.list_of(fields.name), "only these layers", "those that multiply and add"),
-    "all_layers": Key(fields.boolean, "count poolings, sums and the like too, each point as a MAC", "false"),
-    "set": Key(SETTINGS, "its parameters that are the same in all designs", "none"),
+    "weight": Key(positive, "weight in totals", "1"),
+    "layers": Key(fields.list_of(fields.name), "only these layers", "those with MACs"),
+    "all_layers": Key(fields.boolean, "count layers without MACs too: each point as a MAC", "false"),
+    "set": Key(SETTINGS, "fixed parameters of the workload", "none"),
 }
 _MAPPER: Keys = {
-    "objective": Key(fields.text, "what the mapper makes small, as `map --objective`", "what suits the objectives"),
-    "uneven": Key(fields.boolean, "levels may keep tensors at different loops", "false"),
-    "imperfect": Key(dims, "dimensions that may leave remainders, or `all`", "none"),
-    "pad": Key(dims, "dimensions whose bounds may be rounded up, or `all`", "none"),
-    "seconds": Key(positive, "limit of the search of each layer", "none", "s"),
-    "constraints": Key(fields.text, "a file of constraints for all layers", "none"),
+    "objective": Key(fields.text, "objective of the mapper, as `map --objective`", "suits `objectives`"),
+    "uneven": Key(fields.boolean, "search uneven mappings too", "false"),
+    "imperfect": Key(dims, "dimensions with imperfect factors, or `all`", "none"),
+    "pad": Key(dims, "dimensions with padded bounds, or `all`", "none"),
+    "seconds": Key(positive, "time limit for each layer", "none", "s"),
+    "constraints": Key(fields.text, "constraints for all layers: a file or name", "none"),
 }
 _WORKLOADS = fields.items_of(forms.either(fields.text.form, keys_form(_NETWORK)), "workloads", least=1)
 _TOP: Keys = {
-    "name": Key(fields.name, "name of the sweep, its plots and its folder", "that of the file"),
-    "architecture": Key(fields.text, "a shipped name, or a path relative to the sweep file"),
-    "set": Key(SETTINGS, "parameters of the architecture that are the same in all designs", "none"),
-    "workloads": Key(_WORKLOADS, "names or paths of workloads, or mappings"),
+    "name": Key(fields.name, "name of the sweep, its plots and folder", "that of the file"),
+    "architecture": Key(fields.text, "name, or path relative to this file"),
+    "set": Key(SETTINGS, "fixed parameters of the architecture", "none"),
+    "workloads": Key(_WORKLOADS, "workloads: name, path or mapping"),
     "parameters": Key(
         node_of(forms.named(checking.VALUES_FORM)),
-        "parameters of the architecture or of workloads: a list of values each, or a range",
+        "swept parameters of architecture or workloads: a list of values, or a range",
     ),
     "conditions": Key(
         fields.items_of(forms.text(), "conditions"),
-        "only designs for which all hold, such as `pe.x * pe.y <= 256`",
+        "conditions on design points, such as `pe.x * pe.y <= 256`",
         "none",
     ),
-    "area": Key(
-        node_of(forms.text()), "area of a design as a formula of its parameters", "what the architecture tells", AREAS
-    ),
+    "area": Key(node_of(forms.text()), "area as a formula of the parameters", "of the architecture", AREAS),
     "budgets": Key(node_of(keys_form(BUDGETS)), "limits of area and power", "none"),
     "objectives": Key(
         fields.set_of(fields.one_of(OBJECTIVES, "an objective")),
-        "some of `energy`, `cycles`, `time`, `edp`, `power`, `area`",
+        "objectives of the Pareto front",
         "energy, cycles",
     ),
-    "per": Key(fields.name, "what totals are divided by: what each workload yields, such as `frames`", "a run"),
-    "strategy": Key(fields.one_of(STRATEGIES, "a strategy"), "`grid`, `random` or `optuna`", "grid"),
-    "designs": Key(fields.positive_int, "how many designs random and optuna look at", "required with them"),
-    "seed": Key(fields.count, "of random and optuna", "0"),
-    "wave": Key(
-        fields.positive_int, "designs that are decided together, where later ones depend on earlier ones", "16"
-    ),
-    "prune": Key(fields.boolean, "leave out designs that are proved to be beaten", "false"),
-    "joint": Key(fields.boolean, "the front over designs and mappings together, proved to be complete", "false"),
-    "within": Key(fields.share, "of a joint front: by how much a point may miss what it stands for", "0", "0 to 1"),
-    "map": Key(node_of(keys_form(_MAPPER)), "what the mapper is asked", "what suits the objectives"),
+    "per": Key(fields.name, "unit of the totals: a key of `yields`, such as `frames`", "a run"),
+    "strategy": Key(fields.one_of(STRATEGIES, "a strategy"), "which design points to evaluate", "grid"),
+    "designs": Key(fields.positive_int, "design points of `random` and `optuna`", "required with them"),
+    "seed": Key(fields.count, "seed of `random` and `optuna`", "0"),
+    "wave": Key(fields.positive_int, "design points decided together, before their results count", "16"),
+    "prune": Key(fields.boolean, "prune design points proved to be dominated", "false"),
+    "joint": Key(fields.boolean, "proved Pareto front over designs and mappings together", "false"),
+    "within": Key(fields.share, "tolerance of a joint front", "0", "0 to 1"),
+    "map": Key(node_of(keys_form(_MAPPER)), "options of the mapper", "suits `objectives`"),
 }
 SWEEP_FORM: Form = keys_form(_TOP)
 """What may stand under `sweep`, as JSON Schema."""

@@ -259,30 +259,30 @@ def _group(keys: Keys) -> Formed[dict[str, Any]]:
 _CLOCK: Keys = {
     "boost": Key(
         fields.frequency_hz,
-        "at which kernels run until power limits them, and the peaks of FP64, FP32 and vector formats hold",
+        "clock of kernels, and of the peaks of FP64, FP32 and vector formats",
         unit="MHz, GHz",
     ),
-    "tensor": Key(fields.frequency_hz, "at which the peaks of the other formats hold", unit="MHz, GHz"),
+    "tensor": Key(fields.frequency_hz, "clock of the peaks of the other formats", unit="MHz, GHz"),
 }
 _MEMORY: Keys = {
     "size": Key(fields.positive_size_bits, "capacity", unit=SIZES),
-    "type": Key(_memory_type, "`HBM…`, `GDDR…` or `LPDDR…`, which says its energy"),
-    "bandwidth": Key(fields.rate, "peak", unit="GB/s, TB/s"),
+    "type": Key(_memory_type, "`HBM…`, `GDDR…` or `LPDDR…`; determines the energy"),
+    "bandwidth": Key(fields.rate, "peak bandwidth", unit="GB/s, TB/s"),
 }
 _L2: Keys = {
     "size": Key(fields.positive_size_bits, "capacity", unit=SIZES),
-    "bandwidth": Key(fields.rate, "of reads, all SMs together", unit="GB/s, TB/s"),
+    "bandwidth": Key(fields.rate, "read bandwidth of all SMs together", unit="GB/s, TB/s"),
 }
 _SM: Keys = {
-    "smem": Key(fields.positive_size_bits, "shared memory that its blocks may take", unit=SIZES),
-    "smem_per_block": Key(fields.positive_size_bits, "shared memory that one block may take", unit=SIZES),
+    "smem": Key(fields.positive_size_bits, "shared memory of all blocks", unit=SIZES),
+    "smem_per_block": Key(fields.positive_size_bits, "most shared memory of one block", unit=SIZES),
     "registers": Key(fields.positive_int, "32-bit registers"),
-    "warps": Key(fields.positive_int, "most warps at once"),
-    "blocks": Key(fields.positive_int, "most blocks at once"),
+    "warps": Key(fields.positive_int, "most resident warps"),
+    "blocks": Key(fields.positive_int, "most resident blocks"),
 }
 _PROFILE: Keys = {
     "sms": Key(fields.positive_int, "SMs of the slice"),
-    "memory_eighths": Key(fields.positive_int, "eighths of memory, memory bandwidth and L2"),
+    "memory_eighths": Key(fields.positive_int, "eighths of memory, bandwidth and L2"),
 }
 
 
@@ -293,32 +293,31 @@ def _of_formats(values: Form) -> Form:
 _PEAKS = Formed(_NUMBERS.read, _of_formats(_number.form))
 _GPU: Keys = {
     "name": Key(fields.name, "its name"),
-    "chip": Key(fields.text, "its die, such as `GH100`"),
-    "generation": Key(fields.one_of(GENERATIONS), "its architecture"),
-    "compute_capability": Key(_capability, "of CUDA, such as `9.0`"),
-    "aliases": Key(fields.list_of(fields.name), "shorter names that commands find it by", "none"),
-    "devices": Key(fields.list_of(fields.text), "names that drivers and tables of measurements call it", "none"),
-    "sms": Key(fields.positive_int, "streaming multiprocessors that are enabled"),
-    "clock": Key(_group(_CLOCK), "its clocks"),
+    "chip": Key(fields.text, "die, such as `GH100`"),
+    "generation": Key(fields.one_of(GENERATIONS), "generation"),
+    "compute_capability": Key(_capability, "CUDA compute capability, such as `9.0`"),
+    "aliases": Key(fields.list_of(fields.name), "other names on the command line", "none"),
+    "devices": Key(fields.list_of(fields.text), "device names of drivers and measurements", "none"),
+    "sms": Key(fields.positive_int, "enabled SMs"),
+    "clock": Key(_group(_CLOCK), "clocks"),
     "operations_per_sm_cycle": Key(
-        _PEAKS, "dense, of an SM, by number format; a multiply-add is two. A format that is not here is not computed"
+        _PEAKS, "dense operations by number format (2 per multiply-add); others are not supported"
     ),
-    "peak_tflops": Key(_PEAKS, "dense peaks that the data sheet prints, by number format", unit="TFLOPS"),
+    "peak_tflops": Key(_PEAKS, "dense peaks of the data sheet, by number format", unit="TFLOPS"),
     "peak_tflops_sparse": Key(_PEAKS, "peaks with 2:4 sparse weights, by number format", "none", "TFLOPS"),
     "mma": Key(
         Formed(_SHAPES.read, _of_formats(_mma.form)),
-        "shape of a tensor-core instruction by number format, such as `m16n8k16`; from m64 on its operands come from "
-        "shared memory. A format that is not here is computed without tensor cores",
-        "no tensor cores",
+        "tensor-core instruction by number format, such as `m16n8k16`; from m64 on, operands are in shared memory",
+        "none",
     ),
     "memory": Key(_group(_MEMORY), "device memory"),
     "l2": Key(_group(_L2), "level-2 cache"),
-    "sm": Key(_group(_SM), "what one SM has"),
-    "nvlink": Key(fields.rate, "of one GPU, both directions together", "none", "GB/s"),
+    "sm": Key(_group(_SM), "resources of one SM"),
+    "nvlink": Key(fields.rate, "bandwidth of one GPU, both directions together", "none", "GB/s"),
     "tdp": Key(_power_w, "power limit of the board", unit="W"),
-    "mig": Key(fields.mapping_of(_group(_PROFILE)), "slices by the names of their MIG profiles", "none"),
-    "sources": Key(_TEXTS, "where figures come from, by key, `all` for the others"),
-    "unsure": Key(_TEXTS, "figures that no data sheet confirms, by key, and why", "none"),
+    "mig": Key(fields.mapping_of(_group(_PROFILE)), "slices by MIG profile", "none"),
+    "sources": Key(_TEXTS, "source of each figure, by key; `all` for the others"),
+    "unsure": Key(_TEXTS, "unconfirmed figures, by key, and why", "none"),
 }
 _AS_WRITTEN = (
     *("name", "chip", "generation", "compute_capability", "sms", "operations_per_sm_cycle"),

@@ -56,11 +56,11 @@ class Decoder:
 
 
 _EXPERTS: Keys = {
-    "count": Key(fields.positive_int, "experts of a layer"),
-    "top": Key(fields.positive_int, "experts that a token goes to"),
-    "inter": Key(fields.positive_int, "width of an expert between its products", unit="words"),
-    "shared": Key(fields.count, "further experts that every token goes to", "0"),
-    "dense_layers": Key(fields.count, "first layers, which have one feed-forward network instead", "0"),
+    "count": Key(fields.positive_int, "experts per layer"),
+    "top": Key(fields.positive_int, "experts per token"),
+    "inter": Key(fields.positive_int, "intermediate width of an expert", unit="words"),
+    "shared": Key(fields.count, "additional experts that every token uses", "0"),
+    "dense_layers": Key(fields.count, "first layers without experts", "0"),
 }
 
 
@@ -78,23 +78,22 @@ def _experts(node: Node, problems: Problems) -> Experts | None:
 
 _DECODER: Keys = {
     "name": Key(fields.name, "its name"),
-    "layers": Key(fields.positive_int, "layers"),
+    "layers": Key(fields.positive_int, "number of layers"),
     "hidden": Key(fields.positive_int, "width of a token", unit="words"),
     "heads": Key(fields.positive_int, "query heads"),
-    "kv_heads": Key(fields.positive_int, "key-value heads", "as many as query heads"),
+    "kv_heads": Key(fields.positive_int, "key-value heads", "as `heads`"),
     "head_size": Key(fields.positive_int, "width of a head", "`hidden` / `heads`", "words"),
     "ffn": Key(fields.positive_int, "width of the feed-forward network", "none, if all layers have experts", "words"),
-    "gated": Key(fields.boolean, "whether two products stand before the activation, as in SwiGLU", "true"),
-    "vocabulary": Key(fields.positive_int, "tokens that there are"),
-    "tied": Key(fields.boolean, "whether the output layer has the weights of the embedding", "false"),
-    "experts": Key(_experts, "a mixture of experts instead of the feed-forward network", "none"),
+    "gated": Key(fields.boolean, "two GEMMs before the activation, as in SwiGLU", "true"),
+    "vocabulary": Key(fields.positive_int, "size of the vocabulary"),
+    "tied": Key(fields.boolean, "the output layer shares the weights of the embedding", "false"),
+    "experts": Key(_experts, "mixture of experts (MoE) instead of the feed-forward network", "none"),
     "latent": Key(
         fields.boolean,
-        "whether attention is latent as in DeepSeek-V2 and -V3: the vector of keys and values has 512 words, and 64 "
-        "more have the position",
+        "latent attention (MLA) as in DeepSeek-V2 and V3: 512 words of keys and values, 64 of the position",
         "true with `latent_queries`",
     ),
-    "latent_queries": Key(fields.positive_int, "width of the queries' latent vector", "queries have none", "words"),
+    "latent_queries": Key(fields.positive_int, "width of the latent vector of queries", "none", "words"),
 }
 _DEFAULTS = {"gated": True, "tied": False, "latent": False, "latent_queries": 0}
 DECODER_FORM: Form = keys_form(_DECODER)

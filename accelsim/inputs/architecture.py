@@ -276,38 +276,40 @@ def _multicast(node: Node, problems: Problems) -> bool | frozenset[str] | None:
 
 
 _NETWORK: Keys = {
-    "multicast": Key(_multicast, "one read serves many children; or the roles of which it does", "true"),
-    "spatial_reduction": Key(fields.boolean, "many children's partial sums become one update", "true"),
+    "multicast": Key(_multicast, "one read serves several children: of all roles, or of those listed", "true"),
+    "spatial_reduction": Key(fields.boolean, "partial sums of several children are added before one update", "true"),
 }
 _AXIS: Keys = {
     "size": Key(fields.positive_int, "instances along the axis"),
     **{
-        key: replace(of, meaning=f"{of.meaning} along the axis", default="that of the fanout")
+        key: replace(of, meaning=f"`{key}` along this axis", default="that of the fanout")
         for key, of in _NETWORK.items()
     },
 }
 _EITHER_AXIS = node_of(forms.either(fields.positive_int.form, keys_form(_AXIS)))
 LEVEL_ATTRIBUTES: Keys = {
-    "block_size": Key(fields.positive_int, "words that one access moves", "1", "words"),
-    "multiple_buffering": Key(fields.positive_int, "2: half of the capacity holds the working tile", "1"),
-    "power_gateable": Key(fields.boolean, "an instance that a mapping leaves idle does not leak", "true"),
-    "drain_reads": Key(fields.boolean, "charge the read that drains a tile to the level above", "false"),
+    "block_size": Key(fields.positive_int, "words moved by one access", "1", "words"),
+    "multiple_buffering": Key(fields.positive_int, "2: half of the capacity stores the working tile", "1"),
+    "power_gateable": Key(fields.boolean, "unused instances do not leak", "true"),
+    "drain_reads": Key(fields.boolean, "count the read that drains a tile to the level above", "false"),
     "overlap": Key(
         fields.one_of(OVERLAPS, "an overlap"),
-        "its fills and drains that overlap with computing; `steady`: but for the first fill and the last drain",
+        "fills and drains that overlap with computing; `steady`: all but the first fill and last drain",
         "all",
     ),
 }
 """Keys of a level that are read as they stand into the field of `Level` of their name, whose default is theirs."""
 _FANOUT: Keys = {
-    "x": Key(_EITHER_AXIS, "columns: a count, or a mapping", "1"),
-    "y": Key(_EITHER_AXIS, "rows: a count, or a mapping", "1"),
+    "x": Key(_EITHER_AXIS, "columns", "1"),
+    "y": Key(_EITHER_AXIS, "rows", "1"),
     **_NETWORK,
-    "bandwidth": Key(fields.rate, "of the network of one instance, for all words in and out of it", "unlimited", RATES),
-    "link_transfers": Key(fields.boolean, "a child takes words from the neighbour that took them in before", "false"),
+    "bandwidth": Key(fields.rate, "words of all roles in and out of one instance", "unlimited", RATES),
+    "link_transfers": Key(
+        fields.boolean, "a child may read inputs from the neighbour that received them before", "false"
+    ),
     "systolic": SYSTOLIC,
     **COMPONENT,
-    "class": Key(fields.name, "component class of the network, such as a wire", "none"),
+    "class": Key(fields.name, "component class of the network, such as wire", "none"),
     "energy": Key(
         node_of(keys_form(own_energy_keys((*_NETWORK_ACTIONS, *_OWN_NETWORK_ACTIONS), "free"))),
         "energies of the network",
@@ -319,64 +321,67 @@ _COMPUTE_ENERGIES = own_energy_keys((*_COMPUTE_ACTIONS, *COMPUTE_ACTIONS))
 _LEVEL: Keys = {
     "name": Key(fields.name, "its name, different from all others"),
     **COMPONENT,
-    "size": Key(SIZE, "capacity of one instance: shared, or by role", "required; unlimited for the first level", SIZES),
+    "size": Key(
+        SIZE,
+        "capacity of one instance: shared, or a partition for each role",
+        "first level: unlimited",
+        SIZES,
+    ),
     "word": Key(
-        fields.positive_size_bits, "storage granule: an element of b bits takes ceil(b / word) words", unit=SIZES
+        fields.positive_size_bits, "storage granule: an element of b bits uses ceil(b / word) words", unit=SIZES
     ),
     **LEVEL_ATTRIBUTES,
-    "bandwidth": Key(fields.rate, "of one instance, shared by reads and writes", "unlimited", RATES),
-    "read_bandwidth": Key(fields.rate, "of one instance, for reads", "unlimited", RATES),
-    "write_bandwidth": Key(fields.rate, "of one instance, for fills and updates", "unlimited", RATES),
-    "efficiency": Key(fields.share, "share of the bandwidth that is reached", "1", "0 to 1"),
+    "bandwidth": Key(fields.rate, "bandwidth of one instance, shared by reads and writes", "unlimited", RATES),
+    "read_bandwidth": Key(fields.rate, "bandwidth of reads", "unlimited", RATES),
+    "write_bandwidth": Key(fields.rate, "bandwidth of fills and updates", "unlimited", RATES),
+    "efficiency": Key(fields.share, "fraction of the bandwidth that is reached", "1", "0 to 1"),
     "burst": Key(
         fields.positive_size_bits,
-        "what the first level moves at least at a time; in reports, not in the cycles",
+        "smallest transfer of the first level, in reports only",
         "none",
         SIZES,
     ),
-    "keep": Key(_ROLES, "roles that are always stored here", "free"),
-    "bypass": Key(_ROLES, "roles that are never stored here", "free"),
-    "fanout": Key(node_of(keys_form(_FANOUT)), "instances of the next level below one instance", "1 x 1"),
+    "keep": Key(_ROLES, "roles always stored here", "free"),
+    "bypass": Key(_ROLES, "roles never stored here", "free"),
+    "fanout": Key(node_of(keys_form(_FANOUT)), "instances of the next level below one of this level", "1 x 1"),
     "compression": COMPRESSION,
     **SPARSITY,
     "dma": DMA,
-    "energy": Key(node_of(keys_form(_STORAGE_ENERGIES)), "energies of an access", "from the energy table"),
+    "energy": Key(node_of(keys_form(_STORAGE_ENERGIES)), "energies per access", "from the energy table"),
     "area": AREA,
 }
 _COMPUTE: Keys = {
     "name": Key(fields.name, "its name", "MAC"),
     **COMPONENT,
-    "energy": Key(node_of(keys_form(_COMPUTE_ENERGIES)), "energy of a multiply-accumulate", "from the energy table"),
+    "energy": Key(node_of(keys_form(_COMPUTE_ENERGIES)), "energies per multiply-accumulate", "from the energy table"),
     "area": replace(AREA, meaning="area of one unit"),
     "cycles_per_mac": Key(fields.positive_int, "cycles of a multiply-accumulate", "1", "cycles"),
-    "holds": Key(_ROLES, "roles of which a unit holds the last word, and asks again only if it changes", "none"),
+    "holds": Key(_ROLES, "roles whose last word a unit stores and reuses", "none"),
     **COMPUTE_SPARSITY,
 }
 _SLICES: Keys = {
-    role: Key(fields.positive_size_bits, f"slice of a word of {role.lower()}", "whole words", SIZES)
+    role: Key(fields.positive_size_bits, f"bits of a slice of {role.lower()}", "whole words", SIZES)
     for role in ("Inputs", "Weights")
 }
 _TOP: Keys = {
     "name": Key(fields.name, "its name"),
-    "technology": Key(fields.technology, "node of all components that name none", "none", "nm"),
-    "clock": Key(
-        fields.frequency_hz, "clock; without one there are cycles, but no seconds and watts", "none", "MHz, GHz"
-    ),
+    "technology": Key(fields.technology, "default technology node", "none", "nm"),
+    "clock": Key(fields.frequency_hz, "required for seconds and watts", "none", "MHz, GHz"),
     "energy_table": Key(
         node_of(ESTIMATOR_FORM),
-        "where energies come from: a shipped table, a path, `components`, `hwcomponents`, or an Accelergy ERT and ART",
-        "every energy is given",
+        "energy table (name or path), `components`, `hwcomponents`, or an Accelergy ERT and ART",
+        "energies of the components",
     ),
     "slices": Key(
         node_of(keys_form(_SLICES)),
-        "bits of a slice of the operands' words; slices are a dimension of their own, such as `Inputs_slices`",
-        "whole words",
+        "bits of a slice of the operands, by role; adds dimensions such as `Inputs_slices`",
+        "none",
         SIZES,
     ),
     "levels": Key(
         fields.items_of(keys_form(_LEVEL), "levels, outermost first", least=1), "storage levels, outermost first"
     ),
-    "compute": Key(node_of(keys_form(_COMPUTE)), "the compute units, below the last level"),
+    "compute": Key(node_of(keys_form(_COMPUTE)), "compute units, below the last level"),
 }
 ARCHITECTURE_FORM: Form = keys_form(_TOP)
 """What may stand under `architecture`, as JSON Schema."""

@@ -190,37 +190,35 @@ def _order(node: Node, problems: Problems) -> tuple[tuple[str, ...], tuple[str, 
     return tuple(words[:at]), tuple(words[at + 1 :])
 
 
-_FACTORS = "bounds of loops (`R=1`, `K<=8`), all of it (`R=all`), what is left (`P=rest`), of products (`P*Q<=8`)"
+_FACTORS = "loop bounds: `R=1`, `K<=8`, `P*Q<=8`, `R=all` (whole dimension), `P=rest` (what the others leave)"
 _NAMES = fields.set_of(fields.identifier)
 _BLOCK: Keys = {
-    "factors": Key(node_of(forms.sequence(forms.pattern(_EITHER))), _FACTORS, "any"),
-    "only": Key(_NAMES, "the dimensions that may have a loop here", "all"),
-    "reuse": Key(_NAMES, "roles or tensors that no loop here moves, so that all share their words", "none"),
+    "factors": Key(node_of(forms.sequence(forms.pattern(_EITHER))), _FACTORS, "none"),
+    "only": Key(_NAMES, "dimensions that may have a loop here", "all"),
+    "reuse": Key(_NAMES, "roles or tensors that the loops here must reuse", "none"),
 }
-_TEMPORAL: Keys = {**_BLOCK, "order": Key(_order, "dimensions outermost first, `...` for all others", "any")}
-_AXIS: Keys = {**_BLOCK, "min_utilization": Key(_share, "least share of the axis that is in use", "0", "0 to 1")}
+_TEMPORAL: Keys = {**_BLOCK, "order": Key(_order, "dimensions, outermost first; `...` is all others", "none")}
+_AXIS: Keys = {**_BLOCK, "min_utilization": Key(_share, "least fraction of the axis in use", "0", "0 to 1")}
 _SPATIAL: Keys = {
-    "x": Key(node_of(keys_form(_AXIS)), "loops over the columns", "any"),
-    "y": Key(node_of(keys_form(_AXIS)), "loops over the rows", "any"),
+    "x": Key(node_of(keys_form(_AXIS)), "loops over the columns", "none"),
+    "y": Key(node_of(keys_form(_AXIS)), "loops over the rows", "none"),
 }
 _TILE: Keys = {
-    "sizes": Key(
-        fields.list_of(_product), "bounds of its sizes: of the loops here and inside (`P<=8`, `P*Q<=64`)", "any"
-    ),
-    "words": Key(fields.list_of(_product), "bounds of the words of tensors that are kept (`Inputs<=4096`)", "any"),
+    "sizes": Key(fields.list_of(_product), "bounds of the loops here and inside: `P<=8`, `P*Q<=64`", "none"),
+    "words": Key(fields.list_of(_product), "bounds of the words of stored tensors: `Inputs<=4096`", "none"),
 }
 _LEVEL: Keys = {
     "level": Key(fields.name, "name of the level"),
-    "layers": Key(fields.set_of(fields.name), "layers that this holds for", "all"),
-    "keep": Key(_NAMES, "tensors that it must keep", "free"),
-    "bypass": Key(_NAMES, "tensors that it must not keep", "free"),
-    "temporal": Key(node_of(keys_form(_TEMPORAL)), "its loops in time", "any"),
-    "spatial": Key(node_of(keys_form(_SPATIAL)), "its loops over the fanout", "any"),
-    "tile": Key(node_of(keys_form(_TILE)), "what one instance holds between refills", "any"),
+    "layers": Key(fields.set_of(fields.name), "layers of a network that this applies to", "all"),
+    "keep": Key(_NAMES, "tensors that it must store", "none"),
+    "bypass": Key(_NAMES, "tensors that it must bypass", "none"),
+    "temporal": Key(node_of(keys_form(_TEMPORAL)), "temporal loops", "none"),
+    "spatial": Key(node_of(keys_form(_SPATIAL)), "spatial loops", "none"),
+    "tile": Key(node_of(keys_form(_TILE)), "tile of one instance", "none"),
 }
-_LIMITS = "the most that a mapping may cost, such as `cycles <= 1.2e6`, `energy <= 3 uJ`"
+_LIMITS = "limits of the cost, such as `cycles <= 1.2e6` or `energy <= 3 uJ`"
 _TOP: Keys = {
-    "levels": Key(fields.items_of(keys_form(_LEVEL), "levels"), "what is asked of single levels", "nothing"),
+    "levels": Key(fields.items_of(keys_form(_LEVEL), "levels"), "constraints of single levels", "none"),
     "min_utilization": Key(_share, "least overall utilization", "0", "0 to 1"),
     "limits": Key(fields.list_of(_limit), _LIMITS, "none"),
 }

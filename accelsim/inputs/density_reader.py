@@ -30,13 +30,13 @@ _TAKES = {
     "measured": ("file",),
 }
 _DENSITY: Keys = {
-    "distribution": Key(fields.one_of(_TAKES, "a distribution"), f"one of {listed(_TAKES)}"),
-    "density": Key(fields.share, "share of the words that are not zero", "given otherwise", "0 to 1"),
-    "n": Key(fields.count, "words of a block that are not zero", "of n_of_m"),
+    "distribution": Key(fields.one_of(_TAKES, "a distribution"), "distribution of the nonzero words"),
+    "density": Key(fields.share, "fraction of nonzero words", "of uniform, fixed_structured", "0 to 1"),
+    "n": Key(fields.count, "nonzero words of a block", "of n_of_m"),
     "m": Key(fields.positive_int, "words of a block", "of n_of_m"),
-    "along": Key(fields.identifier, "dimension along which a block lies", "of n_of_m"),
-    "band_width": Key(fields.count, "diagonals on each side of the main one", "of banded"),
-    "file": Key(fields.text, "a mask: `.npy`, or `.npz` of one array, beside this file", "of measured"),
+    "along": Key(fields.identifier, "dimension of the blocks", "of n_of_m"),
+    "band_width": Key(fields.count, "diagonals on each side of the main diagonal", "of banded"),
+    "file": Key(fields.text, "mask: `.npy`, or `.npz` of one array, next to this file", "of measured"),
 }
 Read = tuple[Node, Fields | None, "Density | None"]
 """What is written, its keys if it has some, and the density of those that need not know the tensor."""
@@ -70,7 +70,7 @@ def read_density(node: Node, problems: Problems) -> Read | None:
 
 
 _read = fields.mapping_of(read_density)
-DENSITIES = Key(_read, "words that are not zero, by role or tensor: a share, or a distribution", "all")
+DENSITIES = Key(_read, "nonzero words, by role or tensor: a fraction or a distribution", "dense")
 """The key `densities` of a workload or a layer."""
 
 

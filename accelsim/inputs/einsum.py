@@ -52,18 +52,18 @@ def _pair(least: int) -> Formed[tuple[int, int]]:
 _EITHER = "one integer, or `[h, w]`"
 _CONV: Keys = {
     "N": Key(fields.positive_int, "batch", "1"),
-    "K": Key(fields.positive_int, "output channels, of all groups"),
-    "C": Key(fields.positive_int, "input channels, of all groups"),
+    "K": Key(fields.positive_int, "output channels of all groups"),
+    "C": Key(fields.positive_int, "input channels of all groups"),
     "P": Key(fields.positive_int, "output rows", "from `H`"),
     "Q": Key(fields.positive_int, "output columns", "from `W`"),
     "H": Key(fields.positive_int, "input rows without padding", "from `P`"),
     "W": Key(fields.positive_int, "input columns without padding", "from `Q`"),
     "R": Key(fields.positive_int, "rows of the kernel"),
     "S": Key(fields.positive_int, "columns of the kernel"),
-    "stride": Key(_pair(1), f"stride: {_EITHER}", "1"),
-    "dilation": Key(_pair(1), f"dilation: {_EITHER}", "1"),
-    "padding": Key(_pair(0), f"padding on each side: {_EITHER}", "0"),
-    "groups": Key(fields.positive_int, "groups; as many as channels: depthwise", "1"),
+    "stride": Key(_pair(1), _EITHER, "1"),
+    "dilation": Key(_pair(1), _EITHER, "1"),
+    "padding": Key(_pair(0), f"on each side: {_EITHER}", "0"),
+    "groups": Key(fields.positive_int, "groups; equal to the channels in depthwise convolutions", "1"),
 }
 _GEMM: Keys = {
     "B": Key(fields.positive_int, "batch dimension", "none"),
@@ -71,9 +71,7 @@ _GEMM: Keys = {
     "M": Key(fields.positive_int, "rows of the outputs"),
     "N": Key(fields.positive_int, "columns of the outputs"),
     "K": Key(fields.positive_int, "the reduction"),
-    "pass": Key(
-        fields.one_of(_PASSES), "`forward`, `input_gradient` or `weight_gradient` of a linear layer", "forward"
-    ),
+    "pass": Key(fields.one_of(_PASSES), "pass of training a linear layer", "forward"),
 }
 
 
@@ -107,16 +105,16 @@ _rank_form = forms.scalar({"type": "string", "pattern": forms.whole(_SUM)})
 _rank = fields.scalar(_rank_form, _terms, "a rank like P or 2*P+R")
 _ranks_form = forms.sequence(_rank_form)
 _EINSUM: Keys = {
-    "dims": Key(_named(fields.mapping_of(fields.positive_int)), "bounds of the dimensions"),
+    "dims": Key(_named(fields.mapping_of(fields.positive_int)), "bound of each dimension"),
     "tensors": Key(_named(fields.mapping_of(node_of(_ranks_form))), "ranks of each tensor, such as `[C, 2*P + R]`"),
-    "output": Key(fields.identifier, "the tensor that is written"),
+    "output": Key(fields.identifier, "output tensor"),
     "roles": Key(
         fields.mapping_of(fields.one_of(ROLES, "a role")),
-        "role of each tensor whose name is none: `Weights`, `Inputs`, `Outputs`",
+        "role of each input tensor not named after its role",
         "Inputs",
     ),
 }
-_ONE = "one of `conv`, `gemm`, `einsum`"
+_ONE = "none"
 _EITHER_SIZES = [{"required": list(pair)} for pair in _SIZES]
 EINSUM_KEYS: Keys = {
     "conv": Key(node_of({**keys_form(_CONV), "oneOf": _EITHER_SIZES}), "a convolution", _ONE),

@@ -154,11 +154,9 @@ class Estimator(Protocol):
 
 
 ACCELERGY: Keys = {
-    "ert": Key(fields.text, "Accelergy's energy reference table, a path"),
-    "art": Key(fields.text, "Accelergy's area reference table, a path", "none"),
-    "rename": Key(
-        fields.mapping_of(fields.text), "names of Accelergy's components for names of levels", "the same names"
-    ),
+    "ert": Key(fields.text, "path of Accelergy's energy reference table"),
+    "art": Key(fields.text, "path of Accelergy's area reference table", "none"),
+    "rename": Key(fields.mapping_of(fields.text), "Accelergy component of each level", "the same names"),
 }
 ESTIMATOR_FORM: Form = forms.either(fields.text.form, keys_form(ACCELERGY))
 """What may stand under `energy_table` of an architecture, as JSON Schema."""
@@ -242,11 +240,11 @@ def read_attributes(node: Node, problems: Problems) -> dict[str, str] | None:
 
 
 _OF_ACCESSES = {
-    "read": "an access that reads",
-    "write": "an access that fills",
-    "update": "an access that takes a result from below",
-    "transfer": "an element to or from one child",
-    "hop": "an element over one link of a mesh",
+    "read": "read access",
+    "write": "access that fills",
+    "update": "access that stores a result from below",
+    "transfer": "element to or from one child",
+    "hop": "element over one link of a mesh",
 }
 
 
@@ -254,19 +252,19 @@ def energy_key(action: str, default: str = "from the energy table") -> Key:
     """Key of the energy of one action: one value, or of what moves words one for each role."""
     units = forms.quantity(ENERGY_RATE_UNITS if action in _PER_BIT else ENERGY_UNITS)
     if action == "leak":
-        return Key(node_of(units), "energy that leaks in a cycle, of one instance", "none", "pJ")
+        return Key(node_of(units), "leakage of one instance per cycle", "none", "pJ")
     if action == "return":
-        return Key(node_of(units), "energy of a partial sum that comes back to one child", "as `transfer`", ENERGIES)
+        return Key(node_of(units), "energy per partial sum returned to a child", "as `transfer`", ENERGIES)
     if action == "compute":
-        what = "energy of a multiply-accumulate; one value, or one by the bits of its operands"
+        what = "energy per MAC, or one for each operand width"
         widths = forms.named(units, forms.quantity(SIZE_UNITS))
         return Key(node_of(forms.either(units, widths)), what, default, ENERGIES)
     if action not in _OF_ACCESSES:
-        return Key(node_of(units), f"energy of a {action.replace('_', ' ')}", "none", ENERGIES)
-    what = f"energy of {_OF_ACCESSES[action]}"
+        return Key(node_of(units), f"energy per {action.replace('_', ' ')}", "none", ENERGIES)
+    what = f"energy per {_OF_ACCESSES[action]}"
     default = "as `write`" if action == "update" else default
     roles = by_role(node_of(units), f"{what},", default, ENERGIES)
-    return Key(node_of(forms.either(units, keys_form(roles))), f"{what}; one value, or one by role", default, ENERGIES)
+    return Key(node_of(forms.either(units, keys_form(roles))), what, default, ENERGIES)
 
 
 def own_energy_keys(actions: Iterable[str], default: str = "from the energy table") -> Keys:
@@ -279,22 +277,20 @@ def own_energy_keys(actions: Iterable[str], default: str = "from the energy tabl
 COMPONENT: Keys = {
     "class": Key(
         fields.name,
-        "component class in the energy table, such as DRAM, SRAM, regfile, intmac",
-        "none: its energies stand at it",
+        "component class in the energy table, such as SRAM",
+        "none",
     ),
-    "attributes": Key(
-        read_attributes, "free attributes that choose the entry of the energy table, such as `{type: LPDDR4}`", "none"
-    ),
-    "technology": Key(fields.technology, "node of this component", "that of the architecture", "nm"),
+    "attributes": Key(read_attributes, "attributes that select the entry, such as `{type: LPDDR4}`", "none"),
+    "technology": Key(fields.technology, "technology node", "of the architecture", "nm"),
 }
-AREA = Key(fields.area_um2, "area of one instance", "from the energy table, or unknown", AREAS)
+AREA = Key(fields.area_um2, "area of one instance", "from the energy table", AREAS)
 _ENERGIES: Keys = {**{action: energy_key(action) for action in _ACTIONS}, "compute": energy_key("compute", "none")}
-_ATTRIBUTES = "what must equal the component's own: size, word, block_size, attributes"
+_ATTRIBUTES = "values that the component must have: size, word, block_size, its attributes"
 _ENTRY: Keys = {
     "class": Key(fields.name, "component class"),
-    "technology": Key(fields.technology, "node that the component must have", "any", "nm"),
+    "technology": Key(fields.technology, "technology node that the component must have", "any", "nm"),
     "attributes": Key(read_attributes, _ATTRIBUTES, "none"),
-    "energy": Key(node_of(keys_form(_ENERGIES)), "energies of an access"),
+    "energy": Key(node_of(keys_form(_ENERGIES)), "energies per access"),
     "area": Key(fields.area_um2, "area of one instance", "unknown", AREAS),
     "source": Key(fields.text, "where the entry comes from"),
 }
@@ -318,7 +314,7 @@ def _entry(node: Node, problems: Problems) -> ComponentEntry | None:
 
 _TABLE: Keys = {
     "name": Key(fields.name, "its name"),
-    "entries": Key(fields.list_of(_entry), "the entry with the most attributes that all match is used"),
+    "entries": Key(fields.list_of(_entry), "entries; the matching one with most attributes is used"),
 }
 ENERGY_TABLE_FORM: Form = keys_form(_TABLE)
 """What may stand under `energy_table`, as JSON Schema."""

@@ -54,9 +54,9 @@ def _rounded(value: Fraction) -> str:
     return f"{max(float(value), 10.0**-_DIGITS):.{_DIGITS}f}".rstrip("0")
 
 
-_KEYS = by_role(stored_share, "share of the raw bits", "1: none", "0 to 1")
+_KEYS = by_role(stored_share, "compressed size / raw size", "1: none", "0 to 1")
 COMPRESSION = Key(
-    node_of(keys_form(_KEYS)), "share of the raw bits that is stored and moved, by role", "1: none", "0 to 1"
+    node_of(keys_form(_KEYS)), "compressed size / raw size of stored and moved words, by role", "1: none", "0 to 1"
 )
 """The key `compression` of a level."""
 
@@ -100,16 +100,16 @@ class Systolic:
 
 
 _INSTRUCTION_KEYS: Keys = {
-    "along": Key(fields.identifier, "dimension that one instruction streams"),
-    "rows": Key(fields.positive_int, "steps along it that one instruction streams at most", unit="steps"),
-    "least": Key(fields.positive_int, "what an instruction takes at least", unit="steps"),
+    "along": Key(fields.identifier, "dimension that an instruction streams"),
+    "rows": Key(fields.positive_int, "most steps of one instruction", unit="steps"),
+    "least": Key(fields.positive_int, "least duration of an instruction", unit="steps"),
 }
 _ARRAY_KEYS: Keys = {
     "stationary": Key(fields.one_of(ROLES, "a role"), "role that stays in the PEs"),
     "double_buffered": Key(fields.boolean, "the next tile is loaded while this one computes", "false"),
-    "instruction": Key(node_of(keys_form(_INSTRUCTION_KEYS)), "what one instruction streams", "any number of steps"),
+    "instruction": Key(node_of(keys_form(_INSTRUCTION_KEYS)), "steps that one instruction streams", "none"),
 }
-SYSTOLIC = Key(node_of(keys_form(_ARRAY_KEYS)), "the fanout is a systolic array of rows (y) and columns (x)", "none")
+SYSTOLIC = Key(node_of(keys_form(_ARRAY_KEYS)), "systolic array of rows (y) and columns (x)", "none")
 """The key `systolic` of a fanout."""
 
 
@@ -150,19 +150,19 @@ class Dma:
 
 _FEW = "at most six digits, and two after the point, such as 1.75"
 _cycles = fields.word(re.compile(r"[0-9]{1,6}(\.[0-9]{1,2})?"), "cycles", _FEW, Fraction)
-_ROW_CYCLES = by_role(_cycles, "what a row takes", "0", "cycles")
-_LINE_CYCLES = by_role(_cycles, "what each line takes besides", "0", "cycles")
-_ALONG = by_role(fields.identifier, "dimension along which it is adjacent", "the last rank")
+_ROW_CYCLES = by_role(_cycles, "time of a row", "0", "cycles")
+_LINE_CYCLES = by_role(_cycles, "additional time of a line", "0", "cycles")
+_ALONG = by_role(fields.identifier, "dimension along which data is contiguous", "the last rank")
 _DMA_KEYS: Keys = {
-    "issue": Key(fields.count, "until it can move the next tile, at least", "0", "cycles"),
-    "row": Key(fields.positive_size_bits, "adjacent data that it moves at a time", "no time", SIZES),
-    "row_cycles": Key(node_of(keys_form(_ROW_CYCLES)), "what a row takes, by role", "0", "cycles"),
-    "line": Key(fields.positive_size_bits, "a line of the memory behind it", "no time", SIZES),
-    "line_cycles": Key(node_of(keys_form(_LINE_CYCLES)), "what each line takes besides, by role", "0", "cycles"),
-    "along": Key(node_of(keys_form(_ALONG)), "dimension along which data is adjacent, by role", "the last rank"),
+    "issue": Key(fields.count, "least time of the inputs of one step", "0", "cycles"),
+    "row": Key(fields.positive_size_bits, "contiguous data of one transfer", "no time", SIZES),
+    "row_cycles": Key(node_of(keys_form(_ROW_CYCLES)), "time of a row, by role", "0", "cycles"),
+    "line": Key(fields.positive_size_bits, "line of the memory behind it", "no time", SIZES),
+    "line_cycles": Key(node_of(keys_form(_LINE_CYCLES)), "additional time of a line, by role", "0", "cycles"),
+    "along": Key(node_of(keys_form(_ALONG)), "dimension along which data is contiguous, by role", "the last rank"),
     "overlap": Key(fields.boolean, "the next tile moves while this one computes", "true"),
 }
-DMA = Key(node_of(keys_form(_DMA_KEYS)), "the engine that moves the tiles of this level one by one", "none")
+DMA = Key(node_of(keys_form(_DMA_KEYS)), "DMA engine that moves the tiles of this level one by one", "none")
 """The key `dma` of a level."""
 
 

@@ -106,16 +106,16 @@ _SPATIAL: Keys = {
 }
 _LEVEL: Keys = {
     "level": Key(fields.name, "name of the level"),
-    "keep": Key(fields.set_of(fields.identifier), "tensors that it keeps", "where the machine leaves no choice"),
-    "temporal": Key(_read_loops, "its loops in time, outermost first, such as `[K=4, C=2]`", "none"),
-    "spatial": Key(node_of(keys_form(_SPATIAL)), "its loops over the fanout", "none"),
+    "keep": Key(fields.set_of(fields.identifier), "tensors that it stores", "required if there is a choice"),
+    "temporal": Key(_read_loops, "temporal loops, outermost first, such as `[K=4, C=2]`", "none"),
+    "spatial": Key(node_of(keys_form(_SPATIAL)), "spatial loops over the fanout", "none"),
 }
 _TOP: Keys = {
-    "imperfect": Key(fields.set_of(fields.identifier), "dimensions whose loops may leave remainders", "none"),
-    "padded": Key(_read_loops, "larger bounds, such as `[P=56]`", "none"),
+    "imperfect": Key(fields.set_of(fields.identifier), "dimensions with imperfect factors", "none"),
+    "padded": Key(_read_loops, "padded bounds, such as `[P=56]`", "none"),
     "levels": Key(
         fields.items_of(keys_form(_LEVEL), "levels, outermost first", least=1),
-        "what each level does, outermost first; one may stand several times (uneven)",
+        "levels, outermost first; an uneven mapping lists a level several times",
     ),
 }
 MAPPING_FORM: Form = keys_form(_TOP)

@@ -125,8 +125,8 @@ COMPUTE_ACTIONS = ("gated_compute", "skipped_compute")
 
 _bits = fields.at_least(0)
 _RANK: Keys = {
-    "format": Key(fields.one_of(tuple(FORMATS), "a format"), f"one of {', '.join(FORMATS)}"),
-    "flattened": Key(fields.set_of(fields.identifier), "dimensions whose loops are one rank", "one loop"),
+    "format": Key(fields.one_of(tuple(FORMATS), "a format"), "format of the rank"),
+    "flattened": Key(fields.set_of(fields.identifier), "dimensions whose loops form one rank", "one loop"),
     "metadata_bits": Key(_bits, "bits of a coordinate or run", "a word of metadata; 1 of B and UB", "bit"),
     "payload_bits": Key(_bits, "bits of an offset", "a word of metadata", "bit"),
 }
@@ -147,9 +147,7 @@ _ranks = fields.list_of(_rank)
 _ORDERS = ("outer_to_inner", "inner_to_outer")
 _FORMAT: Keys = {
     "ranks": Key(_ranks, "formats of the ranks, outermost first"),
-    "order": Key(
-        fields.one_of(_ORDERS, "an order"), "whether ranks are given to loops from without or within", _ORDERS[0]
-    ),
+    "order": Key(fields.one_of(_ORDERS, "an order"), "order in which ranks are assigned to loops", _ORDERS[0]),
 }
 
 
@@ -167,12 +165,16 @@ def _format(node: Node, problems: Problems) -> Format | None:
 
 _Choices = tuple[tuple[str, tuple[str, ...]], ...]
 _TARGET: Keys = {
-    "target": Key(fields.one_of(ROLES, "a role"), "role whose accesses are left out"),
-    "condition_on": Key(fields.set_of(fields.one_of(ROLES, "a role")), "roles of which one has nothing but zeros"),
+    "target": Key(fields.one_of(ROLES, "a role"), "role whose accesses are suppressed"),
+    "condition_on": Key(
+        fields.set_of(fields.one_of(ROLES, "a role")), "suppress while a tile of one of these roles is all zeros"
+    ),
 }
 _SAVING: Keys = {
-    **{key: Key(each.read, each.meaning, "one of `options`") for key, each in _TARGET.items()},
-    "options": Key(fields.list_of(node_of(keys_form(_TARGET))), "of these the one that saves most", "none"),
+    **{key: Key(each.read, each.meaning, "in `options`") for key, each in _TARGET.items()},
+    "options": Key(
+        fields.list_of(node_of(keys_form(_TARGET))), "alternatives; the one that saves most is used", "none"
+    ),
 }
 
 
@@ -198,31 +200,33 @@ def _choices(node: Node, problems: Problems) -> _Choices | None:
 _HINT = "such as {target: Weights, condition_on: [Inputs]}"
 _savings = fields.list_of(_choices)
 _METADATA: Keys = {
-    "width": Key(fields.positive_size_bits, "what one access to it moves", unit=SIZES),
-    "depth": Key(fields.positive_int, "accesses that read all of it", "unlimited"),
-    "word": Key(fields.size_bits, "size of a unit that says nothing of its own", "the width", SIZES),
+    "width": Key(fields.positive_size_bits, "bits moved by one access", unit=SIZES),
+    "depth": Key(fields.positive_int, "capacity in accesses of this width", "unlimited"),
+    "word": Key(fields.size_bits, "size of an entry without its own bits", "the width", SIZES),
 }
 _FORMATS = by_role(_format, "format", "dense")
 SPARSITY: Keys = {
-    "formats": Key(node_of(keys_form(_FORMATS)), "how tensors with zeros are stored, by role", "dense"),
-    "metadata": Key(node_of(keys_form(_METADATA)), "storage of the metadata of formats", "none"),
-    "fits": Key(fields.share, "share of the tiles of compressed tensors that must fit", "1: all", "0 to 1"),
-    "gating": Key(_savings, "accesses left out that still take their cycles", "none"),
-    "skipping": Key(_savings, "accesses left out with their cycles", "none"),
-    "spatial_skipping": Key(_savings, "instances below that others take the place of", "none"),
+    "formats": Key(node_of(keys_form(_FORMATS)), "compressed format of each role", "dense"),
+    "metadata": Key(node_of(keys_form(_METADATA)), "storage of the metadata", "none"),
+    "fits": Key(fields.share, "fraction of the compressed tiles that must fit", "1: all", "0 to 1"),
+    "gating": Key(_savings, "suppress accesses, which keep their cycles", "none"),
+    "skipping": Key(_savings, "suppress accesses and their cycles", "none"),
+    "spatial_skipping": Key(_savings, "instances without work get other work", "none"),
     "imbalance": Key(
-        fields.boolean, "instances below wait for the slowest of them in each step of this level's loops", "false"
+        fields.boolean, "instances below wait for the slowest, in each step of the level's loops", "false"
     ),
     "position_skipping": Key(
-        fields.set_of(fields.one_of(ROLES, "a role")), "roles whose words are packed into the instances below", "none"
+        fields.set_of(fields.one_of(ROLES, "a role")),
+        "roles whose nonzeros are packed into the instances below",
+        "none",
     ),
 }
 """Keys of a level."""
 COMPUTE_SPARSITY: Keys = {
     "gating": Key(fields.boolean, "a zero operand stops the unit for the cycle", "false"),
-    "skipping": Key(fields.boolean, "operands that metadata shows to be zero take no cycle", "false"),
+    "skipping": Key(fields.boolean, "operands that are zero by their metadata take no cycle", "false"),
     "intersection": Key(
-        fields.positive_int, "pairs with a word that is not zero that a unit looks at in a cycle", "any number"
+        fields.positive_int, "pairs with at least one nonzero that a unit examines per cycle", "any number"
     ),
 }
 """Keys of the compute units."""

@@ -174,23 +174,23 @@ def _bits(node: Node, problems: Problems) -> dict[str, int] | None:
 
 _READERS = {"conv": read_conv, "gemm": read_gemm, "einsum": read_einsum}
 _MORE: Keys = {
-    "repeat": Key(fields.positive_int, "how often the network has this layer", "1"),
-    "bits": Key(_bits, "bits of a word, of all tensors or by role or tensor, and `psums` of partial sums", "16", "bit"),
+    "repeat": Key(fields.positive_int, "count of this layer in the network", "1"),
+    "bits": Key(_bits, "bits of a word: of all, or by role, tensor and `psums` (partial sums)", "16", "bit"),
     "whole": Key(
         fields.set_of(fields.identifier),
-        "dimensions along which all words are needed at once, such as the keys of a soft-max",
+        "dimensions of which all words are needed at once, such as keys of a softmax",
         "none",
     ),
     "operation": Key(
         fields.one_of(OPERATIONS, "an operation"),
-        "what happens at each point; engines of a system say which they can do",
+        "operation at each point",
         "multiply_add",
     ),
     "densities": DENSITIES,
 }
 _LAYER: Keys = {
     "name": Key(fields.name, "its name, different from all others"),
-    "from": Key(read_from, "layers whose outputs its inputs are, by tensor where it has several", "none"),
+    "from": Key(read_from, "layers whose outputs are its inputs: one, or one by tensor", "none"),
     **EINSUM_KEYS,
     **_MORE,
 }
@@ -199,9 +199,9 @@ _layers_of = fields.items_of({**keys_form(_LAYER), "oneOf": _ONE_FORM}, "layers"
 _TOP: Keys = {
     "name": Key(fields.name, "its name"),
     **EINSUM_KEYS,
-    "layers": Key(_layers_of, "layers in the order in which they run", "one Einsum"),
+    "layers": Key(_layers_of, "layers in execution order", "none"),
     **_MORE,
-    "yields": Key(fields.mapping_of(fields.positive_int), "what one run gives, such as `{frames: $batch}`", "none"),
+    "yields": Key(fields.mapping_of(fields.positive_int), "what one run produces, such as `{frames: $batch}`", "none"),
 }
 WORKLOAD_FORM: Form = {**keys_form(_TOP), "oneOf": [*_ONE_FORM, {"required": ["layers"]}]}
 """What may stand under `workload`, as JSON Schema."""

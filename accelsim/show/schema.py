@@ -28,20 +28,20 @@ DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 
 _BODIES: dict[str, tuple[str, Form]] = {
-    "architecture": ("a machine: storage levels, outermost first, and compute units", ARCHITECTURE_FORM),
-    "gpu": ("a GPU as its data sheet has it", GPU_FORM),
-    "system": ("engines beside a shared memory", SYSTEM_FORM),
+    "architecture": ("storage levels, outermost first, and compute units", ARCHITECTURE_FORM),
+    "gpu": ("GPU, by its data sheet", GPU_FORM),
+    "system": ("cores with a shared memory", SYSTEM_FORM),
     "workload": ("one Einsum, or a network of layers", WORKLOAD_FORM),
-    "decoder": ("a language model of equal layers, as widths and counts", DECODER_FORM),
-    "mapping": ("one mapping of an Einsum onto a machine", MAPPING_FORM),
-    "constraints": ("what all mappings that are looked at satisfy", CONSTRAINTS_FORM),
-    "energy_table": ("energies of components, by class and attributes", ENERGY_TABLE_FORM),
-    "sweep": ("designs to explore", SWEEP_FORM),
+    "decoder": ("decoder of a language model: widths and counts", DECODER_FORM),
+    "mapping": ("one mapping of a layer onto an architecture", MAPPING_FORM),
+    "constraints": ("constraints on the mappings of a search", CONSTRAINTS_FORM),
+    "energy_table": ("energies and areas by component class and attributes", ENERGY_TABLE_FORM),
+    "sweep": ("design points of an architecture to evaluate", SWEEP_FORM),
 }
 KINDS = (*_BODIES, "result")
 _PARAMS = Key(
     node_of({"$ref": "#/$defs/parameters"}),
-    "values that `$name` uses anywhere in the file, and that `--set name=value` overrides; groups nest",
+    "values for `$name` in this file; `--set name=value` overrides them; groups nest",
     "none",
 )
 

@@ -19,10 +19,10 @@ def parts_of(index: str) -> dict[str, list[tuple[str, str]]]:
     >>> parts_of('''## Reference
     ... | page | what |
     ... |---|---|
-    ... | [Input files](input.md) | keys |
+    ... | [Input files](reference/files.md) | keys |
     ... | [Tour](../notebooks/tour.ipynb) | first |
     ... ''')
-    {'Reference': [('Input files', 'docs/input'), ('Tour', 'notebooks/tour')]}
+    {'Reference': [('Input files', 'docs/reference/files'), ('Tour', 'notebooks/tour')]}
     """
     _, *found = _HEADING.split(index)
     parts = {}

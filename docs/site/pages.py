@@ -10,7 +10,7 @@ from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SCHEMAS = REPOSITORY / "build" / "schemas"
-PAGE = "docs/input"
+PAGE = "docs/reference/files"
 PAPERS = "docs/papers/"
 _MARKDOWN = re.compile(r"\]\((?!\w+:)([^)#\s]+\.md)(?:#[^)\s]*)?\)")
 _START = """<!doctype html>

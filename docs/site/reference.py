@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from docs.site.commands import commands_text
 from docs.site.python import names_text
-from docs.site.yaml_keys import keys_text
+from docs.site.yaml_keys import with_keys
 
 DOCS = Path(__file__).resolve().parents[1]
 MADE = "<!-- what follows is made by `make reference` -->\n"
-PAGES = {"commands.md": commands_text, "python.md": names_text, "reference_yaml.md": keys_text}
+
+
+def _below(text: Callable[[], str]) -> Callable[[str], str]:
+    """Write a text below what is written by hand."""
+
+    def write(page: str) -> str:
+        by_hand, mark, _ = page.partition(MADE)
+        return by_hand + mark + text()
+
+    return write
+
+
+PAGES = {"python.md": _below(names_text), "reference/cli.md": _below(commands_text), "reference/files.md": with_keys}
 
 
 def page_text(name: str) -> str:
-    """A page as it should be: what is written by hand, and below it what is made."""
-    by_hand, mark, _ = (DOCS / name).read_text(encoding="utf-8").partition(MADE)
-    return by_hand + mark + PAGES[name]()
+    """A page as it should be: what is written by hand, with what is made."""
+    return PAGES[name]((DOCS / name).read_text(encoding="utf-8"))
 
 
 if __name__ == "__main__":
