@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
-PAGE = "docs/python"
+PAGE = "docs/reference/python"
 
 Names = dict[str, tuple[str, ...]]
 PARTS: dict[str, Names] = {
