@@ -12,12 +12,12 @@ from typing import Any
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.objective import Objective
 from accelsim.inputs.units import SIZE_UNITS, near_miss, parse_size_bits, quantity_pattern, read_share
+from accelsim.inputs.workload import read_factors
 from accelsim.results.cache import MapOptions, ResultCache, default_folder
 from accelsim.search.result import MOST_TIES
 from accelsim.search.stopping import Budget, OnProgress, Progress
 
 MAPSPACES = ("auto", "even", "uneven")
-FACTORS = ("auto", "perfect", "imperfect", "padded")
 _SAID: set[str] = set()
 """Troubles with the cache, each logged once."""
 
@@ -40,6 +40,8 @@ class Asked:
 
     def __post_init__(self) -> None:
         _one_of("mapspace", self.mapspace, MAPSPACES)
+        if not isinstance(self.factors, str | Sequence) or not all(isinstance(each, str) for each in self.factors):
+            raise TypeError(f"factors: expected text such as 'perfect' or 'imperfect:M,K', got {self.factors!r}")
         _number("time_limit", self.time_limit, "seconds")
         for name in ("sample", "jobs"):
             _whole(name, getattr(self, name))
@@ -54,27 +56,23 @@ class Asked:
             raise AccelsimError("top: only even mappings with perfect factors are listed")
 
     @property
-    def kinds(self) -> dict[str, str]:
-        """Dimensions that are asked for of each kind of factors, as text; empty: all."""
-        given = self.factors.split("+") if isinstance(self.factors, str) else self.factors
-        if not isinstance(given, Sequence) or not all(isinstance(each, str) for each in given):
-            raise TypeError(f"factors: expected text such as 'perfect' or 'imperfect:M,K', got {self.factors!r}")
-        found = {}
-        for each in given:
-            kind, _, dims = each.partition(":")
-            _one_of("factors", kind.strip(), FACTORS)
-            found[kind.strip()] = dims.strip()
-        return found
+    def _dims(self) -> tuple[str | tuple[str, ...], str | tuple[str, ...]]:
+        """Dimensions with imperfect factors, and with padded bounds."""
+        given = self.factors if isinstance(self.factors, str) else "+".join(self.factors)
+        try:
+            return read_factors(given)
+        except AccelsimError as error:
+            raise AccelsimError(f"factors: {error}") from None
 
     @property
     def imperfect(self) -> str | tuple[str, ...]:
         """Dimensions whose loops may leave remainders."""
-        return _dims(self.kinds, "imperfect")
+        return self._dims[0]
 
     @property
     def padded(self) -> str | tuple[str, ...]:
         """Dimensions whose bounds may be rounded up, or some such bounds."""
-        return _dims(self.kinds, "padded")
+        return self._dims[1]
 
     @property
     def within(self) -> float | None:
@@ -155,13 +153,6 @@ def say_once(line: str) -> None:
     if line not in _SAID:
         logging.getLogger("accelsim").warning("accelsim: %s", line)
     _SAID.add(line)
-
-
-def _dims(kinds: dict[str, str], kind: str) -> str | tuple[str, ...]:
-    if kind not in kinds:
-        return ()
-    names = tuple(name.strip() for name in kinds[kind].split(",") if name.strip())
-    return names or "all"
 
 
 def _one_of(name: str, value: Any, known: Sequence[str]) -> None:

@@ -108,8 +108,10 @@ def make_parser(only: str | None = None) -> argparse.ArgumentParser:
             )
         described = about[0].upper() + about[1:] + "."
         made[words] = command = below[parent].add_parser(
-            name, help=about, description=described, allow_abbrev=False, add_help=asked, formatter_class=_Formatter
+            name, help=about, description=described, allow_abbrev=False, add_help=False, formatter_class=_Formatter
         )
+        if asked:
+            command.add_argument("-h", "--help", action="help", help=argparse.SUPPRESS)
         command.set_defaults(command=f"{words.replace(' ', '_')}_command", module=module, parser=command)
         group: argparse._ActionsContainer = command
         for row in rows if asked else ():

@@ -23,6 +23,7 @@ from accelsim.inputs.objective import Objective
 from accelsim.inputs.params import parameter_names
 from accelsim.inputs.source import ListNode, MapNode, Node, Problems, ScalarNode, describe
 from accelsim.inputs.units import AREA_UNITS, AREAS, listed, near_miss, quoted
+from accelsim.inputs.workload import read_factors
 
 SETTINGS = fields.mapping_of(fields.scalar(forms.text(), lambda text: text.strip() or None, "one value"))
 """Reader of parameters with one value each."""
@@ -81,14 +82,13 @@ def refuse_no_area(area: Expression, node: Node, first: Mapping[str, Value], pro
         problems.add(node, "the area of the first design is not above 0")
 
 
-@formed(forms.either(forms.text(), forms.sequence(forms.text())))
-def dims(node: Node, problems: Problems) -> str | tuple[str, ...] | None:
-    """Read dimensions in a list, or `all`."""
-    if isinstance(node, ScalarNode) and node.text == "all":
-        return "all"
-    if isinstance(node, ListNode) and all(isinstance(item, ScalarNode) for item in node.items):
-        return tuple(item.text for item in node.items if isinstance(item, ScalarNode))
-    problems.add(node, f"expected a list of dimensions, or all, got {describe(node)}")
+@formed(forms.text())
+def factors(node: Node, problems: Problems) -> tuple[str | tuple[str, ...], str | tuple[str, ...]] | None:
+    """Read which factors are asked for."""
+    try:
+        return read_factors(node.text if isinstance(node, ScalarNode) else describe(node))
+    except AccelsimError as error:
+        problems.add(node, str(error))
     return None
 
 
@@ -166,10 +166,9 @@ _NETWORK: Keys = {
 }
 _MAPPER: Keys = {
     "objective": Key(fields.text, "objective of the mapper, as `map --objective`", "suits `objectives`"),
-    "uneven": Key(fields.boolean, "search uneven mappings too", "false"),
-    "imperfect": Key(dims, "dimensions with imperfect factors, or `all`", "none"),
-    "pad": Key(dims, "dimensions with padded bounds, or `all`", "none"),
-    "seconds": Key(positive, "time limit for each layer", "none", "s"),
+    "mapspace": Key(fields.one_of(("even", "uneven"), "a map space"), "mappings that are searched", "even"),
+    "factors": Key(factors, "as `map --factors`, such as `imperfect:M,K`", "perfect"),
+    "time_limit": Key(positive, "time limit for each layer", "none", "s"),
     "constraints": Key(fields.text, "constraints for all layers: a file or name", "none"),
 }
 _WORKLOADS = fields.items_of(forms.either(fields.text.form, keys_form(_NETWORK)), "workloads", least=1)
@@ -391,11 +390,11 @@ def _mapper(top: Fields, objectives: frozenset[str], beside: Path) -> Mapper:
         Objective.parse(objective)
     except AccelsimError as error:
         requested.wrong("objective", str(error))
-    seconds: float = requested.value("seconds", 0.0)
+    seconds: float = requested.value("time_limit", 0.0)
     given = requested.value("constraints", "")
     file = find_file(given, "constraints", requested.get("constraints"), beside, top.problems) if given else None
     document = fields.open_document(file.path, "constraints", {}, top.problems) if file else None
     constraints = read_constraints(document.body, top.problems) if document else None
-    remainders, padded = (requested.value(key, ()) for key in ("imperfect", "pad"))
-    uneven = requested.value("uneven", False)
+    remainders, padded = requested.value("factors", ((), ()))
+    uneven = requested.value("mapspace", "even") == "uneven"
     return Mapper(objective, uneven, remainders, padded, seconds or None, constraints, file)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.library import NodeNote
-from accelsim.inputs.units import unknown
+from accelsim.inputs.units import near_miss, unknown
 
 if TYPE_CHECKING:
     from accelsim.inputs.density import Density
@@ -270,6 +270,29 @@ def rounded_bounds(bound: int) -> list[int]:
     powers = (2**k for k in range(bound.bit_length()))
     rounded = {-(-bound // power) * power for power in powers} | {bound}
     return sorted(each for each in rounded if each <= FURTHEST * bound)
+
+
+FACTORS = ("auto", "perfect", "imperfect", "padded")
+"""Kinds of factors that loops may have."""
+
+
+def read_factors(text: str) -> tuple[str | tuple[str, ...], str | tuple[str, ...]]:
+    """Dimensions whose loops may leave remainders, and those whose bounds may be padded, of a text such as a user's.
+
+    Raises AccelsimError if it names no kind of factors.
+
+    >>> read_factors("perfect"), read_factors("imperfect:M,K+padded")
+    (((), ()), (('M', 'K'), 'all'))
+    """
+    found: dict[str, str | tuple[str, ...]] = {}
+    for each in text.split("+"):
+        kind, _, dims = (part.strip() for part in each.partition(":"))
+        if kind not in FACTORS:
+            raise AccelsimError(
+                "; ".join([f"'{kind}' is none of {', '.join(FACTORS)}", near_miss(kind, FACTORS)]).strip("; ")
+            )
+        found[kind] = tuple(filter(None, (dim.strip() for dim in dims.split(",")))) or "all"
+    return found.get("imperfect", ()), found.get("padded", ())
 
 
 def read_padding(einsum: Einsum, requested: str | Sequence[str]) -> dict[str, list[int]]:
