@@ -31,9 +31,10 @@ DOCS = [REPOSITORY / "README.md", *sorted(FOLDER.glob("*.md")), *sorted(FOLDER.g
 FILES = FOLDER / "reference" / "files.md"
 PAPERS = sorted((REPOSITORY / "docs" / "papers").glob("*.md"))
 PAGES = [*DOCS, REPOSITORY / "arena" / "README.md", *sorted((REPOSITORY / "validation" / "reports").glob("*.md"))]
-COMMANDS = ("start.md", "howto.md", "import.md", "serving.md", "gpu_guide.md")
+COMMANDS = ("getting-started.md", "howto.md", "coming-from.md", "serving.md", "gpu_guide.md")
 REPORTS = {
     "README.md": "accelsim map systolic conv",
+    "docs/getting-started.md": "accelsim map eyeriss conv",
     "docs/gpu.md": "accelsim map h100_sxm gemm --dtype bf16 --calibration shipped; "
     "accelsim gpu profile h100 tests/golden/gpu/bert_base_layer.json.gz --calibration shipped",
 }
@@ -122,7 +123,8 @@ def test_reports__are_lines_that_their_command_prints(page, line, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.chdir(REPOSITORY)
     path = REPOSITORY / page
-    printed_by_code = [block.printed for block in blocks(path, "python")]
+    languages = ("python", "sh") if path.name in COMMANDS else ("python",)
+    printed_by_code = [block.printed for block in blocks(path, *languages)]
     shown = [block.text for block in blocks(path, "text") if block.text not in printed_by_code]
     printed = [each for one in line.split("; ") for each in command(one).splitlines()]
     lines = [each for text in shown for each in text.splitlines()]

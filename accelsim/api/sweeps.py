@@ -135,6 +135,7 @@ def sweep(
     arch : str, path or dict
         An architecture with parameters; or, without `workloads`, a sweep file.
     workloads : str, path, dict, or a list of them
+        Also as a sweep file has them, such as `{"workload": "resnet50", "layers": ["conv1", "fc"]}`.
     params : dict
         Values of parameters: a list or `range` of each is varied, a single value is set.
     objectives : list of str
@@ -173,7 +174,7 @@ def sweep(
     body = {
         "name": _title(arch),
         "architecture": _file_of(arch, "architecture", "arch", files),
-        "workloads": [_file_of(each, f"workload_{at}", "workloads", files) for at, each in enumerate(several, 1)],
+        "workloads": [_workload_of(each, f"workload_{at}", files) for at, each in enumerate(several, 1)],
         "parameters": {name: _values(value) for name, value in (params or {}).items() if _varied(value)},
         "objectives": [_ALIASES.get(name, name) for name in objectives],
         **more,
@@ -205,6 +206,13 @@ def _title(arch: Any) -> str:
     if isinstance(arch, Mapping):
         return str(arch.get("architecture", {}).get("name", "sweep"))
     return Path(arch).stem if isinstance(arch, str | PathLike) and "\n" not in str(arch) else "sweep"
+
+
+def _workload_of(source: Any, name: str, files: dict[str, bytes]) -> str | dict[str, Any]:
+    """A workload as a sweep file names it: a file, or some layers of one with their weight."""
+    if isinstance(source, Mapping) and isinstance(source.get("workload"), str | PathLike):
+        return {**source, "workload": _file_of(source["workload"], name, "workloads", files)}
+    return _file_of(source, name, "workloads", files)
 
 
 def _file_of(source: Any, name: str, kind: str, files: dict[str, bytes]) -> str:

@@ -112,7 +112,7 @@ def _refuse_forms(architecture: Architecture, einsum: Einsum, mapping: Mapping) 
     uneven = any(each.tensors is not None for each in architecture.levels)
     if uneven or [level.level for level in mapping.levels] != names:
         what = "the mapping is uneven: a level keeps tensors at loops of their own, and Timeloop's keep all at one"
-        raise AccelsimError(f"{what}; map again with --even")
+        raise AccelsimError(f"{what}; map again with --mapspace even")
     for name in (*names, architecture.compute.name, *einsum.dims):
         if "." in name:
             raise AccelsimError(f"{name}: names in Timeloop's files have no point")

@@ -166,7 +166,7 @@ def next_step(search: SearchResult) -> str | None:
         return None
     if search.stop == "memory":
         return "a larger --memory-limit, or narrow the space with --constraints"
-    if search.uneven_bound is not None:
+    if search.uneven_bound is not None and search.certificate is not None and search.certificate.proved:
         return "--mapspace uneven goes on, --time-limit says how long"
     return f"--time-limit {max(10, math.ceil(10 * search.seconds))}, or narrow the space with --constraints"
 
