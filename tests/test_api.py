@@ -15,6 +15,7 @@ from accelsim.api.asked import Asked
 from accelsim.api.problem import constraints, params_of
 from accelsim.cli.main import main
 from tests.conftest import REPOSITORY
+from tests.timeloop_files import PROBLEM, V04
 
 SMALL = {"workload": {"name": "small", "gemm": {"M": 4, "N": 6, "K": 4}, "bits": 8}}
 LAYERS = [{"name": name, "gemm": {"M": 4, "N": n, "K": 4}, "repeat": n // 2} for name, n in (("one", 6), ("two", 4))]
@@ -416,3 +417,13 @@ def test_sweep__runs_in_a_script_without_a_guard(tmp_path):
     script.write_text("\n".join(lines), encoding="utf-8")
     found = subprocess.run([sys.executable, script], capture_output=True, text=True, cwd=REPOSITORY, check=True)
     assert found.stdout.splitlines() == ["once", "two_level: 3 designs, 3 Pareto-optimal"]
+
+
+def test_map__takes_files_of_another_tool_as_a_list_or_a_folder(tmp_path):
+    paths = [tmp_path / "design" / name for name in ("arch.yaml", "problem.yaml")]
+    paths[0].parent.mkdir()
+    for path, text in zip(paths, (V04, PROBLEM), strict=True):
+        path.write_text(text, encoding="utf-8")
+    found = [accelsim.map(*paths, **EVEN), accelsim.map(paths, **EVEN), accelsim.map(tmp_path / "design", **EVEN)]
+    assert len({each.energy_pj for each in found}) == 1
+    assert found[0].energy_pj > 0

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 def map(  # what its users call it
     arch: Any,
-    workload: Any,
+    workload: Any = None,
     *,
     layer: str | None = None,
     params: Mapping[str, Any] | None = None,
@@ -68,7 +68,8 @@ def map(  # what its users call it
     ----------
     arch : str, path, dict or Architecture
         An architecture: the name of one that ships (`accelsim list arch`), a path, YAML text of several lines, a dict
-        of what such a file holds, or a loaded one. Also a system of cores, or a GPU of the catalogue.
+        of what such a file holds, or a loaded one. Also a system of cores, a GPU of the catalogue, or files of another
+        tool: a list of them or their folder, which may hold the workload too.
     workload : str, path, dict, Workload, layer or torch.nn.Module
         A layer or a network, named in the same ways; also an ONNX model, a `config.json` of Hugging Face, or a torch
         module with `inputs`.

@@ -214,6 +214,11 @@ def read_problem(
     AccelsimError
         If there is no such file or layer.
     """
+    if workload is None and isinstance(arch, list | tuple | str | PathLike):
+        workload = arch[0] if isinstance(arch, list | tuple) and arch else arch
+    arch, files = _foreign_files(arch)
+    workload, beside = _foreign_files(workload)
+    more = tuple(dict.fromkeys([*more, *files, *beside]))
     sources = {"architecture": arch, "workload": workload, "mapping": mapping, "constraints": constraints}
     sources = {
         kind: source for kind, source in sources.items() if source is not None or kind in ("architecture", "workload")
@@ -245,6 +250,18 @@ def read_problem(
         counted, others = without_other_operations(network)
         made = replace(made, workload=counted, left_out=others)
     return made
+
+
+def _foreign_files(source: Any) -> tuple[Any, tuple[str, ...]]:
+    """A file of another tool and those that are given with it: of several, or of a folder."""
+    if _is_name(source) and os.path.isdir(source):
+        from accelsim.importers.foreign import files_below
+
+        source = files_below(os.fspath(source)) or source
+    if not isinstance(source, list | tuple) or not source:
+        return source, ()
+    first, *rest = (os.fspath(each) if _is_name(each) else each for each in source)
+    return first, tuple(rest)
 
 
 def _of_torch(workload: Any, inputs: Any) -> Any:
