@@ -14,9 +14,10 @@ from accelsim.api.shown import Drawings, Shown
 from accelsim.designs.store import Explored, OnSweepProgress
 from accelsim.designs.sweep import OBJECTIVES, Sweep, load_sweep
 from accelsim.designs.tables import read_tables, where
-from accelsim.inputs.library import find, user_cache
+from accelsim.inputs.library import find
 from accelsim.inputs.source import DUMPER
 from accelsim.results import refuse_directory, write_directory
+from accelsim.results.cache import default_folder
 
 if TYPE_CHECKING:
     from accelsim.show.table import Piece
@@ -108,11 +109,22 @@ class SweepResult(Shown):
 
 
 def _with_axes(about: Mapping[str, Any], x: str = "", y: str = "") -> Mapping[str, Any]:
-    """The same with the columns that are drawn first: across and up."""
-    from accelsim.designs.sweep import COLUMNS
+    """The same with the columns that are drawn across and up.
 
-    asked = [COLUMNS.get(_ALIASES.get(name, name), name) for name in (x, y) if name]
-    return {**about, "columns": list(dict.fromkeys([*asked, *about["columns"]]))} if asked else about
+    Examples
+    --------
+    >>> _with_axes({"columns": ["energy_pj", "time_s"]}, x="energy", y="seconds")["axes"]
+    ('energy_pj', 'time_s')
+    >>> _with_axes({"columns": ["energy_pj", "time_s"]}, y="seconds")["axes"]
+    ('energy_pj', 'time_s')
+    """
+    from accelsim.designs.sweep import COLUMNS
+    from accelsim.show.plots.search import two_costs
+
+    given_x, given_y = (COLUMNS.get(_ALIASES.get(name, name), name) for name in (x, y))
+    across, up = two_costs(about)
+    chosen = given_x or (up if across == given_y else across), given_y or (across if up == given_x else up)
+    return {**about, "axes": chosen} if x or y else about
 
 
 def sweep(
@@ -220,7 +232,7 @@ def _file_of(source: Any, name: str, kind: str, files: dict[str, bytes]) -> str:
 
 
 def _folder_of(content: str) -> Path:
-    return user_cache() / "sweeps" / hashlib.sha256(content.encode()).hexdigest()[:16]
+    return default_folder() / "sweeps" / hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
 def run_sweep(
