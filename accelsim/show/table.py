@@ -141,7 +141,7 @@ def legend(columns: Iterable[Column]) -> Text:
 
 def written(parts: Iterable[Piece], width: int) -> str:
     """A report as plain text of so many letters beside each other."""
-    console = Console(file=io.StringIO(), width=width, markup=False, highlight=False, emoji=False, color_system=None)
+    console = _console(width)
     with console.capture() as captured:
         print_parts(console, parts)
     return "".join(line.rstrip() + "\n" for line in captured.get().lstrip("\n").splitlines())
@@ -152,12 +152,20 @@ def written_html(parts: Iterable[Piece], width: int) -> str:
 
     Bold text is an element, since forges remove styles; what is dim fades into whatever is behind it.
     """
-    console = Console(file=io.StringIO(), width=width, record=True, markup=False, highlight=False, emoji=False)
+    console = _console(width, record=True)
     print_parts(console, parts)
     text = console.export_html(inline_styles=True, code_format="{code}").strip("\n")
     text = re.sub(r'<span style="([^"]*)">([^<]*)</span>', _element, text)
     text = re.sub(r" +((?:</\w+>)?)$", r"\1", text, flags=re.MULTILINE)
     return f'<pre style="{_PRE}">{text}</pre>\n'
+
+
+def _console(width: int, *, record: bool = False) -> Console:
+    """A console that writes into memory, also in a notebook, where rich would show each piece at once."""
+    return Console(
+        file=io.StringIO(), width=width, record=record, color_system="truecolor" if record else None, markup=False,
+        highlight=False, emoji=False, force_jupyter=False,
+    )  # fmt: skip
 
 
 def _element(found: re.Match[str]) -> str:
