@@ -7,11 +7,14 @@ cell is compared: bytes of a PNG depend on the versions of matplotlib and FreeTy
 from __future__ import annotations
 
 import base64
+import html
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+import accelsim
 from docs.site import notebooks
 from tests.conftest import REPOSITORY
 
@@ -98,6 +101,19 @@ def test_site__shows_a_notebook_with_its_outputs(tmp_path, monkeypatch):
     assert "````{raw} html\n<pre " in text
     assert "```{image} /build/small/4_0.png\n" in text
     assert (tmp_path / "build" / "small" / "4_0.png").read_bytes().startswith(PNG)
+
+
+def test_html__has_the_text_of_the_report_and_no_colour_but_that_of_bars(monkeypatch):
+    found = accelsim.map("eyeriss", "gemm", mapspace="even")
+    report = found.report()
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)  # rich would show each piece, and return none
+    assert found.report() == report
+    shown = found._repr_html_()
+    assert html.unescape(re.sub("<[^>]+>", "", shown)).strip() == report.strip()
+    assert "<b>Energy [mJ]</b>" in shown
+    styles = set(re.findall(r'<span style="([^"]+)">([^<]*)', shown))
+    assert {letter for style, text in styles for letter in text if style == "color: #e69f00"} == {"I"}
+    assert not re.search(r" (</\w+>)?$", shown, re.MULTILINE)
 
 
 def test_a_mistake__is_found_at_its_line(tmp_path):
